@@ -188,7 +188,7 @@ class PeerProblem(Problem):
         found = []
         for one in self.constraints:
             if one.labels[0].startswith("torque"):
-                v = PEER.torques(q, qd, qdd)[:, one.joints] / one.allowed
+                v = PEER.torques(q, qd, qdd)[:, one.columns] / one.half
             else:
                 v = one.values((q, qd, qdd, jerk))
             v = np.concatenate([v, -v])

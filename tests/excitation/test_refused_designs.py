@@ -221,7 +221,7 @@ def test_an_obstacle_that_no_position_avoids_is_named_and_a_pedestal_is_not():
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"seconds": 0.0}, "seconds must be a positive number"),
+        ({"seconds": 0.0}, "seconds must be a finite number above 0"),
         ({"criterion": "G"}, "condition, D, A, E"),
         ({"family": "fourier"}, r"got 'fourier'\nhint: family=mindyn.Fourier"),
         ({"family": mindyn.BSpline}, "family must be a Fourier or a BSpline"),

@@ -20,7 +20,7 @@ from robots import random_robot
 import mindyn
 from mindyn.excitation.capsules import Capsule
 from mindyn.excitation.clearance import Pairs
-from mindyn.excitation.constraints import Box, aggregate_values
+from mindyn.excitation.constraints import Box, Distances, aggregate_values
 from mindyn.excitation.instants import Instants
 from mindyn.excitation.keep_out import KeepOut, signed_distance
 from mindyn.excitation.safety import SafetySettings
@@ -160,10 +160,11 @@ def test_distances_from_boxes_are_those_of_coal_with_exact_derivatives(tall):
     )
     boxes = (Box((0.1, -0.4, -0.2), (0.5, 0.3, 0.4)), Box((-0.9, -0.9, -0.9), (-0.2, -0.3, -0.1)))
     body = Pairs(tall, capsules, np.zeros((0, 2), dtype=np.intp))
-    constraint = KeepOut(body, boxes, np.array([(i, k) for i in range(3) for k in range(2)], dtype=np.intp), CLEARANCE)
+    surfaces = KeepOut(body, boxes, np.array([(i, k) for i in range(3) for k in range(2)], dtype=np.intp))
+    constraint = Distances(("",) * 6, CLEARANCE, surfaces)
     q = rng.uniform(-2, 2, (200, 3))
-    gaps = constraint.gaps(q)
-    pairs = [(i, 3 + k) for i, k in constraint.series]
+    gaps = surfaces.gaps(q)
+    pairs = [(i, 3 + k) for i, k in surfaces.series]
     expected = np.array([list(smallest_gaps(tall, [*capsules, *boxes], row[None], pairs).values()) for row in q])
     apart = expected > 0  # how deep two shapes overlap, coal counts in another way
     assert apart.mean() > 0.3

@@ -60,10 +60,11 @@ class Bodies:
         """(N, bodies, 8, 3) of the boxes around the bodies."""
         return self._corners.positions(q).reshape(len(q), -1, 8, 3)
 
-    def heights(self, body: int, poses: Array, direction: Array) -> Array:
-        """(N,) least coordinate of a body along a direction of the root frame."""
-        axes = poses[:, body] @ direction  # (N, 4): of the origin and of the three axes
-        least = [(solid.points @ axes[:, 1:].T).min(axis=0) - solid.radius for solid in self.volumes[body].solids]
+    def heights(self, body: int, poses: Array, direction: Array, *, covers: bool = False) -> Array:
+        """(N,) least coordinate of a body, or of its covers, along a direction of the root frame."""
+        axes, volume = poses[:, body] @ direction, self.volumes[body]  # (N, 4): of the origin and of the three axes
+        solids = [part.solid for part in volume.covers] if covers else volume.solids
+        least = [(solid.points @ axes[:, 1:].T).min(axis=0) - solid.radius for solid in solids]
         return np.asarray(axes[:, 0] + np.min(least, axis=0))
 
     def distance(self, pair: tuple[int, int], pose: Array, *, surfaces: bool = False) -> float:

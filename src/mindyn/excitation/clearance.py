@@ -37,15 +37,7 @@ class Points:
         tree = casadi.SX.sym("q", robot.joint_count)
         P = casadi.Function("points", [tree], [placed_points(robot, tree, links, points)])
         J = casadi.Function("slopes", [tree], [casadi.jacobian(P(tree), tree)])
-        closed: list[SX] = []
-        if is_affine(robot):
-            affine = affine_closure(robot)
-            q, W = casadi.SX.sym("q", affine.matrix.shape[1]), constant(affine.matrix)
-            whole = W @ q + constant(affine.offset)
-        else:
-            q = tree
-            motion = closed_motion(robot, q)
-            whole, W, closed = motion.q, motion.W, [motion.closure]
+        q, whole, W, closed = primary_motion(robot)
         flat, slopes = casadi.densify(P(whole)), J(whole) @ W
         more = [CLOSURE] * len(closed)
         function = casadi.Function("points", [q], casadi.cse([flat, *closed]), ["q"], ["P", *more])
@@ -61,6 +53,17 @@ class Points:
     def slopes(self, q: Array) -> Array:
         """Return the derivatives (N, k, 3, n) by q."""
         return np.asarray(self._slopes(q)).reshape(len(q), *self._shape, q.shape[1])
+
+
+def primary_motion(robot: Robot) -> tuple[SX, SX, SX, list[SX]]:
+    """Return symbols q, the positions of all joints, W, whose product with qd are their rates, and any loop closure."""
+    if is_affine(robot):
+        affine = affine_closure(robot)
+        q, W = casadi.SX.sym("q", affine.matrix.shape[1]), constant(affine.matrix)
+        return q, W @ q + constant(affine.offset), W, []
+    q = casadi.SX.sym("q", robot.joint_count)
+    motion = closed_motion(robot, q)
+    return q, motion.q, motion.W, [motion.closure]
 
 
 def placed_points(robot: Robot, q: SX, links: Sequence[int], points: Array) -> SX:
@@ -130,7 +133,7 @@ class Pairs:
 
     def __init__(self, robot: Robot, capsules: Sequence[Capsule], pairs: NDArray[np.intp]) -> None:
         self.capsules, self.pairs = tuple(capsules), pairs
-        self.points = _end_points(robot, self.capsules)
+        self.points = end_points(robot, self.capsules)
         self._ends = np.stack([2 * pairs[:, 0], 2 * pairs[:, 0] + 1, 2 * pairs[:, 1], 2 * pairs[:, 1] + 1], axis=1)
         self._reach = np.array([c.radius for c in self.capsules])[pairs].sum(axis=1)
         self._last: tuple[Array, NearestPoints] | None = None
@@ -139,15 +142,12 @@ class Pairs:
         """Return the distances (N, c) between surfaces, m; negative if they overlap."""
         return np.asarray(self._nearest(q).distance - self._reach)
 
-    def with_slopes(self, q: Array) -> tuple[Array, Array]:
-        """Return gaps (N, c) and their derivatives (N, c, n) by q."""
+    def slopes(self, q: Array) -> Array:
+        """Return the derivatives (N, c, n) of the gaps by q."""
         nearest_points, J = self._nearest(q), self.points.slopes(q)
         first, second = self.pairs.T
-        moves = _between(J, first, nearest_points.s) - _between(J, second, nearest_points.t)
-        return (
-            nearest_points.distance - self._reach,
-            np.einsum("tci,tcij->tcj", nearest_points.normal, moves),
-        )
+        moves = slopes_between(J, first, nearest_points.s) - slopes_between(J, second, nearest_points.t)
+        return np.asarray(np.einsum("tci,tcij->tcj", nearest_points.normal, moves))
 
     def _nearest(self, q: Array) -> NearestPoints:
         """Return the nearest points, cached: solvers ask for gaps, then for slopes at the same q."""
@@ -159,19 +159,15 @@ class Pairs:
             self._last = q.copy(), nearest_points
         return nearest_points
 
-    def names(self) -> list[str]:
-        """Return `upper_arm - wall` for every pair."""
-        named = [c.link or "obstacle" for c in self.capsules]
-        return [f"{named[i]} - {named[j]}" for i, j in self.pairs]
 
-
-def _between(J: Array, capsule: NDArray[np.intp], s: Array) -> Array:
+def slopes_between(J: Array, capsule: NDArray[np.intp], s: Array) -> Array:
     """Return the derivatives (N, c, 3, n) of the point at s of the segment of a capsule."""
     s = s[..., None, None]
     return np.asarray((1 - s) * J[:, 2 * capsule] + s * J[:, 2 * capsule + 1])
 
 
-def _end_points(robot: Robot, capsules: Sequence[Capsule]) -> Points:
+def end_points(robot: Robot, capsules: Sequence[Capsule]) -> Points:
+    """Return the ends of capsules, two for each; those without a link are in the root frame."""
     links = [robot.link_index(c.link) if c.link else -1 for c in capsules for _ in range(2)]
     ends = np.array([end for c in capsules for end in (c.a, c.b)]).reshape(-1, 3)
     return Points(robot, links, ends)

@@ -6,16 +6,17 @@ capsules, or of a capsule and a wall. `aggregate_values` reduces each to a smoot
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Final, Protocol
+from dataclasses import dataclass, field
+from typing import ClassVar, Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mindyn.algebra.values import Array
 from mindyn.errors import Code, InputError
-from mindyn.excitation.clearance import Pairs, Points
+from mindyn.excitation.clearance import Points
 from mindyn.excitation.instants import Instants, State
 from mindyn.kernels.kernel import Kernel
 
@@ -23,40 +24,35 @@ APPROACH_M: Final = 0.1
 """Distance over which the approach of two surfaces counts from 0 to 1."""
 
 
-class Constraint(Protocol):
-    """c series over time."""
+RATES: Final = ("position", "velocity", "acceleration", "jerk")
+"""Names in labels, by order of the derivative."""
 
-    @property
-    def two_sided(self) -> bool:
-        """Return whether -1 is a bound too."""
 
-    @property
-    def labels(self) -> list[str]:
-        """Names of the c series."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Constraint(ABC):
+    """c series over time, named by `labels`; `two_sided`: -1 is a bound too."""
 
+    labels: tuple[str, ...]
+
+    two_sided: ClassVar[bool] = True
+
+    @abstractmethod
     def values(self, state: State) -> Array:
         """(N, c), at most 1 if the constraint holds."""
 
+    @abstractmethod
     def pulled_back(self, instants: Instants, state: State, weights: Array) -> Array:
         """(w, c, 1 + m, n): derivatives by z of sum_t weights[t] values[t] over each segment."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Rates:
+class Rates(Constraint):
     """Positions (order 0), velocities, accelerations or jerks of some joints: (rate - middle) / half."""
 
-    order: int
-    joints: NDArray[np.intp]
     middle: Array
     half: Array
-    names: tuple[str, ...]
-
-    two_sided = True
-
-    @property
-    def labels(self) -> list[str]:
-        """See `Constraint`."""
-        return [f"{('position', 'velocity', 'acceleration', 'jerk')[self.order]} of {name}" for name in self.names]
+    order: int
+    joints: NDArray[np.intp]
 
     def values(self, state: State) -> Array:
         """See `Constraint`."""
@@ -72,28 +68,14 @@ class Rates:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _DependentRates:
-    """Rates of c dependent joints, scaled to -1 ... 1 within their limits: (rate - middle) / half."""
-
-    middle: Array
-    half: Array
-    names: tuple[str, ...]
-
-    two_sided = True
-
-    @property
-    def labels(self) -> list[str]:
-        """See `Constraint`."""
-        return list(self.names)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class LinkedRates(_DependentRates):
-    """Rates that are linear in those of several joints: rows @ rate.
+class LinkedRates(Constraint):
+    """Rates that are linear in those of several joints: (rows @ rate - middle) / half.
 
     rows  (c, n)
     """
 
+    middle: Array
+    half: Array
     order: int
     rows: Array
 
@@ -109,84 +91,61 @@ class LinkedRates(_DependentRates):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class SolvedRates(_DependentRates):
-    """Rates of dependent joints of numerically solved loops.
+class SolvedRates(Constraint):
+    """Results of a kernel, such as rates of dependent joints or torques: (result - middle) / half.
 
-    kernel  returns them at (q, qd, ...), with as many inputs as needed; `slopes` returns the derivatives by each input
+    kernel      returns them at (q, qd, ...), with as many inputs as needed, and at the `parameters`, which are constant
+    slopes      returns the derivatives by each of (q, qd, ...)
+    columns     (c,) numbers of the results that are used
     """
 
+    middle: Array
+    half: Array
     kernel: Kernel
     slopes: Kernel
+    parameters: tuple[Array, ...] = ()
+    columns: NDArray[np.intp] | slice = field(default_factory=lambda: slice(None))
 
     def values(self, state: State) -> Array:
         """See `Constraint`."""
-        return np.asarray((self.kernel(*self._inputs(state)) - self.middle) / self.half)
+        return np.asarray((self.kernel(*self._inputs(state))[:, self.columns] - self.middle) / self.half)
 
     def pulled_back(self, instants: Instants, state: State, weights: Array) -> Array:
         """See `Constraint`."""
         result = self.slopes(*self._inputs(state))
         slopes = result if isinstance(result, tuple) else (result,)
-        return instants.pulled_back_series(*((weights / self.half)[:, :, None] * J for J in slopes))
+        return instants.pulled_back_series(*((weights / self.half)[:, :, None] * J[:, self.columns] for J in slopes))
 
     def _inputs(self, state: State) -> tuple[Array, ...]:
-        return state[: len(self.kernel.program.inputs)]
+        return (*state[: len(self.kernel.program.inputs) - len(self.parameters)], *self.parameters)
+
+
+class Surfaces(Protocol):
+    """c pairs of surfaces."""
+
+    def gaps(self, q: Array) -> Array:
+        """Return the distances (N, c), m; negative if the surfaces overlap."""
+
+    def slopes(self, q: Array) -> Array:
+        """Return the derivatives (N, c, n) of the distances by q."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Torques:
-    """Torques without Coulomb friction, relative to the limits minus Coulomb friction in the worst direction.
+class Distances(Constraint):
+    """Distances between surfaces, at least `clearance` (c,) m."""
 
-    beta     base parameters, with zero Coulomb friction
-    allowed  (c,) limits of the joints that have one
-    """
-
-    kernel: Kernel
-    slopes: Kernel
-    beta: Array
-    joints: NDArray[np.intp]
-    allowed: Array
-    names: tuple[str, ...]
-
-    two_sided = True
-
-    @property
-    def labels(self) -> list[str]:
-        """See `Constraint`."""
-        return [f"torque of {name}" for name in self.names]
-
-    def values(self, state: State) -> Array:
-        """See `Constraint`."""
-        return np.asarray(self.kernel(*state[:3], self.beta)[:, self.joints] / self.allowed)
-
-    def pulled_back(self, instants: Instants, state: State, weights: Array) -> Array:
-        """See `Constraint`."""
-        scaled = (weights / self.allowed)[:, :, None]
-        slopes = [scaled * J[:, self.joints] for J in self.slopes(*state[:3], self.beta)]
-        return instants.pulled_back_series(*slopes)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Gaps:
-    """Gaps between capsules, at least `clearance` (c,) m."""
-
-    pairs: Pairs
-    clearance: Array
+    clearance: Array | float
+    surfaces: Surfaces
 
     two_sided = False
 
-    @property
-    def labels(self) -> list[str]:
-        """See `Constraint`."""
-        return [f"gap of {name}" for name in self.pairs.names()]
-
     def values(self, state: State) -> Array:
         """See `Constraint`."""
-        return np.asarray(1 - (self.pairs.gaps(state[0]) - self.clearance) / APPROACH_M)
+        return np.asarray(1 - (self.surfaces.gaps(state[0]) - self.clearance) / APPROACH_M)
 
     def pulled_back(self, instants: Instants, state: State, weights: Array) -> Array:
         """See `Constraint`."""
-        slopes = self.pairs.with_slopes(state[0])[1]
-        return instants.pulled_back_series(-weights[:, :, None] * slopes / APPROACH_M)
+        return instants.pulled_back_series(-weights[:, :, None] * self.surfaces.slopes(state[0]) / APPROACH_M)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -230,35 +189,23 @@ class Box:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Walls:
-    """Distances of points, minus their radii, from the faces of a box.
+    """Coordinates of points along the inward normals of walls: distances from planes through the origin.
 
-    directions  (c, 3) inward normals, with `offsets` (c,): n . p - offset is the distance of p from its face
-    point       (c,) the point of each series
+    point       (c,) numbers of the points
+    directions  (c, 3) inward normals
     """
 
     points: Points
     point: NDArray[np.intp]
     directions: Array
-    offsets: Array
-    names: tuple[str, ...]
 
-    two_sided = False
+    def gaps(self, q: Array) -> Array:
+        """See `Surfaces`."""
+        return np.asarray((self.points.positions(q)[:, self.point] * self.directions).sum(-1))
 
-    @property
-    def labels(self) -> list[str]:
-        """See `Constraint`."""
-        return list(self.names)
-
-    def values(self, state: State) -> Array:
-        """See `Constraint`."""
-        P = self.points.positions(state[0])[:, self.point]
-        return np.asarray(1 - ((P * self.directions).sum(-1) - self.offsets) / APPROACH_M)
-
-    def pulled_back(self, instants: Instants, state: State, weights: Array) -> Array:
-        """See `Constraint`."""
-        J = self.points.slopes(state[0])[:, self.point]
-        slopes = np.einsum("tcij,ci->tcj", J, self.directions)
-        return instants.pulled_back_series(-weights[:, :, None] * slopes / APPROACH_M)
+    def slopes(self, q: Array) -> Array:
+        """See `Surfaces`."""
+        return np.asarray(np.einsum("tcij,ci->tcj", self.points.slopes(q)[:, self.point], self.directions))
 
 
 def aggregate_values(

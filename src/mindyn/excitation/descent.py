@@ -9,7 +9,7 @@ violates until it violates none.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -53,7 +53,6 @@ class Point:
     curvature: Array | None = None
 
 
-@dataclass(slots=True, eq=False)
 class Descent:
     """State of a descent.
 
@@ -63,29 +62,16 @@ class Descent:
     ends         change of f, and sum of violations, at which the descent ends
     """
 
-    objective: Function
-    limits: Function
-    begun: Point
-    box: float = np.inf
-    ends: float = 1e-5
-    arrived: bool = False
-    x: Array = field(init=False)
-    _f: float = field(init=False)
-    _c: Array = field(init=False)
-    _gradient: Array = field(init=False)
-    _jacobian: Array = field(init=False)
-    _curvature: Array = field(init=False)
-    _weights: Array = field(init=False)
-    _active: NDArray[np.bool_] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.x = self.begun.x
-        self._f, gradient = self.objective(self.x)
-        self._c, jacobian = self.limits(self.x)
-        self._gradient, self._jacobian = gradient(), jacobian()
-        self._forget()
-        if self.begun.curvature is not None:
-            self._curvature = self.begun.curvature
+    def __init__(
+        self, objective: Function, limits: Function, begun: Point, box: float = np.inf, ends: float = 1e-5
+    ) -> None:
+        self.objective, self.limits, self.begun, self.box, self.ends = objective, limits, begun, box, ends
+        self.arrived, self.x = False, begun.x
+        self._f, gradient = objective(self.x)
+        self._c, jacobian = limits(self.x)
+        self._gradient: Array = gradient()
+        self._jacobian: Array = jacobian()
+        self._curvature = np.eye(len(self.x)) if begun.curvature is None else begun.curvature
         self._weights = np.zeros(len(self._c))
         self._active = np.zeros(len(self._c), dtype=np.bool_)
 
@@ -97,9 +83,6 @@ class Descent:
             self._step()
             passed(self.x, self._f, self._c)
         return Point(self.x, self._curvature)
-
-    def _forget(self) -> None:
-        self._curvature = np.eye(len(self.x))
 
     def _step(self) -> None:
         known = self._found_step()
@@ -133,7 +116,7 @@ class Descent:
         exceeded = np.maximum(self._c, 0.0)
         for fresh in (False, True):
             if fresh:
-                self._forget()
+                self._curvature = np.eye(len(self.x))
             for part in EASED:
                 solved = self._programmed(part * exceeded + np.minimum(self._c, 0.0))
                 if solved is not None:

@@ -33,7 +33,6 @@ from mindyn.excitation.design_inputs import (
     prior_values,
     require_criterion,
     require_family,
-    require_rate,
     require_rows,
     require_settings,
     start_of,
@@ -44,7 +43,7 @@ from mindyn.excitation.held_joints import hold_joints
 from mindyn.excitation.instants import Instants
 from mindyn.excitation.limits import POSITION_FRACTION, STILL, MotionLimits
 from mindyn.excitation.motion_design import MotionDesign, Prediction, check_design, check_finding, check_times
-from mindyn.excitation.motions import Family, Motion, require_seconds
+from mindyn.excitation.motions import Family
 from mindyn.excitation.problem import KNOTS_PER_CYCLE, SAMPLES_PER_CYCLE, Problem, segments_of_cycle
 from mindyn.excitation.safety import SafetySettings, safety_of
 from mindyn.excitation.sampling import sample_times
@@ -57,6 +56,7 @@ from mindyn.regression.information import Information
 from mindyn.regression.regressor import with_estimated_drives
 from mindyn.robots.edits import find_load_carrier
 from mindyn.robots.robot import Robot, require_robot
+from mindyn.simulation.inputs import require_positive
 
 BEGINNINGS: Final = 3
 """First stages for every search that is completed."""
@@ -186,10 +186,10 @@ def design_motion(
         columns,
         bounds,
         functions,
-        require_seconds(seconds),
+        require_positive(seconds, "seconds", "such as 20.0"),
         criterion,
         deviations,
-        require_rate(rate_hz),
+        require_positive(rate_hz, "rate_hz", "such as 100.0"),
         prior_values(columns, bounds, prior),
         np.vstack([earlier_rows(columns, previous, deviations), known_rows(columns, purpose)]),
         from_there,
@@ -340,7 +340,7 @@ def _design(
     if isinstance(problem.columns, OwnColumns):
         blocks = problem.columns.information(entries, 1 / question.noise**2)
         criteria["joints"] = float(np.exp(replace(problem.criterion, power=EXTREME).value(blocks)))
-    used = problem.used(motion, search.dense)
+    used, dense = problem.used(motion, search.dense), search.dense.state(np.vstack([motion.start, motion.coefficients]))
     status = (
         f"{ending}: condition number {criteria['condition']:.3g}, {columns.count} parameters, "
         f"{100 * max(used.values()):.1f} % of the nearest limit"
@@ -359,15 +359,9 @@ def _design(
         question.rate_hz,
         status,
         findings,
-        extent=extent_of(question.robot, capsules, search.dense.t, *_dense_state(search, motion)),
+        extent=extent_of(question.robot, capsules, search.dense.t, *dense[:2]),
         parts=parts,
     )
-
-
-def _dense_state(search: Search, motion: Motion) -> tuple[Array, Array]:
-    """Return q and qd at the instants of the check."""
-    state = search.dense.state(np.vstack([motion.start, motion.coefficients]))
-    return state[0], state[1]
 
 
 def _with_determined(question: Question, design: MotionDesign, earlier: Array) -> MotionDesign:

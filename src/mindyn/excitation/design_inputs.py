@@ -23,6 +23,7 @@ from mindyn.notation import DRIVE_PARAMETERS, PARAMETERS_PER_LINK
 from mindyn.regression.information import Information
 from mindyn.robots.edits import find_load_carrier
 from mindyn.robots.robot import Robot
+from mindyn.simulation.inputs import require_count
 
 T = TypeVar("T")
 
@@ -69,13 +70,7 @@ class SearchSettings:
     deadline_s: float | None = None
 
     def __post_init__(self) -> None:
-        if not isinstance(self.starts, int) or isinstance(self.starts, bool) or self.starts < 1:
-            raise InputError(
-                f"starts must be a whole number of at least 1, got {self.starts!r}",
-                hint="such as 1",
-                code=Code.OUT_OF_RANGE,
-                subject="starts",
-            )
+        require_count(self.starts, "starts")
         if self.deadline_s is not None and not self.deadline_s >= 0:
             raise InputError(
                 f"deadline_s must be zero or a positive number of seconds, got {self.deadline_s!r}",
@@ -142,15 +137,14 @@ def require_criterion(criterion: str, robot: Robot, previous: Information | None
 
 def require_settings(given: T | None, kind: type[T], name: str) -> T:
     """Return the settings, the default ones for None; raise for another type."""
-    if given is None:
-        return kind()
-    if not isinstance(given, kind):
-        raise InputError(
-            f"{name} must be {kind.__name__}, got {given!r}",
-            hint=f"{name}=mindyn.{kind.__name__}(...)",
-            code=Code.WRONG_TYPE,
-            subject=name,
-        )
+    return kind() if given is None else require_type(given, kind, name, f"{name}=mindyn.{kind.__name__}(...)")
+
+
+def require_type(given: Any, kind: type[T], name: str, hint: str, what: str = "") -> T:
+    """Return an argument; raise if it is not an instance of `kind` (described by `what`), or a class."""
+    if isinstance(given, type) or not isinstance(given, kind):
+        message = f"{name} must be {what or kind.__name__}, got {given!r}"
+        raise InputError(message, hint=hint, code=Code.WRONG_TYPE, subject=name)
     return given
 
 
@@ -158,26 +152,14 @@ def require_family(family: Family | None) -> Family:
     """Return the family, `Fourier()` if None; raise for anything else, such as a name or a class."""
     if family is None:
         return Fourier()
-    if isinstance(family, type) or not isinstance(family, Family):
-        raise InputError(
-            f"family must be a Fourier or a BSpline, got {family!r}",
-            hint="family=mindyn.Fourier(5), or mindyn.BSpline(12)",
-            code=Code.WRONG_TYPE,
-            subject="family",
-        )
-    return family
+    hint = "family=mindyn.Fourier(5), or mindyn.BSpline(12)"
+    return require_type(family, Family, "family", hint, "a Fourier or a BSpline")  # type: ignore[type-abstract]
 
 
 def limits_for(robot: Robot, limits: MotionLimits | None) -> MotionLimits:
     """Return the limits, by default the robot's; raise if they have other joints, or leave a joint unlimited."""
     chosen = MotionLimits.of(robot) if limits is None else limits
-    if not isinstance(chosen, MotionLimits):
-        raise InputError(
-            f"limits must be MotionLimits, got {type(chosen).__name__}",
-            hint="MotionLimits.of(robot, ...)",
-            code=Code.WRONG_TYPE,
-            subject="limits",
-        )
+    require_type(chosen, MotionLimits, "limits", "MotionLimits.of(robot, ...)")
     names = robot.primary_names
     if len(chosen.lower) != len(names):
         raise InputError(
@@ -226,18 +208,6 @@ def noise_finding(noise: ArrayLike | None) -> tuple[Finding, ...]:
     sentence = f"the torque noise is guessed as {100 * NOISE_PART:g} % of each effort limit"
     guess = Finding(Kind.GUESSED_NOISE, Severity.INFO, sentence, "State noise in the limits file")
     return (guess,) if noise is None else ()
-
-
-def require_rate(rate_hz: float) -> float:
-    """Return the rate; raise if it is not positive and finite."""
-    if not np.isfinite(rate_hz) or rate_hz <= 0:
-        raise InputError(
-            f"rate_hz must be positive, got {rate_hz!r}",
-            hint="such as 100.0",
-            code=Code.OUT_OF_RANGE,
-            subject="rate_hz",
-        )
-    return float(rate_hz)
 
 
 def require_rows(columns: Columns, times: int, earlier: Array) -> None:

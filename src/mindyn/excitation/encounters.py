@@ -168,7 +168,7 @@ class _Finder:
     def between(self, i: int, j: int, label: str) -> list[Encounter]:
         """Return the encounter of two links; none if they cannot come closer, or always touch."""
         names = (self.name(i), self.name(j))
-        apart = self.cover_gaps(i, j)
+        apart = cover_gaps(self.bodies, (i, j), self.poses)
         gap = self.constant_gap(i, j, apart)
         if gap is not None:
             if gap > LEAST_M:
@@ -200,10 +200,6 @@ class _Finder:
         exact = self.bodies.distances((i, j), self.poses[:CONSTANT_PROBES])
         return float(exact.min()) - UNMOVED_EXACT_M if np.ptp(exact) < UNMOVED_EXACT_M else None
 
-    def cover_gaps(self, i: int, j: int) -> Array:
-        """(N,) least gap between the covers of two bodies at the probes."""
-        return cover_gaps(self.bodies, (i, j), self.poses)
-
     def moving(self) -> list[int]:
         return [k for k in range(self.count) if self.bodies.links[k] >= 0]
 
@@ -212,7 +208,7 @@ class _Finder:
         pairs = []
         for i, j in product(self.moving(), others):
             names = (self.name(i), self.name(j))
-            apart = self.cover_gaps(i, j)
+            apart = cover_gaps(self.bodies, (i, j), self.poses)
             if self.constant_gap(i, j, apart) is not None:
                 self.unmoved.append(" - ".join(names))
             else:
@@ -232,7 +228,8 @@ class _Finder:
                 if wall.bound == "guessed" and heights.max() <= LEAST_M:
                     self.unchecked.append(label)
                     continue
-                highest = float(self.cover_heights(i, wall).max())
+                covers = self.bodies.heights(i, self.poses, wall.direction, covers=True) - wall.offset
+                highest = float(covers.max())
                 by = "covers" if highest > LEAST_M else "meshes"
                 reached = highest if by == "covers" else float(heights.max())
                 if wall.bound == "given" or reached <= LEAST_M:
@@ -241,13 +238,6 @@ class _Finder:
                     required = min(self.distance_m, reached / 2)
                 pairs.append(Encounter((i, -1), (self.name(i), wall.name), required, by, wall.direction, wall.offset))
         return pairs
-
-    def cover_heights(self, body: int, wall: Wall) -> Array:
-        axes = self.poses[:, body] @ wall.direction
-        least = [
-            (part.solid.points @ axes[:, 1:].T).min(axis=0) - part.radius for part in self.bodies.volumes[body].covers
-        ]
-        return np.asarray(axes[:, 0] + np.min(least, axis=0) - wall.offset)
 
     def keep_error(self, encounter: Encounter, error_m: float) -> Encounter:
         """Return an encounter that keeps at least the tracking error, if it can often enough."""

@@ -13,7 +13,7 @@ from mindyn.equations.closed_motion import is_affine
 from mindyn.equations.loop_closure import home_closure
 from mindyn.equations.loop_constraints import open_tree
 from mindyn.excitation.capsules import Capsule
-from mindyn.excitation.clearance import Points
+from mindyn.excitation.clearance import Points, end_points
 from mindyn.excitation.encounters import UNMOVED_M
 from mindyn.robots.robot import Robot
 
@@ -59,9 +59,7 @@ def extent_of(robot: Robot, capsules: Sequence[Capsule], t: Array, q: Array, qd:
     moving = [capsule for capsule in capsules if capsule.link and robot.link_index(capsule.link) >= 0]
     if not moving:
         moving = [Capsule(name, np.zeros(3), np.zeros(3), 1e-12) for name in robot.link_names]
-    links = [robot.link_index(capsule.link) for capsule in moving for _ in range(2)]
-    ends = np.array([end for capsule in moving for end in (capsule.a, capsule.b)])
-    P, radii = Points(robot, links, ends).positions(q), np.repeat([capsule.radius for capsule in moving], 2)
+    P, radii = end_points(robot, moving).positions(q), np.repeat([capsule.radius for capsule in moving], 2)
     lifted = np.ptp(P[..., 2], axis=0) > UNMOVED_M
     heights = np.where(lifted | ~lifted.any(), P[..., 2] - radii, np.inf)
     row, column = (int(k) for k in np.unravel_index(heights.argmin(), heights.shape))

@@ -116,4 +116,4 @@ def range_constraint(
         "Add finer collision geometry to the robot file for wider ranges",
         tuple(names),
     )
-    return [LinkedRates(narrow.middle[joints], narrow.reach[joints], labels, 0, rows)], [finding]
+    return [LinkedRates(labels, narrow.middle[joints], narrow.reach[joints], 0, rows)], [finding]

@@ -13,9 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mindyn.algebra.values import Array
-from mindyn.excitation.clearance import Pairs
-from mindyn.excitation.constraints import APPROACH_M, Box
-from mindyn.excitation.instants import Instants, State
+from mindyn.excitation.clearance import Pairs, slopes_between
+from mindyn.excitation.constraints import Box
 
 BISECTIONS: Final = 40
 """Number of bisections of a segment: accurate to 1e-12 of its length."""
@@ -23,7 +22,7 @@ BISECTIONS: Final = 40
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KeepOut:
-    """Gaps between capsules and boxes, at least `clearance` (m).
+    """Capsules and boxes.
 
     body     capsules, with their end points; its pairs do not count
     boxes    finite ones in the root frame
@@ -33,30 +32,16 @@ class KeepOut:
     body: Pairs
     boxes: tuple[Box, ...]
     series: NDArray[np.intp]
-    clearance: float
-
-    two_sided = False
-
-    @property
-    def labels(self) -> list[str]:
-        """See `Constraint`."""
-        return [f"gap of {self.body.capsules[i].link} - box {k + 1}" for i, k in self.series]
 
     def gaps(self, q: Array) -> Array:
-        """Return the distances (N, c) between surfaces, m; negative if they overlap."""
+        """See `Surfaces`."""
         return self._nearest(self.body.points.positions(q))[0]
 
-    def values(self, state: State) -> Array:
-        """See `Constraint`."""
-        return np.asarray(1 - (self.gaps(state[0]) - self.clearance) / APPROACH_M)
-
-    def pulled_back(self, instants: Instants, state: State, weights: Array) -> Array:
-        """See `Constraint`."""
-        _, normal, s = self._nearest(self.body.points.positions(state[0]))
-        J, first = self.body.points.slopes(state[0]), 2 * self.series[:, 0]
-        moves = (1 - s)[..., None, None] * J[:, first] + s[..., None, None] * J[:, first + 1]
-        slopes = np.einsum("tci,tcij->tcj", normal, moves)
-        return instants.pulled_back_series(-weights[:, :, None] * slopes / APPROACH_M)
+    def slopes(self, q: Array) -> Array:
+        """See `Surfaces`."""
+        _, normal, s = self._nearest(self.body.points.positions(q))
+        moves = slopes_between(self.body.points.slopes(q), self.series[:, 0], s)
+        return np.asarray(np.einsum("tci,tcij->tcj", normal, moves))
 
     def _nearest(self, P: Array) -> tuple[Array, Array, Array]:
         """Return gaps (N, c), outward unit normals (N, c, 3) of the boxes, and places s in [0, 1] on the segments."""

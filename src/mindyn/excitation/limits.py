@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -235,17 +235,21 @@ class MotionLimits(ShortRepr):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the limits for JSON; null for infinity."""
-        table: dict[str, Any] = {}
-        for entry in fields(self):
-            value = getattr(self, entry.name)
-            if entry.name == "dependent":
-                if value is not None:
-                    table[entry.name] = value.to_dict()
-                continue
-            table[entry.name] = (
-                [float(v) if np.isfinite(v) else None for v in value] if isinstance(value, np.ndarray) else value
-            )
-        return table
+        table: dict[str, Any] = {
+            name: [float(v) if np.isfinite(v) else None for v in getattr(self, name)] for name in BOUNDS
+        }
+        table["torque_margin"] = self.torque_margin
+        return table if self.dependent is None else table | {"dependent": self.dependent.to_dict()}
+
+
+def limited_rates(limits: MotionLimits) -> Iterator[tuple[int, NDArray[np.intp], Array, Array]]:
+    """Yield order, joints, middle and half range of the limited rates, from positions to jerks."""
+    halves = (limits.upper - limits.middle, limits.velocity, limits.acceleration, limits.jerk)
+    for order, half in enumerate(halves):
+        joints = np.flatnonzero(np.isfinite(half))
+        if len(joints):
+            middle = limits.middle[joints] if order == 0 else np.zeros(len(joints))
+            yield order, joints, middle, np.maximum(half[joints], STILL)
 
 
 def guessed_limit(sentence: str, key: str, joints: Sequence[str]) -> Finding:

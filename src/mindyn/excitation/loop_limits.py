@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import product
 from math import atan2, pi
 from typing import Any, Final
@@ -14,9 +14,10 @@ from mindyn.algebra.values import Array
 from mindyn.equations.closed_motion import CLOSURE, closed_motion, is_affine
 from mindyn.equations.loop_closure import AffineClosure, affine_closure, home_closure
 from mindyn.errors import Code, InputError
-from mindyn.excitation.constraints import LinkedRates, SolvedRates
-from mindyn.excitation.limits import STILL, MotionLimits
+from mindyn.excitation.constraints import RATES, LinkedRates, SolvedRates
+from mindyn.excitation.limits import STILL, MotionLimits, limited_rates
 from mindyn.kernels.closed_kernel import jacobians, make_kernel
+from mindyn.kernels.kernel import Kernel
 from mindyn.parameters.parallelogram import find_polygon, link_turns
 from mindyn.robots.parts import Loop
 from mindyn.robots.robot import Robot
@@ -24,8 +25,6 @@ from mindyn.robots.robot import Robot
 LOOKED_AT: Final = 300
 """Random positions within the limits at which numerically solved loops must close."""
 
-RATES: Final = ("position", "velocity", "acceleration", "jerk")
-"""Names in labels, by order of the derivative."""
 
 OPENING: Final = pi / 18
 """rad: smallest angle between a parallelogram and its flat position, where it could fold over."""
@@ -35,10 +34,9 @@ def loop_constraints(robot: Robot, limits: MotionLimits) -> Sequence[LinkedRates
     """Return the constraints as functions of the primary joints; none for a robot without dependent joints."""
     if not robot.has_dependents:
         return []
-    if not is_affine(robot):
-        return _solved_rates(robot, limits)  # `require_closing` has checked that its loops close
-    affine = affine_closure(robot)
-    return [*_dependent_rates(robot, affine, limits), *([_open_loops(robot, affine, limits)] if robot.loops else [])]
+    affine = affine_closure(robot) if is_affine(robot) else None  # else `require_closing` has checked the loops
+    opened = [] if affine is None or not robot.loops else [_open_loops(robot, affine, limits)]
+    return [*_dependent_rates(robot, affine, limits), *opened]
 
 
 def require_closing(robot: Robot, limits: MotionLimits) -> None:
@@ -74,25 +72,28 @@ def require_closing_within(robot: Robot, lower: Array, upper: Array) -> None:
         )
 
 
-def _solved_rates(robot: Robot, limits: MotionLimits) -> list[SolvedRates]:
-    """Return the constraints on dependent joints of numerically solved loops, from positions to jerks."""
-    dependent = limits.dependent
-    assert dependent is not None
-    bounds = (dependent.upper - dependent.middle, dependent.velocity, dependent.acceleration, dependent.jerk)
-    constraints = []
-    for order, half in enumerate(bounds):
-        limited = np.flatnonzero(np.isfinite(half))
-        if not len(limited):
-            continue
+def _dependent_rates(
+    robot: Robot, affine: AffineClosure | None, limits: MotionLimits
+) -> Iterator[LinkedRates | SolvedRates]:
+    """Yield the constraints on dependent joints, from positions to jerks; without `affine`, loops are solved."""
+    assert limits.dependent is not None
+    for order, limited, middle, half in limited_rates(limits.dependent):
         names = [robot.dependent_names[k] for k in limited]
-        function = _rate_function(robot, order, [robot.joint_index(name) for name in names])
-        slopes = jacobians(function, function.name_in())
-        matrices = slopes.name_out()[:-1]
-        middle = dependent.middle[limited] if order == 0 else np.zeros(len(names))
+        joints = [robot.joint_index(name) for name in names]
         labels = tuple(f"{RATES[order]} of {name}" for name in names)
-        kernels = make_kernel(robot, function), make_kernel(robot, slopes, matrices=matrices)
-        constraints.append(SolvedRates(middle, np.maximum(half[limited], STILL), labels, *kernels))
-    return constraints
+        if affine is None:
+            kernels = rate_kernels(robot, _rate_function(robot, order, joints))
+            yield SolvedRates(labels, middle, half, *kernels)
+        else:
+            middle = middle - affine.offset[joints] if order == 0 else middle
+            yield LinkedRates(labels, middle, half, order, affine.matrix[joints])
+
+
+def rate_kernels(robot: Robot, function: casadi.Function) -> tuple[Kernel, Kernel]:
+    """Return the kernels of a function and of its derivatives by each input."""
+    slopes = jacobians(function, function.name_in())
+    matrices = [name for name in slopes.name_out() if name != CLOSURE]
+    return make_kernel(robot, function), make_kernel(robot, slopes, matrices=matrices)
 
 
 def _rate_function(robot: Robot, order: int, joints: list[int]) -> Any:
@@ -117,24 +118,6 @@ def _rate_function(robot: Robot, order: int, joints: list[int]) -> Any:
     return casadi.Function("dependent", [*symbols.values()], results, [*symbols], ["rate", CLOSURE])
 
 
-def _dependent_rates(robot: Robot, affine: AffineClosure, limits: MotionLimits) -> list[LinkedRates]:
-    dependent = limits.dependent
-    assert dependent is not None
-    names = [name for name in robot.joint_names if name not in robot.primary_names]
-    numbers = [robot.joint_index(name) for name in names]
-    bounds = (dependent.upper - dependent.middle, dependent.velocity, dependent.acceleration, dependent.jerk)
-    constraints = []
-    for order, half in enumerate(bounds):
-        limited = np.flatnonzero(np.isfinite(half))
-        if not len(limited):
-            continue
-        of = [numbers[k] for k in limited]
-        middle = dependent.middle[limited] - affine.offset[of] if order == 0 else np.zeros(len(of))
-        labels = tuple(f"{RATES[order]} of {names[k]}" for k in limited)
-        constraints.append(LinkedRates(middle, np.maximum(half[limited], STILL), labels, order, affine.matrix[of]))
-    return constraints
-
-
 def _open_loops(robot: Robot, affine: AffineClosure, limits: MotionLimits) -> LinkedRates:
     """Keep the corner of every parallelogram between OPENING and pi - OPENING, in the half turn of its home."""
     rows, middles = [], []
@@ -146,7 +129,7 @@ def _open_loops(robot: Robot, affine: AffineClosure, limits: MotionLimits) -> Li
         rows.append(row)
         middles.append((np.floor(angle / pi) + 0.5) * pi - at_zero)
     labels = tuple(f"opening of {loop.name}" for loop in robot.loops)
-    return LinkedRates(np.array(middles), np.full(len(rows), pi / 2 - OPENING), labels, 0, np.array(rows))
+    return LinkedRates(labels, np.array(middles), np.full(len(rows), pi / 2 - OPENING), 0, np.array(rows))
 
 
 def _corner(robot: Robot, loop: Loop, affine: AffineClosure) -> tuple[Array, float]:

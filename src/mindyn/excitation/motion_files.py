@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from mindyn.algebra.values import Array
-from mindyn.errors import Code, ExportError, InputError
+from mindyn.errors import Code, ExportError
 from mindyn.escaping import c_comment
 from mindyn.excitation.c_header import c_header
 from mindyn.excitation.capsules import Capsule
@@ -27,6 +27,7 @@ from mindyn.executors import require_polars_threads
 from mindyn.files import make_folder, replace_folder_files, write_file_atomically
 from mindyn.findings import Kind
 from mindyn.robots.meshes import Meshes
+from mindyn.simulation.inputs import require_positive
 
 if TYPE_CHECKING:
     from mindyn.excitation.motion_design import MotionDesign
@@ -48,8 +49,7 @@ SERVOJ: Final = {"lookahead_time": 0.1, "gain": 300}
 
 def write_design(design: MotionDesign, path: Path, rate_hz: float, meshes: Meshes | None = None) -> list[Path]:
     """See `MotionDesign.write`."""
-    if not np.isfinite(rate_hz) or rate_hz <= 0:
-        raise InputError(f"rate_hz must be positive, got {rate_hz!r}", code=Code.OUT_OF_RANGE, subject="rate_hz")
+    require_positive(rate_hz, "rate_hz")
     paths = files_at(path)
     run, slow = design.run(), design.run(design.rehearsal_speed)
     if path in paths:
@@ -65,10 +65,9 @@ def write_design(design: MotionDesign, path: Path, rate_hz: float, meshes: Meshe
 
 
 def _write(design: MotionDesign, run: Run, path: Path, rate_hz: float, meshes: Meshes | None) -> None:
-    if path.suffix == ".html":
-        write_file_atomically(path, html_plot(design, meshes))
-    else:
-        _WRITERS[path.suffix](design, run, path, rate_hz)
+    is_page = path.suffix == ".html"
+    content = html_plot(design, meshes) if is_page else _CONTENTS[path.suffix](design, run, rate_hz)
+    write_file_atomically(path, content)
 
 
 def has_script(design: MotionDesign) -> bool:
@@ -80,7 +79,7 @@ def has_script(design: MotionDesign) -> bool:
 def files_at(path: Path) -> list[Path]:
     """Return the files that a design is written as: the one named and its rehearsal, or all of them in a folder."""
     if path.suffix and not path.is_dir():
-        known = (*_WRITERS, ".html")
+        known = (*_CONTENTS, ".html")
         if path.suffix not in known:
             raise ExportError(
                 f"{path.name!r}: a motion is written as {', '.join(known)}",
@@ -112,10 +111,6 @@ def checked_lines(design: MotionDesign, run: Run) -> list[str]:
             f"acceleration {limits.acceleration[k]:.4g}, effort {limits.effort[k]:.4g}"
         )
     return [" ".join(line.split()) for line in lines]
-
-
-def _write_limits(design: MotionDesign, run: Run, path: Path, rate_hz: float) -> None:  # noqa: ARG001 - one signature for all
-    write_file_atomically(path, limits_draft(design))
 
 
 def limits_draft(design: MotionDesign) -> str:
@@ -209,41 +204,37 @@ def _columns(run: Run, rate_hz: float) -> dict[str, Any]:
     return columns
 
 
-def _write_csv(design: MotionDesign, run: Run, path: Path, rate_hz: float) -> None:
+def _csv(design: MotionDesign, run: Run, rate_hz: float) -> str:
     import polars
 
     # Without commas: readers of logs take a last comment with as many cells as the first row for the header.
     said = "".join(f"# {line.replace(',', ';')}\n" for line in checked_lines(design, run))
-    write_file_atomically(path, said + polars.DataFrame(_columns(run, rate_hz)).write_csv())
+    return said + polars.DataFrame(_columns(run, rate_hz)).write_csv()
 
 
-def _write_parquet(design: MotionDesign, run: Run, path: Path, rate_hz: float) -> None:  # noqa: ARG001 - one signature for all
+def _parquet(design: MotionDesign, run: Run, rate_hz: float) -> bytes:  # noqa: ARG001 - one signature for all
     import polars
 
     content = BytesIO()
     polars.DataFrame(_columns(run, rate_hz)).write_parquet(content)
-    write_file_atomically(path, content.getvalue())
+    return content.getvalue()
 
 
-def _write_npz(design: MotionDesign, run: Run, path: Path, rate_hz: float) -> None:
+def _npz(design: MotionDesign, run: Run, rate_hz: float) -> bytes:
     q, qd, qdd, t = _sample_rows(run, rate_hz)
     content = BytesIO()
     names = np.array(design.robot.primary_names)
     np.savez(content, time=t, position=q, velocity=qd, acceleration=qdd, joint_names=names)
-    write_file_atomically(path, content.getvalue())
+    return content.getvalue()
 
 
-def _write_json(design: MotionDesign, run: Run, path: Path, rate_hz: float) -> None:  # noqa: ARG001 - one signature for all
-    write_file_atomically(path, json.dumps(design.to_dict(), indent=1) + "\n")
-
-
-def _write_header(design: MotionDesign, run: Run, path: Path, rate_hz: float) -> None:  # noqa: ARG001 - one signature for all
+def _header(design: MotionDesign, run: Run, rate_hz: float) -> str:  # noqa: ARG001 - one signature for all
     said = "\n   ".join(c_comment(line) for line in checked_lines(design, run))
-    write_file_atomically(path, f"/* {said} */\n{c_header(design.motion, design.robot)}")
+    return f"/* {said} */\n{c_header(design.motion, design.robot)}"
 
 
-def _write_yaml(design: MotionDesign, run: Run, path: Path, rate_hz: float) -> None:
-    """Write trajectory_msgs/msg/JointTrajectory, with one flow-style point per line."""
+def _yaml(design: MotionDesign, run: Run, rate_hz: float) -> str:
+    """Return trajectory_msgs/msg/JointTrajectory, with one flow-style point per line."""
     q, qd, qdd, t = _sample_rows(run, rate_hz)
     lines = [
         "# trajectory_msgs/msg/JointTrajectory",
@@ -258,7 +249,7 @@ def _write_yaml(design: MotionDesign, run: Run, path: Path, rate_hz: float) -> N
             f"- {{positions: {_floats(q[row])}, velocities: {_floats(qd[row])}, accelerations: {_floats(qdd[row])}, "
             f"time_from_start: {{sec: {seconds}, nanosec: {nanoseconds}}}}}"
         )
-    write_file_atomically(path, "\n".join(lines) + "\n")
+    return "\n".join(lines) + "\n"
 
 
 def _floats(values: Array) -> str:
@@ -267,8 +258,8 @@ def _floats(values: Array) -> str:
     return f"[{', '.join(text if '.' in text else text.replace('e', '.0e') for text in texts)}]"
 
 
-def _write_script(design: MotionDesign, run: Run, path: Path, rate_hz: float) -> None:
-    """Write URScript: movej to the first position, then servoj for each step of the controller."""
+def _script(design: MotionDesign, run: Run, rate_hz: float) -> str:
+    """Return URScript: movej to the first position, then servoj for each step of the controller."""
     if not has_script(design):
         raise ExportError(
             f"URScript needs six revolute joints; robot {design.robot.name!r} has others",
@@ -289,20 +280,20 @@ def _write_script(design: MotionDesign, run: Run, path: Path, rate_hz: float) ->
         "end",
         "mindyn_motion()",
     ]
-    write_file_atomically(path, "\n".join(lines) + "\n")
+    return "\n".join(lines) + "\n"
 
 
 def _numbers(values: Array) -> str:
     return ", ".join(f"{value:.9f}" for value in values)
 
 
-_WRITERS: Final[Mapping[str, Callable[[MotionDesign, Run, Path, float], None]]] = {
-    ".csv": _write_csv,
-    ".parquet": _write_parquet,
-    ".npz": _write_npz,
-    ".json": _write_json,
-    ".h": _write_header,
-    ".yaml": _write_yaml,
-    ".script": _write_script,
-    ".toml": _write_limits,
+_CONTENTS: Final[Mapping[str, Callable[[MotionDesign, Run, float], str | bytes]]] = {
+    ".csv": _csv,
+    ".parquet": _parquet,
+    ".npz": _npz,
+    ".json": lambda design, run, rate_hz: json.dumps(design.to_dict(), indent=1) + "\n",  # noqa: ARG005 - see above
+    ".h": _header,
+    ".yaml": _yaml,
+    ".script": _script,
+    ".toml": lambda design, run, rate_hz: limits_draft(design),  # noqa: ARG005 - as above
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
@@ -9,7 +10,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from mindyn.algebra.values import Array
-from mindyn.errors import Code, InputError
 
 
 @runtime_checkable
@@ -30,8 +30,28 @@ class Family(Protocol):
         """Return the settings in types that JSON can store."""
 
 
+class TimedMotion(ABC):
+    """Positions of joints and their derivatives as functions of time: the reference of a controller."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def derivative(self, t: ArrayLike, order: int) -> Array:
+        """Return positions (order 0), velocities or accelerations (N, n) at times t (N,)."""
+
+    def rows(self, times: Array) -> tuple[Array, Array, Array]:
+        """Return q, qd, qdd (N, n) at times (N,)."""
+        q, qd, qdd = (self.derivative(times, order) for order in range(3))
+        return q, qd, qdd
+
+    def __call__(self, t: float) -> tuple[Array, Array, Array]:
+        """Return q, qd, qdd (n,) at time t."""
+        q, qd, qdd = self.rows(np.array([t]))
+        return q[0], qd[0], qdd[0]
+
+
 @dataclass(frozen=True, slots=True, eq=False)
-class Motion:
+class Motion(TimedMotion):
     """q(t) = start + basis(t) @ coefficients on [0, seconds]; at rest in `start` before and after.
 
     start         (n,) where the motion begins and ends, rad or m
@@ -53,28 +73,6 @@ class Motion:
         values[(times < 0) | (times > self.seconds)] = 0.0
         return np.asarray(values)
 
-    def rows(self, times: Array) -> tuple[Array, Array, Array]:
-        """Return q, qd, qdd (N, n) at times (N,)."""
-        q, qd, qdd = (self.derivative(times, order) for order in range(3))
-        return q, qd, qdd
-
-    def __call__(self, t: float) -> tuple[Array, Array, Array]:
-        """Return q, qd, qdd (n,) at time t, the reference of a controller."""
-        q, qd, qdd = self.rows(np.array([t]))
-        return q[0], qd[0], qdd[0]
-
     def scaled(self, factor: float) -> Motion:
         """Return the motion with all displacements from the start scaled."""
         return Motion(self.family, self.seconds, self.start, factor * self.coefficients)
-
-
-def require_seconds(seconds: float) -> float:
-    """Return the duration; raise if it is not positive and finite."""
-    if not np.isfinite(seconds) or seconds <= 0:
-        raise InputError(
-            f"seconds must be a positive number, got {seconds!r}",
-            hint="such as 20.0",
-            code=Code.OUT_OF_RANGE,
-            subject="seconds",
-        )
-    return float(seconds)

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from mindyn.algebra.values import Array, frozen_array
 from mindyn.errors import Code, InputError
 from mindyn.excitation.fourier import FOURIER, RAMPS, Fourier
-from mindyn.excitation.motions import Family, Motion
+from mindyn.excitation.motions import Family, Motion, TimedMotion
 from mindyn.excitation.splines import BSpline
 from mindyn.schemas import (
     ANY_NUMBER,
@@ -61,7 +61,7 @@ class ApproachPath:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Run:
+class Run(TimedMotion):
     """A motion with its approach from home and the same path back; without an approach, only the motion.
 
     joints  names of the (primary) joints
@@ -95,16 +95,6 @@ class Run:
             back = 2 * lead + self.motion.seconds - times[going]
             values[going] = (-1) ** order * self.approach.derivative(back, order)
         return np.asarray(values * self.speed**order)
-
-    def rows(self, times: Array) -> tuple[Array, Array, Array]:
-        """Return q, qd, qdd (N, n) at times (N,)."""
-        q, qd, qdd = (self.derivative(times, order) for order in range(3))
-        return q, qd, qdd
-
-    def __call__(self, t: float) -> tuple[Array, Array, Array]:
-        """Return q, qd, qdd (n,) at time t, the reference of a controller."""
-        q, qd, qdd = self.rows(np.array([t]))
-        return q[0], qd[0], qdd[0]
 
 
 _LISTS: Final = list_schema(list_schema(ANY_NUMBER))

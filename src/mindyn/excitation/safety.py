@@ -14,10 +14,10 @@ from mindyn.errors import Code, InputError, UnsafeMotionError, list_names
 from mindyn.excitation.capsules import Capsule, cover
 from mindyn.excitation.clearance import Pairs
 from mindyn.excitation.columns import Columns, base_of, coulomb_columns
-from mindyn.excitation.constraints import Box, Constraint, Gaps, Rates, Torques, Walls
+from mindyn.excitation.constraints import RATES, Box, Constraint, Distances, Rates, SolvedRates, Walls
 from mindyn.excitation.encounters import Encounter, Encounters, Wall, find_encounters
 from mindyn.excitation.keep_out import KeepOut
-from mindyn.excitation.limits import STILL, MotionLimits
+from mindyn.excitation.limits import MotionLimits, limited_rates
 from mindyn.excitation.loop_limits import loop_constraints
 from mindyn.excitation.speeds import speed_constraint
 from mindyn.excitation.volumes import Volume, Volumes, volumes_of
@@ -239,7 +239,11 @@ class Safety:
 def safety_of(columns: Columns, limits: MotionLimits, beta: Array | None, around: SafetySettings, seed: int) -> Safety:
     """Return the constraints of a robot within limits, with torques by the base parameters `beta`."""
     robot = columns.robot
-    rates = _rates(robot, limits)
+    names = robot.primary_names
+    rates = [
+        Rates(tuple(f"{RATES[order]} of {names[j]}" for j in joints), middle, half, order, joints)
+        for order, joints, middle, half in limited_rates(limits)
+    ]
     constraints: list[Constraint] = [*(rate for rate in rates if rate.order > 0), *loop_constraints(robot, limits)]
     if np.isfinite(limits.effort).any():
         assert beta is not None
@@ -287,20 +291,7 @@ def _find_encounters(robot: Robot, volumes: Volumes, probes: Array, around: Safe
     )
 
 
-def _rates(robot: Robot, limits: MotionLimits) -> list[Rates]:
-    bounds = (limits.upper - limits.middle, limits.velocity, limits.acceleration, limits.jerk)
-    rates = []
-    for order, half in enumerate(bounds):
-        joints = np.flatnonzero(np.isfinite(half))
-        if not len(joints):
-            continue
-        middle = limits.middle[joints] if order == 0 else np.zeros(len(joints))
-        names = tuple(robot.primary_names[j] for j in joints)
-        rates.append(Rates(order, joints, middle, np.maximum(half[joints], STILL), names))
-    return rates
-
-
-def _torques(columns: Columns, limits: MotionLimits, beta: Array) -> Torques:
+def _torques(columns: Columns, limits: MotionLimits, beta: Array) -> SolvedRates:
     """Return the torque constraints; Coulomb friction counts in the worst direction, so no sign appears in them."""
     robot, worst = columns.robot, np.zeros(len(limits.effort))
     base, smooth = _with_drives(columns.base, beta)
@@ -319,9 +310,9 @@ def _torques(columns: Columns, limits: MotionLimits, beta: Array) -> Torques:
             subject=short,
         )
     model = compile_model(robot, drives=base.drives, base=base, parameters="base")
-    names = tuple(robot.primary_names[j] for j in joints)
+    labels = tuple(f"torque of {robot.primary_names[j]}" for j in joints)
     kernel, slopes = model.kernel("inverse_dynamics"), model.derivatives("inverse_dynamics")
-    return Torques(kernel, slopes, smooth, joints, allowed, names)
+    return SolvedRates(labels, np.zeros(len(joints)), allowed, kernel, slopes, (smooth,), joints)
 
 
 def _with_drives(base: BaseParameters, beta: Array) -> tuple[BaseParameters, Array]:
@@ -354,23 +345,27 @@ def _distance_constraints(robot: Robot, around: SafetySettings, encounters: Enco
             apart += [encounter.needed_m] * len(both)
     constraints: list[Constraint] = []
     pairs = Pairs(robot, capsules, np.array(numbers, dtype=np.intp).reshape(-1, 2))
+    named = [capsule.link or "obstacle" for capsule in capsules]
     if numbers:
-        constraints.append(Gaps(pairs, np.array(apart)))
+        labels = tuple(f"gap of {named[i]} - {named[j]}" for i, j in numbers)
+        constraints.append(Distances(labels, np.array(apart), pairs))
     if walls:
         constraints.append(_walls(pairs, walls))
     if kept_out:
-        constraints.append(KeepOut(pairs, around.boxes, np.array(kept_out, dtype=np.intp), distance))
+        labels = tuple(f"gap of {named[i]} - box {k + 1}" for i, k in kept_out)
+        constraints.append(Distances(labels, distance, KeepOut(pairs, around.boxes, np.array(kept_out, dtype=np.intp))))
     return constraints
 
 
-def _walls(ends: Pairs, walls: Sequence[tuple[int, Encounter]]) -> Walls:
+def _walls(ends: Pairs, walls: Sequence[tuple[int, Encounter]]) -> Distances:
     """Return the constraints on both ends of every cover that can come close to a wall."""
     point = [2 * k + end for k, _ in walls for end in (0, 1)]
     of_both = [entry for entry in walls for _ in (0, 1)]
     directions = [wall.direction for _, wall in of_both]
     offsets = [wall.offset + ends.capsules[k].radius + wall.needed_m for k, wall in of_both]
-    names = tuple(f"gap of {' - '.join(wall.names)}" for _, wall in of_both)
-    return Walls(ends.points, np.array(point, dtype=np.intp), np.array(directions), np.array(offsets), names)
+    labels = tuple(f"gap of {' - '.join(wall.names)}" for _, wall in of_both)
+    surfaces = Walls(ends.points, np.array(point, dtype=np.intp), np.array(directions))
+    return Distances(labels, np.array(offsets), surfaces)
 
 
 def floor_findings(robot: Robot, around: SafetySettings) -> list[Finding]:

@@ -7,14 +7,12 @@ from typing import Any, Final
 import casadi
 import numpy as np
 
-from mindyn.equations.chain import constant
-from mindyn.equations.closed_motion import CLOSURE, closed_motion, is_affine
-from mindyn.equations.loop_closure import affine_closure
+from mindyn.equations.closed_motion import CLOSURE
 from mindyn.excitation.bodies import Bodies
-from mindyn.excitation.clearance import placed_points
+from mindyn.excitation.clearance import placed_points, primary_motion
 from mindyn.excitation.constraints import SolvedRates
 from mindyn.excitation.limits import MotionLimits
-from mindyn.kernels.closed_kernel import jacobians, make_kernel
+from mindyn.excitation.loop_limits import rate_kernels
 from mindyn.robots.robot import Robot
 
 STATES: Final = 500
@@ -39,28 +37,18 @@ def speed_constraint(
         return []
     points = np.concatenate([volume.corners for volume in volumes])
     function = _speeds(robot, [robot.link_index(body.link) for body in volumes for _ in range(8)], points)
-    slopes = jacobians(function, function.name_in())
-    matrices = [name for name in slopes.name_out() if name != CLOSURE]
-    kernels = make_kernel(robot, function), make_kernel(robot, slopes, matrices=matrices)
-    labels = tuple(f"speed of {body.link}" for body in volumes)
-    return [SolvedRates(np.zeros(len(volumes)), np.full(len(volumes), KEPT * tip_speed), labels, *kernels)]
+    labels, zero = tuple(f"speed of {body.link}" for body in volumes), np.zeros(len(volumes))
+    return [SolvedRates(labels, zero, zero + KEPT * tip_speed, *rate_kernels(robot, function))]
 
 
 def _speeds(robot: Robot, links: list[int], points: Any) -> casadi.Function:
     """Return (q, qd) of primary joints -> speed of the fastest of each 8 points, m/s, and the loop closure."""
     tree = casadi.SX.sym("tree", robot.joint_count)
-    place = casadi.Function("place", [tree], [placed_points(robot, tree, links, points)])
+    rate = casadi.SX.sym("rate", robot.joint_count)
+    moved = casadi.jtimes(placed_points(robot, tree, links, points), tree, rate)
     qd = casadi.SX.sym("qd", len(robot.primary_names))
-    closure: list[Any] = []
-    if is_affine(robot):
-        affine = affine_closure(robot)
-        q = casadi.SX.sym("q", affine.matrix.shape[1])
-        whole, rate = constant(affine.matrix) @ q + constant(affine.offset), constant(affine.matrix) @ qd
-    else:
-        q = casadi.SX.sym("q", robot.joint_count)
-        motion = closed_motion(robot, q, qd)
-        whole, rate, closure = motion.q, motion.qd, [motion.closure]
-    velocity = casadi.reshape(_along(place, whole, rate), 3, -1)
+    q, whole, W, closure = primary_motion(robot)
+    velocity = casadi.reshape(casadi.Function("velocity", [tree, rate], [moved])(whole, W @ qd), 3, -1)
     squares = casadi.reshape(casadi.sum1(velocity**2), 8, -1)
     fastest = squares[0, :]
     for k in range(1, 8):
@@ -68,8 +56,3 @@ def _speeds(robot: Robot, links: list[int], points: Any) -> casadi.Function:
     speed = casadi.sqrt(fastest.T + 1e-12)
     outputs: Any = casadi.cse([casadi.densify(speed), *closure])
     return casadi.Function("speeds", [q, qd], outputs, ["q", "qd"], ["rate", *[CLOSURE] * len(closure)])
-
-
-def _along(place: casadi.Function, whole: Any, rate: Any) -> Any:
-    x, v = casadi.SX.sym("x", *whole.shape), casadi.SX.sym("v", *rate.shape)
-    return casadi.Function("velocity", [x, v], [casadi.jtimes(place(x), x, v)])(whole, rate)

@@ -255,10 +255,9 @@ def render_mjcf(
     servo = model.servo if isinstance(model, Estimate) else None
     lost = find_unsupported(without_negligible(model, robot), armature=True, closing=CLOSABLE_LOOPS, springs=True)
     notes = describe_omissions(model, robot, lost)
-    if source is None:
-        require_mass(robot, force=force)
     lossy = isinstance(model, Estimate) and all(loop.kind in CLOSABLE_LOOPS for loop in robot.loops)
     if source is None:
+        require_mass(robot, force=force)
         return robot_to_mjcf(robot, force=force or lossy, notes=notes, servo=servo), tuple(notes)
     require_exportable(robot, "MJCF", [] if lossy else lost, force=force)
     text, changes = edit_mjcf(robot, source, path, notes, servo)

@@ -26,7 +26,7 @@ from mindyn.equations.loop_equations import loop_equation
 from mindyn.errors import Code, ExportError, InputError
 from mindyn.escaping import c_comment, fill_template, xml_document
 from mindyn.files import write_folder_atomically
-from mindyn.kernels.code_files import GeneratedCode, generate_code
+from mindyn.kernels.code_files import generate_code
 from mindyn.kernels.model import MATRICES, FunctionSelection, Model, compile_model
 from mindyn.kernels.source_text import Facts, SourceFunction
 from mindyn.kernels.tracing import trace
@@ -254,7 +254,8 @@ def write_ros2_package(
     terms = solver_terms(model) if solver else ()
     code = generate_code(model, functions, f"{called}/{called}", facts=facts, further=terms)
     joints = c_comment(", ".join(model.robot.primary_names))
-    names = {"NAME": called, "TITLE": title, "DECLARED": _declarations(code), "JOINTS": joints}
+    declared = "\n".join(line for line in code.header.splitlines() if line.startswith("void "))
+    names = {"NAME": called, "TITLE": title, "DECLARED": declared, "JOINTS": joints}
     files = {
         "package.xml": _package_xml(called, title, maintainer, email, license, PLUGIN_DEPENDENCIES if solver else ()),
         "CMakeLists.txt": fill_template(
@@ -270,10 +271,6 @@ def write_ros2_package(
         files[f"src/{called}_solver.cpp"] = fill_template(PLUGIN_SOURCE, names)
     write_folder_atomically(folder, files)
     return Path(folder)
-
-
-def _declarations(code: GeneratedCode) -> str:
-    return "\n".join(line for line in code.header.splitlines() if line.startswith("void "))
 
 
 def _package_xml(name: str, title: str, maintainer: str, email: str, license: str, needed: Sequence[str] = ()) -> str:

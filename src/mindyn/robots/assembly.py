@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -49,20 +50,14 @@ def assemble(description: Description) -> Robot:
     findings = tuple(dict.fromkeys((*findings, *_find_negative_inertia(bodies.values()))))
     fixed = [Frame(name, *carrier[name]) for name in links if carrier[name][0] != name]
     return Robot(
-        name=d.name,
         root=bodies[root],
         joints=tuple(_attach_joint(joint, carrier) for joint in moving),
         links=tuple(bodies[joint.child] for joint in moving),
-        gravity=d.gravity,
         frames=(*fixed, *(Frame(f.name, *_locate_on_carrier(f.link, f.pose, carrier)) for f in d.frames)),
-        drives=d.drives,
         loops=tuple(_attach_loop(loop, carrier) for loop in d.loops),
-        extras=d.extras,
-        mimics=d.mimics,
         home=np.array([d.home.get(joint.name, 0.0) for joint in moving]) if d.home and d.loops else None,
-        source=d.source,
         findings=findings,
-        selection=d.selection,
+        **_common_fields(d),
     )
 
 
@@ -79,21 +74,21 @@ def _find_negative_inertia(links: Iterable[Link]) -> Iterator[Finding]:
 def describe_robot(robot: Robot) -> Description:
     """Return the description from which `assemble` builds `robot` again."""
     return Description(
-        robot.name,
-        (robot.root, *robot.links),
-        robot.joints,
-        robot.gravity,
-        robot.frames,
-        robot.drives,
-        robot.loops,
-        robot.extras,
-        robot.mimics,
-        {} if robot.home is None else dict(zip(robot.joint_names, robot.home.tolist(), strict=True)),
-        robot.source,
-        robot.findings,
-        robot.selection,
+        links=(robot.root, *robot.links),
+        joints=robot.joints,
+        frames=robot.frames,
+        loops=robot.loops,
+        home={} if robot.home is None else dict(zip(robot.joint_names, robot.home.tolist(), strict=True)),
+        findings=robot.findings,
         keep_order=True,
+        **_common_fields(robot),
     )
+
+
+def _common_fields(given: Description | Robot) -> dict[str, Any]:
+    """Return the fields that a robot takes from its description as they are."""
+    names = ("name", "gravity", "drives", "extras", "mimics", "source", "selection")
+    return {name: getattr(given, name) for name in names}
 
 
 def _sort_depth_first(links: Mapping[str, Link], joints: Sequence[AnyJoint]) -> tuple[str, list[AnyJoint]]:

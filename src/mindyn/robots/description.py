@@ -281,18 +281,12 @@ def _cut_chain(d: Description, root: str | None, tip: str | None) -> Description
     start = None if root is None else places[root]
     if tip is None:
         assert start is not None
-        kept, root_link, what = (
-            _collect_carried_links(d.joints, {start}, (Joint, FixedJoint, UnsupportedJoint)),
-            start,
-            f"root {root}",
-        )
+        root_link, what = start, f"root {root}"
+        kept = _collect_carried_links(d.joints, {start}, (Joint, FixedJoint, UnsupportedJoint))
     else:
         chain = _find_chain(above, start, places[tip], root or "the root", tip)
-        kept, root_link, what = (
-            _collect_carried_links(d.joints, set(chain), (FixedJoint,)),
-            chain[0],
-            f"chain {chain[0]} -> {tip}",
-        )
+        root_link, what = chain[0], f"chain {chain[0]} -> {tip}"
+        kept = _collect_carried_links(d.joints, set(chain), (FixedJoint,))
         if all(isinstance(above[link], FixedJoint) for link in chain[1:]):
             raise RobotError(f"there is no moving joint between link {chain[0]!r} and {tip!r}", subject=tip)
     dropped = [j.child for j in d.joints if not isinstance(j, FixedJoint) and j.child not in kept | {root_link}]
@@ -360,12 +354,8 @@ def _collect_carried_links(joints: Sequence[AnyJoint], links: set[str], through:
 
 def _home_rotation(above: Mapping[str, AnyJoint], link: str) -> Array:
     """Return the rotation of a link frame in the root frame at q = 0."""
-    pose, seen = IDENTITY, {link}
-    while link in above:
-        joint = above[link]
+    pose = IDENTITY
+    for child in reversed(_find_chain(above, None, link, "the root", link)[1:]):
+        joint = above[child]
         pose = (joint.at(0.0) if isinstance(joint, Joint) else joint.origin) @ pose
-        link = joint.parent
-        if link in seen:
-            raise RobotError(f"the links above {link!r} form a cycle", subject=link)
-        seen.add(link)
     return pose.rotation

@@ -14,7 +14,7 @@ from mindyn.algebra.values import Array, frozen_array
 from mindyn.errors import Code, InputError, list_names
 from mindyn.robots.assembly import assemble, describe_robot
 from mindyn.robots.description import Selection
-from mindyn.robots.parts import Link, Shape
+from mindyn.robots.parts import Link
 from mindyn.robots.robot import Robot
 
 MOUNTS: Mapping[str, tuple[float, float, float]] = {
@@ -25,22 +25,14 @@ MOUNTS: Mapping[str, tuple[float, float, float]] = {
 """Named orientations of the root frame in the world, as roll, pitch, yaw in rad."""
 
 
-def lock(robot: Robot, positions: Mapping[str, float]) -> Robot:
-    """Hold the named joints, and those that mimic them, at the given positions (rad or m).
+def select_part(robot: Robot, wanted: Selection) -> Robot:
+    """Hold joints, and those that mimic them, and cut a chain or subtree.
 
     A held link becomes a rigid part of its parent and a frame of the same name. Its drive is dropped; drives coupled to
-    a held joint lose that coupling, because the joint no longer turns.
+    a held joint lose that coupling, because the joint no longer turns. The new root has its orientation at q = 0. Links
+    off a chain are dropped with their mass; lock their joints first to keep them as rigid parts.
     """
-    return replace(assemble(describe_robot(robot).select(Selection(positions))), file=robot.file)
-
-
-def subchain(robot: Robot, base: str, tool: str) -> Robot:
-    """Return the serial robot of the joints between link `base` and link or frame `tool`.
-
-    `base` becomes the root, with its orientation at q = 0. Links off the path are dropped with their mass; lock their
-    joints first to keep them as rigid parts.
-    """
-    return replace(assemble(describe_robot(robot).select(Selection(root=base, tip=tool))), file=robot.file)
+    return replace(assemble(describe_robot(robot).select(wanted)), file=robot.file)
 
 
 def change_link_frames(robot: Robot, links: Sequence[Pose]) -> Robot:
@@ -61,7 +53,7 @@ def change_link_frames(robot: Robot, links: Sequence[Pose]) -> Robot:
         Link(
             link.name,
             None if link.phi is None else transform_phi(X, link.phi),
-            tuple(_move_shape(X, s) for s in link.shapes),
+            tuple(replace(shape, pose=X @ shape.pose) for shape in link.shapes),
         )
         for link, X in zip(robot.links, links, strict=True)
     ]
@@ -78,10 +70,6 @@ def change_link_frames(robot: Robot, links: Sequence[Pose]) -> Robot:
         for loop in robot.loops
     ]
     return replace(robot, joints=tuple(joints), links=tuple(moved), frames=tuple(frames), loops=tuple(loops))
-
-
-def _move_shape(X: Pose, shape: Shape) -> Shape:
-    return replace(shape, pose=X @ shape.pose)
 
 
 def with_payload(robot: Robot, mass: float, com: ArrayLike, inertia: ArrayLike, at: str | None = None) -> Robot:

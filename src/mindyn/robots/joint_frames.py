@@ -146,25 +146,28 @@ def _is_dh_frame(axis: HomeAxis, after: HomeAxis | None) -> bool:
     return bool(abs(gap @ np.cross(R[:, 0], after.axis)) < PARALLEL_ANGLE_RAD)
 
 
-def working_placements(robot: Robot, axes: tuple[HomeAxis, ...]) -> list[Pose]:
-    """Return the joint frames at q = 0 in the root frame that are used for the equations of motion.
+def _place_frames(robot: Robot, axes: tuple[HomeAxis, ...], *, dh: bool) -> list[Pose]:
+    """Return joint frames at q = 0 in the root frame: modified DH frames, or those for the equations of motion.
 
-    Between parallel revolute axes the offset along them belongs to the later joint: the force on the earlier link then
-    affects only the joint of that link, and part of the trace is not needed. A prismatic joint takes the offset.
+    Source frames that satisfy the DH convention are kept. In the equations, the offset along parallel revolute axes
+    belongs to the later joint: the force on the earlier link then affects only the joint of that link, and part of the
+    trace is not needed. A prismatic joint takes the offset.
     """
     frames: dict[int, Pose] = {}
     for i in reversed(range(robot.joint_count)):
-        child = _main_child(robot, i)
-        if child is None:
-            parent = robot.parents[i]
-            frames[i] = _leaf_frame(axes[i], axes[parent] if parent >= 0 else None)
-            continue
-        before = axes[robot.parents[i]] if robot.parents[i] >= 0 else None
-        normal = _common_normal(axes[i], axes[child], frames[child].translation, MIN_NORMAL_ANGLE_RAD)
-        turns = robot.joints[i].kind == "revolute"
-        if normal is not None and before is not None and turns and _are_parallel(axes[i], axes[child]):
-            normal = Pose(normal.rotation, _leaf_frame(axes[i], before).translation)
-        frames[i] = normal or _make_frame(axes[i], _source_x(axes[i]), axes[i].point)
+        child, parent = _main_child(robot, i), robot.parents[i]
+        before = axes[parent] if parent >= 0 else None
+        if dh and _is_dh_frame(axes[i], None if child is None else axes[child]):
+            frames[i] = axes[i].frame
+        elif child is None:
+            frames[i] = _leaf_frame(axes[i], before)
+        else:
+            nearly = PARALLEL_ANGLE_RAD if dh else MIN_NORMAL_ANGLE_RAD
+            normal = _common_normal(axes[i], axes[child], frames[child].translation, nearly)
+            frames[i] = normal or _leaf_frame(axes[i], None)
+            turns = robot.joints[i].kind == "revolute"
+            if not dh and before is not None and turns and _are_parallel(axes[i], axes[child]):
+                frames[i] = Pose(frames[i].rotation, _leaf_frame(axes[i], before).translation)
     return [frames[i] for i in range(robot.joint_count)]
 
 
@@ -186,22 +189,6 @@ def _move_slides(robot: Robot, axes: tuple[HomeAxis, ...]) -> tuple[HomeAxis, ..
 
 def _are_parallel(a: HomeAxis, b: HomeAxis) -> bool:
     return bool(np.linalg.norm(np.cross(a.axis, b.axis)) < PARALLEL_ANGLE_RAD)
-
-
-def dh_placements(robot: Robot, axes: tuple[HomeAxis, ...]) -> list[Pose]:
-    """Return modified DH frames at q = 0 in the root frame; keep source frames that satisfy the convention."""
-    frames: dict[int, Pose] = {}
-    for i in reversed(range(robot.joint_count)):
-        child = _main_child(robot, i)
-        after = None if child is None else axes[child]
-        if _is_dh_frame(axes[i], after):
-            frames[i] = axes[i].frame
-        elif child is None or after is None:
-            frames[i] = _leaf_frame(axes[i], axes[robot.parents[i]] if robot.parents[i] >= 0 else None)
-        else:
-            normal = _common_normal(axes[i], after, frames[child].translation, PARALLEL_ANGLE_RAD)
-            frames[i] = normal or _make_frame(axes[i], _source_x(axes[i]), axes[i].point)
-    return [frames[i] for i in range(robot.joint_count)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,7 +251,7 @@ def working_frames(robot: Robot, *, slides: Literal["free", "source"] = "free") 
     scaled = scale_robot(robot, L)
     axes = home_axes(scaled)
     lines = _move_slides(scaled, axes) if slides == "free" else axes
-    frames = working_placements(scaled, lines)
+    frames = _place_frames(scaled, lines, dh=False)
     root = frames[0]
     links = [scale_pose(X, 1 / L) for X in link_in_frame(scaled, axes, frames)]
     steps: list[Step] = []
@@ -376,7 +363,7 @@ def modified_dh(robot: Robot) -> ModifiedDh:
     L = length_unit(robot)
     scaled = scale_robot(robot, L)
     axes = home_axes(scaled)
-    frames = dh_placements(scaled, axes)
+    frames = _place_frames(scaled, axes, dh=True)
     base = frames[0]  # frame 0: where joint 1 has theta = d = 0
     steps = [
         _dh_row((base if parent < 0 else frames[parent]).inverse() @ frames[i])

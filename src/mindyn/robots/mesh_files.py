@@ -15,7 +15,7 @@ from xml.etree.ElementTree import Element
 import numpy as np
 from numpy.typing import NDArray
 
-from mindyn.algebra.poses import rotation_about_axis
+from mindyn.algebra.poses import Pose, rotation_about_axis
 from mindyn.algebra.values import Array
 from mindyn.errors import Code, RobotFileError
 from mindyn.reading import describe_exception, require_file
@@ -139,31 +139,17 @@ def _read_node(node: Element, elements: Mapping[str, Element], X_parent: Array) 
         yield from _read_node(child, elements, X)
 
 
-def _parse_matrix(values: Array) -> Array:
-    return values.reshape(4, 4)
-
-
-def _translation_matrix(values: Array) -> Array:
-    X = np.eye(4)
-    X[:3, 3] = values
-    return X
-
-
 def _rotation_matrix(values: Array) -> Array:
     X = np.eye(4)
     X[:3, :3] = rotation_about_axis(values[:3], float(np.radians(values[3])))
     return X
 
 
-def _scale_matrix(values: Array) -> Array:
-    return np.diag([*values, 1.0])
-
-
 _TRANSFORMS: Final[Mapping[str, tuple[int, Callable[[Array], Array]]]] = {
-    "matrix": (16, _parse_matrix),
-    "translate": (3, _translation_matrix),
+    "matrix": (16, lambda values: values.reshape(4, 4)),
+    "translate": (3, lambda values: Pose(None, values).matrix),
     "rotate": (4, _rotation_matrix),
-    "scale": (3, _scale_matrix),
+    "scale": (3, lambda values: np.diag([*values, 1.0])),
 }
 
 

@@ -8,7 +8,7 @@ at the home position: the keyframe "home", the first keyframe, or the initial po
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -57,41 +57,35 @@ class FileLoops:
     home     positions by joint at which the loops are closed
     sites    numbers of the sites that define them, which do not become frames
     dropped  (element, reason) of equalities that are not supported as loops
-    read     numbers of all equalities that were examined
     """
 
     loops: tuple[Loop, ...]
     home: Mapping[str, float]
     sites: frozenset[int]
     dropped: tuple[tuple[str, str], ...]
-    read: tuple[int, ...]
 
 
-NO_LOOPS: Final = FileLoops((), {}, frozenset(), (), ())
+NO_LOOPS: Final = FileLoops((), {}, frozenset(), ())
 
 
+@dataclass(frozen=True, slots=True)
 class LoopReader:
     """Reader of the <connect>s and <weld>s of a compiled model.
 
-    name      function that returns the name of a body or joint by kind and number
-    movable   names of the joints that mindyn moves
-    actuated  names of joints with an actuator
-    stated    dependent joints by loop, as far as the file names them
+    name       returns the name of an element by kind and number
+    movable    names of the joints that move in the robot
+    following  joints that mimic others
+    actuated   joints with an actuator, which become dependent last
+    stated     dependent joints by loop, as far as the file names them
     """
 
-    def __init__(
-        self,
-        mujoco: Any,
-        model: Any,
-        name: Any,
-        movable: Sequence[str],
-        mimics: Sequence[Mimic],
-        actuated: frozenset[str],
-        stated: Mapping[str, Sequence[str]],
-    ) -> None:
-        self.mujoco, self.model, self.name = mujoco, model, name
-        self.movable, self.actuated, self.stated = set(movable), actuated, stated
-        self.following = {mimic.joint: mimic for mimic in mimics}
+    mujoco: Any
+    model: Any
+    name: Callable[[str, int], str]
+    movable: Collection[str]
+    following: Mapping[str, Mimic]
+    actuated: frozenset[str]
+    stated: Mapping[str, Sequence[str]]
 
     def read(self, numbers: Sequence[int]) -> FileLoops:
         """Read the loops of the active <connect>s and <weld>s with these numbers."""
@@ -119,13 +113,8 @@ class LoopReader:
             taken += group
             dependent += new
         positions = {joint: float(home[self.model.jnt_qposadr[j]]) for j, joint in self._movable_joints().items()}
-        return FileLoops(
-            tuple(loops),
-            positions if loops else {},
-            frozenset(site for point in taken for site in point.sites),
-            tuple(dropped),
-            tuple(numbers),
-        )
+        sites = frozenset(site for point in taken for site in point.sites)
+        return FileLoops(tuple(loops), positions if loops else {}, sites, tuple(dropped))
 
     def _point(self, k: int) -> _LoopEquality:
         model = self.model

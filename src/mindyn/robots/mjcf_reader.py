@@ -91,9 +91,10 @@ class _MjcfReader:
         for body in range(self.model.nbody):
             self.body(body)
         mimics, others = self.equalities()
-        closed = self.loops(mimics, others)
+        active = [k for k in others if self.closes_loop(k)]
+        closed = self.loops(mimics, active) if active else NO_LOOPS
         ignored = {
-            "equality constraints": len(others) - len(closed.read),
+            "equality constraints": len(others) - len(active),
             "nonlinear springs and dampers": self.count_nonlinear(),
             "gravity compensations": np.count_nonzero(self.model.body_gravcomp),
             "fluid forces": int(self.model.opt.density > 0 or self.model.opt.viscosity > 0),
@@ -142,17 +143,17 @@ class _MjcfReader:
             if name.startswith(DEPENDENT_TEXT_PREFIX)
         }
 
-    def loops(self, mimics: list[Mimic], equalities: list[int]) -> FileLoops:
-        """Read the loops of active <connect>s and <weld>s."""
+    def closes_loop(self, k: int) -> bool:
+        """Return whether an equality is an active <connect> or <weld>."""
         kinds = int(self.mujoco.mjtEq.mjEQ_CONNECT), int(self.mujoco.mjtEq.mjEQ_WELD)
-        active = [k for k in equalities if int(self.model.eq_type[k]) in kinds and self.model.eq_active0[k]]
-        if not active:
-            return NO_LOOPS
-        movable = [joint.name for joint in self.joints if isinstance(joint, Joint)]
-        reader = LoopReader(
-            self.mujoco, self.model, self.name, movable, mimics, self.source.actuated, self.stated_dependents
-        )
-        return reader.read(active)
+        return int(self.model.eq_type[k]) in kinds and bool(self.model.eq_active0[k])
+
+    def loops(self, mimics: list[Mimic], active: list[int]) -> FileLoops:
+        """Read the loops of these <connect>s and <weld>s."""
+        movable = {joint.name for joint in self.joints if isinstance(joint, Joint)}
+        following, actuated = {mimic.joint: mimic for mimic in mimics}, self.source.actuated
+        parts = (movable, following, actuated, self.stated_dependents)
+        return LoopReader(self.mujoco, self.model, self.name, *parts).read(active)
 
     def equalities(self) -> tuple[list[Mimic], list[int]]:
         """Return the joints that follow another one linearly, and the numbers of the other equalities.

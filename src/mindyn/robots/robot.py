@@ -411,9 +411,9 @@ class Robot(Value, NotebookDisplay):
         Robot
             Serial robot.
         """
-        from mindyn.robots.edits import subchain
+        from mindyn.robots.edits import select_part
 
-        return subchain(self, base, tool)
+        return select_part(self, Selection(root=base, tip=tool))
 
     def lock(self, positions: dict[str, float]) -> Robot:
         """Hold joints at given positions.
@@ -428,9 +428,9 @@ class Robot(Value, NotebookDisplay):
         Robot
             Robot without the held joints.
         """
-        from mindyn.robots.edits import lock
+        from mindyn.robots.edits import select_part
 
-        return lock(self, positions)
+        return select_part(self, Selection(positions))
 
     def with_payload(self, mass: float, com: Array, inertia: Array, at: str | None = None) -> Robot:
         """Add a rigid payload.

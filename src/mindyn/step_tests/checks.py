@@ -27,9 +27,9 @@ from mindyn.estimators.estimate import Estimate
 from mindyn.logs.log import Log
 from mindyn.regression.integrated import IntegratedRegressor
 from mindyn.robots.table import format_table
-from mindyn.step_tests.estimator import StepByStep, TestRows, noises_of
+from mindyn.step_tests.estimator import StepByStep, TestRows, build_test_rows, noises_of
 from mindyn.step_tests.plan import Sines, StepPlan, StepTest
-from mindyn.step_tests.rows import RowMaker, find_held_motion
+from mindyn.step_tests.rows import find_held_motion
 
 COVARIANCE_DRAWS: Final = 12
 """Number of draws from the covariance of the estimate, whose errors give the expected error."""
@@ -173,9 +173,7 @@ def check_steps(
             code=Code.DISAGREEMENT,
             subject="estimate",
         )
-    steps.checks.require_all(plan, logs)
-    maker = RowMaker(integrated, steps.rule, plan.intervals, steps.slack)
-    groups = [TestRows.of(maker, test, logs) for test in plan.tests]
+    groups = build_test_rows(steps, integrated, plan, logs)
     readings = [noise.reading for noise in noises_of(groups)]
     draws = _draws(estimate, np.random.default_rng(seed))
     runs = _find_motions(plan, logs)
@@ -242,18 +240,13 @@ def _find_motions(plan: StepPlan, logs: Mapping[str, Log]) -> list[_MeasuredMoti
     return motions
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _PositionMiss:
-    """Rms of simulated minus measured positions with the values, and expected rms from draws about them."""
-
-    rms: float
-    explained: float
-
-
 def _simulate_motions(
     integrated: IntegratedRegressor, runs: Sequence[_MeasuredMotion], beta: Array, draws: Array, noise: Array, seed: int
-) -> list[_PositionMiss]:
-    """Simulate every motion from the start that fits best: a start read from an encoder would dominate the error."""
+) -> list[tuple[float, float]]:
+    """Return the rms of simulated minus measured positions of every motion, and the rms to expect from the draws.
+
+    Motions begin at the start that fits best: a start read from an encoder would dominate the error.
+    """
     if not runs:
         return []
     batch = _Batch(integrated, runs)
@@ -271,7 +264,7 @@ def _simulate_motions(
         np.mean([np.mean(_remove_start_error(slope, moved[k] - base) ** 2) for moved in drawn])
         for k, (slope, base) in enumerate(zip(slopes, final, strict=True))
     ]
-    return [_PositionMiss(_rms(miss), float(np.sqrt(square))) for miss, square in zip(final, squares, strict=True)]
+    return [(_rms(miss), float(np.sqrt(square))) for miss, square in zip(final, squares, strict=True)]
 
 
 def _slope(plain: Array, *moved: Array) -> Array:
@@ -293,10 +286,10 @@ def _rms(missed: Array) -> float:
     return float(np.sqrt(np.mean(missed**2))) if np.isfinite(missed).all() else float("inf")
 
 
-def _check_motion(test: StepTest, motions: Sequence[tuple[_MeasuredMotion, _PositionMiss]]) -> StepCheck:
+def _check_motion(test: StepTest, motions: Sequence[tuple[_MeasuredMotion, tuple[float, float]]]) -> StepCheck:
     rms, explained, size = (
         float(np.sqrt(np.mean(np.square(values))))
-        for values in zip(*((miss.rms, miss.explained, run.size) for run, miss in motions), strict=True)
+        for values in zip(*((*miss, run.size) for run, miss in motions), strict=True)
     )
     return StepCheck(test.name, test.kind, test.row, "position", rms, size, explained)
 

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from scipy.linalg import block_diag
 
 from mindyn.algebra.values import Array
-from mindyn.errors import Code, InputError
+from mindyn.errors import Code, InputError, require_choice
 from mindyn.estimators.estimate import Estimate
 from mindyn.estimators.estimate_parts import JointResidual, infinite_variances
 from mindyn.excitation.identifiable_subspace import IdentifiableSubspace
@@ -180,13 +180,8 @@ class StepByStep:
     slack: float = 0.0
 
     def __post_init__(self) -> None:
-        for name, choices in (("rule", Rule), ("solution", Solution)):
-            if getattr(self, name) not in get_args(choices):
-                raise InputError(
-                    f"{name} = {getattr(self, name)!r}; it may be: {', '.join(get_args(choices))}",
-                    code=Code.UNKNOWN_NAME,
-                    subject=name,
-                )
+        require_choice(self.rule, get_args(Rule), "rule")
+        require_choice(self.solution, get_args(Solution), "solution")
 
     def fit(self, robot: Robot, plan: StepPlan, logs: Mapping[str, Log]) -> Estimate:
         """Fit logs of all motions of the plan.
@@ -212,9 +207,7 @@ class StepByStep:
             If a log does not follow its motion.
         """
         integrated = self.integrated(robot, plan)
-        self.checks.require_all(plan, logs)
-        maker = RowMaker(integrated, self.rule, plan.intervals, self.slack)
-        groups = [TestRows.of(maker, test, logs) for test in plan.tests]
+        groups = build_test_rows(self, integrated, plan, logs)
         sequence = _Sequence.of(groups, np.isin(plan.names, plan.dropped))
         return _estimate(self, integrated.torque, plan, groups, sequence)
 
@@ -231,6 +224,15 @@ class StepByStep:
             code=Code.DISAGREEMENT,
             subject=plan.robot,
         )
+
+
+def build_test_rows(
+    settings: StepByStep, integrated: IntegratedRegressor, plan: StepPlan, logs: Mapping[str, Log]
+) -> list[TestRows]:
+    """Return the rows of every test; raise if a log is missing or does not follow the plan."""
+    settings.checks.require_all(plan, logs)
+    maker = RowMaker(integrated, settings.rule, plan.intervals, settings.slack)
+    return [TestRows.of(maker, test, logs) for test in plan.tests]
 
 
 @lru_cache(maxsize=4)

@@ -11,7 +11,7 @@ import csv
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from io import StringIO
 from pathlib import Path
 from typing import Any, ClassVar, Final, NamedTuple
@@ -254,19 +254,7 @@ class StepPlan(ShortRepr):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the plan for JSON."""
-        return {
-            "format": PLAN_FORMAT,
-            "robot": self.robot,
-            "joints": list(self.joints),
-            "form": self.form,
-            "drives": self.drives,
-            "names": list(self.names),
-            "dropped": list(self.dropped),
-            "intervals": self.intervals,
-            "skipped": list(self.skipped),
-            "unidentifiable": list(self.unidentifiable),
-            "tests": [_test_to_dict(test) for test in self.tests],
-        }
+        return {"format": PLAN_FORMAT, **_listed(self), "tests": [_test_to_dict(test) for test in self.tests]}
 
     @staticmethod
     def from_dict(values: Mapping[str, Any]) -> StepPlan:
@@ -275,10 +263,8 @@ class StepPlan(ShortRepr):
             raise InputError(
                 f"not a plan of mindyn: its format is not {PLAN_FORMAT!r}", code=Code.WRONG_FORMAT, subject="format"
             )
-        lists = ("joints", "names", "dropped", "skipped", "unidentifiable")
-        entries: dict[str, Any] = {name: values[name] for name in ("robot", "form", "drives", "intervals")}
-        entries |= {name: tuple(values[name]) for name in lists}
-        return StepPlan(tests=tuple(_test_from_dict(test) for test in values["tests"]), **entries)
+        tests = tuple(_test_from_dict(test) for test in values["tests"])
+        return StepPlan(**{**_tupled(StepPlan, values), "tests": tests})
 
     def save(self, path: str | Path) -> Path:
         """Write the plan to a JSON file and return its path."""
@@ -312,18 +298,25 @@ def load_plan(path: str | Path) -> StepPlan:
         ) from error
 
 
+def _listed(value: StepPlan | StepTest) -> dict[str, Any]:
+    """Return the fields, with lists in place of tuples."""
+    entries = {entry.name: getattr(value, entry.name) for entry in fields(value)}
+    return {name: list(entry) if isinstance(entry, tuple) else entry for name, entry in entries.items()}
+
+
+def _tupled(kind: type[StepPlan | StepTest], values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the entries of a dictionary that are fields of a class, with tuples in place of lists."""
+    entries = {entry.name: values[entry.name] for entry in fields(kind)}
+    return {name: tuple(entry) if isinstance(entry, list) else entry for name, entry in entries.items()}
+
+
 def _test_to_dict(test: StepTest) -> dict[str, Any]:
-    listed = {name: list(getattr(test, name)) for name in ("moving", "varied", "determines", "mixes")}
-    motions = [motion_to_dict(motion) for motion in test.motions]
-    return {"name": test.name, "kind": test.kind, "row": test.row, "yields": test.yields, **listed, "motions": motions}
+    return {**_listed(test), "motions": [motion_to_dict(motion) for motion in test.motions]}
 
 
 def _test_from_dict(values: Mapping[str, Any]) -> StepTest:
-    listed = {name: tuple(values[name]) for name in ("moving", "varied", "determines", "mixes")}
     motions = tuple(motion_from_dict(motion) for motion in values["motions"])
-    return StepTest(
-        values["name"], values["kind"], row=values["row"], yields=values["yields"], motions=motions, **listed
-    )
+    return StepTest(**{**_tupled(StepTest, values), "motions": motions})
 
 
 PLAN: Final = "plan.json"

@@ -19,7 +19,7 @@ Drafts of step-by-step tests: their motions for a held configuration, and the re
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import combinations, product
@@ -235,10 +235,7 @@ def plan_tests(
         If a number is out of range, or the loops of the robot do not close within the ranges.
     """
     seed = seed_from(rng)
-    if not (np.isfinite(seconds) and seconds > 0):
-        raise InputError(
-            f"seconds must be a positive number, got {seconds!r}", code=Code.OUT_OF_RANGE, subject="seconds"
-        )
+    require_positive(seconds, "seconds")
     if not weakest >= 0:
         raise InputError(f"weakest must not be negative, got {weakest!r}", code=Code.OUT_OF_RANGE, subject="weakest")
     if intervals < 2:
@@ -287,19 +284,20 @@ class _Planner:
         return np.asarray(np.sqrt((Y**2).sum(axis=(0, 1)) / SCALING_STATES))
 
     def plan(self) -> StepPlan:
-        robot = self.regressor.robot
-        for joint in reversed(range(self.regressor.joint_count)):
-            self._static(joint)
+        robot, joints = self.regressor.robot, list(reversed(range(self.regressor.joint_count)))
+        for joint in joints:
+            self._single("static", joint, "static test of {}: gravity does not act on it, or adds no information")
         if not self.regressor.base.drives:
             self.skipped.append("constant-velocity tests: the robot states no drives, and therefore no friction")
         driven = {drive.joint for drive in robot.drives} if self.regressor.base.drives else set()
-        for joint in reversed(range(self.regressor.joint_count)):
+        for joint in joints:
             if self.regressor.joint_names[joint] in driven:
-                self._constant_velocity(joint)
-        for joint in reversed(range(self.regressor.joint_count)):
-            self._accelerated(joint)
-        every = reversed(range(self.regressor.joint_count))
-        self._add_pairs([pair for joint in every for pair in self._pairs(joint)], 0.0)
+                reason = "constant-velocity test of {}: other tests determine its friction"
+                self._single("constant velocity", joint, reason)
+        for joint in joints:  # alone, then with a later joint, whose row is used
+            self._single("accelerated", joint, "accelerated test of {} alone: adds no information")
+            self._add_pairs(self._pairs(joint), self.weakest)
+        self._add_pairs([pair for joint in joints for pair in self._pairs(joint)], 0.0)
         self._repeat_single_joints()
         if self.tests:
             self._determine_by_rows()
@@ -318,24 +316,11 @@ class _Planner:
             tuple(unidentifiable),
         )
 
-    def _static(self, joint: int) -> None:
-        draft = Draft("static", (joint,), joint)
+    def _single(self, kind: str, joint: int, reason: str) -> None:
+        """Add a test of one joint, or the reason why it is skipped."""
+        draft = Draft(kind, (joint,), joint)
         if not self._add(draft, self._fewest(draft)):
-            name = self.regressor.joint_names[joint]
-            self.skipped.append(f"static test of {name}: gravity does not act on it, or adds no information")
-
-    def _constant_velocity(self, joint: int) -> None:
-        draft = Draft("constant velocity", (joint,), joint)
-        if not self._add(draft, self._fewest(draft)):
-            name = self.regressor.joint_names[joint]
-            self.skipped.append(f"constant-velocity test of {name}: other tests determine its friction")
-
-    def _accelerated(self, joint: int) -> None:
-        """Add tests of the joint alone, then with a later joint, whose row is used."""
-        alone = Draft("accelerated", (joint,), joint)
-        if not self._add(alone, self._fewest(alone)):
-            self.skipped.append(f"accelerated test of {self.regressor.joint_names[joint]} alone: adds no information")
-        self._add_pairs(self._pairs(joint), self.weakest)
+            self.skipped.append(reason.format(self.regressor.joint_names[joint]))
 
     def _repeat_single_joints(self) -> None:
         """Add tests of single joints at further positions while they determine more, as linkages need."""
@@ -389,11 +374,9 @@ class _Planner:
         for count in range(1, MOST_VARIED + 1):
             if len(best.directions) >= most:
                 break
-            best = max([best, *self._varied(draft, combinations(held, count))], key=lambda choice: choice.merit)
+            choices = [best, *(self._best(draft, varied) for varied in combinations(held, count))]
+            best = max(choices, key=lambda choice: choice.merit)
         return best
-
-    def _varied(self, draft: Draft, subsets: Iterable[tuple[int, ...]]) -> list[_Choice]:
-        return [self._best(draft, varied) for varied in subsets]
 
     def _best(self, draft: Draft, varied: tuple[int, ...]) -> _Choice:
         """Choose the most informative of some random configurations."""
