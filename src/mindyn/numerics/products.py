@@ -18,9 +18,8 @@ from numpy.typing import NDArray
 
 from mindyn.algebra.values import Array
 from mindyn.errors import Code, InputError
-from mindyn.numerics import native
+from mindyn.numerics import vector_ir
 from mindyn.numerics.arrays import RowBlock
-from mindyn.numerics.cache import load_or_build
 from mindyn.numerics.native import host
 
 _REGISTERS_PER_PANEL: Final = 3
@@ -69,12 +68,10 @@ def _indices_below_diagonal(size: int) -> NDArray[np.bool_]:
 
 @cache
 def _function() -> Callable[..., None]:
-    ir = _module(host().lanes(64))
-    code = native.load(load_or_build(("squares", ir), lambda: native.assemble(ir)), "squares")
     number, pointer = ctypes.c_int64, ctypes.c_void_p
-    function = ctypes.CFUNCTYPE(None, number, pointer, number, number, pointer, number)(code.address)
-    function.keep_alive = code  # type: ignore[attr-defined]
-    return function
+    return vector_ir.compile_function(
+        "squares", _module(host().lanes(64)), number, pointer, number, number, pointer, number
+    )
 
 
 def _module(lanes: int) -> str:
@@ -94,8 +91,7 @@ def _module(lanes: int) -> str:
             f"  %h.{k} = select i1 %fits.{k}, i64 {k}, i64 %h.{k + 1}",
         ]
     return f"""
-declare <{lanes} x double> @llvm.masked.load.v{lanes}f64.p0(ptr, i32, <{lanes} x i1>, <{lanes} x double>)
-declare void @llvm.masked.store.v{lanes}f64.p0(<{lanes} x double>, ptr, i32, <{lanes} x i1>)
+{vector_ir.declare_masked(lanes)}
 declare <{lanes} x double> @llvm.fmuladd.v{lanes}f64(<{lanes} x double>, <{lanes} x double>, <{lanes} x double>)
 {"".join(_panel(h, v, lanes) for h, v in panels)}
 define void @squares(i64 %rows, ptr %x, i64 %xs, i64 %m, ptr %c, i64 %cs) nounwind {{
@@ -162,34 +158,20 @@ def _panel(height: int, vectors: int, lanes: int) -> str:
     """Return sums of `height` columns of X with `vectors` registers of other columns, the last register masked."""
     vector, last = f"<{lanes} x double>", vectors - 1
     cells = [(r, v) for r in range(height) for v in range(vectors)]
-
-    def load(name: str, pointer: str, v: int) -> str:
-        if v < last:
-            return f"  {name} = load {vector}, ptr {pointer}, align 8"
-        given = f"ptr {pointer}, i32 8, <{lanes} x i1> %mask, {vector} zeroinitializer"
-        return f"  {name} = call {vector} @llvm.masked.load.v{lanes}f64.p0({given})"
-
-    def store(name: str, pointer: str, v: int) -> str:
-        if v < last:
-            return f"  store {vector} {name}, ptr {pointer}, align 8"
-        given = f"{vector} {name}, ptr {pointer}, i32 8, <{lanes} x i1> %mask"
-        return f"  call void @llvm.masked.store.v{lanes}f64.p0({given})"
-
+    masks = [""] * last + ["%mask"]
     lines = [
         f"define internal void @panel.{height}.{vectors}"
         "(i64 %rows, ptr %x, ptr %y, i64 %xs, i64 %left, ptr %c, i64 %cs) noinline nounwind {",
         "entry:",
         f"  %rest = sub i64 %left, {last * lanes}",
-        f"  %one = insertelement <{lanes} x i64> poison, i64 %rest, i64 0",
-        f"  %all = shufflevector <{lanes} x i64> %one, <{lanes} x i64> poison, <{lanes} x i32> zeroinitializer",
-        f"  %mask = icmp slt <{lanes} x i64> <{', '.join(f'i64 {k}' for k in range(lanes))}>, %all",
+        *vector_ir.mask_lines("%mask", "%rest", lanes),
     ]
     for r, v in cells:
         lines += [
             f"  %c.{r}.{v}.row = mul i64 %cs, {r}",
             f"  %c.{r}.{v}.off = add i64 %c.{r}.{v}.row, {v * lanes}",
             f"  %c.{r}.{v}.p = getelementptr double, ptr %c, i64 %c.{r}.{v}.off",
-            load(f"%c.{r}.{v}", f"%c.{r}.{v}.p", v),
+            vector_ir.load_line(f"%c.{r}.{v}", f"%c.{r}.{v}.p", lanes, masks[v]),
         ]
     lines += [
         "  br label %row",
@@ -200,14 +182,10 @@ def _panel(height: int, vectors: int, lanes: int) -> str:
         *(f"  %s.{r}.{v} = phi {vector} [%c.{r}.{v}, %entry], [%s.{r}.{v}.next, %row]" for r, v in cells),
     ]
     for v in range(vectors):
-        lines += [f"  %y.{v}.p = getelementptr double, ptr %yp, i64 {v * lanes}", load(f"%y.{v}", f"%y.{v}.p", v)]
+        lines.append(f"  %y.{v}.p = getelementptr double, ptr %yp, i64 {v * lanes}")
+        lines.append(vector_ir.load_line(f"%y.{v}", f"%y.{v}.p", lanes, masks[v]))
     for r in range(height):
-        lines += [
-            f"  %x.{r}.p = getelementptr double, ptr %xp, i64 {r}",
-            f"  %x.{r}.v = load double, ptr %x.{r}.p",
-            f"  %x.{r}.i = insertelement {vector} poison, double %x.{r}.v, i64 0",
-            f"  %x.{r} = shufflevector {vector} %x.{r}.i, {vector} poison, <{lanes} x i32> zeroinitializer",
-        ]
+        lines += vector_ir.load_and_repeat_lines(f"%x.{r}", "%xp", r, lanes)
         lines += [
             f"  %s.{r}.{v}.next = call {vector} @llvm.fmuladd.v{lanes}f64"
             f"({vector} %x.{r}, {vector} %y.{v}, {vector} %s.{r}.{v})"
@@ -220,7 +198,7 @@ def _panel(height: int, vectors: int, lanes: int) -> str:
         "  %more = icmp slt i64 %n.next, %rows",
         "  br i1 %more, label %row, label %done",
         "done:",
-        *(store(f"%s.{r}.{v}.next", f"%c.{r}.{v}.p", v) for r, v in cells),
+        *(vector_ir.store_line(f"%s.{r}.{v}.next", f"%c.{r}.{v}.p", lanes, masks[v]) for r, v in cells),
         "  ret void",
         "}",
     ]

@@ -14,9 +14,8 @@ from typing import Final
 
 from mindyn.algebra.values import Array, native_array
 from mindyn.errors import Code, InputError
-from mindyn.numerics import native
+from mindyn.numerics import vector_ir
 from mindyn.numerics.arrays import RowBlock, address_of
-from mindyn.numerics.cache import load_or_build
 from mindyn.numerics.native import host
 
 _REGISTERS_PER_PANEL: Final = 4
@@ -63,19 +62,14 @@ class Cascade:
 
 @cache
 def _function(count: int) -> Callable[..., None]:
-    ir = _module(count, host().lanes(64))
-    code = native.load(load_or_build(("sections", ir), lambda: native.assemble(ir)), "sections")
-    function = ctypes.CFUNCTYPE(None, *_POINTERS)(code.address)
-    function.keep_alive = code  # type: ignore[attr-defined]
-    return function
+    return vector_ir.compile_function("sections", _module(count, host().lanes(64)), *_POINTERS)
 
 
 def _module(count: int, lanes: int) -> str:
     """Return the IR: blocks of rows with panels of `_REGISTERS_PER_PANEL` registers, then single masked ones."""
+    coefficients = [vector_ir.load_and_repeat_lines(f"%c.{k // 5}.{k % 5}", "%c", k, lanes) for k in range(5 * count)]
     return f"""
-declare <{lanes} x double> @llvm.masked.load.v{lanes}f64.p0(ptr, i32, <{lanes} x i1>, <{lanes} x double>)
-declare void @llvm.masked.store.v{lanes}f64.p0(<{lanes} x double>, ptr, i32, <{lanes} x i1>)
-
+{vector_ir.declare_masked(lanes)}
 declare void @llvm.prefetch.p0(ptr, i32, i32, i32)
 
 define void @sections(i64 %rows, i64 %width, ptr %x, i64 %xs, ptr %y, i64 %ys, ptr %c, ptr %state) nounwind {{
@@ -103,7 +97,7 @@ end:
 
 define internal void @block(i64 %rows, i64 %width, ptr %x, i64 %xs, ptr %y, i64 %ys, ptr %c, ptr %state) nounwind {{
 entry:
-{_coefficients(count, lanes)}
+{chr(10).join(line for lines in coefficients for line in lines)}
   %xs.far = mul i64 %xs, {_PREFETCH_ROWS}
   br label %wide
 wide:
@@ -126,48 +120,13 @@ end:
 """
 
 
-def _coefficients(count: int, lanes: int) -> str:
-    """Return the IR of %c.s.k, coefficient k of section s in every lane."""
-    vector, lines = f"<{lanes} x double>", []
-    for s in range(count):
-        for k in range(5):
-            name = f"%c.{s}.{k}"
-            lines += [
-                f"  {name}.p = getelementptr double, ptr %c, i64 {5 * s + k}",
-                f"  {name}.v = load double, ptr {name}.p",
-                f"  {name}.i = insertelement {vector} poison, double {name}.v, i64 0",
-                f"  {name} = shufflevector {vector} {name}.i, {vector} poison, <{lanes} x i32> zeroinitializer",
-            ]
-    return "\n".join(lines)
-
-
 def _panel(label: str, column: str, count: int, lanes: int, abreast: int, *, masked: bool) -> str:
     """Return the IR for all rows of some columns; it begins at `label`.begin and ends inside `label`.done."""
-    vector, mask = f"<{lanes} x double>", f"%{label}.mask"
+    vector, mask = f"<{lanes} x double>", f"%{label}.mask" if masked else ""
     cells = [(r, s, k) for r in range(abreast) for s in range(count) for k in range(2)]
-
-    def load(name: str, pointer: str) -> str:
-        if not masked:
-            return f"  {name} = load {vector}, ptr {pointer}, align 8"
-        given = f"ptr {pointer}, i32 8, <{lanes} x i1> {mask}, {vector} zeroinitializer"
-        return f"  {name} = call {vector} @llvm.masked.load.v{lanes}f64.p0({given})"
-
-    def store(name: str, pointer: str) -> str:
-        if not masked:
-            return f"  store {vector} {name}, ptr {pointer}, align 8"
-        given = f"{vector} {name}, ptr {pointer}, i32 8, <{lanes} x i1> {mask}"
-        return f"  call void @llvm.masked.store.v{lanes}f64.p0({given})"
-
     lines = [f"{label}.begin:"]
     if masked:
-        steps = ", ".join(f"i64 {k}" for k in range(lanes))
-        lines += [
-            f"  %{label}.left = sub i64 %width, {column}",
-            f"  %{label}.one = insertelement <{lanes} x i64> poison, i64 %{label}.left, i64 0",
-            f"  %{label}.all = shufflevector <{lanes} x i64> %{label}.one, <{lanes} x i64> poison, "
-            f"<{lanes} x i32> zeroinitializer",
-            f"  {mask} = icmp slt <{lanes} x i64> <{steps}>, %{label}.all",
-        ]
+        lines += [f"  %{label}.left = sub i64 %width, {column}", *vector_ir.mask_lines(mask, f"%{label}.left", lanes)]
     for r, s, k in cells:
         cell = f"%{label}.z.{r}.{s}.{k}"
         lines += [
@@ -175,7 +134,7 @@ def _panel(label: str, column: str, count: int, lanes: int, abreast: int, *, mas
             f"  {cell}.at = add i64 {cell}.row, {column}",
             f"  {cell}.off = add i64 {cell}.at, {r * lanes}",
             f"  {cell}.p = getelementptr double, ptr %state, i64 {cell}.off",
-            load(f"{cell}.0", f"{cell}.p"),
+            vector_ir.load_line(f"{cell}.0", f"{cell}.p", lanes, mask),
         ]
     lines += [
         f"  %{label}.x0 = getelementptr double, ptr %x, i64 {column}",
@@ -193,7 +152,7 @@ def _panel(label: str, column: str, count: int, lanes: int, abreast: int, *, mas
         given = f"%{label}.v.{r}.0"
         lines += [
             f"  {given}.p = getelementptr double, ptr %{label}.xp, i64 {r * lanes}",
-            load(given, f"{given}.p"),
+            vector_ir.load_line(given, f"{given}.p", lanes, mask),
             f"  {given}.f = getelementptr double, ptr {given}.p, i64 %xs.far",
             f"  call void @llvm.prefetch.p0(ptr {given}.f, i32 0, i32 3, i32 1)",
         ]
@@ -201,7 +160,7 @@ def _panel(label: str, column: str, count: int, lanes: int, abreast: int, *, mas
             lines += _section(f"%{label}", vector, r, s)
         lines += [
             f"  {given}.q = getelementptr double, ptr %{label}.yp, i64 {r * lanes}",
-            store(f"%{label}.v.{r}.{count}", f"{given}.q"),
+            vector_ir.store_line(f"%{label}.v.{r}.{count}", f"{given}.q", lanes, mask),
         ]
     lines += [
         f"  %{label}.n.next = add i64 %{label}.n, 1",
@@ -211,7 +170,10 @@ def _panel(label: str, column: str, count: int, lanes: int, abreast: int, *, mas
         f"  br i1 %{label}.more, label %{label}.row, label %{label}.done",
         f"{label}.done:",
     ]
-    lines += [store(f"%{label}.z.{r}.{s}.{k}.next", f"%{label}.z.{r}.{s}.{k}.p") for r, s, k in cells]
+    lines += [
+        vector_ir.store_line(f"%{label}.z.{r}.{s}.{k}.next", f"%{label}.z.{r}.{s}.{k}.p", lanes, mask)
+        for r, s, k in cells
+    ]
     return "\n".join(lines)
 
 

@@ -26,15 +26,19 @@ def usable_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def split_range(work: Callable[[int, int], int], count: int, threads: int, multiple: int) -> int:
+def split_range(
+    work: Callable[[int, int], int], count: int, threads: int, multiple: int, least: int = _MIN_SAMPLES_PER_THREAD
+) -> int:
     """Call `work(first, last)` on slices of 0 .. count, all but the last a multiple of `multiple`; return the `or` of
     the results.
+
+    A thread takes at least `least` samples.
     """
     if not isinstance(threads, int) or threads < 1:
         raise InputError(
             f"threads must be a whole number of at least 1, got {threads!r}", code=Code.OUT_OF_RANGE, subject="threads"
         )
-    shares = max(1, min(threads, count // _MIN_SAMPLES_PER_THREAD))
+    shares = max(1, min(threads, count // least))
     if shares == 1:
         return work(0, count)
     size = -(-count // (shares * multiple)) * multiple

@@ -41,27 +41,25 @@ from mindyn.simulation.controllers import (
 )
 from mindyn.simulation.inputs import require_positive
 from mindyn.simulation.plant import Plant, coupled_joints, create_plant, plant_response
-from mindyn.simulation.runge_kutta import State, law_inputs, runge_kutta_step, state_slope
+from mindyn.simulation.runge_kutta import State, law_torque, runge_kutta_step, state_slope
 from mindyn.simulation.time_loop import TimeLoop
 
 STEP_STATES = ("q", "qd", "lam", "held")
 """States of a step: positions, velocities, friction torques, and the torque held between samples."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class CandidatePlant:
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class CandidatePlant(Plant):
     """Plant whose base values are the symbols `beta` (p, 1); every drive may have Coulomb friction.
 
-    shape   plant with the same joints, loops and friction speeds; its parameter values are not used
-    levels  (m, 1) Coulomb torques. A negative estimate cannot hold a joint: its level is zero here, and its torque
-            c sign(speed) is part of the bias
+    levels         (m, 1) Coulomb torques. A negative estimate cannot hold a joint: its level is zero here, and its
+                   torque c sign(speed) is part of the bias
+    smooth_values  (p, 1) base values without the Coulomb torques of the levels
     """
 
-    shape: Plant
     base: BaseParameters
     beta: SX
-    levels: SX
-    _smooth: SX
+    smooth_values: SX
     _traced: dict[str, Function] = field(default_factory=dict)
 
     @staticmethod
@@ -71,48 +69,27 @@ class CandidatePlant:
         beta = casadi.SX.sym("beta", base.count)
         coulomb = _coulomb_indices(robot) if base.drives else []
         everything = casadi.densify(constant(base.embedding) @ beta)
-        levels = casadi.fmax(everything[coulomb], 0) if coulomb else casadi.SX(0, 1)
+        levels: SX = casadi.fmax(everything[coulomb], 0) if coulomb else casadi.SX(0, 1)
         dry = np.flatnonzero(base.embedding[coulomb].any(axis=0)).tolist()
         smooth = casadi.SX(beta)
         for k in dry:
             smooth[k] = casadi.fmin(beta[k], 0)
-        return CandidatePlant(shape, base, beta, levels, smooth)
-
-    @property
-    def robot(self) -> Robot:
-        """Robot that gives the structure."""
-        return self.shape.smooth
-
-    @property
-    def rows(self) -> Array:
-        """Friction matrix, see `Plant`."""
-        return self.shape.rows
-
-    @property
-    def has_friction(self) -> bool:
-        """Whether the robot has drives."""
-        return len(self.rows) > 0
+        return CandidatePlant(
+            robot, base.drives, shape.rows, levels, turns=shape.turns, base=base, beta=beta, smooth_values=smooth
+        )
 
     @property
     def ancestors(self) -> list[list[int]]:
         """Coupled joints, see `Plant`; gears that couple joints may reflect rotor inertia between them."""
-        G = gear_matrix(self.robot) if self.base.drives else np.zeros((0, self.robot.joint_count))
-        return coupled_joints(self.robot, coupled=bool((np.count_nonzero(G, axis=1) > 1).any()))
-
-    def friction(self, q: SX, qd: SX) -> tuple[SX, SX]:
-        """Return the friction matrix and its change, see `Plant`."""
-        return self.shape.friction(q, qd)
-
-    def rates(self, q: SX, qd: SX) -> SX:
-        """Return the rates of the positions, see `Plant`."""
-        return self.shape.rates(q, qd)
+        G = gear_matrix(self.smooth) if self.drives else np.zeros((0, self.smooth.joint_count))
+        return coupled_joints(self.smooth, coupled=bool((np.count_nonzero(G, axis=1) > 1).any()))
 
     def equation(self, name: str) -> Callable[..., SX]:
         """Return a symbolic equation without the Coulomb friction that can stick."""
         if name not in self._traced:
-            traced = loop_equation if self.robot.has_dependents else equation
-            self._traced[name] = traced(self.robot, name, drives=self.base.drives, parameters="base", base=self.base)
-        return lambda *motion: self._traced[name].call([*motion, self._smooth])[0]
+            traced = loop_equation if self.smooth.has_dependents else equation
+            self._traced[name] = traced(self.smooth, name, drives=self.drives, parameters="base", base=self.base)
+        return lambda *motion: self._traced[name].call([*motion, self.smooth_values])[0]
 
 
 @lru_cache(maxsize=CACHED_ROBOTS)
@@ -139,15 +116,12 @@ def trace_closed_loop_step(plant: CandidatePlant, law: Function) -> Function:
 
     If refresh is 1, the law computes a new torque; if it is 0, the held torque continues.
     """
-    n = plant.shape.joint_count
-    sizes = {"q": plant.shape.position_count, "qd": n, "lam": len(plant.rows), "held": n}
+    n = plant.joint_count
+    sizes = {"q": plant.position_count, "qd": n, "lam": len(plant.rows), "held": n}
     given: dict[str, SX] = {name: casadi.SX.sym(name, size) for name, size in sizes.items() if size}
     given |= {"beta": plant.beta, "refresh": casadi.SX.sym("refresh")}
-    for k, name in enumerate(law.name_in()):
-        if name not in given:
-            given[name] = casadi.SX.sym(name, *law.size_in(k))
+    asked = law_torque(law, given, plant.primary)
     dt = given["dt"] = casadi.SX.sym("dt")
-    asked = law(*law_inputs(law, given, plant.shape.primary))
     tau = casadi.if_else(given["refresh"], asked, given["held"])
     state = State(given["q"], given["qd"], given.get("lam", casadi.SX(0, 1)))
     (_, qdd), _ = state_slope(plant, state, tau, dt)
@@ -180,35 +154,16 @@ def trace_sensitivity_step(step: Function) -> Function:
     return casadi.Function("sensitivity_step", [*everything.values()], outputs, [*everything], [*results])
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class CompiledStep:
-    """Step in machine code with the sizes and order of its inputs and outputs."""
-
-    loop: TimeLoop
-    sizes: dict[str, int]
-    inputs: tuple[str, ...]
-    outputs: tuple[str, ...]
-
-    @staticmethod
-    def of(function: Function) -> CompiledStep:
-        """Compile a step, or load it from the cache."""
-        kernel = Kernel(function, shared=["dt"], check_finite=False)
-        program = kernel.program
-        sizes = {argument.name: argument.size for argument in program.arguments}
-        return CompiledStep(
-            TimeLoop(kernel),
-            sizes,
-            tuple(argument.name for argument in program.inputs),
-            tuple(argument.name for argument in program.outputs),
-        )
-
-
 @lru_cache(maxsize=CACHED_ROBOTS)
 def compile_steps(robot: Robot, base: BaseParameters, law: str) -> Any:
     """Return two functions that compile the step without and with sensitivities on first use; `law` is serialised."""
     function = trace_closed_loop_step(CandidatePlant.of(robot, base), casadi.Function.deserialize(law))
-    plain = lru_cache(maxsize=1)(lambda: CompiledStep.of(function))
-    return plain, lru_cache(maxsize=1)(lambda: CompiledStep.of(trace_sensitivity_step(function)))
+    plain = lru_cache(maxsize=1)(lambda: _compile_step(function))
+    return plain, lru_cache(maxsize=1)(lambda: _compile_step(trace_sensitivity_step(function)))
+
+
+def _compile_step(function: Function) -> TimeLoop:
+    return TimeLoop(Kernel(function, shared=["dt"], check_finite=False))
 
 
 CandidateController = ControlLaw | ProportionalDerivative | ComputedTorque
@@ -298,15 +253,15 @@ class ClosedLoop:
 
     def run(self, betas: Array, q0: Array, qd0: Array) -> CandidateMotions:
         """Simulate candidates betas (B, p) from q0, qd0 (n,), or from q0 of all joints."""
-        step: CompiledStep = self._plain()
+        step: TimeLoop = self._plain()
         start = {"q": self._shape.start(q0), "qd": qd0}
         count, sizes = len(betas), {"q": len(start["q"])} | dict.fromkeys(("qd", "qdd", "tau"), len(qd0))
         motions = {name: np.full((count, self.rows, size), np.nan) for name, size in sizes.items()}
         pivots = np.full(count, np.inf)
         for rows, arrays in self._march(step, start, {"beta": betas}, count):
             kept = slice(0, None, self._steps_per_row)
-            for name, array in (("q", "q"), ("qd", "qd"), ("qdd", "qdd")):
-                motions[name][:, rows] = arrays[array][:, kept][:, : rows.stop - rows.start]
+            for name in ("q", "qd", "qdd"):
+                motions[name][:, rows] = arrays[name][:, kept][:, : rows.stop - rows.start]
             motions["tau"][:, rows] = arrays["held"][:, 1 :: self._steps_per_row]
             pivots = np.fmin(pivots, np.nanmin(arrays["pivot"][..., 0], axis=1, initial=np.inf))
         stable = np.isfinite(motions["qd"]).all(axis=(1, 2)) & np.isfinite(motions["tau"]).all(axis=(1, 2))
@@ -317,7 +272,7 @@ class ClosedLoop:
 
     def sensitivities(self, beta: Array, q0: Array, qd0: Array) -> Sensitivities:
         """Return the sensitivities of position and torque of the candidate beta (p,) to every base value."""
-        step: CompiledStep = self._tangent()
+        step: TimeLoop = self._tangent()
         p, n, primary = len(beta), len(qd0), self._shape.primary
         dq, dtau = np.full((self.rows, n, p), np.nan), np.full((self.rows, n, p), np.nan)
         constants = {"beta": np.tile(beta, (p, 1)), "d_beta": np.eye(p)}
@@ -328,7 +283,7 @@ class ClosedLoop:
         return Sensitivities(dq, dtau)
 
     def _march(
-        self, step: CompiledStep, start: dict[str, Array], constants: dict[str, Array], count: int
+        self, step: TimeLoop, start: dict[str, Array], constants: dict[str, Array], count: int
     ) -> Iterator[tuple[slice, dict[str, Array]]]:
         """Yield rows and arrays (B, steps or steps + 1, size) of successive blocks, until all motions have diverged."""
         names = {name.removesuffix("_next") for name in step.outputs if name.endswith("_next")}
@@ -342,22 +297,16 @@ class ClosedLoop:
         for first in range(0, self.rows, row_count):
             rows = slice(first, min(first + row_count, self.rows))
             taken = (rows.stop - rows.start) * self._steps_per_row
-            self._run(step, arrays, constants, first * self._steps_per_row, taken, count)
+            given = (
+                arrays | {name: values[:, None] for name, values in constants.items()} | {"dt": self._dt[None, None]}
+            )
+            given |= {name: signal[None, first * self._steps_per_row :] for name, signal in self._signals.items()}
+            step.run(given, count, taken, 1)
             yield rows, {name: a[:, : taken + 1] if name in names else a[:, :taken] for name, a in arrays.items()}
             if not _is_bounded(arrays["qd"][:, taken]).any():
                 return
             for name in names:
                 arrays[name][:, 0] = arrays[name][:, taken]
-
-    def _run(
-        self, step: CompiledStep, arrays: dict[str, Array], constants: dict[str, Array], at: int, taken: int, count: int
-    ) -> None:
-        given = arrays | {name: values[:, None] for name, values in constants.items()} | {"dt": self._dt[None, None]}
-        given |= {name: signal[None, at:] for name, signal in self._signals.items()}
-        series = [step.loop.series(given[name], count) for name in step.inputs]
-        for name in step.outputs:
-            series.append(step.loop.series(arrays[name.removesuffix("_next")], count, later=name.endswith("_next")))
-        step.loop.run(series, count, taken, 1)
 
 
 def _is_bounded(qd: Array) -> NDArray[np.bool_]:

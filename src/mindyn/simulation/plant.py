@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Protocol
 
 import casadi
 import numpy as np
@@ -33,22 +32,6 @@ from mindyn.kernels.kernel import Kernel
 from mindyn.kernels.loop_friction import friction_rows
 from mindyn.robots.drive_matrices import friction_matrix, reflected_inertia
 from mindyn.robots.robot import CACHED_ROBOTS, Robot, require_robot
-
-
-class Mechanism(Protocol):
-    """Interface of a step's model: a `Plant`, or a candidate whose parameters are symbols."""
-
-    @property
-    def rows(self) -> Array: ...  # noqa: D102
-    @property
-    def levels(self) -> Array | SX: ...  # noqa: D102
-    @property
-    def has_friction(self) -> bool: ...  # noqa: D102
-    @property
-    def ancestors(self) -> list[list[int]]: ...  # noqa: D102
-    def equation(self, name: str) -> Callable[..., SX]: ...  # noqa: D102
-    def rates(self, q: SX, qd: SX) -> SX: ...  # noqa: D102
-    def friction(self, q: SX, qd: SX) -> tuple[SX, SX]: ...  # noqa: D102
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -85,7 +68,7 @@ class Plant:
     @property
     def has_friction(self) -> bool:
         """Whether some drive has Coulomb friction."""
-        return len(self.levels) > 0
+        return len(self.rows) > 0
 
     @property
     def ancestors(self) -> list[list[int]]:
@@ -243,7 +226,7 @@ class PlantResponse:
     D: SX
 
 
-def plant_response(plant: Mechanism, q: SX, qd: SX, tau: SX) -> PlantResponse:
+def plant_response(plant: Plant, q: SX, qd: SX, tau: SX) -> PlantResponse:
     """Return the response of a plant with friction, from a single factorisation of M."""
     M = plant.equation("inertia_matrix")(q)
     ancestors = plant.ancestors

@@ -92,11 +92,7 @@ class CompiledRollout:
         self.plant, self.dtype = plant, np.dtype(dtype)
         if law is not None:
             require_law(law, plant, reserved=("lam", "dt", "tau"))
-        kernel = Kernel(step_function(plant, law), dtype=dtype, shared=["dt"])
-        self._shapes = {entry.name: entry.size for entry in kernel.program.arguments}
-        self._inputs = [entry.name for entry in kernel.program.inputs]
-        self._outputs = [entry.name for entry in kernel.program.outputs]
-        self._loop = TimeLoop(kernel)
+        self._loop = TimeLoop(Kernel(step_function(plant, law), dtype=dtype, shared=["dt"]))
 
     def __call__(self, q0: Any, qd0: Any, given: Mapping[str, Any], *, dt: float, steps: int, threads: int) -> Rollouts:
         """Simulate rollouts from these states with these signals."""
@@ -109,17 +105,14 @@ class CompiledRollout:
         starts = [self._start(q0, "q0"), self._start(qd0, "qd0")]
         count = _count_rollouts(starts, signals)
         arrays = self._arrays(starts, count, steps) | signals | {"dt": np.full((1, 1, 1), dt, dtype=self.dtype)}
-        series = [self._loop.series(arrays[name], count) for name in self._inputs]
-        for name in self._outputs:
-            series.append(self._loop.series(arrays[name.removesuffix("_next")], count, later=name.endswith("_next")))
-        status = self._loop.run(series, count, steps, threads)
+        status = self._loop.run(arrays, count, steps, threads)
         self._require_finite(status, arrays)
         times = make_read_only(np.arange(steps + 1) * np.float64(dt))
         arrays["q"] = arrays["q"][..., self.plant.primary] if self.plant.is_solved else arrays["q"]
         return Rollouts(times, *(make_read_only(arrays[name]) for name in ("q", "qd", "tau")))
 
     def _signals(self, given: Mapping[str, Any], steps: int) -> dict[str, Batch]:
-        wanted = [name for name in self._inputs if name not in (*ROLLOUT_STATES, "dt")]
+        wanted = [name for name in self._loop.inputs if name not in (*ROLLOUT_STATES, "dt")]
         for name in given:
             if name not in wanted:
                 raise unknown_name_error("signal", name, wanted)
@@ -130,7 +123,7 @@ class CompiledRollout:
 
     def _signal(self, value: Any, name: str, steps: int) -> Batch:
         """Return a signal as (B or 1, steps, size), possibly with a stride of zero over the steps."""
-        array, size = real_array(value, self.dtype, name), self._shapes[name]
+        array, size = real_array(value, self.dtype, name), self._loop.sizes[name]
         shapes = f"(B, {steps}, {size}), ({steps}, {size}) or ({size},)"
         if array.ndim not in (1, 2, 3) or array.shape[-1] != size:
             message = f"{name} has shape {array.shape}, but {shapes} is needed"
@@ -156,18 +149,18 @@ class CompiledRollout:
 
     def _arrays(self, starts: list[Batch], count: int, steps: int) -> dict[str, Batch]:
         """Return arrays of the states with their first rows, and of the law's torques."""
-        states = [name for name in ROLLOUT_STATES if name in self._inputs]
-        arrays = {name: np.empty((count, steps + 1, self._shapes[name]), self.dtype) for name in states}
+        states = [name for name in ROLLOUT_STATES if name in self._loop.inputs]
+        arrays = {name: np.empty((count, steps + 1, self._loop.sizes[name]), self.dtype) for name in states}
         for name, start in zip(("q", "qd"), starts, strict=True):
             arrays[name][:, 0] = start
         if "lam" in arrays:
             arrays["lam"][:, 0] = 0.0
-        if "tau" in self._outputs:
-            arrays["tau"] = np.empty((count, steps, self._shapes["tau"]), self.dtype)
+        if "tau" in self._loop.outputs:
+            arrays["tau"] = np.empty((count, steps, self._loop.sizes["tau"]), self.dtype)
         return arrays
 
     def _require_finite(self, status: int, arrays: Mapping[str, Batch]) -> None:
-        for name in self._inputs if status else ():
+        for name in self._loop.inputs if status else ():
             if name not in (*ROLLOUT_STATES, "dt") and not np.isfinite(arrays[name]).all():
                 where = np.argwhere(~np.isfinite(arrays[name]))[0].tolist()
                 raise InputError(f"{name}: element {where} is not finite", code=Code.NOT_FINITE, subject=name)

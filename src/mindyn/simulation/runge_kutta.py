@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 from mindyn.algebra.values import Array
 from mindyn.equations.catalogue import Function
 from mindyn.equations.chain import SX
-from mindyn.simulation.plant import Mechanism, Plant, plant_response
+from mindyn.simulation.plant import Plant, plant_response
 
 Modes = NDArray[np.int64]
 """For each friction: +1 or -1 while it slips in that direction, 0 while it sticks."""
@@ -119,7 +119,7 @@ def step_function(plant: Plant, law: Function | None = None) -> Function:
     if m:
         symbols["lam"] = casadi.SX.sym("lam", m)
     state = State(symbols["q"], symbols["qd"], symbols.get("lam", casadi.SX(0, 1)))
-    tau = casadi.SX.sym("tau", n) if law is None else _law_torque(law, symbols, plant.primary)
+    tau = casadi.SX.sym("tau", n) if law is None else law_torque(law, symbols, plant.primary)
     if law is None:
         symbols["tau"] = tau
     dt = symbols["dt"] = casadi.SX.sym("dt")
@@ -145,24 +145,18 @@ def slope_function(plant: Plant) -> Function:
     return casadi.Function("slope", [q, qd, lam, tau, dt], results, names, ["qdd", "lam_next"])
 
 
-def _law_torque(law: Function, symbols: dict[str, SX], primary: list[int]) -> SX:
-    """Return the law's torques; add its other inputs to the symbols."""
+def law_torque(law: Function, symbols: dict[str, SX], primary: list[int]) -> SX:
+    """Return the law's torques at positions of the primary joints, or of all joints if it takes them; add its other
+    inputs to the symbols.
+    """
+    inputs = []
     for k, name in enumerate(law.name_in()):
-        if name not in symbols:
-            symbols[name] = casadi.SX.sym(name, *law.size_in(k))
-    return law(*law_inputs(law, symbols, primary))
+        symbol = symbols.setdefault(name, casadi.SX.sym(name, *law.size_in(k)))
+        inputs.append(symbol[primary] if name == "q" and law.size_in(k) != symbol.shape else symbol)
+    return law(*inputs)
 
 
-def law_inputs(law: Function, symbols: dict[str, SX], primary: list[int]) -> list[SX]:
-    """Return the inputs of a law, with positions of the primary joints, or of all joints if the law takes them."""
-    whole = symbols["q"].shape
-    return [
-        symbols[name][primary] if name == "q" and law.size_in(k) != whole else symbols[name]
-        for k, name in enumerate(law.name_in())
-    ]
-
-
-def runge_kutta_step(plant: Mechanism, state: State, tau: SX, dt: SX) -> State:
+def runge_kutta_step(plant: Plant, state: State, tau: SX, dt: SX) -> State:
     """Return the state after a step of dt with a held torque."""
     k1, lam = state_slope(plant, state, tau, dt)
     k2, lam = state_slope(plant, state.moved(dt / 2, k1, lam), tau, dt)
@@ -172,7 +166,7 @@ def runge_kutta_step(plant: Mechanism, state: State, tau: SX, dt: SX) -> State:
     return state.moved(dt, (mean[0], mean[1]), lam)
 
 
-def state_slope(plant: Mechanism, state: State, tau: SX, dt: SX) -> tuple[tuple[SX, SX], SX]:
+def state_slope(plant: Plant, state: State, tau: SX, dt: SX) -> tuple[tuple[SX, SX], SX]:
     """Return (dq/dt, dqd/dt) and the friction torques."""
     if not plant.has_friction:
         qdd = plant.equation("forward_dynamics")(state.q, state.qd, tau)

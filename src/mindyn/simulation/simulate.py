@@ -6,9 +6,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
-from typing import Literal, Protocol, get_args
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -29,24 +29,6 @@ Controller = Callable[[float, Array, Array], ArrayLike]
 IntegrationMethod = Literal["adaptive", "fixed"]
 _TICK_S = 1e-10
 """Difference below which two instants are equal."""
-
-
-class Integrator(Protocol):
-    """State that is integrated in time under a held torque."""
-
-    t: float
-    events: int
-
-    @property
-    def q(self) -> Array: ...  # noqa: D102
-    @property
-    def positions(self) -> Array: ...  # noqa: D102
-    @property
-    def qd(self) -> Array: ...  # noqa: D102
-    @property
-    def stuck(self) -> NDArray[np.bool_]: ...  # noqa: D102
-    def hold(self, tau: Array) -> tuple[Array, Array]: ...  # noqa: D102
-    def advance(self, until: float) -> None: ...  # noqa: D102
 
 
 def simulate(
@@ -123,7 +105,7 @@ def simulate(
     qd = frozen_array(np.zeros(n) if qd0 is None else qd0, (n,), "qd0")
     longest = require_positive(1 / rate_hz if longest_step_s is None else longest_step_s, "longest_step_s")
     source = _create_source(torque, seconds, n, require_positive(control_rate_hz or rate_hz, "control_rate_hz"))
-    motion: Integrator = (
+    motion = (
         AdaptiveIntegrator(plant, q, qd, tolerance or Tolerance()) if method == "adaptive"
         else FixedStepIntegrator(plant, q, qd, longest)
     )  # fmt: skip
@@ -131,12 +113,8 @@ def simulate(
     return simulation if sensors is None else replace(simulation, measured=measure(robot, simulation, sensors))
 
 
-@dataclass(frozen=True, slots=True)
-class TorqueSource:
-    """Torques torque(t, q, qd) that change only at `instants` (s)."""
-
-    instants: Array
-    torque: Controller
+TorqueSource = tuple[Array, Controller]
+"""Instants (s) at which the torques change, and the torques (t, q, qd) -> tau."""
 
 
 def _create_source(torque: Controller | TorqueLog, seconds: float, n: int, control_rate_hz: float) -> TorqueSource:
@@ -148,7 +126,7 @@ def _create_source(torque: Controller | TorqueLog, seconds: float, n: int, contr
             code=Code.WRONG_TYPE,
             subject="torque",
         )
-    return TorqueSource(np.arange(int(seconds * control_rate_hz + 1e-6) + 1) / control_rate_hz, torque)
+    return np.arange(int(seconds * control_rate_hz + 1e-6) + 1) / control_rate_hz, torque
 
 
 def _create_log_source(log: TorqueLog, seconds: float, n: int) -> TorqueSource:
@@ -168,21 +146,22 @@ def _create_log_source(log: TorqueLog, seconds: float, n: int) -> TorqueSource:
     def torque(t: float, q: Array, qd: Array) -> Array:  # noqa: ARG001 - a log does not depend on the state
         return np.asarray(log.tau[np.searchsorted(instants, t + _TICK_S, side="right") - 1])
 
-    return TorqueSource(instants[instants <= seconds], torque)
+    return instants[instants <= seconds], torque
 
 
 def _run_simulation(
-    motion: Integrator, source: TorqueSource, plant: Plant, seconds: float, rate_hz: float
+    motion: AdaptiveIntegrator | FixedStepIntegrator, source: TorqueSource, plant: Plant, seconds: float, rate_hz: float
 ) -> Simulation:
     n, times = plant.joint_count, np.arange(int(seconds * rate_hz + 1e-6) + 1) / rate_hz
-    instants, is_row, is_change = _schedule_instants(times, source.instants[source.instants <= times[-1] + _TICK_S])
+    changed, torque = source
+    instants, is_row, is_change = _schedule_instants(times, changed[changed <= times[-1] + _TICK_S])
     rows = {name: np.empty((len(times), n)) for name in ("q", "qd", "qdd", "tau", "friction")}
     stuck = np.zeros((len(times), len(plant.levels)), dtype=np.bool_)
     tau, row = np.zeros(n), 0
     for t, shown, changes in zip(instants, is_row, is_change, strict=True):
         motion.advance(t)
         if changes:
-            tau = _require_torque(source.torque(motion.t, motion.q, motion.qd), motion.t, plant)
+            tau = _require_torque(torque(motion.t, motion.q, motion.qd), motion.t, plant)
         qdd, lam = motion.hold(tau)
         if shown:
             values = (motion.q, motion.qd, qdd, tau, plant.rows_at(motion.positions).T @ lam)
@@ -236,7 +215,7 @@ class FixedStepIntegrator:
     @property
     def q(self) -> Array:
         """Positions (n,)."""
-        return np.array(self._step["q"])[self._plant.primary]
+        return self.positions[self._plant.primary]
 
     @property
     def positions(self) -> Array:

@@ -7,16 +7,15 @@ A few rollouts at a time go through all steps, so that their states stay in the 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from typing import Any
 
 from numpy.typing import NDArray
 
-from mindyn.errors import Code, InputError
 from mindyn.kernels.kernel import Kernel
 from mindyn.numerics.arrays import address_of_rows
 from mindyn.numerics.native import assemble, host, load
+from mindyn.numerics.threads import split_range
 
 _REGISTERS_PER_BLOCK = 1
 """Registers of rollouts that are simulated together."""
@@ -25,18 +24,13 @@ _MARCH_TYPE = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 3, ctypes.c_v
 """Function type whose calls release the interpreter lock."""
 
 
-class Series(NamedTuple):
-    """Location of an input or output: `address` of the first element, strides in bytes to the next rollout and step."""
-
-    address: int
-    rollout_stride: int
-    step_stride: int
-
-
 class TimeLoop:
-    """Step kernel that runs over rollouts and steps."""
+    """Step kernel that runs over rollouts and steps; `sizes` of its inputs and outputs by name."""
 
     def __init__(self, kernel: Kernel) -> None:
+        self.inputs = [argument.name for argument in kernel.program.inputs]
+        self.outputs = [argument.name for argument in kernel.program.outputs]
+        self.sizes = {argument.name: argument.size for argument in kernel.program.arguments}
         self._lanes = host().lanes(kernel.dtype.itemsize * 8)
         self._entries, self._dtype = len(kernel.program.arguments), kernel.dtype
         self._step = kernel.code(self._lanes)
@@ -45,30 +39,29 @@ class TimeLoop:
         )
         self._run = _MARCH_TYPE(self._code.address)
 
-    def series(self, array: NDArray[Any], rollouts: int, *, later: bool = False) -> Series:
-        """Return the location of an array (rollouts or 1, steps or 1, size); `later` begins at the second step."""
+    def run(self, arrays: Mapping[str, NDArray[Any]], rollouts: int, steps: int, threads: int) -> int:
+        """Run the steps on arrays (rollouts or 1, steps or 1, size) by name; `x_next` is written to the next step of x.
+
+        Return nonzero if an input of a step was not finite. Results do not depend on `threads`.
+        """
+        located = [self._locate(arrays[name], rollouts) for name in self.inputs]
+        for name in self.outputs:
+            located.append(self._locate(arrays[name.removesuffix("_next")], rollouts, later=name.endswith("_next")))
+        table = (ctypes.c_int64 * (2 * self._entries))(*[number for place in located for number in place[:2]])
+        moves = (ctypes.c_int64 * self._entries)(*[along for _, _, along in located])
+        return split_range(
+            lambda first, last: int(self._run(first, last, steps, table, moves)),
+            rollouts,
+            threads,
+            self._lanes,
+            least=1,
+        )
+
+    def _locate(self, array: NDArray[Any], rollouts: int, *, later: bool = False) -> tuple[int, int, int]:
+        """Return an array's address and its strides in bytes to the next rollout and step; `later` skips a step."""
         count, steps, _ = array.shape
         between, along = array.strides[0] if count == rollouts else 0, array.strides[1] if steps > 1 else 0
-        return Series(address_of_rows(array, self._dtype) + later * along, between, along)
-
-    def run(self, arguments: Sequence[Series], rollouts: int, steps: int, threads: int) -> int:
-        """Run the steps; return nonzero if an input of a step was not finite. Results do not depend on `threads`."""
-        if len(arguments) != self._entries:
-            message = f"{len(arguments)} arrays were given, but a step takes {self._entries}"
-            raise InputError(message, code=Code.WRONG_SHAPE, subject="arguments")
-        table = (ctypes.c_int64 * (2 * self._entries))(*[n for series in arguments for n in series[:2]])
-        moves = (ctypes.c_int64 * self._entries)(*[series.step_stride for series in arguments])
-        blocks = -(-rollouts // self._lanes)
-        share = -(-blocks // max(1, threads)) * self._lanes
-        starts = range(0, rollouts, share)
-
-        def work(first: int) -> int:
-            return int(self._run(first, min(first + share, rollouts), steps, table, moves))
-
-        if len(starts) <= 1:
-            return work(0) if rollouts else 0
-        with ThreadPoolExecutor(len(starts)) as pool:
-            return max(pool.map(work, starts))
+        return address_of_rows(array, self._dtype) + later * along, between, along
 
 
 def _march_ir(step_address: int, entries: int, block: int) -> str:
