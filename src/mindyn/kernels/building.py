@@ -7,7 +7,7 @@ Every rule is exact in floating point (division by a constant that is not a powe
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from mindyn.kernels.program import Input, Instruction, Op, Output, Program
 
@@ -86,17 +86,32 @@ class ProgramBuilder:
             case _:
                 return self._emit(op, *operands)
 
+    def copy(self, program: Program, value: int, new: Mapping[int, int]) -> int:
+        """Add an instruction of another program, whose earlier values have the numbers `new` here."""
+        instruction = program.instructions[value]
+        match instruction.op:
+            case Op.CONST:
+                return self.constant(instruction.constant)
+            case Op.INPUT:
+                return self.input(*instruction.source)
+            case Op.SINCOS:
+                return -1  # the copies of SIN and COS add it
+            case Op.SIN | Op.COS:
+                return self.apply(instruction.op, new[program.instructions[instruction.operands[0]].operands[0]])
+            case _:
+                return self.apply(instruction.op, *(new[v] for v in instruction.operands))
+
+    def finish_copy(self, program: Program, new: Mapping[int, int]) -> Program:
+        """Return the program of another program's outputs, whose values have the numbers `new` here."""
+        return self.finish(program.name, program.inputs, tuple(output.renumber(new) for output in program.outputs))
+
     def finish(self, name: str, inputs: tuple[Input, ...], outputs: tuple[Output, ...]) -> Program:
         """Return the program of these outputs without dead code; outputs that are 0 become structural zeros."""
         outputs = tuple(self._drop_zeros(output) for output in outputs)
         needed = self._find_needed(value for output in outputs for value in output.values)
         renumbered = {old: new for new, old in enumerate(needed)}
         instructions = tuple([_renumber(self._instructions[old], renumbered) for old in needed])
-        moved = tuple(
-            Output(output.name, output.shape, output.nonzeros, tuple(renumbered[v] for v in output.values))
-            for output in outputs
-        )
-        return Program(name, inputs, moved, instructions)
+        return Program(name, inputs, tuple(output.renumber(renumbered) for output in outputs), instructions)
 
     def _append(
         self,

@@ -67,10 +67,8 @@ class DirectCall:
         self._description[2:_FIRST_ARRAY_WORD] = (len(inputs), len(shapes), id(np.ndarray), id(dtype), *_interpreter())
         for k, shape in enumerate(shapes):
             size = int(np.prod(shape)) * dtype.itemsize
-            words = (len(shape), *(*shape, 1)[:2], size, k in shared)
-            self._description[
-                _FIRST_ARRAY_WORD + _WORDS_PER_ARRAY * k : _FIRST_ARRAY_WORD + _WORDS_PER_ARRAY * (k + 1)
-            ] = words
+            first = _FIRST_ARRAY_WORD + _WORDS_PER_ARRAY * k
+            self._description[first : first + _WORDS_PER_ARRAY] = (len(shape), shape[0], shape[-1], size, k in shared)
         self._codes: list[native.NativeCode] = []
         fits = all(1 <= len(shape) <= 2 for shape in shapes) and bool(outputs)
         self.call: DirectFunction = _builtin(self._description) if fits and _is_layout_known() else _decline_call
@@ -159,6 +157,19 @@ def _word(name: str, at: str, offset: int, kind: str = "i64") -> str:
     return f"  %{name}_field = getelementptr i8, ptr {at}, i64 {offset}\n  %{name} = load {kind}, ptr %{name}_field"
 
 
+def _item(name: str, array: str, index: str, kind: str = "i64") -> str:
+    return f"  %{name}_at = getelementptr {kind}, ptr {array}, i64 {index}\n  %{name} = load {kind}, ptr %{name}_at"
+
+
+def _array_words(name: str, index: str) -> str:
+    """Return the address of the words that describe array number `index`."""
+    return (
+        f"  %{name}_offset = mul i64 {index}, {8 * _WORDS_PER_ARRAY}\n"
+        f"  %{name}_at = add i64 %{name}_offset, {8 * _FIRST_ARRAY_WORD}\n"
+        f"  %{name} = getelementptr i8, ptr %words, i64 %{name}_at"
+    )
+
+
 _IR = f"""
 define ptr @call(ptr %self, ptr %arguments, i64 %given) nounwind {{
 entry:
@@ -174,8 +185,8 @@ entry:
 begin:                                   ; the first output has the dimensions of the batch
   %table_size = mul i64 %array_count, 2
   %table = alloca i64, i64 %table_size, align 16
-  %out_at = getelementptr ptr, ptr %arguments, i64 %input_count
-  %out = load ptr, ptr %out_at
+  %ends = alloca i64, i64 %array_count, align 16
+{_item("out", "%arguments", "%input_count", "ptr")}
 {_word("out_type", "%out", _TYPE)}
   %out_is_array = icmp eq i64 %out_type, %array_type
   br i1 %out_is_array, label %batch, label %leave
@@ -183,9 +194,8 @@ batch:
 {_word("out_ndim", "%out", _NDIM, "i32")}
   %out_ndim64 = sext i32 %out_ndim to i64
 {_word("batch_dims", "%out", _DIMENSIONS, "ptr")}
-  %out_words_index = mul i64 %input_count, {8 * _WORDS_PER_ARRAY}
-  %out_words = getelementptr i8, ptr %words, i64 %out_words_index
-{_word("out_own", "%out_words", 8 * _FIRST_ARRAY_WORD)}
+{_array_words("out_words", "%input_count")}
+{_word("out_own", "%out_words", 0)}
   %batch_ndim = sub i64 %out_ndim64, %out_own
   %batch_ok = icmp sge i64 %batch_ndim, 0
   br i1 %batch_ok, label %counting, label %leave
@@ -195,8 +205,7 @@ counting:
   %counted = icmp sge i64 %j, %batch_ndim
   br i1 %counted, label %arrays, label %count_one
 count_one:
-  %j_at = getelementptr i64, ptr %batch_dims, i64 %j
-  %j_size = load i64, ptr %j_at
+{_item("j_size", "%batch_dims", "%j")}
   %count_next = mul i64 %count, %j_size
   %j_next = add i64 %j, 1
   br label %counting
@@ -206,8 +215,7 @@ arrays:                                  ; each array: what it is, its shape, wh
   %all_kept = icmp sge i64 %k, %array_count
   br i1 %all_kept, label %overlaps, label %look
 look:
-  %array_at = getelementptr ptr, ptr %arguments, i64 %k
-  %array = load ptr, ptr %array_at
+{_item("array", "%arguments", "%k", "ptr")}
 {_word("type", "%array", _TYPE)}
   %is_array = icmp eq i64 %type, %array_type
   br i1 %is_array, label %look_on, label %leave
@@ -215,18 +223,17 @@ look_on:
 {_word("its_dtype", "%array", _DTYPE)}
   %dtype_ok = icmp eq i64 %its_dtype, %dtype
 {_word("flags", "%array", _FLAGS, "i32")}
-  %is_output = icmp sge i64 %k, %input_count
-  %needed = select i1 %is_output, i32 {_CONTIGUOUS_ALIGNED | _WRITEABLE}, i32 {_CONTIGUOUS_ALIGNED}
+  %is_input = icmp slt i64 %k, %input_count
+  %needed = select i1 %is_input, i32 {_CONTIGUOUS_ALIGNED}, i32 {_CONTIGUOUS_ALIGNED | _WRITEABLE}
   %flags_there = and i32 %flags, %needed
   %flags_ok = icmp eq i32 %flags_there, %needed
   %kind_ok = and i1 %dtype_ok, %flags_ok
-  %own_offset = mul i64 %k, {8 * _WORDS_PER_ARRAY}
-  %own_words = getelementptr i8, ptr %words, i64 %own_offset
-{_word("own", "%own_words", 8 * _FIRST_ARRAY_WORD)}
-{_word("rows", "%own_words", 8 * _FIRST_ARRAY_WORD + 8)}
-{_word("columns", "%own_words", 8 * _FIRST_ARRAY_WORD + 16)}
-{_word("size", "%own_words", 8 * _FIRST_ARRAY_WORD + 24)}
-{_word("shared", "%own_words", 8 * _FIRST_ARRAY_WORD + 32)}
+{_array_words("own_words", "%k")}
+{_word("own", "%own_words", 0)}
+{_word("rows", "%own_words", 8)}
+{_word("columns", "%own_words", 16)}
+{_word("size", "%own_words", 24)}
+{_word("shared", "%own_words", 32)}
 {_word("ndim", "%array", _NDIM, "i32")}
   %ndim64 = sext i32 %ndim to i64
 {_word("dims", "%array", _DIMENSIONS, "ptr")}
@@ -235,41 +242,27 @@ look_on:
   %shape_possible = and i1 %kind_ok, %enough
   br i1 %shape_possible, label %shape, label %leave
 shape:
-  %rows_at = getelementptr i64, ptr %dims, i64 %extra
-  %its_rows = load i64, ptr %rows_at
+{_item("its_rows", "%dims", "%extra")}
   %rows_ok = icmp eq i64 %its_rows, %rows
-  %is_matrix = icmp eq i64 %own, 2
   %last = sub i64 %ndim64, 1
-  %columns_at = getelementptr i64, ptr %dims, i64 %last
-  %its_columns = load i64, ptr %columns_at
-  %columns_fit = icmp eq i64 %its_columns, %columns
-  %is_vector = xor i1 %is_matrix, true
-  %columns_ok = or i1 %is_vector, %columns_fit
+{_item("its_columns", "%dims", "%last")}
+  %columns_ok = icmp eq i64 %its_columns, %columns
   %shape_ok = and i1 %rows_ok, %columns_ok
   %alone = icmp eq i64 %extra, 0
-  %repeated_output = and i1 %alone, %is_output
-  %batched = xor i1 %alone, true
-  %has_batch = icmp sgt i64 %batch_ndim, 0
-  %output_missing = and i1 %repeated_output, %has_batch
-  %is_shared = icmp ne i64 %shared, 0
-  %shared_wrong = and i1 %is_shared, %batched
-  %wrong = or i1 %output_missing, %shared_wrong
-  %right = xor i1 %wrong, true
-  %fits = and i1 %shape_ok, %right
-  br i1 %fits, label %batch_of_it, label %leave
-batch_of_it:
+  %one_for_all = and i1 %alone, %is_input
   %same_ndim = icmp eq i64 %extra, %batch_ndim
-  %batch_fits = or i1 %alone, %same_ndim
-  br i1 %batch_fits, label %dimensions, label %leave
+  %unshared = icmp eq i64 %shared, 0
+  %one_for_each = and i1 %same_ndim, %unshared
+  %batch_fits = or i1 %one_for_all, %one_for_each
+  %fits = and i1 %shape_ok, %batch_fits
+  br i1 %fits, label %dimensions, label %leave
 dimensions:
-  %d = phi i64 [ 0, %batch_of_it ], [ %d_next, %dimension ]
+  %d = phi i64 [ 0, %shape ], [ %d_next, %dimension ]
   %all_same = icmp sge i64 %d, %extra
   br i1 %all_same, label %kept, label %dimension
 dimension:
-  %d_at = getelementptr i64, ptr %dims, i64 %d
-  %d_size = load i64, ptr %d_at
-  %b_at = getelementptr i64, ptr %batch_dims, i64 %d
-  %b_size = load i64, ptr %b_at
+{_item("d_size", "%dims", "%d")}
+{_item("b_size", "%batch_dims", "%d")}
   %d_next = add i64 %d, 1
   %d_same = icmp eq i64 %d_size, %b_size
   br i1 %d_same, label %dimensions, label %leave
@@ -281,6 +274,11 @@ kept:
   store i64 %data, ptr %address_at
   %stride_at = getelementptr i64, ptr %address_at, i64 1
   store i64 %stride, ptr %stride_at
+  %samples = select i1 %alone, i64 1, i64 %count
+  %bytes = mul i64 %size, %samples
+  %end = add i64 %data, %bytes
+  %end_at = getelementptr i64, ptr %ends, i64 %k
+  store i64 %end, ptr %end_at
   %k_next = add i64 %k, 1
   br label %arrays
 
@@ -293,26 +291,12 @@ with:
   %none_left = icmp sge i64 %i, %o
   br i1 %none_left, label %others, label %compare
 compare:
-  %o_offset = mul i64 %o, {8 * _WORDS_PER_ARRAY}
-  %o_words = getelementptr i8, ptr %words, i64 %o_offset
-{_word("o_size", "%o_words", 8 * _FIRST_ARRAY_WORD + 24)}
-  %i_offset = mul i64 %i, {8 * _WORDS_PER_ARRAY}
-  %i_words = getelementptr i8, ptr %words, i64 %i_offset
-{_word("i_size", "%i_words", 8 * _FIRST_ARRAY_WORD + 24)}
   %o_index = mul i64 %o, 2
-  %o_entry = getelementptr i64, ptr %table, i64 %o_index
-  %o_begin = load i64, ptr %o_entry
-  %o_bytes = mul i64 %o_size, %count
-  %o_end = add i64 %o_begin, %o_bytes
+{_item("o_begin", "%table", "%o_index")}
+{_item("o_end", "%ends", "%o")}
   %i_index = mul i64 %i, 2
-  %i_entry = getelementptr i64, ptr %table, i64 %i_index
-  %i_begin = load i64, ptr %i_entry
-  %i_stride_at = getelementptr i64, ptr %i_entry, i64 1
-  %i_stride = load i64, ptr %i_stride_at
-  %i_is_one = icmp eq i64 %i_stride, 0
-  %i_count = select i1 %i_is_one, i64 1, i64 %count
-  %i_bytes = mul i64 %i_size, %i_count
-  %i_end = add i64 %i_begin, %i_bytes
+{_item("i_begin", "%table", "%i_index")}
+{_item("i_end", "%ends", "%i")}
   %o_after = icmp uge i64 %o_begin, %i_end
   %i_after = icmp uge i64 %i_begin, %o_end
   %is_apart = or i1 %o_after, %i_after
@@ -328,8 +312,7 @@ compute:
   %some = icmp sgt i64 %count, 0
   %is_batch = icmp sgt i64 %count, 1
   %which = zext i1 %is_batch to i64
-  %kernel_at = getelementptr i64, ptr %words, i64 %which
-  %kernel = load ptr, ptr %kernel_at
+{_item("kernel", "%words", "%which", "ptr")}
   %has_kernel = icmp ne ptr %kernel, null
   %go = and i1 %some, %has_kernel
   br i1 %go, label %run, label %leave
@@ -338,21 +321,18 @@ run:
   br i1 %long, label %unlocked, label %locked
 locked:
   %status_locked = call i64 %kernel(i64 0, i64 %count, ptr %table)
-  br label %done
+  br label %report
 unlocked:
 {_word("unlock", "%words", 56, "ptr")}
 {_word("lock", "%words", 64, "ptr")}
   %state = call ptr %unlock()
   %status_unlocked = call i64 %kernel(i64 0, i64 %count, ptr %table)
   call void %lock(ptr %state)
-  br label %done
-done:
-  %status = phi i64 [ %status_locked, %locked ], [ %status_unlocked, %unlocked ]
   br label %report
 leave:
   br label %report
 report:
-  %number = phi i64 [ %status, %done ], [ {NOT_HANDLED}, %leave ]
+  %number = phi i64 [ %status_locked, %locked ], [ %status_unlocked, %unlocked ], [ {NOT_HANDLED}, %leave ]
   %result = call ptr %make_number(i64 %number)
   ret ptr %result
 }}

@@ -33,21 +33,9 @@ class ClosedKernel(Kernel):
     `run_with_flags` marks them instead.
     """
 
-    def __init__(
-        self,
-        robot: Robot,
-        function: casadi.Function,
-        *,
-        dtype: Any = np.float64,
-        shared: Sequence[str] = (),
-        compact: Sequence[str] = (),
-        matrices: Sequence[str] = (),
-        not_finite_hint: str = "",
-    ) -> None:
+    def __init__(self, robot: Robot, function: casadi.Function, *, not_finite_hint: str = "", **options: Any) -> None:
         cause = not_finite_hint or "a singular configuration of the loops"
-        super().__init__(
-            function, dtype=dtype, shared=shared, compact=compact, matrices=matrices, not_finite_hint=cause
-        )
+        super().__init__(function, not_finite_hint=cause, **options)
         self.robot = robot
         self._primary = len(robot.primary_names)
         self._places = [robot.joint_index(name) for name in robot.primary_names]

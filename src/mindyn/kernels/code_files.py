@@ -1,21 +1,18 @@
-"""Write a model's equations as C and C++ files.
+"""Write a model's equations as C99 files, with libm as the only dependency, and a C++ header over them.
 
-Write a C++ header over generated C: `std::array`, `std::span` and Eigen instead of pointers, without allocation.
-
-Write programs as C99: one function each, without allocation or globals, with libm as the only dependency.
-
-The same program gives the same bytes. Sines and cosines of all joints are computed together in packs of vector
-registers: six calls of libm take 60 ns of an arm's inverse dynamics, one pack of eight takes 12 ns. The method is that
-of `sincos` (reduction by Cody & Waite, the same polynomials) without fused operations: pi/2 = P1 + P2 + P3 where P1 and
-P2 have 37 bits, which makes their products with k < 2^16 exact. Packs are vector types of gcc and clang, which lower
-them to the target's instructions. Other compilers, fast-math (which would cancel the rounding by addition) and angles
-beyond the fast range use libm.
+Each program is one function without allocation or globals; the C++ header has `std::array`, `std::span` and Eigen
+instead of pointers. The same program gives the same bytes. Sines and cosines of all joints are computed together in
+packs of vector registers: six calls of libm take 60 ns of an arm's inverse dynamics, one pack of eight takes 12 ns. The
+method is that of `sincos` (reduction by Cody & Waite, the same polynomials) without fused operations: pi/2 = P1 + P2 +
+P3 where P1 and P2 have 37 bits, which makes their products with k < 2^16 exact. Packs are vector types of gcc and
+clang, which lower them to the target's instructions. Other compilers, fast-math (which would cancel the rounding by
+addition) and angles beyond the fast range use libm.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -49,7 +46,7 @@ class GeneratedCode:
 
     source: str
     header: str
-    wrapper: str
+    wrapper: str = ""
 
 
 def generate_code(
@@ -65,7 +62,7 @@ def generate_code(
     begin = f"{file_identifier(stem).strip('_')}_" if prefix is None else prefix
     stated: Facts = ("JOINT_COUNT", len(model.robot.primary_names)), ("MINDYN_VERSION", version("mindyn")), *facts
     c = c_source(listed, stem, model.title(), (SI_UNITS, DRIVES_COMMENT[model.drives]), stated, begin)
-    return GeneratedCode(c.source, c.header, cpp_source(listed, stem, model.title(), stated, begin))
+    return replace(c, wrapper=cpp_source(listed, stem, model.title(), stated, begin))
 
 
 def write_code(
@@ -199,14 +196,6 @@ HALF_PI = (1.5707963267923333, 2.5633441515839558e-12, 1.0562999066987428e-23)
 MAX_PACK_WIDTH = 8
 
 
-@dataclass(frozen=True, slots=True)
-class CSource:
-    """Contents of `stem`.h and `stem`.c."""
-
-    header: str
-    source: str
-
-
 def c_source(
     functions: Sequence[SourceFunction],
     stem: str,
@@ -214,7 +203,7 @@ def c_source(
     about: Sequence[str] = (),
     facts: Facts = (),
     prefix: str = "",
-) -> CSource:
+) -> GeneratedCode:
     """Return the C source and header of the functions.
 
     Parameters
@@ -259,7 +248,7 @@ def c_source(
             for function, declaration in zip(functions, declared, strict=True)
         ),
     ]
-    return CSource("\n".join(header), "\n".join(source))
+    return GeneratedCode("\n".join(source), "\n".join(header))
 
 
 def _signature(program: Program, name: str) -> str:

@@ -14,9 +14,16 @@ from collections.abc import Iterator, Sequence
 from mindyn.escaping import c_comment
 from mindyn.kernels.device import THREADS_PER_BLOCK
 from mindyn.kernels.ordering import Compute, ComputeSines, Store, order_steps
-from mindyn.kernels.program import Op, Program, operation_counts
+from mindyn.kernels.program import Op, Program
 from mindyn.kernels.sincos import RANGE_LIMIT, SINCOS, TWO_OVER_PI
-from mindyn.kernels.source_text import SourceFunction, expression, identifiers, literal, shape_text
+from mindyn.kernels.source_text import (
+    SourceFunction,
+    argument_names,
+    describe_function,
+    expression,
+    identifiers,
+    literal,
+)
 
 _TILE_COLUMNS = 32
 _WARPS = THREADS_PER_BLOCK // 32
@@ -246,28 +253,14 @@ class _Writer:
     """Writer of the text of one function."""
 
     def __init__(self, function: SourceFunction, name: str, shared: frozenset[str]) -> None:
-        self._function, self._name = function, name
+        self._name = name
+        self._description = describe_function(function, "count x {}", shared, "Cost per sample: {}.")
         self._program: Program = function.program
-        self._arguments = identifiers([argument.name for argument in self._program.arguments])
-        self._inputs = self._arguments[: len(self._program.inputs)]
-        self._outputs = self._arguments[len(self._program.inputs) :]
+        self._inputs, self._outputs = argument_names(self._program)
         self._shared = {k for k, argument in enumerate(self._program.inputs) if argument.name in shared}
 
     def text(self) -> str:
-        return "\n".join([self._description(), self._template(), *(self._kernel(t) for t in ("float", "double"))])
-
-    def _description(self) -> str:
-        lines = [f"/* {c_comment(self._function.summary)}", " *"]
-        for number, (name, argument) in enumerate(zip(self._arguments, self._program.arguments, strict=True)):
-            meaning = c_comment(self._function.meanings.get(argument.name, ""))
-            each = (
-                f"{shape_text(argument.shape)}; one for all"
-                if number in self._shared
-                else f"count x {shape_text(argument.shape)}"
-            )
-            lines.append(f" *   {name} [{each}] {meaning}".rstrip())
-        lines += [" *", f" * Cost per sample: {operation_counts(self._program)}. */"]
-        return "\n".join(lines)
+        return "\n".join([self._description, self._template(), *(self._kernel(t) for t in ("float", "double"))])
 
     def _parameters(self, real: str) -> str:
         inputs = [f"const {real} *__restrict__ {name}" for name in self._inputs]
@@ -294,7 +287,7 @@ class _Writer:
 
     def _kernel(self, real: str) -> str:
         suffix = "f32" if real == "float" else "f64"
-        passed = ", ".join([*self._arguments, "count"])
+        passed = ", ".join([*self._inputs, *self._outputs, "count"])
         threads = THREADS_PER_BLOCK
         return (
             f'extern "C" __global__ void __launch_bounds__({threads}) {self._name}_{suffix}({self._parameters(real)})\n'

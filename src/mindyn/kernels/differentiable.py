@@ -26,9 +26,8 @@ from mindyn.equations.closed_motion import CLOSURE, MAX_CLOSURE_ERROR, MIN_REGUL
 from mindyn.equations.loop_closure import home_closure
 from mindyn.errors import Code, InputError, unknown_name_error
 from mindyn.kernels.closed_kernel import MAX_CLOSURE_ERROR_SINGLE
-from mindyn.kernels.cuda_source import cuda_source
 from mindyn.kernels.device import DeviceFunction, output_converter, to_device
-from mindyn.kernels.gpu import import_cupy
+from mindyn.kernels.gpu import import_cupy, load_device_function
 from mindyn.kernels.kernel import Kernel
 from mindyn.kernels.model import MATRICES, Model
 from mindyn.kernels.source_text import SourceFunction
@@ -125,20 +124,12 @@ class DifferentiableFunction:
     def device_function(self, shared: frozenset[str]) -> DeviceFunction:
         """Return the CUDA function; inputs named in `shared` are one sample for the whole batch."""
         if shared not in self._on_device:
-            self._on_device[shared] = DeviceFunction(
-                import_cupy(),
-                self.device_source(shared),
-                self.name,
-                list(zip(self.input_names, self.input_shapes, strict=True)),
-                self.output_shapes,
-                sorted(shared),
-            )
+            self._on_device[shared] = load_device_function(self.describe(), self.name, sorted(shared))
         return self._on_device[shared]
 
-    def device_source(self, shared: frozenset[str]) -> str:
-        """Return the CUDA source of the function."""
-        program = trace(self.function, self._own_matrices)
-        return cuda_source([SourceFunction(program, self.name, "")], self.name, sorted(shared))
+    def describe(self) -> SourceFunction:
+        """Return the function for source code."""
+        return SourceFunction(trace(self.function, self._own_matrices), self.name, "")
 
     def batch(self, shapes: list[Shape]) -> Shape:
         """Return the batch shape that the inputs broadcast to; raise an error that names a wrong input."""

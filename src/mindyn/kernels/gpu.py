@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from mindyn.errors import MissingExtraError
 from mindyn.hints import install_command
 from mindyn.kernels.cuda_source import cuda_source
 from mindyn.kernels.device import DeviceFunction
+from mindyn.kernels.source_text import SourceFunction
 
 if TYPE_CHECKING:
     from mindyn.kernels.model import Model
@@ -42,6 +44,14 @@ def require_cuda_device() -> Any:
     return cupy
 
 
+def load_device_function(function: SourceFunction, title: str, shared: Sequence[str]) -> DeviceFunction:
+    """Return a function on device arrays, which CuPy compiles; inputs in `shared` are one sample for all."""
+    program = function.program
+    inputs = [(argument.name, argument.shape) for argument in program.inputs]
+    outputs = [argument.shape for argument in program.outputs]
+    return DeviceFunction(import_cupy(), cuda_source([function], title, shared), function.name, inputs, outputs, shared)
+
+
 class GpuModel:
     """The equations of a model on a GPU: `gpu("inverse_dynamics", q, qd, qdd)` on device arrays (..., n).
 
@@ -50,7 +60,7 @@ class GpuModel:
     """
 
     def __init__(self, model: Model) -> None:
-        self._cupy = import_cupy()
+        import_cupy()
         self._model = model
         self._loaded: dict[str, DeviceFunction] = {}
 
@@ -62,9 +72,5 @@ class GpuModel:
         """Return the equation of a name; CuPy compiles it at the first use."""
         if name not in self._loaded:
             (described,) = self._model.describe_functions([name])
-            source = cuda_source([described], self._model.title(), self._model.shared)
-            program, shared = described.program, self._model.shared
-            inputs = [(argument.name, argument.shape) for argument in program.inputs]
-            outputs = [argument.shape for argument in program.outputs]
-            self._loaded[name] = DeviceFunction(self._cupy, source, name, inputs, outputs, shared)
+            self._loaded[name] = load_device_function(described, self._model.title(), self._model.shared)
         return self._loaded[name]

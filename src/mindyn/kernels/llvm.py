@@ -15,12 +15,8 @@ numbers to the same place, so that tails need no separate code. Outputs must not
 The prologue computes once per call, as plain scalars, everything that depends only on shared inputs. Blocks read these
 numbers as broadcast memory operands, which cost no register: hoisting them into vectors would spill.
 
-LLVM IR of one part of a block: `width` samples, from loads through arithmetic to stores.
-
-The lines refer to %i (the first sample of the block), %last (one past the last sample of the call), %table, %uniforms
-and %scratch.
-
-LLVM IR of one arithmetic instruction.
+The lines of a block refer to %i (its first sample), %last (one past the last sample of the call), %table, %uniforms and
+%scratch.
 """
 
 from __future__ import annotations

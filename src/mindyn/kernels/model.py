@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -22,6 +21,7 @@ from mindyn.equations.catalogue import (
 )
 from mindyn.equations.certificate import COMPARATORS, ReferenceDynamics
 from mindyn.equations.closed_motion import CLOSURE
+from mindyn.equations.loop_closure import with_home
 from mindyn.equations.loop_equations import has_projection, loop_equation
 from mindyn.equations.traces import NEEDS_BEYOND_BASE, Parameters
 from mindyn.errors import Code, InputError, RobotError, list_names, require_choice, unknown_name_error
@@ -78,30 +78,13 @@ class Model(NotebookDisplay):
     def __init__(
         self,
         robot: Robot,
-        *,
-        drives: bool = False,
-        base: BaseParameters | None = None,
-        parameters: Parameters = "constant",
-        dtype: Precision = "float64",
-        inverse_dynamics: str | None = None,
-        inertia_matrix: str | None = None,
-        forward_dynamics: str | None = None,
-        home: ArrayLike | None = None,
+        drives: bool,
+        base: BaseParameters | None,
+        parameters: Parameters,
+        dtype: Precision,
+        formulations: Mapping[str, str | None],
     ) -> None:
-        require_robot(robot, "a model is made of")
-        require_choice(parameters, get_args(Parameters), "parameters")
-        require_choice(dtype, get_args(Precision), "dtype")
-        if home is not None and not robot.loops:
-            raise InputError(
-                f"home= is for robots with loops, and robot {robot.name!r} has none",
-                code=Code.UNSUPPORTED,
-                subject="home",
-            )
-        self.robot = robot if home is None else replace(robot, home=np.asarray(home, dtype=np.float64))
-        self._formulations = {
-            **dict.fromkeys(INVERSE_DYNAMICS_EQUATIONS, inverse_dynamics),
-            **{"inertia_matrix": inertia_matrix, "forward_dynamics": forward_dynamics},
-        }
+        self.robot, self._formulations = robot, formulations
         self._base, self._own_base, self._notes = base, base is None and not robot.has_dependents, tuple[str, ...]()
         self.drives, self.parameters, self.dtype = drives, parameters, np.dtype(dtype)
         self._functions: dict[tuple[str, str | None], Function] = {}
@@ -506,17 +489,20 @@ def compile_model(
     >>> model.gravity([0.0, 0.0, 0.0, 0.0, 0.0, 0.0]).shape
     (6,)
     """
-    return Model(
-        robot,
-        drives=drives,
-        base=base,
-        parameters=parameters,
-        dtype=dtype,
-        inverse_dynamics=inverse_dynamics,
-        inertia_matrix=inertia_matrix,
-        forward_dynamics=forward_dynamics,
-        home=home,
-    )
+    require_robot(robot, "a model is made of")
+    require_choice(parameters, get_args(Parameters), "parameters")
+    require_choice(dtype, get_args(Precision), "dtype")
+    if home is not None and not robot.loops:
+        raise InputError(
+            f"home= is for robots with loops, and robot {robot.name!r} has none",
+            code=Code.UNSUPPORTED,
+            subject="home",
+        )
+    formulations = {
+        **dict.fromkeys(INVERSE_DYNAMICS_EQUATIONS, inverse_dynamics),
+        **{"inertia_matrix": inertia_matrix, "forward_dynamics": forward_dynamics},
+    }
+    return Model(with_home(robot, home), drives, base, parameters, dtype, formulations)
 
 
 def list_equations(robot: Robot) -> list[str]:

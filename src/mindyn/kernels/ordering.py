@@ -189,7 +189,7 @@ def _count_waiting(steps: list[Step], program: Program) -> int:
     """Return the number of values that wait outside the registers, summed over the steps."""
     last: dict[int, int] = {}
     for at, step in enumerate(steps):
-        for v in _values_read_by(step, program):
+        for v in values_read(step, program):
             last[v] = at
     ends = [0] * len(steps)
     alive = 0
@@ -204,14 +204,15 @@ def _count_waiting(steps: list[Step], program: Program) -> int:
     return beyond
 
 
-def _values_read_by(step: Step, program: Program) -> Iterable[int]:
+def values_read(step: Step, program: Program) -> Iterable[int]:
+    """Return the values that a step reads."""
     match step:
         case Compute(value):
             return program.instructions[value].operands
+        case ComputeSines(pairs):
+            return [program.instructions[v].operands[0] for v in pairs]
         case Store(_, _, values):
             return [v for v in values if v is not None]
-        case ComputeSines():
-            return ()
 
 
 def _sines_by_stage(program: Program, uniform: Sequence[bool]) -> list[tuple[int, ...]]:

@@ -16,7 +16,8 @@ from __future__ import annotations
 import hashlib
 import math
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
 from enum import Enum
 from functools import cached_property
 from typing import NamedTuple
@@ -117,6 +118,10 @@ class Output:
         """Number of elements of one sample, zeros included."""
         return math.prod(self.shape)
 
+    def renumber(self, new: Mapping[int, int]) -> Output:
+        """Return the output with new numbers of its values."""
+        return replace(self, values=tuple(new[v] for v in self.values))
+
 
 @dataclass(frozen=True)
 class Program:
@@ -164,16 +169,9 @@ class OperationCounts:
         return sum((self.multiplications, self.additions, self.divisions, self.square_roots, self.sincos, self.other))
 
     def __str__(self) -> str:
-        named = {
-            "multiplications": self.multiplications,
-            "additions": self.additions,
-            "divisions": self.divisions,
-            "square roots": self.square_roots,
-            "sincos": self.sincos,
-            "sign changes": self.negations,
-            "other": self.other,
-        }
-        return ", ".join(f"{count} {name}" for name, count in named.items() if count) or "no operations"
+        names = {"square_roots": "square roots", "negations": "sign changes"}
+        counts = [(getattr(self, field.name), names.get(field.name, field.name)) for field in fields(self)]
+        return ", ".join(f"{count} {name}" for count, name in counts if count) or "no operations"
 
 
 def operation_counts(program: Program) -> OperationCounts:

@@ -14,8 +14,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from mindyn.kernels.ordering import Compute, ComputeSines, Step, Store, order_steps
-from mindyn.kernels.program import Instruction, Op, Program
+from mindyn.kernels.ordering import Compute, ComputeSines, Step, Store, order_steps, values_read
+from mindyn.kernels.program import Op, Program
 from mindyn.kernels.vectors import CodeLines, Format, Layout
 
 
@@ -214,7 +214,7 @@ def schedule(program: Program, layout: Layout, part_size: int | None = None) -> 
         part_size = -(-len(steps) // max(1, count))
     pieces = [tuple(steps[first : first + part_size]) for first in range(0, len(steps), part_size or 1)] or [()]
     parts = _add_traffic(program, uniform, pieces)
-    read = sorted({v for step in steps for v in _values_read(step, program.instructions) if uniform[v]})
+    read = sorted({v for step in steps for v in values_read(step, program) if uniform[v]})
     slots = {v: slot for slot, v in enumerate(read)}
     return Schedule(uniform, slots, parts, _assign_slots(parts), len(steps) > HUGE_PROGRAM_STEPS)
 
@@ -258,7 +258,7 @@ def _add_traffic(
     imports, exports = [], []
     for steps in pieces:
         written = {v for step in steps for v in _values_written(step, partners)}
-        read = {v for step in steps for v in _values_read(step, instructions)}
+        read = {v for step in steps for v in values_read(step, program)}
         kept = (v for v in read - written if not uniform[v] and instructions[v].op not in (Op.CONST, Op.INPUT))
         imports.append(frozenset(kept))
         exports.append(written)
@@ -277,16 +277,6 @@ def _members_of_pairs(program: Program) -> dict[int, list[int]]:
         if instruction.op in (Op.SIN, Op.COS):
             partners.setdefault(instruction.operands[0], []).append(v)
     return partners
-
-
-def _values_read(step: Step, instructions: tuple[Instruction, ...]) -> Iterable[int]:
-    match step:
-        case Compute(value):
-            return instructions[value].operands
-        case ComputeSines(pairs):
-            return [instructions[v].operands[0] for v in pairs]
-        case Store(_, _, values):
-            return [v for v in values if v is not None]
 
 
 def _values_written(step: Step, partners: dict[int, list[int]]) -> Iterable[int]:

@@ -89,10 +89,10 @@ def compute_skeleton(
         q = home_closure(robot).along(np.ascontiguousarray(q))
         torques = None if torques is None else _spread_to_joints(torques, primary, robot.joint_count)
     links = _link_poses(compile_model(open_tree(robot)), q)
-    joints = [links[robot.parents[i] + 1] @ _matrix(joint.origin) for i, joint in enumerate(robot.joints)]
+    joints = [links[robot.parents[i] + 1] @ joint.origin.matrix for i, joint in enumerate(robot.joints)]
     axes = [pose[:, :3, :3] @ joint.axis for pose, joint in zip(joints, robot.joints, strict=True)]
-    tips = [links[robot.link_index(frame.link) + 1] @ _matrix(frame.pose) for frame in robot.frames]
-    pins = [links[robot.link_index(link) + 1] @ _matrix(pose) for link, pose in _loop_ends(robot)]
+    tips = [links[robot.link_index(frame.link) + 1] @ frame.pose.matrix for frame in robot.frames]
+    pins = [links[robot.link_index(link) + 1] @ pose.matrix for link, pose in _loop_ends(robot)]
     points = np.stack([pose[:, :3, 3] for pose in (*links, *joints, *tips, *pins)], axis=1)
     frames = np.concatenate([points, np.stack(axes, axis=1)], axis=1).reshape(len(q), -1)
     shares = () if torques is None else tuple(tuple(round(float(part), 2) for part in row) for row in torques)
@@ -130,12 +130,6 @@ def _link_poses(model: Model, q: Array) -> list[Array]:
     """Return the poses (P, 4, 4) of the root and of every moving link."""
     root = np.broadcast_to(np.eye(4), (len(q), 4, 4))
     return [root, *(model.forward_kinematics(q, name) for name in model.robot.link_names)]
-
-
-def _matrix(pose: Pose) -> Array:
-    matrix = np.eye(4)
-    matrix[:3, :3], matrix[:3, 3] = pose.rotation, pose.translation
-    return matrix
 
 
 def _paths(robot: Robot) -> tuple[tuple[int, ...], ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from mindyn.escaping import c_comment
@@ -107,16 +107,24 @@ def argument_names(program: Program) -> tuple[list[str], list[str]]:
     return names[: len(program.inputs)], names[len(program.inputs) :]
 
 
-def describe_function(function: SourceFunction) -> str:
-    """Return a comment that says what a function computes, its arguments and its cost."""
+def describe_function(
+    function: SourceFunction,
+    size: str = "{}",
+    shared: Collection[str] = (),
+    cost: str = "Cost: {}. Outputs may overlap inputs.",
+) -> str:
+    """Return a comment that says what a function computes, its arguments and its cost.
+
+    `size` and `cost` are formats of a shape and of operation counts; arguments in `shared` are one for all samples.
+    """
     program = function.program
     inputs, outputs = argument_names(program)
     lines = [f"/* {c_comment(function.summary)}", " *"]
     for name, argument in zip([*inputs, *outputs], program.arguments, strict=True):
         meaning = c_comment(function.meanings.get(argument.name, ""))
-        lines.append(f" *   {name} [{shape_text(argument.shape)}] {meaning}".rstrip())
-    lines += [" *", f" * Cost: {operation_counts(program)}. Outputs may overlap inputs. */"]
-    return "\n".join(lines)
+        form = "{}; one for all" if argument in program.inputs and argument.name in shared else size
+        lines.append(f" *   {name} [{form.format(shape_text(argument.shape))}] {meaning}".rstrip())
+    return "\n".join([*lines, " *", f" * {cost.format(operation_counts(program))} */"])
 
 
 def constant_literal(value: int | str) -> str:

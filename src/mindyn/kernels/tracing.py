@@ -75,25 +75,11 @@ class _Factoring:
     def program(self) -> Program:
         for value, instruction in enumerate(self._old.instructions):
             if value not in self._absorbed:
-                self._new[value] = self._rebuild(value, instruction)
-        outputs = tuple(
-            Output(o.name, o.shape, o.nonzeros, tuple(self._new[v] for v in o.values)) for o in self._old.outputs
-        )
-        return self._builder.finish(self._old.name, self._old.inputs, outputs)
-
-    def _rebuild(self, value: int, instruction: Instruction) -> int:
-        if instruction.op is Op.CONST:
-            return self._builder.constant(instruction.constant)
-        if instruction.op is Op.INPUT:
-            return self._builder.input(*instruction.source)
-        if instruction.op in _ADDITIVE:
-            return self._sum(self._terms(value))
-        if instruction.op is Op.SINCOS:
-            return self._new.get(value, value)  # rebuilt by SIN and COS below
-        if instruction.op in (Op.SIN, Op.COS):
-            angle = self._old.instructions[instruction.operands[0]].operands[0]
-            return self._builder.apply(instruction.op, self._new[angle])
-        return self._builder.apply(instruction.op, *(self._new[v] for v in instruction.operands))
+                is_sum = instruction.op in _ADDITIVE
+                self._new[value] = (
+                    self._sum(self._terms(value)) if is_sum else self._builder.copy(self._old, value, self._new)
+                )
+        return self._builder.finish_copy(self._old, self._new)
 
     def _terms(self, value: int) -> list[Term]:
         """Return the signed terms of a sum, with nested sums taken apart."""
@@ -168,20 +154,13 @@ def share_reciprocals(program: Program) -> Program:
     builder = ProgramBuilder()
     new: dict[int, int] = {}
     for value, instruction in enumerate(instructions):
-        if instruction.op is Op.CONST:
-            new[value] = builder.constant(instruction.constant)
-        elif instruction.op is Op.INPUT:
-            new[value] = builder.input(*instruction.source)
-        elif instruction.op in (Op.SIN, Op.COS):
-            new[value] = builder.apply(instruction.op, new[instructions[instruction.operands[0]].operands[0]])
-        elif instruction.op is Op.DIV and instruction.operands[1] in inverted:
+        if instruction.op is Op.DIV and instruction.operands[1] in inverted:
             numerator, divisor = (new[v] for v in instruction.operands)
             reciprocal = builder.apply(Op.DIV, builder.constant(1.0), divisor)
             new[value] = builder.apply(Op.MUL, numerator, reciprocal)
-        elif instruction.op is not Op.SINCOS:  # rebuilt by SIN and COS
-            new[value] = builder.apply(instruction.op, *(new[v] for v in instruction.operands))
-    outputs = tuple(Output(o.name, o.shape, o.nonzeros, tuple(new[v] for v in o.values)) for o in program.outputs)
-    return builder.finish(program.name, program.inputs, outputs)
+        else:
+            new[value] = builder.copy(program, value, new)
+    return builder.finish_copy(program, new)
 
 
 def _is_inverted(divisor: Instruction, count: int) -> bool:
@@ -191,42 +170,8 @@ def _is_inverted(divisor: Instruction, count: int) -> bool:
 
 
 _OPERATIONS: dict[int, Op] = {
-    casadi.OP_ADD: Op.ADD,
-    casadi.OP_SUB: Op.SUB,
-    casadi.OP_MUL: Op.MUL,
-    casadi.OP_DIV: Op.DIV,
-    casadi.OP_NEG: Op.NEG,
-    casadi.OP_SQRT: Op.SQRT,
-    casadi.OP_SIN: Op.SIN,
-    casadi.OP_COS: Op.COS,
-    casadi.OP_FABS: Op.ABS,
-    casadi.OP_SIGN: Op.SIGN,
-    casadi.OP_FMIN: Op.MIN,
-    casadi.OP_FMAX: Op.MAX,
-    casadi.OP_FLOOR: Op.FLOOR,
-    casadi.OP_CEIL: Op.CEIL,
-    casadi.OP_COPYSIGN: Op.COPYSIGN,
-    casadi.OP_TAN: Op.TAN,
-    casadi.OP_ASIN: Op.ASIN,
-    casadi.OP_ACOS: Op.ACOS,
-    casadi.OP_ATAN: Op.ATAN,
-    casadi.OP_ATAN2: Op.ATAN2,
-    casadi.OP_SINH: Op.SINH,
-    casadi.OP_COSH: Op.COSH,
-    casadi.OP_TANH: Op.TANH,
-    casadi.OP_EXP: Op.EXP,
-    casadi.OP_LOG: Op.LOG,
-    casadi.OP_POW: Op.POW,
-    casadi.OP_CONSTPOW: Op.POW,
-    casadi.OP_LT: Op.LT,
-    casadi.OP_LE: Op.LE,
-    casadi.OP_EQ: Op.EQ,
-    casadi.OP_NE: Op.NE,
-    casadi.OP_NOT: Op.NOT,
-    casadi.OP_AND: Op.AND,
-    casadi.OP_OR: Op.OR,
-    casadi.OP_IF_ELSE_ZERO: Op.IF_ELSE_ZERO,
-}
+    getattr(casadi, f"OP_{op.value.upper()}"): op for op in Op if op.value not in ("const", "input", "sincos")
+} | {casadi.OP_CONSTPOW: Op.POW}
 """CasADi operations that are one instruction here; `_apply` expands the others."""
 
 _CASADI_NAMES = {getattr(casadi, name): name for name in dir(casadi) if name.startswith("OP_")}
