@@ -152,7 +152,7 @@ def write_functions(folder: Path) -> None:
     arrays = {"q": q, "qd": qd, "qdd": qdd, "phi": robot.phi, "V0_tau": along}
     for one, given in ((op, arrays), (op.adjoint, arrays)):
         shapes = {"inputs": list(zip(one.input_names, one.input_shapes, strict=True)), "outputs": one.output_shapes}
-        (folder / f"{one.name}.cu").write_text(one.device_source(phi))
+        (folder / f"{one.name}.cu").write_text(cuda_source([one.describe()], one.name, sorted(phi)))
         (folder / f"{one.name}.json").write_text(json.dumps(shapes))
         results = one.run(*(given[name] for name in one.input_names))
         np.savez(folder / f"{one.name}.npz", **given, **{f"out{k}": result for k, result in enumerate(results)})

@@ -76,8 +76,8 @@ def _observer(t: Trace) -> SX:
     return observer_step(M @ t["qd"], drift, t["tau"], t["state"], t["gain"], t["dt"])
 
 
-def _regressor(t: Trace) -> SX:
-    return casadi.jacobian(_inverse_dynamics(t), t.all_parameters)
+def _regressor(torques: Callable[[Trace], SX]) -> Callable[[Trace], SX]:
+    return lambda t: casadi.jacobian(torques(t), t.all_parameters)
 
 
 def _energy(t: Trace) -> SX:
@@ -85,10 +85,6 @@ def _energy(t: Trace) -> SX:
     if not t.drives:
         return kinetic_potential
     return kinetic_potential + casadi.vertcat(rotor_energy(t.robot, t["qd"], t.drive_parameters), 0)
-
-
-def _energy_regressor(t: Trace) -> SX:
-    return casadi.jacobian(_energy(t), t.all_parameters)
 
 
 EQUATIONS: dict[str, Equation] = {
@@ -150,14 +146,14 @@ EQUATIONS: dict[str, Equation] = {
     "standard_regressor": Equation(
         ("q", "qd", "qdd"),
         "Y",
-        _regressor,
+        _regressor(_inverse_dynamics),
         "matrix Y with tau = Y phi, phi the standard parameters",
         regressor_of="phi",
     ),
     "regressor": Equation(
         ("q", "qd", "qdd"),
         "Y",
-        _regressor,
+        _regressor(_inverse_dynamics),
         "matrix Y with tau = Y beta, beta the base parameters",
         regressor_of="beta",
     ),
@@ -170,7 +166,7 @@ EQUATIONS: dict[str, Equation] = {
     "slotine_li_regressor": Equation(
         ("q", "qd", "qd_r", "qdd_r"),
         "Y",
-        lambda t: casadi.jacobian(_slotine_li(t), t.all_parameters),
+        _regressor(_slotine_li),
         "matrix Y with M(q) qdd_r + C(q, qd) qd_r + G(q) = Y beta",
         regressor_of="beta",
     ),
@@ -183,14 +179,14 @@ EQUATIONS: dict[str, Equation] = {
     "energy": Equation(
         ("q", "qd"),
         "E",
-        lambda t: _energy(t),
+        _energy,
         "kinetic energy, with drives including rotors, and potential energy of the links",
         needs="bodies",
     ),
     "energy_regressor": Equation(
         ("q", "qd"),
         "Y",
-        _energy_regressor,
+        _regressor(_energy),
         "matrix Y with (kinetic, potential energy) = Y phi",
         needs="bodies",
         regressor_of="phi",

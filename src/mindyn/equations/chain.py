@@ -29,6 +29,11 @@ def constant(value: Array) -> SX:
     return casadi.sparsify(casadi.SX(casadi.DM(np.asarray(value, dtype=float))))
 
 
+def count_instructions(expression: SX) -> int:
+    """Return the number of instructions of an expression."""
+    return int(casadi.Function("size", casadi.symvar(expression), [expression]).n_instructions())
+
+
 def cross(a: SX, b: SX) -> SX:
     """Return a x b."""
     return casadi.cross(casadi.densify(a), casadi.densify(b))

@@ -18,7 +18,6 @@ from mindyn.equations.chain import SX
 from mindyn.equations.dh_joints import (
     DhJoint,
     dh_parameters,
-    list_joint_kinds,
     place_dh_joints,
     rotate_symmetric,
     serial_dh,
@@ -49,7 +48,7 @@ def composite_inertia_matrix(robot: Robot, q: SX, formulation: int = 1) -> SX:
     if formulation not in FORMULATIONS:
         raise unknown_name_error("formulation", str(formulation), [str(k) for k in FORMULATIONS])
     dh = serial_dh(robot, "composite bodies")
-    joints = place_dh_joints(dh.rows, list_joint_kinds(robot), q)
+    joints = place_dh_joints(dh.rows, robot.joints, q)
     bodies = [body_about_origin(phi) for phi in dh_parameters(robot, dh)]
     return full_matrix(FORMULATIONS[formulation](joints, composites(joints, bodies)), len(joints))
 
@@ -164,10 +163,21 @@ def axes_and_arms(joints: Sequence[DhJoint], j: int, line: Line) -> list[tuple[T
 
 def formulation_2(joints: Sequence[DhJoint], bodies: Sequence[Composite], line: Line = keep_value) -> Entries:
     """Carry axes and arms to frame i [table II, eq. 20]."""
+    return _entries_from_axes(joints, bodies, axes_and_arms, entry_from_axis, line)
+
+
+def _entries_from_axes(
+    joints: Sequence[DhJoint],
+    bodies: Sequence[Composite],
+    carried: Callable[..., list[tuple[Triple, Triple]]],
+    entry: Callable[..., Scalar],
+    line: Line,
+) -> Entries:
+    """Return D_ji from u_j and another vector of joint j in frame i."""
     D: Entries = {(i, i): diagonal(joints[i], body) for i, body in enumerate(bodies)}
     for j in range(len(joints) - 1):
-        for i, (u, s) in enumerate(axes_and_arms(joints, j, line), start=j + 1):
-            D[j, i] = line("D", entry_from_axis(joints[j], joints[i], bodies[i], u, s))
+        for i, vectors in enumerate(carried(joints, j, line), start=j + 1):
+            D[j, i] = line("D", entry(joints[j], joints[i], bodies[i], *vectors))
     return D
 
 
@@ -194,11 +204,7 @@ def formulation_3(joints: Sequence[DhJoint], bodies: Sequence[Composite], line: 
     Table III as read has u.(-c_y, c_x, 0) for (j revolute, i prismatic); eq. 21 has the opposite sign, which is
     correct.
     """
-    D: Entries = {(i, i): diagonal(joints[i], body) for i, body in enumerate(bodies)}
-    for j in range(len(joints) - 1):
-        for i, (u, swing) in enumerate(_axes_and_swings(joints, j, line), start=j + 1):
-            D[j, i] = line("D", _entry_from_swing(joints[j], joints[i], bodies[i], u, swing))
-    return D
+    return _entries_from_axes(joints, bodies, _axes_and_swings, _entry_from_swing, line)
 
 
 def _axes_and_swings(joints: Sequence[DhJoint], j: int, line: Line) -> list[tuple[Triple, Triple]]:
@@ -285,11 +291,7 @@ def formulation_5(joints: Sequence[DhJoint], bodies: Sequence[Composite], line: 
     return D
 
 
-FORMULATIONS: dict[int, Callable[..., Entries]] = {
-    1: formulation_1,
-    2: formulation_2,
-    3: formulation_3,
-    4: formulation_4,
-    5: formulation_5,
-}
+FORMULATIONS: dict[int, Callable[..., Entries]] = dict(
+    enumerate((formulation_1, formulation_2, formulation_3, formulation_4, formulation_5), start=1)
+)
 """The five formulations by number."""

@@ -10,6 +10,7 @@ Symmetric tensors in the previous frame: R X R^T and the parallel-axis terms.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import casadi
@@ -21,8 +22,9 @@ from mindyn.equations.chain import SX
 from mindyn.equations.triples import Matrix, Scalar, Symmetric, Triple
 from mindyn.notation import PARAMETERS_PER_LINK
 from mindyn.parameters.axis_groups import require_serial
+from mindyn.parameters.lin import LinJoint
 from mindyn.robots.joint_frames import DhRow, ModifiedDh, modified_dh
-from mindyn.robots.parts import JointKind
+from mindyn.robots.parts import Joint, JointKind
 from mindyn.robots.robot import Robot
 
 
@@ -96,14 +98,10 @@ def dh_parameters(robot: Robot, dh: ModifiedDh) -> list[Array]:
     return [transform_phi(X, phi) for X, phi in zip(dh.links, robot.phi.reshape(-1, PARAMETERS_PER_LINK), strict=True)]
 
 
-def list_joint_kinds(robot: Robot) -> tuple[JointKind, ...]:
-    """Return the kinds of all joints."""
-    return tuple(joint.kind for joint in robot.joints)
-
-
-def place_dh_joints(rows: tuple[DhRow, ...], joint_kinds: tuple[JointKind, ...], q: SX) -> tuple[DhJoint, ...]:
+def place_dh_joints(rows: Sequence[DhRow], joints: Sequence[Joint | LinJoint], q: SX) -> tuple[DhJoint, ...]:
     """Return every joint at position q (n, 1) of the robot; theta and d of the rows are those at q = 0."""
-    return tuple(_place_dh_joint(row, kind, q[i]) for i, (row, kind) in enumerate(zip(rows, joint_kinds, strict=True)))
+    pairs = zip(rows, joints, strict=True)
+    return tuple(_place_dh_joint(row, joint.kind, q[i]) for i, (row, joint) in enumerate(pairs))
 
 
 def _place_dh_joint(row: DhRow, kind: JointKind, q: SX) -> DhJoint:

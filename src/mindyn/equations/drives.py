@@ -27,11 +27,10 @@ MAX_LOAD_CONTRACTION: Final = 0.8
 UNIT_ROUNDOFF: Final = 2.0**-53
 LOAD_STATES: Final = 16
 """Number of states per load size at which friction is evaluated."""
-_FUNCTIONS: dict[str, Callable[..., SX]] = {
+SYMBOLIC_FUNCTIONS: Final[dict[str, Callable[..., SX]]] = {
     **{name: getattr(casadi, name) for name in ("sin", "cos", "tan", "sqrt", "exp", "log", "tanh", "sign", "atan2")},
     "abs": casadi.fabs,
 }
-SYMBOLIC_FUNCTIONS = _FUNCTIONS
 """The functions of formulas over symbols."""
 
 
@@ -93,7 +92,7 @@ def extra_torques(robot: Robot, motion: dict[str, SX], coefficients: SX) -> SX:
         if formula.needs_load and "load" not in motion:
             raise load_friction_error(extra, "the torque of the links is not available here")
         motion_of_joint = {name: v[i] for name, v in motion.items()}
-        tau[i] += coefficients[k] * formula.evaluate(numbered | motion_of_joint, _FUNCTIONS)
+        tau[i] += coefficients[k] * formula.evaluate(numbered | motion_of_joint, SYMBOLIC_FUNCTIONS)
     return tau
 
 

@@ -8,13 +8,13 @@ from typing import Any
 
 import casadi
 
-from mindyn.equations.chain import SX, constant, reduced_chain, standard_chain, symbolic_chain
+from mindyn.equations.chain import SX, constant, count_instructions, reduced_chain, standard_chain, symbolic_chain
 from mindyn.equations.composite_bodies import composite_inertia_matrix
 from mindyn.equations.external_inputs import NO_EXTERNAL_INPUTS, ExternalInputs
-from mindyn.equations.forward_dynamics import factor, solve
+from mindyn.equations.forward_dynamics import coupled_joints, factor, solve
 from mindyn.equations.inertia_matrix import inertia_matrix
 from mindyn.equations.kane import kane_inverse_dynamics
-from mindyn.equations.lean_dynamics import lean_chain, lean_chain_on_moving_root
+from mindyn.equations.lean_dynamics import lean_chain, lean_chain_on_moving_root, lean_inverse_dynamics
 from mindyn.equations.mlc_dynamics import mlc_inverse_dynamics
 from mindyn.equations.mlc_inertia import mlc_inertia_matrix
 from mindyn.equations.newton_euler import inverse_dynamics
@@ -42,7 +42,7 @@ FormulationBuilder = Callable[..., SX]
 
 def _lean(arm: Arm, q: SX, qd: SX, qdd: SX, outside: ExternalInputs) -> SX:
     chain = lean_chain(arm.robot) if outside.root is None else lean_chain_on_moving_root(arm.robot)
-    return chain.torques(q, qd, qdd, outside=outside)
+    return lean_inverse_dynamics(chain, q, qd, qdd, outside)
 
 
 def _newton_euler(arm: Arm, q: SX, qd: SX, qdd: SX, outside: ExternalInputs) -> SX:
@@ -123,7 +123,7 @@ def build_formulation(makers: dict[str, FormulationBuilder], formulation: str, a
         for name, maker in makers.items()
         if (serial or name in ANY_TREE) and (arm.phi is None or name in ANY_PARAMETERS)
     ]
-    return min((casadi.cse(maker(arm, *motion)) for maker in usable_makers), key=_operations)
+    return min((casadi.cse(maker(arm, *motion)) for maker in usable_makers), key=count_instructions)
 
 
 def accelerations(formulation: str, arm: Arm, q: SX, qd: SX, tau: SX, added_inertia: SX) -> SX:
@@ -136,9 +136,5 @@ def accelerations(formulation: str, arm: Arm, q: SX, qd: SX, tau: SX, added_iner
         INVERSE_DYNAMICS, BIAS_FORMULATIONS.get(formulation, "auto"), arm, q, qd, rest, NO_EXTERNAL_INPUTS
     )
     M = build_formulation(INERTIA_MATRIX, formulation, arm, q) + added_inertia
-    before = [list(reversed(range(i))) for i in range(arm.robot.joint_count)]
+    before = coupled_joints(arm.robot, coupled=True)
     return solve(*factor(casadi.densify(M), before), before, tau - bias)
-
-
-def _operations(expression: SX) -> int:
-    return int(casadi.Function("size", casadi.symvar(expression), [expression]).n_instructions())

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import casadi
 import numpy as np
 
 from mindyn.algebra.inertia import tensor_from_entries
-from mindyn.equations.chain import SX, Chain, JointPlacement, cross_matrix
+from mindyn.equations.chain import SX, Chain, JointPlacement, count_instructions, cross_matrix
 from mindyn.equations.inertia_matrix import inertia_matrix
 from mindyn.equations.motion import forward_motion
 from mindyn.equations.newton_euler import link_wrenches
 from mindyn.errors import MissingPhysicsError
+from mindyn.robots.robot import Robot
 
 TRIED_CONFIGURATIONS: Final = 3
 """Configurations at which a singular inertia matrix is searched: a determinant vanishes in all of them or almost
@@ -32,13 +32,13 @@ def forward_dynamics(chain: Chain, q: SX, qd: SX, tau: SX, bias: SX, added_inert
     """
     if added_inertia is not None:
         return solve_by_factoring(chain, q, tau - bias, added_inertia)
-    recursive, pivots = _recursion(chain, q, qd, tau)
-    size = _size(recursive)
+    recursive, pivots = solve_by_articulated_bodies(chain, q, qd, tau)
+    size = count_instructions(casadi.cse(recursive))
     if _min_factoring_operations(chain) > size:  # long arms: tracing the rejected method takes 5 s at 60 joints
         require_inertia(_composite_inertia(chain, q) + _rotated_inertia(chain), pivots, q, chain.robot.joint_names)
         return recursive
     factored = solve_by_factoring(chain, q, tau - bias)
-    return factored if _size(factored) <= size else recursive
+    return factored if count_instructions(casadi.cse(factored)) <= size else recursive
 
 
 def _min_factoring_operations(chain: Chain) -> int:
@@ -46,14 +46,8 @@ def _min_factoring_operations(chain: Chain) -> int:
 
     Four of the nine belong to the solution and five to the entry itself.
     """
-    ancestors = [len(joints) for joints in _ancestors(chain, coupled=False)]
+    ancestors = [len(joints) for joints in coupled_joints(chain.robot, coupled=False)]
     return sum(count * (count + 1) + 9 * count for count in ancestors)
-
-
-def _size(expression: SX) -> int:
-    """Return the number of instructions of an expression."""
-    shared = casadi.cse(expression)
-    return int(casadi.Function("size", casadi.symvar(shared), [shared]).n_instructions())
 
 
 def solve_by_factoring(chain: Chain, q: SX, left: SX, added_inertia: SX | None = None) -> SX:
@@ -61,7 +55,7 @@ def solve_by_factoring(chain: Chain, q: SX, left: SX, added_inertia: SX | None =
     M = inertia_matrix(chain, q)
     if added_inertia is not None:
         M = M + added_inertia
-    ancestors = _ancestors(chain, coupled=_couples_branches(added_inertia))
+    ancestors = coupled_joints(chain.robot, coupled=_couples_branches(added_inertia))
     L, D = factor(M, ancestors)
     require_inertia(casadi.diag(M) + _rotated_inertia(chain), D, q, chain.robot.joint_names)
     return solve(L, D, ancestors, left)
@@ -72,11 +66,13 @@ def _couples_branches(added_inertia: SX | None) -> bool:
     return added_inertia is not None and not added_inertia.sparsity().is_diag()
 
 
-def _ancestors(chain: Chain, *, coupled: bool) -> list[list[int]]:
-    """Return for each joint the earlier joints that M couples it to, nearest first: its ancestors, or all of them."""
-    if coupled:
-        return [list(reversed(range(i))) for i in range(chain.joint_count)]
-    return [list(reversed(chain.robot.path(i)[:-1])) for i in range(chain.joint_count)]
+def coupled_joints(robot: Robot, *, coupled: bool) -> list[list[int]]:
+    """Return the earlier joints that M couples each primary joint to, nearest first: its ancestors, or all of them if
+    drives or loops couple branches.
+    """
+    if coupled or robot.has_dependents:
+        return [list(reversed(range(i))) for i in range(len(robot.primary_names))]
+    return [list(reversed(robot.path(i)[:-1])) for i in range(robot.joint_count)]
 
 
 def factor(M: SX, ancestors: list[list[int]]) -> tuple[SX, SX]:
@@ -144,42 +140,28 @@ def solve(L: SX, D: SX, ancestors: list[list[int]], b: SX) -> SX:
     return x
 
 
-@dataclass(frozen=True, slots=True)
-class Articulated:
-    """An articulated body: 6x6 inertia in (angular, linear) blocks, and its bias wrench."""
+def solve_by_articulated_bodies(chain: Chain, q: SX, qd: SX, tau: SX) -> tuple[SX, SX]:
+    """Return accelerations by recursion over articulated bodies [Featherstone 2008, 7.3], and the inertia (n, 1) of
+    each about its joint: the pivots of factoring.
 
-    inertia: SX
-    bias: SX
-
-
-def solve_by_articulated_bodies(chain: Chain, q: SX, qd: SX, tau: SX) -> SX:
-    """Solve by recursion over articulated bodies [Featherstone 2008, 7.3], with accelerations relative to gravity."""
-    return _recursion(chain, q, qd, tau)[0]
-
-
-def _recursion(chain: Chain, q: SX, qd: SX, tau: SX) -> tuple[SX, SX]:
-    """Return accelerations by articulated bodies, and the inertia (n, 1) of each about its joint: the pivots of
-    factoring.
+    Accelerations of the bodies are relative to gravity.
     """
     joints = chain.at(q)
     zero = casadi.SX(chain.joint_count, 1)
     motions = forward_motion(chain, joints, qd, zero)
-    wrenches = link_wrenches(chain, motions)
-    spatial = [_spatial_inertia(chain, i) for i in range(chain.joint_count)]
+    inertias = [_spatial_inertia(chain, i) for i in range(chain.joint_count)]
     # The recursion is written for the deviation from the motion at qdd = 0, so the bias is the whole wrench there.
-    bodies = [Articulated(X, casadi.vertcat(w.moment, w.force)) for X, w in zip(spatial, wrenches, strict=True)]
+    biases: list[SX] = [casadi.vertcat(w.moment, w.force) for w in link_wrenches(chain, motions)]
     rows = [5 if joint.step.kind == "prismatic" else 2 for joint in joints]
     columns, pivots, rests = [casadi.SX()] * len(joints), [casadi.SX()] * len(joints), [casadi.SX()] * len(joints)
     for i in reversed(range(chain.joint_count)):
-        columns[i] = bodies[i].inertia[:, rows[i]]
+        columns[i] = inertias[i][:, rows[i]]
         pivots[i] = columns[i][rows[i]]
-        rests[i] = tau[i] - bodies[i].bias[rows[i]]
+        rests[i] = tau[i] - biases[i][rows[i]]
         if chain.parents[i] >= 0:
-            loose = bodies[i].inertia - columns[i] @ columns[i].T / pivots[i]
-            bias = bodies[i].bias + columns[i] * (rests[i] / pivots[i])
             X = motion_transform(joints[i])
-            parent = bodies[chain.parents[i]]
-            bodies[chain.parents[i]] = Articulated(parent.inertia + X.T @ loose @ X, parent.bias + X.T @ bias)
+            inertias[chain.parents[i]] += X.T @ (inertias[i] - columns[i] @ columns[i].T / pivots[i]) @ X
+            biases[chain.parents[i]] += X.T @ (biases[i] + columns[i] * (rests[i] / pivots[i]))
     deviations: list[SX] = []
     qdd = casadi.SX(chain.joint_count, 1)
     for i in range(chain.joint_count):

@@ -26,7 +26,6 @@ from mindyn.equations.dh_joints import (
     EndWrench,
     dh_parameters,
     end_wrench,
-    list_joint_kinds,
     omega,
     place_dh_joints,
     serial_dh,
@@ -42,7 +41,7 @@ from mindyn.robots.robot import Robot
 def kane_inverse_dynamics(robot: Robot, q: SX, qd: SX, qdd: SX, *, outside: ExternalInputs = NO_EXTERNAL_INPUTS) -> SX:
     """Return joint torques tau (n, 1) of a serial robot with its own parameters as constants."""
     dh = serial_dh(robot, "kane")
-    joints = place_dh_joints(dh.rows, list_joint_kinds(robot), q)
+    joints = place_dh_joints(dh.rows, robot.joints, q)
     bodies = [central_body(phi) for phi in dh_parameters(robot, dh)]
     gravity = Triple(*(float(v) for v in dh.base.rotation.T @ robot.gravity))
     root = None if outside.root is None else outside.root.at(dh.base)

@@ -24,9 +24,9 @@ import numpy as np
 from mindyn.algebra.inertia import tensor_from_entries, transform_phi
 from mindyn.algebra.poses import ROTATION_ROUNDING, Pose, rot_z
 from mindyn.algebra.values import Array
-from mindyn.equations.chain import SX, Chain, JointPlacement, constant, cross_matrix
+from mindyn.equations.chain import SX, Chain, JointPlacement, constant, count_instructions, cross_matrix
 from mindyn.equations.external_inputs import NO_EXTERNAL_INPUTS, ExternalInputs
-from mindyn.equations.motion import base_frame_motion
+from mindyn.equations.motion import base_frame_motion, omega_matrix
 from mindyn.equations.newton_euler import Wrench, project_on_axis, subtract_external
 from mindyn.parameters.reduced import reduced_parameters, reduced_parameters_on_moving_root
 from mindyn.robots.joint_frames import Step, WorkingFrames, working_frames
@@ -71,10 +71,6 @@ class LeanChain:
     links: tuple[LeanLink, ...]
     length: float = 1.0
 
-    def torques(self, q: SX, qd: SX, qdd: SX, *, outside: ExternalInputs = NO_EXTERNAL_INPUTS) -> SX:
-        """Return inverse dynamics, tau (n, 1); a moving root needs `lean_chain_on_moving_root`."""
-        return lean_inverse_dynamics(self, q, qd, qdd, outside)
-
 
 @lru_cache(maxsize=16)
 def lean_chain(robot: Robot) -> LeanChain:
@@ -100,12 +96,12 @@ def _prepare_chain(robot: Robot, frames: WorkingFrames) -> LeanChain:
 
 
 def _size(lean: LeanChain) -> int:
-    motion = [casadi.SX.sym(name, lean.chain.joint_count) for name in ("q", "qd", "qdd")]
-    return int(casadi.Function("size", motion, [casadi.cse(lean.torques(*motion))]).n_instructions())
+    q, qd, qdd = (casadi.SX.sym(name, lean.chain.joint_count) for name in ("q", "qd", "qdd"))
+    return count_instructions(casadi.cse(lean_inverse_dynamics(lean, q, qd, qdd)))
 
 
-def lean_inverse_dynamics(lean: LeanChain, q: SX, qd: SX, qdd: SX, outside: ExternalInputs) -> SX:
-    """Return joint torques tau (n, 1)."""
+def lean_inverse_dynamics(lean: LeanChain, q: SX, qd: SX, qdd: SX, outside: ExternalInputs = NO_EXTERNAL_INPUTS) -> SX:
+    """Return joint torques tau (n, 1); a moving root needs `lean_chain_on_moving_root`."""
     chain = lean.chain
     joints = chain.at(q)
     first = base_frame_motion(chain, outside.root)
@@ -201,13 +197,8 @@ def _general_turn(joint: JointPlacement, before: FrameMotion, a: SX, qd: SX, qdd
     w_p, wd_p = joint.to_child(before.w), joint.to_child(before.wd)
     x, y, z = w_p[0], w_p[1], w_p[2] + qd
     wd = casadi.vertcat(wd_p[0] + y * qd, wd_p[1] - x * qd, wd_p[2] + qdd)
-    xx, yy, zz, xy, xz, yz = x * x, y * y, z * z, x * y, x * z, y * z
-    omega = casadi.vertcat(
-        casadi.horzcat(-(yy + zz), xy - wd[2], xz + wd[1]),
-        casadi.horzcat(xy + wd[2], -(xx + zz), yz - wd[0]),
-        casadi.horzcat(xz - wd[1], yz + wd[0], -(xx + yy)),
-    )
-    return FrameMotion(casadi.vertcat(x, y, z), wd, omega, a, None)
+    w = casadi.vertcat(x, y, z)
+    return FrameMotion(w, wd, omega_matrix(w @ w.T, wd), a, None)
 
 
 def lean_wrench(link: LeanLink, motion: FrameMotion) -> Wrench:

@@ -29,11 +29,9 @@ from mindyn.equations.loop_newton import (
     CLOSED_TOLERANCE,
     MAX_STEP_SIZES,
     MIN_SINGULAR_VALUE,
-    Home,
     Mask,
     Newton,
-    home_configuration,
-    home_with_play,
+    find_home,
 )
 from mindyn.errors import Code, RobotError
 from mindyn.parameters.parallelogram import parallelogram_relations
@@ -268,21 +266,11 @@ def loop_closure(robot: Robot, home: ArrayLike | None = None) -> LoopClosure:
     start = mimic_map(robot).fill(start)
     if not robot.loops:
         return LoopClosure(robot, None, start)
-    home_of_loops = _home(closing_equations(robot), loop_dependents(robot), start)
-    closure = LoopClosure(robot, home_of_loops.constraints, mimic_map(robot).fill(home_of_loops.q), home_of_loops.notes)
+    constraints, q, notes = find_home(closing_equations(robot), loop_dependents(robot), start)
+    closure = LoopClosure(robot, constraints, mimic_map(robot).fill(q), notes)
     if closure.affine is None:
         _require_determined_joints(closure)
     return closure
-
-
-def _home(constraints: ClosingEquations, dependent: tuple[int, ...], start: Array) -> Home:
-    try:
-        return Home(constraints, home_configuration(constraints, dependent, start))
-    except RobotError:
-        with_play = home_with_play(constraints, dependent, start)
-        if with_play is None:
-            raise
-        return with_play
 
 
 @lru_cache(maxsize=CACHED_ROBOTS)
@@ -296,16 +284,12 @@ def with_home(robot: Robot, home: ArrayLike | None) -> Robot:
     return robot if home is None else replace(robot, home=np.asarray(home, dtype=np.float64))
 
 
-def affine_closure(robot: Robot, home: ArrayLike | None = None) -> AffineClosure:
+@lru_cache(maxsize=CACHED_ROBOTS)
+def affine_closure(robot: Robot) -> AffineClosure:
     """Return q = A p + b of a robot with mimic joints or parallelograms; q = p if it has neither."""
     if not robot.has_dependents:
         return AffineClosure(np.eye(robot.joint_count), np.zeros(robot.joint_count))
-    return _affine(robot, None if home is None else tuple(np.asarray(home, dtype=np.float64).ravel()))
-
-
-@lru_cache(maxsize=CACHED_ROBOTS)
-def _affine(robot: Robot, home: tuple[float, ...] | None) -> AffineClosure:
-    affine = home_closure(with_home(robot, home)).affine
+    affine = home_closure(robot).affine
     if affine is None:
         raise RobotError(
             f"the loops of robot {robot.name!r} are not parallelograms: their closure has no closed form",

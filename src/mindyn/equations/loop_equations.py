@@ -13,7 +13,6 @@ from collections.abc import Callable
 from typing import Any
 
 import casadi
-from numpy.typing import ArrayLike
 
 from mindyn.equations.catalogue import EQUATIONS, equation, require_load_usable
 from mindyn.equations.chain import SX, constant
@@ -27,9 +26,9 @@ from mindyn.equations.drives import (
     rotor_torques,
     solve_load,
 )
-from mindyn.equations.forward_dynamics import factor, require_inertia, solve
+from mindyn.equations.forward_dynamics import coupled_joints, factor, require_inertia, solve
 from mindyn.equations.inertia_matrix import coriolis_matrix
-from mindyn.equations.loop_closure import AffineClosure, affine_closure, with_home
+from mindyn.equations.loop_closure import AffineClosure, affine_closure
 from mindyn.equations.loop_constraints import open_tree
 from mindyn.equations.traces import Parameters
 from mindyn.errors import Code, InputError, RobotError, unknown_name_error
@@ -58,7 +57,6 @@ def loop_equation(
     parameters: Parameters = "constant",
     base: BaseParameters | None = None,
     place: str | None = None,
-    home: ArrayLike | None = None,
 ) -> Any:
     """Return the `casadi.Function` of an equation in the primary joints of a robot with dependent joints.
 
@@ -80,9 +78,7 @@ def loop_equation(
             code=Code.MISSING_VALUE,
             subject="base",
         )
-    robot = with_home(robot, home)
-    equations = _ProjectedEquations(robot, drives, parameters, base, place)
-    return equations.function(name)
+    return _ProjectedEquations(robot, drives, parameters, base, place).function(name)
 
 
 def has_projection(name: str) -> bool:
@@ -233,7 +229,7 @@ class _ProjectedEquations:
             left -= motion.W.T @ (self.evaluate_tree("inverse_dynamics", motion, rigid=True) + turning)
         else:
             left = tau - motion.W.T @ self.evaluate_tree("inverse_dynamics", motion)
-        ancestors = [list(reversed(range(i))) for i in range(len(self.robot.primary_names))]
+        ancestors = coupled_joints(self.robot, coupled=True)
         L, D = factor(casadi.densify(H), ancestors)
         if self.affine is not None:  # random configurations are not closed
             require_inertia(casadi.diag(H), D, self.symbols["q"], self.robot.primary_names)

@@ -53,6 +53,10 @@ MAX_NEWTON_ITERATIONS: Final = 12
 MAX_DESCENT_ITERATIONS: Final = 60
 
 
+Home = tuple[ClosingEquations, Array, tuple[str, ...]]
+"""Equations, a configuration (n,) that closes them, and notes on remaining openings."""
+
+
 def _newton_steps(constraints: ClosingEquations, q: Array, dependent: list[int]) -> tuple[Array, Array, Array]:
     """Return q corrected in its dependent joints, and the residual and smallest singular value of each sample."""
     q, units = q.copy(), constraints.units[dependent]
@@ -132,7 +136,18 @@ def home_configuration(constraints: ClosingEquations, dependent: tuple[int, ...]
     )
 
 
-def home_with_play(constraints: ClosingEquations, dependent: tuple[int, ...], start: Array) -> Home | None:
+def find_home(constraints: ClosingEquations, dependent: tuple[int, ...], start: Array) -> Home:
+    """Return the closed configuration nearest to `start`, if need be with play out of the plane of a planar loop."""
+    try:
+        return constraints, home_configuration(constraints, dependent, start), ()
+    except RobotError:
+        with_play = _home_with_play(constraints, dependent, start)
+        if with_play is None:
+            raise
+        return with_play
+
+
+def _home_with_play(constraints: ClosingEquations, dependent: tuple[int, ...], start: Array) -> Home | None:
     """Return the home of loops that close except for play out of the plane of a planar loop; None if it is more.
 
     Files round axes and offsets; then the pin of a planar loop never closes exactly across its plane. Directions of c
@@ -162,16 +177,7 @@ def home_with_play(constraints: ClosingEquations, dependent: tuple[int, ...], st
         f"loop {loop.name!r} stays open by {gaps.max():.2g} m across its plane of motion because axes and offsets are "
         "rounded; it is closed in that plane"
     )
-    return Home(planar, closed, (note,))
-
-
-@dataclass(frozen=True, slots=True)
-class Home:
-    """A closed configuration (n,), the equations that it closes, and notes on remaining openings."""
-
-    constraints: ClosingEquations
-    q: Array
-    notes: tuple[str, ...] = ()
+    return planar, closed, (note,)
 
 
 @dataclass(frozen=True)

@@ -45,7 +45,6 @@ from mindyn.equations.triples import (
 )
 from mindyn.parameters.axis_groups import Group
 from mindyn.parameters.lin import LinJoint, LinStructure
-from mindyn.robots.parts import JointKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,11 +83,6 @@ def _link(structure: LinStructure, i: int, joint: LinJoint, mlc: SX) -> MlcLink:
     return MlcLink(joint.group, u, of("m"), Triple(of("kx"), of("ky"), of("kz")), U, of("kap1"), of("kap2"))
 
 
-def lin_joints(structure: LinStructure) -> tuple[JointKind, ...]:
-    """Return the kinds of the joints."""
-    return tuple(joint.kind for joint in structure.joints)
-
-
 def slides_after(joints: Sequence[DhJoint], i: int) -> range:
     """Return the prismatic joints i + 1 .. m_i - 1 between joint i and the next revolute joint m_i."""
     k = i + 1
@@ -113,7 +107,7 @@ def mlc_inverse_dynamics(
     mlc        (count, 1) in the order of `structure.layout`, version 1999: `lin_base(robot).values` or symbols
     outside    the wrench at the tip is Lin's f_E, t_E
     """
-    joints = place_dh_joints(structure.dh.rows, lin_joints(structure), q)
+    joints = place_dh_joints(structure.dh.rows, structure.joints, q)
     links = mlc_links(structure, mlc)
     end = None if outside.tip_wrench is None else end_wrench(structure.dh, outside.tip_wrench)
     gravity = Triple(*(float(v) for v in structure.gravity))

@@ -15,6 +15,7 @@ from mindyn.equations.composite_bodies import (
     Entries,
     axes_and_arms,
     carry_down,
+    diagonal,
     entry_from_axis,
     full_matrix,
     second_arm,
@@ -22,7 +23,7 @@ from mindyn.equations.composite_bodies import (
     unit_moment,
 )
 from mindyn.equations.dh_joints import DhJoint, place_dh_joints, rotate_symmetric
-from mindyn.equations.mlc_dynamics import MlcLink, first_axis, lin_joints, mlc_links
+from mindyn.equations.mlc_dynamics import MlcLink, first_axis, mlc_links
 from mindyn.equations.triples import ZERO, ZERO_TENSOR, Line, Scalar, Symmetric, Triple, cross, dot, keep_value
 from mindyn.errors import unknown_name_error
 from mindyn.parameters.lin import LinStructure
@@ -35,7 +36,7 @@ def mlc_inertia_matrix(structure: LinStructure, mlc: SX, q: SX, formulation: int
     """
     if formulation not in MLC_FORMULATIONS:
         raise unknown_name_error("formulation", str(formulation), [str(k) for k in MLC_FORMULATIONS])
-    joints = place_dh_joints(structure.dh.rows, lin_joints(structure), q)
+    joints = place_dh_joints(structure.dh.rows, structure.joints, q)
     links = mlc_links(structure, mlc)
     return full_matrix(MLC_FORMULATIONS[formulation](joints, links, moments(joints, links)), len(joints))
 
@@ -152,7 +153,7 @@ def mlc_formulation_1(
     D: Entries = {}
     for i, (joint, link, moments_of_body) in enumerate(zip(joints, links, bodies, strict=True)):
         force = unit_force(joint, moments_of_body.body)
-        D[i, i] = moments_of_body.body.mass if joint.slides else moments_of_body.body.tensor.zz
+        D[i, i] = diagonal(joint, moments_of_body.body)
         if link.group == "spatial":
             moment = line("t_ii", unit_moment(joint, moments_of_body.body))
             D |= carry_down(joints, i, i, force, moment, arm, line)
@@ -179,10 +180,7 @@ def mlc_formulation_2(
     joints: Sequence[DhJoint], links: Sequence[MlcLink], bodies: Sequence[MlcMoments], line: Line = keep_value
 ) -> Entries:
     """Use formulation 2, with eq. 32 instead of eq. 20 for i < s."""
-    D: Entries = {
-        (i, i): moments_of_body.body.mass if joint.slides else moments_of_body.body.tensor.zz
-        for i, (joint, moments_of_body) in enumerate(zip(joints, bodies, strict=True))
-    }
+    D: Entries = {(i, i): diagonal(joints[i], moments_of_body.body) for i, moments_of_body in enumerate(bodies)}
     for j in range(len(joints) - 1):
         for i, (u, s) in enumerate(axes_and_arms(joints, j, line), start=j + 1):
             if links[i].group == "spatial":

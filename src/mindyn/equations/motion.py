@@ -37,14 +37,17 @@ class LinkMotion:
     @property
     def omega(self) -> SX:
         """Omega = [wd] + [w][w], the matrix with a_P = a + Omega r for a point r of the body."""
-        ww = self.squares
-        wd = casadi.densify(self.wd)
-        diagonal = [-(ww[1, 1] + ww[2, 2]), -(ww[0, 0] + ww[2, 2]), -(ww[0, 0] + ww[1, 1])]
-        return casadi.vertcat(
-            casadi.horzcat(diagonal[0], ww[0, 1] - wd[2], ww[0, 2] + wd[1]),
-            casadi.horzcat(ww[0, 1] + wd[2], diagonal[1], ww[1, 2] - wd[0]),
-            casadi.horzcat(ww[0, 2] - wd[1], ww[1, 2] + wd[0], diagonal[2]),
-        )
+        return omega_matrix(self.squares, casadi.densify(self.wd))
+
+
+def omega_matrix(ww: SX, wd: SX) -> SX:
+    """Return [wd] + [w][w] from w w^T and wd."""
+    diagonal = [-(ww[1, 1] + ww[2, 2]), -(ww[0, 0] + ww[2, 2]), -(ww[0, 0] + ww[1, 1])]
+    return casadi.vertcat(
+        casadi.horzcat(diagonal[0], ww[0, 1] - wd[2], ww[0, 2] + wd[1]),
+        casadi.horzcat(ww[0, 1] + wd[2], diagonal[1], ww[1, 2] - wd[0]),
+        casadi.horzcat(ww[0, 2] - wd[1], ww[1, 2] + wd[0], diagonal[2]),
+    )
 
 
 def base_frame_motion(chain: Chain, root: RootMotion | None) -> LinkMotion:

@@ -13,7 +13,7 @@ from mindyn.equations.chain import SX, Chain, constant, kinematic_chain, reduced
 from mindyn.equations.drives import drive_torques, friction_torques, load_dependent_extras, rotor_torques, solve_load
 from mindyn.equations.external_inputs import NO_EXTERNAL_INPUTS, ExternalInputs, root_motion
 from mindyn.equations.formulations import Arm
-from mindyn.equations.lean_dynamics import LeanChain, lean_chain, lean_chain_on_moving_root
+from mindyn.equations.lean_dynamics import LeanChain, lean_chain, lean_chain_on_moving_root, lean_inverse_dynamics
 from mindyn.equations.newton_euler import inverse_dynamics
 from mindyn.notation import PARAMETERS_PER_LINK
 from mindyn.parameters.base import BaseParameters
@@ -76,7 +76,7 @@ class Trace:
     def torques(self, qd: SX, qdd: SX, *, outside: ExternalInputs = NO_EXTERNAL_INPUTS) -> SX:
         """Return inverse dynamics of the rigid chain, by the shortest recursion available."""
         if self.lean is not None:
-            return self.lean.torques(self["q"], qd, qdd, outside=outside)
+            return lean_inverse_dynamics(self.lean, self["q"], qd, qdd, outside)
         wrenches = outside.wrenches(self.robot.joint_count)
         return inverse_dynamics(self.chain, self["q"], qd, qdd, wrenches, outside.root)
 

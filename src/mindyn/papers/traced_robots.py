@@ -9,7 +9,7 @@ from typing import Literal, TypeVar
 from mindyn.algebra.poses import cos_sin
 from mindyn.equations import composite_bodies, kane, mlc_dynamics, mlc_inertia
 from mindyn.equations.dh_joints import DhJoint, EndWrench, dh_joint
-from mindyn.equations.mlc_dynamics import MlcLink, lin_joints
+from mindyn.equations.mlc_dynamics import MlcLink
 from mindyn.equations.triples import Scalar, Symmetric, Triple, map_scalars
 from mindyn.papers.counting import Counts, Tape
 from mindyn.parameters.lin import LinStructure
@@ -166,7 +166,7 @@ def _lin_trace(
 def robot_joints(tape: Tape, structure: LinStructure) -> list[DhJoint]:
     """Return the joints of a robot: twists as numbers, lengths as constants, theta of a prismatic joint as a number."""
     joints = []
-    for row, kind in zip(structure.dh.rows, lin_joints(structure), strict=True):
+    for row, kind in zip(structure.dh.rows, [joint.kind for joint in structure.joints], strict=True):
         lengths = [_make_known(tape, row.a), _make_known(tape, row.d)]
         turn = cos_sin(row.theta) if kind == "prismatic" else (tape.variable(), tape.variable())
         if kind == "prismatic":

@@ -23,6 +23,7 @@ from mindyn.algebra.values import Array
 from mindyn.equations.catalogue import Function, equation
 from mindyn.equations.chain import SX, constant
 from mindyn.equations.closed_motion import is_affine
+from mindyn.equations.forward_dynamics import coupled_joints
 from mindyn.equations.loop_closure import primary_friction
 from mindyn.equations.loop_equations import loop_equation
 from mindyn.errors import Code, InputError, RobotError
@@ -40,7 +41,7 @@ from mindyn.simulation.controllers import (
     sample_signals,
 )
 from mindyn.simulation.inputs import require_positive
-from mindyn.simulation.plant import Plant, coupled_joints, create_plant, plant_response
+from mindyn.simulation.plant import Plant, create_plant, plant_response
 from mindyn.simulation.runge_kutta import State, law_torque, runge_kutta_step, state_slope
 from mindyn.simulation.time_loop import TimeLoop
 

@@ -23,7 +23,7 @@ from mindyn.equations.catalogue import Function, equation
 from mindyn.equations.chain import SX, constant
 from mindyn.equations.closed_motion import CLOSURE, MAX_CLOSURE_ERROR, MIN_REGULARITY, closed_motion, is_affine
 from mindyn.equations.drives import load_dependent_extras, load_friction_error
-from mindyn.equations.forward_dynamics import factor, solve
+from mindyn.equations.forward_dynamics import coupled_joints, factor, solve
 from mindyn.equations.loop_closure import home_closure, primary_friction
 from mindyn.equations.loop_equations import loop_equation
 from mindyn.errors import Code, RobotError
@@ -236,13 +236,6 @@ def plant_response(plant: Plant, q: SX, qd: SX, tau: SX) -> PlantResponse:
     columns = [solve(L, D, ancestors, casadi.densify(F[k, :].T)) for k in range(F.shape[0])]
     W = casadi.horzcat(*columns) if columns else casadi.SX(len(ancestors), 0)
     return PlantResponse(free, F, W, casadi.densify(F @ W), casadi.densify(F @ free + turning), D)
-
-
-def coupled_joints(robot: Robot, *, coupled: bool) -> list[list[int]]:
-    """Return the earlier joints of each joint, nearest first: ancestors, or all if drives or loops couple branches."""
-    if robot.has_dependents:
-        return [list(reversed(range(i))) for i in range(len(robot.primary_names))]
-    return [list(reversed(range(i) if coupled else robot.path(i)[:-1])) for i in range(robot.joint_count)]
 
 
 def acceleration_function(plant: Plant) -> Function:
