@@ -43,8 +43,8 @@ def test_constants_and_varying_parts_of_the_fixtures(fixture, version):
     structure = lin_structure(robot)
     constants = inertia_constants(structure, version)
     parts = varying_parts(structure, np.array(fixture["q"]), version)
-    assert_close([link.k @ robot.phi for link in constants], fixture["k"], SAME_ALGEBRA)
-    assert_close([link.U @ robot.phi for link in constants], fixture[f"U{version}"], SAME_ALGEBRA)
+    assert_close([link.first @ robot.phi for link in constants], fixture["k"], SAME_ALGEBRA)
+    assert_close([link.tensor @ robot.phi for link in constants], fixture[f"U{version}"], SAME_ALGEBRA)
     assert_close([part.l @ robot.phi for part in parts], fixture["l"], SAME_ALGEBRA)
     assert_close([part.V @ robot.phi for part in parts], fixture[f"V{version}"], SAME_ALGEBRA)
 
@@ -81,8 +81,8 @@ def test_constant_and_varying_part_add_up_to_the_composite_body(version):
         constants, parts = inertia_constants(structure, version), varying_parts(structure, q, version)
         for i in range(robot.joint_count):
             first, tensor = composite(robot, structure, q, i)
-            assert_close((constants[i].k + parts[i].l) @ robot.phi, first, SAME_ALGEBRA)
-            assert_close((constants[i].U + parts[i].V) @ robot.phi, tensor, SAME_ALGEBRA)
+            assert_close((constants[i].first + parts[i].l) @ robot.phi, first, SAME_ALGEBRA)
+            assert_close((constants[i].tensor + parts[i].V) @ robot.phi, tensor, SAME_ALGEBRA)
 
 
 @pytest.mark.parametrize("chunk", range(20))

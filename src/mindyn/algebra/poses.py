@@ -118,10 +118,10 @@ def quaternion_from_rotation(R: Array) -> Array:
     return np.asarray(q / np.linalg.norm(q) * (1 if q[0] >= 0 else -1))
 
 
-def tidy(R: Array) -> Array:
-    """Remove the rounding noise of entries near 0, +-1/2 and +-1."""
+def tidy(R: Array, noise: Array | float = ROTATION_ROUNDING) -> Array:
+    """Remove the rounding noise of entries near 0, +-1/2, +-1 and further multiples of 1/2."""
     targets = np.round(R * 2) / 2
-    return np.where(np.abs(R - targets) < ROTATION_ROUNDING, targets + 0.0, R)
+    return np.where(np.abs(R - targets) <= noise, targets + 0.0, R)
 
 
 MAX_WRITTEN_ERROR: Final = 1e-6

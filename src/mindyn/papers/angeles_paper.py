@@ -9,17 +9,7 @@ from mindyn.equations.catalogue import equation
 from mindyn.papers.counting import Counts
 from mindyn.papers.lin_paper import JOINT_COUNT, NOTED_TOLERANCE, explained_row
 from mindyn.papers.operation_tables import angeles_rows
-from mindyn.papers.reproduction import (
-    Figure,
-    PaperTable,
-    Reproduction,
-    Row,
-    count_row,
-    draw_lines,
-    number_row,
-    printed_row,
-    unpublished_row,
-)
+from mindyn.papers.reproduction import Figure, PaperTable, Reproduction, Row, draw_lines
 from mindyn.papers.traced_robots import GIVEN_LINES, kane_chain
 from mindyn.robots.loading import load_robot
 
@@ -44,12 +34,12 @@ def reproduce() -> Reproduction:
 
 
 def _table_1() -> PaperTable:
-    rows: list[Row] = [printed_row(*algorithm) for algorithm in OTHER_ALGORITHMS]
+    rows: list[Row] = [Row.quote(*algorithm) for algorithm in OTHER_ALGORITHMS]
     rows += [explained_row(row) for row in angeles_rows()]
     general = kane_chain(JOINT_COUNT, dense={"motion before"}, gravity="any").tape.counts(without=GIVEN_LINES)
     coincident = kane_chain(JOINT_COUNT, dense={"motion before"}).tape.counts(without=GIVEN_LINES)
     rows.append(
-        count_row(
+        Row.count(
             "saved with Z_0, Z_1 and their origins coincident (521 - 513, 435 - 432)",
             Counts(8, 3),
             general - coincident,
@@ -79,12 +69,12 @@ def _example_1() -> list[PaperTable | Figure]:
     tau = _torques("stanford", motion)
     half_weight = 6.1 * GRAVITY / 2
     rows = (
-        number_row(
+        Row.compare(
             "|f3(10)|: half the weight of links 3 .. 6, by statics", half_weight, abs(tau[-1, 2]), 5e-5, form=".4f"
         ),
-        number_row("|tau4(10)|, the same in every reading of table 2", 0.22938, abs(tau[-1, 3]), 5e-6, form=".5f"),
-        number_row("|tau5(0)|, the same in every reading of table 2", 0.35316, abs(tau[0, 4]), 5e-6, form=".5f"),
-        unpublished_row(
+        Row.compare("|tau4(10)|, the same in every reading of table 2", 0.22938, abs(tau[-1, 3]), 5e-6, form=".5f"),
+        Row.compare("|tau5(0)|, the same in every reading of table 2", 0.35316, abs(tau[0, 4]), 5e-6, form=".5f"),
+        Row.leave_open(
             "figure 5, the torques", "a figure", "the paper prints no numbers, and table 2 is damaged", "drawn"
         ),
     )
@@ -100,18 +90,14 @@ def _example_1() -> list[PaperTable | Figure]:
         Figure(
             "angeles-figure-4",
             "Figure 4: joint trajectories of example 1, from the start",
-            _draw_curves(moved, "moved"),
+            draw_lines(moved, "t, s", "moved"),
         ),
         Figure(
             "angeles-figure-5",
             "Figure 5: driving torques and force of example 1",
-            _draw_curves(forces, "torque, force"),
+            draw_lines(forces, "t, s", "torque, force"),
         ),
     ]
-
-
-def _draw_curves(curves: dict[str, tuple[Array, Array]], what: str) -> str:
-    return draw_lines(curves, "t, s", what)
 
 
 STROKE, CORRECTED_THETA_4 = 0.5, 93.4
@@ -142,15 +128,17 @@ def _example_2() -> list[PaperTable | Figure]:
     tau = _torques("thomas_tesar", (moves[0], moves[1], moves[2]))
     hand = {theta: np.array(pose(q0))[:3, 3] for theta, q0 in ((39.6, printed), (CORRECTED_THETA_4, corrected))}
     rows = (
-        number_row("x of the hand at the start, theta_4 as printed", TARGET[0], float(hand[39.6][0]), 0.01, form=".3f"),
-        unpublished_row(
+        Row.compare(
+            "x of the hand at the start, theta_4 as printed", TARGET[0], float(hand[39.6][0]), 0.01, form=".3f"
+        ),
+        Row.leave_open(
             "z of the hand at the start, theta_4 = 39.6 deg as printed",
             f"{TARGET[1]:.2f}",
             "theta_4 of table 3 seems to be wrong: 93.4 deg puts the hand on the line",
             f"{hand[39.6][2]:.3f}",
         ),
-        number_row("z with theta_4 = 93.4 deg", TARGET[1], float(hand[CORRECTED_THETA_4][2]), 0.015, form=".3f"),
-        unpublished_row(
+        Row.compare("z with theta_4 = 93.4 deg", TARGET[1], float(hand[CORRECTED_THETA_4][2]), 0.015, form=".3f"),
+        Row.leave_open(
             "figure 6, the spline s(t)", "a figure", "its stroke is not published: 0.5 m in 1 s is assumed", "drawn"
         ),
     )
@@ -165,13 +153,15 @@ def _example_2() -> list[PaperTable | Figure]:
             rows,
             note,
         ),
-        Figure("angeles-figure-6", "Figure 6: y of the hand, m", _draw_curves({"s(t)": (times, s)}, "y, m")),
+        Figure("angeles-figure-6", "Figure 6: y of the hand, m", draw_lines({"s(t)": (times, s)}, "t, s", "y, m")),
         Figure(
             "angeles-figure-7",
             "Figure 7: joint trajectories of example 2, from the start",
-            _draw_curves(joints, "q, rad"),
+            draw_lines(joints, "t, s", "q, rad"),
         ),
-        Figure("angeles-figure-8", "Figure 8: driving torques of example 2", _draw_curves(torques, "torque, N m")),
+        Figure(
+            "angeles-figure-8", "Figure 8: driving torques of example 2", draw_lines(torques, "t, s", "torque, N m")
+        ),
     ]
 
 

@@ -87,17 +87,11 @@ class Tape:
         """Count every line as written, except those named in `without`; 2 x is an addition, or a multiplication."""
         return _tally((node for node in self.nodes if node.costs and node.line not in without), twice)
 
-    def by_line(self, twice: Literal["mul", "add"] = "add") -> dict[str, Counts]:
-        """Count the operations of each line."""
-        names = dict.fromkeys(node.line for node in self.nodes if node.costs)
-        return {name: _tally((n for n in self.nodes if n.costs and n.line == name), twice) for name in names}
-
-    def by_line_of(self, joint: int) -> dict[str, Counts]:
-        """Count the operations of each line of a joint."""
-        nodes = [node for node in self.nodes if node.costs and node.joint == joint]
-        return {
-            name: _tally((n for n in nodes if n.line == name), "add") for name in dict.fromkeys(n.line for n in nodes)
-        }
+    def by_line(self, twice: Literal["mul", "add"] = "add", joint: int | None = None) -> dict[str, Counts]:
+        """Count the operations of each line, of one joint or of all."""
+        nodes = [node for node in self.nodes if node.costs and joint in (None, node.joint)]
+        names = dict.fromkeys(node.line for node in nodes)
+        return {name: _tally((node for node in nodes if node.line == name), twice) for name in names}
 
     def count_needed(self, outputs: Iterable[Scalar], *, shared: bool = False, without: Collection[str] = ()) -> Counts:
         """Count what the outputs need, except lines named in `without`; with `shared`, equal expressions count once."""

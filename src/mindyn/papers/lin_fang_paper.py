@@ -21,17 +21,7 @@ from mindyn.papers.operation_tables import (
     table_vi_rows,
     table_viii_rows,
 )
-from mindyn.papers.reproduction import (
-    Figure,
-    PaperTable,
-    Reproduction,
-    Row,
-    claim_row,
-    count_row,
-    draw_lines,
-    erratum_row,
-    printed_row,
-)
+from mindyn.papers.reproduction import Figure, PaperTable, Reproduction, Row, draw_lines
 from mindyn.papers.traced_robots import GIVEN_LINES, formulation_chain, moments_chain
 
 CITATION = (
@@ -68,7 +58,7 @@ def _line_tables() -> list[PaperTable]:
         name = f"type {lines.kind}: {entries}"
         counted = traced[key].get(lines.label, Counts())
         tables.setdefault(lines.table, []).append(
-            count_row(name, lines.printed(JOINT_COUNT), counted, lines.saved(JOINT_COUNT), lines.why)
+            Row.count(name, lines.printed(JOINT_COUNT), counted, lines.saved(JOINT_COUNT), lines.why)
         )
     titles = {"Table VII": "first moments and inertia tensors"}
     note = (
@@ -90,7 +80,7 @@ def _table_vi(rows: list[PaperRow]) -> PaperTable:
             row = replace(explained_row(replace(paper_row, size=n)), name=f"{paper_row.name}, n = {n}")
             if misprint := TABLE_VI_MISPRINTS.get((paper_row.name, n)):
                 why = f"the printed formula, {paper_row.printed}, gives {row.printed}"
-                row = erratum_row(row.name, str(misprint), row.ours, why)
+                row = Row.correct(row.name, str(misprint), row.ours, why)
             compared.append(row)
     formulas = "; ".join(f"{paper_row.name}: {paper_row.printed}" for paper_row in rows)
     title = "Table VI: the five formulations, with given m^, c^ and J^"
@@ -110,7 +100,7 @@ def _table_viii() -> PaperTable:
         "Kawasaki et al. I, type 1": "11n^2+15n-41 M, 7n^2+32n-66 A; n = 4, 6, 8: 194M 174A, 445M 378A, 783M 638A",
         "Kawasaki et al. II, type 1": "11n^2+9n-35 M, 7n^2+23n-57 A; n = 4, 6, 8: 177M 147A, 415M 333A, 741M 575A",
     }
-    rows += [printed_row(name, printed) for name, printed in others.items()]
+    rows += [Row.quote(name, printed) for name, printed in others.items()]
     note = f"Formulas as printed: {formulas}. Kawasaki's first formula gives 195, not 194, multiplications at n = 4."
     return PaperTable(
         "Table VIII: including first moments and inertia tensors from MLC", NOTED_TOLERANCE, tuple(rows), note
@@ -149,9 +139,9 @@ def _winners(rows: list[PaperRow]) -> PaperTable:
             f"formulation {', '.join(map(str, by_print))}",
         )
         if (kind, n) in CONTRADICTED_CLAIMS:
-            results.append(erratum_row(name, text, shown, CONTRADICTED_CLAIMS[kind, n]))
+            results.append(Row.correct(name, text, shown, CONTRADICTED_CLAIMS[kind, n]))
         else:
-            results.append(claim_row(name, text, shown, claimed in by_print, note))
+            results.append(Row.check(name, text, shown, claimed in by_print, note))
     return PaperTable(
         "Section 2: the formulation with the fewest operations",
         "the formulation that the text names has the fewest operations by the printed formulas",

@@ -10,17 +10,7 @@ from mindyn.equations.triples import Symmetric, Triple
 from mindyn.kernels.model import compile_model
 from mindyn.papers.counting import Counts, Tape
 from mindyn.papers.operation_tables import LIN_DENSE, PaperRow, lin_rows, table_ii
-from mindyn.papers.reproduction import (
-    Figure,
-    PaperTable,
-    Reproduction,
-    Row,
-    claim_row,
-    count_row,
-    draw_lines,
-    printed_row,
-    unpublished_row,
-)
+from mindyn.papers.reproduction import Figure, PaperTable, Reproduction, Row, draw_lines, signed
 from mindyn.papers.traced_robots import GIVEN_LINES, constants, general_joint, lin_chain, variables
 from mindyn.parameters.gautier_khalil import gautier_khalil_base
 from mindyn.parameters.lin import lin_base, lin_structure
@@ -55,7 +45,7 @@ def _table_i() -> PaperTable:
     T = lin.transform_to(gautier)
     gap = float(np.abs(T @ lin.matrix - gautier.matrix).max())
     text = f"a map of rank {np.linalg.matrix_rank(T)} between sets of {lin.count}, to {gap:.0e}"
-    row = claim_row("the sets differ, their span is the same", "formulas", text, gap < SAME_SET_TOLERANCE)
+    row = Row.check("the sets differ, their span is the same", "formulas", text, gap < SAME_SET_TOLERANCE)
     return PaperTable(
         "Table I: the set compared with that of Gautier et al.",
         f"{SAME_SET_TOLERANCE:g} between one set and the other mapped to it, on the Stanford arm",
@@ -66,7 +56,7 @@ def _table_i() -> PaperTable:
 
 def _table_ii() -> PaperTable:
     rows = [
-        count_row(
+        Row.count(
             f"{entry.column}: {entry.line}",
             entry.printed,
             entry.counted,
@@ -82,9 +72,9 @@ def _table_ii() -> PaperTable:
 
 def _table_iii() -> PaperTable:
     rows = [
-        printed_row("Khalil & Kleinfinger", "101n-129 M, 90n-118 A; Stanford 240M 227A, simplified 142M 99A"),
-        printed_row("Balafoutis et al.", "93n-69 M, 81n-66 A; no Stanford arm"),
-        printed_row("Gautier & Khalil", "92n-127 M, 81n-117 A; Stanford 232M 218A, simplified 142M 99A"),
+        Row.quote("Khalil & Kleinfinger", "101n-129 M, 90n-118 A; Stanford 240M 227A, simplified 142M 99A"),
+        Row.quote("Balafoutis et al.", "93n-69 M, 81n-66 A; no Stanford arm"),
+        Row.quote("Gautier & Khalil", "92n-127 M, 81n-117 A; Stanford 232M 218A, simplified 142M 99A"),
         *(explained_row(row) for row in lin_rows()),
     ]
     return PaperTable("Table III: operations of inverse dynamics", NOTED_TOLERANCE, tuple(rows))
@@ -94,16 +84,12 @@ def explained_row(row: PaperRow) -> Row:
     """Return a row of a table of counts, at n = 6 if it is a formula."""
     n = row.size or JOINT_COUNT
     if row.note:
-        return unpublished_row(f"present: {row.name}", str(row.printed(n)), row.note, str(row.counted(n)))
+        return Row.leave_open(f"present: {row.name}", str(row.printed(n)), row.note, str(row.counted(n)))
     explained = Counts()
     for difference in row.differences:
         explained = explained + difference.worth(n)
-    why = "; ".join(f"{difference.why} ({_short(difference.worth(n))})" for difference in row.differences)
-    return count_row(row.name, row.printed(n), row.counted(n), explained, why, "" if row.size else str(row.printed))
-
-
-def _short(counts: Counts) -> str:
-    return f"{counts.multiplications:+d}M {counts.additions:+d}A"
+    why = "; ".join(f"{difference.why} ({signed(difference.worth(n))})" for difference in row.differences)
+    return Row.count(row.name, row.printed(n), row.counted(n), explained, why, "" if row.size else str(row.printed))
 
 
 def _composites() -> PaperTable:
@@ -115,11 +101,11 @@ def _composites() -> PaperTable:
     )
     saved = f"by {gautier_c - lin_c} and {gautier_J - lin_J}"
     rows = (
-        count_row("c^_i, present set: (11)", Counts(8, 7), lin_c, Counts(-1, -1), left_out),
-        count_row("c^_i, set of Gautier et al.", Counts(11, 9), gautier_c, Counts()),
-        unpublished_row("J^_i, present set", "50M 40A", missing.format("(36) of [23]"), str(lin_J)),
-        unpublished_row("J^_i, set of Gautier et al.", "55M 41A", missing.format("(A8) of [21]"), str(gautier_J)),
-        claim_row("the present set is more efficient", "by 3M 2A and 5M 1A", saved, "-" not in saved),
+        Row.count("c^_i, present set: (11)", Counts(8, 7), lin_c, Counts(-1, -1), left_out),
+        Row.count("c^_i, set of Gautier et al.", Counts(11, 9), gautier_c, Counts()),
+        Row.leave_open("J^_i, present set", "50M 40A", missing.format("(36) of [23]"), str(lin_J)),
+        Row.leave_open("J^_i, set of Gautier et al.", "55M 41A", missing.format("(A8) of [21]"), str(gautier_J)),
+        Row.check("the present set is more efficient", "by 3M 2A and 5M 1A", saved, "-" not in saved),
     )
     return PaperTable("Section III: composite bodies of a joint before a sliding one", NOTED_TOLERANCE, rows)
 
@@ -158,7 +144,7 @@ def _savings() -> PaperTable:
         why = (
             f"the rule counts products with R; beta = 90 deg also makes s_z = 0 in Omega s, which saves another {more}"
         )
-        rows.append(count_row(f"n = {n}: 5(n-1)(4M+2A) + 2M+1A", printed, general - square, Counts() - more, why))
+        rows.append(Row.count(f"n = {n}: 5(n-1)(4M+2A) + 2M+1A", printed, general - square, Counts() - more, why))
     return PaperTable("Section III: savings by parallel or perpendicular axes", NOTED_TOLERANCE, tuple(rows))
 
 
@@ -201,7 +187,7 @@ def stanford_identification() -> tuple[PaperTable, Figure]:
 def _row(seed: int, errors: Array, conditions: Array) -> Row:
     shown = ", ".join(f"{value:.3g}" for value in conditions)
     name, text = f"motion {seed + 1}", f"largest relative error {errors.max():.0e}"
-    return claim_row(
+    return Row.check(
         name, "very closely", text, bool(errors.max() <= MAX_NOISELESS_ERROR), f"cond(A_i), i = 1 .. 6: {shown}"
     )
 

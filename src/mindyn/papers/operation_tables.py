@@ -368,7 +368,7 @@ def table_ii() -> list[TableLine]:
     lines: list[TableLine] = []
     for column, printed in PRINTED_COLUMNS.items():
         chain, joint = COLUMN_JOINTS[column]
-        counted = tapes[chain].by_line_of(joint)
+        counted = tapes[chain].by_line(joint=joint)
         partial = column.startswith(("i = n", "footnote"))
         for name in printed if partial else LINES:
             pair = printed.get(name, Counts()), counted.get(name, Counts())

@@ -6,7 +6,7 @@ Line drawings as SVG: axes with round numbers, and curves with their names at th
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from html import escape
 from math import ceil, floor, log10
 from textwrap import wrap
@@ -35,6 +35,46 @@ class Row:
     difference: str
     verdict: Verdict
     note: str = ""
+
+    @staticmethod
+    def compare(name: str, printed: float, ours: float, tolerance: float, note: str = "", *, form: str) -> Row:
+        """Compare a number with the printed one."""
+        within = abs(ours - printed) <= tolerance
+        difference = f"{ours - printed:+.2g}"
+        return Row(name, f"{printed:{form}}", f"{ours:{form}}", difference, "within" if within else "OUTSIDE", note)
+
+    @staticmethod
+    def count(name: str, printed: Counts, counted: Counts, explained: Counts, note: str = "", formula: str = "") -> Row:
+        """Compare operations with the printed ones; they agree if the note explains the difference."""
+        difference = printed - counted
+        shown = f"{formula} = {printed}" if formula else str(printed)
+        verdict: Verdict = "within" if difference == explained else "OUTSIDE"
+        return Row(name, shown, str(counted), signed(difference), verdict, note)
+
+    @staticmethod
+    def quote(name: str, printed: str, note: str = "not implemented here; as the paper gives it") -> Row:
+        """Return a competitor's row."""
+        return Row(name, printed, "", "", "as printed", note)
+
+    @staticmethod
+    def leave_open(name: str, printed: str, why: str, ours: str = "") -> Row:
+        """Return a row that cannot be reproduced, with the reason."""
+        return Row(name, printed, ours, "", "unpublished", why)
+
+    @staticmethod
+    def correct(name: str, printed: str, ours: str, why: str) -> Row:
+        """Return a row for a statement that the paper contradicts elsewhere."""
+        return Row(name, printed, ours, "differs", "erratum", why)
+
+    @staticmethod
+    def report(name: str, ours: str, note: str = "") -> Row:
+        """Return a row for a number that the paper does not print."""
+        return Row(name, "", ours, "", "ours", note)
+
+    @staticmethod
+    def check(name: str, printed: str, ours: str, holds: bool, note: str = "") -> Row:
+        """Return a row for a statement of the paper, and whether it holds."""
+        return Row(name, printed, ours, "" if holds else "differs", "within" if holds else "OUTSIDE", note)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,61 +121,11 @@ class Reproduction:
         return [f"{table.title}: {row.name}" for table in self.tables for row in table.rows if row.verdict == "OUTSIDE"]
 
 
-def number_row(
-    name: str,
-    printed: float,
-    ours: float,
-    tolerance: float,
-    note: str = "",
-    *,
-    form: str = ".4g",
-    relative: bool = False,
-) -> Row:
-    """Compare a number with the printed one; the tolerance is absolute, or relative to the printed number."""
-    allowed = tolerance * abs(printed) if relative else tolerance
-    within = abs(ours - printed) <= allowed
-    difference = f"{ours - printed:+.2g}"
-    return Row(name, f"{printed:{form}}", f"{ours:{form}}", difference, "within" if within else "OUTSIDE", note)
-
-
-def count_row(name: str, printed: Counts, counted: Counts, explained: Counts, note: str = "", formula: str = "") -> Row:
-    """Compare operations with the printed ones; they agree if the note explains the difference."""
-    difference = printed - counted
-    shown = f"{formula} = {printed}" if formula else str(printed)
-    verdict: Verdict = "within" if difference == explained else "OUTSIDE"
-    return Row(name, shown, str(counted), signed(difference), verdict, note)
-
-
 def signed(counts: Counts) -> str:
     """Return printed minus counted: `+1M -2A`, or 0."""
     if counts == Counts():
         return "0"
     return f"{counts.multiplications:+d}M {counts.additions:+d}A"
-
-
-def printed_row(name: str, printed: str, note: str = "not implemented here; as the paper gives it") -> Row:
-    """Return a competitor's row."""
-    return Row(name, printed, "", "", "as printed", note)
-
-
-def unpublished_row(name: str, printed: str, why: str, ours: str = "") -> Row:
-    """Return a row that cannot be reproduced, with the reason."""
-    return Row(name, printed, ours, "", "unpublished", why)
-
-
-def erratum_row(name: str, printed: str, ours: str, why: str) -> Row:
-    """Return a row for a statement that the paper contradicts elsewhere."""
-    return Row(name, printed, ours, "differs", "erratum", why)
-
-
-def computed_row(name: str, ours: str, note: str = "") -> Row:
-    """Return a row for a number that the paper does not print."""
-    return Row(name, "", ours, "", "ours", note)
-
-
-def claim_row(name: str, printed: str, ours: str, holds: bool, note: str = "") -> Row:
-    """Return a row for a statement of the paper, and whether it holds."""
-    return Row(name, printed, ours, "" if holds else "differs", "within" if holds else "OUTSIDE", note)
 
 
 TABLE_HEADER = ("", "paper", "ours", "difference", "")
@@ -202,24 +192,12 @@ def _figure(figure: Figure, folder: str) -> Iterable[str]:
 
 def to_data(reproduction: Reproduction) -> dict[str, object]:
     """Return a reproduction as data for JSON."""
+    figures = [{"name": figure.name, "title": figure.title, "note": figure.note} for figure in reproduction.figures]
     return {
         "paper": reproduction.paper,
         "citation": reproduction.citation,
-        "tables": [
-            {
-                "title": table.title,
-                "tolerance": table.tolerance,
-                "rows": [
-                    {name: getattr(row, name) for name in ("name", "printed", "ours", "difference", "verdict", "note")}
-                    for row in table.rows
-                ],
-                "note": table.note,
-            }
-            for table in reproduction.tables
-        ],
-        "figures": [
-            {"name": figure.name, "title": figure.title, "note": figure.note} for figure in reproduction.figures
-        ],
+        "tables": [asdict(table) for table in reproduction.tables],
+        "figures": figures,
         "outside": reproduction.outside,
     }
 

@@ -19,19 +19,7 @@ from mindyn.identifiability.essential_space import essential_space
 from mindyn.identifiability.numeric import default_priority, numeric_base
 from mindyn.identifiability.random_states import make_regressors
 from mindyn.identifiability.reduction import Reduction, reduce_model
-from mindyn.papers.reproduction import (
-    Figure,
-    PaperTable,
-    Reproduction,
-    Row,
-    claim_row,
-    computed_row,
-    draw_lines,
-    erratum_row,
-    number_row,
-    printed_row,
-    unpublished_row,
-)
+from mindyn.papers.reproduction import Figure, PaperTable, Reproduction, Row, draw_lines
 from mindyn.parameters.structural import structural_base
 from mindyn.robots.loading import load_robot
 from mindyn.robots.robot import Robot
@@ -157,7 +145,7 @@ def _singular_values(robot: Robot, data: dict[str, Any]) -> PaperTable:
         )
     zero = float(values[:, 36:].max())
     rows.append(
-        claim_row("sigma 37 .. 60: zero, rank 36", "5.7e-12 .. 0", f"at most {zero:.0e}", zero < 1e-8 * mean[-1])
+        Row.check("sigma 37 .. 60: zero, rank 36", "5.7e-12 .. 0", f"at most {zero:.0e}", zero < 1e-8 * mean[-1])
     )
     note = (
         "The paper does not describe its sampling. Among those tried, velocities v_max sin(uniform phase) with "
@@ -172,26 +160,26 @@ def _errors(title: str, printed: dict[str, Any], by_states: Reduction, enough: i
     rows: list[Row] = []
     for k, percent in zip(printed["components"], printed["energy_percent"], strict=True):
         ours = 100 * by_states.energy_error[k]
-        rows.append(unpublished_row(f"{k} components, energy missed", f"{percent:g} %", why, f"{ours:.2g} %"))
+        rows.append(Row.leave_open(f"{k} components, energy missed", f"{percent:g} %", why, f"{ours:.2g} %"))
     for joint, values in enumerate(printed["mean_square"]):
         pairs = zip(printed["components"], values, strict=True)
         shown = ", ".join(f"{value:.1e}" for _, value in pairs)
         ours_text = ", ".join(f"{by_states.torque_error[k, joint] ** 2:.1e}" for k in printed["components"])
-        rows.append(unpublished_row(f"joint {joint + 1}, mean square torque error", shown, why, ours_text))
+        rows.append(Row.leave_open(f"joint {joint + 1}, mean square torque error", shown, why, ours_text))
     last, size = printed["components"][-1], by_states.torque_size
     worst = float((by_states.torque_error[last] / size).max())
-    rows.append(claim_row(f"all {last} components: no error", "0", f"{worst:.0e} of the torque", worst < 1e-9))
+    rows.append(Row.check(f"all {last} components: no error", "0", f"{worst:.0e} of the torque", worst < 1e-9))
     share = float((by_states.torque_error[enough] / size).max())
     fewer = float((by_states.torque_error[10] / size).max())
     words = f"{enough} components are good, 10 are not"
     text = f"{100 * share:.2g} % and {100 * fewer:.2g} % of the torque"
     if published:
-        rows.append(claim_row(words, "in words", text, share < fewer / 10))
+        rows.append(Row.check(words, "in words", text, share < fewer / 10))
     else:
-        rows.append(unpublished_row(words, "in words", UNPUBLISHED, text))
+        rows.append(Row.leave_open(words, "in words", UNPUBLISHED, text))
     for k, percent in printed.get("energy_below", {}).items():
         ours = 100 * by_states.energy_error[int(k)]
-        rows.append(unpublished_row(f"{k} components, energy missed", f"< {percent:g} %", UNPUBLISHED, f"{ours:.2g} %"))
+        rows.append(Row.leave_open(f"{k} components, energy missed", f"< {percent:g} %", UNPUBLISHED, f"{ours:.2g} %"))
     return PaperTable(
         title, "the claims in words: a tenth of the error with 10 components, and none with all", tuple(rows)
     )
@@ -211,7 +199,7 @@ def _pattern(title: str, pattern: dict[str, Sequence[Any]], robot: Robot) -> Pap
             "".join("x" if f"{name}{i + 1}" in labels else "." for i in range(robot.joint_count))
             for labels in (printed, kept)
         )
-        rows.append(claim_row(name, theirs, ours, theirs == ours))
+        rows.append(Row.check(name, theirs, ours, theirs == ours))
     note = (
         "With twists of exactly 90 deg the printed columns have rank 33: 1.5708 rad is used."
         if len(printed) == 36
@@ -270,14 +258,14 @@ def _comparison(puma: Robot, data: dict[str, Any]) -> PaperTable:
     all_q = "the paper counts one constraint for each of the three entries; each of them alone removes four"
     rows = (
         *(
-            claim_row(f"number of {name}", f"{theirs[0]}, {theirs[1]}", f"{ours[0]}, {ours[1]}", list(theirs) == ours)
+            Row.check(f"number of {name}", f"{theirs[0]}, {theirs[1]}", f"{ours[0]}, {ours[1]}", list(theirs) == ours)
             for name, (theirs, ours) in counts.items()
         ),
-        printed_row("number of actuators", "3, 3", "one at each primary joint; of the arms' design"),
-        erratum_row("dimension of the essential space, PUMA 560", "16; the conclusion says eight", str(serial), why),
-        claim_row("dimension of the essential space, semi-direct-drive arm", "26", str(loop), loop == 26),
-        number_row("with three constraints by mass redistribution", 23, three_less, 0, any_three, form=".0f"),
-        computed_row(
+        Row.quote("number of actuators", "3, 3", "one at each primary joint; of the arms' design"),
+        Row.correct("dimension of the essential space, PUMA 560", "16; the conclusion says eight", str(serial), why),
+        Row.check("dimension of the essential space, semi-direct-drive arm", "26", str(loop), loop == 26),
+        Row.compare("with three constraints by mass redistribution", 23, three_less, 0, any_three, form=".0f"),
+        Row.report(
             "with all off-diagonal inertias zero in every configuration", f"{decoupled}, by {len(C)} constraints", all_q
         ),
     )
@@ -323,12 +311,12 @@ def _place_mass(robot: Robot, motion: tuple[Array, Array, Array]) -> PaperTable:
     lightest = place_point_mass(base, "link2", (0.0, 20.0), *box, motion, aim="lightest")
     simplest = place_point_mass(base, "link3", 1.0, (-0.3, -0.3, -0.3), (0.3, 0.3, 0.3), motion, aim="simplest")
     rows = (
-        computed_row(
+        Row.report(
             "counterweight on link 2, least torque along the motion",
             f"{lightest.mass:.2f} kg at {', '.join(f'{x:.3f}' for x in lightest.position)} m",
             f"mean squared torque relative to the arm's own {lightest.value:.3f}, without it {lightest.without:.3f}",
         ),
-        computed_row(
+        Row.report(
             "1 kg on link 3, least essential part",
             f"at {', '.join(f'{x:.3f}' for x in simplest.position)} m",
             f"norm of the essential part {simplest.value:.3f}",

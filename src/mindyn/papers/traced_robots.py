@@ -10,7 +10,7 @@ from mindyn.algebra.poses import cos_sin
 from mindyn.equations import composite_bodies, kane, mlc_dynamics, mlc_inertia
 from mindyn.equations.dh_joints import DhJoint, EndWrench, dh_joint
 from mindyn.equations.mlc_dynamics import MlcLink
-from mindyn.equations.triples import Scalar, Symmetric, Triple, map_scalars
+from mindyn.equations.triples import Line, Scalar, Symmetric, Triple, map_scalars
 from mindyn.papers.counting import Counts, Tape
 from mindyn.parameters.lin import LinStructure
 
@@ -57,25 +57,8 @@ def chain_kinds(count: int, slide: int | None = None) -> list[bool]:
 
 def general_links(tape: Tape, slides: Sequence[bool]) -> list[MlcLink]:
     """Return the MLC of a general chain: joint 1 is the parallel group, gravity is not along its axis (delta = 1)."""
-    links = [MlcLink("parallel", Triple(0.0, 0.0, 1.0), 0.0, _flat(tape), _only_zz(tape))]
-    for slide in slides[1:]:
-        if slide:
-            links.append(MlcLink("spatial", mass=tape.constant(), k=constants(tape)))
-        else:
-            links.append(MlcLink("spatial", k=_flat(tape), U=_five(tape)))
-    return links
-
-
-def _flat(tape: Tape) -> Triple:
-    return Triple(tape.constant(), tape.constant(), 0.0)
-
-
-def _only_zz(tape: Tape) -> Symmetric:
-    return Symmetric(0.0, 0.0, tape.constant(), 0.0, 0.0, 0.0)
-
-
-def _five(tape: Tape) -> Symmetric:
-    return Symmetric(tape.constant(), 0.0, *(tape.constant() for _ in range(4)))
+    others = [_link_of_kind(tape, "slide" if slide else "turn") for slide in slides[1:]]
+    return [_link_of_kind(tape, "parallel turn"), *others]
 
 
 def lin_chain(
@@ -108,9 +91,7 @@ def lin_groups_chain(kinds: Sequence[Kind], dense: Collection[str] = ()) -> Coun
     links = [_link_of_kind(tape, kind) for kind in kinds]
     end = EndWrench(variables(tape), variables(tape), constants(tape))
     charge = _JointLabeller(tape, len(kinds))
-    qd, qdd = ([tape.variable() for _ in joints] for _ in range(2))
-    motions = mlc_dynamics.propagate_outward(joints, links, Triple(0.0, 0.0, tape.constant()), qd, qdd, charge.outward)
-    return CountedTrace(tape, tuple(mlc_dynamics.propagate_inward(joints, links, motions, qd, qdd, end, charge.inward)))
+    return _lin_trace(tape, joints, links, Triple(0.0, 0.0, tape.constant()), end, (charge.outward, charge.inward))
 
 
 class _JointLabeller:
@@ -146,21 +127,32 @@ def _link_of_kind(tape: Tape, kind: Kind) -> MlcLink:
     if kind == "sliding":
         return MlcLink("sliding", mass=tape.constant())
     if kind == "parallel turn":
-        return MlcLink("parallel", Triple(0.0, 0.0, 1.0), 0.0, _flat(tape), _only_zz(tape))
+        flat = Triple(tape.constant(), tape.constant(), 0.0)
+        return MlcLink(
+            "parallel", Triple(0.0, 0.0, 1.0), 0.0, flat, Symmetric(0.0, 0.0, tape.constant(), 0.0, 0.0, 0.0)
+        )
     if kind == "parallel slide":
         u, mass = constants(tape), tape.constant()
         return MlcLink("parallel", u, mass, kap1=tape.constant(), kap2=tape.constant())
     if kind == "slide":
         return MlcLink("spatial", mass=tape.constant(), k=constants(tape))
-    return MlcLink("spatial", k=_flat(tape), U=_five(tape))
+    flat = Triple(tape.constant(), tape.constant(), 0.0)
+    return MlcLink("spatial", k=flat, U=Symmetric(tape.constant(), 0.0, *(tape.constant() for _ in range(4))))
 
 
 def _lin_trace(
-    tape: Tape, joints: Sequence[DhJoint], links: Sequence[MlcLink], gravity: Triple, end: EndWrench | None
+    tape: Tape,
+    joints: Sequence[DhJoint],
+    links: Sequence[MlcLink],
+    gravity: Triple,
+    end: EndWrench | None,
+    lines: tuple[Line, Line] | None = None,
 ) -> CountedTrace:
+    """Trace both recursions with hooks for their lines, those of the tape by default."""
+    outward, inward = lines or (tape.line, tape.line)
     qd, qdd = ([tape.variable() for _ in joints] for _ in range(2))
-    motions = mlc_dynamics.propagate_outward(joints, links, gravity, qd, qdd, tape.line)
-    return CountedTrace(tape, tuple(mlc_dynamics.propagate_inward(joints, links, motions, qd, qdd, end, tape.line)))
+    motions = mlc_dynamics.propagate_outward(joints, links, gravity, qd, qdd, outward)
+    return CountedTrace(tape, tuple(mlc_dynamics.propagate_inward(joints, links, motions, qd, qdd, end, inward)))
 
 
 def robot_joints(tape: Tape, structure: LinStructure) -> list[DhJoint]:

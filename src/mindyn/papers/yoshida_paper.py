@@ -23,20 +23,7 @@ from mindyn.feasibility.yoshida_projection import TwoLinks, project_two_links
 from mindyn.kernels.model import compile_model
 from mindyn.logs.samples import Samples
 from mindyn.notation import DRIVE_PARAMETERS
-from mindyn.papers.reproduction import (
-    Curve,
-    Figure,
-    PaperTable,
-    Reproduction,
-    Row,
-    claim_row,
-    computed_row,
-    draw_lines,
-    erratum_row,
-    number_row,
-    printed_row,
-    unpublished_row,
-)
+from mindyn.papers.reproduction import Curve, Figure, PaperTable, Reproduction, Row, draw_lines
 from mindyn.parameters.parameter import Parameter
 from mindyn.parameters.structural import structural_base
 from mindyn.regression.rows import build_rows
@@ -183,10 +170,10 @@ def _counts() -> PaperTable:
     offsets = len(robot.drives)
     tests = kinds.get("accelerated", 0)
     rows: tuple[Row, ...] = (
-        number_row("base parameters of the chain (3.2)", 36, chain.count, 0, form=".0f"),
-        number_row("with rotors and friction (3.3), without offsets", 52, whole.count - offsets, 0, form=".0f"),
-        number_row("accelerated tests (section 3.4)", 13, tests, 0, form=".0f"),
-        erratum_row(
+        Row.compare("base parameters of the chain (3.2)", 36, chain.count, 0, form=".0f"),
+        Row.compare("with rotors and friction (3.3), without offsets", 52, whole.count - offsets, 0, form=".0f"),
+        Row.compare("accelerated tests (section 3.4)", 13, tests, 0, form=".0f"),
+        Row.correct(
             "static tests (section 3.4)",
             "6",
             str(kinds.get("static", 0)),
@@ -209,10 +196,10 @@ def _identified_values(recursive: Convergence) -> PaperTable:
         near = abs(iv - truth[k]) <= (
             MAX_INERTIA_ERROR * abs(truth[k]) if symbol in INERTIAS else MAX_DEVIATIONS * deviations[k]
         )
-        rows.append(claim_row(symbol, theirs, f"LS {ls:.3g}, IV {iv:.3g} of {truth[k]:.3g}", near))
+        rows.append(Row.check(symbol, theirs, f"LS {ls:.3g}, IV {iv:.3g} of {truth[k]:.3g}", near))
     worst = min(recursive.least_squares.beta[symbols[inertia]] / truth[symbols[inertia]] for inertia in INERTIAS)
     words = f"LS underestimates inertias ({', '.join(INERTIAS)})"
-    rows.append(claim_row(words, "tables 2 and 3", f"down to {100 * worst:.0f} %", worst < 0.7))
+    rows.append(Row.check(words, "tables 2 and 3", f"down to {100 * worst:.0f} %", worst < 0.7))
     note = (
         "Paper: steps, LS, IV on the real arm, whose logs are not available. Ours: LS and IV on a simulated arm with "
         "table 3's values, encoders of 1000 counts a turn, differences over 5 ms."
@@ -234,7 +221,7 @@ def _convergence(recursive: Convergence) -> list[PaperTable | Figure]:
         curves[f"{symbol}, LS"] = (recursive.samples, recursive.ls[:, k] / truth[k])
     drawing = draw_lines(curves, "samples", "value / true value")
     gap = float(np.abs(recursive.ls[-1] - recursive.least_squares.beta).max() / np.abs(truth).max())
-    row = claim_row("recursive LS ends at the batch result", "(3.22)", f"difference {gap:.0e}", gap < 1e-8)
+    row = Row.check("recursive LS ends at the batch result", "(3.22)", f"difference {gap:.0e}", gap < 1e-8)
     note = (
         "The thesis's iterations are data points of one pass; the recursive IV is compared with the batch by its test."
     )
@@ -248,13 +235,13 @@ def _convergence(recursive: Convergence) -> list[PaperTable | Figure]:
 def _iterations(recursive: Convergence, symbols: dict[str, int]) -> PaperTable:
     """Compare section 3.6: the data points after which a parameter has converged."""
     why = "the commanded torques, the encoder noise and the convergence test are not published"
-    rows = [printed_row("all parameters", "LS 120000, some not converged, in 36 hours; IV 80000", why)]
+    rows = [Row.quote("all parameters", "LS 120000, some not converged, in 36 hours; IV 80000", why)]
     for symbol, printed in PRINTED_ITERATIONS.items():
         ls, iv = (
             samples_needed(recursive.samples, values[:, symbols[symbol]]) for values in (recursive.ls, recursive.iv)
         )
-        rows.append(unpublished_row(symbol, printed, why, f"LS {ls:.0f}, IV {iv:.0f}"))
-        rows.append(claim_row(f"{symbol}: IV needs fewer than LS", "in words", f"{iv:.0f} < {ls:.0f}", iv < ls))
+        rows.append(Row.leave_open(symbol, printed, why, f"LS {ls:.0f}, IV {iv:.0f}"))
+        rows.append(Row.check(f"{symbol}: IV needs fewer than LS", "in words", f"{iv:.0f} < {ls:.0f}", iv < ls))
     note = (
         f"Ours: samples, counted from {FIRST_CONVERGENCE_ROW}, until a value stays within "
         f"{100 * SETTLING_TOLERANCE:g} % of that after {IDENTIFICATION_ROWS}; LS "
@@ -285,7 +272,7 @@ def _load(recursive: Convergence) -> PaperTable:
             Row(symbol, ", ".join(f"{t[symbol]:.3g}" for t in tables), f"{load[symbol]:.3g}", "", "ours")
             for symbol in load
         ),
-        computed_row(f"rms distance of {', '.join(tensor)}", ", ".join(f"{gap:.2g}" for gap in gaps)),
+        Row.report(f"rms distance of {', '.join(tensor)}", ", ".join(f"{gap:.2g}" for gap in gaps)),
     )
     note = (
         "Paper: tables 1 to 3, arm and load together; ours: the load alone, from its printed mass, centre and tensor. "
@@ -297,7 +284,7 @@ def _load(recursive: Convergence) -> PaperTable:
 def _step_checks(checked: StepChecks) -> PaperTable:
     """Reproduce section 3.6: every test repeated with the values of the step-by-step method."""
     rows = [
-        claim_row(
+        Row.check(
             f"{check.test}, {check.compared} of {check.joint}",
             "examined",
             f"rms {check.rms:.2g}, {100 * check.rms / check.size:.2g} % of the measured",
@@ -324,12 +311,12 @@ def _trajectories(estimates: dict[str, Estimate]) -> list[PaperTable | Figure]:
     rows: list[Row] = []
     for method, trajectory in trajectories.items():
         text = ", ".join(f"{value:.1e}" for value in trajectory.rms)
-        rows.append(computed_row(f"{method}: rms of joints 1 .. 6", f"{text} rad"))
+        rows.append(Row.report(f"{method}: rms of joints 1 .. 6", f"{text} rad"))
     errors = {method: float(np.max(trajectory.rms)) for method, trajectory in trajectories.items()}
     best = min(errors, key=lambda name: errors[name])
     words = "models by IV and step by step move like the arm; the model by LS does not"
     holds = errors["least squares"] > 5 * max(errors["instrumental variables"], errors["step by step"])
-    rows.append(claim_row(words, "figures 3.6.2-4", f"the nearest is {best}", holds))
+    rows.append(Row.check(words, "figures 3.6.2-4", f"the nearest is {best}", holds))
     table = PaperTable(
         "Section 3.6: simulated compared with measured motion",
         "the error of LS is five times that of the others",
@@ -362,7 +349,7 @@ def _test_tables() -> PaperTable:
             least = np.linalg.eigvalsh(member.family.matrices(q, member.values))[:, 0]
             share = 100 * float((least <= 0).mean())
             text = f"not positive definite at {share:.1f} %, smallest eigenvalue {least.min():.3f}"
-            rows.append(computed_row(f"{table}, {what}", text))
+            rows.append(Row.report(f"{table}, {what}", text))
     note = "`check_positive_definite` adds a local descent. With the rotors tables 1 and 3 are possible."
     return PaperTable(
         "Chapter 4: tables 1 to 3 tested", "not printed: the thesis tests none of its tables", tuple(rows), note
@@ -375,13 +362,13 @@ def _two_links() -> PaperTable:
     modified = project_two_links(arm)
     values = (modified.J1, modified.J2, modified.Rx, modified.Ry)
     rows = (
-        claim_row(
+        Row.check(
             "J1 J2 > L^2 rho^2 fails before, holds after",
             "(4.49), (4.51)",
             f"{arm.is_possible}, {modified.is_possible}",
             not arm.is_possible and modified.is_possible,
         ),
-        computed_row(
+        Row.report(
             "modified J1, J2, Rx, Ry",
             ", ".join(f"{value:.4f}" for value in values),
             "for an estimate: `mindyn check --method yoshida`",

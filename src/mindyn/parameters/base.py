@@ -8,7 +8,7 @@ Readable formulas: `Izz1 + Iyy2 + 0.8636 mcx3`, and the same in LaTeX.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
@@ -51,7 +51,8 @@ def number_text(value: float, within: float) -> str:
     return repr(value)
 
 
-def _sum(parts: list[tuple[float, str]], join: str, within: float = DISPLAY_TOLERANCE) -> str:
+def format_sum(parts: Iterable[tuple[float, str]], join: str, within: float = DISPLAY_TOLERANCE) -> str:
+    """Return a sum of factors and terms as text, with factors within a relative error `within`."""
     text = ""
     for factor, term in parts:
         size = "" if abs(factor) == 1 else f"{number_text(abs(factor), within)}{join}"
@@ -62,7 +63,7 @@ def _sum(parts: list[tuple[float, str]], join: str, within: float = DISPLAY_TOLE
 
 def expression(form: Coefficients, within: float = EXACT_TOLERANCE) -> str:
     """Return the formula as text, `Izz1 + Iyy2 - 0.3 mcz3`, with factors within a relative error `within`."""
-    return _sum(form.terms(), " ", within)
+    return format_sum(form.terms(), " ", within)
 
 
 def latex_symbol(label: str) -> str:
@@ -78,13 +79,7 @@ def latex_symbol(label: str) -> str:
 
 def latex_expression(form: Coefficients) -> str:
     """Return the formula in LaTeX."""
-    return _sum([(factor, latex_symbol(label)) for factor, label in form.terms()], r"\,")
-
-
-def snap_coefficients(matrix: Array, noise: float = 1e-11) -> Array:
-    """Return coefficients without rounding noise: entries near 0, integers and halves are rounded to them."""
-    near = np.round(matrix * 2) / 2
-    return np.where(np.abs(matrix - near) < noise, near + 0.0, matrix)
+    return format_sum([(factor, latex_symbol(label)) for factor, label in form.terms()], r"\,")
 
 
 PRINT_NOISE = 1e-10

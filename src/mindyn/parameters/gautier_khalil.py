@@ -23,7 +23,7 @@ from mindyn.parameters.linear_forms import (
     move_moments,
     outer,
     rotate_tensor,
-    rotate_vector,
+    rotation_invariant_part,
     shift_tensor,
     zero_moments,
 )
@@ -127,10 +127,8 @@ def _regroup_revolute(joint: _KhalilJoint, body: Moments) -> tuple[Moments, Mome
     Without gravity and with all axes through C, the tensor about C remains: Ixz - dl mcx, Iyz - dl mcy.
     """
     R, s = joint.row.pose.rotation, joint.row.pose.translation
-    Iyy = body.tensor[1, 1]
-    disc = outer(np.diag([1.0, 1.0, 0.0]), Iyy)
-    handed = move_moments(R, s, Moments(body.mass, outer(np.array([0.0, 0.0, 1.0]), body.first[2]), disc))
-    kept = body.tensor - outer(np.diag([1.0, 0.0, 0.0]), Iyy)
+    handed = move_moments(R, s, rotation_invariant_part(body))
+    kept = body.tensor - outer(np.diag([1.0, 0.0, 0.0]), body.tensor[1, 1])
     if joint.from_centre is not None:
         kept = kept + shift_tensor(
             np.array([0.0, 0.0, joint.from_centre]), body.first * np.array([[1.0], [1.0], [0.0]])
@@ -149,7 +147,7 @@ def _regroup_prismatic(joint: _KhalilJoint, body: Moments) -> tuple[Moments, Mom
         return body, handed
     if joint.place.oblique:
         return Moments(body.mass, _eliminate_dropped(joint, body.first), body.tensor), handed
-    h = rotate_vector(R, body.first * np.array([[1.0], [1.0], [0.0]]))
+    h = R @ (body.first * np.array([[1.0], [1.0], [0.0]]))
     p = joint.row.pose.translation - joint.row.d * z
     return body, Moments(empty.mass, h, handed.tensor + shift_tensor(p, h))
 

@@ -143,7 +143,7 @@ def _augment_links(robot: Robot, frames: list[Pose]) -> tuple[AugmentedLink, ...
         last = n == len(homes) - 1 or n == 0
         length = np.zeros(3) if last else frame.rotation.T @ (homes[n + 1].translation - frame.translation)
         next_axis = np.array([0.0, 0.0, 1.0]) if last else _next_axis(frame, homes[n + 1])
-        carried = _mass(bodies[bounds[n + 1] :], bodies[0].mass.size)
+        carried = _sum(bodies[bounds[n + 1] :], bodies[0].mass.size).mass
         body = _sum(bodies[max(bounds[n], 0) : bounds[n + 1]], bodies[0].mass.size)
         first, tensor = body.first + outer(length, carried), body.tensor + point_mass_tensor(length, carried)
         sliding = tuple(
@@ -175,10 +175,6 @@ def _make_sliding_link(
 
 def _sum(bodies: Sequence[Moments], size: int) -> Moments:
     return reduce(lambda a, b: a + b, bodies, zero_moments(size))
-
-
-def _mass(bodies: Sequence[Moments], size: int) -> Array:
-    return _sum(bodies, size).mass
 
 
 NamedRows = list[tuple[str, Array]]

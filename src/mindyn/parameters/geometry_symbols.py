@@ -12,11 +12,11 @@ from itertools import combinations_with_replacement
 
 import numpy as np
 
-from mindyn.algebra.poses import IDENTITY
+from mindyn.algebra.poses import IDENTITY, tidy
 from mindyn.algebra.values import Array
 from mindyn.errors import Code, InputError
 from mindyn.notation import PARAMETERS_PER_LINK
-from mindyn.parameters.base import BaseParameters, snap_coefficients
+from mindyn.parameters.base import BaseParameters, format_sum
 from mindyn.parameters.structural import structural_base
 from mindyn.robots.edits import change_link_frames
 from mindyn.robots.joint_frames import modified_dh
@@ -105,7 +105,7 @@ def symbolic_expressions(base: BaseParameters) -> tuple[str, ...]:
             code=Code.UNSUPPORTED,
             subject=base.robot.name,
         )
-    coefficients = snap_coefficients(solution, noise=1e-8).reshape(len(monomials), *base.matrix.shape)
+    coefficients = tidy(solution, 1e-8).reshape(len(monomials), *base.matrix.shape)
     names = [" ".join(_power(symbols, m)) for m in monomials]
     return tuple(_expression(base.labels, names, coefficients[:, row]) for row in range(base.count))
 
@@ -118,12 +118,7 @@ def _power(symbols: tuple[str, ...], monomial: tuple[int, ...]) -> list[str]:
 
 def _expression(labels: tuple[str, ...], names: list[str], coefficients: Array) -> str:
     """Return a sum of products (number, lengths, link parameter), plain parameters first."""
-    text = ""
+    parts = []
     for name, row in sorted(zip(names, coefficients, strict=True), key=lambda pair: pair[0] != ""):
-        for label, factor in zip(labels, row, strict=True):
-            if factor == 0:
-                continue
-            size = "" if abs(factor) == 1 else f"{abs(factor):.6g} "
-            sign = ("-" if factor < 0 else "") if not text else (" - " if factor < 0 else " + ")
-            text += f"{sign}{size}{name + ' ' if name else ''}{label}"
-    return text or "0"
+        parts += [(factor, f"{name} {label}".strip()) for label, factor in zip(labels, row, strict=True) if factor]
+    return format_sum(parts, " ")

@@ -10,7 +10,7 @@ Structure of a serial chain in Lin's terms: DH numbers, r, s, delta, sigma, and 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Final, Literal
 
@@ -28,7 +28,7 @@ from mindyn.parameters.linear_forms import (
     outer,
     point_mass_tensor,
     rotate_tensor,
-    rotate_vector,
+    rotation_invariant_part,
     shift_tensor,
     zero_moments,
 )
@@ -165,15 +165,6 @@ Version = Literal[1995, 1999]
 
 
 @dataclass(frozen=True, slots=True)
-class InertiaConstants:
-    """m^_i (p,), k_i (3, p) and U_i (3, 3, p) of a link, as linear forms over phi."""
-
-    mass: Array
-    k: Array
-    U: Array
-
-
-@dataclass(frozen=True, slots=True)
 class VaryingParts:
     """l_i (3, p) and V_i (3, 3, p) of a link at a position q, as linear forms over phi."""
 
@@ -217,34 +208,28 @@ def lin_base_with_drives(robot: Robot) -> BaseParameters:
     return BaseParameters(robot, "lin", True, matrix, (*names, *whole.names[count:]), notes=links.notes)
 
 
-def inertia_constants(structure: LinStructure, version: Version = 1999) -> list[InertiaConstants]:
-    """Return m^_i, k_i, U_i of every link [Lin 1995, eq. 11, 12, 14; Lin & Fang 1999, eq. C1-C3]."""
+def inertia_constants(structure: LinStructure, version: Version = 1999) -> list[Moments]:
+    """Return m^_i, k_i, U_i of every link as its moments [Lin 1995, eq. 11, 12, 14; Lin & Fang 1999, eq. C1-C3]."""
     if version not in (1995, 1999):
         raise InputError(f"version of Lin's U must be 1995 or 1999, got {version!r}", subject="version")
-    links = link_moments(structure.dh.links)
-    constants: list[InertiaConstants] = []
-    for i in reversed(range(len(links))):
-        body = links[i]
-        if constants:
-            body = body + _carry_constants(structure.joints[i + 1], constants[-1], version)
-        constants.append(InertiaConstants(body.mass, body.first, body.tensor))
-    return constants[::-1]
+    constants = link_moments(structure.dh.links)
+    for i in reversed(range(1, len(constants))):
+        constants[i - 1] = constants[i - 1] + _carry_constants(structure.joints[i], constants[i], version)
+    return constants
 
 
-def _carry_constants(joint: LinJoint, after: InertiaConstants, version: Version) -> Moments:
+def _carry_constants(joint: LinJoint, after: Moments, version: Version) -> Moments:
     """Return the contribution of joint i + 1 to the constants of link i."""
-    R, s = joint.row.pose.rotation, constant_translation(joint)
-    k, U = after.k, after.U
-    if joint.kind == "revolute":
-        k = outer(np.array([0.0, 0.0, 1.0]), after.k[2])
-        U = _rotation_invariant_part(after.U, version)
-    return move_moments(R, s, Moments(after.mass, k, U))
+    carried = _rotation_invariant_part(after, version) if joint.kind == "revolute" else after
+    return move_moments(joint.row.pose.rotation, constant_translation(joint), carried)
 
 
-def _rotation_invariant_part(U: Array, version: Version) -> Array:
-    """Return diag(U_22, U_22, e), which a rotation about z does not change; e = 0 (1999) or U_33 (1995)."""
-    kept = outer(np.diag([1.0, 1.0, 0.0]), U[1, 1])
-    return kept if version == 1999 else kept + outer(np.diag([0.0, 0.0, 1.0]), U[2, 2])
+def _rotation_invariant_part(constants: Moments, version: Version) -> Moments:
+    """Return the moments that a rotation about z does not change, with U_33 only in the version of 1995."""
+    kept = rotation_invariant_part(constants)
+    if version == 1999:
+        return kept
+    return replace(kept, tensor=kept.tensor + outer(np.diag([0.0, 0.0, 1.0]), constants.tensor[2, 2]))
 
 
 def varying_parts(structure: LinStructure, q: Array, version: Version = 1999) -> list[VaryingParts]:
@@ -258,25 +243,25 @@ def varying_parts(structure: LinStructure, q: Array, version: Version = 1999) ->
 
 
 def _varying_before(
-    joint: LinJoint, q: float, constants: InertiaConstants, after: VaryingParts, version: Version
+    joint: LinJoint, q: float, constants: Moments, after: VaryingParts, version: Version
 ) -> VaryingParts:
     """Return l_{i-1}, V_{i-1} from the constants and the varying parts of link i."""
-    c, home = constants.k + after.l, joint.row.pose.rotation
+    c, home = constants.first + after.l, joint.row.pose.rotation
     s = constant_translation(joint)
     if joint.kind == "revolute":
         R = home @ rot_z(*cos_sin(q))
-        l_before = rotate_vector(R, np.stack([c[0], c[1], after.l[2]]))
-        V = after.V + constants.U - _rotation_invariant_part(constants.U, version)
+        l_before = R @ np.stack([c[0], c[1], after.l[2]])
+        V = after.V + constants.tensor - _rotation_invariant_part(constants, version).tensor
     else:
         R, slide = home, np.array([0.0, 0.0, joint.row.d + q])
-        l_before = rotate_vector(R, after.l + outer(slide, constants.mass))
+        l_before = R @ (after.l + outer(slide, constants.mass))
         V = after.V + point_mass_tensor(slide, constants.mass) + shift_tensor(slide, c)
     return VaryingParts(l_before, rotate_tensor(R, V) + shift_tensor(s, l_before))
 
 
-def _mlc_rows(joint: LinJoint, constants: InertiaConstants) -> list[Array]:
+def _mlc_rows(joint: LinJoint, constants: Moments) -> list[Array]:
     """Return the rows of K of a joint, in the order of `joint.symbols`."""
-    k, U = constants.k, constants.U
+    k, U = constants.first, constants.tensor
     dl = joint.from_centre or 0.0
     values = {
         "m": constants.mass,

@@ -61,11 +61,6 @@ def outer(a: Array, form: Array) -> Array:
     return np.multiply.outer(a, form)
 
 
-def rotate_vector(R: Array, vector: Array) -> Array:
-    """Return R v of a vector of forms (3, p)."""
-    return np.asarray(R @ vector)
-
-
 def rotate_tensor(R: Array, tensor: Array) -> Array:
     """Return R J R^T of a tensor of forms (3, 3, p)."""
     return np.asarray(np.einsum("ij,jkp,lk->ilp", R, tensor, R))
@@ -82,8 +77,14 @@ def point_mass_tensor(s: Array, mass: Array) -> Array:
     return outer(point_tensor(s), mass)
 
 
+def rotation_invariant_part(body: Moments) -> Moments:
+    """Return the mass, the first moment along z and J_yy about x and y, which a rotation about z does not change."""
+    first, tensor = outer(np.array([0.0, 0.0, 1.0]), body.first[2]), outer(np.diag([1.0, 1.0, 0.0]), body.tensor[1, 1])
+    return Moments(body.mass, first, tensor)
+
+
 def move_moments(R: Array, s: Array, body: Moments) -> Moments:
     """Return the moments in frame a of a body given in frame b, which has axes R and origin s in frame a."""
-    first = rotate_vector(R, body.first)
+    first = R @ body.first
     tensor = rotate_tensor(R, body.tensor) + shift_tensor(s, first) + point_mass_tensor(s, body.mass)
     return Moments(body.mass, first + outer(s, body.mass), tensor)

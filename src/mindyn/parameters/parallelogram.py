@@ -15,7 +15,7 @@ from mindyn.algebra.poses import IDENTITY, PARALLEL_ANGLE_RAD, Pose, perpendicul
 from mindyn.algebra.values import Array, frozen_array
 from mindyn.errors import Code, RobotError
 from mindyn.parameters.base import BaseParameters, remove_rounding
-from mindyn.parameters.linear_forms import Moments, link_moments, outer, point_mass_tensor, rotate_tensor, rotate_vector
+from mindyn.parameters.linear_forms import Moments, link_moments, outer, point_mass_tensor, rotate_tensor
 from mindyn.robots.parts import Loop
 from mindyn.robots.robot import Robot
 
@@ -317,7 +317,7 @@ class _Forms:
         self.A_rho = np.array([[-cos(arm.rho), sin(arm.rho), 0], [-sin(arm.rho), -cos(arm.rho), 0], [0, 0, 1]])
         self.Rbar = dict(self.R)
         self.Rbar[self.xi] = self.R[self.xi] + self.R[self.N + 2]
-        self.Rbar[self.xi + 1] = self.R[self.xi + 1] + rotate_vector(self.A_rho, self.R[self.N + 1])
+        self.Rbar[self.xi + 1] = self.R[self.xi + 1] + self.A_rho @ self.R[self.N + 1]
         self.RZ = self._sums_of_z()
         self.Jhat = self._combined_tensors()
         self.JY = self._sums_of_y()

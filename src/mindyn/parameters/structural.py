@@ -10,7 +10,7 @@ geometry depends on the tolerance.
 
 Links are then eliminated from the last to the first: rows_i = X_i totals_i stay in place, totals_i - E rows_i pass to
 the parent. The error of X (rounding divided by deviation) lies in directions without effect at joint i, and the same
-numbers are passed on, so it does no harm. At the end only rounding errors are rounded away (`_tidy_entries`).
+numbers are passed on, so it does no harm. At the end only rounding errors are rounded away (`tidy`).
 
 Choose columns of a matrix that span all others: their number by the rounding level, the columns by preference.
 
@@ -35,7 +35,7 @@ from typing import Final
 import numpy as np
 
 from mindyn.algebra.inertia import phi_map
-from mindyn.algebra.poses import Pose
+from mindyn.algebra.poses import Pose, tidy
 from mindyn.algebra.values import Array
 from mindyn.errors import Code, InputError
 from mindyn.notation import DRIVE_PARAMETERS, LINK_PARAMETERS, PARAMETERS_PER_LINK
@@ -172,7 +172,7 @@ class _System:
         drive_rows = np.zeros((len(kept_drives), links + count))
         drive_rows[:, links:] = (np.eye(count) - hidden)[kept_drives]
         survivors = self._survivors(kept, kept_drives)
-        K = _tidy_entries(np.vstack([*rows, drive_rows]), 16 * EPS)
+        K = tidy(np.vstack([*rows, drive_rows]), 16 * EPS)
         K[:, survivors] = np.eye(len(survivors))  # exact by construction; this removes rounding
         return _EliminationResult(K, survivors, kept)
 
@@ -188,7 +188,7 @@ class _System:
         X[:, kept] = np.eye(len(kept))
         if kept and rest:
             sizes = np.linalg.norm(conditions.link[:, kept], axis=0)[:, None]
-            X[:, rest] = _tidy_entries(
+            X[:, rest] = tidy(
                 combination(conditions.link, kept, conditions.link[:, rest]),
                 np.minimum(64 * EPS * conditions.nominal[rest] / sizes, 1e-9),
             )
@@ -224,9 +224,9 @@ class _System:
         hidden = np.eye(count)
         hidden[:, stay] = 0.0
         if stay and gone:
-            hidden[np.ix_(stay, gone)] = -_tidy_entries(combination(blind, stay, blind[:, gone]), 64 * EPS)
+            hidden[np.ix_(stay, gone)] = -tidy(combination(blind, stay, blind[:, gone]), 64 * EPS)
         compensation = [
-            _tidy_entries(combination(conditions.link, columns, conditions.drives @ hidden), 64 * EPS)
+            tidy(combination(conditions.link, columns, conditions.drives @ hidden), 64 * EPS)
             for conditions, columns in pairs
         ]
         return hidden, stay, compensation
@@ -268,12 +268,6 @@ class _System:
         K[:, rest] = -np.linalg.solve(moved[rest].T, moved[now].T).T
         columns = [[k - PARAMETERS_PER_LINK * i for k in now if k // PARAMETERS_PER_LINK == i] for i in range(n)]
         return _EliminationResult(K, now, columns)
-
-
-def _tidy_entries(matrix: Array, noise: Array | float) -> Array:
-    """Round entries within `noise` of 0 and halves, which differ from them only by rounding."""
-    near = np.round(matrix * 2) / 2
-    return np.asarray(np.where(np.abs(matrix - near) <= noise, near + 0.0, matrix))
 
 
 def _append_drives(robot: Robot, K: Array, survivors: list[int], *, drives: bool) -> tuple[Array, list[int]]:
