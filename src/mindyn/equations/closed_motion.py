@@ -11,15 +11,13 @@ or is nearly singular, the result is flagged instead of being wrong silently.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Final
 
 import casadi
 
 from mindyn.equations.chain import SX, constant
-from mindyn.equations.closing_steps import ClosingSystem
 from mindyn.equations.loop_closure import home_closure
-from mindyn.robots.robot import CACHED_ROBOTS, Robot
+from mindyn.robots.robot import Robot
 
 NEWTON_STEPS: Final = 2
 """Newton steps of a kernel."""
@@ -49,11 +47,6 @@ class ClosedMotion:
     closure: SX
 
 
-@lru_cache(maxsize=CACHED_ROBOTS)
-def _system(robot: Robot) -> ClosingSystem:
-    return home_closure(robot).newton.system
-
-
 def is_affine(robot: Robot) -> bool:
     """Return whether all dependent joints follow q = A p + b, so that equations need only the primary positions."""
     return not robot.loops or home_closure(robot).affine is not None
@@ -62,7 +55,7 @@ def is_affine(robot: Robot) -> bool:
 def closed_motion(robot: Robot, q: SX, pd: SX | None = None, pdd: SX | None = None) -> ClosedMotion:
     """Return the motion from q (n,): dependent positions are a start, and positions of mimic joints are ignored."""
     closure = home_closure(robot)
-    system = _system(robot)
+    system = closure.newton.system
     q = system.correct(q, NEWTON_STEPS)
     c, J = system.at(q)
     inverse = system.inverse(J)

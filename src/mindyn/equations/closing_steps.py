@@ -51,7 +51,8 @@ class ClosingSystem:
         c = closing_residual(equations.robot, equations.mimics, x, equations.lengths, equations.kept)
         c = c if self.S is None else constant(self.S.T) @ c
         self._c = casadi.Function("c", [x], [c, casadi.jacobian(c, x)])
-        self._turning = casadi.Function("turning", [x, v], [casadi.jtimes(casadi.jtimes(c, x, v), x, v)])
+        self.jacobian_rate = casadi.Function("turning", [x, v], [casadi.jtimes(casadi.jtimes(c, x, v), x, v)])
+        """(q, qd) -> (dJ/dt) qd."""
 
     def at(self, q: SX) -> tuple[SX, SX]:
         """Return c and J (., n)."""
@@ -82,10 +83,6 @@ class ClosingSystem:
             c, J = self.at(q)
             q = self.move_dependents(q, -(self.inverse(J) @ c))
         return q
-
-    def jacobian_rate(self, q: SX, qd: SX) -> SX:
-        """Return (dJ/dt) qd."""
-        return self._turning(q, qd)
 
 
 def advance(system: ClosingSystem, primary: tuple[int, ...], units: Array) -> Any:

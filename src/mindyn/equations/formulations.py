@@ -58,10 +58,6 @@ def _mlc(arm: Arm, q: SX, qd: SX, qdd: SX, outside: ExternalInputs) -> SX:
     return mlc_inverse_dynamics(structure, arm.mlc(structure), q, qd, qdd, outside=outside)
 
 
-def _kane(arm: Arm, q: SX, qd: SX, qdd: SX, outside: ExternalInputs) -> SX:
-    return kane_inverse_dynamics(arm.robot, q, qd, qdd, outside=outside)
-
-
 def _composite_bodies(arm: Arm, q: SX) -> SX:
     chain = reduced_chain(arm.robot) if arm.phi is None else symbolic_chain(arm.robot, arm.phi)
     return inertia_matrix(chain, q)
@@ -83,7 +79,7 @@ INVERSE_DYNAMICS: dict[str, FormulationBuilder] = {
     "lean": _lean,
     "newton_euler": _newton_euler,
     "mlc": _mlc,
-    "kane": _kane,
+    "kane": lambda arm, q, qd, qdd, outside: kane_inverse_dynamics(arm.robot, q, qd, qdd, outside=outside),
 }
 """lean: base values, fewest operations; newton_euler: base values; mlc: Lin 1995; kane: Angeles et al. 1988."""
 

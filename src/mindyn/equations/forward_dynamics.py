@@ -52,18 +52,13 @@ def _min_factoring_operations(chain: Chain) -> int:
 
 def solve_by_factoring(chain: Chain, q: SX, left: SX, added_inertia: SX | None = None) -> SX:
     """Solve M qdd = left through M = L^T D L, which keeps the zeros between branches [Featherstone 2008, 6.5]."""
-    M = inertia_matrix(chain, q)
+    M, coupled = inertia_matrix(chain, q), False
     if added_inertia is not None:
-        M = M + added_inertia
-    ancestors = coupled_joints(chain.robot, coupled=_couples_branches(added_inertia))
+        M, coupled = M + added_inertia, not added_inertia.sparsity().is_diag()
+    ancestors = coupled_joints(chain.robot, coupled=coupled)
     L, D = factor(M, ancestors)
     require_inertia(casadi.diag(M) + _rotated_inertia(chain), D, q, chain.robot.joint_names)
     return solve(L, D, ancestors, left)
-
-
-def _couples_branches(added_inertia: SX | None) -> bool:
-    """Return whether drives couple joints that the tree does not."""
-    return added_inertia is not None and not added_inertia.sparsity().is_diag()
 
 
 def coupled_joints(robot: Robot, *, coupled: bool) -> list[list[int]]:

@@ -108,10 +108,6 @@ def _express_in_root(chain: Chain, R: SX, p: SX) -> tuple[SX, SX]:
     return constant(base.rotation) @ R, constant(base.translation) + constant(base.rotation) @ p
 
 
-def _homogeneous(R: SX, p: SX) -> SX:
-    return casadi.vertcat(casadi.horzcat(R, p), casadi.SX(np.array([[0.0, 0.0, 0.0, 1.0]])))
-
-
 def pose_of_frame(chain: Chain, joints: tuple[JointPlacement, ...], place: str) -> tuple[SX, SX]:
     """Return rotation and origin, in the root frame, of a link or frame given by name."""
     index, pose = chain.robot.locate(place)
@@ -124,7 +120,8 @@ def pose_of_frame(chain: Chain, joints: tuple[JointPlacement, ...], place: str) 
 
 def forward_kinematics(chain: Chain, q: SX, place: str) -> SX:
     """Return the pose (4, 4) of a link or frame in the root frame."""
-    return _homogeneous(*pose_of_frame(chain, chain.at(q), place))
+    top = casadi.horzcat(*pose_of_frame(chain, chain.at(q), place))
+    return casadi.vertcat(top, casadi.SX(np.array([[0.0, 0.0, 0.0, 1.0]])))
 
 
 def geometric_jacobian(chain: Chain, q: SX, place: str) -> SX:

@@ -32,6 +32,7 @@ from mindyn.kernels.kernel import Kernel
 from mindyn.kernels.model import MATRICES, Model
 from mindyn.kernels.source_text import SourceFunction
 from mindyn.kernels.tracing import trace
+from mindyn.numerics.arrays import batch_shape
 from mindyn.robots.robot import Robot
 
 Shape = tuple[int, ...]
@@ -137,16 +138,8 @@ class DifferentiableFunction:
             raise InputError(
                 f"{len(shapes)} arrays given, but {self.name} takes: {', '.join(self.input_names)}", subject=self.name
             )
-        batches = []
-        for name, shape, sample_shape in zip(self.input_names, shapes, self.input_shapes, strict=True):
-            split = len(shape) - len(sample_shape)
-            if split < 0 or tuple(shape[split:]) != sample_shape:
-                raise InputError(
-                    f"{name}: has shape {tuple(shape)}, but (..., {', '.join(map(str, sample_shape))}) is needed",
-                    code=Code.WRONG_SHAPE,
-                    subject=name,
-                )
-            batches.append(tuple(shape[:split]))
+        inputs = zip(self.input_names, shapes, self.input_shapes, strict=True)
+        batches = [batch_shape(tuple(shape), sample_shape, name) for name, shape, sample_shape in inputs]
         try:
             return np.broadcast_shapes(*batches)
         except ValueError as error:

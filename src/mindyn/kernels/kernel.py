@@ -227,7 +227,7 @@ class Kernel:
     def _batch(self, arrays: list[Array]) -> tuple[int, ...]:
         inputs = zip(arrays, self.input_shapes, self._input_names, strict=True)
         hints = self.shape_hints
-        batches = [batch_shape(array, s, name, hints.get(s[-1], "") if s else "") for array, s, name in inputs]
+        batches = [batch_shape(array.shape, s, name, hints.get(s[-1], "") if s else "") for array, s, name in inputs]
         for k in self._shared:
             if batches[k]:
                 raise InputError(

@@ -25,14 +25,14 @@ class StridedSamples(NamedTuple):
     stride: int
 
 
-def batch_shape(array: Array, shape: tuple[int, ...], name: str, hint: str = "") -> tuple[int, ...]:
-    """Return the dimensions before the trailing `shape`; an error has the hint."""
-    split = array.ndim - len(shape)
-    if split < 0 or array.shape[split:] != shape:
+def batch_shape(given: tuple[int, ...], shape: tuple[int, ...], name: str, hint: str = "") -> tuple[int, ...]:
+    """Return the dimensions of an array's shape before the trailing `shape`; an error has the hint."""
+    split = len(given) - len(shape)
+    if split < 0 or given[split:] != shape:
         expected = ", ".join(["..."] + [str(n) for n in shape])
-        message = f"{name}: has shape {array.shape}, but ({expected}) is needed"
+        message = f"{name}: has shape {given}, but ({expected}) is needed"
         raise InputError(message, hint=hint, code=Code.WRONG_SHAPE, subject=name)
-    return array.shape[:split]
+    return given[:split]
 
 
 def common_batch(batches: Sequence[tuple[int, ...]], names: Sequence[str]) -> tuple[int, ...]:
@@ -52,7 +52,8 @@ def view_samples(array: Array, shape: tuple[int, ...], batch: tuple[int, ...]) -
     """Return the samples of an input, broadcast to `batch`; copy only if its samples have no common stride."""
     if array.flags.c_contiguous and array.flags.aligned and array.shape == batch + shape:
         return _make_samples(array, math.prod(shape) * array.itemsize)
-    array = _pack_samples(array, shape)
+    if not array.flags.aligned or not _is_packed(array, shape):
+        array = np.require(array, requirements=["C", "A"])
     own_batch = array.shape[: array.ndim - len(shape)]
     if math.prod(own_batch) == 1:
         return _make_samples(array, 0)
@@ -124,10 +125,6 @@ class RowBlock(NamedTuple):
     def from_array(array: Array) -> RowBlock:
         """Return the rows of an array (..., N, width), which must live as long as they are used."""
         return RowBlock(address_of_rows(array), array.strides[-2] // array.itemsize, array.shape[-1])
-
-
-def _pack_samples(array: Array, shape: tuple[int, ...]) -> Array:
-    return array if array.flags.aligned and _is_packed(array, shape) else np.require(array, requirements=["C", "A"])
 
 
 def _is_packed(array: Array, shape: tuple[int, ...]) -> bool:

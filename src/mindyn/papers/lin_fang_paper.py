@@ -236,8 +236,7 @@ def fang_lines() -> Iterator[TableLines]:
         t = kind - 1  # translational joints
         first = [
             ("f_i-1,i", Counts(6, 2), _all_but(2 + t)),
-            ("t_i-1,i, K*", Counts(12, 8), _all_but(2 + t)),
-            ("t_i-1,i, K", Counts(8, 6), _always(t)),
+            *_by_kind("t_i-1,i", Counts(12, 8), Counts(8, 6), t, fewer=2),
             ("t_1,2", Counts(12, 8), _once),
         ]
         yield TableLines("Table I", kind, "t", (*first, *_common_lines()))
@@ -252,13 +251,15 @@ def fang_lines() -> Iterator[TableLines]:
         yield TableLines("Table III", kind, "D", _pair_entries(t, Counts(5, 4), Counts(3, 2)))
         yield from _table_iv(kind, t)
         yield TableLines("Table V", kind, "f", (("f_i-1,i", Counts(4, 4), _all_but(1 + t)),))
-        moments = (
-            ("t_i-1,i, K*", Counts(14, 10), _all_but(1 + t)),
-            ("t_i-1,i, K", Counts(8, 5), _always(t)),
-        )
+        moments = _by_kind("t_i-1,i", Counts(14, 10), Counts(8, 5), t)
         flat = {1: Counts(), 2: Counts(4, 4)}[kind]
         yield TableLines("Table V", kind, "t", (*moments, *_common_lines()), _saved(flat), SLIDE_F5 if t else "")
         yield from _table_vii(kind, t)
+
+
+def _by_kind(name: str, turns: Counts, slides: Counts, t: int, fewer: int = 1) -> tuple[Entry, ...]:
+    """Return a line of all rotational joints but some, and of the translational ones."""
+    return (f"{name}, K*", turns, _all_but(fewer + t)), (f"{name}, K", slides, _always(t))
 
 
 def _pair_entries(t: int, both: Counts, onto: Counts) -> tuple[Entry, ...]:
@@ -277,35 +278,21 @@ def _table_iv(kind: int, t: int) -> Iterator[TableLines]:
     arms: tuple[Entry, ...] = (("last s", Counts(2, 0), _once), ("s in frame n", Counts(6, 3), _all_but(2)))
     yield TableLines("Table IV", kind, "s", arms)
     for label, turns, slides in (("f_ii", Counts(6, 3), Counts(3, 0)), ("t_ii", Counts(9, 6), Counts(6, 3))):
-        entries: tuple[Entry, ...] = (
-            (f"{label}, K*", turns, _all_but(2 + t)),
-            (f"{label}, K", slides, _always(t)),
-        )
-        yield TableLines("Table IV", kind, label, entries)
+        yield TableLines("Table IV", kind, label, _by_kind(label, turns, slides, t, fewer=2))
     yield TableLines("Table IV", kind, "t", (("t_j,i", Counts(6, 6), _pairs),))
     yield TableLines("Table IV", kind, "D", (("D_ji", Counts(3, 2), _pairs),))
 
 
 def _table_vii(kind: int, t: int) -> Iterator[TableLines]:
-    first_l: tuple[Entry, ...] = (
-        ("l, K*", Counts(8, 4), _all_but(1 + t)),
-        ("l, K", Counts(9, 5), _always(t)),
-    )
+    first_l = _by_kind("l", Counts(8, 4), Counts(9, 5), t)
     yield TableLines("Table VII", kind, "l", first_l, lambda _: Counts(2, 2), FIRST_STEP_NOTE)
-    inner: tuple[Entry, ...] = (
-        ("X, K*", Counts(3, 6), _all_but(1 + t)),
-        ("X, K", Counts(4, 5), _always(t)),
-    )
+    inner = _by_kind("X", Counts(3, 6), Counts(4, 5), t)
     yield TableLines("Table VII", kind, "X", inner, lambda _: Counts(3, 6), FIRST_STEP_NOTE)
     turned: tuple[Entry, ...] = (("Y", Counts(18, 14), _all_but(2)), ("Y_33, i = s - 1", Counts(10, 5), _once))
     yield TableLines("Table VII", kind, "Y", turned, lambda n: Counts(n - 2, 0), TWICE)
     shifted: tuple[Entry, ...] = (("V", Counts(3, 4), _all_but(2)), ("V_33, i = s - 1", Counts(1, 1), _once))
     yield TableLines("Table VII", kind, "V", shifted)
-    sums: tuple[Entry, ...] = (
-        ("c^, K*", Counts(0, 2), _all_but(1 + t)),
-        ("c^, K", Counts(0, 3), _always(t)),
-    )
-    yield TableLines("Table VII", kind, "c", sums)
+    yield TableLines("Table VII", kind, "c", _by_kind("c^", Counts(0, 2), Counts(0, 3), t))
     tensors: tuple[Entry, ...] = (("J^", Counts(0, 3), _all_but(2 + t)), ("J^_33, i < s", Counts(0, 1), _once))
     yield TableLines("Table VII", kind, "J", tensors)
 

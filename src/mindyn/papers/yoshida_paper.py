@@ -22,15 +22,16 @@ from mindyn.feasibility.inertia_family import find_member
 from mindyn.feasibility.yoshida_projection import TwoLinks, project_two_links
 from mindyn.kernels.model import compile_model
 from mindyn.logs.samples import Samples
-from mindyn.notation import DRIVE_PARAMETERS
+from mindyn.notation import DRIVE_PARAMETERS, LINK_PARAMETERS
 from mindyn.papers.reproduction import Curve, Figure, PaperTable, Reproduction, Row, draw_lines
+from mindyn.parameters.base import DRIVE_SYMBOLS
 from mindyn.parameters.parameter import Parameter
 from mindyn.parameters.structural import structural_base
 from mindyn.regression.rows import build_rows
 from mindyn.regression.settings import EquationSettings
 from mindyn.robots.drive_matrices import gear_matrix
 from mindyn.robots.loading import load_robot
-from mindyn.robots.parts import Drive, Link
+from mindyn.robots.parts import Link
 from mindyn.robots.robot import Robot
 from mindyn.simulation.sensors import Sensors
 from mindyn.step_tests.checks import MAX_UNCERTAINTY_RATIO, MIN_RELATIVE_MISS, StepChecks, check_steps
@@ -40,8 +41,6 @@ from mindyn.validation.trajectories import Trajectories, compare_trajectories
 
 VALUE_TABLES = ("table1", "table2", "table3")
 """Step by step; simultaneous with least squares; simultaneous with instrumental variables."""
-
-_YOSHIDA_DRIVE_SYMBOLS = dict(zip(DRIVE_PARAMETERS, ("h", "b", "c", ""), strict=True))
 
 
 def yoshida_values(table: str = "table1") -> dict[str, float]:
@@ -81,22 +80,17 @@ def yoshida_puma(table: str = "table1") -> Robot:
         If there is no such table.
     """
     robot, values = load_robot("puma560_yoshida"), yoshida_values(table)
-    links = [Link(link.name, _phi(i + 1, values), link.shapes) for i, link in enumerate(robot.links)]
-    drives = [_drive(i + 1, drive, values) for i, drive in enumerate(robot.drives)]
+
+    def value(label: str, number: int) -> float:
+        return values.get(_LINK_SYMBOLS.get(label, "").format(number), 0.0)
+
+    phis = [np.array([value(label, i) for label in LINK_PARAMETERS]) for i in range(1, robot.joint_count + 1)]
+    links = [Link(link.name, phi, link.shapes) for link, phi in zip(robot.links, phis, strict=True)]
+    drives = []
+    for i, drive in enumerate(robot.drives, 1):
+        changes: dict[str, Any] = {name: value(DRIVE_SYMBOLS[name], i) for name in DRIVE_PARAMETERS}
+        drives.append(replace(drive, **changes))
     return replace(robot, links=tuple(links), drives=tuple(drives))
-
-
-def _phi(i: int, values: dict[str, float]) -> Array:
-    """Return m, mcx, mcy, mcz, Ixx, Ixy, Iyy, Ixz, Iyz, Izz with the base values in place, all else zero."""
-    names = ("", f"R{i}x", f"R{i}y", "", f"J{i}(x-y)", f"J{i}xy", "", f"J{i}xz", f"J{i}yz", f"J{i}z")
-    return np.array([values.get(name, 0.0) for name in names])
-
-
-def _drive(i: int, drive: Drive, values: dict[str, float]) -> Drive:
-    rotor, viscous, coulomb, offset = (
-        values.get(f"{_YOSHIDA_DRIVE_SYMBOLS[name]}{i}", 0.0) for name in DRIVE_PARAMETERS
-    )
-    return replace(drive, rotor_inertia=rotor, viscous=viscous, coulomb=coulomb, offset=offset)
 
 
 _LINK_SYMBOLS = {

@@ -41,11 +41,11 @@ FIRST_MOMENTS: Final = ("mcx", "mcy", "mcz")
 
 @dataclass(frozen=True, slots=True)
 class _KhalilJoint:
-    """A joint's kind, its axis group, u_r in its frame, its step, and dl of the correction for g = 0."""
+    """A joint's kind, its axis group, the axes of its frame, its step, and dl of the correction for g = 0."""
 
     kind: JointKind
     place: AxisGroup
-    u: Array | None
+    axes: Array
     row: DhRow
     from_centre: float | None
 
@@ -63,9 +63,14 @@ class _KhalilJoint:
         return ("mcx", "mcy", "Izz") if self.place.swings else ("Izz",)
 
     @property
+    def u(self) -> Array:
+        """The axis u_r in the joint's frame."""
+        assert self.place.first is not None
+        return np.asarray(self.axes.T @ self.place.first)
+
+    @property
     def dropped(self) -> int:
         """The first moment that an oblique prismatic joint loses: along the largest of u_z, u_y, u_x."""
-        assert self.u is not None
         return 2 - int(np.argmax(np.round(np.abs(self.u[::-1]), 9)))
 
 
@@ -77,7 +82,7 @@ def gautier_khalil_base(robot: Robot) -> BaseParameters:
     require_no_loops(robot, "gautier")
     dh = modified_dh(robot)
     joints = [
-        _KhalilJoint(joint.kind, place, _first_axis(place, frame.rotation), row, distance_from_centre(place, frame))
+        _KhalilJoint(joint.kind, place, frame.rotation, row, distance_from_centre(place, frame))
         for joint, place, frame, row in zip(robot.joints, axis_groups(robot), dh_frames(dh), dh.rows, strict=True)
     ]
     moments = link_moments(dh.links)
@@ -93,10 +98,6 @@ def gautier_khalil_base(robot: Robot) -> BaseParameters:
     matrix = remove_rounding(robot, np.array(rows))
     kept = tuple(survivors) if in_place else None
     return BaseParameters(robot, "gautier", False, matrix, tuple(names), kept, note_far_joints(dh.far))
-
-
-def _first_axis(place: AxisGroup, R: Array) -> Array | None:
-    return None if place.first is None else np.asarray(R.T @ place.first)
 
 
 def _name(parameter: str, joint: int, *, alone: bool) -> str:
@@ -154,5 +155,4 @@ def _regroup_prismatic(joint: _KhalilJoint, body: Moments) -> tuple[Moments, Mom
 
 def _eliminate_dropped(joint: _KhalilJoint, first: Array) -> Array:
     """Return mc - (u / u_k) mc_k: columns of an oblique joint satisfy u_x D(mcx) + u_y D(mcy) + u_z D(mcz) = 0."""
-    assert joint.u is not None
     return first - outer(joint.u / joint.u[joint.dropped], first[joint.dropped])

@@ -89,15 +89,15 @@ def structural_base(
     seen = find_joint_conditions(robot, mechanism)
     system = _System(robot, mechanism, seen, tolerance or UNSEEN_RESIDUAL)
     kept = [system.kept_columns(i, _local_columns(survivors, i)) for i in range(robot.joint_count)]
-    result = system.eliminate(kept)
-    K = result.matrix * mechanism.units / mechanism.units[result.survivors][:, None]
-    matrix, in_place = _append_drives(robot, K, result.survivors, drives=drives)
+    K, survivors_in_place, kept = system.eliminate(kept)
+    K = K * mechanism.units / mechanism.units[survivors_in_place][:, None]
+    matrix, in_place = _append_drives(robot, K, survivors_in_place, drives=drives)
     labels = parameter_labels(robot, drives=drives)
     shown = round_coefficients(robot, matrix, drives=drives)
     names = tuple(
         labels[k] if (row != 0).sum() == 1 else f"{labels[k]}R" for k, row in zip(in_place, shown, strict=True)
     )
-    notes = _note_near_degeneracy(robot, result.kept, seen) + _note_tolerance(tolerance, result.kept, seen)
+    notes = _note_near_degeneracy(robot, kept, seen) + _note_tolerance(tolerance, kept, seen)
     if drives and robot.extras:
         notes += ("extra torques are separate parameters; base_parameters also checks that no link can imitate them",)
     return BaseParameters(robot, "structural", drives, matrix, names, tuple(in_place), notes)
@@ -111,13 +111,8 @@ def _local_columns(survivors: Sequence[int] | None, link: int) -> list[int] | No
     return [k - first for k in survivors if first <= k < first + PARAMETERS_PER_LINK]
 
 
-@dataclass(frozen=True, slots=True)
-class _EliminationResult:
-    """K over (phi, rotor inertias, offsets) in scaled units, the columns in place, and those of each link."""
-
-    matrix: Array
-    survivors: list[int]
-    kept: list[list[int]]
+Elimination = tuple[Array, list[int], list[list[int]]]
+"""K over (phi, rotor inertias, offsets) in scaled units, the columns in place, and those of each link."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +144,7 @@ class _System:
             )
         return sorted(given)
 
-    def eliminate(self, kept: list[list[int]]) -> _EliminationResult:
+    def eliminate(self, kept: list[list[int]]) -> Elimination:
         """Process links from the last to the first: keep what has an effect at a joint, and pass the rest to the
         parent.
         """
@@ -174,7 +169,7 @@ class _System:
         survivors = self._survivors(kept, kept_drives)
         K = tidy(np.vstack([*rows, drive_rows]), 16 * EPS)
         K[:, survivors] = np.eye(len(survivors))  # exact by construction; this removes rounding
-        return _EliminationResult(K, survivors, kept)
+        return K, survivors, kept
 
     def _survivors(self, kept: list[list[int]], kept_drives: list[int]) -> list[int]:
         links = PARAMETERS_PER_LINK * self.robot.joint_count
@@ -231,7 +226,7 @@ class _System:
         ]
         return hidden, stay, compensation
 
-    def _exchange_drives(self, kept: list[list[int]], kept_drives: list[int]) -> _EliminationResult:
+    def _exchange_drives(self, kept: list[list[int]], kept_drives: list[int]) -> Elimination:
         """Solve links and drives as one system M = [diag(A_i) | D], if a drive would need huge link changes to hide.
 
         Weak link columns change places with drives. Null vectors N of M, each without effect at its joint and passed to
@@ -267,7 +262,7 @@ class _System:
         K = np.eye(M.shape[1])[now]
         K[:, rest] = -np.linalg.solve(moved[rest].T, moved[now].T).T
         columns = [[k - PARAMETERS_PER_LINK * i for k in now if k // PARAMETERS_PER_LINK == i] for i in range(n)]
-        return _EliminationResult(K, now, columns)
+        return K, now, columns
 
 
 def _append_drives(robot: Robot, K: Array, survivors: list[int], *, drives: bool) -> tuple[Array, list[int]]:

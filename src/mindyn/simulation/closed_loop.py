@@ -265,8 +265,7 @@ class ClosedLoop:
                 motions[name][:, rows] = arrays[name][:, kept][:, : rows.stop - rows.start]
             motions["tau"][:, rows] = arrays["held"][:, 1 :: self._steps_per_row]
             pivots = np.fmin(pivots, np.nanmin(arrays["pivot"][..., 0], axis=1, initial=np.inf))
-        stable = np.isfinite(motions["qd"]).all(axis=(1, 2)) & np.isfinite(motions["tau"]).all(axis=(1, 2))
-        stable &= (np.abs(np.nan_to_num(motions["qd"], nan=np.inf)) < RUNAWAY_SPEED).all(axis=(1, 2))
+        stable = _is_bounded(motions["qd"]) & np.isfinite(motions["tau"]).all(axis=(1, 2))
         motions["positions"] = motions["q"]
         motions["q"] = np.ascontiguousarray(motions["q"][..., self._shape.primary])
         return CandidateMotions(**motions, pivots=pivots, stable=stable)
@@ -304,15 +303,15 @@ class ClosedLoop:
             given |= {name: signal[None, first * self._steps_per_row :] for name, signal in self._signals.items()}
             step.run(given, count, taken, 1)
             yield rows, {name: a[:, : taken + 1] if name in names else a[:, :taken] for name, a in arrays.items()}
-            if not _is_bounded(arrays["qd"][:, taken]).any():
+            if not _is_bounded(arrays["qd"][:, [taken]]).any():
                 return
             for name in names:
                 arrays[name][:, 0] = arrays[name][:, taken]
 
 
 def _is_bounded(qd: Array) -> NDArray[np.bool_]:
-    """Return whether the speeds (B, n) of each candidate are bounded, (B,)."""
-    return np.asarray((np.abs(np.nan_to_num(qd, nan=np.inf)) < RUNAWAY_SPEED).all(axis=1))
+    """Return whether the speeds (B, N, n) of each candidate are bounded, (B,)."""
+    return np.asarray((np.abs(np.nan_to_num(qd, nan=np.inf)) < RUNAWAY_SPEED).all(axis=(1, 2)))
 
 
 def _control_periods_per_row(control_hz: float, rate_hz: float) -> int:

@@ -184,11 +184,8 @@ class ComputedTorque:
     def dry_friction(self, q: Array, qd: Array) -> Array:
         """Return F^T c sign(F qd) (..., n) at positions and speeds (..., n)."""
         F = self.plant.rows_at(q)
-        return np.asarray(np.einsum("m,...m,...mn->...n", self.plant.levels, np.sign(_multiply_rows(F, qd)), F))
-
-
-def _multiply_rows(F: Array, qd: Array) -> Array:
-    return np.asarray((F @ qd[..., None])[..., 0])
+        directions = np.sign((F @ qd[..., None])[..., 0])
+        return np.asarray(np.einsum("m,...m,...mn->...n", self.plant.levels, directions, F))
 
 
 def _require_gains(value: ArrayLike, n: int, name: str) -> Array:

@@ -28,16 +28,17 @@ def centre_of_motion(robot: Robot, lower: Array, upper: Array) -> Array:
         return np.asarray(centre)
     closure = home_closure(robot)
     home = closure.home[list(closure.primary)]
-    stated = np.array([not _is_unlimited(joint.limits) for joint in robot.primary_joints])
+    stated = np.array([None not in (joint.limits.lower, joint.limits.upper) for joint in robot.primary_joints])
     centre = np.where(stated, centre, home)
     return np.asarray(centre if closure.find_reachable(centre[None])[1][0] else home)
 
 
 def largest_amplitude_fraction(robot: Robot, centre: Array, reach: Array) -> float:
     """Return the largest fraction of `reach` (k,) by which all primary joints may move from `centre` (k,) together."""
-    corners = (
-        np.array(list(product((-1.0, 0.0, 1.0), repeat=len(reach)))) if len(reach) < 6 else _random_corners(len(reach))
-    )
+    if len(reach) < 6:
+        corners = np.array(list(product((-1.0, 0.0, 1.0), repeat=len(reach))))
+    else:
+        corners = np.random.default_rng(0).choice([-1.0, 0.0, 1.0], (256, len(reach)))
     return largest_motion_fraction(robot, centre, corners * reach)
 
 
@@ -104,11 +105,3 @@ def _dependent_limits(robot: Robot) -> tuple[Array, Array]:
 def _limit_pair(limits: Limits | None) -> tuple[float, float]:
     lower, upper = (None, None) if limits is None else (limits.lower, limits.upper)
     return -np.inf if lower is None else lower, np.inf if upper is None else upper
-
-
-def _is_unlimited(limits: Limits) -> bool:
-    return limits.lower is None or limits.upper is None
-
-
-def _random_corners(count: int) -> Array:
-    return np.random.default_rng(0).choice([-1.0, 0.0, 1.0], (256, count))
