@@ -322,10 +322,8 @@ def _operand(program: Program, value: int) -> str:
 
 def _results(program: Program, outputs: list[str]) -> Iterator[str]:
     for name, output in zip(outputs, program.outputs, strict=True):
-        values = dict(zip(output.nonzeros, output.values, strict=True))
-        for element in range(output.size):
-            text = _operand(program, values[element]) if element in values else "0.0"
-            yield f"  {name}[{element}] = {text};"
+        for element, value in enumerate(output.columns):
+            yield f"  {name}[{element}] = {'0.0' if value is None else _operand(program, value)};"
 
 
 def packs(count: int) -> list[int]:

@@ -335,9 +335,8 @@ class _Writer:
 
     def _stores(self) -> Iterator[Store]:
         for number, output in enumerate(self._program.outputs):
-            values = dict(zip(output.nonzeros, output.values, strict=True))
             for first, size in _store_pieces(output.size):
-                yield Store(number, first, tuple(values.get(element) for element in range(first, first + size)))
+                yield Store(number, first, tuple(output.columns[first : first + size]))
 
     def _write_store(self, store: Store) -> Iterator[str]:
         size, columns = len(store.values), self._program.outputs[store.output].size

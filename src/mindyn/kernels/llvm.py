@@ -27,7 +27,6 @@ from mindyn.kernels import sincos
 from mindyn.kernels.ordering import Compute, ComputeSines, Store
 from mindyn.kernels.program import LIBM, Op, Program
 from mindyn.kernels.schedule import Schedule, SchedulePart, chunks, load_columns, schedule, store_columns, store_routine
-from mindyn.kernels.sincos import emit_checked_sincos
 from mindyn.kernels.vectors import CodeLines, Format, Layout
 
 _DEFINITIONS = """
@@ -46,7 +45,7 @@ def emit(program: Program, layout: Layout, part_size: int | None = None) -> str:
     """Return the IR module of `program` with one visible function, `kernel`."""
     plan = schedule(program, layout, part_size)
     writers = _write_parts(program, layout, plan)
-    pieces = [_DEFINITIONS, sincos.large_angle_routines(layout.form), prologue(program, layout, plan)]
+    pieces = [_DEFINITIONS, sincos.large_angle_routines(layout.form), _prologue(program, layout, plan)]
     pieces += [store_routine(layout.form)] if plan.huge and layout.form.width > 1 else []
     pieces += [_part(number, writer, layout, plan) for number, writer in enumerate(writers)]
     pieces += [_groups(layout, plan), _entry(layout, plan)]
@@ -157,55 +156,25 @@ done:
 """
 
 
-def prologue(program: Program, layout: Layout, plan: Schedule) -> str:
-    """Return `@prologue(table, uniforms)`: fill the uniform slots and report the status of the shared inputs."""
-    body = CodeLines(replace(layout.form, width=1))
-    allocations: list[str] = []
-    inputs = {
-        number: _load_all(body, table_entry(body, 2 * number, "ptr"), program.inputs[number].size)
-        for number in layout.shared
-    }
-    names = _compute(body, program, plan, inputs, allocations)
-    for value, slot in plan.uniform_slots.items():
-        body.line(f"store {body.form.scalar} {names[value]}, ptr {body.offset('%uniforms', slot * body.form.bytes)}")
-    body.line(f"ret i64 {_status(body, inputs) if layout.check_finite else 0}")
-    text = "\n".join(["entry:", *allocations, "  br label %block", "block:", *body.lines])
-    return f"define internal i64 @prologue(ptr %table, ptr %uniforms) noinline nounwind {{\n{text}\n}}"
+def _prologue(program: Program, layout: Layout, plan: Schedule) -> str:
+    """Return `@prologue(table, uniforms)`: fill the uniform slots and report the status of the shared inputs.
 
-
-def _load_all(body: CodeLines, base: str, size: int) -> list[str]:
-    return [load_columns(body, [base], element, 1)[0] for element in range(size)]
-
-
-def _compute(
-    body: CodeLines, program: Program, plan: Schedule, inputs: dict[int, list[str]], allocations: list[str]
-) -> dict[int, str]:
-    names: dict[int, str] = {}
-    pairs: dict[int, tuple[str, str]] = {}
-    for value, instruction in enumerate(program.instructions):
-        if instruction.op is Op.CONST:
-            names[value] = body.form.literal(instruction.constant)
-        elif not plan.uniform[value]:
-            continue
-        elif instruction.op is Op.INPUT:
-            number, element = instruction.source
-            names[value] = inputs[number][element]
-        elif instruction.op is Op.SINCOS:
-            (pairs[value],) = emit_checked_sincos(body, [names[instruction.operands[0]]], allocations, f"{value}")
-        elif instruction.op in (Op.SIN, Op.COS):
-            names[value] = pairs[instruction.operands[0]][instruction.op is Op.COS]
-        else:
-            names[value] = emit_operation(body, instruction.op, [names[v] for v in instruction.operands])
-    return names
-
-
-def _status(body: CodeLines, inputs: dict[int, list[str]]) -> str:
-    total = body.form.literal(0.0)
-    for numbers in inputs.values():
-        for number in numbers:
-            total = body.intrinsic("fmuladd", number, number, total)
-    size = body.intrinsic("fabs", total)
-    return body.let(f"zext i1 {body.compare('ugt', size, body.form.literal(body.form.input_limit**2))} to i64")
+    It is a block of one sample that reads shared inputs only.
+    """
+    alone = replace(layout, form=replace(layout.form, width=1))
+    watched = {(number, k) for number in layout.shared for k in range(program.inputs[number].size)}
+    nothing_known = replace(plan, uniform=(False,) * len(plan.uniform))
+    writer = PartWriter(program, alone, nothing_known, watched if layout.check_finite else set(), results_watched=False)
+    operations = [(value, program.instructions[value].op) for value, uniform in enumerate(plan.uniform) if uniform]
+    elsewhere = (Op.INPUT, Op.SIN, Op.COS)
+    steps = [ComputeSines((v,)) if op is Op.SINCOS else Compute(v) for v, op in operations if op not in elsewhere]
+    writer.write(SchedulePart(tuple(steps), frozenset(), frozenset()))
+    writer.watch_unused()
+    writer.store_uniforms(plan.uniform_slots)
+    status = writer.report()
+    begin = ["entry:", "  %i = add i64 0, 0", "  %last = add i64 0, 1"]
+    lines = [*begin, *writer.allocations, "  br label %block", "block:", *writer.lines, f"  ret i64 {status}"]
+    return "\n".join(["define internal i64 @prologue(ptr %table, ptr %uniforms) noinline nounwind {", *lines, "}"])
 
 
 _ARITHMETIC = {Op.ADD: "fadd", Op.SUB: "fsub", Op.MUL: "fmul", Op.DIV: "fdiv"}
@@ -292,6 +261,12 @@ class PartWriter:
         """Load the inputs that no step needs, so that NaN in them is reported too."""
         for number, first in sorted(self._watched):
             self._column(number, first)
+
+    def store_uniforms(self, slots: dict[int, int]) -> None:
+        """Store values in slots of %uniforms."""
+        body, form = self._body, self._body.form
+        for value, slot in slots.items():
+            body.line(f"store {form.scalar} {self._name(value)}, ptr {body.offset('%uniforms', slot * form.bytes)}")
 
     def report(self) -> str:
         """Append the last line of the part and return the name of the i64 with its status."""

@@ -118,6 +118,12 @@ class Output:
         """Number of elements of one sample, zeros included."""
         return math.prod(self.shape)
 
+    @property
+    def columns(self) -> list[int | None]:
+        """The value of each element; None is a structural zero."""
+        values = dict(zip(self.nonzeros, self.values, strict=True))
+        return [values.get(element) for element in range(self.size)]
+
     def renumber(self, new: Mapping[int, int]) -> Output:
         """Return the output with new numbers of its values."""
         return replace(self, values=tuple(new[v] for v in self.values))

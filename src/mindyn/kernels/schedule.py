@@ -232,22 +232,11 @@ def uniform_values(program: Program, shared: tuple[int, ...]) -> tuple[bool, ...
     return tuple(uniform)
 
 
-def stored_columns(program: Program, layout: Layout, output: int) -> list[int | None]:
-    """Return the values of the columns that output number `output` stores; None is a structural zero."""
-    result = program.outputs[output]
-    if output in layout.compact:
-        return list(result.values)
-    columns: list[int | None] = [None] * result.size
-    for element, value in zip(result.nonzeros, result.values, strict=True):
-        columns[element] = value
-    return columns
-
-
 def _stores(program: Program, layout: Layout) -> Iterator[Store]:
-    for output in range(len(program.outputs)):
-        columns = stored_columns(program, layout, output)
+    for number, output in enumerate(program.outputs):
+        columns = output.values if number in layout.compact else tuple(output.columns)
         for first, size in chunks(len(columns), layout.form):
-            yield Store(output, first, tuple(columns[first : first + size]))
+            yield Store(number, first, columns[first : first + size])
 
 
 def _add_traffic(
