@@ -326,16 +326,12 @@ def _drop_foreign_logs(tally: Tally) -> Tally:
     estimate = _fit_total(tally, tally.total(tally.entries))
     if estimate is None or len(tally.entries) < 2:
         return tally
-    weights = np.asarray(estimate.joint_weights)
-
-    def explain_exclusion(entry: Entry) -> str:
-        fraction = unexplained_fraction(
-            drop_zeros(tally.information(entry), len(estimate.beta)), estimate.beta, weights
-        )
-        reason = "the model of the type predicts its torque worse than zero: another robot, or other units?"
-        return reason if fraction > 1 else ""
-
-    return tally.exclude_logs(explain_exclusion)
+    beta, weights = estimate.beta, np.asarray(estimate.joint_weights)
+    plain = ((entry.name, drop_zeros(tally.information(entry), len(beta))) for entry in tally.entries)
+    foreign = [name for name, information in plain if unexplained_fraction(information, beta, weights) > 1]
+    reason = "the model of the type predicts its torque worse than zero: another robot, or other units?"
+    kept = [entry for entry in tally.entries if entry.name not in foreign]
+    return Tally(tally.store, kept, (*tally.excluded, *(Excluded(name, reason) for name in foreign)))
 
 
 def _fit_total(tally: Tally, total: Information) -> Estimate | None:

@@ -80,13 +80,6 @@ class Tally:
         """Return the sum of several logs, bit-identical for the same logs."""
         return sum_information(self.information(entry) for entry in entries)
 
-    def exclude_logs(self, dropped: Callable[[Entry], str]) -> Tally:
-        """Return the tally without the logs for which the function returns a reason."""
-        reasons = {entry.name: dropped(entry) for entry in self.entries}
-        excluded = [Excluded(name, reason) for name, reason in reasons.items() if reason]
-        kept = [entry for entry in self.entries if not reasons[entry.name]]
-        return Tally(self.store, kept, (*self.excluded, *excluded))
-
 
 def sum_information(parts: Iterable[Information]) -> Information:
     """Return the sum of many parts, by a tree that depends on their order only."""

@@ -87,11 +87,6 @@ class Template:
         match = self._expression.fullmatch(str(place))
         return None if match is None else match.groupdict()
 
-    def logs(self) -> list[tuple[FileListing, dict[str, str]]]:
-        """Return the matching logs by name, with the fields of their paths."""
-        listed = [(log, self.parse_fields(log.place)) for log in list_matching(self.pattern)]
-        return [(log, fields) for log, fields in listed if fields is not None]
-
 
 def find_day(fields: Mapping[str, str], listed: FileListing) -> float | None:
     """Return the date of a log in days since 1970.
@@ -138,7 +133,8 @@ CALENDAR_FIELDS: Final = ("year", "month", "week", "day")
 
 def list_tasks(template: Template, group_by: tuple[str, ...]) -> tuple[list[Task], list[Excluded]]:
     """Return every matching log by name, and logs that cannot be used with the reason."""
-    matches = template.logs()
+    listings = ((log, template.parse_fields(log.place)) for log in list_matching(template.pattern))
+    matches = [(log, fields) for log, fields in listings if fields is not None]
     if not matches:
         raise InputError(
             f"no log matches {template.text!r}",

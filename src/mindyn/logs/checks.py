@@ -382,20 +382,13 @@ def _is_plausible_rate(rate_hz: float) -> bool:
     return PLAUSIBLE_RATES_HZ[0] < rate_hz < PLAUSIBLE_RATES_HZ[1]
 
 
-@dataclass(frozen=True, slots=True)
-class _Jump:
-    size: float
-    time: float
-    row: int
-
-
 class LogInspector:
     """Inspect the chunks of a log in order, and report jumps and constant velocities at the end."""
 
     def __init__(self, robot: Robot) -> None:
         self.joints = robot.primary_joints
         self.limits = np.array([joint.limits.velocity or DEFAULT_SPEED_LIMIT for joint in self.joints])
-        self.largest: list[_Jump | None] = [None] * len(self.joints)
+        self.largest: list[tuple[float, float, int] | None] = [None] * len(self.joints)  # size, time and row of a jump
         self.counts = np.zeros(len(self.joints), dtype=int)
         self.last: Log | None = None
         self.ends: dict[str, tuple[ColumnSelection, Array, Array]] = {}
@@ -422,8 +415,8 @@ class LogInspector:
             for joint in np.flatnonzero(jumps.any(axis=0)):
                 at = int(np.argmax(np.abs(steps[:, joint]) * jumps[:, joint]))
                 size, row, known = float(steps[at, joint]), at + first, self.largest[joint]
-                if known is None or abs(size) > abs(known.size):
-                    self.largest[joint] = _Jump(size, float(chunk.time[row]), int(chunk.rows[row]))
+                if known is None or abs(size) > abs(known[0]):
+                    self.largest[joint] = (size, float(chunk.time[row]), int(chunk.rows[row]))
         self.last = chunk.take(slice(len(chunk) - 1, None))
 
     def findings(self) -> list[Finding]:
@@ -433,15 +426,12 @@ class LogInspector:
     def _jumps(self) -> Iterator[Finding]:
         for joint, jump, count in zip(self.joints, self.largest, self.counts, strict=True):
             if jump is not None:
+                size, time, row = jump
                 unit = "m" if joint.kind == "prismatic" else "rad"
                 rest = f", the largest of {count} such steps" if count > 1 else ""
-                message = (
-                    f"joint {joint.name} jumps by {jump.size:.4g} {unit} at {jump.time:.6g} s (row {jump.row}){rest}"
-                )
+                message = f"joint {joint.name} jumps by {size:.4g} {unit} at {time:.6g} s (row {row}){rest}"
                 remedy = "Exclude bad samples and unwrap the angle; mindyn uses these rows unchanged"
-                yield Finding(
-                    Kind.POSITION_JUMP, Severity.WARNING, message, remedy, (joint.name,), float(jump.size), unit
-                )
+                yield Finding(Kind.POSITION_JUMP, Severity.WARNING, message, remedy, (joint.name,), size, unit)
 
     def _constant_velocities(self) -> Iterator[Finding]:
         for joint in np.flatnonzero(self._constant("velocity") & ~self._constant("position")):

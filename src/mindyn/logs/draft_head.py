@@ -97,11 +97,9 @@ def _read_text_head(table: TextTable, rows: int = DRAFT_ROWS) -> LogHead:
 
 def _read_array_head(table: ArrayTable, rows: int = DRAFT_ROWS) -> LogHead:
     columns = table.head(rows)
-    if not columns:
-        return LogHead({}, {}, {}, ())
     # Arrays of the most frequent length are recordings; others are settings.
     lengths = [len(values) for values in columns.values()]
-    usual = max(set(lengths), key=lambda length: (lengths.count(length) * (length > 1), length))
+    usual = max(set(lengths), key=lambda length: (lengths.count(length) * (length > 1), length), default=0)
     return LogHead({name: values for name, values in columns.items() if len(values) == usual}, {}, {}, ())
 
 

@@ -12,7 +12,8 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterator
 from pathlib import Path
-from typing import IO, Any, Final
+from tempfile import TemporaryFile
+from typing import IO, Final
 
 import polars as pl
 from polars.exceptions import PolarsError
@@ -182,12 +183,17 @@ class TextTable(LogTable):
         return last if is_header else start, separator_line
 
     def _open(self) -> IO[bytes]:
-        """Open the file; if it has no line feeds, replace carriage returns by line feeds."""
+        """Open the file; if it has no line feeds, open a copy with line feeds in place of carriage returns."""
         with self.path.open("rb") as file:
             start = file.read(MAX_LINE_BYTES)
-        if b"\r" not in start or b"\n" in start:
-            return self.path.open("rb")
-        return io.BufferedReader(_LineFeedFile(self.path.open("rb", buffering=0)))
+            if b"\r" not in start or b"\n" in start:
+                return self.path.open("rb")
+            file.seek(0)
+            copy = TemporaryFile()  # noqa: SIM115 - the caller closes it
+            while block := file.read(BLOCK_BYTES):
+                copy.write(block.replace(b"\r", b"\n"))
+        copy.seek(0)
+        return copy
 
     def _line(self, file: IO[bytes]) -> bytes:
         line = file.readline(MAX_LINE_BYTES + 1)
@@ -346,31 +352,6 @@ class TextTable(LogTable):
             if cells > count or (k == 0 and cells < count):
                 return f"row {before + k} has {cells} cells"
         return "its quotes do not match"
-
-
-class _LineFeedFile(io.RawIOBase):
-    """File whose carriage returns are replaced by line feeds."""
-
-    def __init__(self, file: io.FileIO) -> None:
-        self._file = file
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def seek(self, offset: int, whence: int = 0) -> int:
-        return self._file.seek(offset, whence)
-
-    def readinto(self, buffer: Any) -> int:
-        data = self._file.read(len(buffer)).replace(b"\r", b"\n")
-        buffer[: len(data)] = data
-        return len(data)
-
-    def close(self) -> None:
-        self._file.close()
-        super().close()
 
 
 def split_line(line: str, separator: str) -> list[str]:
