@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from math import inf
 from pathlib import Path
-from typing import Annotated, Final, cast
+from typing import Annotated, Final
 
 import typer
 
@@ -13,6 +13,7 @@ from mindyn.cli.arguments import (
     JSON_OPTION,
     ROBOT_ARGUMENT,
     complete_from,
+    option_group,
     require_companion,
     require_exclusive,
     split_assignment,
@@ -21,7 +22,7 @@ from mindyn.cli.arguments import (
 from mindyn.cli.next_step import format_robot_options, print_next_command
 from mindyn.cli.printing import print_json, print_output, print_status
 from mindyn.cli.progress_bars import progress_bar
-from mindyn.comparison.bench_setting import BenchSetting, Differentiation
+from mindyn.comparison.bench_setting import BenchSetting
 from mindyn.comparison.method_bench import BENCH_METHODS, compare_methods
 from mindyn.comparison.methods import LOG_METHODS, require_methods
 from mindyn.errors import Code, InputError
@@ -43,7 +44,40 @@ IDENTIFY_OPTIONS: Final = {
 """Options of `mindyn identify` for its methods; the other methods are only available in Python."""
 
 
+def parse_setting(
+    repetitions: Annotated[
+        int, typer.Option(help="Number of simulated recordings, each with new noise.")
+    ] = DEFAULT_SETTING.repetitions,
+    seconds: Annotated[float, typer.Option(help="Length of a recording, s.")] = DEFAULT_SETTING.seconds,
+    rate_hz: Annotated[float, typer.Option(help="Sample rate of the recording, Hz.")] = DEFAULT_SETTING.rate_hz,
+    control_rate_hz: Annotated[
+        float,
+        typer.Option(help="Rate of the controller, Hz; methods that replay it need an integer multiple of --rate-hz."),
+    ] = DEFAULT_SETTING.control_rate_hz,
+    counts_per_revolution: Annotated[
+        float, typer.Option("--counts", help="Encoder counts per motor turn.")
+    ] = DEFAULT_SETTING.counts_per_revolution,
+    torque_noise: Annotated[
+        float, typer.Option(help="Torque noise relative to the rms torque of each joint.")
+    ] = DEFAULT_SETTING.torque_noise,
+    differentiation: Annotated[
+        str, typer.Option(help="central: raw positions; filtered: after a low pass at --filter-hz.")
+    ] = DEFAULT_SETTING.differentiation,
+    filter_hz: Annotated[
+        float, typer.Option(help="Cutoff frequency of filtered differentiation, Hz.")
+    ] = DEFAULT_SETTING.filter_hz,
+    friction_error: Annotated[
+        float, typer.Option(help="Unmodelled Stribeck friction relative to the Coulomb friction.")
+    ] = DEFAULT_SETTING.friction_error,
+    top_hz: Annotated[float, typer.Option(help="Highest frequency of the motion, Hz.")] = DEFAULT_SETTING.top_hz,
+    seed: Annotated[int, typer.Option(help="Seed of motions and noise.")] = DEFAULT_SETTING.seed,
+) -> BenchSetting:
+    """Return the settings of simulated recordings that a command line gives; `BenchSetting` validates them."""
+    return BenchSetting(**locals())
+
+
 @with_robot_options
+@option_group("setting", parse_setting)
 def compare(
     robot: Annotated[str | None, ROBOT_ARGUMENT] = None,
     method: Annotated[
@@ -64,35 +98,10 @@ def compare(
         typer.Option(help="With --logs: use another robot file for a set. Repeatable.", metavar="SET=FILE"),
     ] = None,
     out: Annotated[Path | None, typer.Option(help="With --logs: HTML file to write.")] = None,
-    repetitions: Annotated[
-        int, typer.Option(help="Number of simulated recordings, each with new noise.")
-    ] = DEFAULT_SETTING.repetitions,
-    seconds: Annotated[float, typer.Option(help="Length of a recording, s.")] = DEFAULT_SETTING.seconds,
-    rate_hz: Annotated[float, typer.Option(help="Sample rate of the recording, Hz.")] = DEFAULT_SETTING.rate_hz,
-    control_rate_hz: Annotated[
-        float,
-        typer.Option(help="Rate of the controller, Hz; methods that replay it need an integer multiple of --rate-hz."),
-    ] = DEFAULT_SETTING.control_rate_hz,
-    counts: Annotated[
-        float, typer.Option(help="Encoder counts per motor turn.")
-    ] = DEFAULT_SETTING.counts_per_revolution,
-    torque_noise: Annotated[
-        float, typer.Option(help="Torque noise relative to the rms torque of each joint.")
-    ] = DEFAULT_SETTING.torque_noise,
-    differentiation: Annotated[
-        str, typer.Option(help="central: raw positions; filtered: after a low pass at --filter-hz.")
-    ] = DEFAULT_SETTING.differentiation,
-    filter_hz: Annotated[
-        float, typer.Option(help="Cutoff frequency of filtered differentiation, Hz.")
-    ] = DEFAULT_SETTING.filter_hz,
-    friction_error: Annotated[
-        float, typer.Option(help="Unmodelled Stribeck friction relative to the Coulomb friction.")
-    ] = DEFAULT_SETTING.friction_error,
-    top_hz: Annotated[float, typer.Option(help="Highest frequency of the motion, Hz.")] = DEFAULT_SETTING.top_hz,
-    seed: Annotated[int, typer.Option(help="Seed of motions and noise.")] = DEFAULT_SETTING.seed,
+    *,
+    setting: BenchSetting,
     workers: Annotated[int, typer.Option(help="Number of processes; 0: one per processor.")] = 0,
     as_json: Annotated[bool, JSON_OPTION] = False,
-    *,
     options: RobotOptions,
 ) -> None:
     """Compare identification methods on a simulated robot, or with --logs on recorded logs.
@@ -114,19 +123,7 @@ def compare(
         )
     for option, given in {"--set": set_, "--model": model, "--out": out}.items():
         require_companion(option, given, "--logs DIR", present=False)
-    setting = BenchSetting(
-        repetitions=repetitions,
-        seconds=seconds,
-        rate_hz=rate_hz,
-        control_rate_hz=control_rate_hz,
-        counts_per_revolution=counts,
-        torque_noise=torque_noise,
-        differentiation=cast("Differentiation", differentiation),  # BenchSetting validates it
-        filter_hz=filter_hz,
-        friction_error=friction_error,
-        top_hz=top_hz,
-        seed=seed,
-    )
+    repetitions = setting.repetitions
     arm = options.load(robot)
     shared = min(workers or os.cpu_count() or 1, repetitions)
     with progress_bar("repetitions", repetitions) as advance:

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from mindyn.cli.arguments import JSON_OPTION, ROBOT_ARGUMENT, with_robot_options
+from mindyn.cli.arguments import JSON_OPTION, ROBOT_ARGUMENT, option_group, with_robot_options
 from mindyn.cli.next_step import format_robot_options, print_next_command
 from mindyn.cli.printing import print_json, print_status
 from mindyn.errors import Code, ExportError, InputError, list_names
@@ -30,7 +30,32 @@ from mindyn.simulation.sensors import Sensors
 from mindyn.simulation.simulate import simulate as run_simulation
 
 
+def parse_readings(
+    torque_noise: Annotated[
+        float | None, typer.Option(help="Standard deviation of the torque sensor, N m or N; see --noise-at.")
+    ] = None,
+    position_noise: Annotated[
+        float | None, typer.Option(help="Standard deviation of the position sensor, rad or m; see --noise-at.")
+    ] = None,
+    noise_side: Annotated[
+        str | None,
+        typer.Option("--noise-at", help="motor or joint: side of the noise standard deviations; required with gears."),
+    ] = None,
+    counts_per_revolution: Annotated[
+        float | None, typer.Option("--counts", help="Encoder counts per motor turn, or per joint turn without drives.")
+    ] = None,
+    torque_resolution: Annotated[
+        float | None, typer.Option(help="Resolution of the torque sensor, N m; at the motor if all joints have drives.")
+    ] = None,
+    position_delay_s: Annotated[float | None, typer.Option(help="Delay of the position sensor, s.")] = None,
+    torque_delay_s: Annotated[float | None, typer.Option(help="Delay of the torque sensor, s.")] = None,
+) -> dict[str, Any]:
+    """Return the settings of `Sensors` that a command line gives."""
+    return {name: value for name, value in locals().items() if value is not None}
+
+
 @with_robot_options
+@option_group("readings", parse_readings)
 def simulate(
     robot: Annotated[str, ROBOT_ARGUMENT],
     out: Annotated[Path, typer.Option(help="Log to write, .csv or .parquet; a sidecar .toml is written with it.")],
@@ -52,26 +77,10 @@ def simulate(
     sensors: Annotated[
         Path | None, typer.Option(help=".toml file with sensor settings; the options below override it.")
     ] = None,
-    torque_noise: Annotated[
-        float | None, typer.Option(help="Standard deviation of the torque sensor, N m or N; see --noise-at.")
-    ] = None,
-    position_noise: Annotated[
-        float | None, typer.Option(help="Standard deviation of the position sensor, rad or m; see --noise-at.")
-    ] = None,
-    noise_at: Annotated[
-        str | None, typer.Option(help="motor or joint: side of the noise standard deviations; required with gears.")
-    ] = None,
-    counts: Annotated[
-        float | None, typer.Option(help="Encoder counts per motor turn, or per joint turn without drives.")
-    ] = None,
-    torque_resolution: Annotated[
-        float | None, typer.Option(help="Resolution of the torque sensor, N m; at the motor if all joints have drives.")
-    ] = None,
-    position_delay_s: Annotated[float | None, typer.Option(help="Delay of the position sensor, s.")] = None,
-    torque_delay_s: Annotated[float | None, typer.Option(help="Delay of the torque sensor, s.")] = None,
+    *,
+    readings: dict[str, Any],
     seed: Annotated[int, typer.Option(help="Seed of noise and motion.")] = 0,
     as_json: Annotated[bool, JSON_OPTION] = False,
-    *,
     options: RobotOptions,
 ) -> None:
     """Simulate a motion and write the log of its sensors."""
@@ -91,17 +100,8 @@ def simulate(
         )
     loaded = options.load(robot, () if drives is None else read_drives(read_text(drives)))
     with_drives = bool(loaded.drives) and not without_drives
-    stated = {
-        "rate_hz": rate_hz,
-        "counts_per_revolution": counts,
-        "position_noise": position_noise,
-        "torque_noise": torque_noise,
-        "torque_resolution": torque_resolution,
-        "position_delay_s": position_delay_s,
-        "torque_delay_s": torque_delay_s,
-        "noise_side": noise_at,
-    }
-    fitted = _build_sensors(sensors, {name: value for name, value in stated.items() if value is not None}, seed)
+    stated = readings if rate_hz is None else {**readings, "rate_hz": rate_hz}
+    fitted = _build_sensors(sensors, stated, seed)
     _require_noise_side(loaded, fitted)
     reference, whole_s = _load_reference(loaded, motion, seed)
     lasts = whole_s if seconds is None else seconds

@@ -108,15 +108,7 @@ def reduce_model(
         If the arrays do not have the same shape, are not finite, or an option is out of range.
     """
     seed = seed_from(rng)
-    q, qd, qdd = (np.atleast_2d(np.asarray(value, dtype=np.float64)) for value in (q, qd, qdd))
-    if not q.shape == qd.shape == qdd.shape or len(q) < 2:
-        raise InputError(
-            f"q, qd, qdd must have the same shape (N, joints) with N >= 2; got {q.shape}, {qd.shape}, {qdd.shape}",
-            code=Code.WRONG_SHAPE,
-            subject="q",
-        )
-    if not all(np.isfinite(part).all() for part in (q, qd, qdd)):
-        raise InputError("q, qd, qdd must be finite", code=Code.NOT_FINITE, subject="q")
+    q, qd, qdd = _read_rows("q, qd, qdd", "joints", "q", q, qd, qdd)
     if not tolerance > 0:
         raise InputError(
             f"tolerance must be a positive fraction of the energy, got {tolerance!r}",
@@ -125,7 +117,8 @@ def reduce_model(
         )
     rows = make_regressors(robot, home=home)
     V1 = essential_space(robot, seed=seed, home=home).basis
-    H = np.diff(rows.energy_rows(*_ranking_states(states, q, qd)), axis=0) @ V1.T
+    ranked = (q, qd) if states is None else _read_rows("q, qd of states", q.shape[1], "states", *states)
+    H = np.diff(rows.energy_rows(*ranked), axis=0) @ V1.T
     _, sigma, Zt = np.linalg.svd(H, full_matrices=len(H) < len(V1))
     sigma = np.concatenate([sigma, np.zeros(len(V1) - len(sigma))])
     components = Zt @ V1
@@ -138,20 +131,16 @@ def reduce_model(
     return Reduction(components, components @ robot.phi, energies, missed, torque_error, torque_size, s)
 
 
-def _ranking_states(states: tuple[ArrayLike, ArrayLike] | None, q: Array, qd: Array) -> tuple[Array, Array]:
-    """Return the states at which components are ranked: the given ones, or those of the motion."""
-    if states is None:
-        return q, qd
-    at, speeds = (np.atleast_2d(np.asarray(value, dtype=np.float64)) for value in states)
-    if at.shape != speeds.shape or len(at) < 2 or at.shape[1] != q.shape[1]:
-        raise InputError(
-            f"states must be q, qd of shape (M, {q.shape[1]}) with M >= 2, got {at.shape} and {speeds.shape}",
-            code=Code.WRONG_SHAPE,
-            subject="states",
-        )
-    if not (np.isfinite(at).all() and np.isfinite(speeds).all()):
-        raise InputError("states must be finite", code=Code.NOT_FINITE, subject="states")
-    return at, speeds
+def _read_rows(names: str, width: int | str, subject: str, *given: ArrayLike) -> list[Array]:
+    """Return arrays (N, joints) of at least two rows, equal in shape and finite."""
+    arrays = [np.atleast_2d(np.asarray(value, dtype=np.float64)) for value in given]
+    shapes = [array.shape for array in arrays]
+    if len(set(shapes)) > 1 or shapes[0][0] < 2 or width not in ("joints", shapes[0][1]):
+        message = f"{names} must have the same shape (N, {width}) with N >= 2; got {', '.join(map(str, shapes))}"
+        raise InputError(message, code=Code.WRONG_SHAPE, subject=subject)
+    if not all(np.isfinite(array).all() for array in arrays):
+        raise InputError(f"{names} must be finite", code=Code.NOT_FINITE, subject=subject)
+    return arrays
 
 
 def _missed_fractions(energies: Array) -> Array:
