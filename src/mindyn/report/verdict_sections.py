@@ -111,7 +111,7 @@ def _format_finding(finding: Finding) -> str:
 def _advice_item(advice: Advice) -> Html:
     if not advice.command:
         return p(advice.sentence)
-    command = tag("code", {"class": "command"}, advice.command)
+    command = tag("code", {"class": "command", "tabindex": "0"}, advice.command)
     return class_tag("div", "advice", p(advice.sentence), command)
 
 
