@@ -125,7 +125,7 @@ def find_encounters(
 class _Finder:
     def __init__(self, robot: Robot, bodies: Bodies, count: int, probes: Array, distance_m: float) -> None:
         self.robot, self.bodies, self.count, self.distance_m = robot, bodies, count, distance_m
-        self.probes, self.poses = probes, bodies.poses(probes)
+        self.poses = bodies.poses(probes)
         self.adjacent: list[str] = []
         self.unmoved: list[str] = []
         self.constant: list[tuple[tuple[str, str], float]] = []

@@ -169,8 +169,7 @@ class MotionDesign(NotebookDisplay):
     def sample(self, rate_hz: float) -> tuple[Array, Array, Array, Array]:
         """Return q, qd, qdd (N, n) and t (N,) from 0 to the end."""
         t = sample_times(self.seconds, rate_hz)
-        q, qd, qdd = (self.motion.derivative(t, order) for order in range(3))
-        return q, qd, qdd, t
+        return (*self.motion.rows(t), t)
 
     @property
     def headline(self) -> str:

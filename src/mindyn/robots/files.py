@@ -123,7 +123,7 @@ XACRO_HINT: Final = "expand it first: pip install xacro, then xacro robot.xacro 
 """Instruction for a file in the macro language from which URDF files are generated."""
 
 
-def parse_numbers(text: str | None, count: int, what: str, largest: float = MAX_FILE_NUMBER) -> Array:
+def parse_numbers(text: str | None, count: int, what: str) -> Array:
     """Parse `count` finite numbers separated by spaces."""
     if text is None:
         raise RobotFileError(f"{what} is missing, and there is no default", code=Code.MISSING_VALUE, subject=what)
@@ -140,8 +140,8 @@ def parse_numbers(text: str | None, count: int, what: str, largest: float = MAX_
         raise RobotFileError(message, hint=hint, code=Code.WRONG_TYPE, subject=what) from error
     if not np.isfinite(values).all():
         raise RobotFileError(f"{what} must be finite, got {shown!r}", code=Code.NOT_FINITE, subject=what)
-    if np.abs(values).max() > largest:
-        message = f"{what} must be at most {largest:g} in SI units, got {shown!r}"
+    if np.abs(values).max() > MAX_FILE_NUMBER:
+        message = f"{what} must be at most {MAX_FILE_NUMBER:g} in SI units, got {shown!r}"
         raise RobotFileError(message, code=Code.OUT_OF_RANGE, subject=what)
     return values
 
@@ -155,6 +155,6 @@ def _explain_bad_numbers(text: str) -> str:
     return "separate numbers by spaces, and use a decimal point" if "," in text else ""
 
 
-def parse_number(text: str | None, what: str, largest: float = MAX_FILE_NUMBER) -> float:
+def parse_number(text: str | None, what: str) -> float:
     """Parse one finite number."""
-    return float(parse_numbers(text, 1, what, largest)[0])
+    return float(parse_numbers(text, 1, what)[0])

@@ -214,7 +214,8 @@ def load_matching(source: str | Path, robot: Robot) -> Robot:
     Parts that only `robot` has, such as a gripper, need not exist in the other description.
     """
     other, wanted = read_description(source), robot.selection
-    joints, links = {joint.name for joint in other.joints if not isinstance(joint, FixedJoint)}, _list_places(other)
+    joints = {joint.name for joint in other.joints if not isinstance(joint, FixedJoint)}
+    links = {link.name for link in other.links} | {frame.name for frame in other.frames}
     held = {name: position for name, position in wanted.lock.items() if name in joints}
     ends = (name if name in links else None for name in (wanted.root, wanted.tip))
     loaded = assemble(other.select(Selection(held, *ends)))
@@ -223,19 +224,11 @@ def load_matching(source: str | Path, robot: Robot) -> Robot:
     return replace(loaded, home=robot.home) if has_same_loops and robot.home is not None else loaded
 
 
-def _list_places(description: Description) -> set[str]:
-    return {link.name for link in description.links} | {frame.name for frame in description.frames}
-
-
 def read_description(source: str | Path, *, snap: bool = True) -> Description:
     """Read the description of a bundled robot or a file, before joints are held and unsupported parts raise errors."""
     snapper = Snapper(active=snap)
     bundled = _find_bundled(source)
     return _read_file(Path(source), snapper) if bundled is None else read_toml(bundled.read_text("utf-8"), snapper)
-
-
-def _read_toml_file(path: Path, snapper: Snapper) -> Description:
-    return read_toml(read_text(path), snapper)
 
 
 def _read_xml_file(path: Path, snapper: Snapper) -> Description:
@@ -273,7 +266,7 @@ _OTHER_SUFFIX_HINTS: Final = {
 
 
 ROBOT_FORMATS: Final[dict[str, Callable[[Path, Snapper], Description]]] = {
-    ".toml": _read_toml_file,
+    ".toml": lambda path, snapper: read_toml(read_text(path), snapper),
     **dict.fromkeys((".urdf", ".xml", ".mjcf"), _read_xml_file),
 }
 """Reader of each file suffix; a new format needs one reader and one entry, which another package can add."""

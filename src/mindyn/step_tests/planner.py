@@ -35,8 +35,8 @@ from mindyn.excitation.joint_reach import JointReach
 from mindyn.excitation.loop_limits import require_closing_within
 from mindyn.kernels.model import Model, compile_model
 from mindyn.logs.log import Log, log_from_arrays
-from mindyn.notation import DRIVE_PARAMETERS
-from mindyn.parameters.base import BaseParameters, parameter_labels
+from mindyn.parameters.base import BaseParameters
+from mindyn.parameters.parameter import standard_parameters
 from mindyn.regression.regressor import Regressor
 from mindyn.robots.robot import Robot
 from mindyn.simulation.inputs import require_positive
@@ -252,13 +252,8 @@ def plan_tests(
 
 def _offsets(regressor: Regressor) -> tuple[str, ...]:
     """Return the names of the drives' constant torques in the base set."""
-    if not regressor.base.drives:
-        return ()
-    robot = regressor.robot
-    labels = parameter_labels(robot, drives=True)[10 * robot.joint_count :]
-    place, per_drive = DRIVE_PARAMETERS.index("offset"), len(DRIVE_PARAMETERS)
-    names = labels[place : per_drive * len(robot.drives) : per_drive]
-    return tuple(name for name in names if name in regressor.names)
+    standard = standard_parameters(regressor.robot, drives=regressor.base.drives)
+    return tuple(p.name for p in standard if p.kind == "offset" and p.name in regressor.names)
 
 
 class _Planner:
