@@ -24,7 +24,7 @@ help:
 	@echo "make check    formatting, lint, types, layers, words, docstrings"
 	@echo "make format   format, and apply the fixes of the linter"
 	@echo "make docs     the documentation, in build/site (after make pictures, which runs the demo: with its report and pictures)"
-	@echo "make bench    speed compared with Pinocchio, one table (make leaderboard: errors of methods on recorded logs, METHODS=all)"
+	@echo "make bench    speed compared with Pinocchio, one table (make leaderboard: errors of methods on recorded logs, METHODS=ours, peers or all)"
 	@echo "make study    a long study: NAME=spoiled (without NAME: list them), SECONDS=600: for so long, then continue next time"
 	@echo "make dist     sdist and wheel, built twice, compared, checked and installed into an empty environment (DEMO=1: and the demo)"
 	@echo "make pythons  make quick under Python 3.12 to 3.14 as far as they are here (make minimum: with the lowest versions of all dependencies)"
@@ -85,9 +85,9 @@ bench: setup
 study: setup
 	@$(ONE_BLAS_THREAD) $(BIN)/python benchmarks/study.py $(NAME) $(if $(SECONDS),--seconds $(SECONDS)) $(OPTIONS)
 
-# METHODS=all: every method, records and page.
+# METHODS=all (or ours, peers): those methods, their records and the page.
 leaderboard: setup
-	$(ONE_BLAS_THREAD) $(BIN)/python -m leaderboard.run $(if $(filter all,$(METHODS)),--all --record)
+	$(ONE_BLAS_THREAD) $(BIN)/python -m leaderboard.run $(if $(METHODS),--methods $(METHODS) --record)
 
 dist: setup
 	$(BIN)/python -m pip install --quiet --group dist

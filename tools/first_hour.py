@@ -27,7 +27,7 @@ import mindyn
 
 ROOT = Path(__file__).parents[1]
 ROWS, RATE = 3000, 250.0
-ANSWERS = {"units.torque": "N m", "side.torque": "joint", "gears": "", "Export as": "c", "Press Enter": ""}
+ANSWERS = {"columns.torque": "chan_c[{i0}]", "units.torque": "N m", "side.torque": "joint", "Export as": "c"}
 """What the owner of the arm knows, by the key that is asked for."""
 LONGEST_S = 600
 
@@ -88,9 +88,8 @@ def play(command: list[str], folder: Path, home: Path) -> str:
         sys.stdout.write(data.decode(errors="replace"))
         asked = text[answered:].rstrip(" ")
         if not ready and asked.endswith(":"):
-            answer = next(
-                (value for key, value in ANSWERS.items() if key in asked.rsplit("\n", 4)[-1] or key in asked[-600:]), ""
-            )
+            question = asked.rsplit("\n", 1)[-1]
+            answer = next((value for key, value in ANSWERS.items() if key in question), "")
             os.write(terminal, f"{answer}\n".encode())
             answered = len(text)
     _, status = os.waitpid(process, 0)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from leaderboard.page import format_rows, read_records
+from leaderboard.page import format_agreements, format_ranges, format_rows, read_agreements, read_records
 
 ROOT = Path(__file__).parents[2]
 spec = importlib.util.spec_from_file_location("benchmark_sections", ROOT / "benchmarks" / "sections.py")
@@ -73,9 +73,10 @@ def test_readme_speeds_are_those_of_the_page():
 def test_the_leaderboard_page_has_the_numbers_of_its_records():
     records = read_records()
     page = (ROOT / "docs" / "leaderboard.md").read_text()
-    for row in format_rows(records):
+    for row in (*format_rows(records), *format_ranges(records), *format_agreements(read_agreements())):
         assert "| " + " | ".join(row) + " |" in page
-    assert len({record["set"] for record in records}) == 6
+    assert len({record["set"] for record in records}) == 8
+    assert len({(record["set"], record["method"]) for record in records}) == 8 * 9, "every method on every set"
     for record in records:
         assert {"date", "machine", "versions", "seconds", "wall_s"} <= set(record)
         assert (record["total"] is None) == bool(record["reason"])

@@ -25,6 +25,8 @@ from mindyn.robots.robot import Robot
 EXPORT_SUFFIXES: Final = {"mjcf": ".xml", "cpp": ".hpp", "cuda": ".cu", "ros2": "", "ros2-solver": "", "mat": ".mat"}
 """Suffix of the exported file, if it is not the name of the format."""
 
+REQUIRED_ENTRIES: Final = ("columns.position", "columns.torque")
+
 
 @dataclass(slots=True)
 class Guide:
@@ -121,11 +123,14 @@ def _complete_draft(guide: Guide, log: Path, arm: Robot) -> Mapping[str, Any]:
 def _answer(
     guide: Guide, log: Path, arm: Robot, given: dict[str, Any], draft: SidecarDraft
 ) -> tuple[SidecarDraft, dict[str, Any]]:
-    """Ask for the first open line; an empty answer omits it."""
+    """Ask for the first open line; an empty answer omits it, unless every log needs it."""
     line = next(line for line in draft.lines if line.is_question)
     known = guide.answers.get(line.key)
     default = "" if known is None else _format_entry(line.key, known).partition("=")[2]
     text = guide.ask(f"{log.name}: {line.key} ({line.evidence})", default)
+    if not text and line.key in REQUIRED_ENTRIES:
+        print_status(f"error: {line.key} is needed: name the columns of the file")
+        return draft, given
     return _try_entries(log, arm, given, f"{line.key}={text}", draft)
 
 

@@ -334,6 +334,7 @@ def recognise_missing(
             found[signal] = free[0]
         elif signal not in found and signal in missing:
             free += [group for group in wide if named.get(id(group)) == signal]  # commanded, or of a model
+            free += [group for group in wide if id(group) not in named and group not in [*unknown, *free]]
             draft = draft.with_line(f"columns.{signal}", UNANSWERED, _describe_candidates(free, head))
     taken = {name for group in found.values() for name in group.columns}
     asked = draft.questions
