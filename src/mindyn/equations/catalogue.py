@@ -10,7 +10,7 @@ import casadi
 
 from mindyn.equations.certificate import COMPARATORS, ReferenceDynamics, deviation_error, equation_deviation
 from mindyn.equations.chain import SX
-from mindyn.equations.control import momentum_drift, observer_step, slotine_li_torques
+from mindyn.equations.control import observer_step, slotine_li_torques
 from mindyn.equations.drives import load_dependent_extras, load_friction_error, rotor_energy
 from mindyn.equations.formulations import INERTIA_MATRIX, INVERSE_DYNAMICS, accelerations, build_formulation
 from mindyn.equations.forward_dynamics import forward_dynamics
@@ -72,8 +72,10 @@ def _slotine_li(t: Trace) -> SX:
 def _observer(t: Trace) -> SX:
     M = _inertia_matrix(t)
     friction = t.add_drives(casadi.SX(t.robot.joint_count, 1), t["qd"], t.rest)
-    drift = momentum_drift(M, t.torques(t.rest, t.rest), t["q"], t["qd"]) - friction
-    return observer_step(M @ t["qd"], drift, t["tau"], t["state"], t["gain"], t["dt"])
+    momentum = M @ t["qd"]
+    # dT/dq - G(q), T = qd.M qd / 2: the terms of the momentum's rate besides drive and external torques.
+    drift = casadi.gradient(casadi.dot(t["qd"], momentum) / 2, t["q"]) - t.torques(t.rest, t.rest) - friction
+    return observer_step(momentum, drift, t["tau"], t["state"], t["gain"], t["dt"])
 
 
 def _regressor(torques: Callable[[Trace], SX]) -> Callable[[Trace], SX]:

@@ -22,11 +22,6 @@ def slotine_li_torques(torques: Torques, qd: SX, qd_r: SX, qdd_r: SX) -> SX:
     return torques(rest, qdd_r) + casadi.jtimes(torques(qd, rest), qd, qd_r) / 2
 
 
-def momentum_drift(M: SX, gravity: SX, q: SX, qd: SX) -> SX:
-    """Return dT/dq - G(q), T = qd.M qd / 2: the terms of pdot besides drive and external torques."""
-    return casadi.gradient(casadi.dot(qd, M @ qd) / 2, q) - gravity
-
-
 def observer_step(p: SX, drift: SX, tau: SX, state: SX, gain: SX, dt: SX) -> SX:
     """Return (2 n, 1): the external torque r = gain (p - state), and the next state [De Luca & Mattone 2003].
 

@@ -7,7 +7,6 @@ once.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from hashlib import sha256
@@ -183,15 +182,14 @@ class LoopClosure:
             self._keep(key, self.mimics.fill(q))
         return self._solved[key], np.ones(len(p), dtype=bool)
 
-    def find_reachable(self, p: Array, steps: Sequence[float] = MAX_STEP_SIZES[:2]) -> tuple[Array, Mask]:
+    def find_reachable(self, p: Array) -> tuple[Array, Mask]:
         """Return joint positions (N, n) and whether each row of p (N, k) closes on a straight path from home.
 
-        `steps` are the largest steps, tried in turn; without the finest, rows near a singular configuration are given
-        up.
+        The finest steps are not tried: rows near a singular configuration are given up.
         """
         if self.affine is not None:
             return self.positions(p), np.ones(len(p), dtype=bool)
-        q, reached = self.newton.walk(np.repeat(self.home[None], len(p), axis=0), p, steps)
+        q, reached = self.newton.walk(np.repeat(self.home[None], len(p), axis=0), p, MAX_STEP_SIZES[:2])
         return self.mimics.fill(q), reached
 
     def regularity(self, q: Array) -> Array:

@@ -41,9 +41,9 @@ _PARAMETERS = "ptr noalias readonly %table, ptr noalias readonly %uniforms, ptr 
 _ARGUMENTS = "ptr %table, ptr %uniforms, ptr %scratches"
 
 
-def emit(program: Program, layout: Layout, part_size: int | None = None) -> str:
+def emit(program: Program, layout: Layout) -> str:
     """Return the IR module of `program` with one visible function, `kernel`."""
-    plan = schedule(program, layout, part_size)
+    plan = schedule(program, layout)
     writers = _write_parts(program, layout, plan)
     pieces = [_DEFINITIONS, sincos.large_angle_routines(layout.form), _prologue(program, layout, plan)]
     pieces += [store_routine(layout.form)] if plan.huge and layout.form.width > 1 else []

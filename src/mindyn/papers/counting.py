@@ -157,8 +157,7 @@ class TracedScalar:
         first = self if tape.twin(self.node) == pair[0] else other
         return TracedScalar(tape, node, first.sign)
 
-    def __radd__(self, other: Scalar) -> Scalar:
-        return self + other
+    __radd__ = __add__
 
     def __sub__(self, other: Scalar) -> Scalar:
         return self + (-other)
@@ -184,5 +183,4 @@ class TracedScalar:
         node = tape.write("mul", (self.node, other.node), ("mul", *pair))
         return TracedScalar(tape, node, self.sign * other.sign)
 
-    def __rmul__(self, other: Scalar) -> Scalar:
-        return self * other
+    __rmul__ = __mul__

@@ -61,16 +61,12 @@ def general_links(tape: Tape, slides: Sequence[bool]) -> list[MlcLink]:
     return [_link_of_kind(tape, "parallel turn"), *others]
 
 
-def lin_chain(
-    count: int, *, slide: int | None = None, wrench: bool, dense: Collection[str] = (), right_angles: bool = False
-) -> CountedTrace:
+def lin_chain(count: int, *, wrench: bool, dense: Collection[str] = (), right_angles: bool = False) -> CountedTrace:
     """Trace Lin's inverse dynamics of a general chain with gravity along z_0; with `right_angles` between the other
     axes.
     """
-    tape, slides = Tape(dense), chain_kinds(count, slide)
-    joints = [
-        general_joint(tape, is_prismatic, right_angle=right_angles and i > 0) for i, is_prismatic in enumerate(slides)
-    ]
+    tape, slides = Tape(dense), chain_kinds(count)
+    joints = [general_joint(tape, False, right_angle=right_angles and i > 0) for i in range(count)]
     end = EndWrench(variables(tape), variables(tape), constants(tape)) if wrench else None
     gravity = Triple(0.0, 0.0, tape.constant())
     return _lin_trace(tape, joints, general_links(tape, slides), gravity, end)
