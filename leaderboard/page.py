@@ -222,10 +222,11 @@ def _ranges_section(records: Sequence[Record]) -> Section:
         scored = {m: record for m, record in known.items() if record["total"] is not None}
         percent = [(100 * r["total"], 100 * min(r["parts"]), 100 * max(r["parts"])) for r in scored.values()]
         places = [(total, row, low, high) for row, (total, low, high) in enumerate(percent)]
+        names = [method.removeprefix("mindyn ").replace("load friction", "load") for method in scored]
         curve = interval_series("error", "predicted", list(scored), places, percent)
         x = axis("torque error", "%", extent=(0.0, 1.05 * max(high for _, _, high in percent)))
         key = f"range-{name}".replace(", ", "-")
-        plots[key] = plot(x, [pane(axis("method", names=list(scored)), [curve], height=22 * len(scored))])
+        plots[key] = plot(x, [pane(axis("method", names=names), [curve], height=22 * len(scored))])
         figures.append(figure(key, f"Errors on {_title(name)}", _title(name)))
     lead = p("Dots: error over all scored rows. Bars: smallest and largest error in four consecutive parts of them.")
     return Section("ranges", "How much the errors vary", to_html([lead, tag("div", {"class": "pair"}, figures)]), plots)
