@@ -75,6 +75,9 @@ STUDIES = {
         ("-m pytest tests/fleet", "-m benchmarks.fleet.cost", "-m benchmarks.fleet.detection"),
         settings={"MINDYN_WHOLE_FLEET": "1"},
     ),
+    "friction-curves": Study(
+        "does the friction curve of one recording lie in the band of another?", ("tests/honesty/friction_pairs.py",), 0
+    ),
     "fuzz": Study("20 000 robots near special geometry, compared with Pinocchio", ("tests/fuzz/run.py --thorough",), 0),
     "fuzz-files": Study(
         "robots, logs, sidecars, estimates and commands, mutated",

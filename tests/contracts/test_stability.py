@@ -16,7 +16,7 @@ from logs.every_format import planar_motion, write_recording
 from snapshot_api import describe_api
 
 FOLDER = Path(__file__).parent
-KEYED_BY_NAME = ("findings", "settings", "joints")
+KEYED_BY_NAME = ("findings", "settings", "joints", "laws")
 """Entries whose content depends on the case."""
 
 

@@ -16,7 +16,7 @@ from identification.test_candidates import recorded
 import mindyn
 from mindyn.findings import Kind
 from mindyn.identification.diagnostics import torque
-from mindyn.identification.diagnostics.torque import _Coefficient, _coefficients
+from mindyn.identification.diagnostics.torque import Coefficient, _coefficients
 
 SETTINGS = mindyn.EquationSettings(
     mindyn.Conditioning(position_cutoff_hz=None, delay_s=0.0), friction=mindyn.Friction("tanh", 0.05)
@@ -75,7 +75,7 @@ def test_a_torque_that_is_scaled_is_named_with_its_factor(arm, log):
 def test_more_than_a_hundred_percent_less_is_the_opposite_sign(arm, log, monkeypatch):
     """A factor of 1 - 2.06 is negative, however it was found; no joint is named twice."""
 
-    coefficients = [_Coefficient(0.02, 0.1, 0.1), _Coefficient(-2.06, 0.01, 9.0)]
+    coefficients = [Coefficient(0.02, 0.1, 0.1), Coefficient(-2.06, 0.01, 9.0)]
     monkeypatch.setattr(torque, "_coefficients", lambda *_: coefficients)
     (found,) = torque._find_scaled(diagnostic_data(arm, [log], SETTINGS))
     assert (found.kind, found.joints) == (Kind.WRONG_TORQUE_SIGN, ("joint2",))
@@ -117,7 +117,7 @@ def test_coefficients_and_deviations_are_those_of_fits_with_the_column(arm, log)
     rows, found = data.rows, data.estimate
     rng = np.random.default_rng(0)
     mixed = rng.normal(size=(len(found.beta), 2))
-    made = _coefficients(data, rows.blocks, lambda number, R: (number + 1) * (R @ mixed))
+    made = _coefficients(data.estimate, rows.blocks, lambda number, R: (number + 1) * (R @ mixed))
     parts = [block.information.stacked(found.joint_weights) for block in rows.blocks]
 
     def coefficient(column, without=None):
@@ -131,4 +131,7 @@ def test_coefficients_and_deviations_are_those_of_fits_with_the_column(arm, log)
         apart = np.array([coefficient(column, k) - whole for k in range(m)])
         assert_close(one.value, whole, 1e5 * SAME_ALGEBRA)
         assert_close(one.deviation, np.sqrt((m - 1) / m * (apart**2).sum()), 1e6 * SAME_ALGEBRA)
-    assert _coefficients(data, rows.blocks, lambda _, R: R @ mixed) == [None, None]  # nothing that the fit has not
+    assert _coefficients(data.estimate, rows.blocks, lambda _, R: R @ mixed) == [
+        None,
+        None,
+    ]  # nothing that the fit has not

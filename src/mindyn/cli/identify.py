@@ -331,6 +331,7 @@ def _result_data(
         "status": estimate.status,
         "settings": _settings_data(estimate),
         "cross_validated": None if estimate.cross_validated is None else asdict(estimate.cross_validated),
+        "friction_curves": [curve.to_dict() for curve in estimate.friction_curves],
         "identifiable": estimate.identifiable and asdict(estimate.identifiable),
         "findings": [finding.to_dict() for finding in findings],
         "validation": None if verdict is None else verdict.to_dict(),

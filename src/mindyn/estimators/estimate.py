@@ -29,6 +29,7 @@ from mindyn.estimators.estimate_files import (
 )
 from mindyn.estimators.estimate_parts import (
     CrossValidated,
+    FrictionCurve,
     Identifiability,
     JackknifeDeviation,
     JointResidual,
@@ -105,6 +106,10 @@ _SAVED_ENTRIES: Final[Mapping[str, Codec]] = {
     "cross_validated": (asdict, lambda saved: CrossValidated(**saved)),
     "provenance": (dict, dict),
     "servo": (Servo.to_dict, Servo.from_dict),
+    "friction_curves": (
+        lambda given: [curve.to_dict() for curve in given],
+        lambda saved: tuple(map(FrictionCurve.from_dict, saved)),
+    ),
 }
 """How the fields of an estimate are saved and loaded, in the order of the file; None stays None."""
 
@@ -166,6 +171,9 @@ class Estimate(NotebookDisplay):
         Joint shifts of all values that dropped parameters may cause, one standard deviation each.
     servo : Servo or None
         Position servos of the logs, whose gains were given or estimated; None for logs with torques.
+    friction_curves : tuple of FrictionCurve
+        Friction of each driven joint over the speeds of the logs, averaged over the laws that the logs cannot separate,
+        with a band for the curve of another recording at the temperatures of these logs. Empty if not computed.
     """
 
     regressor: Regressor
@@ -192,6 +200,7 @@ class Estimate(NotebookDisplay):
     dropped_ends: Array | None = None
     dropped_shifts: Array | None = None
     servo: Servo | None = None
+    friction_curves: tuple[FrictionCurve, ...] = ()
 
     @staticmethod
     def from_fit(

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 ESTIMATED: Final = "estimated"
 FROM_PRIOR: Final = "from the prior"
 """States of a value with an interval, and of one that the prior determines."""
+CONDITIONAL: Final = (
+    "Intervals of friction coefficients hold for the selected friction law and the temperature of the logs."
+)
 UNBOUNDED: Final = " Intervals are of the fit without physical bounds and may reach beyond them."
 
 
@@ -52,4 +55,6 @@ def table_of(estimate: Estimate) -> str:
             cells = (f"{deviation:.2g}", "-" if np.isnan(part) else f"{100 * part:.2g} %", f"{low:.5g} to {high:.5g}")
         rows.append((name, f"{value:.5g}", unit, *cells))
     unbounded = estimate.physical is not None and estimate.physical.ends is None
-    return f"{format_table(rows)}\n\n{estimate.status}{UNBOUNDED if unbounded else ''}"
+    conditional = any(parameter.is_friction for parameter in estimate.parameters)
+    notes = (f" {CONDITIONAL}" if conditional else "") + (UNBOUNDED if unbounded else "")
+    return f"{format_table(rows)}\n\n{estimate.status}{notes}"

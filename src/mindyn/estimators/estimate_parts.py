@@ -8,7 +8,7 @@ Parameters that the data do not determine: their names, and infinite variances (
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from math import sqrt
 from typing import Any, Final
 
@@ -136,6 +136,56 @@ class JackknifeDeviation:
         return JackknifeDeviation(
             saved["count"], saved["repeated"], np.array(saved["significant"]), np.array(saved["inflated"])
         )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FrictionCurve:
+    """Friction of a joint over its speed, without torque offset, with a 95 % band.
+
+    Attributes
+    ----------
+    joint : str
+        Name of the joint.
+    speed : (k,) array
+        Speeds in rad/s or m/s.
+    torque : (k,) array
+        Friction relative to standstill, in N m or N.
+    half_width : (k,) array
+        Half-width of the band; infinite if friction is unidentifiable.
+    deviations : (3, k) array or None
+        Standard deviations by noise and model errors, by the choice of the law, and by drift within the logs.
+    laws : mapping
+        Probability of each friction law that was averaged; empty for the law of the estimate alone.
+    load : float
+        Load of the gear, in N m or N, for which the curve holds: the mean of the logs, or zero.
+    load_coefficient : float
+        Growth of the friction with the load; under another one, add `load_coefficient` (other - `load`) sign(speed).
+    """
+
+    joint: str
+    speed: Array
+    torque: Array
+    half_width: Array
+    deviations: Array | None = None
+    laws: Mapping[str, float] = field(default_factory=dict)
+    load: float = 0.0
+    load_coefficient: float = 0.0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the entries as a dictionary for JSON, with None for infinity."""
+        arrays = {name: getattr(self, name) for name in ("speed", "torque", "half_width")}
+        saved = {name: [float(v) if np.isfinite(v) else None for v in array] for name, array in arrays.items()}
+        deviations = None if self.deviations is None else save_matrix(self.deviations)
+        loads = {"load": self.load, "load_coefficient": self.load_coefficient}
+        return {"joint": self.joint, **saved, "deviations": deviations, "laws": dict(self.laws), **loads}
+
+    @staticmethod
+    def from_dict(saved: Mapping[str, Any]) -> FrictionCurve:
+        """Return the object from `to_dict`."""
+        speed, torque, width = read_covariance([saved[name] for name in ("speed", "torque", "half_width")])
+        deviations = None if saved["deviations"] is None else read_covariance(saved["deviations"])
+        given = (saved[name] for name in ("laws", "load", "load_coefficient"))
+        return FrictionCurve(saved["joint"], speed, torque, width, deviations, *given)
 
 
 @dataclass(frozen=True, slots=True)

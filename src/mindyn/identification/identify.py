@@ -42,6 +42,7 @@ from mindyn.identification.selection.choose import (
     tuning_segments,
 )
 from mindyn.identification.selection.trials import decimation_for, rate_of
+from mindyn.identification.uncertainty.friction_curves import with_friction_curves
 from mindyn.identification.uncertainty.jackknife import with_dropped_parameters, with_jackknife_deviation
 from mindyn.identification.uncertainty.systematic_errors import with_systematic_errors
 from mindyn.loads.unknown_gains import Scale
@@ -243,7 +244,7 @@ def identify(
         segments = tuning_segments(sample_logs(require_logs(logs)))
         conditioned = condition(estimate.robot, segments, choice.settings.fit_conditioning)
         samples = conditioned.samples
-        quantified = quantify(estimate, rows, samples)
+        quantified = with_friction_curves(quantify(estimate, rows, samples), robot, rows, segments, samples)
         biased = instrument_findings(choice.estimator, robot, estimate, logs)
         return with_diagnosis(
             _with_findings(quantified, biased),

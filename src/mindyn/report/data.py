@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from mindyn.export.writing import RobotFormat
@@ -149,6 +149,9 @@ class FrictionData:
 
     load_coefficients        friction relative to the load while driving and braking; None if not fitted
     data_speed, data_torque  samples of a log: the curve plus the residual
+    band_speed               speeds of `low` and `high`
+    load                     mean load of the gear that the curves are for
+    laws                     probabilities of the friction laws that the band includes; empty if it is the estimate's
     """
 
     speed: Numbers
@@ -159,6 +162,9 @@ class FrictionData:
     load_coefficients: tuple[float, float] | None = None
     data_speed: Numbers = ()
     data_torque: Numbers = ()
+    band_speed: Numbers = ()
+    load: float = 0.0
+    laws: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

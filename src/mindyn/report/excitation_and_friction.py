@@ -28,6 +28,8 @@ GOOD_CONDITION_NUMBER: Final = 100.0
 """Usual target for the condition number of exciting trajectories [Gautier & Khalil 1992]."""
 SLOW_SPEED_FRACTION: Final = 0.1
 """Fraction of the highest speed at which the caption gives friction: a smooth sign is zero close to rest."""
+MOST_LAWS: Final = 3
+"""Friction laws that the caption of a curve names."""
 LARGE_ERROR_FRACTION: Final = 10.0
 """Relative error from which on decimals are not shown."""
 
@@ -111,12 +113,20 @@ def friction_section(data: ReportData) -> Section | None:
         figure(f"friction-{k}", f"Friction of {joint.name} over its speed", _describe_friction(data, k), shape="small")
         for k, joint in enumerate(data.joints)
     ]
-    words = "Friction torque of each joint at constant speed, without torque offset. The band is the 95 % interval"
-    words += " of the fit without physical bounds." if data.constrained else "."
+    has_bands = any(friction.laws for friction in data.friction)
+    words = "Friction torque of each joint at constant speed, without torque offset. "
+    if has_bands:
+        words += "The band, over the speeds driven, contains the curve of another recording at the temperatures of "
+        words += "these logs in 95 % of all cases: it includes all friction laws that the logs cannot separate, and "
+        words += "the drift of friction within the logs. Intervals of single coefficients hold only for the law that "
+        words += "was selected and the temperature of the logs."
+    else:
+        words += "The band is the 95 % interval" + (" of the fit without physical bounds." if data.constrained else ".")
     if any(friction.load_coefficients is not None for friction in data.friction):
         words += " Friction also grows with the load of the gear: tau_f = (fc + f_load |load|) sign(qd) + fv qd, where"
-        words += " load is the torque of links and rotors; the curves show friction without load."
-    keys = [("identified", "predicted", "line"), ("95 % interval", "band", "band")]
+        words += " load is the torque of links and rotors; the curves show friction "
+        words += "under the mean load of the logs." if has_bands else "without load."
+    keys = [("identified", "predicted", "line"), ("95 % band" if has_bands else "95 % interval", "band", "band")]
     keys += [("samples of the log", "data", "points")] if any(friction.data_speed for friction in data.friction) else []
     keys += (
         [("prior", "prior", "line")]
@@ -129,7 +139,10 @@ def friction_section(data: ReportData) -> Section | None:
 def _friction_plot(data: ReportData, joint: int, friction: FrictionData) -> object:
     curves = []
     if friction.low is not None and friction.high is not None:
-        curves.append(series("95 %", "band", friction.speed, friction.low, kind="band", y2=friction.high))
+        rising = sum(speed < 0 for speed in friction.band_speed)
+        for part in (slice(0, rising), slice(rising, None)):  # no speed between both directions was driven steadily
+            x, low, high = friction.band_speed[part], friction.low[part], friction.high[part]
+            curves += [series("95 %", "band", x, low, kind="band", y2=high)] if x else []
     if friction.prior is not None and any(friction.prior):
         curves.append(series("prior", "prior", friction.speed, friction.prior))
     if friction.data_speed:
@@ -148,18 +161,18 @@ def _describe_friction(data: ReportData, joint: int) -> str:
     slower, faster = (
         f"{format_quantity(friction.torque[k], unit)} at {format_quantity(friction.speed[k], rate)}" for k in (slow, -1)
     )
-    return f"{data.joints[joint].name}: {slower}, {faster}{_describe_load_friction(friction.load_coefficients)}."
+    laws = sorted(friction.laws.items(), key=lambda entry: -entry[1])[:MOST_LAWS]
+    listed = ", ".join(f"{law} {format_percent(part)}" for law, part in laws)
+    about = f" Laws in the band: {listed}." if laws else ""
+    return f"{data.joints[joint].name}: {slower}, {faster}{_describe_load_friction(friction)}.{about}"
 
 
-def _describe_load_friction(load_coefficients: tuple[float, float] | None) -> str:
-    if load_coefficients is None or not any(load_coefficients):
+def _describe_load_friction(friction: FrictionData) -> str:
+    if friction.load_coefficients is None or not any(friction.load_coefficients):
         return ""
-    driven, braked = (format_percent(part) for part in load_coefficients)
-    return (
-        f"; plus {driven} of the load"
-        if driven == braked
-        else f"; plus {driven} of the load while driving, {braked} while braking"
-    )
+    driven, braked = (format_percent(part) for part in friction.load_coefficients)
+    parts = f"{driven} of the load" + ("" if driven == braked else f" while driving, {braked} while braking")
+    return f"; including {parts}" if friction.load else f"; plus {parts}"
 
 
 def comparison_section(data: ReportData) -> Section | None:

@@ -8,6 +8,7 @@ from math import ceil, floor, log10
 from typing import Any, Final
 
 from mindyn.algebra.deviations import MAX_WELL_DETERMINED_DEVIATION
+from mindyn.estimators.estimate_columns import CONDITIONAL
 from mindyn.pages.document import (
     MINUS,
     NO_BREAK_SPACE,
@@ -141,6 +142,7 @@ def _table_legend(data: ReportData, counts: Mapping[ParameterState, int]) -> Htm
         if any(row.clipped for row in data.parameters)
         else []
     )
+    bounded += [CONDITIONAL] if data.friction else []
     return class_tag("p", "fine", " ".join([f"{meanings[0].upper()}{meanings[1:]}. {DEVIATION_NOTE}", *bounded]))
 
 

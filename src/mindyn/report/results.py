@@ -11,6 +11,7 @@ import numpy as np
 from mindyn.algebra.deviations import MAX_WELL_DETERMINED_DEVIATION, relative_deviation
 from mindyn.estimators.estimate import Estimate
 from mindyn.estimators.estimate_columns import ESTIMATED, FROM_PRIOR, columns_of
+from mindyn.estimators.estimate_parts import FrictionCurve
 from mindyn.feasibility.physical_space import space_of
 from mindyn.findings import Finding
 from mindyn.logs.log import Log
@@ -27,7 +28,7 @@ from mindyn.report.data import (
 )
 from mindyn.report.log_views import LogView, thin_values
 from mindyn.validation.errors import TorqueError
-from mindyn.validation.friction_curves import FrictionCurve, friction_curve, load_friction
+from mindyn.validation.friction_curves import friction_curve, load_friction
 from mindyn.validation.prediction import TorquePrediction
 from mindyn.validation.validate import Validation, fit_error, grade_error, validate
 
@@ -124,34 +125,57 @@ def friction_data(
     if excitation is None or not estimate.base.drives:
         return ()
     longest = max((view.prediction for view in evidence), key=lambda prediction: len(prediction.scored))
-    return tuple(
-        _friction_data(estimate, prior, joint, motion.speed, _friction_samples(estimate, joint, longest))
-        for joint, motion in enumerate(excitation.joints)
-    )
+    bands = {curve.joint: curve for curve in estimate.friction_curves}
+    data = []
+    for joint, (name, motion) in enumerate(zip(estimate.regressor.joint_names, excitation.joints, strict=True)):
+        band = bands.get(name)
+        samples = _friction_samples(estimate, joint, longest, band.load if band is not None else 0.0)
+        data.append(_friction_data(estimate, prior, joint, motion.speed, samples, band))
+    return tuple(data)
 
 
-def _friction_samples(estimate: Estimate, joint: int, prediction: TorquePrediction) -> tuple[Numbers, Numbers]:
+def _friction_samples(
+    estimate: Estimate, joint: int, prediction: TorquePrediction, load: float
+) -> tuple[Numbers, Numbers]:
     """Return speeds and torques of samples around the friction curve."""
     speed = thin_values(prediction.samples.qd[:, joint], prediction.scored)
     residual = thin_values(prediction.residual[:, joint], prediction.scored)
     order = np.argsort(speed)
     sorted_speed = np.array(speed)[order]
-    torque = friction_curve(estimate, joint, sorted_speed).torque + np.array(residual)[order]
+    torque = friction_curve(estimate, joint, sorted_speed, load).torque + np.array(residual)[order]
     return tuple(sorted_speed.tolist()), thin_values(torque, np.arange(len(torque)))
 
 
 def _friction_data(
-    estimate: Estimate, prior: Estimate | None, joint: int, fastest: float, samples: tuple[Numbers, Numbers]
+    estimate: Estimate,
+    prior: Estimate | None,
+    joint: int,
+    fastest: float,
+    samples: tuple[Numbers, Numbers],
+    band: FrictionCurve | None,
 ) -> FrictionData:
+    """Return the curve of the estimate, with the band of all laws over the speeds driven, or with its own interval."""
     shares = np.unique([*np.geomspace(1e-3, 1.0, CURVE_POINTS), *np.linspace(0.02, 1.0, CURVE_POINTS)])
     half = (fastest or 1.0) * shares
     speeds = np.concatenate([-half[::-1], half])
-    curve: FrictionCurve = friction_curve(estimate, joint, speeds)
-    reach, is_finite = curve.half_width, bool(np.isfinite(curve.half_width).all())
-    band = [round_to_six_digits(end) if is_finite else None for end in (curve.torque - reach, curve.torque + reach)]
-    before = None if prior is None else round_to_six_digits(friction_curve(prior, joint, speeds).torque)
-    shown, torque = round_to_six_digits(speeds), round_to_six_digits(curve.torque)
-    return FrictionData(shown, torque, band[0], band[1], before, load_friction(estimate, joint), *samples)
+    load = band.load if band is not None else 0.0
+    curve = friction_curve(estimate, joint, speeds, load)
+    shown = band or curve
+    reach, is_finite = shown.half_width, bool(np.isfinite(shown.half_width).all())
+    ends = [round_to_six_digits(end) if is_finite else None for end in (shown.torque - reach, shown.torque + reach)]
+    before = None if prior is None else round_to_six_digits(friction_curve(prior, joint, speeds, load).torque)
+    return FrictionData(
+        round_to_six_digits(speeds),
+        round_to_six_digits(curve.torque),
+        ends[0],
+        ends[1],
+        before,
+        load_friction(estimate, joint),
+        *samples,
+        band_speed=round_to_six_digits(shown.speed),
+        load=load,
+        laws=shown.laws,
+    )
 
 
 def comparison_data(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -12,42 +12,41 @@ from mindyn.algebra.values import Array
 from mindyn.equations.loop_closure import home_closure
 from mindyn.equations.loop_constraints import primary_joints
 from mindyn.estimators.estimate import Estimate
+from mindyn.estimators.estimate_parts import FrictionCurve
 from mindyn.regression.regressor import Regressor
 
 COLUMN_ROUNDING_RATIO: Final = 1e-13
 """Differences of columns relative to their values at rest below which they are rounding errors."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class FrictionCurve:
-    """Friction torque relative to its value at rest: speed, torque, and half-width of its 95 % interval."""
-
-    joint: str
-    speed: Array
-    torque: Array
-    half_width: Array
-
-
-def friction_curve(estimate: Estimate, joint: int, speeds: ArrayLike) -> FrictionCurve:
+def friction_curve(estimate: Estimate, joint: int, speeds: ArrayLike, load: float = 0.0) -> FrictionCurve:
     """Return tau(qd) - tau(0) of a joint that moves alone at constant speed, without centrifugal torque.
 
-    Friction that grows with the load is excluded: the curve is that of a joint without load (see `load_friction`). The
+    Friction that grows with the load is that of a mean |load| in N m or N (see `load_friction`), zero by default. The
     half-width is infinite if friction is unidentifiable.
     """
     u = np.asarray(speeds, dtype=np.float64)
-    regressor = _steady_regressor(estimate.regressor)
+    rows = curve_rows(estimate.regressor, joint, u, load)
+    name = estimate.regressor.joint_names[joint]
+    return FrictionCurve(name, u, rows @ estimate.beta, estimate.half_widths_of(rows), load=load)
+
+
+def curve_rows(regressor: Regressor, joint: int, speeds: Array, load: float) -> Array:
+    """Return rows (k, p) with tau(qd) - tau(0) = rows @ beta for a joint that moves alone under a mean |load|."""
+    regressor = _steady_regressor(regressor)
     columns = regressor.columns[joint]
     rest = _rows(regressor, joint, np.zeros(1))
-    rows = _rows(regressor, joint, u) - rest
+    rows = _rows(regressor, joint, speeds) - rest
     rows[:, [bool(regressor.parameters[k].load_shape) for k in columns]] = 0.0
-    if estimate.robot.loops:  # through a loop, the motion of a joint exerts a centrifugal torque on itself
+    if regressor.robot.loops:  # through a loop, the motion of a joint exerts a centrifugal torque on itself
         rows[:, regressor.rigid[columns]] = 0.0
     rows[np.abs(rows) <= COLUMN_ROUNDING_RATIO * np.abs(rest).max()] = 0.0
-    columns_of_all = np.zeros((len(rows), len(estimate.beta)))
+    columns_of_all = np.zeros((len(rows), regressor.count))
     columns_of_all[:, columns] = rows
-    return FrictionCurve(
-        regressor.joint_names[joint], u, columns_of_all @ estimate.beta, estimate.half_widths_of(columns_of_all)
-    )
+    for k, parameter in enumerate(regressor.parameters):
+        if parameter.load_shape == "load" and parameter.link_or_joint == regressor.joint_names[joint]:
+            columns_of_all[:, k] = load * np.sign(speeds)
+    return columns_of_all
 
 
 def load_friction(estimate: Estimate, joint: int) -> tuple[float, float] | None:

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mindyn.algebra.values import Array
+from mindyn.estimators.estimate import Estimate
 from mindyn.findings import Finding, Kind, Severity
 from mindyn.identification.diagnostics import thresholds as limit
 from mindyn.identification.diagnostics.data import DiagnosticData
@@ -221,7 +222,7 @@ def _find_vibration(data: DiagnosticData, lasting: Array, asked: Sequence[bool])
     )
 
 
-class _Coefficient(NamedTuple):
+class Coefficient(NamedTuple):
     """Value of an additional column, its standard deviation over blocks, and the sum of squares that it explains."""
 
     value: float
@@ -229,20 +230,31 @@ class _Coefficient(NamedTuple):
     explained: float
 
     def exceeds(self, value: float, deviations: float) -> bool:
+        """Return whether it is larger than a value and than some of its deviations."""
         return abs(self.value) > value and abs(self.value) > deviations * self.deviation
 
 
-def _find_friction_drift(data: DiagnosticData) -> Iterator[Finding]:
-    blocks, joints = [block for block in data.blocks if all(block.information.counts)], data.joint_names
-    if len(blocks) < limit.MIN_BLOCKS or (data.uncertainty or 0.0) > limit.MAX_UNCERTAINTY:
-        return
-    parameters = data.estimate.parameters
+def friction_drifts(estimate: Estimate, blocks: Sequence[Block]) -> list[Coefficient | None]:
+    """Return the relative change of friction from the first to the last block, of every joint and of all together.
+
+    None if there are fewer than `MIN_BLOCKS` blocks with rows of all joints, or the other columns explain it.
+    """
+    blocks, joints = [block for block in blocks if all(block.information.counts)], estimate.regressor.joint_names
+    if len(blocks) < limit.MIN_BLOCKS:
+        return [None] * (len(joints) + 1)
     friction = np.array(
-        [[parameter.is_friction and parameter.link_or_joint == j for parameter in parameters] for j in joints]
+        [[parameter.is_friction and parameter.link_or_joint == j for parameter in estimate.parameters] for j in joints]
     )
     times = (np.arange(len(blocks)) + 0.5) / len(blocks) - 0.5
-    shapes = np.vstack([friction, friction.any(axis=0)]) * data.estimate.beta  # of every joint, and of all together
-    *each, whole = _coefficients(data, blocks, lambda number, R: np.asarray(times[number] * (R @ shapes.T)))
+    shapes = np.vstack([friction, friction.any(axis=0)]) * estimate.beta
+    return _coefficients(estimate, blocks, lambda number, R: np.asarray(times[number] * (R @ shapes.T)))
+
+
+def _find_friction_drift(data: DiagnosticData) -> Iterator[Finding]:
+    if (data.uncertainty or 0.0) > limit.MAX_UNCERTAINTY:
+        return
+    joints = data.joint_names
+    *each, whole = friction_drifts(data.estimate, data.blocks)
     if whole is None or not whole.exceeds(*limit.MIN_DRIFT):
         return
     drifting = {
@@ -273,7 +285,7 @@ def _find_scaled(data: DiagnosticData) -> Iterator[Finding]:
             gains[rows, joint] = R[rows] @ beta
         return gains
 
-    coefficients = zip(data.joint_names, _coefficients(data, blocks, columns), strict=True)
+    coefficients = zip(data.joint_names, _coefficients(data.estimate, blocks, columns), strict=True)
     sure = {
         name: coefficient
         for name, coefficient in coefficients
@@ -298,13 +310,12 @@ def _find_scaled(data: DiagnosticData) -> Iterator[Finding]:
 
 
 def _coefficients(
-    data: DiagnosticData, blocks: Sequence[Block], columns: Callable[[int, Array], Array]
-) -> list[_Coefficient | None]:
+    estimate: Estimate, blocks: Sequence[Block], columns: Callable[[int, Array], Array]
+) -> list[Coefficient | None]:
     """Fit each additional column separately; None if the other columns explain it, or the torque, in full.
 
     columns  from a block's number and its weighted R (rows, p) to (rows, k)
     """
-    estimate = data.estimate
     kept = np.array([name not in estimate.dropped for name in estimate.names])
     squares = []
     for number, block in enumerate(blocks):
@@ -323,7 +334,7 @@ def _coefficients(
     deviations = np.sqrt((m - 1) / m * (differences**2).sum(axis=0)) * units
     explained = whole[-1, :-1] * np.where(is_finite, values, 0.0) * scales[-1] ** 2
     return [
-        _Coefficient(*map(float, numbers)) if finite else None
+        Coefficient(*map(float, numbers)) if finite else None
         for finite, *numbers in zip(is_finite, values * units, deviations, explained, strict=True)
     ]
 

@@ -1,0 +1,212 @@
+"""Friction of every joint as a curve over the speeds driven, with a band that holds between recordings.
+
+Coefficients of friction depend on the law that a recording happens to select, and are conditional on it; the torque at
+a speed that was driven hardly is. Each joint is therefore fitted with several laws, and their curves are averaged
+
+    f = sum_l w_l f_l,    V = sum_l w_l (V_l + (f_l - f)^2) + V_drift.
+
+w_l  probability that law l predicts the joint's torque on held-out blocks best, by the Bayesian bootstrap of the
+     blocks' errors [Rubin 1981; Yao, Vehtari, Simpson & Gelman 2018]: laws that blocks cannot separate share it
+V_l  variance between blocks (jackknife), at least that of the estimate
+V_drift  change of the friction within the logs, d f, taken as uniformly distributed: (d^2 - var d) f^2 / 12
+
+The band is f +- t sqrt(V), with Student's quantile t for the blocks. `make study NAME=friction-curves` measures how
+many points of the curve of another recording lie in it; 60 simulated pairs (--first 0) selected the terms of V.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import product
+from typing import Final
+
+import numpy as np
+from scipy.special import stdtrit
+
+from mindyn.algebra.values import Array
+from mindyn.estimators.estimate import Estimate, predict_unfiltered
+from mindyn.estimators.estimate_parts import FEWEST_BLOCKS, FrictionCurve
+from mindyn.identification.diagnostics.torque import friction_drifts
+from mindyn.logs.log import Log
+from mindyn.logs.samples import Samples
+from mindyn.parameters.parameter import friction_label
+from mindyn.regression.friction_limits import INDEPENDENT, RIDGE
+from mindyn.regression.gather_blocks import Block
+from mindyn.regression.regressor import Regressor
+from mindyn.regression.rows import Rows, build_rows
+from mindyn.robots.friction_laws import FITTED_SHAPES
+from mindyn.robots.robot import Robot
+from mindyn.validation.friction_curves import curve_rows
+
+SPEED_COUNT: Final = 10
+"""Speeds of a curve in each direction."""
+FASTEST_QUANTILE: Final = 0.99
+"""Fraction of the speeds of a direction that a curve reaches."""
+SLOWEST_FRACTION: Final = 0.1
+"""Lowest speed of a curve relative to its highest, unless the transition around zero velocity is wider."""
+MIN_REACH_FRACTION: Final = 0.05
+"""A direction whose speeds are smaller relative to the other direction was not driven."""
+DRAWS: Final = 1000
+"""Draws of the bootstrap."""
+
+
+def with_friction_curves(
+    estimate: Estimate, robot: Robot, fitted: Rows, logs: Sequence[Log], samples: Samples
+) -> Estimate:
+    """Return the estimate with the friction curves of all joints with a drive.
+
+    Parameters
+    ----------
+    estimate : Estimate
+        A fit of torques.
+    robot : Robot
+        Robot of the logs, as it was identified.
+    fitted : Rows
+        Equations of the fit.
+    logs : sequence of Log
+        Training logs, or segments of them.
+    samples : Samples
+        Their conditioned samples.
+
+    Returns
+    -------
+    Estimate
+        Unchanged if the logs have fewer than three blocks, or the fit has no weights of joints.
+    """
+    friction, weights = estimate.settings.shape, estimate.joint_weights
+    if weights is None or estimate.residual_of != "torque" or len(weights) != len(estimate.regressor.columns):
+        return estimate
+    is_loaded = estimate.base.form == "structural" and not estimate.regressor.load_obstacle()
+    loads = ("load",) if is_loaded else ()
+    own_loads = tuple(shape for shape in friction.shapes if shape not in FITTED_SHAPES)
+    shapes = tuple(dict.fromkeys((*FITTED_SHAPES, *own_loads, *loads)))
+    reference = tuple(estimate.base_values.tolist()) if loads or own_loads else ()
+    every = replace(friction, shapes=shapes, reference=reference, without=())
+    rows = build_rows(robot, list(logs), replace(estimate.settings, friction=every))
+    blocks = rows.independent_blocks
+    if len(blocks) < FEWEST_BLOCKS:
+        return estimate
+    fits = _LawFits(estimate, rows.regressor, weights, samples)
+    drifts = friction_drifts(estimate, fitted.blocks)[: len(weights)]
+    changes = [0.0 if drift is None else max(0.0, drift.value**2 - drift.deviation**2) for drift in drifts]
+    curves = (fits.curve(joint, blocks, change) for joint, change in enumerate(changes))
+    return replace(estimate, friction_curves=tuple(curve for curve in curves if curve is not None))
+
+
+class _LawFits:
+    """Least-squares fits with several friction laws of one joint, to all blocks and without each of them."""
+
+    def __init__(self, estimate: Estimate, regressor: Regressor, weights: Array, samples: Samples) -> None:
+        self.estimate, self.regressor, self.weights, self.samples = estimate, regressor, weights, samples
+        self.is_kept = np.array(
+            [name in estimate.names and name not in estimate.dropped for name in regressor.names], dtype=np.bool_
+        )
+        self.values = np.zeros(regressor.count)
+        self.values[[regressor.names.index(name) for name in estimate.names]] = estimate.beta
+        rigid = np.where(regressor.rigid, self.values, 0.0)
+        self.loads = np.abs(predict_unfiltered(regressor, rigid, samples)).mean(axis=0)
+
+    def curve(self, joint: int, blocks: Sequence[Block], change: float) -> FrictionCurve | None:
+        """Return the curve of a joint from independent blocks; None if it stands still.
+
+        change  square of the relative change of its friction within the logs
+        """
+        speeds = self._speeds(joint)
+        shapes = self._shapes(joint)
+        if not len(speeds) or shapes is None:
+            return None
+        rows = curve_rows(self.regressor, joint, speeds, float(self.loads[joint]))
+        laws = self._laws(shapes)
+        values = self._fit(shapes, laws, blocks)
+        probabilities = _probabilities(self._errors(joint, values[:, 1:], blocks))
+        curves = values @ rows.T  # (laws, 1 + blocks, speeds)
+        mean = self.values + probabilities @ (values[:, 0] - values[0, 0])
+        torque = rows @ mean
+        m = len(blocks)
+        between = (m - 1) / m * ((curves[:, 1:] - curves[:, :1]) ** 2).sum(axis=1)
+        named = [self.regressor.names.index(name) for name in self.estimate.names]
+        noise = (self.estimate.half_widths_of(rows[:, named]) / self.estimate.quantile) ** 2
+        fit = np.maximum(probabilities @ between, noise)
+        law = probabilities @ (curves[:, 0] - probabilities @ curves[:, 0]) ** 2
+        variances = np.stack([fit, law, change * torque**2 / 12])
+        half_width = float(stdtrit(m - 1, 0.975)) * np.sqrt(variances.sum(axis=0))
+        listed = {", ".join(law) or "plain": float(w) for law, w in zip(laws, probabilities, strict=True) if w}
+        name = self.regressor.joint_names[joint]
+        loads = float(self.loads[joint]), float(mean[shapes["load"]]) if "load" in shapes else 0.0
+        return FrictionCurve(name, speeds, torque, half_width, np.sqrt(variances), listed, *loads)
+
+    def _speeds(self, joint: int) -> Array:
+        """Return the speeds driven in both directions, above the transition around zero velocity."""
+        qd, friction = self.samples.qd[:, joint], self.estimate.settings.shape
+        conditioning = self.estimate.conditioning
+        slow = conditioning.slow_speed if conditioning is not None else None
+        slowest = slow[joint] if isinstance(slow, tuple) else slow or 0.0
+        least = max(2 * friction.width if friction.direction == "tanh" else 0.0, slowest)
+        ways = {way: way * qd[way * qd > 0] for way in (-1.0, 1.0)}
+        reach = {way: float(np.quantile(v, FASTEST_QUANTILE)) if len(v) else 0.0 for way, v in ways.items()}
+        driven = {
+            way: np.linspace(max(SLOWEST_FRACTION * end, least), end, SPEED_COUNT)
+            for way, end in reach.items()
+            if end > max(MIN_REACH_FRACTION * max(reach.values()), 2 * least)
+        }
+        return np.sort(np.concatenate([np.zeros(0), *(way * speeds for way, speeds in driven.items())]))
+
+    def _shapes(self, joint: int) -> dict[str, int] | None:
+        """Return the columns of the shapes of a joint's drive; None if it has none."""
+        name = self.regressor.joint_names[joint]
+        columns = {
+            parameter.label: k
+            for k, parameter in enumerate(self.regressor.parameters)
+            if parameter.kind == "friction" and parameter.link_or_joint == name
+        }
+        shapes = {
+            shape: columns[label]
+            for shape in self.regressor.friction.shapes
+            if (label := friction_label(shape)) in columns
+        }
+        return shapes or None
+
+    def _laws(self, shapes: dict[str, int]) -> list[tuple[str, ...]]:
+        """Return the laws to average, that of the estimate first."""
+        own = tuple(shape for shape, k in shapes.items() if self.is_kept[k])
+        loads = [(), tuple(s for s in own if s not in FITTED_SHAPES), *([("load",)] if "load" in shapes else [])]
+        speeds = [(), tuple(s for s in own if s in FITTED_SHAPES), *((s,) for s in shapes if s in FITTED_SHAPES)]
+        return list(dict.fromkeys([own, *(speed + load for speed, load in product(speeds, loads))]))
+
+    def _fit(self, shapes: dict[str, int], laws: Sequence[tuple[str, ...]], blocks: Sequence[Block]) -> Array:
+        """Return the values (laws, 1 + blocks, p) fitted to all blocks, then without each."""
+        parts = []
+        for block in blocks:
+            stacked = np.column_stack(block.information.stacked(self.weights))
+            parts.append(stacked.T @ stacked)
+        total = np.sum(parts, axis=0)
+        scales = np.sqrt(np.maximum(np.diag(total), 1e-300))
+        sums = np.array([total, *(total - part for part in parts)]) / np.outer(scales, scales)
+        added = list(shapes.values())
+        common = np.flatnonzero(self.is_kept & ~np.isin(np.arange(self.regressor.count), added))
+        rest = [*added, self.regressor.count]  # shapes and torque, after the common columns are removed
+        matrix = sums[:, common[:, None], common] + RIDGE * np.eye(len(common))
+        solved = np.linalg.solve(matrix, sums[:, common[:, None], rest])
+        left = sums[:, np.array(rest)[:, None], rest] - sums[:, np.array(rest)[:, None], common] @ solved
+        # Shapes that the other columns nearly explain have the prior of `friction_limits.shape_precision`.
+        precision = INDEPENDENT * sums[:, rest, rest] - np.maximum(np.diagonal(left, axis1=1, axis2=2), 0.0)
+        left += np.eye(len(rest)) * np.maximum(precision, 0.0)[:, None]
+        values = np.zeros((len(laws), len(sums), self.regressor.count))
+        for law, fitted in zip(laws, values, strict=True):
+            at = [list(shapes).index(shape) for shape in law]
+            coefficients = np.linalg.solve(left[:, np.array(at, dtype=int)[:, None], at], left[:, at, -1:])
+            fitted[:, common] = (solved[:, :, -1:] - solved[:, :, at] @ coefficients)[..., 0]
+            fitted[:, [added[k] for k in at]] = coefficients[..., 0]
+        return np.asarray(values * (scales[-1] / scales[:-1]))
+
+    def _errors(self, joint: int, values: Array, blocks: Sequence[Block]) -> Array:
+        """Return squared errors (laws, blocks) of the joint on each block, from the fit without it."""
+        errors = [block.information.residuals(values[:, k])[:, joint] for k, block in enumerate(blocks)]
+        return np.stack(errors, axis=1)
+
+
+def _probabilities(errors: Array) -> Array:
+    """Return how often each law (laws, blocks) has the least error over draws of the blocks' weights."""
+    drawn = np.random.default_rng(0).dirichlet(np.ones(errors.shape[1]), DRAWS)
+    return np.asarray(np.bincount((drawn @ errors.T).argmin(axis=1), minlength=len(errors)) / DRAWS)
