@@ -14,7 +14,8 @@ from numpy.typing import ArrayLike
 from mindyn.algebra.blas import run_on_one_blas_thread
 from mindyn.algebra.deviations import MAX_WELL_DETERMINED_DEVIATION, relative_deviation
 from mindyn.algebra.values import Array, RandomSource, seed_from
-from mindyn.errors import UnsafeMotionError
+from mindyn.equations.closed_motion import is_affine
+from mindyn.errors import RobotError, UnsafeMotionError
 from mindyn.excitation.approach import approach_from
 from mindyn.excitation.capsules import Capsule
 from mindyn.excitation.columns import Columns, OwnColumns
@@ -263,6 +264,7 @@ def problem_of(question: Question, constraints: tuple[Constraint, ...], rng: np.
         earlier,
         _scales(question.limits, knots),
         question.start,
+        None if is_affine(columns.robot) else np.stack([question.limits.lower, question.limits.upper]),
     )
 
 
@@ -294,6 +296,12 @@ def _search_motion(
                 f"best {_describe_design(problem, search.value)}"
             )
         say(f"refined: {_describe_design(problem, search.refine(rng, REFINEMENTS))}")
+    except RobotError as error:  # within the limits, or the position would have been moved into them
+        raise UnsafeMotionError(
+            f"a motion within the limits may pass a position that the robot must not reach: {error}",
+            hint="narrow lower and upper of the primary joints to positions away from it",
+            subject=problem.columns.robot.name,
+        ) from error
     except (KeyboardInterrupt, Stopped) as stop:
         acknowledge_interrupt()
         search.salvage()

@@ -8,6 +8,7 @@ from itertools import combinations, product
 from typing import Final, Literal
 
 import numpy as np
+from scipy.stats import rankdata
 
 from mindyn.algebra.values import Array
 from mindyn.equations.closed_motion import is_affine
@@ -28,7 +29,10 @@ UNMOVED_EXACT_M: Final = 1e-4
 CONSTANT_PROBES: Final = 100
 """at this number of random positions."""
 OFTEN_APART: Final = 0.2
-"""Smallest fraction of random positions at which guessed volumes must be apart; others are too coarse to check."""
+"""Fraction of random positions at which guessed volumes must be apart; coarser ones keep to as many positions, at which
+they overlap least,"""
+LEAST_ROOM: Final = 0.05
+"""or to more, if fewer than this fraction would remain for all coarse pairs of a robot together."""
 LEAST_M: Final = 5e-3
 """m: covers and hulls that are never farther apart do not show the distance of the shapes in them."""
 TOUCHING_M: Final = 2e-3
@@ -47,9 +51,10 @@ class Encounter:
 
     bodies     numbers of the two bodies; of the body and -1 for a wall
     names      "link5", "link2"; "link5", "floor"
-    direction  (3,) inward normal of a wall in the root frame, and `offset` (m) of its plane along it
+    required_m  negative for guessed volumes that overlap in most positions: how far they may
     by         "covers": the search keeps the covers apart; they touch in every position where only the result is
                checked, by "hulls" of the shapes or, where these touch as well, by the true surfaces: "meshes"
+    direction  (3,) inward normal of a wall in the root frame, and `offset` (m) of its plane along it
     """
 
     bodies: tuple[int, int]
@@ -132,6 +137,7 @@ class _Finder:
         self.unchecked: list[str] = []
         self.linked: list[str] = []
         self.narrow: list[str] = []
+        self.coarse: list[tuple[Encounter, Array]] = []
 
     def name(self, body: int) -> str:
         volume = self.bodies.volumes[body]
@@ -156,7 +162,18 @@ class _Finder:
                 self.linked.append(label)
             else:
                 pairs += self.between(i, j, label)
-        return pairs
+        return [*pairs, *self.farthest()]
+
+    def farthest(self) -> list[Encounter]:
+        """Return encounters that keep guessed volumes to the positions at which all coarse ones overlap least."""
+        if not self.coarse:
+            return []
+        ranks = [rankdata(apart, "max") / len(apart) for _, apart in self.coarse]
+        level = min(1 - OFTEN_APART, float(np.quantile(np.min(ranks, axis=0), 1 - LEAST_ROOM)))
+        return [
+            replace(encounter, required_m=float(np.quantile(apart, level)) - 3 * STEP_M)
+            for encounter, apart in self.coarse
+        ]
 
     def is_real(self, *bodies: int) -> bool:
         real = (VolumeSource.COLLISION, VolumeSource.VISUAL)
@@ -177,9 +194,12 @@ class _Finder:
                 self.unmoved.append(label)
             return []
         required = min(self.distance_m, float(apart.max()) / 2)
-        if apart.max() > LEAST_M and not (self.is_guess(i, j) and np.mean(apart > required) < OFTEN_APART):
+        if self.is_guess(i, j) and (apart.max() <= LEAST_M or np.mean(apart > required) < OFTEN_APART):
+            self.coarse.append((Encounter((i, j), names, required), apart))
+            return []
+        if apart.max() > LEAST_M:
             return [Encounter((i, j), names, required)]
-        if self.bodies.is_exact and not self.is_guess(i, j):
+        if self.bodies.is_exact:
             for by, least, often in (("hulls", LEAST_M, OFTEN_APART), ("meshes", TOUCHING_M, 0.0)):
                 apart_by = self.bodies.distances((i, j), self.poses, surfaces=by == "meshes")
                 required = min(self.distance_m, float(apart_by.max()) / 2)
@@ -255,7 +275,8 @@ class _Finder:
                 Kind.NARROW_PAIR,
                 self.narrow,
                 Severity.WARNING,
-                "these can hardly be farther apart than the tracking error, and keep only the distance in brackets",
+                "these can hardly be farther apart than the tracking error, and keep only the distance in brackets, "
+                "which is negative where guessed volumes overlap",
                 "Track the path more closely than that, or watch them during the rehearsal",
             ),
             (
@@ -283,7 +304,7 @@ class _Finder:
                 Kind.UNCHECKED_PAIR,
                 self.unchecked,
                 Severity.WARNING,
-                "these touch in every position, or nearly so by guessed volumes, and are not checked",
+                "these touch in every position and are not checked",
                 "Add finer collision geometry to the robot file, or watch them during the rehearsal",
             ),
         )

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mindyn.algebra.values import Array
+from mindyn.errors import list_names
 from mindyn.excitation.bodies import Bodies
 from mindyn.excitation.encounters import CURVE_M, STEP_M, Encounter, Encounters, cover_gaps
 from mindyn.findings import Finding, Kind, Severity
@@ -69,10 +70,17 @@ class PathCheck:
         """Return what was checked, and the smallest distance."""
         checked, whole = self.links
         said = f"Checked {checked} of {whole} links against {', '.join(self.against) or 'nothing'}"
-        if self.closest is None:
-            return said
-        kinds = ", ".join(sorted({distance.by for distance in self.distances}))
-        return f"{said}; smallest distance {1e3 * self.closest.distance_m:.0f} mm ({self.closest.label}), by {kinds}"
+        if self.closest is not None:
+            kinds = ", ".join(sorted({distance.by for distance in self.distances}))
+            pair = self.closest.label + (": guessed volumes overlap" if self.closest.distance_m < 0 else "")
+            said += f"; smallest distance {1e3 * self.closest.distance_m:.0f} mm ({pair}), by {kinds}"
+        unchecked = [
+            name
+            for finding in self.findings
+            if finding.kind is Kind.UNCHECKED_PAIR and finding.severity is Severity.WARNING
+            for name in finding.joints
+        ]
+        return f"{said}; not checked: {list_names(unchecked, 4)}" if unchecked else said
 
     def lines(self, speed: float = 1.0) -> list[str]:
         """Return the smallest distances and the largest speed, for comments of a file at a part of the speed."""

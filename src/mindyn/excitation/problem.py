@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -10,9 +10,9 @@ import numpy as np
 
 from mindyn.algebra.values import Array
 from mindyn.excitation.columns import Columns, OwnColumns
-from mindyn.excitation.constraints import Constraint, aggregate_values, greatest, sizes, worst
+from mindyn.excitation.constraints import Constraint, LinkedRates, Rates, aggregate_values, greatest, sizes, worst
 from mindyn.excitation.criteria import Criterion
-from mindyn.excitation.instants import Instants
+from mindyn.excitation.instants import Instants, State
 from mindyn.excitation.motions import Family, Motion
 
 SAMPLES_PER_CYCLE: Final = 40
@@ -43,6 +43,9 @@ class Problem:
     earlier         (p, p) information of earlier logs
     scales          (1 + m, n) units of the unknowns: what takes a joint to a limit if it moves by one function alone
     start           (n,) where the motion must begin; None if it is free
+    closed_within   ranges (2, n) of the joints within which loops that are solved numerically close. Beyond them, where
+                    a search may step, only the position is constrained, and all else is that of the nearest position
+                    inside; None for other robots
     """
 
     columns: Columns | OwnColumns
@@ -56,6 +59,7 @@ class Problem:
     earlier: Array
     scales: Array
     start: Array | None = None
+    closed_within: Array | None = None
 
     def unknowns(self, motion: Motion) -> Array:
         """Return the vector x of a motion."""
@@ -76,12 +80,12 @@ class Problem:
 
     def information(self, x: Array) -> Array:
         """Return S (p, p), the information of earlier logs and this motion."""
-        state = self.samples.state(self.table(x))
+        state = self._closed(self.samples.state(self.table(x)))
         return self.earlier + self.columns.information(self.columns.entries(*state[:3]), self.weights)
 
     def objective(self, x: Array) -> tuple[float, Derivatives]:
         """Return the criterion and a function for its gradient: one adjoint product of the regressor kernel."""
-        q, qd, qdd, _ = self.samples.state(self.table(x))
+        q, qd, qdd, _ = self._closed(self.samples.state(self.table(x)))
         entries = self.columns.entries(q, qd, qdd)
         value, G = self.criterion.with_gradient(self.earlier + self.columns.information(entries, self.weights))
         if not np.isfinite(value):
@@ -99,8 +103,10 @@ class Problem:
         A series has as many peaks as the motion has cycles, and near the optimum most of them are at their limit. With
         a constraint for each peak, a step takes all of them into account.
         """
-        state = self.knots.state(self.table(x))
-        maxima = [aggregate_values(constraint, self.knots, state, sharpness) for constraint in self.constraints]
+        maxima = [
+            aggregate_values(constraint, self.knots, state, sharpness)
+            for constraint, state in self._states(self.knots, self.table(x))
+        ]
         values = np.concatenate([value for value, _ in maxima], axis=1).ravel() - 1
 
         def jacobian() -> Array:
@@ -111,21 +117,21 @@ class Problem:
 
     def greatest(self, motion: Motion, instants: Instants) -> Array:
         """Return the largest value (c,) of every series at the instants."""
-        state = instants.state(np.vstack([motion.start, motion.coefficients]))
-        return np.concatenate([greatest(constraint, state) for constraint in self.constraints])
+        z = np.vstack([motion.start, motion.coefficients])
+        return np.concatenate([greatest(constraint, state) for constraint, state in self._states(instants, z)])
 
     def greatest_by_segment(self, motion: Motion, instants: Instants) -> Array:
         """Return the largest value (w c,) of every series in each segment of the knots, at ordered instants."""
-        state = instants.state(np.vstack([motion.start, motion.coefficients]))
+        z = np.vstack([motion.start, motion.coefficients])
         ends = np.arange(self.knots.segments) * (self.seconds / self.knots.segments)
         first = np.searchsorted(instants.t, ends)
-        maxima = [np.maximum.reduceat(sizes(constraint, state), first) for constraint in self.constraints]
+        maxima = [np.maximum.reduceat(sizes(constraint, state), first) for constraint, state in self._states(instants, z)]
         return np.concatenate(maxima, axis=1).ravel()
 
     def worst(self, motion: Motion, instants: Instants) -> Array:
         """Return the largest value (N,) of all series at every instant."""
-        state = instants.state(np.vstack([motion.start, motion.coefficients]))
-        return np.asarray(np.max([worst(constraint, state) for constraint in self.constraints], axis=0))
+        z = np.vstack([motion.start, motion.coefficients])
+        return np.asarray(np.max([worst(constraint, state) for constraint, state in self._states(instants, z)], axis=0))
 
     def used(self, motion: Motion, instants: Instants) -> dict[str, float]:
         """Return the largest value by label: a link has several capsules, each with two ends."""
@@ -142,6 +148,16 @@ class Problem:
     def with_power(self, power: float) -> Problem:
         """Return the problem with another smoothness of the criterion."""
         return replace(self, criterion=replace(self.criterion, power=power))
+
+    def _states(self, instants: Instants, z: Array) -> Iterator[tuple[Constraint, State]]:
+        """Yield each constraint with the state that it is evaluated at."""
+        state = instants.state(z)
+        closed = self._closed(state)
+        for constraint in self.constraints:
+            yield constraint, state if isinstance(constraint, (Rates, LinkedRates)) else closed
+
+    def _closed(self, state: State) -> State:
+        return state if self.closed_within is None else (np.clip(state[0], *self.closed_within), *state[1:])
 
     def _of_table(self, by_z: Array) -> Array:
         """Convert derivatives by z (..., 1 + m, n) to derivatives by x."""
