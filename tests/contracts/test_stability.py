@@ -15,6 +15,10 @@ from cli.program import mindyn_program
 from logs.every_format import planar_motion, write_recording
 from snapshot_api import describe_api
 
+from mindyn import load_robot
+from mindyn.cli.main import COMMANDS
+from mindyn.excitation.limits import with_limits
+
 FOLDER = Path(__file__).parent
 KEYED_BY_NAME = ("findings", "settings", "joints", "laws")
 """Entries whose content depends on the case."""
@@ -41,11 +45,14 @@ def keys_of(value, where=""):
 
 @pytest.fixture(scope="module")
 def commands(tmp_path_factory):
+    """Return the words of every command that takes --json, in an order in which each finds what it reads."""
     folder = tmp_path_factory.mktemp("json")
     free, loaded = planar_motion(1408), planar_motion(700, seed=2, payload=3.0)
     log, other = (write_recording(folder, "csv", motion, name) for motion, name in ((free, "a"), (loaded, "b")))
-    run = folder / "run"
+    run, limits, plan = folder / "run", folder / "limits.toml", folder / "plan"
+    limits.write_text("lower = -2.0\nupper = 2.0\nvelocity = 2.0\neffort = 4000.0\n")
     assert mindyn_program("identify", "planar2", log, "--out", run, "--no-report").code == 0
+    short = ("--seconds", 6, "--starts", 1, "--deadline-s", 0.5, "--limits", limits)
     return {
         "robots": ("robots",),
         "robots NAME": ("robots", "planar2"),
@@ -57,10 +64,31 @@ def commands(tmp_path_factory):
         "payload": ("payload", run, other),
         "contact": ("contact", run, other, "--free", log),
         "doctor": ("doctor",),
+        "bench": ("bench", "planar2", "--repetitions", 1),
+        "compare": ("compare", "planar2", "--repetitions", 1, "--seconds", 2, "--method", "least squares"),
+        "demo": ("demo", "--out", folder / "demo"),
+        "excite": ("excite", "planar2", *short, "--out", folder / "motion"),
+        "export": ("export", run, "--to", "urdf", "--out", folder / "arm.urdf"),
+        "fleet": ("fleet", "planar2", folder / "{robot_id}.csv", "--out", folder / "study", "--settings", run),
+        "log": ("log", log, "planar2"),
+        "papers": ("papers",),
+        "report": ("report", run, "--validate", other, "--out", folder / "report.html"),
+        "simulate": ("simulate", "planar2", "--seconds", 0.5, "--out", folder / "simulated.csv"),
+        "step-by-step plan": ("step-by-step", "plan", "planar2", plan, "--limits", limits, "--no-floor"),
+        "step-by-step simulate": ("step-by-step", "simulate", "planar2", plan),
+        "step-by-step identify": ("step-by-step", "identify", "planar2", plan),
+        "any, with an error": ("identify", "planar2", folder / "missing.csv"),
     }
 
 
-def test_keys_of_json_are_those_of_the_snapshot(commands):
+def demonstrate_planar_arm(monkeypatch):
+    """Let the demonstration run with two joints: the keys of its JSON are the same."""
+    arm = with_limits(load_robot("planar2"), {"lower": -2.0, "upper": 2.0, "velocity": 2.0, "effort": 4000.0})
+    monkeypatch.setattr("mindyn.cli.demo.load_robot", lambda _: arm)
+
+
+def test_keys_of_json_are_those_of_the_snapshot(commands, monkeypatch):
+    demonstrate_planar_arm(monkeypatch)
     keys = {}
     for name, words in commands.items():
         ended = mindyn_program(*words, "--json")
@@ -70,3 +98,8 @@ def test_keys_of_json_are_those_of_the_snapshot(commands):
     if os.environ.get("MINDYN_WRITE_SNAPSHOTS"):
         path.write_text(json.dumps(keys, indent=1) + "\n")
     assert keys == json.loads(path.read_text())
+
+
+def test_the_snapshot_has_every_command():
+    known = {name.split()[0] for name in json.loads((FOLDER / "json_keys.json").read_text())}
+    assert {*COMMANDS} - {"start"} <= known  # start is a dialogue

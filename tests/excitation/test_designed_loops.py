@@ -17,10 +17,11 @@ from excitation.test_gradients_of_designs import differences
 from identifiability.loop_oracle import LoopOracle
 from laws.closed_linkages import linkage
 from raising import raises
+from robots_with_bodies import write_random_robot
 
 import mindyn
 from mindyn.equations.loop_closure import home_closure
-from mindyn.errors import Code, InputError
+from mindyn.errors import Code, InputError, UnsafeMotionError
 from mindyn.excitation.columns import Columns
 from mindyn.excitation.constraints import aggregate_values
 from mindyn.excitation.design_inputs import limits_for
@@ -315,3 +316,30 @@ def test_rates_of_joints_in_solved_loops_are_derivatives_of_their_positions(orde
             rates.kernel(*(x + s * (i == k) for i, x in enumerate(state[: order + 1]))) for s in (1e-5, -1e-5)
         )
         assert_close(J[:, number, 0], ((there - here) / 2e-5)[:, number], DIFFERENCES)
+
+
+@pytest.fixture(scope="module")
+def five_bar(tmp_path_factory):
+    """A five-bar within -0.35 ... 0.35 rad that is singular near (0.65, -0.65) rad, where its first motions step."""
+    robot = mindyn.load_robot(write_random_robot(39, tmp_path_factory.mktemp("five_bar")).original)
+    return robot, mindyn.MotionLimits.of(robot, velocity=1.5, effort=1000.0)
+
+
+def test_a_search_may_step_beyond_the_ranges_in_which_loops_close(five_bar):
+    robot, limits = five_bar
+    found = design_motion(robot, limits=limits, seconds=6.0, starts=1, deadline_s=0.5)
+    q = found.sample(100.0)[0]
+    assert np.abs(q).max() <= 0.35
+    assert np.ptp(q, axis=0).min() > 0.01
+    assert not [one for one in found.check.distances if one.distance_m < one.required_m]
+
+
+def test_a_singular_position_within_the_limits_ends_with_an_error_that_names_it(five_bar, monkeypatch):
+    robot, limits = five_bar
+    closure = type(home_closure(robot))
+    along, singular = closure.along, np.array([0.6521, -0.6533])  # as if the ranges held it
+    monkeypatch.setattr(closure, "along", lambda self, p: along(self, np.vstack([p[:-1], singular])))
+    with raises(UnsafeMotionError, Code.UNSAFE_MOTION, robot.name) as caught:
+        design_motion(robot, limits=limits, seconds=6.0, starts=1, deadline_s=0.5)
+    assert "singular" in str(caught.value)
+    assert "drive_left = 0.6521, drive_right = -0.6533" in str(caught.value)

@@ -202,6 +202,7 @@ LIMITS = """
 velocity = 2.0
 effort = [150.0, 150.0]
 noise = [0.1, 0.1]
+start = [-1.28, 0.663]
 [acceleration]
 joint1 = 10.0
 [workspace]
@@ -242,6 +243,7 @@ def test_the_command_writes_all_files_and_prints_data_alone(arm):
     assert "search 1 of 1" in done.stderr
     robot = mindyn.load_robot(arm / "arm.toml")
     asked, draft = (read_limits_file(path / "limits.toml", robot) for path in (arm, arm / "out"))
+    assert draft.start == asked.start == data["start"]
     for key in ("obstacles", "tool", "workspace"):
         assert surfaces(draft.surroundings[key]) == surfaces(asked.surroundings[key]), (
             "a draft without them is not safe"

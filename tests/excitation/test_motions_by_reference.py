@@ -60,6 +60,20 @@ def test_known_bodies_never_touch_and_reported_distances_are_not_too_large(seed,
     assert found.find_overstated([{**one, "distance_m": one["distance_m"] + 0.02} for one in reported])
 
 
+def test_coarse_guesses_are_checked_and_keep_bodies_apart_that_mindyn_does_not_know(tmp_path):
+    """Link 1 and link 3 of this robot touch at 42 % of all positions, and their guessed volumes at nearly all."""
+    robot = write_random_robot(7, tmp_path)
+    scene = load_scene(robot.original)
+    options = ("--limits", limits_file(tmp_path, scene.joints), *robot.options)
+    check = json.loads((design(robot.stripped, tmp_path / "motion", *options) / "motion.json").read_text())["check"]
+    assert "link1 - link3: guessed volumes overlap" in check["headline"]
+    pair = next(one for one in check["distances"] if {one["first"], one["second"]} == {"link1", "link3"})
+    assert pair["required_m"] <= pair["distance_m"] < 0
+    found = check_motion(scene, read_motion(tmp_path / "motion" / "motion.csv"))
+    assert found.is_safe, found
+    assert not found.find_overstated(check["distances"])
+
+
 @pytest.fixture
 def arm(tmp_path):
     path = tmp_path / "arm.urdf"

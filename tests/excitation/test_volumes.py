@@ -240,7 +240,7 @@ def test_the_run_up_to_a_constant_speed_is_checked_too(monkeypatch):
     checked = []
 
     def check(found, paths, unknown):
-        checked[:] = [q[k] for q, _ in paths for k in (0, -1)]
+        checked[:] = [np.concatenate([q[0], q[-1]]) for q, _ in paths]
         return check_path(found, paths, unknown)
 
     monkeypatch.setattr("mindyn.step_tests.safety.check_path", check)
@@ -249,8 +249,8 @@ def test_the_run_up_to_a_constant_speed_is_checked_too(monkeypatch):
     motions = [one.trajectory(100.0) for one in plan.motions.values() if isinstance(one, ConstantSpeed)]
     assert motions
     for _, q, qd, _ in motions:
-        for rest in (q[0] - 0.1 * qd[0], q[-1] + 0.1 * qd[-1]):
-            assert np.linalg.norm(np.array(checked) - rest, axis=1).min() < 1e-9
+        for way in ((q[0] - 0.1 * qd[0], q[0]), (q[-1], q[-1] + 0.1 * qd[-1])):
+            assert np.linalg.norm(np.array(checked) - np.concatenate(way), axis=1).min() < 1e-9
 
 
 def read_table(file: Path) -> np.ndarray:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
+from contextlib import contextmanager
 from dataclasses import replace
 from time import monotonic
 from typing import Final, get_args
@@ -198,9 +199,10 @@ def design_motion(
     require_rows(columns, len(sample_times(question.seconds, question.rate_hz)), question.earlier)
     if purpose == "payload":
         safety = replace(safety, loaded=find_load_carrier(arm, None))
-    checks = safety_of(columns, bounds, question.beta, safety, seed)
     generator = np.random.default_rng(seed)
-    problem = problem_of(question, checks.constraints, generator)
+    with _naming_singular_positions(arm.name):
+        checks = safety_of(columns, bounds, question.beta, safety, seed)
+        problem = problem_of(question, checks.constraints, generator)
     checked = check_times(problem.seconds, problem.family.cycles(problem.seconds))
     dense = Instants.at(checked, problem.family, problem.seconds)
     findings = (
@@ -215,7 +217,8 @@ def design_motion(
     ranges, listed = bounds, list[Finding]()
     for fraction in FREE_FRACTIONS:
         run = Search(problem, dense, search.deadline(begin))
-        ending = _search_motion(run, ranges, generator, search.starts, say, executor)
+        with _naming_singular_positions(arm.name):
+            ending = _search_motion(run, ranges, generator, search.starts, say, executor)
         design = _design(question, run, ending, (*findings, *listed), checks.volumes.capsules, parts)
         design = replace(design, safety=safety, capsules=checks.volumes.capsules)
         try:
@@ -238,6 +241,19 @@ def design_motion(
             break
     design = _with_determined(question, design, problem.earlier)
     return replace(design, status=f"{design.status} after {monotonic() - begin:.1f} s")
+
+
+@contextmanager
+def _naming_singular_positions(robot: str) -> Iterator[None]:
+    """Turn errors at a position within the limits, where loops are singular or open, into one about the motion."""
+    try:
+        yield
+    except RobotError as error:
+        raise UnsafeMotionError(
+            f"a motion within the limits may pass a position that the robot must not reach: {error}",
+            hint="narrow lower and upper of the primary joints to positions away from it",
+            subject=robot,
+        ) from error
 
 
 def problem_of(question: Question, constraints: tuple[Constraint, ...], rng: np.random.Generator) -> Problem:
@@ -296,12 +312,6 @@ def _search_motion(
                 f"best {_describe_design(problem, search.value)}"
             )
         say(f"refined: {_describe_design(problem, search.refine(rng, REFINEMENTS))}")
-    except RobotError as error:  # within the limits, or the position would have been moved into them
-        raise UnsafeMotionError(
-            f"a motion within the limits may pass a position that the robot must not reach: {error}",
-            hint="narrow lower and upper of the primary joints to positions away from it",
-            subject=problem.columns.robot.name,
-        ) from error
     except (KeyboardInterrupt, Stopped) as stop:
         acknowledge_interrupt()
         search.salvage()
@@ -369,6 +379,7 @@ def _design(
         findings,
         extent=extent_of(question.robot, capsules, search.dense.t, *dense[:2]),
         parts=parts,
+        is_start_given=question.start is not None,
     )
 
 

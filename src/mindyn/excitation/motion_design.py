@@ -110,6 +110,8 @@ class MotionDesign(NotebookDisplay):
         Number of parameters that the same path determines to 10 % at other tip speeds, in m/s.
     encounters : Encounters or None
         Pairs of volumes whose distances were checked; None if nothing was checked.
+    is_start_given : bool
+        Whether the position at which the motion begins was prescribed.
     """
 
     robot: Robot
@@ -131,6 +133,7 @@ class MotionDesign(NotebookDisplay):
     check: PathCheck | None = None
     determined: Mapping[float, int] = field(default_factory=dict)
     encounters: Encounters | None = None
+    is_start_given: bool = False
 
     @property
     def shares(self) -> dict[str, float]:

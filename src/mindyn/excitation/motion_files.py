@@ -126,7 +126,9 @@ def limits_draft(design: MotionDesign) -> str:
         lines.append(f"{mark}{key} = {{ {row} }}")
     noise = "" if not any(finding.kind is Kind.GUESSED_NOISE for finding in design.findings) else "# "
     lines += [f"torque_margin = {limits.torque_margin!r}", f"{noise}noise = {design.noise.tolist()!r}"]
-    home = design.approach.places[0] if design.approach is not None else design.motion.start
+    start = design.motion.start
+    lines.append(f"{'' if design.is_start_given else '# '}start = {start.tolist()!r}")
+    home = design.approach.places[0] if design.approach is not None else start
     lines.append(f"{'' if design.approach is not None else '# '}home = {home.tolist()!r}")
     if design.safety is not None:
         lines += _surroundings(design, design.safety)

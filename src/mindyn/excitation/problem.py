@@ -125,7 +125,9 @@ class Problem:
         z = np.vstack([motion.start, motion.coefficients])
         ends = np.arange(self.knots.segments) * (self.seconds / self.knots.segments)
         first = np.searchsorted(instants.t, ends)
-        maxima = [np.maximum.reduceat(sizes(constraint, state), first) for constraint, state in self._states(instants, z)]
+        maxima = [
+            np.maximum.reduceat(sizes(constraint, state), first) for constraint, state in self._states(instants, z)
+        ]
         return np.concatenate(maxima, axis=1).ravel()
 
     def worst(self, motion: Motion, instants: Instants) -> Array:
