@@ -199,7 +199,7 @@ def test_exported_code_has_the_friction_transition_of_the_fit(finished_run):
     assert "tanh(" in code.read_text()
     wrong_format = mindyn_program("export", finished_run / "run", "--to", "mat", "--out", "a.mat", "--prefix", "arm_")
     assert wrong_format.code == 1
-    assert "--prefix needs --to c or --to cpp" in wrong_format.err
+    assert "--prefix needs --to c, cpp or python" in wrong_format.err
     spoilt = mindyn_program(
         "export", finished_run / "run", "--to", "c", "--out", finished_run / "no.c", "--prefix", "9 a"
     )

@@ -108,6 +108,7 @@ FORMAT_WRITERS: Mapping[str, Callable[[ExportRequest], ExportResult]] = {
     "toml": _write_toml_file,
     "c": lambda o: _write_code(o, lambda model: _write_c_files(model, o, o.out)),
     "cpp": lambda o: _write_code(o, lambda model: _write_c_files(model, o, o.out.with_suffix(".hpp"))),
+    "python": lambda o: _write_code(o, lambda model: _write_c_files(model, o, o.out.with_suffix(".py"))),
     "cuda": lambda o: _write_code(o, lambda model: [model.write_cuda(o.out, CONTROL_FUNCTIONS)]),
     "ros2": lambda o: _write_code(o, lambda model: [write_ros2_package(model, o.out, facts=o.facts)]),
     "ros2-solver": lambda o: _write_code(
@@ -161,12 +162,12 @@ def export(
     ] = False,
     as_json: Annotated[bool, JSON_OPTION] = False,
 ) -> None:
-    """Write an estimate as a robot (URDF, MJCF, TOML), actuators, code (C, C++, CUDA, ROS 2) or a MAT file."""
+    """Write an estimate as a robot (URDF, MJCF, TOML), actuators, code (C, C++, Python, CUDA, ROS 2) or a MAT file."""
     require_choice(to, FORMAT_WRITERS, "--to")
     require_companion("--source", source is not None, "--to urdf or --to mjcf", to in ("urdf", "mjcf"))
     require_companion("--check", check is not None, "--to mjcf", to == "mjcf")
     require_companion("--strip-meshes", strip_meshes, "--to urdf", to == "urdf")
-    require_companion("--prefix", prefix is not None, "--to c or --to cpp", to in ("c", "cpp"))
+    require_companion("--prefix", prefix is not None, "--to c, cpp or python", to in ("c", "cpp", "python"))
     if source is not None and source.resolve() == out.resolve():
         raise InputError(
             f"--out {out} would overwrite --source",

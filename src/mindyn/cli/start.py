@@ -22,7 +22,15 @@ from mindyn.logs.draft import UNANSWERED, SidecarDraft, format_toml_value
 from mindyn.robots.loading import RobotOptions
 from mindyn.robots.robot import Robot
 
-EXPORT_SUFFIXES: Final = {"mjcf": ".xml", "cpp": ".hpp", "cuda": ".cu", "ros2": "", "ros2-solver": "", "mat": ".mat"}
+EXPORT_SUFFIXES: Final = {
+    "mjcf": ".xml",
+    "cpp": ".hpp",
+    "python": ".py",
+    "cuda": ".cu",
+    "ros2": "",
+    "ros2-solver": "",
+    "mat": ".mat",
+}
 """Suffix of the exported file, if it is not the name of the format."""
 
 REQUIRED_ENTRIES: Final = ("columns.position", "columns.torque")

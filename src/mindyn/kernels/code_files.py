@@ -28,6 +28,7 @@ from math import prod
 from mindyn.escaping import c_comment, c_include
 from mindyn.kernels.ordering import Compute, ComputeSines, Step, Store, order_steps
 from mindyn.kernels.program import Op, Program
+from mindyn.kernels.python_module import python_source
 from mindyn.kernels.sincos import RANGE_LIMIT, SINCOS, TWO_OVER_PI
 from mindyn.kernels.source_text import (
     argument_names,
@@ -42,11 +43,12 @@ from mindyn.kernels.source_text import (
 
 @dataclass(frozen=True, slots=True)
 class GeneratedCode:
-    """Contents of a C source, its header, and the C++ header over it."""
+    """Contents of a C source, its header, and the C++ header and the Python module over it."""
 
     source: str
     header: str
     wrapper: str = ""
+    module: str = ""
 
 
 def generate_code(
@@ -57,25 +59,25 @@ def generate_code(
     facts: Facts = (),
     further: Sequence[SourceFunction] = (),
 ) -> GeneratedCode:
-    """Return the contents of `stem`.c, .h and .hpp with `further` functions; see `Model.write_c`."""
+    """Return the contents of `stem`.c, .h, .hpp and .py with `further` functions; see `Model.write_c`."""
     listed = [*model.describe_functions(functions), *further]
     begin = f"{file_identifier(stem).strip('_')}_" if prefix is None else prefix
     stated: Facts = ("JOINT_COUNT", len(model.robot.primary_names)), ("MINDYN_VERSION", version("mindyn")), *facts
     c = c_source(listed, stem, model.title(), (SI_UNITS, DRIVES_COMMENT[model.drives]), stated, begin)
-    return replace(c, wrapper=cpp_source(listed, stem, model.title(), stated, begin))
+    cpp, module = (wrap(listed, stem, model.title(), stated, begin) for wrap in (cpp_source, python_source))
+    return replace(c, wrapper=cpp, module=module)
 
 
 def write_code(
     model: Model, path: str | Path, functions: FunctionSelection, prefix: str | None, facts: Facts
 ) -> tuple[Path, ...]:
-    """Write the .c and .h of a path, and the .hpp if the path ends so; write all of them or none."""
+    """Write the .c and .h of a path, and the .hpp or .py if the path ends so; write all of them or none."""
     given = Path(path)
-    cpp = given.suffix == ".hpp"
-    source = given.with_suffix(".c") if cpp else given if given.suffix == ".c" else Path(f"{path}.c")
+    source = given.with_suffix(".c") if given.suffix in (".c", ".hpp", ".py") else Path(f"{path}.c")
     code = generate_code(model, functions, source.stem, prefix, facts)
     files: dict[str | Path, str | bytes] = {source: code.source, source.with_suffix(".h"): code.header}
-    if cpp:
-        files[given] = code.wrapper
+    if given.suffix in (".hpp", ".py"):
+        files[given] = code.wrapper if given.suffix == ".hpp" else code.module
     write_files_atomically(files)
     return tuple(map(Path, files))
 

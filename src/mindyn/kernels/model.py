@@ -373,15 +373,16 @@ class Model(NotebookDisplay):
         prefix: str | None = None,
         facts: Facts = (),
     ) -> tuple[Path, ...]:
-        """Write equations as C99 that needs only libm: `path` (.c), its header and, for a path ending in .hpp, a C++17
-        header.
+        """Write equations as C99 that needs only libm: `path` (.c), its header and, for a path ending in .hpp or .py, a
+        C++17 header or a Python module.
 
-        The C++ header has the functions on std::array, std::span and Eigen.
+        The C++ header has the functions on std::array, std::span and Eigen. The Python module calls them through
+        ctypes, one sample at a time, and needs NumPy alone.
 
         Parameters
         ----------
         path : str or Path
-            File ending in .c or .hpp.
+            File ending in .c, .hpp or .py.
         functions : str or sequence
             Names of equations; pairs (name, link) for forward_kinematics and geometric_jacobian.
         prefix : str, optional
