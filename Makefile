@@ -93,11 +93,12 @@ dist: setup
 	$(BIN)/python -m pip install --quiet --group dist
 	$(BIN)/python tools/dist.py $(if $(DEMO),--demo)
 
-# Each environment is kept in build/, so that the next run is quick.
+# Each environment is kept in build/, so that the next run is quick. uv finds pyenv's versions only if they are on PATH.
+PYENV := $(or $(PYENV_ROOT),$(HOME)/.pyenv)/versions
 pythons: setup
 	$(BIN)/python -m pip install --quiet uv
 	@count=0; for version in 3.12 3.13 3.14; do \
-	  python=$$($(BIN)/uv python find $$version 2>/dev/null || { $(BIN)/uv python install --quiet $$version 2>/dev/null && $(BIN)/uv python find $$version; }) || \
+	  python=$$($(BIN)/uv python find $$version 2>/dev/null || ls $(PYENV)/$$version.*/bin/python 2>/dev/null | tail -1 | grep . || { $(BIN)/uv python install --quiet $$version 2>/dev/null && $(BIN)/uv python find $$version; }) || \
 	    { echo "Python $$version is neither installed nor can be fetched: not run"; continue; }; \
 	  $(MAKE) quick PYTHON=$$python VENV=build/python-$$version GROUPS="test oracles" || exit 1; \
 	  echo "Python $$version: make quick passed"; count=$$((count + 1)); \

@@ -8,6 +8,7 @@ from excitation.arm_files import SHORT
 from excitation.full_speed import design_motion
 from oracles.collision_scene import load_scene
 from oracles.motion_reference import RATE_HZ, Motion, check_motion, read_motion
+from robots_with_bodies import write_random_robot
 
 import mindyn
 from mindyn.excitation.encounters import LEAST_M, find_encounters
@@ -92,3 +93,14 @@ def test_a_motion_stays_in_the_ranges_where_the_disc_does_not_touch_the_fork(arm
     assert 0 < min(one["distance_m"] for one in reported) <= found.smallest[0]
     assert not found.find_overstated(reported)
     assert max(np.ptp(q) for q in motion.q.values()) > 0.1
+
+
+def test_solids_that_overlap_nearly_everywhere_are_checked_if_they_can_be_apart(tmp_path):
+    """Links 1 and 3 of this robot are apart at 0.3 % of all positions, by 0.3 mm, and else up to 50 mm deep."""
+    robot = mindyn.load_robot(write_random_robot(54, tmp_path).original)
+    ends = np.array([(joint.limits.lower, joint.limits.upper) for joint in robot.joints]).T
+    probes = np.random.default_rng(0).uniform(*ends, (2000, robot.joint_count))
+    found = find_encounters(robot, volumes_of(robot).volumes, [], [], probes, 0.05)
+    pair = next(one for one in found.checked if set(one.names) == {"link1", "link3"})
+    assert 0 < pair.required_m < 1e-3
+    assert not any("link1 - link3" in one.joints for one in found.findings if one.kind is Kind.UNCHECKED_PAIR)

@@ -179,6 +179,9 @@ class _Finder:
         real = (VolumeSource.COLLISION, VolumeSource.VISUAL)
         return all(self.bodies.volumes[k].source in real for k in bodies)
 
+    def has_surfaces(self, *bodies: int) -> bool:
+        return any(solid.surface is not None for k in bodies for solid in self.bodies.volumes[k].solids)
+
     def is_guess(self, *bodies: int) -> bool:
         return any(self.bodies.volumes[k].source.is_guess for k in bodies)
 
@@ -205,6 +208,8 @@ class _Finder:
                 required = min(self.distance_m, float(apart_by.max()) / 2)
                 if apart_by.max() > least and np.mean(apart_by > required) >= often:
                     return [Encounter((i, j), names, required, by)]
+            if apart_by.max() > UNMOVED_EXACT_M and not self.has_surfaces(i, j):
+                return [Encounter((i, j), names, required, by)]  # solids that overlap more or less, and can be apart
         self.unchecked.append(label)
         return []
 
