@@ -31,7 +31,7 @@ results = {
 try:
     arm.gravity(q[:5])
 except ValueError as error:
-    results["refused"] = np.array(str(error).count("(6,)"))
+    results["rejected"] = np.array(str(error).count("(6,)"))
 others = {name.partition(".")[0] for name in sys.modules} & {"mindyn", "scipy", "casadi", "llvmlite", "polars"}
 print(json.dumps({"joints": arm.JOINT_COUNT, "others": sorted(others)} | {k: v.tolist() for k, v in results.items()}))
 """
@@ -61,7 +61,7 @@ def test_the_module_needs_numpy_alone_and_returns_what_the_kernels_return(tmp_pa
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
-    assert (found["joints"], found["others"], found["refused"]) == (6, [], 1)
+    assert (found["joints"], found["others"], found["rejected"]) == (6, [], 1)
     assert_close(np.array(found["tau"]), model.inverse_dynamics(q, qd, qdd), SAME_ALGEBRA)
     assert_close(np.array(found["M"]), model.inertia_matrix(q), SAME_ALGEBRA)
     assert_close(np.array(found["G"]), model.gravity(q), SAME_ALGEBRA)
