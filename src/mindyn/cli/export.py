@@ -162,7 +162,7 @@ def export(
     ] = False,
     as_json: Annotated[bool, JSON_OPTION] = False,
 ) -> None:
-    """Write an estimate as a robot (URDF, MJCF, TOML), actuators, code (C, C++, Python, CUDA, ROS 2) or a MAT file."""
+    """Write an estimate as a robot (URDF, MJCF, TOML), actuators, code (C, C++, Python, CUDA, ROS 2) or MAT."""
     require_choice(to, FORMAT_WRITERS, "--to")
     require_companion("--source", source is not None, "--to urdf or --to mjcf", to in ("urdf", "mjcf"))
     require_companion("--check", check is not None, "--to mjcf", to == "mjcf")
