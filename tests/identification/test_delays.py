@@ -10,9 +10,11 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from raising import raises
 
 import mindyn
 from mindyn.cli.printing import print_findings
+from mindyn.errors import Code, InputError
 from mindyn.findings import Kind, Severity
 from mindyn.identification.diagnostics.timing import _applied_delay, _common_delay
 from mindyn.identification.selection.choose import choose
@@ -52,9 +54,11 @@ def recorded(delays_s, noise=0.02, seed=0):
 @pytest.mark.parametrize(("milliseconds", "way"), [(74.5, "to lag"), (-6.0, "to lead"), (4.9, ""), (0.0, "")])
 def test_an_applied_delay_of_more_than_a_sample_is_shown(milliseconds, way, capsys):
     """At 200 Hz; it is an info that the first screen shows."""
-    conditioning = SimpleNamespace(delay_s=milliseconds * MS, decimation=1)
+    conditioning = replace(AS_LOGGED, delay_s=milliseconds * MS)
     data = SimpleNamespace(
-        estimate=SimpleNamespace(conditioning=conditioning), samples=SimpleNamespace(rate_hz=RATE_HZ)
+        estimate=SimpleNamespace(conditioning=conditioning),
+        samples=SimpleNamespace(rate_hz=RATE_HZ),
+        joint_names=("a", "b", "c"),
     )
     findings = list(_applied_delay(data))
     assert [finding.value for finding in findings] == ([milliseconds * MS] if way else [])
@@ -63,12 +67,48 @@ def test_an_applied_delay_of_more_than_a_sample_is_shown(milliseconds, way, caps
         assert (finding.kind, finding.severity) == (Kind.APPLIED_DELAY, Severity.INFO)
         print_findings(findings)
         assert f"info     the torque is taken {way} the motion by {abs(milliseconds):g} ms" in capsys.readouterr().err
-    thinned = SimpleNamespace(delay_s=10 * MS, decimation=5)  # 2 rows, of which a fifth are samples
-    data = SimpleNamespace(estimate=SimpleNamespace(conditioning=thinned), samples=SimpleNamespace(rate_hz=40.0))
+    thinned = replace(AS_LOGGED, delay_s=10 * MS, decimation=5)  # 2 rows, of which a fifth are samples
+    data = SimpleNamespace(
+        estimate=SimpleNamespace(conditioning=thinned), samples=SimpleNamespace(rate_hz=40.0), joint_names=("a",)
+    )
     assert len(list(_applied_delay(data))) == 1
     assert (
         list(_applied_delay(SimpleNamespace(estimate=SimpleNamespace(conditioning=None), samples=data.samples))) == []
     )
+
+
+def test_applied_delays_of_single_joints_name_them():
+    conditioning = replace(AS_LOGGED, delay_s=(0.02, 0.0, -0.03))
+    data = SimpleNamespace(
+        estimate=SimpleNamespace(conditioning=conditioning),
+        samples=SimpleNamespace(rate_hz=RATE_HZ),
+        joint_names=("a", "b", "c"),
+    )
+    assert [(finding.joints, finding.value) for finding in _applied_delay(data)] == [(("a",), 0.02), (("c",), -0.03)]
+
+
+@pytest.mark.parametrize("delays_s", [(0.0, 0.03), (-0.012, 0.021)])
+def test_a_delay_for_each_joint_is_undone_and_predicted(delays_s, tmp_path):
+    """The error is that of a log without delays; a stream has the same equations; wrong numbers of delays raise."""
+
+    def identified(log, delay_s):
+        conditioning = mindyn.Conditioning(position_cutoff_hz=None, velocity="measured", delay_s=delay_s, edge_s=0.1)
+        settings = EquationSettings(conditioning, friction=mindyn.Friction("tanh", 0.02))
+        return mindyn.identify(robot, log, mindyn.LeastSquares(), settings)
+
+    robot, log = recorded(delays_s)
+    aligned = recorded((0.0, 0.0))[1]
+    wanted = mindyn.validate(identified(aligned, 0.0), aligned).error.relative
+    estimate = identified(log, delays_s)
+    loaded = mindyn.load_estimate(estimate.save(tmp_path / "estimate.json"))
+    for fitted in (estimate, loaded):
+        assert mindyn.validate(fitted, log).error.relative == pytest.approx(wanted, rel=0.03)
+    assert mindyn.validate(identified(log, 0.0), log).error.relative[1] > 2 * wanted[1]
+    path = log.save(tmp_path / "log.csv", robot)[0]
+    streamed = identified(mindyn.scan_log(path, robot, chunk_rows=500), delays_s)
+    np.testing.assert_allclose(streamed.beta, estimate.beta, rtol=1e-6, atol=1e-9)
+    with raises(InputError, Code.WRONG_SHAPE, "delay_s"):
+        identified(log, (*delays_s, 0.0))
 
 
 def chosen(delays_s):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from math import ceil
+from statistics import median
 from typing import Any, Final, Literal
 
 from mindyn.errors import Code, InputError
@@ -38,7 +39,7 @@ CONDITIONING_SCHEMA: Final = table_schema(
         "degree": {"type": "integer", "minimum": 2},
         "velocity": {"enum": ["differentiated", "measured"]},
         "acceleration": {"enum": ["differentiated", "measured"]},
-        "delay_s": allow_also(ANY_NUMBER, "auto"),
+        "delay_s": allow_also(list_schema(ANY_NUMBER, "number"), "auto"),
         "edge_s": allow_also({"type": "number", "minimum": 0}, "auto"),
         "decimation": POSITIVE_INTEGER,
         "rest_s": {"type": ["number", "null"], "minimum": 0},
@@ -78,8 +79,9 @@ class Conditioning:
         Differentiate the position, or take the logged velocity and filter it in the same way.
     acceleration : {"differentiated", "measured"}
         Differentiate the velocity, or take the logged acceleration and filter it in the same way.
-    delay_s : float or "auto"
-        Delay of the torque relative to the motion, in s; the motion is shifted by it, also by fractions of a row.
+    delay_s : float, tuple of n floats, or "auto"
+        Delay of the torque relative to the motion, in s, of all joints or of each one. The motion is shifted by their
+        median, also by fractions of a row, and a torque whose delay differs from the median by the difference.
     edge_s : float or "auto"
         Time that is cut at both ends of every segment after filtering, in s; "auto" is
         max(0.1 s, 0.5 / lowest cut-off).
@@ -116,7 +118,7 @@ class Conditioning:
     degree: int = 4
     velocity: Origin = "differentiated"
     acceleration: Origin = "differentiated"
-    delay_s: float | Auto = 0.0
+    delay_s: float | tuple[float, ...] | Auto = 0.0
     edge_s: float | Auto = "auto"
     decimation: int = 1
     rest_s: float | None = None
@@ -138,6 +140,18 @@ class Conditioning:
     def is_resolved(self) -> bool:
         """Whether no setting is "auto"."""
         return all(getattr(self, entry.name) != "auto" for entry in fields(self))
+
+    @property
+    def motion_delay_s(self) -> float:
+        """Time by which the motion is shifted: the median of the torque's delays."""
+        delay = self.delay_s
+        return float(median(delay)) if isinstance(delay, tuple) else require_resolved(delay, "delay_s")
+
+    @property
+    def torque_shifts_s(self) -> tuple[float, ...]:
+        """Differences of the delays of the joints from `motion_delay_s`; empty if all joints have one delay."""
+        delays = self.delay_s if isinstance(self.delay_s, tuple) else ()
+        return tuple(delay - self.motion_delay_s for delay in delays)
 
     def with_delay(self, seconds: float) -> Conditioning:
         """Return the settings with a torque delay of `seconds`."""
@@ -229,5 +243,7 @@ def reach_rows(c: Conditioning) -> int:
         smooth = spline_settling_rows(motion_cutoff(c), rate)
     else:
         smooth = settling_rows(motion_cutoff(c), rate, c.order) + 2 * c.window
-    delay = ceil(abs(require_resolved(c.delay_s, "delay_s")) * rate) + SHIFT_REACH_ROWS
-    return max(smooth + delay, settling_rows(torque_cutoff(c), rate, c.order)) + max(rest_rows(c), edge_rows(c)) + 2
+    delay = ceil(abs(c.motion_delay_s) * rate) + SHIFT_REACH_ROWS
+    shift = max((ceil(abs(seconds) * rate) + SHIFT_REACH_ROWS for seconds in c.torque_shifts_s), default=0)
+    torque = settling_rows(torque_cutoff(c), rate, c.order) + shift
+    return max(smooth + delay, torque) + max(rest_rows(c), edge_rows(c)) + 2

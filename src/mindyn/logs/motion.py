@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
+
 from mindyn.algebra.values import Array
-from mindyn.errors import Code
+from mindyn.errors import Code, InputError
 from mindyn.logs.conditioning import Conditioning, motion_cutoff, require_resolved, torque_cutoff
 from mindyn.logs.errors import LogError
 from mindyn.logs.filters import (
@@ -34,9 +36,21 @@ def condition_motion(rows: Log, c: Conditioning) -> ConditionedMotion:
     rate = require_resolved(c.rate_hz, "rate_hz")
     rows = rows if c.gains is None else apply_gains(rows, c.gains)
     motion = _filter_motion(rows, c, rate)
-    delay = require_resolved(c.delay_s, "delay_s") * rate
+    delay = c.motion_delay_s * rate
     q, qd, qdd = (delay_rows(array, delay) for array in motion) if delay else motion
-    return ConditionedMotion(q, qd, qdd, lowpass(rows.tau, torque_cutoff(c), rate, c.order))
+    tau = delay_torques(lowpass(rows.tau, torque_cutoff(c), rate, c.order), c, -rate)
+    return ConditionedMotion(q, qd, qdd, tau)
+
+
+def delay_torques(tau: Array, c: Conditioning, rate: float) -> Array:
+    """Return torques (N, n) of uniform rows, each delayed by `torque_shifts_s`; a negative rate undoes it."""
+    shifts = c.torque_shifts_s
+    if shifts and len(shifts) != tau.shape[1]:
+        message = f"delay_s must have one number for each of {tau.shape[1]} joints; got {len(shifts)}"
+        raise InputError(message, code=Code.WRONG_SHAPE, subject="delay_s")
+    if not any(shifts):
+        return tau
+    return np.hstack([delay_rows(tau[:, [joint]], shift * rate) for joint, shift in enumerate(shifts)])
 
 
 def _filter_motion(rows: Log, c: Conditioning, rate: float) -> tuple[Array, Array, Array]:

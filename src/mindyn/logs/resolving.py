@@ -257,8 +257,9 @@ def cutoff_finding(c: Conditioning, how: str) -> Finding:
 
 def delay_finding(c: Conditioning, how: str) -> Finding:
     """Return the finding on the delay of the torque."""
+    delays = c.delay_s if isinstance(c.delay_s, tuple) else (c.motion_delay_s,)
     return info(
-        Kind.LOG_SETTING, f"delay of the torque {how}: {1e3 * require_resolved(c.delay_s, 'delay_s'):.3g} ms", "delay_s"
+        Kind.LOG_SETTING, f"delay of the torque {how}: {', '.join(f'{1e3 * d:.3g}' for d in delays)} ms", "delay_s"
     )
 
 

@@ -13,6 +13,7 @@ from mindyn.errors import Code, InputError
 from mindyn.estimators.estimate import Estimate
 from mindyn.logs.filters import interpolate_between_stamps
 from mindyn.logs.log import Log
+from mindyn.logs.motion import delay_torques
 from mindyn.logs.pipeline import ConditionedSamples
 from mindyn.logs.samples import Samples
 from mindyn.logs.servos import apply_gains
@@ -61,6 +62,9 @@ def predict_log(estimate: Estimate, log: Log, rows: tuple[int, int] | None = Non
     log = log if gains is None else apply_gains(log, gains)
     conditioned = estimate.condition_log(log)
     samples, predicted = conditioned.samples, estimate.predict(conditioned.samples)
+    if estimate.conditioning is not None:
+        for a, b in segment_ends(samples.segments):
+            predicted[a:b] = delay_torques(predicted[a:b], estimate.conditioning, samples.rate_hz)
     if not np.array_equal(conditioned.time, log.time):
         log, samples, predicted = _move_to_stamps(conditioned, predicted, log)
     scored, ends = _split_off_ends(samples) if rows is None else (_rows_in_range(log, rows), np.zeros(0, dtype=np.intp))

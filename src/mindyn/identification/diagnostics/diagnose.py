@@ -29,6 +29,7 @@ POOR_FIT: Final = frozenset(
         Kind.FRICTION_DRIFT,
         Kind.PAYLOAD_CHANGE,
         Kind.INCONSISTENT_DATA,
+        Kind.NARROW_INTERVALS,
     }
 )
 """A wrong torque of one joint moves the parameters of every link that it carries: these appear at any joint."""
@@ -82,17 +83,24 @@ def diagnose(data: DiagnosticData) -> list[Finding]:
 def explain(findings: Iterable[Finding]) -> list[Finding]:
     """Return the findings with `explained_by` set, the most serious first.
 
-    An error concerns every joint. Other causes explain a consequence at their own joints, and a poor fit at any.
+    An error concerns every joint. Other causes explain a consequence at their own joints, and a poor fit at any; what
+    a poor fit explains at its joints has the same cause.
     """
     given = [replace(finding, explained_by=None) for finding in findings]
-    causes = [cause for cause in given if not any(_explains(other, cause) for other in given if other is not cause)]
+    roots = [_root(finding, given) for finding in given]
     explained = [
-        replace(finding, explained_by=next((cause.kind for cause in causes if _explains(cause, finding)), None))
-        for finding in given
+        replace(finding, explained_by=None if root is finding else root.kind)
+        for finding, root in zip(given, roots, strict=True)
     ]
     return sorted(
         explained, key=lambda finding: (finding.explained_by is not None, list(Severity).index(finding.severity))
     )
+
+
+def _root(finding: Finding, findings: list[Finding]) -> Finding:
+    """Return the finding that explains this one and that no other explains, or else the finding itself."""
+    causes = [cause for cause in findings if cause is not finding and _explains(cause, finding)]
+    return next((root for cause in causes if (root := _root(cause, findings)) is not finding), finding)
 
 
 def _explains(cause: Finding, effect: Finding) -> bool:

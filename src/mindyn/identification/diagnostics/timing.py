@@ -10,7 +10,6 @@ import numpy as np
 from mindyn.findings import Finding, Kind, Severity
 from mindyn.identification.diagnostics import thresholds as limit
 from mindyn.identification.diagnostics.data import DiagnosticData
-from mindyn.logs.conditioning import require_resolved
 from mindyn.logs.resolving import estimate_delay
 
 TRIED_S: Final = tuple(times * limit.MIN_JOINT_DELAY_S for times in (-3, -2, 2, 3))
@@ -26,15 +25,23 @@ def run(data: DiagnosticData) -> list[Finding]:
 def _applied_delay(data: DiagnosticData) -> Iterator[Finding]:
     """Report the delay between torque and motion that the fit compensates for, if it is longer than a sample."""
     conditioning = data.estimate.conditioning
-    delay = 0.0 if conditioning is None else require_resolved(conditioning.delay_s, "delay_s")
-    samples = abs(delay) * data.samples.rate_hz * (1 if conditioning is None else conditioning.decimation)
-    if samples > 1:
-        way = "to lag" if delay > 0 else "to lead"
-        message = f"the torque is taken {way} the motion by {1e3 * abs(delay):.3g} ms ({samples:.3g} samples)"
-        remedy = (
-            "Log torque and position with one clock; delay_s = 0 in the settings of the conditioning fits without it"
-        )
-        yield Finding(Kind.APPLIED_DELAY, Severity.INFO, message, remedy, (), delay, "s")
+    if conditioning is None:
+        return
+    delays = conditioning.delay_s if isinstance(conditioning.delay_s, tuple) else (conditioning.motion_delay_s,)
+    for delay in dict.fromkeys(delays):
+        samples = abs(delay) * data.samples.rate_hz * conditioning.decimation
+        if samples > 1:
+            joints = tuple(name for name, of_joint in zip(data.joint_names, delays, strict=False) if of_joint == delay)
+            joints = joints if len(delays) > 1 else ()
+            way = "to lag" if delay > 0 else "to lead"
+            whose = f" of {', '.join(joints)}" if joints else ""
+            size = f"{1e3 * abs(delay):.3g} ms ({samples:.3g} samples)"
+            message = f"the torque{whose} is taken {way} the motion by {size}"
+            remedy = (
+                "Log torque and position with one clock; delay_s = 0 in the settings of the conditioning fits without "
+                "it"
+            )
+            yield Finding(Kind.APPLIED_DELAY, Severity.INFO, message, remedy, joints, delay, "s")
 
 
 def _common_delay(data: DiagnosticData) -> Iterator[Finding]:
@@ -42,7 +49,7 @@ def _common_delay(data: DiagnosticData) -> Iterator[Finding]:
     delay, conditioning = estimate_delay(data.samples), data.estimate.conditioning
     if conditioning is None or not delay.is_noticeable or abs(delay.seconds) * data.samples.rate_hz < 1:
         return
-    whole = require_resolved(conditioning.delay_s, "delay_s") + delay.seconds
+    whole = conditioning.motion_delay_s + delay.seconds
     remedy = f'Pass delay_s = {whole:.4g} (or "auto") in the settings of the conditioning'
     yield _finding("all joints", (), delay.seconds, remedy, Severity.WARNING)
 
@@ -72,7 +79,9 @@ def _joint_delays(data: DiagnosticData) -> Iterator[Finding]:
         if shifts[joint] and abs(shifts[joint] - common) >= limit.MIN_JOINT_DELAY_S:
             near = (shifts[joint] + step for step in (0.0, *REFINED_S))
             best = max(near, key=lambda seconds: gain_of(joint, seconds))
-            remedy = "Log all joints with one clock, or shift the torque column of this joint"
+            remedy = (
+                "Log all joints with one clock, or pass one delay_s for each joint in the settings of the conditioning"
+            )
             yield _finding(f"joint {name}", (name,), best - common, remedy, Severity.ERROR)
 
 

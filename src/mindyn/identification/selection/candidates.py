@@ -4,7 +4,7 @@ Blocks of the training rows are held out in turn. A few large blocks hold out mo
 motion like it: errors are compared by their geometric mean over several numbers of blocks. Consistency is knowledge, so
 that it needs no evidence: least squares is selected only if the error of the consistent fit is significantly larger, by
 a paired test over blocks, with any weight of its prior. Friction shapes are assumptions: the fit without them is taken
-if its error is significantly smaller than that of the same fit with them.
+unless the same fit with them has a smaller error.
 
 If the motion repeats, all rows of the same phase are held out together, because another period would reveal them. Each
 fit repeats its own selection without the held-out block where this affects the error: least squares selects the dropped
@@ -124,8 +124,8 @@ def _with_heavier_prior(robot: Robot, trials: Trials, consistent: Candidate, pla
 
 
 def _simpler(candidate: Candidate, simple: Candidate | None) -> Candidate:
-    """Return the candidate without friction shapes if the one with shapes is significantly worse."""
-    return simple if simple is not None and candidate.is_significantly_worse_than(simple) else candidate
+    """Return the candidate without friction shapes unless the one with shapes has a smaller error."""
+    return simple if simple is not None and simple.error <= candidate.error else candidate
 
 
 def _rows(robot: Robot, trials: Trials, settings: EquationSettings) -> Rows:

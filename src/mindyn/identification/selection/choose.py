@@ -14,6 +14,8 @@ from mindyn.algebra.values import ShortRepr
 from mindyn.errors import Code, InputError
 from mindyn.estimators.estimate import Estimator
 from mindyn.estimators.estimate_parts import CrossValidated
+from mindyn.estimators.least_squares import LeastSquares
+from mindyn.feasibility.physically_consistent import PhysicallyConsistent
 from mindyn.findings import Finding, Kind, info, warning
 from mindyn.identification.diagnostics.torque import without_constant_torques
 from mindyn.identification.selection.candidates import best_estimator
@@ -146,6 +148,10 @@ def choose(
         say("comparing plain and physically consistent fits on held-out blocks")
         estimator, chosen, why = best_estimator(robot, trials, trial, chosen, dropped)
         findings = (*findings, *why)
+    elif search_space.friction and isinstance(estimator, LeastSquares):
+        estimator = replace(estimator, friction="dissipative")  # shapes were selected within these limits
+    elif search_space.friction and not isinstance(estimator, PhysicallyConsistent) and trials.needs_limits(trial):
+        chosen = replace(chosen, friction=chosen.shape.without_shapes())
     return Choice(estimator, estimator.settings_for(robot, chosen), dropped, score, findings)
 
 

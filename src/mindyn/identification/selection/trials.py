@@ -56,6 +56,8 @@ KEPT_SUMS: Final = 4
 """Number of conditioned logs, and of sums of settings, in the cache: each is as large as the logs."""
 WORKSPACE_BYTES: Final = 2**28
 """Memory for the columns of settings that are tried at the same time."""
+SAME_VALUES: Final = 1e-6
+"""Relative change below which values are the same."""
 LARGE: Final = 2**21
 """Size of the logs' columns, in numbers, from which settings are tried on threads: below it, the interpreter, which
 only one thread can hold, takes longer than the sums."""
@@ -132,8 +134,9 @@ class _Shared:
         """
         regressor = self.with_friction(trial.friction)
         if regressor.names not in self._limits:
-            free = FrictionLimits(np.zeros((0, regressor.count)))
-            self._limits[regressor.names] = friction_limits(regressor) if trial.friction.shapes else free
+            self._limits[regressor.names] = (
+                friction_limits(regressor) if trial.friction.shapes else _no_limits(regressor)
+            )
         numbers = trial.kept(regressor.parameters)
         groups = [(k, [o for o in others if o in numbers]) for k, others in shape_groups(regressor.parameters)]
         return Kept(numbers, groups, self._limits[regressor.names])
@@ -168,6 +171,10 @@ class _Shared:
                 while len(known) > KEPT_SUMS:
                     known.pop(next(iter(known)))
         return value
+
+
+def _no_limits(regressor: Regressor) -> FrictionLimits:
+    return FrictionLimits(np.zeros((0, regressor.count)))
 
 
 def sums_key(trial: Trial) -> tuple[Conditioning, float | None, Friction]:
@@ -262,6 +269,13 @@ class Trials:
             return [np.concatenate(arrays, axis=1) for arrays in parts]
 
         return DelayScan(samples, columns, MAX_DELAY_S, samples.qd)
+
+    def needs_limits(self, trial: Trial) -> bool:
+        """Return whether a fit without the limits and priors of friction shapes has other values."""
+        kept = self._shared.kept(trial)
+        unlimited = Kept(kept.numbers, [], _no_limits(self._shared.with_friction(trial.friction)))
+        limited, free = (fit_of_all(self._folds(trial), rule)[2] for rule in (kept, unlimited))
+        return bool(np.abs(limited - free).max() > SAME_VALUES * np.abs(free).max())
 
     def values(self, trial: Trial) -> dict[Parameter, float]:
         """Return the values fitted to all rows, zero for parameters that the trial excludes."""

@@ -9,7 +9,6 @@ from typing import Final
 
 from mindyn.identification.selection.scores import Gain, error_over, gain_of, joint_gain
 from mindyn.identification.selection.trials import Trial, Trials, rate_of, score_all, scores
-from mindyn.logs.conditioning import require_resolved
 from mindyn.logs.filters import LOWEST_HZ
 from mindyn.parameters.parameter import Kind
 from mindyn.regression.friction import SHAPES, Friction
@@ -146,8 +145,11 @@ def _essential(trials: Trials, best: Trial, search_space: SearchSpace) -> Trial:
     best, error = _least_supported(foldings, best)
     if search_space.delay and best.conditioning.delay_s:
         without = best.with_conditioning(delay_s=0.0)
-        if not _needs_delay(foldings, replace(best, dropped=0), replace(without, dropped=0)):
+        pair = replace(best, dropped=0), replace(without, dropped=0)
+        if not _needs_delay(foldings, *pair):
             best, error = _least_supported(foldings, without)
+        elif (delays := _joint_delays(foldings, *pair)) is not None:
+            best, error = _least_supported(foldings, best.with_conditioning(delay_s=delays))
     for look in (_other_slow_speeds, _stops):
         for other in look(best, search_space):
             candidate, found_error = _least_supported(foldings, other)
@@ -262,14 +264,13 @@ def _delay(trials: Trials, best: Trial) -> Trial:
     for a part of the delay. The scan excludes rows around reversals (`DelayScan`); its result must predict held-out
     blocks better, like any other step.
     """
-    scanned = require_resolved(best.conditioning.delay_s, "delay_s") + trials.delays(best).best().seconds
+    scanned = best.conditioning.motion_delay_s + trials.delays(best).best().seconds
     best = _better(trials, best, [best.with_conditioning(delay_s=scanned)], 1.0)
     rate = rate_of(best.conditioning)
     step = 1 / (20 * min(best.filter_hz or 0.2 * rate, 0.2 * rate))
     smallest = step / 5
     for _ in range(DELAY_STEPS):
-        now = best.conditioning.delay_s
-        assert not isinstance(now, str)
+        now = best.conditioning.motion_delay_s
         moved = _better(
             trials, best, [best.with_conditioning(delay_s=now + step), best.with_conditioning(delay_s=now - step)], 1.0
         )
@@ -288,13 +289,20 @@ def _needs_delay(foldings: Sequence[Trials], best: Trial, without: Trial) -> boo
     return gain.is_significant and gain.mean > SHAPE_GAIN
 
 
+def _joint_delays(foldings: Sequence[Trials], best: Trial, without: Trial) -> tuple[float, ...] | None:
+    """Return the delay of each joint, zero where it raises the error significantly; None if it does so nowhere."""
+    pair = scores(foldings, best), scores(foldings, without)
+    worse = [joint_gain(*pair, joint).is_significant for joint in range(len(foldings[0].regressor.joint_names))]
+    return tuple(0.0 if is_worse else best.conditioning.motion_delay_s for is_worse in worse) if any(worse) else None
+
+
 def add_load_friction(trials: Trials, best: Trial) -> Trial:
     """Add load-dependent friction, with equal or different values for driving and braking loads, if it predicts better.
 
     The reference of the load is the fit to all training rows, first without and then with such friction: the only
     torque of held-out blocks that enters their columns is that of the rigid links. At joints where it would drive,
     f_load < |f_driving|, or lock the gear, it represents another effect, such as a gain or a spring, and is excluded.
-    So it is at joints that it does not predict better. It is compared over several numbers of blocks.
+    So it is at joints that it predicts significantly worse. It is compared over several numbers of blocks.
     """
     if trials.regressor.load_obstacle() or isinf(trials.score(best).criterion):
         return best
@@ -306,11 +314,11 @@ def add_load_friction(trials: Trials, best: Trial) -> Trial:
         without = chosen.friction.without
         wanted = best.with_friction(shapes=shapes, reference=reference, without=without)
         candidate = _braking(trials, wanted)
-        if candidate is not None:
-            score_all(foldings, [chosen, candidate])
-            candidate = _where_it_helps(foldings, chosen, candidate)
-        if candidate is not None and _gain(foldings, chosen, candidate).is_significantly_above(LOAD_GAIN):
-            chosen = candidate
+        if candidate is None:
+            continue
+        score_all(foldings, [chosen, candidate])
+        if _gain(foldings, chosen, candidate).is_significantly_above(LOAD_GAIN):
+            chosen = _where_it_does_no_harm(foldings, chosen, candidate)
     if chosen is best:
         return best
     return chosen.with_friction(reference=trials.reference(chosen))
@@ -365,35 +373,30 @@ def _driven_joints(trials: Trials) -> list[str]:
 
 
 def _shapes(trials: Trials, best: Trial) -> Trial:
-    """Add friction shapes one by one, each at the joints where it predicts better over several numbers of blocks.
+    """Add friction shapes one by one while they predict better over all joints and several numbers of blocks.
 
-    A shape that fits the speeds of its own log may be far off at other speeds, so that a joint without such a gain
-    keeps its friction.
+    A joint that a shape predicts significantly worse does not have it. The evidence of a single joint is too weak to
+    add one: of many joints and shapes, some pair always gains by chance.
     """
     foldings = _foldings(trials)
     loaded = len([name for name in best.friction.shapes if name in LOAD_SHAPES])
     for _ in range(MOST_SHAPES - loaded):
-        taken = best.friction
-        everywhere = [best.with_friction(shapes=(*taken.shapes, name)) for name in SHAPES if name not in taken.shapes]
-        score_all(foldings, [best, *everywhere])
-        others = [other for wide in everywhere if (other := _where_it_helps(foldings, best, wide)) is not None]
-        if not others:
-            break
-        score_all(foldings, others)
+        taken = best.friction.shapes
+        others = [best.with_friction(shapes=(*taken, name)) for name in SHAPES if name not in taken]
+        score_all(foldings, [best, *others])
         other = min(others, key=lambda candidate: _error(foldings, candidate))
         if not _gain(foldings, best, other).is_significantly_above(SHAPE_GAIN):
             break
-        best = other
+        best = _where_it_does_no_harm(foldings, best, other)
     return best
 
 
-def _where_it_helps(foldings: Sequence[Trials], best: Trial, other: Trial) -> Trial | None:
-    """Return the trial without its new shapes at joints whose error they do not lower; None if at all."""
+def _where_it_does_no_harm(foldings: Sequence[Trials], best: Trial, other: Trial) -> Trial:
+    """Return the other trial without its new shapes at joints whose error they raise significantly."""
     new = [shape for shape in other.friction.shapes if shape not in best.friction.shapes]
-    pair = scores(foldings, best), scores(foldings, other)
+    pair = scores(foldings, other), scores(foldings, best)
     names = foldings[0].regressor.joint_names
-    gains = {name: joint_gain(*pair, joint) for joint, name in enumerate(names)}
-    idle = [name for name, gain in gains.items() if not gain.is_significantly_above(SHAPE_GAIN)]
+    worse = [name for joint, name in enumerate(names) if joint_gain(*pair, joint).is_significant]
     joints = _driven_joints(foldings[0])
-    friction = other.friction.exclude([(joint, shape) for joint in idle for shape in new], joints)
-    return other.with_settings(friction=friction) if set(new) <= set(friction.shapes) else None
+    friction = other.friction.exclude([(joint, shape) for joint in worse for shape in new], joints)
+    return other.with_settings(friction=friction)
