@@ -5,12 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-import pytest
-from closeness import SAME_ALGEBRA, assert_close, assert_negligible
+from closeness import SAME_ALGEBRA, assert_close
 
 from mindyn.algebra.inertia import phi_about_origin, pseudo_inertia
-from mindyn.feasibility.constrained_fit import MIN_PRIOR_WEIGHT
-from mindyn.feasibility.physically_consistent import PRIOR_WEIGHTS
 from mindyn.feasibility.priors import MIN_GYRATION_RADIUS_M, build_prior
 from mindyn.robots.loading import load_robot
 
@@ -44,9 +41,3 @@ def test_links_without_information_are_not_a_prior():
     assert [value is None for value in prior.links] == [True, True, *(item is None for item in stated[2:])]
     assert stated[0] is not None or stated[3] is not None
     assert [link is None for link in build_prior(robot, None).links] == [True] * 6
-
-
-@pytest.mark.parametrize("number", range(len(PRIOR_WEIGHTS) - 1))
-def test_weights_of_a_prior_are_tried_in_decades(number):
-    assert_negligible(np.log10(PRIOR_WEIGHTS[number + 1] / PRIOR_WEIGHTS[number]) - 1.0, 1.0, SAME_ALGEBRA)
-    assert (PRIOR_WEIGHTS[0], PRIOR_WEIGHTS[-1]) == (MIN_PRIOR_WEIGHT, 10.0)

@@ -21,8 +21,8 @@ from mindyn.identification.selection.tune import (
     MOST_DROPPED,
     SearchSpace,
     _essential,
-    _least_supported,
     _stops,
+    least_supported,
     tune_settings,
 )
 from mindyn.logs.conditioning import AS_LOGGED, Conditioning
@@ -91,7 +91,7 @@ def test_drops_are_counted_among_the_parameters_that_are_fitted(without, monkeyp
         return SimpleNamespace(criterion=1.0)
 
     monkeypatch.setattr(Trials, "score", score)
-    _least_supported([trials], trial_of(c, None, Friction(), without=without))
+    least_supported([trials], trial_of(c, None, Friction(), without=without))
     fitted = sum(parameter.kind not in without for parameter in trials.regressor.with_friction(Friction()).parameters)
     assert sorted(asked) == list(range(round(MOST_DROPPED * fitted)))
 
@@ -148,7 +148,7 @@ def test_a_stop_is_taken_for_a_clear_gain_alone(gain, taken, monkeypatch):
         better = setting.friction.direction == "stop"
         return replace(setting, dropped=1), 0.1 * (1 - gain * better)
 
-    monkeypatch.setattr(tune, "_least_supported", known)
+    monkeypatch.setattr(tune, "least_supported", known)
     trials = SimpleNamespace(fold_count=8, timeline=SimpleNamespace(repeated=False))
     trials.with_folds = lambda _: trials
     found = _essential(

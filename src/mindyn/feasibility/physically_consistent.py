@@ -38,7 +38,11 @@ from mindyn.robots.robot import Robot
 
 NO_BOUNDS: Final = Bounds()
 KIND_NAMES: Final[Mapping[Kind, str]] = {"rotor": "rotor inertias", "friction": "friction shapes"}
-PRIOR_WEIGHTS: Final = tuple(float(10.0**k) for k in range(-6, 2))
+PRIOR_STEPS: Final = tuple(float(10.0**k) for k in range(5))
+"""Weights of the prior that are tried, as multiples of that of one row [Kass & Wasserman 1995]: a prior that counts as
+one row moves well determined values by less than their deviation. On simulated arms whose files have masses 15 % off or
+wrong by up to a factor of 3, 0.4 and 4 times this weight change the error on another motion by -0.1 and +0.2 %, or -0.4
+and -1.3 %, compared with a weight near zero; the largest total mass is 1.3 instead of 2 times the true one."""
 TINY_ERROR: Final = 1e-300
 ROUNDING_RATIO: Final = 1e-9
 """Relative rounding error of an error."""
@@ -61,8 +65,8 @@ class PhysicallyConsistent(Estimator):
         or URDF values. None: smallest total mass.
     prior_weight : float or "cross-validated"
         Weight of the prior relative to half the mean squared residual in units of its variance. "cross-validated": the
-        smallest weight that does not predict held-out blocks significantly worse than the best one; needs more than one
-        block.
+        smallest weight, from that of one row on, that does not predict held-out blocks significantly worse than the
+        best one; needs more than one block.
     divergence : {"entropic", "euclidean"}
         Measure of the distance from the prior; "entropic" is the log-determinant divergence of pseudo-inertias.
     bounds : Bounds
@@ -293,8 +297,10 @@ def choose_prior(
         ]
     if weight is not None:
         return PriorChoice(weight, dropped, tuple(tried))
-    errors = _compute_errors(problem, folds, weights, [(dropped, candidate) for candidate in PRIOR_WEIGHTS], tried)
-    return PriorChoice(PRIOR_WEIGHTS[_select_least_weight(errors)], dropped, tuple(tried))
+    rows = sum(sum(fold.counts) for fold in folds)
+    candidates = [step / rows for step in PRIOR_STEPS]
+    errors = _compute_errors(problem, folds, weights, [(dropped, candidate) for candidate in candidates], tried)
+    return PriorChoice(candidates[_select_least_weight(errors)], dropped, tuple(tried))
 
 
 def _select_least_weight(errors: Array) -> int:

@@ -32,6 +32,7 @@ from mindyn.identification.diagnostics.data import DiagnosticData
 from mindyn.identification.diagnostics.diagnose import diagnose, explain
 from mindyn.identification.diagnostics.torque import without_constant_torques
 from mindyn.identification.gain_stage import GainStage, find_servo
+from mindyn.identification.selection.candidates import limits_of
 from mindyn.identification.selection.choose import (
     Choice,
     Progress,
@@ -88,7 +89,7 @@ class Fit:
                 raise
             dropped = tuple(name for name in choice.dropped if name in rows.regressor.names)
             covariance: Literal["white", "correlated"] = "white" if self.executor else "correlated"
-            plain = LeastSquares(covariance=covariance, dropped=dropped, friction="dissipative")
+            plain = LeastSquares(covariance=covariance, dropped=dropped, friction=limits_of(choice.settings))
             estimate, rows = self._settle(plain, rows)
             message = f"a physically consistent fit was selected, but {error}: the values are those of least squares"
             return replace(estimate, findings=(*estimate.findings, warning(Kind.SELECTED_ESTIMATOR, message))), rows

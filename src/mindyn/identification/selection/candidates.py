@@ -4,7 +4,7 @@ Blocks of the training rows are held out in turn. A few large blocks hold out mo
 motion like it: errors are compared by their geometric mean over several numbers of blocks. Consistency is knowledge, so
 that it needs no evidence: least squares is selected only if the error of the consistent fit is significantly larger, by
 a paired test over blocks, with any weight of its prior. Friction shapes are assumptions: the fit without them is taken
-unless the same fit with them has a smaller error.
+unless the same fit with them has a smaller error. Least squares, which friction helps alone, decides first.
 
 If the motion repeats, all rows of the same phase are held out together, because another period would reveal them. Each
 fit repeats its own selection without the held-out block where this affects the error: least squares selects the dropped
@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import isinf, sqrt
-from typing import Final
+from typing import Final, Literal
 
 import numpy as np
 
@@ -31,7 +31,7 @@ from mindyn.findings import Finding, Kind, info, warning
 from mindyn.identification.diagnostics.thresholds import MAX_CONSISTENT_RATIO
 from mindyn.identification.selection.scores import UNSCORED, TrialScore, error_over, gain_of
 from mindyn.identification.selection.trials import Trial, Trials
-from mindyn.identification.selection.tune import MOST_DROPPED
+from mindyn.identification.selection.tune import MOST_DROPPED, least_supported, several_foldings
 from mindyn.regression.friction_limits import friction_limits, with_shape_priors
 from mindyn.regression.gather_blocks import Block
 from mindyn.regression.information import Information, add_information
@@ -40,8 +40,8 @@ from mindyn.regression.settings import EquationSettings
 from mindyn.robots.robot import Robot
 
 FOLDINGS: Final = (4, 5, 8)
-HEAVIER_PRIOR_WEIGHTS: Final = (1e-3, 1e-2, 1e-1)
-"""Weights of the prior that are tried if the least one makes the consistent fit significantly worse."""
+HEAVIER_PRIORS: Final = (10.0, 100.0, 1000.0)
+"""Factors of the prior's weight that are tried if the consistent fit is significantly worse than least squares."""
 INNER: Final = 5
 """Number of groups of the remaining blocks on which least squares selects the parameters to drop."""
 
@@ -78,24 +78,27 @@ def best_estimator(
 ) -> tuple[Estimator, EquationSettings, tuple[Finding, ...]]:
     """Return the estimator, its settings, and findings that explain the selection."""
     rows = _rows(robot, trials, settings)
-    plain, consistent = _least_squares(rows, trial, dropped), _consistent(robot, rows)
+    plain = _least_squares(rows, trial, dropped)
     if isinf(plain.error):
         return plain.estimator, settings, ()  # nothing can be held out
-    findings: list[Finding] = []
     if settings.shape.shapes:
         simple = replace(settings, friction=settings.shape.without_shapes())
-        simple_rows = _rows(robot, trials, simple)
-        kept = tuple(name for name in dropped if name in simple_rows.regressor.names)
-        plain = _simpler(plain, _least_squares(simple_rows, trial, kept))
-        consistent = consistent and _simpler(consistent, _consistent(robot, simple_rows))
+        simple_rows, plainer = _rows(robot, trials, simple), trial.with_settings(friction=simple.shape)
+        if trial.dropped:
+            plainer, _ = least_supported(several_foldings(trials), plainer)
+        plain = _simpler(plain, _least_squares(simple_rows, plainer, trials.dropped(plainer) if dropped else ()))
+        rows = rows if plain.settings.shape.shapes else simple_rows
+    consistent = _consistent(robot, rows)
+    if consistent is not None and rows.settings.shape.shapes:
+        consistent = _simpler(consistent, _consistent(robot, simple_rows))
     if consistent is not None and consistent.is_significantly_worse_than(plain):
         consistent = _with_heavier_prior(robot, trials, consistent, plain)
     selected = plain if consistent is None or consistent.is_significantly_worse_than(plain) else consistent
     both = [candidate for candidate in (plain, consistent) if candidate is not None]
     sizes = "; ".join(f"{candidate.words} {100 * candidate.error:.3g} %" for candidate in both)
     message = f"{selected.words} was selected; error on held-out blocks: {sizes}{_format_cost(plain, consistent)}"
-    findings += [info(Kind.SELECTED_ESTIMATOR, message), *_find_inconsistent_data(rows, consistent)]
-    return selected.estimator, selected.settings, tuple(findings)
+    findings = (info(Kind.SELECTED_ESTIMATOR, message), *_find_inconsistent_data(rows, consistent))
+    return selected.estimator, selected.settings, findings
 
 
 def _format_cost(plain: Candidate, consistent: Candidate | None) -> str:
@@ -115,11 +118,10 @@ def _with_heavier_prior(robot: Robot, trials: Trials, consistent: Candidate, pla
     if estimator.prior is None or isinstance(estimator.prior_weight, str):
         return consistent
     rows = _rows(robot, trials, consistent.settings)
-    for weight in HEAVIER_PRIOR_WEIGHTS:
-        if weight > estimator.prior_weight:
-            heavier = _consistent_candidate(replace(estimator, prior_weight=weight), rows)
-            if heavier is not None and not heavier.is_significantly_worse_than(plain):
-                return heavier
+    for factor in HEAVIER_PRIORS:
+        heavier = _consistent_candidate(replace(estimator, prior_weight=factor * estimator.prior_weight), rows)
+        if heavier is not None and not heavier.is_significantly_worse_than(plain):
+            return heavier
     return consistent
 
 
@@ -135,9 +137,14 @@ def _rows(robot: Robot, trials: Trials, settings: EquationSettings) -> Rows:
 
 
 def _least_squares(rows: Rows, trial: Trial, dropped: tuple[str, ...]) -> Candidate:
-    estimator = LeastSquares(covariance="correlated", dropped=dropped, friction="dissipative")
+    estimator = LeastSquares(covariance="correlated", dropped=dropped, friction=limits_of(rows.settings))
     beta = _path(trial)
     return Candidate("least squares", rows.settings, estimator, beta, _scores(rows, beta))
+
+
+def limits_of(settings: EquationSettings) -> Literal["free", "dissipative"]:
+    """Return the limits of friction that least squares keeps: shapes were selected within limits, and need them."""
+    return "dissipative" if settings.shape.shapes else "free"
 
 
 def _path(trial: Trial) -> Callable[[Rows], Array]:
@@ -148,13 +155,15 @@ def _path(trial: Trial) -> Callable[[Rows], Array]:
     """
 
     def beta(rows: Rows) -> Array:
-        full = LeastSquares(friction="dissipative").fit(rows)
+        full = LeastSquares(friction=limits_of(rows.settings)).fit(rows)
         kept = trial.kept(rows.regressor.parameters)
         assert full.joint_weights is not None
         groups = _groups(rows.blocks, INNER)
         dropped = trial.dropped if trial.dropped == 0 or len(groups) < 2 else _drop_parameters(groups, kept, full)
         steps = _steps(rows.information, kept, full)
-        values = steps[min(dropped, len(steps) - 1)]
+        values: Array = steps[min(dropped, len(steps) - 1)]
+        if not rows.settings.shape.shapes:
+            return values
         R = with_shape_priors(rows.information, full.joint_weights, full.parameters)[0]
         left = np.flatnonzero(values)
         return friction_limits(rows.regressor).apply(R[:, left].T @ R[:, left], values, left)

@@ -141,33 +141,33 @@ def _essential(trials: Trials, best: Trial, search_space: SearchSpace) -> Trial:
     friction around zero velocity are checked again, since with a single number of blocks they may fit the noise of
     these blocks.
     """
-    foldings = _foldings(trials)
-    best, error = _least_supported(foldings, best)
+    foldings = several_foldings(trials)
+    best, error = least_supported(foldings, best)
     if search_space.delay and best.conditioning.delay_s:
         without = best.with_conditioning(delay_s=0.0)
         pair = replace(best, dropped=0), replace(without, dropped=0)
         if not _needs_delay(foldings, *pair):
-            best, error = _least_supported(foldings, without)
+            best, error = least_supported(foldings, without)
         elif (delays := _joint_delays(foldings, *pair)) is not None:
-            best, error = _least_supported(foldings, best.with_conditioning(delay_s=delays))
+            best, error = least_supported(foldings, best.with_conditioning(delay_s=delays))
     for look in (_other_slow_speeds, _stops):
         for other in look(best, search_space):
-            candidate, found_error = _least_supported(foldings, other)
+            candidate, found_error = least_supported(foldings, other)
             if found_error < (MIN_GAIN if look is _stops else 1.0) * error:
                 best, error = candidate, found_error
     if trials.timeline.repeated:
         # Blocks of phases hold out other motions, blocks of time the same motion; both kinds will be predicted.
         both = [*foldings, *(folding.along_time() for folding in foldings)]
-        best, _ = _least_supported(both, best)
+        best, _ = least_supported(both, best)
     return best
 
 
-def _foldings(trials: Trials) -> list[Trials]:
+def several_foldings(trials: Trials) -> list[Trials]:
     """Return trials with several numbers of blocks."""
     return [trials.with_folds(folds) for folds in FOLDINGS]
 
 
-def _least_supported(foldings: Sequence[Trials], trial: Trial) -> tuple[Trial, float]:
+def least_supported(foldings: Sequence[Trials], trial: Trial) -> tuple[Trial, float]:
     """Return the trial with the best number of dropped parameters, and its error over all foldings."""
     parameters = foldings[0].regressor.with_friction(trial.friction).parameters
     count = len(trial.kept(parameters))
@@ -306,7 +306,7 @@ def add_load_friction(trials: Trials, best: Trial) -> Trial:
     """
     if trials.regressor.load_obstacle() or isinf(trials.score(best).criterion):
         return best
-    foldings = _foldings(trials)
+    foldings = several_foldings(trials)
     taken, reference = best.friction.shapes, trials.reference(best)
     chosen = best
     for count in range(1, len(LOAD_SHAPES) + 1):
@@ -378,7 +378,7 @@ def _shapes(trials: Trials, best: Trial) -> Trial:
     A joint that a shape predicts significantly worse does not have it. The evidence of a single joint is too weak to
     add one: of many joints and shapes, some pair always gains by chance.
     """
-    foldings = _foldings(trials)
+    foldings = several_foldings(trials)
     loaded = len([name for name in best.friction.shapes if name in LOAD_SHAPES])
     for _ in range(MOST_SHAPES - loaded):
         taken = best.friction.shapes
