@@ -34,15 +34,6 @@ BOUNDS = {"staubli_tx40": 19.41, "ur10_unisa": 5.4, "kuka_lwr4": 1.81, "kuka_kr3
 """Held-out total error in %: what hindsight found for a plain pipeline; for the UR10 the plain pipeline's own."""
 NEAR_THE_FILE = {"staubli_tx40": 18.2, "ur10_unisa": 4.35, "kuka_lwr4": 2.3, "kuka_kr300": 13.45}
 """The same of a consistent fit near the file's inertials: with version 0.1, and half of the last digit."""
-MISSES = {
-    ("staubli_tx40", "near"): 18.75,
-    ("kuka_kr300", "near"): 13.48,
-    ("kuka_lwr4", "chosen"): 1.95,
-    ("kuka_lwr4", "mass"): 32.1,
-}
-"""Bounds of this file that this version does not reach, with the error (%) or mass (kg) that it has: friction is
-selected for each joint within limits, the default is physically consistent, and the values of the robot file get the
-least weight. The bounds remain the goal."""
 HEAVIEST = {"staubli_tx40": 40.0, "ur10_unisa": 60.0, "kuka_lwr4": 30.0, "kuka_kr300": 1500.0}
 """kg; more than the whole arm weighs."""
 TX40_RATIOS = (32.0, 32.0, 45.0, -48.0, 45.0, 32.0)
@@ -82,7 +73,7 @@ def require_sane(found, name):
     values = found.physical.values
     links = values[: 10 * found.robot.joint_count].reshape(-1, 10)
     assert all(check_consistency(phi).is_feasible for phi in links)
-    assert links[:, 0].sum() < MISSES.get((name, "mass"), HEAVIEST[name])
+    assert links[:, 0].sum() < HEAVIEST[name]
 
 
 @pytest.mark.usefixtures("real_data")
@@ -92,12 +83,12 @@ def test_held_out_rows_are_explained(name):
     robot = described(name)
     logs = [real_log(name, path).between(first, last) for path, first, last in SPLITS[name][0]]
     chosen = identify(robot, logs)
-    assert total(chosen, name) <= MISSES.get((name, "chosen"), BOUNDS[name])
+    assert total(chosen, name) <= BOUNDS[name]
     rows = build_rows(robot, logs, chosen.settings)
     near, light = (PhysicallyConsistent(prior=prior).fit(rows).with_own_load() for prior in ("robot", None))
     for fit in (near, light):
         require_sane(fit, name)
-    assert total(near, name) <= MISSES.get((name, "near"), NEAR_THE_FILE[name])
+    assert total(near, name) <= NEAR_THE_FILE[name]
     assert "smallest total mass" in light.status
     if name == "kuka_lwr4":
         assert "prior (entropic)" in near.status
