@@ -29,7 +29,10 @@ def test_public_names_are_those_of_the_snapshot():
 
 
 def keys_of(value, where=""):
-    """Return the paths of all keys, with the type of each value; a list by its first entry that is not null."""
+    """Return the paths of all keys, with the type of each value; a list by its first entry that is not None.
+
+    Lists of which some entries may be None hold numbers.
+    """
     if isinstance(value, dict):
         named = [key for key in value if not key.isidentifier()]
         items = [(key, value[key]) for key in value if key not in named]
@@ -37,7 +40,7 @@ def keys_of(value, where=""):
         for key, item in items:
             yield from keys_of(item, f"{where}.{key}") if not where.endswith(KEYED_BY_NAME) else ()
     elif isinstance(value, list) and value:
-        yield from keys_of(next((item for item in value if item is not None), None), f"{where}[]")
+        yield from keys_of(next((item for item in value if item is not None), 0.0), f"{where}[]")
     else:
         kind = "number" if isinstance(value, (int, float)) and not isinstance(value, bool) else type(value).__name__
         yield f"{where} {kind}"
@@ -52,7 +55,7 @@ def commands(tmp_path_factory):
     run, limits, plan = folder / "run", folder / "limits.toml", folder / "plan"
     limits.write_text("lower = -2.0\nupper = 2.0\nvelocity = 2.0\neffort = 4000.0\n")
     assert mindyn_program("identify", "planar2", log, "--out", run, "--no-report").code == 0
-    short = ("--seconds", 6, "--starts", 1, "--limits", limits)
+    short = ("--seconds", 6, "--starts", 1, "--deadline-s", 0.5, "--limits", limits)
     return {
         "robots": ("robots",),
         "robots NAME": ("robots", "planar2"),

@@ -19,7 +19,8 @@ from mindyn.excitation.loop_limits import require_closing
 from mindyn.excitation.motions import Family
 from mindyn.excitation.sampling import sample_times
 from mindyn.findings import Finding, Kind, Severity
-from mindyn.notation import DRIVE_PARAMETERS, PARAMETERS_PER_LINK
+from mindyn.notation import PARAMETERS_PER_LINK
+from mindyn.parameters.parameter import standard_parameters
 from mindyn.regression.information import Information
 from mindyn.robots.edits import find_load_carrier
 from mindyn.robots.robot import Robot
@@ -295,11 +296,11 @@ def known_rows(columns: Columns, purpose: Purpose) -> Array:
     robot = columns.robot
     if purpose == "arm":
         return np.zeros((0, columns.count))
-    K, n = columns.base.matrix, robot.joint_count
+    K, base = columns.base.matrix, columns.base
     carrier = robot.link_index(find_load_carrier(robot, None))
     load = np.arange(PARAMETERS_PER_LINK * carrier, PARAMETERS_PER_LINK * (carrier + 1))
-    drives = range(PARAMETERS_PER_LINK * n, K.shape[1])
-    rotor = DRIVE_PARAMETERS.index("rotor_inertia")
-    friction = [k for k in drives if (k - PARAMETERS_PER_LINK * n) % len(DRIVE_PARAMETERS) != rotor]
+    changing = ("viscous", "coulomb", "offset")
+    standard = standard_parameters(base.robot, drives=base.drives)
+    friction = [k for k, parameter in enumerate(standard) if parameter.kind in changing]
     U, s, _ = np.linalg.svd(K[:, [*load, *friction]])
     return np.asarray(KNOWN * U[:, int((s > 1e-9 * s[0]).sum()) :].T)

@@ -117,7 +117,8 @@ def _next_steps(study: FleetStudy) -> list[Html]:
         return []
     robot = study.differences[0].robot
     text = f"Check the causes in the table, most significant first. Then identify {robot} alone:"
-    command = class_tag("code", "command", f"mindyn identify ROBOT LOGS-OF-{robot} --hold-out 0.3 --out {robot}")
+    words = f"mindyn identify ROBOT LOGS-OF-{robot} --hold-out 0.3 --out {robot}"
+    command = tag("code", {"class": "command", "tabindex": "0"}, words)
     return [class_tag("div", "cards", card("Next steps", [p(text), command]))]
 
 

@@ -121,9 +121,10 @@ def _digest(parts: tuple[str, ...]) -> str:
 
 @cache
 def _build_environment() -> tuple[str, ...]:
-    """Return what the code depends on besides the program: this package (version and source), LLVM, the CPU."""
+    """Return what machine code depends on besides the program: its builder (version and source), LLVM, the CPU."""
     sources = hashlib.sha256()
-    for path in sorted(Path(__file__).parent.glob("*.py")):
+    package = Path(__file__).parent.parent
+    for path in sorted([*(package / "numerics").glob("*.py"), *(package / "kernels").glob("*.py")]):
         sources.update(path.read_bytes())
     machine = host()
     return (

@@ -11,7 +11,7 @@ V_l  variance between blocks (jackknife), at least that of the estimate
 V_drift  change of the friction within the logs, d f, taken as uniformly distributed: (d^2 - var d) f^2 / 12
 
 The band is f +- t sqrt(V), with Student's quantile t for the blocks. `make study NAME=friction-curves` measures how
-many points of the curve of another recording lie in it; 60 simulated pairs (--first 0) selected the terms of V.
+many points of the curve of another recording lie in it; 100 simulated pairs (--first 0) selected the terms of V.
 """
 
 from __future__ import annotations
