@@ -278,6 +278,29 @@ def test_hulls_with_very_many_edges_in_one_corner_are_measured_from_below():
     assert exact - 3e-3 < bodies.distance((0, 1), pose) <= exact + 1e-5
 
 
+@pytest.mark.parametrize(
+    "points",
+    [
+        [[0, 0, 0], [0.1, 0, 0], [0, 0.1, 0]],
+        [[0, 0, 0], [0.1, 0, 0], [0, 0.1, 0], [0.1, 0.1, 0]],
+        [[0, 0, 0], [0.05, 0, 0], [0.1, 0, 0]],
+        [[0, 0, 0], [0, 0, 0], [0, 0, 0]],
+    ],
+    ids=["triangle", "plate", "rod", "point"],
+)
+def test_flat_solids_are_measured(points):
+    """Their distance to a ball 0.3 m above the origin is known."""
+    robot = random_robot(0, joints=2)
+    names, flat = robot.link_names, Solid(np.array(points, dtype=float))
+    ball = Capsule(names[1], [0, 0, 0], [0, 0, 0], 0.02)
+    volumes = [
+        Volume(names[0], cover([flat], names[0])[0], (flat,), VolumeSource.COLLISION),
+        Volume(names[1], (ball,), (ball.solid,), VolumeSource.COLLISION),
+    ]
+    pose = np.array([[[0.0, 0, 0], *np.eye(3)], [[0, 0, 0.3], *np.eye(3)]])
+    assert Bodies(robot, volumes).distance((0, 1), pose) == pytest.approx(0.28, abs=1e-5)
+
+
 def test_a_robot_of_many_limbs_finds_a_place_to_stand():
     """Each of its limbs is free of the next at one position in five, all of them together at one in a million."""
     problem = SimpleNamespace(start=None, labels=["limb"] * 9)

@@ -20,6 +20,9 @@ from mindyn.robots.robot import Robot
 
 _REFERENCE: Final = np.vstack([np.zeros(3), np.eye(3)])
 """Points of a link frame whose positions determine its pose."""
+THICKNESS_RATIO: Final = 1e-6
+"""Half of the thickness that a flat solid gets, relative to its size."""
+MIN_THICKNESS_M: Final = 1e-9
 MOST_NEIGHBOURS: Final = 250
 """Edges that meet in one corner of a hull: coal has room for 255."""
 
@@ -109,8 +112,8 @@ class Bodies:
             return coal.Capsule(solid.radius, float(np.linalg.norm(along))), place
         try:
             hull = ConvexHull(solid.points)
-        except QhullError:  # flat: thickened by a hair
-            hull = ConvexHull(solid.points, qhull_options="QJ")
+        except QhullError:  # flat, or nearly
+            return self._shape(_thickened(solid), surfaces)
         if np.bincount(hull.simplices.ravel()).max() > MOST_NEIGHBOURS:
             return self._shape(_thinned(Solid(solid.points[hull.vertices], solid.radius)), surfaces)
         number = np.zeros(len(solid.points), dtype=np.int64)
@@ -118,6 +121,13 @@ class Bodies:
         shape = coal.Convex(*_vectors(coal, solid.points[hull.vertices], number[hull.simplices]))
         shape.setSweptSphereRadius(solid.radius)
         return shape, coal.Transform3s()
+
+
+def _thickened(solid: Solid) -> Solid:
+    """Return a solid with corners of a small box around each point."""
+    half = max(MIN_THICKNESS_M, THICKNESS_RATIO * float(np.ptp(solid.points, axis=0).max()))
+    box = half * np.array(list(product((-1.0, 1.0), repeat=3)))
+    return Solid((solid.points[:, None] + box).reshape(-1, 3), solid.radius)
 
 
 def _thinned(solid: Solid) -> Solid:

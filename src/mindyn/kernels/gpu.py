@@ -69,7 +69,7 @@ class GpuModel:
         return self.function(name)(*arrays, out=out)
 
     def function(self, name: str) -> DeviceFunction:
-        """Return the equation of a name; CuPy compiles it at the first use."""
+        """Return the equation with this name; CuPy compiles it at the first use."""
         if name not in self._loaded:
             (described,) = self._model.describe_functions([name])
             self._loaded[name] = load_device_function(described, self._model.title(), self._model.shared)

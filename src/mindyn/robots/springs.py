@@ -31,7 +31,7 @@ class Spring:
 
 
 def find_springs(extras: Sequence[ExtraTorque]) -> dict[str, Spring]:
-    """Return the springs by joint: the sum of its linear extra torques."""
+    """Return the spring of each joint: the sum of its linear extra torques."""
     lines: dict[str, tuple[float, float]] = {}
     for extra in extras:
         if (line := _fit_line(extra)) is not None:
