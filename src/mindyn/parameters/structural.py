@@ -130,7 +130,7 @@ class _System:
         return 2 * len(self.mechanism.gears)
 
     def kept_columns(self, link: int, given: list[int] | None) -> list[int]:
-        """Return the parameters of a link that stay: the given ones if all others depend on them, otherwise our choice."""
+        """Return the parameters of a link that stay: the given ones if all others depend on them, or our choice."""
         conditions = self.seen[link]
         floor = self.tolerance * conditions.nominal * conditions.size
         if given is None:
