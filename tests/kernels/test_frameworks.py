@@ -139,7 +139,8 @@ class TestJax:
 
         kept, jax = make_handler(fail), self.jax
         jax.ffi.register_ffi_target("mindyn_test_refuse", jax.ffi.pycapsule(kept), platform="cpu")
-        with pytest.raises(jax.errors.JaxRuntimeError, match="InputError: no such motion"):
+        on_cpu = jax.default_device(jax.devices("cpu")[0])
+        with on_cpu, pytest.raises(jax.errors.JaxRuntimeError, match="InputError: no such motion"):
             jax.ffi.ffi_call("mindyn_test_refuse", jax.ShapeDtypeStruct((2,), np.float64))(np.zeros(2))
 
 
