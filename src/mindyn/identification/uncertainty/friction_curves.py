@@ -108,13 +108,13 @@ class _LawFits:
         self.loads = np.abs(predict_unfiltered(regressor, rigid, samples)).mean(axis=0)
 
     def curve(self, joint: int, blocks: Sequence[Block], change: float) -> FrictionCurve | None:
-        """Return the curve of a joint from independent blocks; None if it stands still.
+        """Return the curve of a joint from independent blocks; None if it stands still or has no torque.
 
         change  square of the relative change of its friction within the logs
         """
         speeds = self._speeds(joint)
         shapes = self._shapes(joint)
-        if not len(speeds) or shapes is None:
+        if not len(speeds) or shapes is None or not self.weights[joint] > 0:
             return None
         rows = curve_rows(self.regressor, joint, speeds, float(self.loads[joint]))
         laws = self._laws(shapes)
@@ -191,7 +191,7 @@ class _LawFits:
         left = sums[:, np.array(rest)[:, None], rest] - sums[:, np.array(rest)[:, None], common] @ solved
         # Shapes that the other columns nearly explain have the prior of `friction_limits.shape_precision`.
         precision = INDEPENDENT * sums[:, rest, rest] - np.maximum(np.diagonal(left, axis1=1, axis2=2), 0.0)
-        left += np.eye(len(rest)) * np.maximum(precision, 0.0)[:, None]
+        left += np.eye(len(rest)) * (np.maximum(precision, 0.0)[:, None] + RIDGE)
         values = np.zeros((len(laws), len(sums), self.regressor.count))
         for law, fitted in zip(laws, values, strict=True):
             at = [list(shapes).index(shape) for shape in law]
