@@ -185,7 +185,9 @@ def test_constraints_of_solved_loops_have_exact_derivatives():
     z, along = 0.12 * rng.normal(size=(2, 1 + FAMILY.count, 3))
     z[0] = 0.0, 0.05, -1.2
     safety = safety_of(columns, limits, columns.base.values, SafetySettings(floor=-1.2), 0)
-    assert {type(one).__name__ for one in safety.constraints} >= {"SolvedRates", "Walls", "Torques"}
+    labels = " ".join(label for one in safety.constraints for label in one.labels)
+    assert all(word in labels for word in ("torque of", "speed of", "floor")), labels
+    assert {"SolvedRates", "Distances"} <= {type(one).__name__ for one in safety.constraints}
     for one in safety.constraints:
         slopes = aggregate_values(one, instants, instants.state(z), 20.0)[1]()
         value = lambda x, one=one: aggregate_values(one, instants, instants.state(x), 20.0)[0]  # noqa: E731
