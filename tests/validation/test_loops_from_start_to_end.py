@@ -74,6 +74,7 @@ class Course:
             floor=None,
             noise=0.1,
             speed=1.0,
+            radius=dict.fromkeys(self.robot.link_names, 0.02),
         )
         q, qd, qdd, _ = self.design.sample(RATE_HZ)
         tau = mindyn.compile_model(self.robot, drives=True).inverse_dynamics(q, qd, qdd)

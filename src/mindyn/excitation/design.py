@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from mindyn.algebra.blas import run_on_one_blas_thread
 from mindyn.algebra.deviations import MAX_WELL_DETERMINED_DEVIATION, relative_deviation
-from mindyn.algebra.values import Array, RandomSource, seed_from
+from mindyn.algebra.values import Array, RandomSource, frozen_array, seed_from
 from mindyn.equations.closed_motion import is_affine
 from mindyn.errors import RobotError, UnsafeMotionError
 from mindyn.excitation.approach import approach_from
@@ -39,6 +39,7 @@ from mindyn.excitation.design_inputs import (
     require_settings,
     start_of,
 )
+from mindyn.excitation.encounters import allow_overlap_at
 from mindyn.excitation.extent import extent_of
 from mindyn.excitation.free_ranges import free_ranges, range_constraint
 from mindyn.excitation.held_joints import hold_joints
@@ -222,12 +223,15 @@ def design_motion(
         design = _design(question, run, ending, (*findings, *listed), checks.volumes.capsules, parts)
         design = replace(design, safety=safety, capsules=checks.volumes.capsules)
         try:
+            kept = checks
             if home is not None:
+                free = frozen_array(home, design.motion.start.shape, "home")
+                kept = replace(checks, encounters=allow_overlap_at(checks.encounters, free))
                 places = places_to_stand(replace(problem, start=None), ranges, generator)
                 allowed = bounds if robot.has_dependents else replace(bounds, lower=whole.lower, upper=whole.upper)
-                way = approach_from(home, design.motion.start, allowed, checks, places, generator)
+                way = approach_from(free, design.motion.start, allowed, kept, places, generator)
                 design = replace(design, approach=way)
-            design = check_design(design, checks, safety.tip_speed)
+            design = check_design(design, kept, safety.tip_speed)
         except UnsafeMotionError as unsafe:  # the search ignores pairs whose covers always touch
             if not fraction:
                 raise

@@ -103,6 +103,23 @@ class Wall:
     bound: Literal["given", "near", "guessed"] = "given"
 
 
+def allow_overlap_at(encounters: Encounters, q: Array) -> Encounters:
+    """Return encounters in which guessed volumes may overlap as far as they do at q (n,), which is known to be free.
+
+    Only volumes that overlap in most positions may overlap at all.
+    """
+    poses = encounters.bodies.poses(q[None])
+
+    def allowed(encounter: Encounter) -> Encounter:
+        if encounter.required_m >= 0:
+            return encounter
+        gap = float(gaps_of(encounters.bodies, encounter, poses, is_exact=True)[0])
+        margin = encounter.needed_m - encounter.required_m
+        return replace(encounter, required_m=min(encounter.required_m, gap - margin - STEP_M))
+
+    return replace(encounters, checked=tuple(map(allowed, encounters.checked)))
+
+
 def find_encounters(
     robot: Robot,
     volumes: Sequence[Volume],
