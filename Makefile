@@ -15,7 +15,7 @@ ONE_BLAS_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 QUICK_OPTIMISED := tests/contracts/test_asserts.py tests/kernels/test_arrays.py tests/numerics/test_products.py tests/identification/test_column_sums.py tests/logs/test_every_format.py
 QUICK := $(QUICK_OPTIMISED) tests/contracts/test_layers.py tests/contracts/test_command_line.py tests/contracts/test_typed_identification.py tests/laws/test_gears.py tests/oracles/test_mujoco.py tests/regression/test_information.py tests/estimators/test_estimate.py tests/logs/test_formats.py tests/logs/test_forked_readers.py tests/cli/test_formats_and_commands.py
 
-.PHONY: help setup demo test quick check format docs pictures paper bench study leaderboard dist pythons minimum clean
+.PHONY: help setup demo test quick lint check format docs pictures paper bench study leaderboard dist pythons minimum clean
 
 help:
 	@echo "make demo     install mindyn into .venv, run the demonstration (two minutes)"
@@ -58,10 +58,12 @@ quick: setup
 	$(ONE_BLAS_THREAD) $(BIN)/python -m pytest -n auto -m "not slow" $(QUICK)
 	$(ONE_BLAS_THREAD) PYTHONOPTIMIZE=1 $(BIN)/python -m pytest -n auto -m "not slow" -W "ignore:assertions not in test modules" $(QUICK_OPTIMISED)
 
-check: setup
+lint: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+
+check: lint
 	$(BIN)/python -m pytest tests/contracts/test_layers.py tests/contracts/test_words.py tests/contracts/test_docstrings.py
 
 format: setup

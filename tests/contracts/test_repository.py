@@ -28,7 +28,9 @@ DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 def test_python_files_stay_short():
     """A file holds one idea: at most 400 lines without docstrings, comments and blank lines."""
-    assert {str(path) for path in PYTHON_FILES if code_lines(path.read_text()) > MAX_CODE_LINES} == set()
+    texts = {path: path.read_text() for path in PYTHON_FILES}
+    long = {path: text for path, text in texts.items() if len(text.splitlines()) > MAX_CODE_LINES}
+    assert {str(path) for path, text in long.items() if code_lines(text) > MAX_CODE_LINES} == set()
 
 
 def test_there_are_examples():
