@@ -6,6 +6,7 @@ import ast
 import json
 import re
 from dataclasses import replace
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import numpy as np
@@ -95,6 +96,17 @@ def test_no_kind_explains_itself_or_its_cause():
     for cause, effects in EXPLAINS.items():
         assert cause not in effects
         assert not any(cause in EXPLAINS.get(effect, ()) for effect in effects)
+    list(TopologicalSorter(EXPLAINS).static_order())  # raises if causes form a circle
+
+
+def test_consequences_of_consequences_have_the_first_cause():
+    """Swapped torques leave torque unexplained at joint 5, and so link 5 is infeasible."""
+    swapped = finding(Kind.SWAPPED_TORQUES, Severity.WARNING, ("joint2", "joint3"))
+    poor = finding(Kind.UNEXPLAINED_TORQUE, Severity.WARNING, ("joint5",))
+    infeasible = finding(Kind.INFEASIBLE_VALUES, Severity.WARNING, ("joint5",))
+    causes = {one.kind: one.explained_by for one in explain([infeasible, poor, swapped])}
+    assert causes[Kind.INFEASIBLE_VALUES] == causes[Kind.UNEXPLAINED_TORQUE] == Kind.SWAPPED_TORQUES
+    assert {one.kind: one.explained_by for one in explain([infeasible, swapped])}[Kind.INFEASIBLE_VALUES] is None
 
 
 def numbers(value):

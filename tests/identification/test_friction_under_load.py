@@ -168,6 +168,28 @@ def test_an_estimate_stores_its_own_values_as_the_reference(arm):
     assert estimate.regressor.friction.reference == tuple(estimate.base_values)
 
 
+def test_a_given_estimator_keeps_the_limits_of_selected_shapes(arm):
+    """Least squares within the limits; without shapes its own setting stays; a given one is not changed."""
+    settings = EquationSettings(Conditioning(position_cutoff_hz=None, delay_s=0.0), friction="auto")
+    log, plain = loaded_log(arm, with_load(arm, driving=(0.0, 0.0))), loaded_log(arm, with_drives(arm))
+    shaped = mindyn.choose(arm, log, mindyn.LeastSquares(), settings)
+    assert shaped.settings.shape.shapes
+    assert shaped.estimator.friction == "dissipative"
+    for given in ("free", "dissipative"):
+        choice = mindyn.choose(arm, plain, mindyn.LeastSquares(friction=given), settings)
+        assert not choice.settings.shape.shapes
+        assert choice.estimator.friction == given
+
+
+@pytest.mark.parametrize("needs", [True, False])
+def test_other_estimators_lose_shapes_that_need_limits(arm, needs, monkeypatch):
+    monkeypatch.setattr(Trials, "needs_limits", lambda *_: needs)
+    settings = EquationSettings(Conditioning(position_cutoff_hz=None, delay_s=0.0), friction="auto")
+    log = loaded_log(arm, with_load(arm, driving=(0.0, 0.0)))
+    choice = mindyn.choose(arm, log, mindyn.InstrumentalVariables(), settings)
+    assert bool(choice.settings.shape.shapes) is not needs
+
+
 def test_a_stated_shape_gets_its_reference(arm):
     log = loaded_log(arm, with_load(arm))
     stated = EquationSettings(

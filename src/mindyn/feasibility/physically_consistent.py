@@ -40,9 +40,9 @@ NO_BOUNDS: Final = Bounds()
 KIND_NAMES: Final[Mapping[Kind, str]] = {"rotor": "rotor inertias", "friction": "friction shapes"}
 PRIOR_STEPS: Final = tuple(float(10.0**k) for k in range(5))
 """Weights of the prior that are tried, as multiples of that of one row [Kass & Wasserman 1995]: a prior that counts as
-one row moves well determined values by less than their deviation. On simulated arms whose files have masses 15 % off or
-wrong by up to a factor of 3, 0.4 and 4 times this weight change the error on another motion by -0.1 and +0.2 %, or -0.4
-and -1.3 %, compared with a weight near zero; the largest total mass is 1.3 instead of 2 times the true one."""
+one row moves well determined values by less than their deviation. On 8 simulated arms whose files have masses 15 % off
+or wrong by up to a factor of 3, 0.4 and 4 times this weight change the error on another motion by -0.1 and +0.2 %, or
+-0.4 and -1.3 %, compared with a weight near zero; the largest total mass is 1.3 instead of 2 times the true one."""
 TINY_ERROR: Final = 1e-300
 ROUNDING_RATIO: Final = 1e-9
 """Relative rounding error of an error."""

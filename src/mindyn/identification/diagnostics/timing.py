@@ -31,8 +31,8 @@ def _applied_delay(data: DiagnosticData) -> Iterator[Finding]:
     for delay in dict.fromkeys(delays):
         samples = abs(delay) * data.samples.rate_hz * conditioning.decimation
         if samples > 1:
-            joints = tuple(name for name, of_joint in zip(data.joint_names, delays, strict=False) if of_joint == delay)
-            joints = joints if len(delays) > 1 else ()
+            of_each = zip(data.joint_names, delays, strict=True) if len(delays) > 1 else ()
+            joints = tuple(name for name, of_joint in of_each if of_joint == delay)
             way = "to lag" if delay > 0 else "to lead"
             whose = f" of {', '.join(joints)}" if joints else ""
             size = f"{1e3 * abs(delay):.3g} ms ({samples:.3g} samples)"

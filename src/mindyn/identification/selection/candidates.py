@@ -4,7 +4,8 @@ Blocks of the training rows are held out in turn. A few large blocks hold out mo
 motion like it: errors are compared by their geometric mean over several numbers of blocks. Consistency is knowledge, so
 that it needs no evidence: least squares is selected only if the error of the consistent fit is significantly larger, by
 a paired test over blocks, with any weight of its prior. Friction shapes are assumptions: the fit without them is taken
-unless the same fit with them has a smaller error. Least squares, which friction helps alone, decides first.
+unless the same fit with them has a smaller error. Least squares decides first: in a
+consistent fit, friction may make up for the limits on masses and inertias.
 
 If the motion repeats, all rows of the same phase are held out together, because another period would reveal them. Each
 fit repeats its own selection without the held-out block where this affects the error: least squares selects the dropped

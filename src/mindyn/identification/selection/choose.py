@@ -18,7 +18,7 @@ from mindyn.estimators.least_squares import LeastSquares
 from mindyn.feasibility.physically_consistent import PhysicallyConsistent
 from mindyn.findings import Finding, Kind, info, warning
 from mindyn.identification.diagnostics.torque import without_constant_torques
-from mindyn.identification.selection.candidates import best_estimator, limits_of
+from mindyn.identification.selection.candidates import best_estimator
 from mindyn.identification.selection.trials import Trial, Trials, decimation_for, rate_of
 from mindyn.identification.selection.tune import HIGHEST, SearchSpace, tune_settings
 from mindyn.logs.cleaning import MAX_MAGNITUDE, MAX_STILL_RANGE
@@ -148,8 +148,8 @@ def choose(
         say("comparing plain and physically consistent fits on held-out blocks")
         estimator, chosen, why = best_estimator(robot, trials, trial, chosen, dropped)
         findings = (*findings, *why)
-    elif search_space.friction and isinstance(estimator, LeastSquares):
-        estimator = replace(estimator, friction=limits_of(chosen))
+    elif search_space.friction and chosen.shape.shapes and isinstance(estimator, LeastSquares):
+        estimator = replace(estimator, friction="dissipative")  # shapes were selected within these limits
     elif search_space.friction and not isinstance(estimator, PhysicallyConsistent) and trials.needs_limits(trial):
         chosen = replace(chosen, friction=chosen.shape.without_shapes())
     return Choice(estimator, estimator.settings_for(robot, chosen), dropped, score, findings)

@@ -272,6 +272,8 @@ class Trials:
 
     def needs_limits(self, trial: Trial) -> bool:
         """Return whether a fit without the limits and priors of friction shapes has other values."""
+        if not trial.friction.shapes:
+            return False
         kept = self._shared.kept(trial)
         unlimited = Kept(kept.numbers, [], _no_limits(self._shared.with_friction(trial.friction)))
         limited, free = (fit_of_all(self._folds(trial), rule)[2] for rule in (kept, unlimited))
