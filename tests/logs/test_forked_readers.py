@@ -13,7 +13,7 @@ import multiprocessing, sys
 import mindyn
 from mindyn import executors
 
-executors._TRIAL_S = 2.0
+executors._POLARS_TIMEOUT_S = 2.0
 before, path = sys.argv[1:]
 robot = mindyn.load_robot("planar2")
 

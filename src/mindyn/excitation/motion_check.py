@@ -108,14 +108,14 @@ def check_path(encounters: Encounters, paths: Sequence[tuple[Array, Array | None
     unknown  number of moving links without a volume
 
     Between two samples a body moves at most as far as the fastest corner of its box, so a distance decreases at most by
-    the path lengths of both bodies. The reported distance subtracts this bound.
+    the motion of one body's corners relative to the other. The reported distance subtracts this bound.
     """
     least = np.full(len(encounters.checked), np.inf)
     step_m = min((one.resolution_m for one in encounters.checked), default=STEP_M)
     speed, fastest = 0.0, ""
     for q, t in paths:
         for piece in _chunks(q, encounters.bodies, step_m):
-            least = np.minimum(least, _least(encounters, piece))
+            least = _least(encounters, piece, least)
         if t is not None:
             speeds = _speeds(encounters.bodies, q, t)
             k = int(speeds.argmax())
@@ -183,30 +183,48 @@ def _divided(q: Array, parts: NDArray[np.int64]) -> Array:
     return np.vstack([q[step] + share[:, None] * (q[step + 1] - q[step]), q[-1:]])
 
 
-def _least(encounters: Encounters, q: Array) -> list[float]:
-    """Return the lower bound of every encounter's distance along one piece."""
+def _least(encounters: Encounters, q: Array, so_far: Array) -> Array:
+    """Return the lower bound of every encounter's distance along one piece and the pieces before it."""
     bodies = encounters.bodies
     poses, corners = bodies.poses(q), bodies.corners(q)
-    steps = np.linalg.norm(np.diff(corners, axis=0), axis=-1).max(axis=2)  # (N - 1, bodies)
-    gone = np.vstack([np.zeros(len(bodies.volumes)), np.cumsum(steps, axis=0)])
-    margins = []
-    for encounter in encounters.checked:
+    least = so_far.copy()
+    for number, encounter in enumerate(encounters.checked):
         i, j = encounter.bodies
-        way = gone[:, i] if j < 0 else gone[:, i] + gone[:, j]
-        loss = float(np.diff(way).max(initial=0.0)) / 2 + CURVE_M
+        steps = _steps(corners[:, i]) if j < 0 else _relative_steps(poses, corners, i, j)
+        loss = float(steps.max(initial=0.0)) / 2 + CURVE_M
         if encounter.direction is not None:
-            least = float(bodies.heights(i, poses, encounter.direction).min()) - encounter.offset
+            distance = float(bodies.heights(i, poses, encounter.direction).min()) - encounter.offset
         elif not bodies.is_exact:
-            least = float(cover_gaps(bodies, encounter.bodies, poses).min())
+            distance = float(cover_gaps(bodies, encounter.bodies, poses).min())
         else:
-            least = _smallest(bodies, encounter, poses, way) - encounter.resolution_m
-        margins.append(least - loss)
-    return margins
+            loss += encounter.resolution_m
+            distance = _smallest(bodies, encounter, poses, steps, so_far[number] + loss)
+        least[number] = min(least[number], distance - loss)
+    return least
 
 
-def _smallest(bodies: Bodies, encounter: Encounter, poses: Array, way: Array) -> float:
-    """Return the smallest distance at the samples, to the resolution; samples that cannot be closer are skipped."""
-    best, k = np.inf, 0
+def _steps(corners: Array) -> Array:
+    """(N - 1,) how far the fastest corner of (N, 8, 3) moves in each step."""
+    x, y, z = np.moveaxis(np.diff(corners, axis=0), -1, 0)
+    return np.asarray(np.sqrt((x**2 + y**2 + z**2).max(axis=1)))
+
+
+def _relative_steps(poses: Array, corners: Array, i: int, j: int) -> Array:
+    """(N - 1,) bound on the change of the distance of two bodies in each step, seen from the best of three frames.
+
+    Two bodies that turn together keep their distance: in the frame of either, the other one rests. In the root frame,
+    bodies that turn while they are far apart move least.
+    """
+    steps = [_steps(corners[:, i]) + _steps(corners[:, j])]
+    for frame, body in ((i, j), (j, i)):
+        steps.append(_steps((corners[:, body] - poses[:, frame, :1]) @ poses[:, frame, 1:].swapaxes(1, 2)))
+    return np.asarray(np.min(steps, axis=0))
+
+
+def _smallest(bodies: Bodies, encounter: Encounter, poses: Array, steps: Array, best: float) -> float:
+    """Return the smallest distance at the samples, or `best`; samples that cannot be closer than that are skipped."""
+    way = np.concatenate([[0.0], np.cumsum(steps)])
+    k = 0
     while k < len(way):
         gap = bodies.distance(encounter.bodies, poses[k], surfaces=encounter.by == "meshes")
         best = min(best, gap)

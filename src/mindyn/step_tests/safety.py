@@ -66,6 +66,7 @@ def plan_safe_tests(
             subject=robot.name,
         )
     stops = [] if home is None else [(frozen_array(home, reach.lower.shape, "home"),) * 2]
+    require_safe(check_path(encounters, [(stop[0][None], None) for stop in stops], 0).findings)
     for lower, upper in _ranges(encounters, reach, centres, rng):
         ranges = dict(zip(robot.primary_names, zip(lower.tolist(), upper.tolist(), strict=True), strict=True))
         slowed = robot
