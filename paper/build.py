@@ -1,4 +1,4 @@
-"""Draw the figures of the paper from the records of the benchmarks, and build it as HTML: `make paper`.
+"""Draw the figures of the paper from the leaderboard and the benchmarks, and build it as HTML: `make paper`.
 
 The figures stay in this folder; the page goes to build/paper. Needs pandoc (apt-get install pandoc).
 """
@@ -20,11 +20,27 @@ LEFT, RIGHT, WIDTH, BAR, GAP = 170, 70, 640, 13, 12
 """Pixels: room for names and values, the whole, a bar, and the space between groups."""
 
 
+METHODS = {"identify": "identify", "pinocchio": "Pinocchio's regressor", "figaroh": "FIGAROH"}
+"""Rows of the leaderboard that the paper shows, and their labels."""
+
+
+def read_table(path: Path) -> list[list[str]]:
+    """Return the cells of the first table of a page, its heading first."""
+    (table, *_) = re.findall(r"(?:^\|.*\n)+", path.read_text(), re.MULTILINE)
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines()]
+    return [rows[0], *rows[2:]]
+
+
 def rows_of_record(name: str) -> list[list[str]]:
-    """Return the cells of the table of a benchmark's record, without its header."""
-    text = (ROOT / "benchmarks" / "records" / f"{name}.md").read_text()
-    rows = [line.strip("|").split("|") for line in text.splitlines() if line.startswith("|")]
-    return [[cell.strip() for cell in row] for row in rows[2:]]
+    """Return the cells of the table of a benchmark's record, without its heading."""
+    return read_table(ROOT / "benchmarks" / "records" / f"{name}.md")[1:]
+
+
+def leaderboard_errors() -> dict[str, dict[str, float]]:
+    """Return the held-out error in percent of each method on each set."""
+    (_, *titles), *rows = read_table(ROOT / "docs" / "leaderboard.md")
+    sets = titles[: titles.index("coverage")]
+    return {method: dict(zip(sets, map(number_in, cells), strict=False)) for method, *cells in rows}
 
 
 def number_in(cell: str) -> float:
@@ -67,17 +83,14 @@ def draw_bars(title: str, unit: str, names: Sequence[str], series: dict[str, lis
 
 def figures() -> dict[str, str]:
     """Return the SVG text of every figure by its file name."""
-    errors = rows_of_record("automatic_choice")
+    errors = leaderboard_errors()
     speeds = [row for row in rows_of_record("kernels") if row[0] == "puma560" and "," not in row[1]]
     return {
         "errors.svg": draw_bars(
             "Held-out torque error on measured robots",
             "%",
-            [row[0] for row in errors],
-            {
-                label: [number_in(row[k]) for row in errors]
-                for k, label in enumerate(("selected", "plain", "consistent"), 1)
-            },
+            list(errors["identify"]),
+            {label: list(errors[method].values()) for method, label in METHODS.items()},
             decades=False,
         ),
         "speed.svg": draw_bars(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import tempfile
 
 COMMANDS = (
     ("--help",),
@@ -16,7 +17,14 @@ COMMANDS = (
     ("robots",),
     ("base", "puma560"),
     ("doctor",),
+    ("count", "puma560"),
+    ("simulate", "planar2", "--seconds", "6", "--out", "run.csv"),
+    ("log", "run.csv", "planar2"),
+    ("identify", "planar2", "run.csv", "--out", "run"),
+    ("check", "run"),
+    ("export", "run", "--to", "urdf", "--out", "arm.urdf"),
 )
+"""First commands, in an order in which each finds what it reads."""
 HEAVY = ("numpy", "scipy", "polars", "casadi", "llvmlite", "clarabel", "pydantic", "rich", "typer")
 SIZES = """
 import json
@@ -36,16 +44,17 @@ sys.argv = ["mindyn", *sys.argv[1:]]
 with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
     try:
         main()
-    except SystemExit:
-        pass
+    except SystemExit as ended:
+        if ended.code not in (None, 0, 3):  # 3: findings
+            raise
 taken = time.perf_counter() - begin
 print(json.dumps([sorted({name.split(".")[0] for name in sys.modules}), taken]))
 """
 
 
-def measure(python: str, code: str, *arguments: str) -> object:
+def measure(python: str, code: str, *arguments: str, folder: str | None = None) -> object:
     """Return what a program prints as JSON."""
-    done = subprocess.run([python, "-c", code, *arguments], check=True, capture_output=True, text=True)
+    done = subprocess.run([python, "-c", code, *arguments], check=True, capture_output=True, text=True, cwd=folder)
     return json.loads(done.stdout.splitlines()[-1])
 
 
@@ -56,9 +65,11 @@ def main(python: str) -> None:
     print(f"{sum(sizes.values()):7.0f} MB in {len(sizes)} packages")
     for name, size in sorted(sizes.items(), key=lambda item: -item[1])[:12]:
         print(f"{size:7.1f} MB  {name}")
-    for command in COMMANDS:
-        modules, taken = measure(python, IMPORTS, *command)  # type: ignore[misc]
-        print(f"mindyn {' '.join(command):14} {taken:5.2f} s  imports: {', '.join(n for n in HEAVY if n in modules)}")
+    with tempfile.TemporaryDirectory(prefix="mindyn-footprint-") as folder:
+        for command in COMMANDS:
+            modules, taken = measure(python, IMPORTS, *command, folder=folder)  # type: ignore[misc]
+            loaded = ", ".join(name for name in HEAVY if name in modules)
+            print(f"mindyn {command[0]:10} {taken:5.2f} s  imports: {loaded}")
 
 
 if __name__ == "__main__":

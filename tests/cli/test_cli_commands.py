@@ -43,16 +43,28 @@ def test_every_command_file_is_listed():
     assert commands == {name.replace("-", "_") for name in COMMANDS}
 
 
-@pytest.mark.parametrize("code", ["import mindyn", "from mindyn.cli.main import run; run()"])
-def test_help_and_import_load_no_heavy_package(code):
+def heavy_packages(words, code="from mindyn.cli.main import run; run()"):
+    """What a program prints, and which heavy packages it has loaded at its end."""
     show = f"import atexit, sys; atexit.register(lambda: print(*sys.modules, file=sys.stderr)); {code}"
-    done = subprocess.run([sys.executable, "-c", show, "--help"], capture_output=True, text=True, timeout=120)
+    done = subprocess.run([sys.executable, "-c", show, *words], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0
     loaded = {name.partition(".")[0] for name in done.stderr.split()}
     assert "mindyn" in loaded
-    assert not loaded & set(HEAVY)
-    if "run" in code:
-        assert all(command in done.stdout for command in COMMANDS)
+    return done.stdout, loaded & set(HEAVY)
+
+
+def test_help_and_import_load_no_heavy_package():
+    assert heavy_packages((), "import mindyn")[1] == set()
+    text, loaded = heavy_packages(("--help",))
+    assert loaded == set()
+    assert all(command in text for command in COMMANDS)
+
+
+@pytest.mark.parametrize("words", [("robots",), ("base", "planar2"), ("count", "planar2")])
+def test_first_commands_load_what_the_platforms_page_lists(words):
+    page = (ROOT / "docs" / "platforms.md").read_text()
+    row = next(line for line in page.splitlines() if line.startswith("| `mindyn") and f"`mindyn {words[0]}`" in line)
+    assert heavy_packages(words)[1] == set(row.split("|")[2].replace(",", " ").split())
 
 
 @pytest.mark.parametrize("command", COMMANDS)

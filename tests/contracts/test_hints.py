@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ast
+import importlib.util
 import json
 import re
 import tomllib
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from cli.program import mindyn_program
@@ -88,8 +90,23 @@ def test_extras_are_installed_as_the_package_is_published(monkeypatch):
 
 def test_documentation_names_the_package_only_once_it_is_published():
     pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
-    named = [page.name for page in pages if re.search(r"pip\s+install\s+(-U\s+)?'?mindyn", page.read_text())]
+    pattern = r"(pip\s+install\s+(-U\s+)?|uvx\s+|pipx\s+run\s+)'?mindyn"
+    named = [page.name for page in pages if re.search(pattern, page.read_text())]
     assert hints.PUBLISHED or not named
+    assert not hints.PUBLISHED or "README.md" in named, "publish: begin its Install section with pip install mindyn"
+
+
+@pytest.mark.parametrize("published", [False, True])
+def test_the_first_page_names_the_package_once_it_is_published(published, monkeypatch):
+    pytest.importorskip("mkdocs", reason="mkdocs is not installed")
+    spec = importlib.util.spec_from_file_location("docs_hooks", ROOT / "docs" / "hooks.py")
+    hooks = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(hooks)
+    monkeypatch.setattr(hints, "PUBLISHED", published)
+    page = SimpleNamespace(file=SimpleNamespace(src_uri="index.md"))
+    text = hooks.on_page_markdown((ROOT / "docs" / "index.md").read_text(), page)
+    assert ("uvx mindyn demo" in text) == ("pip install mindyn && mindyn demo" in text) == published
+    assert "make demo" in text
 
 
 @pytest.mark.parametrize("words", [("robots", "puma650"), ("identify", "puma560", "nothing.csv"), ("check", "nothing")])

@@ -37,8 +37,12 @@ def test_numbers_are_those_of_the_records():
     assert f"from Pinocchio takes {theirs}" in text
     _, seconds, memory = record_row("streaming", "as written by default")[:3]
     assert f"need {memory} of memory and {seconds} (" in text
-    selected, _, consistent = map(paper.number_in, record_row("automatic_choice", "LWR4+, another motion")[:3])
-    assert f"with {selected} % error, a physically consistent fit with {consistent} %" in text
+    errors = paper.leaderboard_errors()
+    methods = ("identify", "consistent", "mujoco.sysid")
+    ours, consistent, sysid = (f"{errors[name]['KUKA LWR4+, transfer']:.2f} %" for name in methods)
+    assert f"with {ours} error, a physically consistent fit with {consistent} and `mujoco.sysid` with {sysid}" in text
+    words = {6: "six", 7: "seven", 8: "eight"}
+    assert f"the rules and {words[len(errors) - len(paper.METHODS)]} further methods" in text
     said = re.search(r"(0\.\d+ to 0\.\d+) times the position error of `mujoco.sysid`, in (\d+ to \d+) times less", text)
     assert said is not None
     record = " ".join((ROOT / "benchmarks" / "records" / "mujoco_sysid.md").read_text().split())

@@ -13,7 +13,6 @@ from typing import Annotated, Any, get_type_hints
 import typer
 
 from mindyn.errors import Code, InputError
-from mindyn.excitation.held_joints import joints_to_hold
 from mindyn.findings import Finding
 from mindyn.robots.description import Selection
 from mindyn.robots.edits import MOUNTS
@@ -61,6 +60,8 @@ def load_and_hold(
     options: RobotOptions, source: str, move: Sequence[str]
 ) -> tuple[Robot, RobotOptions, tuple[Finding, ...]]:
     """Return the robot with held grippers and propellers, its options, and findings about the held joints."""
+    from mindyn.excitation.held_joints import joints_to_hold  # loads CasADi
+
     robot = options.load(source)
     held, findings = joints_to_hold(robot, move)
     if not held:

@@ -9,11 +9,11 @@ import typer
 from mindyn.cli.arguments import JSON_OPTION, ROBOT_ARGUMENT, complete_from, require_exclusive, with_robot_options
 from mindyn.cli.printing import print_json, print_notes, print_output, print_status, print_table
 from mindyn.identifiability.base_sets import FORMS, base_parameters
-from mindyn.loads.unknown_gains import TARGET_STRUCTURE, gain_groups
 from mindyn.parameters.base import BaseParameters, Coefficients, latex_expression, latex_symbol
 from mindyn.parameters.geometry_symbols import convert_to_dh_frames, symbolic_expressions
 from mindyn.parameters.parameter import list_base_parameters
 from mindyn.robots.loading import RobotOptions
+from mindyn.robots.robot import Robot
 
 
 @with_robot_options
@@ -40,7 +40,7 @@ def base(
     require_exclusive({"--unknown-gains": unknown_gains, "--latex": latex, "--symbols": symbols, "--drives": drives})
     loaded = options.load(robot)
     if unknown_gains:
-        _print_gain_structure(gain_groups(loaded), as_json=as_json)
+        _print_gain_structure(loaded, as_json=as_json)
         return
     if symbols:
         loaded = convert_to_dh_frames(loaded)
@@ -55,7 +55,10 @@ def base(
     print_notes((*base_set.robot.findings, *base_set.notes))
 
 
-def _print_gain_structure(groups: tuple[tuple[str, ...], ...], *, as_json: bool) -> None:
+def _print_gain_structure(robot: Robot, *, as_json: bool) -> None:
+    from mindyn.loads.unknown_gains import TARGET_STRUCTURE, gain_groups  # loads the readers of logs
+
+    groups = gain_groups(robot)
     if as_json:
         print_json({"gain_groups": groups, "position_targets": TARGET_STRUCTURE})
         return

@@ -18,8 +18,9 @@ from polars.exceptions import PanicException, PolarsError
 
 from mindyn.executors import require_polars_threads
 from mindyn.logs.errors import LogError
+from mindyn.logs.json_table import column_expressions, numbers_in, stack_lists
 from mindyn.logs.locations import FileLocation, RemoteFile, remote_error
-from mindyn.logs.tables import Chunk, LogTable, column_expressions, numbers_in, stack_lists, unreadable_error
+from mindyn.logs.tables import Chunk, LogTable, unreadable_error
 from mindyn.reading import MAX_ENTRIES, InputBudget, describe_exception
 
 _STDERR_LOCK: Final = Lock()

@@ -1,10 +1,21 @@
-"""Add reports that were written before the pages are built, such as that of the demo, to the site and the gallery."""
+"""Add what is known when the pages are built: the report of the demo, and how to install a published package."""
 
 from pathlib import Path
 from typing import Any
 
 from mkdocs.structure.files import File, Files
 
+from mindyn import hints
+
+INSTALL = """## Install
+
+```sh
+uvx mindyn demo                     # try it without installing it
+pip install mindyn && mindyn demo   # install it into the active environment
+```
+
+Or from source: on"""
+"""The begin of the installation once the package is published."""
 REPORTS = {"examples/puma560.html": Path("build/demo/report.html")}
 
 
@@ -17,7 +28,9 @@ def on_files(files: Files, config: Any) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Link the reports from the gallery."""
+    """Name the published package on the first page, and link the reports from the gallery."""
+    if page.file.src_uri == "index.md" and hints.PUBLISHED:
+        return markdown.replace("## Install\n\nOn", INSTALL, 1)
     if page.file.src_uri != "gallery.md":
         return markdown
     links = [f"[Open the live report]({name}){{ .md-button }}" for name, path in REPORTS.items() if path.is_file()]
