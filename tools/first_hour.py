@@ -34,7 +34,7 @@ LONGEST_S = 600
 
 def record(robot: mindyn.Robot, seed: int) -> tuple[np.ndarray, ...]:
     """Return time, position, velocity, acceleration and torque with friction and noise of one motion."""
-    rng, n = np.random.default_rng(seed), len(robot.primary_names)
+    rng, n = np.random.default_rng(seed), robot.joint_count
     t = np.arange(ROWS) / RATE
     frequency, phase = 2 * np.pi * rng.uniform(0.15, 0.6, (3, n)), rng.uniform(0, 6, (3, n))
     amplitude = rng.uniform(0.2, 0.45, (3, n))

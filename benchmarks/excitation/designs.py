@@ -201,7 +201,7 @@ class Peer:
     """Pinocchio's regressor with drive columns, in the base parameters of a robot with unit drives."""
 
     def __init__(self, columns):
-        robot, n = columns.robot, columns.robot.joint_count
+        robot, n = columns.robot, len(columns.robot.joints)
         self.model = pinocchio_model(with_masses(robot))
         self.data = self.model.createData()
         # Pinocchio's parameters are those of the bodies in its joint frames.

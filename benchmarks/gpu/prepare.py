@@ -90,7 +90,7 @@ def write_robots(folder: Path) -> None:
             (described,) = model.describe_functions([name])
             shapes = [(one.name, one.shape) for one in described.program.inputs]
             inputs = [np.random.default_rng(5).uniform(-1, 1, (333, *shape)) for _, shape in shapes]
-            if shapes[0][1][0] > len(robot.primary_names):  # loops that kernels solve for
+            if shapes[0][1][0] > robot.joint_count:  # loops that kernels solve for
                 inputs[0] = closed_positions(robot, len(inputs[0]))
             condition = np.linalg.cond(model.inertia_matrix(inputs[0])).max() if name == "forward_dynamics" else 1.0
             result = model.kernel(name)(*inputs)

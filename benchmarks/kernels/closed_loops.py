@@ -54,7 +54,7 @@ def peer_of(robot: Robot):
     code.loop_make.restype = ctypes.c_void_p
     code.loop_make.argtypes = [ctypes.c_int, *[Pointer] * 4]
     tree = replace(robot, loops=(), home=None)
-    handle = code.loop_make(robot.joint_count, *numbers_of(tree), np.array(ends), chosen)
+    handle = code.loop_make(len(robot.joints), *numbers_of(tree), np.array(ends), chosen)
     code.loop_torques.argtypes = [ctypes.c_void_p, *[Pointer] * 4, ctypes.c_long]
     return lambda q, pd, pdd, out: code.loop_torques(handle, q, pd, pdd, out, len(q))
 

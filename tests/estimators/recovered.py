@@ -11,7 +11,7 @@ from mindyn.logs.samples import Samples
 def exact_samples(robot, count=600, seed=0, noise=0.0, segments=1):
     """Random states (every joint excited in every way) and the torque of the robot with its drives."""
     rng = np.random.default_rng(seed)
-    q, qd, qdd = rng.uniform(-2, 2, (3, count, len(robot.primary_names)))
+    q, qd, qdd = rng.uniform(-2, 2, (3, count, robot.joint_count))
     tau = compile_model(robot, drives=bool(robot.drives)).inverse_dynamics(q, qd, qdd)
     tau = tau + noise * rng.standard_normal(tau.shape)
     numbers = np.arange(count, dtype=np.int64) * segments // count
@@ -22,7 +22,7 @@ def smooth_samples(robot, count=4000, seed=0, rate=200.0, amplitude=1.0):
     """Sums of sines, so that derivatives and filters mean something."""
     rng = np.random.default_rng(seed)
     t = np.arange(count) / rate
-    w = 2 * np.pi * rng.uniform(0.1, 0.9, (5, len(robot.primary_names)))
+    w = 2 * np.pi * rng.uniform(0.1, 0.9, (5, robot.joint_count))
     a = amplitude * rng.uniform(0.3, 1.0, w.shape) / 3
     phase = rng.uniform(0, 2 * np.pi, w.shape)
     angle = t[:, None, None] * w + phase

@@ -28,7 +28,7 @@ def runs(name):
     """A robot with drives, and the samples of one motion without and with the load; the load's parameters."""
     robot = mindyn.load_robot(name)
     drives = tuple(Drive(one, viscous=2.0, coulomb=1.0, rotor_inertia=0.05) for one in robot.primary_names)
-    robot, n = replace(robot, drives=drives), len(robot.primary_names)
+    robot, n = replace(robot, drives=drives), robot.joint_count
     centre = [0.0, 0.1, -1.3] if name == "five_bar" else np.full(n, 0.2)
     frequency, phase = np.linspace(0.4, 2.1, 3 * n).reshape(3, n), np.arange(3.0 * n).reshape(3, n)
     q, qd, qdd = SineMotion(centre, np.full((3, n), 0.12), frequency, phase).rows(np.arange(600) / 100)
@@ -47,7 +47,7 @@ def test_the_load_and_the_gains_are_found(name):
     known = [k for k, label in enumerate(LINK_PARAMETERS) if label not in found.unidentifiable]
     assert 0 in known
     assert_negligible((found.phi - phi)[known], np.abs(phi).max(), RECOVERED)
-    gains = np.linspace(0.5, 2.0, len(robot.primary_names))
+    gains = np.linspace(0.5, 2.0, robot.joint_count)
     signals = [replace(one, tau=one.tau / gains) for one in (unloaded, loaded)]
     known_gains = drive_gains(robot, *signals, phi, link=AT[name])
     assert known_gains.joint_names == robot.primary_names

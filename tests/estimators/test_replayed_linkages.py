@@ -42,7 +42,7 @@ def palletiser() -> mindyn.Robot:
 
 
 def reference(robot):
-    n = len(robot.primary_names)
+    n = robot.joint_count
     return (
         SWING if n == 1 else SineMotion(np.full(n, 0.2), np.full(n, 0.3), np.linspace(0.5, 1.2, n), np.arange(float(n)))
     )

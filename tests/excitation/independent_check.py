@@ -58,11 +58,11 @@ def torques(robot: Robot, q, qd, qdd) -> np.ndarray:
     data = model.createData()
     tau = np.array([pin.rnea(model, data, *rows) for rows in zip(q, qd, qdd, strict=True)])
     for drive in robot.drives:
-        motor = np.zeros(robot.joint_count)
+        motor = np.zeros(len(robot.joints))
         motor[robot.joint_index(drive.joint)] = drive.ratio
         for joint, ratio in drive.coupling.items():
             motor[robot.joint_index(joint)] = ratio
-        own = np.eye(robot.joint_count)[robot.joint_index(drive.joint)]
+        own = np.eye(len(robot.joints))[robot.joint_index(drive.joint)]
         acts = motor if drive.side == "motor" else own
         u = qd @ acts
         tau += np.outer(drive.rotor_inertia * (qdd @ motor), motor)

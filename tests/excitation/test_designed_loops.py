@@ -73,7 +73,7 @@ def design():
 def through_pins(robot, p, pd, pdd):
     """q, qd, qdd (N, n) of all joints: closed by hand, moved by Pinocchio's constraints."""
     oracle = LoopOracle(robot)
-    q = np.zeros((len(p), robot.joint_count))
+    q = np.zeros((len(p), len(robot.joints)))
     q[:, oracle.primary] = p
     one, other = (q[:, robot.joint_index(name)] for name in ("joint2", "joint_crank"))
     q[:, robot.joint_index("joint3")] = other - one
@@ -109,7 +109,7 @@ def test_torques_hold_through_the_pins_at_one_kilohertz(design):
     q, qd, qdd = through_pins(robot, p, pd, pdd)
     oracle = LoopOracle(robot)
     tau = np.array([oracle.torque_rows(*row) @ robot.phi for row in zip(q, pd, pdd, strict=True)])
-    worst = np.zeros(len(robot.primary_names))
+    worst = np.zeros(robot.joint_count)
     for drive in robot.drives:
         joint = robot.joint_index(drive.joint)
         own = oracle.projection(q[0], pd[0], pdd[0])[0][joint]

@@ -46,7 +46,7 @@ def test_what_a_load_moves_is_not_taken_as_known():
 
 def test_of_a_robot_with_loops_the_load_is_on_the_end_that_no_loop_holds():
     robot = mindyn.load_robot("palletiser")
-    columns = Columns(robot, drives=False, speeds=np.ones(len(robot.primary_names)))
+    columns = Columns(robot, drives=False, speeds=np.ones(robot.joint_count))
     known, K = known_rows(columns, "payload"), columns.base.matrix
     end = 10 * robot.link_index("link4")
     assert np.abs(known @ K[:, end : end + 10]).max() < 1e-9 * np.abs(known).max()

@@ -44,7 +44,7 @@ def physical(estimate):
 
 def links_of(estimate):
     x = estimate.physical.values
-    return [x[10 * i : 10 * i + 10] for i in range(estimate.robot.joint_count)]
+    return [x[10 * i : 10 * i + 10] for i in range(len(estimate.robot.links))]
 
 
 @pytest.mark.parametrize("prior", ["robot", None])

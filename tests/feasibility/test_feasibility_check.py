@@ -156,7 +156,7 @@ def test_a_projected_inertia_matrix_is_well_conditioned(file):
     projected = make_feasible(LeastSquares().fit(equations(robot if file == "right" else bare, samples)))
     assert check_consistent(projected).holds is True
     q = np.random.default_rng(0).uniform(-np.pi, np.pi, (200, 6))
-    links = projected.physical.values[: 10 * robot.joint_count]
+    links = projected.physical.values[: 10 * len(robot.links)]
     bodies = zip(robot.links, links.reshape(-1, 10), strict=True)
     M = compile_model(
         replace(robot, links=tuple(replace(link, phi=phi) for link, phi in bodies), drives=())
@@ -173,7 +173,7 @@ def test_undetermined_masses_of_a_projection_are_small():
     robot = with_estimated_drives(load_robot("ur10"))
     projected = make_feasible(LeastSquares().fit(equations(robot, exact_samples(robot, 400, noise=1.0))))
     values = projected.physical.values
-    assert sum(values[: 10 * robot.joint_count : 10]) < robot.phi[::10].sum()
+    assert sum(values[: 10 * len(robot.links) : 10]) < robot.phi[::10].sum()
 
 
 def test_dropped_and_unidentifiable_parameters_have_a_metric_too(arm):
@@ -199,7 +199,7 @@ def _without_shapes(robot):
 def test_links_that_a_consistent_estimate_states_are_those_of_the_answers(good):
     projected = make_feasible(good)
     result = dict(zip(projected.physical.labels, projected.physical.values, strict=True))
-    masses = [result[f"m{i + 1}"] for i in range(good.robot.joint_count)]
+    masses = [result[f"m{i + 1}"] for i in range(len(good.robot.links))]
     assert check_consistent(projected).witness["physical"] == result
     wide = check_plausible(projected, Bounds(masses={"fore": (0.0, 100.0)}))
     assert list(wide.witness["masses"].values()) == masses

@@ -159,7 +159,7 @@ class Cases:
         path.write_bytes(change(self.estimate, rng))
         estimate = mindyn.load_estimate(path)
         repr(estimate)
-        estimate.predict(*np.ones((3, 2, len(estimate.robot.primary_names))))
+        estimate.predict(*np.ones((3, 2, estimate.robot.joint_count)))
 
     def _commands(self) -> list[tuple[list[str], list[str]]]:
         """Words of commands that end soon, and the options of each."""

@@ -28,7 +28,7 @@ class LoopOracle:
         self.data = self.model.createData()
         dependent = [robot.joint_index(name) for loop in robot.loops for name in loop.dependent]
         self.dependent = sorted(dependent)
-        self.primary = [i for i in range(robot.joint_count) if i not in dependent]
+        self.primary = [i for i in range(len(robot.joints)) if i not in dependent]
 
     def _frame(self, name, link, pose):
         index = self.robot.link_index(link)

@@ -44,7 +44,7 @@ def shapes(function, count, width, batch, *more):
 
 @pytest.mark.parametrize("batch", EMPTY)
 def test_model_functions_accept_empty_batches(robot, batch):
-    model, width = mindyn.compile_model(robot), len(robot.primary_names)
+    model, width = mindyn.compile_model(robot), robot.joint_count
     for name, count in FUNCTIONS.items():
         actual, expected = shapes(getattr(model, name), count, width, batch)
         assert actual == expected, name
@@ -52,7 +52,7 @@ def test_model_functions_accept_empty_batches(robot, batch):
         actual, expected = shapes(getattr(model, name), 1, width, batch, robot.link_names[-1])
         assert actual == expected, name
     wrenches = model.inverse_dynamics_with_wrenches(
-        *[np.zeros((*batch, width))] * 3, np.zeros((*batch, robot.joint_count, 6))
+        *[np.zeros((*batch, width))] * 3, np.zeros((*batch, len(robot.links), 6))
     )
     assert wrenches.shape == (*batch, width)
 
@@ -61,7 +61,7 @@ def test_model_functions_accept_empty_batches(robot, batch):
 def test_loop_dynamics_functions_accept_empty_batches(robot, batch):
     if not robot.has_dependents:
         pytest.skip("an open tree")
-    dynamics, width = loop_dynamics(robot), len(robot.primary_names)
+    dynamics, width = loop_dynamics(robot), robot.joint_count
     for name in ("inverse_dynamics", "inertia_matrix", "bias", "gravity", "forward_dynamics", "standard_regressor"):
         actual, expected = shapes(getattr(dynamics, name), FUNCTIONS[name], width, batch)
         assert actual == expected, name

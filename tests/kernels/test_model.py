@@ -173,12 +173,32 @@ def test_wrong_arguments_raise_with_their_name():
 def test_a_wrong_number_of_joints_is_answered_with_their_names():
     """Positions of a loop that is solved numerically may cover all joints, speeds the primary ones."""
     robot = mindyn.load_robot("five_bar")
-    model, n, k = mindyn.compile_model(robot), robot.joint_count, len(robot.primary_names)
+    model, n, k = mindyn.compile_model(robot), len(robot.joints), robot.joint_count
     for shapes, subject, names in (((n - 1, k, k), "q", robot.joint_names), ((n, n, k), "qd", robot.primary_names)):
         with raises(InputError, Code.WRONG_SHAPE, subject) as raised:
             model.inverse_dynamics(*map(np.zeros, shapes))
         assert raised.value.hint is not None
         assert raised.value.hint.endswith(": " + ", ".join(names))
+
+
+def test_arrays_have_one_column_for_each_counted_joint(tmp_path):
+    """Dependent fingers and loops do not count, and an array with a column for them is answered with the others."""
+    finger = '<body name="{0}" pos="0 {1} 0"><joint name="{0}" type="slide" axis="0 1 0"/><geom size="0.02"/></body>'
+    (tmp_path / "hand.xml").write_text(
+        '<mujoco><worldbody><body name="arm"><joint name="j1" axis="0 0 1"/><geom size="0.1"/>'
+        + finger.format("left", 0.1)
+        + finger.format("right", -0.1)
+        + '</body></worldbody><equality><joint joint1="right" joint2="left" polycoef="0 -1 0 0 0"/></equality></mujoco>'
+    )
+    for robot in (mindyn.load_robot(tmp_path / "hand.xml"), mindyn.load_robot("palletiser")):
+        n, model = robot.joint_count, mindyn.compile_model(robot)
+        assert n == len(robot.primary_names) == len(robot.joints) - len(robot.dependent_names) < len(robot.joints)
+        assert model.inverse_dynamics(*np.zeros((3, 5, n))).shape == (5, n)
+        assert model.inertia_matrix(np.zeros(n)).shape == (n, n)
+        assert str(robot).startswith(f"{robot.name}: {n} joints and {len(robot.dependent_names)} dependent joint")
+        with raises(InputError, Code.WRONG_SHAPE, "q") as raised:
+            model.inverse_dynamics(*np.zeros((3, len(robot.joints))))
+        assert raised.value.hint == f"one value for each of robot.primary_names: {', '.join(robot.primary_names)}"
 
 
 def test_standard_regressor_does_not_depend_on_how_parameters_enter():

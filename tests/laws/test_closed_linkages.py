@@ -257,7 +257,7 @@ def test_a_slide_turned_by_half_a_turn_is_not_closed():
     equations, rng, opposed = home_closure(robot).constraints, np.random.default_rng(0), 0
     for _ in range(8):
         try:
-            home = loop_closure(robot, robot.home + rng.uniform(-3, 3, robot.joint_count)).home
+            home = loop_closure(robot, robot.home + rng.uniform(-3, 3, len(robot.joints))).home
         except RobotError:
             continue
         opposed += 1

@@ -30,7 +30,7 @@ def mimicking(seed: int) -> mindyn.Robot:
     """Return a random tree of 3 to 7 joints; some mimic another one, also in chains, with offsets and signs."""
     rng = np.random.default_rng(seed)
     robot = random_robot(seed, joints=int(rng.integers(3, 8)))
-    order = rng.permutation(robot.joint_count)
+    order = rng.permutation(len(robot.joints))
     mimics = [
         Mimic(robot.joint_names[i], robot.joint_names[rng.choice(order[:k])], *rng.uniform(-2, 2, 2))
         for k, i in enumerate(order)
@@ -41,7 +41,7 @@ def mimicking(seed: int) -> mindyn.Robot:
 
 def by_hand(robot):
     """Return A and b of q = A p + b, computed by following each joint to the joint it mimics."""
-    A, b = np.zeros((robot.joint_count, len(robot.primary_names))), np.zeros(robot.joint_count)
+    A, b = np.zeros((len(robot.joints), robot.joint_count)), np.zeros(len(robot.joints))
     of = {m.joint: m for m in robot.mimics}
 
     def position(name, p):
@@ -85,9 +85,7 @@ def test_the_number_of_base_parameters_is_the_rank_of_the_projected_regressor(se
     base = base_parameters(robot)
     model = compile_model(robot)
     # Multipliers that differ little are distinguishable only over many turns.
-    x = np.random.default_rng(seed).uniform(-1, 1, (3, 150, len(robot.primary_names))) * np.reshape(
-        [9, 4, 4], (3, 1, 1)
-    )
+    x = np.random.default_rng(seed).uniform(-1, 1, (3, 150, robot.joint_count)) * np.reshape([9, 4, 4], (3, 1, 1))
     A, b = by_hand(robot)
     tree, rows = pinocchio_model(open_tree(robot)), []
     data = tree.createData()

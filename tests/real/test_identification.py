@@ -71,7 +71,7 @@ def total(estimate, name, held_out=None):
 
 def require_sane(found, name):
     values = found.physical.values
-    links = values[: 10 * found.robot.joint_count].reshape(-1, 10)
+    links = values[: 10 * len(found.robot.links)].reshape(-1, 10)
     assert all(check_consistency(phi).is_feasible for phi in links)
     assert links[:, 0].sum() < HEAVIEST[name]
 

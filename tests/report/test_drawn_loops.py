@@ -19,7 +19,7 @@ def test_both_ends_of_a_loop_coincide_in_every_pose(name):
     q = closure.home[list(closure.primary)] + 0.3 * np.sin(3 * t + np.arange(len(closure.primary)))
     drawn = compute_skeleton(robot, q, t[:, 0], np.ones_like(q))
     assert drawn.names == robot.joint_names
-    assert len(drawn.torques[0]) == robot.joint_count
+    assert len(drawn.torques[0]) == len(robot.joints)
     first, second = drawn.points - 2, drawn.points - 1
     holders = [robot.link_index(robot.loops[0].first) + 1, robot.link_index(robot.loops[0].second) + 1]
     assert first in drawn.paths[holders[0]]

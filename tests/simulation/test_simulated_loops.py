@@ -49,7 +49,7 @@ def whole(robot, p):
 @pytest.mark.parametrize("name", PARALLELOGRAMS)
 def test_energy_is_conserved_without_friction(name):
     robot = mindyn.load_robot(name, gravity=GRAVITY)
-    start = np.full(len(robot.primary_names), 0.3)
+    start = np.full(robot.joint_count, 0.3)
     motion = simulate(robot, nothing, seconds=3, q0=start, rate_hz=50)
     assert motion.joint_names == robot.primary_names
     energy = mindyn.compile_model(robot).energy(motion.q, motion.qd)
@@ -60,7 +60,7 @@ def test_energy_is_conserved_without_friction(name):
 @pytest.mark.parametrize("name", ["parallelogram_planar", "semi_direct_drive"])
 def test_motions_are_those_of_pinocchio_with_pins(name):
     robot = mindyn.load_robot(name, gravity=GRAVITY)
-    oracle, n = LoopOracle(robot), len(robot.primary_names)
+    oracle, n = LoopOracle(robot), robot.joint_count
     tau, start = np.linspace(5, 12, n), np.linspace(0.3, -0.2, n)
 
     def slope(_t, y):
@@ -80,7 +80,7 @@ def test_motions_are_those_of_pinocchio_with_pins(name):
     ],
 )
 def test_friction_sticks_and_slips_through_the_pins(robot):
-    n = len(robot.primary_names)
+    n = robot.joint_count
     push = swinging(np.array([6.0, 8.0, 9.0, 12.0]), 6.0)
     motion = simulate(robot, push, seconds=1.5, q0=np.linspace(0.2, -0.2, n), drives=True, rate_hz=200)
     assert motion.stuck.any() and not motion.stuck.all() and motion.events > 3  # noqa: PT018 - one premise

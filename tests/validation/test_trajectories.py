@@ -65,7 +65,7 @@ def test_wrong_models_deviate_and_more_so_without_the_controller(recorded):
 def test_a_log_of_a_linkage_is_repeated_as_pinocchios_tree_moves_projected(name):
     """The log is integrated from Pinocchio's tree and a dense projection, the torque held from row to row."""
     robot = replace(load_robot(name), drives=())
-    oracle, closure, n = LoopOracle(robot), home_closure(robot), len(robot.primary_names)
+    oracle, closure, n = LoopOracle(robot), home_closure(robot), robot.joint_count
     start, rate = closure.home[list(closure.primary)] + 0.3, 100.0
     tau = 20.0 * np.sin(np.arange(25)[:, None] / 4 + np.arange(n))
     state, rows = np.concatenate([start, np.full(n, 0.5)]), []

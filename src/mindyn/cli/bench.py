@@ -62,7 +62,7 @@ def bench(
 def measure_kernels(robot: Robot, repetitions: int = 9) -> list[KernelTime]:
     """Time the kernels and Pinocchio's functions on the same samples."""
     model = compile_model(robot, base=base_parameters(robot) if robot.has_dependents else None)
-    motion = np.random.default_rng(0).uniform(-2, 2, (3, BATCH_ROWS, len(robot.primary_names)))
+    motion = np.random.default_rng(0).uniform(-2, 2, (3, BATCH_ROWS, robot.joint_count))
     theirs = _pinocchio_calls(robot, motion) if find_spec("pinocchio") and not robot.has_dependents else {}
     speeds = []
     for name in KERNELS:

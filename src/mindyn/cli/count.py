@@ -124,7 +124,7 @@ def _count_expression(title: str, formulation: str, inputs: list[Any], result: A
 
 def _count_serial_torques(robot: Robot) -> Iterator[FormulationCount]:
     structure, values = lin_structure(robot), casadi.SX(casadi.DM(lin_base(robot).values))
-    motion = [casadi.SX.sym(name, robot.joint_count) for name in ("q", "qd", "qdd")]
+    motion = [casadi.SX.sym(name, len(robot.joints)) for name in ("q", "qd", "qdd")]
     lin = mlc_inverse_dynamics(structure, values, *motion)
     yield _count_expression("inverse dynamics", "Lin, minimal linear combinations", motion, lin)
     yield _count_expression("inverse dynamics", "Kane, centres of mass", motion, kane_inverse_dynamics(robot, *motion))
@@ -132,7 +132,7 @@ def _count_serial_torques(robot: Robot) -> Iterator[FormulationCount]:
 
 def _count_serial_matrices(robot: Robot) -> Iterator[FormulationCount]:
     structure, values = lin_structure(robot), casadi.SX(casadi.DM(lin_base(robot).values))
-    q = casadi.SX.sym("q", robot.joint_count)
+    q = casadi.SX.sym("q", len(robot.joints))
     for k in FORMULATIONS:
         yield _count_expression(
             "inertia matrix", f"formulation {k}, standard", [q], composite_inertia_matrix(robot, q, k)

@@ -10,7 +10,7 @@ from mindyn.cli.arguments import JSON_OPTION, ROBOT_ARGUMENT, VERBOSE_OPTION, wi
 from mindyn.cli.printing import print_json, print_output, print_table
 from mindyn.robots.loading import RobotOptions, bundled_robots, identified_robots, load_robot
 from mindyn.robots.robot import Robot
-from mindyn.robots.table import joint_rows, robot_table
+from mindyn.robots.table import count_joints, joint_rows, robot_table
 
 _MASS_COLUMN: Final = 9
 SUMMARY_COLUMNS: Final = (0, 1, 2, 8, _MASS_COLUMN, 10)
@@ -68,13 +68,13 @@ def _print_identified(*, as_json: bool) -> None:
 def _print_robot(robot: Robot) -> None:
     """Print the joints with ranges and masses, and the findings about the robot."""
     gears = f", {len(robot.drives)} drives" if robot.drives else ""
-    print_output(f"{robot.name}: {robot.joint_count} joints from {robot.root.name} to {robot.link_names[-1]}{gears}")
+    print_output(f"{robot.name}: {count_joints(robot)} from {robot.root.name} to {robot.link_names[-1]}{gears}")
     rows = joint_rows(robot)
     print_table(
         [tuple(row[k] for k in SUMMARY_COLUMNS) for row in rows[: MAX_LISTED_JOINTS + 1]],
         numbers=(SUMMARY_COLUMNS.index(_MASS_COLUMN),),
     )
-    left = [f"{robot.joint_count - MAX_LISTED_JOINTS} more joints"] if robot.joint_count > MAX_LISTED_JOINTS else []
+    left = [f"{len(rows) - 1 - MAX_LISTED_JOINTS} more joints"] if len(rows) - 1 > MAX_LISTED_JOINTS else []
     left += [f"{len(robot.loops)} loops"] if robot.loops else []
     left += ["axes, origins and drives"]
     print_output(f"Pass --verbose for {', '.join(left)}.")

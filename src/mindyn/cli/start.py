@@ -77,7 +77,7 @@ def start(
     if to is not None:
         require_choice(to, FORMAT_WRITERS, "--to")
     guide, words, arm = Guide(context, sys.stdin.isatty()), format_robot_options(options), options.load(robot)
-    print_status(f"{arm.name}: {len(arm.primary_names)} joints, {', '.join(arm.primary_names)}")
+    print_status(f"{arm.name}: {arm.joint_count} joints, {', '.join(arm.primary_names)}")
     for log in logs:
         _describe_log(guide, log, robot, arm, words)
     folder = logs[0].with_suffix("") if out is None else out

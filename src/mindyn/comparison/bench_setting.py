@@ -309,5 +309,5 @@ def _position_deviations(robot: Robot, setting: BenchSetting) -> Array:
     """Return the deviations (n,) of joint positions from rounding to counts and equal noise before it."""
     count = 2 * np.pi / setting.counts_per_revolution * np.sqrt(2 / 12)
     if not robot.drives:
-        return np.full(len(robot.primary_names), count / GEAR_WITHOUT_DRIVES)
+        return np.full(robot.joint_count, count / GEAR_WITHOUT_DRIVES)
     return np.asarray(count * np.linalg.norm(np.linalg.inv(primary_gears(robot)), axis=1))

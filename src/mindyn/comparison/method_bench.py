@@ -299,7 +299,7 @@ def _summarise_method(name: str, fits: list[Repetition], bench: Bench, regressor
     betas = np.array([fit.beta for fit in fits if fit.beta is not None])
     reason = next((fit.reason for fit in fits if fit.beta is None), "")
     seconds = float(np.median([fit.seconds for fit in fits]))
-    n, failed, tests = len(bench.robot.primary_names), len(fits) - len(betas), BENCH_METHODS[name].tests(bench.robot)
+    n, failed, tests = bench.robot.joint_count, len(fits) - len(betas), BENCH_METHODS[name].tests(bench.robot)
     if not len(betas):
         nothing = np.full(n, np.nan)
         return MethodResult(name, nothing, nothing, np.nan, seconds, tests, failed, reason)

@@ -177,7 +177,7 @@ def _least_friction(estimate: Estimate, q: Array, steps: Array) -> Array:
 def _coupled_joints(estimate: Estimate) -> NDArray[np.bool_]:
     """Return whether the friction of each joint (k,) depends on the speeds of other joints through coupled motors."""
     robot = estimate.robot
-    is_coupled = np.zeros(robot.joint_count, dtype=np.bool_)
+    is_coupled = np.zeros(len(robot.joints), dtype=np.bool_)
     for drive in robot.drives:
         if others := [robot.joint_index(joint) for joint, ratio in drive.coupling.items() if ratio]:
             is_coupled[[robot.joint_index(drive.joint), *others]] = True

@@ -71,7 +71,7 @@ def _slotine_li(t: Trace) -> SX:
 
 def _observer(t: Trace) -> SX:
     M = _inertia_matrix(t)
-    friction = t.add_drives(casadi.SX(t.robot.joint_count, 1), t["qd"], t.rest)
+    friction = t.add_drives(casadi.SX(len(t.robot.joints), 1), t["qd"], t.rest)
     momentum = M @ t["qd"]
     # dT/dq - G(q), T = qd.M qd / 2: the terms of the momentum's rate besides drive and external torques.
     drift = casadi.gradient(casadi.dot(t["qd"], momentum) / 2, t["q"]) - t.torques(t.rest, t.rest) - friction

@@ -104,7 +104,7 @@ class ReferenceDynamics:
 
     def extra_inputs(self) -> list[Array]:
         """Return the further inputs of the equation."""
-        links = PARAMETERS_PER_LINK * self.robot.joint_count
+        links = PARAMETERS_PER_LINK * len(self.robot.joints)
         if self.parameters == "input":
             return [self.values[:links], *([self.values[links:]] if self.drives else [])]
         return [self.beta] if self.parameters == "base" else []
@@ -120,7 +120,7 @@ class ReferenceDynamics:
 
         `taking` selects the drive terms, if the equation has drives.
         """
-        links = PARAMETERS_PER_LINK * self.robot.joint_count
+        links = PARAMETERS_PER_LINK * len(self.robot.joints)
         lifted, W = self._lift_motion(states)
         rows = np.einsum("nij,nip->njp", W, standard_rows(self.robot, lifted))
         tau, size = rows @ self.values[:links], np.abs(rows) @ np.abs(self.values[:links])
@@ -149,7 +149,7 @@ class ReferenceDynamics:
 
     @property
     def _drive_values(self) -> Any:
-        return casadi.SX(self.values[PARAMETERS_PER_LINK * self.robot.joint_count :])
+        return casadi.SX(self.values[PARAMETERS_PER_LINK * len(self.robot.joints) :])
 
 
 Comparator = Callable[[ReferenceDynamics, Callable[..., Array]], Deviation]

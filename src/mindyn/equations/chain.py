@@ -127,11 +127,6 @@ class Chain:
     bodies: tuple[Body, ...]
 
     @property
-    def joint_count(self) -> int:
-        """Number of joints n."""
-        return len(self.frames.steps)
-
-    @property
     def parents(self) -> tuple[int, ...]:
         """Index of the parent joint, -1 for the root."""
         return self.robot.parents
@@ -172,7 +167,7 @@ def standard_chain(robot: Robot, *, moved: bool = True) -> Chain:
 def symbolic_chain(robot: Robot, phi: SX, *, moved: bool = True) -> Chain:
     """Return the chain with parameters phi (10 n, 1), expressions in the source's link frames."""
     frames = working_frames(robot) if moved else source_frames(robot)
-    parts = [phi[PARAMETERS_PER_LINK * i : PARAMETERS_PER_LINK * (i + 1)] for i in range(robot.joint_count)]
+    parts = [phi[PARAMETERS_PER_LINK * i : PARAMETERS_PER_LINK * (i + 1)] for i in range(len(robot.joints))]
     placed = [p if s.link.is_identity else constant(s.phi_map) @ p for s, p in zip(frames.steps, parts, strict=True)]
     return Chain(robot, frames, tuple(make_body(casadi.densify(phi_in_frame)) for phi_in_frame in placed))
 

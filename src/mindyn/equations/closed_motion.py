@@ -60,7 +60,7 @@ def closed_motion(robot: Robot, q: SX, pd: SX | None = None, pdd: SX | None = No
     c, J = system.at(q)
     inverse = system.inverse(J)
     k = len(closure.primary)
-    W_s = casadi.SX(robot.joint_count, k)
+    W_s = casadi.SX(len(robot.joints), k)
     for column, i in enumerate(closure.primary):
         W_s[i, column] = 1
     W_d = -(inverse @ J[:, list(closure.primary)])
@@ -72,9 +72,9 @@ def closed_motion(robot: Robot, q: SX, pd: SX | None = None, pdd: SX | None = No
     whole = A @ q[free] + b
     pd = casadi.SX(k, 1) if pd is None else pd
     qd = W @ pd
-    bias = casadi.SX(robot.joint_count, 1)
+    bias = casadi.SX(len(robot.joints), 1)
     change = -(inverse @ system.jacobian_rate(q, qd))
     for row, i in enumerate(closure.dependent):
         bias[i] = change[row]
-    qdd = A @ bias[free] + (casadi.SX(robot.joint_count, 1) if pdd is None else W @ pdd)
+    qdd = A @ bias[free] + (casadi.SX(len(robot.joints), 1) if pdd is None else W @ pdd)
     return ClosedMotion(whole, qd, qdd, W, casadi.vertcat(casadi.sqrt(casadi.sumsqr(c)), system.regularity(inverse)))

@@ -51,7 +51,7 @@ def drive_torques(robot: Robot, q: SX, qd: SX, qdd: SX, parameters: SX | None = 
 def rotor_torques(robot: Robot, qdd: SX, parameters: SX) -> SX:
     """Return G^T diag(I_m) G qdd (n, 1)."""
     if not robot.drives:
-        return casadi.SX(robot.joint_count, 1)
+        return casadi.SX(len(robot.joints), 1)
     G, (inertia, *_) = constant(gear_matrix(robot)), _columns(robot, parameters)
     return G.T @ (inertia * casadi.densify(G @ qdd))
 
@@ -85,8 +85,8 @@ def rotor_energy(robot: Robot, qd: SX, parameters: SX | None = None) -> SX:
 
 def extra_torques(robot: Robot, motion: dict[str, SX], coefficients: SX) -> SX:
     """Return the torques (n, 1) of the declared formulas."""
-    tau = casadi.SX(robot.joint_count, 1)
-    numbered = {f"{name}{i + 1}": v[i] for name, v in motion.items() for i in range(robot.joint_count)}
+    tau = casadi.SX(len(robot.joints), 1)
+    numbered = {f"{name}{i + 1}": v[i] for name, v in motion.items() for i in range(len(robot.joints))}
     for k, extra in enumerate(robot.extras):
         i, formula = robot.joint_index(extra.joint), parse_formula(extra.formula)
         if formula.needs_load and "load" not in motion:
@@ -129,7 +129,7 @@ def require_loads_known(robot: Robot) -> None:
 
 def expand_loads(robot: Robot, load: SX) -> SX:
     """Return loads (n, 1) of all joints from those (k, 1) of the primary joints; dependent joints get NaN."""
-    loads = casadi.SX.nan(robot.joint_count, 1)
+    loads = casadi.SX.nan(len(robot.joints), 1)
     for j, name in enumerate(robot.primary_names):
         loads[robot.joint_index(name)] = load[j]
     return loads
@@ -159,7 +159,7 @@ def solve_load(robot: Robot, q: SX, qd: SX, tau: SX, parameters: SX | None = Non
 @cache
 def _contraction(robot: Robot) -> float:
     """Return the largest row sum of |d friction / d load| over loads and speeds of both signs and many sizes."""
-    n = robot.joint_count
+    n = len(robot.joints)
     q, qd, load = (casadi.SX.sym(name, n) for name in ("q", "qd", "load"))
     friction = friction_torques(robot, q, qd, constant(drive_parameters(robot)), load)
     slopes = casadi.Function("slopes", [q, qd, load], [casadi.jacobian(friction, load)])

@@ -50,7 +50,7 @@ def _newton_euler(arm: Arm, q: SX, qd: SX, qdd: SX, outside: ExternalInputs) -> 
         chain = symbolic_chain(arm.robot, arm.phi)
     else:
         chain = reduced_chain(arm.robot) if outside.root is None else standard_chain(arm.robot)
-    return inverse_dynamics(chain, q, qd, qdd, outside.wrenches(arm.robot.joint_count), outside.root)
+    return inverse_dynamics(chain, q, qd, qdd, outside.wrenches(len(arm.robot.joints)), outside.root)
 
 
 def _mlc(arm: Arm, q: SX, qd: SX, qdd: SX, outside: ExternalInputs) -> SX:
@@ -127,7 +127,7 @@ def accelerations(formulation: str, arm: Arm, q: SX, qd: SX, tau: SX, added_iner
 
     `added_inertia` (n, n) of the drives is added to M.
     """
-    rest = casadi.SX(arm.robot.joint_count, 1)
+    rest = casadi.SX(len(arm.robot.joints), 1)
     bias = build_formulation(
         INVERSE_DYNAMICS, BIAS_FORMULATIONS.get(formulation, "auto"), arm, q, qd, rest, NO_EXTERNAL_INPUTS
     )

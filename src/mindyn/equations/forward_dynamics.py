@@ -66,8 +66,8 @@ def coupled_joints(robot: Robot, *, coupled: bool) -> list[list[int]]:
     drives or loops couple branches.
     """
     if coupled or robot.has_dependents:
-        return [list(reversed(range(i))) for i in range(len(robot.primary_names))]
-    return [list(reversed(robot.path(i)[:-1])) for i in range(robot.joint_count)]
+        return [list(reversed(range(i))) for i in range(robot.joint_count)]
+    return [list(reversed(robot.path(i)[:-1])) for i in range(len(robot.joints))]
 
 
 def factor(M: SX, ancestors: list[list[int]]) -> tuple[SX, SX]:
@@ -91,7 +91,7 @@ def _rotated_inertia(chain: Chain) -> SX:
     """
     stated = [np.zeros(10) if link.phi is None else link.phi for link in chain.robot.links]
     sums = [float(abs(tensor_from_entries(phi[4:]).trace())) for phi in stated]
-    for i in reversed(range(chain.joint_count)):
+    for i in reversed(range(len(chain.parents))):
         if chain.parents[i] >= 0:
             sums[chain.parents[i]] += sums[i]
     slides = [joint.kind == "prismatic" for joint in chain.robot.joints]
@@ -142,14 +142,14 @@ def solve_by_articulated_bodies(chain: Chain, q: SX, qd: SX, tau: SX) -> tuple[S
     Accelerations of the bodies are relative to gravity.
     """
     joints = chain.at(q)
-    zero = casadi.SX(chain.joint_count, 1)
+    zero = casadi.SX(len(chain.parents), 1)
     motions = forward_motion(chain, joints, qd, zero)
-    inertias = [_spatial_inertia(chain, i) for i in range(chain.joint_count)]
+    inertias = [_spatial_inertia(chain, i) for i in range(len(chain.parents))]
     # The recursion is written for the deviation from the motion at qdd = 0, so the bias is the whole wrench there.
     biases: list[SX] = [casadi.vertcat(w.moment, w.force) for w in link_wrenches(chain, motions)]
     rows = [5 if joint.step.kind == "prismatic" else 2 for joint in joints]
     columns, pivots, rests = [casadi.SX()] * len(joints), [casadi.SX()] * len(joints), [casadi.SX()] * len(joints)
-    for i in reversed(range(chain.joint_count)):
+    for i in reversed(range(len(chain.parents))):
         columns[i] = inertias[i][:, rows[i]]
         pivots[i] = columns[i][rows[i]]
         rests[i] = tau[i] - biases[i][rows[i]]
@@ -158,8 +158,8 @@ def solve_by_articulated_bodies(chain: Chain, q: SX, qd: SX, tau: SX) -> tuple[S
             inertias[chain.parents[i]] += X.T @ (inertias[i] - columns[i] @ columns[i].T / pivots[i]) @ X
             biases[chain.parents[i]] += X.T @ (biases[i] + columns[i] * (rests[i] / pivots[i]))
     deviations: list[SX] = []
-    qdd = casadi.SX(chain.joint_count, 1)
-    for i in range(chain.joint_count):
+    qdd = casadi.SX(len(chain.parents), 1)
+    for i in range(len(chain.parents)):
         parent_index = chain.parents[i]
         carried = motion_transform(joints[i]) @ deviations[parent_index] if parent_index >= 0 else casadi.SX(6, 1)
         qdd[i] = (rests[i] - casadi.dot(columns[i], carried)) / pivots[i]
@@ -172,8 +172,8 @@ def solve_by_articulated_bodies(chain: Chain, q: SX, qd: SX, tau: SX) -> tuple[S
 def _composite_inertia(chain: Chain, q: SX) -> SX:
     """Return the diagonal (n, 1) of M: the inertia that each joint moves while the later joints are locked."""
     joints = chain.at(q)
-    bodies = [_spatial_inertia(chain, i) for i in range(chain.joint_count)]
-    for i in reversed(range(chain.joint_count)):
+    bodies = [_spatial_inertia(chain, i) for i in range(len(chain.parents))]
+    for i in reversed(range(len(chain.parents))):
         if chain.parents[i] >= 0:
             X = motion_transform(joints[i])
             bodies[chain.parents[i]] += X.T @ bodies[i] @ X

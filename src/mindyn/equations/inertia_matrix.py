@@ -13,7 +13,7 @@ def inertia_matrix(chain: Chain, q: SX) -> SX:
     """Return M(q) (n, n): column i is the effect of unit acceleration of joint i on the rigid bodies after it."""
     joints = chain.at(q)
     composites = composite_bodies(chain, joints)
-    M = casadi.SX(chain.joint_count, chain.joint_count)
+    M = casadi.SX(len(chain.parents), len(chain.parents))
     for i, (joint, body) in enumerate(zip(joints, composites, strict=True)):
         wrench = unit_acceleration_wrench(joint, body)
         M[i, i] = project_on_axis(joint, wrench)
@@ -28,7 +28,7 @@ def inertia_matrix(chain: Chain, q: SX) -> SX:
 def composite_bodies(chain: Chain, joints: tuple[JointPlacement, ...]) -> list[Body]:
     """Return each link combined with all links after it, as one rigid body in its frame."""
     total = list(chain.bodies)
-    for i in reversed(range(chain.joint_count)):
+    for i in reversed(range(len(chain.parents))):
         parent = chain.parents[i]
         if parent >= 0:
             total[parent] = join_bodies(total[parent], move_to_parent(joints[i], total[i]))

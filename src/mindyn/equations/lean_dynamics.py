@@ -96,7 +96,7 @@ def _prepare_chain(robot: Robot, frames: WorkingFrames) -> LeanChain:
 
 
 def _size(lean: LeanChain) -> int:
-    q, qd, qdd = (casadi.SX.sym(name, lean.chain.joint_count) for name in ("q", "qd", "qdd"))
+    q, qd, qdd = (casadi.SX.sym(name, len(lean.chain.parents)) for name in ("q", "qd", "qdd"))
     return count_instructions(casadi.cse(lean_inverse_dynamics(lean, q, qd, qdd)))
 
 
@@ -107,9 +107,9 @@ def lean_inverse_dynamics(lean: LeanChain, q: SX, qd: SX, qdd: SX, outside: Exte
     first = base_frame_motion(chain, outside.root)
     motions = lean_motion(chain, joints, q, qd, qdd, FrameMotion(first.w, first.wd, first.omega, first.a, None))
     loads = [lean_wrench(link, motion) for link, motion in zip(lean.links, motions, strict=True)]
-    if (wrenches := outside.wrenches(chain.joint_count)) is not None:
+    if (wrenches := outside.wrenches(len(chain.parents))) is not None:
         loads = subtract_external(chain, loads, wrenches, lean.length)
-    for i in reversed(range(chain.joint_count)):
+    for i in reversed(range(len(chain.parents))):
         if chain.parents[i] >= 0:
             loads[chain.parents[i]] += _to_parent(joints[i], loads[i])
     return casadi.vertcat(*(project_on_axis(joint, load) for joint, load in zip(joints, loads, strict=True)))

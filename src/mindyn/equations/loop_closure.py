@@ -209,7 +209,7 @@ class LoopClosure:
         if self.affine is not None:
             return np.broadcast_to(self.affine.matrix, (len(q), *self.affine.matrix.shape))
         inverse, J = self._dependent_inverse(q)
-        W = np.zeros((len(q), self.robot.joint_count, len(self.primary)))
+        W = np.zeros((len(q), len(self.robot.joints), len(self.primary)))
         W[:, list(self.primary)] = np.eye(len(self.primary))
         W[:, list(self.dependent)] = -inverse @ J[:, :, list(self.primary)]
         return np.asarray(self.mimics.matrix @ W[:, list(self.mimics.free)])
@@ -260,7 +260,7 @@ def loop_closure(robot: Robot, home: ArrayLike | None = None) -> LoopClosure:
         raise RobotError(f"robot {robot.name!r} has no primary joint: all joints are dependent", subject=robot.name)
     if home is None:
         home = robot.home
-    start = np.zeros(robot.joint_count) if home is None else frozen_array(home, (robot.joint_count,), "home")
+    start = np.zeros(len(robot.joints)) if home is None else frozen_array(home, (len(robot.joints),), "home")
     start = mimic_map(robot).fill(start)
     if not robot.loops:
         return LoopClosure(robot, None, start)
@@ -286,7 +286,7 @@ def with_home(robot: Robot, home: ArrayLike | None) -> Robot:
 def affine_closure(robot: Robot) -> AffineClosure:
     """Return q = A p + b of a robot with mimic joints or parallelograms; q = p if it has neither."""
     if not robot.has_dependents:
-        return AffineClosure(np.eye(robot.joint_count), np.zeros(robot.joint_count))
+        return AffineClosure(np.eye(len(robot.joints)), np.zeros(len(robot.joints)))
     affine = home_closure(robot).affine
     if affine is None:
         raise RobotError(

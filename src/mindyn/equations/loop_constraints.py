@@ -186,7 +186,7 @@ def closing_equations(robot: Robot, kept: tuple[Array, ...] | None = None) -> Cl
     mimics = mimic_map(robot)
     for loop in robot.loops:
         _require_dependents_in_loop(robot, mimics, loop)
-    q, qd = casadi.SX.sym("q", robot.joint_count), casadi.SX.sym("qd", robot.joint_count)
+    q, qd = casadi.SX.sym("q", len(robot.joints)), casadi.SX.sym("qd", len(robot.joints))
     lengths = np.array([_length(robot, loop) for loop in robot.loops])
     kept = tuple(np.eye(EQUATIONS_PER_KIND[loop.kind]) for loop in robot.loops) if kept is None else kept
     c = closing_residual(robot, mimics, q, lengths, kept)

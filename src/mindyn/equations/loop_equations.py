@@ -100,8 +100,8 @@ class _ProjectedEquations:
         self.robot, self.tree, self.place = robot, open_tree(robot), place
         self.options: dict[str, Any] = {"drives": drives, "parameters": parameters, "base": base}
         self.affine = affine_closure(robot) if is_affine(robot) else None
-        count = len(robot.primary_names)
-        sizes = {"q": count if self.affine else robot.joint_count, "qd": count, "qdd": count, "dt": 1}
+        count = robot.joint_count
+        sizes = {"q": count if self.affine else len(robot.joints), "qd": count, "qdd": count, "dt": 1}
         sizes |= dict.fromkeys(_JOINT_INPUTS, count)
         self.symbols = {key: casadi.SX.sym(key, size) for key, size in sizes.items()}
         self.given: dict[str, SX] = {}

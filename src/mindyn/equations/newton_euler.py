@@ -70,7 +70,7 @@ def subtract_external(chain: Chain, loads: list[Wrench], wrenches: SX, length: f
 def joint_torques(chain: Chain, joints: tuple[JointPlacement, ...], loads: list[Wrench]) -> SX:
     """Sum wrenches towards the root; each joint supplies the component along its axis."""
     total = list(loads)
-    for i in reversed(range(chain.joint_count)):
+    for i in reversed(range(len(chain.parents))):
         if chain.parents[i] >= 0:
             total[chain.parents[i]] += carry_to_parent(joints[i], total[i])
     return casadi.vertcat(*(project_on_axis(joint, wrench) for joint, wrench in zip(joints, total, strict=True)))

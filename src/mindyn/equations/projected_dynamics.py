@@ -39,7 +39,7 @@ class TreeState:
 def tree_state(robot: Robot, q: Array, pd: Array, pdd: Array) -> TreeState:
     """Return the motion of all joints at q (N, n), closed, or (N, k) of the primary joints, with their rates (N, k)."""
     closure = home_closure(robot)
-    return _state(closure, q if q.shape[1] == robot.joint_count else closure.positions(q), pd, pdd)
+    return _state(closure, q if q.shape[1] == len(robot.joints) else closure.positions(q), pd, pdd)
 
 
 def _state(closure: LoopClosure, q: Array, pd: Array, pdd: Array) -> TreeState:

@@ -77,7 +77,7 @@ class Trace:
         """Return inverse dynamics of the rigid chain, by the shortest recursion available."""
         if self.lean is not None:
             return lean_inverse_dynamics(self.lean, self["q"], qd, qdd, outside)
-        wrenches = outside.wrenches(self.robot.joint_count)
+        wrenches = outside.wrenches(len(self.robot.joints))
         return inverse_dynamics(self.chain, self["q"], qd, qdd, wrenches, outside.root)
 
     @property
@@ -108,16 +108,16 @@ class Trace:
     def drive_inertia(self) -> SX:
         """Inertia (n, n) that the rotors add to the inertia matrix."""
         if not self.drives:
-            return casadi.SX(self.robot.joint_count, self.robot.joint_count)
+            return casadi.SX(len(self.robot.joints), len(self.robot.joints))
         if self.drive_parameters is None:
             return constant(reflected_inertia(self.robot))
-        qdd = casadi.SX.sym("qdd", self.robot.joint_count)
+        qdd = casadi.SX.sym("qdd", len(self.robot.joints))
         return casadi.jacobian(rotor_torques(self.robot, qdd, self.drive_parameters), qdd)
 
     @property
     def rest(self) -> SX:
         """Zero joint velocity or acceleration."""
-        return casadi.SX(self.robot.joint_count, 1)
+        return casadi.SX(len(self.robot.joints), 1)
 
     @property
     def all_parameters(self) -> SX:
@@ -127,7 +127,7 @@ class Trace:
 
 def start_trace(robot: Robot, inputs: Sequence[str], needs: Needs, regressor_of: str, asked: Request) -> Trace:
     """Return the symbols and the chain of an equation with the given inputs."""
-    n = robot.joint_count
+    n = len(robot.joints)
     shapes = {"wrenches": (n, 6), "dt": (1, 1), "root_motion": (9, 1), "tip_wrench": (6, 1)}
     symbols = {name: casadi.SX.sym(name, *shapes.get(name, (n, 1))) for name in inputs}
     place = asked.place or ""
@@ -162,5 +162,5 @@ def _base_symbols(robot: Robot, asked: Request) -> tuple[SX, SX, SX | None]:
     base = structural_base(robot, drives=asked.drives) if asked.base is None else asked.base
     beta = casadi.SX.sym("beta", base.count)
     everything = casadi.densify(constant(base.embedding) @ beta)
-    links = robot.joint_count * PARAMETERS_PER_LINK
+    links = len(robot.joints) * PARAMETERS_PER_LINK
     return beta, everything[:links], everything[links:] if asked.drives else None

@@ -51,7 +51,7 @@ class LastLinkFirst(Estimator):
             )
         information = rows.information
         partial = _PartialEstimate.nothing(rows.regressor.count)
-        for joint in reversed(range(rows.robot.joint_count)):
+        for joint in reversed(range(len(rows.robot.joints))):
             partial.add(information, joint)
         return _estimate(rows, information, partial)
 

@@ -140,7 +140,7 @@ def regular_values(plain: Estimate, samples: Samples) -> Array:
     for joint, size in zip(robot.primary_joints, sizes, strict=True):
         if joint.name in driven:
             k, ratio = driven[joint.name]
-            first = PARAMETERS_PER_LINK * robot.joint_count + len(DRIVE_PARAMETERS) * k
+            first = PARAMETERS_PER_LINK * len(robot.joints) + len(DRIVE_PARAMETERS) * k
             values[first + DRIVE_PARAMETERS.index("rotor_inertia")] = size / ratio**2
         else:
             first = PARAMETERS_PER_LINK * robot.joint_index(joint.name)

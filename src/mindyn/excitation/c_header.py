@@ -34,10 +34,10 @@ def c_header(motion: Motion, robot: Robot) -> str:
 #define MOTION_H
 #include <math.h>
 
-#define MOTION_JOINTS {len(robot.primary_names)}
+#define MOTION_JOINTS {robot.joint_count}
 #define MOTION_SECONDS {motion.seconds!r}
 
-static const double motion_start[{len(robot.primary_names)}] = {_braces(motion.start)};
+static const double motion_start[{robot.joint_count}] = {_braces(motion.start)};
 {body}
 #endif
 """

@@ -34,7 +34,7 @@ class Points:
     """
 
     def __init__(self, robot: Robot, links: Sequence[int], points: Array) -> None:
-        tree = casadi.SX.sym("q", robot.joint_count)
+        tree = casadi.SX.sym("q", len(robot.joints))
         P = casadi.Function("points", [tree], [placed_points(robot, tree, links, points)])
         J = casadi.Function("slopes", [tree], [casadi.jacobian(P(tree), tree)])
         q, whole, W, closed = primary_motion(robot)
@@ -61,7 +61,7 @@ def primary_motion(robot: Robot) -> tuple[SX, SX, SX, list[SX]]:
         affine = affine_closure(robot)
         q, W = casadi.SX.sym("q", affine.matrix.shape[1]), constant(affine.matrix)
         return q, W @ q + constant(affine.offset), W, []
-    q = casadi.SX.sym("q", robot.joint_count)
+    q = casadi.SX.sym("q", len(robot.joints))
     motion = closed_motion(robot, q)
     return q, motion.q, motion.W, [motion.closure]
 

@@ -53,7 +53,7 @@ class Columns:
         self._kernel = self.model.kernel("regressor", compact=True)
         self._adjoint = self.model.adjoint("regressor", compact=True)
         self.rows, self.columns = np.divmod(self._kernel.nonzeros("Y"), self.count)
-        ends = np.searchsorted(self.rows, np.arange(len(robot.primary_names) + 1))
+        ends = np.searchsorted(self.rows, np.arange(robot.joint_count + 1))
         self._joints = [slice(int(first), int(last)) for first, last in pairwise(ends)]
         self._blocks = [np.ix_(indices, indices) for indices in (self.columns[joint] for joint in self._joints)]
         self._coulomb = tuple(self._coulomb_columns(speeds)) if drives else ()
@@ -150,7 +150,7 @@ def coulomb_columns(robot: Robot, base: BaseParameters) -> tuple[list[int], Arra
     Drives that a loop couples have one parameter, in place of the first and with its name.
     """
     labels = parameter_labels(robot, drives=True)
-    first = PARAMETERS_PER_LINK * robot.joint_count + DRIVE_PARAMETERS.index("coulomb")
+    first = PARAMETERS_PER_LINK * len(robot.joints) + DRIVE_PARAMETERS.index("coulomb")
     coulomb_labels = [labels[first + len(DRIVE_PARAMETERS) * k] for k in range(len(robot.drives))]
     rows = primary_friction(robot)  # zero where the speed is that of a dependent joint that is solved for
     named = [(k, name) for k, label in enumerate(coulomb_labels) for name in (label, f"{label}R") if name in base.names]

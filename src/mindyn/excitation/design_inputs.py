@@ -187,7 +187,7 @@ def limits_for(robot: Robot, limits: MotionLimits | None) -> MotionLimits:
 
 def noise_of(robot: Robot, limits: MotionLimits, noise: ArrayLike | None) -> Array:
     """Return the standard deviations (n,) of the torque."""
-    n = len(robot.primary_names)
+    n = robot.joint_count
     if noise is None:
         unknown = [name for name, effort in zip(robot.primary_names, limits.effort, strict=True) if np.isinf(effort)]
         if unknown:
@@ -213,7 +213,7 @@ def noise_finding(noise: ArrayLike | None) -> tuple[Finding, ...]:
 
 def require_rows(columns: Columns, times: int, earlier: Array) -> None:
     """Raise if the log has fewer rows than parameters."""
-    rows = times * len(columns.robot.primary_names)
+    rows = times * columns.robot.joint_count
     if rows + len(earlier) < columns.count:
         raise InputError(
             f"a log of {times} samples has {rows} rows, too few for {columns.count} parameters",
@@ -267,7 +267,7 @@ def start_of(robot: Robot, limits: MotionLimits, start: ArrayLike | None) -> Arr
     """Return the prescribed start; raise if it lies outside the limits."""
     if start is None:
         return None
-    q = frozen_array(start, (len(robot.primary_names),), "start")
+    q = frozen_array(start, (robot.joint_count,), "start")
     outside = [
         f"{name} at {value:g} ({low:g} to {high:g})"
         for name, value, low, high in zip(robot.primary_names, q, limits.lower, limits.upper, strict=True)

@@ -72,7 +72,7 @@ def _is_apart(bodies: Bodies, one: Encounter, q: Array) -> NDArray[np.bool_]:
 def _joints_between(robot: Robot, bodies: Bodies, one: Encounter) -> list[int]:
     """Return the joints that change a distance, by their number among the primary ones."""
     if robot.has_dependents:
-        return list(range(len(robot.primary_names)))
+        return list(range(robot.joint_count))
     first, second = (set(robot.path(bodies.links[body] if body >= 0 else -1)) for body in one.bodies)
     return sorted(first ^ second)
 

@@ -47,9 +47,9 @@ def joints_to_hold(robot: Robot, move: Collection[str] = ()) -> tuple[dict[str, 
             subject=names[0],
             hint=f"--move {names[0]} (move=[{names[0]!r}]) moves it anyway",
         )
-    if not names or len(chosen | followers) >= robot.joint_count:
+    if not names or len(chosen | followers) >= len(robot.joints):
         return {}, ()
-    home = home_closure(robot).home if any(ring <= chosen for ring in loops) else np.zeros(robot.joint_count)
+    home = home_closure(robot).home if any(ring <= chosen for ring in loops) else np.zeros(len(robot.joints))
     held = {}
     for joint, position in zip(robot.joints, home.tolist(), strict=True):
         if joint.name in names:
@@ -74,7 +74,7 @@ def hold_joints(
         return robot, findings, limits, list(rows)
     arm = robot.lock(held)
     kept = [robot.primary_names.index(name) for name in arm.primary_names]
-    n = len(robot.primary_names)
+    n = robot.joint_count
     if isinstance(limits, MotionLimits) and len(limits.lower) == n:
         bounds = {name: getattr(limits, name)[kept] for name in BOUNDS}
         limits = MotionLimits(**bounds, torque_margin=limits.torque_margin)

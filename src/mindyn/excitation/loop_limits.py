@@ -102,13 +102,13 @@ def _rate_function(robot: Robot, order: int, joints: list[int]) -> Any:
     A jerk is the change of the acceleration along the motion: through Newton's steps positions of dependent joints
     change with the primary ones as they do when the loops stay closed.
     """
-    count = len(robot.primary_names)
-    sizes = {"q": robot.joint_count, "qd": count, "qdd": count, "jerk": count}
+    count = robot.joint_count
+    sizes = {"q": len(robot.joints), "qd": count, "qdd": count, "jerk": count}
     symbols = {name: casadi.SX.sym(name, size) for name, size in list(sizes.items())[: order + 1]}
     motion = closed_motion(robot, symbols["q"], symbols.get("qd"), symbols.get("qdd"))
     rates = [motion.q, motion.qd, motion.qdd]
     if order == len(rates):
-        moved = casadi.SX(robot.joint_count, 1)
+        moved = casadi.SX(len(robot.joints), 1)
         moved[[robot.joint_index(name) for name in robot.primary_names]] = symbols["qd"]
         state = casadi.vertcat(*(symbols[name] for name in ("q", "qd", "qdd")))
         along = casadi.vertcat(moved, symbols["qdd"], symbols["jerk"])

@@ -43,10 +43,10 @@ def speed_constraint(
 
 def _speeds(robot: Robot, links: list[int], points: Any) -> casadi.Function:
     """Return (q, qd) of primary joints -> speed of the fastest of each 8 points, m/s, and the loop closure."""
-    tree = casadi.SX.sym("tree", robot.joint_count)
-    rate = casadi.SX.sym("rate", robot.joint_count)
+    tree = casadi.SX.sym("tree", len(robot.joints))
+    rate = casadi.SX.sym("rate", len(robot.joints))
     moved = casadi.jtimes(placed_points(robot, tree, links, points), tree, rate)
-    qd = casadi.SX.sym("qd", len(robot.primary_names))
+    qd = casadi.SX.sym("qd", robot.joint_count)
     q, whole, W, closure = primary_motion(robot)
     velocity = casadi.reshape(casadi.Function("velocity", [tree, rate], [moved])(whole, W @ qd), 3, -1)
     squares = casadi.reshape(casadi.sum1(velocity**2), 8, -1)

@@ -197,9 +197,9 @@ def _write_header(
 def _joint_texts(model: Model) -> dict[str, str]:
     """Return the array sizes and, if loops are solved numerically, the code that checks the closure."""
     robot = model.robot
-    count = len(robot.primary_names)
+    count = robot.joint_count
     texts = {"N": str(count), "POSITIONS": str(count), **dict.fromkeys(("START", *_CLOSURE_TEXTS), "")}
-    return texts if is_affine(robot) else texts | {"POSITIONS": str(robot.joint_count)} | _CLOSURE_TEXTS
+    return texts if is_affine(robot) else texts | {"POSITIONS": str(len(robot.joints))} | _CLOSURE_TEXTS
 
 
 _IF_NOT_CLOSED: Final = f"if (!(closure[0] < {MAX_CLOSURE_ERROR:g} && closure[1] > {MIN_REGULARITY:g}))"

@@ -107,7 +107,7 @@ def sysid_start(estimate: Estimate, prior: Prior = "robot") -> SysidStart:
     coupled = [text for text in find_unsupported(replace(robot, extras=()), armature=True) if "coupling" in text]
     if coupled:
         raise ExportError(f"MuJoCo cannot express: {'; '.join(coupled)}", code=Code.UNSUPPORTED, subject=robot.name)
-    thetas = [theta_from_phi(phi) for phi in robot.phi.reshape(robot.joint_count, -1)]
+    thetas = [theta_from_phi(phi) for phi in robot.phi.reshape(len(robot.joints), -1)]
     parameters = sysid.ParameterDict()
     names: list[str] = []
     for name, theta in zip(robot.link_names, thetas, strict=True):
@@ -190,7 +190,7 @@ def _drive_intervals(estimate: Estimate, robot: Robot) -> dict[str, tuple[float,
 
 def _null_space(estimate: Estimate, robot: Robot, thetas: list[Array]) -> Array:
     """Return the directions of (theta of the links, three values per drive) that change no base parameter."""
-    n, ten = robot.joint_count, len(thetas[0])
+    n, ten = len(robot.joints), len(thetas[0])
     drives = len(robot.drives)
     width = estimate.base.matrix.shape[1]
     moves = np.zeros((width, ten * n + len(JOINT_ATTRIBUTES) * drives))

@@ -299,7 +299,7 @@ def solver_terms(model: Model) -> list[SourceFunction]:
             subject=robot.name,
         )
     build = loop_equation if robot.has_dependents else partial(equation, check=False)
-    n = len(robot.primary_names)
+    n = robot.joint_count
     q, qd, none = casadi.SX.sym("q", n), casadi.SX.sym("qd", n), casadi.SX.zeros(n)
     weightless = build(replace(robot, gravity=np.zeros(3)), "bias")
 
@@ -311,7 +311,7 @@ def solver_terms(model: Model) -> list[SourceFunction]:
             return drive_torques(robot, q, qd, none)
         joints = affine_closure(robot)
         A, b = constant(joints.matrix), constant(joints.offset)
-        return A.T @ drive_torques(robot, A @ q + b, A @ qd, casadi.SX.zeros(robot.joint_count))
+        return A.T @ drive_torques(robot, A @ q + b, A @ qd, casadi.SX.zeros(len(robot.joints)))
 
     at_rest = build(robot, "gravity")(q) + drive_torque(q, none)
     terms = [
@@ -332,7 +332,7 @@ def _term_function(name: str, given: dict[str, SX], tau: SX) -> casadi.Function:
 def _require_sum(model: Model, coriolis: casadi.Function, gravity: casadi.Function, friction: casadi.Function) -> None:
     """Raise `ExportError` if the terms do not add up to inverse dynamics on random motions."""
     robot = model.robot
-    for q, qd, qdd in np.random.default_rng(0).uniform(-1, 1, (4, 3, len(robot.primary_names))):
+    for q, qd, qdd in np.random.default_rng(0).uniform(-1, 1, (4, 3, robot.joint_count)):
         whole = model.inverse_dynamics(q, qd, qdd)
         parts = coriolis(q, qd) + gravity(q) + friction(qd)
         summed = model.inertia_matrix(q) @ qdd + np.array(parts)[:, 0]

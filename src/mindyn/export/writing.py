@@ -136,7 +136,7 @@ def describe_rotors(robot: Robot) -> list[str]:
     turning = [drive for drive in robot.drives if joint_side_values(drive)[0] > NEGLIGIBLE]
     links = None
     if turning and _has_known_inertia(robot):
-        M = equation(robot, "inertia_matrix", check=False)(np.zeros(robot.joint_count))
+        M = equation(robot, "inertia_matrix", check=False)(np.zeros(len(robot.joints)))
         links = np.diag(np.array(M))
     descriptions = []
     for drive in turning:

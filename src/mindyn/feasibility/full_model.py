@@ -299,7 +299,7 @@ def _build_robot(estimate: Estimate, space: PhysicalSpace, x: Array, notes: list
     robot, friction = estimate.robot, estimate.regressor.friction
     x[: PARAMETERS_PER_LINK * (BASE_COUNT - 1) if robot.has_floating_base else 0] = 0.0
     links = tuple(Link(link.name, x[space.link(i)], link.shapes) for i, link in enumerate(robot.links))
-    start = PARAMETERS_PER_LINK * robot.joint_count
+    start = PARAMETERS_PER_LINK * len(robot.joints)
     drives = robot.drives
     if space.base.drives:
         stop = start + len(DRIVE_PARAMETERS) * len(drives)
@@ -374,7 +374,7 @@ def _friction_terms(
         for shape in friction.shapes:
             yield k, f"{shape}_{joint}", shape, row / scale, values.get(("friction", joint, friction_label(shape)), 0.0)
     for joint in friction.joint_side:
-        unit = np.eye(robot.joint_count)[robot.joint_index(joint)]
+        unit = np.eye(len(robot.joints))[robot.joint_index(joint)]
         for parameter, shape in zip(joint_side_parameters(robot, joint), ("speed", "direction"), strict=True):
             yield -1, f"{parameter.name}_{joint}", shape, unit, values.get(parameter.identity, 0.0)
 

@@ -146,7 +146,7 @@ def _build_member(base: BaseParameters, beta: Array, drives: bool | None) -> Fam
     if drives is None or drives == base.drives:
         return FamilyMember(InertiaFamily(base), np.asarray(beta[: base.count]), first)
     chain = base_parameters(base.robot, drives=False)
-    links = base.robot.joint_count * PARAMETERS_PER_LINK
+    links = len(base.robot.joints) * PARAMETERS_PER_LINK
     chart = chain.matrix @ base.embedding[:links] @ first
     return FamilyMember(InertiaFamily(chain), chart @ beta, chart)
 

@@ -74,7 +74,7 @@ class PhysicalSpace:
     @property
     def link_count(self) -> int:
         """Return the number of moving links."""
-        return self.robot.joint_count
+        return len(self.robot.joints)
 
     @property
     def masses(self) -> slice:

@@ -117,7 +117,7 @@ def build_prior(robot: Robot, given: Robot | Literal["robot"] | None, divergence
     """Build the prior of a fit: inertial parameters of the robot, of another robot with the same links, or none."""
     require_valid_prior(given, divergence)
     if given is None:
-        return Prior((None,) * robot.joint_count, divergence, ())
+        return Prior((None,) * len(robot.joints), divergence, ())
     source = robot if isinstance(given, str) else given
     if source is not robot and (source.link_names != robot.link_names or not _have_same_joints(source, robot)):
         raise InputError(

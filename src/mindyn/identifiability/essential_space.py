@@ -167,8 +167,8 @@ def typical_sizes(robot: Robot, H: Array) -> Array:
     """Return sizes (p,) of columns: of links by the robot's length, since single ones nearly vanish; of drives their
     own.
     """
-    length, links = characteristic_length(robot), PARAMETERS_PER_LINK * robot.joint_count
-    pattern = np.tile([length**2, *(length,) * 3, *(1.0,) * 6], robot.joint_count)
+    length, links = characteristic_length(robot), PARAMETERS_PER_LINK * len(robot.joints)
+    pattern = np.tile([length**2, *(length,) * 3, *(1.0,) * 6], len(robot.joints))
     common = np.sqrt((np.square(H[:, :links] / pattern)).mean()) or 1.0
     drive_sizes = np.sqrt(np.square(H[:, links:]).mean(axis=0))
     return np.concatenate([pattern * common, np.where(drive_sizes > 0, drive_sizes, 1.0)])

@@ -43,7 +43,7 @@ MAX_CONDITION = 1e4
 def default_priority(robot: Robot, *, drives: bool = False) -> tuple[str, ...]:
     """Return all parameters in the order in which they are removed; rotors early, friction, offsets and extras last."""
     labels = parameter_labels(robot, drives=drives)
-    n, per_link = robot.joint_count, len(LINK_PARAMETERS)
+    n, per_link = len(robot.joints), len(LINK_PARAMETERS)
     links = [labels[per_link * i + LINK_PARAMETERS.index(name)] for name in REMOVED_FIRST for i in range(n)]
     end = per_link * n + (len(DRIVE_PARAMETERS) * len(robot.drives) if drives else 0)
     drive, extras = labels[per_link * n : end], labels[end:]

@@ -50,7 +50,7 @@ class TreeRegressors:
 
     def random_positions(self, rng: np.random.Generator, count: int) -> Array:
         """Draw any angle for revolute joints, and positions within the robot's length for prismatic ones."""
-        return rng.uniform(-1, 1, (count, self.robot.joint_count)) * _ranges(self.robot)
+        return rng.uniform(-1, 1, (count, len(self.robot.joints))) * _ranges(self.robot)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ class LoopRegressors:
         home, (lower, upper) = closure.home[primary], self._limits()
         around = _primary_ranges(robot)
         low, high = np.maximum(home - around, lower[primary]), np.minimum(home + around, upper[primary])
-        q, lost = np.zeros((count, robot.joint_count)), np.arange(count)
+        q, lost = np.zeros((count, len(robot.joints))), np.arange(count)
         for share in np.maximum(0.6 ** np.arange(MAX_DRAWS), MIN_BOX_FRACTION):
             q[lost], closed = closure.find_reachable(
                 home + share * (rng.uniform(low, high, (len(lost), len(home))) - home)

@@ -37,7 +37,7 @@ class ClosedKernel(Kernel):
         cause = not_finite_hint or "a singular configuration of the loops"
         super().__init__(function, not_finite_hint=cause, **options)
         self.robot = robot
-        self._primary = len(robot.primary_names)
+        self._primary = robot.joint_count
         self._places = [robot.joint_index(name) for name in robot.primary_names]
         self._last: Array | None = None
         self._by_positions = [output == "gradient_q" or output.endswith("_dq") for output in self._output_names]
@@ -88,7 +88,7 @@ class ClosedKernel(Kernel):
             positions = closure.along(rows) if array.ndim == 2 else closure.positions(rows)
         if array.ndim == 1:
             self._last = positions[0]
-        return positions.reshape(*array.shape[:-1], self.robot.joint_count).astype(self.dtype)
+        return positions.reshape(*array.shape[:-1], len(self.robot.joints)).astype(self.dtype)
 
     def _find_failures(self, closure: Array) -> Array:
         limit = MAX_CLOSURE_ERROR if self.dtype == np.float64 else MAX_CLOSURE_ERROR_SINGLE

@@ -181,7 +181,7 @@ class LoopSolver(DifferentiableFunction):
         self.robot = robot
         self._closure = home_closure(robot)
         p = casadi.SX.sym("q", len(self._closure.primary))
-        q = casadi.SX(robot.joint_count, 1)
+        q = casadi.SX(len(robot.joints), 1)
         q[list(self._closure.primary)] = p
         super().__init__(casadi.Function("closing", [p], [casadi.densify(q)], ["q"], ["positions"]))
 
@@ -190,11 +190,11 @@ class LoopSolver(DifferentiableFunction):
         p = np.asarray(arrays[0])
         rows = np.array(p, dtype=np.float64).reshape(-1, p.shape[-1])
         known = np.isfinite(rows).all(axis=1)
-        q = np.full((len(rows), self.robot.joint_count), np.nan)
+        q = np.full((len(rows), len(self.robot.joints)), np.nan)
         if known.any():
             positions, reached = self._closure.find_reachable(rows[known])
             q[known] = np.where(reached[:, None], positions, np.nan)
-        return (q.reshape(*p.shape[:-1], self.robot.joint_count).astype(p.dtype),)
+        return (q.reshape(*p.shape[:-1], len(self.robot.joints)).astype(p.dtype),)
 
     def run_on_device(self, *arrays: Any, out: Sequence[Any] | None = None) -> tuple[Any, ...]:  # noqa: ARG002 - as an `DifferentiableFunction`
         """Raise an error: loops are solved on the CPU only."""
@@ -235,7 +235,7 @@ class DifferentiableFunctions:
         expansion.
         """
         robot = self.model.robot
-        if is_affine(robot) or joints != len(robot.primary_names):
+        if is_affine(robot) or joints != robot.joint_count:
             return None
         if self._closing is None:
             self._closing = LoopSolver(robot)

@@ -68,7 +68,7 @@ def varying_friction(robot: Robot) -> VaryingFriction | None:
 
 def friction_rows(robot: Robot, F: Array) -> tuple[ClosedKernel, Array]:
     """Return the function q -> F W (rows, k) of rows F (rows, n), and where it can differ from zero."""
-    q = casadi.SX.sym("q", robot.joint_count)
+    q = casadi.SX.sym("q", len(robot.joints))
     motion = closed_motion(robot, q)
     rows = constant(F) @ motion.W
     moved = np.array(casadi.DM(rows.sparsity(), 1), dtype=np.float64)

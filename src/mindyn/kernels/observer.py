@@ -40,7 +40,7 @@ class MomentumObserver:
                 code=Code.UNSUPPORTED,
                 subject="parameters",
             )
-        n = len(model.robot.primary_names)
+        n = model.robot.joint_count
         gains = np.ravel(np.asarray(gain, dtype=np.float64))
         gains = frozen_array(gains if gains.size != 1 else np.repeat(gains, n), (n,), "gain")
         step = float(frozen_array(dt, (), "dt"))

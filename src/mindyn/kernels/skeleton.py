@@ -87,7 +87,7 @@ def compute_skeleton(
     if robot.has_dependents:
         primary = [robot.joint_index(name) for name in robot.primary_names]
         q = home_closure(robot).along(np.ascontiguousarray(q))
-        torques = None if torques is None else _spread_to_joints(torques, primary, robot.joint_count)
+        torques = None if torques is None else _spread_to_joints(torques, primary, len(robot.joints))
     links = _link_poses(compile_model(open_tree(robot)), q)
     joints = [links[robot.parents[i] + 1] @ joint.origin.matrix for i, joint in enumerate(robot.joints)]
     axes = [pose[:, :3, :3] @ joint.axis for pose, joint in zip(joints, robot.joints, strict=True)]
@@ -134,7 +134,7 @@ def _link_poses(model: Model, q: Array) -> list[Array]:
 
 def _paths(robot: Robot) -> tuple[tuple[int, ...], ...]:
     """Return the paths from the root to its joints, and from every joint through its link to the next joints."""
-    n = robot.joint_count
+    n = len(robot.joints)
     first = n + 1
     tips = {robot.link_index(frame.link): 2 * n + 1 + k for k, frame in enumerate(robot.frames)}
     pins: dict[int, list[int]] = {}

@@ -143,9 +143,9 @@ def _expand_column_names(
             message = f"columns.{signal} names {', '.join(more)}, which the robot does not have"
             raise LogError(message, hint="remove these entries", code=Code.UNKNOWN_NAME, subject=more[0])
         return tuple(entry[name] for name in robot.primary_names)
-    if len(entry) != len(robot.primary_names):
+    if len(entry) != robot.joint_count:
         raise LogError(
-            f"columns.{signal} lists {len(entry)} columns, but the robot has {len(robot.primary_names)} joints: "
+            f"columns.{signal} lists {len(entry)} columns, but the robot has {robot.joint_count} joints: "
             f"{', '.join(robot.primary_names)}",
             code=Code.WRONG_SHAPE,
             subject=f"columns.{signal}",
@@ -216,7 +216,7 @@ def list_unused_columns(metadata: LogMetadata, robot: Robot, tables: Mapping[str
             more.append(following)
         if more:
             notes.append(
-                f"{signal} columns after those of the robot's {len(robot.primary_names)} joints are not used: "
+                f"{signal} columns after those of the robot's {robot.joint_count} joints are not used: "
                 f"{', '.join(more)}"
             )
     return notes

@@ -59,11 +59,7 @@ def create_conversion(
         scales = faults.collect(partial(_unit_scales, signal, metadata, robot))
         side = None if unsided else faults.collect(partial(metadata.side_of, signal))
         unsided = metadata.side is None  # report it once
-        G = (
-            faults.collect(lambda: motor_gears(metadata, robot))
-            if side == "motor"
-            else np.eye(len(robot.primary_names))
-        )
+        G = faults.collect(lambda: motor_gears(metadata, robot)) if side == "motor" else np.eye(robot.joint_count)
         if scales is not None and G is not None:
             S = np.diag(scales)
             solved = G.T @ S if signal == "torque" else np.linalg.solve(G, S)
@@ -79,7 +75,7 @@ def create_conversion(
 
 def motor_gears(metadata: LogMetadata, robot: Robot) -> Array:
     """Return G (n, n) of q_motor = G q_joint; row j is the motor of joint j."""
-    n = len(robot.primary_names)
+    n = robot.joint_count
     if metadata.gears is not None:
         is_matrix = any(isinstance(row, Sequence) for row in metadata.gears)
         gears = frozen_array(metadata.gears, (n, n) if is_matrix else (n,), "gears")
@@ -138,7 +134,7 @@ def _unit_scales(signal: str, metadata: LogMetadata, robot: Robot) -> Array:
 
 def _position_offset(metadata: LogMetadata, robot: Robot) -> Array:
     if metadata.position_offset is None:
-        return np.zeros(len(robot.primary_names))
+        return np.zeros(robot.joint_count)
     units = [unit_factor("position", metadata.unit("position", j.name), j.kind, j.name) for j in robot.primary_joints]
     return np.asarray(
         array_per_joint(metadata.position_offset, robot.primary_names, "position_offset") * np.array(units)

@@ -73,7 +73,7 @@ def recognise_signals(
         is_known = any(candidates[signal] for signal in _MOTION) or bool(used)
         return candidates if is_known else _sort_by_limits(candidates["torque"], values, robot)
     singles = [name for name, column in values.items() if column.shape[1] == 1]
-    for count in range(len(singles) // 2, 1, -1) if robot is None else [len(robot.primary_names)]:
+    for count in range(len(singles) // 2, 1, -1) if robot is None else [robot.joint_count]:
         windows = [_adjacent(singles[k : k + count]) for k in range(len(singles) - count + 1)]
         candidates = _sort_by_derivatives(windows, values, robot)
         motions = {name for signal in _MOTION for group in candidates[signal] for name in group.columns}
@@ -99,7 +99,7 @@ def _sort_by_derivatives(
     names = list(dict.fromkeys(name for group in groups for name in group.columns))
     ends = np.cumsum([0, *(values[name].shape[1] for name in names)])
     places = {name: range(start, end) for name, start, end in zip(names, ends[:-1], ends[1:], strict=True)}
-    count = None if robot is None else len(robot.primary_names)
+    count = None if robot is None else robot.joint_count
     indices = [[k for name in group.columns for k in places[name]][:count] for group in groups]
     if not groups:
         return {signal: [] for signal in (*_MOTION, "torque")}
@@ -316,7 +316,7 @@ def recognise_missing(
 ) -> tuple[LogContents, SidecarDraft]:
     """Choose missing signals by their numbers, ask for those with several candidates, and note unused candidates."""
     head, robot = log.head, log.robot
-    count = 1 if robot is None else len(robot.primary_names)
+    count = 1 if robot is None else robot.joint_count
     wide = [group for group in groups if group.count >= count]
     named = {id(group): meant[0] for group in wide if (meant := guess_signal(group.words))}
     unknown = [group for group in wide if id(group) not in named and is_measured(group.words)]

@@ -222,7 +222,7 @@ def guess_position_side(q: Array, unit: str, robot: Robot | None) -> Guess:
     """Guess the joint side if the positions lie within the robot's limits."""
     if robot is None:
         return Guess(None, "no robot is given")
-    values = np.fmax.reduce(np.abs(q), axis=0, initial=0.0)[: len(robot.primary_names)] * UNIT_FACTORS["position"][unit]
+    values = np.fmax.reduce(np.abs(q), axis=0, initial=0.0)[: robot.joint_count] * UNIT_FACTORS["position"][unit]
     over = float((values / reachable_positions(robot)).max())
     if over <= 1.5:
         return Guess("joint", f"at most {100 * over:.0f} % of the limits")

@@ -48,7 +48,7 @@ def add_dependent_positions(robot: Robot, q: Array, dependent_q: Array | None) -
         names = ", ".join(robot.joint_names[i] for i in closure.dependent)
         message = f"dependent_q has shape {dependent_q.shape}, but one column for each of {names} is needed"
         raise InputError(message, code=Code.WRONG_SHAPE, subject="dependent_q")
-    whole = np.zeros((len(q), robot.joint_count))
+    whole = np.zeros((len(q), len(robot.joints)))
     whole[:, list(closure.primary)] = q
     whole[:, list(closure.dependent)] = dependent_q
     return closure.mimics.fill(whole)
@@ -186,9 +186,9 @@ class LoopFollower:
 def _closure_kernel(robot: Robot) -> ClosedKernel:
     """Return the kernel (q, qd) -> |c|, s, ds/dt."""
     closure = home_closure(robot)
-    q, pd = casadi.SX.sym("q", robot.joint_count), casadi.SX.sym("qd", len(closure.primary))
+    q, pd = casadi.SX.sym("q", len(robot.joints)), casadi.SX.sym("qd", len(closure.primary))
     motion = closed_motion(robot, q, pd)
-    direction = casadi.SX(robot.joint_count, 1)
+    direction = casadi.SX(len(robot.joints), 1)
     for column, i in enumerate(closure.primary):
         direction[i] = pd[column]
     change = casadi.jtimes(motion.closure[1], q, direction)

@@ -196,7 +196,7 @@ def sinusoids(robot: Robot, seed: int) -> tuple[Array, Array, Array]:
     """Return q, qd, qdd (SAMPLES, n): three harmonics per joint, drawn from a seed."""
     rng = np.random.default_rng(seed)
     t = np.linspace(0, SECONDS, SAMPLES)[:, None]
-    n = robot.joint_count
+    n = len(robot.joints)
     q, qd, qdd = np.zeros((3, SAMPLES, n))
     for k in range(1, HARMONICS + 1):
         w = 2 * np.pi * k / SECONDS * rng.uniform(0.8, 1.6, n)
@@ -217,7 +217,7 @@ def identify_mlc(robot: Robot, motion: tuple[Array, Array, Array], noise: float,
     spread = noise * np.sqrt((tau**2).mean(axis=0))
     tau = tau + np.random.default_rng(100 + seed).normal(size=tau.shape) * spread
     mlc = np.zeros(base.count)
-    n = robot.joint_count
+    n = len(robot.joints)
     errors, conditions = np.zeros(n), np.zeros(n)
     for i in reversed(range(n)):
         columns = [position for (joint, _), position in structure.layout.items() if joint == i]

@@ -196,7 +196,7 @@ def _pattern(title: str, pattern: dict[str, Sequence[Any]], robot: Robot) -> Pap
     rows = []
     for name in ("m", "mcx", "mcy", "mcz", "Ixx", "Iyy", "Izz", "Ixy", "Ixz", "Iyz"):
         theirs, ours = (
-            "".join("x" if f"{name}{i + 1}" in labels else "." for i in range(robot.joint_count))
+            "".join("x" if f"{name}{i + 1}" in labels else "." for i in range(len(robot.joints)))
             for labels in (printed, kept)
         )
         rows.append(Row.check(name, theirs, ours, theirs == ours))
@@ -248,7 +248,7 @@ def _comparison(puma: Robot, data: dict[str, Any]) -> PaperTable:
     counts = {
         "links": ((3, 5), [len(robot.links) for robot in (three, arm)]),
         "joints": ((3, 6), [len(robot.joints) + len(robot.loops) for robot in (three, arm)]),
-        "primary joints": ((3, 3), [len(robot.primary_names) for robot in (three, arm)]),
+        "primary joints": ((3, 3), [robot.joint_count for robot in (three, arm)]),
         "inertial parameters in all": ((30, 50), [len(robot.phi) for robot in (three, arm)]),
     }
     why = "15 = 7 x 3 - 4 - 2 by every method"

@@ -84,7 +84,7 @@ def yoshida_puma(table: str = "table1") -> Robot:
     def value(label: str, number: int) -> float:
         return values.get(_LINK_SYMBOLS.get(label, "").format(number), 0.0)
 
-    phis = [np.array([value(label, i) for label in LINK_PARAMETERS]) for i in range(1, robot.joint_count + 1)]
+    phis = [np.array([value(label, i) for label in LINK_PARAMETERS]) for i in range(1, len(robot.joints) + 1)]
     links = [Link(link.name, phi, link.shapes) for link, phi in zip(robot.links, phis, strict=True)]
     drives = []
     for i, drive in enumerate(robot.drives, 1):

@@ -51,7 +51,7 @@ def axis_groups(robot: Robot) -> tuple[AxisGroup, ...]:
     """Return the group of every joint on its path."""
     L = length_unit(robot)
     axes = home_axes(scale_robot(robot, L))
-    groups = [_group(robot, axes, i) for i in range(robot.joint_count)]
+    groups = [_group(robot, axes, i) for i in range(len(robot.joints))]
     return tuple(g if g.centre is None else replace(g, centre=L * g.centre) for g in groups)
 
 

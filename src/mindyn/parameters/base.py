@@ -108,7 +108,7 @@ def has_same_mechanism(first: Robot, other: Robot) -> bool:
 def parameter_sizes(robot: Robot, *, drives: bool) -> Array:
     """Return powers of two (p,): sizes of link parameters by the robot's length, 1 for drive parameters."""
     L = length_unit(robot)
-    links = np.tile([1.0, *[L] * 3, *[L**2] * 6], robot.joint_count)
+    links = np.tile([1.0, *[L] * 3, *[L**2] * 6], len(robot.joints))
     return np.concatenate([links, np.ones(len(parameter_labels(robot, drives=drives)) - len(links))])
 
 
@@ -280,7 +280,7 @@ DRIVE_SYMBOLS: Final[Mapping[str, str]] = {"rotor_inertia": "Im", "viscous": "fv
 
 def parameter_labels(robot: Robot, *, drives: bool) -> tuple[str, ...]:
     """Return symbol and joint number of every parameter, in the order of phi and, with `drives`, of drives."""
-    links = [f"{symbol}{i + 1}" for i in range(robot.joint_count) for symbol in LINK_PARAMETERS]
+    links = [f"{symbol}{i + 1}" for i in range(len(robot.joints)) for symbol in LINK_PARAMETERS]
     numbers = [robot.joint_index(drive.joint) + 1 for drive in robot.drives] if drives else []
     extras = [extra.name for extra in robot.extras] if drives else []
     return (*links, *(f"{DRIVE_SYMBOLS[name]}{i}" for i in numbers for name in DRIVE_PARAMETERS), *extras)

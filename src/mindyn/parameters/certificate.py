@@ -65,7 +65,7 @@ def sample_states(robot: Robot, count: int = COMPARED_STATES, seed: int = 0) -> 
     time = np.sqrt(L / g) if g > 0 else 1.0
     slides = np.array([joint.kind == "prismatic" for joint in robot.joints])
     unit = np.where(slides, L, 1.0)
-    shape = (count, robot.joint_count)
+    shape = (count, len(robot.joints))
     q = rng.uniform(-1, 1, shape) * np.where(slides, L, 3.0)
     return States(q, rng.normal(size=shape) * unit / time, rng.normal(size=shape) * unit / time**2)
 
@@ -73,7 +73,7 @@ def sample_states(robot: Robot, count: int = COMPARED_STATES, seed: int = 0) -> 
 def sample_links(robot: Robot, count: int = COMPARED_STATES, seed: int = 0) -> Array:
     """Return (count, 10 n) solid bodies from the robot's size to a thirtieth of it, with masses over three decades."""
     rng = np.random.default_rng(seed)
-    L, n = length_unit(robot), robot.joint_count
+    L, n = length_unit(robot), len(robot.joints)
     points = np.ones((count * n, 4, 8))
     sizes = L * 10.0 ** rng.uniform(-1.5, 0, (count * n, 1, 1))
     points[:, :3] = sizes * (rng.normal(size=(count * n, 3, 8)) + rng.normal(size=(count * n, 3, 1)))

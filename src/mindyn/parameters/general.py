@@ -135,7 +135,7 @@ def _next_axis(frame: Pose, after: Pose) -> Array:
 
 def _augment_links(robot: Robot, frames: list[Pose]) -> tuple[AugmentedLink, ...]:
     turning = [i for i, joint in enumerate(robot.joints) if joint.kind == "revolute"]
-    bounds = [-1, *turning, robot.joint_count]
+    bounds = [-1, *turning, len(robot.joints)]
     homes = [IDENTITY, *frames]
     bodies = _bodies(robot, homes, bounds)
     links = []
@@ -156,7 +156,7 @@ def _augment_links(robot: Robot, frames: list[Pose]) -> tuple[AugmentedLink, ...
 
 def _bodies(robot: Robot, homes: list[Pose], bounds: list[int]) -> list[Moments]:
     """Return the moments of every link in frame n of the revolute link that it is or slides on."""
-    number = np.searchsorted(bounds[1:], np.arange(robot.joint_count), side="right")
+    number = np.searchsorted(bounds[1:], np.arange(len(robot.joints)), side="right")
     axes = home_axes(robot)
     poses = [
         homes[n].inverse() @ axis.frame @ joint.tip for n, axis, joint in zip(number, axes, robot.joints, strict=True)

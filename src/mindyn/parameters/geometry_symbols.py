@@ -79,7 +79,7 @@ def symbolic_expressions(base: BaseParameters) -> tuple[str, ...]:
             code=Code.UNSUPPORTED,
             subject=base.form,
         )
-    links = PARAMETERS_PER_LINK * base.robot.joint_count
+    links = PARAMETERS_PER_LINK * len(base.robot.joints)
     kept = [k for k in base.survivors if k < links]
     lengths = find_lengths(base.robot)
     symbols = tuple(lengths.values)

@@ -116,7 +116,7 @@ def parallelogram_relations(robot: Robot, loop: Loop, home: Array) -> Array | No
 
 def link_turns(robot: Robot, polygon: Polygon) -> Array:
     """Return (m, n): how far each link of a polygon turns about its normal per turn of every joint of the loop."""
-    turns = np.zeros((len(polygon.links), robot.joint_count))
+    turns = np.zeros((len(polygon.links), len(robot.joints)))
     for i, link in enumerate(polygon.links[1:], start=1):
         for hinge in polygon.hinges:
             if hinge.joint is not None and hinge.joint in robot.path(link):
@@ -188,7 +188,7 @@ def parallelogram_chain(robot: Robot, home: Array) -> ParallelogramChain:
     if not robot.gravity.any():
         raise _unsupported_structure(robot, "it has no gravity")
     trunk, tail = robot.path(polygon.links[0]), _tail(robot, polygon)
-    if hanging := set(range(robot.joint_count)) - {*trunk, *polygon.links, *tail}:
+    if hanging := set(range(len(robot.joints))) - {*trunk, *polygon.links, *tail}:
         raise _unsupported_structure(
             robot, f"link {robot.links[min(hanging)].name!r} is not part of the main chain or the loop"
         )
@@ -273,7 +273,7 @@ def parallelogram_base(robot: Robot, home: ArrayLike | None = None) -> BaseParam
 
     `home` (n,) is a configuration with a closed loop, q = 0 by default.
     """
-    q = np.zeros(robot.joint_count) if home is None else frozen_array(home, (robot.joint_count,), "home")
+    q = np.zeros(len(robot.joints)) if home is None else frozen_array(home, (len(robot.joints),), "home")
     _require_closed(robot, q)
     arm = parallelogram_chain(robot, q)
     rows = _Forms(robot, arm, q).rows()

@@ -144,10 +144,10 @@ def scaled_mechanism(robot: Robot, *, drives: bool) -> ScaledMechanism:
     origins = [Pose(j.origin.rotation @ B, j.origin.translation / L) for j, B in zip(robot.joints, turns, strict=True)]
     tips = [Pose(B.T @ j.tip.rotation, B.T @ j.tip.translation / L) for j, B in zip(robot.joints, turns, strict=True)]
     travel = np.where([joint.kind == "prismatic" for joint in robot.joints], L, 1.0)
-    none = np.zeros((0, robot.joint_count))
+    none = np.zeros((0, len(robot.joints)))
     G, gear_size = _normalize_rows(gear_matrix(robot) * travel if drives else none)
     F, friction_size = _normalize_rows(friction_matrix(robot) * travel if drives else none)
-    link = np.tile([1.0, *[1 / L] * 3, *[1 / L**2] * 6], robot.joint_count)
+    link = np.tile([1.0, *[1 / L] * 3, *[1 / L**2] * 6], len(robot.joints))
     units = np.concatenate([link, gear_size**2 / L**2, friction_size / (L * g)])
     return ScaledMechanism(L, robot.gravity / g, tuple(origins), tuple(tips), G, F, units)
 
@@ -198,7 +198,7 @@ class Spans:
 
 def find_joint_conditions(robot: Robot, mechanism: ScaledMechanism) -> list[JointConditions]:
     """Return the conditions of every joint."""
-    speeds = robot.joint_count if len(mechanism.gears) else 0
+    speeds = len(robot.joints) if len(mechanism.gears) else 0
     # Potential energy is -g.mc, and that of a torque offset o is +o q: the sign matters if both are present.
     constant = 1.0 if speeds else 0.0
     root = np.concatenate([[0.0], -mechanism.gravity, np.zeros(6), [constant]])[:, None]

@@ -88,7 +88,7 @@ def structural_base(
     mechanism = scaled_mechanism(robot, drives=drives)
     seen = find_joint_conditions(robot, mechanism)
     system = _System(robot, mechanism, seen, tolerance or UNSEEN_RESIDUAL)
-    kept = [system.kept_columns(i, _local_columns(survivors, i)) for i in range(robot.joint_count)]
+    kept = [system.kept_columns(i, _local_columns(survivors, i)) for i in range(len(robot.joints))]
     K, survivors_in_place, kept = system.eliminate(kept)
     K = K * mechanism.units / mechanism.units[survivors_in_place][:, None]
     matrix, in_place = _append_drives(robot, K, survivors_in_place, drives=drives)
@@ -151,7 +151,7 @@ class _System:
         hidden, kept_drives, compensation = self._hidden_drives(kept)
         if any(np.abs(change).max(initial=0.0) > MAX_HIDDEN_DRIVE_CHANGE for change in compensation):
             return self._exchange_drives(kept, kept_drives)
-        n, count = self.robot.joint_count, self.drive_count
+        n, count = len(self.robot.joints), self.drive_count
         links = PARAMETERS_PER_LINK * n
         totals = [np.zeros((PARAMETERS_PER_LINK, links + count)) for _ in range(n)]
         rows: list[Array] = [np.zeros((0, links + count))] * n
@@ -172,7 +172,7 @@ class _System:
         return K, survivors, kept
 
     def _survivors(self, kept: list[list[int]], kept_drives: list[int]) -> list[int]:
-        links = PARAMETERS_PER_LINK * self.robot.joint_count
+        links = PARAMETERS_PER_LINK * len(self.robot.joints)
         in_links = [PARAMETERS_PER_LINK * i + k for i, columns in enumerate(kept) for k in columns]
         return in_links + [links + k for k in kept_drives]
 
@@ -232,7 +232,7 @@ class _System:
         Weak link columns change places with drives. Null vectors N of M, each without effect at its joint and passed to
         its parent, give K = 1[now] - N[now] N[rest]^-1 1[rest].
         """
-        n, links = self.robot.joint_count, PARAMETERS_PER_LINK * self.robot.joint_count
+        n, links = len(self.robot.joints), PARAMETERS_PER_LINK * len(self.robot.joints)
         M = np.zeros((sum(len(conditions.link) for conditions in self.seen), links + self.drive_count))
         top = 0
         for i, conditions in enumerate(self.seen):
@@ -271,7 +271,7 @@ def _append_drives(robot: Robot, K: Array, survivors: list[int], *, drives: bool
     """
     if not drives:
         return K, survivors
-    links, per_drive = PARAMETERS_PER_LINK * robot.joint_count, len(DRIVE_PARAMETERS)
+    links, per_drive = PARAMETERS_PER_LINK * len(robot.joints), len(DRIVE_PARAMETERS)
     starts = range(links, links + per_drive * len(robot.drives), per_drive)
     regrouped = [s + DRIVE_PARAMETERS.index(name) for name in ("rotor_inertia", "offset") for s in starts]
     columns = [*range(links), *regrouped]

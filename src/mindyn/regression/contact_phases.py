@@ -73,9 +73,9 @@ def differentiate_free_flyer(
     """
     require_floating_base(robot)
     given = np.array(q, dtype=np.float64)
-    if given.ndim != 2 or given.shape[1] != robot.joint_count + 1 or len(given) < 6:
+    if given.ndim != 2 or given.shape[1] != len(robot.joints) + 1 or len(given) < 6:
         raise InputError(
-            f"q has shape {given.shape}, but (N, {robot.joint_count + 1}) with at least 6 rows is needed",
+            f"q has shape {given.shape}, but (N, {len(robot.joints) + 1}) with at least 6 rows is needed",
             code=Code.WRONG_SHAPE,
             subject="q",
         )
@@ -130,7 +130,7 @@ def floating_samples(
         If an array has a wrong shape.
     """
     motion = body_coordinates(robot, q, v, a)
-    torques, shape = np.asarray(tau, dtype=np.float64), (len(motion[0]), robot.joint_count - BASE_COUNT)
+    torques, shape = np.asarray(tau, dtype=np.float64), (len(motion[0]), len(robot.joints) - BASE_COUNT)
     if torques.shape != shape:
         message = f"tau has shape {torques.shape}, but {shape} is needed: one column for each joint after the base"
         raise InputError(message, code=Code.WRONG_SHAPE, subject="tau")
@@ -138,7 +138,7 @@ def floating_samples(
     model = compile_model(robot)
     for frame, wrench in (wrenches or {}).items():
         forces += joint_torques_of_wrench(model, motion[0], frame, wrench)
-    usable = np.tile(np.arange(robot.joint_count) >= BASE_COUNT, (len(forces), 1)) if trunk_held else None
+    usable = np.tile(np.arange(len(robot.joints)) >= BASE_COUNT, (len(forces), 1)) if trunk_held else None
     return Samples(robot.joint_names, *motion, forces, rate_hz, np.zeros(len(forces), dtype=np.int64), usable)
 
 

@@ -114,7 +114,7 @@ def _poses(robot: Robot, evidence: Sequence[LogView]) -> tuple[Array, Array]:
 def _rest_pose(robot: Robot) -> Array:
     """Return zero positions (n,) of the primary joints, or a pose in which the loops are closed."""
     if not robot.loops:
-        return np.zeros(len(robot.primary_names))
+        return np.zeros(robot.joint_count)
     closure = home_closure(robot)
     return np.asarray(closure.home[list(closure.primary)])
 

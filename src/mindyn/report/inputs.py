@@ -74,7 +74,7 @@ class ReportInputs:
     findings: Sequence[Finding] = ()
 
     def __post_init__(self) -> None:
-        joints = len(self.estimate.robot.primary_names)
+        joints = self.estimate.robot.joint_count
         if self.motion is not None and self.motion.measured.shape[1] != joints:
             raise InputError(
                 f"the motion must have the {joints} joints of the robot, got {self.motion.measured.shape[1]}",

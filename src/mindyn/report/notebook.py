@@ -44,7 +44,7 @@ from mindyn.report.residuals import residual_section
 from mindyn.report.results import parameter_rows, verdict_data
 from mindyn.report.verdict_sections import torque_section
 from mindyn.robots.robot import Robot
-from mindyn.robots.table import joint_rows
+from mindyn.robots.table import count_joints, joint_rows
 from mindyn.validation.validate import Validation
 
 Facts = Sequence[tuple[str, str]]
@@ -95,7 +95,7 @@ def _robot_table(robot: Robot) -> Html:
         ("loops", list_names([loop.name for loop in robot.loops], MAX_LISTED_NAMES)),
         ("notes", "; ".join(map(str, robot.findings))),
     ]
-    return _summary_block(f"{robot.name}: {format_plural(robot.joint_count, 'joint')}", facts, head, rows)
+    return _summary_block(f"{robot.name}: {count_joints(robot)}", facts, head, rows)
 
 
 def _base_table(base: BaseParameters) -> Html:

@@ -17,7 +17,7 @@ MAX_GEAR_CONDITION: Final = 1e12
 
 def gear_matrix(robot: Robot) -> Array:
     """Return G (drives, n): motor positions are G q."""
-    G = np.zeros((len(robot.drives), robot.joint_count))
+    G = np.zeros((len(robot.drives), len(robot.joints)))
     for row, drive in zip(G, robot.drives, strict=True):
         row[robot.joint_index(drive.joint)] = drive.ratio
         for joint, ratio in drive.coupling.items():
@@ -44,12 +44,12 @@ def drive_load_matrix(robot: Robot) -> Array:
     """
     joints = [robot.joint_index(name) for name in robot.primary_names]
     primary = [k for k, drive in enumerate(robot.drives) if drive.joint in robot.primary_names]
-    L = np.zeros((robot.joint_count, len(robot.drives)))
+    L = np.zeros((len(robot.joints), len(robot.drives)))
     inverse = np.linalg.inv(gear_matrix(robot)[np.ix_(primary, joints)])
     L[np.ix_(joints, primary)] = inverse * np.array([robot.drives[k].ratio for k in primary])
     for k in primary:
         if robot.drives[k].side == "joint":
-            L[:, k] = np.eye(robot.joint_count)[robot.joint_index(robot.drives[k].joint)]
+            L[:, k] = np.eye(len(robot.joints))[robot.joint_index(robot.drives[k].joint)]
     return L
 
 

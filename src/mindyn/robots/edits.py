@@ -107,7 +107,7 @@ def _last_link(robot: Robot) -> str:
 
 def _tips(robot: Robot) -> list[str]:
     """Return the links without a child joint that no loop holds; if loops hold all of them, return all."""
-    tips = [robot.links[i].name for i in range(robot.joint_count) if not robot.children[i]]
+    tips = [robot.links[i].name for i in range(len(robot.joints)) if not robot.children[i]]
     held = {end for loop in robot.loops for end in (loop.first, loop.second)}
     return [name for name in tips if name not in held] or tips
 

@@ -78,7 +78,7 @@ def add_floating_base(robot: Robot) -> Robot:
 
 def is_floating(robot: Robot) -> bool:
     """Return whether the first joints are those of `add_floating_base`, with massless links between them."""
-    if robot.joint_count < BASE_COUNT or robot.parents[:BASE_COUNT] != tuple(range(-1, BASE_COUNT - 1)):
+    if len(robot.joints) < BASE_COUNT or robot.parents[:BASE_COUNT] != tuple(range(-1, BASE_COUNT - 1)):
         return False
     if any(0 <= parent < BASE_COUNT - 1 for parent in robot.parents[BASE_COUNT:]):
         return False
@@ -158,7 +158,7 @@ def to_free_flyer(
     v, a : ndarray, shape (..., n)
         Body twist (linear, angular) and its derivative, then the other joints.
     """
-    positions, speeds, accelerations = _require_motion(robot, q, qd, qdd, width=robot.joint_count)
+    positions, speeds, accelerations = _require_motion(robot, q, qd, qdd, width=len(robot.joints))
     yaw, pitch, roll = (positions[..., k] for k in (3, 4, 5))
     cy, sy, cp, sp = np.cos(yaw / 2), np.sin(yaw / 2), np.cos(pitch / 2), np.sin(pitch / 2)
     cr, sr = np.cos(roll / 2), np.sin(roll / 2)
@@ -245,7 +245,7 @@ def _require_motion(
 ) -> tuple[Array, Array, Array]:
     """Return positions (..., n + 1 or `width`), velocities and accelerations (..., n) as arrays of floats."""
     require_floating_base(robot)
-    n = robot.joint_count
+    n = len(robot.joints)
     positions = np.asarray(q, dtype=np.float64)
     rates = [np.zeros((*positions.shape[:-1], n)) if x is None else np.asarray(x, dtype=np.float64) for x in (v, a)]
     expected = (*positions.shape[:-1], n)

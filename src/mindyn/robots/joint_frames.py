@@ -69,8 +69,8 @@ def link_in_frame(robot: Robot, axes: tuple[HomeAxis, ...], frames: list[Pose]) 
 
 def _main_child(robot: Robot, index: int) -> int | None:
     """Return the child that the frame of a joint is aligned with: the one that carries most joints."""
-    size = [1] * robot.joint_count
-    for i in reversed(range(robot.joint_count)):
+    size = [1] * len(robot.joints)
+    for i in reversed(range(len(robot.joints))):
         if robot.parents[i] >= 0:
             size[robot.parents[i]] += size[i]
     return max(robot.children[index], key=lambda child: size[child], default=None)
@@ -154,7 +154,7 @@ def _place_frames(robot: Robot, axes: tuple[HomeAxis, ...], *, dh: bool) -> list
     trace is not needed. A prismatic joint takes the offset.
     """
     frames: dict[int, Pose] = {}
-    for i in reversed(range(robot.joint_count)):
+    for i in reversed(range(len(robot.joints))):
         child, parent = _main_child(robot, i), robot.parents[i]
         before = axes[parent] if parent >= 0 else None
         if dh and _is_dh_frame(axes[i], None if child is None else axes[child]):
@@ -168,7 +168,7 @@ def _place_frames(robot: Robot, axes: tuple[HomeAxis, ...], *, dh: bool) -> list
             turns = robot.joints[i].kind == "revolute"
             if not dh and before is not None and turns and _are_parallel(axes[i], axes[child]):
                 frames[i] = Pose(frames[i].rotation, _leaf_frame(axes[i], before).translation)
-    return [frames[i] for i in range(robot.joint_count)]
+    return [frames[i] for i in range(len(robot.joints))]
 
 
 def _move_slides(robot: Robot, axes: tuple[HomeAxis, ...]) -> tuple[HomeAxis, ...]:

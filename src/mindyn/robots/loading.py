@@ -197,8 +197,8 @@ def load_robot(
 def _resolve_home(robot: Robot, home: Mapping[str, float] | tuple[float, ...]) -> Array:
     """Return the home positions (n,): those given by the user, else those of the robot."""
     if not isinstance(home, Mapping):
-        return frozen_array(home, (robot.joint_count,), "home")
-    positions = np.zeros(robot.joint_count) if robot.home is None else robot.home.copy()
+        return frozen_array(home, (len(robot.joints),), "home")
+    positions = np.zeros(len(robot.joints)) if robot.home is None else robot.home.copy()
     for name, position in home.items():
         positions[robot.joint_index(name)] = position
     return positions

@@ -30,7 +30,7 @@ class MimicMap:
 
 def mimic_map(robot: Robot) -> MimicMap:
     """Return the map of a robot's mimic joints; the identity if it has none."""
-    n = robot.joint_count
+    n = len(robot.joints)
     following = {mimic.joint: mimic for mimic in robot.mimics}
     roots = {name: find_mimic_root(name, following) for name in robot.joint_names}
     free = tuple(i for i, name in enumerate(robot.joint_names) if roots[name][0] == name)

@@ -46,9 +46,9 @@ class Robot(Value, NotebookDisplay):
     root : Link
         Link that does not move.
     joints : tuple of Joint
-        The n joints, in the order of q.
+        All joints; those that loops and mimics make dependent have no column in arrays (`primary_names`).
     links : tuple of Link
-        The n moving links; joints[i] moves links[i].
+        Moving links; joints[i] moves links[i].
     gravity : array_like, shape (3,)
         Gravity in the root frame, m/s^2; the default is (0, 0, -9.81).
     frames : tuple of Frame
@@ -61,7 +61,7 @@ class Robot(Value, NotebookDisplay):
         Additional torques: a gas spring, a counterweight, Stribeck friction.
     mimics : tuple of Mimic
         Joints that follow another one, q = multiplier q_of + offset.
-    home : array_like, shape (n,), optional
+    home : array_like, shape (len(joints),), optional
         For a robot with loops, a configuration near the intended assembly, rad or m; None means near q = 0.
     source : str
         Origin of the description. This field and the following ones do not affect equality.
@@ -152,8 +152,8 @@ class Robot(Value, NotebookDisplay):
             numbers = [
                 int(name.lstrip("qdloa")) for name in parse_formula(extra.formula).variables if name[-1].isdigit()
             ]
-            if numbers and max(numbers) > self.joint_count:
-                message = f"the formula of {extra.name!r} names joint {max(numbers)}; the robot has {self.joint_count}"
+            if numbers and max(numbers) > len(self.joints):
+                message = f"the formula of {extra.name!r} names joint {max(numbers)}; the robot has {len(self.joints)}"
                 raise RobotError(message, code=Code.OUT_OF_RANGE, subject=extra.name)
 
     def _require_dependents(self) -> None:
@@ -180,7 +180,7 @@ class Robot(Value, NotebookDisplay):
         if self.home is not None:
             if not self.loops:
                 raise RobotError(f"robot {self.name!r} has no loops, so home= has no meaning", subject="home")
-            object.__setattr__(self, "home", frozen_array(self.home, (self.joint_count,), "home"))
+            object.__setattr__(self, "home", frozen_array(self.home, (len(self.joints),), "home"))
 
     # Equations and closures are cached by robot and looked up in every step of a simulation or a design.
     @cached_property
@@ -198,12 +198,12 @@ class Robot(Value, NotebookDisplay):
 
     @property
     def joint_count(self) -> int:
-        """Number n of joints, dependent ones included; equations take one value for each of `primary_names`."""
-        return len(self.joints)
+        """Number n of columns of q, qd, qdd and tau: one for each of `primary_names`."""
+        return len(self.primary_joints)
 
     @cached_property
     def joint_names(self) -> tuple[str, ...]:
-        """Joint names in the order of q."""
+        """Names of all joints; those with a column in arrays are `primary_names`."""
         return tuple(joint.name for joint in self.joints)
 
     @cached_property
@@ -226,23 +226,23 @@ class Robot(Value, NotebookDisplay):
 
     @cached_property
     def dependent_names(self) -> tuple[str, ...]:
-        """Names of dependent joints (through loops or as mimic joints), in the order of q."""
+        """Names of dependent joints (through loops or as mimic joints), in the order of `joints`."""
         following = {name for loop in self.loops for name in loop.dependent} | {m.joint for m in self.mimics}
         return tuple(name for name in self.joint_names if name in following)
 
     @cached_property
     def primary_joints(self) -> tuple[Joint, ...]:
-        """Joints that are not dependent, in the order of q."""
+        """Joints that are not dependent, in the order of arrays."""
         return tuple(joint for joint in self.joints if joint.name not in self.dependent_names)
 
     @cached_property
     def primary_names(self) -> tuple[str, ...]:
-        """Names of the primary joints; all joints if none is dependent."""
+        """Names of the joints with a column in arrays; all joints if none is dependent."""
         return tuple(joint.name for joint in self.primary_joints)
 
     @cached_property
     def link_names(self) -> tuple[str, ...]:
-        """Names of the moving links, in the order of q."""
+        """Names of the moving links, in the order of `joints`."""
         return tuple(link.name for link in self.links)
 
     @cached_property
@@ -270,7 +270,7 @@ class Robot(Value, NotebookDisplay):
     @property
     def is_serial(self) -> bool:
         """Whether the joints form one chain."""
-        return self.parents == tuple(range(-1, self.joint_count - 1))
+        return self.parents == tuple(range(-1, len(self.joints) - 1))
 
     def joint_index(self, name: str) -> int:
         """Return the position of a joint in q.

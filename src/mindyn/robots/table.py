@@ -14,6 +14,7 @@ from mindyn.algebra.inertia import mass_com_inertia
 from mindyn.algebra.poses import Pose, rpy_from_rotation
 from mindyn.algebra.values import Array
 from mindyn.escaping import TERMINAL_COLUMNS, make_printable
+from mindyn.pages.document import format_plural
 from mindyn.robots.parts import Drive, Joint, Link
 from mindyn.robots.robot import Robot
 
@@ -70,15 +71,21 @@ def _fit_widths(columns: Sequence[Sequence[str]], indent: int) -> list[int]:
     return widths
 
 
+def count_joints(robot: Robot) -> str:
+    """Return the number of joints with a column in arrays, and that of dependent joints."""
+    dependent = len(robot.dependent_names)
+    follow = f" and {format_plural(dependent, 'dependent joint')}" if dependent else ""
+    return format_plural(robot.joint_count, "joint") + follow
+
+
 def robot_table(robot: Robot, *, details: bool = False) -> str:
     """Format name, joints, links, gravity, drives, loops, frames and findings of a robot."""
     rows = joint_rows(robot)
     if not all(joint.tip.is_identity for joint in robot.joints):
         tips = [_TIP_HEADER, *(_pose(joint.tip) for joint in robot.joints)]
         rows = [(*row[:8], *tip, *row[8:]) for row, tip in zip(rows, tips, strict=True)]
-    primary = f" ({len(robot.primary_names)} primary, which equations take)" if robot.has_dependents else ""
     parts = [
-        make_printable(f"{robot.name}: {robot.joint_count} joints{primary}, root {robot.root.name}")
+        make_printable(f"{robot.name}: {count_joints(robot)}, root {robot.root.name}")
         + f", gravity {_vector(robot.gravity)} m/s^2",
         format_table(rows),
     ]

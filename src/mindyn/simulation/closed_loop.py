@@ -82,7 +82,7 @@ class CandidatePlant(Plant):
     @property
     def ancestors(self) -> list[list[int]]:
         """Coupled joints, see `Plant`; gears that couple joints may reflect rotor inertia between them."""
-        G = gear_matrix(self.smooth) if self.drives else np.zeros((0, self.smooth.joint_count))
+        G = gear_matrix(self.smooth) if self.drives else np.zeros((0, len(self.smooth.joints)))
         return coupled_joints(self.smooth, coupled=bool((np.count_nonzero(G, axis=1) > 1).any()))
 
     def equation(self, name: str) -> Callable[..., SX]:
@@ -97,7 +97,7 @@ class CandidatePlant(Plant):
 def candidate_shape(robot: Robot, *, drives: bool) -> Plant:
     """Return a plant in which every drive may have Coulomb friction; raise `RobotError` if torques are undetermined."""
     create_plant(robot, drives=drives)  # raises an error for discontinuous extra torques
-    turns = friction_matrix(robot) if drives else np.zeros((0, robot.joint_count))
+    turns = friction_matrix(robot) if drives else np.zeros((0, len(robot.joints)))
     rows = primary_friction(robot)[: len(turns)]
     if not robot.has_dependents and np.linalg.matrix_rank(rows) < len(rows):
         message = f"the friction speeds of robot {robot.name!r} are linearly dependent: its gear matrix is singular"
@@ -108,7 +108,7 @@ def candidate_shape(robot: Robot, *, drives: bool) -> Plant:
 
 def _coulomb_indices(robot: Robot) -> list[int]:
     """Return the indices of the Coulomb torques among all standard parameters."""
-    first, each = PARAMETERS_PER_LINK * robot.joint_count, len(DRIVE_PARAMETERS)
+    first, each = PARAMETERS_PER_LINK * len(robot.joints), len(DRIVE_PARAMETERS)
     return [first + each * k + DRIVE_PARAMETERS.index("coulomb") for k in range(len(robot.drives))]
 
 

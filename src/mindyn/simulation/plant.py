@@ -84,7 +84,7 @@ class Plant:
     @property
     def position_count(self) -> int:
         """Number of positions in the state."""
-        return self.smooth.joint_count if self.is_solved else self.joint_count
+        return len(self.smooth.joints) if self.is_solved else self.joint_count
 
     @property
     def primary(self) -> list[int]:

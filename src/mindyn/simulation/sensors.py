@@ -161,7 +161,7 @@ def _sensor_gears(robot: Robot, sensors: Sensors) -> Array:
             hint="add [[drive]] tables to the robot file, or omit counts_per_revolution",
             subject=missing[0],
         )
-    return np.eye(len(robot.primary_names))
+    return np.eye(robot.joint_count)
 
 
 def _encoder_resolution(robot: Robot, sensors: Sensors) -> float | None:
