@@ -89,6 +89,13 @@ class MindynError(Exception):
         self.code = self.default_code if code is None else code
         self.subject = shorten_text(str(subject), LONGEST_COMPARED_NAME)
 
+    def fill_command(self, **known: object) -> None:
+        """Put words that the raiser did not know (ROBOT, LOG) into the proposed command."""
+        if self.command is not None:
+            before, self.command = str(self.command), self.command.fill(**known)
+            self.hint = self.hint.replace(before, str(self.command))
+            self.args = (f"{self.message}\nhint: {self.hint}",)
+
     def to_dict(self) -> dict[str, Any]:
         """Return the error for JSON."""
         command = None if self.command is None else ["mindyn", *self.command]

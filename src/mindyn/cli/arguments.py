@@ -12,7 +12,7 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
-from mindyn.errors import Code, InputError
+from mindyn.errors import Code, InputError, MindynError
 from mindyn.findings import Finding
 from mindyn.robots.description import Selection
 from mindyn.robots.edits import MOUNTS
@@ -94,7 +94,12 @@ def option_group(parameter: str, parse: Callable[..., Any]) -> Callable[[Callabl
         @wraps(command)
         def with_group(*args: Any, **keywords: Any) -> None:
             given = {entry.name: keywords.pop(entry.name, entry.default) for entry in declared}
-            command(*args, **keywords, **{parameter: parse(**given)})
+            try:
+                command(*args, **keywords, **{parameter: parse(**given)})
+            except MindynError as error:
+                if keywords.get("robot") is not None:
+                    error.fill_command(ROBOT=keywords["robot"])
+                raise
 
         hints = get_type_hints(parse, include_extras=True) | get_type_hints(command, include_extras=True)
         accepted = inspect.signature(command).parameters.values()

@@ -234,7 +234,8 @@ def _version(package: str) -> str:
 
 
 def _print_checks(findings: list[Check]) -> None:
-    rows = [("check", "state", "details", "remedy"), *((f.name, f.state, f.message, f.remedy) for f in findings)]
+    rows = [("check", "state", "details")]
+    rows += [(f.name, f.state, "; ".join(filter(None, (f.message, f.remedy)))) for f in findings]
     print_table(
         rows,
         styles=["" if check_result.state == "ok" else STATE_STYLES[check_result.state] for check_result in findings],

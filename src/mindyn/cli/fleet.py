@@ -95,6 +95,7 @@ def fleet(
     record: dict[str, Any] = {
         "command": [strip_credentials(word) for word in sys.argv],
         "robot": {"given": robot, **options.to_dict()},
+        "logs": strip_credentials(pattern),
         "version": __version__,
         "finished": datetime.now(UTC).isoformat(timespec="seconds"),
         "seconds": round(perf_counter() - start, 3),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 import textwrap
 from collections.abc import Collection, Iterable, Sequence
@@ -35,6 +36,10 @@ MIN_CUT_COLUMNS: Final = 10
 """Smallest width of truncated cells."""
 
 
+_LINE_START: Final = re.compile(r"^ *(\d+\. )?")
+"""Indent and number of a line in a list: continued lines start below its text."""
+
+
 def terminal_columns(stream: TextIO) -> int | None:
     """Return the width of the terminal, or of the COLUMNS variable; None if lines need no wrapping."""
     stated = os.environ.get("COLUMNS", "")
@@ -61,7 +66,8 @@ def print_status(text: str) -> None:
     """Print a status line on stderr; a first word such as `error:` or `note:` is coloured."""
     for line in make_printable(text, keep="\n").splitlines():
         lead = next((word for word in LEAD_STYLES if line.startswith(f"{word} ")), "")
-        print_status_lines(wrap_lines(line, terminal_columns(sys.stderr), "  "), lead)
+        indent = max(2, len(line) - len(_LINE_START.sub("", line)))
+        print_status_lines(wrap_lines(line, terminal_columns(sys.stderr), " " * indent), lead)
 
 
 def print_notes(notes: Iterable[object]) -> None:

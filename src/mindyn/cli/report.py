@@ -123,7 +123,7 @@ def _read_validation(run: Path) -> dict[str, Any] | None:
             subject=path.name,
         )
     print_status(
-        f"note: when the run was identified, its torque error on held-out logs was {100 * record['total']:.3g} %; "
-        "show these logs in the report with --validate LOG"
+        f"note: without --validate LOG, this report draws no held-out motion; {run / 'report.html'} draws that of the "
+        f"run, with a torque error of {100 * record['total']:.3g} %"
     )
     return record

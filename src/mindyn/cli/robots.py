@@ -8,13 +8,11 @@ import typer
 
 from mindyn.cli.arguments import JSON_OPTION, ROBOT_ARGUMENT, VERBOSE_OPTION, with_robot_options
 from mindyn.cli.printing import print_json, print_output, print_table
+from mindyn.pages.document import format_plural
 from mindyn.robots.loading import RobotOptions, bundled_robots, identified_robots, load_robot
 from mindyn.robots.robot import Robot
-from mindyn.robots.table import count_joints, joint_rows, robot_table
+from mindyn.robots.table import MASS_COLUMN, SUMMARY_COLUMNS, count_joints, joint_rows, robot_table
 
-_MASS_COLUMN: Final = 9
-SUMMARY_COLUMNS: Final = (0, 1, 2, 8, _MASS_COLUMN, 10)
-"""Columns of the short table: number, joint, type, range, mass, physical."""
 MAX_LISTED_JOINTS: Final = 12
 """Most joints of the short table."""
 
@@ -37,7 +35,7 @@ def robots(
         if as_json:
             print_json(_robot_data(shown), indent=2)
         elif details or verbose:
-            typer.echo(robot_table(shown, details=details))
+            print_output(robot_table(shown, details=details))
         else:
             _print_robot(shown)
         return
@@ -72,10 +70,10 @@ def _print_robot(robot: Robot) -> None:
     rows = joint_rows(robot)
     print_table(
         [tuple(row[k] for k in SUMMARY_COLUMNS) for row in rows[: MAX_LISTED_JOINTS + 1]],
-        numbers=(SUMMARY_COLUMNS.index(_MASS_COLUMN),),
+        numbers=(SUMMARY_COLUMNS.index(MASS_COLUMN),),
     )
     left = [f"{len(rows) - 1 - MAX_LISTED_JOINTS} more joints"] if len(rows) - 1 > MAX_LISTED_JOINTS else []
-    left += [f"{len(robot.loops)} loops"] if robot.loops else []
+    left += [format_plural(len(robot.loops), "loop")] if robot.loops else []
     left += ["axes, origins and drives"]
     print_output(f"Pass --verbose for {', '.join(left)}.")
     for finding in robot.findings:

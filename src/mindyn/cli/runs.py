@@ -45,7 +45,7 @@ def load_run_estimate(run: Path) -> Estimate:
         raise InputError(
             f"the estimate {str(path)!r} does not exist",
             hint="write one",
-            command=Command("identify", "ROBOT", "LOG", "--out", "FOLDER"),
+            command=Command("identify", "ROBOT", "LOG", "--out", run),
             code=Code.MISSING_FILE,
             subject=path,
         )

@@ -164,7 +164,7 @@ def _load_reference(robot: Robot, motion: Path | None, seed: int) -> tuple[Refer
         raise InputError(
             f"the motion {str(path)!r} does not exist",
             hint="write one",
-            command=Command("excite", "ROBOT", "--out", "DIR"),
+            command=Command("excite", "ROBOT", "--out", motion),
             code=Code.MISSING_FILE,
             subject=path,
         )

@@ -245,7 +245,7 @@ def contact_thresholds(
     if len(peaks) < MIN_SEGMENTS:
         raise InputError(
             f"the logs contain {seconds:.3g} s of motion, but at least {MIN_SEGMENTS * SEGMENT_S:g} s are needed",
-            hint="give more logs of motion without contact",
+            hint="give more logs of motion without contact (--free)",
             code=Code.TOO_LITTLE_DATA,
             subject="logs",
         )

@@ -324,7 +324,7 @@ def _search_motion(
         reason = "interrupted" if isinstance(stop, KeyboardInterrupt) else "stopped at the deadline"
         where = f"search {len(search.finished) + 1} of {starts}" if len(search.finished) < starts else "refinement"
         return f"{reason} in {where}, the best motion so far"
-    return f"best of {starts} searches"
+    return f"best of {starts} {'search' if starts == 1 else 'searches'}"
 
 
 def _describe_design(problem: Problem, value: float) -> str:

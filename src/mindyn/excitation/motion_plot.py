@@ -5,6 +5,7 @@ predicted accuracy of every parameter, in one self-contained HTML file.
 from __future__ import annotations
 
 from itertools import product
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -12,6 +13,7 @@ import numpy as np
 from mindyn.algebra.values import Array
 from mindyn.excitation.constraints import Box
 from mindyn.excitation.encounters import Encounter, Encounters, capsule_ends, gaps_of
+from mindyn.hints import Command
 from mindyn.kernels.model import compile_model
 from mindyn.kernels.skeleton import compute_skeleton
 from mindyn.pages.document import (
@@ -52,7 +54,6 @@ NEXT: Final = (
     "Run the samples of the files beside this page on the arm, the rehearsal first (the same path, slowly), and "
     "log position and torque. Then, with the robot that the motion was designed for:"
 )
-IDENTIFY: Final = "mindyn identify ROBOT run1.csv --hold-out 0.3 --out run1"
 UNITS: Final = {"revolute": ("rad", "N m"), "prismatic": ("m", "N")}
 
 
@@ -86,8 +87,11 @@ def _summary(design: MotionDesign) -> Section:
     rest = first.removeprefix(checked).removeprefix("; ")
     others = [*others, f"{rest[:1].upper()}{rest[1:]}"] if rest else others
     assumed = [tag("li", {}, typeset(f"{note[:1].upper()}{note[1:]}.")) for note in map(str, design.findings)]
+    command = Command(
+        "identify", Path(design.robot.file).name or "ROBOT", "run1.csv", "--hold-out", 0.3, "--out", "run1"
+    )
     cards = [
-        card("Next steps", [p(NEXT), class_tag("code", "command", IDENTIFY)]),
+        card("Next steps", [p(NEXT), class_tag("code", "command", str(command))]),
         card("What to expect", [p(typeset(other)) for other in others]),
         *([card("Assumptions", [tag("ul", {}, assumed)])] if assumed else []),
     ]

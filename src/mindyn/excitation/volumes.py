@@ -264,8 +264,8 @@ def _findings(volumes: Sequence[Volume], geometry: Geometry, payload: Mapping[st
             yield Finding(
                 Kind.GUESSED_VOLUME,
                 Severity.WARNING,
-                f"the volume of {list_names(described)} is guessed from its {source.value.removesuffix(' (guess)')}; "
-                "the real link may be larger",
+                f"{list_names(described)}: the volume is guessed from the {source.value.removesuffix(' (guess)')}; the "
+                "real link may be larger",
                 "Add collision geometry to the robot file, or [[capsules]] to the limits file (--radius LINK=0.08)",
                 tuple(links),
             )

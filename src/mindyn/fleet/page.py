@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from math import isfinite, isnan, nan
@@ -12,6 +13,7 @@ import numpy as np
 from mindyn.algebra.values import Array
 from mindyn.fleet.assessment import FAMILY_WISE_ERROR, MIN_LOGS
 from mindyn.fleet.fleet import FleetStudy, History
+from mindyn.hints import Command
 from mindyn.pages.document import (
     Column,
     Content,
@@ -56,7 +58,7 @@ def fleet_page(study: FleetStudy, record: Mapping[str, Any]) -> str:
     name = "fleet" if study.type.estimate is None else study.type.estimate.robot.name
     summary = f"{format_plural(len(study.robots), 'robot')}, {format_plural(logs, 'log')}, {format_count(rows)} rows"
     sections = [
-        _draw_differences(study),
+        _draw_differences(study, record),
         _draw_histories(study),
         _draw_comparison(study),
         _draw_type(study),
@@ -72,14 +74,14 @@ def explain_no_difference(study: FleetStudy) -> str:
     return "No robot differs significantly from the type or drifts."
 
 
-def _draw_differences(study: FleetStudy) -> Section:
+def _draw_differences(study: FleetStudy, record: Mapping[str, Any]) -> Section:
     lead = class_tag("div", f"lead {'grade-fair' if study.differences else 'grade-good'}", p(_format_headline(study)))
     rule = (
         f"Sizes are fitted to the logs of each robot. Their deviations come from a jackknife over logs and include the "
         f"differences between robots of the type. The probability of any false report on this page is "
         f"{100 * FAMILY_WISE_ERROR:g} %."
     )
-    body = [lead, *_next_steps(study), p(rule)]
+    body = [lead, *_next_steps(study, record), p(rule)]
     if study.differences:
         columns = [
             Column("robot"),
@@ -111,13 +113,16 @@ def _format_headline(study: FleetStudy) -> list[Content]:
     return [tag("strong", {}, summary), typeset(f" Most significant: {first.robot}, {first.sentence}.")]
 
 
-def _next_steps(study: FleetStudy) -> list[Html]:
+def _next_steps(study: FleetStudy, record: Mapping[str, Any]) -> list[Html]:
     """Return the next steps for robots that differ."""
     if not study.differences:
         return []
     robot = study.differences[0].robot
     text = f"Check the causes in the table, most significant first. Then identify {robot} alone:"
-    words = f"mindyn identify ROBOT LOGS-OF-{robot} --hold-out 0.3 --out {robot}"
+    # The pattern with the name of this robot in it is left to the shell, which lists the files.
+    logs = str(record.get("logs", "LOGS")).replace(f"{{{study.group_by[0]}}}", robot)
+    arm = record.get("robot", {}).get("given", "ROBOT")
+    words = f"{Command('identify', arm)} {logs} {shlex.join(('--hold-out', '0.3', '--out', robot))}"
     command = tag("code", {"class": "command", "tabindex": "0"}, words)
     return [class_tag("div", "cards", card("Next steps", [p(text), command]))]
 

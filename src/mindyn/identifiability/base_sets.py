@@ -127,7 +127,11 @@ def base_parameters(
             subject="drives",
         )
     if drives and not (robot.drives or robot.extras):
-        raise MissingPhysicsError(f"drives=True needs drives, and robot {robot.name!r} has none", subject=robot.name)
+        raise MissingPhysicsError(
+            f"drives=True (--drives) needs drives, and robot {robot.name!r} has none",
+            hint="omit it, or add [[drive]] tables to the robot file",
+            subject=robot.name,
+        )
     if drives and (loaded := load_dependent_extras(robot)):
         raise load_friction_error(loaded[0], "it is not linear in the link parameters, so no base set contains it")
     if form == "numeric":

@@ -120,10 +120,12 @@ def _select_topic(path: Path, topic: str | None, joints: Sequence[str]) -> tuple
         return fitting[0], (
             f"topic {fitting[0]} of {path.name} was selected because it names the robot's joints; not used: {others}",
         )
-    how = f'set topic = "..." in a sidecar file, or run {Command("log", path.name, "ROBOT", "--state", "topic=TOPIC")}'
     raise LogError(
         f"{path.name} has {len(candidates)} JointState topics; topics: {known}",
-        hint=how if candidates else "mindyn reads sensor_msgs/JointState",
+        hint='set topic = "..." in a sidecar file, or name one'
+        if candidates
+        else "mindyn reads sensor_msgs/JointState",
+        command=Command("log", path, "ROBOT", "--state", f"topic={candidates[0]}") if candidates else None,
         code=Code.AMBIGUOUS if candidates else Code.MISSING_VALUE,
         subject="topic",
     )

@@ -48,8 +48,10 @@ class FaultCollector:
                 self.errors.append(error)
             return None
 
-    def raise_all(self, where: str) -> None:
+    def raise_all(self, where: str, log: object = "LOG") -> None:
         """Raise the collected errors, if any; `where` names the sidecar file or the call."""
+        for error in self.errors:
+            error.fill_command(LOG=log)
         if len(self.errors) == 1:
             raise self.errors[0]
         if self.errors:
@@ -57,7 +59,7 @@ class FaultCollector:
             raise LogError(
                 "\n".join([f"the metadata of {where} has {len(self.errors)} errors:", *_format_faults(self.errors)]),
                 hint="draft what is missing",
-                command=Command("log", "LOG", "ROBOT"),
+                command=Command("log", log, "ROBOT"),
                 code=first.code,
                 subject=first.subject,
             )

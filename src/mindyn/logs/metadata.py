@@ -206,7 +206,9 @@ def find_key_faults(key: str, value: Any) -> list[LogError]:
     """Return the errors of the value of a key that do not depend on the log and the robot."""
     if key == "draft" and value is True:
         message = "the sidecar file is a draft that nobody has confirmed"
-        return [LogError(message, hint=_CONFIRM_HINT, code=Code.MISSING_VALUE, subject=key)]
+        hint = "check its lines, replace each ?, and delete the line `draft = true`, which this does too"
+        command = Command("log", "LOG", "ROBOT", "--confirm")
+        return [LogError(message, hint=hint, command=command, code=Code.MISSING_VALUE, subject=key)]
     entries = value if isinstance(value, Mapping) else {}
     asked = [key] if _is_question(value) else [f"{key}.{name}" for name, v in entries.items() if _is_question(v)]
     known = {name: v for name, v in entries.items() if not _is_question(v)} if entries else value
@@ -233,10 +235,6 @@ def _is_question(value: object) -> bool:
     return isinstance(value, str) and value == "?"
 
 
-_CONFIRM_HINT: Final = (
-    "check its lines, replace each ?, and delete the line `draft = true`; if no ? is left, "
-    f"{Command('log', 'LOG', 'ROBOT', '--confirm')} does that"
-)
 _SIDE: Final = allow_also({}, "motor", "joint")
 _PER_JOINT: Final = list_schema(ANY_NUMBER, "object", "null")
 _PER_JOINT_GAIN: Final = allow_also(list_schema(allow_also(ANY_NUMBER, UNKNOWN), "object", "null"), UNKNOWN)

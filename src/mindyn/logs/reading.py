@@ -89,7 +89,7 @@ class LogScan:
         self.conversion: Conversion = create_conversion(self.metadata, robot, self.signals, faults)
         servo = None if "target" not in self.signals else faults.collect(self._servo)
         faults.collect(lambda: require_mount(self.metadata, robot))
-        faults.raise_all(_describe_source(path, sidecar))
+        faults.raise_all(_describe_source(path, sidecar), path)
         self.main = main
         used = {*self.time_columns, *(name for pick in self.picks.values() for name in pick.names)}
         self.servo = servo

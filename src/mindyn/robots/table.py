@@ -14,6 +14,7 @@ from mindyn.algebra.inertia import mass_com_inertia
 from mindyn.algebra.poses import Pose, rpy_from_rotation
 from mindyn.algebra.values import Array
 from mindyn.escaping import TERMINAL_COLUMNS, make_printable
+from mindyn.hints import Command
 from mindyn.pages.document import format_plural
 from mindyn.robots.parts import Drive, Joint, Link
 from mindyn.robots.robot import Robot
@@ -31,6 +32,10 @@ _JOINT_HEADER = (
     "mass [kg]",
     "physical",
 )
+MASS_COLUMN: Final = 9
+SUMMARY_COLUMNS: Final = (0, 1, 2, 8, MASS_COLUMN, 10)
+"""Columns of the short table: number, joint, type, range, mass, physical."""
+_FRAME_COLUMNS: Final = (0, 1, 3, 4, 5, 6, 7)
 _TIP_HEADER = ("link frame xyz [m]", "rpy [deg]")
 
 
@@ -81,13 +86,15 @@ def count_joints(robot: Robot) -> str:
 def robot_table(robot: Robot, *, details: bool = False) -> str:
     """Format name, joints, links, gravity, drives, loops, frames and findings of a robot."""
     rows = joint_rows(robot)
+    frames = [tuple(row[k] for k in _FRAME_COLUMNS) for row in rows]
     if not all(joint.tip.is_identity for joint in robot.joints):
         tips = [_TIP_HEADER, *(_pose(joint.tip) for joint in robot.joints)]
-        rows = [(*row[:8], *tip, *row[8:]) for row, tip in zip(rows, tips, strict=True)]
+        frames = [(*frame, *tip) for frame, tip in zip(frames, tips, strict=True)]
     parts = [
         make_printable(f"{robot.name}: {count_joints(robot)}, root {robot.root.name}")
         + f", gravity {_vector(robot.gravity)} m/s^2",
-        format_table(rows),
+        format_table([tuple(row[k] for k in SUMMARY_COLUMNS) for row in rows]),
+        format_table(frames),
     ]
     if robot.drives:
         parts.append(format_table([_DRIVE_HEADER, *(_drive_row(drive) for drive in robot.drives)]))
@@ -108,7 +115,7 @@ def robot_table(robot: Robot, *, details: bool = False) -> str:
         cases = [f"  {case}" for case in finding.details if details]
         parts.append("\n".join([f"{finding.severity}: {finding}", *cases]))
     if not details and any(finding.details for finding in robot.findings):
-        parts.append("individual cases: mindyn robots ROBOT --details, or robot.findings[i].details")
+        parts.append(f"individual cases: {Command('robots', robot.file or 'ROBOT', '--details')}")
     return make_printable("\n\n".join(parts), keep="\n")
 
 
