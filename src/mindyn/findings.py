@@ -155,7 +155,7 @@ def info(kind: Kind, message: str, *details: str) -> Finding:
     return Finding(kind, Severity.INFO, message, details=details)
 
 
-def warning(kind: Kind, message: str, remedy: str = "") -> Finding:
+def warning(kind: Kind, message: str, remedy: str) -> Finding:
     """Return a finding that may make a result wrong."""
     return Finding(kind, Severity.WARNING, message, remedy)
 

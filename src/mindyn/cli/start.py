@@ -87,7 +87,8 @@ def start(
         raise typer.Exit(ExitCode.NO)
     feasible = ["--feasible"] if guide.run("check", folder) == ExitCode.NO else []
     while to not in FORMAT_WRITERS:
-        to = guide.ask(f"Export as ({', '.join(FORMAT_WRITERS)})", "c") if guide.asks else "c"
+        print_status(f"formats: {', '.join(FORMAT_WRITERS)}")
+        to = guide.ask("Export as", "c") if guide.asks else "c"
     target = folder / f"{arm.name}{EXPORT_SUFFIXES.get(str(to), f'.{to}')}"
     guide.run("export", folder, "--to", to, "--out", target, *feasible)
     if not guide.asks:

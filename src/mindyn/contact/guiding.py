@@ -109,7 +109,11 @@ def hand_guiding(estimate: Estimate, *, rng: RandomSource = 0) -> HandGuiding:
         message = (
             f"no friction is compensated at {', '.join(uncompensated)}: {_explain_exclusions(estimate, uncertainty)}"
         )
-        notes.append(warning(Kind.MISSING_FRICTION, message))
+        notes.append(
+            warning(
+                Kind.MISSING_FRICTION, message, "Identify again from slow motions of these joints in both directions"
+            )
+        )
     return HandGuiding(
         regressor.joint_names, coulomb, viscous, fastest, uncertainty, least.min(axis=0), findings=tuple(notes)
     )

@@ -69,7 +69,8 @@ class PathCheck:
     def headline(self) -> str:
         """Return what was checked, and the smallest distance."""
         checked, whole = self.links
-        said = f"Checked {checked} of {whole} links against {', '.join(self.against) or 'nothing'}"
+        said = f"Checked {checked} of {whole} links against {', '.join(self.against)}"
+        said = said if self.against else f"No distance of {whole} links depends on the joints, and none was checked"
         if self.closest is not None:
             kinds = ", ".join(sorted({distance.by for distance in self.distances}))
             pair = self.closest.label + (": guessed volumes overlap" if self.closest.distance_m < 0 else "")

@@ -277,7 +277,7 @@ def _study_tally(
         tuple(sorted((*excluded, *tally.excluded), key=lambda log: log.name)),
         gathered,
         tuple(
-            warning(Kind.FLEET_COVERAGE, note)
+            warning(Kind.FLEET_COVERAGE, note, "The same command adds further logs, robots and days")
             for note in (*notes, *filter(None, [assessment.watch_note]), *_describe_limits(tally))
         ),
         tuple(_build_history(difference, evidence[difference.robot]) for difference in named),

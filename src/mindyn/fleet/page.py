@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from math import isfinite, isnan, nan
@@ -122,7 +121,7 @@ def _next_steps(study: FleetStudy, record: Mapping[str, Any]) -> list[Html]:
     # The pattern with the name of this robot in it is left to the shell, which lists the files.
     logs = str(record.get("logs", "LOGS")).replace(f"{{{study.group_by[0]}}}", robot)
     arm = record.get("robot", {}).get("given", "ROBOT")
-    words = f"{Command('identify', arm)} {logs} {shlex.join(('--hold-out', '0.3', '--out', robot))}"
+    words = str(Command("identify", arm, "LOGS", "--hold-out", 0.3, "--out", robot)).replace("LOGS", logs)
     command = tag("code", {"class": "command", "tabindex": "0"}, words)
     return [class_tag("div", "cards", card("Next steps", [p(text), command]))]
 

@@ -92,7 +92,10 @@ class Fit:
             plain = LeastSquares(covariance=covariance, dropped=dropped, friction=limits_of(choice.settings))
             estimate, rows = self._settle(plain, rows)
             message = f"a physically consistent fit was selected, but {error}: the values are those of least squares"
-            return replace(estimate, findings=(*estimate.findings, warning(Kind.SELECTED_ESTIMATOR, message))), rows
+            finding = warning(
+                Kind.SELECTED_ESTIMATOR, message, "Export them with --feasible, which makes them consistent"
+            )
+            return replace(estimate, findings=(*estimate.findings, finding)), rows
 
     def _rows(self, settings: EquationSettings) -> Rows:
         """Build the equations, without torques that never change."""
@@ -152,7 +155,8 @@ def find_unsettled_loads(rows: Rows, estimate: Estimate) -> list[Finding]:
     message = (
         f"the load of {', '.join(names)} has not settled: its load-dependent friction is less certain than its interval"
     )
-    return [replace(warning(Kind.NARROW_INTERVALS, message), joints=names)]
+    remedy = "Move these joints against gravity or with a payload, where their load is large, and identify again"
+    return [replace(warning(Kind.NARROW_INTERVALS, message, remedy), joints=names)]
 
 
 def without_samples(estimator: Estimator, *, is_given: bool) -> Estimator:

@@ -386,13 +386,16 @@ def _build_findings(estimate: Estimate, samples: Samples) -> tuple[Finding, ...]
     if not frictions:
         findings.append(
             warning(
-                Kind.MISSING_FRICTION, "the estimate has no friction parameters: friction is attributed to the load"
+                Kind.MISSING_FRICTION,
+                "the estimate has no friction parameters: friction is attributed to the load",
+                "Identify the arm without the load again, with friction",
             )
         )
     turns = np.ptp(samples.q, axis=0)
     still = [name for name, turn in zip(samples.joint_names, turns, strict=True) if turn < 0.05]
     if still:
-        findings.append(warning(Kind.STILL_JOINT, f"these joints hardly move in the loaded run: {', '.join(still)}"))
+        message = f"these joints hardly move in the loaded run: {', '.join(still)}"
+        findings.append(warning(Kind.STILL_JOINT, message, "Record a loaded run in which they move"))
     return tuple(findings)
 
 

@@ -105,8 +105,8 @@ def guessed_reach(robot: Robot) -> list[Finding]:
     ):
         joints = [joint for joint in robot.primary_joints if any(not _is_stated(joint.limits, name) for name in bounds)]
         if joints:
-            said = ", ".join(f"{joint.name} = {values[joint.kind]}" for joint in joints)
-            findings.append(guessed_limit(f"{key} guessed: {said}", key, [joint.name for joint in joints]))
+            said = ", ".join(f"{joint.name} = {np.round(values[joint.kind], 3).tolist()}" for joint in joints)
+            findings.append(guessed_limit(f"guessed {key}: {said}", key, [joint.name for joint in joints]))
     return findings
 
 
