@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -65,7 +66,8 @@ def log(
             print_json(_draft_data(draft))
         elif not confirm:
             typer.echo(draft.toml(), nl=False)
-        print_notes(draft.notes)
+        if as_json or confirm or not sys.stdout.isatty():  # the printed draft contains them
+            print_notes(draft.notes)
         if not (write or confirm):
             _print_questions(draft, f"nothing was written: --write writes the draft next to {file.name}")
             return

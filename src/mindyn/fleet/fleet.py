@@ -177,7 +177,7 @@ def study_fleet(
     if not keys:
         raise InputError(
             f"the pattern {pattern!r} has no field that names the robot of a log",
-            hint="add a field such as 's3://bucket/{robot_id}/*.parquet', or name a column in group_by",
+            hint="add a field such as 's3://bucket/{robot_id}/*.parquet', or name a column in --group-by (group_by)",
             code=Code.MISSING_VALUE,
             subject=pattern,
         )

@@ -372,6 +372,7 @@ def find_missing_joints(
     has += f"; columns without values: {list_names(head.empty)}" if head.empty else ""
     of = f" for each of the joints {list_names(joints)}" if joints else ""
     message = f"no columns of {path.name} look like {' and '.join(missing)}{of}; {has}"
+    hint = hint or "is it a log? It has a row of numbers for each sample"
     return LogError(message, hint=hint, code=Code.MISSING_VALUE, subject=f"columns.{missing[0]}")
 
 

@@ -81,7 +81,8 @@ def _require_keys(table: Mapping[str, Any], known: set[str], what: str) -> None:
 def _require_key(table: Mapping[str, Any], key: str, what: str) -> Any:
     if key not in table:
         message = f"{what} has no {key!r}, and there is no default"
-        raise RobotFileError(message, hint=f"add {key} = ...", code=Code.MISSING_VALUE, subject=key)
+        example = f'"{ROBOT_FORMAT}"' if key == "format" else "..."
+        raise RobotFileError(message, hint=f"add {key} = {example}", code=Code.MISSING_VALUE, subject=key)
     return table[key]
 
 
