@@ -172,7 +172,7 @@ def test_an_invalid_output_folder_is_rejected(log):
         ),
         (
             ("simulate", "puma560", "--out", "s.csv", "--motion", "none"),
-            "hint: write one: mindyn excite ROBOT --out DIR",
+            "hint: write one: mindyn excite puma560 --out none",
         ),
         (("excite", "panda", "--speed", 2), "fraction of the limits"),
         (("excite", "panda", "--floor", 0, "--no-floor"), "exclude each other"),

@@ -225,7 +225,7 @@ def test_planned_tests_keep_to_the_tip_speed_and_say_which_limits_they_guess(tmp
         ended = mindyn_program("step-by-step", "plan", file, tmp_path / str(speed), "--tip-speed", speed)
         assert ended.code == 0, ended.err
         assert "warning: guessed limit" in " ".join(ended.out.split())
-        assert "velocity guessed: waist = 3.0, shoulder = 3.0, elbow = 3.0" in " ".join(ended.err.split())
+        assert "guessed velocity: waist = 3.0, shoulder = 3.0, elbow = 3.0" in " ".join(ended.err.split())
         rates = [0.0]
         for path in (tmp_path / str(speed)).glob("accelerated*.motion.csv"):
             table = read_table(path)

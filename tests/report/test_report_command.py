@@ -95,8 +95,8 @@ def test_an_earlier_validation_is_mentioned(folder, tmp_path):
     done = run("report", run_folder, "--out", out, "--json")
     assert done.exit_code == 0, done.stderr
     assert json.loads(done.stdout)["validation"] == validation
-    assert "torque error on held-out logs was 4.32 %" in done.stderr
-    assert "error on held-out logs was 4.32 % of the torque" in out.read_text().replace("\u00a0", " ")
+    assert "with a torque error of 4.32 %" in " ".join(done.stderr.split())
+    assert "error on held-out motion was 4.32 % of the torque" in out.read_text().replace("\u00a0", " ")
     assert "not validated" not in out.read_text()
     assert "No held-out log was given" not in out.read_text()
     done = run("report", run_folder, "--validate", folder / "run2.parquet", "--out", out, "--json")

@@ -46,8 +46,8 @@ NO_HELD_OUT_NOTE: Final = (
     "No held-out log was given. The errors below are those of the fit itself, which are optimistic."
 )
 EARLIER_VALIDATION_NOTE: Final = (
-    "When the model was identified, its error on held-out logs was {} of the torque. Pass these logs to show them: "
-    "mindyn report RUN --validate LOG. The errors below are those of the fit itself, which are optimistic."
+    "When the model was identified, its error on held-out motion was {} of the torque, which the report of that run "
+    "shows. The errors below are those of the fit itself, which are optimistic."
 )
 ERROR_DEFINITION: Final = (
     "Torque error: root mean square of measured minus predicted torque, relative to that of the measured torque. In "
