@@ -18,7 +18,7 @@ from mindyn.algebra.blas import run_on_one_blas_thread
 from mindyn.algebra.values import Array
 from mindyn.errors import InputError
 from mindyn.executors import run_tasks
-from mindyn.findings import Finding, Kind, info
+from mindyn.findings import Finding, Kind, warning
 from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.conversion import add_logged_gears
 from mindyn.logs.log import Log, SourceFile
@@ -425,7 +425,8 @@ def complete_robot(
     if settings.drives == "stated":
         return robot, ()
     geared, notes = add_logged_gears(robot, [log.metadata for log in logs])
-    return with_estimated_drives(geared), tuple(info(Kind.GEARS, sentence) for sentence in notes)
+    remedy = "State the gears of all motors in the robot's drives, as the logs do"
+    return with_estimated_drives(geared), tuple(warning(Kind.GEARS, sentence, remedy) for sentence in notes)
 
 
 def list_logs(data: object) -> list[Log | LogScan] | None:
