@@ -19,7 +19,7 @@ from scipy.linalg import eigh
 from mindyn.errors import Code, InputError
 from mindyn.estimators.estimate import load_estimate
 from mindyn.estimators.estimate_columns import columns_of
-from mindyn.estimators.least_squares import LeastSquares, _variances, colouring_of
+from mindyn.estimators.least_squares import LeastSquares, _variances, colouring_of, fit_weighted
 from mindyn.estimators.output_error import _Search
 from mindyn.estimators.total_least_squares import total_least_squares
 from mindyn.feasibility.constrained_fit import FitProblem
@@ -76,12 +76,12 @@ def test_joints_of_very_different_torques_are_known_together():
         ),
     ]
     data = information_of(*joints)
-    fitted = LeastSquares(weights="joint")._fit_weighted(data)
+    fitted = fit_weighted(LeastSquares(weights="joint"), data)
     assert fitted.rank == 2
     assert_close(fitted.beta, beta, 1e-2)
-    assert LeastSquares(weights="ordinary")._fit_weighted(data).rank == 1
+    assert fit_weighted(LeastSquares(weights="ordinary"), data).rank == 1
     with raises(InputError, Code.WRONG_SHAPE, "weights"):
-        LeastSquares(weights=(1.0, 1.0, 1.0))._fit_weighted(data)
+        fit_weighted(LeastSquares(weights=(1.0, 1.0, 1.0)), data)
 
 
 @pytest.mark.parametrize("scales", [np.ones(4), np.array([1e3, 1.0, 1e-2, 5.0])])
@@ -144,7 +144,7 @@ def test_weights_are_iterated_until_they_are_those_of_the_residuals(seed):
     rng, beta = np.random.default_rng(seed), np.array([1.0, -2.0, 0.5])
     joints = [noisy(rng, beta, [0, 1], 30, 0.05), noisy(rng, beta, [1, 2], 40, 3.0), noisy(rng, beta, [0, 2], 25, 0.5)]
     data = information_of(*joints)
-    fitted = LeastSquares(weights="joint")._fit_weighted(data)
+    fitted = fit_weighted(LeastSquares(weights="joint"), data)
     assert_close(fitted.weights * fitted.variances, np.ones(3), 1e-4)
     stub = SimpleNamespace(
         solve=lambda information, weights, _: solve(*information.stacked(weights)).beta,

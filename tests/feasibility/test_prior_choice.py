@@ -16,7 +16,7 @@ from small_arms import planar_arm
 
 from mindyn.algebra.inertia import phi_about_origin
 from mindyn.errors import Code, InputError
-from mindyn.feasibility.conic import ConicError
+from mindyn.feasibility import physically_consistent
 from mindyn.feasibility.physically_consistent import PhysicallyConsistent, PriorChoice, _fold_errors, _format_status
 from mindyn.logs.loop_follower import _is_motion, follow_loops
 from mindyn.logs.samples import Samples
@@ -87,18 +87,24 @@ def fold(seed, rows=10):
     return Information(("j",), ("a", "b"), (np.arange(2),), (triangle_of(table),), (rows,)), table
 
 
-def test_errors_are_those_of_each_fold_by_the_rest():
+def test_errors_are_those_of_each_fold_by_the_rest(monkeypatch):
     folds = [fold(k, 10 + k) for k in range(3)]
 
     class Problem:
         space = SimpleNamespace(matrix=2 * np.eye(2))
 
-        def solve(self, information, weights, weight):
-            R, z = information.stacked(weights)
-            return np.linalg.solve(R.T @ R + weight * np.eye(2), R.T @ z) / 2
+        def drop_kinds(self, kinds):
+            return kinds
 
-    weights = np.array([3.0])
-    result = _fold_errors(Problem(), [value for value, _ in folds], weights, 0.5)
+    def solve_all(fits, weights):
+        """Ridge regression; none with a rotor."""
+        stacks = [(information.stacked(weights), weight, kinds) for kinds, information, weight in fits]
+        ridge = [(R.T @ R + weight * np.eye(2), R.T @ z, kinds) for (R, z), weight, kinds in stacks]
+        return [None if kinds else np.linalg.solve(matrix, right) / 2 for matrix, right, kinds in ridge]
+
+    monkeypatch.setattr(physically_consistent, "solve_all", solve_all)
+    weights, parts = np.array([3.0]), [value for value, _ in folds]
+    result, failed, other = _fold_errors(Problem(), parts, weights, [((), 0.5), (("rotor",), 0.5), ((), 0.7)])
     expected = []
     for held in range(3):
         rest = np.vstack([table for k, (_, table) in enumerate(folds) if k != held])
@@ -107,12 +113,8 @@ def test_errors_are_those_of_each_fold_by_the_rest():
         outcome = folds[held][1]
         expected.append(3.0 * np.mean((outcome[:, :2] @ beta - outcome[:, 2]) ** 2))
     assert_close(result, expected, ORACLE)
-
-    class Unsolved(Problem):
-        def solve(self, *_):
-            raise ConicError("no")
-
-    assert _fold_errors(Unsolved(), [item for item, _ in folds], weights, 0.5) == [np.inf] * 3
+    assert failed.tolist() == [np.inf] * 3
+    assert (other != result).all()
 
 
 def test_the_status_of_a_consistent_fit():

@@ -90,15 +90,6 @@ def test_further_variables_stand_behind_the_first():
     assert_close(result.solve().x, [1.0, 2.0, 5.0, 3.0], SOLVED)
 
 
-def test_least_values_over_balls_of_several_radii():
-    line = ConeRows("nonnegative", np.array([[0.0, 1.0]]), np.array([0.5]))
-    ball = ConeRows("second order", np.vstack([np.zeros(2), np.eye(2)]), np.zeros(3))
-    result = program(line, ball).find_least_values(
-        np.array([[1.0, 0.0], [0.0, 1.0], [0.0, -1.0]]), 1, np.array([2.0, 3.0, 4.0])
-    )
-    assert_close(result, [-2.0, -0.5, -4.0], 1e-4)
-
-
 def test_triangles_hold_symmetric_matrices_with_their_lengths():
     A = np.array([[1.0, 2.0, 4.0], [2.0, 3.0, 5.0], [4.0, 5.0, 6.0]])
     (entries,) = triangle([A]).T
@@ -193,9 +184,11 @@ def test_a_check_needs_at_least_one_configuration():
 )
 def test_the_simplest_candidate_that_is_not_significantly_worse_is_selected(monkeypatch, errors, taken):
     errors_by_weight = {float(k): error for k, error in enumerate(errors)}
-    monkeypatch.setattr(
-        physically_consistent, "_fold_errors", lambda _problem, _folds, _weights, weight: errors_by_weight[weight]
-    )
+
+    def fold_errors(_problem, _folds, _weights, candidates):
+        return np.array([errors_by_weight[weight] for _, weight in candidates])
+
+    monkeypatch.setattr(physically_consistent, "_fold_errors", fold_errors)
     problem = SimpleNamespace(drop_kinds=lambda _kinds: None)
     tried: list = []
     result = physically_consistent._compute_errors(problem, [], None, [((), w) for w in errors_by_weight], tried)
@@ -205,7 +198,7 @@ def test_the_simplest_candidate_that_is_not_significantly_worse_is_selected(monk
     assert [entry["error"] for entry in tried] == means
     spreads = [np.std(value, ddof=1) / np.sqrt(3) if np.isfinite(value).all() else 0.0 for value in errors]
     np.testing.assert_allclose([item["spread"] for item in tried], spreads)
-    monkeypatch.setattr(physically_consistent, "_fold_errors", lambda *_: [float("inf")] * 3)
+    monkeypatch.setattr(physically_consistent, "_fold_errors", lambda *given: np.full((len(given[3]), 3), np.inf))
     with raises(ConicError, Code.NOT_CONVERGED, "prior_weight"):
         physically_consistent._compute_errors(problem, [], None, [((), 1.0)], tried)
 

@@ -21,7 +21,8 @@ from mindyn.algebra.values import Array
 from mindyn.errors import Code, InputError, require_choice
 from mindyn.estimators.estimate import Estimate, Estimator, Needs
 from mindyn.logs.samples import Samples
-from mindyn.regression.friction_limits import friction_limits, with_shape_priors
+from mindyn.parameters.parameter import Parameter
+from mindyn.regression.friction_limits import FrictionLimits, friction_limits, with_shape_priors
 from mindyn.regression.information import Information, Solution, solve
 from mindyn.regression.regressor import Regressor
 from mindyn.regression.row_blocks import blocks, gather, segment_ends, with_neighbours
@@ -197,43 +198,16 @@ class LeastSquares(Estimator):
             raise InputError(message, code=Code.UNKNOWN_NAME, subject=unknown[0])
         samples = rows.repeatable_samples if self.needs == "samples" else None
         information = rows.information
-        fitted = self._fit_weighted(information, rows.constant_torques, rows.regressor)
+        fitted = fit_weighted(self, information, rows.constant_torques, rows.regressor)
         if samples is not None and self.robust:
             information, fitted = self._fit_robust(rows, samples, information, fitted)
         if samples is not None and self.covariance == "correlated":
             settings = rows.settings
             colouring = colouring_of(rows.regressor, fitted.beta, samples, settings.cutoff_hz, settings.step)
-            fitted = self._fit_coloured(rows, samples, information, fitted, colouring)
-        return _estimate(self, rows, information, fitted)
-
-    def _fit_weighted(
-        self,
-        information: Information,
-        constant: NDArray[np.bool_] | bool = False,
-        regressor: Regressor | None = None,
-    ) -> WeightedFit:
-        """Fit with one weight per joint, iterated if the weights come from the residuals.
-
-        A joint whose torque never changes, for example without a sensor or a motor, has no weight: a small weight would
-        diverge in the iteration. Its rows only determine directions that the other joints leave open.
-        """
-        kept = np.array([name not in self.dropped for name in information.names])
-        n = len(information.factors)
-        weights = np.ones(n) if isinstance(self.weights, str) else np.array(self.weights, dtype=np.float64)
-        if weights.shape != (n,):
-            message = f"weights must have one number for each of {n} joints; got {len(weights)}"
-            raise InputError(message, code=Code.WRONG_SHAPE, subject="weights")
-        alive = information.measured() & np.logical_not(constant)
-        limited = regressor if self.friction == "dissipative" else None
-        if self.weights == "joint":  # start from the torques: next to 1e4 Nm, a joint of 1e-4 Nm is rounding
-            weights = np.where(alive, np.array(information.counts) / information.torque_sizes(), 0.0)
-        fitted = _solve_weighted(information, weights, kept, limited)
-        for _ in range(REWEIGHTINGS if self.weights == "joint" else 0):
-            before, weights = weights, np.where(alive, 1 / fitted.variances, 0.0)
-            fitted = _solve_weighted(information, weights, kept, limited)
-            if (np.abs(weights - before) <= WEIGHTS_FINAL * before).all():
-                break
-        return fitted
+            covariance = _coloured_covariance(rows, samples, information, fitted, colouring)
+            return _estimate(self, rows, information, fitted, covariance, colouring.neighbours)
+        meat = noise_covariance(information, fitted.weights, fitted.variances)
+        return _estimate(self, rows, information, fitted, sandwich(fitted.inverse, meat))
 
     def _fit_robust(
         self, rows: Rows, samples: SampleBlocks, information: Information, fitted: WeightedFit
@@ -249,55 +223,83 @@ class LeastSquares(Estimator):
             information = gather(
                 regressor, samples, cutoff_hz=settings.cutoff_hz, decimation=settings.step, row_weight=weight
             )
-            fitted = self._fit_weighted(information, rows.constant_torques, rows.regressor)
+            fitted = fit_weighted(self, information, rows.constant_torques, rows.regressor)
             if np.abs(fitted.beta - beta).max() <= WEIGHTS_FINAL * np.abs(beta).max():
                 break
         return information, fitted
 
-    def _fit_coloured(
-        self, rows: Rows, samples: SampleBlocks, information: Information, fitted: WeightedFit, colouring: Colouring
-    ) -> WeightedFit:
-        cutoff, step = rows.settings.cutoff_hz, rows.settings.step
-        spread = coloured_covariance_of(rows.regressor, samples, colouring, fitted.weights, cutoff, step)
-        residuals = information.residuals(fitted.beta)  # none at a joint without torque
-        inflation = fitted.variances * np.array(information.counts) / np.where(residuals > 0, residuals, np.inf)
-        total = sum(scale * meat for scale, meat in zip(inflation, spread, strict=True))
-        covariance = sandwich(fitted.inverse, np.asarray(total))
-        return replace(fitted, covariance=covariance, correlations=colouring.neighbours)
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WeightedFit:
-    """beta, its covariance, the inverse of the weighted normal matrix, rank, and each joint's variance and weight."""
+    """beta, the inverse of the weighted normal matrix, rank, and each joint's variance and weight."""
 
     beta: Array
-    covariance: Array
     inverse: Array
     rank: int
     variances: Array
     weights: Array
-    kept: NDArray[np.bool_]
-    correlations: tuple[float, ...] | None = None
+
+
+def fit_weighted(
+    settings: LeastSquares,
+    information: Information,
+    constant: NDArray[np.bool_] | bool = False,
+    regressor: Regressor | None = None,
+) -> WeightedFit:
+    """Fit with one weight per joint, iterated if the weights come from the residuals.
+
+    A joint whose torque never changes, for example without a sensor or a motor, has no weight: a small weight would
+    diverge in the iteration. Its rows only determine directions that the other joints leave open.
+    """
+    kept = np.array([name not in settings.dropped for name in information.names])
+    n = len(information.factors)
+    weights = np.ones(n) if isinstance(settings.weights, str) else np.array(settings.weights, dtype=np.float64)
+    if weights.shape != (n,):
+        message = f"weights must have one number for each of {n} joints; got {len(weights)}"
+        raise InputError(message, code=Code.WRONG_SHAPE, subject="weights")
+    alive = information.measured() & np.logical_not(constant)
+    limited = regressor if settings.friction == "dissipative" else None
+    limits = None if limited is None else (friction_limits(limited), limited.parameters)
+    if settings.weights == "joint":  # start from the torques: next to 1e4 Nm, a joint of 1e-4 Nm is rounding
+        weights = np.where(alive, np.array(information.counts) / information.torque_sizes(), 0.0)
+    fitted = _solve_weighted(information, weights, kept, limits)
+    for _ in range(REWEIGHTINGS if settings.weights == "joint" else 0):
+        before, weights = weights, np.where(alive, 1 / fitted.variances, 0.0)
+        fitted = _solve_weighted(information, weights, kept, limits)
+        if (np.abs(weights - before) <= WEIGHTS_FINAL * before).all():
+            break
+    return fitted
 
 
 def _solve_weighted(
-    information: Information, weights: Array, kept: NDArray[np.bool_], limited: Regressor | None
+    information: Information,
+    weights: Array,
+    kept: NDArray[np.bool_],
+    limits: tuple[FrictionLimits, tuple[Parameter, ...]] | None,
 ) -> WeightedFit:
-    """Fit with given weights; `limited` is the regressor if friction is limited."""
-    R, z = information.stacked(weights)
-    if limited is not None:
-        R, z = with_shape_priors(information, weights, limited.parameters)
+    """Fit with given weights; `limits` are those of friction, with the parameters, if it is limited."""
+    R, z = information.stacked(weights) if limits is None else with_shape_priors(information, weights, limits[1])
     idle = information.unused_columns(weights)
     part: Solution = solve(R[:, kept], z, idle and (idle[0][:, kept], idle[1]))
     p = len(kept)
     beta, inverse = np.zeros(p), np.zeros((p, p))
     beta[kept] = part.beta
     inverse[np.ix_(kept, kept)] = part.inverse
-    if limited is not None:
-        beta = friction_limits(limited).apply(R[:, kept].T @ R[:, kept], beta, np.flatnonzero(kept))
-    variances = _variances(information, beta, inverse, weights)
-    covariance = sandwich(inverse, noise_covariance(information, weights, variances))
-    return WeightedFit(beta, covariance, inverse, part.rank, variances, weights, kept)
+    if limits is not None:
+        beta = limits[0].apply(R[:, kept].T @ R[:, kept], beta, np.flatnonzero(kept))
+    return WeightedFit(beta, inverse, part.rank, _variances(information, beta, inverse, weights), weights)
+
+
+def _coloured_covariance(
+    rows: Rows, samples: SampleBlocks, information: Information, fitted: WeightedFit, colouring: Colouring
+) -> Array:
+    """Return the covariance (p, p) of beta for autoregressive residuals."""
+    cutoff, step = rows.settings.cutoff_hz, rows.settings.step
+    spread = coloured_covariance_of(rows.regressor, samples, colouring, fitted.weights, cutoff, step)
+    residuals = information.residuals(fitted.beta)  # none at a joint without torque
+    inflation = fitted.variances * np.array(information.counts) / np.where(residuals > 0, residuals, np.inf)
+    total = sum(scale * meat for scale, meat in zip(inflation, spread, strict=True))
+    return sandwich(fitted.inverse, np.asarray(total))
 
 
 def noise_covariance(information: Information, weights: Array, variances: Array) -> Array:
@@ -315,22 +317,29 @@ def _variances(information: Information, beta: Array, inverse: Array, weights: A
     floor = 1e-30 * information.torque_sizes()
     for i, (columns, factor) in enumerate(zip(information.columns, information.factors, strict=True)):
         Y = factor[:, :-1]
-        leverage = weights[i] * float(np.einsum("ij,jk,ik->", Y, inverse[np.ix_(columns, columns)], Y))
+        leverage = weights[i] * float(((Y @ inverse[np.ix_(columns, columns)]) * Y).sum())
         freedom = max(1.0, information.counts[i] - leverage)
         variances.append(max(residuals[i], floor[i]) / freedom)
     return np.array(variances)
 
 
-def _estimate(settings: LeastSquares, rows: Rows, information: Information, fit: WeightedFit) -> Estimate:
+def _estimate(
+    settings: LeastSquares,
+    rows: Rows,
+    information: Information,
+    fit: WeightedFit,
+    covariance: Array,
+    correlations: tuple[float, ...] | None = None,
+) -> Estimate:
     estimate = Estimate.from_fit(
         rows,
         fit.beta,
-        fit.covariance,
+        covariance,
         "least squares",
         information=information,
         weights=fit.weights,
         dropped=settings.dropped,
-        correlations=fit.correlations,
+        correlations=correlations,
         provenance={
             "weights": settings.weights if isinstance(settings.weights, str) else list(settings.weights),
             "robust": settings.robust,
@@ -339,8 +348,9 @@ def _estimate(settings: LeastSquares, rows: Rows, information: Information, fit:
     )
     if not estimate.unidentifiable:
         return estimate
+    open_count = len(fit.beta) - len(settings.dropped) - fit.rank
     status = (
-        f"{estimate.status.partition(';')[0]}; the data leave {int(fit.kept.sum()) - fit.rank} combinations open, "
+        f"{estimate.status.partition(';')[0]}; the data leave {open_count} combinations open, "
         f"among: {', '.join(estimate.unidentifiable)} (their values are the smallest that fit)."
     )
     return replace(estimate, status=status)

@@ -91,12 +91,16 @@ class Minimum:
 
 @dataclass(slots=True, eq=False)
 class ConicProgram:
-    """Program that minimises 1/2 |A x - b|^2 + c.x subject to rows in cones; each residual is an extra variable."""
+    """Program that minimises 1/2 |A x - b|^2 + c.x - weight log det S subject to rows in cones.
+
+    S are semidefinite rows, with one weight each. Each residual is an extra variable.
+    """
 
     size: int
     cost: Array = field(init=False)
     squares: list[tuple[Array, Array]] = field(default_factory=list)
     rows: list[ConeRows] = field(default_factory=list)
+    logarithms: list[tuple[ConeRows, float]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.cost = np.zeros(self.size)
@@ -115,8 +119,15 @@ class ConicProgram:
         """Add rows in cones."""
         self.rows.extend(rows)
 
+    def add_logarithm(self, rows: ConeRows, weight: float) -> None:
+        """Add -weight log det S, S the matrix of semidefinite rows."""
+        self.logarithms.append((rows, weight))
+
     def solve(self) -> Minimum:
         """Return the minimum, or raise `ConicError` if none is found."""
+        if self.logarithms:
+            minimum = self._with_exponential_cones().solve()
+            return replace(minimum, x=minimum.x[: self.size], duals=minimum.duals[: len(self.rows)])
         import clarabel
         from scipy import sparse
 
@@ -145,26 +156,34 @@ class ConicProgram:
             int(solution.iterations),
         )
 
-    def find_least_values(self, costs: Array, ball: int, radii: Array) -> Array:
-        """Return the minima (k,) of costs[k].x, with radii[k] added to the first row of the group `ball` of rows.
+    def _with_exponential_cones(self) -> ConicProgram:
+        """Return the program with further variables for the logarithms.
 
-        The program must have no squares; one solver is updated for all costs. Values are NaN if no solution is found.
+        [[S, Z], [Z^T, diag Z]] >= 0 with Z lower triangular makes det S >= prod Z_kk, and the logarithms of Z_kk are
+        variables in exponential cones [Ben-Tal & Nemirovski 2001].
         """
-        import clarabel
-        from scipy import sparse
-
-        A, b, cones = self._stack_rows(0, clarabel)
-        settings = _build_settings(clarabel, COARSE_TOLERANCE, REGULARISATIONS[0])
-        settings.presolve_enable = False  # the data of a presolved program cannot be updated
-        solver = clarabel.DefaultSolver(sparse.csc_matrix((self.size, self.size)), self.cost, A, b, cones, settings)
-        first, minima = sum(rows.count for rows in self.rows[:ball]), []
-        for cost, radius in zip(costs, radii, strict=True):
-            moved = b.copy()
-            moved[first] += radius
-            solver.update(q=cost, b=moved)
-            solution = solver.solve()
-            minima.append(float(cost @ np.array(solution.x)) if str(solution.status) in ACCEPTED_STATUSES else np.nan)
-        return np.array(minima)
+        program = ConicProgram(self.size, list(self.squares), list(self.rows))
+        program.cost = self.cost.copy()
+        for rows, weight in self.logarithms:
+            n = rows.order
+            places = list(zip(*np.tril_indices(n), strict=True))
+            factor, logs = program.add_variables(len(places)), program.add_variables(n)
+            program.cost[logs] -= weight
+            corners = np.zeros((len(places), 2 * n, 2 * n))
+            for k, (row, column) in enumerate(places):
+                corners[k, row, n + column] = corners[k, n + column, row] = 1.0
+                corners[k, n + row, n + row] = float(row == column)
+            matrix = np.zeros((n * (2 * n + 1), program.size))
+            matrix[: rows.count, : self.size] = rows.matrix  # the upper triangle begins with that of S
+            matrix[:, factor] = triangle(corners)
+            offset = np.concatenate([rows.offset, np.zeros(len(matrix) - rows.count)])
+            program.add_rows(ConeRows("semidefinite", matrix, offset, 2 * n))
+            exponentials = np.zeros((3 * n, program.size))
+            exponentials[range(0, 3 * n, 3), range(logs.start, logs.stop)] = 1.0
+            diagonal = [factor.start + k for k, (row, column) in enumerate(places) if row == column]
+            exponentials[range(2, 3 * n, 3), diagonal] = 1.0
+            program.add_rows(ConeRows("exponential", exponentials, np.tile([0.0, 1.0, 0.0], n)))
+        return program
 
     def _stack_rows(self, residuals: int, clarabel: Any) -> tuple[Any, Array, list[Any]]:
         """Return A, b and cones for Clarabel, A x + s = b with s in the cones; residual equations come first."""

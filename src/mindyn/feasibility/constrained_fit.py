@@ -25,7 +25,8 @@ from scipy.linalg import null_space
 
 from mindyn.algebra.values import Array
 from mindyn.errors import Code, InputError
-from mindyn.feasibility.conic import ConeKind, ConeRows, ConicProgram, InfeasibleProgramError
+from mindyn.feasibility.conic import ConeKind, ConeRows, ConicError, ConicProgram, InfeasibleProgramError
+from mindyn.feasibility.interior_point import minimise_all
 from mindyn.feasibility.physical_space import PhysicalSpace
 from mindyn.feasibility.priors import Prior
 from mindyn.notation import STANDARD_GRAVITY
@@ -190,19 +191,29 @@ class FitProblem:
 
     def solve(self, information: Information, weights: Array, prior_weight: float) -> Array:
         """Return the minimiser x."""
+        zero = self._zero_numbers(information, weights)
+        return self._solve_program(self._build_program(information, weights, prior_weight, zero), zero)
+
+    def _build_program(
+        self, information: Information, weights: Array, prior_weight: float, zero: list[int]
+    ) -> ConicProgram:
+        """Return the program in v, x = units * v."""
         T = self._triangle(information, weights)
         units = self.space.units
         program = ConicProgram(self.space.size)
-        A = T[:, :-1] @ self.space.matrix * units
-        program.add_squares(A, T[:, -1])
+        program.add_squares(T[:, :-1] @ self.space.matrix * units, T[:, -1])
         program.add_rows(*self._cone_rows(units))
         program.add_rows(*self._bound_rows(units))
-        if zero := self._zero_numbers(information, weights):
+        if zero:
             program.add_rows(ConeRows("zero", np.eye(self.space.size)[zero], np.zeros(len(zero))))
         mass_cost = MASS_TIE_BREAK_WEIGHT / self._typical_mass_kg(information)
         self.prior.add_to(program, self.space, units, max(prior_weight, MIN_PRIOR_WEIGHT), mass_cost)
+        return program
+
+    def _solve_program(self, program: ConicProgram, zero: list[int]) -> Array:
+        """Return the minimiser x of a program by Clarabel."""
         try:
-            x = units * program.solve().x[: self.space.size]
+            x = self.space.units * program.solve().x
         except InfeasibleProgramError as error:  # all other conditions admit a robot without mass
             raise InputError(
                 "the bounds contradict each other: no links satisfy all of them",
@@ -212,6 +223,13 @@ class FitProblem:
             ) from error
         x[zero] = 0.0
         return np.asarray(x)
+
+    def start(self) -> Array:
+        """Return values v, x = units * v, from which an iteration can start: the prior, and 1 for drives."""
+        v, units = np.ones(self.space.size), self.space.units
+        for i, phi in enumerate(self.prior.links):
+            v[self.space.link(i)] = 0.0 if phi is None else phi / units[self.space.link(i)]
+        return v
 
     def _triangle(self, information: Information, weights: Array) -> Array:
         """Return the R factor of [R | z] per row of data, with the prior of friction shapes."""
@@ -307,6 +325,33 @@ class FitProblem:
             if (np.abs(weights - before) <= CONIC_WEIGHT_TOLERANCE * before).all():
                 break
         return x, weights
+
+
+Fit = tuple[FitProblem, Information, float]
+"""Problem, data and weight of the prior."""
+
+
+def solve_all(fits: Sequence[Fit], weights: Array) -> list[Array | None]:
+    """Return the minimiser x of each fit, None if none is found; the problems may differ in their zeros.
+
+    They are solved together, and those that were not solved one by one.
+    """
+    zeros = [problem._zero_numbers(data, weights) for problem, data, _ in fits]
+    programs = [
+        problem._build_program(data, weights, weight, zero)
+        for (problem, data, weight), zero in zip(fits, zeros, strict=True)
+    ]
+    solutions: list[Array | None] = []
+    minima = minimise_all(programs, fits[0][0].start())
+    for (problem, _, _), program, zero, v in zip(fits, programs, zeros, minima, strict=True):
+        try:
+            x = problem._solve_program(program, zero) if v is None else problem.space.units * v
+        except ConicError:
+            solutions.append(None)
+        else:
+            x[zero] = 0.0
+            solutions.append(x)
+    return solutions
 
 
 def _stack_rows(rows: Sequence[ConeRows], kind: ConeKind, size: int) -> tuple[Array, Array]:

@@ -23,7 +23,8 @@ from scipy.special import ndtri
 from mindyn.algebra.values import Array, ShortRepr
 from mindyn.errors import Code, InputError
 from mindyn.estimators.estimate import Estimate
-from mindyn.feasibility.conic import ConeRows, ConicProgram
+from mindyn.feasibility.conic import COARSE_TOLERANCE, DIAGONAL_PLACES, ConeRows, ConicError, ConicProgram
+from mindyn.feasibility.interior_point import minimise_all
 from mindyn.feasibility.nearest import MIN_CORRELATION_EIGENVALUE, find_nearest_consistent, root_of_inverse
 from mindyn.feasibility.physical_space import PhysicalSpace, physical_values, space_of
 from mindyn.logs.samples import Samples
@@ -32,6 +33,8 @@ from mindyn.robots.table import format_table
 DEFAULT_LEVEL: Final = 0.95
 INTERVAL_MARGIN: Final = 1e-3
 """Standard deviations added to each end of an interval: the solver stops this close to the boundary."""
+SIZE_COST: Final = 1e-7
+"""Cost, in standard deviations, of 1 kg of pseudo-inertia: values that the data leave open stay bounded."""
 MAX_PRIOR_FRACTION: Final = 0.5
 """Fraction of the certainty of a value from the prior above which the value has no interval."""
 
@@ -149,15 +152,38 @@ def _find_extremes(
     further: tuple[ConeRows, ...],
 ) -> Array:
     """Return the smallest and largest steps (2, k) of the numbered parameters from `start`, in standard deviations."""
-    units = space.units
-    program = ConicProgram(space.size)
+    units, start = space.units, start.copy()
+    for rows in further:
+        if rows.kind == "zero":
+            start[rows.matrix.any(axis=0)] = 0.0  # up to the tolerance of the solver, it is
     B = space.matrix * units
     shift = W @ (space.matrix @ start - free)[known]
-    ball = ConeRows("second order", np.vstack([np.zeros(space.size), W @ B[known]]), np.concatenate([[0.0], shift]))
+    ball = np.vstack([np.zeros(space.size), W @ B[known]])
     others = (*space.cone_rows(units), *(rows.in_units(units) for rows in further))
-    program.add_rows(ball, *(rows.from_start(start / units) for rows in others))
-    costs = B[numbers] / deviations[:, None]
-    return np.array([program.find_least_values(costs, 0, radii), -program.find_least_values(-costs, 0, radii)])
+    conditions = [rows.from_start(start / units) for rows in others]
+    # Masses that the values leave open would grow without limit.
+    size = sum(rows.matrix[DIAGONAL_PLACES].sum(axis=0) for rows in conditions[: space.link_count])
+    costs = np.concatenate([B[numbers], -B[numbers]]) / np.tile(deviations, 2)[:, None]
+    programs = []
+    for cost, radius in zip(costs, np.tile(radii, 2), strict=True):
+        program = ConicProgram(space.size)
+        program.add_rows(*conditions, ConeRows("second order", ball, np.concatenate([[radius], shift])))
+        program.cost[:] = cost + SIZE_COST * size
+        programs.append(program)
+    minima = minimise_all(programs, np.zeros(space.size), COARSE_TOLERANCE)
+    reached = [
+        _least_value(program, cost) if v is None else float(cost @ v)
+        for program, cost, v in zip(programs, costs, minima, strict=True)
+    ]
+    return np.asarray(np.array(reached).reshape(2, -1) * np.array([[1.0], [-1.0]]))
+
+
+def _least_value(program: ConicProgram, cost: Array) -> float:
+    """Return cost.v at the minimum v of a program by Clarabel, or NaN if none is found."""
+    try:
+        return float(cost @ program.solve().x)
+    except ConicError:
+        return float("nan")
 
 
 def _root_of_inverse(estimate: Estimate, known: NDArray[np.bool_]) -> Array:

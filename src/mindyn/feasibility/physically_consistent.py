@@ -23,10 +23,10 @@ from mindyn.algebra.values import Array
 from mindyn.errors import Code, InputError, require_choice
 from mindyn.estimators.estimate import Estimate, Estimator, Needs
 from mindyn.estimators.estimate_parts import Physical, data_summary
-from mindyn.estimators.least_squares import LeastSquares
+from mindyn.estimators.least_squares import LeastSquares, fit_weighted
 from mindyn.feasibility.bounds import Bounds
 from mindyn.feasibility.conic import ConicError
-from mindyn.feasibility.constrained_fit import MIN_PRIOR_FRACTION, FitProblem
+from mindyn.feasibility.constrained_fit import MIN_PRIOR_FRACTION, FitProblem, solve_all
 from mindyn.feasibility.physical_space import space_of
 from mindyn.feasibility.priors import Divergence, build_prior, require_valid_prior
 from mindyn.parameters.parameter import Kind
@@ -50,6 +50,10 @@ COMPARISON_PRIOR_WEIGHT: Final = 1e-3
 """Weight of the prior during the comparison of kinds of parameters."""
 DROPPABLE_KINDS: Final[tuple[tuple[Kind, ...], ...]] = (("rotor", "friction"), ("friction",), ("rotor",), ())
 """Kinds of parameters that can be dropped, simplest model first: rotor inertias and friction shapes."""
+
+
+Candidate = tuple[tuple[Kind, ...], float]
+"""Kinds that are dropped, and the weight of the prior."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,23 +164,31 @@ class PhysicallyConsistent(Estimator):
         unconstrained = self._least_squares(tuple(name for name in zero if name in rows.regressor.names)).fit(rows)
         return _build_estimate(unconstrained, problem, information, problem.space.move_inside(x), weights, choice)
 
-    def settled_for(self, rows: Rows) -> tuple[PhysicallyConsistent, Callable[[Information], Array]]:
+    def settled_for(self, rows: Rows) -> tuple[PhysicallyConsistent, Callable[[Sequence[Information]], list[Array]]]:
         """Return settings with the prior weight and dropped kinds selected for these rows, and a fit of parts of them.
 
-        The function returns beta (p,) for a part of the rows, with the joint weights of all rows.
+        The function returns beta (p,) for each part of the rows, with the joint weights of all rows, or raises
+        `ConicError`.
         """
         problem, weights, choice = self._choose_problem(rows)
         problem = problem.drop_kinds(choice.dropped_kinds)
         zero = tuple(problem.space.labels[k] for k in problem.zero)
         chosen = replace(self, prior_weight=choice.weight, kinds="all", dropped=zero)
-        return chosen, lambda part: problem.space.matrix @ problem.solve(part, weights, choice.weight)
+
+        def fit_parts(parts: Sequence[Information]) -> list[Array]:
+            solutions = solve_all([(problem, part, choice.weight) for part in parts], weights)
+            found = [problem.space.matrix @ x for x in solutions if x is not None]
+            if len(found) < len(parts):
+                raise ConicError("the conic program of a part of the rows was not solved")
+            return found
+
+        return chosen, fit_parts
 
     def _choose_problem(self, rows: Rows) -> tuple[FitProblem, Array, PriorChoice]:
         """Return the fit problem, the initial joint weights, and the choice of the prior."""
         information, problem = rows.information, self._build_problem(rows.regressor)
-        start = LeastSquares(weights=self.weights).fit(rows)
-        weights = start.joint_weights
-        assert weights is not None
+        start = fit_weighted(LeastSquares(weights=self.weights), information, rows.constant_torques)
+        weights = start.weights
         prior_weight = COMPARISON_PRIOR_WEIGHT if isinstance(self.prior_weight, str) else self.prior_weight
         if self.weights == "joint":
             weights = joint_weights(information, start.beta)
@@ -337,13 +349,11 @@ def _compute_errors(
     problem: FitProblem,
     folds: Sequence[Information],
     weights: Array,
-    candidates: Sequence[tuple[tuple[Kind, ...], float]],
+    candidates: Sequence[Candidate],
     tried: list[dict[str, Any]],
 ) -> Array:
     """Return errors (candidates, folds) on each fold of fits to the others, and record them in `tried`."""
-    errors = np.array(
-        [_fold_errors(problem.drop_kinds(without), folds, weights, weight) for without, weight in candidates]
-    )
+    errors = _fold_errors(problem, folds, weights, candidates)
     tried += [
         {"without": list(without), "weight": weight, "error": float(row.mean()), "spread": _standard_error(row)}
         for (without, weight), row in zip(candidates, errors, strict=True)
@@ -360,13 +370,16 @@ def _standard_error(errors: Array) -> float:
     return float(errors.std(ddof=1) / np.sqrt(len(errors))) if np.isfinite(errors).all() else 0.0
 
 
-def _fold_errors(problem: FitProblem, folds: Sequence[Information], weights: Array, prior_weight: float) -> list[float]:
-    errors = []
-    for held in range(len(folds)):
-        rest = add_information([fold for k, fold in enumerate(folds) if k != held])
-        try:
-            beta = problem.space.matrix @ problem.solve(rest, weights, prior_weight)
-        except ConicError:
-            return [float("inf")] * len(folds)  # other weights may succeed
-        errors.append(float(weights @ folds[held].residuals(beta)) / sum(folds[held].counts))
-    return errors
+def _fold_errors(
+    problem: FitProblem, folds: Sequence[Information], weights: Array, candidates: Sequence[Candidate]
+) -> Array:
+    """Return the weighted mean squared residual (candidates, folds); infinite if a fit of the candidate fails."""
+    rests = [add_information([*folds[:held], *folds[held + 1 :]]) for held in range(len(folds))]
+    fits = [(problem.drop_kinds(without), rest, weight) for without, weight in candidates for rest in rests]
+    errors = np.full(len(fits), np.inf)
+    for k, x in enumerate(solve_all(fits, weights)):
+        fold = folds[k % len(folds)]
+        if x is not None:
+            errors[k] = float(weights @ fold.residuals(problem.space.matrix @ x)) / sum(fold.counts)
+    table = errors.reshape(len(candidates), len(folds))
+    return np.where(np.isfinite(table).all(axis=1, keepdims=True), table, np.inf)  # other weights may succeed

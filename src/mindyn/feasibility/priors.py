@@ -17,7 +17,7 @@ import numpy as np
 from mindyn.algebra.inertia import check_consistency, mass_com_inertia, pseudo_inertia
 from mindyn.algebra.values import Array
 from mindyn.errors import Code, InputError, require_choice
-from mindyn.feasibility.conic import DIAGONAL_PLACES, ConeRows, ConicProgram, triangle
+from mindyn.feasibility.conic import ConeRows, ConicProgram, triangle
 from mindyn.feasibility.physical_space import PhysicalSpace
 from mindyn.notation import LINK_PARAMETERS, PARAMETERS_PER_LINK
 from mindyn.parameters.base import has_same_mechanism
@@ -215,33 +215,14 @@ def _thicken_body(link: Link, notes: list[str]) -> Array:
 
 
 def _add_entropic(program: ConicProgram, space: PhysicalSpace, i: int, phi: Array, units: Array, weight: float) -> None:
-    """Add weight (tr Q - log det Q), Q = L^-1 P L^-T with P0 = L L^T, through a factor of Q with a bounded diagonal.
-
-    [[Q, Z], [Z^T, diag Z]] >= 0 with Z lower triangular makes det Q >= prod Z_kk, and the logarithms of Z_kk are
-    variables in exponential cones [Ben-Tal & Nemirovski 2001].
-    """
+    """Add weight (tr Q - log det Q), Q = L^-1 P L^-T with P0 = L L^T."""
     turn = np.linalg.inv(np.linalg.cholesky(pseudo_inertia(phi)))
     Q = turn @ _UNIT_MATRICES @ turn.T  # (10, 4, 4): Q of each unit parameter
     link = space.link(i)
     program.cost[link] += weight * np.trace(Q, axis1=1, axis2=2) * units[link]
-    factor, logs = program.add_variables(10), program.add_variables(4)
-    program.cost[logs] -= weight
-    wide = np.zeros((PARAMETERS_PER_LINK, 8, 8))
-    wide[:, :4, :4] = Q
-    corners = np.zeros((10, 8, 8))
-    for k, (row, column) in enumerate(zip(*np.tril_indices(4), strict=True)):
-        corners[k, row, 4 + column] = corners[k, 4 + column, row] = 1.0
-        if row == column:
-            corners[k, 4 + row, 4 + row] = 1.0
-    matrix = np.zeros((36, program.size))
-    matrix[:, link] = triangle(wide) * units[link]
-    matrix[:, factor] = triangle(corners)
-    program.add_rows(ConeRows("semidefinite", matrix, np.zeros(36), 8))
-    exponentials, offset = np.zeros((12, program.size)), np.tile([0.0, 1.0, 0.0], 4)
-    for k in range(4):
-        exponentials[3 * k, logs.start + k] = 1.0
-        exponentials[3 * k + 2, factor.start + DIAGONAL_PLACES[k]] = 1.0
-    program.add_rows(ConeRows("exponential", exponentials, offset))
+    matrix = np.zeros((PARAMETERS_PER_LINK, space.size))
+    matrix[:, link] = triangle(Q) * units[link]
+    program.add_logarithm(ConeRows("semidefinite", matrix, np.zeros(PARAMETERS_PER_LINK), 4), weight)
 
 
 def _add_euclidean(

@@ -95,6 +95,7 @@ class FrictionLimits:
         return limited
 
 
+@lru_cache(maxsize=8)
 def friction_limits(regressor: Regressor) -> FrictionLimits:
     """Return the conditions on the parameters of a regressor; combinations that it does not have are not limited."""
     columns, matrix = parameters_behind(regressor)
@@ -205,10 +206,12 @@ def shape_groups(parameters: Sequence[Parameter]) -> list[tuple[int, list[int]]]
     return [(k, [other for other in own[parameters[k].link_or_joint] if other != k]) for k in shapes]
 
 
-def shape_precision(matrix: Array) -> float:
-    """Return the precision of the prior of a shape, from the normal matrix of its column, the first, and the others."""
-    size = float(matrix[0, 0])
-    scales = np.sqrt(np.maximum(np.diag(matrix)[1:], 1e-300))
-    others, mixed = matrix[1:, 1:] / np.outer(scales, scales) + RIDGE * np.eye(len(scales)), matrix[1:, 0] / scales
-    left = size - float(mixed @ np.linalg.solve(others, mixed))
-    return max(0.0, INDEPENDENT * size - max(left, 0.0))
+def shape_precision(matrix: Array) -> Array:
+    """Return the precision (...,) of the prior of a shape, from normal matrices (..., k, k) of its column, the first,
+    and the others.
+    """
+    scales = np.sqrt(np.maximum(np.diagonal(matrix, axis1=-2, axis2=-1)[..., 1:], 1e-300))
+    others = matrix[..., 1:, 1:] / (scales[..., :, None] * scales[..., None, :]) + RIDGE * np.eye(scales.shape[-1])
+    size, mixed = matrix[..., 0, 0], matrix[..., 1:, 0] / scales
+    left = size - (mixed * np.linalg.solve(others, mixed[..., None])[..., 0]).sum(axis=-1)
+    return np.asarray(np.maximum(0.0, INDEPENDENT * size - np.maximum(left, 0.0)))

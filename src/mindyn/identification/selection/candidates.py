@@ -24,8 +24,8 @@ import numpy as np
 from mindyn.algebra.values import Array
 from mindyn.errors import MindynError
 from mindyn.estimators.essential import elimination
-from mindyn.estimators.estimate import Estimate, Estimator
-from mindyn.estimators.least_squares import LeastSquares
+from mindyn.estimators.estimate import Estimator
+from mindyn.estimators.least_squares import LeastSquares, fit_weighted
 from mindyn.feasibility.physically_consistent import PhysicallyConsistent
 from mindyn.feasibility.priors import build_prior
 from mindyn.findings import Finding, Kind, info, warning
@@ -33,6 +33,7 @@ from mindyn.identification.diagnostics.thresholds import MAX_CONSISTENT_RATIO
 from mindyn.identification.selection.scores import UNSCORED, TrialScore, error_over, gain_of
 from mindyn.identification.selection.trials import Trial, Trials
 from mindyn.identification.selection.tune import MOST_DROPPED, least_supported, several_foldings
+from mindyn.parameters.parameter import Parameter
 from mindyn.regression.friction_limits import friction_limits, with_shape_priors
 from mindyn.regression.gather_blocks import Block
 from mindyn.regression.information import Information, add_information
@@ -54,14 +55,14 @@ class Candidate:
     words      its name in messages
     settings   its equations
     estimator  fits all rows
-    beta       returns its values from some rows, including all choices that depend on these rows
+    betas      returns its values from each of some rows, including all choices that depend on these rows
     scores     errors for each folding
     """
 
     words: str
     settings: EquationSettings
     estimator: Estimator
-    beta: Callable[[Rows], Array]
+    betas: Callable[[Sequence[Rows]], list[Array]]
     scores: list[TrialScore]
 
     @property
@@ -140,7 +141,11 @@ def _rows(robot: Robot, trials: Trials, settings: EquationSettings) -> Rows:
 def _least_squares(rows: Rows, trial: Trial, dropped: tuple[str, ...]) -> Candidate:
     estimator = LeastSquares(covariance="correlated", dropped=dropped, friction=limits_of(rows.settings))
     beta = _path(trial)
-    return Candidate("least squares", rows.settings, estimator, beta, _scores(rows, beta))
+
+    def betas(parts: Sequence[Rows]) -> list[Array]:
+        return [beta(part) for part in parts]
+
+    return Candidate("least squares", rows.settings, estimator, betas, _scores(rows, betas))
 
 
 def limits_of(settings: EquationSettings) -> Literal["free", "dissipative"]:
@@ -156,39 +161,47 @@ def _path(trial: Trial) -> Callable[[Rows], Array]:
     """
 
     def beta(rows: Rows) -> Array:
-        full = LeastSquares(friction=limits_of(rows.settings)).fit(rows)
-        kept = trial.kept(rows.regressor.parameters)
-        assert full.joint_weights is not None
+        fitted = fit_weighted(
+            LeastSquares(friction=limits_of(rows.settings)), rows.information, rows.constant_torques, rows.regressor
+        )
+        path = Path(fitted.weights, trial.kept(rows.regressor.parameters), rows.regressor.parameters)
         groups = _groups(rows.blocks, INNER)
-        dropped = trial.dropped if trial.dropped == 0 or len(groups) < 2 else _drop_parameters(groups, kept, full)
-        steps = _steps(rows.information, kept, full)
+        dropped = trial.dropped if trial.dropped == 0 or len(groups) < 2 else _drop_parameters(groups, path)
+        steps = path.steps(rows.information)
         values: Array = steps[min(dropped, len(steps) - 1)]
         if not rows.settings.shape.shapes:
             return values
-        R = with_shape_priors(rows.information, full.joint_weights, full.parameters)[0]
+        R = with_shape_priors(rows.information, path.weights, path.parameters)[0]
         left = np.flatnonzero(values)
         return friction_limits(rows.regressor).apply(R[:, left].T @ R[:, left], values, left)
 
     return beta
 
 
-def _steps(information: Information, kept: list[int], full: Estimate) -> Array:
-    """Return the values (steps, p) with 0, 1, 2, ... of the kept parameters dropped, the least supported first."""
-    assert full.joint_weights is not None
-    R, z = with_shape_priors(information, full.joint_weights, full.parameters)
-    betas = elimination(R[:, kept].T @ R[:, kept], R[:, kept].T @ z).betas
-    values = np.zeros((len(betas), len(full.beta)))
-    values[:, kept] = betas
-    return values[: max(1, round(MOST_DROPPED * len(kept)))]
+@dataclass(frozen=True, slots=True, eq=False)
+class Path:
+    """Weights (n,) of the joints, and numbers of the parameters that least squares may drop one after another."""
+
+    weights: Array
+    kept: list[int]
+    parameters: tuple[Parameter, ...]
+
+    def steps(self, information: Information) -> Array:
+        """Return the values (steps, p) with 0, 1, 2, ... of the kept parameters dropped, the least supported first."""
+        R, z = with_shape_priors(information, self.weights, self.parameters)
+        betas = elimination(R[:, self.kept].T @ R[:, self.kept], R[:, self.kept].T @ z).betas
+        values = np.zeros((len(betas), len(self.parameters)))
+        values[:, self.kept] = betas
+        return values[: max(1, round(MOST_DROPPED * len(self.kept)))]
 
 
-def _drop_parameters(groups: Sequence[Sequence[Block]], kept: list[int], full: Estimate) -> int:
+def _drop_parameters(groups: Sequence[Sequence[Block]], path: Path) -> int:
     """Return the best number of parameters to drop, by the error on groups of blocks held out in turn."""
     left, power = [], []
     for held in groups:
         rest = add_information([block.information for group in groups if group is not held for block in group])
         information = add_information([block.information for block in held])
-        left.append(information.residuals(_steps(rest, kept, full)))
+        left.append(information.residuals(path.steps(rest)))
         power.append(information.torques())
     return int(np.argmin([TrialScore(residuals, np.array(power)).criterion for residuals in np.swapaxes(left, 0, 1)]))
 
@@ -215,40 +228,45 @@ def _consistent_candidate(estimator: PhysicallyConsistent, rows: Rows) -> Candid
     except MindynError:
         return None
 
-    def beta(part: Rows) -> Array:
-        return values(part.information)
+    def betas(parts: Sequence[Rows]) -> list[Array]:
+        return values([part.information for part in parts])
 
-    return Candidate("a physically consistent fit", rows.settings, settled, beta, _scores(rows, beta))
+    return Candidate("a physically consistent fit", rows.settings, settled, betas, _scores(rows, betas))
 
 
-def _scores(rows: Rows, beta: Callable[[Rows], Array]) -> list[TrialScore]:
+def _scores(rows: Rows, betas: Callable[[Sequence[Rows]], list[Array]]) -> list[TrialScore]:
     """Return the errors on held-out blocks for each folding; infinite if a fit fails."""
+    foldings = [_groups(rows.blocks, count) for count in FOLDINGS]
+    if any(len(groups) < 2 for groups in foldings):
+        return [UNSCORED] * len(FOLDINGS)
+    pairs = [(groups, held) for groups in foldings for held in groups]
+    rests = [[block for group in groups if group is not held for block in group] for groups, held in pairs]
+    try:
+        values = iter(betas([rows.select(rest) for rest in rests]))
+    except MindynError:
+        return [UNSCORED] * len(FOLDINGS)
     scores = []
-    for count in FOLDINGS:
-        groups = _groups(rows.blocks, count)
-        if len(groups) < 2:
-            return [UNSCORED] * len(FOLDINGS)
-        left, power = [], []
-        for held in groups:
-            rest = [block for group in groups if group is not held for block in group]
-            try:
-                values = beta(rows.select(rest))
-            except MindynError:
-                return [UNSCORED] * len(FOLDINGS)
-            information = add_information([block.information for block in held])
-            left.append(information.residuals(values))
-            power.append(information.torques())
-        scores.append(TrialScore(np.array(left), np.array(power)))
+    for groups in foldings:
+        held_out = [add_information([block.information for block in held]) for held in groups]
+        left = np.array([information.residuals(next(values)) for information in held_out])
+        scores.append(TrialScore(left, np.array([information.torques() for information in held_out])))
     return scores
+
+
+def _free(parts: Sequence[Rows]) -> list[Array]:
+    """Return the values of least squares with all parameters."""
+    return [fit_weighted(LeastSquares(), part.information, part.constant_torques).beta for part in parts]
 
 
 def _find_inconsistent_data(rows: Rows, consistent: Candidate | None) -> list[Finding]:
     """Find data that no physically consistent values explain well, which points to another error."""
     if consistent is None or consistent.settings is not rows.settings:
         return []
-    free, information = LeastSquares().fit(rows).beta, rows.information
-    fitted = sqrt(information.residuals(consistent.beta(rows)).sum() / information.residuals(free).sum())
-    held_out = consistent.error / error_over(_scores(rows, lambda part: LeastSquares().fit(part).beta))
+    information = rows.information
+    fitted = sqrt(
+        information.residuals(consistent.betas([rows])[0]).sum() / information.residuals(*_free([rows])).sum()
+    )
+    held_out = consistent.error / error_over(_scores(rows, _free))
     ratio = min(fitted, held_out)
     if ratio <= MAX_CONSISTENT_RATIO:
         return []

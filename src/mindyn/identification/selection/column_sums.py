@@ -258,8 +258,8 @@ def _reweight(squares: Array, counts: Array, kept: Kept) -> Fits:
     for _ in range(REWEIGHTINGS + 1):
         whole = (weights[:, None] @ squares.reshape(fits, n, -1)).reshape(fits, size, size)
         for k, others in kept.shapes:
-            for fit in whole:
-                fit[k, k] += shape_precision(fit[np.ix_([k, *others], [k, *others])])
+            group = np.array([k, *others])
+            whole[:, k, k] += shape_precision(whole[:, group[:, None], group])
         whole = whole if len(chosen) == size else whole[:, chosen[:, None], chosen]
         matrices, rights = whole[:, :-1, :-1], whole[:, :-1, -1]
         betas[:, numbers] = _solve_folds(matrices, rights)
