@@ -12,11 +12,12 @@ from mindyn.errors import Code, MindynError
 
 @contextmanager
 def raises(
-    kind: type[MindynError] | tuple[type[MindynError], ...], code: Code, subject: str | None = None
+    kind: type[MindynError] | tuple[type[MindynError], ...], code: Code | tuple[Code, ...], subject: str | None = None
 ) -> Iterator[pytest.ExceptionInfo[MindynError]]:
-    """Expect an error of that type and code, about that subject; None leaves the subject open."""
+    """Expect an error of that type and code, or one of those codes, about that subject; None leaves it open."""
     with pytest.raises(kind) as raised:
         yield raised
-    assert raised.value.code is code, f"{raised.value.code!r}, not {code!r}: {raised.value}"
+    codes = code if isinstance(code, tuple) else (code,)
+    assert raised.value.code in codes, f"{raised.value.code!r}, not {code!r}: {raised.value}"
     if subject is not None:
         assert raised.value.subject == subject, f"{raised.value.subject!r}, not {subject!r}: {raised.value}"

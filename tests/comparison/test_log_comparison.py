@@ -214,7 +214,7 @@ def test_invalid_sets_raise(folder, change, code, subject):
 
 def test_a_missing_model_of_a_set_is_named(folder):
     changed(folder, lambda entry: entry.update(model="model/none.toml"))
-    with pytest.raises(mindyn.MindynError, match="none.toml"):
+    with raises(mindyn.MindynError, Code.MISSING_FILE, "none.toml"):
         read_sets(folder)
 
 

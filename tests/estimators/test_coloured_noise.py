@@ -11,11 +11,12 @@ import numpy as np
 import pytest
 from closeness import ORACLE, SAME_ALGEBRA, assert_close
 from equations import equations
+from raising import raises
 from recovered import exact_samples
 from robots import random_robot
 from scipy.signal import lfilter
 
-from mindyn.errors import InputError
+from mindyn.errors import Code, InputError
 from mindyn.estimators.instrumental_variables import instrument_step
 from mindyn.estimators.least_squares import (
     LONGEST_MEMORY,
@@ -125,7 +126,7 @@ def test_a_step_of_instruments_solves_the_weighted_products():
     assert_close(applied.beta, estimate.beta + step.change, SAME_ALGEBRA)
     assert_close([one.rms for one in applied.residuals], step.rms, SAME_ALGEBRA)
     blind = replace(expected, q=rng.normal(size=(90, 2)), usable=np.zeros((90, 2), dtype=bool))
-    with pytest.raises(InputError, match="instruments do not determine the parameters"):
+    with raises(InputError, Code.NOT_IDENTIFIABLE, "instrument_model"):
         instrument_step(estimate, SAMPLES, blind, np.eye(p), None, 1)
 
 

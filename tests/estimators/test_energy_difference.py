@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 from closeness import assert_close
 from equations import equations
+from raising import raises
 from recovered import smooth_samples
 from robots import random_robot, with_random_drives
 
-from mindyn.errors import InputError
+from mindyn.errors import Code, InputError
 from mindyn.estimators.energy_difference import EnergyDifference
 from mindyn.estimators.least_squares import LeastSquares
 from mindyn.kernels.model import compile_model
@@ -173,18 +174,18 @@ def test_intervals_with_unusable_rows_are_left_out():
 def test_what_it_cannot_treat_is_rejected_by_name():
     robot = some_robot(2)
     samples = smooth_samples(robot, count=100, rate=400.0)
-    for settings, words in (
-        ({"form": "power"}, "form = 'power'"),
-        ({"reversals": "ignore"}, "reversals = 'ignore'"),
-        ({"torque": "smooth"}, "torque = 'smooth'"),
-        ({"interval_s": -1.0}, "interval_s = -1.0"),
-        ({"torque": "held", "reversals": "within"}, "avoid the reversals"),
+    for settings, code, subject in (
+        ({"form": "power"}, Code.UNKNOWN_NAME, "form"),
+        ({"reversals": "ignore"}, Code.UNKNOWN_NAME, "reversals"),
+        ({"torque": "smooth"}, Code.UNKNOWN_NAME, "torque"),
+        ({"interval_s": -1.0}, Code.OUT_OF_RANGE, "interval_s"),
+        ({"torque": "held", "reversals": "within"}, Code.DISAGREEMENT, "reversals"),
     ):
-        with pytest.raises(InputError, match=words):
+        with raises(InputError, code, subject):
             EnergyDifference(**settings)
-    with pytest.raises(InputError, match="too few intervals: all joints"):
+    with raises(InputError, Code.TOO_LITTLE_DATA, "interval_s"):
         EnergyDifference().fit(equations(robot, samples))
-    with pytest.raises(InputError, match="5 rows at 400 Hz"):
+    with raises(InputError, Code.OUT_OF_RANGE, "interval_s"):
         EnergyDifference(interval_s=0.01).fit(equations(robot, samples))
-    with pytest.raises(InputError, match="the samples are of joints"):
+    with raises(InputError, Code.DISAGREEMENT, "joint_names"):
         EnergyDifference().fit(equations(some_robot(3), samples))

@@ -98,15 +98,15 @@ def test_identify_recovers_an_exact_log(robot):
 class TestBadInput:
     def test_nan_in_an_online_sample_is_named(self, robot):
         online = RecursiveLeastSquares(robot)
-        with pytest.raises(InputError, match="qd of joint 'joint2' is not finite"):
+        with raises(InputError, Code.NOT_FINITE, "joint2"):
             online.update(np.zeros(3), np.array([0.0, np.nan, 0.0]), np.zeros(3), np.zeros(3))
 
     def test_an_estimate_asked_for_too_early_is_rejected(self, robot):
-        with pytest.raises(InputError, match="too few rows: 0 samples so far"):
+        with raises(InputError, Code.TOO_LITTLE_DATA, "samples"):
             RecursiveLeastSquares(robot).estimate()
 
     def test_unknown_parameters_cannot_be_left_out(self, robot):
-        with pytest.raises(InputError, match="no parameter Izz99"):
+        with raises(InputError, Code.UNKNOWN_NAME, "Izz99"):
             LeastSquares(dropped=("Izz99",)).fit(equations(robot, exact_samples(robot)))
 
     def test_unknown_weights_are_rejected(self):
@@ -115,11 +115,11 @@ class TestBadInput:
 
     def test_a_file_that_is_no_estimate_is_rejected(self, tmp_path):
         (tmp_path / "x.json").write_text("{}")
-        with pytest.raises(InputError, match="is not an estimate of mindyn"):
+        with raises(InputError, Code.WRONG_FORMAT, str(tmp_path / "x.json")):
             load_estimate(tmp_path / "x.json")
 
     def test_no_log_is_rejected(self, robot):
-        with pytest.raises(InputError, match="no log was given"):
+        with raises(InputError, Code.MISSING_VALUE, "logs"):
             identify(robot, [])
 
 
@@ -133,7 +133,7 @@ def test_single_states_are_predicted_in_any_batch_shape(robot):
     assert_close(found.predict(*batch), whole[:12].reshape(3, 4, 3), SAME_ALGEBRA)
     at_rest = found.predict(samples.q[:5], 0.0, np.zeros(3))
     assert_close(at_rest, found.predict(samples.q[:5], np.zeros((5, 3)), np.zeros((5, 3))), SAME_ALGEBRA)
-    with pytest.raises(InputError, match="q, qd and qdd"):
+    with raises(InputError, Code.MISSING_VALUE, "qd"):
         found.predict(samples.q)
     with raises(InputError, Code.WRONG_SHAPE, "q"):
         found.predict(np.zeros(4), np.zeros(4), np.zeros(4))

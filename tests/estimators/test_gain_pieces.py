@@ -53,7 +53,7 @@ def test_linear_equations_tell_gains_and_values():
     found, h = _fit_linear_gains(ARM, made, 2)
     assert_close(found, x, ORACLE)
     assert_close(h, 1 / GAINS, ORACLE)
-    with pytest.raises(InputError, match="the runs do not determine the gain of joint a, b"):
+    with raises(InputError, Code.NOT_IDENTIFIABLE, "a, b"):
         _fit_linear_gains(ARM, factors(load=0.0)[0], 2)
 
 
@@ -113,7 +113,7 @@ def test_noise_of_quiet_tests_is_their_mean_square_over_freedom():
         assert_close(noise.reading, np.sqrt(left @ left / 9), ORACLE)
         assert noise.momentum == 0.0
         assert_close(noise.covariance, noise.reading**2 * np.eye(12), ORACLE)
-    with pytest.raises(InputError, match="no test of the torque of joint 'a' has more rows than unknowns"):
+    with raises(InputError, Code.TOO_LITTLE_DATA, "a"):
         noises_of([rows(m=3)])
 
 
@@ -217,21 +217,21 @@ def test_rows_without_a_usable_inertia_matrix_are_not_expected():
     assert found.usable.tolist() == [[True, True], [True, False], [False, False], [False, True]]
     assert (found.qdd == 7).all()
     _require_definite(SimpleNamespace(indefinite_part=0.5), 1)
-    with pytest.raises(InputError, match=r"of pass 3 is indefinite at 51 % of the samples"):
+    with raises(InputError, Code.NOT_FEASIBLE, "instrument_model"):
         _require_definite(SimpleNamespace(indefinite_part=0.51), 3)
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "subject"),
     [
         ({"position": -1e-9, "torque": 1.0}, "position"),
         ({"torque": (1.0, 0.0)}, "torque"),
         ({"velocity": np.nan, "torque": 1.0}, "velocity"),
-        ({}, "torque = 0"),
+        ({}, "torque"),
     ],
 )
-def test_noise_is_a_number_and_the_torque_has_some(given, said):
-    with pytest.raises(InputError, match=f"noise: {said}"):
+def test_noise_is_a_number_and_the_torque_has_some(given, subject):
+    with raises(InputError, Code.OUT_OF_RANGE, subject):
         MeasurementNoise(**given)
     assert MeasurementNoise(torque=1e-9).position == 0.0
 
@@ -291,18 +291,18 @@ def test_recursive_instruments_are_weighted_sums(online, forgetting):
 def test_recursive_instruments_reject_what_they_cannot_use(online):
     model, data = online
     for forgetting in (0.0, 1.01, -1.0):
-        with pytest.raises(InputError, match="must lie in"):
+        with raises(InputError, Code.OUT_OF_RANGE, "forgetting"):
             RecursiveInstruments(model, forgetting=forgetting)
     stop = SimpleNamespace(**vars(model))
     stop.regressor = Rough()
     stop.regressor.friction = SimpleNamespace(direction="stop")
-    with pytest.raises(InputError, match="remembers the motion"):
+    with raises(InputError, Code.UNSUPPORTED, "stop"):
         RecursiveInstruments(stop)
     made = RecursiveInstruments(model)
-    with pytest.raises(InputError, match="too few rows: 0 samples so far for 3 parameters"):
+    with raises(InputError, Code.TOO_LITTLE_DATA, "samples"):
         _ = made.beta
     made.update(*data[0][:, None])
-    with pytest.raises(InputError, match="too few rows: 1 samples"):
+    with raises(InputError, Code.TOO_LITTLE_DATA, "samples"):
         _ = made.beta
     made.update(*data[0][:, None])
     with raises(InputError, Code.NOT_IDENTIFIABLE, "samples"):
@@ -310,5 +310,5 @@ def test_recursive_instruments_reject_what_they_cannot_use(online):
     exact = RecursiveInstruments(model)
     for row in data[:2]:
         exact.update(*row[:, None])
-    with pytest.raises(InputError, match="2 rows that are not forgotten leave no residual of 2 parameters"):
+    with raises(InputError, Code.TOO_LITTLE_DATA, "forgetting"):
         _ = exact.covariance

@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 from closeness import ORACLE, SAME_ALGEBRA, assert_close
 from excitation.independent_check import smallest_gaps
+from raising import raises
 from robots import random_pose, random_robot
 
 from mindyn import load_robot
-from mindyn.errors import UnknownNameError
+from mindyn.errors import Code, MindynError, UnknownNameError
 from mindyn.excitation import Capsule
 from mindyn.excitation.clearance import Pairs, nearest
 from mindyn.excitation.volumes import volumes_of
@@ -114,11 +115,13 @@ def test_given_radii_join_the_joints_and_are_no_guess():
 
 
 def test_given_capsules_of_unknown_links_are_rejected():
-    with pytest.raises(UnknownNameError, match="elbow2"):
+    with raises(UnknownNameError, Code.UNKNOWN_NAME, "elbow2"):
         volumes_of(load_robot("ur10"), capsules=(Capsule("elbow2", np.zeros(3), np.ones(3), 0.1),))
 
 
 @pytest.mark.parametrize("radius", [0.0, -1.0, float("nan")])
 def test_capsules_have_a_positive_radius(radius):
-    with pytest.raises(Exception, match="radius"):
+    finite = np.isfinite(radius)
+    code, subject = (Code.OUT_OF_RANGE, "radius") if finite else (Code.NOT_FINITE, "the radius of a capsule")
+    with raises(MindynError, code, subject):
         Capsule("", np.zeros(3), np.ones(3), radius)

@@ -15,10 +15,11 @@ from closeness import SAME_ALGEBRA, assert_close
 from excitation.arm_files import BOX, SHORT, urdf
 from excitation.full_speed import design_motion
 from excitation.independent_check import heights_of
+from raising import raises
 from robots import random_robot
 
 import mindyn
-from mindyn.errors import UnsafeMotionError
+from mindyn.errors import Code, UnsafeMotionError
 from mindyn.excitation.bodies import Bodies
 from mindyn.excitation.capsules import Capsule, cover
 from mindyn.excitation.encounters import find_encounters
@@ -175,7 +176,7 @@ def test_a_moving_link_without_a_volume_ends_with_exit_code_3_and_no_file(tmp_pa
 
 def test_walls_and_obstacles_that_cannot_be_avoided_are_errors():
     robot = mindyn.load_robot("ur10")
-    with pytest.raises(mindyn.MindynError):
+    with raises(mindyn.MindynError, Code.UNSAFE_MOTION, "gap of forearm_link - wrist_3_link"):
         design_motion(robot, floor=3.0, starts=1, deadline_s=0.0)
 
 
@@ -312,7 +313,7 @@ def test_a_robot_of_many_limbs_finds_a_place_to_stand():
         assert (np.abs(places) <= 0.2).all()
         assert len(places) > 0
         patch.setattr("mindyn.excitation.starts.static_values", lambda _, q: 2 + np.abs(q))
-        with pytest.raises(UnsafeMotionError, match="limb"):
+        with raises(UnsafeMotionError, Code.UNSAFE_MOTION, "limb"):
             places_to_stand(problem, limits, np.random.default_rng(0))
 
 
@@ -348,7 +349,7 @@ def test_a_result_that_fails_its_check_is_searched_for_again(monkeypatch):
     assert len(starts) == 3
     assert not np.allclose(starts[0], starts[1])
     failures, starts = np.inf, []
-    with pytest.raises(UnsafeMotionError):
+    with raises(UnsafeMotionError, Code.UNSAFE_MOTION, ""):
         design_motion(robot, **SHORT)
 
 

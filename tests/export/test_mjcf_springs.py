@@ -60,7 +60,7 @@ def test_written_springs_are_read_back(path, tmp_path):
 
 def test_a_file_without_joints_is_rejected(tmp_path):
     (tmp_path / "scene.xml").write_text("<mujoco><worldbody><geom size='1'/></worldbody></mujoco>")
-    with pytest.raises(RobotError, match="no moving joint"):
+    with raises(RobotError, Code.INVALID_STRUCTURE, "MuJoCo Model"):
         load_robot(tmp_path / "scene.xml")
 
 

@@ -73,7 +73,7 @@ def test_robots_that_pinocchio_cannot_express_are_rejected():
     moment = mindyn.Link("link1", np.eye(10)[1])
     with raises(ExportError, Code.NOT_FEASIBLE, "link1"):
         mindyn.to_pinocchio(replace(chain, links=(moment, *chain.links[1:])))
-    with pytest.raises(MissingPhysicsError, match="link1"):
+    with raises(MissingPhysicsError, Code.MISSING_VALUE, "link1"):
         mindyn.to_pinocchio(replace(chain, links=(mindyn.Link("link1"), *chain.links[1:])))
 
 

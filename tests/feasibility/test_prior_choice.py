@@ -42,8 +42,8 @@ from mindyn.robots.parts import Drive, ExtraTorque
 def test_invalid_settings_raise(given, code, subject):
     with raises(InputError, code, subject):
         PhysicallyConsistent(**given)
-    for name in ("weights", "covariance"):
-        with pytest.raises(InputError, match=f"{name}.*none"):
+    for name, wrong, about in (("weights", Code.INVALID_VALUE, "weights"), ("covariance", Code.UNKNOWN_NAME, "none")):
+        with raises(InputError, wrong, about):
             PhysicallyConsistent(**{name: "none"})
     assert PhysicallyConsistent(prior_weight=0).needs == "information"
     assert PhysicallyConsistent(covariance="correlated").needs == "samples"

@@ -15,7 +15,9 @@ from time import monotonic, sleep
 import pytest
 from closeness import ORACLE, assert_close
 from fleets import ARM, SETTINGS, SIDECAR, log_bytes
+from raising import raises
 
+from mindyn.errors import Code
 from mindyn.executors import WorkersLostError
 from mindyn.fleet import work
 from mindyn.fleet.factors import Factor
@@ -122,7 +124,7 @@ def test_a_log_that_kills_its_worker_is_excluded_by_name(few, monkeypatch):
 def test_a_broken_executor_keeps_finished_logs_and_hints_how_to_continue(few, monkeypatch):
     monkeypatch.setattr("mindyn.fleet.tally.gather_log", deadly)
     out, pattern = few / "out", f"{few}/{{robot_id}}/*.parquet"
-    with ProcessPoolExecutor(1, get_context("spawn")) as pool, pytest.raises(WorkersLostError) as result:
+    with ProcessPoolExecutor(1, get_context("spawn")) as pool, raises(WorkersLostError, Code.INVALID_VALUE) as result:
         study_fleet(ARM, pattern, out, settings=SETTINGS, executor=pool)
     kept = len(list(out.glob("factors/*/??/*.npz")))
     assert f"{kept} of 2 logs are gathered and kept in" in result.value.message

@@ -8,8 +8,10 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+from raising import raises
 
 import mindyn
+from mindyn.errors import Code
 from mindyn.logs.errors import LogError
 from mindyn.logs.locations import expand_locations, list_matching, parse_location
 
@@ -70,19 +72,19 @@ def test_patterns_name_several(both):
     assert [entry.place for entry in list_matching(f"{both}/run [0].parquet")] == [both / "run 0.parquet"]
     deep = [value for value in list_matching("s3://logs/**/run ?.parquet") if "/arm 1/" in str(value.place)]
     assert len({item.version for item in deep}) == 2
-    with pytest.raises(LogError, match="no file matches"):
+    with raises(LogError, Code.MISSING_FILE, "s3://logs/none/*.parquet"):
         expand_locations(["s3://logs/none/*.parquet"])
 
 
 def test_missing_or_invalid_objects_raise(both, arm, store):
-    with pytest.raises(LogError, match="the log 's3://logs/arm 1/none.parquet' does not exist"):
+    with raises(LogError, Code.MISSING_FILE, "s3://logs/arm 1/none.parquet"):
         mindyn.read_log("s3://logs/arm 1/none.parquet", arm)
-    with pytest.raises(LogError, match="is not Parquet, the only format"):
+    with raises(LogError, Code.UNSUPPORTED, "run.csv"):
         mindyn.read_log("s3://logs/arm 1/run.csv", arm)
     store.put_object(Bucket="logs", Key="arm 1/half.parquet", Body=(both / "run 0.parquet").read_bytes()[:3000])
-    with pytest.raises(LogError, match="half.parquet"):
+    with raises(LogError, Code.MISSING_FILE, "s3://logs/arm 1/half.parquet"):
         mindyn.read_log("s3://logs/arm 1/half.parquet", arm)
-    with pytest.raises(LogError, match="which removes a slash"):
+    with raises(LogError, Code.WRONG_TYPE, "s3:/logs/arm 1/run 0.parquet"):
         mindyn.read_log(Path("s3://logs/arm 1/run 0.parquet"), arm)
 
 
@@ -90,6 +92,6 @@ def test_missing_or_invalid_objects_raise(both, arm, store):
 @pytest.mark.usefixtures("store")
 def test_messages_contain_no_credentials(arm, url):
     assert "hunter2" not in f"{parse_location(url)} {parse_location(url)!r}"
-    with pytest.raises(LogError) as result:
+    with raises(LogError, Code.UNREADABLE) as result:
         mindyn.read_log(url, arm)
     assert "hunter2" not in str(result.value)

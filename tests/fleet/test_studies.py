@@ -231,5 +231,5 @@ def test_the_command_writes_the_study(first_study, logs, out, tmp_path, capsys):
     ]
     assert f"{ROBOTS * LOGS} logs match, 0 of them must be read" in result.err
     assert (out / "report.html").exists()
-    with pytest.raises(InputError, match="exclude each other"):
+    with raises(InputError, Code.DISAGREEMENT, "--workers"):
         fleet("planar2", pattern, out, workers=2, cluster="tcp://127.0.0.1:1")

@@ -116,7 +116,10 @@ def test_a_worker_s_error_reads_as_here(arm, files, tmp_path):
     scans = [mindyn.scan_log(path, arm, metadata=STATED) for path in (files[1], damaged)]
     resolved = mindyn.build_rows(arm, scans[0], SETTINGS).settings
     damaged.write_bytes(files[0].read_bytes()[:2000])
-    with ProcessPoolExecutor(1, get_context("spawn")) as processes, pytest.raises(mindyn.MindynError) as there:
+    with (
+        ProcessPoolExecutor(1, get_context("spawn")) as processes,
+        raises(mindyn.MindynError, Code.UNREADABLE, "damaged.parquet") as there,
+    ):
         _ = mindyn.build_rows(arm, scans, resolved, executor=processes).blocks
     assert type(there.value).__name__ == "LogError"
     assert there.value.message.startswith("damaged.parquet cannot be read as Parquet")

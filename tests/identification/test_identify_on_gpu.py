@@ -8,11 +8,12 @@ import sys
 import numpy as np
 import pytest
 from closeness import DERIVATIVE, PUBLISHED_FILE, assert_close
+from raising import raises
 from typer.testing import CliRunner
 
 import mindyn
 from mindyn.cli.main import app
-from mindyn.errors import MissingExtraError
+from mindyn.errors import Code, MissingExtraError
 from mindyn.regression import rows
 from mindyn.regression.device_factors import stand_in_factors
 from mindyn.regression.friction import Friction
@@ -48,7 +49,7 @@ def test_what_is_missing_is_said_before_anything_is_chosen(arm_and_log, monkeypa
     robot, log = arm_and_log
     said = []
     if WITHOUT_CUPY:
-        with pytest.raises(MissingExtraError, match="needs CuPy"):
+        with raises(MissingExtraError, Code.MISSING_PACKAGE, "cupy"):
             mindyn.identify(robot, log, gpu=True, progress=said.append)
         path = tmp_path / "log.csv"
         path.write_text("t\n")

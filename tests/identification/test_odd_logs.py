@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 from closeness import SAME_ALGEBRA, assert_close
 from messages import messages
+from raising import raises
 
 import mindyn
-from mindyn.errors import InputError
+from mindyn.errors import Code, InputError
 from mindyn.estimators.least_squares import LONGEST_MEMORY, _process, sandwich
 from mindyn.feasibility.conic import ConeRows, ConicError, ConicProgram
 from mindyn.feasibility.physically_consistent import PhysicallyConsistent
@@ -57,7 +58,7 @@ def test_arrays_are_cleaned_as_files_are():
     assert len(log) == 399
     assert 200 not in log.rows
     assert messages(log) == ("1 of 400 rows of the log repeat the stamp of the row before; dropped",)
-    with pytest.raises(LogError, match="time goes back by 0.02 s at row 200"):
+    with raises(LogError, Code.INVALID_VALUE, "time"):
         logged(400, 100.0, stamps=lambda t: np.where(t == t[200], t[197], t))
 
 
@@ -145,7 +146,7 @@ def test_least_squares_is_taken_where_the_chosen_conic_fit_is_not_solved(monkeyp
         "was not solved: NumericalError: the values are those of least squares" in str(note)
         for note in messages(estimate)
     )
-    with pytest.raises(ConicError):
+    with raises(ConicError, Code.NOT_CONVERGED, ""):
         mindyn.identify(ARM, [log], PhysicallyConsistent())
 
 
@@ -153,11 +154,11 @@ def test_arrays_of_a_log_may_be_lists_and_must_be_numbers():
     log = logged(50, 100.0)
     made = mindyn.log_from_arrays(list(ARM.primary_names), log.time.tolist(), log.q.tolist(), log.tau.tolist())
     assert np.array_equal(made.q, log.q)
-    with pytest.raises(InputError, match="q must be an array of numbers"):
+    with raises(InputError, Code.WRONG_TYPE, "q"):
         mindyn.log_from_arrays(ARM.primary_names, log.time, [["a", "b"]] * 50, log.tau)
-    with pytest.raises(InputError, match=r"(?s)joint_names must be a list of names, got Robot.*primary_names"):
+    with raises(InputError, Code.WRONG_TYPE, "joint_names"):
         mindyn.log_from_arrays(ARM, log.time, log.q, log.tau)
-    with pytest.raises(InputError, match="q is a masked array"):
+    with raises(InputError, Code.WRONG_TYPE, "q"):
         mindyn.log_from_arrays(ARM.primary_names, log.time, np.ma.masked_less(log.q, 0), log.tau)
 
 
@@ -172,9 +173,9 @@ def test_file_names_in_place_of_robots_and_logs_raise_an_error_that_names_the_re
         lambda robot: mindyn.simulate(robot, lambda *_: np.zeros(2), seconds=1.0, q0=np.zeros(2)),
     ]
     for door in doors:
-        with pytest.raises(InputError, match=r"(?s)a Robot, got str.*load_robot"):
+        with raises(InputError, Code.WRONG_TYPE, "robot"):
             door("arm.urdf")
-    with pytest.raises(InputError, match=r"(?s)str is not a log.*read_log"):
+    with raises(InputError, Code.WRONG_TYPE, "logs"):
         mindyn.identify(ARM, ["run1.csv"])
 
 

@@ -101,8 +101,10 @@ def test_no_log_ends_in_an_error_of_linear_algebra(change):
     if change in ("one torque", "slow"):
         assert np.isfinite(mindyn.identify(robot, replace(log, **changed)).beta).all()
     else:
-        with pytest.raises(InputError, match="hint: "):
+        codes = (Code.NOT_IDENTIFIABLE, Code.OUT_OF_RANGE, Code.TOO_LITTLE_DATA)
+        with raises(InputError, codes) as raised:
             mindyn.identify(robot, replace(log, **changed))
+        assert raised.value.hint
 
 
 def test_gears_of_the_log_couple_the_drives_of_a_robot_without():

@@ -284,16 +284,16 @@ def test_equations_reject_missing_physics():
         equation(robot, "inverse")
     with raises(UnknownNameError, Code.UNKNOWN_NAME, "tool"):
         equation(robot, "forward_kinematics", place="tool")
-    with pytest.raises(InputError, match="needs place"):
+    with raises(InputError, Code.MISSING_VALUE, "place"):
         equation(robot, "forward_kinematics")
 
 
 def test_a_failed_export_leaves_no_file(tmp_path):
     robot = load_robot("puma560")
-    with pytest.raises(ExportError, match="link3 .*triangle.*\nhint"):
+    with raises(ExportError, Code.NOT_FEASIBLE, "puma560"):
         mindyn.write_urdf(robot, tmp_path / "x.urdf")
     driven = replace(load_robot("panda"), drives=(Drive("joint1", rotor_inertia=1.0),))
-    with pytest.raises(ExportError, match="rotor inertia"):
+    with raises(ExportError, Code.UNSUPPORTED, "panda"):
         mindyn.write_urdf(driven, tmp_path / "x.urdf")
     with raises(ExportError, Code.MISSING_FILE, str(tmp_path / "nowhere")):
         mindyn.write_toml(robot, tmp_path / "nowhere" / "x.toml")

@@ -212,7 +212,7 @@ def test_text_cannot_end_a_comment():
 def test_patterns_of_a_sidecar_format_nothing(tmp_path, pattern):
     (tmp_path / "log.csv").write_text("t,q1,q2\n0,0,0\n")
     columns = {"time": "t", "position": pattern, "torque": "q{i}"}
-    with pytest.raises(LogError, match="is not a pattern"):
+    with raises(LogError, Code.INVALID_VALUE, "columns.position"):
         mindyn.read_log(
             tmp_path / "log.csv", mindyn.load_robot("planar2"), columns=columns, side="joint", units={"time": "s"}
         )

@@ -129,16 +129,16 @@ def test_a_free_base_is_held_with_a_finding(tmp_path):
 
 def test_unsupported_parts_that_are_not_selected_raise_no_error(tmp_path):
     wrong = {
-        "screw": GRASP.replace("prismatic", "screw"),
-        "no axis": GRASP.replace("1 0 0", "0 0 0"),
-        "mimic": GRASP.replace("<axis", '<mimic joint="missing"/><axis'),
-        "negative damping": GRASP.replace("<axis", '<dynamics damping="-1"/><axis'),
+        Code.UNSUPPORTED: GRASP.replace("prismatic", "screw"),
+        Code.INVALID_VALUE: GRASP.replace("1 0 0", "0 0 0"),
+        Code.UNKNOWN_NAME: GRASP.replace("<axis", '<mimic joint="missing"/><axis'),
+        Code.OUT_OF_RANGE: GRASP.replace("<axis", '<dynamics damping="-1"/><axis'),
     }
     arm = load_robot(write_urdf_file(tmp_path, ARM + GRASP), lock={"grasp": 0.0})
     chain = load_robot(write_urdf_file(tmp_path, ARM + GRASP), tip="fore")
-    for grasp in wrong.values():
+    for code, grasp in wrong.items():
         path = write_urdf_file(tmp_path, ARM + grasp)
-        with pytest.raises(RobotError):
+        with raises(RobotError, code):
             load_robot(path)
         assert load_robot(path, tip="fore") == chain
         assert load_robot(path, lock={"grasp": 0.0}) == arm

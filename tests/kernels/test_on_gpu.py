@@ -71,7 +71,7 @@ def test_wrong_arrays_raise_with_their_name(model):
     gpu, given = model.to_gpu(), [cupy.asarray(array) for array in batch(model, "inverse_dynamics", (4,))]
     q, qd, qdd = given
     for arrays, code, subject in (
-        ((q, qd), Code.INVALID_VALUE, "inverse_dynamics"),
+        ((q, qd), Code.WRONG_SHAPE, "inverse_dynamics"),
         ((q[:, 1:], qd, qdd), Code.WRONG_SHAPE, "q"),
         ((q, qd[:2], qdd), Code.WRONG_SHAPE, "inverse_dynamics"),
         ([array.astype(cupy.int32) for array in given], Code.WRONG_TYPE, "int32"),

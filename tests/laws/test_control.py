@@ -7,10 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from closeness import ORACLE, SAME_ALGEBRA, assert_close
+from raising import raises
 from robots import OBLIQUE, random_motion, random_robot, with_random_drives
 
 import mindyn
 from mindyn import Drive, compile_model, load_robot
+from mindyn.errors import Code
 from mindyn.kernels.observer import MomentumObserver
 
 
@@ -63,5 +65,5 @@ def test_the_observer_is_exported_as_c(tmp_path):
 
 
 def test_an_invalid_sampling_time_is_rejected():
-    with pytest.raises(mindyn.MindynError, match="dt must be a positive time"):
+    with raises(mindyn.MindynError, Code.OUT_OF_RANGE, "dt"):
         MomentumObserver(compile_model(load_robot("planar2")), gain=1.0, dt=0.0)

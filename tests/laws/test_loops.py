@@ -276,7 +276,7 @@ def test_a_singular_configuration_is_rejected_by_name():
     closure = loop_closure(robot, [0.5, -1.0, 1.0])
     with raises(RobotError, Code.INACCURATE, "four_bar"):
         closure.velocity_matrix(in_line(end)[None])
-    with pytest.raises(RobotError, match="singular|only through a singular"):
+    with raises(RobotError, Code.NOT_CONVERGED, "four_bar"):
         closure.positions(np.array([[end]]))
     with raises(RobotError, Code.OUT_OF_RANGE, "four_bar"):
         closure.positions(np.array([[end + 0.05]]))

@@ -197,10 +197,8 @@ def test_all_faults_of_a_sidecar_are_known_at_once(path):
     "wrong", [{"columns": 5}, {"units": "rad"}, {"joints": "elbow"}, {"rows": [3, 1]}, {"rows": 4}]
 )
 def test_keys_of_a_wrong_kind_are_named(path, wrong):
-    with pytest.raises(LogError) as raised:
+    with raises(LogError, (Code.INVALID_VALUE, Code.OUT_OF_RANGE), next(iter(wrong))):
         read_log(path, arm(), metadata={**STATED, **wrong})
-    assert raised.value.code in (Code.INVALID_VALUE, Code.WRONG_TYPE, Code.OUT_OF_RANGE)
-    assert raised.value.subject == next(iter(wrong))
 
 
 def test_a_question_mark_is_no_answer(path):

@@ -146,5 +146,5 @@ def test_versions_convert_into_each_other():
 def test_trees_and_unknown_versions_raise():
     with raises(RobotError, Code.UNSUPPORTED, "lin"):
         lin_base(random_tree(4))
-    with raises(InputError, Code.INVALID_VALUE, "version"):
+    with raises(InputError, Code.UNKNOWN_NAME, "version"):
         lin_base(load_robot("puma560"), 2001)

@@ -8,9 +8,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from closeness import SAME_ALGEBRA, assert_close
+from raising import raises
 
 import mindyn
-from mindyn.errors import MindynError
+from mindyn.errors import Code, MindynError
 from mindyn.regression.friction import Friction
 from mindyn.regression.gather_blocks import BLOCKS, _join_blocks, block_counts
 from mindyn.regression.regressor import Regressor
@@ -78,5 +79,5 @@ def test_every_row_is_taken_unless_some_are_to_be_left(arm, logs):
 
 
 def test_friction_of_a_joint_that_is_not_there_is_rejected(arm):
-    with pytest.raises(MindynError, match="elbow"):
+    with raises(MindynError, Code.UNKNOWN_NAME, "elbow"):
         Regressor(arm, Friction(joint_side=("elbow",)))

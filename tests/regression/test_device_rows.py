@@ -12,10 +12,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from closeness import PUBLISHED_FILE, SAME_ALGEBRA, assert_close
+from raising import raises
 
 import mindyn
 from mindyn.equations.loop_closure import home_closure
-from mindyn.errors import InputError, MissingExtraError
+from mindyn.errors import Code, InputError, MissingExtraError
 from mindyn.kernels.kernel import Kernel
 from mindyn.logs.filters import extension_rows, lowpass, second_order_sections
 from mindyn.regression import device, row_blocks, rows
@@ -215,15 +216,15 @@ def test_the_filter_s_cuda_is_the_low_pass(tmp_path):
 
 def test_what_a_gpu_cannot_gather_is_rejected(monkeypatch):
     regressor, samples, _ = made(count=60)
-    with pytest.raises(InputError, match="factor of joint 'joint1' has shape"):
+    with raises(InputError, Code.DISAGREEMENT, "joint1"):
         information_of_factors(regressor, [np.eye(2)] * 6, 10)
     if subprocess.run([sys.executable, "-c", "import cupy"], capture_output=True).returncode:
-        with pytest.raises(MissingExtraError, match="needs CuPy"):
+        with raises(MissingExtraError, Code.MISSING_PACKAGE, "cupy"):
             mindyn.build_rows(regressor.robot, samples, gpu=True)
     monkeypatch.setattr(rows, "gpu_factors", stand_in_factors)
-    with pytest.raises(InputError, match="by a stream, not both"):
+    with raises(InputError, Code.UNSUPPORTED, "gpu"):
         mindyn.build_rows(regressor.robot, [samples], gpu=True)
-    with ThreadPoolExecutor(1) as threads, pytest.raises(InputError, match="by an executor, not both"):
+    with ThreadPoolExecutor(1) as threads, raises(InputError, Code.UNSUPPORTED, "gpu"):
         mindyn.build_rows(regressor.robot, samples, gpu=True, executor=threads)
 
 
@@ -237,11 +238,11 @@ def test_factors_come_back_as_rows(tmp_path):
     expected = mindyn.LeastSquares().fit(mindyn.build_rows(robot, samples))
     assert_close(found.beta, expected.beta, PUBLISHED_FILE)
     np.savez(tmp_path / "other.npz", rows=3, R0=np.eye(3))
-    with pytest.raises(InputError, match="holds no factors of a device job"):
+    with raises(InputError, Code.WRONG_FORMAT, str(tmp_path / "other.npz")):
         rows_of_factors(robot, tmp_path / "other.npz")
-    with pytest.raises(InputError, match="no part of a device job"):
+    with raises(InputError, Code.UNSUPPORTED, "decimation"):
         write_device_job(robot, tmp_path / "job", mindyn.EquationSettings(decimation=2))
-    with pytest.raises(InputError, match="stop operator has a memory"):
+    with raises(InputError, Code.UNSUPPORTED, "friction"):
         write_device_job(robot, tmp_path / "job", mindyn.EquationSettings(friction=Friction("stop", 0.1)))
 
 

@@ -138,7 +138,7 @@ def test_a_failed_run_keeps_the_earlier_run(folder, settings, tmp_path):
     given = ["identify", folder / "arm.toml", folder / "run1.parquet", "--conditioning", settings, "--out", tmp_path]
     assert run(*given).exit_code == 0
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
-    with pytest.raises(MindynError):
+    with raises(MindynError, Code.DISAGREEMENT, "puma560"):
         run(*given, "--consistent", "--prior", "puma560")
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
 
@@ -161,19 +161,19 @@ def test_training_logs_are_rejected_for_validation(folder, settings, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("arguments", "code", "subject"),
     [
-        (["nowhere"], "the estimate 'nowhere' does not exist"),
-        (["run", "--compare", "run"], "--compare must be NAME=FILE"),
-        (["run", "--compare", "a=nowhere"], "the estimate 'nowhere' does not exist"),
-        (["run", "--validate", "nowhere.csv"], "nowhere.csv"),
-        (["run", "--prior", "puma560"], "has other joints, gears or gravity"),
-        (["run1.parquet.toml"], "cannot be read as an estimate"),
+        (["nowhere"], Code.MISSING_FILE, "nowhere"),
+        (["run", "--compare", "run"], Code.WRONG_FORMAT, "--compare"),
+        (["run", "--compare", "a=nowhere"], Code.MISSING_FILE, "nowhere"),
+        (["run", "--validate", "nowhere.csv"], Code.MISSING_FILE, "nowhere.csv"),
+        (["run", "--prior", "puma560"], Code.DISAGREEMENT, "puma560"),
+        (["run1.parquet.toml"], Code.WRONG_FORMAT, "run1.parquet.toml"),
     ],
 )
-def test_wrong_files_are_named_and_nothing_is_written(folder, monkeypatch, tmp_path, arguments, message):
+def test_wrong_files_are_named_and_nothing_is_written(folder, monkeypatch, tmp_path, arguments, code, subject):
     monkeypatch.chdir(folder)
-    with pytest.raises(MindynError, match=message):
+    with raises(MindynError, code, subject):
         run("report", *arguments, "--out", tmp_path / "r.html")
     assert not (tmp_path / "r.html").exists()
 
@@ -183,7 +183,7 @@ def test_a_broken_run_record_is_rejected(folder, tmp_path):
     broken.mkdir()
     (broken / "estimate.json").write_bytes((folder / "run" / "estimate.json").read_bytes())
     (broken / "run.json").write_text("{")
-    with pytest.raises(InputError, match="cannot be read as a record of a run"):
+    with raises(InputError, Code.WRONG_FORMAT, "run.json"):
         run("report", broken, "--out", tmp_path / "r.html")
     (broken / "run.json").write_text("[1]")
     with raises(InputError, Code.WRONG_FORMAT, "run.json"):

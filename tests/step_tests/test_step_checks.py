@@ -7,9 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from closeness import SAME_ALGEBRA, assert_close
+from raising import raises
 
 from mindyn import StepByStep, load_robot, plan_tests
-from mindyn.errors import InputError
+from mindyn.errors import Code, InputError
 from mindyn.logs.log import log_from_arrays
 from mindyn.robots.parts import Joint, Link
 from mindyn.robots.robot import Robot
@@ -126,5 +127,5 @@ def test_an_estimate_with_other_parameters_raises(robot, plan):
     other = replace(robot, drives=())
     without = plan_tests(other, seconds=1.0)
     estimate = StepByStep().fit(other, without, simulate_tests(other, without, rate_hz=200.0))
-    with pytest.raises(InputError, match="plan"):
+    with raises(InputError, Code.DISAGREEMENT, "planar2"):
         check_steps(estimate, plan, logs)

@@ -28,9 +28,9 @@ def test_logs_with_rest_between_breakaways_are_read(puma, plan, logs):
 
 def test_a_missing_test_is_named(puma, plan, logs):
     left = {name: log for name, log in logs.items() if name != "accelerated-04-2"}
-    with pytest.raises(InputError, match="test accelerated-04 is missing: no log of accelerated-04-2"):
+    with raises(InputError, Code.MISSING_VALUE, "accelerated-04-2"):
         StepByStep().fit(puma, plan, left)
-    with pytest.raises(InputError, match="no motion 'dance'"):
+    with raises(InputError, Code.UNKNOWN_NAME, "dance"):
         StepByStep().fit(puma, plan, {**logs, "dance": logs["static-01-1"]})
 
 
@@ -38,7 +38,7 @@ def test_a_joint_that_slipped_is_named(puma, plan, logs):
     log = logs["accelerated-08-1"]
     slipped = log.q.copy()
     slipped[:, 4] += np.linspace(0, 0.03, len(log))
-    with pytest.raises(LogError, match="'joint5', which is held, slipped by 0.03"):
+    with raises(LogError, Code.DISAGREEMENT, "accelerated-08-1"):
         StepByStep().fit(puma, plan, {**logs, "accelerated-08-1": replace(log, q=slipped)})
 
 
@@ -53,52 +53,53 @@ def test_a_joint_that_slipped_is_named(puma, plan, logs):
 )
 def test_a_log_of_the_wrong_test_is_recognised(puma, plan, logs, one, other):
     swapped = {**logs, one: logs[other], other: logs[one]}
-    with pytest.raises(LogError, match=f"the log of {one} is of the wrong test: .*; it looks like {other}"):
+    with raises(LogError, Code.DISAGREEMENT, one) as raised:
         StepByStep().fit(puma, plan, swapped)
+    assert raised.value.message.endswith(f"it looks like {other}")
 
 
 def test_a_log_that_follows_no_plan_is_rejected(puma, plan, logs):
     log = logs["accelerated-01-1"]
     moved = log.q + np.array([0, 0, 0, 0.5, 0, 0])
-    with pytest.raises(LogError, match="'joint4' is held at .*, where the plan says"):
+    with raises(LogError, Code.DISAGREEMENT, "accelerated-01-1"):
         StepByStep().fit(puma, plan, {**logs, "accelerated-01-1": replace(log, q=moved)})
     still = np.tile(log.q.mean(axis=0), (len(log), 1))
-    with pytest.raises(LogError, match="'joint6' moves between"):
+    with raises(LogError, Code.DISAGREEMENT, "accelerated-01-1"):
         StepByStep().fit(puma, plan, {**logs, "accelerated-01-1": replace(log, q=still)})
     names = (*log.joint_names[:-1], "tool")
-    with pytest.raises(LogError, match="has the joints"):
+    with raises(LogError, Code.DISAGREEMENT, "accelerated-01-1"):
         StepByStep().fit(puma, plan, {**logs, "accelerated-01-1": replace(log, joint_names=names)})
 
 
 def test_breakaways_in_one_direction_only_are_rejected(puma, plan, logs):
     forwards = logs["static-03-1"].take(logs["static-03-1"].qd[:, 3] > 0)
-    with pytest.raises(LogError, match="'joint4' at .* forwards only"):
+    with raises(LogError, Code.TOO_LITTLE_DATA, "joint4"):
         StepByStep().fit(puma, plan, {**logs, "static-03-1": forwards})
     none = logs["static-03-1"].take(slice(2, None))
-    with pytest.raises(LogError, match="in no direction only"):
+    with raises(LogError, Code.TOO_LITTLE_DATA, "joint4"):
         StepByStep().fit(puma, plan, {**logs, "static-03-1": none})
-    with pytest.raises(LogError, match="has no velocity"):
+    with raises(LogError, Code.MISSING_VALUE, "velocity"):
         StepByStep().fit(puma, plan, {**logs, "static-03-1": replace(logs["static-03-1"], qd=None)})
 
 
 def test_breakaways_with_negative_friction_are_rejected(puma, plan, logs):
     log = logs["static-04-1"]
     turned = {**logs, "static-04-1": replace(log, qd=-log.qd)}
-    with pytest.raises(LogError, match="inconsistent breakaways: .*'joint3'.*static friction -"):
+    with raises(LogError, Code.DISAGREEMENT, "joint3"):
         StepByStep().fit(puma, plan, turned)
     assert StepByStep(slack=1e3).fit(puma, plan, turned).unidentifiable == ()
 
 
 def test_logs_that_cannot_be_integrated_are_rejected(puma, plan, logs):
     log = logs["accelerated-01-1"]
-    with pytest.raises(LogError, match="too few for 10 intervals"):
+    with raises(LogError, Code.TOO_LITTLE_DATA, "accelerated-01-1"):
         StepByStep().fit(puma, plan, {**logs, "accelerated-01-1": log.take(slice(None, None, 30))})
     uneven = {**logs, "accelerated-01-1": log.take(np.arange(len(log)) % 7 > 0)}
-    with pytest.raises(LogError, match="not uniform"):
+    with raises(LogError, Code.UNSUPPORTED, "accelerated-01-1"):
         StepByStep(rule="gregory").fit(puma, plan, uneven)
     assert_close(StepByStep().fit(puma, plan, uneven).beta, StepByStep().fit(puma, plan, logs).beta, 1e-3)
     few = logs["constant-velocity-01-1"].take(slice(None, None, 50))
-    with pytest.raises(LogError, match="constant-velocity-01-1 has 5 rows"):
+    with raises(LogError, Code.TOO_LITTLE_DATA, "constant-velocity-01-1"):
         StepByStep().fit(puma, plan, {**logs, "constant-velocity-01-1": few})
 
 
@@ -107,5 +108,5 @@ def test_settings_and_plans_of_other_robots_are_rejected(plan, logs):
         StepByStep(rule="simpson")
     with raises(InputError, Code.UNKNOWN_NAME, "guess"):
         StepByStep(solution="guess")
-    with pytest.raises(InputError, match="the plan is of robot 'puma560_yoshida'"):
+    with raises(InputError, Code.DISAGREEMENT, "puma560_yoshida"):
         StepByStep().fit(load_robot("stanford"), plan, logs)

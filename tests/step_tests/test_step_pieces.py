@@ -80,12 +80,13 @@ def test_breakaways_are_where_a_speed_begins():
     qd = np.array([[9.0, v] for v in (0.0, 0.1, 0.2, 0.0, -0.1, -0.1, 0.3)])
     log = log_from_arrays(("a", "b"), np.arange(7.0), qd, qd, qd)
     assert breakaway_onsets(MOTION, log).tolist() == [0, 1, 0, 0, -1, 0, 1]
-    with pytest.raises(LogError, match="has no velocity"):
+    with raises(LogError, Code.MISSING_VALUE, "velocity"):
         breakaway_onsets(MOTION, log_from_arrays(("a", "b"), np.arange(7.0), qd, qd))
     _require_both_ways(MOTION, "b", 0.5, 1, 1)
     for counts, said in (((1, 0), "forwards"), ((0, 1), "backwards"), ((0, 0), "in no direction")):
-        with pytest.raises(LogError, match=f"at 0.5 {said} only"):
+        with raises(LogError, Code.TOO_LITTLE_DATA, "b") as raised:
             _require_both_ways(MOTION, "b", 0.5, *counts)
+        assert said in raised.value.message
 
 
 def test_rows_are_whitened_by_the_weights_of_their_readings():
@@ -110,12 +111,12 @@ def test_weights_are_integrals_over_intervals(rule):
     fewest = QUADRATURE_ROWS if rule == "gregory" else 3
     just = np.arange(3 * (fewest - 1) + 1.0)
     assert maker._weights(MOTION, just, np.arange(4) * (fewest - 1)).shape == (3, len(just))
-    with pytest.raises(LogError, match=f"too few for 3 intervals of {fewest} rows"):
+    with raises(LogError, Code.TOO_LITTLE_DATA, "push"):
         maker._weights(MOTION, just, np.array([0, fewest - 2, 2 * fewest, 3 * (fewest - 1)]))
     uneven = t.copy()
     uneven[10] += 1e-3 * 0.05 * 2
     if rule == "gregory":
-        with pytest.raises(LogError, match="is not uniform"):
+        with raises(LogError, Code.UNSUPPORTED, "push"):
             maker._weights(MOTION, uneven, bounds)
     else:
         assert_close(maker._weights(MOTION, uneven, bounds) @ uneven, [1.5, 2.5, 3.5], SAME_ALGEBRA)
@@ -127,7 +128,7 @@ def test_static_rows_are_half_the_sum_of_both_ways():
     q = np.array([[-1.0, 0], [-1.0, 0], [1.0, 0], [1.0, 0]])
     qd = np.array([[1e-3, 0], [-1e-3, 0], [1e-3, 0], [-1e-3, 0]])
     wrong = log_from_arrays(("a", "b"), np.arange(4.0), q, np.array([[0.0, 0], [0.6, 0], [5, 0], [3, 0]]), qd)
-    with pytest.raises(LogError, match=r"inconsistent breakaways: at -1 joint 'a' .* \(static friction -0.3\)"):
+    with raises(LogError, Code.DISAGREEMENT, "a"):
         maker.rows(motion, wrong, 0)
 
 
@@ -197,10 +198,10 @@ def test_a_load_has_a_mass_a_centre_and_intervals():
 def test_gains_need_the_load_or_its_mass():
     robot = load_robot("planar2")
     for given in ({}, {"phi": np.ones(10), "mass": 1.0}):
-        with pytest.raises(InputError, match="drive_gains needs either phi or mass of the load"):
+        with raises(InputError, Code.MISSING_VALUE, "phi, mass"):
             drive_gains(robot, None, None, **given)
     for mass in (0.0, -1.0, np.nan, np.inf):
         with raises(InputError, Code.OUT_OF_RANGE, "mass"):
             drive_gains(robot, None, None, mass=mass)
-    with pytest.raises(InputError, match=r"phi must have shape \(10,\), got \(3,\)"):
+    with raises(InputError, Code.WRONG_SHAPE, "phi"):
         drive_gains(robot, None, None, np.ones(3))

@@ -377,6 +377,7 @@ def _require_usable(robot: Robot, entry: Equation, asked: Request, name: str) ->
         raise InputError(
             f"{name} {'needs' if asked.place is None else 'takes no'} place (the name of a link or frame)",
             subject="place",
+            code=Code.MISSING_VALUE if asked.place is None else Code.UNSUPPORTED,
         )
     if asked.base is not None and not has_same_mechanism(asked.base.robot, robot):
         raise InputError(

@@ -107,7 +107,7 @@ def _require_rate(scan: LogScan, conditioning: Conditioning) -> None:
     """Raise `LogError` if a log of uniform rows does not have the rate of the settings."""
     first: Log | None = next(iter(scan), None)
     if first is None or len(first) < 2:
-        raise LogError("the log has too few usable rows", code=Code.TOO_LITTLE_DATA)
+        raise LogError("the log has too few usable rows", code=Code.TOO_LITTLE_DATA, subject="log")
     if conditioning.stamps != "uniform":
         return
     rate, log_rate = require_resolved(conditioning.rate_hz, "rate_hz"), 1 / float(np.median(np.diff(first.time)))

@@ -135,7 +135,7 @@ def evaluate_added_body(
     )
     verdict = check_consistency(body)
     if not verdict.is_feasible:
-        raise InputError(f"no body can have these parameters: {verdict.reason}")
+        raise InputError(f"no body can have these parameters: {verdict.reason}", code=Code.NOT_FEASIBLE, subject="mass")
     X, block = _locate(base.robot, place)
     phi = transform_phi(X, body)
     q, qd, qdd = (np.atleast_2d(np.asarray(value, dtype=np.float64)) for value in motion)

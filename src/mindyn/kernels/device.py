@@ -94,7 +94,9 @@ class DeviceFunction:
         """Return the arrays as contiguous CuPy arrays of one precision, and the function that converts results back."""
         if len(arrays) != len(self.inputs):
             wanted = ", ".join(name for name, _ in self.inputs)
-            raise InputError(f"{len(arrays)} arrays given, but {self.name} takes: {wanted}", subject=self.name)
+            raise InputError(
+                f"{len(arrays)} arrays given, but {self.name} takes: {wanted}", subject=self.name, code=Code.WRONG_SHAPE
+            )
         on_device = [to_device(self._cupy, array) for array in arrays]
         dtype = on_device[0].dtype
         if dtype.name not in SUFFIXES:
@@ -107,7 +109,9 @@ class DeviceFunction:
     def _prepare_outputs(self, out: Sequence[Any], batch: Shape, dtype: Any) -> list[Any]:
         if len(out) != len(self.outputs):
             raise InputError(
-                f"out: {len(out)} arrays given, but {self.name} has {len(self.outputs)} results", subject="out"
+                f"out: {len(out)} arrays given, but {self.name} has {len(self.outputs)} results",
+                subject="out",
+                code=Code.WRONG_SHAPE,
             )
         targets = [to_device(self._cupy, array) for array in out]
         for array, shape in zip(targets, self.outputs, strict=True):

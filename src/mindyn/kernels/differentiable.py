@@ -136,7 +136,9 @@ class DifferentiableFunction:
         """Return the batch shape that the inputs broadcast to; raise an error that names a wrong input."""
         if len(shapes) != len(self.input_names):
             raise InputError(
-                f"{len(shapes)} arrays given, but {self.name} takes: {', '.join(self.input_names)}", subject=self.name
+                f"{len(shapes)} arrays given, but {self.name} takes: {', '.join(self.input_names)}",
+                subject=self.name,
+                code=Code.WRONG_SHAPE,
             )
         inputs = zip(self.input_names, shapes, self.input_shapes, strict=True)
         batches = [batch_shape(tuple(shape), sample_shape, name) for name, shape, sample_shape in inputs]

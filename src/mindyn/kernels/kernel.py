@@ -221,6 +221,7 @@ class Kernel:
                 f"{len(arguments)} arrays given, but {self.program.name} takes {len(self._input_names)}: "
                 + ", ".join(self._input_names),
                 subject=self.program.name,
+                code=Code.WRONG_SHAPE,
             )
         return [real_array(a, self.dtype, name) for a, name in zip(arguments, self._input_names, strict=True)]
 
@@ -244,7 +245,9 @@ class Kernel:
         given = [out] if len(self.output_shapes) == 1 else list(out)
         if len(given) != len(self.output_shapes):
             outputs = ", ".join(self._output_names)
-            raise InputError(f"out: {len(given)} arrays given, but the outputs are: {outputs}", subject="out")
+            raise InputError(
+                f"out: {len(given)} arrays given, but the outputs are: {outputs}", subject="out", code=Code.WRONG_SHAPE
+            )
         for array, shape, name in zip(given, self.output_shapes, self._output_names, strict=True):
             self._check_out(array, batch + shape, name)
         return given
@@ -261,7 +264,7 @@ class Kernel:
                 subject="out",
             )
         if not array.flags.writeable:
-            raise InputError(f"out for {name}: the array is read-only", subject="out")
+            raise InputError(f"out for {name}: the array is read-only", subject="out", code=Code.NOT_WRITABLE)
 
     def _choose_target(self, result: Array, k: int, batch: tuple[int, ...], inputs: list[Array]) -> StridedSamples:
         """Return where to write output k: `result`, or a new array if `result` overlaps an input or has gaps."""

@@ -211,7 +211,9 @@ def lin_base_with_drives(robot: Robot) -> BaseParameters:
 def inertia_constants(structure: LinStructure, version: Version = 1999) -> list[Moments]:
     """Return m^_i, k_i, U_i of every link as its moments [Lin 1995, eq. 11, 12, 14; Lin & Fang 1999, eq. C1-C3]."""
     if version not in (1995, 1999):
-        raise InputError(f"version of Lin's U must be 1995 or 1999, got {version!r}", subject="version")
+        raise InputError(
+            f"version of Lin's U must be 1995 or 1999, got {version!r}", subject="version", code=Code.UNKNOWN_NAME
+        )
     constants = link_moments(structure.dh.links)
     for i in reversed(range(1, len(constants))):
         constants[i - 1] = constants[i - 1] + _carry_constants(structure.joints[i], constants[i], version)

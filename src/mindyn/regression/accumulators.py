@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy.linalg.lapack import dgeqrf, dpotrf, dtrtri, dtrtrs
 
 from mindyn.algebra.values import Array
-from mindyn.errors import InputError
+from mindyn.errors import Code, InputError
 from mindyn.numerics.products import SquareSums, mirror_upper_triangle
 
 FEWEST: Final = 64
@@ -160,6 +160,8 @@ def _require_factored(info: int, routine: str) -> None:
         raise InputError(
             f"the rows cannot be factored ({routine} reports {info})",
             hint="does a column hold numbers near the largest or smallest that float64 has?",
+            code=Code.NOT_FINITE,
+            subject=routine,
         )
 
 

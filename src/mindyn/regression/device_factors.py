@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from mindyn.algebra.values import Array
-from mindyn.errors import InputError
+from mindyn.errors import Code, InputError
 from mindyn.kernels.gpu import require_cuda_device
 from mindyn.kernels.kernel import Kernel
 from mindyn.logs.filters import extension_rows, lowpass, second_order_sections
@@ -137,6 +137,8 @@ def information_of_factors(regressor: Regressor, factors: list[Array], counts: A
                 f"the factor of joint {regressor.joint_names[joint]!r} has shape {R.shape} or is not finite; "
                 f"({width}, {width}) of finite numbers is needed",
                 hint="the job was written for another robot or friction, or its samples were not finite",
+                code=Code.DISAGREEMENT,
+                subject=regressor.joint_names[joint],
             )
     rows = tuple(np.broadcast_to(np.asarray(counts, dtype=np.int64), len(factors)).tolist())
     return Information(

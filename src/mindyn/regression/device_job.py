@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from mindyn.errors import InputError
+from mindyn.errors import Code, InputError
 from mindyn.files import write_folder_atomically
 from mindyn.regression import device
 from mindyn.regression.device_factors import information_of_factors
@@ -83,20 +83,26 @@ def rows_of_factors(robot: Robot, factors: str | Path, settings: EquationSetting
         with np.load(factors) as given:
             triangles, count = [given[f"R{k}"] for k in range(regressor.joint_count)], int(given["rows"])
     except (OSError, KeyError, ValueError) as problem:
-        raise InputError(f"{factors} holds no factors of a device job: {problem}") from problem
+        raise InputError(
+            f"{factors} has no factors of a device job: {problem}", code=Code.WRONG_FORMAT, subject=factors
+        ) from problem
     return Rows.of_information(regressor, information_of_factors(regressor, triangles, count), how)
 
 
 def _regressor(robot: Robot, settings: EquationSettings) -> Regressor:
     if settings.cutoff_hz is not None or settings.step != 1:
         raise InputError(
-            "a filter on the columns (filter_hz) and decimation are no part of a device job",
+            "a filter on the columns (filter_hz) and decimation are not part of a device job",
             hint="build_rows(robot, logs, settings, gpu=True) where the GPU is; or condition the samples instead",
+            code=Code.UNSUPPORTED,
+            subject="filter_hz" if settings.cutoff_hz is not None else "decimation",
         )
     regressor = build_regressor(with_estimated_drives(robot) if settings.drives == "estimated" else robot, settings)
     if takes_directions(regressor):
         raise InputError(
             "friction by a stop operator has a memory along the log, which a device job does not have",
             hint='Friction("tanh", width)',
+            code=Code.UNSUPPORTED,
+            subject="friction",
         )
     return regressor

@@ -9,7 +9,7 @@ import casadi
 import numpy as np
 
 from mindyn.equations.drives import SYMBOLIC_FUNCTIONS
-from mindyn.errors import InputError
+from mindyn.errors import Code, InputError
 from mindyn.kernels.cuda_source import cuda_source
 from mindyn.kernels.program import Input, Instruction, Op, Output, Program
 from mindyn.kernels.source_text import SourceFunction
@@ -44,7 +44,12 @@ def rows_source(regressor: Regressor) -> str:
 def rows_program(regressor: Regressor) -> Program:
     """Return the program of [Y_i | tau_i] of every joint, with friction columns in place of those of the kernel."""
     if type(regressor) is not Regressor:
-        raise InputError("rows on a GPU are of a robot's own columns", hint="gather these on the CPU")
+        raise InputError(
+            "rows on a GPU are of a robot's own columns",
+            hint="gather these on the CPU",
+            code=Code.UNSUPPORTED,
+            subject="gpu",
+        )
     return _Rows(regressor).program()
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mindyn.algebra.values import Array
-from mindyn.errors import InputError
+from mindyn.errors import Code, InputError
 from mindyn.robots.friction_laws import FITTED_SHAPES, FRICTION_LAWS, LOAD_SHAPES
 from mindyn.schemas import ANY_NUMBER, ANY_TEXT, list_schema, require_valid, table_schema
 
@@ -72,7 +72,11 @@ class Friction:
     def __post_init__(self) -> None:
         require_valid({name: getattr(self, name) for name in FRICTION["properties"]}, FRICTION, "friction")
         if self.direction != "sign" and not self.width > 0:
-            raise InputError(f"direction {self.direction!r} needs a positive width, got {self.width!r}")
+            raise InputError(
+                f"direction {self.direction!r} needs a positive width, got {self.width!r}",
+                code=Code.OUT_OF_RANGE,
+                subject="width",
+            )
 
     @property
     def needs_load(self) -> bool:

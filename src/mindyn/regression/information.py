@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mindyn.algebra.values import Array, ShortRepr
-from mindyn.errors import InputError
+from mindyn.errors import Code, InputError
 from mindyn.regression.accumulators import triangle_of
 
 RANK_TOLERANCE: Final = 1e-9
@@ -125,7 +125,11 @@ def add_information(parts: Sequence[Information]) -> Information:
     """Return the information of all parts, which have the same joints and parameters, added in this order."""
     first = parts[0]
     if any((part.joint_names, part.names) != (first.joint_names, first.names) for part in parts):
-        raise InputError("information of different joints or parameters cannot be combined")
+        raise InputError(
+            "information of different joints or parameters cannot be combined",
+            code=Code.DISAGREEMENT,
+            subject="information",
+        )
     if len(parts) == 1:
         return first
     joints = range(len(first.factors))

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from mindyn.algebra.values import Array
 from mindyn.equations.catalogue import equation
 from mindyn.equations.loop_equations import loop_equation
-from mindyn.errors import InputError
+from mindyn.errors import Code, InputError
 from mindyn.kernels.closed_kernel import make_kernel
 from mindyn.kernels.kernel import Kernel
 from mindyn.logs.samples import Samples
@@ -70,11 +70,23 @@ class Integration:
             ("torque", self.torque, Torque),
         ):
             if value not in get_args(choices):
-                raise InputError(f"{name} = {value!r}; it may be: {', '.join(get_args(choices))}")
+                raise InputError(
+                    f"{name} = {value!r}; it may be: {', '.join(get_args(choices))}",
+                    code=Code.UNKNOWN_NAME,
+                    subject=name,
+                )
         if not (np.isfinite(self.interval_s) and self.interval_s > 0):
-            raise InputError(f"interval_s = {self.interval_s!r} must be a positive number of seconds")
+            raise InputError(
+                f"interval_s = {self.interval_s!r} must be a positive number of seconds",
+                code=Code.OUT_OF_RANGE,
+                subject="interval_s",
+            )
         if self.torque == "held" and self.reversals == "within":
-            raise InputError("a held torque and a reversing friction need different quadratures: avoid the reversals")
+            raise InputError(
+                "a held torque and a reversing friction need different quadratures: avoid the reversals",
+                code=Code.DISAGREEMENT,
+                subject="reversals",
+            )
 
     def intervals(self, regressor: Regressor, samples: Samples) -> list[slice]:
         """Return the rows of every interval."""
@@ -82,7 +94,9 @@ class Integration:
         if rows < QUADRATURE_ROWS:
             raise InputError(
                 f"interval_s = {self.interval_s:g} s is {rows} rows at {samples.rate_hz:g} Hz; "
-                f"the quadrature needs {QUADRATURE_ROWS}"
+                f"the quadrature needs {QUADRATURE_ROWS}",
+                code=Code.OUT_OF_RANGE,
+                subject="interval_s",
             )
         breaks = np.zeros(len(samples), dtype=np.bool_)
         if self.reversals == "avoid":
@@ -139,6 +153,8 @@ def _require_enough(names: tuple[str, ...], columns: tuple[NDArray[np.intp], ...
         raise InputError(
             f"too few intervals: {', '.join(short)}",
             hint='a longer log, a shorter interval_s, form="momentum" or fewer reversals are needed',
+            code=Code.TOO_LITTLE_DATA,
+            subject="interval_s",
         )
 
 
@@ -156,8 +172,10 @@ class IntegratedRegressor:
         """Trace the functions of the torque regressor."""
         if torque.friction.needs_load:
             raise InputError(
-                "differences of momentum and energy know no accelerations, and so no load that friction grows with",
-                hint='leave the shapes "load" and "driving" out of the friction',
+                "differences of momentum and energy have no accelerations, so friction cannot depend on the load",
+                hint='remove the shapes "load" and "driving" from the friction',
+                code=Code.UNSUPPORTED,
+                subject="friction",
             )
         momentum, drift = _functions(torque, 1.0 if form == "momentum" else 0.5)
         kernel = make_kernel(torque.robot, drift, compact=["Y"], matrices=["Y"])

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from mindyn.algebra.values import Array
 from mindyn.equations.loop_closure import primary_friction
-from mindyn.errors import InputError, unknown_name_error
+from mindyn.errors import Code, InputError, unknown_name_error
 from mindyn.identifiability.base_sets import base_parameters
 from mindyn.kernels.kernel import Kernel
 from mindyn.kernels.loop_friction import VaryingFriction, varying_friction
@@ -309,13 +309,20 @@ class Regressor:
     def _load_weights(self) -> tuple[list[Array], Array]:
         """Compute `load_weights`."""
         if obstacle := self.load_obstacle():
-            raise InputError(f"friction cannot depend on the load: {obstacle}", hint="leave out those shapes")
+            raise InputError(
+                f"friction cannot depend on the load: {obstacle}",
+                hint="remove these shapes from the friction",
+                code=Code.UNSUPPORTED,
+                subject="friction",
+            )
         reference = np.asarray(self.friction.reference, dtype=np.float64)
         if reference.shape != (self.base.count,):
             raise InputError(
                 f"friction that depends on the load needs a reference of {self.base.count} base values, "
                 f"got {len(reference)}",
                 hint="identify(robot, logs, settings=...) estimates it",
+                code=Code.MISSING_VALUE,
+                subject="reference",
             )
         weights = np.where(self.rigid[: self.base.count], reference, 0.0)
         joint_weights = [weights[columns[columns < self.base.count]] for columns in self.columns]
@@ -362,12 +369,18 @@ class Regressor:
             if not finite.all():
                 sample = int(np.argmin(finite))
                 where = f"sample {sample}, q = {q[sample].tolist()}"
-                raise InputError(f"the extra torque {name!r} has no finite value at {where}")
+                raise InputError(
+                    f"the extra torque {name!r} has no finite value at {where}", code=Code.NOT_FINITE, subject=name
+                )
 
     def _require_names(self) -> None:
         repeated = sorted({name for name in self.names if self.names.count(name) > 1})
         if repeated:
-            raise InputError(f"parameter names must be unique; repeated: {', '.join(repeated)}")
+            raise InputError(
+                f"parameter names must be unique; repeated: {', '.join(repeated)}",
+                code=Code.DUPLICATE,
+                subject=repeated[0],
+            )
 
 
 def build_regressor(robot: Robot, settings: EquationSettings, base: BaseParameters | None = None) -> Regressor:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from mindyn.algebra.blas import run_on_one_blas_thread
 from mindyn.algebra.values import Array, column_extremes
-from mindyn.errors import InputError, list_names
+from mindyn.errors import Code, InputError, list_names
 from mindyn.logs.filters import edge_duration_s, lowpass, settling_rows
 from mindyn.logs.pipeline import SampleStream, join_samples
 from mindyn.logs.samples import Samples
@@ -313,7 +313,9 @@ def require_joints(regressor: Regressor, samples: Samples) -> None:
     if samples.joint_names != regressor.joint_names:
         raise InputError(
             f"the samples are of joints {', '.join(samples.joint_names)}; "
-            f"the robot has {', '.join(regressor.joint_names)}"
+            f"the robot has {', '.join(regressor.joint_names)}",
+            code=Code.DISAGREEMENT,
+            subject="joint_names",
         )
 
 
@@ -321,7 +323,7 @@ def require_enough_rows(regressor: Regressor, counts: tuple[int, ...], reach: Ar
     """Raise with the names of joints that cannot be fitted, before any number is computed."""
     names = regressor.joint_names
     if reach is None:
-        raise InputError("no samples were given")
+        raise InputError("no samples were given", code=Code.MISSING_VALUE, subject="samples")
     still = {
         name: float(f"{low:.4g}")
         for name, low, high in zip(names, *reach, strict=True)
@@ -337,6 +339,8 @@ def require_enough_rows(regressor: Regressor, counts: tuple[int, ...], reach: Ar
         raise InputError(
             f"{which}: {their} friction and inertia are not identifiable",
             hint=f"record a motion there, or lock where it stands: {locks}, in code robot.lock({still})",
+            code=Code.NOT_IDENTIFIABLE,
+            subject=next(iter(still)),
         )
     short = [
         f"{name} ({count} rows for {regressor.width(i)} parameters)"
@@ -345,5 +349,8 @@ def require_enough_rows(regressor: Regressor, counts: tuple[int, ...], reach: Ar
     ]
     if short:
         raise InputError(
-            f"too few rows: {', '.join(short)}", hint="a longer log, fewer masked rows or less decimation is needed"
+            f"too few rows: {', '.join(short)}",
+            hint="a longer log, fewer masked rows or less decimation is needed",
+            code=Code.TOO_LITTLE_DATA,
+            subject=short[0].partition(" (")[0],
         )

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from mindyn.algebra.blas import run_on_one_blas_thread
 from mindyn.algebra.values import Array
-from mindyn.errors import InputError
+from mindyn.errors import Code, InputError
 from mindyn.executors import run_tasks
 from mindyn.findings import Finding, Kind, warning
 from mindyn.logs.conditioning import Conditioning
@@ -104,7 +104,11 @@ class Rows:
     ) -> Rows:
         """Return equations of which only the R factors are known, as one block."""
         if information.names != regressor.names:
-            raise InputError("the information is of other parameters than the regressor: robot or friction differ")
+            raise InputError(
+                "the information is of other parameters than the regressor: robot or friction differ",
+                code=Code.DISAGREEMENT,
+                subject="information",
+            )
         rows = max(information.counts, default=0)
         reach = np.full((2, len(information.counts)), np.nan)
         return Rows(regressor, settings or EquationSettings(), None, (Block(0, (0, rows), None, information, reach),))
@@ -125,7 +129,7 @@ class Rows:
     def information(self) -> Information:
         """Return the information of all blocks; raise with the names of joints that never move or have too few rows."""
         if not self.blocks:
-            raise InputError("no samples were given")
+            raise InputError("no samples were given", code=Code.MISSING_VALUE, subject="samples")
         total = add_information([block.information for block in self.blocks])
         lowest = np.min([block.reach[0] for block in self.blocks], axis=0)
         highest = np.max([block.reach[1] for block in self.blocks], axis=0)
@@ -169,7 +173,11 @@ class Rows:
         places  for each log, the place of each of its rows, from 0 to `length`
         """
         if not isinstance(self._data, _LogRows) or self._data.streamed:
-            raise InputError("blocks along a line are made of logs in memory (read_log), not of streams or samples")
+            raise InputError(
+                "blocks along a line are made of logs in memory (read_log), not of streams or samples",
+                code=Code.UNSUPPORTED,
+                subject="logs",
+            )
         conditioned, logs = self._data.all_samples, self._data.logs
         at = np.empty(len(conditioned.samples))
         for number, (log, place) in enumerate(zip(logs, places, strict=True)):
@@ -195,6 +203,8 @@ class Rows:
             raise InputError(
                 f"{who}: all rows are needed at once, as Samples, not as a stream",
                 hint="read_log in place of scan_log (no --stream), or LeastSquares, which reads block by block",
+                code=Code.UNSUPPORTED,
+                subject="samples",
             )
         require_joints(self.regressor, data)
         return data
@@ -208,6 +218,8 @@ class Rows:
                 'robust fits and "correlated" covariance go over the samples several times; '
                 "this input can be read once",
                 hint="give Samples, or the stream that condition_stream makes",
+                code=Code.UNSUPPORTED,
+                subject="samples",
             )
         if isinstance(data, _LogRows):
             return data.stream if data.streamed else data.all_samples.samples
@@ -276,7 +288,9 @@ class Rows:
         if self._data is None:
             raise InputError(
                 "these equations are R factors alone, without samples",
-                hint="rows_of(robot, logs) has both; LeastSquares with covariance='white' needs no samples",
+                hint="build_rows(robot, logs) has both; LeastSquares with covariance='white' needs no samples",
+                code=Code.MISSING_VALUE,
+                subject="samples",
             )
         return self._data
 
@@ -413,6 +427,8 @@ def factors_on_gpu(data: object, executor: Executor | None) -> FactorsOf:
         raise InputError(
             f"rows are gathered on a GPU or by {what}, not both",
             hint="read_log has the rows in memory; of a stream, reading and filtering take longer than gathering",
+            code=Code.UNSUPPORTED,
+            subject="gpu",
         )
     return factors
 
@@ -436,7 +452,12 @@ def list_logs(data: object) -> list[Log | LogScan] | None:
     if not isinstance(data, (list, tuple)) or (data and isinstance(data[0], Samples)):
         return None
     if not data:
-        raise InputError("no log was given")
+        raise InputError("no log was given", code=Code.MISSING_VALUE, subject="logs")
     if others := [item for item in data if not isinstance(item, (Log, LogScan))]:
-        raise InputError(f"{type(others[0]).__name__} is not a log", hint="read_log(path, robot) returns one")
+        raise InputError(
+            f"{type(others[0]).__name__} is not a log",
+            hint="read_log(path, robot) returns one",
+            code=Code.WRONG_TYPE,
+            subject="logs",
+        )
     return list(data)

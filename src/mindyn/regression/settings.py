@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, TypeVar, get_args
 
-from mindyn.errors import InputError
+from mindyn.errors import Code, InputError
 from mindyn.identifiability.base_sets import FORMS
 from mindyn.logs.conditioning import Conditioning
 from mindyn.regression.friction import Friction
@@ -71,7 +71,11 @@ class EquationSettings:
         values = {name: getattr(self, name) for name in ("filter_hz", "decimation", "base_form", "drives")}
         require_valid(values, {**SETTINGS_SCHEMA, "required": []}, "settings")
         if self.friction != "auto" and not isinstance(self.friction, Friction):
-            raise InputError(f'friction = {self.friction!r}; it may be a Friction or "auto"')
+            raise InputError(
+                f'friction = {self.friction!r}; it may be a Friction or "auto"',
+                code=Code.WRONG_TYPE,
+                subject="friction",
+            )
 
     @staticmethod
     def automatic(conditioning: Conditioning | None = None) -> EquationSettings:
@@ -143,6 +147,9 @@ class EquationSettings:
 def _require_selected(value: Chosen | Auto, name: str) -> Chosen:
     if isinstance(value, str):
         raise InputError(
-            f'{name} is "{value}" and not selected yet', hint="choose(robot, logs).settings selects it on training logs"
+            f'{name} is "{value}" and not selected yet',
+            hint="choose(robot, logs).settings selects it on training logs",
+            code=Code.MISSING_VALUE,
+            subject=name,
         )
     return value

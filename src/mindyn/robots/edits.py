@@ -88,7 +88,7 @@ def with_payload(robot: Robot, mass: float, com: ArrayLike, inertia: ArrayLike, 
     index, X = robot.locate(_last_link(robot) if at is None else at)
     if index < 0:
         message = f"a payload on the root link {robot.root.name!r} does not move and has no effect"
-        raise InputError(message, subject=robot.root.name if at is None else at)
+        raise InputError(message, subject=robot.root.name if at is None else at, code=Code.UNSUPPORTED)
     carrier = robot.links[index]
     if carrier.phi is None:
         robot.phi  # noqa: B018 - raises the error that names the links without parameters

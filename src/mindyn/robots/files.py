@@ -38,7 +38,9 @@ def read_text(path: Path) -> str:
     try:
         content = path.read_bytes()
     except OSError as error:
-        raise RobotFileError(f"{path.name} cannot be read: {describe_exception(error)}", subject=path.name) from error
+        raise RobotFileError(
+            f"{path.name} cannot be read: {describe_exception(error)}", subject=path.name, code=Code.UNREADABLE
+        ) from error
     encoding = _detect_encoding(content)
     try:
         if codecs.lookup(encoding).name in _REJECTED_ENCODINGS:

@@ -61,15 +61,22 @@ def read_mesh(path: Path) -> Triangles:
     try:
         content = path.read_bytes()
     except OSError as error:
-        raise RobotFileError(f"{path.name} cannot be read: {describe_exception(error)}", subject=path.name) from error
+        raise RobotFileError(
+            f"{path.name} cannot be read: {describe_exception(error)}", subject=path.name, code=Code.UNREADABLE
+        ) from error
     try:
         mesh = read(content)
     except (ValueError, IndexError, KeyError) as error:
-        raise RobotFileError(f"{path.name} is not a valid mesh: {error}", subject=path.name) from error
+        raise RobotFileError(
+            f"{path.name} is not a valid mesh: {error}", subject=path.name, code=Code.UNREADABLE
+        ) from error
     if not len(mesh.faces):
         raise RobotFileError(f"{path.name} has no triangles", code=Code.MISSING_VALUE, subject=path.name)
-    if mesh.faces.min() < 0 or mesh.faces.max() >= len(mesh.corners) or not np.isfinite(mesh.corners).all():
-        raise RobotFileError(f"{path.name} has triangles with missing or infinite corners", subject=path.name)
+    if not np.isfinite(mesh.corners).all():
+        raise RobotFileError(f"{path.name} has infinite corners", code=Code.NOT_FINITE, subject=path.name)
+    if mesh.faces.min() < 0 or mesh.faces.max() >= len(mesh.corners):
+        message = f"{path.name} has triangles with missing corners"
+        raise RobotFileError(message, code=Code.OUT_OF_RANGE, subject=path.name)
     return mesh
 
 

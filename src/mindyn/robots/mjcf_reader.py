@@ -52,7 +52,7 @@ def read_mjcf(path: Path, snap: Snapper, text: str | None = None) -> Description
         model = mujoco.MjModel.from_xml_string(source.text, dict(source.models))
     except (ValueError, mujoco.FatalError) as error:
         message = f"MuJoCo cannot compile {path.name}: {shorten_text(str(error), 600)}"
-        raise RobotFileError(message, subject=path.name) from error
+        raise RobotFileError(message, subject=path.name, code=Code.UNREADABLE) from error
     if not model.nbody <= MAX_BODIES:
         message = f"{path.name} has {model.nbody} bodies; at most {MAX_BODIES} are supported"
         raise RobotFileError(message, code=Code.TOO_LARGE, subject=path.name)

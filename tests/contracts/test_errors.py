@@ -1,0 +1,63 @@
+"""Errors have a code and a subject, and tests expect them by these, never by their sentences."""
+
+from __future__ import annotations
+
+import ast
+import re
+from importlib import import_module
+from pathlib import Path
+
+from mindyn.errors import MindynError
+
+ROOT = Path(__file__).parents[2]
+GENERAL = {"MindynError", "InputError", "LogError", "RobotFileError"}
+"""Classes whose code says what is wrong; that of the others follows from the class."""
+WITHOUT_SUBJECT = {"InfeasibleProgramError"}
+"""Errors that no user sees: the fit that solves the program raises its own."""
+UNCODED = {"tests/raising.py": "`raises` itself"}
+"""Files that may expect errors of mindyn without a code, and why."""
+
+
+def calls(folder: str):
+    """Yield the path and every call of each file."""
+    for path in sorted((ROOT / folder).rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call):
+                yield path.relative_to(ROOT).as_posix(), node
+
+
+def error_classes(kind: type[MindynError] = MindynError) -> set[str]:
+    """Return the names of all errors of mindyn."""
+    return {kind.__name__}.union(*(error_classes(below) for below in kind.__subclasses__()))
+
+
+def error_names() -> set[str]:
+    """Return the names of all errors, after importing the modules that define one."""
+    for path in (ROOT / "src" / "mindyn").rglob("*.py"):
+        if re.search(r"^class \w+Error\(", path.read_text(), re.MULTILINE):
+            import_module(".".join(path.relative_to(ROOT / "src").with_suffix("").parts))
+    return error_classes()
+
+
+def test_every_error_has_a_code_and_a_subject():
+    names, incomplete = error_names(), []
+    for path, call in calls("src"):
+        name = call.func.id if isinstance(call.func, ast.Name) else ""
+        if name in names - WITHOUT_SUBJECT:
+            given = {keyword.arg for keyword in call.keywords}
+            needed = {"subject"} | ({"code"} if name in GENERAL else set())
+            if None not in given and not needed <= given:
+                incomplete.append((path, call.lineno, name, needed - given))
+    assert incomplete == []
+
+
+def test_tests_expect_errors_by_code():
+    names = error_names() | {"Exception"}
+    uncoded = [
+        (path, call.lineno)
+        for path, call in calls("tests")
+        if ast.unparse(call.func) == "pytest.raises"
+        and path not in UNCODED
+        and names & {ast.unparse(part).rpartition(".")[2] for part in ast.walk(call.args[0])}
+    ]
+    assert uncoded == []
