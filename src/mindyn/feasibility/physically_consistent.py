@@ -179,7 +179,7 @@ class PhysicallyConsistent(Estimator):
             solutions = solve_all([(problem, part, choice.weight) for part in parts], weights)
             found = [problem.space.matrix @ x for x in solutions if x is not None]
             if len(found) < len(parts):
-                raise ConicError("the conic program of a part of the rows was not solved")
+                raise ConicError("the conic program of a part of the rows was not solved", subject="rows")
             return found
 
         return chosen, fit_parts
