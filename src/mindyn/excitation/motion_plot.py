@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from mindyn.algebra.values import Array
+from mindyn.escaping import keep_units_together
 from mindyn.excitation.constraints import Box
 from mindyn.excitation.encounters import Encounter, Encounters, capsule_ends, gaps_of
 from mindyn.hints import Command
@@ -80,22 +81,27 @@ def html_plot(design: MotionDesign, meshes: Meshes | None = None) -> str:
     return render_document(f"Motion of {design.robot.name}", about, sections)
 
 
+def _typeset(text: str) -> str:
+    """Typeset a sentence of the terminal; numbers stay on one line with their units."""
+    return typeset(keep_units_together(text))
+
+
 def _summary(design: MotionDesign) -> Section:
     """Return the first screen: safety, predicted accuracy, next steps and assumptions."""
     first, duration, *others = design.summary()
     checked = "Nothing was checked" if design.check is None else design.check.headline
     rest = first.removeprefix(checked).removeprefix("; ")
     others = [*others, f"{rest[:1].upper()}{rest[1:]}"] if rest else others
-    assumed = [tag("li", {}, typeset(f"{note[:1].upper()}{note[1:]}.")) for note in map(str, design.findings)]
+    assumed = [tag("li", {}, _typeset(f"{note[:1].upper()}{note[1:]}.")) for note in map(str, design.findings)]
     command = Command(
         "identify", Path(design.robot.file).name or "ROBOT", "run1.csv", "--hold-out", 0.3, "--out", "run1"
     )
     cards = [
         card("Next steps", [p(NEXT), class_tag("code", "command", str(command))]),
-        card("What to expect", [p(typeset(other)) for other in others]),
+        card("What to expect", [p(_typeset(other)) for other in others]),
         *([card("Assumptions", [tag("ul", {}, assumed)])] if assumed else []),
     ]
-    lead = class_tag("div", "lead", p(tag("strong", {}, typeset(duration)), typeset(f" {checked}.")))
+    lead = class_tag("div", "lead", p(tag("strong", {}, typeset(duration)), _typeset(f" {checked}.")))
     return Section("motion", "The motion", to_html([lead, class_tag("div", "cards", cards)]))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from math import isfinite, isnan, nan
@@ -120,6 +121,7 @@ def _next_steps(study: FleetStudy, record: Mapping[str, Any]) -> list[Html]:
     text = f"Check the causes in the table, most significant first. Then identify {robot} alone:"
     # The pattern with the name of this robot in it is left to the shell, which lists the files.
     logs = str(record.get("logs", "LOGS")).replace(f"{{{study.group_by[0]}}}", robot)
+    logs = re.sub(r"\{\w+\}", "*", logs)
     arm = record.get("robot", {}).get("given", "ROBOT")
     words = str(Command("identify", arm, "LOGS", "--hold-out", 0.3, "--out", robot)).replace("LOGS", logs)
     command = tag("code", {"class": "command", "tabindex": "0"}, words)
