@@ -79,6 +79,20 @@ def test_a_command_is_written_as_a_shell_takes_it():
     assert error.to_dict()["command"] == ["mindyn", "log", "run 1.csv", "ROBOT"]
 
 
+def test_names_that_are_known_take_the_place_of_words_in_capitals(tmp_path):
+    """The robot and the log of the command, and the folder that does not exist."""
+    log = tmp_path / "run 1.csv"
+    log.write_text("t,q1,q2\n0,0,0\n0.1,0,0\n")
+    (tmp_path / "run 1.csv.toml").write_text("draft = true\n")
+    for words, proposed in (
+        (("identify", "planar2", log, "--json"), ["mindyn", "log", str(log), "planar2"]),
+        (("check", "none", "--json"), ["mindyn", "identify", "ROBOT", "LOG", "--out", "none"]),
+    ):
+        error = json.loads(mindyn_program(*words).out)["error"]
+        assert error["command"] == proposed
+        assert error["hint"].endswith(str(Command(*proposed[1:])))
+
+
 def test_extras_are_installed_as_the_package_is_published(monkeypatch):
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     for extra, packages in extras.items():

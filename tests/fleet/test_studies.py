@@ -230,6 +230,8 @@ def test_the_command_writes_the_study(first_study, logs, out, tmp_path, capsys):
         difference.robot for difference in first_study.differences
     ]
     assert f"{ROBOTS * LOGS} logs match, 0 of them must be read" in result.err
-    assert (out / "report.html").exists()
+    robot = first_study.differences[0].robot
+    command = f"mindyn identify planar2 {logs}/{robot}/*/*.parquet --hold-out 0.3 --out {robot}"
+    assert command in (out / "report.html").read_text()
     with raises(InputError, Code.DISAGREEMENT, "--workers"):
         fleet("planar2", pattern, out, workers=2, cluster="tcp://127.0.0.1:1")
