@@ -86,6 +86,19 @@ def test_positions_and_torques_without_a_velocity_are_separated_by_the_limits(tm
     assert {"columns.position", "columns.torque"} <= set(both.questions)
 
 
+def test_positions_are_found_beside_a_torque_that_is_known(tmp_path):
+    """By a name, or by the user's word; a known torque says nothing about the motion."""
+    path = csv({"t": T, **numbered("ax{i}_act", Q), **numbered("ax{i}_trq", TAU)}, tmp_path / "run.csv")
+    draft = draft_log(path, ROBOT)
+    assert (draft.value("columns.position"), draft.value("columns.torque")) == ("ax{i}_act", "ax{i}_trq")
+    done = run(
+        headerless(tmp_path / "bare.csv", Q, TAU), "panda", "--state", f"columns.torque={block(1 + N)}", "--json"
+    )
+    lines = {line["key"]: line["value"] for line in json.loads(done.stdout)["lines"]}
+    assert (lines["columns.position"], lines["columns.torque"]) == (block(1), block(1 + N))
+    assert "columns that are not used" not in done.stdout
+
+
 NAMES = {
     "unknown words": (lambda v: numbered("alpha_{i}", v), lambda v: numbered("gamma_{i}", v), {}),
     "units": (lambda v: numbered("ax{i}_act_rad", v), lambda v: numbered("ax{i}_trq", v), {}),

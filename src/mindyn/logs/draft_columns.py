@@ -54,13 +54,20 @@ Candidates = Mapping[str, Sequence[ColumnGroup]]
 
 
 def recognise_signals(
-    head: LogHead, groups: Sequence[ColumnGroup], robot: Robot | None, excluded: Collection[str], used: Collection[str]
+    head: LogHead,
+    groups: Sequence[ColumnGroup],
+    robot: Robot | None,
+    excluded: Collection[str],
+    used: Collection[str],
+    *,
+    is_motion_known: bool,
 ) -> Candidates:
     """Return the groups that may be each signal by their numbers; torques are those that are no motion.
 
     groups    named groups to recognise; without any, blocks of adjacent columns are searched
     excluded  columns of time
     used      columns of known signals
+    is_motion_known  whether one of these is the position or a derivative of it, so that the rest is torque
     """
     values = {
         name: np.asarray(column, dtype=np.float64).reshape(len(column), -1)
@@ -70,7 +77,7 @@ def recognise_signals(
     if groups:
         groups = [group for group in groups if set(group.columns) <= set(values)]
         candidates = _sort_by_derivatives(groups, values, robot)
-        is_known = any(candidates[signal] for signal in _MOTION) or bool(used)
+        is_known = any(candidates[signal] for signal in _MOTION) or is_motion_known
         return candidates if is_known else _sort_by_limits(candidates["torque"], values, robot)
     singles = [name for name, column in values.items() if column.shape[1] == 1]
     for count in range(len(singles) // 2, 1, -1) if robot is None else [robot.joint_count]:
@@ -78,7 +85,7 @@ def recognise_signals(
         candidates = _sort_by_derivatives(windows, values, robot)
         motions = {name for signal in _MOTION for group in candidates[signal] for name in group.columns}
         rest = _split_into_blocks(singles, {*motions, *used}, count)
-        if motions or used:
+        if motions or is_motion_known:
             return {**candidates, "torque": rest}
         if robot is not None:
             return _sort_by_limits(rest, values, robot)
@@ -162,7 +169,8 @@ def _sort_by_limits(
     blocks: Sequence[ColumnGroup], values: Mapping[str, Array], robot: Robot | None
 ) -> dict[str, Sequence[ColumnGroup]]:
     """Take the only block within the robot's limits in rad or m as position; otherwise any block may be any signal."""
-    unknown = dict.fromkeys((*_MOTION, "torque"), ()) | {"position": blocks, "torque": blocks}
+    left = [replace(block, reason="the only columns that are left") for block in blocks]
+    unknown = dict.fromkeys((*_MOTION, "torque"), ()) | {"position": left, "torque": left}
     if robot is None:
         return unknown
     reach = reachable_positions(robot)
@@ -325,7 +333,7 @@ def recognise_missing(
     if missing and (unknown or not head.is_named):
         used = {name for group in log.chosen.values() for name in group.columns}
         searched = [*known, *unknown] if head.is_named else ()
-        candidates = recognise_signals(head, searched, robot, log.clock.columns, used)
+        candidates = recognise_signals(head, searched, robot, log.clock.columns, used, is_motion_known=bool(known))
     found = dict(log.chosen)
     for signal in ("position", "velocity", "torque"):
         taken = {name for group in found.values() for name in group.columns}
