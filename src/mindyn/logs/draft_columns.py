@@ -169,8 +169,8 @@ def _sort_by_limits(
     blocks: Sequence[ColumnGroup], values: Mapping[str, Array], robot: Robot | None
 ) -> dict[str, Sequence[ColumnGroup]]:
     """Take the only block within the robot's limits in rad or m as position; otherwise any block may be any signal."""
-    left = [replace(block, reason="the only columns that are left") for block in blocks]
-    unknown = dict.fromkeys((*_MOTION, "torque"), ()) | {"position": left, "torque": left}
+    left: Sequence[ColumnGroup] = [replace(block, reason="the only columns that are left") for block in blocks]
+    unknown = dict.fromkeys(_MOTION, left[:0]) | {"position": left, "torque": left}
     if robot is None:
         return unknown
     reach = reachable_positions(robot)
