@@ -1,4 +1,4 @@
-"""Fitted friction takes power and rises up to the velocity limit; shapes that a log does not determine are small."""
+"""Fitted friction takes power and rises up to the velocity limit; undetermined coefficients are small."""
 
 from __future__ import annotations
 
@@ -17,7 +17,14 @@ from mindyn.estimators.least_squares import LeastSquares
 from mindyn.feasibility.physical_space import space_of
 from mindyn.logs.log import log_from_arrays
 from mindyn.regression.friction import Friction
-from mindyn.regression.friction_limits import SPEED_COUNT, UNKNOWN_LIMIT_RAD_S, FrictionLimits, friction_limits
+from mindyn.regression.friction_limits import (
+    INDEPENDENT,
+    SPEED_COUNT,
+    UNKNOWN_LIMIT_RAD_S,
+    FrictionLimits,
+    friction_limits,
+    prior_precision,
+)
 from mindyn.regression.regressor import Regressor
 from mindyn.regression.rows import build_rows
 from mindyn.regression.settings import EquationSettings
@@ -104,14 +111,16 @@ def test_the_nearest_values_within_limits_are_those_of_another_solver():
         assert (G @ result > -1e-9).all()
 
 
-def one_way_log(robot, seed=0, noise=0.02):
-    """A fast, short motion whose first joint turns one way but for a moment, so that v and |v| are nearly collinear."""
+def one_way_log(robot, seed=0, noise=0.02, slowest=-0.03, stribeck=0.0):
+    """A fast, short motion whose first joint turns one way, or nearly: v and |v| are nearly collinear."""
     rng = np.random.default_rng(seed)
     t = np.arange(0, 6, 0.01)
-    q = np.column_stack([1.5 * t + 0.3 * np.sin(5.1 * t), 0.8 * np.sin(2.3 * t + 1.0)])
-    qd = np.column_stack([1.5 + 0.3 * 5.1 * np.cos(5.1 * t), 0.8 * 2.3 * np.cos(2.3 * t + 1.0)])
+    mean = slowest + 0.3 * 5.1
+    q = np.column_stack([mean * t + 0.3 * np.sin(5.1 * t), 0.8 * np.sin(2.3 * t + 1.0)])
+    qd = np.column_stack([mean + 0.3 * 5.1 * np.cos(5.1 * t), 0.8 * 2.3 * np.cos(2.3 * t + 1.0)])
     qdd = np.column_stack([-0.3 * 5.1**2 * np.sin(5.1 * t), -0.8 * 2.3**2 * np.sin(2.3 * t + 1.0)])
     tau = mindyn.compile_model(robot, drives=True).inverse_dynamics(q, qd, qdd)
+    tau[:, 0] += stribeck * np.exp(-qd[:, 0] / 0.1)
     tau = tau + noise * tau.std(axis=0) * rng.normal(size=tau.shape)
     return log_from_arrays(robot.joint_names, t, q, tau, qd)
 
@@ -125,6 +134,36 @@ def test_a_collinear_shape_stays_small():
     back = [friction_torque(fit.regressor, fit.beta, np.array([-2.0]))[0] for fit in (free, limited)]
     assert abs(back[0] + 180.0) > 90.0
     assert abs(back[1] + 180.0) < 45.0
+
+
+@pytest.mark.parametrize(
+    "estimator", [LeastSquares(), LeastSquares(friction="regularised"), mindyn.PhysicallyConsistent()], ids=repr
+)
+def test_an_offset_and_coulomb_friction_that_one_direction_does_not_separate_stay_small(estimator):
+    """More friction at the lowest speeds looks like a large offset that nearly all of Coulomb friction cancels."""
+    robot = replace(
+        arm(), drives=(mindyn.Drive("joint1", viscous=8.0, coulomb=20.0, offset=4.0), mindyn.Drive("joint2"))
+    )
+    log = one_way_log(robot, slowest=0.15, stribeck=40.0)
+    fit = estimator.fit(build_rows(robot, log, EquationSettings(friction=Friction("tanh", 0.05))))
+    beta = dict(zip(fit.names, fit.beta, strict=True))
+    back = friction_torque(fit.regressor, fit.beta, np.array([-2.0]))[0] + beta["fo1"]
+    if getattr(estimator, "friction", "") == "free":
+        assert abs(back + 32.0) > 100.0
+    else:
+        assert abs(back + 32.0) < 12.0  # the direction that was not driven is known up to twice the offset
+        assert abs(beta["fo1"]) < 1.0
+
+
+def test_the_prior_adds_what_is_left_of_a_column_after_the_others():
+    """By the residual of a least-squares problem, for several matrices at once."""
+    rng = np.random.default_rng(1)
+    columns = rng.normal(size=(5, 40, 4))
+    columns[:, :, 0] = columns[:, :, 1] - columns[:, :, 3] + np.geomspace(1e-3, 1, 5)[:, None] * columns[:, :, 0]
+    left = [float(np.linalg.lstsq(Y[:, 1:], Y[:, 0])[1][0]) for Y in columns]
+    expected = np.maximum(0.0, INDEPENDENT * (columns[:, :, 0] ** 2).sum(axis=1) - left)
+    assert (expected > 0).sum() == 3
+    assert_close(prior_precision(columns.swapaxes(1, 2) @ columns), expected, 1e-6)
 
 
 def test_a_limited_fit_equals_a_free_one_that_is_within_limits():

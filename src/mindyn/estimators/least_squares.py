@@ -8,9 +8,9 @@ P (sum_i W_i^2 s2_i |H_i Y_i|^2) P: the residuals' own filter shapes the columns
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, Literal
+from typing import Final, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,7 @@ from mindyn.errors import Code, InputError, require_choice
 from mindyn.estimators.estimate import Estimate, Estimator, Needs
 from mindyn.logs.samples import Samples
 from mindyn.parameters.parameter import Parameter
-from mindyn.regression.friction_limits import FrictionLimits, friction_limits, with_shape_priors
+from mindyn.regression.friction_limits import FrictionLimits, friction_limits, with_friction_priors
 from mindyn.regression.information import Information, Solution, solve
 from mindyn.regression.regressor import Regressor
 from mindyn.regression.row_blocks import blocks, gather, segment_ends, with_neighbours
@@ -141,6 +141,7 @@ def _process(lags: Array, count: float) -> tuple[Array, float]:
 
 
 Weights = Literal["joint", "ordinary"]
+FrictionRule = Literal["free", "regularised", "dissipative"]
 REWEIGHTINGS: Final = 10
 WEIGHTS_FINAL: Final = 1e-6
 """Relative change below which weights are final: values are then within 2e-11 of the limit."""
@@ -163,19 +164,20 @@ class LeastSquares(Estimator):
         "correlated" models the residuals of each joint as an autoregressive process.
     dropped : tuple of str
         Names of parameters that are set to zero.
-    friction : "free" or "dissipative"
-        "dissipative": friction takes power and rises with the speed up to the velocity limit, and shapes that the data
-        do not determine are small (see `mindyn.regression.friction_limits`).
+    friction : "free", "regularised" or "dissipative"
+        "regularised": offsets, viscous friction and shapes that the speeds of the data do not separate from the other
+        friction of their joint are small (see `mindyn.regression.friction_limits`). "dissipative": also, friction takes
+        power and rises with the speed up to the velocity limit.
     """
 
     weights: Weights | tuple[float, ...] = "joint"
     robust: bool = False
     covariance: Literal["white", "correlated"] = "white"
     dropped: tuple[str, ...] = ()
-    friction: Literal["free", "dissipative"] = "free"
+    friction: FrictionRule = "free"
 
     def __post_init__(self) -> None:
-        require_choice(self.friction, ("free", "dissipative"), "friction")
+        require_choice(self.friction, get_args(FrictionRule), "friction")
         if isinstance(self.weights, str) and self.weights not in ("joint", "ordinary"):
             raise InputError(
                 f'weights must be "joint", "ordinary", or a number for each joint; got {self.weights!r}',
@@ -258,14 +260,14 @@ def fit_weighted(
         message = f"weights must have one number for each of {n} joints; got {len(weights)}"
         raise InputError(message, code=Code.WRONG_SHAPE, subject="weights")
     alive = information.measured() & np.logical_not(constant)
-    limited = regressor if settings.friction == "dissipative" else None
-    limits = None if limited is None else (friction_limits(limited), limited.parameters)
+    limits = None if regressor is None or settings.friction != "dissipative" else friction_limits(regressor)
+    parameters = () if regressor is None or settings.friction == "free" else regressor.parameters
     if settings.weights == "joint":  # start from the torques: next to 1e4 Nm, a joint of 1e-4 Nm is rounding
         weights = np.where(alive, np.array(information.counts) / information.torque_sizes(), 0.0)
-    fitted = _solve_weighted(information, weights, kept, limits)
+    fitted = _solve_weighted(information, weights, kept, parameters, limits)
     for _ in range(REWEIGHTINGS if settings.weights == "joint" else 0):
         before, weights = weights, np.where(alive, 1 / fitted.variances, 0.0)
-        fitted = _solve_weighted(information, weights, kept, limits)
+        fitted = _solve_weighted(information, weights, kept, parameters, limits)
         if (np.abs(weights - before) <= WEIGHTS_FINAL * before).all():
             break
     return fitted
@@ -275,10 +277,11 @@ def _solve_weighted(
     information: Information,
     weights: Array,
     kept: NDArray[np.bool_],
-    limits: tuple[FrictionLimits, tuple[Parameter, ...]] | None,
+    parameters: Sequence[Parameter] = (),
+    limits: FrictionLimits | None = None,
 ) -> WeightedFit:
-    """Fit with given weights; `limits` are those of friction, with the parameters, if it is limited."""
-    R, z = information.stacked(weights) if limits is None else with_shape_priors(information, weights, limits[1])
+    """Fit with given weights; the friction among `parameters` has priors."""
+    R, z = with_friction_priors(information, weights, parameters)
     idle = information.unused_columns(weights)
     part: Solution = solve(R[:, kept], z, idle and (idle[0][:, kept], idle[1]))
     p = len(kept)
@@ -286,7 +289,7 @@ def _solve_weighted(
     beta[kept] = part.beta
     inverse[np.ix_(kept, kept)] = part.inverse
     if limits is not None:
-        beta = limits[0].apply(R[:, kept].T @ R[:, kept], beta, np.flatnonzero(kept))
+        beta = limits.apply(R[:, kept].T @ R[:, kept], beta, np.flatnonzero(kept))
     return WeightedFit(beta, inverse, part.rank, _variances(information, beta, inverse, weights), weights)
 
 

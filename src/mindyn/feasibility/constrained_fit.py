@@ -32,7 +32,7 @@ from mindyn.feasibility.priors import Prior
 from mindyn.notation import STANDARD_GRAVITY
 from mindyn.parameters.parameter import Kind
 from mindyn.regression.accumulators import triangle_of
-from mindyn.regression.friction_limits import with_shape_priors
+from mindyn.regression.friction_limits import with_friction_priors
 from mindyn.regression.information import Information, joint_weights
 
 Binding = NDArray[np.bool_]
@@ -233,7 +233,7 @@ class FitProblem:
 
     def _triangle(self, information: Information, weights: Array) -> Array:
         """Return the R factor of [R | z] per row of data, with the prior of friction shapes."""
-        R, z = with_shape_priors(information, weights, self.space.parameters)
+        R, z = with_friction_priors(information, weights, self.space.parameters)
         return np.asarray(triangle_of(np.column_stack([R, z])) / np.sqrt(sum(information.counts)))
 
     def _zero_numbers(self, information: Information, weights: Array) -> list[int]:

@@ -1,4 +1,4 @@
-"""`FrictionLimits`: conditions under which fitted friction extrapolates, and the regularisation of its shapes.
+"""`FrictionLimits`: conditions under which fitted friction extrapolates, and the regularisation of its coefficients.
 
 With tau_f(u) the friction of a drive without its torque offset, at joint speeds u up to the velocity limit:
 
@@ -9,9 +9,10 @@ Both are linear in the coefficients. They are imposed at `SPEED_COUNT` speeds in
 rows imply are omitted. Friction that grows with the load takes power at every load if it does without load and f_load
 +- f_driving >= 0.
 
-A shape that is nearly collinear with the other friction of its joint on the speeds of a log, such as |u| of a joint
-that turns one way, has a coefficient that the log does not determine: large values of both cancel. If less than
-`INDEPENDENT` of the squares of its column is left after the other columns, a prior around zero adds what is missing.
+A coefficient may be nearly collinear with other friction of its joint on the speeds of a log: the offset or |u| of
+a joint that turns one way, or viscous friction at one speed. The log does not determine it: large values cancel, but
+not on another motion. If less than `INDEPENDENT` of the squares of its column is left after those of simpler kinds
+(`FRICTION_ORDER`), a prior around zero adds what is missing.
 """
 
 from __future__ import annotations
@@ -48,8 +49,11 @@ IMPLIED: Final = 1e-9
 RIDGE: Final = 1e-10
 """Added to the scaled normal matrix, so that directions without information cost little."""
 INDEPENDENT: Final = 0.01
-"""Fraction of the squares of a shape's column, left after the other friction of the joint, below which it has a prior.
-With random motions in both directions it is 0.02 to 0.5."""
+"""Fraction of the squares of a column, left after the other friction of the joint, below which its coefficient has a
+prior. With random motions in both directions it is 0.02 to 0.5 for shapes."""
+REGULARISED_KINDS: Final[tuple[Kind, ...]] = ("viscous", "offset", "friction")
+FRICTION_ORDER: Final[tuple[Kind, ...]] = ("coulomb", "joint_side", *REGULARISED_KINDS)
+"""Of two collinear coefficients, the later kind has the prior; shapes have it against each other."""
 NONNEGATIVE_FRICTION: Final[tuple[Kind, ...]] = ("viscous", "coulomb", "joint_side")
 
 
@@ -182,36 +186,42 @@ def _without_implied(rows: Array) -> Array:
     return np.asarray(np.array(left).reshape(-1, rows.shape[1]) * scales)
 
 
-def with_shape_priors(information: Information, weights: Array, parameters: Sequence[Parameter]) -> tuple[Array, Array]:
-    """Return R and z of all joints (see `Information.stacked`) and of the prior of friction shapes."""
+def with_friction_priors(
+    information: Information, weights: Array, parameters: Sequence[Parameter]
+) -> tuple[Array, Array]:
+    """Return R and z of all joints (see `Information.stacked`) and of the priors of friction coefficients."""
     R, z = information.stacked(weights)
-    groups = shape_groups(parameters)
+    groups = prior_groups(parameters)
     if not groups:
         return R, z
     rows = np.zeros((len(groups), len(parameters)))
     for row, (k, others) in zip(rows, groups, strict=True):
         columns = R[:, [k, *others]]
-        row[k] = np.sqrt(shape_precision(columns.T @ columns))
+        row[k] = np.sqrt(float(prior_precision(columns.T @ columns)))
     return np.vstack([R, rows]), np.concatenate([z, np.zeros(len(rows))])
 
 
-def shape_groups(parameters: Sequence[Parameter]) -> list[tuple[int, list[int]]]:
-    """Return the numbers of all shapes, each with those of the other friction, and offset, of its joint."""
-    kinds = ("viscous", "coulomb", "friction", "joint_side", "offset")
+def prior_groups(parameters: Sequence[Parameter]) -> list[tuple[int, list[int]]]:
+    """Return the numbers of the coefficients with a prior, each with those of its joint that come before its kind."""
     own: dict[str, list[int]] = {}
     for k, parameter in enumerate(parameters):
-        if parameter.kind in kinds:
+        if parameter.kind in FRICTION_ORDER:
             own.setdefault(parameter.link_or_joint, []).append(k)
-    shapes = [k for k, parameter in enumerate(parameters) if parameter.kind == "friction"]
-    return [(k, [other for other in own[parameters[k].link_or_joint] if other != k]) for k in shapes]
+    groups = []
+    for numbers in own.values():
+        order = {k: FRICTION_ORDER.index(parameters[k].kind) for k in numbers}
+        for k in numbers:
+            others = [other for other in numbers if other != k and order[other] <= order[k]]
+            if parameters[k].kind in REGULARISED_KINDS and others:
+                groups.append((k, others))
+    return groups
 
 
-def shape_precision(matrix: Array) -> Array:
-    """Return the precision (...,) of the prior of a shape, from normal matrices (..., k, k) of its column, the first,
-    and the others.
-    """
-    scales = np.sqrt(np.maximum(np.diagonal(matrix, axis1=-2, axis2=-1)[..., 1:], 1e-300))
-    others = matrix[..., 1:, 1:] / (scales[..., :, None] * scales[..., None, :]) + RIDGE * np.eye(scales.shape[-1])
-    size, mixed = matrix[..., 0, 0], matrix[..., 1:, 0] / scales
-    left = size - (mixed * np.linalg.solve(others, mixed[..., None])[..., 0]).sum(axis=-1)
-    return np.asarray(np.maximum(0.0, INDEPENDENT * size - np.maximum(left, 0.0)))
+def prior_precision(matrices: Array) -> Array:
+    """Return the precisions (...,) of priors, from normal matrices (..., k, k) with the coefficient's column first."""
+    sizes = matrices[..., 0, 0]
+    scales = np.sqrt(np.maximum(np.diagonal(matrices, axis1=-2, axis2=-1)[..., 1:], 1e-300))
+    others = matrices[..., 1:, 1:] / (scales[..., :, None] * scales[..., None, :]) + RIDGE * np.eye(scales.shape[-1])
+    mixed = matrices[..., 1:, :1] / scales[..., None]
+    left = sizes - (mixed * np.linalg.solve(others, mixed)).sum(axis=(-2, -1))
+    return np.asarray(np.maximum(0.0, INDEPENDENT * sizes - np.maximum(left, 0.0)))

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import isinf, sqrt
-from typing import Final, Literal
+from typing import Final
 
 import numpy as np
 
@@ -25,7 +25,7 @@ from mindyn.algebra.values import Array
 from mindyn.errors import MindynError
 from mindyn.estimators.essential import elimination
 from mindyn.estimators.estimate import Estimator
-from mindyn.estimators.least_squares import LeastSquares, fit_weighted
+from mindyn.estimators.least_squares import FrictionRule, LeastSquares, fit_weighted
 from mindyn.feasibility.physically_consistent import PhysicallyConsistent
 from mindyn.feasibility.priors import build_prior
 from mindyn.findings import Finding, Kind, info, warning
@@ -34,7 +34,7 @@ from mindyn.identification.selection.scores import UNSCORED, TrialScore, error_o
 from mindyn.identification.selection.trials import Trial, Trials
 from mindyn.identification.selection.tune import MOST_DROPPED, least_supported, several_foldings
 from mindyn.parameters.parameter import Parameter
-from mindyn.regression.friction_limits import friction_limits, with_shape_priors
+from mindyn.regression.friction_limits import friction_limits, with_friction_priors
 from mindyn.regression.gather_blocks import Block
 from mindyn.regression.information import Information, add_information
 from mindyn.regression.rows import Rows, build_rows
@@ -148,9 +148,9 @@ def _least_squares(rows: Rows, trial: Trial, dropped: tuple[str, ...]) -> Candid
     return Candidate("least squares", rows.settings, estimator, betas, _scores(rows, betas))
 
 
-def limits_of(settings: EquationSettings) -> Literal["free", "dissipative"]:
-    """Return the limits of friction that least squares keeps: shapes were selected within limits, and need them."""
-    return "dissipative" if settings.shape.shapes else "free"
+def limits_of(settings: EquationSettings) -> FrictionRule:
+    """Return the rule of friction for least squares: shapes were selected within limits, and need them."""
+    return "dissipative" if settings.shape.shapes else "regularised"
 
 
 def _path(trial: Trial) -> Callable[[Rows], Array]:
@@ -171,7 +171,7 @@ def _path(trial: Trial) -> Callable[[Rows], Array]:
         values: Array = steps[min(dropped, len(steps) - 1)]
         if not rows.settings.shape.shapes:
             return values
-        R = with_shape_priors(rows.information, path.weights, path.parameters)[0]
+        R = with_friction_priors(rows.information, path.weights, path.parameters)[0]
         left = np.flatnonzero(values)
         return friction_limits(rows.regressor).apply(R[:, left].T @ R[:, left], values, left)
 
@@ -188,7 +188,7 @@ class Path:
 
     def steps(self, information: Information) -> Array:
         """Return the values (steps, p) with 0, 1, 2, ... of the kept parameters dropped, the least supported first."""
-        R, z = with_shape_priors(information, self.weights, self.parameters)
+        R, z = with_friction_priors(information, self.weights, self.parameters)
         betas = elimination(R[:, self.kept].T @ R[:, self.kept], R[:, self.kept].T @ z).betas
         values = np.zeros((len(betas), len(self.parameters)))
         values[:, self.kept] = betas

@@ -21,7 +21,7 @@ from mindyn.logs.filters import lowpass
 from mindyn.logs.samples import Samples
 from mindyn.numerics.threads import map_in_threads
 from mindyn.regression.accumulators import FACTORED_ROWS, GramMatrices, Group, accumulate
-from mindyn.regression.friction_limits import FrictionLimits, shape_precision
+from mindyn.regression.friction_limits import FrictionLimits, prior_precision
 from mindyn.regression.regressor import Parts, Regressor
 from mindyn.regression.row_blocks import SampleSegment, blocks_along, find_directions, segment_ends
 
@@ -209,10 +209,10 @@ class Fits(NamedTuple):
 
 
 class Kept(NamedTuple):
-    """Numbers of the parameters that a fit has, `shape_groups` among them, and the limits of friction."""
+    """Numbers of the parameters that a fit has, `prior_groups` among them, and the limits of friction."""
 
     numbers: list[int]
-    shapes: list[tuple[int, list[int]]]
+    priors: list[tuple[int, list[int]]]
     limits: FrictionLimits
 
 
@@ -244,8 +244,8 @@ def _of_others(x: Sequence[Array]) -> Array:
 def _reweight(squares: Array, counts: Array, kept: Kept) -> Fits:
     """Fit squares (fits, n, p + 1, p + 1), weighting each joint by its residuals; joints without torque have no weight.
 
-    Friction shapes have their prior, and all friction stays within its limits. The fits only compare settings, so that
-    they do not need the last digits that a QR would give.
+    Friction has its priors, and stays within its limits. The fits only compare settings, so that they do not need the
+    last digits that a QR would give. Weights hardly change which coefficients need a prior: most belong to one joint.
     """
     fits, n, size, _ = squares.shape
     torques = squares[:, :, -1, -1]
@@ -254,12 +254,13 @@ def _reweight(squares: Array, counts: Array, kept: Kept) -> Fits:
     alive, betas = torques > 0, np.zeros((fits, size))
     weights = alive.astype(np.float64)
     numbers = np.array(kept.numbers, dtype=np.intp)
-    betas[:, -1], chosen = -1.0, np.append(numbers, size - 1)
+    betas[:, -1], chosen, groups = -1.0, np.append(numbers, size - 1), kept.priors
     for _ in range(REWEIGHTINGS + 1):
         whole = (weights[:, None] @ squares.reshape(fits, n, -1)).reshape(fits, size, size)
-        for k, others in kept.shapes:
-            group = np.array([k, *others])
-            whole[:, k, k] += shape_precision(whole[:, group[:, None], group])
+        precisions = [prior_precision(whole[:, np.array([k, *others])[:, None], [k, *others]]) for k, others in groups]
+        for (k, _), precision in zip(groups, precisions, strict=True):
+            whole[:, k, k] += precision
+        groups = [group for group, precision in zip(groups, precisions, strict=True) if precision.any()]
         whole = whole if len(chosen) == size else whole[:, chosen[:, None], chosen]
         matrices, rights = whole[:, :-1, :-1], whole[:, :-1, -1]
         betas[:, numbers] = _solve_folds(matrices, rights)

@@ -39,7 +39,7 @@ from mindyn.logs.resolving import DelayScan
 from mindyn.numerics.threads import map_in_threads
 from mindyn.parameters.parameter import Kind, Parameter
 from mindyn.regression.friction import Friction
-from mindyn.regression.friction_limits import FrictionLimits, friction_limits, shape_groups
+from mindyn.regression.friction_limits import FrictionLimits, friction_limits, prior_groups
 from mindyn.regression.regressor import Regressor
 from mindyn.regression.row_blocks import segment_ends
 from mindyn.regression.rows import FOLDS
@@ -138,7 +138,7 @@ class _Shared:
                 friction_limits(regressor) if trial.friction.shapes else _no_limits(regressor)
             )
         numbers = trial.kept(regressor.parameters)
-        groups = [(k, [o for o in others if o in numbers]) for k, others in shape_groups(regressor.parameters)]
+        groups = [(k, [o for o in others if o in numbers]) for k, others in prior_groups(regressor.parameters)]
         return Kept(numbers, groups, self._limits[regressor.names])
 
     def samples(self, conditioning: Conditioning) -> ConditionedSamples:

@@ -189,7 +189,7 @@ class _LawFits:
         matrix = sums[:, common[:, None], common] + RIDGE * np.eye(len(common))
         solved = np.linalg.solve(matrix, sums[:, common[:, None], rest])
         left = sums[:, np.array(rest)[:, None], rest] - sums[:, np.array(rest)[:, None], common] @ solved
-        # Shapes that the other columns nearly explain have the prior of `friction_limits.shape_precision`.
+        # Shapes that the other columns nearly explain have the prior of `friction_limits.prior_precision`.
         precision = INDEPENDENT * sums[:, rest, rest] - np.maximum(np.diagonal(left, axis1=1, axis2=2), 0.0)
         left += np.eye(len(rest)) * (np.maximum(precision, 0.0)[:, None] + RIDGE)
         values = np.zeros((len(laws), len(sums), self.regressor.count))
