@@ -11,13 +11,15 @@ from robots import random_robot
 
 import mindyn
 from mindyn.algebra.poses import Pose
+from mindyn.estimators.least_squares import LeastSquares, fit_weighted
+from mindyn.identification.selection.candidates import limits_of
 from mindyn.identification.selection.scores import TrialScore
 from mindyn.identification.selection.trials import Trial, Trials, decimation_for
 from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.filters import edge_duration_s, lowpass
 from mindyn.regression.accumulators import Factors, GramMatrices, triangle_of
 from mindyn.regression.friction import Friction
-from mindyn.regression.information import Information, add_information, joint_weights, solve
+from mindyn.regression.information import Information, add_information
 from mindyn.regression.regressor import Regressor, with_estimated_drives
 from mindyn.regression.settings import EquationSettings
 
@@ -70,9 +72,7 @@ def score_by_factors(trials, trial):
     left, power = [], []
     for k, (start, stop) in enumerate(pairwise(ends)):
         rest = add_information([block for block in blocks if block is not blocks[k]])
-        beta = solve(*rest.stacked()).beta
-        for _ in range(4):
-            beta = solve(*rest.stacked(joint_weights(rest, beta))).beta
+        beta = fit_weighted(LeastSquares(friction=limits_of(trial.settings)), rest, regressor=regressor).beta
         rows = np.arange(max(start, edge), min(stop, len(tau) - edge))
         held = np.stack([Y[rows] @ beta[c] for Y, c in zip(smooth, regressor.columns, strict=True)], axis=1)
         left.append(((samples.tau[rows] - held) ** 2).sum(axis=0))
@@ -88,7 +88,11 @@ def score_by_factors(trials, trial):
 def test_both_select_the_same_settings(robot, size):
     robot = with_estimated_drives(robot)
     trials = Trials([log_of(robot, size)], Regressor(robot))
-    frictions = (Friction("sign"), Friction("tanh", 0.05), Friction("tanh", 0.2), Friction("tanh", 0.01))
+    frictions = (
+        Friction("sign"),
+        *(Friction("tanh", width) for width in (0.01, 0.05, 0.2)),
+        Friction("tanh", 0.05, ("square",)),
+    )
     settings = [
         EquationSettings(CONDITIONING, f, friction=friction) for f in (None, 5.0, 20.0) for friction in frictions
     ]

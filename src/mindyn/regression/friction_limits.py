@@ -52,8 +52,8 @@ INDEPENDENT: Final = 0.01
 """Fraction of the squares of a column, left after the other friction of the joint, below which its coefficient has a
 prior. With random motions in both directions it is 0.02 to 0.5 for shapes."""
 REGULARISED_KINDS: Final[tuple[Kind, ...]] = ("viscous", "offset", "friction")
-FRICTION_ORDER: Final[tuple[Kind, ...]] = ("coulomb", "joint_side", *REGULARISED_KINDS)
-"""Of two collinear coefficients, the later kind has the prior; shapes have it against each other."""
+FRICTION_ORDER: Final[tuple[Kind, ...]] = ("coulomb", "viscous", "joint_side", "offset", "friction")
+"""If two coefficients are collinear, the later kind has the prior; collinear shapes both have one."""
 NONNEGATIVE_FRICTION: Final[tuple[Kind, ...]] = ("viscous", "coulomb", "joint_side")
 
 

@@ -245,7 +245,7 @@ def _reweight(squares: Array, counts: Array, kept: Kept) -> Fits:
     """Fit squares (fits, n, p + 1, p + 1), weighting each joint by its residuals; joints without torque have no weight.
 
     Friction has its priors, and stays within its limits. The fits only compare settings, so that they do not need the
-    last digits that a QR would give. Weights hardly change which coefficients need a prior: most belong to one joint.
+    last digits that a QR would give. A coefficient of one joint has a prior with any weights of the joints, or with none.
     """
     fits, n, size, _ = squares.shape
     torques = squares[:, :, -1, -1]
@@ -255,12 +255,14 @@ def _reweight(squares: Array, counts: Array, kept: Kept) -> Fits:
     weights = alive.astype(np.float64)
     numbers = np.array(kept.numbers, dtype=np.intp)
     betas[:, -1], chosen, groups = -1.0, np.append(numbers, size - 1), kept.priors
+    several = np.count_nonzero(np.einsum("fnkk->nk", squares), axis=0) > 1  # joints with a column
     for _ in range(REWEIGHTINGS + 1):
         whole = (weights[:, None] @ squares.reshape(fits, n, -1)).reshape(fits, size, size)
         precisions = [prior_precision(whole[:, np.array([k, *others])[:, None], [k, *others]]) for k, others in groups]
         for (k, _), precision in zip(groups, precisions, strict=True):
             whole[:, k, k] += precision
-        groups = [group for group, precision in zip(groups, precisions, strict=True) if precision.any()]
+        pairs = zip(groups, precisions, strict=True)
+        groups = [group for group, precision in pairs if precision.any() or several[group[0]]]
         whole = whole if len(chosen) == size else whole[:, chosen[:, None], chosen]
         matrices, rights = whole[:, :-1, :-1], whole[:, :-1, -1]
         betas[:, numbers] = _solve_folds(matrices, rights)
