@@ -245,7 +245,7 @@ def _reweight(squares: Array, counts: Array, kept: Kept) -> Fits:
     """Fit squares (fits, n, p + 1, p + 1), weighting each joint by its residuals; joints without torque have no weight.
 
     Friction has its priors, and stays within its limits. The fits only compare settings, so that they do not need the
-    last digits that a QR would give. A coefficient of one joint has a prior with any weights of the joints, or with none.
+    last digits that a QR would give. A coefficient of one joint has a prior for all weights of the joints or for none.
     """
     fits, n, size, _ = squares.shape
     torques = squares[:, :, -1, -1]
