@@ -19,7 +19,7 @@ QUICK := $(QUICK_OPTIMISED) tests/contracts/test_layers.py tests/contracts/test_
 
 help:
 	@echo "make demo     install mindyn into .venv, run the demonstration (two minutes)"
-	@echo "make test     install the tools of developers too, run all tests (20 minutes on two cores)"
+	@echo "make test     install the tools of developers too, run all tests (25 minutes on two cores)"
 	@echo "make quick    a selection of the tests, part of it under python -O too (two minutes)"
 	@echo "make check    formatting, lint, types, layers, words, docstrings"
 	@echo "make format   format, and apply the fixes of the linter"
@@ -51,7 +51,7 @@ demo: $(PRODUCT)
 	@$(BIN)/mindyn demo
 
 test: setup
-	@echo "All tests take about 20 minutes on two cores; make quick runs a selection in two minutes."
+	@echo "All tests take about 25 minutes on two cores; make quick runs a selection in two minutes."
 	$(ONE_BLAS_THREAD) $(BIN)/python -m pytest -n auto --dist loadfile
 
 quick: setup

@@ -10,6 +10,7 @@ import json
 import subprocess
 import sys
 import tempfile
+from pathlib import Path
 
 COMMANDS = (
     ("--help",),
@@ -60,6 +61,7 @@ def measure(python: str, code: str, *arguments: str, folder: str | None = None) 
 
 def main(python: str) -> None:
     """Print both tables."""
+    python = str(Path(python).absolute())  # commands run in another folder; a link stays what it is
     sizes = measure(python, SIZES)
     assert isinstance(sizes, dict)
     print(f"{sum(sizes.values()):7.0f} MB in {len(sizes)} packages")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import graphlib
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -60,6 +61,11 @@ def module_name(path: Path) -> str:
 MODULES = {module_name(path) for path in FILES}
 
 
+@cache
+def parse_file(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
 def imported_modules(path: Path, walk: Callable[[ast.AST], Iterator[ast.AST]] = ast.walk) -> set[str]:
     """Modules of mindyn that a file imports: by statement, wherever it stands, or by `import_module` and its name.
 
@@ -67,7 +73,7 @@ def imported_modules(path: Path, walk: Callable[[ast.AST], Iterator[ast.AST]] = 
     text before the first value counts with every module that begins so.
     """
     found: set[str] = set()
-    for node in walk(ast.parse(path.read_text())):
+    for node in walk(parse_file(path)):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
@@ -136,6 +142,6 @@ def test_an_import_is_seen_however_it_is_written(text, tmp_path):
 
 def test_private_names_stay_in_their_module():
     for path in FILES:
-        imports = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.ImportFrom)]
+        imports = [node for node in ast.walk(parse_file(path)) if isinstance(node, ast.ImportFrom)]
         names = [alias.name for node in imports if (node.module or "").startswith("mindyn") for alias in node.names]
         assert not [name for name in names if name.startswith("_") and not name.startswith("__")], path

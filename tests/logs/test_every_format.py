@@ -163,10 +163,14 @@ FUNCTIONS = {
 """Functions of a model that take q, or q and more of the motion."""
 
 
+@pytest.fixture(scope="module")
+def model():
+    return mindyn.compile_model(mindyn.load_robot("puma560"))
+
+
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("shape", [(6,), (1, 6), (37, 6), (3, 5, 6)])
-def test_models_compute_the_same_bits_from_every_layout(layout, shape):
-    model = mindyn.compile_model(mindyn.load_robot("puma560"))
+def test_models_compute_the_same_bits_from_every_layout(layout, shape, model):
     motion = [np.random.default_rng(k).normal(size=shape) for k in range(3)]
     for name, count in FUNCTIONS.items():
         function = getattr(model, name)
