@@ -32,8 +32,8 @@ RIDGE: Final = 1e-12
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Elimination:
-    """Path of a backward elimination: `order[i]` is dropped i-th and adds `increases[i]`; `betas[i]` (p,) is the fit
-    before.
+    """Path of a backward elimination: `order[..., i]` is dropped i-th and adds `increases[..., i]`; `betas[..., i, :]`
+    (p,) is the fit before.
     """
 
     order: NDArray[np.intp]
@@ -42,25 +42,33 @@ class Elimination:
 
 
 def elimination(matrix: Array, right: Array) -> Elimination:
-    """Eliminate backwards from the minimiser of b^T matrix b - 2 right^T b; betas[0] is the full fit."""
-    scales = np.sqrt(np.maximum(np.diag(matrix), 1e-300))
-    P = np.linalg.inv(matrix / scales / scales[:, None] + RIDGE * np.eye(len(scales)))
-    beta = P @ (right / scales)
-    count, steps = len(scales), max(len(scales) - 1, 0)
-    left, cost = np.ones(count, dtype=bool), np.empty(count)
-    order, betas, increases = np.zeros(steps, dtype=np.intp), np.empty((steps + 1, count)), np.zeros(steps)
-    betas[0] = beta
+    """Eliminate backwards from the minimisers of b^T matrix b - 2 right^T b; betas[..., 0, :] are the full fits.
+
+    matrix, right  (p, p), (p,) of one fit, or (f, p, p), (f, p) of several
+    """
+    if right.ndim == 1:
+        path = elimination(matrix[None], right[None])
+        return Elimination(path.order[0], path.betas[0], path.increases[0])
+    (fits, count), steps = right.shape, max(right.shape[1] - 1, 0)
+    scales = np.sqrt(np.maximum(np.einsum("fkk->fk", matrix), 1e-300))
+    P = np.linalg.inv(matrix / scales[:, None] / scales[:, :, None] + RIDGE * np.eye(count))
+    beta = (P @ (right / scales)[..., None])[..., 0]
+    left, cost, each = np.ones((fits, count), dtype=bool), np.empty((fits, count)), np.arange(fits)
+    order, increases = np.zeros((fits, steps), dtype=np.intp), np.zeros((fits, steps))
+    betas = np.empty((fits, steps + 1, count))
+    betas[:, 0] = beta
     for step in range(steps):
         cost.fill(np.inf)
-        np.divide(beta * beta, P.diagonal(), out=cost, where=left)
-        order[step] = k = int(cost.argmin())
-        increases[step], pivot = cost[k], P[k, k]
-        beta = beta - P[:, k] * (beta[k] / pivot)
-        P = P - np.multiply.outer(P[:, k], P[k] / pivot)
-        left[k] = False
+        np.divide(beta * beta, np.einsum("fkk->fk", P), out=cost, where=left)
+        order[:, step] = k = cost.argmin(axis=1)
+        increases[:, step], pivot = cost[each, k], P[each, k, k][:, None]
+        column = P[each, :, k]
+        beta = beta - column * (beta[each, k][:, None] / pivot)
+        P -= column[:, :, None] * (P[each, k] / pivot)[:, None]
+        left[each, k] = False
         beta *= left
-        betas[step + 1] = beta
-    return Elimination(order, betas / scales, increases)
+        betas[:, step + 1] = beta
+    return Elimination(order, betas / scales[:, None], increases)
 
 
 def essential(estimator: LeastSquares, rows: Rows, *, level: float = 0.05) -> Estimate:

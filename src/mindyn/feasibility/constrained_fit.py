@@ -183,7 +183,8 @@ class FitProblem:
         wide = replace(self, compact=False)
         cost, least = (
             float(
-                weights @ information.residuals(self.space.matrix @ problem.solve(information, weights, prior_weight))
+                weights
+                @ information.residuals(self.space.matrix @ problem.approximate(information, weights, prior_weight))
             )
             for problem in (self, wide)
         )
@@ -193,6 +194,11 @@ class FitProblem:
         """Return the minimiser x."""
         zero = self._zero_numbers(information, weights)
         return self._solve_program(self._build_program(information, weights, prior_weight, zero), zero)
+
+    def approximate(self, information: Information, weights: Array, prior_weight: float) -> Array:
+        """Return a minimiser x of the same cost; another one than `solve` if several are equal."""
+        (x,) = solve_all([(self, information, prior_weight)], weights)
+        return self.solve(information, weights, prior_weight) if x is None else x
 
     def _build_program(
         self, information: Information, weights: Array, prior_weight: float, zero: list[int]
@@ -316,15 +322,14 @@ class FitProblem:
         torque = float(np.sqrt(information.torques() / np.maximum(1, information.counts)).max())
         return max(torque / (abs(STANDARD_GRAVITY[2]) * self.space.length), 1e-6)
 
-    def solve_reweighted(self, information: Information, weights: Array, prior_weight: float) -> tuple[Array, Array]:
-        """Return x and the joint weights, 1 / mean squared residual, iterated from the given weights."""
-        x = self.solve(information, weights, prior_weight)
+    def reweight(self, information: Information, weights: Array, prior_weight: float) -> Array:
+        """Return the joint weights, 1 / mean squared residual, iterated from the given weights."""
         for _ in range(CONIC_REWEIGHTINGS):
+            x = self.approximate(information, weights, prior_weight)
             before, weights = weights, joint_weights(information, self.space.matrix @ x)
-            x = self.solve(information, weights, prior_weight)
             if (np.abs(weights - before) <= CONIC_WEIGHT_TOLERANCE * before).all():
                 break
-        return x, weights
+        return weights
 
 
 Fit = tuple[FitProblem, Information, float]

@@ -180,7 +180,7 @@ class _Batch:
         minima, is_found, left = np.zeros_like(self.cost), np.zeros(len(self.A), dtype=np.bool_), np.arange(len(self.A))
         batch, point = self, self.start(v)
         gram = np.swapaxes(self.A, -1, -2) @ self.A
-        sizes = 1.0 + np.abs((self.b[:, None] @ self.A)[:, 0]).max(axis=1)
+        sizes = 1.0 + np.maximum(np.abs((self.b[:, None] @ self.A)[:, 0]), np.abs(self.cost)).max(axis=1)
         for _ in range(MAX_ITERATIONS):
             remaining, is_done = batch._residuals(point, sizes, tolerance)
             if is_done.any():
@@ -273,7 +273,7 @@ def minimise_all(
         Values (size,) to start from, such as those of a prior; they need not satisfy the conditions.
     tolerance : float
         Duality gap relative to the cost, violation of conditions relative to the values, and residual of the dual
-        equations relative to the data, or relative to 1 if that is larger.
+        equations relative to data and cost, or relative to 1 if that is larger.
     """
     first = programs[0]
     groups = [rows for rows in first.rows if rows.kind == "semidefinite"] + [rows for rows, _ in first.logarithms]

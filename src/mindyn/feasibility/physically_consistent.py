@@ -155,9 +155,8 @@ class PhysicallyConsistent(Estimator):
         information = rows.information
         problem = problem.drop_kinds(choice.dropped_kinds)
         if self.weights == "joint":
-            x, weights = problem.solve_reweighted(information, weights, choice.weight)
-        else:
-            x = problem.solve(information, weights, choice.weight)
+            weights = problem.reweight(information, weights, choice.weight)
+        x = problem.solve(information, weights, choice.weight)
         x = problem.polish(information, weights, choice.weight, x)
         # The unconstrained fit with the same columns gives the covariance.
         zero = [problem.space.labels[k] for k in problem.zero]
@@ -194,7 +193,7 @@ class PhysicallyConsistent(Estimator):
             weights = joint_weights(information, start.beta)
         problem = problem.relax_compactness(information, weights, prior_weight)
         if self.weights == "joint":
-            _, weights = problem.solve_reweighted(information, weights, prior_weight)
+            weights = problem.reweight(information, weights, prior_weight)
         return problem, weights, self._choose_prior(problem, rows.folds(), weights)
 
     def _least_squares(self, dropped: tuple[str, ...] = ()) -> LeastSquares:

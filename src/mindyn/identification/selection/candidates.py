@@ -167,7 +167,7 @@ def _path(trial: Trial) -> Callable[[Rows], Array]:
         path = Path(fitted.weights, trial.kept(rows.regressor.parameters), rows.regressor.parameters)
         groups = _groups(rows.blocks, INNER)
         dropped = trial.dropped if trial.dropped == 0 or len(groups) < 2 else _drop_parameters(groups, path)
-        steps = path.steps(rows.information)
+        (steps,) = path.steps([rows.information])
         values: Array = steps[min(dropped, len(steps) - 1)]
         if not rows.settings.shape.shapes:
             return values
@@ -186,24 +186,25 @@ class Path:
     kept: list[int]
     parameters: tuple[Parameter, ...]
 
-    def steps(self, information: Information) -> Array:
-        """Return the values (steps, p) with 0, 1, 2, ... of the kept parameters dropped, the least supported first."""
-        R, z = with_friction_priors(information, self.weights, self.parameters)
-        betas = elimination(R[:, self.kept].T @ R[:, self.kept], R[:, self.kept].T @ z).betas
-        values = np.zeros((len(betas), len(self.parameters)))
-        values[:, self.kept] = betas
-        return values[: max(1, round(MOST_DROPPED * len(self.kept)))]
+    def steps(self, parts: Sequence[Information]) -> Array:
+        """Return the values (parts, steps, p) with 0, 1, 2, ... of the kept parameters dropped, the least supported
+        first.
+        """
+        stacks = [with_friction_priors(information, self.weights, self.parameters) for information in parts]
+        matrices = np.array([R[:, self.kept].T @ R[:, self.kept] for R, _ in stacks])
+        betas = elimination(matrices, np.array([R[:, self.kept].T @ z for R, z in stacks])).betas
+        values = np.zeros((*betas.shape[:2], len(self.parameters)))
+        values[..., self.kept] = betas
+        return values[:, : max(1, round(MOST_DROPPED * len(self.kept)))]
 
 
 def _drop_parameters(groups: Sequence[Sequence[Block]], path: Path) -> int:
     """Return the best number of parameters to drop, by the error on groups of blocks held out in turn."""
-    left, power = [], []
-    for held in groups:
-        rest = add_information([block.information for group in groups if group is not held for block in group])
-        information = add_information([block.information for block in held])
-        left.append(information.residuals(path.steps(rest)))
-        power.append(information.torques())
-    return int(np.argmin([TrialScore(residuals, np.array(power)).criterion for residuals in np.swapaxes(left, 0, 1)]))
+    parts = [add_information([block.information for block in group]) for group in groups]
+    steps = path.steps([add_information([*parts[:held], *parts[held + 1 :]]) for held in range(len(parts))])
+    left = [part.residuals(values) for part, values in zip(parts, steps, strict=True)]
+    power = np.array([part.torques() for part in parts])
+    return int(np.argmin([TrialScore(residuals, power).criterion for residuals in np.swapaxes(left, 0, 1)]))
 
 
 def _groups(blocks: Sequence[Block], count: int) -> list[list[Block]]:

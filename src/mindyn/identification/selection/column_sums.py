@@ -94,20 +94,31 @@ class ColumnSums:
     def _sums(self, segment: range, parts: Sequence[Part]) -> list[list[Array]]:
         """Return the Gram matrix for each part and joint."""
         joints = [GramMatrices(len(columns) + 2, len(parts)) for columns in self.regressor.columns]
+        latest: dict[int, list[tuple[int, slice | NDArray[np.bool_]]]] = {}
 
         def groups_of(numbers: NDArray[np.intp], joint: int) -> Iterator[Group]:
-            rows = range(int(numbers[0]), int(numbers[-1]) + 1)
-            for k, part in enumerate(parts):
-                taken = part.within(rows)
-                if part.slowest is None or taken.start >= taken.stop:
-                    yield k, taken
-                else:
-                    chosen = np.zeros(len(rows), dtype=np.bool_)
-                    chosen[taken] = self._fast(part.slowest, slice(rows.start, rows.stop))[taken, joint]
-                    yield k, chosen
+            first = int(numbers[0])
+            if first not in latest:  # the joints of a block follow each other
+                latest.clear()
+                latest[first] = list(self._groups(range(first, int(numbers[-1]) + 1), parts))
+            for k, taken in latest[first]:
+                yield k, taken if isinstance(taken, slice) else taken[:, joint]
 
         accumulate(self._with_torque(self._rows(segment, parts, self.cutoff_hz)), joints, groups_of)
         return [list(matrices) for matrices in zip(*(sums.matrices for sums in joints), strict=True)]
+
+    def _groups(self, rows: range, parts: Sequence[Part]) -> Iterator[tuple[int, slice | NDArray[np.bool_]]]:
+        """Yield the parts that have some of these rows, with the rows, or with (rows, n) which count for each joint."""
+        for k, part in enumerate(parts):
+            taken = part.within(rows)
+            if taken.start >= taken.stop:
+                continue
+            if part.slowest is None:
+                yield k, taken
+            else:
+                chosen = np.zeros((len(rows), len(self.regressor.columns)), dtype=np.bool_)
+                chosen[taken] = self._fast(part.slowest, slice(rows.start, rows.stop))[taken]
+                yield k, chosen
 
     def _rows(
         self, segment: range, parts: Sequence[Part], cutoff_hz: float | None
@@ -266,8 +277,9 @@ def _reweight(squares: Array, counts: Array, kept: Kept) -> Fits:
         whole = whole if len(chosen) == size else whole[:, chosen[:, None], chosen]
         matrices, rights = whole[:, :-1, :-1], whole[:, :-1, -1]
         betas[:, numbers] = _solve_folds(matrices, rights)
-        for beta, matrix in zip(betas[:, :-1], matrices, strict=True):
-            beta[:] = kept.limits.apply(matrix, beta, numbers)
+        if len(kept.limits.rows):
+            for beta, matrix in zip(betas[:, :-1], matrices, strict=True):
+                beta[:] = kept.limits.apply(matrix, beta, numbers)
         left = np.einsum("fnk,fk->fn", (squares @ betas[:, None, :, None])[..., 0], betas)
         weights = alive * counts / np.maximum(left, least)
     return Fits(matrices, rights, betas[:, :-1])

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from math import ceil
 from threading import Lock
 from typing import Any, Final, TypeVar
@@ -143,7 +143,7 @@ class _Shared:
 
     def samples(self, conditioning: Conditioning) -> ConditionedSamples:
         """Return all rows of the logs, with conditioned motion and unfiltered torque."""
-        key = conditioning.for_prediction()
+        key = _for_prediction(conditioning)
         compute = lambda: condition(self.regressor.robot, list(self.logs), key)  # noqa: E731
         return self._kept(self._samples, key, compute)
 
@@ -179,7 +179,13 @@ def _no_limits(regressor: Regressor) -> FrictionLimits:
 
 def sums_key(trial: Trial) -> tuple[Conditioning, float | None, Friction]:
     """Return the entries of a trial on which its sums depend."""
-    return trial.conditioning.for_prediction(), trial.filter_hz, trial.friction
+    return _for_prediction(trial.conditioning), trial.filter_hz, trial.friction
+
+
+@lru_cache(maxsize=256)
+def _for_prediction(conditioning: Conditioning) -> Conditioning:
+    """Return the entries of a conditioning on which samples depend; hundreds of trials share them."""
+    return conditioning.for_prediction()
 
 
 def decimation_for(filter_hz: float | None, rate_hz: float) -> int:
@@ -306,8 +312,7 @@ class Trials:
         betas = fits.betas[:, None]
         if path:
             betas = np.zeros((len(folds), steps, regressor.count))
-            for k, (matrix, right) in enumerate(zip(fits.matrices, fits.rights, strict=True)):
-                betas[k][:, kept.numbers] = elimination(matrix, right).betas
+            betas[:, :, kept.numbers] = elimination(fits.matrices, fits.rights).betas
             betas[:, 0] = fits.betas  # within the limits of friction
         error, power = _errors(self._shared.sums(trial), folds, betas)
         return [TrialScore(e, power) for e in error]
