@@ -15,7 +15,8 @@ def run(data: DiagnosticData) -> list[Finding]:
     width = max(1, round(limit.CONTACT_S * data.samples.rate_hz))
     if len(data.residuals) < width:
         return []
-    smooth = median_filter(data.residuals, (width, 1))  # a mean would spread a shorter impact over this time
+    # A mean would spread a shorter impact over this time. One joint at a time is 10 to 40 times as fast as all at once.
+    smooth = np.stack([median_filter(column, width) for column in data.residuals.T], axis=1)
     smooth = smooth - np.median(smooth, axis=0)
     deviations = 1.4826 * np.median(np.abs(smooth), axis=0)
     is_large = (deviations > 0) & (np.abs(smooth) > limit.CONTACT_DEVIATIONS * deviations)

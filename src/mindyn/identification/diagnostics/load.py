@@ -23,7 +23,7 @@ from mindyn.identification.selection.scores import Gain, TrialScore, gain_of
 from mindyn.loads.from_runs import load_columns
 from mindyn.regression.accumulators import triangle_of
 from mindyn.regression.gather_blocks import Block
-from mindyn.regression.information import solve
+from mindyn.regression.information import Information, add_information, solve
 from mindyn.robots.edits import find_load_carrier
 
 SPLIT_STEP: Final = 2
@@ -79,6 +79,16 @@ class _PayloadFit(NamedTuple):
     deviation: float
 
 
+def _sum(blocks: Sequence[Block], loaded: Sequence[bool], is_wanted: bool) -> Information | None:
+    """Return the information of all blocks that are loaded, or that are not; None if there is none."""
+    return _add([block.information for block, is_loaded in zip(blocks, loaded, strict=True) if is_loaded == is_wanted])
+
+
+def _add(parts: Sequence[Information | None]) -> Information | None:
+    known = [part for part in parts if part is not None]
+    return add_information(known) if known else None
+
+
 class _Changes:
     def __init__(self, data: DiagnosticData, carrier: str) -> None:
         self.estimate, self.blocks, self.carrier = data.estimate, data.blocks, carrier
@@ -110,10 +120,12 @@ class _Changes:
             yield self._change(loaded, f"the payload changes at about {part:.0f} % of {self.log_name(log)}")
 
     def _change(self, loaded: Sequence[bool], where: str) -> _Change:
-        power, common, changed = [], [], []
+        power, common, changed, halves = [], [], [], []
         for half in (0, 1):
-            with_load = self._fit(self.blocks[half::2], loaded[half::2], self._columns)
-            alone = self._fit(self.blocks[half::2], loaded[half::2], self._columns[:, :0])
+            parts = [_sum(self.blocks[half::2], loaded[half::2], is_loaded) for is_loaded in (False, True)]
+            halves.append(parts)
+            with_load = self._fit(parts, self._columns)
+            alone = self._fit(parts, self._columns[:, :0])
             for block, is_loaded in zip(self.blocks[1 - half :: 2], loaded[1 - half :: 2], strict=True):
                 if is_loaded:
                     power.append(block.information.torques())
@@ -122,19 +134,20 @@ class _Changes:
         gain = gain_of(
             [TrialScore(np.array(common), np.array(power))], [TrialScore(np.array(changed), np.array(power))]
         )
-        whole = self._fit(self.blocks, loaded, self._columns)
+        whole = self._fit([_add(pair) for pair in zip(*halves, strict=True)], self._columns)
         return _Change(where, gain, whole.mass, whole.deviation, sum(loaded))
 
-    def _fit(self, blocks: Sequence[Block], loaded: Sequence[bool], columns: Array) -> _PayloadFit:
-        """Fit common values, and changes of friction and along `columns` (p, k) in the loaded blocks."""
+    def _fit(self, parts: Sequence[Information | None], columns: Array) -> _PayloadFit:
+        """Fit common values, and changes of friction and along `columns` (p, k) in the second part: loaded blocks."""
         kept = np.array([name not in self.estimate.dropped for name in self.estimate.names])
         own = np.eye(len(kept))[:, kept & [parameter.is_friction for parameter in self.estimate.parameters]]
         changes = np.hstack([columns, own])
-        parts = []
-        for block, is_loaded in zip(blocks, loaded, strict=True):
-            R, z = block.information.stacked(self.estimate.joint_weights)
-            parts.append(np.column_stack([R[:, kept], is_loaded * (R @ changes), z]))
-        whole = triangle_of(np.vstack(parts))
+        rows = []
+        for is_loaded, information in enumerate(parts):
+            if information is not None:
+                R, z = information.stacked(self.estimate.joint_weights)
+                rows.append(np.column_stack([R[:, kept], is_loaded * (R @ changes), z]))
+        whole = triangle_of(np.vstack(rows))
         step = solve(whole[:, :-1], whole[:, -1])
         first = int(kept.sum())
         beta = changes @ step.beta[first:]

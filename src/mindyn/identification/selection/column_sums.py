@@ -166,7 +166,9 @@ class ColumnSums:
         for blocks, numbers in self._rows(segment, wanted, None):
             at = slice(numbers[0] - segment.start, numbers[-1] + 1 - segment.start)
             for joint, (columns, arrays) in enumerate(zip(joints, blocks, strict=True)):
-                torques[at, joint] = np.concatenate(arrays[:-1], axis=1) @ values[columns]
+                ends = np.cumsum([0, *(array.shape[1] for array in arrays[:-1])])
+                for array, first, last in zip(arrays[:-1], ends[:-1], ends[1:], strict=True):
+                    torques[at, joint] += array @ values[columns[first:last]]
         if self.cutoff_hz is not None:
             lowpass(torques, self.cutoff_hz, self.samples.rate_hz, out=torques.reshape(len(segment), -1))
         return np.moveaxis(torques, 2, 0)
