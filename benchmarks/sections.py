@@ -21,7 +21,15 @@ ORDER = (
     *("kernels", "calls", "joints", "gpu", "gpu_bridges", "gpu_identification", "rollouts", "regression", "streaming"),
     *("consistent_fit", "report", "certificate", "excitation_designs", "excitation_deviations", "excitation_peer"),
     "safe_motions",
-    *("methods", "real_methods", "automatic_choice", "residual_dynamics", "mujoco_sysid", "frameworks"),
+    *(
+        "methods",
+        "real_methods",
+        "automatic_choice",
+        "identify_cost",
+        "residual_dynamics",
+        "mujoco_sysid",
+        "frameworks",
+    ),
 )
 """Names of the records in the order of the page."""
 HEAD = """# Benchmarks

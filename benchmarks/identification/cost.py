@@ -1,128 +1,164 @@
-"""Processor time of identification beside another version's: rows in memory, a stream, and with nothing stated.
+"""Time of `identify` compared with another version, on the same logs and in the same run.
 
-    python -m benchmarks.identification.cost --before CHECKOUT [part ...]
+    python -m benchmarks.identification.cost --before CHECKOUT [case ...] [--runs RUNS] [--record]
 
-memory      300 000 samples of a PUMA 560 with friction columns to parameters
-stream      1 000 000 rows of Parquet, filtered, differentiated and fitted with columns and torque filtered alike
-automatic   100 000 rows with nothing stated: all candidates of either version
-candidates  the same with the candidates of 90d9a94 alone: no friction that grows with the load, no offsets left out, no
-            physically consistent fits; intervals and doubts are those of either version
+rows       100 000 rows of a PUMA 560 at 1 kHz: every setting is selected
+short      its first 10 000 rows
+ur10e      the log without load of `ur10e_innopolis` (MINDYN_REAL_DATA)
+panda      the training rows of `panda_gaz2019` (MINDYN_REAL_DATA)
+joints14   10 000 rows of an arm with 14 joints
+joints20   the same with 20 joints
+given      1 000 000 rows in memory, filter and friction given, least squares
 
-Each part runs in a process of its own with the sources of this checkout, then with those of the other, on the same
-rows, one thread of BLAS, machine code compiled before; the least of three runs (automatic, candidates: of one). Of the
-last two wall time is printed too, on one core and on two; use it on an idle machine only.
+Each run is a process of its own on two cores, from start to the written values: the sources of the other checkout, then
+those of this one; machine code is compiled before, by a fit of the first rows. The least of all runs counts. Processor
+time depends little on what else the machine does, wall time much.
 """
 
 from __future__ import annotations
 
-import argparse
 import os
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from time import perf_counter
 
-import polars as pl
-
-import mindyn
-from benchmarks.identification.streaming import PART_ROWS, ROBOT, STATED, part_of_log
+from benchmarks.sections import Section, arguments, publish
+from benchmarks.timing import this_machine
 
 ROOT = Path(__file__).parents[2]
-COMMON = f"""
-import os, sys, time
-os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: int(sys.argv[2])])
+COMMON = """
+import os, sys
+is_first, folder = sys.argv[1] == "first", os.environ.get("MINDYN_REAL_DATA", "")
+os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:2])
 import numpy as np
 import mindyn
-robot, path, stated = mindyn.load_robot({ROBOT!r}), sys.argv[1], {STATED!r}
-def least(run, count):
-    run() if count > 1 else None
-    taken = []
-    for _ in range(count):
-        start, begun = time.process_time(), time.perf_counter()
-        run()
-        taken.append((time.process_time() - start, time.perf_counter() - begun))
-    print(*min(taken))
-"""
-PARTS = {
-    "memory": """
-from mindyn.kernels.model import compile_model
-from mindyn.regression.row_blocks import gather
-from mindyn.regression.information import solve
-from mindyn.regression.regressor import Regressor, with_estimated_drives
-robot, rng = with_estimated_drives(robot), np.random.default_rng(0)
-q, qd, qdd = rng.uniform(-2, 2, (3, 300_000, robot.joint_count))
-tau = compile_model(robot, drives=True).inverse_dynamics(q, qd, qdd)
-tau += 0.1 * rng.standard_normal(tau.shape)
-samples = mindyn.Samples(robot.joint_names, q, qd, qdd, tau, 1000.0, np.zeros(len(q), dtype=np.int64))
-regressor = Regressor(robot)
-least(lambda: solve(*gather(regressor, samples).stacked()), 3)
-""",
-    "stream": """
-settings = mindyn.Conditioning(position_cutoff_hz=20.0, delay_s=0.0)
-def run():
-    scan = mindyn.scan_log(path, robot, metadata=stated)
-    if hasattr(mindyn, "build_rows"):
-        rows = mindyn.build_rows(robot, scan, mindyn.EquationSettings(settings, 10.0, 10))
-        return mindyn.LeastSquares().fit(rows)
-    stream = mindyn.condition_stream(robot, scan, settings)
-    return mindyn.LeastSquares(filter_hz=10.0, decimation=10).fit(robot, stream)
-least(run, 3)
-""",
-    "candidates": """
-try:
-    from mindyn.identification.selection import choose, tune
-except ImportError:  # 90d9a94 itself
-    pass
-else:
-    tune.add_load_friction = lambda trials, best: best
-    tune.DROPPED_TOGETHER = (("rotor",),)
-    choose.best_estimator = lambda robot, trials, setting, settings, dropped: (
-        mindyn.LeastSquares(covariance="correlated", dropped=dropped), ()
+log_from_arrays = getattr(mindyn, "log_from_arrays", None) or mindyn.log_of_arrays
+words = "metadata" if hasattr(mindyn, "log_from_arrays") else "stated"
+
+def motion(n, rows, rate_hz, seed):
+    rng = np.random.default_rng(seed)
+    w, a, phase = 2 * np.pi * rng.uniform(0.05, 0.5, (4, n)), rng.uniform(0.1, 0.4, (4, n)), rng.uniform(0, 6, (4, n))
+    t = np.arange(rows) / rate_hz
+    angle = t[:, None, None] * w + phase
+    return t, *(x.sum(axis=1) for x in (a * np.sin(angle), a * w * np.cos(angle), -a * w**2 * np.sin(angle)))
+
+def simulated(robot, rows, seed=0):
+    t, q, qd, qdd = motion(robot.joint_count, rows, 1000.0, seed)
+    tau = mindyn.compile_model(robot, drives=bool(robot.drives)).inverse_dynamics(q, qd, qdd)
+    size = np.sqrt((tau**2).mean(axis=0))
+    tau += np.maximum(size, 0.02 * size.max()) * (
+        0.1 * np.tanh(qd / 0.02) + 0.1 * qd + 0.02 * np.random.default_rng(seed + 1).normal(size=tau.shape)
     )
-log = mindyn.read_log(path, robot, metadata=stated).take(slice(100_000))
-mindyn.identify(robot, log.take(slice(5_000)))
-least(lambda: mindyn.identify(robot, log), 1)
-""",
-    "automatic": """
-log = mindyn.read_log(path, robot, metadata=stated).take(slice(100_000))
-mindyn.identify(robot, log.take(slice(5_000)))
-least(lambda: mindyn.identify(robot, log), 1)
-""",
+    return log_from_arrays(robot.joint_names, t, np.round(q * 1e5) / 1e5, tau)
+
+def long_arm(n):
+    sys.path.insert(0, TESTS)
+    from robots import random_robot
+    return random_robot(n, joints=n, tree=False, special=True, tips=False, gravity=(0.0, 0.0, -9.81))
+
+def measured(place, robot, columns, side_metadata):
+    units = {"time": "s", "position": "rad", "velocity": "rad/s", "torque": "A" if side_metadata else "N m"}
+    given = {"columns": columns, "units": units, "side": "joint", **side_metadata}
+    return mindyn.read_log(f"{folder}/{place}", robot, **{words: given})
+"""
+PUMA = 'robot = mindyn.load_robot("puma560")\nlog = simulated(robot, {rows})\n'
+ARM = "robot = long_arm({n})\nlog = simulated(robot, 10_000, {n})\n"
+AUTOMATIC = """given = (log.take(slice(1500)), mindyn.LeastSquares()) if is_first else (log,)
+found = mindyn.identify(robot, *given)
+print(found.method, *found.beta)
+"""
+GIVEN = """settings = mindyn.EquationSettings(mindyn.Conditioning(position_cutoff_hz=20.0, delay_s=0.0), 10.0, 10)
+print(*mindyn.LeastSquares().fit(mindyn.build_rows(robot, log, settings)).beta)
+"""
+UR10E = """robot = mindyn.load_robot(f"{folder}/ur10e_innopolis/model/ur10e.urdf")
+names = {"time": "t_s", "position": "q{i}_rad", "velocity": "qd{i}_rad_s", "torque": "current{i}_A"}
+gains = {"current_gains": [10.0, 10.70, 8.46, 9.00, 9.48, 10.12]}
+log = measured("ur10e_innopolis/free.parquet", robot, names, gains)
+"""
+PANDA = """robot = mindyn.load_robot(f"{folder}/panda_gaz2019/model/panda.toml")
+names = {"time": "t", "position": "q{i}", "velocity": "qd{i}", "torque": "tau{i}"}
+log = measured("panda_gaz2019/exciting.parquet", robot, names, {}).between(0, 14380)
+"""
+CASES = {
+    "rows": PUMA.format(rows=100_000) + AUTOMATIC,
+    "short": PUMA.format(rows=10_000) + AUTOMATIC,
+    "ur10e": UR10E + AUTOMATIC,
+    "panda": PANDA + AUTOMATIC,
+    "joints14": ARM.format(n=14) + AUTOMATIC,
+    "joints20": ARM.format(n=20) + AUTOMATIC,
+    "given": PUMA.format(rows=1_000_000) + GIVEN,
 }
-ON_TWO_CORES = ("candidates", "automatic")
+NEED_DATA = ("ur10e", "panda")
 
 
-def seconds(part: str, sources: Path, path: Path, cores: int = 1) -> tuple[float, float]:
-    """Processor time, and time on the wall, on some cores."""
-    own = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MINDYN_CACHE_DIR": str(path.parent / "code")}
+def seconds(case: str, checkout: Path, cache: Path, *, first: bool = False) -> tuple[float, float, str]:
+    """Processor time and wall time of one process, and the last line that it printed."""
+    own = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MINDYN_CACHE_DIR": str(cache)}
+    script = f"TESTS = {str(checkout / 'tests')!r}\n" + COMMON + CASES[case]
+    before, start = os.times(), perf_counter()
     run = subprocess.run(
-        [sys.executable, "-c", COMMON + PARTS[part], str(path), str(cores)],
-        env={**os.environ, **own, "PYTHONPATH": str(sources / "src")},
+        [sys.executable, "-c", script, "first" if first else "again"],
+        env={**os.environ, **own, "PYTHONPATH": str(checkout / "src")},
         stdout=subprocess.PIPE,
         text=True,
         check=True,
     )
-    processor, wall = map(float, run.stdout.splitlines()[-1].split())
-    return processor, wall
+    wall, after = perf_counter() - start, os.times()
+    used = after.children_user + after.children_system - before.children_user - before.children_system
+    return used, wall, run.stdout.splitlines()[-1]
+
+
+def compare(case: str, checkouts: tuple[Path, Path], folder: Path, runs: int) -> tuple[str, ...]:
+    """Return a row of the table: processor time before and now, wall time before and now."""
+    least = [(float("inf"), float("inf"))] * 2
+    for k, checkout in enumerate(checkouts):
+        seconds(case, checkout, folder / f"code{k}", first=True)
+    for _ in range(runs):
+        for k, checkout in enumerate(checkouts):
+            used, wall, printed = seconds(case, checkout, folder / f"code{k}")
+            least[k] = min(least[k][0], used), min(least[k][1], wall)
+            print(f"{case}: {used:.1f} s, {wall:.1f} s, {printed[:60]}", file=sys.stderr, flush=True)
+    (before, wall_before), (now, wall_now) = least
+    return (
+        case,
+        f"{before:.1f} s",
+        f"{now:.1f} s",
+        f"{now / before:.2f}",
+        f"{wall_before:.1f} s",
+        f"{wall_now:.1f} s",
+        f"{wall_now / wall_before:.2f}",
+    )
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("parts", nargs="*", metavar="part", help=f"of {', '.join(PARTS)}; all if left out")
+    parser = arguments(__doc__)
+    parser.add_argument("cases", nargs="*", metavar="case", help=f"of {', '.join(CASES)}; all if none is given")
     parser.add_argument("--before", type=Path, required=True, help="a checkout of another version")
+    parser.add_argument("--runs", type=int, default=1)
     options = parser.parse_args()
+    cases = options.cases or [case for case in CASES if case not in NEED_DATA or "MINDYN_REAL_DATA" in os.environ]
+    rows = [("case", "processor before", "now", "ratio", "wall before", "now", "ratio")]
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "log.parquet"
-        model = mindyn.compile_model(mindyn.load_robot(ROBOT), drives=True)
-        pl.concat([part_of_log(model, start, PART_ROWS) for start in (0, PART_ROWS)]).write_parquet(path)
-        for part in options.parts or PARTS:
-            (now, wall), (then, _) = (seconds(part, sources, path) for sources in (ROOT, options.before.resolve()))
-            print(f"{part:10} {now:7.2f} s, before {then:7.2f} s: {then / now:.2f} times as fast", flush=True)
-            if part in ON_TWO_CORES:
-                both, on_two = seconds(part, ROOT, path, cores=2)
-                print(
-                    f"  two cores {both:7.2f} s; on the wall {on_two:.2f} s, on one {wall:.2f} s: {wall / on_two:.2f}"
-                )
+        for case in cases:
+            rows.append(compare(case, (options.before.resolve(), ROOT), Path(folder), options.runs))
+            print(*rows[-1], sep="  ", file=sys.stderr, flush=True)
+    publish(
+        Section(
+            "identify_cost",
+            "Time of identify",
+            "MINDYN_REAL_DATA=... python -m benchmarks.identification.cost --before CHECKOUT",
+            this_machine("clarabel"),
+            [
+                "`identify` with every setting selected, as a process from start to values, compared with 0.2.0 in the "
+                "same run, alternating: 100 000 and 10 000 rows of a PUMA 560 at 1 kHz, measured logs of a UR10e and a "
+                "Panda, 10 000 rows of arms with 14 and 20 joints; and 1 000 000 rows with given settings."
+            ],
+            rows,
+        ),
+        record=options.record,
+    )
 
 
 if __name__ == "__main__":
