@@ -252,7 +252,7 @@ def test_notes_on_a_loaded_run():
         "joint does not move",
     ]
     (note,) = _build_findings(full, samples)
-    assert str(note).endswith("loaded run: a")
+    assert note.message.endswith("loaded run: a")
     assert _build_findings(full, SimpleNamespace(q=2 * q, joint_names=("a", "b"))) == ()
 
 
