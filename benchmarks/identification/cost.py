@@ -95,10 +95,10 @@ NOTES = [
     "This version has limits of friction, delays of single joints and friction curves, which 0.2.0 has not. Before all "
     "fits of a cross-validation were solved at once, it took 1.1 to 1.7 times as long on 10 simulated and 6 measured "
     "logs, with the same settings, and values within 1e-5 of their deviations.",
-    "The goal was half of the time of 0.2.0, and a quarter for long arms. Most of the rest is one pass over all rows for "
-    "each of about 170 settings. Fewer settings or rows would change what is selected. Blocks of 512 instead of 1024 "
-    "rows sum the products of 14 and 20 joints at most 10 % faster, and R factors from blocks of 256 rows take three "
-    "times as long, so the block does not depend on the robot.",
+    "The goal was half of the time of 0.2.0, and a quarter for long arms. Most of the rest is one pass over all rows "
+    "for each of about 170 settings. Fewer settings or rows would change what is selected. Blocks of 512 instead of "
+    "1024 rows sum the products of 14 and 20 joints at most 10 % faster, and R factors from blocks of 256 rows take "
+    "three times as long, so the block does not depend on the robot.",
 ]
 
 
