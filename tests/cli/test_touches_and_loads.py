@@ -108,8 +108,12 @@ def test_payload_of_a_wrist_sensor_prints_mass_bias_and_held_out_error(tmp_path,
     assert "tool.h" in talk
     found = json.loads(mindyn_program("payload", "--wrench", tmp_path / "ft.csv", "--json").out)
     assert found["mass_interval"][0] < MASS < found["mass_interval"][1]
-    wrong = mindyn_program("payload", "--wrench", tmp_path / "ft.csv", "--wrench-frame", "world", columns=COLUMNS)
+    words = ("payload", "--wrench", tmp_path / "ft.csv", "--wrench-frame", "world")
+    wrong = mindyn_program(*words, "--c", tmp_path / "wrong.h", columns=COLUMNS)
     assert "fit the sensor frame" in " ".join(wrong.err.split())
+    assert (wrong.code, wrong.out, (tmp_path / "wrong.h").exists()) == (3, "", False)
+    listed = mindyn_program(*words, "--json")
+    assert (listed.code, json.loads(listed.out)["findings"][-1]["severity"]) == (3, "error")
     for words in (("payload",), ("payload", "run"), ("payload", "run", "log", "--c", "a.h")):
         assert mindyn_program(*words).code == 1
 

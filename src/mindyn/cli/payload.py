@@ -12,11 +12,12 @@ import typer
 
 from mindyn.algebra.poses import rpy_from_rotation
 from mindyn.cli.arguments import JSON_OPTION, require_companion, require_exclusive
+from mindyn.cli.exit_codes import ExitCode
 from mindyn.cli.printing import print_findings, print_json, print_output, print_status, print_table
 from mindyn.cli.runs import CALIBRATION_FILE, RUN_ARGUMENT, load_run_estimate, read_logs, require_held_out
 from mindyn.errors import Code, InputError, unknown_name_error
 from mindyn.files import write_file_atomically
-from mindyn.findings import Kind
+from mindyn.findings import Kind, Severity
 from mindyn.loads.from_runs import Payload
 from mindyn.loads.payload import GAIN_DEVIATION, LoadCalibration, calibrate_load
 from mindyn.loads.payload import payload as payload_of
@@ -229,11 +230,14 @@ def print_wrench_payload(
     print_status(f"read {log}: {len(readings)} rows")
     payload_on_sensor = payload_from_wrench(readings, arm, link, estimate_rotation=estimate_rotation)
     print_findings(payload_on_sensor.findings, verbose=True)
-    if c is not None:
+    is_wrong = any(finding.severity is Severity.ERROR for finding in payload_on_sensor.findings)
+    if c is not None and not is_wrong:
         payload_on_sensor.write_c(c, *(() if arm is None else (arm.gravity,)))
     if as_json:
         print_json(_payload_data(payload_on_sensor.load, payload_on_sensor.load) | _sensor_data(payload_on_sensor))
-    else:
+    if is_wrong:
+        raise typer.Exit(ExitCode.NO)
+    if not as_json:
         print_output(_describe_load(payload_on_sensor.load))
         print_output()
         _print_parameters(payload_on_sensor.load)
