@@ -17,6 +17,7 @@ from raising import raises
 
 import mindyn
 from mindyn.errors import Code, InputError
+from mindyn.fleet import fleet as fleet_module
 from mindyn.fleet.fleet import FleetStudy, study_fleet
 from mindyn.fleet.template import Template, find_day, parse_day
 from mindyn.fleet.writing import write_study
@@ -160,6 +161,21 @@ def test_groups_may_come_from_constant_columns(tmp_path):
     (tmp_path / "logs.toml").write_text(SIDECAR)
     result = study_fleet(ARM, f"{tmp_path}/*.parquet", tmp_path / "out", settings=SETTINGS, group_by=["serial"])
     assert [robot.key for robot in result.robots] == [("s0",), ("s1",)]
+
+
+def test_robots_differ_even_if_the_type_without_them_does_not_show_it(first_study, logs, out, monkeypatch):
+    """Friction that the type does not have cannot be compared with it: the robots stay excluded and named."""
+    assess, calls = fleet_module.assess_fleet, []
+
+    def assess_once(causes, evidence):
+        calls.append(assess(causes, evidence))
+        return calls[0] if len(calls) % 2 else calls[0]._replace(named=())
+
+    monkeypatch.setattr(fleet_module, "assess_fleet", assess_once)
+    again = study(logs, out, settings=None)
+    assert {d.robot for d in again.differences} == {d.robot for d in first_study.differences} != set()
+    assert again.type.estimate.beta.tobytes() == first_study.type.estimate.beta.tobytes()
+    assert len(calls) == 2
 
 
 def test_a_study_writes_tables_a_page_and_an_estimate(first_study, out):

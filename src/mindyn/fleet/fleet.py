@@ -288,6 +288,7 @@ def _fit_type(tally: Tally) -> tuple[Estimate, FleetAssessment, dict[str, list[L
     """Fit the type without the robots that differ from it, and assess all robots."""
     totals = {robot: tally.total(entries) for robot, entries in tally.by_robot.items()}
     apart: set[str] = set()
+    tried: list[set[str]] = []
     for _ in range(MAX_TYPE_ROUNDS):
         total = sum_information(totals[robot] for robot in tally.robots if robot not in apart)
         estimate = _fit_total(tally, total)
@@ -299,11 +300,15 @@ def _fit_type(tally: Tally) -> tuple[Estimate, FleetAssessment, dict[str, list[L
                 subject="logs",
             )
         causes = list_causes(tally.regressor, estimate, total)
-        evidence = _collect_evidence(tally, causes, estimate)
-        assessment = assess_fleet(causes, evidence)
-        differing = {difference.robot for difference in assessment.named}
+        collected = _collect_evidence(tally, causes, estimate)
+        assessed = assess_fleet(causes, collected)
+        differing = {difference.robot for difference in assessed.named}
+        if differing in tried:  # a type without their friction has none to compare theirs with: they still differ
+            break
+        assessment, evidence = assessed, collected
         if differing == apart or len(differing) > MAX_EXCLUDED_FRACTION * len(tally.robots):
             break
+        tried.append(apart)
         apart = differing
     assert estimate is not None
     return estimate, assessment, evidence
