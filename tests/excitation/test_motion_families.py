@@ -76,6 +76,7 @@ class Named:
 
     name: str = "arm"
     primary_names: tuple[str, ...] = ("a", "b", "c")
+    joint_count: int = 3
 
 
 @pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
