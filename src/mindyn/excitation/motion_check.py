@@ -70,7 +70,7 @@ class PathCheck:
         """Return what was checked, and the smallest distance."""
         checked, whole = self.links
         said = f"Checked {checked} of {whole} links against {', '.join(self.against)}"
-        said = said if self.against else f"No distance of {whole} links depends on the joints, and none was checked"
+        said = said if self.against else f"Checked no distance of {whole} links: none is asked for, or none changes"
         if self.closest is not None:
             kinds = ", ".join(sorted({distance.by for distance in self.distances}))
             pair = self.closest.label + (": guessed volumes overlap" if self.closest.distance_m < 0 else "")
