@@ -74,7 +74,26 @@ TRUE_OF_HARMLESS = {"set": Kind.FRICTION_DRIFT}
 """Findings that are true: friction that differs between logs changes from the beginning to the end."""
 WARMING = (0.4, 15.0)
 """Part of friction that goes, and s in which two thirds of it are gone."""
-BASELINE: dict[str, tuple[int, int]] = {}
+BASELINE = {
+    "sound": (0, 100),
+    "zero 10": (1, 100),
+    "zero 90": (0, 100),
+    "current": (0, 100),
+    "unit": (0, 100),
+    "sign": (0, 100),
+    "sideways": (0, 100),
+    "slope": (0, 100),
+    "compensated": (0, 100),
+    "one joint": (0, 100),
+    "constant speed": (0, 100),
+    "noise": (0, 100),
+    "constant": (0, 100),
+    "saturated": (0, 100),
+    "late joint": (5, 100),
+    "warming": (0, 100),
+    "gain 20 %": (44, 100),
+    "gain 5 %": (87, 100),
+}
 """Misses (false alarms of sound logs) of version 0.2.0 with given settings, and logs."""
 
 
