@@ -208,7 +208,7 @@ class _Finder:
         apart = cover_gaps(self.bodies, (i, j), self.poses)
         gap = self.constant_gap(i, j, apart)
         if gap is not None:
-            if gap > LEAST_M:
+            if gap > 0:
                 self.constant.append((names, gap))
             else:
                 self.unmoved.append(label)
