@@ -402,3 +402,26 @@ def test_finer_covers_contain_the_same_solids_and_leave_the_inside_of_an_arch_fr
     assert covered[0].mean() > 2 * covered[1].mean()
     guess = Volume("link", coarse.covers, coarse.solids, VolumeSource.ELLIPSOID)
     assert guess.refined(8) is guess
+
+
+def test_a_constant_distance_of_five_millimetres_is_the_smallest_that_is_reported(tmp_path):
+    """A carriage on a carriage slides along a rail: its distance to the rail is 5 mm in every position."""
+    shape = '<collision><origin xyz="0 {y} 0"/><geometry><box size="{size}"/></geometry></collision>'
+    inertial = '<inertial><mass value="1"/><inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial>'
+    links = [("rail", "9 0.1 0.1", 0), ("lower", "0.1 0.1 0.1", 0.5), ("upper", "0.1 0.1 0.1", 0.105)]
+    text = "".join(
+        f'<link name="{name}">{inertial}{shape.format(y=y, size=size)}</link>' for name, size, y in links
+    ) + "".join(
+        f'<joint name="{child}_slide" type="prismatic"><parent link="{parent}"/><child link="{child}"/>'
+        '<axis xyz="1 0 0"/><limit lower="-1" upper="1" velocity="1" effort="10"/></joint>'
+        for parent, child in (("rail", "lower"), ("lower", "upper"))
+    )
+    file = tmp_path / "carriages.urdf"
+    file.write_text(f'<robot name="carriages">{text}</robot>')
+    robot = mindyn.load_robot(file)
+    probes = np.random.default_rng(0).uniform(-1, 1, (200, 2))
+    encounters = find_encounters(robot, volumes_of(robot).volumes, [], [], probes, 0.05)
+    check = check_path(encounters, [(probes[:20], None)], 0)
+    assert check.closest is not None
+    assert {check.closest.first, check.closest.second} == {"rail", "upper"}
+    assert 0.0045 < check.closest.distance_m <= 0.005
