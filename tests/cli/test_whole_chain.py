@@ -24,7 +24,6 @@ WRITTEN = (
     "contact.html",
     "identified.urdf",
     "model.c",
-    "guide_hand_guiding.h",
 )
 
 

@@ -1,4 +1,4 @@
-"""Hand guiding and the contact detector of robots with closed loops, in Python and in C."""
+"""The contact detector of robots with closed loops, in Python and in C."""
 
 from __future__ import annotations
 
@@ -9,13 +9,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from closeness import ORACLE, assert_close, assert_negligible
+from closeness import ORACLE, assert_negligible
 
 import mindyn
 from mindyn.contact.detection import ContactDetector, contact_thresholds
-from mindyn.contact.guiding import HandGuide, hand_guiding
 from mindyn.equations.loop_closure import home_closure
-from mindyn.export.controller_code import write_contact_c, write_hand_guiding_c
+from mindyn.export.controller_code import write_contact_c
 from mindyn.kernels.model import compile_model
 from mindyn.regression.friction import Friction
 from mindyn.regression.settings import EquationSettings
@@ -51,58 +50,33 @@ def known(request):
     return robot, logs, mindyn.identify(robot, logs, mindyn.LeastSquares(), equation_settings)
 
 
-@pytest.fixture(scope="module")
-def guide(known):
-    model = compile_model(mindyn.full_model(known[2], friction="fitted", force=True), drives=True)
-    return HandGuide(model, hand_guiding(known[2]))
-
-
-def test_the_linkage_gains_no_energy_from_the_torque(known, guide):
-    """Power of the torque less that of gravity and of all friction, passive joints' too, in closed states."""
-    robot, _, _ = known
-    closure, true, rng = home_closure(robot), compile_model(robot, drives=True), np.random.default_rng(1)
-    home = closure.home[list(closure.primary)]
-    assert (guide.part.coulomb > 0).any()
-    p = home + rng.uniform(-0.3, 0.3, (60, len(home)))
-    pd = rng.normal(size=p.shape) * rng.choice([0.01, 0.3, 1.0], (60, 1))
-    rest, rigid = np.zeros_like(pd), compile_model(robot)
-    holding = true.bias(p, rest)
-    friction = true.bias(p, pd) - holding - (rigid.bias(p, pd) - rigid.bias(p, rest))
-    given = np.array([guide.torque(*item) for item in zip(p, pd, strict=True)])
-    assert ((pd * (given - holding)).sum(axis=1) < (pd * friction).sum(axis=1)).all()
-
-
 @pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
-def test_c_gives_the_same(known, guide, tmp_path):
-    """The torque of hand guiding, and residual and alarms of the detector, row by row."""
+def test_c_gives_the_same(known, tmp_path):
+    """Residual and alarms of the detector, row by row."""
     robot, logs, result = known
     model = compile_model(mindyn.full_model(result, friction="fitted", force=True), drives=True)
     thresholds = contact_thresholds(result, logs)
-    write_hand_guiding_c(model, guide.part, tmp_path / "guide.c")
     write_contact_c(model, thresholds, tmp_path / "watch.c")
-    text = '#include "guide_hand_guiding.h"\n#include "watch_contact.h"\n'
-    text += "int guide(double *q, double *u, double *tau) { return guide_hand_guiding(q, u, tau); }\n"
+    text = '#include "watch_contact.h"\n'
     text += "static watch_contact_state s;\nint watch(double *q, double *u, double *tau, double *r, int *alarm)\n"
     text += "{ return watch_contact(&s, q, u, tau, 0.01, r, alarm); }\n"
-    (tmp_path / "both.c").write_text(text)
-    flags = ["-std=c99", "-O1", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-o", "both.so"]
-    subprocess.run(["cc", *flags, "both.c", "guide.c", "watch.c", "-lm"], cwd=tmp_path, check=True)
-    both = ctypes.CDLL(str(tmp_path / "both.so"))
+    (tmp_path / "detector.c").write_text(text)
+    flags = ["-std=c99", "-O1", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-o", "detector.so"]
+    subprocess.run(["cc", *flags, "detector.c", "watch.c", "-lm"], cwd=tmp_path, check=True)
+    library = ctypes.CDLL(str(tmp_path / "detector.so"))
     solved = home_closure(robot).affine is None
     log, detector = logs[0], ContactDetector(model, thresholds, 0.01)
     whole = home_closure(robot).along(log.q[:20]) if solved else log.q[:20]
-    tau, residual, alarm = np.zeros(log.q.shape[1]), np.zeros(log.q.shape[1]), np.zeros(log.q.shape[1], dtype=np.int32)
+    residual, alarm = np.zeros(log.q.shape[1]), np.zeros(log.q.shape[1], dtype=np.int32)
 
     def call(function, *arrays):
         return function(*(np.ascontiguousarray(array).ctypes.data_as(ctypes.c_void_p) for array in arrays))
 
     for q, p, pd, push in zip(whole, log.q[:20], log.qd[:20], log.tau[:20] + PUSH, strict=True):
-        assert call(both.guide, q, pd, tau) == 0
-        assert_close(tau, guide.torque(p, pd), ORACLE)
-        call(both.watch, q, pd, push, residual, alarm)
+        assert call(library.watch, q, pd, push, residual, alarm) >= 0
         assert (alarm == detector.update(p, pd, push)).all()
         assert_negligible(residual - detector.residual, PUSH, ORACLE)
     assert alarm.any()
     if solved:
         open_loops = whole[0] + 0.7 * ~np.isin(robot.joint_names, robot.primary_names)
-        assert call(both.guide, open_loops, log.qd[0], tau) == -1
+        assert call(library.watch, open_loops, log.qd[0], log.tau[0], residual, alarm) == -1

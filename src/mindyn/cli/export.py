@@ -13,12 +13,10 @@ import typer
 from mindyn.algebra.values import Array
 from mindyn.cli.arguments import JSON_OPTION, complete_from, require_companion
 from mindyn.cli.next_step import print_next_command
-from mindyn.cli.printing import print_json, print_notes, print_status, print_status_lines
+from mindyn.cli.printing import print_json, print_notes, print_status
 from mindyn.cli.runs import RUN_ARGUMENT, load_run_estimate
-from mindyn.contact.guiding import hand_guiding
 from mindyn.errors import Code, InputError, require_choice
 from mindyn.estimators.estimate import Estimate
-from mindyn.export.controller_code import write_hand_guiding_c
 from mindyn.export.mat_writer import write_mat
 from mindyn.export.mjcf_writer import render_mjcf
 from mindyn.export.mujoco_sysid import compare_positions, compare_with_mujoco
@@ -87,20 +85,6 @@ def _write_c_files(model: Model, request: ExportRequest, path: Path) -> Sequence
     return model.write_c(path, CONTROL_FUNCTIONS, prefix=request.prefix, facts=request.facts)
 
 
-def _write_hand_guiding(request: ExportRequest) -> ExportResult:
-    part = hand_guiding(request.estimate)
-    notes, files = _write_code(request, lambda model: write_hand_guiding_c(model, part, request.out, request.facts))
-    rows: list[tuple[str, ...]] = [
-        ("joint", "friction, lower bound", "holding torque, +-", "compensated", "compensated, viscous")
-    ]
-    for j, name in enumerate(part.joint_names):
-        numbers = (part.friction[j], part.holding_uncertainty[j], part.coulomb[j], part.viscous[j])
-        rows.append((name, *(f"{value:.3g}" for value in numbers)))
-    print_status("torques in N m or N; viscous friction per rad/s or m/s")
-    print_status_lines(format_table(rows))
-    return (*notes, *map(str, part.findings)), files
-
-
 FORMAT_WRITERS: Mapping[str, Callable[[ExportRequest], ExportResult]] = {
     "urdf": _write_urdf_file,
     "mjcf": _write_mjcf_file,
@@ -114,7 +98,6 @@ FORMAT_WRITERS: Mapping[str, Callable[[ExportRequest], ExportResult]] = {
     "ros2-solver": lambda o: _write_code(
         o, lambda model: [write_ros2_package(model, o.out, facts=o.facts, solver=True)]
     ),
-    "gravity-compensation": _write_hand_guiding,
     "mat": lambda o: ((), [write_mat(o.estimate, o.out)]),
 }
 """Writer of each format."""

@@ -1,4 +1,4 @@
-"""Contact detection and hand guiding with an identified model."""
+"""Contact detection with an identified model."""
 
 from mindyn.lazy_names import import_lazily
 

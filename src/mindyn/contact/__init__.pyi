@@ -9,4 +9,3 @@ from mindyn.contact.detection import (
     Contact as Contact,
     ContactDetector as ContactDetector,
 )
-from mindyn.contact.guiding import hand_guiding as hand_guiding, HandGuiding as HandGuiding, HandGuide as HandGuide
