@@ -27,7 +27,7 @@ from mujoco import sysid
 
 import mindyn
 from benchmarks.sections import Section, arguments, publish
-from mindyn.export.mujoco_sysid import import_sysid, link_writer
+from leaderboard.methods.mujoco_sysid import link_writer
 from mindyn.robots.parts import Drive
 
 STEP, WINDOW = 0.002, 250
@@ -194,7 +194,6 @@ def main() -> None:
     parser = arguments(__doc__)
     parser.add_argument("--seeds", type=int, nargs="+", default=[301, 302, 303])
     options = parser.parse_args()
-    import_sysid()
     robot = mindyn.load_robot("panda")
     titles = ("the file as it is", "mujoco.sysid", "mindyn", "the arm itself")
     lines = [("seed", *titles, "seconds (processor) of mujoco.sysid", "of mindyn", "times less")]

@@ -18,8 +18,8 @@ import numpy as np
 from scipy.signal import butter, sosfiltfilt
 
 import mindyn
-from mindyn.algebra.inertia import mass_com_inertia
-from mindyn.export.mujoco_sysid import link_writer
+from mindyn.algebra.inertia import mass_com_inertia, phi_from_pseudo_inertia
+from mindyn.algebra.poses import quaternion_from_rotation
 
 name = "mujoco.sysid"
 CUTOFFS_HZ = 10.0, 2.0, 5.0, 20.0, 50.0
@@ -103,6 +103,27 @@ def fit(robot, logs):
     first = optimized(parameters, CUTOFFS_HZ[0], first_count)
     best = min(CUTOFFS_HZ, key=lambda cutoff_hz: error(first, cutoff_hz))
     return predictor(optimized(first, best, last_count), best)
+
+
+def link_writer(link):
+    """Return a modifier that writes theta = (alpha, d1, d2, d3, s12, s23, s13, t1, t2, t3) into a body.
+
+    The pseudo-inertia is U U^T with U = exp(alpha) [[exp d1, s12, s13, t1], [0, exp d2, s23, t2], [0, 0, exp d3, t3],
+    [0, 0, 0, 1]]. The modifier of mujoco.sysid itself compiles the model for each link.
+    """
+
+    def write(spec, parameter):
+        alpha, d1, d2, d3, s12, s23, s13, t1, t2, t3 = np.asarray(parameter.value, dtype=np.float64)
+        U = np.array([[np.exp(d1), s12, s13, t1], [0, np.exp(d2), s23, t2], [0, 0, np.exp(d3), t3], [0, 0, 0, 1]])
+        mass, com, J = mass_com_inertia(phi_from_pseudo_inertia(np.exp(2 * alpha) * U @ U.T))
+        inertia, axes = np.linalg.eigh(J)
+        axes[:, 0] *= np.sign(np.linalg.det(axes))
+        body = spec.body(link)
+        body.explicitinertial = True
+        body.mass, body.ipos, body.inertia, body.iquat = mass, com, inertia, quaternion_from_rotation(axes)
+        body.fullinertia = np.full(6, np.nan)
+
+    return write
 
 
 def is_consistent(phi):

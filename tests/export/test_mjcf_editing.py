@@ -13,7 +13,7 @@ from raising import raises
 from mindyn import Drive, EquationSettings, LeastSquares, Link, compile_model, full_model, load_robot, write_mjcf
 from mindyn.algebra.inertia import phi_about_origin
 from mindyn.errors import Code, ExportError
-from mindyn.export.mujoco_sysid import compare_with_mujoco, mujoco_torques
+from mindyn.export.mujoco_comparison import compare_with_mujoco, mujoco_torques
 from mindyn.logs.log import log_from_arrays
 from mindyn.regression.rows import build_rows
 

@@ -16,7 +16,7 @@ import mindyn
 from mindyn.equations.loop_closure import home_closure
 from mindyn.equations.projected_dynamics import loop_dynamics
 from mindyn.errors import Code, ExportError
-from mindyn.export.mujoco_sysid import mujoco_torques
+from mindyn.export.mujoco_comparison import mujoco_torques
 from mindyn.export.writing import choose_format
 
 STIFF = 1e-4

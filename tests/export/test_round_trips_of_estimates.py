@@ -28,7 +28,7 @@ from raising import raises
 
 import mindyn
 from mindyn.errors import Code, ExportError
-from mindyn.export.mujoco_sysid import mujoco_torques
+from mindyn.export.mujoco_comparison import mujoco_torques
 from mindyn.regression.friction import Friction
 from mindyn.robots.parts import Drive, ExtraTorque
 

@@ -16,7 +16,7 @@ from servos import ARMATURE, FRICTION, JOINTS, KP, KV, leg_targets, leg_xml, sim
 
 import mindyn
 from mindyn.errors import Code, ExportError
-from mindyn.export.mujoco_sysid import compare_positions
+from mindyn.export.mujoco_comparison import compare_positions
 from mindyn.export.servo_actuators import write_isaac_lab
 from mindyn.identification.gain_stage import find_servo
 from mindyn.logs import log_from_targets

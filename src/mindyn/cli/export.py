@@ -19,7 +19,7 @@ from mindyn.errors import Code, InputError, require_choice
 from mindyn.estimators.estimate import Estimate
 from mindyn.export.mat_writer import write_mat
 from mindyn.export.mjcf_writer import render_mjcf
-from mindyn.export.mujoco_sysid import compare_positions, compare_with_mujoco
+from mindyn.export.mujoco_comparison import compare_positions, compare_with_mujoco
 from mindyn.export.ros2_package import CONTROL_FUNCTIONS, write_ros2_package
 from mindyn.export.servo_actuators import write_isaac_lab
 from mindyn.export.toml_writer import write_toml

@@ -149,16 +149,10 @@ def describe_rotors(robot: Robot) -> list[str]:
     return descriptions
 
 
-def joint_side_scales(drive: Drive) -> tuple[float, float, float]:
-    """Return the factors from rotor inertia, viscous and Coulomb friction of a drive to those at its joint."""
-    ratio = drive.ratio if drive.side == "motor" else 1.0
-    return drive.ratio**2, ratio**2, abs(ratio)
-
-
 def joint_side_values(drive: Drive) -> tuple[float, float, float]:
     """Return the armature, damping and dry friction of a drive at its joint."""
-    inertia, viscous, coulomb = joint_side_scales(drive)
-    return inertia * drive.rotor_inertia, viscous * drive.viscous, coulomb * drive.coulomb
+    ratio = drive.ratio if drive.side == "motor" else 1.0
+    return drive.ratio**2 * drive.rotor_inertia, ratio**2 * drive.viscous, abs(ratio) * drive.coulomb
 
 
 def describe_held_joints(robot: Robot) -> list[str]:

@@ -1,0 +1,124 @@
+"""Compare MuJoCo with a log: torques of its inverse dynamics, and positions of its servos under logged targets."""
+
+from __future__ import annotations
+
+from math import ceil
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from mindyn.algebra.values import Array
+from mindyn.equations.projected_dynamics import tree_state
+from mindyn.errors import Code, ExportError, list_names
+from mindyn.estimators.estimate import Estimate
+from mindyn.export.mjcf_writer import robot_to_mjcf
+from mindyn.logs.log import Log
+from mindyn.logs.loop_follower import all_joint_positions
+from mindyn.robots.mjcf_reader import compile_mjcf, import_mujoco
+from mindyn.robots.robot import Robot
+from mindyn.validation.errors import TorqueError, torque_error
+from mindyn.validation.prediction import predict_log
+
+MAX_STEP_S: Final = 1e-3
+"""Longest step of a replay, s: servos of legs have poles near 100 1/s."""
+MAX_GAP_STEPS: Final = 5.0
+"""Steps between stamps that are longer than this multiple of the usual step are gaps."""
+
+
+def compare_with_mujoco(estimate: Estimate, path: str | Path, log: Log) -> dict[str, TorqueError]:
+    """Return the torque errors on the same rows for the estimate and for MuJoCo with the MJCF file at `path`.
+
+    Limits and contacts are disabled. MuJoCo smooths dry friction near standstill.
+    """
+    ours = predict_log(estimate, log)
+    rows = ours.scored
+    s = ours.samples
+    theirs = mujoco_torques(estimate.robot, path, all_joint_positions(estimate.robot, s)[rows], s.qd[rows], s.qdd[rows])
+    return {"mindyn": ours.error, "MuJoCo": torque_error(s.joint_names, ours.measured[rows], theirs)}
+
+
+def compare_positions(estimate: Estimate, path: str | Path, log: Log) -> dict[str, Array]:
+    """Return the rms position errors (n,) of MuJoCo under the targets of a log, with the position actuators of a file.
+
+    "identified" is the file at `path`; "robot file" has the values of the robot file and the same actuators, if the
+    robot file has inertial parameters.
+    """
+    mujoco = import_mujoco()
+    servo = estimate.servo
+    if servo is None or log.target is None:
+        raise ExportError(
+            "positions are compared for an estimate and a log with position targets",
+            hint="identify logs with columns.target and kp",
+            code=Code.MISSING_VALUE,
+            subject="target",
+        )
+    models = {"identified": compile_mjcf(Path(path))[0]}
+    if estimate.robot.has_parameters:
+        text = robot_to_mjcf(estimate.robot, force=True, servo=servo)
+        models["robot file"] = mujoco.MjModel.from_xml_string(text)
+    return {name: _replay_targets(mujoco, model, log, servo.delay_s) for name, model in models.items()}
+
+
+def _replay_targets(mujoco: Any, model: Any, log: Log, delay_s: float) -> Array:
+    """Simulate the log under its targets, from the measured state after each gap, and return the rms errors (n,)."""
+    assert log.target is not None
+    off = mujoco.mjtDisableBit
+    model.opt.disableflags |= int(off.mjDSBL_LIMIT) | int(off.mjDSBL_CONTACT)
+    model.opt.integrator = mujoco.mjtIntegrator.mjINT_IMPLICITFAST
+    joints = [model.joint(name) for name in log.joint_names]
+    places, dofs = [int(j.qposadr[0]) for j in joints], [int(j.dofadr[0]) for j in joints]
+    inputs = [int(np.flatnonzero(model.actuator_trnid[:, 0] == j.id)[0]) for j in joints]
+    data, steps, usual = mujoco.MjData(model), np.diff(log.time), float(np.median(np.diff(log.time)))
+    speeds = np.gradient(log.q, log.time, axis=0)
+    simulated = log.q.copy()
+    for row, step in enumerate(steps):
+        if row == 0 or steps[row - 1] > MAX_GAP_STEPS * usual:
+            data.qpos[places], data.qvel[dofs] = log.q[row], speeds[row]
+        simulated[row] = data.qpos[places]
+        count = max(1, ceil(min(step, MAX_GAP_STEPS * usual) / MAX_STEP_S - 1e-9))
+        model.opt.timestep = step / count
+        for k in range(count):
+            now = log.time[row] + (k + 0.5) * step / count - delay_s
+            data.ctrl[inputs] = [np.interp(now, log.time, column) for column in log.target.T]
+            mujoco.mj_step(model, data)
+    simulated[-1] = data.qpos[places]
+    return np.asarray(np.sqrt(((simulated - log.q) ** 2).mean(axis=0)))
+
+
+def mujoco_torques(robot: Robot, path: str | Path, q: Array, qd: Array, qdd: Array) -> Array:
+    """Return the torques (N, k) of MuJoCo's inverse dynamics for the joints of the robot; other joints stand still.
+
+    If the robot has dependent joints, MuJoCo's soft constraints are disabled and the tree torques are projected onto
+    the primary joints by W^T. `q` covers all joints if loops are solved numerically, otherwise the primary joints, as
+    do `qd` and `qdd`.
+    """
+    mujoco = import_mujoco()
+    model, _ = compile_mjcf(Path(path))
+    off = mujoco.mjtDisableBit
+    model.opt.disableflags |= int(off.mjDSBL_LIMIT) | int(off.mjDSBL_CONTACT)
+    state = None
+    if robot.has_dependents:
+        model.opt.disableflags |= int(off.mjDSBL_EQUALITY)
+        state = tree_state(robot, q, qd, qdd)
+        q, qd, qdd = state.q, state.qd, state.qdd
+    joints = {model.joint(k).name or f"joint{k}": k for k in range(model.njnt)}
+    absent = [name for name in robot.joint_names if name not in joints]
+    if absent:
+        raise ExportError(
+            f"{Path(path).name} does not have the joints {list_names(absent)}",
+            code=Code.UNKNOWN_NAME,
+            subject=absent[0],
+        )
+    numbers = [joints[name] for name in robot.joint_names]
+    places, dofs = model.jnt_qposadr[numbers], model.jnt_dofadr[numbers]
+    data = mujoco.MjData(model)
+    for name, position in robot.selection.lock.items():
+        if name in joints:
+            data.qpos[model.jnt_qposadr[joints[name]]] = position
+    torques = np.empty_like(q)
+    for row in range(len(q)):
+        data.qpos[places], data.qvel[dofs], data.qacc[dofs] = q[row], qd[row], qdd[row]
+        mujoco.mj_inverse(model, data)
+        torques[row] = data.qfrc_inverse[dofs]
+    return torques if state is None else state.project(torques)
