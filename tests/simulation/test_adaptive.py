@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import casadi
 import mujoco
 import numpy as np
 import pinocchio as pin
@@ -25,7 +26,7 @@ from simulation.plants import (
 import mindyn
 from mindyn.export.mjcf_writer import robot_to_mjcf
 from mindyn.robots.drive_matrices import drive_parameters, friction_matrix, reflected_inertia
-from mindyn.simulation.adaptive import STAGE_WEIGHTS, STEP_WEIGHTS, dormand_prince_step
+from mindyn.simulation.adaptive import STAGE_WEIGHTS, STEP_WEIGHTS, DormandPrinceStep, Tolerance, compile_step
 from mindyn.simulation.controllers import ComputedTorque, ProportionalDerivative, SineMotion
 from mindyn.simulation.simulate import simulate
 
@@ -157,11 +158,14 @@ def test_the_order_of_the_method_is_eight():
     for power in range(8):
         assert_close(STEP_WEIGHTS @ nodes**power, 1 / (power + 1), SAME_ALGEBRA)
     slope = lambda y: np.array([y[1], -np.sin(y[0])])  # noqa: E731
+    y = casadi.SX.sym("y", 2)
+    pendulum = casadi.Function("slope", [y], [casadi.vertcat(y[1], -casadi.sin(y[0]))], ["y"], ["slope"])
+    step = DormandPrinceStep(compile_step(pendulum), {}, Tolerance())
     errors = []
     exact = solve_ivp(lambda _, y: slope(y), (0, 2), [1.0, 0.5], "DOP853", rtol=2.3e-14, atol=1e-15).y[:, -1]
     for count in (4, 8):
         y = np.array([1.0, 0.5])
         for _ in range(count):
-            y = dormand_prince_step(slope, y, slope(y), 2 / count)[0]
+            y = step.compute(y, slope(y), 2 / count)[0]
         errors.append(np.abs(y - exact).max())
     assert np.log2(errors[0] / errors[1]) > 7.5

@@ -13,14 +13,16 @@ Step of Dormand and Prince's explicit Runge-Kutta method of order 8(5,3), with i
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
+import casadi
 import numpy as np
 from numpy.typing import NDArray
 
 from mindyn.algebra.values import Array
+from mindyn.equations.catalogue import Function
 from mindyn.equations.closed_motion import MAX_CLOSURE_ERROR, MIN_REGULARITY
 from mindyn.errors import Code
 from mindyn.kernels.kernel import Kernel
@@ -28,6 +30,7 @@ from mindyn.robots.robot import CACHED_ROBOTS
 from mindyn.simulation.plant import REDUNDANCY_REGULARISATION, Plant, acceleration_function
 from mindyn.simulation.results import SimulationError
 from mindyn.simulation.runge_kutta import Modes, find_modes_at_rest
+from mindyn.simulation.time_loop import TimeLoop
 
 STAGE_COUNT = 12
 
@@ -90,11 +93,8 @@ ERROR_WEIGHTS = np.stack([_weight_row(_FIFTH_ORDER_ERROR), _weight_row(_THIRD_OR
 """(2, 12): the step of order 8 minus the steps of order 5 and 3."""
 
 
-Slope = Callable[[Array], Array]
-
 _SAFETY, _MIN_GROWTH, _MAX_GROWTH = 0.9, 0.2, 6.0
 _ORDER = 8
-_STAGE_ROWS = [STAGE_WEIGHTS[i, :i].copy() for i in range(STAGE_COUNT)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,23 +105,54 @@ class Tolerance:
     absolute: float = 1e-12
 
 
-def dormand_prince_step(slope: Slope, y: Array, first: Array, h: float) -> tuple[Array, Array]:
-    """Return y after time h, and the slopes (12, size) of the stages; `first` is the slope at y."""
-    slopes = np.empty((STAGE_COUNT, len(y)))
-    slopes[0] = first
-    for i in range(1, STAGE_COUNT):
-        slopes[i] = slope(y + (h * _STAGE_ROWS[i]) @ slopes[:i])
-    return y + (h * STEP_WEIGHTS) @ slopes, slopes
+StepKernels = tuple[TimeLoop, Kernel]
+"""Stages of a step, which run one after the other in machine code, and its end: the result and its error."""
 
 
-def error_ratio(y: Array, y_next: Array, slopes: Array, h: float, tolerance: Tolerance) -> float:
-    """Return the estimated error of a step relative to the tolerance [Hairer, Norsett, Wanner 1993, II.10]."""
-    scale = tolerance.absolute + tolerance.relative * np.maximum(np.abs(y), np.abs(y_next))
-    fifth, third = ERROR_WEIGHTS @ slopes / scale
-    large, small = float(fifth @ fifth), float(third @ third)
-    if large == 0.0:
-        return 0.0
-    return abs(h) * large / float(np.sqrt((large + 0.01 * small) * len(y)))
+def compile_step(slope: Function) -> StepKernels:
+    """Compile the step of dy/dt = slope(y, ...); the error is relative to the tolerance.
+
+    [Hairer, Norsett, Wanner 1993, II.10]
+    """
+    size = slope.size1_in(0)
+    y, h, slopes = casadi.SX.sym("y", size), casadi.SX.sym("h"), casadi.SX.sym("slopes", size * STAGE_COUNT)
+    weights, tolerance = casadi.SX.sym("weights", STAGE_COUNT), casadi.SX.sym("tolerance", 2)
+    given = {name: casadi.SX.sym(name, slope.size1_in(name)) for name in slope.name_in()[1:]}
+    K = casadi.reshape(slopes, size, STAGE_COUNT)
+    inputs = {"y": y, "h": h, "slopes": slopes, "weights": weights, **given}
+    stage = slope(y + h * (K @ weights), *given.values())
+    y_next = y + h * (K @ STEP_WEIGHTS)
+    scale = tolerance[0] + tolerance[1] * casadi.fmax(casadi.fabs(y), casadi.fabs(y_next))
+    large, small = (casadi.sumsqr(K @ weights / scale) for weights in ERROR_WEIGHTS)
+    ratio = casadi.if_else(large == 0, 0, casadi.fabs(h) * large / casadi.sqrt((large + 0.01 * small) * size))
+    stages = casadi.Function("stage", [*inputs.values()], [stage], [*inputs], ["slope"])
+    end = casadi.Function("end", [y, h, slopes, tolerance], [y_next, ratio])
+    return TimeLoop(Kernel(stages, check_finite=False), lanes=1), Kernel(end, check_finite=False)
+
+
+class DormandPrinceStep:
+    """Step of dy/dt = slope(y, ...), where `given` holds the arrays of the other arguments."""
+
+    def __init__(self, kernels: StepKernels, given: Mapping[str, Array], tolerance: Tolerance) -> None:
+        stages, end = kernels
+        self._end = end.bind()
+        self._y, self._h, slopes, limits = self._end.inputs
+        limits[:] = tolerance.absolute, tolerance.relative
+        self._slopes = slopes.reshape(STAGE_COUNT, -1)
+        held = {name: array[None, None] for name, array in given.items()}
+        held |= {"y": self._y[None, None], "h": self._h[None, None], "slopes": slopes[None, None]}
+        moving = {"weights": STAGE_WEIGHTS[None, 1:], "slope": self._slopes[None, 1:]}
+        self._run_stages = stages.bind(held | moving, STAGE_COUNT - 1)
+
+    def compute(self, y: Array, first: Array, h: float) -> tuple[Array, float]:
+        """Return y after time h and its estimated error relative to the tolerance; `first` is the slope at y."""
+        self._y[:], self._h[:], self._slopes[0] = y, h, first
+        self._run_stages()
+        self._end.run()
+        y_next, ratio = self._end.outputs[0].copy(), float(self._end.outputs[1][0])
+        if not ratio <= 1.0:
+            self._slopes[:] = 0.0  # later stages have weight zero, and zero times NaN is NaN
+        return y_next, ratio
 
 
 def next_step_size(h: float, ratio: float) -> float:
@@ -141,6 +172,8 @@ _STICTION_TOLERANCE = 1e-9
 """Relative excess over its level at which a sticking torque ends the mode. It is well above the rounding error with
 which `find_modes_at_rest` computes the same torque, so that the two agree.
 """
+_MAX_STUCK_SPEED = 1e-14
+"""Speed (rad/s or m/s) that rounding may give to a sticking friction before it is set to zero again."""
 _MAX_EVENTS_PER_CALL = 200
 """Most mode changes within an interval of constant torque."""
 
@@ -153,17 +186,21 @@ class AdaptiveIntegrator:
     """State (q, qd) at time t, integrated by `advance`; `events` counts changes of mode."""
 
     def __init__(self, plant: Plant, q0: Array, qd0: Array, tolerance: Tolerance) -> None:
-        self._plant, self._tolerance = plant, tolerance
+        self._plant = plant
         self._n = plant.position_count
         self._primary = plant.primary
-        kernel, self._inertia = _compile_kernels(plant)
+        kernel, self._inertia, step = _compile_kernels(plant)
         self._acceleration = kernel.bind()
+        self._tau = self._acceleration["tau"]
+        held = {name: self._acceleration[name] for name in self._acceleration.input_names[2:]}
+        self._compute_step = DormandPrinceStep(step, held, tolerance).compute
+        self._is_solved, self._has_friction = plant.is_solved, plant.has_friction
         self._size = _INITIAL_STEP_S
         self._y = np.concatenate([plant.start(q0), qd0])
-        self._modes: Modes = np.sign(plant.rows_at(self._y[: self._n]) @ qd0).astype(np.int64)
         self._slack = REDUNDANT_SLACK if plant.redundant else 0.0
         self.t = 0.0
         self.events = 0
+        self._set_modes(np.sign(plant.rows_at(self._y[: self._n]) @ qd0).astype(np.int64))
 
     @property
     def q(self) -> Array:
@@ -187,10 +224,19 @@ class AdaptiveIntegrator:
 
     def hold(self, tau: Array) -> tuple[Array, Array]:
         """Apply tau from now on; return qdd (n,), and lam (m,) of the frictions."""
-        self._acceleration["tau"][:] = tau
-        self._settle(np.flatnonzero(self._modes == 0))
-        qdd = self._slope(self._y)[self._n :].copy()
-        return qdd, self._torques().copy()
+        self._tau[:] = tau
+        slope = self._slope(self._y)
+        if self._has_friction and not self._keeps_modes():
+            self._settle(np.flatnonzero(self._modes == 0))
+            slope = self._slope(self._y)
+        return slope[self._n :], self._torques().copy()
+
+    def _keeps_modes(self) -> bool:
+        """Return whether what sticks still does at the last slope, where `find_modes_at_rest` gives the same modes."""
+        stuck = self._modes == 0
+        speeds = self._plant.rows_at(self._y[: self._n]) @ self._y[self._n :]
+        slips = (np.abs(self._torques()) > self._plant.levels) | (np.abs(speeds) > _MAX_STUCK_SPEED)
+        return not (slips & stuck).any()
 
     def advance(self, until: float) -> None:
         """Integrate to time `until` with the torque held."""
@@ -206,7 +252,7 @@ class AdaptiveIntegrator:
         last = until - self.t <= self._size
         h = until - self.t if last else self._size
         first = self._slope(self._y).copy()
-        y, ratio = self._try(first, h)
+        y, ratio = self._compute_step(self._y, first, h)
         if not ratio <= 1.0:
             self._size = next_step_size(h, ratio if np.isfinite(ratio) else 1e9)
             self._require_step()
@@ -214,16 +260,12 @@ class AdaptiveIntegrator:
         self._require_step()
         grown = next_step_size(h, ratio)
         self._size = max(grown, self._size) if last else grown
-        if self._plant.has_friction:
+        if self._has_friction:
             violated = np.flatnonzero(self._margins(y) < 0)
             if len(violated):
                 self._stop_at_event(first, h, violated)
                 return
         self._y, self.t = y, until if last else self.t + h
-
-    def _try(self, first: Array, h: float) -> tuple[Array, float]:
-        y, slopes = dormand_prince_step(self._slope, self._y, first, h)
-        return y, error_ratio(self._y, y, slopes, h, self._tolerance)
 
     def _require_step(self) -> None:
         if self._size < _MIN_STEP_S:
@@ -245,7 +287,7 @@ class AdaptiveIntegrator:
         bound, n = self._acceleration, self._n
         bound.inputs[0][:], bound.inputs[1][:] = y[:n], y[n:]
         bound.run()
-        if not self._plant.is_solved:
+        if not self._is_solved:
             return np.concatenate([y[n:], bound.outputs[0]])
         rates, (residual, regular) = bound.outputs[-2:]
         # The comparison treats NaN as open; a step to an open loop is rejected.
@@ -254,7 +296,7 @@ class AdaptiveIntegrator:
 
     def _torques(self) -> Array:
         """Return lam of the last slope."""
-        return self._acceleration.outputs[1] if self._plant.has_friction else self._plant.levels
+        return self._acceleration.outputs[1] if self._has_friction else self._plant.levels
 
     def _margins(self, y: Array) -> Array:
         """Return the remaining speed while slipping and torque while sticking, (m,); negative after the mode ends."""
@@ -268,10 +310,10 @@ class AdaptiveIntegrator:
         start = self._y
 
         def margin(size: float) -> float:
-            return float(self._margins(dormand_prince_step(self._slope, start, first, size)[0])[violated].min())
+            return float(self._margins(self._compute_step(start, first, size)[0])[violated].min())
 
         size = _find_sign_change(margin, h)
-        self._y = dormand_prince_step(self._slope, start, first, size)[0]
+        self._y = self._compute_step(start, first, size)[0]
         self.t += size
         ended = np.flatnonzero(self._margins(self._y) <= 0)
         self.events += len(ended)
@@ -280,7 +322,7 @@ class AdaptiveIntegrator:
     def _settle(self, at_rest: Indices) -> None:
         """Decide the modes of frictions at zero speed, and set the speeds of sticking frictions exactly to zero."""
         plant, n = self._plant, self._n
-        if not plant.has_friction:
+        if not self._has_friction:
             return
         modes = self._modes.copy()
         if len(at_rest):
@@ -289,29 +331,36 @@ class AdaptiveIntegrator:
             A = rows @ W
             A += np.diag(REDUNDANCY_REGULARISATION * np.diag(A)) if plant.redundant else 0.0
             others = np.where(np.isin(np.arange(len(modes)), at_rest), 0, modes)
-            self._set_modes(others, stuck=np.zeros(len(modes)))
+            self._set_modes(others, np.zeros(len(modes)))
             free = self._slope(self._y)[n:]
             modes[at_rest] = find_modes_at_rest(A, rows @ free + self._turning()[at_rest], plant.levels[at_rest])
             keep = np.flatnonzero(modes[at_rest] == 0)
             if len(keep):
                 impulse = np.linalg.solve(A[np.ix_(keep, keep)], rows[keep] @ self._y[n:])
                 self._y = np.concatenate([self._y[:n], self._y[n:] - W[:, keep] @ impulse])
-        self._set_modes(modes, stuck=(modes == 0).astype(float))
+        self._set_modes(modes)
 
     def _turning(self) -> Array:
         """Return (dF/dt) qd (m,) at the last slope."""
         return self._acceleration["turning"] if self._plant.turns is not None else np.zeros(len(self._plant.levels))
 
-    def _set_modes(self, modes: Modes, stuck: Array) -> None:
-        self._modes = modes
-        self._acceleration["slip"][:] = modes * self._plant.levels
-        self._acceleration["stuck"][:] = stuck
+    def _set_modes(self, modes: Modes, stuck: Array | None = None) -> None:
+        self._modes: Modes = modes
+        if self._has_friction:
+            self._acceleration["slip"][:] = modes * self._plant.levels
+            self._acceleration["stuck"][:] = modes == 0 if stuck is None else stuck
 
 
 @lru_cache(maxsize=CACHED_ROBOTS)
-def _compile_kernels(plant: Plant) -> tuple[Kernel, Kernel]:
-    """Return the kernels of the accelerations and of the inertia matrix."""
-    return Kernel(acceleration_function(plant)), plant.kernel("inertia_matrix", matrices=["M"])
+def _compile_kernels(plant: Plant) -> tuple[Kernel, Kernel, StepKernels]:
+    """Return the kernels of the accelerations, of the inertia matrix and of a step."""
+    acceleration, positions = acceleration_function(plant), plant.position_count
+    given = {name: casadi.SX.sym(name, acceleration.size1_in(name)) for name in acceleration.name_in()[2:]}
+    y = casadi.SX.sym("y", positions + plant.joint_count)
+    q, qd = y[:positions], y[positions:]
+    slope = casadi.vertcat(plant.rates(q, qd), acceleration.call([q, qd, *given.values()])[0])
+    function = casadi.Function("slope", [y, *given.values()], [slope], ["y", *given], ["slope"])
+    return Kernel(acceleration), plant.kernel("inertia_matrix", matrices=["M"]), compile_step(function)
 
 
 def _find_sign_change(margin: Callable[[float], float], high: float) -> float:

@@ -122,6 +122,8 @@ class Plant:
 
     def rows_at(self, q: Array) -> Array:
         """Return F (..., m, n) at positions (..., n) of the primary joints or (..., positions) of the state."""
+        if self.turns is None and np.ndim(q) == 1:
+            return self.rows
         if self.turns is None:
             return np.broadcast_to(self.rows, (*np.shape(q)[:-1], *self.rows.shape))
         return np.asarray(_friction_rows_kernel(self)(q))

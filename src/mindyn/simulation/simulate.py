@@ -155,8 +155,9 @@ def _run_simulation(
     n, times = plant.joint_count, np.arange(int(seconds * rate_hz + 1e-6) + 1) / rate_hz
     changed, torque = source
     instants, is_row, is_change = _schedule_instants(times, changed[changed <= times[-1] + _TICK_S])
-    rows = {name: np.empty((len(times), n)) for name in ("q", "qd", "qdd", "tau", "friction")}
-    stuck = np.zeros((len(times), len(plant.levels)), dtype=np.bool_)
+    q, qd, qdds, taus = (np.empty((len(times), n)) for _ in range(4))
+    positions, lams = np.empty((len(times), plant.position_count)), np.empty((len(times), len(plant.levels)))
+    stuck = np.zeros(lams.shape, dtype=np.bool_)
     tau, row = np.zeros(n), 0
     for t, shown, changes in zip(instants, is_row, is_change, strict=True):
         motion.advance(t)
@@ -164,12 +165,11 @@ def _run_simulation(
             tau = _require_torque(torque(motion.t, motion.q, motion.qd), motion.t, plant)
         qdd, lam = motion.hold(tau)
         if shown:
-            values = (motion.q, motion.qd, qdd, tau, plant.rows_at(motion.positions).T @ lam)
-            for array, value in zip(rows.values(), values, strict=True):
-                array[row] = value
-            stuck[row] = motion.stuck
+            q[row], qd[row], qdds[row], taus[row] = motion.q, motion.qd, qdd, tau
+            positions[row], lams[row], stuck[row] = motion.positions, lam, motion.stuck
             row += 1
-    q, qd, qdds, taus, friction = (make_read_only(array) for array in rows.values())
+    friction = (lams[:, None] @ plant.rows_at(positions))[:, 0]
+    q, qd, qdds, taus, friction = map(make_read_only, (q, qd, qdds, taus, friction))
     names = plant.joint_names
     return Simulation(
         names, rate_hz, make_read_only(times), q, qd, qdds, taus, friction, make_read_only(stuck), motion.events

@@ -7,7 +7,8 @@ A few rollouts at a time go through all steps, so that their states stay in the 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from numpy.typing import NDArray
@@ -25,37 +26,48 @@ _MARCH_TYPE = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 3, ctypes.c_v
 
 
 class TimeLoop:
-    """Step kernel that runs over rollouts and steps; `sizes` of its inputs and outputs by name."""
+    """Step kernel that runs over rollouts and steps, `lanes` rollouts at a time; `sizes` of its inputs and outputs."""
 
-    def __init__(self, kernel: Kernel) -> None:
+    def __init__(self, kernel: Kernel, lanes: int | None = None) -> None:
         self.inputs = [argument.name for argument in kernel.program.inputs]
         self.outputs = [argument.name for argument in kernel.program.outputs]
         self.sizes = {argument.name: argument.size for argument in kernel.program.arguments}
-        self._lanes = host().lanes(kernel.dtype.itemsize * 8)
+        self._lanes = lanes or host().lanes(kernel.dtype.itemsize * 8)
         self._entries, self._dtype = len(kernel.program.arguments), kernel.dtype
         self._step = kernel.code(self._lanes)
         self._code = load(
             assemble(_march_ir(self._step.address, self._entries, self._lanes * _REGISTERS_PER_BLOCK)), "march"
         )
-        self._run = _MARCH_TYPE(self._code.address)
+        self._march = _MARCH_TYPE(self._code.address)
 
     def run(self, arrays: Mapping[str, NDArray[Any]], rollouts: int, steps: int, threads: int) -> int:
         """Run the steps on arrays (rollouts or 1, steps or 1, size) by name; `x_next` is written to the next step of x.
 
         Return nonzero if an input of a step was not finite. Results do not depend on `threads`.
         """
-        located = [self._locate(arrays[name], rollouts) for name in self.inputs]
-        for name in self.outputs:
-            located.append(self._locate(arrays[name.removesuffix("_next")], rollouts, later=name.endswith("_next")))
-        table = (ctypes.c_int64 * (2 * self._entries))(*[number for place in located for number in place[:2]])
-        moves = (ctypes.c_int64 * self._entries)(*[along for _, _, along in located])
+        table, moves = self._locate_all(arrays, rollouts)
         return split_range(
-            lambda first, last: int(self._run(first, last, steps, table, moves)),
+            lambda first, last: self._run(first, last, steps, table, moves),
             rollouts,
             threads,
             self._lanes,
             least=1,
         )
+
+    def bind(self, arrays: Mapping[str, NDArray[Any]], steps: int) -> Callable[[], int]:
+        """Return `run` of one rollout on these arrays, which must live as long as the function."""
+        return partial(self._run, 0, 1, steps, *self._locate_all(arrays, 1))
+
+    def _run(self, first: int, last: int, steps: int, table: Any, moves: Any) -> int:
+        return int(self._march(first, last, steps, table, moves))
+
+    def _locate_all(self, arrays: Mapping[str, NDArray[Any]], rollouts: int) -> tuple[Any, Any]:
+        """Return the addresses and strides of all arguments, and how far each moves in a step."""
+        located = [self._locate(arrays[name], rollouts) for name in self.inputs]
+        for name in self.outputs:
+            located.append(self._locate(arrays[name.removesuffix("_next")], rollouts, later=name.endswith("_next")))
+        table = (ctypes.c_int64 * (2 * self._entries))(*[number for place in located for number in place[:2]])
+        return table, (ctypes.c_int64 * self._entries)(*[along for _, _, along in located])
 
     def _locate(self, array: NDArray[Any], rollouts: int, *, later: bool = False) -> tuple[int, int, int]:
         """Return an array's address and its strides in bytes to the next rollout and step; `later` skips a step."""
