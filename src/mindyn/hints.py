@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from importlib import metadata
 from typing import Final
 
 PUBLISHED: Final = False
@@ -35,6 +34,8 @@ def install_command(extra: str) -> str:
     """Return the command that installs the packages of an extra."""
     if PUBLISHED:
         return f"pip install 'mindyn[{extra}]'"
+    from importlib import metadata  # a fortieth of a second, which only a hint needs
+
     try:
         required = metadata.requires("mindyn") or []
     except metadata.PackageNotFoundError:  # used from a source folder without installation

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
-from typing import Any, Final
+from typing import Any, Final, Union
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
@@ -13,7 +14,7 @@ from mindyn.errors import Code, InputError, shorten_text
 
 Array = NDArray[np.float64]
 
-RandomSource = int | np.random.Generator | None
+RandomSource = Union[int, "np.random.Generator", None]
 """What public functions accept as `rng`: a seed, a generator, or None for a new seed in every call."""
 
 _REAL_KINDS: Final = "fiub"
@@ -37,7 +38,8 @@ def seed_from(rng: RandomSource) -> int:
 
 def require_unmasked(value: object, what: str) -> None:
     """Raise `InputError` for a masked array, because computations would use the masked entries like others."""
-    if isinstance(value, np.ma.MaskedArray):
+    masked = sys.modules.get("numpy.ma")  # importing it takes 20 ms, and without it there are no masked arrays
+    if masked is not None and isinstance(value, masked.MaskedArray):
         raise InputError(
             f"{what} is a masked array, which is not supported",
             hint="remove the masked samples, or replace them: value.filled(number)",

@@ -13,10 +13,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import mindyn
 from mindyn.files import write_files_atomically
 from mindyn.kernels.source_text import DRIVES_COMMENT, SI_UNITS, Facts, SourceFunction, file_identifier
 
@@ -62,7 +62,7 @@ def generate_code(
     """Return the contents of `stem`.c, .h, .hpp and .py with `further` functions; see `Model.write_c`."""
     listed = [*model.describe_functions(functions), *further]
     begin = f"{file_identifier(stem).strip('_')}_" if prefix is None else prefix
-    stated: Facts = ("JOINT_COUNT", model.robot.joint_count), ("MINDYN_VERSION", version("mindyn")), *facts
+    stated: Facts = ("JOINT_COUNT", model.robot.joint_count), ("MINDYN_VERSION", mindyn.__version__), *facts
     c = c_source(listed, stem, model.title(), (SI_UNITS, DRIVES_COMMENT[model.drives]), stated, begin)
     cpp, module = (wrap(listed, stem, model.title(), stated, begin) for wrap in (cpp_source, python_source))
     return replace(c, wrapper=cpp, module=module)
