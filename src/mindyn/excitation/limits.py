@@ -342,13 +342,15 @@ def _require_limits(robot: Robot, bounds: Mapping[str, Array]) -> None:
         name: [joint for joint, value in zip(robot.primary_names, bounds[name], strict=True) if np.isnan(value)]
         for name in REQUIRED
     }
-    asked = [f"{name} of {', '.join(joints)}" for name, joints in missing.items() if joints]
-    if asked:
+    missing = {name: joints for name, joints in missing.items() if joints}
+    if missing:
+        asked = "; ".join(f"{name} of {', '.join(joints)}" for name, joints in missing.items())
+        lines = ", ".join(f"{name} = ... or {{ {joints[0]} = ... }}" for name, joints in missing.items())
+        needed = "" if robot.has_parameters else "; this file has no inertial parameters: effort = inf, and noise in N m"
         raise MissingPhysicsError(
-            f"robot {robot.name!r} does not state the limits: {'; '.join(asked)}",
-            subject=next(name for name, joints in missing.items() if joints),
-            hint="--limits FILE.toml, with a line for each: velocity = 2.0, or velocity = { joint1 = 2.0 }; inf means "
-            "no limit. In Python: MotionLimits.of(robot, "
-            + ", ".join(f"{name}=..." for name, joints in missing.items() if joints)
+            f"robot {robot.name!r} does not state the limits: {asked}",
+            subject=next(iter(missing)),
+            hint=f"--limits FILE.toml with {lines}; inf means no limit{needed}. In Python: MotionLimits.of(robot, "
+            + ", ".join(f"{name}=..." for name in missing)
             + ")",
         )
