@@ -242,6 +242,37 @@ def test_what_only_the_user_knows_is_stated_or_rejected(tmp_path):
     assert_close(read_log(path, ROBOT).tau, TAU, ROUND_TRIP)
 
 
+BARE_ARM = """<robot name="bare"><link name="base"/><link name="a"/><link name="b"/>
+<joint name="joint_a" type="revolute"><parent link="base"/><child link="a"/><axis xyz="0 1 0"/>
+<limit lower="-2" upper="2" velocity="2" effort="50"/></joint>
+<joint name="joint_b" type="revolute"><origin xyz="0.3 0 0"/><parent link="a"/><child link="b"/><axis xyz="0 1 0"/>
+<limit lower="-2" upper="2" velocity="2" effort="50"/></joint></robot>"""
+
+
+def test_edits_of_a_draft_are_kept_and_each_open_question_is_listed_once(tmp_path):
+    (tmp_path / "bare.urdf").write_text(BARE_ARM)
+    arm = mindyn.load_robot(tmp_path / "bare.urdf")
+    degrees = {f"joint_{k}_Ist_deg": np.degrees(Q[:, j]) for j, k in enumerate("ab")}
+    path = csv(
+        {"Zeit [ms]": 1000 * T, **degrees, **{f"joint_{k}_Moment": TAU[:, j] for j, k in enumerate("ab")}},
+        tmp_path / "run.csv",
+    )
+    words = ["log", str(path), str(tmp_path / "bare.urdf")]
+    assert CliRunner().invoke(app, [*words, "--write"]).exit_code == 0
+    sidecar = path.with_name("run.csv.toml")
+    questions = [line.split(" = ")[0] for line in sidecar.read_text().splitlines() if ' = "?"' in line]
+    assert {"units.torque", "side.torque"} <= set(questions)
+    with raises(LogError, code=Code.MISSING_VALUE, subject="draft") as failure:
+        read_log(path, arm)
+    assert failure.value.message.startswith(f"the metadata of run.csv in run.csv.toml has {1 + len(questions)} errors")
+    answers = {"units.torque": "N m", "side.torque": "joint"}
+    lines = [line for line in sidecar.read_text().splitlines() if not line.startswith("gears")]
+    edited = [f'{key} = "{answers[key]}"' if (key := line.split(" = ")[0]) in answers else line for line in lines]
+    sidecar.write_text("\n".join(edited))
+    assert CliRunner().invoke(app, [*words, "--confirm"]).exit_code == 0
+    assert_close(read_log(path, arm).tau, TAU[:, :2], ROUND_TRIP)
+
+
 def test_a_velocity_that_is_none_is_left_out_and_a_wrong_unit_is_contradicted(tmp_path):
     table = {"t": T, **numbered("q{i}", Q), **numbered("tau{i}", TAU)}
     other = csv({**table, **numbered("qd{i}", Q[::-1])}, tmp_path / "other.csv")

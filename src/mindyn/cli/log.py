@@ -101,8 +101,11 @@ def draft_with_sidecar(file: Path, arm: Robot | None, given: Mapping[str, Any]) 
     entries = flatten_metadata(written)
     layout = {key: value for key, value in entries.items() if key in _LAYOUT or key.startswith("columns.")}
     fresh = draft_log(file, arm, layout)
-    changed = {**{key: value for key, value in entries.items() if fresh.value(key) != value}, **given}
-    draft = draft_log(file, arm, layout | changed) if changed else fresh
+    changed = dict(given)
+    draft = draft_log(file, arm, layout | changed) if given else fresh
+    while edited := {key: value for key, value in entries.items() if key not in changed and draft.value(key) != value}:
+        changed |= edited  # what a person states can change what is guessed of the rest
+        draft = draft_log(file, arm, layout | changed)
     kept = {*flatten_metadata(written, asked=True), *given}
     removed = [key for key, value in given.items() if value == ""]
     if written.get("draft", False):  # a person may have deleted lines

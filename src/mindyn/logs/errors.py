@@ -44,7 +44,9 @@ class FaultCollector:
         try:
             return step()
         except MindynError as error:
-            if error.message not in [known.message for known in self.errors]:
+            is_known = error.message in [known.message for known in self.errors]
+            missing = [known.subject for known in self.errors if known.code is Code.MISSING_VALUE]
+            if not (is_known or (error.code is Code.MISSING_VALUE and error.subject in missing)):
                 self.errors.append(error)
             return None
 

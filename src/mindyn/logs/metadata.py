@@ -193,9 +193,11 @@ class LogMetadata:
         for name, value in over.items():
             wrong = find_key_faults(name, value) if name in values else [_unknown_key_error(name)]
             faults += wrong
-            if not wrong:
-                both = isinstance(value, Mapping) and isinstance(values[name], Mapping)
-                values[name] = {**values[name], **value} if both else value
+            if isinstance(value, Mapping) and all(fault.code is Code.MISSING_VALUE for fault in wrong):
+                known = {key: entry for key, entry in value.items() if not _is_question(entry)}
+                values[name] = {**values[name], **known} if isinstance(values[name], Mapping) else known
+            elif not wrong:
+                values[name] = value
         return LogMetadata(**values), faults
 
 
