@@ -346,7 +346,7 @@ def _require_limits(robot: Robot, bounds: Mapping[str, Array]) -> None:
     if missing:
         asked = "; ".join(f"{name} of {', '.join(joints)}" for name, joints in missing.items())
         lines = ", ".join(f"{name} = ... or {{ {joints[0]} = ... }}" for name, joints in missing.items())
-        needed = "" if robot.has_parameters else "; this file has no inertial parameters: effort = inf, and noise in N m"
+        needed = "" if robot.has_parameters else "; without inertial parameters also: effort = inf, noise in N m"
         raise MissingPhysicsError(
             f"robot {robot.name!r} does not state the limits: {asked}",
             subject=next(iter(missing)),
