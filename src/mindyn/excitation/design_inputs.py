@@ -232,8 +232,8 @@ def prior_values(columns: Columns, limits: MotionLimits, prior: Any) -> Array | 
         if np.isfinite(limits.effort).any():
             raise MissingPhysicsError(
                 f"robot {columns.robot.name!r} states no inertial parameters, so its torques are not known",
-                hint="effort = inf and noise in N m in the --limits file plan without torques; or use a robot file with "
-                "inertial parameters. In Python, pass prior=, an estimate or base values",
+                hint="effort = inf and noise in N m in the --limits file plan without torques; or take a robot file "
+                "with inertial parameters. In Python, pass prior=, an estimate or base values",
                 subject=columns.robot.name,
             )
         return None
