@@ -1,14 +1,14 @@
 """Project an infeasible least-squares estimate of a PUMA 560 and use it for instrumental variables.
 
 The motion is slow, and encoder noise hides its accelerations. Least squares underestimates the inertias until the
-inertia matrix is indefinite, and such a model cannot predict accelerations. The nearest model with a positive definite
-inertia matrix can [Yoshida 1996, chapters 3 and 4].
+inertia matrix is indefinite, and such a model cannot predict accelerations. The nearest physically consistent model
+can [Yoshida 1996, chapters 3 and 4].
 """
 
 import numpy as np
 
 import mindyn
-from mindyn.feasibility import check_positive_definite, project_to_positive_definite
+from mindyn.feasibility import check_positive_definite
 from mindyn.papers import yoshida_puma
 
 robot = yoshida_puma("table3")
@@ -38,7 +38,7 @@ rows = mindyn.build_rows(robot, samples)
 plain = mindyn.LeastSquares(weights="ordinary").fit(rows)
 print(check_positive_definite(plain).sentence, end="\n\n")
 
-projected = project_to_positive_definite(plain)
+projected = mindyn.make_feasible(plain)
 print(projected.status, end="\n\n")
 
 estimate = mindyn.InstrumentalVariables(projected, weights="ordinary").fit(rows)

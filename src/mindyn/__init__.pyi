@@ -31,11 +31,11 @@ from mindyn.estimators.recursive_instruments import RecursiveLeastSquares as Rec
 from mindyn.step_tests.estimator import StepByStep as StepByStep
 from mindyn.validation.validate import validate as validate
 from mindyn.estimators.essential import essential as essential
-from mindyn.feasibility.check import check_feasible as check_feasible, make_feasible as make_feasible
+from mindyn.feasibility.check import check_feasible as check_feasible
+from mindyn.feasibility.consistent_projection import make_feasible as make_feasible
 from mindyn.feasibility.full_model import full_model as full_model
 from mindyn.feasibility.bounds import Bounds as Bounds
 from mindyn.loads.payload import payload as payload
-from mindyn.loads.from_runs import drive_gains as drive_gains
 from mindyn.excitation.design import design_motion as design_motion
 from mindyn.excitation.limits import MotionLimits as MotionLimits
 from mindyn.excitation.safety import SafetySettings as SafetySettings

@@ -17,7 +17,6 @@ CREATED_ELSEWHERE = {
     "mindyn.kernels.model.Model": "compile_model documents the parameters",
     "mindyn.regression.rows.Rows": "build_rows creates them",
     "mindyn.estimators.estimate.Estimator": "abstract, without parameters",
-    "mindyn.equations.projected_dynamics.LoopDynamics": "loop_dynamics creates them",
 }
 PUBLIC = {name: value for name, value in public_names().items() if callable(value)}
 

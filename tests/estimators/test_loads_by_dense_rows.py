@@ -7,7 +7,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from closeness import ORACLE, SAME_ALGEBRA, assert_close
-from equations import equations
 from raising import raises
 from recovered import exact_samples
 from robots import random_robot
@@ -15,9 +14,8 @@ from robots import random_robot
 from mindyn.algebra.inertia import phi_about_origin
 from mindyn.algebra.poses import Pose, rotation_from_quaternion
 from mindyn.errors import Code, InputError
-from mindyn.estimators.least_squares import LeastSquares
 from mindyn.kernels.model import compile_model
-from mindyn.loads.from_runs import Payload, drive_gains, load_torque, payload_from_runs, regressor_with_load
+from mindyn.loads.from_runs import Payload, drive_gains, regressor_with_load
 from mindyn.regression.regressor import Regressor
 
 ROBOT = random_robot(4, joints=2, tree=False, special=False, gravity=(0.0, 0.0, -9.81))
@@ -28,7 +26,7 @@ LINK = ROBOT.link_names[-1]
 def runs(noise):
     """A run without and one with the load, of other motions, with noise of the torque."""
     unloaded, loaded = exact_samples(ROBOT, 80, seed=1, noise=noise), exact_samples(ROBOT, 90, seed=2, noise=noise)
-    return unloaded, replace(loaded, tau=loaded.tau + load_torque(ROBOT, loaded, LINK, LOAD))
+    return unloaded, replace(loaded, tau=loaded.tau + dense(loaded)[1] @ LOAD)
 
 
 def dense(samples):
@@ -38,48 +36,13 @@ def dense(samples):
     return Y, compile_model(ROBOT).standard_regressor(samples.q, samples.qd, samples.qdd)[:, :, -10:]
 
 
-def test_a_load_and_its_spread_are_those_of_weighted_least_squares():
-    unloaded, loaded = runs(0.5)
-    found = payload_from_runs(ROBOT, unloaded, loaded)
-    weights = LeastSquares().fit(equations(ROBOT, unloaded)).joint_weights
-    root = np.sqrt(weights)[:, None]
-    Y, _ = dense(unloaded)
-    Y2, L2 = dense(loaded)
-    p = Y.shape[2]
-    rows = np.vstack(
-        [
-            np.hstack([(root * Y).reshape(-1, p), np.zeros((Y.shape[0] * 2, 10))]),
-            np.hstack([(root * Y2).reshape(-1, p), (root * L2).reshape(-1, 10)]),
-        ]
-    )
-    right = np.concatenate([(root[:, 0] * one.tau).ravel() for one in (unloaded, loaded)])
-    expected, _, rank, _ = np.linalg.lstsq(rows, right, rcond=1e-12)
-    assert_close((rows @ np.concatenate([np.zeros(p), found.phi]))[-20:], (rows[:, p:] @ expected[p:])[-20:], 1e-6)
-    left = right - rows @ expected
-    known = [k for k, name in enumerate(("m", "mcx", "mcy", "mcz")) if name not in found.unidentifiable]
-    variance = float(left @ left) / (len(right) - rank)
-    inverse = np.linalg.pinv(rows.T @ rows, rcond=1e-12)[p:, p:]
-    assert_close(np.diag(found.covariance)[known], variance * np.diag(inverse)[known], 1e-6)
-    assert found.link == LINK
-    assert abs(found.mass - 3.0) < 4 * np.sqrt(found.covariance[0, 0])
-
-
-def test_gains_of_runs_are_found_with_the_load_or_with_its_mass():
+def test_gains_of_runs_are_found_with_the_mass_of_the_load():
     gains = np.array([2.0, 0.25])
     unloaded, loaded = (replace(one, tau=one.tau / gains) for one in runs(0.0))
-    for given in ({"phi": LOAD}, {"mass": 3.0}):
-        found = drive_gains(ROBOT, unloaded, loaded, **given)
-        assert_close(found.values, gains, 1e-6)
-    for given, code, subject in (
-        ({}, Code.MISSING_VALUE, "phi, mass"),
-        ({"phi": LOAD, "mass": 3.0}, Code.MISSING_VALUE, "phi, mass"),
-        ({"mass": 0.0}, Code.OUT_OF_RANGE, "mass"),
-        ({"mass": float("inf")}, Code.OUT_OF_RANGE, "mass"),
-        ({"phi": LOAD[:4]}, Code.WRONG_SHAPE, "phi"),
-        ({"phi": 0 * LOAD}, Code.NOT_IDENTIFIABLE, "joint1, joint2"),
-    ):
-        with raises(InputError, code, subject):
-            drive_gains(ROBOT, unloaded, loaded, **given)
+    assert_close(drive_gains(ROBOT, unloaded, loaded, mass=3.0).values, gains, 1e-6)
+    for mass in (0.0, float("inf")):
+        with raises(InputError, Code.OUT_OF_RANGE, "mass"):
+            drive_gains(ROBOT, unloaded, loaded, mass=mass)
 
 
 def test_columns_of_a_load_stand_behind_those_of_the_arm():

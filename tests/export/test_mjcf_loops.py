@@ -7,6 +7,7 @@ from dataclasses import replace
 import mujoco
 import numpy as np
 import pytest
+from closed_models import closed_model
 from closeness import ORACLE, assert_close
 from laws.closed_linkages import linkage
 from laws.test_mimics import mimicking
@@ -14,7 +15,6 @@ from raising import raises
 
 import mindyn
 from mindyn.equations.loop_closure import home_closure
-from mindyn.equations.projected_dynamics import loop_dynamics
 from mindyn.errors import Code, ExportError
 from mindyn.export.mujoco_comparison import mujoco_torques
 from mindyn.export.writing import choose_format
@@ -41,7 +41,7 @@ def test_mujoco_moves_like_the_primary_joints(robot, tmp_path):
     assert np.abs(data.qpos - closure.home).max() < 1e-12
     rng = np.random.default_rng(0)
     pd, tau = rng.uniform(-0.5, 0.5, len(primary)), rng.uniform(-20, 20, len(primary))
-    dynamics = loop_dynamics(robot)
+    dynamics = closed_model(robot)
     p = closure.home[primary]
     data.qvel[:] = dynamics.motion(p[None], pd[None]).qd[0]
     data.qfrc_applied[primary] = tau
@@ -56,7 +56,7 @@ def test_a_replay_has_the_torques_of_the_primary_joints(robot, tmp_path):
     closure, rng = home_closure(robot), np.random.default_rng(0)
     p = closure.home[list(closure.primary)] + rng.uniform(-0.02, 0.02, (3, len(closure.primary)))
     pd, pdd = rng.uniform(-1, 1, (2, *p.shape))
-    expected = loop_dynamics(robot).inverse_dynamics(p, pd, pdd)
+    expected = closed_model(robot).inverse_dynamics(p, pd, pdd)
     assert_close(mujoco_torques(robot, tmp_path / "robot.xml", p, pd, pdd), expected, ORACLE)
     whole = closure.positions(p)
     assert_close(mujoco_torques(robot, tmp_path / "robot.xml", whole, pd, pdd), expected, ORACLE)

@@ -9,10 +9,7 @@ import numpy as np
 from mindyn.algebra.inertia import phi_about_origin
 from mindyn.algebra.poses import IDENTITY, Pose
 from mindyn.feasibility.consistent import check_values
-from mindyn.feasibility.inertia_family import find_member
 from mindyn.feasibility.physical_space import space_of
-from mindyn.feasibility.projection import find_nearest_positive_definite
-from mindyn.feasibility.worst_configurations import joint_ranges
 from mindyn.kernels.model import compile_model
 from mindyn.regression.regressor import Regressor
 from mindyn.robots.parts import Joint, Link
@@ -65,10 +62,3 @@ def space_of_base(base):
 def check_base_values(base, values):
     """Whether some links have these base values."""
     return check_values(space_of_base(base), np.asarray(values, dtype=np.float64))
-
-
-def project_values(robot_or_base, values, weights, *, eps, seed=0):
-    """The base values that minimise |weights * (beta - values)| with M(q) >= eps; infinite weights keep a value."""
-    member, w = find_member((robot_or_base, values)), np.asarray(weights, dtype=np.float64)
-    spread = np.diag(1 / w)[:, np.isfinite(w)]
-    return find_nearest_positive_definite(member, np.asarray(values), spread, eps, joint_ranges(member.family), seed)

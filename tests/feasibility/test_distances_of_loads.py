@@ -5,9 +5,6 @@ Private functions are tested directly: inputs at their limits are rare, or slow 
 
 from __future__ import annotations
 
-from dataclasses import replace
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 from closeness import SAME_ALGEBRA, SOLVED, assert_close
@@ -17,14 +14,13 @@ from robots import random_robot, with_random_drives
 
 from mindyn.algebra.inertia import phi_about_origin, pseudo_inertia
 from mindyn.estimators.least_squares import LeastSquares
-from mindyn.feasibility import intervals, projection
+from mindyn.feasibility import intervals
 from mindyn.feasibility.bounds import Bounds
 from mindyn.feasibility.check import check_plausible
 from mindyn.feasibility.intervals import INTERVAL_MARGIN, physical_ends
 from mindyn.feasibility.nearest import _adjoint, relative_metric
 from mindyn.feasibility.physical_space import space_of
-from mindyn.loads import from_runs
-from mindyn.loads.from_runs import MAX_LOAD_HALF_WIDTHS, Payload, load_torque
+from mindyn.loads.from_runs import MAX_LOAD_HALF_WIDTHS, Payload
 from mindyn.loads.payload import _unseen_covariance, make_consistent
 
 LOAD = phi_about_origin(3.0, np.array([0.1, -0.05, 0.2]), np.diag([0.02, 0.03, 0.04]))
@@ -98,20 +94,6 @@ def test_unsolved_programs_leave_the_ends_without_physics(monkeypatch, estimate)
     ).all()
 
 
-def test_a_projection_with_data_uses_their_cost(monkeypatch, estimate):
-    asked = []
-    monkeypatch.setattr(projection, "data_moves", lambda *given: given)
-    monkeypatch.setattr(projection, "find_nearest_positive_definite", lambda *given: asked.append(given))
-    monkeypatch.setattr(projection, "_build_estimate", lambda *given: given)
-    rows = SimpleNamespace()
-    projection.project_to_positive_definite(
-        estimate, data=rows, ranges=dict.fromkeys(estimate.robot.joint_names, (0.0, 0.1))
-    )
-    assert asked[0][2] == (estimate, rows)
-    projection.project_to_positive_definite(estimate, ranges=dict.fromkeys(estimate.robot.joint_names, (0.0, 0.1)))
-    assert asked[1][2].shape[0] == len(estimate.beta)
-
-
 def test_values_outside_of_bounds_are_named_by_how_far_they_are(estimate):
     links = estimate.robot.link_names
     answer = check_plausible(estimate, Bounds(masses=dict.fromkeys(links, (900.0, 1000.0))))
@@ -122,19 +104,6 @@ def test_values_outside_of_bounds_are_named_by_how_far_they_are(estimate):
     expected = [space.names[k] for k in np.argsort(-moves)[:3]]
     assert answer.witness["most"] == expected
     assert f"most of all in {', '.join(expected)}" in answer.reason
-
-
-def test_gains_and_links_are_fitted_in_turns_until_they_stay(monkeypatch):
-    robot = random_robot(6, joints=2, tree=False, special=False, gravity=(0.0, 0.0, -9.81))
-    unloaded, loaded = exact_samples(robot, 80, seed=1, noise=0.3), exact_samples(robot, 90, seed=2, noise=0.3)
-    loaded = replace(loaded, tau=loaded.tau + load_torque(robot, loaded, robot.link_names[-1], LOAD))
-    turns = []
-    one_turn = from_runs._information
-    monkeypatch.setattr(from_runs, "_information", lambda *given: turns.append(given[2]) or one_turn(*given))
-    gains = from_runs.consistent_drive_gains(robot, unloaded, loaded, LOAD)
-    assert 2 <= len(turns) < from_runs.MAX_GAIN_ROUNDS
-    assert_close(gains.gains.values, turns[-1], 2 * from_runs.GAIN_TOLERANCE)
-    assert np.abs(turns[1] / turns[0] - 1).max() > from_runs.GAIN_TOLERANCE
 
 
 def test_ends_of_values_inside_the_physical_set_are_those_of_the_covariance():

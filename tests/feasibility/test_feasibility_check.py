@@ -23,12 +23,11 @@ from mindyn.cli.exit_codes import ExitCode
 from mindyn.cli.export import export
 from mindyn.errors import Code, InputError
 from mindyn.estimators.estimate import load_estimate
-from mindyn.feasibility import project_to_positive_definite
+from mindyn.feasibility import check_positive_definite
 from mindyn.feasibility.bounds import bounds_from_shapes, read_bounds
 from mindyn.feasibility.check import check_plausible
 from mindyn.feasibility.conic import ConicError, ConicProgram
 from mindyn.feasibility.consistent import check_consistent
-from mindyn.feasibility.consistent_projection import project_to_consistent
 from mindyn.feasibility.constrained_fit import MIN_PRIOR_FRACTION
 from mindyn.regression.regressor import Regressor, with_estimated_drives
 from mindyn.robots.parts import Limits
@@ -79,7 +78,7 @@ def test_the_projection_is_the_nearest_in_the_metric_of_the_estimate(bad):
 
 def test_consistent_values_do_not_move(good):
     assert check_consistent(good).holds is True
-    projected = project_to_consistent(good)
+    projected = make_feasible(good)
     assert np.abs((projected.beta - good.beta) / good.deviations).max() < 0.05
 
 
@@ -123,28 +122,26 @@ def test_a_solver_that_fails_leaves_the_question_undecided(good, monkeypatch):
     assert feasibility.positive_definite.holds is True
 
 
-def test_consistent_values_are_positive_definite_and_further_away():
+def test_consistent_values_are_positive_definite():
     robot = random_robot(31, joints=3, tree=False)
     robot = replace(robot, joints=tuple(replace(joint, kind="revolute") for joint in robot.joints))
     estimate = LeastSquares().fit(equations(robot, exact_samples(robot, 60, noise=3.0)))
     inertia = np.array([name.startswith("Izz3") for name in estimate.names])
     bad = replace(estimate, beta=np.where(inertia, estimate.beta - 3 * np.abs(estimate.beta), estimate.beta))
-    possible, consistent = project_to_positive_definite(bad, eps=1e-9), make_feasible(bad)
-    assert 0 < possible.provenance["projected"]["distance"] < consistent.provenance["projected"]["distance"]
-    assert project_to_positive_definite(consistent, eps=1e-9).provenance["projected"]["distance"] == 0.0
+    assert check_positive_definite(bad).holds is False
+    consistent = make_feasible(bad)
+    assert consistent.provenance["projected"]["distance"] > 0
+    assert check_positive_definite(consistent).holds is True
 
 
-def test_both_projections_agree_on_one_inertia():
+def test_the_projection_of_one_inertia_ends_at_the_least_one():
     robot = planar_arm([], 1)
     robot = replace(robot, links=(replace(robot.links[0], phi=random_phi(np.random.default_rng(0))),))
     estimate = LeastSquares().fit(equations(robot, exact_samples(robot, 60, noise=0.1)))
     bad = replace(estimate, beta=np.array([-0.5]))
     least = MIN_PRIOR_FRACTION * float(estimate.base.matrix[0] @ robot.phi)
-    away = [
-        item.provenance["projected"]["distance"]
-        for item in (project_to_positive_definite(bad, eps=least), make_feasible(bad))
-    ]
-    assert away == pytest.approx([(0.5 + least) / estimate.deviations[0]] * 2, rel=1e-6)
+    distance = make_feasible(bad).provenance["projected"]["distance"]
+    assert distance == pytest.approx((0.5 + least) / estimate.deviations[0], rel=1e-6)
 
 
 @pytest.mark.parametrize("file", ["right", "none"])
@@ -224,8 +221,6 @@ def test_three_answers_in_one_report(good, bad):
     assert feasibility.plausible.holds is True
     assert str(feasibility).count("\n") == 2
     json.dumps(check_feasible(bad).to_dict())
-    with raises(InputError, Code.UNKNOWN_NAME, "nice"):
-        make_feasible(good, level="nice")
 
 
 def test_without_a_range_of_a_prismatic_joint_only_positive_definite_is_undecided():

@@ -19,13 +19,12 @@ from mindyn.estimators.estimate_parts import Physical
 from mindyn.estimators.least_squares import LeastSquares
 from mindyn.feasibility import full_model
 from mindyn.feasibility.bounds import Bounds
-from mindyn.feasibility.consistent_projection import project_to_consistent
+from mindyn.feasibility.consistent_projection import make_feasible
 from mindyn.feasibility.constrained_fit import FitProblem
 from mindyn.feasibility.intervals import physical_ends, torque_bands
 from mindyn.feasibility.physical_space import space_of
 from mindyn.feasibility.positive_definite import check_positive_definite
 from mindyn.feasibility.priors import Prior
-from mindyn.feasibility.projection import NearestPositiveDefinite, _build_estimate
 from mindyn.loads.payload import _misfit_findings
 from mindyn.robots.loading import load_robot
 
@@ -75,7 +74,7 @@ def test_a_projection_keeps_the_prior_and_the_unconstrained_values(estimate, spa
     x = np.linalg.pinv(space.matrix) @ estimate.beta
     held = replace(estimate, physical=Physical(space.labels, x, before, ("link1", "link2")))
     for given, links, free in ((held, ("link1", "link2"), before), (estimate, (), estimate.beta)):
-        projected = project_to_consistent(given)
+        projected = make_feasible(given)
         assert projected.physical.prior_links == links
         assert_close(projected.physical.unconstrained, free, EXACT)
         assert_close(projected.beta, space.matrix @ projected.physical.values, ORACLE)
@@ -135,25 +134,6 @@ def test_through_loops_that_are_solved_fewer_configurations_are_looked_at(monkey
     monkeypatch.setattr("mindyn.feasibility.positive_definite.MAX_LOOP_CONFIGURATIONS", 5)
     for robot, expected in ((load_robot("slider_crank"), 5), (load_robot("planar2"), 9)):
         assert check_positive_definite(robot, count=9).witness["configurations"] == expected
-
-
-@pytest.mark.parametrize("rounds", [0, 1, 2])
-def test_a_projected_estimate_lists_moves_and_frees_dropped_parameters(estimate, rounds):
-    first, second = estimate.names[:2]
-    given = replace(estimate, dropped=(first, second), unidentifiable=())
-    beta = estimate.beta.copy()
-    if rounds:
-        beta[0] += 2 * estimate.by_noise_alone().deviations[0]
-    member = SimpleNamespace(family=SimpleNamespace(base=SimpleNamespace(drives=True)))
-    result = _build_estimate(given, member, NearestPositiveDefinite(beta, np.array([2.0]), -0.5, 0.25, rounds, 3), 0.1)
-    assert result.projected == (rounds > 0)
-    assert (result.dropped, result.unidentifiable) == (((second,), (first,)) if rounds else ((first, second), ()))
-    assert np.isinf(result.deviations).tolist() == [k == 0 and rounds > 0 for k in range(len(beta))]
-    assert ("then projected by 2 standard deviations" in result.status) == (rounds > 0)
-    assert (f"{first} " in result.status) == (rounds > 0)
-    if rounds:
-        assert result.status.endswith("(+2).")
-        assert "from -0.5 to 0.25 kg m^2" in result.status
 
 
 def test_a_run_is_suspect_if_it_fits_far_worse_than_the_logs_of_the_estimate():

@@ -10,11 +10,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from closeness import EXACT, ORACLE, SAME_ALGEBRA, SOLVED, assert_close
-from raising import raises
 
 from mindyn.algebra.inertia import phi_about_origin, pseudo_inertia
-from mindyn.errors import Code
-from mindyn.feasibility.projection import FixedParametersError, NearestPositiveDefinite, _Cuts
 from mindyn.feasibility.worst_configurations import _descend_to_minimum, _descend_together, descend_from, extremes_at
 from mindyn.feasibility.yoshida_projection import (
     TwoLinks,
@@ -161,51 +158,6 @@ def test_extremes_come_in_order_with_their_directions():
     assert_close(result.values, [1.0, 2.0, 5.0], ORACLE)
     assert result.q.tolist() == q[[1, 0, 2]].tolist()
     assert np.abs(result.u[2]).round(9).tolist() == [0.0, 1.0]
-
-
-def cuts(spread=None, eps=1.0):
-    """M(q; beta) = diag(beta) whatever q; one coordinate moves each value."""
-
-    class Diagonal:
-        joints = Valley.joints
-
-        def matrices(self, q, beta):
-            return np.tile(np.diag(beta), (len(q), 1, 1))
-
-        def rows(self, _q, u):
-            return u**2
-
-    member = SimpleNamespace(family=Diagonal(), chart=np.eye(2))
-    return _Cuts(member, np.array([0.2, -0.6]), np.diag([0.5, 2.0]) if spread is None else spread, eps)
-
-
-def test_cuts_are_half_spaces_of_unit_normals_that_the_nearest_keeps_to():
-    result = cuts()
-    q = np.zeros((1, 2))
-    result._add(np.array([0.2, -0.6]), q)
-    assert_close(np.linalg.norm(result.rows, axis=1), [1.0, 1.0], ORACLE)
-    y = result.nearest()
-    # 0.2 + 0.5 y1 >= 1 and -0.6 + 2 y2 >= 1
-    assert_close(y, [1.6, 0.8], 1e-5)
-    assert len(result.rows) == 2
-    more = cuts()
-    more._add(np.array([2.0, 3.0]), q)
-    assert len(more.rows) == 0
-    stuck = cuts(np.diag([0.5, 0.0]))
-    with raises(FixedParametersError, Code.NOT_FEASIBLE, "fixed parameters"):
-        stuck._add(np.array([0.2, -0.6]), q)
-    assert NearestPositiveDefinite(np.zeros(2), np.array([3.0, 4.0]), 0.0, 0.0, 1, 1).distance == 5.0
-
-
-def test_inactive_cuts_are_dropped_but_for_the_newest():
-    result = cuts()
-    result.rows, result.sides = np.tile([1.0, 0.0], (310, 1)), np.arange(310.0)
-    multipliers = np.zeros(310)
-    multipliers[[2, 5]] = 1.0
-    multipliers[3] = 0.9e-7
-    multipliers[4] = 1.1e-7
-    result._drop_inactive(multipliers)
-    assert result.sides.tolist() == [2.0, 4.0, 5.0, *range(10, 310)]
 
 
 def test_a_point_is_moved_inside_along_the_constant_function():

@@ -6,7 +6,6 @@ Private functions are tested directly: inputs at their limits are rare, or slow 
 from __future__ import annotations
 
 from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -16,25 +15,17 @@ from small_arms import planar_arm, regressor_matrices
 
 from mindyn.algebra.inertia import phi_about_origin
 from mindyn.errors import Code, InputError
-from mindyn.estimators.estimate import Estimate
-from mindyn.estimators.estimate_parts import JointResidual
-from mindyn.feasibility import projection
 from mindyn.feasibility.bounds import Bounds, bounds_from_shapes
 from mindyn.feasibility.constrained_fit import SmoothFit
 from mindyn.feasibility.full_model import GYRATION_LIMITS, _move_to_prior
-from mindyn.feasibility.inertia_family import FamilyMember, InertiaFamily, find_member
+from mindyn.feasibility.inertia_family import find_member
 from mindyn.feasibility.physical_space import space_of
 from mindyn.feasibility.positive_definite import check_positive_definite
 from mindyn.feasibility.priors import Prior
-from mindyn.feasibility.projection import NearestPositiveDefinite, _build_estimate, noticeable_moves
 from mindyn.feasibility.worst_configurations import sample_configurations
 from mindyn.identifiability.base_sets import base_parameters
 from mindyn.kernels.model import compile_model
-from mindyn.loads.payload import payload
-from mindyn.logs.log import log_from_arrays
-from mindyn.logs.samples import Samples
 from mindyn.regression.regressor import Regressor, with_estimated_drives
-from mindyn.regression.settings import EquationSettings
 from mindyn.robots.parts import Drive, Shape
 
 
@@ -87,40 +78,6 @@ def test_a_singular_matrix_is_named():
     assert "is singular to rounding" in answer.sentence
 
 
-def test_moves_that_as_many_rows_would_notice():
-    robot = arm(Drive("joint1"), Drive("joint2"))
-    base = base_parameters(robot, drives=True)
-    residuals = (JointResidual("joint1", 40, 0.5, 9.0), JointResidual("joint2", 60, 0.2, 9.0))
-    estimate = SimpleNamespace(base=base, residuals=residuals, beta=np.zeros(base.count + 2))
-    q = np.random.default_rng(0).uniform(-2, 2, (30, 2))
-    result = noticeable_moves(estimate, q, 5)
-    qd, qdd = np.random.default_rng(5).uniform(-1, 1, (2, 30, 2))
-    Y = compile_model(robot, drives=True, base=base).regressor(q, qd, qdd)
-    item = (40 / 0.25 * Y[:, 0] ** 2 + 60 / 0.04 * Y[:, 1] ** 2).mean(axis=0)
-    expected = np.append(np.where(item > 0, 1 / np.sqrt(np.maximum(item, 1e-300)), 0.0), [0.0, 0.0])
-    assert_close(np.diag(result), expected, SAME_ALGEBRA)
-    assert np.count_nonzero(result - np.diag(np.diag(result))) == 0
-    without = noticeable_moves(SimpleNamespace(base=base, residuals=(), beta=np.zeros(base.count)), q, 5)
-    plain = (Y**2).sum(axis=1).mean(axis=0)
-    assert_close(np.diag(without), np.where(plain > 0, 1 / np.sqrt(np.maximum(plain, 1e-300)), 0.0), SAME_ALGEBRA)
-
-
-@pytest.mark.parametrize(("drives", "matrix"), [(True, "with rotors"), (False, "of the chain alone")])
-def test_the_status_of_a_projection_names_the_matrix(monkeypatch, drives, matrix):
-    monkeypatch.setattr(projection, "_moves", lambda *_: {"a": {"from": 1.0, "to": 2.0, "deviations": 3.0}})
-    robot = arm(Drive("joint1"), Drive("joint2"))
-    regressor = Regressor(robot)
-    count = regressor.count
-    estimate = Estimate(regressor, np.zeros(count), np.eye(count), "Fitted.", (), EquationSettings())
-    member = FamilyMember(InertiaFamily(base_parameters(robot, drives=drives)), np.zeros(1), np.zeros((1, 1)))
-    result = NearestPositiveDefinite(np.ones(count), np.array([3.0, 4.0]), -0.5, 0.25, 7, 11)
-    item = _build_estimate(estimate, member, result, 0.2)
-    assert "Fitted; then projected by 5 standard deviations of noise" in item.status
-    assert f"the smallest eigenvalue of the inertia matrix {matrix} from -0.5 to 0.25 kg m^2" in item.status
-    unmoved = _build_estimate(estimate, member, replace(result, rounds=0), 0.2)
-    assert unmoved.status == "Fitted."
-
-
 def test_members_of_a_family():
     robot = arm(Drive("joint1", 10.0, rotor_inertia=0.01), Drive("joint2", 10.0, rotor_inertia=0.02))
     whole, chain = find_member(robot), find_member(robot, drives=False)
@@ -128,8 +85,6 @@ def test_members_of_a_family():
     M, bare = (item.family.matrices(q, item.values)[0] for item in (whole, chain))
     assert_close(M - bare, np.diag([1.0, 2.0]), 1e-9)
     assert_close(bare, compile_model(replace(robot, drives=())).inertia_matrix(q)[0], ORACLE)
-    rest = chain.family.rows(q, np.array([[0.6, 0.8]])) @ chain.values
-    assert_close(rest, [np.array([0.6, 0.8]) @ bare @ np.array([0.6, 0.8])], ORACLE)
     for base in (whole.family.base, chain.family.base):
         assert find_member((robot, base.values)).family.base.drives == base.drives
     with raises(InputError, Code.WRONG_SHAPE, "values"):
@@ -138,17 +93,6 @@ def test_members_of_a_family():
         find_member((robot, np.where(np.arange(chain.family.base.count) == 1, np.nan, 0.0)))
     with raises(InputError, Code.WRONG_TYPE, "int"):
         find_member(3)
-
-
-def test_loads_of_two_runs_take_samples_of_both():
-    arrays = np.zeros((4, 20, 2))
-    samples = Samples(("joint1", "joint2"), *arrays, 100.0, np.zeros(20, dtype=np.int64))
-    log = log_from_arrays(
-        ("joint1", "joint2"), np.arange(20) / 100, np.random.default_rng(0).random((20, 2)), arrays[0]
-    )
-    for runs in ((samples, log), (log, samples), (samples,), (samples, samples, samples)):
-        with raises(InputError, Code.WRONG_TYPE, "runs"):
-            payload(arm(), *runs)
 
 
 def test_unknown_links_are_limited_to_their_length_if_the_dynamics_allow_it():

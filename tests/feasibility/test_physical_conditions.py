@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from closeness import ORACLE, SAME_ALGEBRA, assert_close
+from closeness import ORACLE, assert_close
 from small_arms import planar_arm
 
 from mindyn.algebra.inertia import phi_about_origin, pseudo_inertia
@@ -17,7 +17,6 @@ from mindyn.feasibility.consistent import check_values
 from mindyn.feasibility.nearest import relative_metric
 from mindyn.feasibility.physical_space import MIN_INSIDE_EIGENVALUE, WIDTH_ALLOWANCE, space_of
 from mindyn.feasibility.physically_consistent import _compute_errors, _distinct_models, _select_simplest, choose_prior
-from mindyn.feasibility.projection import EPS_FRACTION, _default_eps
 from mindyn.regression.regressor import Regressor, with_estimated_drives
 
 
@@ -105,11 +104,6 @@ def test_a_light_link_is_compact(space):
     wider[space.link(1)] = phi_about_origin(3.0, np.zeros(3), 1.01 * WIDTH_ALLOWANCE**2 * 1e3 * np.eye(3))
     assert radius > space.reach
     assert not (space.compact_rows(assumed).matrix @ wider > 0).all()
-
-
-def test_the_usual_margin_is_a_part_of_the_least_inertia_that_there_is():
-    M = np.array([np.diag([4.0, 0.5, 0.0]), np.diag([2.0, 0.7, 0.0]), np.diag([3.0, -0.6, 0.0])])
-    assert_close(_default_eps(M), EPS_FRACTION * 0.6, SAME_ALGEBRA)
 
 
 class Model:

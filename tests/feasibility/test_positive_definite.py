@@ -158,16 +158,6 @@ def test_prismatic_joints_need_a_range_only_if_the_inertia_depends_on_them():
     assert check_positive_definite(sliding).holds
 
 
-def test_limits_of_revolute_joints_count_only_within_limits():
-    base = some_base(1)
-    ranges = joint_ranges(InertiaFamily(base), within_limits=True)
-    turning = [joint.kind == "revolute" for joint in base.robot.joints]
-    moving = ranges[:, 1] > ranges[:, 0]
-    assert (ranges[moving] == (-2.0, 2.5)).all()
-    whole = joint_ranges(InertiaFamily(base))
-    assert (np.ptp(whole, axis=1)[np.array(turning) & moving] > 6).all()
-
-
 def test_a_singular_matrix_leaves_the_question_undecided():
     base = base_parameters(random_robot(2, joints=2, tree=False))
     answer = check_positive_definite((base, np.zeros(base.count)), count=100)

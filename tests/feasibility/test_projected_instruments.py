@@ -10,8 +10,8 @@ from puma_motion import clean_samples, consistent_puma, measured_samples, torque
 from mindyn.errors import InputError
 from mindyn.estimators.instrumental_variables import InstrumentalVariables
 from mindyn.estimators.least_squares import LeastSquares
+from mindyn.feasibility.consistent_projection import make_feasible
 from mindyn.feasibility.positive_definite import check_positive_definite
-from mindyn.feasibility.projection import project_to_positive_definite
 
 ROWS = 4000
 INERTIAS = ("Izz1R", "Izz2R", "Izz3R")
@@ -57,7 +57,7 @@ def test_on_slow_motion_a_projected_model_is_a_valid_instrument_unlike_least_squ
     assert check_positive_definite(plain, count=5000).holds is False
     assert inertias(plain)[0] < 0.25 * 5.60
     unmended = unmended_errors(robot, samples, clean)
-    projected = project_to_positive_definite(plain)
+    projected = make_feasible(plain)
     assert check_positive_definite(projected, rng=9, count=20_000).holds
     estimate = InstrumentalVariables(projected, weights=ORDINARY, passes=2).fit(equations(robot, samples))
     assert np.abs(inertias(estimate)[:2] / [5.71, 8.36] - 1).max() < 0.08

@@ -14,13 +14,12 @@ from small_arms import planar_arm
 
 from mindyn.algebra.inertia import phi_about_origin
 from mindyn.estimators.least_squares import LeastSquares
-from mindyn.feasibility.consistent_projection import UNIDENTIFIABLE_DEVIATION, covariance_metric, project_to_consistent
+from mindyn.feasibility.consistent_projection import UNIDENTIFIABLE_DEVIATION, covariance_metric, make_feasible
 from mindyn.feasibility.constrained_fit import FitProblem
 from mindyn.feasibility.nearest import relative_metric
 from mindyn.feasibility.physical_space import space_of
 from mindyn.feasibility.physically_consistent import PhysicallyConsistent
 from mindyn.feasibility.priors import Prior
-from mindyn.feasibility.projection import MIN_COST_RATIO, data_moves
 from mindyn.regression.accumulators import triangle_of
 from mindyn.regression.information import Information
 from mindyn.regression.regressor import Regressor, with_estimated_drives
@@ -96,31 +95,9 @@ def test_the_noise_metric_scales_unidentifiable_and_dropped_parameters_by_their_
     expected[:2] = UNIDENTIFIABLE_DEVIATION * sizes[0], sizes[1]
     W = covariance_metric(fake, space)
     assert_close(np.diag(np.linalg.inv(W.T @ W)), expected**2, ORACLE)
-    projected = project_to_consistent(estimate)
+    projected = make_feasible(estimate)
     distance = np.linalg.norm(covariance_metric(estimate, space) @ (projected.beta - estimate.beta))
     assert projected.provenance["projected"]["distance"] == pytest.approx(distance)
     assert f"moved by {distance:.3g} standard deviations" in projected.status
     assert space.smallest_margin(projected.physical.values) >= 0
     assert projected.projected
-
-
-def test_moves_cost_the_residuals_that_they_add():
-    rng = np.random.default_rng(3)
-    tables = [np.column_stack([rng.normal(size=(40, 2)), np.zeros(40), rng.normal(size=40)]) for _ in range(2)]
-    names, columns = ("a", "b", "c"), (np.arange(3), np.arange(3))
-    information = Information(("x", "y"), names, columns, tuple(map(triangle_of, tables)), (40, 40))
-    beta = np.array([0.3, -0.2, 0.0])
-    moves = data_moves(SimpleNamespace(names=names, beta=beta), information)
-    rows = []
-    for table in tables:
-        left = table[:, :3] @ beta - table[:, 3]
-        rows.append(table[:, :3] * np.sqrt(40 / (left @ left)))
-    R = np.vstack(rows)
-    assert_close((R @ moves).T @ (R @ moves), np.diag([1.0, 1.0, 0.0]), ORACLE)
-    scaled = R[:, :2] / np.linalg.norm(R[:, :2], axis=0)
-    largest = np.linalg.svd(scaled, compute_uv=False)[0]
-    assert_close(np.abs(moves[:, 2]), [0.0, 0.0, 1 / (MIN_COST_RATIO * largest)], ORACLE)
-    small = [item * np.array([1e-4, 1e3, 1.0, 1.0]) for item in tables]  # parameters in other units
-    information = Information(("x", "y"), names, columns, tuple(map(triangle_of, small)), (40, 40))
-    there = data_moves(SimpleNamespace(names=names, beta=beta * [1e4, 1e-3, 1.0]), information)
-    assert_close(np.abs(there * np.array([[1e-4], [1e3], [1.0]])), np.abs(moves), ORACLE)

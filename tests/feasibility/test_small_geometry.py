@@ -14,18 +14,15 @@ import pytest
 from closeness import ORACLE, SAME_ALGEBRA, assert_close, assert_negligible
 from raising import raises
 
-from mindyn.errors import Code, InputError, MindynError
+from mindyn.errors import Code, MindynError
 from mindyn.estimators.estimate import load_estimate
 from mindyn.feasibility import worst_configurations
 from mindyn.feasibility.conic import matrix_of_triangle, triangle
 from mindyn.feasibility.consistent import MAX_NAMED_PARAMETERS, NAMED_FRACTION, _select_largest
 from mindyn.feasibility.consistent_projection import covariance_metric
 from mindyn.feasibility.physical_space import space_of
-from mindyn.feasibility.projection import covariance_moves
 from mindyn.feasibility.worst_configurations import sample_configurations
-from mindyn.loads.from_runs import payload_from_runs
 from mindyn.loads.payload import UNSEEN_DEVIATION, _correlated_rows, _gain_shifts, _unseen_covariance, payload
-from mindyn.robots.loading import load_robot
 
 SAVED = Path(__file__).parents[1] / "estimators" / "saved_estimate.json"
 
@@ -73,8 +70,6 @@ def test_the_metric_of_a_covariance_is_the_root_of_its_inverse(estimate):
     plain = replace(estimate, covariance=covariance, shifts=None, jackknife=None)
     W = covariance_metric(plain, space_of(plain.regressor))
     assert_close(W @ covariance @ W.T, np.eye(len(W)), 1e-6)
-    moves = covariance_moves(plain)
-    assert_close(moves @ moves.T, covariance, 1e-8)
 
 
 def test_the_weightiest_names_cover_most_of_the_squares():
@@ -132,12 +127,6 @@ def test_torques_of_another_scale_are_a_load_of_that_scale():
 def test_a_load_hangs_on_the_link_that_is_named(estimate):
     with raises(MindynError, Code.UNKNOWN_NAME, "gripper"):
         payload(estimate, None, link="gripper")
-    robot = load_robot("planar2")
-    with raises(InputError, Code.WRONG_TYPE, "runs"):
-        payload(robot, None, link="link1")
-
-    with raises(MindynError, Code.UNKNOWN_NAME, "gripper"):
-        payload_from_runs(robot, None, None, link="gripper")
 
 
 def test_descents_begin_at_the_lowest_of_each_part(monkeypatch):

@@ -36,7 +36,6 @@ from wrong_values import WRONG, find_paths, replace_entry
 import mindyn
 from mindyn.errors import MindynError
 from mindyn.identification.log_drafts import draft_log
-from mindyn.logs.conversion import apply_logged_mount
 from mindyn.logs.errors import ACCEPTABLE_FINDINGS
 from mindyn.logs.metadata import SIDECAR_SCHEMA, SIGNALS, UNIT_FACTORS
 
@@ -73,16 +72,12 @@ def good_sidecar(rng: random.Random, is_array: bool) -> Table:
         "joints": rng.sample(["joint1", "joint2"], 2),
         "gears": rng.choice([[100, -50], [2, 3.5], [[1, 0.5], [0, 2]], [[1, 1], [1, 1]]]),
         "current_gains": rng.choice([[1.5, 2.5], {"joint1": 1, "joint2": 2.0}]),
-        "drive_gains": [rng.uniform(0.5, 2) for _ in range(2)],
         "position_offset": {"joint1": 0.1, "joint2": -0.2},
         "rate_hz": rng.choice([100, 200.0, 1e-3, 1e6]),
         "separator": rng.choice([",", ";", "\t", " "]),
         "decimal": rng.choice([".", ","]),
         "skip_rows": rng.choice([0, 1, 5, 1000]),
         "rows": sorted(rng.sample(range(80), 2)),
-        "times": sorted(rng.uniform(0, 0.4) for _ in range(2)),
-        "gravity": [0, 0, rng.choice([-9.81, 9.81, 0])],
-        "mount": rng.choice(["floor", "wall", "ceiling", [0.1, 0.2, 0.3]]),
         "accept": rng.sample(ACCEPTABLE_FINDINGS, rng.randrange(4)),
         "draft": rng.random() < 0.1,
     }
@@ -239,8 +234,7 @@ class Cases:
         try:
             if rng.random() < 0.05:
                 draft_log(path, self.arm)
-            arm = apply_logged_mount(self.arm, [path]) if rng.random() < 0.5 else self.arm
-            mindyn.condition(arm, mindyn.read_log(path, arm))
+            mindyn.condition(self.arm, mindyn.read_log(path, self.arm))
         except MindynError as error:
             if len(str(error)) > LONGEST_MESSAGE:
                 raise AssertionError(f"a message of {len(str(error))} characters: {str(error)[:200]}") from error

@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from closed_models import closed_model
 from closeness import ORACLE, assert_close, assert_negligible
 from identifiability.parallelogram_arms import REFERENCE
 from raising import raises
 
 from mindyn import ExtraTorque, equation, load_robot
-from mindyn.equations.projected_dynamics import loop_dynamics
 from mindyn.errors import Code, InputError, MissingPhysicsError, RobotError, UnknownNameError
 from mindyn.identifiability.base_sets import base_parameters
 from mindyn.identifiability.design_changes import evaluate_added_body, evaluate_point_mass
@@ -76,7 +76,7 @@ def test_a_reduced_model_has_the_errors_it_reports(name):
     assert 0 < reduction.kept < count
     assert reduction.energy_error[reduction.kept] <= 0.02 < reduction.energy_error[reduction.kept - 1]
     if robot.loops:
-        dynamics = loop_dynamics(robot)
+        dynamics = closed_model(robot)
         H = np.diff(dynamics.energy_regressor(q, qd).sum(axis=1), axis=0)
         Y = dynamics.standard_regressor(q, qd, qdd)
     else:
@@ -124,7 +124,7 @@ def test_a_mass_on_the_rod_of_a_palletiser_changes_base_values():
     robot = load_robot("palletiser")
     base, state = base_parameters(robot), motion(4, 5)
     change = evaluate_point_mass(base, "rod", 1.0, [0.25, 0.0, 0.0], state)
-    Y = loop_dynamics(robot).regressor(*state, base)
+    Y = closed_model(robot).regressor(*state, base)
     assert_close(Y @ change.beta, change.torque, ORACLE)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from closed_models import closed_model
 from closeness import ORACLE, assert_close
 from parameters.oracle import row_space
 from parameters.oracle import sampled_rows as oracle_rows
@@ -11,7 +12,6 @@ from raising import raises
 from robots import NONE, random_motion, random_robot, with_random_drives
 
 from mindyn import equation, load_robot
-from mindyn.equations.projected_dynamics import loop_dynamics
 from mindyn.errors import Code, InputError, MindynError, RobotError, UnknownNameError
 from mindyn.identifiability.essential_space import compute_row_space, constraint_matrix, essential_space
 from mindyn.identifiability.numeric import numeric_base
@@ -41,7 +41,7 @@ def test_numeric_and_structural_sets_with_drives_span_the_same_space(seed):
 @pytest.mark.parametrize("name", ["five_bar", "palletiser"])
 def test_base_values_of_loops_give_the_torques(name):
     robot = load_robot(name)
-    base, dynamics = numeric_base(robot), loop_dynamics(robot)
+    base, dynamics = numeric_base(robot), closed_model(robot)
     rng = np.random.default_rng(0)
     p, pd, pdd = rng.uniform(-2, 2, (3, 10, len(dynamics.primary_names)))
     tau = dynamics.inverse_dynamics(p, pd, pdd)

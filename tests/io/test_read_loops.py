@@ -7,6 +7,7 @@ from dataclasses import replace
 import mujoco
 import numpy as np
 import pytest
+from closed_models import closed_model
 from closeness import ORACLE, assert_close
 from laws.closed_linkages import linkage
 from messages import messages
@@ -15,7 +16,6 @@ from scipy.linalg import null_space
 
 import mindyn
 from mindyn.equations.loop_closure import home_closure
-from mindyn.equations.projected_dynamics import loop_dynamics
 from mindyn.errors import Code, RobotError, RobotFileError
 from mindyn.robots.parts import Mimic
 
@@ -69,7 +69,7 @@ def test_our_files_round_trip(robot, tmp_path):
     assert_close(again.home + 1, home + 1, ORACLE)
     p, rng = home[list(home_closure(robot).primary)][None], np.random.default_rng(0)
     pd, pdd = rng.uniform(-1, 1, (2, 1, p.shape[1]))
-    expected = loop_dynamics(replace(robot, home=home)).inverse_dynamics(p, pd, pdd)
+    expected = closed_model(replace(robot, home=home)).inverse_dynamics(p, pd, pdd)
     assert_close(mindyn.compile_model(again).inverse_dynamics(p, pd, pdd), expected, 1e-9)
     mindyn.write_mjcf(again, tmp_path / "again.xml", force=True)
     twice = mindyn.load_robot(tmp_path / "again.xml")
@@ -97,7 +97,7 @@ def test_a_stock_file_with_a_loop_moves_as_in_mujoco(motor, held, tmp_path):
     data = mujoco.MjData(model)
     pd, tau = np.array([0.7 if held == "connect" else 0.0]), np.array([3.0])
     p = np.zeros(1)
-    data.qvel[:] = loop_dynamics(robot).motion(p[None], pd[None]).qd[0]
+    data.qvel[:] = closed_model(robot).motion(p[None], pd[None]).qd[0]
     data.qfrc_applied[robot.joint_index(motor)] = tau[0]
     mujoco.mj_forward(model, data)
     expected = mindyn.compile_model(robot).forward_dynamics(p, pd, tau)

@@ -7,7 +7,6 @@ import pytest
 from robots import random_robot
 
 import mindyn
-from mindyn.equations.projected_dynamics import loop_dynamics
 from mindyn.robots.loading import load_robot
 
 FUNCTIONS = {
@@ -55,18 +54,3 @@ def test_model_functions_accept_empty_batches(robot, batch):
         *[np.zeros((*batch, width))] * 3, np.zeros((*batch, len(robot.links), 6))
     )
     assert wrenches.shape == (*batch, width)
-
-
-@pytest.mark.parametrize("batch", EMPTY)
-def test_loop_dynamics_functions_accept_empty_batches(robot, batch):
-    if not robot.has_dependents:
-        pytest.skip("an open tree")
-    dynamics, width = loop_dynamics(robot), robot.joint_count
-    for name in ("inverse_dynamics", "inertia_matrix", "bias", "gravity", "forward_dynamics", "standard_regressor"):
-        actual, expected = shapes(getattr(dynamics, name), FUNCTIONS[name], width, batch)
-        assert actual == expected, name
-    for name in ("energy", "energy_regressor"):
-        actual, expected = shapes(getattr(dynamics, name), 2, width, batch)
-        assert actual == expected, name
-    base = mindyn.base_parameters(robot)
-    assert dynamics.regressor(*[np.zeros((*batch, width))] * 3, base).shape == (*batch, width, base.count)

@@ -8,6 +8,7 @@ import mpmath
 import numpy as np
 import pinocchio as pin
 import pytest
+from closed_models import closed_model
 from closeness import DERIVATIVE, ORACLE, assert_close, assert_negligible
 from identifiability.loop_oracle import LoopOracle
 from laws.closed_linkages import TOPOLOGIES, linkage
@@ -21,7 +22,6 @@ from mindyn.equations.closed_motion import NEWTON_STEPS
 from mindyn.equations.loop_closure import home_closure, loop_closure
 from mindyn.equations.loop_constraints import evaluate_batch
 from mindyn.equations.loop_equations import loop_equation
-from mindyn.equations.projected_dynamics import loop_dynamics
 from mindyn.errors import Code, RobotError
 from mindyn.kernels.observer import MomentumObserver
 from mindyn.robots.drive_matrices import drive_parameters
@@ -109,7 +109,7 @@ def test_kernels_take_primary_positions_or_a_start_and_derivatives_are_exact(top
     robot = linkage(topology, 1)
     model, primary = compile_model(robot), list(home_closure(robot).primary)
     q, pd, pdd = states(robot, 20)
-    tau = loop_dynamics(robot).inverse_dynamics(q[:, primary], pd, pdd)
+    tau = closed_model(robot).inverse_dynamics(q[:, primary], pd, pdd)
     assert_close(model.inverse_dynamics(q[:, primary], pd, pdd), tau, ORACLE)
     off = np.random.default_rng(0).uniform(-1e-4, 1e-4, q.shape)
     off[:, primary] = 0
@@ -295,7 +295,7 @@ def test_planar_loops_of_rounded_files_close_in_their_plane(topology):
 
     q, pd, pdd = states(robot, 2)
     p, near = q[:, list(home_closure(robot).primary)], tilted(1e-7)
-    exact, inexact = (loop_dynamics(arm).inverse_dynamics(p, pd, pdd) for arm in (robot, near))
+    exact, inexact = (closed_model(arm).inverse_dynamics(p, pd, pdd) for arm in (robot, near))
     assert_close(inexact, exact, 1e-5)
     assert np.abs(inexact - exact).max() > 0
     (note,) = home_closure(near).notes

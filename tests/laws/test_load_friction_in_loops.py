@@ -20,7 +20,6 @@ from raising import raises
 import mindyn
 from mindyn.equations.loop_closure import home_closure
 from mindyn.equations.loop_equations import loop_equation
-from mindyn.equations.projected_dynamics import loop_dynamics
 from mindyn.errors import Code, RobotError
 from mindyn.kernels.observer import MomentumObserver
 from mindyn.robots import Mimic
@@ -132,8 +131,6 @@ def test_loads_that_torques_do_not_determine_are_rejected():
         with raises(RobotError, Code.UNSUPPORTED, "worn"):
             mindyn.compile_model(replace(robot, extras=(extra,)), drives=True).kernel("inverse_dynamics")
     used = worn(robot)
-    with raises(RobotError, Code.UNSUPPORTED, used.extras[0].name):
-        loop_dynamics(used, drives=True).inverse_dynamics(*np.zeros((3, 3)))
     model = mindyn.compile_model(used, drives=True)
     with raises(RobotError, Code.UNSUPPORTED, used.extras[0].name):
         MomentumObserver(model, 20.0, 1e-3)

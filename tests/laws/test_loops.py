@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from closed_models import closed_model
 from closeness import DERIVATIVE, ORACLE, SAME_ALGEBRA, assert_close, assert_negligible
 from identifiability.loop_oracle import LoopOracle
 from raising import raises
@@ -15,7 +16,6 @@ from mindyn import base_parameters, compile_model, load_robot, write_toml
 from mindyn.algebra.poses import Pose, rot_x, rot_z
 from mindyn.equations.loop_closure import affine_closure, loop_closure
 from mindyn.equations.loop_equations import loop_equation
-from mindyn.equations.projected_dynamics import loop_dynamics
 from mindyn.errors import Code, InputError, RobotError, UnknownNameError
 from mindyn.robots.parts import Drive, Joint, Link, Loop
 from mindyn.robots.robot import Robot
@@ -101,7 +101,7 @@ def states(dynamics, count: int, seed: int = 0):
 
 @pytest.mark.parametrize(("robot", "home"), MECHANISMS)
 def test_loops_stay_closed_and_move_as_their_pins_allow(robot, home):
-    dynamics = loop_dynamics(robot, home=home)
+    dynamics = closed_model(robot, home=home)
     oracle = LoopOracle(robot)
     motion = dynamics.motion(*states(dynamics, 20))
     for q, qd, qdd in zip(motion.q, motion.qd, motion.qdd, strict=True):
@@ -114,7 +114,7 @@ def test_loops_stay_closed_and_move_as_their_pins_allow(robot, home):
 
 @pytest.mark.parametrize(("robot", "home"), MECHANISMS)
 def test_torques_and_regressors_are_those_of_pinocchio_through_the_pins(robot, home):
-    dynamics = loop_dynamics(robot, home=home)
+    dynamics = closed_model(robot, home=home)
     oracle = LoopOracle(robot)
     p, pd, pdd = states(dynamics, 10)
     q = dynamics.motion(p).q
@@ -125,7 +125,7 @@ def test_torques_and_regressors_are_those_of_pinocchio_through_the_pins(robot, h
 
 @pytest.mark.parametrize(("robot", "home"), MECHANISMS)
 def test_accelerations_are_those_of_the_constrained_tree(robot, home):
-    dynamics = loop_dynamics(robot, home=home)
+    dynamics = closed_model(robot, home=home)
     oracle = LoopOracle(robot)
     p, pd, tau = states(dynamics, 10, seed=3)
     q = dynamics.motion(p).q
@@ -138,7 +138,7 @@ def test_accelerations_are_those_of_the_constrained_tree(robot, home):
 @pytest.mark.parametrize("name", ["five_bar", "semi_direct_drive", "palletiser"])
 def test_accelerations_are_those_of_pinocchios_constraint_solver(name):
     robot = load_robot(name)
-    dynamics = loop_dynamics(robot)
+    dynamics = closed_model(robot)
     oracle = LoopOracle(robot)
     p, pd, tau = states(dynamics, 5, seed=4)
     q = dynamics.motion(p).q
@@ -148,7 +148,7 @@ def test_accelerations_are_those_of_pinocchios_constraint_solver(name):
 
 @pytest.mark.parametrize(("robot", "home"), MECHANISMS)
 def test_power_is_the_change_of_energy(robot, home):
-    dynamics = loop_dynamics(robot, home=home)
+    dynamics = closed_model(robot, home=home)
     p, pd, pdd = states(dynamics, 10, seed=5)
     step = 1e-5
 
@@ -162,7 +162,7 @@ def test_power_is_the_change_of_energy(robot, home):
 @pytest.mark.parametrize("name", PARALLELOGRAMS)
 def test_parallelograms_close_exactly_and_as_casadi_functions(name):
     robot = load_robot(name)
-    dynamics = loop_dynamics(robot)
+    dynamics = closed_model(robot)
     affine = dynamics.closure.affine
     assert affine is not None
     assert set(np.unique(affine.matrix)) <= {-1.0, 0.0, 1.0}
@@ -216,7 +216,7 @@ def test_compiled_models_take_a_home(angles):
     expected = compile_model(plain).inverse_dynamics(q, qd, qdd)
     assert_close(model.inverse_dynamics(there, qd, qdd), expected, ORACLE)
     assert_close(model.regressor(there, qd, qdd) @ base.values, expected, ORACLE)
-    assert_close(loop_dynamics(robot, home=home).inverse_dynamics(there, qd, qdd), expected, ORACLE)
+    assert_close(closed_model(robot, home=home).inverse_dynamics(there, qd, qdd), expected, ORACLE)
 
 
 def test_a_home_without_loops_raises():
@@ -249,7 +249,7 @@ def test_drives_act_through_the_loop():
     """Friction of a dependent joint reaches the primary ones as W^T."""
     robot = load_robot("five_bar")
     driven = replace(robot, drives=(Drive("joint3", viscous=2.0), Drive("joint2", 10.0, rotor_inertia=0.1)))
-    plain, full = loop_dynamics(robot), loop_dynamics(driven, drives=True)
+    plain, full = closed_model(robot), closed_model(driven, drives=True)
     p, pd, pdd = states(plain, 5)
     motion = plain.motion(p, pd, pdd)
     drive = np.zeros_like(motion.q)
@@ -261,12 +261,12 @@ def test_drives_act_through_the_loop():
 
 def test_a_loop_that_cannot_close_is_rejected():
     robot = four_bar()
-    dynamics = loop_dynamics(robot, home=[0.5, -1.0, 1.0])
+    dynamics = closed_model(robot, home=[0.5, -1.0, 1.0])
     with raises(RobotError, Code.OUT_OF_RANGE, "four_bar"):
         dynamics.inertia_matrix([3.0])
     short = replace(robot, loops=(replace(robot.loops[0], first_pose=Pose(None, (0.01, 0, 0))),))
     with raises(RobotError, Code.NOT_CONVERGED, "four_bar"):
-        loop_dynamics(short)
+        closed_model(short)
 
 
 def test_a_singular_configuration_is_rejected_by_name():
@@ -315,8 +315,8 @@ def test_wrong_descriptions_of_loops_are_rejected():
         loop_equation(robot, "torque")
     with raises(InputError, Code.MISSING_VALUE, "base"):
         loop_equation(load_robot("palletiser"), "regressor")
-    with raises(InputError, Code.WRONG_SHAPE, "p"):
-        loop_dynamics(robot).inertia_matrix([0.0, 1.0])
+    with raises(InputError, Code.WRONG_SHAPE, "q"):
+        closed_model(robot).inertia_matrix([0.0, 1.0])
 
 
 def test_home_selects_the_assembly_of_a_loaded_robot(tmp_path):

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pinocchio as pin
 import pytest
+from closed_models import closed_model
 from closeness import ORACLE, SAME_ALGEBRA, assert_close
 from messages import messages
 from oracles.pinocchio_oracle import pinocchio_model
@@ -18,7 +19,6 @@ from mindyn import base_parameters, compile_model
 from mindyn.algebra.poses import Pose
 from mindyn.equations.loop_closure import affine_closure, loop_closure
 from mindyn.equations.loop_constraints import open_tree
-from mindyn.equations.projected_dynamics import loop_dynamics
 from mindyn.errors import Code, RobotError
 from mindyn.robots import Mimic
 from mindyn.robots.parts import Drive, Joint, Link, Loop
@@ -121,7 +121,7 @@ def test_mimic_joints_inside_a_loop_move_it():
     """The second input joint of a five-bar mimics the first: one degree of freedom, coupler angles by Newton."""
     five_bar = mindyn.load_robot("five_bar")
     robot = replace(five_bar, mimics=(Mimic("joint4", "joint2", -0.3, -1.0),))
-    free, tied = loop_dynamics(five_bar), loop_dynamics(robot)
+    free, tied = closed_model(five_bar), closed_model(robot)
     assert tied.primary_names == ("joint1", "joint2")
     p, pd, pdd = np.random.default_rng(0).uniform(-0.3, 0.3, (3, 5, 2))
     A = np.array([[1.0, 0], [0, 1], [0, -0.3]])

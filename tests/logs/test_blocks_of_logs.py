@@ -88,18 +88,13 @@ def test_segments_are_numbered_over_blocks_and_logs(decimation):
     assert rows.tolist() == [*raster, *(10 + k for k in raster), *raster]
 
 
-def test_rests_and_edges_are_cut_out():
+def test_edges_are_cut_out_and_slow_rows_marked():
     log, rests = with_gaps(), np.arange(10)[:, None] < 4
     still = replace(log, qd=np.where(rests, 0.0, np.ones((10, 3))))
     measured = {"velocity": "measured", "acceleration": "measured"}
-    c = replace(PLAIN, rest_s=0.03, rest_speed=0.5, edge_s=0.01, **measured)
-    ((_, rows, _, _),) = SampleStream([still], arm(), c, None, (), 1).blocks()
-    assert rows.tolist() == [4, 5, 6, 7, 8]
-    ((_, rows, _, _),) = SampleStream([still], arm(), replace(c, rest_s=0.05), None, (), 1).blocks()
+    c = replace(PLAIN, edge_s=0.01, slow_speed=0.5, **measured)
+    ((samples, rows, _, _),) = SampleStream([still], arm(), c, None, (), 1).blocks()
     assert rows.tolist() == [1, 2, 3, 4, 5, 6, 7, 8]
-    ((samples, rows, _, _),) = SampleStream(
-        [still], arm(), replace(c, rest_s=None, slow_speed=0.5), None, (), 1
-    ).blocks()
     assert samples.usable.tolist() == [[False] * 3] * 3 + [[True] * 3] * 5
 
 
@@ -109,7 +104,7 @@ def test_segments_without_samples_are_known():
     assert list(stream.blocks()) == []
     assert [note for note in messages(stream) if "dropped" in note] == [
         "3 segments between gaps, the first of them rows 0 to 9, (30 rows) dropped: nothing remains after 6 rows are "
-        "cut at both ends and rest"
+        "cut at both ends"
     ]
     alone = SampleStream([with_gaps().take(slice(0, 1))], arm(), c, None, (), 0)
     assert list(alone.blocks()) == []

@@ -14,7 +14,7 @@ from recordings import NAMES, RATE, arm, sines
 from scipy.signal import butter, filtfilt
 
 from mindyn.errors import Code, InputError
-from mindyn.logs.conditioning import AS_LOGGED, Conditioning, reach_rows
+from mindyn.logs.conditioning import AS_LOGGED, Conditioning
 from mindyn.logs.filters import (
     SETTLED_FRACTION,
     delay_rows,
@@ -24,7 +24,7 @@ from mindyn.logs.filters import (
     spline_settling_rows,
 )
 from mindyn.logs.log import log_from_arrays
-from mindyn.logs.pipeline import condition, condition_stream, find_long_rest, join_samples
+from mindyn.logs.pipeline import condition, condition_stream, join_samples
 from mindyn.logs.resolving import DelayScan, estimate_delay, noise_floor_cutoff
 
 ROBOT = arm()
@@ -61,7 +61,6 @@ def test_the_low_pass_has_no_phase_and_halves_the_cut_off_frequency():
     [
         ({"position_cutoff_hz": None}, 1e-4, 2e-4),
         ({"position_cutoff_hz": 60.0}, 1e-4, 2e-4),
-        ({"position_cutoff_hz": None, "differentiation": "savitzky-golay", "window": 15}, 1e-6, 1e-5),
         ({"position_cutoff_hz": None, "differentiation": "spline"}, 1e-9, 1e-7),
         ({"position_cutoff_hz": 60.0, "differentiation": "spline"}, 1e-5, 4e-5),
         ({"position_cutoff_hz": None, "velocity": "measured"}, 1e-15, 1e-4),
@@ -82,11 +81,11 @@ def test_as_logged_gives_the_log_back():
 
 
 STREAMED = [
-    Conditioning(position_cutoff_hz=30.0, torque_cutoff_hz=20.0),
+    Conditioning(position_cutoff_hz=30.0),
     Conditioning(position_cutoff_hz=5.0, decimation=7, slow_speed=(0.2, 0.1, 0.3)),
-    Conditioning(position_cutoff_hz=40.0, differentiation="savitzky-golay", delay_s=0.0123, velocity="measured"),
-    Conditioning(position_cutoff_hz=40.0, differentiation="spline", rest_s=0.2, rest_speed=4.0, edge_s=0.5),
-    Conditioning(rate_hz=321.0, position_cutoff_hz=30.0, torque_cutoff_hz=10.0),
+    Conditioning(position_cutoff_hz=40.0, delay_s=0.0123, velocity="measured"),
+    Conditioning(position_cutoff_hz=40.0, differentiation="spline", edge_s=0.5),
+    Conditioning(rate_hz=321.0, position_cutoff_hz=30.0),
 ]
 
 
@@ -166,26 +165,14 @@ def test_decimation_keeps_slow_motion_and_removes_fast_noise():
     assert 0.05 < left.std() / np.sqrt(2 * 0.4 / 10) / 1.0 < 1.0
 
 
-def test_edges_rest_and_slow_rows():
-    t = MOTION.t
-    still = (t > 3.0) & (t < 5.0)
-    q = np.where(still[:, None], MOTION.q[np.argmax(still)], MOTION.q)
-    log = log_from_arrays(NAMES, t, q, MOTION.tau)
-    settings = Conditioning(position_cutoff_hz=None, edge_s=0.2, rest_s=0.5, rest_speed=0.05, slow_speed=0.5)
+def test_edges_and_slow_rows():
+    log = log_from_arrays(NAMES, MOTION.t, MOTION.q, MOTION.tau)
+    settings = Conditioning(position_cutoff_hz=None, edge_s=0.2, slow_speed=0.5)
     made = condition(ROBOT, log, settings)
     assert made.rows[0] == 100
     assert made.rows[-1] == 3899
-    assert not still[made.rows][2:-2].any() or still[made.rows].sum() <= 4
-    assert set(made.samples.segments) == {0, 1}
     assert np.array_equal(made.samples.usable, np.abs(made.samples.qd) > 0.5)
-    kept = condition(ROBOT, log, replace(settings, rest_s=3.0))
-    assert len(kept.samples) == 3800
-
-
-def test_short_rests_stay():
-    qd = np.ones((100, 2))
-    qd[10:15] = qd[40:60] = 0.0
-    assert np.array_equal(np.flatnonzero(find_long_rest(qd, 0.1, 10)), np.arange(40, 60))
+    assert len(made.samples) == 3800
 
 
 def test_several_logs_have_their_own_segments():
@@ -198,7 +185,7 @@ def test_several_logs_have_their_own_segments():
 
 
 def test_prediction_keeps_every_row_and_the_torque_as_logged():
-    settings = Conditioning(position_cutoff_hz=20.0, torque_cutoff_hz=5.0, decimation=4, slow_speed=0.1, rest_s=0.1)
+    settings = Conditioning(position_cutoff_hz=20.0, decimation=4, slow_speed=0.1)
     trained = condition(ROBOT, log_of(noisy()), settings).conditioning
     made = condition(ROBOT, log_of(noisy(seed=1)), trained.for_prediction())
     assert np.array_equal(made.rows, np.arange(4000))
@@ -238,7 +225,6 @@ def test_conditioning_survives_json():
         ({"velocity": "guessed"}, Code.INVALID_VALUE),
         ({"decimation": 0}, Code.INVALID_VALUE),
         ({"position_cutoff_hz": -1.0}, Code.INVALID_VALUE),
-        ({"window": 10}, Code.OUT_OF_RANGE),
     ],
 )
 def test_impossible_settings_are_rejected(settings, code):
@@ -262,10 +248,3 @@ def test_a_spline_forgets_within_its_settling_rows(cutoff_hz):
     far = np.abs(np.arange(len(bump)) - 4 * rows)
     assert felt[far >= rows].max() <= SETTLED_FRACTION * felt.max()
     assert felt[far >= rows // 2].max() > SETTLED_FRACTION * felt.max()
-
-
-def test_blocks_overlap_by_both_halves_of_a_window():
-    settings = Conditioning(
-        rate_hz=200.0, position_cutoff_hz=20.0, delay_s=0.0, torque_cutoff_hz=40.0, window=5, edge_s=0.1
-    )
-    assert reach_rows(replace(settings, window=11)) - reach_rows(settings) == 2 * 6

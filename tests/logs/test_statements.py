@@ -10,7 +10,7 @@ from messages import messages
 from raising import raises
 from recordings import COLUMNS, NAMES, STATED, UNITS, arm, sines
 
-from mindyn.errors import Code, MindynError
+from mindyn.errors import Code
 from mindyn.logs.errors import LogError
 from mindyn.logs.reading import read_log, scan_log
 from mindyn.robots.parts import Drive
@@ -206,33 +206,12 @@ def test_a_question_mark_is_no_answer(path):
         read_log(path, arm(), metadata={**STATED, "units": {**UNITS, "torque": "?"}, "gears": "?"})
 
 
-def test_row_and_time_ranges(path):
+def test_row_ranges(path):
     log = read_log(path, arm(), metadata={**STATED, "rows": [50, 120]})
     assert_close(log.tau, MOTION.tau[50:120], EXACT)
     assert_close(log.rows, np.arange(50, 120), EXACT)
-    assert_close(read_log(path, arm(), metadata={**STATED, "times": [0.1, 0.2]}).q, MOTION.q[50:101], EXACT)
     with raises(LogError, code=Code.TOO_LITTLE_DATA, subject="rows"):
         read_log(path, arm(), metadata={**STATED, "rows": [5000, 6000]})
-
-
-def test_drive_gains_scale_the_torque_of_each_joint(path):
-    log = read_log(path, arm(), metadata={**STATED, "drive_gains": {"elbow": 2.0, "wrist": 1.0, "shoulder": 0.5}})
-    assert_close(log.tau, MOTION.tau * [0.5, 2.0, 1.0], SAME_ALGEBRA)
-
-
-def test_the_mount_of_a_log_is_that_of_its_robot(path):
-    from mindyn.logs.conversion import apply_logged_mount
-
-    (path.parent / "run.parquet.toml").write_text('mount = "ceiling"\n' + SIDECAR)
-    with raises(LogError, code=Code.DISAGREEMENT, subject="gravity"):
-        read_log(path, arm())
-    hanging = apply_logged_mount(arm(), [path])
-    assert_close(hanging.gravity, np.array([0, 0, 9.81]), SAME_ALGEBRA)
-    assert len(read_log(path, hanging)) == 300
-    standing = path.with_name("other.parquet")
-    standing.write_bytes(path.read_bytes())
-    with raises(MindynError, code=Code.DISAGREEMENT, subject="gravity"):
-        apply_logged_mount(arm(), [path, standing])
 
 
 def test_seconds_and_nanoseconds_are_one_time(tmp_path):

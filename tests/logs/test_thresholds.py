@@ -17,12 +17,12 @@ from raising import raises
 from mindyn.errors import Code, InputError
 from mindyn.logs.checks import check_units
 from mindyn.logs.cleaning import MAX_MAGNITUDE, Cleaner
-from mindyn.logs.conditioning import AS_LOGGED, Conditioning, edge_rows, reach_rows, rest_rows
+from mindyn.logs.conditioning import AS_LOGGED, DIFFERENCE_ROWS, Conditioning, edge_rows, reach_rows
 from mindyn.logs.errors import LogError
 from mindyn.logs.filters import edge_duration_s, lowpass, settling_rows
 from mindyn.logs.log import Log, log_from_arrays
 from mindyn.logs.metadata import LogMetadata
-from mindyn.logs.pipeline import SampleStream, condition, condition_stream, find_long_rest, require_samples
+from mindyn.logs.pipeline import SampleStream, condition, require_samples
 from mindyn.logs.resolving import _round_rate, estimate_period, read_first_rows, resolve_conditioning, uniform_segments
 from mindyn.logs.segments import SegmentPiece, cut_windows, split_at_gaps
 from mindyn.robots.loading import load_robot
@@ -239,16 +239,6 @@ def test_windows_hold_every_row_once_with_its_surroundings(block, reach):
     assert seen == list(range(100))
 
 
-def test_a_rest_is_long_when_it_lasts_as_many_rows_as_asked():
-    speed = np.array([1.0, 0.1, 0.1, 0.1, 1.0, 0.1, 0.1, 1.0, 0.1, 0.1, 0.1])
-    qd = np.column_stack([speed, -speed])
-    assert np.flatnonzero(find_long_rest(qd, 0.1, 3)).tolist() == [1, 2, 3, 8, 9, 10]
-    assert not find_long_rest(qd, 0.1, 4).any()
-    assert not find_long_rest(qd, 0.09, 1).any()
-    qd[2, 1] = -2.0  # one joint that moves is enough
-    assert np.flatnonzero(find_long_rest(qd, 0.1, 3)).tolist() == [8, 9, 10]
-
-
 def test_fewer_samples_than_asked_for_are_rejected_with_the_reason():
     require_samples(10, [])
     with raises(LogError, code=Code.TOO_LITTLE_DATA, subject="samples"):
@@ -259,17 +249,13 @@ def test_fewer_samples_than_asked_for_are_rejected_with_the_reason():
 
 
 def test_rows_follow_from_seconds():
-    c = Conditioning(rate_hz=100.0, edge_s=0.12, rest_s=0.035, position_cutoff_hz=None)
-    assert (edge_rows(c), rest_rows(c), rest_rows(replace(c, rest_s=None))) == (12, 4, 0)
-    assert rest_rows(replace(c, rest_s=1e-6)) == 1
-    plain = reach_rows(replace(c, rest_s=None, edge_s=0.0))
-    assert plain == 2 * c.window + 5 + 2
-    assert reach_rows(replace(c, rest_s=None)) == plain + 12
-    assert reach_rows(replace(c, rest_s=0.2)) == plain + 20
+    c = Conditioning(rate_hz=100.0, edge_s=0.12, position_cutoff_hz=None)
+    assert edge_rows(c) == 12
+    plain = reach_rows(replace(c, edge_s=0.0))
+    assert plain == DIFFERENCE_ROWS + 5 + 2
+    assert reach_rows(c) == plain + 12
     for delay_s in (0.03, -0.03):
-        assert reach_rows(replace(c, rest_s=None, edge_s=0.0, delay_s=delay_s)) == plain + 3
-    wide = settling_rows(0.5, 100.0, 4)
-    assert reach_rows(replace(c, rest_s=None, edge_s=0.0, torque_cutoff_hz=0.5)) == wide + 2
+        assert reach_rows(replace(c, edge_s=0.0, delay_s=delay_s)) == plain + 3
 
 
 @pytest.mark.parametrize(("cutoff_hz", "order"), [(2.0, 4), (10.0, 1), (30.0, 7)])
@@ -306,29 +292,21 @@ def test_filters_need_two_rows_and_a_cut_off_below_half_the_rate():
     [
         {"decimation": 0},
         {"order": 0},
-        {"window": 10},
-        {"degree": 1},
-        {"window": 5, "degree": 5},
-        {"rest_speed": 0.0},
         {"longest_gap_rows": -1},
     ],
 )
 def test_settings_at_their_bounds(given):
-    with raises(InputError, code=Code.OUT_OF_RANGE if "window" in given else Code.INVALID_VALUE) as raised:
+    with raises(InputError, code=Code.INVALID_VALUE) as raised:
         Conditioning(**given)
     assert next(iter(given)) in raised.value.message
-    assert Conditioning(decimation=1, order=1, window=3, degree=2).order == 1
+    assert Conditioning(decimation=1, order=1).order == 1
 
 
 def test_the_usual_settings_are_as_documented():
     c = Conditioning()
-    assert (c.longest_gap_rows, c.order, c.window, c.degree, c.decimation) == (2.5, 4, 11, 4, 1)
-    assert (c.delay_s, c.rest_speed, c.rest_s, c.slow_speed) == (0.0, 0.01, None, None)
-    predicted = Conditioning(
-        edge_s=1.0, decimation=3, torque_cutoff_hz=5.0, rest_s=1.0, slow_speed=0.1
-    ).for_prediction()
-    assert (predicted.edge_s, predicted.decimation, predicted.torque_cutoff_hz) == (0.0, 1, None)
-    assert (predicted.rest_s, predicted.slow_speed) == (None, None)
+    assert (c.longest_gap_rows, c.order, c.decimation, c.delay_s, c.slow_speed) == (2.5, 4, 1, 0.0, None)
+    predicted = Conditioning(edge_s=1.0, decimation=3, slow_speed=0.1).for_prediction()
+    assert (predicted.edge_s, predicted.decimation, predicted.slow_speed) == (0.0, 1, None)
 
 
 class Chunks(list):
@@ -358,7 +336,7 @@ def test_samples_are_numbered_anew_wherever_rows_were_left_out():
         assert "a gap of 0.21 s after row 899: the log is split into 2 segments" in messages(stream)[1]
 
 
-def test_slow_rows_and_rests_are_known_from_moving_ones():
+def test_slow_rows_are_known_from_moving_ones():
     t = np.arange(300) / 100
     q = np.column_stack([np.where(t < 1.0, t, 1.0), 0.2 * t])
     qd = np.column_stack([np.where(t < 1.0, 1.0, 0.0), 0.2 + 0 * t])
@@ -366,8 +344,3 @@ def test_slow_rows_and_rests_are_known_from_moving_ones():
     settings = replace(AS_LOGGED, rate_hz=100.0, slow_speed=0.2)
     made = condition(ROBOT, log, settings)
     assert made.samples.usable.sum(axis=0).tolist() == [100, 0]  # as fast as the bound is not faster
-    resting = replace(AS_LOGGED, rate_hz=100.0, rest_s=0.5, rest_speed=0.3)
-    kept = condition(ROBOT, log, resting)
-    assert kept.rows.tolist() == list(range(100))
-    everything = condition_stream(ROBOT, log, replace(resting, rest_s=2.5))
-    assert sum(len(one) for one in everything) == 300

@@ -12,6 +12,7 @@ import pytest
 from equations import equations
 
 import mindyn
+from mindyn.loads.from_runs import drive_gains
 from mindyn.regression.regressor import with_estimated_drives
 
 FOLDER = Path(os.environ.get("MINDYN_REAL_DATA", "/nonexistent")) / "ur10e_innopolis"
@@ -31,8 +32,8 @@ def test_gains_of_one_loaded_run_give_the_mass_of_the_other():
         )
         log = mindyn.log_from_arrays(robot.joint_names, table["t_s"].to_numpy(), q, current, qd)
         runs[name] = mindyn.condition(robot, [log], None).samples
-    gains = mindyn.drive_gains(arm, runs["free"], runs["loaded_1"], mass=MASS).values
-    again = mindyn.drive_gains(arm, runs["free"], runs["loaded_2"], mass=MASS).values
+    gains = drive_gains(arm, runs["free"], runs["loaded_1"], mass=MASS).values
+    again = drive_gains(arm, runs["free"], runs["loaded_2"], mass=MASS).values
     assert np.abs(again[1:] / gains[1:] - 1).max() < 0.1, (
         "the first joint, which gravity does not load, is poorly determined"
     )

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from closed_models import closed_model
 from closeness import ORACLE, assert_close
 
 import mindyn
 from mindyn.equations.loop_constraints import open_tree
-from mindyn.equations.projected_dynamics import loop_dynamics
 from mindyn.logs.samples import Samples
 from mindyn.regression.friction import Friction
 from mindyn.regression.regressor import Regressor
@@ -40,7 +40,7 @@ def test_columns_are_the_trees_projected(friction):
     t = np.arange(200) / 100
     motion = SineMotion([0, 0.1, -1.2], [[0.3, 0.4, 0.3]], [[0.5, 0.7, 0.9]], [rng.uniform(0, 6, 3)])
     p, pd, pdd = motion.rows(t)
-    whole = loop_dynamics(robot).motion(p, pd, pdd)
+    whole = closed_model(robot).motion(p, pd, pdd)
     closed, tree = Regressor(robot, friction), Regressor(open_tree(robot), friction)
     one = np.zeros(len(t), dtype=np.int64)
     Y = closed.dense(closed.parts(p, pd, pdd, closed.directions(p, pd, one, 100.0)))

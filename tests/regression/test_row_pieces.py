@@ -14,11 +14,10 @@ from closeness import EXACT, ORACLE, assert_close
 from raising import raises
 
 from mindyn.errors import Code, InputError
-from mindyn.feasibility.projection import _check_eps, _format_move, _moves, covariance_moves, data_moves
 from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.conversion import _create_drive, _gears_by_joint
 from mindyn.logs.draft import UNANSWERED, DraftLine, SidecarDraft, format_toml_value
-from mindyn.logs.filters import central_difference, fit_smoothing_spline, savitzky_golay, spline_settling_rows
+from mindyn.logs.filters import central_difference, fit_smoothing_spline, spline_settling_rows
 from mindyn.logs.log import log_from_arrays
 from mindyn.logs.periods import build_timeline
 from mindyn.logs.resolving import _round_rate, cutoff_finding, delay_finding, estimate_period
@@ -190,41 +189,6 @@ def estimate(covariance, beta, names=("a", "b", "c")):
     return made
 
 
-def test_moves_of_one_deviation_make_up_the_covariance():
-    C = np.array([[4.0, 1.0, 0.0], [1.0, 9.0, 0.0], [0.0, 0.0, np.inf]])
-    moves = covariance_moves(estimate(C, [1.0, 2.0, 3.0]))
-    assert moves.shape == (3, 2)
-    assert_close(moves[:2] @ moves[:2].T, C[:2, :2], ORACLE)
-    assert not moves[2].any()
-    found = _moves(estimate(C, [1.0, 2.0, 3.0]), SimpleNamespace(beta=np.array([1.0, -4.0, 3.5])))
-    assert found == {
-        "b": {"from": 2.0, "to": -4.0, "deviations": -2.0},
-        "c": {"from": 3.0, "to": 3.5, "deviations": None},
-    }
-    assert [_format_move(one) for one in found.values()] == [" (-2)", " (unidentifiable)"]
-    for eps in (0.0, -1.0, np.inf, np.nan):
-        with raises(InputError, Code.OUT_OF_RANGE, "eps"):
-            _check_eps(eps)
-    assert _check_eps(1e-9) == 1e-9
-
-
-def test_moves_by_the_data_cost_the_squares_that_they_add():
-    rng = np.random.default_rng(3)
-    table = rng.normal(size=(30, 4))
-    information = Information(("j",), ("a", "b", "c"), (np.arange(3),), (triangle_of(table),), (30,))
-    beta = np.array([0.5, -1.0, 2.0])
-    moves = data_moves(SimpleNamespace(names=("a", "b", "c"), beta=beta), information)
-    left = table[:, 3] - table[:, :3] @ beta
-    weight = 30 / (left @ left)
-    assert_close(moves.T @ (weight * table[:, :3].T @ table[:, :3]) @ moves, np.eye(3), ORACLE)
-    with raises(InputError, Code.DISAGREEMENT, "data"):
-        data_moves(SimpleNamespace(names=("a", "b", "z"), beta=beta), information)
-    weak = np.column_stack([table[:, :2], 0 * table[:, 2], table[:, 3]])
-    tied = Information(("j",), ("a", "b", "c"), (np.arange(3),), (triangle_of(weak),), (30,))
-    wide = data_moves(SimpleNamespace(names=("a", "b", "c"), beta=beta), tied)
-    assert np.abs(wide[2]).max() > 1e4 * np.abs(wide[:2]).max()
-
-
 def test_logs_whose_stamps_begin_late_have_the_same_line():
     t = np.arange(0, 25, 0.02)
     q = np.column_stack([np.sin(2 * np.pi * t / 10), np.cos(2 * np.pi * t / 10)])
@@ -279,10 +243,6 @@ def test_derivatives_of_polynomials():
     t = np.arange(60) / 50
     q = (1 + 2 * t + 3 * t**2)[:, None]
     assert_close(central_difference(q, 50.0)[1:-1, 0], (2 + 6 * t)[1:-1], ORACLE)
-    smooth, qd, qdd = savitzky_golay(q, 50.0, 7, 2)
-    assert_close(smooth, q, ORACLE)
-    assert_close(qd[:, 0], 2 + 6 * t, ORACLE)
-    assert_close(qdd[:, 0], np.full(60, 6.0), 1e-8)
     _, qd, qdd = fit_smoothing_spline(q, 50.0, None)
     assert_close(qd[:, 0], 2 + 6 * t, 1e-8)
     assert_close(qdd[:, 0], np.full(60, 6.0), 1e-6)

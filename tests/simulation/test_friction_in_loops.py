@@ -8,12 +8,12 @@ import casadi
 import cvxpy
 import numpy as np
 import pytest
+from closed_models import closed_model
 from closeness import SAME_ALGEBRA, assert_close, assert_negligible
 from raising import raises
 
 import mindyn
 from mindyn.equations.loop_constraints import open_tree
-from mindyn.equations.projected_dynamics import loop_dynamics
 from mindyn.errors import Code, InputError
 from mindyn.robots.drive_matrices import friction_matrix
 from mindyn.robots.parts import Drive, ExtraTorque
@@ -55,7 +55,7 @@ def test_events_and_fixed_steps_move_alike_and_slipping_friction_is_the_trees(ro
     assert motion.events > 3
     assert motion.stuck.any()
     assert_close(fixed.q, motion.q, STEPS)
-    whole = loop_dynamics(robot).motion(motion.q, motion.qd)
+    whole = closed_model(robot).motion(motion.q, motion.qd)
     levels = np.array([drive.coulomb for drive in robot.drives])
     speeds = whole.qd @ friction_matrix(robot).T
     slipping = (np.abs(speeds[:, levels > 0]) > 1e-6).all(axis=1)
@@ -71,7 +71,7 @@ def test_at_rest_accelerations_are_the_least_that_friction_leaves():
     smooth = replace(robot, drives=tuple(replace(drive, coulomb=0.0) for drive in robot.drives))
     model = mindyn.compile_model(smooth, drives=True)
     M, gravity = model.inertia_matrix(p), model.gravity(p)
-    F = friction_matrix(robot) @ loop_dynamics(robot).motion(p[None]).W[0]
+    F = friction_matrix(robot) @ closed_model(robot).motion(p[None]).W[0]
     levels = np.array([drive.coulomb for drive in robot.drives])
     rng, held = np.random.default_rng(0), 0
     for size in (1.0, 3.0, 5.0, 8.0, 20.0):
@@ -92,7 +92,7 @@ def test_a_declared_stribeck_formula_on_a_passive_joint_acts_through_the_loop():
     formula = "(1 + 0.5 * exp(-((qd / 0.2) ** 2))) * tanh(qd / 0.01)"
     robot = replace(five_bar(0, 0, 0, 0, 0), extras=(ExtraTorque("stribeck_pin", "joint3", formula, 2.0),))
     p, pd, pdd = np.array([0.1, 0.2, -1.1]), np.array([0.4, -0.3, 0.5]), np.array([1.0, 2.0, -3.0])
-    whole = loop_dynamics(robot).motion(p[None], pd[None], pdd[None])
+    whole = closed_model(robot).motion(p[None], pd[None], pdd[None])
     tree = mindyn.compile_model(open_tree(robot), drives=True).inverse_dynamics(whole.q, whole.qd, whole.qdd)
     expected = (whole.W[0].T @ tree[0][:, None])[:, 0]
     assert_close(mindyn.compile_model(robot, drives=True).inverse_dynamics(p, pd, pdd), expected, SAME_ALGEBRA)

@@ -11,13 +11,13 @@ import mujoco
 import numpy as np
 import pytest
 from cli.program import mindyn_program
+from closed_models import closed_model
 from closeness import assert_close, assert_negligible
 from excitation.full_speed import design_motion
 from scipy.linalg import null_space
 from scipy.stats import chi2
 
 import mindyn
-from mindyn.equations.projected_dynamics import loop_dynamics
 from mindyn.feasibility.intervals import constrained_intervals
 from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.samples import Samples
@@ -180,7 +180,7 @@ def torques_by_mujoco(robot, path):
     primary = [model.joint(name).id for name in robot.primary_names]
     p = home[primary] + rng.uniform(-0.2, 0.2, (10, len(primary)))
     pd, pdd = rng.uniform(-1, 1, (2, *p.shape))
-    moved = loop_dynamics(robot).motion(p, pd, pdd)
+    moved = closed_model(robot).motion(p, pd, pdd)
 
     def constraint(q):
         data.qpos[:] = q

@@ -56,5 +56,5 @@ def test_wrong_types_raise_with_a_hint(estimate):
         mindyn.identify(ROBOT, "run.csv")
     with raises(InputError, Code.WRONG_TYPE, "estimate"):
         mindyn.check_feasible(ROBOT)
-    with raises(InputError, Code.WRONG_TYPE, "unloaded, loaded"):
-        mindyn.drive_gains(ROBOT, run(1), run(2), mass=1.0)
+    with raises(InputError, Code.WRONG_TYPE, "estimate"):
+        mindyn.payload(ROBOT, run(1))

@@ -23,7 +23,8 @@ from mindyn.excitation.safety import SafetySettings
 from mindyn.export.ros2_package import CONTROL_FUNCTIONS
 from mindyn.export.urdf_writer import write_urdf
 from mindyn.feasibility.answer import combine_answers
-from mindyn.feasibility.check import check_feasible, make_feasible
+from mindyn.feasibility.check import check_feasible
+from mindyn.feasibility.consistent_projection import make_feasible
 from mindyn.feasibility.full_model import full_model
 from mindyn.feasibility.physically_consistent import PhysicallyConsistent
 from mindyn.files import make_output_folder, replace_folder_files

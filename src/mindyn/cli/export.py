@@ -25,7 +25,7 @@ from mindyn.export.servo_actuators import write_isaac_lab
 from mindyn.export.toml_writer import write_toml
 from mindyn.export.urdf_writer import render_urdf
 from mindyn.export.writing import Prior, model_notes
-from mindyn.feasibility.consistent_projection import project_to_consistent
+from mindyn.feasibility.consistent_projection import make_feasible
 from mindyn.feasibility.full_model import full_model
 from mindyn.files import write_file_atomically
 from mindyn.kernels.model import Model, compile_model
@@ -167,7 +167,7 @@ def export(
         )
     estimate = load_run_estimate(run)
     prior_model: Prior = "robot" if prior is None else None if prior == "none" else load_matching(prior, estimate.robot)
-    estimate = project_to_consistent(estimate) if feasible else estimate
+    estimate = make_feasible(estimate) if feasible else estimate
     raw_notes, written = FORMAT_WRITERS[to](
         ExportRequest(estimate, out, source, prior_model, prefix, force, not strip_meshes, _read_facts(run))
     )

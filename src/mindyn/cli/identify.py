@@ -54,7 +54,6 @@ from mindyn.identification.selection.choose import never_moves
 from mindyn.kernels.gpu import require_cuda_device
 from mindyn.loads.unknown_gains import Scale, WeighedLoad
 from mindyn.logs.conditioning import Conditioning
-from mindyn.logs.conversion import apply_logged_mount
 from mindyn.logs.locations import FileLocation, expand_locations, strip_credentials
 from mindyn.logs.log import Log, hash_sources
 from mindyn.logs.reading import scan_log
@@ -171,8 +170,6 @@ def identify(
         )
     start = perf_counter()
     arm, settings = options.load(robot, _read_drive_file(drives)), _read_conditioning(conditioning)
-    if options.gravity is None and options.mount is None:
-        arm = apply_logged_mount(arm, [*places, *apart])
     prior_model: Robot | Literal["robot"] = "robot" if prior is None else load_matching(prior, arm)
     whole, others = [] if stream else read_logs(places, arm, are_training=True), read_logs(apart, arm)
     training = [scan_log(place, arm) for place in places] if stream else whole

@@ -18,7 +18,6 @@ from mindyn.errors import Code, InputError
 from mindyn.files import write_file_atomically
 from mindyn.hints import Command
 from mindyn.identification.log_drafts import draft_log
-from mindyn.logs.conversion import apply_logged_mount
 from mindyn.logs.draft import SidecarDraft, flatten_metadata
 from mindyn.logs.errors import LogError
 from mindyn.logs.metadata import find_sidecar, read_sidecar
@@ -125,7 +124,7 @@ def has_complete_sidecar(file: Path, arm: Robot | None) -> bool:
         return False
     try:
         if arm is not None:
-            LogScan(file, apply_logged_mount(arm, [file]), {}, CHUNK_ROWS)
+            LogScan(file, arm, {}, CHUNK_ROWS)
     except LogError as error:
         return error.code is not Code.MISSING_VALUE
     return True
@@ -164,7 +163,7 @@ def _check_sidecar(file: Path, sidecar: Path, arm: Robot | None, as_json: bool) 
             code=Code.MISSING_VALUE,
             subject="robot",
         )
-    log = read_log(file, apply_logged_mount(arm, [file]))
+    log = read_log(file, arm)
     rate = 1 / float(np.median(np.diff(log.time)))
     rows: list[tuple[str, ...]] = [("joint", "position from", "to", "peak speed", "peak torque")]
     speed = np.gradient(log.q, log.time, axis=0) if log.qd is None else log.qd

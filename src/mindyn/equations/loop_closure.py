@@ -46,7 +46,7 @@ MAX_CACHED_MOTIONS: Final = 64
 """Number of motions whose closure is cached."""
 
 HOME_HINT: Final = (
-    "pass home=, a closed configuration in the intended assembly, to compile_model, loop_dynamics or base_parameters, "
+    "pass home=, a closed configuration in the intended assembly, to compile_model or base_parameters, "
     "or move the zeros of the joints in the robot file"
 )
 
@@ -128,12 +128,13 @@ class LoopClosure:
         """Return joint positions q = U(p) (N, n) of primary ones (N, k); raise an error if home does not reach them."""
         if self.affine is not None:
             return np.asarray(p @ self.affine.matrix.T + self.affine.offset)
-        if (known := self._solved.get(_position_key(p))) is not None:
-            return known
-        q, reached = self.newton.solve(p)
-        if not reached.all():
-            raise self.newton.unreachable_error(p[~reached][0])
-        return self.mimics.fill(q)
+        key = _position_key(p)
+        if key not in self._solved:
+            q, reached = self.newton.solve(p)
+            if not reached.all():
+                raise self.newton.unreachable_error(p[~reached][0])
+            self._keep(key, self.mimics.fill(q))
+        return self._solved[key]
 
     def remember(self, q: Array) -> None:
         """Cache closed configurations q (N, n) of `find_reachable`, so that `positions` does not solve them again."""
@@ -152,15 +153,8 @@ class LoopClosure:
 
         A motion may go around singular configurations that lie on the straight path from home.
         """
-        if self.affine is not None or not len(p):
-            return self.positions(p)
-        key = sha256(p.tobytes()).digest()
-        if key not in self._solved:
-            q, reached = self.newton.along(p)
-            # Unordered rows need not be reachable from one another.
-            positions = self.mimics.fill(q) if reached.all() else self.positions(p)
-            self._keep(key, positions)
-        return self._solved[key]
+        q, reached = self.follow(p)
+        return q if reached.all() else self.positions(p)  # unordered rows need not be reachable from one another
 
     def _keep(self, key: bytes, positions: Array) -> None:
         while len(self._solved) >= MAX_CACHED_MOTIONS:
@@ -291,7 +285,7 @@ def affine_closure(robot: Robot) -> AffineClosure:
     if affine is None:
         raise RobotError(
             f"the loops of robot {robot.name!r} are not parallelograms: their closure has no closed form",
-            hint=f"use loop_dynamics, which solves it numerically; for another assembly, {HOME_HINT}",
+            hint=f"use compile_model, which solves it numerically; for another assembly, {HOME_HINT}",
             code=Code.UNSUPPORTED,
             subject=robot.name,
         )

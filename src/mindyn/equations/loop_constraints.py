@@ -24,12 +24,11 @@ from typing import Any, Final
 
 import casadi
 import numpy as np
-from numpy.typing import ArrayLike
 
 from mindyn.algebra.poses import Pose
-from mindyn.algebra.values import Array, require_unmasked
+from mindyn.algebra.values import Array
 from mindyn.equations.chain import SX, Chain, JointPlacement, constant, kinematic_chain
-from mindyn.errors import Code, InputError, RobotError
+from mindyn.errors import Code, RobotError
 from mindyn.parameters.parallelogram import branches
 from mindyn.robots.mimics import MimicMap, mimic_map
 from mindyn.robots.parts import Loop, LoopKind
@@ -79,21 +78,6 @@ def evaluate_batch(function: Any, *columns: Array) -> Array:
         run()
         values[k] = result
     return np.ascontiguousarray(values.reshape(count, width, rows).transpose(0, 2, 1))
-
-
-def to_rows(value: ArrayLike, size: int, what: str) -> tuple[Array, tuple[int, ...]]:
-    """Return a copy (N, size) of an array (..., size) of finite numbers, and its batch shape."""
-    require_unmasked(value, what)
-    array = np.array(value, dtype=np.float64)
-    if array.ndim == 0 or array.shape[-1] != size:
-        raise InputError(
-            f"{what} must have shape (..., {size}), one column for each primary joint; got {array.shape}",
-            code=Code.WRONG_SHAPE,
-            subject=what,
-        )
-    if not np.isfinite(array).all():
-        raise InputError(f"{what} has entries that are not finite", code=Code.NOT_FINITE, subject=what)
-    return array.reshape(-1, size), array.shape[:-1]
 
 
 EQUATIONS_PER_KIND: Final = {"pin": 5, "slide": 5, "ball": 3, "weld": 6}

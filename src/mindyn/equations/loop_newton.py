@@ -46,9 +46,6 @@ MIN_FACING: Final = 0.5
 BUFFERED_ROBOTS_PER_THREAD: Final = 4
 """Number of robots whose buffers a thread keeps."""
 
-ROWS_PER_MARCH: Final = 64
-"""Rows of a motion that are processed in one call."""
-
 MAX_NEWTON_ITERATIONS: Final = 12
 MAX_DESCENT_ITERATIONS: Final = 60
 
@@ -199,11 +196,6 @@ class Newton:
         return advance(self.system, self.primary, self.constraints.units)
 
     @cached_property
-    def _march(self) -> Any:
-        """`ROWS_PER_MARCH` steps of `_advance`, each from the end of the previous one."""
-        return self._advance.mapaccum("march", ROWS_PER_MARCH)
-
-    @cached_property
     def _moving(self) -> list[int]:
         """Which primary joints move a loop."""
         return [k for k, i in enumerate(self.primary) if any(i in joints for joints in self.constraints.loop_joints)]
@@ -230,46 +222,20 @@ class Newton:
 
         `start` (n,) is the closed configuration before the first row; home by default.
         """
-        walker, marcher = _thread_steppers(self)
+        walker = _thread_walker(self)
         here = self.home if start is None else start
-        q = np.repeat(here[None], len(p), axis=0)
-        path, ends = self._subdivide_steps(np.vstack([here[list(self.primary)], p]))
-        k, patience = 0, 1
-        while k < len(p):
-            first = ends[k - 1] + 1 if k else 0
-            configurations = marcher.march(here, path[first : first + ROWS_PER_MARCH])
-            reached = int(np.searchsorted(ends, first + len(configurations))) - k
-            q[k : k + reached] = configurations[ends[k : k + reached] - first]
-            k += reached
-            here = q[k - 1] if reached else here
-            if len(configurations) == ROWS_PER_MARCH and reached:
-                patience = 1
-                continue
-            for row in p[k : k + patience]:  # next to a singular configuration
-                configuration = walker.walk_to(here, row, MAX_STEP_SIZES)
-                if configuration is None:
-                    return q, np.arange(len(p)) < k
-                q[k] = here = configuration
-                k += 1
-            patience = min(2 * patience, ROWS_PER_MARCH)
-        return q, np.ones(len(p), dtype=bool)
-
-    def _subdivide_steps(self, p: Array) -> tuple[Array, NDArray[np.int64]]:
-        """Return rows with intermediate ones, so that no step is too long, and the index of each row but the first."""
-        units = self.constraints.units[[self.primary[i] for i in self._moving]]
-        across = np.diff(p, axis=0)
-        distances = np.abs(across[:, self._moving] / units).max(axis=1, initial=0.0)
-        counts = np.maximum(1, np.ceil(distances / MAX_STEP_SIZES[0])).astype(np.int64)
-        ends = np.cumsum(counts) - 1
-        row = np.repeat(np.arange(len(counts)), counts)
-        part = (np.arange(len(row)) - ends[row] + counts[row]) / counts[row]
-        path = p[row] + part[:, None] * across[row]
-        path[ends] = p[1:]
-        return path, ends
+        q, reached = np.repeat(here[None], len(p), axis=0), np.zeros(len(p), dtype=bool)
+        for k, row in enumerate(p):
+            configuration = walker.walk_to(here, row, MAX_STEP_SIZES)
+            if configuration is None:
+                break
+            q[k] = here = configuration
+            reached[k] = True
+        return q, reached
 
     def walk(self, start: Array, p: Array, steps: Sequence[float] = MAX_STEP_SIZES) -> tuple[Array, Mask]:
         """Move every sample from its own closed configuration straight to its primary positions."""
-        walker, _ = _thread_steppers(self)
+        walker = _thread_walker(self)
         q, reached = start.copy(), np.zeros(len(p), dtype=bool)
         for k, row in enumerate(p):
             configuration = walker.walk_to(start[k], row, steps)
@@ -329,49 +295,14 @@ _THREAD_STATE = local()
 """Buffers of each thread for the last robots: they are not shared, and creating them takes as long as a motion."""
 
 
-def _thread_steppers(newton: Newton) -> tuple[_Walker, _Marcher]:
-    kept: list[tuple[Newton, _Walker, _Marcher]] = getattr(_THREAD_STATE, "kept", [])
-    for owner, walker, marcher in kept:
+def _thread_walker(newton: Newton) -> _Walker:
+    kept: list[tuple[Newton, _Walker]] = getattr(_THREAD_STATE, "kept", [])
+    for owner, walker in kept:
         if owner is newton:
-            return walker, marcher
-    steppers = _Walker(newton), _Marcher(newton)
-    _THREAD_STATE.kept = [(newton, *steppers), *kept][:BUFFERED_ROBOTS_PER_THREAD]
-    return steppers
-
-
-class _Marcher:
-    """Stepper for close rows, one step each: `ROWS_PER_MARCH` of them in one call, 3 times as fast."""
-
-    def __init__(self, newton: Newton) -> None:
-        self._buffered, self._polished = BufferedFunction(newton._march), BufferedFunction(newton._advance)
-
-    def march(self, start: Array, p: Array) -> Array:
-        """Return (M, n) configurations at the first M rows of p (N, k) that each follow in one trusted step."""
-        (q, targets), (configurations, known) = self._buffered.inputs, self._buffered.outputs
-        q[:] = start
-        targets[:] = np.vstack([p, np.repeat(p[-1:], ROWS_PER_MARCH - len(p), axis=0)]).ravel()
-        self._buffered.run()
-        rows, (residual, regular, correction, size) = (
-            configurations.reshape(ROWS_PER_MARCH, -1),
-            known.reshape(ROWS_PER_MARCH, -1).T,
-        )
-        good = is_trusted(residual, regular, correction, size)
-        count = len(p) if good[: len(p)].all() else int(np.argmin(good))
-        for k in np.flatnonzero(residual[:count] > POLISHED_RESIDUAL):
-            (here, target), (closer, _) = self._polished.inputs, self._polished.outputs
-            here[:], target[:] = rows[k], p[k]
-            self._polished.run()
-            rows[k] = closer
-        return rows[:count].copy()
-
-
-def is_trusted(residual: Any, regular: Any, correction: Any, size: Any) -> Any:
-    """Return whether a step ended closed, away from singular configurations, near its prediction; False for NaN."""
-    return (
-        (residual < CLOSED_TOLERANCE)
-        & (regular > MIN_SINGULAR_VALUE)
-        & (correction <= MAX_RELATIVE_CORRECTION * size + CLOSED_TOLERANCE)
-    )
+            return walker
+    walker = _Walker(newton)
+    _THREAD_STATE.kept = [(newton, walker), *kept][:BUFFERED_ROBOTS_PER_THREAD]
+    return walker
 
 
 class _Walker:
@@ -403,7 +334,8 @@ class _Walker:
         q[:], target[:] = self.here, p
         self._buffered.run()
         residual, regular, correction, self.size = known.tolist()
-        if not is_trusted(residual, regular, correction, self.size):
+        allowed = MAX_RELATIVE_CORRECTION * self.size + CLOSED_TOLERANCE
+        if not (residual < CLOSED_TOLERANCE and regular > MIN_SINGULAR_VALUE and correction <= allowed):  # also NaN
             return False
         if residual > POLISHED_RESIDUAL:  # near singular configurations steps converge slowly
             q[:] = configuration

@@ -235,7 +235,7 @@ class InstrumentalVariables(Estimator):
     ----------
     instrument_model : Estimate, optional
         Its accelerations are the first instruments. Default: the least-squares estimate. If that is indefinite, as
-        after slow motion, `project_to_positive_definite` gives the nearest one that is positive definite.
+        after slow motion, `make_feasible` gives the nearest one that is positive definite.
     passes : int
         Largest number of passes; each later pass takes its instruments from the previous estimate.
     weights : "joint", "ordinary" or tuple of float
@@ -319,7 +319,7 @@ def _require_definite(instrument: ModelAcceleration, number: int) -> None:
         raise InputError(
             f"the inertia matrix of the instrument model of pass {number} is indefinite at {100 * part:.3g} % of the "
             f"samples, so that its accelerations are not usable; at most {100 * MOST_INDEFINITE:g} % are allowed",
-            hint="pass project_to_positive_definite(estimate) of the least-squares estimate, or another model with a "
+            hint="pass make_feasible(estimate) of the least-squares estimate, or another model with a "
             "positive definite inertia matrix, as instrument_model=; or record a motion with larger accelerations",
             code=Code.NOT_FEASIBLE,
             subject="instrument_model",

@@ -198,7 +198,7 @@ class RecursiveInstruments(_OnlineFit[_Sums]):
     ----------
     model : Estimate
         A least-squares estimate whose accelerations under the measured torque are the instruments; use
-        `project_to_positive_definite` first if its inertia matrix is indefinite. Its friction, base set and joint
+        `make_feasible` first if its inertia matrix is indefinite. Its friction, base set and joint
         weights are kept.
     forgetting : float
         Weight of a sample relative to the next one. With 1, the result equals the batch's.

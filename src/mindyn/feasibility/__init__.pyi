@@ -7,5 +7,4 @@ from mindyn.feasibility.intervals import (
     torque_bands as torque_bands,
 )
 from mindyn.feasibility.positive_definite import check_positive_definite as check_positive_definite
-from mindyn.feasibility.projection import project_to_positive_definite as project_to_positive_definite
 from mindyn.feasibility.bounds import bounds_from_shapes as bounds_from_shapes

@@ -1,4 +1,4 @@
-"""`check_feasible` and `make_feasible`: assess the values of an estimate, and move them to feasible ones.
+"""`check_feasible`: assess the values of an estimate.
 
 `check_plausible` answers the third question: whether consistent links lie within given bounds.
 """
@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import numpy as np
 
@@ -17,14 +17,11 @@ from mindyn.feasibility.answer import Answer, combine_answers
 from mindyn.feasibility.bounds import Bounds, bounds_from_shapes
 from mindyn.feasibility.conic import ConicError, InfeasibleProgramError
 from mindyn.feasibility.consistent import CONSISTENT_DISTANCE, arm_witness, check_consistent
-from mindyn.feasibility.consistent_projection import project_to_consistent
 from mindyn.feasibility.nearest import find_nearest_compact, relative_metric
 from mindyn.feasibility.physical_space import physical_values, space_of
 from mindyn.feasibility.positive_definite import check_positive_definite
-from mindyn.feasibility.projection import project_to_positive_definite
 from mindyn.findings import Finding, Kind, Severity
 
-Level = Literal["positive_definite", "consistent"]
 _ANSWER_WORDS = {True: "yes", False: "NO", None: "?"}
 PLAUSIBLE: Final = "plausible"
 
@@ -114,38 +111,6 @@ def check_feasible(estimate: Estimate, bounds: Bounds | None = None) -> Feasibil
         )
     consistent = check_consistent(estimate)
     return Feasibility(_check_positive_definite(estimate), consistent, check_plausible(estimate, bounds))
-
-
-def make_feasible(estimate: Estimate, level: Level = "consistent") -> Estimate:
-    """Project an estimate onto the feasible set.
-
-    The values move by the smallest distance in the metric of the noise covariance.
-
-    Parameters
-    ----------
-    estimate : Estimate
-        Estimate to use.
-    level : {"consistent", "positive_definite"}
-        "consistent": some mass distribution of every link, with dissipative friction, has the values.
-        "positive_definite": the inertia matrix is positive definite in every configuration, a weaker condition.
-
-    Returns
-    -------
-    Estimate
-        The estimate with feasible values.
-
-    Raises
-    ------
-    InputError
-        If `level` is unknown.
-    """
-    if level == "consistent":
-        return project_to_consistent(estimate)
-    if level == "positive_definite":
-        return project_to_positive_definite(estimate)
-    raise InputError(
-        f'level must be "positive_definite" or "consistent", got {level!r}', code=Code.UNKNOWN_NAME, subject=level
-    )
 
 
 def _check_positive_definite(estimate: Estimate) -> Answer:

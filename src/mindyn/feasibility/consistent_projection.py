@@ -48,8 +48,22 @@ def covariance_metric(estimate: Estimate, space: PhysicalSpace) -> Array:
     return root_of_inverse(correlations, deviations)
 
 
-def project_to_consistent(estimate: Estimate) -> Estimate:
-    """Project an estimate onto the nearest consistent values in the metric of its covariance."""
+def make_feasible(estimate: Estimate) -> Estimate:
+    """Project an estimate onto physically consistent values: some links with dissipative friction have them.
+
+    The values move by the smallest distance in the metric of the noise covariance. The inertia matrix is then positive
+    definite in every configuration.
+
+    Parameters
+    ----------
+    estimate : Estimate
+        Estimate to use.
+
+    Returns
+    -------
+    Estimate
+        The estimate with feasible values.
+    """
     space = space_of(estimate.regressor)
     W = covariance_metric(estimate, space)
     x = space.move_inside(_find_nearest(estimate, space, W))

@@ -91,25 +91,13 @@ class InertiaFamily:
             gradients = gradients[:, list(home_closure(self.base.robot).primary)]
         return np.where(closed[:, None], gradients, 0.0)
 
-    def rows(self, q: Array, u: Array) -> Array:
-        """Return rows (N, count) with u^T S M(q; beta) S u = rows @ beta, at q and directions u (N, n)."""
-        v, rest = u * self.scales, np.zeros_like(u)
-        positions, _ = self._close_loops(q)
-        Y = self.model.regressor(positions, rest, v) - self.model.regressor(positions, rest, rest)
-        return np.asarray(np.einsum("kj,kjp->kp", v, Y))
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FamilyMember:
-    """Member of a family: its values, and how they follow from those of a subject.
-
-    values  (count,) of family.base
-    chart   (count, p) with values = chart @ beta, beta (p,) all parameters of the subject
-    """
+    """Member of a family: its base values."""
 
     family: InertiaFamily
     values: Array
-    chart: Array
 
 
 def find_member(subject: Subject, *, drives: bool | None = None) -> FamilyMember:
@@ -136,7 +124,6 @@ def find_member(subject: Subject, *, drives: bool | None = None) -> FamilyMember
 
 def _build_member(base: BaseParameters, beta: Array, drives: bool | None) -> FamilyMember:
     """Build a member; for the chain alone from values with drives, rotor inertias with own parameters become zero."""
-    first = np.eye(base.count, len(beta))
     if drives and not base.drives:
         raise MissingPhysicsError(
             f"the values belong to the kinematic chain of {base.robot.name!r} alone and contain no rotor inertia",
@@ -144,11 +131,10 @@ def _build_member(base: BaseParameters, beta: Array, drives: bool | None) -> Fam
             subject=base.robot.name,
         )
     if drives is None or drives == base.drives:
-        return FamilyMember(InertiaFamily(base), np.asarray(beta[: base.count]), first)
+        return FamilyMember(InertiaFamily(base), np.asarray(beta[: base.count]))
     chain = base_parameters(base.robot, drives=False)
     links = len(base.robot.joints) * PARAMETERS_PER_LINK
-    chart = chain.matrix @ base.embedding[:links] @ first
-    return FamilyMember(InertiaFamily(chain), chart @ beta, chart)
+    return FamilyMember(InertiaFamily(chain), chain.matrix @ base.embedding[:links] @ beta[: base.count])
 
 
 def _pair_values(

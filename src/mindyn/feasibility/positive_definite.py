@@ -37,7 +37,6 @@ def check_positive_definite(
     *,
     drives: bool | None = None,
     ranges: Ranges | None = None,
-    within_limits: bool = False,
     count: int = CHECKED_CONFIGURATIONS,
     rng: RandomSource = 0,
 ) -> Answer:
@@ -54,8 +53,6 @@ def check_positive_definite(
         Whether rotors count; False: the kinematic chain alone. Default: as the values have it.
     ranges : Mapping of str to (float, float), optional
         Joint ranges by name, rad or m; required for prismatic joints without limits.
-    within_limits : bool
-        Restrict revolute joints to their limits instead of a full turn.
     count : int
         Number of configurations; at most `MAX_LOOP_CONFIGURATIONS` if loops must be solved, without those where they do
         not close.
@@ -78,7 +75,7 @@ def check_positive_definite(
     if count < 1:
         raise InputError(f"count must be at least 1, got {count!r}", code=Code.OUT_OF_RANGE, subject="count")
     member = find_member(subject, drives=drives)
-    bounds = joint_ranges(member.family, ranges, within_limits=within_limits)
+    bounds = joint_ranges(member.family, ranges)
     solved = not is_affine(member.family.base.robot)
     q = sample_configurations(bounds, min(count, MAX_LOOP_CONFIGURATIONS) if solved else count, seed)
     least = smallest_eigenvalues(member.family, member.values, q)

@@ -22,11 +22,10 @@ Ranges = Mapping[str, tuple[float, float]]
 """Lowest and highest position by joint name, rad or m."""
 
 
-def joint_ranges(family: InertiaFamily, ranges: Ranges | None = None, *, within_limits: bool = False) -> Array:
-    """Return the range (n, 2) of each joint: as given, else its limits, else a full turn.
+def joint_ranges(family: InertiaFamily, ranges: Ranges | None = None) -> Array:
+    """Return the range (n, 2) of each joint: as given, else a full turn, or the limits of a prismatic joint.
 
-    Limits of revolute joints count only with `within_limits`. The range is (0, 0) if M does not depend on the joint. A
-    prismatic joint without limits needs a given range.
+    The range is (0, 0) if M does not depend on the joint. A prismatic joint without limits needs a given range.
     """
     given = dict(ranges or {})
     names = [joint.name for joint in family.joints]
@@ -36,9 +35,7 @@ def joint_ranges(family: InertiaFamily, ranges: Ranges | None = None, *, within_
     rows = np.zeros((len(names), 2))
     for k in family.moving:
         joint = family.joints[k]
-        rows[k] = (
-            _check_range(joint, given[joint.name]) if joint.name in given else _default_range(joint, within_limits)
-        )
+        rows[k] = _check_range(joint, given[joint.name]) if joint.name in given else _default_range(joint)
     return rows
 
 
@@ -53,18 +50,16 @@ def _check_range(joint: Joint, pair: tuple[float, float]) -> Array:
     return low_high
 
 
-def _default_range(joint: Joint, within_limits: bool) -> Array:
-    limits = (joint.limits.lower, joint.limits.upper)
-    has_limits = limits[0] is not None and limits[1] is not None
-    if has_limits and (within_limits or joint.kind == "prismatic"):
-        return np.array(limits, dtype=np.float64)
-    if joint.kind == "prismatic":
+def _default_range(joint: Joint) -> Array:
+    if joint.kind == "revolute":
+        return np.array([-np.pi, np.pi])
+    if joint.limits.lower is None or joint.limits.upper is None:
         raise MissingPhysicsError(
             f"joint {joint.name!r} is prismatic and has no limits, but the inertia matrix depends on its position",
             hint=f"give ranges={{{joint.name!r}: (lowest, highest)}} in m",
             subject=joint.name,
         )
-    return np.array([-np.pi, np.pi])
+    return np.array([joint.limits.lower, joint.limits.upper])
 
 
 def sample_configurations(ranges: Array, count: int, seed: int) -> Array:

@@ -6,7 +6,7 @@
     4  find base values with these p_i
 
 Lifted distances do not weigh parameters by their uncertainty, and step 4 is not convex;
-`project_to_positive_definite` avoids both.
+`make_feasible` avoids both.
 
 Leading minors of small robots as p_i . f_i(theta), and the cones of p_i that keep them positive.
 
@@ -100,7 +100,7 @@ def leading_minors(member: FamilyMember) -> tuple[Minor, ...]:
         cause = f"depends on prismatic joint {sliding[0]!r}" if sliding else f"depends on {len(family.moving)} angles"
         raise RobotError(
             f"the inertia matrix of {family.base.robot.name!r} {cause}, so its minors cannot be expanded",
-            hint="check_positive_definite and project_to_positive_definite need no minors",
+            hint="check_positive_definite and make_feasible need no minors",
             code=Code.UNSUPPORTED,
             subject=family.base.robot.name,
         )
@@ -218,7 +218,7 @@ def project_two_links(arm: TwoLinks, *, inside: float = STEP_INSIDE_RATIO) -> Tw
     if total <= 0 or square < 0 or product <= 0:
         raise InputError(
             f"no J1 and J2 have the sum {total:.4g} of the values and the product {product:.4g} that the cone requires",
-            hint="project_to_positive_definite moves all base values at once",
+            hint="make_feasible moves all base values at once",
             code=Code.NOT_FEASIBLE,
             subject="J1, J2",
         )
@@ -252,7 +252,7 @@ def project_by_cones(
         beta = _solve_base_values(minors, goals, beta)
     raise InputError(
         f"{MAX_PROJECTION_ROUNDS} rounds of Yoshida's modification found no base values inside the cones",
-        hint="project_to_positive_definite is convex and always converges",
+        hint="make_feasible is convex",
         code=Code.NOT_CONVERGED,
         subject="values",
     )

@@ -13,8 +13,9 @@ from numpy.typing import ArrayLike
 
 from mindyn.algebra.values import Array
 from mindyn.equations.catalogue import equation
-from mindyn.equations.loop_constraints import evaluate_batch
-from mindyn.equations.projected_dynamics import LoopDynamics, loop_dynamics
+from mindyn.equations.loop_closure import LoopClosure, loop_closure
+from mindyn.equations.loop_constraints import evaluate_batch, open_tree
+from mindyn.equations.projected_dynamics import state_of
 from mindyn.errors import Code, InputError, RobotError, require_choice
 from mindyn.robots.mimics import mimic_map
 from mindyn.robots.parts import Limits
@@ -57,28 +58,27 @@ class TreeRegressors:
 class LoopRegressors:
     """Regressors of a robot with loops in its primary joints; random positions may be outside its limits."""
 
-    dynamics: LoopDynamics
+    closure: LoopClosure
+    drives: bool
     within_limits: bool = True
-
-    @property
-    def drives(self) -> bool:
-        """Whether torques include drives."""
-        return self.dynamics.drives
 
     def energy_rows(self, q: Array, qd: Array) -> Array:
         """See `TreeRegressors`."""
-        return np.asarray(self.dynamics.energy_regressor(q, qd).sum(axis=1))
+        state = state_of(self.closure, self.closure.positions(q), qd)
+        return TreeRegressors(open_tree(self.closure.robot), self.drives).energy_rows(state.q, state.qd)
 
     def torque_rows(self, q: Array, qd: Array, qdd: Array) -> Array:
         """See `TreeRegressors`."""
-        return self.dynamics.standard_regressor(q, qd, qdd)
+        state = state_of(self.closure, self.closure.positions(q), qd, qdd)
+        rows = TreeRegressors(open_tree(self.closure.robot), self.drives).torque_rows(state.q, state.qd, state.qdd)
+        return np.asarray(state.W.transpose(0, 2, 1) @ rows)
 
     def random_positions(self, rng: np.random.Generator, count: int) -> Array:
         """Draw positions within the limits of all joints at which the loops close in the assembly of home.
 
         If they do not close, the position is drawn again from a smaller box around home.
         """
-        closure, robot = self.dynamics.closure, self.dynamics.robot
+        closure, robot = self.closure, self.closure.robot
         primary = list(closure.primary)
         home, (lower, upper) = closure.home[primary], self._limits()
         around = _primary_ranges(robot)
@@ -103,9 +103,9 @@ class LoopRegressors:
 
     def _limits(self) -> tuple[Array, Array]:
         """Return limits (n,) of all joints, extended to include home."""
-        closure = self.dynamics.closure
+        closure = self.closure
         applied = self.within_limits and closure.affine is None
-        limits = [joint.limits if applied else Limits() for joint in self.dynamics.robot.joints]
+        limits = [joint.limits if applied else Limits() for joint in closure.robot.joints]
         lower = np.array([-np.inf if limit.lower is None else limit.lower for limit in limits])
         upper = np.array([np.inf if limit.upper is None else limit.upper for limit in limits])
         return np.minimum(lower, closure.home), np.maximum(upper, closure.home)
@@ -144,7 +144,7 @@ def _primary_ranges(robot: Robot) -> Array:
 def make_regressors(robot: Robot, *, drives: bool = False, home: ArrayLike | None = None) -> Regressors:
     """Return the regressors of a robot; dependent joints are in the assembly of `home`."""
     if robot.has_dependents:
-        return LoopRegressors(loop_dynamics(robot, drives=drives, home=home))
+        return LoopRegressors(loop_closure(robot, home), drives)
     if home is not None:
         raise InputError(
             f"home= is for robots with loops, and robot {robot.name!r} has none", code=Code.UNSUPPORTED, subject="home"

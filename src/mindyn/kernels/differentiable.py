@@ -202,7 +202,7 @@ class LoopSolver(DifferentiableFunction):
         """Raise an error: loops are solved on the CPU only."""
         raise InputError(
             f"the loops of robot {self.robot.name!r} can be solved on the CPU only",
-            hint="on a GPU pass q of all joints, such as loop_dynamics(robot).motion(p).q",
+            hint="on a GPU pass q of all joints, such as tree_state(robot, p).q",
             code=Code.UNSUPPORTED,
             subject=self.robot.name,
         )

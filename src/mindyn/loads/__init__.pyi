@@ -1,6 +1,5 @@
 # The public names in the order of the work; `import_lazily` imports each when it is first used.
 # ruff: noqa: I001
-from mindyn.loads.from_runs import consistent_drive_gains as consistent_drive_gains
 from mindyn.loads.unknown_gains import gain_groups as gain_groups
 from mindyn.loads.unknown_gains import (
     estimate_gains as estimate_gains,

@@ -1,19 +1,15 @@
-"""Drive gains and payloads from runs with and without a load.
+"""Loads on a link: their parameters, their regressor, and drive gains from a run with a load of known mass.
 
 A load adds Y_load(q, qd, qdd) phi_load to the torque, phi_load its ten parameters in the frame of the link it is on.
-Measured signals s = tau / gain then obey: gain_j s_j = Y beta (unloaded), gain_j s_j = Y beta + Y_load phi (loaded).
-With phi known, the equations determine the gains; with the gains known, they determine phi [Gautier & Briot 2014].
-
-With physically consistent links, the fit of their parameters x, beta = B x, and the regression of every signal on its
-torque alternate, from the gains of the unconstrained fit on. The rows of x exclude the direction that a change of the
-gain would explain (variable projection [Kaufman 1975]); without this, the iteration converges slowly.
+Measured signals s = tau / gain then obey: gain_j s_j = Y beta (unloaded), gain_j s_j = Y beta + Y_load phi (loaded)
+[Gautier & Briot 2014].
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, Literal
+from typing import Final
 
 import numpy as np
 
@@ -22,10 +18,6 @@ from mindyn.algebra.inertia import mass_com_inertia, phi_about_origin
 from mindyn.algebra.poses import Pose
 from mindyn.algebra.values import Array, ShortRepr
 from mindyn.errors import Code, InputError
-from mindyn.estimators.least_squares import LeastSquares
-from mindyn.feasibility.constrained_fit import FitProblem
-from mindyn.feasibility.physical_space import space_of
-from mindyn.feasibility.priors import build_prior
 from mindyn.findings import Finding
 from mindyn.kernels.model import compile_model
 from mindyn.logs.loop_follower import all_joint_positions
@@ -33,10 +25,9 @@ from mindyn.logs.samples import Samples
 from mindyn.notation import LINK_PARAMETER_UNITS, LINK_PARAMETERS, PARAMETERS_PER_LINK
 from mindyn.parameters.parameter import Parameter
 from mindyn.regression.accumulators import triangle_of
-from mindyn.regression.information import Information, null_space, solve
+from mindyn.regression.information import null_space, solve
 from mindyn.regression.regressor import Regressor
-from mindyn.regression.row_blocks import gather, require_joints
-from mindyn.regression.rows import Rows
+from mindyn.regression.row_blocks import require_joints
 from mindyn.robots.edits import find_load_carrier
 from mindyn.robots.robot import Robot
 from mindyn.simulation.inputs import require_positive
@@ -150,127 +141,31 @@ class Payload(ShortRepr):
         return replace(self, link=name, phi=phi, covariance=np.full((10, 10), np.nan), unconstrained=None)
 
 
-def payload_from_runs(robot: Robot, unloaded: Samples, loaded: Samples, *, link: str | None = None) -> Payload:
-    """Fit robot and load together to two runs, and return the load.
-
-    `link` carries the load; by default the last one (with loops: the one end that no loop holds).
-    """
-    carrier = find_load_carrier(robot, link)
-    regressor = Regressor(robot)
-    extended = regressor_with_load(regressor, carrier)
-    without, with_load = gather(regressor, unloaded), gather(extended, loaded)
-    unloaded_fit = LeastSquares().fit(Rows.of_information(regressor, without))
-    p = regressor.count
-    R, z = without.stacked(unloaded_fit.joint_weights)
-    R2, z2 = with_load.stacked(unloaded_fit.joint_weights)
-    rows = np.vstack([np.hstack([R, np.zeros((len(R), R2.shape[1] - p))]), R2])
-    right = np.concatenate([z, z2])
-    solution = solve(rows, right)
-    degrees_of_freedom = sum(without.counts) + sum(with_load.counts) - solution.rank
-    variance = float(((rows @ solution.beta - right) ** 2).sum()) / degrees_of_freedom
-    is_open = np.any(np.abs(null_space(rows)[p:]) > 1e-6, axis=1).tolist()
-    unidentifiable = tuple(name for name, undetermined in zip(LINK_PARAMETERS, is_open, strict=True) if undetermined)
-    return Payload(carrier, solution.beta[p:], variance * solution.inverse[p:, p:], unidentifiable)
-
-
-def drive_gains(
-    robot: Robot,
-    unloaded: Samples,
-    loaded: Samples,
-    phi: Array | None = None,
-    *,
-    mass: float | None = None,
-    link: str | None = None,
-) -> Gains:
-    """Estimate drive gains from runs without and with a known load.
-
-    Fits s_j = (Y beta + Y_load phi) / gain_j over both runs: only the torque of the load is known in N m. If only the
-    mass is given, the other nine parameters of the load are further unknowns.
-
-    Parameters
-    ----------
-    robot : Robot
-        Robot of the logs.
-    unloaded, loaded : Samples
-        Runs without and with the load; `tau` contains the signals.
-    phi : ndarray, shape (10,), optional
-        Parameters of the load in the frame of its link.
-    mass : float, optional
-        Mass of the load, kg. Give either `phi` or `mass`.
-    link : str, optional
-        Link that carries the load; the last one by default.
-
-    Returns
-    -------
-    Gains
-        Gain of every joint and its standard deviation.
-
-    Raises
-    ------
-    InputError
-        If neither or both of `phi` and `mass` are given, or the runs do not determine the gains.
-    """
-    if (phi is None) == (mass is None):
-        raise InputError(
-            "drive_gains needs either phi or mass of the load",
-            hint="give mass=2.8 (kg), for example",
-            code=Code.MISSING_VALUE,
-            subject="phi, mass",
-        )
-    carrier = find_load_carrier(robot, link)
-    if mass is None:
-        load = np.asarray(phi, dtype=np.float64)
-    else:
-        load = require_positive(mass, "mass", "the mass of the load in kg") * np.eye(PARAMETERS_PER_LINK)[0]
-    if load.shape != (PARAMETERS_PER_LINK,):
-        raise InputError(
-            f"phi must have shape ({PARAMETERS_PER_LINK},), got {load.shape}", code=Code.WRONG_SHAPE, subject="phi"
-        )
-    if not (isinstance(unloaded, Samples) and isinstance(loaded, Samples)):
-        raise InputError(
-            "drive_gains needs two runs as Samples",
-            hint="convert logs by mindyn.condition(robot, log).samples",
-            code=Code.WRONG_TYPE,
-            subject="unloaded, loaded",
-        )
-    Y = _load_regressor(robot, loaded, carrier)
-    known = np.asarray(Y @ load)
-    if phi is None:
-        return _solve_gains(robot, unloaded, loaded, known, Y[:, :, 1:])
-    unloaded_joints = [
-        name for name, size in zip(robot.primary_names, np.abs(known).max(axis=0), strict=True) if size < 1e-9
-    ]
-    if unloaded_joints:
-        raise InputError(
-            f"the load exerts no torque on joint {', '.join(unloaded_joints)}, so its gain is not identifiable",
-            code=Code.NOT_IDENTIFIABLE,
-            subject=", ".join(unloaded_joints),
-        )
-    return _solve_gains(robot, unloaded, loaded, known, np.zeros((*known.shape, 0)))
-
-
-def _solve_gains(robot: Robot, unloaded: Samples, loaded: Samples, known: Array, open_load: Array) -> Gains:
-    """Return gains for which signals and torques agree, with noise in the signals.
+def drive_gains(robot: Robot, unloaded: Samples, loaded: Samples, *, mass: float, link: str | None = None) -> Gains:
+    """Estimate drive gains from runs without and with a load of known mass, kg, on a link (by default the last one).
 
     Minimises sum_j |s_j - h_j (Y_j beta + L_j x + known_j)|^2 / var_j over beta, x and h = 1 / gain by Gauss-Newton,
-    from the solution of the linear equations. In these the signals are columns, and their noise makes the gains too
-    small. `open_load` L (N, n, k) are the columns of unknown load parameters.
+    from the solution of the linear equations. In these the signals s, `tau` of the runs, are columns, and their noise
+    makes the gains too small. L are the columns of the nine unknown parameters x of the load.
     """
+    mass = require_positive(mass, "mass", "the mass of the load in kg")
     regressor = Regressor(robot)
-    n, p, k = regressor.joint_count, regressor.count, open_load.shape[2]
+    p, carried = regressor.count, PARAMETERS_PER_LINK - 1
+    load = _load_regressor(robot, loaded, find_load_carrier(robot, link))
     factors: list[tuple[int, Array]] = []
-    none = np.zeros((len(unloaded), n, k))
-    for samples, torque, load in ((unloaded, np.zeros_like(unloaded.tau), none), (loaded, known, open_load)):
+    for samples, L in ((unloaded, np.zeros((*unloaded.tau.shape, PARAMETERS_PER_LINK))), (loaded, load)):
         require_joints(regressor, samples)
         parts = regressor.parts(regressor.positions(samples), samples.qd, samples.qdd)
         for joint, arrays in enumerate(parts):
-            columns = np.zeros((len(samples), p + k + 2))
+            columns = np.zeros((len(samples), p + carried + 2))
             columns[:, regressor.columns[joint]] = np.concatenate(arrays, axis=1)
-            columns[:, p : p + k] = load[:, joint]
-            columns[:, p + k] = torque[:, joint]
-            columns[:, p + k + 1] = samples.tau[:, joint]
+            columns[:, p:-2], columns[:, -2], columns[:, -1] = (
+                L[:, joint, 1:],
+                mass * L[:, joint, 0],
+                samples.tau[:, joint],
+            )
             factors.append((joint, triangle_of(columns)))
-    x, h = _fit_linear_gains(robot, factors, n)
+    x, h = _fit_linear_gains(robot, factors, regressor.joint_count)
     return _refine_gains(robot, factors, x, h, len(unloaded) + len(loaded))
 
 
@@ -290,7 +185,7 @@ def _fit_linear_gains(robot: Robot, factors: Sequence[tuple[int, Array]], n: int
         names = [name for name, is_open in zip(robot.primary_names, open_gains, strict=True) if is_open]
         raise InputError(
             f"the runs do not determine the gain of joint {', '.join(names)}",
-            hint="record a motion that rotates the load about all axes, or give all ten parameters phi of the load",
+            hint="record a motion that rotates the load about all axes",
             code=Code.NOT_IDENTIFIABLE,
             subject=", ".join(names),
         )
@@ -340,11 +235,6 @@ def load_columns(robot: Robot, link: str) -> slice:
     return slice(first, first + PARAMETERS_PER_LINK)
 
 
-def load_torque(robot: Robot, samples: Samples, link: str, phi: Array) -> Array:
-    """Return the torque (N, n) of the load."""
-    return np.asarray(_load_regressor(robot, samples, link) @ phi)
-
-
 def _load_regressor(robot: Robot, samples: Samples, link: str) -> Array:
     """Return the columns (N, n, 10) of a load."""
     Y = compile_model(robot).standard_regressor(all_joint_positions(robot, samples), samples.qd, samples.qdd)
@@ -390,123 +280,3 @@ class _LoadRegressor(Regressor):
     def carried_torque(self, q: Array, qd: Array, qdd: Array) -> Array | None:
         """Return the torque of the load, or None if the load is unknown."""
         return None if self._phi is None else np.asarray(self._load_part(q, qd, qdd) @ self._phi)
-
-
-MAX_GAIN_ROUNDS: Final = 30
-GAIN_TOLERANCE: Final = 1e-6
-"""Largest number of rounds, and the relative change of the gains at which they end."""
-
-
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class ConsistentGains(ShortRepr):
-    """Gains with the deviations of the unconstrained fit, and physical parameters.
-
-    Attributes
-    ----------
-    gains : Gains
-    labels : tuple of str
-        Names of the standard and drive parameters x.
-    values : ndarray
-        Values of x.
-    """
-
-    gains: Gains
-    labels: tuple[str, ...]
-    values: Array
-
-
-def consistent_drive_gains(
-    robot: Robot,
-    unloaded: Samples,
-    loaded: Samples,
-    phi: Array,
-    *,
-    link: str | None = None,
-    prior: Robot | Literal["robot"] | None = None,
-    prior_weight: float = 0.0,
-) -> ConsistentGains:
-    """Estimate drive gains from a known load, with physically consistent links and drives.
-
-    Parameters
-    ----------
-    robot : Robot
-        Robot of the logs.
-    unloaded, loaded : Samples
-        Runs without and with the load; `tau` contains the signals.
-    phi : ndarray, shape (10,)
-        Parameters of the load in the frame of its link.
-    link : str, optional
-        Link that carries the load; the last one by default.
-    prior : Robot, "robot" or None
-        Prior as in `PhysicallyConsistent`.
-    prior_weight : float
-        Weight of the prior relative to half the mean squared residual in (N m)^2.
-
-    Returns
-    -------
-    ConsistentGains
-        Gains with standard deviations, and the parameters of links and drives.
-
-    Raises
-    ------
-    InputError
-        If the runs do not determine the gains.
-    """
-    unconstrained = drive_gains(robot, unloaded, loaded, phi, link=link)  # raises if the gains are not identifiable
-    regressor = Regressor(robot)
-    space = space_of(regressor)
-    carrier = find_load_carrier(robot, link)
-    runs = [
-        (unloaded, np.zeros_like(unloaded.tau)),
-        (loaded, load_torque(robot, loaded, carrier, np.asarray(phi, dtype=np.float64))),
-    ]
-    problem, factors = FitProblem(space, build_prior(robot, prior)), _factors(regressor, runs)
-    gains, beta = unconstrained.values, None
-    for _ in range(MAX_GAIN_ROUNDS):
-        # Equal weights: weights from residuals would favour small gains, which make residuals small.
-        information = _information(regressor, factors, gains, beta, len(unloaded) + len(loaded))
-        x = problem.solve(information, np.ones(regressor.joint_count), prior_weight)
-        beta, before = space.matrix @ x, gains
-        gains = np.array([_gain(R, beta[c]) for R, c in zip(factors, regressor.columns, strict=True)])
-        if np.abs(gains / before - 1).max() < GAIN_TOLERANCE:
-            break
-    return ConsistentGains(Gains(robot.primary_names, gains, unconstrained.deviations), space.labels, x)
-
-
-def _gain(R: Array, beta: Array) -> float:
-    """Return 1 / h that minimises |s - h T|^2, T the torque of model and load."""
-    torque = _torque(R, beta)
-    return float(torque @ torque / (R[:, -1] @ torque))
-
-
-def _torque(R: Array, beta: Array) -> Array:
-    return np.asarray(R[:, :-2] @ beta + R[:, -2])
-
-
-def _factors(regressor: Regressor, runs: list[tuple[Samples, Array]]) -> list[Array]:
-    """Return R factors of [Y_j | load torque | s_j] of both runs."""
-    rows: list[list[Array]] = [[] for _ in range(regressor.joint_count)]
-    for samples, torque in runs:
-        q = regressor.positions(samples)
-        directions = regressor.directions(q, samples.qd, samples.segments, samples.rate_hz)
-        parts = regressor.parts(q, samples.qd, samples.qdd, directions)
-        for j, arrays in enumerate(parts):
-            rows[j].append(np.column_stack([*arrays, torque[:, j], samples.tau[:, j]]))
-    return [triangle_of(np.vstack(blocks)) for blocks in rows]
-
-
-def _information(
-    regressor: Regressor, factors: list[Array], gains: Array, beta: Array | None, rows: int
-) -> Information:
-    """Return Y_j beta = gain_j s_j - load torque, without the direction of the torque of the previous values."""
-    blocks = [np.column_stack([R[:, :-2], g * R[:, -1] - R[:, -2]]) for R, g in zip(factors, gains, strict=True)]
-    if beta is not None:
-        torques = [_torque(R, beta[columns]) for R, columns in zip(factors, regressor.columns, strict=True)]
-        blocks = [block - np.outer(T, T @ block) / (T @ T) for block, T in zip(blocks, torques, strict=True)]
-    return Information(
-        regressor.joint_names,
-        regressor.names,
-        regressor.columns,
-        tuple(triangle_of(block) for block in blocks),
-        (rows,) * len(factors),
-    )

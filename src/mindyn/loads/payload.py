@@ -26,7 +26,7 @@ from mindyn.errors import Code, InputError, list_names
 from mindyn.estimators.estimate import Estimate
 from mindyn.feasibility.conic import ConeRows, ConicProgram
 from mindyn.findings import Finding, Kind, Severity, warning
-from mindyn.loads.from_runs import Payload, payload_from_runs, regressor_with_load
+from mindyn.loads.from_runs import Payload, regressor_with_load
 from mindyn.logs.log import Log
 from mindyn.logs.pipeline import condition
 from mindyn.logs.samples import Samples
@@ -36,7 +36,6 @@ from mindyn.regression.information import Information
 from mindyn.regression.regressor import RIGID
 from mindyn.regression.rows import Rows
 from mindyn.robots.edits import find_load_carrier
-from mindyn.robots.robot import Robot
 from mindyn.simulation.inputs import require_positive
 
 LOAD_SIZE_M: Final = 0.1
@@ -125,36 +124,35 @@ def calibrate_load(estimate: Estimate, run: Samples | Log, mass: float, *, link:
 
 
 def default_gain_deviation(run: Samples | Log) -> float:
-    """Return the default deviation of the torque scale: larger for currents without calibrated drive gains."""
+    """Return the default deviation of the torque scale: larger for currents."""
     metadata = run.metadata if isinstance(run, Log) else None
-    is_current = metadata is not None and metadata.current_gains is not None and metadata.drive_gains is None
+    is_current = metadata is not None and metadata.current_gains is not None
     return CURRENT_GAIN_DEVIATION if is_current else GAIN_DEVIATION
 
 
 def payload(
-    known: Robot | Estimate,
-    *runs: Samples | Log,
+    estimate: Estimate,
+    run: Samples | Log,
+    *,
     link: str | None = None,
     gain_deviation: float | None = None,
     calibration: LoadCalibration | None = None,
 ) -> Payload:
     """Estimate the payload of a run.
 
-    Call `payload(estimate, loaded)` with an estimate of the robot, or `payload(robot, unloaded, loaded)` with two runs.
-
     Parameters
     ----------
-    known : Estimate or Robot
-        Estimate of the robot, or the robot itself.
-    *runs : Log or Samples
-        The loaded run; or the unloaded and the loaded run as `Samples` if `known` is a robot.
+    estimate : Estimate
+        Estimate of the robot without the load.
+    run : Log or Samples
+        The run with the load.
     link : str, optional
         Link that carries the load; the last one by default.
     gain_deviation : float, optional
         Relative standard deviation of the torque scale of each joint, in the estimate and in the run; by default 0.07
         if the torque of the log is a current, otherwise 0.01.
     calibration : LoadCalibration, optional
-        Result of `calibrate_load`; with an estimate only.
+        Result of `calibrate_load`.
 
     Returns
     -------
@@ -164,10 +162,17 @@ def payload(
     Raises
     ------
     InputError
-        If the number or type of runs is wrong, `gain_deviation` is not between 0 and 1, or the run is too short.
+        If the first argument is not an estimate, `gain_deviation` is not between 0 and 1, or the run is too short.
     """
+    if not isinstance(estimate, Estimate):
+        raise InputError(
+            f"payload needs an estimate of the robot without the load, got {type(estimate).__name__}",
+            hint="identify(robot, log) of a run without the load gives it",
+            code=Code.WRONG_TYPE,
+            subject="estimate",
+        )
     if gain_deviation is None:
-        gain_deviation = default_gain_deviation(runs[-1]) if runs else GAIN_DEVIATION
+        gain_deviation = default_gain_deviation(run)
     if not (np.isfinite(gain_deviation) and 0 <= gain_deviation < 1):
         raise InputError(
             f"gain_deviation must be between 0 and 1, got {gain_deviation!r}",
@@ -175,28 +180,6 @@ def payload(
             code=Code.OUT_OF_RANGE,
             subject="gain_deviation",
         )
-    if isinstance(known, Estimate):
-        if len(runs) != 1:
-            raise InputError(
-                f"payload(estimate, loaded) needs one run, got {len(runs)}", code=Code.INVALID_VALUE, subject="runs"
-            )
-        return _fit_with_estimate(known, runs[0], link, gain_deviation, calibration)
-    if len(runs) != 2 or not all(isinstance(run, Samples) for run in runs):
-        raise InputError(
-            "payload(robot, unloaded, loaded) needs two runs as Samples",
-            hint="convert logs by mindyn.condition(robot, log).samples, or call payload(estimate, log)",
-            code=Code.WRONG_TYPE,
-            subject="runs",
-        )
-    unloaded, loaded = runs
-    assert isinstance(unloaded, Samples)
-    assert isinstance(loaded, Samples)
-    return make_consistent(payload_from_runs(known, unloaded, loaded, link=link))
-
-
-def _fit_with_estimate(
-    estimate: Estimate, run: Samples | Log, link: str | None, gain_deviation: float, calibration: LoadCalibration | None
-) -> Payload:
     robot = estimate.robot
     carrier = find_load_carrier(robot, link)
     samples = run if isinstance(run, Samples) else _condition_like_fit(estimate, run)

@@ -32,18 +32,13 @@ CONDITIONING_SCHEMA: Final = table_schema(
         "stamps": {"enum": ["auto", "measured", "uniform"]},
         "longest_gap_rows": POSITIVE_NUMBER,
         "position_cutoff_hz": allow_also(POSITIVE_NUMBER, "auto", null=True),
-        "torque_cutoff_hz": allow_also(POSITIVE_NUMBER, null=True),
         "order": {**POSITIVE_INTEGER, "maximum": 20},
-        "differentiation": {"enum": ["central", "savitzky-golay", "spline"]},
-        "window": {**POSITIVE_INTEGER, "maximum": 10_001},
-        "degree": {"type": "integer", "minimum": 2},
+        "differentiation": {"enum": ["central", "spline"]},
         "velocity": {"enum": ["differentiated", "measured"]},
         "acceleration": {"enum": ["differentiated", "measured"]},
         "delay_s": allow_also(list_schema(ANY_NUMBER, "number"), "auto"),
         "edge_s": allow_also({"type": "number", "minimum": 0}, "auto"),
         "decimation": POSITIVE_INTEGER,
-        "rest_s": {"type": ["number", "null"], "minimum": 0},
-        "rest_speed": POSITIVE_NUMBER,
         "slow_speed": list_schema(ANY_NUMBER, "number", "null"),
         "gains": list_schema(ANY_NUMBER, "null"),
     },
@@ -67,14 +62,10 @@ class Conditioning:
         A longer step between stamps, in sampling periods, splits the log into segments.
     position_cutoff_hz : float, "auto" or None
         Cut-off of the zero-phase low pass on the motion, in Hz; None applies no filter.
-    torque_cutoff_hz : float or None
-        Cut-off of the zero-phase low pass on the torque, in Hz; None applies no filter.
     order : int
         Order of the Butterworth filter, which is applied forward and backward.
-    differentiation : {"central", "savitzky-golay", "spline"}
+    differentiation : {"central", "spline"}
         Differentiation method; "spline" smooths at the position cut-off itself.
-    window, degree : int
-        Rows and polynomial degree of the Savitzky-Golay filter.
     velocity : {"differentiated", "measured"}
         Differentiate the position, or take the logged velocity and filter it in the same way.
     acceleration : {"differentiated", "measured"}
@@ -87,9 +78,6 @@ class Conditioning:
         max(0.1 s, 0.5 / lowest cut-off).
     decimation : int
         Keep every `decimation`-th row; motion and torque then share the lower cut-off.
-    rest_s, rest_speed : float
-        Drop rows where all joints are slower than rest_speed (rad/s or m/s) for longer than rest_s (s); rest_s=None
-        keeps them.
     slow_speed : float, tuple of n floats, or None
         Do not use the rows of a joint that is not faster than this (rad/s or m/s); None uses all rows.
     gains : tuple of n floats, or None
@@ -111,18 +99,13 @@ class Conditioning:
     stamps: Literal["auto", "measured", "uniform"] = "auto"
     longest_gap_rows: float = MIN_GAP_PERIODS
     position_cutoff_hz: float | Auto | None = "auto"
-    torque_cutoff_hz: float | None = None
     order: int = 4
     differentiation: DifferentiationMethod = "central"
-    window: int = 11
-    degree: int = 4
     velocity: Origin = "differentiated"
     acceleration: Origin = "differentiated"
     delay_s: float | tuple[float, ...] | Auto = 0.0
     edge_s: float | Auto = "auto"
     decimation: int = 1
-    rest_s: float | None = None
-    rest_speed: float = 0.01
     slow_speed: float | tuple[float, ...] | None = None
     gains: tuple[float, ...] | None = None
 
@@ -130,11 +113,6 @@ class Conditioning:
         require_valid(
             {key: getattr(self, key) for key in CONDITIONING_SCHEMA["properties"]}, CONDITIONING_SCHEMA, "conditioning"
         )
-        if self.window % 2 == 0 or not 2 <= self.degree < self.window:
-            message = (
-                f"Savitzky-Golay needs an odd window and 2 <= degree < window, got {self.window} and {self.degree}"
-            )
-            raise InputError(message, code=Code.OUT_OF_RANGE, subject="window")
 
     @property
     def is_resolved(self) -> bool:
@@ -162,7 +140,7 @@ class Conditioning:
 
         Rows are not cut, masked or decimated, and the torque is not filtered.
         """
-        return replace(self, torque_cutoff_hz=None, edge_s=0.0, decimation=1, rest_s=None, slow_speed=None)
+        return replace(self, edge_s=0.0, decimation=1, slow_speed=None)
 
     def for_log(self, *, velocity: bool, acceleration: bool) -> Conditioning:
         """Return the settings for a log; differentiate the velocity or acceleration that it does not hold."""
@@ -210,11 +188,8 @@ def motion_cutoff(c: Conditioning) -> float | None:
 
 
 def torque_cutoff(c: Conditioning) -> float | None:
-    """Return the cut-off of the torque; with decimation, at most that of the motion."""
-    if c.decimation == 1:
-        return c.torque_cutoff_hz
-    cutoffs = [cutoff for cutoff in (c.torque_cutoff_hz, motion_cutoff(c)) if cutoff is not None]
-    return min(cutoffs)
+    """Return the cut-off of the torque: with decimation, that of the motion."""
+    return None if c.decimation == 1 else motion_cutoff(c)
 
 
 def edge_rows(c: Conditioning) -> int:
@@ -224,13 +199,11 @@ def edge_rows(c: Conditioning) -> int:
 
 def min_segment_rows(c: Conditioning) -> int:
     """Return the fewest rows of a segment that yield a sample after cutting and differentiation."""
-    to_differentiate = {"spline": 6, "savitzky-golay": c.window}.get(c.differentiation, 2)
-    return max(2 * edge_rows(c) + 1, to_differentiate)
+    return max(2 * edge_rows(c) + 1, 6 if c.differentiation == "spline" else 2)
 
 
-def rest_rows(c: Conditioning) -> int:
-    """Return the number of rows that all joints must rest before the rows are dropped; 0 keeps them."""
-    return 0 if c.rest_s is None else max(1, ceil(c.rest_s * require_resolved(c.rate_hz, "rate_hz")))
+DIFFERENCE_ROWS: Final = 22
+"""Rows around a row that two central differences use, with a margin."""
 
 
 def reach_rows(c: Conditioning) -> int:
@@ -242,8 +215,8 @@ def reach_rows(c: Conditioning) -> int:
     if c.differentiation == "spline":
         smooth = spline_settling_rows(motion_cutoff(c), rate)
     else:
-        smooth = settling_rows(motion_cutoff(c), rate, c.order) + 2 * c.window
+        smooth = settling_rows(motion_cutoff(c), rate, c.order) + DIFFERENCE_ROWS
     delay = ceil(abs(c.motion_delay_s) * rate) + SHIFT_REACH_ROWS
     shift = max((ceil(abs(seconds) * rate) + SHIFT_REACH_ROWS for seconds in c.torque_shifts_s), default=0)
     torque = settling_rows(torque_cutoff(c), rate, c.order) + shift
-    return max(smooth + delay, torque) + max(rest_rows(c), edge_rows(c)) + 2
+    return max(smooth + delay, torque) + edge_rows(c) + 2

@@ -10,18 +10,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Final
 
 import numpy as np
 
 from mindyn.algebra.values import Array, frozen_array
 from mindyn.equations.loop_closure import primary_gears
-from mindyn.errors import Code, InputError
+from mindyn.errors import Code
 from mindyn.logs.errors import FaultCollector, LogError
-from mindyn.logs.locations import FileLocation
-from mindyn.logs.metadata import CURRENT_UNITS, UNKNOWN, LogMetadata, PerJoint, PerJointGain, read_sidecar, unit_factor
+from mindyn.logs.metadata import CURRENT_UNITS, UNKNOWN, LogMetadata, PerJoint, PerJointGain, unit_factor
 from mindyn.robots.drive_matrices import MAX_GEAR_CONDITION, gear_condition, gear_matrix
-from mindyn.robots.edits import with_gravity
 from mindyn.robots.parts import Drive
 from mindyn.robots.robot import Robot
 
@@ -64,11 +61,6 @@ def create_conversion(
             S = np.diag(scales)
             solved = G.T @ S if signal == "torque" else np.linalg.solve(G, S)
             matrices[signal] = np.asarray(S if side == "joint" else solved, dtype=np.float64)
-    gains = None
-    if (given := metadata.drive_gains) is not None:
-        gains = faults.collect(lambda: array_per_joint(given, robot.primary_names, "drive_gains"))
-    if "torque" in matrices and gains is not None:
-        matrices["torque"] = gains[:, None] * matrices["torque"]
     offset = faults.collect(lambda: _position_offset(metadata, robot))
     return Conversion(matrices, np.zeros(0) if offset is None else offset)
 
@@ -200,64 +192,3 @@ def _create_drive(name: str, j: int, G: Array, names: Sequence[str]) -> Drive:
 def _gears_by_joint(robot: Robot) -> Array:
     driven = [drive.joint for drive in robot.drives]
     return gear_matrix(robot)[[driven.index(name) for name in robot.joint_names]]
-
-
-GRAVITY_TOLERANCE: Final = 5e-3
-"""Relative difference of equal gravities: 9.78 to 9.83 m/s^2 between equator and pole."""
-
-
-def logged_gravity(metadata: LogMetadata, robot: Robot) -> Array | None:
-    """Return the gravity (3,) in the root frame from `gravity` and `mount` of the metadata; None without either."""
-    if metadata.gravity is None and metadata.mount is None:
-        return None
-    down = np.array([0.0, 0.0, -float(np.linalg.norm(robot.gravity))])
-    return with_gravity(replace(robot, gravity=down), metadata.gravity, metadata.mount).gravity
-
-
-def require_mount(metadata: LogMetadata, robot: Robot) -> None:
-    """Raise `LogError` if the metadata gives another gravity than the robot has."""
-    gravity = logged_gravity(metadata, robot)
-    if gravity is not None and not _is_same_gravity(gravity, robot.gravity):
-        raise LogError(
-            f"the log was recorded with gravity {_format_vector(gravity)} m/s^2 in the root frame, but the robot has "
-            f"{_format_vector(robot.gravity)}",
-            hint="load the robot with the --gravity or --mount of the log, or correct them in the sidecar file",
-            code=Code.DISAGREEMENT,
-            subject="gravity",
-        )
-
-
-def apply_logged_mount(robot: Robot, logs: Sequence[FileLocation]) -> Robot:
-    """Return the robot with the gravity in the sidecars of its logs; raise `InputError` if logs differ."""
-    gravities = {path: _read_sidecar_gravity(path, robot) for path in logs}
-    given = {path: gravity for path, gravity in gravities.items() if gravity is not None}
-    if not given:
-        return robot
-    first = next(iter(given.values()))
-    other = [
-        path
-        for path, gravity in gravities.items()
-        if not _is_same_gravity(robot.gravity if gravity is None else gravity, first)
-    ]
-    if other:
-        raise InputError(
-            f"{', '.join(path.name for path in other)} was recorded with another gravity than {next(iter(given)).name}",
-            hint="identify the robot from logs with the same mounting",
-            code=Code.DISAGREEMENT,
-            subject="gravity",
-        )
-    return replace(robot, gravity=first)
-
-
-def _read_sidecar_gravity(path: FileLocation, robot: Robot) -> Array | None:
-    sidecar = read_sidecar(path)
-    keys = {key: sidecar[key] for key in ("gravity", "mount") if key in sidecar}
-    return logged_gravity(LogMetadata().merge_with(keys), robot)
-
-
-def _is_same_gravity(gravity: Array, other: Array) -> bool:
-    return bool(np.linalg.norm(gravity - other) <= GRAVITY_TOLERANCE * max(float(np.linalg.norm(other)), 1e-9))
-
-
-def _format_vector(gravity: Array) -> str:
-    return f"[{', '.join(f'{component:.4g}' for component in gravity + 0.0)}]"

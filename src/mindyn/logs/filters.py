@@ -1,6 +1,6 @@
 """Zero-phase low pass: a Butterworth filter forward and backward, H(f) = 1 / (1 + (tan pi f/fs / tan pi fc/fs)^2p).
 
-Velocity and acceleration from uniform positions: central differences, Savitzky-Golay, smoothing spline.
+Velocity and acceleration from uniform positions: central differences, smoothing spline.
 
 Interpolate between rows with polynomials through the nearest rows; a block needs only a few rows around it.
 """
@@ -14,7 +14,7 @@ from typing import Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 from scipy.interpolate import make_interp_spline, make_smoothing_spline
-from scipy.signal import butter, savgol_filter, sosfilt_zi
+from scipy.signal import butter, sosfilt_zi
 
 from mindyn.algebra.values import Array
 from mindyn.errors import Code, InputError
@@ -151,20 +151,12 @@ def _require_below_nyquist(cutoff_hz: float, rate_hz: float) -> None:
         raise InputError(message, code=Code.OUT_OF_RANGE, subject="cutoff_hz")
 
 
-DifferentiationMethod = Literal["central", "savitzky-golay", "spline"]
+DifferentiationMethod = Literal["central", "spline"]
 
 
 def central_difference(x: Array, rate_hz: float) -> Array:
     """Return (x[k+1] - x[k-1]) rate / 2; at the ends, the slope of the parabola through the nearest three rows."""
     return np.asarray(np.gradient(x, 1.0 / rate_hz, axis=0, edge_order=2 if len(x) > 2 else 1))
-
-
-def savitzky_golay(q: Array, rate_hz: float, window: int, degree: int) -> tuple[Array, Array, Array]:
-    """Return q, qd, qdd of the polynomial of `degree` that best fits the `window` rows around each row."""
-    step = 1.0 / rate_hz
-    parts = (savgol_filter(q, window, degree, deriv=k, delta=step, axis=0, mode="interp") for k in (0, 1, 2))
-    smooth, qd, qdd = (np.asarray(part) for part in parts)
-    return smooth, qd, qdd
 
 
 def fit_smoothing_spline(q: Array, rate_hz: float, cutoff_hz: float | None) -> tuple[Array, Array, Array]:

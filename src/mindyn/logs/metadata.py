@@ -105,7 +105,6 @@ class LogMetadata:
                      current_gains
     target_delay_s   time from the stamp of a target to its effect on the torque, s
     torque_limit     largest |tau| of a servo, N m (N), in the robot's order or by joint
-    drive_gains      factor of the torque of each joint, after units and gears, as estimated by `mindyn.drive_gains`
     position_offset  added to the joint's position, in the unit of the position, in the robot's order or by joint
     rate_hz          rate of uniform rows; then no time column is read
     topic            JointState topic of a bag
@@ -113,8 +112,6 @@ class LogMetadata:
     decimal          decimal mark of a text file: "." or ","; by default detected from its first row
     skip_rows        lines of a text file to skip after its line of names, such as a line of units
     rows             [first, end]: rows of the file to use, counted from 0, without the last
-    times            [first, last]: time range to use, in s after the first row of the file
-    gravity, mount   gravity or mounting of the robot during the recording, as in `load_robot`
     draft            true in a sidecar that `mindyn log` wrote and nobody confirmed; such a sidecar raises an error
     accept           findings to accept in this log (see `errors.ACCEPTABLE_FINDINGS`)
     """
@@ -130,7 +127,6 @@ class LogMetadata:
     kd: PerJointGain | None = None
     target_delay_s: float = 0.0
     torque_limit: PerJoint | None = None
-    drive_gains: PerJoint | None = None
     position_offset: PerJoint | None = None
     rate_hz: float | None = None
     topic: str | None = None
@@ -138,9 +134,6 @@ class LogMetadata:
     decimal: str | None = None
     skip_rows: int = 0
     rows: Sequence[int] | None = None
-    times: Sequence[float] | None = None
-    gravity: Sequence[float] | None = None
-    mount: str | Sequence[float] | None = None
     draft: bool = False
     accept: Sequence[str] = ()
 
@@ -221,7 +214,7 @@ def find_key_faults(key: str, value: Any) -> list[LogError]:
     if not _is_question(value):
         violations = find_violations(known, SIDECAR_SCHEMA["properties"][key], key)
         errors += [LogError(v.message, hint=v.hint, code=Code.INVALID_VALUE, subject=key) for v in violations]
-    if key in ("rows", "times") and not errors and value is not None and not value[0] < value[1]:
+    if key == "rows" and not errors and value is not None and not value[0] < value[1]:
         message = f"{key} = {quote_value(value)} must begin before it ends"
         errors.append(LogError(message, hint=f"like {key} = {_KEYS[key][1]}", code=Code.OUT_OF_RANGE, subject=key))
     return errors
@@ -272,7 +265,6 @@ _KEYS: Final[Mapping[str, tuple[Schema, str]]] = {
     "kd": (_PER_JOINT_GAIN, "[0.5, 0.5]"),
     "target_delay_s": ({"type": "number", "minimum": 0, "maximum": 1}, "0.005"),
     "torque_limit": (_PER_JOINT, "[23.7, 23.7]"),
-    "drive_gains": (_PER_JOINT, "[1.05, 0.97]"),
     "position_offset": (_PER_JOINT, "[0, 0]"),
     "rate_hz": (allow_also(POSITIVE_NUMBER, null=True), "1000"),
     "topic": (allow_also(ANY_TEXT, null=True), ""),
@@ -283,12 +275,6 @@ _KEYS: Final[Mapping[str, tuple[Schema, str]]] = {
         list_schema(_ROW, "null", minItems=2, maxItems=2),
         "[100, 5000], which selects rows 100 to 4999 of the file, counted from 0",
     ),
-    "times": (
-        list_schema({"type": "number", "minimum": 0}, "null", minItems=2, maxItems=2),
-        "[0.5, 20.0], which selects rows by the seconds after the first row",
-    ),
-    "gravity": (list_schema(ANY_NUMBER, "null", minItems=3, maxItems=3), "[0, 0, -9.81]"),
-    "mount": (list_schema(ANY_NUMBER, "string", "null", minItems=3, maxItems=3), ""),
     "draft": ({"type": "boolean"}, ""),
     "accept": (list_schema({"enum": ACCEPTABLE_FINDINGS}), '["rate"]'),
 }

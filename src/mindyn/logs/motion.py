@@ -16,7 +16,6 @@ from mindyn.logs.filters import (
     fit_smoothing_spline,
     lowpass,
     lowpass_positions,
-    savitzky_golay,
 )
 from mindyn.logs.log import Log
 from mindyn.logs.servos import apply_gains
@@ -57,8 +56,6 @@ def _filter_motion(rows: Log, c: Conditioning, rate: float) -> tuple[Array, Arra
     cutoff = motion_cutoff(c)
     if c.differentiation == "spline":
         q, qd, qdd = fit_smoothing_spline(rows.q, rate, cutoff)
-    elif c.differentiation == "savitzky-golay":
-        q, qd, qdd = savitzky_golay(lowpass_positions(rows.q, cutoff, rate, c.order), rate, c.window, c.degree)
     else:
         q = lowpass_positions(rows.q, cutoff, rate, c.order)
         qd = central_difference(q, rate)

@@ -14,7 +14,7 @@ from mindyn.algebra.values import Array, ShortRepr
 from mindyn.errors import Code
 from mindyn.findings import Finding, Kind, info
 from mindyn.logs.cleaning import estimate_even_step, has_bursts
-from mindyn.logs.conditioning import Conditioning, edge_rows, min_segment_rows, reach_rows, require_resolved, rest_rows
+from mindyn.logs.conditioning import Conditioning, edge_rows, min_segment_rows, reach_rows, require_resolved
 from mindyn.logs.errors import LogError
 from mindyn.logs.log import Log
 from mindyn.logs.loop_follower import LoopFollower
@@ -100,7 +100,7 @@ class SampleStream:
                     short.append(window.rows)
                     continue
                 motion = condition_motion(window.rows, c)
-                kept = _select_window_rows(window, motion, c)
+                kept = _select_window_rows(window, c)
                 index = window.index + kept
                 if len(kept):
                     segments = self._number_segments(index, window.segment, last)
@@ -173,26 +173,14 @@ def require_samples(count: int, findings: Sequence[Finding], min_samples: int = 
         )
 
 
-def _select_window_rows(window: SegmentWindow, motion: ConditionedMotion, c: Conditioning) -> NDArray[np.int64]:
-    """Return the rows of the window's piece that are not at an edge, not at rest, and not removed by decimation."""
+def _select_window_rows(window: SegmentWindow, c: Conditioning) -> NDArray[np.int64]:
+    """Return the rows of the window's piece that are not at an edge, and not removed by decimation."""
     rows = np.arange(window.start, window.stop, dtype=np.int64)
     keep = (rows + window.index) % c.decimation == 0
     keep &= rows + window.index >= edge_rows(c)
     if window.is_last:
         keep &= rows < len(window.rows) - edge_rows(c)
-    if c.rest_s is not None:
-        keep &= ~find_long_rest(motion.qd, c.rest_speed, rest_rows(c))[window.start : window.stop]
     return np.asarray(rows[keep])
-
-
-def find_long_rest(qd: Array, speed: float, rows: int) -> NDArray[np.bool_]:
-    """Return whether each row (N,) is one of at least `rows` consecutive rows in which no joint exceeds the speed."""
-    resting = (np.abs(qd) <= speed).all(axis=1)
-    edges = np.flatnonzero(np.diff(resting.astype(np.int8), prepend=0, append=0))
-    long = np.zeros(len(qd), dtype=bool)
-    for start, stop in zip(edges[::2], edges[1::2], strict=True):
-        long[start:stop] = stop - start >= rows
-    return long
 
 
 def _report_short_segments(short: Sequence[Log], c: Conditioning) -> list[Finding]:
@@ -205,7 +193,7 @@ def _report_short_segments(short: Sequence[Log], c: Conditioning) -> list[Findin
     if len(short) > 1:
         where = f"{len(short)} segments between gaps, the first of them {where},"
     size = f"{count} row{'s' * (count != 1)}"
-    why = f"nothing remains after {edge_rows(c)} rows are cut at both ends and rest"
+    why = f"nothing remains after {edge_rows(c)} rows are cut at both ends"
     return [info(Kind.DROPPED_ROWS, f"{where} ({size}) dropped: {why}")]
 
 

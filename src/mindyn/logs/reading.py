@@ -25,7 +25,7 @@ from mindyn.logs.checks import (
     take_column,
 )
 from mindyn.logs.cleaning import Cleaner
-from mindyn.logs.conversion import Conversion, create_conversion, require_mount
+from mindyn.logs.conversion import Conversion, create_conversion
 from mindyn.logs.errors import FaultCollector, LogError
 from mindyn.logs.formats import open_table
 from mindyn.logs.locations import FileLocation, parse_location
@@ -88,7 +88,6 @@ class LogScan:
         self.time_columns = faults.collect(lambda: _find_time_columns(self.metadata, main, robot)) or ()
         self.conversion: Conversion = create_conversion(self.metadata, robot, self.signals, faults)
         servo = None if "target" not in self.signals else faults.collect(self._servo)
-        faults.collect(lambda: require_mount(self.metadata, robot))
         faults.raise_all(_describe_source(path, sidecar), path)
         self.main = main
         used = {*self.time_columns, *(name for pick in self.picks.values() for name in pick.names)}
@@ -141,8 +140,8 @@ class LogScan:
                 of_units = check_units(cleaned, self.robot, self.metadata.accept)
             inspector.see(cleaned)
             yield cleaned
-        if not cleaner.row_count and (self.metadata.rows or self.metadata.times):
-            message, hint = f"rows and times of {self.path.name} select no row", "rows count from 0, times are in s"
+        if not cleaner.row_count and self.metadata.rows:
+            message, hint = f"rows of {self.path.name} select no row", "rows count from 0"
             raise LogError(message, hint=hint, code=Code.TOO_LITTLE_DATA, subject="rows")
         dropped = cleaner.findings(tuple(self.metadata.accept))
         of_files = [info(Kind.FILE_CONTENT, note) for table in self._distinct() for note in table.notes]
@@ -190,14 +189,11 @@ class LogScan:
         return np.asarray(since[0] / round(1 / unit_factor("time", self.metadata.unit("time", ""), "", "")))
 
     def _in_range(self, chunk: Log) -> Log:
-        """Return the rows of the chunk within `rows` and `times` of the metadata."""
-        keep = np.ones(len(chunk), dtype=bool)
-        if self.metadata.rows is not None:
-            first, end = self.metadata.rows
-            keep &= (chunk.rows >= first) & (chunk.rows < end)
-        if self.metadata.times is not None:
-            start, last = self.metadata.times
-            keep &= (chunk.time >= start) & (chunk.time <= last)
+        """Return the rows of the chunk within `rows` of the metadata."""
+        if self.metadata.rows is None:
+            return chunk
+        first, end = self.metadata.rows
+        keep = (chunk.rows >= first) & (chunk.rows < end)
         return chunk if keep.all() else chunk.take(keep)
 
     def _distinct(self) -> list[LogTable]:
