@@ -12,7 +12,7 @@ import pytest
 from closeness import EXACT, ORACLE, SAME_ALGEBRA, SOLVED, assert_close
 
 from mindyn.algebra.inertia import phi_about_origin, pseudo_inertia
-from mindyn.feasibility.worst_configurations import _descend_to_minimum, _descend_together, descend_from, extremes_at
+from mindyn.feasibility.worst_configurations import _descend, find_lowest
 from mindyn.feasibility.yoshida_projection import (
     TwoLinks,
     _angle,
@@ -132,32 +132,18 @@ TURN = np.array([[-np.pi, np.pi], [-1.0, 1.0]])
 def test_descents_end_in_the_valley():
     q = np.random.default_rng(0).uniform(TURN[:, 0], TURN[:, 1], (50, 2))
     family = Valley()
-    together = _descend_together(family, None, TURN, q[:8])
-    before, after = (family.matrices(item, None)[:, 0, 0] for item in (q[:8], together))
-    assert (after <= before).all()
-    assert after.max() < 1.01
-    end = _descend_to_minimum(family, None, TURN, np.array([-1.0, 0.9]))
+    end = _descend(family, None, TURN, np.array([-1.0, 0.9]))
     assert_close(end, [-np.pi / 2, 0.3], 1e-5)
     walled = np.array([[-0.5, 1.0], [0.5, 1.0]])
-    assert_close(_descend_to_minimum(family, None, walled, np.array([0.2, 0.8])), [-0.5, 0.5], 1e-6)
+    assert_close(_descend(family, None, walled, np.array([0.2, 0.8])), [-0.5, 0.5], 1e-6)
     still = np.array([[0.2, 0.2], [0.8, 0.8]])
-    assert _descend_to_minimum(family, None, still, np.array([0.2, 0.8])).tolist() == [0.2, 0.8]
+    assert _descend(family, None, still, np.array([0.2, 0.8])).tolist() == [0.2, 0.8]
     least = family.matrices(q, None)[:, 0, 0]
-    result = descend_from(family, None, TURN, q, least)
-    assert len(result.values) == 32
-    assert_close(result.values[0], 1.0, 1e-9)
-    assert (np.diff(result.values) >= 0).all()
-    assert_close(np.abs(result.u[0]), [1.0, 0.0], 1e-6)
-    few = descend_from(family, None, TURN, q[:2], least[:2])
-    assert len(few.q) == 2
-
-
-def test_extremes_come_in_order_with_their_directions():
-    q = np.array([[0.0, 0.3], [-np.pi / 2, 0.3], [np.pi / 2, 9.0]])
-    result = extremes_at(Valley(), None, q)
-    assert_close(result.values, [1.0, 2.0, 5.0], ORACLE)
-    assert result.q.tolist() == q[[1, 0, 2]].tolist()
-    assert np.abs(result.u[2]).round(9).tolist() == [0.0, 1.0]
+    for count in (50, 2):
+        lowest, value, u = find_lowest(family, None, TURN, q[:count], least[:count])
+        assert_close(value, 1.0, 1e-9)
+        assert_close([np.sin(lowest[0]), lowest[1]], [-1.0, 0.3], 1e-5)
+        assert_close(np.abs(u), [1.0, 0.0], 1e-6)
 
 
 def test_a_point_is_moved_inside_along_the_constant_function():
@@ -201,13 +187,14 @@ def test_friction_of_a_load_is_refreshed_until_the_mass_stays(monkeypatch, masse
     monkeypatch.setattr(payload, "_fit_payload", fitted)
     monkeypatch.setattr(payload, "find_load_carrier", lambda *_: "hand")
     monkeypatch.setattr(payload, "MAX_FRICTION_UPDATES", 9)
+    monkeypatch.setattr(payload, "Estimate", SimpleNamespace)
     friction = SimpleNamespace(needs_load=True)
     result = SimpleNamespace(robot=None, regressor=SimpleNamespace(friction=friction))
     run = object.__new__(Samples)
-    assert payload._fit_with_estimate(result, run, None, 0.0, None).mass == masses[-2]
+    assert payload.payload(result, run, gain_deviation=0.0).mass == masses[-2]
     assert carried == [None, *masses[:-2]]
     waiting, friction.needs_load = iter(masses), False
-    assert payload._fit_with_estimate(result, run, None, 0.0, None).mass == masses[0]
+    assert payload.payload(result, run, gain_deviation=0.0).mass == masses[0]
 
 
 def test_the_way_of_a_centre_is_the_nearer_of_the_two():

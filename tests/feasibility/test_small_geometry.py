@@ -130,13 +130,15 @@ def test_a_load_hangs_on_the_link_that_is_named(estimate):
 
 
 def test_descents_begin_at_the_lowest_of_each_part(monkeypatch):
-    monkeypatch.setattr(worst_configurations, "_descend_together", lambda *given: given[-1])
-    monkeypatch.setattr(worst_configurations, "_descend_to_minimum", lambda *given: given[-1])
-    monkeypatch.setattr(worst_configurations, "extremes_at", lambda *given: SimpleNamespace(q=given[-1]))
+    starts = []
+    monkeypatch.setattr(worst_configurations, "_descend", lambda *given: starts.append(given[-1]) or given[-1])
+    family = SimpleNamespace(matrices=lambda q, _: q[:, :, None] * np.eye(1))
     rng = np.random.default_rng(3)
     least = rng.normal(size=10 * worst_configurations.DESCENT_STARTS + 3)
     q = np.arange(float(len(least)))[:, None]
-    begun = worst_configurations.descend_from(None, None, None, q, least).q[:, 0].astype(int)
+    worst_configurations.find_lowest(family, None, None, q, least)
+    begun = np.array(starts)[:, 0].astype(int)
+    assert len(begun) == worst_configurations.DESCENT_STARTS
     for part, start in enumerate(begun):
         result = np.arange(part, len(least), worst_configurations.DESCENT_STARTS)
         assert start == result[np.argmin(least[result])]

@@ -13,10 +13,9 @@ from mindyn.feasibility.answer import Answer
 from mindyn.feasibility.inertia_family import FamilyMember, Subject, find_member
 from mindyn.feasibility.worst_configurations import (
     CONFIGURATIONS_PER_CHUNK,
-    Extremes,
     Ranges,
-    descend_from,
     failing_minors,
+    find_lowest,
     joint_ranges,
     name_positions,
     sample_configurations,
@@ -79,22 +78,20 @@ def check_positive_definite(
     solved = not is_affine(member.family.base.robot)
     q = sample_configurations(bounds, min(count, MAX_LOOP_CONFIGURATIONS) if solved else count, seed)
     least = smallest_eigenvalues(member.family, member.values, q)
-    worst = descend_from(member.family, member.values, bounds, q, least)
-    return _build_answer(member, q, least, worst)
+    return _build_answer(member, q, least, *find_lowest(member.family, member.values, bounds, q, least))
 
 
-def _build_answer(member: FamilyMember, q: Array, least: Array, worst: Extremes) -> Answer:
+def _build_answer(member: FamilyMember, q: Array, least: Array, worst_q: Array, lowest: float, u: Array) -> Answer:
     M = member.family.matrices(q[:CONFIGURATIONS_PER_CHUNK], member.values)
     size = float(np.abs(M).max())
-    lowest = float(worst.values[0])
     holds = None if abs(lowest) <= SINGULAR_RATIO * size else lowest > 0
-    joints = _name_joints(member, worst.u[0])
+    joints = _name_joints(member, u)
     witness = {
         "inertia_matrix": "with rotors" if member.family.base.drives else "of the chain alone",
         "smallest_eigenvalue": lowest,
-        "configuration": name_positions(member.family, worst.q[0]),
+        "configuration": name_positions(member.family, worst_q),
         "joints": joints,
-        "direction": _name_values(member, worst.u[0]),
+        "direction": _name_values(member, u),
         "failing_fraction": float(np.mean(least <= 0)),
         "configurations": len(q),
         "failing_minors": failing_minors(M),

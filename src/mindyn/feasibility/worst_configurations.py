@@ -8,7 +8,6 @@ Ranges of the joints, and configurations sampled evenly from them, at which iner
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -92,30 +91,8 @@ def name_positions(family: InertiaFamily, q: Array) -> dict[str, dict[str, Any]]
 
 CONFIGURATIONS_PER_CHUNK: Final = 20_000
 """Configurations evaluated at once."""
-DESCENT_STARTS: Final = 32
-"""Number of descents ..."""
-CONVERGED_DESCENTS: Final = 3
-"""... and number of them that run to convergence."""
-MAX_GRADIENT_STEPS: Final = 40
-"""Gradient steps of all descents together."""
-FIRST_DESCENT_STEP: Final = 0.05
-"""Length of the first step, rad or m ..."""
-MAX_DESCENT_STEP: Final = 0.5
-"""... and of the longest."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Extremes:
-    """Smallest eigenvalues at configurations.
-
-    q       (k, n) configurations, lowest eigenvalue first
-    values  (k,) smallest eigenvalues there, kg m^2
-    u       (k, n) their unit eigenvectors, prismatic joints in units of the length of the robot
-    """
-
-    q: Array
-    values: Array
-    u: Array
+DESCENT_STARTS: Final = 12
+"""Number of descents. Of 24 random robots with disturbed values, 4 descents miss one minimum that 32 find, 8 none."""
 
 
 def smallest_eigenvalues(family: InertiaFamily, beta: Array, q: Array) -> Array:
@@ -127,24 +104,21 @@ def smallest_eigenvalues(family: InertiaFamily, beta: Array, q: Array) -> Array:
     return np.concatenate(chunks)
 
 
-def extremes_at(family: InertiaFamily, beta: Array, q: Array) -> Extremes:
-    """Return smallest eigenvalues and eigenvectors at few configurations (k, n), in ascending order."""
-    values, vectors = np.linalg.eigh(family.matrices(q, beta))
-    order = np.argsort(values[:, 0])
-    return Extremes(q[order], values[order, 0], vectors[order, :, 0])
+Lowest = tuple[Array, float, Array]
+"""Configuration (n,), smallest eigenvalue there, and its direction, prismatic joints in lengths of the robot."""
 
 
-def descend_from(family: InertiaFamily, beta: Array, ranges: Array, q: Array, least: Array) -> Extremes:
-    """Return local minima reached from the configurations q (N, n), where the smallest eigenvalues are `least`.
+def find_lowest(family: InertiaFamily, beta: Array, ranges: Array, q: Array, least: Array) -> Lowest:
+    """Return the lowest minimum reached from the configurations q (N, n), where the smallest eigenvalues are `least`.
 
-    Descents start from the lowest of each of several interleaved parts of q, so that starts are far apart. All descend
-    together, then the lowest ones run to convergence.
+    Descents start from the lowest of each of several interleaved parts of q, so that starts are far apart.
     """
     parts = min(DESCENT_STARTS, len(q))
     starts = q[[k + parts * int(np.argmin(least[k::parts])) for k in range(parts)]]
-    reached = extremes_at(family, beta, _descend_together(family, beta, ranges, starts))
-    polished = [_descend_to_minimum(family, beta, ranges, start) for start in reached.q[:CONVERGED_DESCENTS]]
-    return extremes_at(family, beta, np.array([*polished, *reached.q[CONVERGED_DESCENTS:]]))
+    ends = np.array([_descend(family, beta, ranges, start) for start in starts])
+    values, vectors = np.linalg.eigh(family.matrices(ends, beta))
+    k = int(np.argmin(values[:, 0]))
+    return ends[k], float(values[k, 0]), vectors[k, :, 0]
 
 
 def _descent_bounds(family: InertiaFamily, ranges: Array) -> Array:
@@ -153,33 +127,7 @@ def _descent_bounds(family: InertiaFamily, ranges: Array) -> Array:
     return np.where(turning[:, None], [-np.inf, np.inf], ranges)
 
 
-def _descend_together(family: InertiaFamily, beta: Array, ranges: Array, q: Array) -> Array:
-    """Take Barzilai-Borwein gradient steps from all q (k, n) at once; shorten steps that climb."""
-    low, high = _descent_bounds(family, ranges).T
-    values, slopes = _values_and_slopes(family, beta, q)
-    steps = FIRST_DESCENT_STEP / np.maximum(np.linalg.norm(slopes, axis=1), 1e-300)
-    for _ in range(MAX_GRADIENT_STEPS):
-        trial = np.clip(q - steps[:, None] * slopes, low, high)
-        lower, steeper = _values_and_slopes(family, beta, trial)
-        better = lower < values
-        moved, turned = trial - q, steeper - slopes
-        curvature = np.abs((moved * turned).sum(axis=1))
-        fitting = (moved**2).sum(axis=1) / np.maximum(curvature, 1e-300)
-        longest = MAX_DESCENT_STEP / np.maximum(np.linalg.norm(steeper, axis=1), 1e-300)
-        steps = np.where(better, np.minimum(fitting, longest), steps / 4)
-        q = np.where(better[:, None], trial, q)
-        slopes = np.where(better[:, None], steeper, slopes)
-        values = np.where(better, lower, values)
-    return q
-
-
-def _values_and_slopes(family: InertiaFamily, beta: Array, q: Array) -> tuple[Array, Array]:
-    """Return the smallest eigenvalues (k,) and their gradients (k, n)."""
-    values, vectors = np.linalg.eigh(family.matrices(q, beta))
-    return values[:, 0], family.slopes(q, beta, vectors[:, :, 0])
-
-
-def _descend_to_minimum(family: InertiaFamily, beta: Array, ranges: Array, start: Array) -> Array:
+def _descend(family: InertiaFamily, beta: Array, ranges: Array, start: Array) -> Array:
     from scipy.optimize import minimize
 
     scale = float(np.abs(family.matrices(start, beta)).max()) or 1.0
@@ -190,8 +138,8 @@ def _descend_to_minimum(family: InertiaFamily, beta: Array, ranges: Array, start
 
     def value_and_slope(x: Array) -> tuple[float, Array]:
         q[moving] = x
-        values, slopes = _values_and_slopes(family, beta, q[None])
-        return values[0] / scale, slopes[0, moving] / scale
+        values, vectors = np.linalg.eigh(family.matrices(q[None], beta))
+        return values[0, 0] / scale, family.slopes(q[None], beta, vectors[:, :, 0])[0, moving] / scale
 
     bounds = _descent_bounds(family, ranges)[moving]
     options = {"ftol": 1e-14, "gtol": 1e-10, "maxiter": 200}
