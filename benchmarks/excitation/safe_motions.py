@@ -270,6 +270,11 @@ def section_of(records: dict[str, dict]) -> Section:
     deadlines = sorted({record["deadline_s"] for record in run.values()})
     searches = f"{min(deadlines):g} s" if len(deadlines) == 1 else f"{min(deadlines):g} to {max(deadlines):g} s"
     known = [one for one in run.values() if one.get("source") not in (None, "guess") and "reported_m" in one]
+    by_design = [
+        f"{key.partition('/')[2]}: {', '.join(one['always_touching'])}"
+        for key, one in run.items()
+        if one.get("source") != "guess" and one.get("always_touching")
+    ]
     withheld = [f"{key.partition('/')[2]}: {one['why']}" for key, one in run.items() if one["outcome"] == "withheld"]
     return Section(
         "safe_motions",
@@ -287,6 +292,8 @@ def section_of(records: dict[str, dict]) -> Section:
         [
             f"Where no volume is guessed, mindyn reports a larger distance than the reference measures in "
             f"{sum(bool(one['overstated']) for one in known)} of {len(known)} motions.",
+            "Links that touch at all random positions, or keep one distance at all of them, touch by design and are not "
+            f"counted: {'; '.join(by_design) or 'none'}.",
             *(f"Withheld: {one}" for one in withheld),
         ],
     )

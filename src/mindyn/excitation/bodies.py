@@ -23,6 +23,8 @@ _REFERENCE: Final = np.vstack([np.zeros(3), np.eye(3)])
 THICKNESS_RATIO: Final = 1e-6
 """Half of the thickness that a flat solid gets, relative to its size."""
 MIN_THICKNESS_M: Final = 1e-9
+ALL: Final = (slice(None), slice(None))
+"""All parts of two bodies."""
 MOST_NEIGHBOURS: Final = 250
 """Edges that meet in one corner of a hull: coal has room for 255."""
 
@@ -70,10 +72,12 @@ class Bodies:
         least = [(solid.points @ axes[:, 1:].T).min(axis=0) - solid.radius for solid in solids]
         return np.asarray(axes[:, 0] + np.min(least, axis=0))
 
-    def distance(self, pair: tuple[int, int], pose: Array, *, surfaces: bool = False) -> float:
+    def distance(
+        self, pair: tuple[int, int], pose: Array, *, surfaces: bool = False, parts: tuple[slice, slice] = ALL
+    ) -> float:
         """Return the distance of two bodies at one pose (bodies, 4, 3): of hulls, or of the surfaces of meshes."""
         assert self._coal is not None
-        first, second = (self._shapes[surfaces][k] for k in pair)
+        first, second = (self._shapes[surfaces][k][part] for k, part in zip(pair, parts, strict=True))
         place, other_place = (self._coal.Transform3s(pose[k, 1:].T.copy(), pose[k, 0]) for k in pair)
         request, result = self._coal.DistanceRequest(), self._coal.DistanceResult()
         least = np.inf
@@ -83,9 +87,11 @@ class Bodies:
             least = min(least, float(gap))
         return least
 
-    def distances(self, pair: tuple[int, int], poses: Array, *, surfaces: bool = False) -> Array:
+    def distances(
+        self, pair: tuple[int, int], poses: Array, *, surfaces: bool = False, parts: tuple[slice, slice] = ALL
+    ) -> Array:
         """(N,) distances of two bodies at poses (N, bodies, 4, 3)."""
-        return np.array([self.distance(pair, pose, surfaces=surfaces) for pose in poses])
+        return np.array([self.distance(pair, pose, surfaces=surfaces, parts=parts) for pose in poses])
 
     @cached_property
     def _shapes(self) -> dict[bool, list[list[Any]]]:

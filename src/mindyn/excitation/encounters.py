@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, product
 from typing import Final, Literal
@@ -13,7 +13,7 @@ from scipy.stats import rankdata
 from mindyn.algebra.values import Array
 from mindyn.equations.closed_motion import is_affine
 from mindyn.errors import list_names
-from mindyn.excitation.bodies import Bodies
+from mindyn.excitation.bodies import ALL, Bodies
 from mindyn.excitation.capsules import Capsule
 from mindyn.excitation.clearance import nearest
 from mindyn.excitation.volumes import Volume
@@ -29,10 +29,12 @@ UNMOVED_EXACT_M: Final = 1e-4
 CONSTANT_PROBES: Final = 100
 """at this number of random positions."""
 OFTEN_APART: Final = 0.2
-"""Fraction of random positions at which guessed volumes must be apart; coarser ones keep to as many positions, at which
-they overlap least,"""
+"""Fraction of random positions at which guessed volumes must be apart; otherwise they are too coarse."""
+LEAST_OVERLAPPING: Final = 0.1
+"""Fraction of random positions, those with the least overlap, that volumes which are too coarse keep to,"""
 LEAST_ROOM: Final = 0.05
-"""or to more, if fewer than this fraction would remain for all coarse pairs of a robot together."""
+"""or more of them, if fewer than this fraction would remain for all coarse pairs of a robot together. The study
+safe-motions measures how often the true bodies touch nevertheless."""
 LEAST_M: Final = 5e-3
 """m: covers and hulls that are never farther apart do not show the distance of the shapes in them."""
 TOUCHING_M: Final = 2e-3
@@ -55,6 +57,7 @@ class Encounter:
     by         "covers": the search keeps the covers apart; they touch in every position where only the result is
                checked, by "hulls" of the shapes or, where these touch as well, by the true surfaces: "meshes"
     direction  (3,) inward normal of a wall in the root frame, and `offset` (m) of its plane along it
+    parts      covers of the two bodies that are meant: each one of guessed volumes that overlap in most positions
     """
 
     bodies: tuple[int, int]
@@ -63,6 +66,7 @@ class Encounter:
     by: str = "covers"
     direction: Array | None = None
     offset: float = 0.0
+    parts: tuple[slice, slice] = ALL
 
     @property
     def resolution_m(self) -> float:
@@ -141,6 +145,8 @@ def find_encounters(
     finder = _Finder(robot, bodies, len(volumes), probes, distance_m)
     checked = [*(finder.between_links() if self_collision else []), *finder.with_obstacles(), *finder.with_walls(walls)]
     kept = tuple(finder.keep_error(encounter, tracking_error_m) for encounter in checked)
+    labels = {" - ".join(encounter.names) for encounter in kept}
+    finder.unmoved = [label for label in finder.unmoved if label not in labels]  # another part of the link moves
     return Encounters(bodies, kept, tuple(finder.findings()), tuple(finder.constant))
 
 
@@ -185,12 +191,30 @@ class _Finder:
         """Return encounters that keep guessed volumes to the positions at which all coarse ones overlap least."""
         if not self.coarse:
             return []
-        ranks = [rankdata(apart, "max") / len(apart) for _, apart in self.coarse]
-        level = min(1 - OFTEN_APART, float(np.quantile(np.min(ranks, axis=0), 1 - LEAST_ROOM)))
-        return [
-            replace(encounter, required_m=float(np.quantile(apart, level)) - 3 * STEP_M)
+        ranks = [
+            np.where(apart > encounter.required_m, 1.0, rankdata(apart, "max") / len(apart))
             for encounter, apart in self.coarse
         ]
+        level = min(1 - LEAST_OVERLAPPING, float(np.quantile(np.min(ranks, axis=0), 1 - LEAST_ROOM)))
+        return [
+            replace(encounter, required_m=min(encounter.required_m, float(np.quantile(apart, level)) - 3 * STEP_M))
+            for encounter, apart in self.coarse
+        ]
+
+    def divide(self, whole: Encounter) -> Iterator[tuple[Encounter, Array]]:
+        """Yield the encounters of all guessed capsules of two links, with their gaps.
+
+        An overlap that is allowed to the thickest capsules would let thinner ones pass through each other.
+        """
+        volumes = [self.bodies.volumes[k] for k in whole.bodies]
+        numbers = [
+            [slice(k, k + 1) for k in range(len(v.covers))] if v.source.is_guess else [slice(None)] for v in volumes
+        ]
+        for first, second in product(*numbers):
+            apart = cover_gaps(self.bodies, whole.bodies, self.poses, (first, second))
+            if np.ptp(apart) >= UNMOVED_M:
+                required = min(self.distance_m, max(float(apart.max()) / 2, 0.0))
+                yield replace(whole, required_m=required, parts=(first, second)), apart
 
     def is_real(self, *bodies: int) -> bool:
         real = (VolumeSource.COLLISION, VolumeSource.VISUAL)
@@ -215,7 +239,7 @@ class _Finder:
             return []
         required = min(self.distance_m, float(apart.max()) / 2)
         if self.is_guess(i, j) and (apart.max() <= LEAST_M or np.mean(apart > required) < OFTEN_APART):
-            self.coarse.append((Encounter((i, j), names, required), apart))
+            self.coarse += self.divide(Encounter((i, j), names, required))
             return []
         if apart.max() > LEAST_M:
             return [Encounter((i, j), names, required)]
@@ -342,15 +366,17 @@ def gaps_of(bodies: Bodies, encounter: Encounter, poses: Array, *, is_exact: boo
     if encounter.direction is not None:
         return np.asarray(bodies.heights(encounter.bodies[0], poses, encounter.direction) - encounter.offset)
     if encounter.by == "covers" and not (is_exact and bodies.is_exact):
-        return cover_gaps(bodies, encounter.bodies, poses)
-    return bodies.distances(encounter.bodies, poses, surfaces=encounter.by == "meshes")
+        return cover_gaps(bodies, encounter.bodies, poses, encounter.parts)
+    return bodies.distances(encounter.bodies, poses, surfaces=encounter.by == "meshes", parts=encounter.parts)
 
 
-def cover_gaps(bodies: Bodies, pair: tuple[int, int], poses: Array) -> Array:
-    """(N,) least gap between the covers of two bodies at poses (N, bodies, 4, 3)."""
+def cover_gaps(bodies: Bodies, pair: tuple[int, int], poses: Array, parts: tuple[slice, slice] = ALL) -> Array:
+    """(N,) least gap between the covers of two bodies, or some of them, at poses (N, bodies, 4, 3)."""
     ends, reach = [], []
-    first, second = (bodies.volumes[k].covers for k in pair)
-    placed = [[capsule_ends(cover, poses[:, k]) for cover in bodies.volumes[k].covers] for k in pair]
+    first, second = (bodies.volumes[k].covers[part] for k, part in zip(pair, parts, strict=True))
+    placed = [
+        [capsule_ends(cover, poses[:, k]) for cover in covers] for k, covers in zip(pair, (first, second), strict=True)
+    ]
     for (cover, its_ends), (other, other_ends) in product(
         zip(first, placed[0], strict=True), zip(second, placed[1], strict=True)
     ):

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from mindyn.algebra.values import Array
 from mindyn.errors import list_names
 from mindyn.excitation.bodies import Bodies
-from mindyn.excitation.encounters import CURVE_M, STEP_M, Encounter, Encounters, cover_gaps
+from mindyn.excitation.encounters import CURVE_M, STEP_M, Encounter, Encounters, gaps_of
 from mindyn.findings import Finding, Kind, Severity
 from mindyn.pages.document import format_plural
 
@@ -47,7 +47,7 @@ class Distance:
 class PathCheck:
     """Result of the check of one or more paths.
 
-    distances  the smallest one of every encounter
+    distances  the smallest one of every pair
     speed      m/s, largest of any point of any volume, with its link; 0 if the path has no times
     links      number of moving links with a volume, and of all moving links
     against    "floor", "each other", "2 obstacles"
@@ -85,8 +85,7 @@ class PathCheck:
 
     def lines(self, speed: float = 1.0) -> list[str]:
         """Return the smallest distances and the largest speed, for comments of a file at a part of the speed."""
-        nearest = sorted(self.distances, key=lambda gap: gap.distance_m)[:5]
-        lines = [f"{gap.label}: {gap.distance_m:.3f} m, {gap.required_m:.3f} m required" for gap in nearest]
+        lines = [f"{gap.label}: {gap.distance_m:.3f} m, {gap.required_m:.3f} m required" for gap in self.distances[:5]]
         return [*lines, f"largest speed of any point: {speed * self.speed:.3f} m/s ({self.fastest or 'none moves'})"]
 
     def to_dict(self) -> dict[str, Any]:
@@ -141,9 +140,14 @@ def check_path(encounters: Encounters, paths: Sequence[tuple[Array, Array | None
         for pair in distances
         if pair.distance_m < pair.required_m
     ]
+    smallest: dict[str, Distance] = {}  # a link may have several volumes
+    for gap in distances:
+        smallest[gap.label] = min(gap, smallest.get(gap.label, gap), key=lambda gap: gap.distance_m)
     moving = len({number for number in encounters.bodies.links if number >= 0})
     links = (moving, moving + unknown)
-    return PathCheck(distances, speed, fastest, links, _against(encounters), (*violated, *encounters.findings))
+    return PathCheck(
+        tuple(smallest.values()), speed, fastest, links, _against(encounters), (*violated, *encounters.findings)
+    )
 
 
 def _by(bodies: Bodies, encounter: Encounter) -> str:
@@ -196,7 +200,7 @@ def _least(encounters: Encounters, q: Array, so_far: Array) -> Array:
         if encounter.direction is not None:
             distance = float(bodies.heights(i, poses, encounter.direction).min()) - encounter.offset
         elif not bodies.is_exact:
-            distance = float(cover_gaps(bodies, encounter.bodies, poses).min())
+            distance = float(gaps_of(bodies, encounter, poses).min())
         else:
             loss += encounter.resolution_m
             distance = _smallest(bodies, encounter, poses, steps, so_far[number] + loss)
@@ -227,7 +231,7 @@ def _smallest(bodies: Bodies, encounter: Encounter, poses: Array, steps: Array, 
     way = np.concatenate([[0.0], np.cumsum(steps)])
     k = 0
     while k < len(way):
-        gap = bodies.distance(encounter.bodies, poses[k], surfaces=encounter.by == "meshes")
+        gap = float(gaps_of(bodies, encounter, poses[k : k + 1], is_exact=True)[0])
         best = min(best, gap)
         k = max(k + 1, int(np.searchsorted(way, way[k] + gap - best + encounter.resolution_m, side="right")))
     return best

@@ -329,8 +329,8 @@ def _distance_constraints(robot: Robot, around: SafetySettings, encounters: Enco
     bodies = encounters.bodies
     capsules = [cover for volume in bodies.volumes for cover in volume.covers]
     owner = np.repeat(np.arange(len(bodies.volumes)), [len(body.covers) for body in bodies.volumes])
-    first = len(bodies.volumes) - len(around.obstacles)
-    boxed = [k for k, obstacle in enumerate(around.obstacles, first) if isinstance(obstacle, Box)]
+    count = len(bodies.volumes) - len(around.obstacles)
+    boxed = [k for k, obstacle in enumerate(around.obstacles, count) if isinstance(obstacle, Box)]
     numbers, apart, walls, kept_out = [], [], [], []
     for encounter in encounters.checked:
         i, j = encounter.bodies
@@ -340,7 +340,8 @@ def _distance_constraints(robot: Robot, around: SafetySettings, encounters: Enco
             kept_out += [(int(k), boxed.index(j)) for k in np.flatnonzero(owner == i)]
             distance = encounter.needed_m
         elif encounter.by == "covers":
-            both = list(product(np.flatnonzero(owner == i), np.flatnonzero(owner == j)))
+            first, second = encounter.parts
+            both = list(product(np.flatnonzero(owner == i)[first], np.flatnonzero(owner == j)[second]))
             numbers += both
             apart += [encounter.needed_m] * len(both)
     constraints: list[Constraint] = []
