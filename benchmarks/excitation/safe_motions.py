@@ -292,8 +292,8 @@ def section_of(records: dict[str, dict]) -> Section:
         [
             f"Where no volume is guessed, mindyn reports a larger distance than the reference measures in "
             f"{sum(bool(one['overstated']) for one in known)} of {len(known)} motions.",
-            "Links that touch at all random positions, or keep one distance at all of them, touch by design and are not "
-            f"counted: {'; '.join(by_design) or 'none'}.",
+            "Links that touch at all random positions, or keep one distance at all of them, touch by design and do not "
+            f"count: {'; '.join(by_design) or 'none'}.",
             *(f"Withheld: {one}" for one in withheld),
         ],
     )

@@ -433,8 +433,8 @@ def test_a_constant_distance_of_five_millimetres_is_the_smallest_that_is_reporte
     assert 0.0045 < check.closest.distance_m <= 0.005
 
 
-def test_thin_parts_keep_apart_where_thick_guesses_of_the_same_links_overlap(tmp_path):
-    """The overlap that is allowed to thick capsules must not let the joint lines of two links pass through each other."""
+def test_thin_parts_keep_apart_where_thick_guesses_of_the_same_links_overlap():
+    """The overlap that is allowed to thick capsules must not let the joint lines of two links cross."""
     robot = mindyn.load_robot("panda")
     limits = mindyn.MotionLimits.of(robot)
     probes = limits.middle + limits.reach * np.random.default_rng(0).uniform(-1, 1, (2000, 7))
