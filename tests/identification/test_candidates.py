@@ -22,6 +22,7 @@ from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.log import log_from_arrays
 from mindyn.regression.friction import Friction
 from mindyn.regression.regressor import build_regressor, with_estimated_drives
+from mindyn.regression.row_blocks import segment_ends
 from mindyn.regression.settings import EquationSettings
 
 RATE_HZ = 100.0
@@ -58,7 +59,7 @@ def test_rows_of_one_phase_are_held_out_together(arm):
     log = recorded(arm, 30.0, 10.0)
     trials, equation_settings = trials_of(arm, [log])
     made = trials.samples(resolved(equation_settings))
-    labels = trials._labels(made)
+    labels = trials._labels(made, segment_ends(made.samples.segments))
     later = round(10.0 * RATE_HZ)
     assert (labels[later:] == labels[:-later]).mean() > 0.98
     assert len(np.unique(labels)) == 8
@@ -66,7 +67,8 @@ def test_rows_of_one_phase_are_held_out_together(arm):
 
 def test_motions_that_do_not_repeat_are_cut_into_contiguous_blocks(arm):
     trials, equation_settings = trials_of(arm, [recorded(arm, 20.0, 40.0)])
-    labels = trials._labels(trials.samples(resolved(equation_settings)))
+    made = trials.samples(resolved(equation_settings))
+    labels = trials._labels(made, segment_ends(made.samples.segments))
     assert (np.diff(labels) >= 0).all()
     assert len(np.unique(labels)) == 8
 

@@ -67,20 +67,29 @@ def expected(regressor, samples, cutoff_hz, part):
 
 
 @pytest.mark.parametrize("cutoff_hz", [None, 8.0])
-def test_sums_are_those_of_the_columns(regressor, cutoff_hz):
+@pytest.mark.parametrize("together", [False, True], ids=["alone", "together"])
+def test_sums_are_those_of_the_columns(regressor, cutoff_hz, together):
+    """Of one friction, and of several that share a pass over the rows."""
     samples = samples_of(regressor)
     first = replace(FRICTIONS[0], joint_side=(regressor.joint_names[1],))
     reference = np.random.default_rng(5).normal(size=regressor.base.count)
     loaded = replace(FRICTIONS[0], shapes=("root", "load"), reference=tuple(reference.tolist()))
-    for friction in (first, loaded, *FRICTIONS):
-        own = regressor.with_friction(friction)
-        sums = ColumnSums(own, samples, cutoff_hz)
-        for part, matrices in zip(PARTS, sums.normal_matrices(PARTS), strict=True):
-            for joint, (M, reference) in enumerate(zip(matrices, expected(own, samples, cutoff_hz, part), strict=True)):
-                assert_close(M, reference, SAME_ALGEBRA)
-                rows = np.arange(part.first, part.last, part.step)
-                fast = np.abs(samples.qd[rows, joint]) > (-1.0 if part.slowest is None else part.slowest)
-                assert sums.count(part, joint) == fast.sum()
+    regressors = [regressor.with_friction(friction) for friction in (first, loaded, *FRICTIONS)]
+    for group in [regressors] if together else [[own] for own in regressors]:
+        sums = ColumnSums(group, samples, cutoff_hz)
+        matrices_of_parts = sums.normal_matrices(PARTS)
+        for own, places in zip(group, sums.places, strict=True):
+            for part, matrices in zip(PARTS, matrices_of_parts, strict=True):
+                assert np.array_equal(sums.counts(part), counts_of(samples, part))
+                wanted = expected(own, samples, cutoff_hz, part)
+                for place, M, wide in zip(places, matrices, sums.widths, strict=True):
+                    taken = np.concatenate([place, [wide - 2, wide - 1]])
+                    assert_close(M[np.ix_(taken, taken)], wanted.pop(0), SAME_ALGEBRA)
+
+
+def counts_of(samples, part):
+    rows = np.arange(part.first, part.last, part.step)
+    return (np.abs(samples.qd[rows]) > (-1.0 if part.slowest is None else part.slowest)).sum(axis=0)
 
 
 def test_bits_do_not_depend_on_the_number_of_threads(regressor, monkeypatch):
@@ -88,7 +97,7 @@ def test_bits_do_not_depend_on_the_number_of_threads(regressor, monkeypatch):
     found = []
     for cores in (1, 2, 5):
         monkeypatch.setattr(threads, "usable_cores", lambda cores=cores: cores)
-        sums = ColumnSums(own, samples, 8.0)
+        sums = ColumnSums([own], samples, 8.0)
         found.append(
             np.concatenate([M.ravel() for normal_matrice in sums.normal_matrices(PARTS) for M in normal_matrice])
         )
@@ -96,28 +105,9 @@ def test_bits_do_not_depend_on_the_number_of_threads(regressor, monkeypatch):
     assert np.array_equal(found[0], found[2])
 
 
-@pytest.mark.parametrize("cutoff_hz", [None, 8.0])
-def test_squared_errors_are_those_of_the_normal_matrices(regressor, cutoff_hz):
-    """Parts with a beta of their own and with one in common."""
-    samples, beta_of = samples_of(regressor), np.random.default_rng(3)
-    for friction in FRICTIONS:
-        own = regressor.with_friction(friction)
-        sums = ColumnSums(own, samples, cutoff_hz)
-        common = beta_of.normal(size=own.count)
-        betas = [common, beta_of.normal(size=own.count), *(common for _ in PARTS[2:])]
-        squares = sums.squared_errors(list(zip(PARTS, betas, strict=True)))
-        for part, beta, square in zip(PARTS, betas, squares, strict=True):
-            matrices = expected(own, samples, cutoff_hz, part)
-            for joint, (columns, M) in enumerate(zip(own.columns, matrices, strict=True)):
-                v = np.concatenate([beta[columns], [0.0, -1.0]])
-                assert_close(square[joint], [v @ M @ v, M[-1, -1]], SAME_ALGEBRA)
-        first, again = (sums.normal_matrices(PARTS) for _ in range(2))
-        assert all(one is other for one, other in zip(first, again, strict=True))
-
-
 def test_a_sample_without_finite_columns_is_named(regressor):
     samples = samples_of(regressor)
-    sums = ColumnSums(regressor, samples, 8.0)
+    sums = ColumnSums([regressor], samples, 8.0)
     samples.q[700, 3] = np.nan
     with raises(InputError, Code.NOT_FINITE, "q"):
         sums.normal_matrices(PARTS)

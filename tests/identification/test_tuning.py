@@ -84,16 +84,18 @@ def test_drops_are_counted_among_the_parameters_that_are_fitted(without, monkeyp
     robot = with_random_drives(random_robot(2, joints=3, tree=False), 2)
     log = exact_log(robot, 2000)
     c, _ = resolve_conditioning(AS_LOGGED, [log], noise_floor_cutoff)
-    trials, asked = Trials([log], Regressor(robot)), []
-
-    def score(_, setting):
-        asked.append(setting.dropped)
-        return SimpleNamespace(criterion=1.0)
-
-    monkeypatch.setattr(Trials, "score", score)
-    least_supported([trials], trial_of(c, None, Friction(), without=without))
+    trials = Trials([log], Regressor(robot))
     fitted = sum(parameter.kind not in without for parameter in trials.regressor.with_friction(Friction()).parameters)
-    assert sorted(asked) == list(range(round(MOST_DROPPED * fitted)))
+
+    def errors(_, setting):
+        """The more is dropped, the smaller is the error."""
+        assert setting.without == without
+        return np.linspace(2.0, 1.0, fitted)[:, None, None], np.ones((1, 1))
+
+    monkeypatch.setattr(Trials, "errors", errors)
+    trial, error = least_supported([trials], trial_of(c, None, Friction(), without=without))
+    assert trial.dropped == round(MOST_DROPPED * fitted) - 1
+    assert error == pytest.approx(np.sqrt(np.linspace(2.0, 1.0, fitted)[trial.dropped]))
 
 
 @pytest.mark.parametrize("dropped", [0, 2])
@@ -149,6 +151,7 @@ def test_a_stop_is_taken_for_a_clear_gain_alone(gain, taken, monkeypatch):
         return replace(setting, dropped=1), 0.1 * (1 - gain * better)
 
     monkeypatch.setattr(tune, "least_supported", known)
+    monkeypatch.setattr(tune, "score_all", lambda *_: None)
     trials = SimpleNamespace(fold_count=8, timeline=SimpleNamespace(repeated=False))
     trials.with_folds = lambda _: trials
     found = _essential(

@@ -205,18 +205,24 @@ class Factors:
 class GramMatrices:
     """A^T A (k, k) for the rows A of each group."""
 
-    def __init__(self, width: int, count: int = 1) -> None:
-        self._totals, self._rows = np.zeros((count, width, width)), np.empty((FACTORED_ROWS, width))
-        self._products = SquareSums(self._totals, self._rows)
+    def __init__(self, width: int, count: int = 1, size: int = FACTORED_ROWS) -> None:
+        self._totals, self.rows = np.zeros((count, width, width)), np.empty((size, width))
+        self._products = SquareSums(self._totals, self.rows)
 
     def append(self, parts: Sequence[Array], groups: Iterable[Group]) -> None:
-        """Add at most `FACTORED_ROWS` rows to the groups that they belong to."""
-        rows = np.concatenate(parts, axis=1, out=self._rows[: len(parts[0])])
+        """Add at most `size` rows to the groups that they belong to."""
+        count = len(np.concatenate(parts, axis=1, out=self.rows[: len(parts[0])]))
+        self.add(
+            (number, slice(*taken.indices(count)) if isinstance(taken, slice) else taken) for number, taken in groups
+        )
+
+    def add(self, groups: Iterable[Group]) -> None:
+        """Add rows of the buffer `rows` to the groups that they belong to."""
         for number, taken in groups:
             if isinstance(taken, slice):
-                self._products.add(slice(*taken.indices(len(rows))), number)
+                self._products.add(taken, number)
             else:
-                chosen = rows[taken]
+                chosen = self.rows[: len(taken)][taken]
                 self._totals[number] += chosen.T @ chosen
 
     @property

@@ -83,6 +83,11 @@ class Friction:
         """Return whether a shape depends on the load."""
         return any(name in LOAD_SHAPES for name in self.shapes)
 
+    @property
+    def motion_key(self) -> tuple[str, float, tuple[str, ...]]:
+        """Return the entries on which `directions` depend."""
+        return self.direction, self.width, self.joint_side
+
     def without_load(self) -> Friction:
         """Return the friction without shapes that depend on the load."""
         kept = tuple(name for name in self.shapes if name not in LOAD_SHAPES)

@@ -173,17 +173,13 @@ def _curve_rows(shapes: tuple[str, ...], limit: float, ratio: float) -> Array:
 
 def _without_implied(rows: Array) -> Array:
     """Return the rows that no nonnegative combination of the others, and of nonnegative fv and fc, implies."""
-    given = np.eye(2, rows.shape[1])
     scales = np.abs(rows).max(axis=0)
-    left = list(rows / scales)
-    k = 0
-    while k < len(left):
-        others = np.array([*given, *left[:k], *left[k + 1 :]])
-        if nnls(others.T, left[k])[1] <= IMPLIED * np.linalg.norm(left[k]):
-            del left[k]
-        else:
-            k += 1
-    return np.asarray(np.array(left).reshape(-1, rows.shape[1]) * scales)
+    scaled = np.vstack([np.eye(2, rows.shape[1]), rows / scales])
+    is_left = np.ones(len(scaled), dtype=np.bool_)
+    for k in range(2, len(scaled)):
+        is_left[k] = False
+        is_left[k] = nnls(scaled[is_left].T, scaled[k])[1] > IMPLIED * np.linalg.norm(scaled[k])
+    return np.asarray(scaled[2:][is_left[2:]] * scales)
 
 
 def with_friction_priors(
@@ -191,18 +187,46 @@ def with_friction_priors(
 ) -> tuple[Array, Array]:
     """Return R and z of all joints (see `Information.stacked`) and of the priors of friction coefficients."""
     R, z = information.stacked(weights)
-    groups = prior_groups(parameters)
-    if not groups:
+    if not parameters:
         return R, z
-    rows = np.zeros((len(groups), len(parameters)))
-    for row, (k, others) in zip(rows, groups, strict=True):
-        columns = R[:, [k, *others]]
-        row[k] = np.sqrt(float(prior_precision(columns.T @ columns)))
+    precisions = prior_groups(tuple(parameters)).precisions((R.T @ R)[None])[0]
+    rows = np.diag(np.sqrt(precisions))[precisions > 0]
     return np.vstack([R, rows]), np.concatenate([z, np.zeros(len(rows))])
 
 
-def prior_groups(parameters: Sequence[Parameter]) -> list[tuple[int, list[int]]]:
-    """Return the numbers of the coefficients with a prior, each with those of its joint that come before its kind."""
+@dataclass(frozen=True, slots=True, eq=False)
+class PriorGroups:
+    """Coefficients with a prior, as arrays (g, 1 + k) of their numbers and those of simpler friction of their joint."""
+
+    groups: tuple[NDArray[np.intp], ...]
+
+    def precisions(self, matrices: Array) -> Array:
+        """Return the precisions (f, p) of the priors from normal matrices (f, p, p) or larger ones."""
+        precisions = np.zeros(matrices.shape[:2])
+        for numbers in self.groups:
+            precisions[:, numbers[:, 0]] = prior_precision(matrices[:, numbers[:, :, None], numbers[:, None]])
+        return precisions
+
+    def select(self, chosen: NDArray[np.bool_], kept: Sequence[int]) -> PriorGroups:
+        """Return the groups of the coefficients that are chosen (p,), with the other numbers that are kept."""
+        return _group_by_size(
+            [
+                [k, *(other for other in others if other in kept)]
+                for numbers in self.groups
+                for k, *others in numbers.tolist()
+                if chosen[k]
+            ]
+        )
+
+
+def _group_by_size(groups: Sequence[list[int]]) -> PriorGroups:
+    sizes = sorted({len(group) for group in groups} - {1})
+    return PriorGroups(tuple(np.array([group for group in groups if len(group) == size]) for size in sizes))
+
+
+@lru_cache(maxsize=64)
+def prior_groups(parameters: tuple[Parameter, ...]) -> PriorGroups:
+    """Return the coefficients with a prior, each with those of its joint that come before its kind."""
     own: dict[str, list[int]] = {}
     for k, parameter in enumerate(parameters):
         if parameter.kind in FRICTION_ORDER:
@@ -212,9 +236,9 @@ def prior_groups(parameters: Sequence[Parameter]) -> list[tuple[int, list[int]]]
         order = {k: FRICTION_ORDER.index(parameters[k].kind) for k in numbers}
         for k in numbers:
             others = [other for other in numbers if other != k and order[other] <= order[k]]
-            if parameters[k].kind in REGULARISED_KINDS and others:
-                groups.append((k, others))
-    return groups
+            if parameters[k].kind in REGULARISED_KINDS:
+                groups.append([k, *others])
+    return _group_by_size(groups)
 
 
 def prior_precision(matrices: Array) -> Array:

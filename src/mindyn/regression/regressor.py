@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
@@ -164,8 +164,16 @@ class Regressor:
         out: Array | None = None,
     ) -> Parts:
         """Return the columns of every joint at samples (N, n), with `directions` as `directions` returns them."""
-        compact = self.kernel(q, qd, qdd, out=out)
+        return self.with_friction_columns(self.columns_of_kernel(q, qd, qdd, out), q, qd, qdd, directions)
+
+    def columns_of_kernel(self, q: Array, qd: Array, qdd: Array, out: Array | None = None) -> Array:
+        """Return the columns (N, .) that do not depend on the friction, all joints side by side."""
+        compact: Array = self.kernel(q, qd, qdd, out=out)
         self._require_finite(compact, q)
+        return compact
+
+    def with_friction_columns(self, compact: Array, q: Array, qd: Array, qdd: Array, directions: Array | None) -> Parts:
+        """Return the columns of every joint, with those of the friction written into `columns_of_kernel`."""
         joint_parts: Parts = [[compact[:, start:stop]] for start, stop in pairwise(self._starts)]
         if directions is not None:
             for place, source, weight in self._coulomb:
@@ -176,13 +184,33 @@ class Regressor:
                 self._add_shapes(joint_parts, q, qd, directions, load)
         return joint_parts
 
+    def column_keys(self, joint: int) -> list[Hashable]:
+        """Return for each column of a joint a key that equals that of the same column with another friction."""
+        friction, start, stop = self.friction, *self._starts[joint : joint + 2]
+        dry = {place for place, *_ in (*self._coulomb, *self.varying_coulomb)}
+        numbers = self.columns[joint].tolist()
+        keys: list[Hashable] = [
+            (number, friction.motion_key) if place in dry else number
+            for place, number in zip(range(start, stop), numbers, strict=False)
+        ]
+        for number in numbers[stop - start :]:
+            shape = self._shaped[number - self.base.count]
+            load = friction.reference if shape.shape in LOAD_SHAPES else ()
+            keys.append((shape.parameter.name, friction.motion_key, load))
+        return keys
+
     def positions(self, samples: Samples, taken: slice = slice(None)) -> Array:
         """Return the q that `parts` takes: with the dependent joints of solved loops."""
         return all_joint_positions(self.robot, samples.take(taken)) if self.robot.has_dependents else samples.q[taken]
 
+    @property
+    def has_directions(self) -> bool:
+        """Return whether the columns need `directions`, in place of the sign that the kernel computes."""
+        return self.friction.direction != "sign" or bool(self._shaped)
+
     def directions(self, q: Array, qd: Array, segments: NDArray[np.int64], rate_hz: float) -> Array | None:
         """Return the direction (N, sources) of every friction; None if the sign of the kernel applies."""
-        if self.friction.direction == "sign" and not self._shaped:
+        if not self.has_directions:
             return None
         return self.friction.directions(self.friction_speeds(q, qd), segments, rate_hz)
 

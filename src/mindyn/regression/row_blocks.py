@@ -258,6 +258,21 @@ def windows(piece: SampleSegment, cutoff_hz: float | None, decimation: int) -> I
         )
 
 
+def filter_windows(piece: SampleSegment, cutoff_hz: float | None) -> Iterator[Window]:
+    """Yield all rows to use of a piece in one segment, also those at its ends, as windows that are filtered separately.
+
+    Windows begin at the same rows of the segment whatever the rows to use are.
+    """
+    ((start, stop),) = piece.ends
+    if cutoff_hz is not None:
+        yield from _filter_windows(piece, (start, stop), cutoff_hz, 1, 0)
+        return
+    begin = piece.inner.start - (piece.inner.start - start) % FACTORED_ROWS
+    for first in range(begin, piece.inner.stop, FACTORED_ROWS):
+        last = min(first + FACTORED_ROWS, piece.inner.stop)
+        yield Window(first, last, range(first, last))
+
+
 def _filter_at_once(cutoff_hz: float, rate_hz: float) -> tuple[int, int]:
     """Return the number of rows of a window, and of its two overlaps together."""
     reach = settling_rows(cutoff_hz, rate_hz)

@@ -1,16 +1,17 @@
 """`ColumnSums`: Gram matrices of parts of the rows, of columns and torque after the parallel filter.
 
-Columns are computed again for each set of parts: that is faster than reading them from memory. Each thread works on
-its own segments; results are combined in order, so that they do not depend on the number of threads.
+One pass over the rows sums the columns of all frictions that are compared: they share the columns of the links. Each
+thread works on its own segments; results are combined in order, so that they do not depend on the number of threads.
 
-Fit all folds but one, for each fold, from the normal matrices of their rows.
+`Folds`: fit all blocks of rows but one, for each block, from the Gram matrices of their rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple, TypeVar
+from itertools import pairwise
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,14 +21,15 @@ from mindyn.algebra.values import Array
 from mindyn.logs.filters import lowpass
 from mindyn.logs.samples import Samples
 from mindyn.numerics.threads import map_in_threads
-from mindyn.regression.accumulators import FACTORED_ROWS, GramMatrices, Group, accumulate
-from mindyn.regression.friction_limits import FrictionLimits, prior_precision
-from mindyn.regression.regressor import Parts, Regressor
-from mindyn.regression.row_blocks import SampleSegment, blocks_along, find_directions, segment_ends
+from mindyn.regression.accumulators import GramMatrices, Group
+from mindyn.regression.friction_limits import FrictionLimits, PriorGroups
+from mindyn.regression.regressor import Regressor
+from mindyn.regression.row_blocks import SampleSegment, filter_windows, find_directions, segment_ends
 
-Item = TypeVar("Item")
 Slowest = float | tuple[float, ...]
 """Speeds of the joints, rad/s, that a row must exceed to count for the joint."""
+Matrices = list[Array]
+"""For each joint, W^T W of W = [columns of all frictions | smooth tau | tau]."""
 
 
 class Part(NamedTuple):
@@ -46,65 +48,81 @@ class Part(NamedTuple):
 
 
 class ColumnSums:
-    """Sums for the samples of one conditioning, one cut-off and one friction."""
+    """Sums for the samples of one conditioning and one cut-off; the regressors differ in their friction.
 
-    def __init__(self, regressor: Regressor, samples: Samples, cutoff_hz: float | None) -> None:
-        self.regressor, self.samples, self.cutoff_hz = regressor, samples, cutoff_hz
+    places  for each regressor and joint, where the columns of the joint are in the Gram matrices
+    widths  sizes of the Gram matrices of the joints
+    """
+
+    def __init__(self, regressors: Sequence[Regressor], samples: Samples, cutoff_hz: float | None) -> None:
+        self.samples, self.cutoff_hz = samples, cutoff_hz
         self.segments = segment_ends(samples.segments)
-        self._directions = find_directions(regressor, samples)
-        self._matrices: dict[Part, list[Array]] = {}
+        directions = {r.friction.motion_key: find_directions(r, samples) for r in regressors if r.has_directions}
+        # The sign of the kernel is overwritten by other directions: the regressor that uses it comes first.
+        self._frictions = [
+            (regressor, directions.get(regressor.friction.motion_key) if regressor.has_directions else None)
+            for regressor in sorted(regressors, key=lambda regressor: regressor.has_directions)
+        ]
+        columns: list[dict[Hashable, int]] = [{} for _ in regressors[0].columns]
+        places: dict[int, list[NDArray[np.intp]]] = {}
+        self._new: list[list[list[tuple[int, int]]]] = []
+        for regressor, _ in self._frictions:
+            keys = [regressor.column_keys(joint) for joint in range(len(columns))]
+            self._new.append(
+                [
+                    [(k, len(known) + j) for j, k in enumerate(k for k, key in enumerate(own) if key not in known)]
+                    for own, known in zip(keys, columns, strict=True)
+                ]
+            )
+            for own, known in zip(keys, columns, strict=True):
+                for key in own:
+                    known.setdefault(key, len(known))
+            places[id(regressor)] = [
+                np.array([known[key] for key in own], dtype=np.intp) for own, known in zip(keys, columns, strict=True)
+            ]
+        self.places = [places[id(regressor)] for regressor in regressors]
+        self.widths = [len(known) + 2 for known in columns]
 
-    def normal_matrices(self, parts: Sequence[Part]) -> list[list[Array]]:
+    def normal_matrices(self, parts: Sequence[Part]) -> list[Matrices]:
         """Return W^T W, W = [Y | smooth tau | tau], for each part and joint; a part lies in one segment."""
-        new = self._by_segment([(part, part) for part in dict.fromkeys(parts) if part not in self._matrices])
-        sums = map_in_threads(lambda work: self._sums(*work), new)
-        for (_, segment_parts), matrices in zip(new, sums, strict=True):
-            self._matrices.update(zip(segment_parts, matrices, strict=True))
-        return [self._matrices[part] for part in parts]
+        starts, held = [start for start, _ in self.segments], dict[int, list[Part]]()
+        for part in dict.fromkeys(parts):
+            held.setdefault(int(np.searchsorted(starts, part.first, side="right")) - 1, []).append(part)
+        work = [(range(*self.segments[number]), segment_parts) for number, segment_parts in sorted(held.items())]
+        sums = map_in_threads(lambda task: self._sums(*task), work)
+        of_part = {
+            part: matrices
+            for (_, segment_parts), listed in zip(work, sums, strict=True)
+            for part, matrices in zip(segment_parts, listed, strict=True)
+        }
+        return [of_part[part] for part in parts]
 
-    def squared_errors(self, parts: Sequence[tuple[Part, Array]]) -> list[Array]:
-        """Return (n, 2) squares of tau - Y beta and of tau of each joint, for each part with its beta (p,).
-
-        Filtering Y beta equals summing filtered columns; the torques are far fewer.
-        """
-        spread = self._by_segment([(part, (k, part, beta)) for k, (part, beta) in enumerate(parts)])
-        squares = dict.fromkeys(range(len(parts)), np.empty(0))
-        for errors in map_in_threads(lambda work: self._errors(*work), spread):
-            squares.update(errors)
-        return list(squares.values())
-
-    def count(self, part: Part, joint: int) -> int:
-        """Return the number of rows of the part that count for a joint."""
+    def counts(self, part: Part) -> NDArray[np.int64]:
+        """Return the number of rows of the part that count for each joint."""
+        rows = slice(part.first, part.last, part.step)
         if part.slowest is not None:
-            return int(self._fast(part.slowest, slice(part.first, part.last, part.step))[:, joint].sum())
-        return len(range(part.first, part.last, part.step))
+            return np.asarray(self._fast(part.slowest, rows).sum(axis=0))
+        return np.full(len(self.widths), len(range(part.first, part.last, part.step)))
 
     def _fast(self, slowest: Slowest, rows: slice) -> NDArray[np.bool_]:
         """Return (rows, n) which joints exceed the slowest speed."""
         return np.asarray(np.abs(self.samples.qd[rows]) > np.asarray(slowest))
 
-    def _by_segment(self, items: Sequence[tuple[Part, Item]]) -> list[tuple[range, list[Item]]]:
-        """Group the items of parts by the segments in which the parts lie."""
-        held: dict[int, list[Item]] = {}
-        starts = [start for start, _ in self.segments]
-        for part, item in items:
-            held.setdefault(int(np.searchsorted(starts, part.first, side="right")) - 1, []).append(item)
-        return [(range(*self.segments[number]), segment_items) for number, segment_items in sorted(held.items())]
-
-    def _sums(self, segment: range, parts: Sequence[Part]) -> list[list[Array]]:
-        """Return the Gram matrix for each part and joint."""
-        joints = [GramMatrices(len(columns) + 2, len(parts)) for columns in self.regressor.columns]
-        latest: dict[int, list[tuple[int, slice | NDArray[np.bool_]]]] = {}
-
-        def groups_of(numbers: NDArray[np.intp], joint: int) -> Iterator[Group]:
-            first = int(numbers[0])
-            if first not in latest:  # the joints of a block follow each other
-                latest.clear()
-                latest[first] = list(self._groups(range(first, int(numbers[-1]) + 1), parts))
-            for k, taken in latest[first]:
-                yield k, taken if isinstance(taken, slice) else taken[:, joint]
-
-        accumulate(self._with_torque(self._rows(segment, parts, self.cutoff_hz)), joints, groups_of)
+    def _sums(self, segment: range, parts: Sequence[Part]) -> list[Matrices]:
+        """Return the Gram matrix for each part and joint; without a filter only rows that parts use are computed."""
+        used = segment
+        if self.cutoff_hz is None:
+            used = range(min(part.first for part in parts), max(part.last for part in parts))
+        piece = SampleSegment(self.samples, used, 0, [(segment.start, segment.stop)])
+        windows = list(filter_windows(piece, self.cutoff_hz))
+        size = max((window.last - window.first for window in windows), default=0)
+        compact = np.empty((size, *self._frictions[0][0].kernel.output_shapes[0]))
+        joints = [GramMatrices(width, len(parts), size) for width in self.widths]
+        for first, last, kept in windows:
+            self._fill(slice(first, last), compact[: last - first], [sums.rows[: last - first] for sums in joints])
+            groups = list(self._groups(range(kept.start, kept.stop), parts))
+            for joint, sums in enumerate(joints):
+                sums.add(_shifted(number, taken, joint, kept.start - first, last - first) for number, taken in groups)
         return [list(matrices) for matrices in zip(*(sums.matrices for sums in joints), strict=True)]
 
     def _groups(self, rows: range, parts: Sequence[Part]) -> Iterator[tuple[int, slice | NDArray[np.bool_]]]:
@@ -116,62 +134,39 @@ class ColumnSums:
             if part.slowest is None:
                 yield k, taken
             else:
-                chosen = np.zeros((len(rows), len(self.regressor.columns)), dtype=np.bool_)
+                chosen = np.zeros((len(rows), len(self.widths)), dtype=np.bool_)
                 chosen[taken] = self._fast(part.slowest, slice(rows.start, rows.stop))[taken]
                 yield k, chosen
 
-    def _rows(
-        self, segment: range, parts: Sequence[Part], cutoff_hz: float | None
-    ) -> Iterator[tuple[Parts, NDArray[np.intp]]]:
-        """Yield the rows of a segment; without a filter only the blocks that parts use.
+    def _fill(self, taken: slice, compact: Array, joints: Sequence[Array]) -> None:
+        """Write [columns of all frictions | smooth tau | tau] of every joint; `compact` is a buffer for the kernel."""
+        samples, (first, _) = self.samples, self._frictions[0]
+        motion = (first.positions(samples, taken), samples.qd[taken], samples.qdd[taken])
+        first.columns_of_kernel(*motion, compact)
+        for (regressor, directions), new in zip(self._frictions, self._new, strict=True):
+            parts = regressor.with_friction_columns(compact, *motion, None if directions is None else directions[taken])
+            for rows, arrays, columns in zip(joints, parts, new, strict=True):
+                width = arrays[0].shape[1]
+                if regressor is first:
+                    rows[:, :width] = arrays[0]
+                for k, place in columns:
+                    if k >= width:
+                        rows[:, place] = arrays[k - width + 1][:, 0]
+                    elif regressor is not first:
+                        rows[:, place] = arrays[0][:, k]
+        for joint, rows in enumerate(joints):
+            rows[:, -2] = rows[:, -1] = samples.tau[taken, joint]
+            if self.cutoff_hz is not None:
+                lowpass(rows[:, :-1], self.cutoff_hz, samples.rate_hz, out=rows[:, :-1])
 
-        Blocks begin at the same rows whatever the parts are, so that sums have the same bits.
-        """
-        meant = segment
-        if cutoff_hz is None:
-            first, last = min(part.first for part in parts), max(part.last for part in parts)
-            meant = range(first - (first - segment.start) % FACTORED_ROWS, last)
-        piece = SampleSegment(self.samples, meant, 0, [(segment.start, segment.stop)])
-        return blocks_along(self.regressor, piece, self._directions, cutoff_hz, 1, edge_rows=0)
 
-    def _with_torque(
-        self, stream: Iterator[tuple[Parts, NDArray[np.intp]]]
-    ) -> Iterator[tuple[Parts, NDArray[np.intp]]]:
-        """Append the unfiltered torque to the rows."""
-        for parts, numbers in stream:
-            tau = self.samples.tau[numbers[0] : numbers[-1] + 1]
-            yield [[*arrays, tau[:, joint : joint + 1]] for joint, arrays in enumerate(parts)], numbers
-
-    def _errors(self, segment: range, parts: Sequence[tuple[int, Part, Array]]) -> list[tuple[int, Array]]:
-        """Return the number of each part with the squares (n, 2) of the residual torque and of the torque."""
-        betas = {id(beta): beta for _, _, beta in parts}
-        wanted = [part for _, part, _ in parts]
-        torques = dict(zip(betas, self._torques(segment, wanted, [*betas.values()]), strict=True))
-        squares = []
-        for number, part, beta in parts:
-            taken, logged = part.within(segment), slice(part.first, part.last, part.step)
-            tau = self.samples.tau[logged]
-            left = tau - torques[id(beta)][taken]
-            if part.slowest is not None:
-                fast = self._fast(part.slowest, logged)
-                tau, left = np.where(fast, tau, 0.0), np.where(fast, left, 0.0)
-            squares.append((number, np.stack([(left**2).sum(axis=0), (tau**2).sum(axis=0)], axis=1)))
-        return squares
-
-    def _torques(self, segment: range, parts: Sequence[Part], betas: Sequence[Array]) -> Array:
-        """Return the filtered torque Y beta (betas, rows of the segment, n), at the rows that parts may use."""
-        wanted = parts if self.cutoff_hz is None else [Part(segment.start, segment.stop)]
-        joints, values = self.regressor.columns, np.stack(betas, axis=1)
-        torques = np.zeros((len(segment), len(joints), len(betas)))
-        for blocks, numbers in self._rows(segment, wanted, None):
-            at = slice(numbers[0] - segment.start, numbers[-1] + 1 - segment.start)
-            for joint, (columns, arrays) in enumerate(zip(joints, blocks, strict=True)):
-                ends = np.cumsum([0, *(array.shape[1] for array in arrays[:-1])])
-                for array, first, last in zip(arrays[:-1], ends[:-1], ends[1:], strict=True):
-                    torques[at, joint] += array @ values[columns[first:last]]
-        if self.cutoff_hz is not None:
-            lowpass(torques, self.cutoff_hz, self.samples.rate_hz, out=torques.reshape(len(segment), -1))
-        return np.moveaxis(torques, 2, 0)
+def _shifted(number: int, taken: slice | NDArray[np.bool_], joint: int, by: int, count: int) -> Group:
+    """Return a group of rows of a joint, counted from a row that is `by` rows earlier, among `count` rows."""
+    if isinstance(taken, slice):
+        return number, slice(taken.start + by, taken.stop + by, taken.step)
+    rows = np.zeros(count, dtype=np.bool_)
+    rows[by : by + len(taken)] = taken[:, joint]
+    return number, rows
 
 
 REWEIGHTINGS: Final = 4
@@ -179,38 +174,6 @@ SMALLEST: Final = 1e-12
 """Eigenvalues of the scaled normal matrix below this fraction of the largest count as zero in a trial."""
 WELL_CONDITIONED: Final = 1e-8
 """Reciprocal condition number above which no eigenvalue is near `SMALLEST`, so that none are computed."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Fold:
-    """Rows that are held out together.
-
-    squares  (n, p + 1, p + 1) normal matrices [Y | tau]^T [Y | tau] of each joint's rows to fit
-    rows     (n,) their number
-    fitted   parts to fit
-    scored   parts to score
-    """
-
-    squares: Array
-    rows: NDArray[np.int64]
-    fitted: list[Part]
-    scored: list[Part]
-
-
-def fold_of(
-    matrices: Sequence[Sequence[Array]],
-    rows: Sequence[Sequence[int]],
-    fitted: list[Part],
-    scored: list[Part],
-    columns: Sequence[NDArray[np.intp]],
-    count: int,
-) -> Fold:
-    """Build a fold from the matrices [Y | tau | .]^T [Y | tau | .] and row counts of each part and joint."""
-    squares = np.zeros((len(columns), count + 1, count + 1))
-    for joint, (joint_matrices, places) in enumerate(zip(zip(*matrices, strict=True), columns, strict=True)):
-        index = np.append(places, count)
-        squares[joint, index[:, None], index] = sum(joint_matrices)[:-1, :-1]
-    return Fold(squares, np.asarray(rows, dtype=np.int64).sum(axis=0), fitted, scored)
 
 
 class Fits(NamedTuple):
@@ -222,69 +185,117 @@ class Fits(NamedTuple):
 
 
 class Kept(NamedTuple):
-    """Numbers of the parameters that a fit has, `prior_groups` among them, and the limits of friction."""
+    """Numbers of the parameters that a fit has, the priors of some of them, and the limits of friction."""
 
     numbers: list[int]
-    priors: list[tuple[int, list[int]]]
+    priors: PriorGroups
     limits: FrictionLimits
 
 
-def fit_of_all(folds: Sequence[Fold], kept: Kept) -> tuple[Array, Array, Array]:
-    """Return normal matrix, right side and beta of the rows of all folds."""
-    squares, rows = sum(fold.squares for fold in folds), sum(fold.rows for fold in folds)
-    fits = _reweight(np.asarray(squares)[None], np.asarray(rows)[None], kept)
-    return fits.matrices[0], fits.rights[0], fits.betas[0]
+@dataclass(frozen=True, slots=True, eq=False)
+class Folds:
+    """Blocks of rows of which each is held out in turn.
+
+    columns  for each joint, the numbers of its parameters
+    fitted   for each joint (m, k + 1, k + 1) Gram matrices [Y | tau] of the rows of m blocks to fit
+    scored   for each joint (m, k + 1, k + 1) the same of the rows to score
+    rows     (m, n) numbers of rows to fit
+    count    number of parameters
+    """
+
+    columns: tuple[NDArray[np.intp], ...]
+    fitted: list[Array]
+    scored: list[Array]
+    rows: Array
+    count: int
+
+    def fit_all(self, kept: Kept) -> Fits:
+        """Fit the rows of all blocks."""
+        squares, rows = [joint.sum(axis=0)[None] for joint in self.fitted], self.rows.sum(axis=0)[None]
+        return _reweight(self, squares, rows, kept, (squares_of_torque(squares) > 0).astype(np.float64), REWEIGHTINGS)[
+            0
+        ]
+
+    def errors(self, betas: Array) -> tuple[Array, Array]:
+        """Return squared residuals (steps, m, n) of betas (m, steps, p) on their blocks, and squared torques (m, n)."""
+        error = []
+        for columns, matrices in zip(self.columns, self.scored, strict=True):
+            v = np.concatenate([betas[:, :, columns], np.full((*betas.shape[:2], 1), -1.0)], axis=2)
+            error.append(np.maximum(0.0, ((v @ matrices) * v).sum(axis=2)).T)
+        return np.stack(error, axis=2), squares_of_torque(self.scored)
 
 
-def fits_without_each(folds: Sequence[Fold], kept: Kept) -> Fits:
-    """Fit all folds but one, for each fold."""
-    squares, rows = [fold.squares for fold in folds], [fold.rows.astype(np.float64) for fold in folds]
-    return _reweight(_of_others(squares), _of_others(rows), kept)
+def squares_of_torque(matrices: Sequence[Array]) -> Array:
+    """Return (f, n) the squared torques of Gram matrices (f, k + 1, k + 1) of each joint."""
+    return np.stack([joint[:, -1, -1] for joint in matrices], axis=1)
 
 
-def _of_others(x: Sequence[Array]) -> Array:
-    """Return (folds, ...) the sum over all other folds, for each fold."""
-    total = np.zeros((len(x), *x[0].shape))
-    for k in range(1, len(x)):
-        total[k] = total[k - 1] + x[k - 1]
-    after = np.zeros(x[0].shape)
-    for k in range(len(x) - 1, 0, -1):
-        after += x[k]
-        total[k - 1] += after
+def fits_without_each(foldings: Sequence[Folds], kept: Kept) -> list[Fits]:
+    """Fit all blocks but one, for each block of each folding.
+
+    The weights of the joints start from those of all blocks, so that one more step settles them.
+    """
+    weights, others, rows = [], [], []
+    for folds in foldings:
+        squares, counts = [joint.sum(axis=0)[None] for joint in folds.fitted], folds.rows.sum(axis=0)[None]
+        start = (squares_of_torque(squares) > 0).astype(np.float64)
+        _, settled = _reweight(folds, squares, counts, kept, start, REWEIGHTINGS)
+        weights.append(np.repeat(settled, len(folds.rows), axis=0))
+        others.append([_of_others(joint) for joint in folds.fitted])
+        rows.append(_of_others(folds.rows))
+    squares = [np.concatenate(joint) for joint in zip(*others, strict=True)]
+    fits, _ = _reweight(foldings[0], squares, np.concatenate(rows), kept, np.concatenate(weights), 1)
+    ends = np.cumsum([0, *(len(folds.rows) for folds in foldings)])
+    return [Fits(*(array[a:b] for array in fits)) for a, b in pairwise(ends)]
+
+
+def _of_others(x: Array) -> Array:
+    """Return (folds, ...) the sum over all other folds, for each fold; zero stays exactly zero."""
+    total = np.zeros(x.shape)
+    np.cumsum(x[:-1], axis=0, out=total[1:])
+    after = np.cumsum(x[:0:-1], axis=0)[::-1]
+    total[:-1] += after
     return total
 
 
-def _reweight(squares: Array, counts: Array, kept: Kept) -> Fits:
-    """Fit squares (fits, n, p + 1, p + 1), weighting each joint by its residuals; joints without torque have no weight.
+def _reweight(
+    folds: Folds, squares: Sequence[Array], counts: Array, kept: Kept, weights: Array, repeats: int
+) -> tuple[Fits, Array]:
+    """Fit squares (fits, k + 1, k + 1) of each joint, then weight each joint (fits, n) by its residuals and repeat.
 
-    Friction has its priors, and stays within its limits. The fits only compare settings, so that they do not need the
-    last digits that a QR would give. A coefficient of one joint has a prior for all weights of the joints or for none.
+    Joints without torque have no weight. Friction has its priors, and stays within its limits. The fits only compare
+    settings, so that they do not need the last digits that a QR would give. A coefficient of one joint has a prior for
+    all weights of the joints or for none.
     """
-    fits, n, size, _ = squares.shape
-    torques = squares[:, :, -1, -1]
+    torques, size = squares_of_torque(squares), folds.count + 1
     # Rounding may make the residual of a fully explained torque negative.
     least = np.maximum(1e-12 * torques, 1e-18 * torques.max(axis=1, keepdims=True) + 1e-300)
-    alive, betas = torques > 0, np.zeros((fits, size))
-    weights = alive.astype(np.float64)
+    betas, alive = np.zeros((len(counts), size)), torques > 0
     numbers = np.array(kept.numbers, dtype=np.intp)
-    betas[:, -1], chosen, groups = -1.0, np.append(numbers, size - 1), kept.priors
-    several = np.count_nonzero(np.einsum("fnkk->nk", squares), axis=0) > 1  # joints with a column
-    for _ in range(REWEIGHTINGS + 1):
-        whole = (weights[:, None] @ squares.reshape(fits, n, -1)).reshape(fits, size, size)
-        precisions = [prior_precision(whole[:, np.array([k, *others])[:, None], [k, *others]]) for k, others in groups]
-        for (k, _), precision in zip(groups, precisions, strict=True):
-            whole[:, k, k] += precision
-        pairs = zip(groups, precisions, strict=True)
-        groups = [group for group, precision in pairs if precision.any() or several[group[0]]]
+    betas[:, -1], chosen, priors = -1.0, np.append(numbers, size - 1), kept.priors
+    places = [np.append(columns, size - 1) for columns in folds.columns]
+    is_shared = np.bincount(np.concatenate(places), minlength=size) > 1  # by several joints
+    for repeat in range(repeats + 1):
+        whole = np.zeros((len(counts), size, size))
+        flat = whole.reshape(len(counts), -1)
+        for joint, place in enumerate(places):
+            entries = (place[:, None] * size + place).ravel()
+            flat[:, entries] += weights[:, joint, None] * squares[joint].reshape(len(counts), -1)
+        if priors.groups:
+            precisions = priors.precisions(whole)
+            np.einsum("fkk->fk", whole)[:] += precisions
+            priors = priors.select(precisions.any(axis=0) | is_shared, kept.numbers) if repeat == 0 else priors
         whole = whole if len(chosen) == size else whole[:, chosen[:, None], chosen]
         matrices, rights = whole[:, :-1, :-1], whole[:, :-1, -1]
         betas[:, numbers] = _solve_folds(matrices, rights)
         if len(kept.limits.rows):
             for beta, matrix in zip(betas[:, :-1], matrices, strict=True):
                 beta[:] = kept.limits.apply(matrix, beta, numbers)
-        left = np.einsum("fnk,fk->fn", (squares @ betas[:, None, :, None])[..., 0], betas)
-        weights = alive * counts / np.maximum(left, least)
-    return Fits(matrices, rights, betas[:, :-1])
+        if repeat < repeats or repeats > 1:
+            v = [betas[:, place] for place in places]
+            left = [((x[:, None] @ joint)[:, 0] * x).sum(axis=1) for x, joint in zip(v, squares, strict=True)]
+            weights = alive * counts / np.maximum(np.stack(left, axis=1), least)
+    return Fits(matrices, rights, betas[:, :-1]), weights
 
 
 def _solve_folds(matrices: Array, rights: Array) -> Array:

@@ -49,8 +49,7 @@ class TrialScore:
 
     def of_blocks(self) -> Array:
         """Return (blocks,) the criterion of each block, relative to the torque of all blocks."""
-        mean, total = _errors(self.left, np.broadcast_to(self.power.sum(axis=0), self.left.shape))
-        return np.asarray(np.sqrt(mean * total))
+        return criterion_of(self.left, self.power.sum(axis=0))
 
 
 class Gain(NamedTuple):
@@ -115,6 +114,12 @@ def _errors(left: Array, power: Array) -> tuple[Array, Array]:
     total = np.sqrt(np.where(has_torque, left, 0.0).sum(axis=-1) / np.where(has_any, sums, 1.0))
     mean = shares.sum(axis=-1) / np.maximum(has_torque.sum(axis=-1), 1)
     return np.where(has_any, mean, np.inf), np.where(has_any, total, np.inf)
+
+
+def criterion_of(left: Array, power: Array) -> Array:
+    """Return the criterion (...,) of squared residuals (..., n) and squared torques (..., n)."""
+    mean, total = _errors(left, np.broadcast_to(power, left.shape))
+    return np.asarray(np.sqrt(mean * total))
 
 
 UNSCORED: Final = TrialScore(np.zeros((0, 1)), np.zeros((0, 1)))

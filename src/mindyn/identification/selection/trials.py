@@ -7,12 +7,12 @@ and use contiguous blocks (`along_time`); the choice of parameters matters for o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from math import ceil
 from threading import Lock
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,16 +20,8 @@ from numpy.typing import NDArray
 from mindyn.algebra.values import Array
 from mindyn.errors import Code, InputError
 from mindyn.estimators.essential import elimination
-from mindyn.identification.selection.column_sums import (
-    ColumnSums,
-    Fold,
-    Kept,
-    Part,
-    fit_of_all,
-    fits_without_each,
-    fold_of,
-)
-from mindyn.identification.selection.scores import UNSCORED, TrialScore
+from mindyn.identification.selection.column_sums import ColumnSums, Folds, Kept, Part, fits_without_each
+from mindyn.identification.selection.scores import TrialScore
 from mindyn.logs.conditioning import Conditioning, require_resolved
 from mindyn.logs.filters import MIN_EDGE_S, edge_duration_s
 from mindyn.logs.log import Log
@@ -39,7 +31,7 @@ from mindyn.logs.resolving import DelayScan
 from mindyn.numerics.threads import map_in_threads
 from mindyn.parameters.parameter import Kind, Parameter
 from mindyn.regression.friction import Friction
-from mindyn.regression.friction_limits import FrictionLimits, friction_limits, prior_groups
+from mindyn.regression.friction_limits import FrictionLimits, PriorGroups, friction_limits, prior_groups
 from mindyn.regression.regressor import Regressor
 from mindyn.regression.row_blocks import segment_ends
 from mindyn.regression.rows import FOLDS
@@ -49,13 +41,8 @@ ROWS_PER_PERIOD: Final = 8
 """Rows kept for each period of the cut-off in a fit: more would only interpolate."""
 MAX_DELAY_S: Final = 0.15
 """Largest time offset between torque and motion that is tried."""
-Key = TypeVar("Key")
-Value = TypeVar("Value")
-
-KEPT_SUMS: Final = 4
-"""Number of conditioned logs, and of sums of settings, in the cache: each is as large as the logs."""
-WORKSPACE_BYTES: Final = 2**28
-"""Memory for the columns of settings that are tried at the same time."""
+KEPT_SAMPLES: Final = 4
+"""Number of conditioned logs in the cache: each is as large as the logs."""
 SAME_VALUES: Final = 1e-6
 """Relative change below which values are the same."""
 LARGE: Final = 2**21
@@ -115,11 +102,8 @@ class _Shared:
     def __init__(self, logs: Sequence[Log], regressor: Regressor) -> None:
         self.logs, self.regressor = logs, regressor
         self._lock = Lock()
-        self._making: dict[object, Lock] = {}
         self._samples: dict[Conditioning, ConditionedSamples] = {}
         self._regressors: dict[Friction, Regressor] = {}
-        self._limits: dict[tuple[str, ...], FrictionLimits] = {}
-        self._sums: dict[tuple[Conditioning, float | None, Friction], ColumnSums] = {}
 
     def with_friction(self, friction: Friction) -> Regressor:
         """Return the regressor with this friction."""
@@ -133,53 +117,31 @@ class _Shared:
         Only friction with shapes is limited: viscous and Coulomb friction that drive reveal a reversed torque.
         """
         regressor = self.with_friction(trial.friction)
-        if regressor.names not in self._limits:
-            self._limits[regressor.names] = (
-                friction_limits(regressor) if trial.friction.shapes else _no_limits(regressor)
-            )
-        numbers = trial.kept(regressor.parameters)
-        groups = [(k, [o for o in others if o in numbers]) for k, others in prior_groups(regressor.parameters)]
-        return Kept(numbers, groups, self._limits[regressor.names])
+        numbers, every = trial.kept(regressor.parameters), np.ones(regressor.count, dtype=np.bool_)
+        limits = friction_limits(regressor) if trial.friction.shapes else _no_limits(regressor)
+        return Kept(numbers, prior_groups(regressor.parameters).select(every, numbers), limits)
 
     def samples(self, conditioning: Conditioning) -> ConditionedSamples:
-        """Return all rows of the logs, with conditioned motion and unfiltered torque."""
+        """Return all rows of the logs, with conditioned motion and unfiltered torque; the latest ones are kept."""
         key = _for_prediction(conditioning)
-        compute = lambda: condition(self.regressor.robot, list(self.logs), key)  # noqa: E731
-        return self._kept(self._samples, key, compute)
-
-    def sums(self, trial: Trial) -> ColumnSums:
-        """Return the sums for the conditioning, filter and friction."""
-
-        def compute() -> ColumnSums:
-            samples = self.samples(trial.conditioning).samples
-            return ColumnSums(self.with_friction(trial.friction), samples, trial.filter_hz)
-
-        return self._kept(self._sums, sums_key(trial), compute)
-
-    def _kept(self, known: dict[Key, Value], key: Key, compute: Callable[[], Value]) -> Value:
-        """Return the cached value of a key, or compute it in one thread; drop the least recently used value."""
         with self._lock:
-            making = self._making.setdefault(key, Lock())
-        with making:
-            with self._lock:
-                if key in known:
-                    known[key] = known.pop(key)
-                    return known[key]
-            value = compute()
-            with self._lock:
-                known[key] = value
-                while len(known) > KEPT_SUMS:
-                    known.pop(next(iter(known)))
-        return value
+            conditioned = self._samples.pop(key, None)
+        if conditioned is None:
+            conditioned = condition(self.regressor.robot, list(self.logs), key)
+        with self._lock:
+            self._samples[key] = conditioned
+            while len(self._samples) > KEPT_SAMPLES:
+                self._samples.pop(next(iter(self._samples)))
+        return conditioned
 
 
 def _no_limits(regressor: Regressor) -> FrictionLimits:
     return FrictionLimits(np.zeros((0, regressor.count)))
 
 
-def sums_key(trial: Trial) -> tuple[Conditioning, float | None, Friction]:
-    """Return the entries of a trial on which its sums depend."""
-    return _for_prediction(trial.conditioning), trial.filter_hz, trial.friction
+def sums_key(trial: Trial) -> tuple[Conditioning, float | None]:
+    """Return the entries of a trial on which its rows depend, except for the friction."""
+    return _for_prediction(trial.conditioning), trial.filter_hz
 
 
 @lru_cache(maxsize=256)
@@ -201,25 +163,31 @@ class Trials:
         self.fold_count = fold_count
         self.regressor = regressor
         self._shared = _Shared(logs, regressor)
-        self._scores: dict[Trial, TrialScore] = {}
+        self._errors: dict[Trial, tuple[Array, Array]] = {}
 
     def score(self, trial: Trial) -> TrialScore:
         """Return the cross-validated error of a trial."""
-        if trial not in self._scores:
-            full = replace(trial, dropped=0)
-            for dropped, score in enumerate(self._cross_validate(full, path=trial.dropped > 0)):
-                self._scores[replace(trial, dropped=dropped)] = score
-        return self._scores[trial]
+        left, power = self.errors(trial)
+        return TrialScore(left[trial.dropped], power)
+
+    def errors(self, trial: Trial) -> tuple[Array, Array]:
+        """Return squared residuals (steps, blocks, n) with 0, 1, 2, ... dropped parameters, and squared torques.
+
+        Only those without dropped parameters are computed if the trial drops none.
+        """
+        if not self.knows(trial):
+            score_all([self], [trial])
+        return self._errors[replace(trial, dropped=0)]
 
     def knows(self, trial: Trial) -> bool:
         """Return whether a trial has been scored."""
-        return trial in self._scores
+        return trial.dropped < len(self._errors.get(replace(trial, dropped=0), ((),))[0])
 
     @property
-    def at_once(self) -> int:
-        """Number of settings that may be tried at the same time: each has a workspace for the columns of a segment."""
-        rows, width = [len(log) for log in self.logs], self.regressor.kernel.output_shapes[0][0]
-        return max(1, WORKSPACE_BYTES // (8 * max(rows) * width)) if sum(rows) * width > LARGE else 1
+    def at_once(self) -> int | None:
+        """Number of passes over the rows that may run at the same time; None: as many as there are cores."""
+        width = self.regressor.kernel.output_shapes[0][0]
+        return None if sum(map(len, self.logs)) * width > LARGE else 1
 
     def with_folds(self, count: int) -> Trials:
         """Return trials of the same logs cut into another number of blocks."""
@@ -232,9 +200,8 @@ class Trials:
         """Return trials of the same logs in contiguous blocks, whether or not their motion repeats."""
         if not self.timeline.repeated:
             return self
-        others = Trials(self.logs, self.regressor, self.fold_count)
+        others = self.with_folds(self.fold_count)
         others.__dict__["timeline"] = replace(self.timeline, repeats=1.0)
-        others._shared = self._shared
         return others
 
     @cached_property
@@ -245,7 +212,7 @@ class Trials:
     @property
     def count(self) -> int:
         """Number of trials so far."""
-        return len(self._scores)
+        return sum(len(left) for left, _ in self._errors.values())
 
     def samples(self, conditioning: Conditioning) -> ConditionedSamples:
         """Return all rows of the logs, with conditioned motion and unfiltered torque."""
@@ -253,12 +220,11 @@ class Trials:
 
     def dropped(self, trial: Trial) -> tuple[str, ...]:
         """Return the names of the parameters that a trial excludes or, using all training rows, drops."""
-        regressor = self._shared.with_friction(trial.friction)
-        kept = self._shared.kept(trial)
+        regressor, kept = self._shared.with_friction(trial.friction), self._shared.kept(trial)
         names = [name for k, name in enumerate(regressor.names) if k not in kept.numbers]
         if trial.dropped:
-            matrix, right, _ = fit_of_all(self._folds(trial), kept)
-            order = elimination(matrix, right).order[: trial.dropped]
+            fits = self._folds(trial).fit_all(kept)
+            order = elimination(fits.matrices[0], fits.rights[0]).order[: trial.dropped]
             names += [regressor.names[kept.numbers[k]] for k in order]
         return tuple(names)
 
@@ -280,80 +246,53 @@ class Trials:
         """Return whether a fit without the limits and priors of friction shapes has other values."""
         if not trial.friction.shapes:
             return False
-        kept = self._shared.kept(trial)
-        unlimited = Kept(kept.numbers, [], _no_limits(self._shared.with_friction(trial.friction)))
-        limited, free = (fit_of_all(self._folds(trial), rule)[2] for rule in (kept, unlimited))
+        kept, folds = self._shared.kept(trial), self._folds(trial)
+        unlimited = Kept(kept.numbers, PriorGroups(()), _no_limits(self._shared.with_friction(trial.friction)))
+        limited, free = (folds.fit_all(rule).betas[0] for rule in (kept, unlimited))
         return bool(np.abs(limited - free).max() > SAME_VALUES * np.abs(free).max())
 
     def values(self, trial: Trial) -> dict[Parameter, float]:
         """Return the values fitted to all rows, zero for parameters that the trial excludes."""
-        regressor = self._shared.with_friction(trial.friction)
         folds = self._folds(trial)
-        if not folds:
+        if not len(folds.rows):
             message = "the logs are too short to fit the load of load-dependent friction: the filters leave no row"
             hint = "record a longer motion, or choose friction shapes that do not depend on the load"
             raise InputError(message, hint=hint, code=Code.TOO_LITTLE_DATA, subject="logs")
-        _, _, beta = fit_of_all(folds, self._shared.kept(trial))
-        return dict(zip(regressor.parameters, beta.tolist(), strict=True))
+        (beta,) = folds.fit_all(self._shared.kept(trial)).betas
+        return dict(zip(self._shared.with_friction(trial.friction).parameters, beta.tolist(), strict=True))
 
     def reference(self, trial: Trial) -> tuple[float, ...]:
         """Return the base values fitted to all rows, as the reference of load-dependent friction."""
         return tuple(self.values(trial).values())[: self.regressor.base.count]
 
-    def _cross_validate(self, trial: Trial, *, path: bool) -> list[TrialScore]:
-        """Return the score of the trial; with `path` also those of dropping 1, 2, ... parameters."""
-        regressor = self._shared.with_friction(trial.friction)
-        folds = self._folds(trial)
-        kept = self._shared.kept(trial)
-        steps = len(kept.numbers) if path else 1
-        if len(folds) < 2:  # the filters leave too few rows to hold out
-            return [UNSCORED] * steps
-        fits = fits_without_each(folds, kept)
-        betas = fits.betas[:, None]
-        if path:
-            betas = np.zeros((len(folds), steps, regressor.count))
-            betas[:, :, kept.numbers] = elimination(fits.matrices, fits.rights).betas
-            betas[:, 0] = fits.betas  # within the limits of friction
-        error, power = _errors(self._shared.sums(trial), folds, betas)
-        return [TrialScore(e, power) for e in error]
+    def _folds(self, trial: Trial) -> Folds:
+        ((folds,),) = _sum_columns([self], [trial])
+        return folds
 
-    def sum_ahead(self, trial: Trial, foldings: Sequence[Trials]) -> None:
-        """Compute the sums for scores of the trial in several foldings in one pass over the columns."""
-        blocks = [block for trials in foldings if not trials.knows(trial) for block in trials._parts(trial).values()]
-        parts = [
-            part for block in blocks for fit, scored in block for part in (fit, *(scored if trial.dropped else ()))
-        ]
-        self._shared.sums(trial).normal_matrices(parts)
-
-    def _folds(self, trial: Trial) -> list[Fold]:
-        blocks, sums = self._parts(trial), self._shared.sums(trial)
-        sums.normal_matrices([fit for block in blocks.values() for fit, _ in block])  # of all segments at once
-        return [_fold(sums, block) for _, block in sorted(blocks.items())]
-
-    def _parts(self, trial: Trial) -> dict[int, list[tuple[Part, list[Part]]]]:
-        """Return the parts to fit of each block, each with the parts to score."""
-        conditioned, sums = self.samples(trial.conditioning), self._shared.sums(trial)
-        rate, labels = conditioned.samples.rate_hz, self._labels(conditioned)
+    def _parts(self, trial: Trial, conditioned: ConditionedSamples) -> list[list[tuple[Part, list[Part]]]]:
+        """Return for each block the parts to fit, each with the parts to score."""
+        rate, ends = conditioned.samples.rate_hz, segment_ends(conditioned.samples.segments)
+        labels = self._labels(conditioned, ends)
         step = decimation_for(trial.filter_hz, rate)
         trim, edge = ceil(edge_duration_s(trial.filter_hz) * rate), ceil(MIN_EDGE_S * rate)
         blocks: dict[int, list[tuple[Part, list[Part]]]] = {}
-        for start, stop in sums.segments:
+        for start, stop in ends:
             for label, first, last in _runs(labels[start:stop]):
                 fit = Part(start + first + trim, start + last - trim, step, trial.conditioning.slow_speed)
                 score = range(start + max(first, edge), start + min(last, stop - start - edge))
                 if fit.first < fit.last and len(score):
                     blocks.setdefault(label, []).append((fit, _parts_to_score(fit, score)))
-        return blocks
+        return [parts for _, parts in sorted(blocks.items())]
 
-    def _labels(self, conditioned: ConditionedSamples) -> NDArray[np.int64]:
-        """Return (N,) the number of the block of each sample."""
+    def _labels(self, conditioned: ConditionedSamples, ends: Sequence[tuple[int, int]]) -> NDArray[np.int64]:
+        """Return (N,) the number of the block of each sample; `ends` are those of the segments."""
         samples = conditioned.samples
         if not self.timeline.repeated:
             labels, first = np.empty(len(samples), dtype=np.int64), 0
-            for start, stop in segment_ends(samples.segments):
+            for start, stop in ends:
                 count = max(1, round(self.fold_count / len(samples) * (stop - start)))
-                ends = np.linspace(0, stop - start, count + 1).astype(int)
-                labels[start:stop] = first + np.repeat(np.arange(count), np.diff(ends))
+                cuts = np.linspace(0, stop - start, count + 1).astype(int)
+                labels[start:stop] = first + np.repeat(np.arange(count), np.diff(cuts))
                 first += count
             return labels
         at = np.empty(len(samples))
@@ -364,29 +303,103 @@ class Trials:
         return np.clip(part.astype(np.int64), 0, self.fold_count - 1)
 
 
-def scores(foldings: Sequence[Trials], trial: Trial) -> list[TrialScore]:
-    """Return the scores of a trial in all foldings, which must share their logs."""
-    if len(foldings) > 1 and not all(trials.knows(trial) for trials in foldings):
-        foldings[0].sum_ahead(trial, foldings)
-    return [trials.score(trial) for trials in foldings]
-
-
 def score_all(foldings: Sequence[Trials], listed: Sequence[Trial]) -> list[list[TrialScore]]:
-    """Return the `scores` of each trial in all foldings, using threads.
+    """Return the scores of each trial in all foldings, which must share their logs.
 
-    One thread makes all trials with the same columns, so that common sums are computed once.
+    Trials that differ in friction and parameters alone share one pass over the rows. Passes over large logs run on
+    threads.
     """
     alike: dict[Any, list[Trial]] = {}
     for trial in dict.fromkeys(listed):
         if not all(trials.knows(trial) for trials in foldings):
             alike.setdefault(sums_key(trial), []).append(trial)
-    # Trials with the same motion follow each other, while it is in the cache.
-    order: dict[Any, list[list[Trial]]] = {}
-    for key, group in alike.items():
-        order.setdefault(key[0], []).append(group)
-    groups = [group for same_motion in order.values() for group in same_motion]
-    map_in_threads(lambda group: [scores(foldings, trial) for trial in group], groups, foldings[0].at_once)
-    return [scores(foldings, trial) for trial in listed]
+    map_in_threads(lambda trials: _cross_validate(foldings, trials), list(alike.values()), foldings[0].at_once)
+    return [[trials.score(trial) for trials in foldings] for trial in listed]
+
+
+def scores(foldings: Sequence[Trials], trial: Trial) -> list[TrialScore]:
+    """Return the scores of a trial in all foldings."""
+    return score_all(foldings, [trial])[0]
+
+
+def _cross_validate(foldings: Sequence[Trials], listed: Sequence[Trial]) -> None:
+    """Score trials that share their rows; those that drop parameters with 0, 1, 2, ... dropped ones."""
+    for trial, folds in zip(listed, _sum_columns(foldings, listed), strict=True):
+        kept, full = foldings[0]._shared.kept(trial), replace(trial, dropped=0)
+        enough = [k for k, own in enumerate(folds) if len(own.rows) > 1]
+        fits = dict(zip(enough, fits_without_each([folds[k] for k in enough], kept), strict=True)) if enough else {}
+        for k, trials in enumerate(foldings):
+            steps = len(kept.numbers) if trial.dropped else 1
+            if k not in fits:  # the filters leave too few rows to hold out
+                trials._errors[full] = np.zeros((steps, 0, 1)), np.zeros((0, 1))
+                continue
+            betas = fits[k].betas[:, None]
+            if trial.dropped:
+                path = elimination(fits[k].matrices, fits[k].rights).betas
+                betas = np.zeros((len(path), steps, folds[k].count))
+                betas[:, :, kept.numbers] = path
+                betas[:, 0] = fits[k].betas  # within the limits of friction
+            trials._errors[full] = folds[k].errors(betas)
+
+
+def _sum_columns(foldings: Sequence[Trials], listed: Sequence[Trial]) -> Iterator[list[Folds]]:
+    """Yield the Gram matrices of each trial in each folding, from one pass over the rows that the trials share."""
+    shared, first = foldings[0]._shared, listed[0]
+    conditioned = shared.samples(first.conditioning)
+    regressors = {trial.friction: shared.with_friction(trial.friction) for trial in listed}
+    sums = ColumnSums(list(regressors.values()), conditioned.samples, first.filter_hz)
+    speeds = {trial.conditioning.slow_speed: trial for trial in listed}
+    cuts = [{speed: trials._parts(trial, conditioned) for speed, trial in speeds.items()} for trials in foldings]
+    parts = {
+        part: None
+        for cut in cuts
+        for blocks in cut.values()
+        for block in blocks
+        for fit, scored in block
+        for part in (fit, *scored)
+    }
+    matrices = dict(zip(parts, sums.normal_matrices(list(parts)), strict=True))
+    totals = [{speed: _Totals.of(sums, blocks, matrices) for speed, blocks in cut.items()} for cut in cuts]
+    matrices.clear()
+    places = dict(zip(regressors, sums.places, strict=True))
+    for trial in listed:
+        regressor, own = regressors[trial.friction], places[trial.friction]
+        yield [total[trial.conditioning.slow_speed].folds(regressor, own) for total in totals]
+
+
+class _Totals(NamedTuple):
+    """For each joint, Gram matrices (blocks, ., .) of the rows to fit and to score, and counts (blocks, n)."""
+
+    fitted: list[Array]
+    scored: list[Array]
+    rows: Array
+
+    @staticmethod
+    def of(
+        sums: ColumnSums, blocks: Sequence[Sequence[tuple[Part, list[Part]]]], matrices: Mapping[Part, list[Array]]
+    ) -> _Totals:
+        """Add the matrices of the parts of each block."""
+        fits = [[matrices[fit] for fit, _ in block] for block in blocks]
+        scores = [[matrices[part] for _, scored in block for part in scored] for block in blocks]
+        fitted, scored = (
+            [
+                np.array([sum(part[joint] for part in block) for block in listed]).reshape(-1, width, width)
+                for joint, width in enumerate(sums.widths)
+            ]
+            for listed in (fits, scores)
+        )
+        counts = [sum(np.maximum(1, sums.counts(fit)) for fit, _ in block) for block in blocks]
+        return _Totals(fitted, scored, np.array(counts, dtype=np.float64).reshape(-1, len(sums.widths)))
+
+    def folds(self, regressor: Regressor, places: Sequence[NDArray[np.intp]]) -> Folds:
+        """Return the sums of the columns of one friction."""
+        fitted, scored = [], []
+        for place, fit, score in zip(places, self.fitted, self.scored, strict=True):
+            # The torque to fit is smooth, the one to score is as logged.
+            smooth, logged = (np.append(place, fit.shape[-1] - 2 + k) for k in (0, 1))
+            fitted.append(fit[:, smooth[:, None], smooth])
+            scored.append(score[:, logged[:, None], logged])
+        return Folds(regressor.columns, fitted, scored, self.rows, regressor.count)
 
 
 def _runs(labels: NDArray[np.int64]) -> list[tuple[int, int, int]]:
@@ -394,38 +407,6 @@ def _runs(labels: NDArray[np.int64]) -> list[tuple[int, int, int]]:
     starts = np.flatnonzero(np.diff(labels, prepend=labels[0] - 1))
     ends = [*starts[1:].tolist(), len(labels)]
     return [(int(labels[start]), int(start), stop) for start, stop in zip(starts, ends, strict=True)]
-
-
-def _fold(sums: ColumnSums, parts: Sequence[tuple[Part, list[Part]]]) -> Fold:
-    """Build a fold from parts to fit, each with the parts to score."""
-    columns, fitted = sums.regressor.columns, [fit for fit, _ in parts]
-    counts = [[max(1, sums.count(fit, joint)) for joint in range(len(columns))] for fit in fitted]
-    scored = [part for _, scored_parts in parts for part in scored_parts]
-    return fold_of(sums.normal_matrices(fitted), counts, fitted, scored, columns, sums.regressor.count)
-
-
-def _errors(sums: ColumnSums, folds: Sequence[Fold], betas: Array) -> tuple[Array, Array]:
-    """Return squared residuals (steps, folds, n) of betas (folds, steps, p) on their held-out rows, and squared
-    torques.
-    """
-    steps, columns = betas.shape[1], sums.regressor.columns
-    error, power = np.zeros((steps, len(folds), len(columns))), np.zeros((len(folds), len(columns)))
-    parts = [(k, part) for k, fold in enumerate(folds) for part in fold.scored]
-    first_betas = [beta for (beta, *_) in betas]
-    # Sums cached by other foldings are not used: scores must not depend on the order of the calls.
-    alone = [(k, part) for k, part in parts if steps == 1 and part not in folds[k].fitted]
-    errors = sums.squared_errors([(part, first_betas[k]) for k, part in alone])
-    for (k, _), squares in zip(alone, errors, strict=True):
-        error[0, k] += squares[:, 0]
-        power[k] += squares[:, 1]
-    summed = [(k, part) for k, part in parts if steps > 1 or part in folds[k].fitted]
-    for (k, _), matrices in zip(summed, sums.normal_matrices([part for _, part in summed]), strict=True):
-        for joint, (places, matrix) in enumerate(zip(columns, matrices, strict=True)):
-            v = np.zeros((steps, len(matrix)))
-            v[:, :-2], v[:, -1] = betas[k][:, places], -1.0  # zero for the smooth torque
-            error[:, k, joint] += np.maximum(0.0, ((v @ matrix) * v).sum(axis=1))
-            power[k, joint] += matrix[-1, -1]
-    return error, power
 
 
 def _parts_to_score(fit: Part, score: range) -> list[Part]:

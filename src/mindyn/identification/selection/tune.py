@@ -7,7 +7,9 @@ from dataclasses import dataclass, replace
 from math import isinf, log
 from typing import Final
 
-from mindyn.identification.selection.scores import Gain, error_over, gain_of, joint_gain
+import numpy as np
+
+from mindyn.identification.selection.scores import Gain, criterion_of, error_over, gain_of, joint_gain
 from mindyn.identification.selection.trials import Trial, Trials, rate_of, score_all, scores
 from mindyn.logs.filters import LOWEST_HZ
 from mindyn.parameters.parameter import Kind
@@ -142,6 +144,7 @@ def _essential(trials: Trials, best: Trial, search_space: SearchSpace) -> Trial:
     these blocks.
     """
     foldings = several_foldings(trials)
+    _score_paths(foldings, [best, *_other_slow_speeds(best, search_space), *_stops(best, search_space)])
     best, error = least_supported(foldings, best)
     if search_space.delay and best.conditioning.delay_s:
         without = best.with_conditioning(delay_s=0.0)
@@ -151,7 +154,9 @@ def _essential(trials: Trials, best: Trial, search_space: SearchSpace) -> Trial:
         elif (delays := _joint_delays(foldings, *pair)) is not None:
             best, error = least_supported(foldings, best.with_conditioning(delay_s=delays))
     for look in (_other_slow_speeds, _stops):
-        for other in look(best, search_space):
+        candidates = look(best, search_space)
+        _score_paths(foldings, candidates)
+        for other in candidates:
             candidate, found_error = least_supported(foldings, other)
             if found_error < (MIN_GAIN if look is _stops else 1.0) * error:
                 best, error = candidate, found_error
@@ -167,13 +172,22 @@ def several_foldings(trials: Trials) -> list[Trials]:
     return [trials.with_folds(folds) for folds in FOLDINGS]
 
 
+def _score_paths(foldings: Sequence[Trials], listed: Sequence[Trial]) -> None:
+    """Score trials with all numbers of dropped parameters, together."""
+    score_all(foldings, [replace(trial, dropped=1) for trial in listed])
+
+
 def least_supported(foldings: Sequence[Trials], trial: Trial) -> tuple[Trial, float]:
     """Return the trial with the best number of dropped parameters, and its error over all foldings."""
     parameters = foldings[0].regressor.with_friction(trial.friction).parameters
     count = len(trial.kept(parameters))
-    others = [replace(trial, dropped=k) for k in range(max(1, round(MOST_DROPPED * count)))]
-    errors = [_error(foldings, other) for other in reversed(others)][::-1]  # the first call scores all of them
-    return others[errors.index(min(errors))], min(errors)
+    most = max(1, round(MOST_DROPPED * count))
+    errors = np.ones(most)
+    for trials in foldings:
+        left, power = trials.errors(replace(trial, dropped=most - 1))
+        errors *= criterion_of(left[:most].sum(axis=1), power.sum(axis=0)) ** (1 / len(foldings))
+    dropped = int(errors.argmin())
+    return replace(trial, dropped=dropped), float(errors[dropped])
 
 
 def _other_slow_speeds(best: Trial, search_space: SearchSpace) -> list[Trial]:
