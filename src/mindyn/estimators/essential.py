@@ -14,7 +14,7 @@ from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import f as f_distribution
+from scipy.special import fdtri
 
 from mindyn.algebra.values import Array
 from mindyn.errors import Code, InputError
@@ -41,15 +41,17 @@ class Elimination:
     increases: Array
 
 
-def elimination(matrix: Array, right: Array) -> Elimination:
+def elimination(matrix: Array, right: Array, most: int | None = None) -> Elimination:
     """Eliminate backwards from the minimisers of b^T matrix b - 2 right^T b; betas[..., 0, :] are the full fits.
 
     matrix, right  (p, p), (p,) of one fit, or (f, p, p), (f, p) of several
+    most           number of parameters to drop; None: all but one
     """
     if right.ndim == 1:
-        path = elimination(matrix[None], right[None])
+        path = elimination(matrix[None], right[None], most)
         return Elimination(path.order[0], path.betas[0], path.increases[0])
     (fits, count), steps = right.shape, max(right.shape[1] - 1, 0)
+    steps = steps if most is None else min(steps, most)
     scales = np.sqrt(np.maximum(np.einsum("fkk->fk", matrix), 1e-300))
     P = np.linalg.inv(matrix / scales[:, None] / scales[:, :, None] + RIDGE * np.eye(count))
     beta = (P @ (right / scales)[..., None])[..., 0]
@@ -105,7 +107,7 @@ def essential(estimator: LeastSquares, rows: Rows, *, level: float = 0.05) -> Es
     count = float(np.dot(shares, information.counts))
     # Weighted residuals have unit variance; correlated ones count for as many rows as are independent.
     costs = np.maximum.accumulate(path.increases) * count / sum(information.counts)
-    threshold = float(f_distribution.isf(level, 1, max(1.0, count - full.beta.size)))
+    threshold = float(fdtri(1, max(1.0, count - full.beta.size), 1 - level))
     dropped = int(np.searchsorted(costs, threshold))
     names = np.array(information.names)[kept][path.order[:dropped]]
     estimate = replace(estimator, dropped=(*estimator.dropped, *map(str, names))).fit(rows)

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 import numpy as np
-from scipy.stats import chi2
+from scipy.special import chdtri
 
 from mindyn.algebra.blas import run_on_one_blas_thread
 from mindyn.algebra.values import Array
@@ -312,7 +312,7 @@ def instrument_findings(estimator: Estimator, robot: Robot, estimate: Estimate, 
     scale = np.sqrt(np.maximum(np.diag(covariance), 1e-300))
     change = (estimate.beta - low.beta)[known] / scale
     distance = float(change @ np.linalg.pinv(covariance / scale / scale[:, None], hermitian=True) @ change)
-    if distance <= chi2.isf(LEVEL, max(1, len(change))):
+    if distance <= chdtri(max(1, len(change)), LEVEL):
         return []
     kept = "no filter" if used is None else f"a filter of {used:.3g} Hz"
     return [

@@ -18,7 +18,7 @@ from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import t as student
+from scipy.special import stdtrit
 
 from mindyn.algebra.inertia import pseudo_inertia
 from mindyn.algebra.values import Array
@@ -239,7 +239,7 @@ def _fit_payload(
     deviations = np.array([common, *[gain_deviation] * len(weights)])
     shifts = deviations[:, None] * _gain_shifts(information, weights, free, inverse, theta, ten)
     covariance = covariance + shifts.T @ shifts
-    factor = float(student.ppf(0.975, len(blocks) - 1))
+    factor = float(stdtrit(len(blocks) - 1, 0.975))
     hidden_kg = float(np.sqrt(inverse[ten[0], ten[0]] * (weights @ information.residuals(beta))))
     findings = (
         *_build_findings(estimate, samples),

@@ -19,7 +19,7 @@ from typing import Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import t as student
+from scipy.special import stdtrit
 
 from mindyn.algebra.values import Array, ShortRepr
 from mindyn.errors import Code, InputError, suggest_name
@@ -192,7 +192,7 @@ def _fix_scale(
         reference, rule = int(np.argmin(unknown)), _ScaleRule("known gain", lambda _: 1.0)
     values = rule.factor(whole) / whole.h
     covariance = _jackknife([rule.factor(part) / part.h / values for part in parts], len(names)) + rule.deviation**2
-    factor = float(student.ppf(0.975, max(len(blocks) - 1, 1)))
+    factor = float(stdtrit(max(len(blocks) - 1, 1), 0.975))
     lost = unknown & (factor * np.sqrt(variances[reference]) > UNDETERMINED_HALF_WIDTH)
     values = np.where(lost, np.median(values[~lost]), values) if not lost.all() else values
     listed = [tuple(name for name, is_listed in zip(names, mask, strict=True) if is_listed) for mask in (unknown, lost)]

@@ -23,7 +23,7 @@ from typing import Final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.stats import t as student
+from scipy.special import stdtrit
 
 from mindyn.algebra.poses import rotation_about_axis
 from mindyn.algebra.significance import is_significantly_positive
@@ -372,7 +372,7 @@ def _quantify(solution: _Solution, link: str) -> WrenchPayload:
         errors[part] = solution.rows[1][part] - solution.rows[0][part] @ without
     m = len(shifts)
     covariance = (m - 1) / m * np.array(shifts).T @ np.array(shifts) + _unseen_covariance(A)
-    factor = float(student.ppf(0.975, m - 1))
+    factor = float(stdtrit(m - 1, 0.975))
     load = Payload(link, values[:10], covariance[:10, :10], (), factor)
     load = replace(load, unidentifiable=find_unidentifiable(load))
     widths = factor * np.sqrt(np.maximum(np.diag(covariance), 0.0))

@@ -16,8 +16,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from math import isinf, sqrt
-from typing import Final
+from typing import Final, TypeVar
 
 import numpy as np
 
@@ -30,13 +31,11 @@ from mindyn.feasibility.physically_consistent import PhysicallyConsistent
 from mindyn.feasibility.priors import build_prior
 from mindyn.findings import Finding, Kind, info, warning
 from mindyn.identification.diagnostics.thresholds import MAX_CONSISTENT_RATIO
-from mindyn.identification.selection.scores import UNSCORED, TrialScore, error_over, gain_of
-from mindyn.identification.selection.trials import Trial, Trials
-from mindyn.identification.selection.tune import MOST_DROPPED, least_supported, several_foldings
-from mindyn.parameters.parameter import Parameter
-from mindyn.regression.friction_limits import friction_limits, with_friction_priors
-from mindyn.regression.gather_blocks import Block
-from mindyn.regression.information import Information, add_information
+from mindyn.identification.selection.column_sums import Folds, Kept, fit_sums
+from mindyn.identification.selection.scores import UNSCORED, TrialScore, criterion_of, error_over, gain_of
+from mindyn.identification.selection.trials import Trial, Trials, most_steps, rules_of
+from mindyn.identification.selection.tune import least_supported, several_foldings
+from mindyn.regression.information import add_information
 from mindyn.regression.rows import Rows, build_rows
 from mindyn.regression.settings import EquationSettings
 from mindyn.robots.robot import Robot
@@ -44,6 +43,7 @@ from mindyn.robots.robot import Robot
 FOLDINGS: Final = (4, 5, 8)
 HEAVIER_PRIORS: Final = (10.0, 100.0, 1000.0)
 """Factors of the prior's weight that are tried if the consistent fit is significantly worse than least squares."""
+Item = TypeVar("Item")
 INNER: Final = 5
 """Number of groups of the remaining blocks on which least squares selects the parameters to drop."""
 
@@ -140,12 +140,7 @@ def _rows(robot: Robot, trials: Trials, settings: EquationSettings) -> Rows:
 
 def _least_squares(rows: Rows, trial: Trial, dropped: tuple[str, ...]) -> Candidate:
     estimator = LeastSquares(covariance="correlated", dropped=dropped, friction=limits_of(rows.settings))
-    beta = _path(trial)
-
-    def betas(parts: Sequence[Rows]) -> list[Array]:
-        return [beta(part) for part in parts]
-
-    return Candidate("least squares", rows.settings, estimator, betas, _scores(rows, betas))
+    return Candidate("least squares", rows.settings, estimator, _free, _scores_of_path(rows, trial))
 
 
 def limits_of(settings: EquationSettings) -> FrictionRule:
@@ -153,63 +148,57 @@ def limits_of(settings: EquationSettings) -> FrictionRule:
     return "dissipative" if settings.shape.shapes else "regularised"
 
 
-def _path(trial: Trial) -> Callable[[Rows], Array]:
-    """Return a fit by least squares that drops as many of the least supported parameters as its rows select.
+def _scores_of_path(rows: Rows, trial: Trial) -> list[TrialScore]:
+    """Return the errors of least squares that drops as many of the least supported parameters as its rows select.
 
     The number that was selected on all rows, among dozens, fits its own blocks too well: it would make least squares
     look better than fits without such a choice.
     """
-
-    def beta(rows: Rows) -> Array:
-        fitted = fit_weighted(
-            LeastSquares(friction=limits_of(rows.settings)), rows.information, rows.constant_torques, rows.regressor
-        )
-        path = Path(fitted.weights, trial.kept(rows.regressor.parameters), rows.regressor.parameters)
-        groups = _groups(rows.blocks, INNER)
-        dropped = trial.dropped if trial.dropped == 0 or len(groups) < 2 else _drop_parameters(groups, path)
-        (steps,) = path.steps([rows.information])
-        values: Array = steps[min(dropped, len(steps) - 1)]
-        if not rows.settings.shape.shapes:
-            return values
-        R = with_friction_priors(rows.information, path.weights, path.parameters)[0]
-        left = np.flatnonzero(values)
-        return friction_limits(rows.regressor).apply(R[:, left].T @ R[:, left], values, left)
-
-    return beta
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Path:
-    """Weights (n,) of the joints, and numbers of the parameters that least squares may drop one after another."""
-
-    weights: Array
-    kept: list[int]
-    parameters: tuple[Parameter, ...]
-
-    def steps(self, parts: Sequence[Information]) -> Array:
-        """Return the values (parts, steps, p) with 0, 1, 2, ... of the kept parameters dropped, the least supported
-        first.
-        """
-        stacks = [with_friction_priors(information, self.weights, self.parameters) for information in parts]
-        matrices = np.array([R[:, self.kept].T @ R[:, self.kept] for R, _ in stacks])
-        betas = elimination(matrices, np.array([R[:, self.kept].T @ z for R, z in stacks])).betas
-        values = np.zeros((*betas.shape[:2], len(self.parameters)))
-        values[..., self.kept] = betas
-        return values[:, : max(1, round(MOST_DROPPED * len(self.kept)))]
+    blocks, foldings = _sums_of(rows), [_groups(range(len(rows.blocks)), count) for count in FOLDINGS]
+    if any(len(groups) < 2 for groups in foldings):
+        return [UNSCORED] * len(FOLDINGS)
+    kept = rules_of(rows.regressor, trial.kept(rows.regressor.parameters))
+    rests = [[k for k in range(len(rows.blocks)) if k not in held] for groups in foldings for held in groups]
+    fits = fit_sums(blocks.combine(rests), kept)
+    values = fits.betas
+    if trial.dropped:
+        steps = most_steps(kept)
+        dropped = [_drop_parameters(blocks, rest, kept, w, steps) for rest, w in zip(rests, fits.weights, strict=True)]
+        path = elimination(fits.matrices, fits.rights, steps - 1).betas
+        values = np.zeros(fits.betas.shape)
+        values[:, kept.numbers] = path[np.arange(len(rests)), np.minimum(dropped, path.shape[1] - 1)]
+        for beta, matrix in zip(values, fits.matrices, strict=True):
+            fitted = np.flatnonzero(beta[kept.numbers])
+            numbers = np.array(kept.numbers)[fitted]
+            beta[:] = kept.limits.apply(matrix[np.ix_(fitted, fitted)], beta, numbers)
+    left, power = blocks.combine([held for groups in foldings for held in groups]).errors(values[:, None])
+    ends = np.cumsum([0, *map(len, foldings)])
+    return [TrialScore(left[0, a:b], power[a:b]) for a, b in pairwise(ends)]
 
 
-def _drop_parameters(groups: Sequence[Sequence[Block]], path: Path) -> int:
-    """Return the best number of parameters to drop, by the error on groups of blocks held out in turn."""
-    parts = [add_information([block.information for block in group]) for group in groups]
-    steps = path.steps([add_information([*parts[:held], *parts[held + 1 :]]) for held in range(len(parts))])
-    left = [part.residuals(values) for part, values in zip(parts, steps, strict=True)]
-    power = np.array([part.torques() for part in parts])
-    return int(np.argmin([TrialScore(residuals, power).criterion for residuals in np.swapaxes(left, 0, 1)]))
+def _sums_of(rows: Rows) -> Folds:
+    """Return the Gram matrices of the blocks of the rows."""
+    parts = [block.information for block in rows.blocks]
+    joints = zip(*(part.factors for part in parts), strict=True)
+    matrices = [np.array([factor.T @ factor for factor in factors]) for factors in joints]
+    counts = np.array([part.counts for part in parts], dtype=np.float64)
+    return Folds(rows.regressor.columns, matrices, matrices, counts, rows.regressor.count)
 
 
-def _groups(blocks: Sequence[Block], count: int) -> list[list[Block]]:
+def _drop_parameters(blocks: Folds, rest: Sequence[int], kept: Kept, weights: Array, steps: int) -> int:
+    """Return the best number of parameters to drop, by the error on groups of the blocks held out in turn."""
+    groups = _groups(rest, INNER)
+    inner = blocks.combine([[k for k in rest if k not in held] for held in groups])
+    fits = fit_sums(inner, kept, np.repeat(weights[None], len(groups), axis=0))
+    path = np.zeros((len(groups), steps, blocks.count))
+    path[:, :, kept.numbers] = elimination(fits.matrices, fits.rights, steps - 1).betas
+    left, power = blocks.combine(groups).errors(path)
+    return int(np.argmin(criterion_of(left.sum(axis=1), power.sum(axis=0))))
+
+
+def _groups(blocks: Sequence[Item], count: int) -> list[list[Item]]:
     """Split the blocks into contiguous groups of nearly equal size."""
-    groups: dict[int, list[Block]] = {}
+    groups: dict[int, list[Item]] = {}
     for k, block in enumerate(blocks):
         groups.setdefault(k * count // len(blocks), []).append(block)
     return list(groups.values())

@@ -177,11 +177,12 @@ WELL_CONDITIONED: Final = 1e-8
 
 
 class Fits(NamedTuple):
-    """Normal matrix (k, k) and right side (k,) of the kept parameters, and beta (p,), of each fit."""
+    """Normal matrix (k, k) and right side (k,) of the kept parameters, beta (p,), and weights (n,), of each fit."""
 
     matrices: Array
     rights: Array
     betas: Array
+    weights: Array
 
 
 class Kept(NamedTuple):
@@ -211,10 +212,16 @@ class Folds:
 
     def fit_all(self, kept: Kept) -> Fits:
         """Fit the rows of all blocks."""
-        squares, rows = [joint.sum(axis=0)[None] for joint in self.fitted], self.rows.sum(axis=0)[None]
-        return _reweight(self, squares, rows, kept, (squares_of_torque(squares) > 0).astype(np.float64), REWEIGHTINGS)[
-            0
-        ]
+        return fit_sums(self.combine([range(len(self.rows))]), kept)
+
+    def combine(self, groups: Sequence[Sequence[int]]) -> Folds:
+        """Return the sums over groups of blocks."""
+        fitted, scored = (
+            [np.array([joint[list(group)].sum(axis=0) for group in groups]) for joint in matrices]
+            for matrices in (self.fitted, self.scored)
+        )
+        rows = np.array([self.rows[list(group)].sum(axis=0) for group in groups])
+        return Folds(self.columns, fitted, scored, rows, self.count)
 
     def errors(self, betas: Array) -> tuple[Array, Array]:
         """Return squared residuals (steps, m, n) of betas (m, steps, p) on their blocks, and squared torques (m, n)."""
@@ -230,21 +237,24 @@ def squares_of_torque(matrices: Sequence[Array]) -> Array:
     return np.stack([joint[:, -1, -1] for joint in matrices], axis=1)
 
 
+def fit_sums(folds: Folds, kept: Kept, weights: Array | None = None) -> Fits:
+    """Fit each block alone, with given weights (m, n) of the joints or those of the residuals."""
+    if weights is not None:
+        return _reweight(folds, folds.fitted, folds.rows, kept, weights, 0)
+    start = (squares_of_torque(folds.fitted) > 0).astype(np.float64)
+    return _reweight(folds, folds.fitted, folds.rows, kept, start, REWEIGHTINGS)
+
+
 def fits_without_each(foldings: Sequence[Folds], kept: Kept) -> list[Fits]:
     """Fit all blocks but one, for each block of each folding.
 
     The weights of the joints start from those of all blocks, so that one more step settles them.
     """
-    weights, others, rows = [], [], []
-    for folds in foldings:
-        squares, counts = [joint.sum(axis=0)[None] for joint in folds.fitted], folds.rows.sum(axis=0)[None]
-        start = (squares_of_torque(squares) > 0).astype(np.float64)
-        _, settled = _reweight(folds, squares, counts, kept, start, REWEIGHTINGS)
-        weights.append(np.repeat(settled, len(folds.rows), axis=0))
-        others.append([_of_others(joint) for joint in folds.fitted])
-        rows.append(_of_others(folds.rows))
+    weights = [np.repeat(folds.fit_all(kept).weights, len(folds.rows), axis=0) for folds in foldings]
+    others = [[_of_others(joint) for joint in folds.fitted] for folds in foldings]
     squares = [np.concatenate(joint) for joint in zip(*others, strict=True)]
-    fits, _ = _reweight(foldings[0], squares, np.concatenate(rows), kept, np.concatenate(weights), 1)
+    rows = np.concatenate([_of_others(folds.rows) for folds in foldings])
+    fits = _reweight(foldings[0], squares, rows, kept, np.concatenate(weights), 1)
     ends = np.cumsum([0, *(len(folds.rows) for folds in foldings)])
     return [Fits(*(array[a:b] for array in fits)) for a, b in pairwise(ends)]
 
@@ -258,9 +268,7 @@ def _of_others(x: Array) -> Array:
     return total
 
 
-def _reweight(
-    folds: Folds, squares: Sequence[Array], counts: Array, kept: Kept, weights: Array, repeats: int
-) -> tuple[Fits, Array]:
+def _reweight(folds: Folds, squares: Sequence[Array], counts: Array, kept: Kept, weights: Array, repeats: int) -> Fits:
     """Fit squares (fits, k + 1, k + 1) of each joint, then weight each joint (fits, n) by its residuals and repeat.
 
     Joints without torque have no weight. Friction has its priors, and stays within its limits. The fits only compare
@@ -291,11 +299,11 @@ def _reweight(
         if len(kept.limits.rows):
             for beta, matrix in zip(betas[:, :-1], matrices, strict=True):
                 beta[:] = kept.limits.apply(matrix, beta, numbers)
-        if repeat < repeats or repeats > 1:
+        if repeat < repeats:
             v = [betas[:, place] for place in places]
             left = [((x[:, None] @ joint)[:, 0] * x).sum(axis=1) for x, joint in zip(v, squares, strict=True)]
             weights = alive * counts / np.maximum(np.stack(left, axis=1), least)
-    return Fits(matrices, rights, betas[:, :-1]), weights
+    return Fits(matrices, rights, betas[:, :-1], weights)
 
 
 def _solve_folds(matrices: Array, rights: Array) -> Array:

@@ -43,6 +43,8 @@ MAX_DELAY_S: Final = 0.15
 """Largest time offset between torque and motion that is tried."""
 KEPT_SAMPLES: Final = 4
 """Number of conditioned logs in the cache: each is as large as the logs."""
+MOST_DROPPED: Final = 0.6
+"""Largest fraction of the parameters that may be dropped."""
 SAME_VALUES: Final = 1e-6
 """Relative change below which values are the same."""
 LARGE: Final = 2**21
@@ -112,14 +114,9 @@ class _Shared:
         return self._regressors[friction]
 
     def kept(self, trial: Trial) -> Kept:
-        """Return the parameters that a trial does not exclude, before dropping any.
-
-        Only friction with shapes is limited: viscous and Coulomb friction that drive reveal a reversed torque.
-        """
+        """Return the parameters that a trial does not exclude, before dropping any."""
         regressor = self.with_friction(trial.friction)
-        numbers, every = trial.kept(regressor.parameters), np.ones(regressor.count, dtype=np.bool_)
-        limits = friction_limits(regressor) if trial.friction.shapes else _no_limits(regressor)
-        return Kept(numbers, prior_groups(regressor.parameters).select(every, numbers), limits)
+        return rules_of(regressor, trial.kept(regressor.parameters))
 
     def samples(self, conditioning: Conditioning) -> ConditionedSamples:
         """Return all rows of the logs, with conditioned motion and unfiltered torque; the latest ones are kept."""
@@ -133,6 +130,16 @@ class _Shared:
             while len(self._samples) > KEPT_SAMPLES:
                 self._samples.pop(next(iter(self._samples)))
         return conditioned
+
+
+def rules_of(regressor: Regressor, numbers: list[int]) -> Kept:
+    """Return the priors and limits of a fit with these parameters.
+
+    Only friction with shapes is limited: viscous and Coulomb friction that drive reveal a reversed torque.
+    """
+    every = np.ones(regressor.count, dtype=np.bool_)
+    limits = friction_limits(regressor) if regressor.friction.shapes else _no_limits(regressor)
+    return Kept(numbers, prior_groups(regressor.parameters).select(every, numbers), limits)
 
 
 def _no_limits(regressor: Regressor) -> FrictionLimits:
@@ -329,13 +336,13 @@ def _cross_validate(foldings: Sequence[Trials], listed: Sequence[Trial]) -> None
         enough = [k for k, own in enumerate(folds) if len(own.rows) > 1]
         fits = dict(zip(enough, fits_without_each([folds[k] for k in enough], kept), strict=True)) if enough else {}
         for k, trials in enumerate(foldings):
-            steps = len(kept.numbers) if trial.dropped else 1
+            steps = most_steps(kept) if trial.dropped else 1
             if k not in fits:  # the filters leave too few rows to hold out
                 trials._errors[full] = np.zeros((steps, 0, 1)), np.zeros((0, 1))
                 continue
             betas = fits[k].betas[:, None]
             if trial.dropped:
-                path = elimination(fits[k].matrices, fits[k].rights).betas
+                path = elimination(fits[k].matrices, fits[k].rights, steps - 1).betas
                 betas = np.zeros((len(path), steps, folds[k].count))
                 betas[:, :, kept.numbers] = path
                 betas[:, 0] = fits[k].betas  # within the limits of friction
@@ -365,6 +372,11 @@ def _sum_columns(foldings: Sequence[Trials], listed: Sequence[Trial]) -> Iterato
     for trial in listed:
         regressor, own = regressors[trial.friction], places[trial.friction]
         yield [total[trial.conditioning.slow_speed].folds(regressor, own) for total in totals]
+
+
+def most_steps(kept: Kept) -> int:
+    """Return the number of steps in which parameters may be dropped, including the one that drops none."""
+    return max(1, round(MOST_DROPPED * len(kept.numbers)))
 
 
 class _Totals(NamedTuple):

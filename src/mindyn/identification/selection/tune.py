@@ -43,8 +43,6 @@ SELF_LOCKING: Final = 1.0
 """Fraction of the load that friction absorbs in a self-locking gear: backdrivable arms have less."""
 MOST_SHAPES: Final = 2
 FOLDINGS: Final = (3, 4, 5, 8)
-MOST_DROPPED: Final = 0.6
-"""Largest fraction of the parameters that may be dropped."""
 DROPPED_TOGETHER: Final[tuple[tuple[Kind, ...], ...]] = (("rotor",), ("offset",), ("rotor", "offset"))
 """Kinds of parameters that an arm may not need: rotors, whose inertia the links can absorb, and friction offsets."""
 DELAY_STEPS: Final = 12
@@ -179,13 +177,12 @@ def _score_paths(foldings: Sequence[Trials], listed: Sequence[Trial]) -> None:
 
 def least_supported(foldings: Sequence[Trials], trial: Trial) -> tuple[Trial, float]:
     """Return the trial with the best number of dropped parameters, and its error over all foldings."""
-    parameters = foldings[0].regressor.with_friction(trial.friction).parameters
-    count = len(trial.kept(parameters))
-    most = max(1, round(MOST_DROPPED * count))
-    errors = np.ones(most)
+    criteria = []
+    _score_paths(foldings, [trial])
     for trials in foldings:
-        left, power = trials.errors(replace(trial, dropped=most - 1))
-        errors *= criterion_of(left[:most].sum(axis=1), power.sum(axis=0)) ** (1 / len(foldings))
+        left, power = trials.errors(trial)
+        criteria.append(criterion_of(left.sum(axis=1), power.sum(axis=0)))
+    errors = np.prod(criteria, axis=0) ** (1 / len(criteria))
     dropped = int(errors.argmin())
     return replace(trial, dropped=dropped), float(errors[dropped])
 
