@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 import mindyn
-from mindyn.feasibility import constrained_intervals
+from mindyn.feasibility import add_physical_intervals
 from mindyn.regression import with_estimated_drives
 
 cad = with_estimated_drives(mindyn.load_robot("ur10"))
@@ -25,14 +25,12 @@ estimate = mindyn.PhysicallyConsistent(prior=cad).fit(rows)  # the CAD model has
 print("\nconsistent fit:", estimate.status)
 print(mindyn.check_feasible(estimate))
 
-intervals = constrained_intervals(estimate)
+low, high = add_physical_intervals(estimate).intervals
 print("\nparameter   true      estimate  95 % interval under constraints")
 truth = dict(zip(estimate.base.names, mindyn.base_parameters(arm, drives=True).values, strict=True))
 for name in ("mcy3", "Izz2R", "fv2", "fc2"):
     k = estimate.names.index(name)
-    print(
-        f"{name:8} {truth[name]:9.4f} {estimate.value(name):9.4f}   {intervals.low[k]:.3f} to {intervals.high[k]:.3f}"
-    )
+    print(f"{name:8} {truth[name]:9.4f} {estimate.value(name):9.4f}   {low[k]:.3f} to {high[k]:.3f}")
 
 model = mindyn.full_model(estimate)
 print("\nlink          CAD kg  fitted kg")

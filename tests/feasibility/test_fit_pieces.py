@@ -19,7 +19,7 @@ from mindyn.errors import Code, InputError
 from mindyn.feasibility.bounds import Bounds, read_bounds
 from mindyn.feasibility.conic import ConeRows
 from mindyn.feasibility.constrained_fit import FitProblem, _stack_rows
-from mindyn.feasibility.intervals import Intervals, _expand_columns, _fit_conditions, _root_of_inverse
+from mindyn.feasibility.intervals import _expand_columns, _fit_conditions, _root_of_inverse
 from mindyn.feasibility.nearest import find_nearest_compact, find_nearest_consistent
 from mindyn.feasibility.physical_space import space_of
 from mindyn.feasibility.priors import Prior
@@ -154,13 +154,6 @@ def test_rows_of_one_kind_are_stacked():
     assert (G.shape, h.tolist()) == ((4, 3), [1.0, 2.0, 1.0, 2.0])
     G, h = _stack_rows([result], "zero", 3)
     assert (G.shape, h.shape) == ((0, 3), (0,))
-
-
-def test_intervals_are_written_with_their_level():
-    text = str(Intervals(("a", "b"), np.array([1.0, np.nan]), np.array([2.0, np.nan]), 0.9))
-    assert "90 % interval" in text
-    assert "1 to 2" in text
-    assert [line.split() for line in text.splitlines() if line.startswith("b")] == [["b", "-"]]
 
 
 def test_misfits_are_measured_in_standard_deviations():

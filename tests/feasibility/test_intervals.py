@@ -9,15 +9,12 @@ import pytest
 from closeness import assert_close
 from equations import equations
 from estimators.recovered import exact_samples
-from raising import raises
 from robots import random_robot, with_random_drives
 
 from mindyn import LeastSquares, PhysicallyConsistent
 from mindyn.algebra.deviations import NORMAL_95
 from mindyn.algebra.inertia import pseudo_inertia
-from mindyn.errors import Code, InputError
-from mindyn.feasibility import constrained_intervals
-from mindyn.feasibility.intervals import add_physical_intervals, torque_bands
+from mindyn.feasibility.intervals import add_physical_intervals, physical_ends, torque_bands
 from mindyn.feasibility.physical_space import space_of
 
 
@@ -33,10 +30,10 @@ def test_pooled_coverage_of_intervals_and_bands():
     for trial in range(24):
         robot = arm_with_a_frictionless_drive(trial)
         estimate = LeastSquares().fit(equations(robot, exact_samples(robot, 200, seed=trial, noise=1.5)))
-        intervals = constrained_intervals(estimate)
+        low, high = physical_ends(estimate)
         truth = estimate.base.values
-        covered += list((truth >= intervals.low) & (truth <= intervals.high))
-        widths += list((intervals.high - intervals.low) / (2 * NORMAL_95 * estimate.deviations))
+        covered += list((truth >= low) & (truth <= high))
+        widths += list((high - low) / (2 * NORMAL_95 * estimate.deviations))
         unseen = exact_samples(robot, 40, seed=1000 + trial)
         low, high = torque_bands(estimate, unseen)
         banded += list(((unseen.tau >= low) & (unseen.tau <= high)).ravel())
@@ -50,7 +47,7 @@ def test_ends_are_those_of_an_independent_solver():
 
     robot = arm_with_a_frictionless_drive(2)
     estimate = LeastSquares().fit(equations(robot, exact_samples(robot, 100, noise=4.0)))
-    intervals, space = constrained_intervals(estimate), space_of(estimate.regressor)
+    ends, space = physical_ends(estimate), space_of(estimate.regressor)
     W = np.linalg.cholesky(np.linalg.inv(estimate.covariance)).T
     x = cp.multiply(space.units, cp.Variable(space.size))
     rules = [x[list(space.nonnegative)] >= 0]
@@ -61,7 +58,7 @@ def test_ends_are_those_of_an_independent_solver():
     least = cp.Problem(cp.Minimize(misfit), rules).solve(solver=cp.SCS, eps=1e-7, max_iters=200_000)
     assert least > 1  # physics has something to say
     for k in range(1, len(estimate.beta), 5):
-        for end, sense in ((intervals.low[k], cp.Minimize), (intervals.high[k], cp.Maximize)):
+        for end, sense in ((ends[0, k], cp.Minimize), (ends[1, k], cp.Maximize)):
             reached = cp.Problem(sense(space.matrix[k] @ x), [*rules, misfit <= np.hypot(least, NORMAL_95)])
             expected = reached.solve(solver=cp.SCS, eps=1e-7, max_iters=200_000)
             assert abs(end - expected) < 1e-2 * estimate.deviations[k], estimate.names[k]
@@ -74,7 +71,6 @@ def test_intervals_are_physical():
     signed = [k for k, name in enumerate(estimate.names) if name.startswith(("fv", "fc"))]
     assert (result.intervals[0, signed] >= 0).all()
     assert ((result.beta >= result.intervals[0]) & (result.beta <= result.intervals[1])).all()
-    assert "interval" in str(constrained_intervals(estimate))
     assert "without physical bounds" in estimate.table()
     assert "without physical bounds" not in result.table()
 
@@ -115,8 +111,8 @@ def test_fractions_of_the_prior_equal_those_of_refits(divergence):
 def test_inactive_constraints_give_the_free_intervals():
     robot = with_random_drives(random_robot(7, joints=2, tree=False, gravity=(0.0, 0.0, -9.81)), 7)
     estimate = LeastSquares().fit(equations(robot, exact_samples(robot, 400, noise=1e-4)))
-    intervals = constrained_intervals(estimate)
-    np.testing.assert_allclose(intervals.high - intervals.low, 2 * NORMAL_95 * estimate.deviations, rtol=0.01)
+    low, high = physical_ends(estimate)
+    np.testing.assert_allclose(high - low, 2 * NORMAL_95 * estimate.deviations, rtol=0.01)
 
 
 def test_bands_of_measured_torque_are_wider():
@@ -126,13 +122,3 @@ def test_bands_of_measured_torque_are_wider():
     low, high = torque_bands(estimate, samples)
     wide_low, wide_high = torque_bands(estimate, samples, noise=True)
     assert (wide_high - wide_low).mean() > 1.5 * (high - low).mean()
-
-
-def test_levels_are_checked_and_order_intervals():
-    robot = arm_with_a_frictionless_drive(0)
-    estimate = LeastSquares().fit(equations(robot, exact_samples(robot, 200, noise=1.0)))
-    with raises(InputError, Code.OUT_OF_RANGE, "level"):
-        constrained_intervals(estimate, level=1.5)
-    narrow, wide = (constrained_intervals(estimate, level=level) for level in (0.5, 0.99))
-    assert (narrow.low >= wide.low).all()
-    assert (narrow.high <= wide.high).all()

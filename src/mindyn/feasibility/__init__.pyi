@@ -2,8 +2,7 @@
 # ruff: noqa: I001
 from mindyn.feasibility.check import Feasibility as Feasibility
 from mindyn.feasibility.intervals import (
-    Intervals as Intervals,
-    constrained_intervals as constrained_intervals,
+    add_physical_intervals as add_physical_intervals,
     torque_bands as torque_bands,
 )
 from mindyn.feasibility.positive_definite import check_positive_definite as check_positive_definite

@@ -79,14 +79,11 @@ class ConeRows:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Minimum:
-    """Minimum of a program: x, cost, a dual vector for each group of rows, solver status, seconds and iterations."""
+    """Minimum of a program: x, cost, and a dual vector for each group of rows."""
 
     x: Array
     cost: float
     duals: tuple[Array, ...]
-    status: str
-    seconds: float
-    iterations: int
 
 
 @dataclass(slots=True, eq=False)
@@ -147,14 +144,7 @@ class ConicProgram:
         else:
             raise ConicError(f"the conic program was not solved: {solution.status}", subject=solution.status)
         duals = np.split(k**2 * np.array(solution.z), np.cumsum([residuals, *(rows.count for rows in self.rows)])[:-1])
-        return Minimum(
-            np.array(solution.x)[: self.size],
-            k**2 * float(solution.obj_val),
-            tuple(duals[1:]),
-            str(solution.status),
-            float(solution.solve_time),
-            int(solution.iterations),
-        )
+        return Minimum(np.array(solution.x)[: self.size], k**2 * float(solution.obj_val), tuple(duals[1:]))
 
     def _with_exponential_cones(self) -> ConicProgram:
         """Return the program with further variables for the logarithms.

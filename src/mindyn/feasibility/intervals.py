@@ -13,24 +13,20 @@ than the data do, or pulls it out of its interval, the value has no interval.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri
 
-from mindyn.algebra.values import Array, ShortRepr
-from mindyn.errors import Code, InputError
+from mindyn.algebra.values import Array
 from mindyn.estimators.estimate import Estimate
 from mindyn.feasibility.conic import COARSE_TOLERANCE, DIAGONAL_PLACES, ConeRows, ConicError, ConicProgram
 from mindyn.feasibility.interior_point import minimise_all
 from mindyn.feasibility.nearest import MIN_CORRELATION_EIGENVALUE, find_nearest_consistent, root_of_inverse
 from mindyn.feasibility.physical_space import PhysicalSpace, physical_values, space_of
 from mindyn.logs.samples import Samples
-from mindyn.robots.table import format_table
 
-DEFAULT_LEVEL: Final = 0.95
 INTERVAL_MARGIN: Final = 1e-3
 """Standard deviations added to each end of an interval: the solver stops this close to the boundary."""
 SIZE_COST: Final = 1e-7
@@ -39,64 +35,21 @@ MAX_PRIOR_FRACTION: Final = 0.5
 """Fraction of the certainty of a value from the prior above which the value has no interval."""
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Intervals(ShortRepr):
-    """Intervals [low, high] of all parameters at one confidence level.
+def add_physical_intervals(estimate: Estimate) -> Estimate:
+    """Add intervals that respect physical consistency to the estimate of a consistent fit.
 
-    Attributes
-    ----------
-    names : tuple of str
-    low, high : ndarray, shape (p,)
-        Ends of the intervals; NaN if the data give none.
-    level : float
-    """
-
-    names: tuple[str, ...]
-    low: Array
-    high: Array
-    level: float
-
-    def __str__(self) -> str:
-        rows = [("parameter", f"{100 * self.level:g} % interval")]
-        rows += [
-            (name, "-" if np.isnan(a) else f"{a:.5g} to {b:.5g}")
-            for name, a, b in zip(self.names, self.low, self.high, strict=True)
-        ]
-        return format_table(rows)
-
-
-def constrained_intervals(estimate: Estimate, *, level: float = DEFAULT_LEVEL) -> Intervals:
-    """Compute intervals of all parameters that respect physical consistency.
-
-    A consistent fit stores the unconstrained values; misfits are measured from them.
+    `identify` does this itself; misfits are measured from the unconstrained values that the estimate stores.
 
     Parameters
     ----------
     estimate : Estimate
-        Estimate to use.
-    level : float
-        Confidence level between 0 and 1.
+        Estimate of `PhysicallyConsistent`; any other is returned unchanged.
 
     Returns
     -------
-    Intervals
-        Lower and upper end of every parameter.
-
-    Raises
-    ------
-    InputError
-        If `level` is not between 0 and 1.
+    Estimate
+        The estimate whose `intervals` are those that data and physics allow.
     """
-    if not 0 < level < 1:
-        raise InputError(f"level must be between 0 and 1, got {level}", code=Code.OUT_OF_RANGE, subject="level")
-    # The quantiles of the estimate are for 95 %; other levels scale them like those of a normal distribution.
-    scale = float(ndtri((1 + level) / 2) / ndtri((1 + DEFAULT_LEVEL) / 2))
-    low, high = physical_ends(estimate, scale)
-    return Intervals(estimate.names, low, high, level)
-
-
-def add_physical_intervals(estimate: Estimate) -> Estimate:
-    """Add intervals to an estimate whose values were constrained to be physical."""
     physical = estimate.physical
     if physical is None:
         return estimate
@@ -107,8 +60,8 @@ def add_physical_intervals(estimate: Estimate) -> Estimate:
     return replace(estimate, physical=replace(physical, ends=np.where(pulled, np.nan, np.stack([low, high]))))
 
 
-def physical_ends(estimate: Estimate, scale: float = 1.0) -> Array:
-    """Return the ends (2, p) of the intervals, NaN if the data give none; `scale` multiplies the quantiles."""
+def physical_ends(estimate: Estimate) -> Array:
+    """Return the ends (2, p) of the 95 % intervals, NaN if the data give none."""
     physical, p = estimate.physical, len(estimate.beta)
     known = np.isfinite(estimate.deviations) & (estimate.deviations > 0)
     wanted = known & np.array(
@@ -127,8 +80,7 @@ def physical_ends(estimate: Estimate, scale: float = 1.0) -> Array:
     least = float(np.linalg.norm(W @ (nearest.beta - free)[known]))
     numbers = np.flatnonzero(wanted)
     deviations = estimate.deviations[numbers]
-    quantiles = scale * (estimate.half_widths[numbers] / deviations)
-    radii = np.sqrt(least**2 + quantiles**2)
+    radii = np.sqrt(least**2 + (estimate.half_widths[numbers] / deviations) ** 2)
     reached = _find_extremes(space, nearest.x, free, W, known, numbers, deviations, radii, further)
     # If a program was not solved, the bound without physics remains.
     outer = (free[numbers] - nearest.beta[numbers]) / deviations + np.array([[-1.0], [1.0]]) * radii
