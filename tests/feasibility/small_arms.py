@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
@@ -62,3 +63,36 @@ def space_of_base(base):
 def check_base_values(base, values):
     """Whether some links have these base values."""
     return check_values(space_of_base(base), np.asarray(values, dtype=np.float64))
+
+
+@dataclass(frozen=True, slots=True)
+class TwoLinks:
+    """Base values of a planar two-link arm: J1 (with m2 L^2), J2 kg m^2, Rx, Ry kg m of link 2, L m of link 1."""
+
+    J1: float
+    J2: float
+    Rx: float
+    Ry: float
+    L: float
+
+    @property
+    def is_possible(self):
+        """Return whether J1, J2 > 0 and J1 J2 > L^2 (Rx^2 + Ry^2); then the minor of order 1 is positive too."""
+        return self.J1 > 0 and self.J2 > 0 and self.L**2 * (self.Rx**2 + self.Ry**2) < self.J1 * self.J2
+
+    @property
+    def second_minor(self):
+        """Return p_2 for the functions (cos 2 theta_2, sin 2 theta_2, 1)."""
+        Rx, Ry, L2 = self.Rx, self.Ry, self.L**2
+        return np.array([-L2 * (Rx**2 - Ry**2) / 2, L2 * Rx * Ry, self.J1 * self.J2 - L2 * (Rx**2 + Ry**2) / 2])
+
+
+def project_on_circular_cone(p):
+    """Return the nearest point to p (3,) of the cone p_3 >= |(p_1, p_2)|."""
+    n = float(np.hypot(p[0], p[1]))
+    if n <= p[2]:
+        return p
+    if n <= -p[2]:
+        return np.zeros(3)
+    s = (n + p[2]) / 2
+    return np.array([s * p[0] / n, s * p[1] / n, s])

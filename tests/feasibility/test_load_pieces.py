@@ -13,13 +13,7 @@ from closeness import EXACT, ORACLE, SAME_ALGEBRA, SOLVED, assert_close
 
 from mindyn.algebra.inertia import phi_about_origin, pseudo_inertia
 from mindyn.feasibility.worst_configurations import _descend, find_lowest
-from mindyn.feasibility.yoshida_projection import (
-    TwoLinks,
-    _angle,
-    _step_inside,
-    project_on_circular_cone,
-    project_two_links,
-)
+from mindyn.feasibility.yoshida_projection import _step_inside
 from mindyn.loads import payload
 from mindyn.loads.from_runs import Payload
 from mindyn.loads.payload import (
@@ -153,25 +147,6 @@ def test_a_point_is_moved_inside_along_the_constant_function():
     assert _step_inside(deep, facets, 0.1).tolist() == deep.tolist()
 
 
-@pytest.mark.parametrize("R", [(0.3, 0.4), (-0.3, 0.4), (-0.3, -0.4), (0.3, -0.4), (-0.5, 0.0)])
-def test_the_direction_of_a_centre_follows_from_its_double_angle(R):
-    arm = TwoLinks(1.0, 1.0, *R, 0.7)
-    angle = _angle(arm, arm.second_minor)
-    assert_close([np.cos(angle), np.sin(angle)], np.array(R) / 0.5, ORACLE)
-
-
-def test_arms_on_the_boundary_of_the_possible_set():
-    assert TwoLinks(1.0, 1.0, 0.6, 0.79, 1.0).is_possible
-    assert not TwoLinks(1.0, 1.0, 0.6, 0.81, 1.0).is_possible
-    assert not TwoLinks(-1.0, -1.0, 0.0, 0.0, 1.0).is_possible
-    assert not TwoLinks(1.0, 0.0, 0.0, 0.0, 1.0).is_possible
-    assert project_on_circular_cone(np.array([3.0, 4.0, 5.0])).tolist() == [3.0, 4.0, 5.0]
-    assert project_on_circular_cone(np.array([3.0, 4.0, -5.0])).tolist() == [0.0, 0.0, 0.0]
-    assert_close(project_on_circular_cone(np.array([3.0, 4.0, 0.0])), [1.5, 2.0, 2.5], ORACLE)
-    wide = project_two_links(TwoLinks(2.0, 1.0, 1.5, 0.0, 1.0), inside=0.1)
-    assert_close(wide.J1 * wide.J2, 1.1 * (wide.Rx**2 + wide.Ry**2), ORACLE)
-
-
 @pytest.mark.parametrize(
     "masses", [[5.0, 4.0, 3.5, 3.5, 9.0], [3.0, 4.0, 4.5, 4.5, 9.0], [-3.0, -4.0, -4.0, 9.0], [8e5, 9e5, 900001.0, 9.0]]
 )
@@ -195,13 +170,3 @@ def test_friction_of_a_load_is_refreshed_until_the_mass_stays(monkeypatch, masse
     assert carried == [None, *masses[:-2]]
     waiting, friction.needs_load = iter(masses), False
     assert payload.payload(result, run, gain_deviation=0.0).mass == masses[0]
-
-
-def test_the_way_of_a_centre_is_the_nearer_of_the_two():
-    """Where the double angle was moved, R stays within a quarter turn of the arm's own."""
-    rng = np.random.default_rng(3)
-    for Rx, Ry in rng.normal(size=(60, 2)) * [0.05, 1.0]:
-        arm, p = TwoLinks(1.0, 1.0, Rx, Ry, 0.7), rng.normal(size=3)
-        angle = _angle(arm, p)
-        assert np.cos(angle) * Rx + np.sin(angle) * Ry >= 0
-        assert_close([-np.cos(2 * angle), np.sin(2 * angle)], p[:2] / np.linalg.norm(p[:2]), ORACLE)

@@ -55,11 +55,6 @@ class Minor:
         """Return the number of functions."""
         return 2 * len(self.frequencies) + 1
 
-    @property
-    def is_circular(self) -> bool:
-        """Return whether the exact cone is p_3 > |(p_1, p_2)|."""
-        return len(self.frequencies) == 1
-
     def functions(self, theta: Array) -> Array:
         """Return F (N, count) with rows f(theta), theta (N, angles)."""
         angles = theta @ self.frequencies.T
@@ -78,19 +73,6 @@ class Minor:
         F = self.functions(np.array(list(product(axis, repeat=self.frequencies.shape[1]))))
         return F[np.sort(np.unique(np.round(F, 12), axis=0, return_index=True)[1])]
 
-    def margin(self, p: Array, points: int | None) -> float:
-        """Return the smallest f . p on a grid, or exactly if the cone is circular and `points` is None."""
-        if points is not None:
-            return float((self.facets(points) @ p).min())
-        if not self.is_circular:
-            raise InputError(
-                f"the cone of the minor of order {self.order} is not circular: it has {self.count} functions",
-                hint="pass points, an odd number of grid points",
-                code=Code.UNSUPPORTED,
-                subject="points",
-            )
-        return float(p[2] - np.hypot(p[0], p[1]))
-
 
 def leading_minors(member: FamilyMember) -> tuple[Minor, ...]:
     """Return the leading minors of order 1 to n, or raise `RobotError` if there are too many functions."""
@@ -107,31 +89,26 @@ def leading_minors(member: FamilyMember) -> tuple[Minor, ...]:
     return tuple(_expand_minor(family, order) for order in range(1, len(family.joints) + 1))
 
 
-def check_by_cones(
-    robot_or_base: Robot | BaseParameters, values: ArrayLike, *, points: int | None = GRID_POINTS
-) -> Answer:
-    """Check whether the coefficients of every leading minor lie in their cones.
-
-    `points` is the number of grid points per angle; None: exact cones, if they are circular.
-    """
+def check_by_cones(robot_or_base: Robot | BaseParameters, values: ArrayLike, *, points: int = GRID_POINTS) -> Answer:
+    """Check whether the coefficients of every leading minor lie in their cones, with `points` for each angle."""
     member = find_member((robot_or_base, values))
     orders = [_order_record(minor, member.values, points) for minor in leading_minors(member)]
     failing = [record for record in orders if record["margin"] <= 0]
-    cone = "exact cone" if points is None else f"cone of a grid of {points} points"
+    cone = f"cone of a grid of {points} points"
     if not failing:
         return Answer("positive_definite", True, f"every leading minor is inside its {cone}", {"minors": orders})
     margins = ", ".join(f"order {record['order']} by {-record['margin']:.3g}" for record in failing)
     return Answer("positive_definite", False, f"leading minors outside their {cone}: {margins}", {"minors": orders})
 
 
-def _order_record(minor: Minor, beta: Array, points: int | None) -> dict[str, Any]:
+def _order_record(minor: Minor, beta: Array, points: int) -> dict[str, Any]:
     p = minor.coefficients(beta)
-    violated = None if points is None else int((minor.facets(points) @ p <= 0).sum())
+    slacks = minor.facets(points) @ p
     return {
         "order": minor.order,
         "coefficients": p.tolist(),
-        "margin": minor.margin(p, points),
-        "violated_facets": violated,
+        "margin": float(slacks.min()),
+        "violated_facets": int((slacks <= 0).sum()),
     }
 
 
@@ -162,69 +139,12 @@ STAY_WEIGHT: Final = 1e-3
 """Weight of the distance from the values relative to that from the point in the cone, in step 4."""
 
 
-@dataclass(frozen=True, slots=True)
-class TwoLinks:
-    """Base values of a planar two-link arm: J1 (with m2 L^2), J2 kg m^2, Rx, Ry kg m of link 2, L m of link 1."""
-
-    J1: float
-    J2: float
-    Rx: float
-    Ry: float
-    L: float
-
-    @property
-    def is_possible(self) -> bool:
-        """Return whether J1, J2 > 0 and J1 J2 > L^2 (Rx^2 + Ry^2); then the minor of order 1 is positive too."""
-        return self.J1 > 0 and self.J2 > 0 and self.L**2 * (self.Rx**2 + self.Ry**2) < self.J1 * self.J2
-
-    @property
-    def second_minor(self) -> Array:
-        """Return p_2 for the functions (cos 2 theta_2, sin 2 theta_2, 1)."""
-        Rx, Ry, L2 = self.Rx, self.Ry, self.L**2
-        return np.array([-L2 * (Rx**2 - Ry**2) / 2, L2 * Rx * Ry, self.J1 * self.J2 - L2 * (Rx**2 + Ry**2) / 2])
-
-
-def project_on_circular_cone(p: Array) -> Array:
-    """Return the nearest point to p (3,) of the cone p_3 >= |(p_1, p_2)|."""
-    n = float(np.hypot(p[0], p[1]))
-    if n <= p[2]:
-        return p
-    if n <= -p[2]:
-        return np.zeros(3)
-    s = (n + p[2]) / 2
-    return np.array([s * p[0] / n, s * p[1] / n, s])
-
-
 def project_on_polyhedral_cone(p: Array, facets: Array) -> Array:
     """Return the nearest point to p of the cone facets @ p >= 0: p + facets^T x, x >= 0 of smallest norm (Moreau)."""
     from scipy.optimize import nnls
 
     x, _ = nnls(facets.T, -p)
     return np.asarray(p + facets.T @ x)
-
-
-def project_two_links(arm: TwoLinks, *, inside: float = STEP_INSIDE_RATIO) -> TwoLinks:
-    """Apply steps 1 to 4 in closed form, with the exact cone of the minor of order 2.
-
-    J1 + J2 stays constant, and J1 J2 is the fraction `inside` above the boundary.
-    """
-    if arm.is_possible:
-        return arm
-    p = project_on_circular_cone(arm.second_minor)
-    n = float(np.hypot(p[0], p[1]))
-    rho, angle = np.sqrt(2 * n) / arm.L, _angle(arm, p)
-    product, total = (1 + inside) * (p[2] + n), arm.J1 + arm.J2
-    square = total**2 / 4 - product
-    if total <= 0 or square < 0 or product <= 0:
-        raise InputError(
-            f"no J1 and J2 have the sum {total:.4g} of the values and the product {product:.4g} that the cone requires",
-            hint="make_feasible moves all base values at once",
-            code=Code.NOT_FEASIBLE,
-            subject="J1, J2",
-        )
-    larger, smaller = total / 2 + np.sqrt(square), total / 2 - np.sqrt(square)
-    J1, J2 = (larger, smaller) if arm.J1 >= arm.J2 else (smaller, larger)
-    return TwoLinks(float(J1), float(J2), float(rho * np.cos(angle)), float(rho * np.sin(angle)), arm.L)
 
 
 def project_by_cones(
@@ -256,12 +176,6 @@ def project_by_cones(
         code=Code.NOT_CONVERGED,
         subject="values",
     )
-
-
-def _angle(arm: TwoLinks, p: Array) -> float:
-    """Return the angle of R: p_2 determines it up to a half turn, and R of the arm decides."""
-    angle = float(np.arctan2(p[1], -p[0])) / 2
-    return angle if np.cos(angle) * arm.Rx + np.sin(angle) * arm.Ry >= 0 else angle + np.pi
 
 
 def _step_inside(p: Array, facets: Array, inside: float) -> Array:

@@ -19,7 +19,7 @@ from mindyn.estimators.estimate import Estimate
 from mindyn.estimators.least_squares import LeastSquares
 from mindyn.estimators.recursive_instruments import RecursiveInstruments, RecursiveLeastSquares
 from mindyn.feasibility.inertia_family import find_member
-from mindyn.feasibility.yoshida_projection import TwoLinks, project_two_links
+from mindyn.feasibility.yoshida_projection import project_by_cones
 from mindyn.kernels.model import compile_model
 from mindyn.logs.samples import Samples
 from mindyn.notation import DRIVE_PARAMETERS, LINK_PARAMETERS
@@ -352,19 +352,17 @@ def _test_tables() -> PaperTable:
 
 def _two_links() -> PaperTable:
     """Reproduce the worked case of a planar two-link arm: an impossible set and its modification."""
-    arm = TwoLinks(0.30, 0.05, 0.28, 0.10, 0.5)
-    modified = project_two_links(arm)
-    values = (modified.J1, modified.J2, modified.Rx, modified.Ry)
+    base = structural_base(load_robot("planar2"))  # L = 1 m
+    values = np.array([0.0, 0.0, 0.30, 0.14, 0.05, 0.05])  # mcx1R, mcy1, J1, Rx, Ry, J2
+    modified = project_by_cones(base, values)
+    before, after = (bool(v[2] * v[5] > v[3] ** 2 + v[4] ** 2) for v in (values, modified))
     rows = (
         Row.check(
-            "J1 J2 > L^2 rho^2 fails before, holds after",
-            "(4.49), (4.51)",
-            f"{arm.is_possible}, {modified.is_possible}",
-            not arm.is_possible and modified.is_possible,
+            "J1 J2 > L^2 rho^2 fails before, holds after", "(4.49), (4.51)", f"{before}, {after}", after and not before
         ),
         Row.report(
             "modified J1, J2, Rx, Ry",
-            ", ".join(f"{value:.4f}" for value in values),
+            ", ".join(f"{modified[k]:.4f}" for k in (2, 5, 3, 4)),
             "for an estimate: `mindyn check --method yoshida`",
         ),
     )
