@@ -12,6 +12,7 @@ from parameters.chains import (
     random_chain,
     random_tree,
 )
+from parameters.varying_parts import varying_parts
 from raising import raises
 from robots import NONE, OBLIQUE, random_motion
 from seeds.test_published import FIXTURES, robot_of_fixture
@@ -20,7 +21,7 @@ from mindyn import load_robot
 from mindyn.algebra.inertia import tensor_from_entries, transform_phi
 from mindyn.algebra.poses import IDENTITY, cos_sin, rot_z
 from mindyn.errors import Code, InputError, RobotError
-from mindyn.parameters.lin import inertia_constants, lin_base, lin_structure, varying_parts
+from mindyn.parameters.lin import inertia_constants, lin_base, lin_structure
 
 CHUNK = 100
 VERSIONS = (1995, 1999)

@@ -16,7 +16,7 @@ from typing import Final, Literal
 
 import numpy as np
 
-from mindyn.algebra.poses import Pose, cos_sin, rot_z
+from mindyn.algebra.poses import Pose
 from mindyn.algebra.values import Array
 from mindyn.errors import Code, InputError, RobotError
 from mindyn.parameters.axis_groups import AxisGroup, Group, axis_groups, note_far_joints, require_serial
@@ -26,11 +26,7 @@ from mindyn.parameters.linear_forms import (
     link_moments,
     move_moments,
     outer,
-    point_mass_tensor,
-    rotate_tensor,
     rotation_invariant_part,
-    shift_tensor,
-    zero_moments,
 )
 from mindyn.parameters.structural import structural_base
 from mindyn.robots.joint_frames import DhRow, ModifiedDh, modified_dh
@@ -164,14 +160,6 @@ Version = Literal[1995, 1999]
 """U of 1999 moves only U_22 to the previous link (eq. C2), U of 1995 also U_33 (eq. 12)."""
 
 
-@dataclass(frozen=True, slots=True)
-class VaryingParts:
-    """l_i (3, p) and V_i (3, 3, p) of a link at a position q, as linear forms over phi."""
-
-    l: Array  # noqa: E741 - Lin's symbol
-    V: Array
-
-
 def lin_base(robot: Robot, version: Version = 1999) -> BaseParameters:
     """Return the MLC set of a serial robot; `version` selects U of 1999 or of 1995."""
     structure = lin_structure(robot)
@@ -232,33 +220,6 @@ def _rotation_invariant_part(constants: Moments, version: Version) -> Moments:
     if version == 1999:
         return kept
     return replace(kept, tensor=kept.tensor + outer(np.diag([0.0, 0.0, 1.0]), constants.tensor[2, 2]))
-
-
-def varying_parts(structure: LinStructure, q: Array, version: Version = 1999) -> list[VaryingParts]:
-    """Return l_i, V_i of every link at q [Lin 1995, eq. 13, 25, 26]."""
-    constants = inertia_constants(structure, version)
-    end = zero_moments(constants[-1].mass.size)
-    parts = [VaryingParts(end.first, end.tensor)]
-    for i in reversed(range(1, len(constants))):
-        parts.append(_varying_before(structure.joints[i], q[i], constants[i], parts[-1], version))
-    return parts[::-1]
-
-
-def _varying_before(
-    joint: LinJoint, q: float, constants: Moments, after: VaryingParts, version: Version
-) -> VaryingParts:
-    """Return l_{i-1}, V_{i-1} from the constants and the varying parts of link i."""
-    c, home = constants.first + after.l, joint.row.pose.rotation
-    s = constant_translation(joint)
-    if joint.kind == "revolute":
-        R = home @ rot_z(*cos_sin(q))
-        l_before = R @ np.stack([c[0], c[1], after.l[2]])
-        V = after.V + constants.tensor - _rotation_invariant_part(constants, version).tensor
-    else:
-        R, slide = home, np.array([0.0, 0.0, joint.row.d + q])
-        l_before = R @ (after.l + outer(slide, constants.mass))
-        V = after.V + point_mass_tensor(slide, constants.mass) + shift_tensor(slide, c)
-    return VaryingParts(l_before, rotate_tensor(R, V) + shift_tensor(s, l_before))
 
 
 def _mlc_rows(joint: LinJoint, constants: Moments) -> list[Array]:
