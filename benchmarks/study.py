@@ -19,7 +19,7 @@ MAPPED_TESTS = ("logs", "regression", "estimators", "feasibility", "identificati
 UR5 = "ros-industrial/xacro_generated/universal_robots/ur_description/urdf/ur5.urdf"
 RECORDED = (
     *("kernels.speed", "kernels.joints", "kernels.frameworks", "kernels.rollouts", "identification.certificate"),
-    *("identification.consistent_fit", "identification.methods", "identification.mujoco_sysid"),
+    *("identification.consistent_fit", "identification.mujoco_sysid"),
     *("identification.regression", "identification.report", "identification.streaming", "excitation.designs"),
 )
 """Benchmarks of docs/benchmarks.md that need neither a GPU nor measured logs."""

@@ -25,9 +25,8 @@ from mindyn.feasibility.physically_consistent import PhysicallyConsistent as Phy
 from mindyn.estimators.instrumental_variables import InstrumentalVariables as InstrumentalVariables
 from mindyn.estimators.energy_difference import EnergyDifference as EnergyDifference
 from mindyn.estimators.total_least_squares import TotalLeastSquares as TotalLeastSquares
-from mindyn.estimators.output_error import OutputError as OutputError
 from mindyn.estimators.last_link_first import LastLinkFirst as LastLinkFirst
-from mindyn.estimators.recursive_instruments import RecursiveLeastSquares as RecursiveLeastSquares
+from mindyn.estimators.recursive_least_squares import RecursiveLeastSquares as RecursiveLeastSquares
 from mindyn.step_tests.estimator import StepByStep as StepByStep
 from mindyn.validation.validate import validate as validate
 from mindyn.estimators.essential import essential as essential

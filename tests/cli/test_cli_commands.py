@@ -1,4 +1,4 @@
-"""Properties of all commands (fast help, JSON on stdout, completion), and `doctor` and `bench`."""
+"""Properties of all commands (fast help, JSON on stdout, completion), and `doctor`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import pytest
 from cli.program import mindyn_program
 
 import mindyn
-from mindyn.cli import bench, doctor, simulate
+from mindyn.cli import doctor, simulate
 from mindyn.cli.arguments import complete_robot
 from mindyn.cli.exit_codes import EXIT_CODE_MEANINGS, ExitCode
 from mindyn.cli.main import COMMANDS, load_function
@@ -29,7 +29,7 @@ from mindyn.robots import Limits
 
 ROOT = Path(__file__).parents[2]
 HEAVY = ("casadi", "llvmlite", "polars", "scipy", "cvxpy", "numpy", "pinocchio", "mujoco")
-WITH_JSON = {"robots": (), "base": ("planar2",), "count": ("planar2",), "doctor": (), "bench": ("planar2",)}
+WITH_JSON = {"robots": (), "base": ("planar2",), "count": ("planar2",), "doctor": ()}
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -103,8 +103,7 @@ def test_undecided_consistency_exits_with_no(monkeypatch):
 
 @pytest.mark.parametrize("command", WITH_JSON)
 def test_json_output_is_only_json(command):
-    more = ("--repetitions", "1") if command == "bench" else ()
-    ended = mindyn_program(command, *WITH_JSON[command], *more, "--json")
+    ended = mindyn_program(command, *WITH_JSON[command], "--json")
     assert ended.code == 0
     assert json.loads(ended.out)
 
@@ -400,17 +399,3 @@ def test_doctor_reports_a_cache_that_is_not_writable(tmp_path, monkeypatch):
 def test_cache_usage_counts_only_objects(tmp_path):
     sizes = [(tmp_path / name).write_bytes(bytes(size)) for name, size in (("a.o", 5), ("b.o", 3), ("note.txt", 1))]
     assert cache.cache_usage(tmp_path) == (2, sum(sizes[:2]))
-
-
-def test_bench_times_every_kernel_and_pinocchio():
-    pytest.importorskip("pinocchio")
-    speeds = bench.measure_kernels(mindyn.load_robot("planar2"), repetitions=1)
-    assert [speed.kernel for speed in speeds] == list(bench.KERNELS)
-    assert all(0 < speed.one_thread < speed.pinocchio for speed in speeds)
-
-
-def test_bench_works_without_pinocchio(monkeypatch):
-    monkeypatch.setattr(bench, "find_spec", lambda _: None)
-    ended = mindyn_program("bench", "scara", "--repetitions", 1, "--json")
-    times = [entry["pinocchio"] for entry in json.loads(ended.out)["ns_per_sample"].values()]
-    assert (times, ended.err) == ([None] * len(bench.KERNELS), "")

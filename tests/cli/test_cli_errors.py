@@ -20,13 +20,11 @@ ROBOT_COMMANDS = {
     "robots": (),
     "base": (),
     "count": (),
-    "bench": (),
     "excite": (),
     "simulate": ("--out", "log.csv"),
     "log": (),
     "identify": ("log.csv",),
     "start": ("log.csv",),
-    "compare": ("--repetitions", "1", "--workers", "1"),
     "step-by-step": (".",),
     "fleet": ("{robot_id}/*.csv", "--out", "fleet"),
     "payload": (),
@@ -180,13 +178,6 @@ def test_an_invalid_output_folder_is_rejected(log):
 )
 def test_invalid_arguments_are_rejected_with_a_hint(arguments, message):
     assert_rejected(mindyn_program(*arguments), message)
-
-
-def test_a_comparison_without_results_is_an_error():
-    methods = ("--method", "output error", "--method", "closed-loop instruments")
-    rates = ("--repetitions", 2, "--workers", 1, "--seconds", 2, "--rate-hz", 100, "--control-rate-hz", 150)
-    ended = mindyn_program("compare", "planar2", *methods, *rates)
-    assert_rejected(ended, "no method gave a result in any of 2 repetitions", "\n  output error: ", "\n  closed-loop ")
 
 
 @pytest.mark.parametrize(

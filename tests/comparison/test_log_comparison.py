@@ -249,9 +249,7 @@ def test_the_command_writes_one_page(folder):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((), "no robot is given"),
-        (("planar2", "--logs", "."), "exclude each other"),
-        (("planar2", "--set", "a"), "needs --logs"),
+        ((), "--logs"),
         (("--logs", "."), "splits.json"),
         (("--logs", ".", "--model", "x"), "must be SET=FILE"),
     ],

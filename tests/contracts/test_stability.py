@@ -10,6 +10,7 @@ import json
 import os
 from pathlib import Path
 
+import numpy as np
 import pytest
 from cli.program import mindyn_program
 from logs.every_format import planar_motion, write_recording
@@ -18,6 +19,7 @@ from snapshot_api import describe_api
 from mindyn import load_robot
 from mindyn.cli.main import COMMANDS
 from mindyn.excitation.limits import with_limits
+from mindyn.export.toml_writer import write_toml
 
 FOLDER = Path(__file__).parent
 KEYED_BY_NAME = ("findings", "settings", "joints", "laws")
@@ -46,12 +48,32 @@ def keys_of(value, where=""):
         yield f"{where} {kind}"
 
 
+def write_set(folder, recording):
+    """Write a recording as the set of a `splits.json`."""
+    robot, unit = load_robot("planar2"), [[1.0, 0.0], [0.0, 1.0]]
+    (folder / "set").mkdir()
+    write_toml(robot, folder / "set" / "arm.toml")
+    np.savez(folder / "set" / "run.npz", **recording.signals)
+    rows = {
+        "train": [{"file": "run.npz", "rows": [0, 900]}],
+        "held_out": [{"file": "run.npz", "rows": [900, 1408], "score_rows": [920, 1390]}],
+    }
+    signals = {
+        "position": {"array": "position", "scale": 1.0, "to_joint": unit},
+        "velocity": None,
+        "torque": {"array": "torque", "to_joint": unit},
+    }
+    entry = {"model": "arm.toml", "joints": list(robot.joint_names), "rate_hz": 128.0, "splits": {"main": rows}}
+    (folder / "splits.json").write_text(json.dumps({"sets": {"set": entry | signals}}))
+
+
 @pytest.fixture(scope="module")
 def commands(tmp_path_factory):
     """Return the words of every command that takes --json, in an order in which each finds what it reads."""
     folder = tmp_path_factory.mktemp("json")
     free, loaded = planar_motion(1408), planar_motion(700, seed=2, payload=3.0)
     log, other = (write_recording(folder, "csv", motion, name) for motion, name in ((free, "a"), (loaded, "b")))
+    write_set(folder, free)
     run, limits, plan = folder / "run", folder / "limits.toml", folder / "plan"
     limits.write_text("lower = -2.0\nupper = 2.0\nvelocity = 2.0\neffort = 4000.0\n")
     assert mindyn_program("identify", "planar2", log, "--out", run, "--no-report").code == 0
@@ -67,8 +89,7 @@ def commands(tmp_path_factory):
         "payload": ("payload", run, other),
         "contact": ("contact", run, other, "--free", log),
         "doctor": ("doctor",),
-        "bench": ("bench", "planar2", "--repetitions", 1),
-        "compare": ("compare", "planar2", "--repetitions", 1, "--seconds", 2, "--method", "least squares"),
+        "compare": ("compare", "--logs", folder, "--method", "weighted"),
         "demo": ("demo", "--out", folder / "demo"),
         "excite": ("excite", "planar2", *short, "--out", folder / "motion"),
         "export": ("export", run, "--to", "urdf", "--out", folder / "arm.urdf"),

@@ -16,7 +16,7 @@ from mindyn.algebra.deviations import relative_deviation
 from mindyn.errors import Code, InputError
 from mindyn.estimators.estimate import load_estimate
 from mindyn.estimators.least_squares import LeastSquares
-from mindyn.estimators.recursive_instruments import RecursiveLeastSquares
+from mindyn.estimators.recursive_least_squares import RecursiveLeastSquares
 from mindyn.identification.identify import identify
 from mindyn.logs.conditioning import AS_LOGGED
 from mindyn.logs.log import log_from_arrays

@@ -1,4 +1,4 @@
-"""Gains, sequences of tests, noise of steps and recursive instruments piece by piece, on rows made here.
+"""Gains, sequences of tests and noise of steps piece by piece, on rows made here.
 
 Private functions are tested directly: inputs at their limits are rare, or slow to reach, through public names.
 """
@@ -14,7 +14,6 @@ from raising import raises
 from scipy.linalg import block_diag
 
 from mindyn.errors import Code, InputError
-from mindyn.estimators import recursive_instruments
 from mindyn.estimators.instrumental_variables import (
     InstrumentStep,
     _expected_columns,
@@ -22,12 +21,10 @@ from mindyn.estimators.instrumental_variables import (
     _require_definite,
     torque_noise,
 )
-from mindyn.estimators.recursive_instruments import RecursiveInstruments
 from mindyn.estimators.total_least_squares import MeasurementNoise
 from mindyn.loads.from_runs import _fit_linear_gains, _refine_gains
 from mindyn.logs.samples import Samples
 from mindyn.regression.accumulators import triangle_of
-from mindyn.robots.parts import Limits
 from mindyn.step_tests.estimator import StepByStep, TestRows, _Sequence, _status, noises_of
 
 ARM = SimpleNamespace(joint_names=("a", "b"), primary_names=("a", "b"))
@@ -234,81 +231,3 @@ def test_noise_is_a_number_and_the_torque_has_some(given, subject):
     with raises(InputError, Code.OUT_OF_RANGE, subject):
         MeasurementNoise(**given)
     assert MeasurementNoise(torque=1e-9).position == 0.0
-
-
-class Rough:
-    """A model of one joint with Y = [qdd, qd, 0] and instruments at the acceleration that it expects."""
-
-    joint_names, joint_count = ("a",), 1
-    friction = SimpleNamespace(direction="sign")
-
-    def directions(self, *_):
-        return None
-
-    def parts(self, _q, qd, qdd, _directions):
-        return np.stack([qdd, qd, 0 * qd], axis=2)
-
-    def dense(self, parts):
-        return parts
-
-
-@pytest.fixture
-def online(monkeypatch):
-    """Instruments of the first column are half the torque; every fifth sample has none."""
-
-    def expected(_regressor, _beta, samples, _largest):
-        definite = np.round(samples.q[:, 0]).astype(int) % 5 != 4
-        return SimpleNamespace(qdd=0.5 * samples.tau, definite=definite)
-
-    monkeypatch.setattr(recursive_instruments, "model_acceleration", expected)
-    robot = SimpleNamespace(primary_joints=[SimpleNamespace(limits=Limits())])
-    model = SimpleNamespace(regressor=Rough(), beta=np.array([1.0, 1.0, 9.0]), joint_weights=None, robot=robot)
-    rng = np.random.default_rng(2)
-    motion = rng.normal(size=(200, 2))
-    tau = 2.0 * motion[:, 0] - 3.0 * motion[:, 1] + 0.1 * rng.normal(size=200)
-    return model, np.column_stack([np.arange(200.0), motion[:, 1], motion[:, 0], tau])
-
-
-@pytest.mark.parametrize("forgetting", [1.0, 0.97])
-def test_recursive_instruments_are_weighted_sums(online, forgetting):
-    model, data = online
-    made = RecursiveInstruments(model, forgetting=forgetting)
-    for row in data:
-        made.update(*row[:, None])
-    kept = np.arange(200) % 5 != 4
-    ages = forgetting ** np.arange(199, -1, -1.0) * kept
-    Y, Omega, tau = data[:, [2, 1]], np.column_stack([0.5 * data[:, 3], data[:, 1]]), data[:, 3]
-    A, b = (Omega * ages[:, None]).T @ Y, (Omega * ages[:, None]).T @ tau
-    beta = np.linalg.solve(A, b)
-    assert_close(made.beta, [*beta, 9.0], ORACLE)
-    variance = (ages * (tau - Y @ beta) ** 2).sum() / (ages.sum() - 2)
-    spread = np.linalg.inv(A) @ ((Omega * ages[:, None] ** 2).T @ Omega) @ np.linalg.inv(A).T
-    assert_close(made.covariance[:2, :2], variance * spread, ORACLE)
-    assert made.covariance[2, 2] == np.inf
-    assert (made.count, made.dropped) == (200, 40)
-
-
-def test_recursive_instruments_reject_what_they_cannot_use(online):
-    model, data = online
-    for forgetting in (0.0, 1.01, -1.0):
-        with raises(InputError, Code.OUT_OF_RANGE, "forgetting"):
-            RecursiveInstruments(model, forgetting=forgetting)
-    stop = SimpleNamespace(**vars(model))
-    stop.regressor = Rough()
-    stop.regressor.friction = SimpleNamespace(direction="stop")
-    with raises(InputError, Code.UNSUPPORTED, "stop"):
-        RecursiveInstruments(stop)
-    made = RecursiveInstruments(model)
-    with raises(InputError, Code.TOO_LITTLE_DATA, "samples"):
-        _ = made.beta
-    made.update(*data[0][:, None])
-    with raises(InputError, Code.TOO_LITTLE_DATA, "samples"):
-        _ = made.beta
-    made.update(*data[0][:, None])
-    with raises(InputError, Code.NOT_IDENTIFIABLE, "samples"):
-        _ = made.beta
-    exact = RecursiveInstruments(model)
-    for row in data[:2]:
-        exact.update(*row[:, None])
-    with raises(InputError, Code.TOO_LITTLE_DATA, "forgetting"):
-        _ = exact.covariance

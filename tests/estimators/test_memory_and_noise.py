@@ -18,7 +18,7 @@ from mindyn.estimators.essential import _effective_fractions
 from mindyn.estimators.estimate_parts import JackknifeDeviation
 from mindyn.estimators.instrumental_variables import torque_noise
 from mindyn.estimators.least_squares import LONGEST_MEMORY, LeastSquares, _process
-from mindyn.estimators.recursive_instruments import RecursiveLeastSquares
+from mindyn.estimators.recursive_least_squares import RecursiveLeastSquares
 from mindyn.estimators.total_least_squares import MeasurementNoise, _for_joints
 from mindyn.logs.samples import Samples
 from mindyn.robots.loading import load_robot

@@ -16,7 +16,7 @@ from scipy.signal import lfilter
 from mindyn.algebra.deviations import NORMAL_95
 from mindyn.estimators.essential import essential
 from mindyn.estimators.least_squares import LeastSquares
-from mindyn.estimators.recursive_instruments import RecursiveLeastSquares
+from mindyn.estimators.recursive_least_squares import RecursiveLeastSquares
 from mindyn.identifiability.base_sets import base_parameters
 from mindyn.loads.from_runs import drive_gains
 from mindyn.loads.payload import payload

@@ -1,4 +1,4 @@
-"""Errors of candidates that cannot be simulated in the loop of a controller, and step lengths.
+"""Errors of candidates that cannot be simulated in the loop of a controller.
 
 Private functions are tested directly: inputs at their limits are rare, or slow to reach, through public names.
 """
@@ -9,11 +9,9 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from closeness import SAME_ALGEBRA, assert_close
 from raising import raises
 
 from mindyn.errors import Code, InputError
-from mindyn.estimators.output_error import _size
 from mindyn.estimators.simulated_states import InitialModel, _require_simulable, require_stable
 from mindyn.regression.friction import Friction
 from mindyn.regression.regressor import Regressor
@@ -38,13 +36,3 @@ def test_a_motion_that_runs_away_is_rejected_with_the_likely_cause(pivot, reason
     with raises(InputError, Code.NOT_CONVERGED, "model"):
         require_stable(lost, "the model of pass 2", "", "model")
     InitialModel(np.zeros(3), SimpleNamespace(stable=np.array([True]), pivots=np.array([pivot])), "given")
-
-
-def test_the_size_of_a_step_is_in_standard_deviations_of_what_is_known():
-    covariance = np.diag([4.0, 0.25, np.inf])
-    assert_close(_size(np.array([2.0, 2.0, 50.0]), covariance, np.ones(3)), 4.0, 1e-3)
-    assert_close(_size(np.array([-6.0, 0.0, 50.0]), covariance, np.ones(3)), 3.0, 1e-3)
-    assert _size(np.ones(1), np.array([[np.inf]]), np.ones(1)) == np.inf
-    assert_close(
-        _size(np.ones(2), np.eye(2), np.ones(2)) / _size(2 * np.ones(2), np.eye(2), np.ones(2)), 0.5, SAME_ALGEBRA
-    )

@@ -7,19 +7,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from closed_loops import CONTROL_HZ, tracked, tracking
-from closeness import DERIVATIVE, assert_close
+from closeness import assert_close
 from equations import equations
 
 import mindyn
-from mindyn.comparison import BenchSetting, compare_methods
 from mindyn.estimators.closed_loop_instruments import ClosedLoopInstruments
-from mindyn.estimators.output_error import OutputError
 from mindyn.regression.regressor import Regressor
 from mindyn.robots.parts import Drive
 from mindyn.simulation.closed_loop import ClosedLoop
 from mindyn.simulation.controllers import SineMotion
 
-RECOVERY = 1e-6
 REPLAYED = 1e-8
 """By base values of a numerical set, over 500 steps under feedback."""
 LOOP = {"control_rate_hz": CONTROL_HZ, "initial": "reference"}
@@ -61,44 +58,12 @@ def test_the_loop_is_that_of_simulate(robot):
     assert np.abs(rough.tau - found.tau).max() > 0.01 * np.abs(found.tau).max()
 
 
-def test_sensitivities_are_the_derivatives_of_the_simulation():
-    robot = press()
-    controller = tracking(robot, SWING)
-    base = Regressor(robot).base
-    loop = ClosedLoop(robot, base, controller, rate_hz=100.0, rows=100, control_rate_hz=CONTROL_HZ)
-    start = loop.reference_start()
-    found = loop.sensitivities(base.values, *start)
-    for k in range(base.count):
-        step = np.zeros(base.count)
-        step[k] = 1e-5 * max(1e-2, abs(base.values[k]))
-        ends = loop.run(np.stack([base.values + step, base.values - step]), *start)
-        assert_close(found.q[..., k], (ends.q[0] - ends.q[1]) / (2 * step[k]), 20 * DERIVATIVE)
-        assert_close(found.tau[..., k], (ends.tau[0] - ends.tau[1]) / (2 * step[k]), 20 * DERIVATIVE)
-
-
 @pytest.fixture(scope="module")
 def recorded():
     """The controller of the press, and the rows of its motion."""
     robot = press()
     controller = tracking(robot, SWING)
     return controller, equations(robot, tracked(robot, controller, method="fixed").samples())
-
-
-@pytest.mark.parametrize(
-    "method",
-    [
-        lambda controller, start: OutputError(controller, "torque", "exact", start=start, **LOOP),
-        lambda controller, start: OutputError(controller, "position", start=start, **LOOP),
-    ],
-    ids=["torque", "position"],
-)
-def test_recovers_a_press_without_noise(recorded, method):
-    controller, rows = recorded
-    plain = mindyn.LeastSquares().fit(rows)
-    wrong = 1 + 0.1 * np.random.default_rng(0).uniform(-1, 1, len(plain.beta))
-    found = method(controller, replace(plain, beta=wrong * plain.base.values)).fit(rows)
-    assert found.provenance["settled"]
-    assert_close(found.beta, found.base.values, RECOVERY)
 
 
 def test_instruments_of_the_simulated_motion_bear_noise_that_least_squares_does_not(recorded):
@@ -116,14 +81,3 @@ def test_instruments_of_the_simulated_motion_bear_noise_that_least_squares_does_
 
 def noisy(q):
     return q + 1e-3 * np.random.default_rng(1).standard_normal(q.shape)
-
-
-def test_methods_are_compared_on_a_press():
-    """As on arms: differentiated encoders bias least squares, and what was made against that less."""
-    setting = BenchSetting(repetitions=1, seconds=4.0, top_hz=2.0)
-    methods = ["weighted least squares", "total least squares", "output error"]
-    found = compare_methods(press(), setting, methods)
-    assert found.joint_names == ("crank",)
-    plain, *others = (found[name].total_bias for name in methods)
-    assert plain > 0.03
-    assert max(others) < 0.5 * plain

@@ -20,7 +20,6 @@ from mindyn.errors import Code, InputError
 from mindyn.estimators.estimate import load_estimate
 from mindyn.estimators.estimate_columns import columns_of
 from mindyn.estimators.least_squares import LeastSquares, _variances, colouring_of, fit_weighted
-from mindyn.estimators.output_error import _Search
 from mindyn.estimators.total_least_squares import total_least_squares
 from mindyn.feasibility.constrained_fit import FitProblem
 from mindyn.logs.samples import Samples
@@ -213,83 +212,6 @@ def test_residuals_that_vanish_have_no_memory():
     lasting = colouring_of(regressor, np.zeros(regressor.count), replace(still, tau=walk), None, 1)
     for neighbour, e in zip(lasting.neighbours, walk.T, strict=True):
         assert_close(neighbour, e[1:] @ e[:-1] / (e @ e), SAME_ALGEBRA)
-
-
-def search(**fields):
-    """A search for parameters by output error, of which only some things are known."""
-    made = object.__new__(_Search)
-    for name, value in fields.items():
-        setattr(made, name, value)
-    return made
-
-
-def test_only_usable_rows_are_compared_in_a_simulated_loop():
-    q = np.arange(6.0).reshape(3, 2)
-    usable = np.array([[True, False], [True, True], [False, True]])
-    plain = SimpleNamespace(compare="torque", jacobian="exact")
-    motions = SimpleNamespace(tau=np.zeros((1, 3, 2)), q=np.zeros((1, 3, 2)), stable=np.array([True]))
-    for given, expected in ((None, [0 + 4 + 16, 1 + 9 + 25]), (usable, [0 + 4, 9 + 25])):
-        samples = SimpleNamespace(q=q, tau=q, usable=given)
-        one = search(_samples=samples, _settings=plain, _motion=motions)
-        assert_close(one._cost(motions, np.array([1.0, 10.0])), [expected[0] + 10 * expected[1]], SAME_ALGEBRA)
-
-
-def test_sensitivities_that_run_away_are_rejected():
-    loop = SimpleNamespace(sensitivities=lambda *_: SimpleNamespace(tau=np.full((3, 2, 1), np.nan), q=None))
-    motions = SimpleNamespace(tau=np.zeros((1, 3, 2)))
-    one = search(
-        _samples=SimpleNamespace(q=np.zeros((3, 2)), tau=np.ones((3, 2)), usable=None),
-        _settings=SimpleNamespace(compare="torque", jacobian="exact"),
-        _motion=motions,
-        _replay=SimpleNamespace(loop=loop, start=()),
-        beta=np.zeros(1),
-        count=4,
-    )
-    with raises(InputError, Code.NOT_CONVERGED, "jacobian"):
-        one._linearise()
-
-
-@pytest.mark.parametrize(
-    ("pivot", "indefinite", "said"),
-    [(0.1, 0, None), (0.1, 2, "2 candidates on the way had an indefinite"), (-0.1, 2, "of the estimate is indefinite")],
-)
-def test_what_happened_on_the_way_is_known(pivot, indefinite, said):
-    one = search(
-        _samples=SimpleNamespace(q=np.ones((3, 2)), tau=np.ones((3, 2)), usable=None),
-        _settings=SimpleNamespace(compare="torque"),
-        _motion=SimpleNamespace(tau=np.full((1, 3, 2), 0.9), pivots=np.array([pivot])),
-        _regressor=SimpleNamespace(count=7),
-        **{"count": 3, "settled": True, "lost": 0, "indefinite": indefinite},
-    )
-    status = one._status(SimpleNamespace(unidentifiable=()))
-    assert "7 parameters, 3 Gauss-Newton steps: the simulated loop misses 10 % of the torque" in status
-    assert ("indefinite" in status) == (said is not None)
-    assert said is None or said in status
-
-
-def test_a_search_counts_its_steps():
-    """A quadratic whose minimum one step reaches: one step is taken, and one that finds nothing better."""
-
-    def cost(motions, weights):  # noqa: ARG001
-        return np.array([float(one @ one) for one in motions.beta])
-
-    made = search(beta=np.array([2.0]), _motion=SimpleNamespace(beta=np.array([[2.0]])), count=0, lost=0, indefinite=0)
-    made._linearise = lambda: SimpleNamespace(beta=-made.beta, covariance=np.eye(1), joint_weights=np.ones(1))
-    made._cost = cost
-
-    def run(candidates):
-        count = len(candidates)
-        motion = SimpleNamespace(beta=candidates, stable=np.full(count, True), pivots=np.ones(count))
-        motion.select = lambda k: SimpleNamespace(beta=candidates[k : k + 1], stable=[True], pivots=[1.0])
-        return motion
-
-    made._replay = SimpleNamespace(run=run)
-    assert made.step() in (True, False)
-    assert made.count == 1
-    assert made.beta[0] == 0.0
-    assert not made.step()
-    assert made.count == 2
-    assert made.settled
 
 
 @pytest.mark.parametrize("weights", ["joint", "ordinary"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,7 +14,6 @@ from raising import raises
 from scipy.integrate import solve_ivp
 from simulation.plants import INTEGRATED
 
-from mindyn.comparison.bench_setting import BenchSetting, make_bench
 from mindyn.equations.loop_closure import home_closure
 from mindyn.errors import Code, InputError
 from mindyn.estimators.least_squares import LeastSquares
@@ -21,6 +21,8 @@ from mindyn.logs.log import log_from_arrays
 from mindyn.logs.samples import Samples
 from mindyn.regression.friction import Friction
 from mindyn.robots.loading import load_robot
+from mindyn.simulation.controllers import ComputedTorque, SineMotion
+from mindyn.simulation.simulate import simulate
 from mindyn.validation.trajectories import compare_trajectories
 
 CONTROL_HZ = 200.0
@@ -28,10 +30,16 @@ CONTROL_HZ = 200.0
 
 @pytest.fixture(scope="module")
 def recorded():
-    """A bench whose controller runs once for each row, its samples without noise, and the true estimate."""
+    """An arm whose controller runs once for each row, its samples without noise, and the true estimate."""
     shoulder = load_robot("puma560_yoshida").lock({"joint4": 0.3, "joint5": 0.2, "joint6": 0.1})
-    bench = make_bench(shoulder, BenchSetting(seconds=4.0, control_rate_hz=CONTROL_HZ))
-    samples = bench.motion.samples()
+    links = tuple(replace(link, phi=0.9 * link.phi) for link in shoulder.links)  # the controller's model is too light
+    reference = SineMotion(np.zeros(3), np.full((2, 3), 0.3), [[0.3, 0.5, 0.7], [0.9, 0.4, 0.6]], np.zeros((2, 3)))
+    controller = ComputedTorque(replace(shoulder, links=links), reference, 400.0, 40.0, drives=True)
+    start = dict(zip(("q0", "qd0"), reference(0.0), strict=False))
+    rates = {"rate_hz": CONTROL_HZ, "control_rate_hz": CONTROL_HZ, "longest_step_s": 1e-3}
+    motion = simulate(shoulder, controller, seconds=4.0, **start, **rates, drives=True, method="fixed")
+    bench = SimpleNamespace(robot=shoulder, controller=controller, motion=motion)
+    samples = motion.samples()
     estimate = LeastSquares().fit(equations(bench.robot, samples))
     return bench, samples, replace(estimate, beta=estimate.base.values)
 

@@ -33,14 +33,13 @@ COMMANDS: Mapping[str, str] = {
     "identify": "Identify the dynamic parameters of a robot from its logs.",
     "fleet": "Identify many robots of one type from all their logs, and find robots that differ or drift.",
     "step-by-step": "Plan Yoshida's simple tests, simulate them, or identify a robot from their logs.",
-    "compare": "Compare identification methods on a simulated robot, or with --logs on recorded logs.",
+    "compare": "Compare identification methods on recorded logs: errors on held-out rows, time, repeatability.",
     "check": "Check whether an estimate is physically consistent; the exit code is 3 if it is not.",
     "payload": "Identify the payload in a log, from an estimate of the arm without payload or a force/torque sensor.",
     "contact": "Detect contacts in a log from an estimate of the arm: time, link, joints and direction.",
     "papers": "Reproduce tables and figures of five papers: published value, our value and the difference.",
     "export": "Write an estimate as a robot (URDF, MJCF, TOML), actuators, code (C, C++, Python, CUDA, ROS 2) or MAT.",
     "report": "Write a report about the quality of an estimate, as a single self-contained HTML file.",
-    "bench": "Time the main kernels of a robot on this machine.",
     "doctor": "Check what works on this machine and what is missing.",
 }
 """Help of each command, which is the first line of the docstring of its function (see `load_function`)."""
@@ -63,11 +62,10 @@ COMMAND_EXAMPLES: Final[Mapping[str, Mapping[str, str]]] = {
     },
     "Export": {"export": "export run1 --to urdf --out model.urdf"},
     "Methods": {
-        "compare": "compare puma560 --repetitions 20",
+        "compare": "compare --logs my-logs --out compared.html",
         "step-by-step": "step-by-step plan puma560 plan",
         "papers": "papers",
         "count": "count puma560",
-        "bench": "bench puma560",
     },
 }
 """Commands by purpose, in the order of a workflow, with an example of each."""

@@ -2,5 +2,3 @@
 # ruff: noqa: I001
 from mindyn.comparison.log_sets import read_sets as read_sets
 from mindyn.comparison.log_comparison import compare_on_logs as compare_on_logs
-from mindyn.comparison.method_bench import compare_methods as compare_methods, MethodComparison as MethodComparison
-from mindyn.comparison.bench_setting import BenchSetting as BenchSetting

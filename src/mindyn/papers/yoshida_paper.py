@@ -9,6 +9,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from importlib import resources
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,8 @@ from mindyn.algebra.values import Array
 from mindyn.errors import unknown_name_error
 from mindyn.estimators.estimate import Estimate
 from mindyn.estimators.least_squares import LeastSquares
-from mindyn.estimators.recursive_instruments import RecursiveInstruments, RecursiveLeastSquares
+from mindyn.estimators.recursive_least_squares import RecursiveLeastSquares
+from mindyn.estimators.simulated_states import model_acceleration
 from mindyn.feasibility.inertia_family import find_member
 from mindyn.feasibility.yoshida_projection import project_by_cones
 from mindyn.kernels.model import compile_model
@@ -425,17 +427,43 @@ def estimate_recursively(robot: Robot) -> Convergence:
     """Run recursive least squares and recursive instrumental variables over a log."""
     log = make_measured_samples(robot, IDENTIFICATION_ROWS, 0)
     plain = LeastSquares().fit(build_rows(robot, log, EquationSettings(drives="stated")))
-    largest = np.abs(log.qdd).max(axis=0)
-    ls, iv = RecursiveLeastSquares(robot), RecursiveInstruments(plain, largest_acceleration=largest)
-    points: list[tuple[int, Array, Array]] = []
-    for k in range(IDENTIFICATION_ROWS):
-        sample = (log.q[k], log.qd[k], log.qdd[k], log.tau[k])
-        ls.update(*sample)
-        iv.update(*sample)
-        if k + 1 >= FIRST_CONVERGENCE_ROW and (k + 1) % CONVERGENCE_STEP_ROWS == 0:
-            points.append((k + 1, ls.beta, iv.beta))
-    counts, by_ls, by_iv = zip(*points, strict=True)
-    return Convergence(np.array(counts, dtype=float), np.array(by_ls), np.array(by_iv), plain, iv.estimate())
+    counts = range(FIRST_CONVERGENCE_ROW, IDENTIFICATION_ROWS + 1, CONVERGENCE_STEP_ROWS)
+    online, by_ls = RecursiveLeastSquares(robot), []
+    for k, sample in enumerate(zip(log.q, log.qd, log.qdd, log.tau, strict=True), 1):
+        online.update(*sample)
+        if k in counts:
+            by_ls.append(online.beta)
+    by_iv, instruments = estimate_by_instruments(plain, log, counts)
+    return Convergence(np.array(counts, dtype=float), np.array(by_ls), by_iv, plain, instruments)
+
+
+def estimate_by_instruments(model: Estimate, log: Samples, counts: Sequence[int]) -> tuple[Array, Estimate]:
+    """Return the values (k, p) after each count of samples, and the last estimate [Yoshida 1996, section 3.5.2].
+
+    The matrix inversion lemma turns the thesis's iterative formula into sums A += Omega^T W Y and b += Omega^T W tau,
+    without the digits that the recursion of A^-1 loses. Omega has the accelerations that the model predicts.
+    """
+    regressor, n = model.regressor, log.q.shape[1]
+    expected = model_acceleration(regressor, model.beta, log)
+    assert model.joint_weights is not None
+    roots = expected.definite[:, None] * np.sqrt(model.joint_weights / model.joint_weights.max())
+    directions = regressor.directions(log.q, log.qd, log.segments, log.rate_hz)
+    Y, Omega = (
+        (roots[:, :, None] * regressor.dense(regressor.parts(log.q, log.qd, qdd, directions))).reshape(roots.size, -1)
+        for qdd in (log.qdd, expected.qdd)
+    )
+    tau, size = (roots * log.tau).ravel(), np.linalg.norm(Omega, axis=0)
+    Y, Omega = Y / size, Omega / size  # the solution does not depend on the units of the parameters
+    A, b, values = np.zeros((len(size), len(size))), np.zeros(len(size)), []
+    for start, stop in pairwise((0, *counts)):
+        rows = slice(n * start, n * stop)
+        A, b = A + Omega[rows].T @ Y[rows], b + Omega[rows].T @ tau[rows]
+        values.append(np.linalg.solve(A, b) / size)
+    residual = tau - Y @ (values[-1] * size)
+    variance = residual @ residual / (n * expected.definite.sum() - len(size))
+    half = np.linalg.solve(A, Omega.T @ Omega)
+    covariance = variance * np.linalg.solve(A, half.T) / size / size[:, None]
+    return np.array(values), replace(model, beta=values[-1], covariance=covariance)
 
 
 def estimate_step_by_step(robot: Robot) -> tuple[Estimate, StepChecks]:

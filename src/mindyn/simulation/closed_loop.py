@@ -1,10 +1,7 @@
 """`ClosedLoop`: simulate candidates of a robot under a controller, at the rows of a log.
 
-Compile closed loops of candidates: many parameter sets of one robot under one control law, with sensitivities.
-
 A compiled step contains plant and law. The base values beta are an input, so that every lane of a register simulates
-another candidate. With sensitivities, every lane has its own direction of beta. The step itself is differentiated,
-including friction, so the sensitivities are exact derivatives of the simulation.
+another candidate.
 """
 
 from __future__ import annotations
@@ -13,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, fields
 from functools import lru_cache
 from math import ceil
-from typing import Any, Final
+from typing import Final
 
 import casadi
 import numpy as np
@@ -44,9 +41,6 @@ from mindyn.simulation.inputs import require_positive
 from mindyn.simulation.plant import Plant, create_plant, plant_response
 from mindyn.simulation.runge_kutta import State, law_torque, runge_kutta_step, state_slope
 from mindyn.simulation.time_loop import TimeLoop
-
-STEP_STATES = ("q", "qd", "lam", "held")
-"""States of a step: positions, velocities, friction torques, and the torque held between samples."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -135,35 +129,10 @@ def trace_closed_loop_step(plant: CandidatePlant, law: Function) -> Function:
     return casadi.Function("closed_loop_step", [*given.values()], outputs, [*given], [*results])
 
 
-def trace_sensitivity_step(step: Function) -> Function:
-    """Trace the step and its derivative along a direction: `d_x` for every state x and for beta."""
-    names = step.name_in()
-    given = {name: casadi.SX.sym(name, *step.size_in(k)) for k, name in enumerate(names)}
-    moving = [name for name in (*STEP_STATES, "beta") if name in given]
-    along = {f"d_{name}": casadi.SX.sym(f"d_{name}", *given[name].shape) for name in moving}
-    states = [k for k, name in enumerate(step.name_out()) if name.endswith("_next")]
-    values = step(*given.values())
-    kept = {step.name_out()[k]: values[k] for k in states}
-    inputs, directions = casadi.vertcat(*(given[name] for name in moving)), casadi.vertcat(*along.values())
-    changes = casadi.vertsplit(
-        casadi.jtimes(casadi.vertcat(*kept.values()), inputs, directions),
-        [0, *np.cumsum([state.shape[0] for state in kept.values()]).tolist()],
-    )
-    results = kept | {f"d_{name}": change for name, change in zip(kept, changes, strict=True)}
-    outputs = [casadi.densify(result) for result in casadi.cse([*results.values()])]
-    everything = given | along
-    return casadi.Function("sensitivity_step", [*everything.values()], outputs, [*everything], [*results])
-
-
 @lru_cache(maxsize=CACHED_ROBOTS)
-def compile_steps(robot: Robot, base: BaseParameters, law: str) -> Any:
-    """Return two functions that compile the step without and with sensitivities on first use; `law` is serialised."""
+def compile_step(robot: Robot, base: BaseParameters, law: str) -> TimeLoop:
+    """Compile the step of candidates under a law, which is serialised."""
     function = trace_closed_loop_step(CandidatePlant.of(robot, base), casadi.Function.deserialize(law))
-    plain = lru_cache(maxsize=1)(lambda: _compile_step(function))
-    return plain, lru_cache(maxsize=1)(lambda: _compile_step(trace_sensitivity_step(function)))
-
-
-def _compile_step(function: Function) -> TimeLoop:
     return TimeLoop(Kernel(function, shared=["dt"], check_finite=False))
 
 
@@ -171,7 +140,7 @@ CandidateController = ControlLaw | ProportionalDerivative | ComputedTorque
 
 MAX_STEP_S: Final = 1e-3
 CHUNK_STEPS: Final = 512
-"""Steps between two checks for divergence; also the steps of sensitivities that are kept in memory."""
+"""Steps between two checks for divergence."""
 RUNAWAY_SPEED: Final = 1e4
 """Speed (rad/s or m/s) above which a motion has diverged."""
 
@@ -198,14 +167,6 @@ class CandidateMotions:
         """Return the motion of one candidate."""
         selected = slice(number, number + 1)
         return CandidateMotions(**{field.name: getattr(self, field.name)[selected] for field in fields(self)})
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Sensitivities:
-    """Derivatives of position and commanded torque with respect to beta, (N, n, p)."""
-
-    q: Array
-    tau: Array
 
 
 class ClosedLoop:
@@ -239,7 +200,7 @@ class ClosedLoop:
         refresh = np.zeros((rows * self._steps_per_row, 1))
         refresh[::steps] = 1.0
         self._signals["refresh"] = refresh
-        self._plain, self._tangent = compile_steps(robot, base, law.function.serialize())
+        self._step = compile_step(robot, base, law.function.serialize())
 
     def reference_start(self) -> tuple[Array, Array]:
         """Return q, qd of the controller's reference at the start."""
@@ -254,12 +215,11 @@ class ClosedLoop:
 
     def run(self, betas: Array, q0: Array, qd0: Array) -> CandidateMotions:
         """Simulate candidates betas (B, p) from q0, qd0 (n,), or from q0 of all joints."""
-        step: TimeLoop = self._plain()
         start = {"q": self._shape.start(q0), "qd": qd0}
         count, sizes = len(betas), {"q": len(start["q"])} | dict.fromkeys(("qd", "qdd", "tau"), len(qd0))
         motions = {name: np.full((count, self.rows, size), np.nan) for name, size in sizes.items()}
         pivots = np.full(count, np.inf)
-        for rows, arrays in self._march(step, start, {"beta": betas}, count):
+        for rows, arrays in self._march(start, betas):
             kept = slice(0, None, self._steps_per_row)
             for name in ("q", "qd", "qdd"):
                 motions[name][:, rows] = arrays[name][:, kept][:, : rows.stop - rows.start]
@@ -270,22 +230,9 @@ class ClosedLoop:
         motions["q"] = np.ascontiguousarray(motions["q"][..., self._shape.primary])
         return CandidateMotions(**motions, pivots=pivots, stable=stable)
 
-    def sensitivities(self, beta: Array, q0: Array, qd0: Array) -> Sensitivities:
-        """Return the sensitivities of position and torque of the candidate beta (p,) to every base value."""
-        step: TimeLoop = self._tangent()
-        p, n, primary = len(beta), len(qd0), self._shape.primary
-        dq, dtau = np.full((self.rows, n, p), np.nan), np.full((self.rows, n, p), np.nan)
-        constants = {"beta": np.tile(beta, (p, 1)), "d_beta": np.eye(p)}
-        for rows, arrays in self._march(step, {"q": self._shape.start(q0), "qd": qd0}, constants, p):
-            kept = arrays["d_q"][:, :: self._steps_per_row][:, : rows.stop - rows.start]
-            dq[rows] = kept[..., primary].transpose(1, 2, 0)
-            dtau[rows] = arrays["d_held"][:, 1 :: self._steps_per_row].transpose(1, 2, 0)
-        return Sensitivities(dq, dtau)
-
-    def _march(
-        self, step: TimeLoop, start: dict[str, Array], constants: dict[str, Array], count: int
-    ) -> Iterator[tuple[slice, dict[str, Array]]]:
+    def _march(self, start: dict[str, Array], betas: Array) -> Iterator[tuple[slice, dict[str, Array]]]:
         """Yield rows and arrays (B, steps or steps + 1, size) of successive blocks, until all motions have diverged."""
+        step, count = self._step, len(betas)
         names = {name.removesuffix("_next") for name in step.outputs if name.endswith("_next")}
         row_count = max(1, CHUNK_STEPS // self._steps_per_row)
         steps = row_count * self._steps_per_row
@@ -297,9 +244,7 @@ class ClosedLoop:
         for first in range(0, self.rows, row_count):
             rows = slice(first, min(first + row_count, self.rows))
             taken = (rows.stop - rows.start) * self._steps_per_row
-            given = (
-                arrays | {name: values[:, None] for name, values in constants.items()} | {"dt": self._dt[None, None]}
-            )
+            given = arrays | {"beta": betas[:, None], "dt": self._dt[None, None]}
             given |= {name: signal[None, first * self._steps_per_row :] for name, signal in self._signals.items()}
             step.run(given, count, taken, 1)
             yield rows, {name: a[:, : taken + 1] if name in names else a[:, :taken] for name, a in arrays.items()}
