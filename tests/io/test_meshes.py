@@ -106,10 +106,10 @@ def test_missing_and_unreadable_files_become_findings(tmp_path):
     robot = mindyn.load_robot(path)
     meshes = read_meshes(path, robot)
     assert [part.link for part in meshes.parts] == [0, 2]
-    assert str(messages(meshes)[0]) == "1 missing mesh file not drawn: package://arm_description/meshes/box.stl"
+    assert str(messages(meshes)[0]) == "1 mesh file not drawn: package://arm_description/meshes/box.stl"
     (path.parents[1] / "meshes").mkdir()
     (path.parents[1] / "meshes" / "box.stl").write_text("not a mesh")
-    assert "a mesh is not drawn: box.stl has no triangles" in str(read_meshes(path, robot).findings[0])
+    assert "1 mesh file not drawn: box.stl has no triangles" in str(read_meshes(path, robot).findings[0])
     for source in ("puma560", tmp_path / "gone.urdf"):
         assert "no meshes are drawn" in str(read_meshes(source, robot).findings[0])
 

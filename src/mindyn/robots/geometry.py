@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import product
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import unquote
 
 import numpy as np
 from scipy.spatial import ConvexHull, QhullError
@@ -17,9 +19,8 @@ from mindyn.algebra.values import Array
 from mindyn.errors import MindynError
 from mindyn.robots.description import Description
 from mindyn.robots.files import parse_xml, read_text
-from mindyn.robots.loading import bundled_robots, read_description
-from mindyn.robots.mesh_files import Triangles
-from mindyn.robots.meshes import MeshReader
+from mindyn.robots.loading import read_description
+from mindyn.robots.mesh_files import Triangles, read_mesh
 from mindyn.robots.mjcf_reader import compile_mjcf, import_mujoco
 from mindyn.robots.parts import Joint, Shape
 from mindyn.robots.robot import Robot
@@ -63,6 +64,18 @@ class Solid:
         surface = None if self.surface is None else self.surface.transform(X.matrix)
         return Solid(self.points @ X.rotation.T + X.translation, self.radius, surface)
 
+    def triangles(self) -> Triangles:
+        """Return the surface, or that of the swept hull, with normals to the outside."""
+        if self.surface is not None:
+            return self.surface
+        corners = self.points
+        if self.radius:
+            corners = (self.points[:, None] + self.radius * _sphere_corners()).reshape(-1, 3)
+        hull = ConvexHull(corners, qhull_options="QJ")  # flat boxes too
+        a, b, c = (corners[hull.simplices[:, k]] for k in range(3))
+        inward = np.einsum("ij,ij->i", np.cross(b - a, c - a), hull.equations[:, :3]) < 0
+        return Triangles(corners, np.where(inward[:, None], hull.simplices[:, ::-1], hull.simplices).astype(np.int64))
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LinkGeometry:
@@ -91,29 +104,94 @@ def read_geometry(robot: Robot) -> Geometry:
 
     If the robot was edited and its link frames differ from those of the file, use the robot's shapes.
     """
-    reader = MeshReader(Path(robot.file or "robot").absolute())
-    try:
-        description = read_description(robot.file) if robot.file else None
-    except (MindynError, OSError):
-        description = None
-    if description is None or not _has_same_frames(description, robot):
-        links = {
-            link.name: _choose_geometry(reader, [(VolumeSource.COLLISION, link.shapes)])
-            for link in (robot.root, *robot.links)
-        }
-        return Geometry(links, {link.name: link.phi for link in robot.links}, _list_missing_meshes(reader))
-    phi = {link.name: link.phi for link in description.links}
-    text = "" if robot.file in bundled_robots() or robot.file.endswith(".toml") else read_text(Path(robot.file))
-    tag = parse_xml(text, robot.file).tag if text else ""
-    if tag == "mujoco":
-        return _mjcf_geometry(Path(robot.file), phi)
-    collision = {link.name: link.shapes for link in description.links}
-    visual = {link.name: link.shapes for link in read_visual_shapes(text, Snapper()).links} if tag == "robot" else {}
+    geometry = read_file_geometry(robot.file, robot) if robot.file else None
+    if geometry is not None:
+        return geometry
+    reader = _MeshReader(Path(robot.file or "robot").absolute())
     links = {
-        name: _choose_geometry(reader, [(VolumeSource.COLLISION, shapes), (VolumeSource.VISUAL, visual.get(name, ()))])
-        for name, shapes in collision.items()
+        link.name: _choose_geometry(reader, [(VolumeSource.COLLISION, link.shapes)])
+        for link in (robot.root, *robot.links)
     }
-    return Geometry(links, phi, _list_missing_meshes(reader))
+    return Geometry(links, {link.name: link.phi for link in robot.links}, reader.problems)
+
+
+def read_file_geometry(source: str | Path, robot: Robot, *, visual: bool = False) -> Geometry | None:
+    """Read the geometry of a robot file, with `visual` shapes before collision shapes.
+
+    Return None if the file cannot be read, or if its joints have other frames than those of the robot.
+    """
+    try:
+        description = read_description(source)
+    except (MindynError, OSError):
+        return None
+    if not _has_same_frames(description, robot):
+        return None
+    path = Path(source)
+    phi = {link.name: link.phi for link in description.links}
+    text = read_text(path) if path.is_file() and path.suffix != ".toml" else ""
+    tag = parse_xml(text, path.name).tag if text else ""
+    if tag == "mujoco":
+        return _mjcf_geometry(path, phi, visual=visual)
+    shown = {link.name: link.shapes for link in read_visual_shapes(text, Snapper()).links} if tag == "robot" else {}
+    reader, links = _MeshReader(path.absolute()), {}
+    for link in description.links:
+        choices = [(VolumeSource.COLLISION, link.shapes), (VolumeSource.VISUAL, shown.get(link.name, ()))]
+        links[link.name] = _choose_geometry(reader, choices[::-1] if visual else choices)
+    return Geometry(links, phi, reader.problems)
+
+
+@dataclass(slots=True)
+class _MeshReader:
+    """Reader that opens each mesh file once and records missing and unreadable ones."""
+
+    robot_file: Path
+    read: dict[Path, Triangles | str] = field(default_factory=dict)
+    _problems: list[str] = field(default_factory=list)
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """Missing files, and the reasons why others cannot be read."""
+        return tuple(dict.fromkeys(self._problems))
+
+    def shape(self, shape: Shape) -> Triangles | None:
+        """Return the triangles of a mesh; None if its file is missing or unreadable."""
+        path = next((path for path in _candidate_paths(shape.filename, self.robot_file) if path.is_file()), None)
+        if path is None:
+            self._problems.append(shape.filename)
+            return None
+        if path not in self.read:
+            try:
+                self.read[path] = read_mesh(path)
+            except MindynError as error:
+                self.read[path] = error.message
+        mesh = self.read[path]
+        if isinstance(mesh, str):
+            self._problems.append(mesh)
+            return None
+        return Triangles(mesh.corners * np.array(shape.dimensions), mesh.faces)
+
+
+def _candidate_paths(filename: str, robot_file: Path) -> Iterator[Path]:
+    """Yield the possible paths of a mesh, the likeliest first."""
+    scheme, mark, rest = filename.partition("://")
+    name = unquote(rest) if mark else filename
+    if mark and scheme == "file":
+        yield Path(name)
+        return
+    if not mark:
+        yield robot_file.parent / name  # an absolute path stays as it is
+        return
+    package, _, inside = name.partition("/")
+    for folder in robot_file.parents:
+        if folder.name == package:
+            yield folder / inside
+        yield folder / package / inside
+        yield folder / inside
+    for variable, below in (("ROS_PACKAGE_PATH", ""), ("AMENT_PREFIX_PATH", "share")):
+        for entry in filter(None, os.environ.get(variable, "").split(os.pathsep)):
+            yield Path(entry) / below / package / inside
+            if Path(entry).name == package:
+                yield Path(entry) / inside
 
 
 def _has_same_frames(description: Description, robot: Robot) -> bool:
@@ -126,11 +204,7 @@ def _has_same_frames(description: Description, robot: Robot) -> bool:
     )
 
 
-def _list_missing_meshes(reader: MeshReader) -> tuple[str, ...]:
-    return tuple(dict.fromkeys((*reader.missing, *reader.unreadable)))
-
-
-def _choose_geometry(reader: MeshReader, choices: Iterable[tuple[VolumeSource, Sequence[Shape]]]) -> LinkGeometry:
+def _choose_geometry(reader: _MeshReader, choices: Iterable[tuple[VolumeSource, Sequence[Shape]]]) -> LinkGeometry:
     """Return the first choice of which all shapes can be read."""
     for source, shapes in choices:
         solids = [solid for shape in shapes for solid in _shape_solids(reader, shape)]
@@ -139,11 +213,11 @@ def _choose_geometry(reader: MeshReader, choices: Iterable[tuple[VolumeSource, S
     return LinkGeometry()
 
 
-def _shape_solids(reader: MeshReader, shape: Shape) -> list[Solid | None]:
+def _shape_solids(reader: _MeshReader, shape: Shape) -> list[Solid | None]:
     """Return the solid of a shape: nothing for a placeholder without thickness, None if the file is unreadable."""
     if shape.kind == "mesh":
-        meshes = list(reader.shape(shape))
-        return [mesh_solid(mesh).transform(shape.pose) for mesh in meshes] or [None]
+        mesh = reader.shape(shape)
+        return [None if mesh is None else mesh_solid(mesh).transform(shape.pose)]
     if sum(size > 0 for size in shape.dimensions) < (2 if shape.kind == "box" else 1) or (
         shape.kind != "box" and shape.dimensions[0] <= 0
     ):
@@ -164,15 +238,19 @@ def _primitive_solid(kind: str, size: Sequence[float]) -> Solid:
     return Solid(np.concatenate(ends))
 
 
-def _ellipsoid_solid(half: Array) -> Solid:
-    """Return the corners of a polyhedron around an ellipsoid: those inscribed in the unit sphere, enlarged."""
+def _sphere_corners() -> Array:
+    """Return the corners (V, 3) of a polyhedron in the unit sphere."""
     theta, phi = (
         np.linspace(0, end, count)
         for end, count in ((np.pi, ELLIPSOID_LATITUDES + 1), (2 * np.pi, 2 * ELLIPSOID_LATITUDES + 1))
     )
     T, F = np.meshgrid(theta, phi[:-1])
-    corners = np.stack([np.sin(T) * np.cos(F), np.sin(T) * np.sin(F), np.cos(T)], axis=-1).reshape(-1, 3)
-    return Solid(corners / np.cos(np.pi / 2 / ELLIPSOID_LATITUDES) ** 2 * half)
+    return np.stack([np.sin(T) * np.cos(F), np.sin(T) * np.sin(F), np.cos(T)], axis=-1).reshape(-1, 3)
+
+
+def _ellipsoid_solid(half: Array) -> Solid:
+    """Return the corners of a polyhedron around an ellipsoid: those inscribed in the unit sphere, enlarged."""
+    return Solid(_sphere_corners() / np.cos(np.pi / 2 / ELLIPSOID_LATITUDES) ** 2 * half)
 
 
 def mesh_solid(mesh: Triangles) -> Solid:
@@ -184,15 +262,19 @@ def mesh_solid(mesh: Triangles) -> Solid:
         return Solid(np.unique(used, axis=0), surface=mesh)
 
 
-def _mjcf_geometry(path: Path, phi: Mapping[str, Array | None]) -> Geometry:
-    """Return the geoms of the compiled model: those that collide, or all geoms of a body without colliding ones."""
+def _mjcf_geometry(path: Path, phi: Mapping[str, Array | None], *, visual: bool) -> Geometry:
+    """Return the geoms of the compiled model: those that collide, or all geoms of a body without colliding ones.
+
+    With `visual`, those that do not collide come first.
+    """
     mujoco, (model, missing) = import_mujoco(), compile_mjcf(path)
     links = {}
     for body in range(model.nbody):
         first = int(model.body_geomadr[body])
         geoms = range(first, first + int(model.body_geomnum[body]))
         colliding = [g for g in geoms if model.geom_contype[g] or model.geom_conaffinity[g]]
-        solids = [solid for g in colliding or geoms for solid in _geom_solids(mujoco, model, g)]
+        shown = [g for g in geoms if g not in colliding] if visual else colliding
+        solids = [solid for g in shown or geoms for solid in _geom_solids(mujoco, model, g)]
         name = mujoco.mj_id2name(model, mujoco.mjtObj.mjOBJ_BODY, body) or f"body{body}"
         source = VolumeSource.COLLISION if colliding else VolumeSource.VISUAL
         links[str(name)] = LinkGeometry(tuple(solids), source)
