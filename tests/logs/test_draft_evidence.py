@@ -10,6 +10,7 @@ import pytest
 from closeness import SAME_ALGEBRA, assert_close
 from draft_parts import T, clock_of, limited
 
+from mindyn.logs.checks import velocity_slope
 from mindyn.logs.draft_head import _read_array_head
 from mindyn.logs.draft_names import _digit_count, _group_by_number, _list_spellings, group_columns
 from mindyn.logs.draft_numbers import (
@@ -19,7 +20,6 @@ from mindyn.logs.draft_numbers import (
     _time_rank,
     guess_position_side,
     guess_position_unit,
-    velocity_slope,
 )
 from mindyn.logs.lerobot_table import _find_joint_name
 

@@ -7,12 +7,12 @@ import pytest
 from closeness import SAME_ALGEBRA, assert_close
 from draft_parts import clock_of
 
+from mindyn.logs.checks import velocity_slope
 from mindyn.logs.draft_numbers import (
     Clock,
     fitting_velocity_units,
     guess_position_side,
     guess_position_unit,
-    velocity_slope,
 )
 from mindyn.robots.loading import load_robot
 

@@ -322,21 +322,33 @@ def _check_torque(log: Log, robot: Robot, accepted: Collection[str]) -> Finding 
     return None
 
 
+def velocity_slope(q: Array, v: Array, seconds: Array, turn: float = np.inf) -> tuple[float, float]:
+    """Return slope and squared correlation of a logged velocity and the derivative of the position, over all joints.
+
+    turn  period of wrapped angles; steps of more than half of it are ignored
+    """
+    steps = np.diff(seconds)
+    long = MIN_GAP_RATIO * float(np.median(steps[steps > 0])) if (steps > 0).any() else 0.0
+    good = (steps > 0) & (steps <= long) & np.isfinite(q[1:] + q[:-1] + v[1:] + v[:-1]).all(axis=1)
+    good &= (np.abs(np.diff(q, axis=0)) < 0.5 * turn).all(axis=1)
+    change = np.diff(q, axis=0)[good]
+    travelled = 0.5 * (v[1:] + v[:-1])[good] * steps[good, None]
+    power, other = float((change**2).sum()), float((travelled**2).sum())
+    if power == 0 or other == 0:
+        return 0.0, 0.0
+    together = float((change * travelled).sum())
+    return together / power, together**2 / (power * other)
+
+
 def _check_velocity(log: Log, accepted: Collection[str]) -> Finding | None:
     """Compare the logged velocity with the derivative of the position by their common slope over all joints."""
     if log.qd is None or len(log) < 3:
         return None
     moved = np.ptp(log.q, axis=0) > MIN_MOTION_RANGE
-    steps = np.diff(log.time)
-    within = steps <= MIN_GAP_RATIO * np.median(steps)  # the motion during a gap is unknown
-    change = np.where(moved, np.diff(log.q, axis=0), 0.0)[within]
-    # The trapezoidal mean of the velocity over each step is exact to second order, whatever the stamps.
-    travelled = (0.5 * (log.qd[1:] + log.qd[:-1]) * steps[:, None])[within]
-    power = float((change**2).sum())
-    if power == 0.0:
+    if not moved.any():
         return None
-    slope = float((change * travelled).sum()) / power
-    if 0.5 < slope < 2.0:
+    slope, agreement = velocity_slope(log.q[:, moved], log.qd[:, moved], log.time)
+    if 0.5 < slope < 2.0 or (agreement == 0 and log.qd.any()):  # or all motion is in gaps
         return None
     named = [word for value, word in VELOCITY_FACTORS.items() if 0.7 < slope / value < 1.4]
     cause = f" ({named[0]}?)" if named else ""

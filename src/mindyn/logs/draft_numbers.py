@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from mindyn.algebra.values import Array
 from mindyn.logs.checks import DEFAULT_REACH_RAD, reachable_positions
-from mindyn.logs.cleaning import MIN_GAP_RATIO, count_restarts, estimate_usual_step
+from mindyn.logs.cleaning import count_restarts, estimate_usual_step
 from mindyn.logs.draft_head import LogHead
 from mindyn.logs.draft_names import guess_unit, split_words
 from mindyn.logs.metadata import UNIT_FACTORS
@@ -155,24 +155,6 @@ def _describe_rate(seconds: Array) -> str:
 def is_still(q: Array) -> bool:
     """Return whether no position changes."""
     return largest_magnitude(np.fmax.reduce(q, axis=0) - np.fmin.reduce(q, axis=0)) < MIN_POSITION_RANGE
-
-
-def velocity_slope(q: Array, v: Array, seconds: Array, turn: float = np.inf) -> tuple[float, float]:
-    """Return slope and squared correlation of a logged velocity and the derivative of the position, over all joints.
-
-    turn  period of wrapped angles; steps of more than half of it are ignored
-    """
-    steps = np.diff(seconds)
-    long = MIN_GAP_RATIO * float(np.median(steps[steps > 0])) if (steps > 0).any() else 0.0
-    good = (steps > 0) & (steps <= long) & np.isfinite(q[1:] + q[:-1] + v[1:] + v[:-1]).all(axis=1)
-    good &= (np.abs(np.diff(q, axis=0)) < 0.5 * turn).all(axis=1)
-    change = np.diff(q, axis=0)[good]
-    travelled = 0.5 * (v[1:] + v[:-1])[good] * steps[good, None]
-    power, other = float((change**2).sum()), float((travelled**2).sum())
-    if power == 0 or other == 0:
-        return 0.0, 0.0
-    together = float((change * travelled).sum())
-    return together / power, together**2 / (power * other)
 
 
 def fitting_velocity_units(position: str, slope: float, kind: str) -> list[str]:

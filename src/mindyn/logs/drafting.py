@@ -16,6 +16,7 @@ import numpy as np
 
 from mindyn.algebra.values import Array
 from mindyn.errors import list_names
+from mindyn.logs.checks import velocity_slope
 from mindyn.logs.draft import UNANSWERED, SidecarDraft
 from mindyn.logs.draft_columns import (
     LogContents,
@@ -49,7 +50,6 @@ from mindyn.logs.draft_numbers import (
     is_normalised,
     is_still,
     largest_magnitude,
-    velocity_slope,
 )
 from mindyn.logs.metadata import CURRENT_UNITS, UNIT_FACTORS, LogMetadata, si_units
 from mindyn.robots.robot import Robot
