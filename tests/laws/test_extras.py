@@ -14,7 +14,7 @@ import mindyn
 from mindyn import ExtraTorque, compile_model, load_robot
 from mindyn.errors import Code, RobotError
 from mindyn.robots.expressions import parse_formula
-from mindyn.robots.friction_laws import asymmetric_coulomb, asymmetric_viscous, stribeck
+from mindyn.robots.friction_laws import FRICTION_LAWS, stribeck
 from mindyn.simulation.results import TorqueLog
 
 
@@ -24,8 +24,8 @@ def robot_with_extras(seed):
         ExtraTorque("spring", "joint2", "sin(q + 0.3) / sqrt(2.0 - cos(q2))", 30.0),
         ExtraTorque("weight", "joint1", "cos(q1) * q4 ** 2", -2.5),
         stribeck("joint3", 1.5, 0.1),
-        asymmetric_coulomb("joint3", 0.25),
-        asymmetric_viscous("joint4", 0.5),
+        ExtraTorque("difference", "joint3", FRICTION_LAWS["difference"].text("qd", "sign(qd)"), 0.25),
+        ExtraTorque("asymmetric", "joint4", FRICTION_LAWS["asymmetric"].text("qd", "sign(qd)"), 0.5),
     )
     return replace(robot, extras=extras)
 

@@ -199,10 +199,6 @@ def test_the_cut_off_is_chosen_reported_and_repeatable():
     assert 1.4 < chosen < 30.0
     assert f"position cut-off selected from the data: {chosen:.4g} Hz" in messages(made)
     assert condition(ROBOT, log_of(noisy(scale=1e-5))).conditioning == made.conditioning
-    fixed = condition(
-        ROBOT, log_of(MOTION), cutoff_rule=lambda segments_rows, rate: 12.5 + 0 * len(segments_rows) * rate
-    )
-    assert fixed.conditioning.position_cutoff_hz == 12.5
     assert made.conditioning.is_resolved
 
 

@@ -20,7 +20,7 @@ from mindyn.logs.log import Log
 from mindyn.logs.loop_follower import LoopFollower
 from mindyn.logs.motion import ConditionedMotion, condition_motion
 from mindyn.logs.reading import LogScan
-from mindyn.logs.resolving import CutoffRule, estimate_period, noise_floor_cutoff, resolve_conditioning
+from mindyn.logs.resolving import estimate_period, noise_floor_cutoff, resolve_conditioning
 from mindyn.logs.samples import Samples
 from mindyn.logs.segments import SegmentPiece, SegmentWindow, cut_windows, resample_pieces, split_at_gaps
 from mindyn.robots.robot import Robot
@@ -202,7 +202,6 @@ def condition_stream(
     logs: Log | LogScan | Sequence[Log | LogScan],
     conditioning: Conditioning | None = None,
     *,
-    cutoff_rule: CutoffRule = noise_floor_cutoff,
     block_rows: int | None = BLOCK_ROWS,
     min_samples: int = MIN_SAMPLES,
 ) -> SampleStream:
@@ -216,8 +215,6 @@ def condition_stream(
         `scan_log` streams files that do not fit into memory.
     conditioning : Conditioning, optional
         Settings; each "auto" is selected from the first rows of these logs.
-    cutoff_rule : callable, optional
-        Function (segments, rate_hz) -> cut-off in Hz, or None for no filter.
     block_rows : int or None
         Approximate number of rows of a block; None makes every segment a block.
     min_samples : int
@@ -234,7 +231,7 @@ def condition_stream(
         If no log is given, or fewer than `min_samples` samples are left.
     """
     listed = _list_logs(logs)
-    resolved, choices = resolve_conditioning(conditioning or Conditioning(), listed, cutoff_rule)
+    resolved, choices = resolve_conditioning(conditioning or Conditioning(), listed, noise_floor_cutoff)
     return SampleStream(listed, robot, resolved, block_rows, choices, min_samples)
 
 
@@ -242,8 +239,6 @@ def condition(
     robot: Robot,
     logs: Log | LogScan | Sequence[Log | LogScan],
     conditioning: Conditioning | None = None,
-    *,
-    cutoff_rule: CutoffRule = noise_floor_cutoff,
 ) -> ConditionedSamples:
     """Convert logs to samples: filter, differentiate, align and decimate the rows.
 
@@ -255,8 +250,6 @@ def condition(
         Logs of the robot.
     conditioning : Conditioning, optional
         Settings; each "auto" is selected from the first rows of these logs.
-    cutoff_rule : callable, optional
-        Function (segments, rate_hz) -> cut-off in Hz, or None for no filter.
 
     Returns
     -------
@@ -268,7 +261,7 @@ def condition(
     LogError
         If no log is given, or too few samples are left.
     """
-    stream = condition_stream(robot, logs, conditioning, cutoff_rule=cutoff_rule, block_rows=None)
+    stream = condition_stream(robot, logs, conditioning, block_rows=None)
     blocks = list(stream.blocks())
     rows, time = (np.concatenate([block[k] for block in blocks]) for k in (1, 2))
     owners = np.concatenate([np.full(len(rows), owner, dtype=np.int64) for _, rows, _, owner in blocks])

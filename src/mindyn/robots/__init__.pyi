@@ -4,8 +4,6 @@ from mindyn.robots.parts import Frame as Frame, Shape as Shape, Limits as Limits
 from mindyn.robots.friction_laws import (
     FrictionLaw as FrictionLaw,
     stribeck as stribeck,
-    asymmetric_coulomb as asymmetric_coulomb,
-    asymmetric_viscous as asymmetric_viscous,
 )
 from mindyn.robots.floating_base import (
     body_coordinates as body_coordinates,
