@@ -233,7 +233,7 @@ def test_meshes_are_drawn_on_request_and_missing_files_are_reported(folder, tmp_
     out = tmp_path / "report.html"
     done = CliRunner().invoke(app, ["report", str(run), "--meshes", "--out", str(out)])
     assert done.exit_code == 0
-    assert "1 missing mesh file not drawn: package://arm/box.stl" in " ".join(done.stderr.split())
+    assert "1 mesh file not drawn: package://arm/box.stl" in " ".join(done.stderr.split())
     (tmp_path / "box.stl").write_bytes(stl())
     for words in ([], ["--meshes"]):
         done = CliRunner().invoke(app, ["report", str(run), *words, "--out", str(out)])
