@@ -20,7 +20,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 EQUATIONS = (
     *("inverse_dynamics", "inertia_matrix", "bias", "gravity", "coriolis", "forward_dynamics"),
-    *("standard_regressor", "regressor", "slotine_li", "slotine_li_regressor", "energy", "energy_regressor"),
+    *("standard_regressor", "regressor", "energy", "energy_regressor"),
 )
 COUNTED = 20
 """Joints of the arm whose operations are counted."""

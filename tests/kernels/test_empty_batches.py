@@ -18,7 +18,6 @@ FUNCTIONS = {
     "forward_dynamics": 3,
     "standard_regressor": 3,
     "regressor": 3,
-    "slotine_li_regressor": 4,
     "energy": 2,
     "energy_regressor": 2,
 }

@@ -229,17 +229,13 @@ def test_newtons_steps_end_at_rounding():
 
 
 @pytest.mark.parametrize("name", ["slider_crank", "palletiser"])
-def test_controllers_move_the_primary_joints(name):
-    """Slotine and Li's torques are M qdd_r + C qd_r + G, and the momentum changes as the observer predicts."""
+def test_the_observer_moves_the_primary_joints(name):
+    """The momentum changes as the observer predicts."""
     robot = load_robot(name) if load_robot(name).drives else with_random_drives(load_robot(name), 3)
     closure, rng = home_closure(robot), np.random.default_rng(0)
     count = len(closure.primary)
     p = closure.home[list(closure.primary)] + rng.uniform(-0.2, 0.2, (5, count))
-    pd, pd_r, pdd_r, tau = rng.uniform(-1, 1, (4, 5, count))
-    links = compile_model(robot)
-    expected = np.einsum("nij,nj->ni", links.inertia_matrix(p), pdd_r) + links.gravity(p)
-    expected += np.einsum("nij,nj->ni", links.coriolis(p, pd), pd_r)
-    assert_close(links.slotine_li_regressor(p, pd, pd_r, pdd_r) @ links.base.values, expected, ORACLE)
+    pd, tau = rng.uniform(-1, 1, (2, 5, count))
     model = compile_model(robot, drives=True)
     momentum = lambda p, pd: np.einsum("nij,nj->ni", model.inertia_matrix(p), pd)  # noqa: E731
     pdd, h = model.forward_dynamics(p, pd, tau), 1e-5

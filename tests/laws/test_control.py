@@ -1,39 +1,17 @@
-"""Controller equations: Slotine and Li's form, and the observer that estimates an external torque."""
+"""The observer that estimates an external torque."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 import numpy as np
-import pytest
-from closeness import ORACLE, SAME_ALGEBRA, assert_close
+from closeness import assert_close
 from raising import raises
-from robots import OBLIQUE, random_motion, random_robot, with_random_drives
 
 import mindyn
 from mindyn import Drive, compile_model, load_robot
 from mindyn.errors import Code
 from mindyn.kernels.observer import MomentumObserver
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_slotine_li_torque_is_built_from_m_c_and_g(seed):
-    robot = random_robot(seed, gravity=OBLIQUE)
-    model = compile_model(robot)
-    q, qd, qd_r = random_motion(robot, seed)
-    qdd_r = random_motion(robot, seed + 1)[0]
-    expected = model.inertia_matrix(q) @ qdd_r + model.coriolis(q, qd) @ qd_r + model.gravity(q)
-    assert_close(model.kernel("slotine_li")(q, qd, qd_r, qdd_r), expected, SAME_ALGEBRA)
-    assert_close(model.slotine_li_regressor(q, qd, qd_r, qdd_r) @ model.base.values, expected, ORACLE)
-
-
-@pytest.mark.parametrize("seed", range(8))
-def test_slotine_li_regressor_has_drive_columns(seed):
-    robot = with_random_drives(random_robot(seed, joints=4, tree=False, gravity=OBLIQUE), seed)
-    model = compile_model(robot, drives=True)
-    q, qd, qdd = random_motion(robot, seed)
-    Y = model.slotine_li_regressor(q, qd, qd, qdd)
-    assert_close(Y @ model.base.values, model.inverse_dynamics(q, qd, qdd), ORACLE)
 
 
 def simulate_push(robot, push, model):
@@ -60,7 +38,7 @@ def test_the_observer_estimates_a_known_external_torque():
 
 
 def test_the_observer_is_exported_as_c(tmp_path):
-    compile_model(load_robot("puma560")).write_c(tmp_path / "observer.c", ["momentum_observer", "slotine_li_regressor"])
+    compile_model(load_robot("puma560")).write_c(tmp_path / "observer.c", ["momentum_observer"])
     assert "momentum_observer(const double *q" in (tmp_path / "observer.h").read_text()
 
 

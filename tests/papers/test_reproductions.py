@@ -43,19 +43,11 @@ def test_every_number_is_within_its_tolerance(reproduction):
 
 def test_the_page_equals_the_output_of_the_command(reproduction):
     """Rows of the page are those of the command, but for digits at the level of rounding."""
-    lines = [line for line in format_markdown([reproduction], "papers").splitlines() if line.startswith("| ")]
+    lines = [line for line in format_markdown([reproduction]).splitlines() if line.startswith("| ")]
     reproducible = [line for line in lines if "relative error" not in line and "a map of rank" not in line]
     assert len(reproducible) > 10
     missing = [line for line in reproducible if line not in PAGE_TEXT]
     assert not missing
-
-
-def test_figures_of_the_page_exist(reproduction):
-    for figure in reproduction.figures:
-        assert f"papers/{figure.name}.svg" in PAGE_TEXT
-        assert (DOCS / "papers" / f"{figure.name}.svg").exists()
-        assert figure.svg.startswith("<svg")
-        assert "http" not in figure.svg.replace("http://www.w3.org/2000/svg", "")
 
 
 def test_the_page_has_every_paper_and_nothing_outside():
@@ -67,10 +59,10 @@ ROMAN = ("I", "II", "III", "IV", "V", "VI", "VII", "VIII")
 
 
 def numbers(text):
-    """`tables 1–3, figures 3.6.1–4` -> the tables and figures, one by one."""
+    """`tables 1–3, 5` -> the tables, one by one."""
     claimed, kind = set(), ""
     for part in text.split(", "):
-        match = re.fullmatch(r"(?:(table|figure)s? )?((?:\d+\.)*)([IVX]+|\d+)(?:–([IVX]+|\d+))?", part)
+        match = re.fullmatch(r"(?:(table)s? )?((?:\d+\.)*)([IVX]+|\d+)(?:–([IVX]+|\d+))?", part)
         kind = match[1] or kind
         order = ROMAN if match[3] in ROMAN else [str(k) for k in range(20)]
         listed = order[order.index(match[3]) : order.index(match[4] or match[3]) + 1]
@@ -79,15 +71,13 @@ def numbers(text):
 
 
 @pytest.mark.parametrize("paper", PAPERS)
-def test_tables_and_figures_that_the_overview_claims_are_on_the_page(paper):
+def test_tables_that_the_overview_claims_are_on_the_page(paper):
     """And those of the page are claimed; inputs (ranges, masses, an order of removal) are said to be such."""
     module = PAPERS[paper].reproduce.__module__.replace(".", "/")
-    rows = re.findall(r"^\| ((?:tables?|figures?) [^|]*) \| [^|]* \| `(\w+)` in `src/([\w/]+)", OVERVIEW, re.MULTILINE)
+    rows = re.findall(r"^\| (tables? [^|]*) \| [^|]* \| `(\w+)` in `src/([\w/]+)", OVERVIEW, re.MULTILINE)
     claimed = set().union(*(numbers(cell) for cell, _, home in rows if home == module))
     section = PAGE_TEXT.split(f"## {PAPERS[paper].citation}\n")[1].split("\n## ")[0]
-    shown = {
-        (kind.lower(), number) for kind, number in re.findall(r"^### (Table|Figure) ([\w.]+):", section, re.MULTILINE)
-    }
+    shown = {(kind.lower(), number) for kind, number in re.findall(r"^### (Table) ([\w.]+):", section, re.MULTILINE)}
     ranges = re.findall(r"^### Tables (\d+) to (\d+):", section, re.MULTILINE)
     shown |= {
         ("table", str(number_in_range))
@@ -128,7 +118,6 @@ def test_the_command_lists_prints_and_writes(tmp_path):
     assert done.exit_code == 0
     assert "Hollerbach [3], Euler-Lagrange" in done.stdout
     assert (tmp_path / PAGE_FILE).exists()
-    assert (tmp_path / "papers" / "angeles-figure-8.svg").exists()
     data = json.loads(command("angeles", "--json").stdout)
     assert data[0]["outside"] == []
     assert command("nonsense").exit_code != 0
@@ -160,11 +149,6 @@ def test_table_vi_has_all_sixty_numbers_and_one_misprint():
     assert printed_numbers == [pair for row in TABLE_VI for pair in row]
     (misprint,) = (row for row in rows if row[4] == "erratum")
     assert misprint[:3] == ["formulation 5, type 1, n = 11", "1016M 662A", "1026M 662A"]
-
-
-def test_figure_3_6_1_shows_the_parameters_of_the_thesis():
-    shown = re.findall(r"(J\dz), (?:LS|IV)", (DOCS / "papers" / "yoshida-figure-3-6-1.svg").read_text())
-    assert set(shown) == {"J1z", "J5z"}
 
 
 def test_moments_before_a_sliding_joint_take_the_printed_operations():

@@ -1,4 +1,4 @@
-"""`mindyn count`: count operations of every formulation for a robot, or compare counts with the literature."""
+"""`mindyn count`: count operations of every formulation for a robot."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Final
 
 import casadi
-import typer
 
 from mindyn.cli.arguments import JSON_OPTION, ROBOT_ARGUMENT, with_robot_options
 from mindyn.cli.printing import print_json, print_output, print_status, print_table
@@ -16,20 +15,13 @@ from mindyn.equations.composite_bodies import FORMULATIONS, composite_inertia_ma
 from mindyn.equations.kane import kane_inverse_dynamics
 from mindyn.equations.mlc_dynamics import mlc_inverse_dynamics
 from mindyn.equations.mlc_inertia import MLC_FORMULATIONS, mlc_inertia_matrix
-from mindyn.errors import Code, InputError
-from mindyn.hints import Command
 from mindyn.identifiability.base_sets import base_parameters
 from mindyn.kernels.model import compile_model
 from mindyn.kernels.program import OperationCounts, operation_counts
 from mindyn.kernels.tracing import trace
-from mindyn.papers.operation_tables import PaperRow, TableLine, paper_rows, plain_counts, table_ii
 from mindyn.parameters.lin import lin_base, lin_structure
 from mindyn.robots.loading import RobotOptions
 from mindyn.robots.robot import Robot
-from mindyn.robots.table import format_table
-
-PAPER_SIZE = 6
-"""Number of joints n at which formulas are evaluated."""
 
 DYNAMICS: Final = {
     "inverse dynamics": "inverse_dynamics",
@@ -41,28 +33,12 @@ REGRESSORS: Final = {"base parameters": "regressor", "standard parameters": "sta
 
 @with_robot_options
 def count(
-    robot: Annotated[str | None, ROBOT_ARGUMENT] = None,
-    papers: Annotated[bool, typer.Option("--papers", help="Compare published operation counts with ours.")] = False,
+    robot: Annotated[str, ROBOT_ARGUMENT],
     as_json: Annotated[bool, JSON_OPTION] = False,
     *,
     options: RobotOptions,
 ) -> None:
     """Count the multiplications and additions of one evaluation of the dynamics."""
-    if papers == (robot is not None):
-        raise InputError(
-            "count needs either a robot or --papers",
-            hint="name a robot, or pass --papers",
-            command=Command("count", "puma560"),
-            code=Code.MISSING_VALUE,
-            subject="robot",
-        )
-    if robot is None:
-        rows, lines = paper_rows(), table_ii()
-        if as_json:
-            print_json(_papers_data(rows, lines), indent=2)
-        else:
-            print_output(_papers_text(rows, lines), "      ")
-        return
     loaded = options.load(robot)
     counted = list(count_formulations(loaded))
     if as_json:
@@ -166,65 +142,3 @@ def _robot_data(robot: Robot, counted: list[FormulationCount]) -> dict[str, obje
 
 def _list_counts(entry: FormulationCount) -> dict[str, int]:
     return {name: getattr(entry.counts, name) for name in ("multiplications", "additions", "divisions", "sincos")}
-
-
-def _papers_text(rows: list[PaperRow], lines: list[TableLine]) -> str:
-    parts = [
-        "printed = counted from traced equations by the convention of the paper + the differences; numbers are for n "
-        "= 6"
-    ]
-    for title in dict.fromkeys(row.table for row in rows):
-        parts += ["", title, *(line for row in rows if row.table == title for line in _row_text(row))]
-    parts += ["", "Lin 1995, Table II, operations of one joint"]
-    table = [("joint", "line", "printed", "counted", "why")]
-    table += [(line.column, line.line, str(line.printed), str(line.counted), line.why) for line in lines]
-    parts += [format_table(table), "", "Lin's formulas for robots with general links (not published for the PUMA)"]
-    plain = [("robot", "without dead code", "common subexpressions shared")]
-    plain += [(name, str(live), str(shared)) for name, live, shared in plain_counts()]
-    return "\n".join([*parts, format_table(plain)])
-
-
-def _row_text(row: PaperRow) -> Iterator[str]:
-    n = row.size or PAPER_SIZE
-    formula = "" if row.size else f"{row.printed} = "
-    yield f"  {row.name}: printed {formula}{row.printed(n)}; counted {row.counted(n)}; without dead code {row.live(n)}"
-    for difference in row.differences:
-        yield f"    {_format_signed(difference.worth(n))}  {difference.why}"
-    if row.note:
-        yield f"    {_format_signed(row.unexplained(n))}  {row.note}"
-
-
-def _format_signed(counts: Any) -> str:
-    return f"{counts.multiplications:+d}M {counts.additions:+d}A"
-
-
-def _papers_data(rows: list[PaperRow], lines: list[TableLine]) -> dict[str, object]:
-    return {
-        "rows": [_row_data(row) for row in rows],
-        "lin_table_ii": [
-            {"joint": x.column, "line": x.line, "printed": str(x.printed), "counted": str(x.counted), "why": x.why}
-            for x in lines
-        ],
-        "plain_lin": [
-            {"robot": name, "without_dead_code": str(live), "shared": str(shared)}
-            for name, live, shared in plain_counts()
-        ],
-    }
-
-
-def _row_data(row: PaperRow) -> dict[str, object]:
-    n = row.size or PAPER_SIZE
-    pairs = {"printed": row.printed(n), "counted": row.counted(n), "without_dead_code": row.live(n)}
-    return {
-        "table": row.table,
-        "row": row.name,
-        "printed_formula": str(row.printed),
-        "n": n,
-        **{name: [c.multiplications, c.additions] for name, c in pairs.items()},
-        "differences": [
-            {"why": d.why, "multiplications": d.worth(n).multiplications, "additions": d.worth(n).additions}
-            for d in row.differences
-        ],
-        "unexplained": [row.unexplained(n).multiplications, row.unexplained(n).additions],
-        "note": row.note,
-    }

@@ -1,4 +1,4 @@
-"""`mindyn papers`: reproduce tables and figures of five papers."""
+"""`mindyn papers`: reproduce the tables of five papers."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from mindyn.files import write_file_atomically
 from mindyn.papers import angeles_paper, lin_fang_paper, lin_paper, sheu_walker_paper, yoshida_paper
 from mindyn.papers.reproduction import Reproduction, format_markdown, format_text, to_data
 
-PAGE_FILE, FIGURES_FOLDER = "reproduced.md", "papers"
-"""Files of `--out`: a page and a folder with figures."""
+PAGE_FILE = "reproduced.md"
+"""File in the folder of `--out`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,13 +31,11 @@ class Paper:
 
 
 PAPERS: Final[Mapping[str, Paper]] = {
-    "sheu-walker": Paper(
-        sheu_walker_paper.CITATION, "tables 2-13, figures 3, 4, 6, section 6", sheu_walker_paper.reproduce
-    ),
-    "yoshida": Paper(yoshida_paper.CITATION, "chapters 3 and 4, figures 3.6.1-4", yoshida_paper.reproduce),
+    "sheu-walker": Paper(sheu_walker_paper.CITATION, "tables 2-13, section 6", sheu_walker_paper.reproduce),
+    "yoshida": Paper(yoshida_paper.CITATION, "chapters 3 and 4", yoshida_paper.reproduce),
     "lin": Paper(lin_paper.CITATION, "tables I-III, savings, Stanford arm identified", lin_paper.reproduce),
     "lin-fang": Paper(lin_fang_paper.CITATION, "tables I-VIII, the cheapest formulation", lin_fang_paper.reproduce),
-    "angeles": Paper(angeles_paper.CITATION, "table 1, examples 1 and 2, figures 4-8", angeles_paper.reproduce),
+    "angeles": Paper(angeles_paper.CITATION, "table 1, examples 1 and 2", angeles_paper.reproduce),
 }
 
 
@@ -49,10 +47,10 @@ def papers(
         ),
     ] = None,
     every: Annotated[bool, typer.Option("--all", help="Reproduce all papers.")] = False,
-    out: Annotated[Path | None, typer.Option(help="Folder for a Markdown page and SVG figures.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder for a Markdown page.")] = None,
     as_json: Annotated[bool, JSON_OPTION] = False,
 ) -> None:
-    """Reproduce tables and figures of five papers: published value, our value and the difference."""
+    """Reproduce tables of five papers: published value, our value and the difference."""
     chosen = list(PAPERS) if every else names or []
     require_exclusive({"names of papers": names, "--all": every})
     require_companion("--out", out, "a paper or --all", chosen)
@@ -98,10 +96,5 @@ def _write_page(reproductions: list[Reproduction], out: Path) -> None:
             code=Code.MISSING_FILE,
             subject=out,
         )
-    (out / FIGURES_FOLDER).mkdir(exist_ok=True)
-    for figure in (figure for reproduction in reproductions for figure in reproduction.figures):
-        write_file_atomically(out / FIGURES_FOLDER / f"{figure.name}.svg", figure.svg)
-    write_file_atomically(out / PAGE_FILE, format_markdown(reproductions, FIGURES_FOLDER))
-    print_status(
-        f"wrote {out / PAGE_FILE} and {sum(len(reproduction.figures) for reproduction in reproductions)} figures"
-    )
+    write_file_atomically(out / PAGE_FILE, format_markdown(reproductions))
+    print_status(f"wrote {out / PAGE_FILE}")

@@ -10,7 +10,7 @@ import casadi
 
 from mindyn.equations.certificate import COMPARATORS, ReferenceDynamics, deviation_error, equation_deviation
 from mindyn.equations.chain import SX
-from mindyn.equations.control import observer_step, slotine_li_torques
+from mindyn.equations.control import observer_step
 from mindyn.equations.drives import load_dependent_extras, load_friction_error, rotor_energy
 from mindyn.equations.formulations import INERTIA_MATRIX, INVERSE_DYNAMICS, accelerations, build_formulation
 from mindyn.equations.forward_dynamics import forward_dynamics
@@ -62,11 +62,6 @@ def _forward_dynamics(t: Trace) -> SX:
         return forward_dynamics(t.chain, t["q"], t["qd"], t["tau"], t.torques(t["qd"], t.rest))
     left = t.subtract_drives(t["tau"], t["qd"])
     return forward_dynamics(t.chain, t["q"], t["qd"], left, t.torques(t["qd"], t.rest), t.drive_inertia)
-
-
-def _slotine_li(t: Trace) -> SX:
-    tau = slotine_li_torques(t.torques, t["qd"], t["qd_r"], t["qdd_r"])
-    return t.add_drives(tau, t["qd_r"], t["qdd_r"])
 
 
 def _observer(t: Trace) -> SX:
@@ -159,19 +154,6 @@ EQUATIONS: dict[str, Equation] = {
         "matrix Y with tau = Y beta, beta the base parameters",
         regressor_of="beta",
     ),
-    "slotine_li": Equation(
-        ("q", "qd", "qd_r", "qdd_r"),
-        "tau",
-        _slotine_li,
-        "torques M(q) qdd_r + C(q, qd) qd_r + G(q) of Slotine and Li; drives move with qd_r",
-    ),
-    "slotine_li_regressor": Equation(
-        ("q", "qd", "qd_r", "qdd_r"),
-        "Y",
-        _regressor(_slotine_li),
-        "matrix Y with M(q) qdd_r + C(q, qd) qd_r + G(q) = Y beta",
-        regressor_of="beta",
-    ),
     "momentum_observer": Equation(
         ("q", "qd", "tau", "state", "gain", "dt"),
         "step",
@@ -202,8 +184,6 @@ SYMBOLS: Mapping[str, str] = {
     "qd": "joint velocities, rad/s or m/s",
     "qdd": "joint accelerations, rad/s^2 or m/s^2",
     "tau": "joint torques or forces, N m or N",
-    "qd_r": "reference velocities, rad/s or m/s",
-    "qdd_r": "reference accelerations, rad/s^2 or m/s^2",
     "state": "momentum explained by torques, gravity and the observed torque, kg m^2/s",
     "gain": "observer gains of the joints, 1/s",
     "dt": "sampling time, s",
@@ -232,7 +212,6 @@ SERIAL_EQUATIONS = ("inverse_dynamics_with_tip_wrench",)
 LOAD_INDEPENDENT_EQUATIONS = (
     "standard_regressor",
     "regressor",
-    "slotine_li_regressor",
     "momentum_observer",
 )
 """Equations that cannot include load-dependent friction: they are linear in the parameters, or have no acceleration

@@ -228,10 +228,8 @@ COMPARATORS: dict[str, Comparator] = {
     "inertia_matrix": _compare_matrix,
     "coriolis": _compare_coriolis,
     "forward_dynamics": _compare_forward,
-    "slotine_li": _compare_torques(lambda s: [s.q, s.qd, s.qd, s.qdd]),
     "standard_regressor": _compare_regressor(lambda s: [s.q, s.qd, s.qdd]),
     "regressor": _compare_regressor(lambda s: [s.q, s.qd, s.qdd]),
-    "slotine_li_regressor": _compare_regressor(lambda s: [s.q, s.qd, s.qd, s.qdd]),
 }
 """How each equation is compared; energies and kinematics are not reduced, and all other equations follow from these."""
 

@@ -45,7 +45,7 @@ _PROJECTIONS: dict[str, Callable[[SX, SX], SX]] = {
 """Projection of an output of the open tree to the primary joints, unless it stays the same."""
 
 _MOTION_INPUTS = ("q", "qd", "qdd")
-_JOINT_INPUTS = ("tau", "qd_r", "qdd_r", "state", "gain")
+_JOINT_INPUTS = ("tau", "state", "gain")
 """Further inputs with one entry for each primary joint."""
 
 
@@ -115,8 +115,6 @@ class _ProjectedEquations:
             "forward_dynamics": self._forward_dynamics,
             "coriolis": self._coriolis,
             "momentum_observer": self._observer,
-            "slotine_li": lambda: self._slotine_li("slotine_li"),
-            "slotine_li_regressor": lambda: self._slotine_li("slotine_li_regressor"),
         }
         motion, result = special[name]() if name in special else self._tree(name)
         entry = EQUATIONS[name]
@@ -194,14 +192,6 @@ class _ProjectedEquations:
                 "inverse_dynamics", self.motion()
             )
         return motion, coriolis_matrix(motion.W.T @ tree, self.symbols["qd"])
-
-    def _slotine_li(self, name: str) -> tuple[ClosedMotion, SX]:
-        """Return W^T of the tree's at qd_r = W pd_r, qdd_r = W pdd_r + Wdot pd_r: Wdot pd is a quadratic form of pd."""
-        motion = self.motion("qd")
-        pd, pd_r, pdd_r = (self.symbols[key] for key in ("qd", "qd_r", "qdd_r"))
-        turned = casadi.jtimes(motion.qdd, pd, pd_r) / 2
-        qd_r, qdd_r = motion.W @ pd_r, motion.W @ pdd_r + turned
-        return motion, self.torques(name, motion, qd_r, qdd_r, qd_r=qd_r, qdd_r=qdd_r)
 
     def _observer(self) -> tuple[ClosedMotion, SX]:
         """Return the observer of the tree with the momentum W^T M W pd."""

@@ -234,13 +234,6 @@ class Model(NotebookDisplay):
         """Compute Y (..., n, count) with tau = Y beta, where beta are the parameters of `base`."""
         return self.kernel("regressor").run((q, qd, qdd), out, threads)  # type: ignore[no-any-return]
 
-    def slotine_li_regressor(
-        self, q: Any, qd: Any, qd_r: Any, qdd_r: Any, *, out: Any = None, threads: int = 1
-    ) -> Array:
-        """Compute Y (..., n, count) with M(q) qdd_r + C(q, qd) qd_r + G(q) = Y beta."""
-        kernel = self.kernel("slotine_li_regressor")
-        return kernel.run((q, qd, qd_r, qdd_r), out, threads)  # type: ignore[no-any-return]
-
     def energy(self, q: Any, qd: Any, *given: Any, out: Any = None, threads: int = 1) -> Array:
         """Compute the kinetic and potential energy (..., 2) in J."""
         return self.kernel("energy").run((q, qd, *given), out, threads)  # type: ignore[no-any-return]

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from mindyn.papers.counting import Counts
 from mindyn.papers.lin_paper import JOINT_COUNT, NOTED_TOLERANCE, explained_row
 from mindyn.papers.operation_tables import (
@@ -21,7 +19,7 @@ from mindyn.papers.operation_tables import (
     table_vi_rows,
     table_viii_rows,
 )
-from mindyn.papers.reproduction import Figure, PaperTable, Reproduction, Row, draw_lines
+from mindyn.papers.reproduction import PaperTable, Reproduction, Row
 from mindyn.papers.traced_robots import GIVEN_LINES, formulation_chain, moments_chain
 
 CITATION = (
@@ -31,7 +29,6 @@ CITATION = (
 SIZES = range(3, 13)
 TABLE_VIII_SIZES = (4, 6, 8)
 CONTRADICTED_CLAIMS = {(2, 3): "table VI gives formulation 1 60 operations and formulation 2 73 at n = 3"}
-MANIPULATOR_TYPES = {1: "all joints rotational", 2: "joint 3 translational"}
 Entry = tuple[str, Counts, Callable[[int], int]]
 """A line as printed: its name, its operations, and how often it is executed at n joints."""
 
@@ -39,10 +36,7 @@ Entry = tuple[str, Counts, Callable[[int], int]]
 def reproduce() -> Reproduction:
     """Reproduce every table of the paper, and the choice of the best formulation."""
     rows = list(table_vi_rows())
-    figures = [_figure(rows, kind) for kind in MANIPULATOR_TYPES]
-    return Reproduction(
-        "lin-fang", CITATION, (*_line_tables(), _table_vi(rows), _winners(rows), *figures, _table_viii())
-    )
+    return Reproduction("lin-fang", CITATION, (*_line_tables(), _table_vi(rows), _winners(rows), _table_viii()))
 
 
 def _line_tables() -> list[PaperTable]:
@@ -146,22 +140,6 @@ def _winners(rows: list[PaperRow]) -> PaperTable:
         "Section 2: the formulation with the fewest operations",
         "the formulation that the text names has the fewest operations by the printed formulas",
         tuple(results),
-    )
-
-
-def _figure(rows: list[PaperRow], kind: int) -> Figure:
-    sizes = np.array(list(SIZES))
-    curves = {
-        f"formulation {number}": (
-            sizes.astype(float),
-            np.array([_total(_count_rows(rows, int(n))[number, kind]) / n for n in sizes]),
-        )
-        for number in range(1, 6)
-    }
-    drawing = draw_lines(curves, "n", "multiplications and additions per joint")
-    title = f"Operations of the inertia matrix per joint, {MANIPULATOR_TYPES[kind]}"
-    return Figure(
-        f"lin-fang-type-{kind}", title, drawing, "Traced equations without dead code, with given m^, c^ and J^."
     )
 
 

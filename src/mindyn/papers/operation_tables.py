@@ -152,17 +152,6 @@ def lin_rows() -> Iterator[PaperRow]:
     )
 
 
-def plain_counts() -> Iterator[tuple[str, Counts, Counts]]:
-    """Return counts of Lin's formulas on robots with general links: name, without dead code, and with shared
-    expressions.
-    """
-    for name in ("stanford", "puma560_fgl", "puma560"):
-        robot = load_robot(name)
-        structure, base = lin_structure(robot), lin_base(robot)
-        trace = lin_robot(structure, mlc_links(structure, np.ones(base.count)))
-        yield f"{name}, {base.count} MLC", trace.live(), trace.live(shared=True)
-
-
 SLIP_F2 = "the lines of Table II add up to 57 M and 43 A: the print is 3 too high in both"
 SLIP_F4 = "the lines of Table IV add up to -104 M (type 2: -110): the print is 4 too low"
 COLUMN_NOTE = "u_i in frame n is charged as a product, but it is a column of the rotation"

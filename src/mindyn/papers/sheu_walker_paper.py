@@ -1,4 +1,4 @@
-"""Sheu & Walker 1991: tables 2, 3, 5, 7, 8, 10, 12, 13 and figures 3, 4, 6, and the best place of an added mass."""
+"""Sheu & Walker 1991: tables 2, 3, 5, 7, 8, 10, 12, 13, and the best place of an added mass."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from mindyn.identifiability.essential_space import essential_space
 from mindyn.identifiability.numeric import default_priority, numeric_base
 from mindyn.identifiability.random_states import make_regressors
 from mindyn.identifiability.reduction import Reduction, reduce_model
-from mindyn.papers.reproduction import Figure, PaperTable, Reproduction, Row, draw_lines
+from mindyn.papers.reproduction import PaperTable, Reproduction, Row
 from mindyn.parameters.structural import structural_base
 from mindyn.robots.loading import load_robot
 from mindyn.robots.robot import Robot
@@ -43,7 +43,7 @@ SLOW_RATE_RAD_S = 0.3
 
 
 def reproduce() -> Reproduction:
-    """Reproduce every table with numbers, and the figures."""
+    """Reproduce every table with numbers."""
     data = json.loads((resources.files("mindyn.papers") / "data" / "sheu_walker.json").read_text(encoding="utf-8"))
     puma, tilted, arm = load_robot("puma560_fgl"), rounded_puma(), load_robot("five_bar")
     q, qd = puma_states(data, 0)
@@ -76,9 +76,6 @@ def reproduce() -> Reproduction:
             ),
             _pattern("Table 12: independent parameters of the five-bar arm", data["table12"], arm),
             _comparison(puma, data),
-            _energies({"PUMA 560": by_states, "five-bar arm": loop}),
-            _torques(puma, motion, by_states, (10, 25, 36), 0, "figure-4", "Figure 4: torque of joint 1, PUMA 560"),
-            _torques(arm, p_motion, loop, (10, 20, 26), 1, "figure-6", "Figure 6: torque of joint 2, five-bar arm"),
             _place_mass(puma, slow),
         ),
     )
@@ -273,35 +270,6 @@ def _comparison(puma: Robot, data: dict[str, Any]) -> PaperTable:
     return PaperTable(
         "Table 13: the PUMA's first three links compared with the semi-direct-drive arm", "exact", rows, note
     )
-
-
-def _energies(reductions: dict[str, Reduction]) -> Figure:
-    curves = {}
-    for name, reduction in reductions.items():
-        error = 100 * reduction.energy_error[:-1]
-        curves[name] = (np.arange(len(error), dtype=float), error)
-    drawing = draw_lines(curves, "components kept", "energy missed, %")
-    return Figure("sheu-walker-figure-3", "Figure 3: energy missed over the components kept", drawing)
-
-
-def _torques(
-    robot: Robot,
-    motion: tuple[Array, Array, Array],
-    reduction: Reduction,
-    sizes: Sequence[int],
-    joint: int,
-    name: str,
-    title: str,
-) -> Figure:
-    Y = make_regressors(robot).torque_rows(*motion)[:, joint]
-    t = np.linspace(0, 2 * np.pi / MOTION_RATE_RAD_S, len(Y))
-    curves = {"all parameters": (t, Y @ robot.phi)}
-    for k in sizes:
-        phi = reduction.coordinates[:k] @ reduction.components[:k]
-        error = float(((Y @ (robot.phi - phi)) ** 2).mean())
-        curves[f"{k}, ms {error:.1e}"] = (t, Y @ phi)
-    note = "Mean square errors are given with the curves."
-    return Figure(f"sheu-walker-{name}", title, draw_lines(curves, "t, s", "torque, N m"), note)
 
 
 def _place_mass(robot: Robot, motion: tuple[Array, Array, Array]) -> PaperTable:

@@ -25,7 +25,7 @@ from mindyn.feasibility.yoshida_projection import project_by_cones
 from mindyn.kernels.model import compile_model
 from mindyn.logs.samples import Samples
 from mindyn.notation import DRIVE_PARAMETERS, LINK_PARAMETERS
-from mindyn.papers.reproduction import Curve, Figure, PaperTable, Reproduction, Row, draw_lines
+from mindyn.papers.reproduction import PaperTable, Reproduction, Row
 from mindyn.parameters.base import DRIVE_SYMBOLS
 from mindyn.parameters.parameter import Parameter
 from mindyn.parameters.structural import structural_base
@@ -39,7 +39,7 @@ from mindyn.simulation.sensors import Sensors
 from mindyn.step_tests.checks import MAX_UNCERTAINTY_RATIO, MIN_RELATIVE_MISS, StepChecks, check_steps
 from mindyn.step_tests.estimator import StepByStep
 from mindyn.step_tests.planner import plan_tests, simulate_tests
-from mindyn.validation.trajectories import Trajectories, compare_trajectories
+from mindyn.validation.trajectories import compare_trajectories
 
 VALUE_TABLES = ("table1", "table2", "table3")
 """Step by step; simultaneous with least squares; simultaneous with instrumental variables."""
@@ -123,7 +123,6 @@ MAX_DEVIATIONS = 4.0
 """Largest error of any of the 52 values, in standard deviations."""
 TESTED_CONFIGURATIONS = 20_000
 COMPARED_METHODS = ("step by step", "least squares", "instrumental variables")
-METHOD_ABBREVIATIONS = dict(zip(COMPARED_METHODS, ("steps", "LS", "IV"), strict=True))
 STEP_S = 0.005
 ENCODER_COUNT_RAD = 2 * np.pi / 1000
 """Angle of the motor for each count of its encoder."""
@@ -149,9 +148,10 @@ def reproduce() -> Reproduction:
             _counts(),
             _identified_values(recursive),
             _load(recursive),
-            *_convergence(recursive),
+            _batch_agreement(recursive),
+            _iterations(recursive),
             _step_checks(checked),
-            *_trajectories(estimates),
+            _trajectories(estimates),
             _test_tables(),
             _two_links(),
         ),
@@ -208,28 +208,16 @@ def _identified_values(recursive: Convergence) -> PaperTable:
     )
 
 
-def _convergence(recursive: Convergence) -> list[PaperTable | Figure]:
-    symbols, truth = yoshida_symbols(recursive.least_squares.parameters), recursive.least_squares.base.values
-    curves = {}
-    for symbol in PRINTED_ITERATIONS:
-        k = symbols[symbol]
-        curves[f"{symbol}, IV"] = (recursive.samples, recursive.iv[:, k] / truth[k])
-        curves[f"{symbol}, LS"] = (recursive.samples, recursive.ls[:, k] / truth[k])
-    drawing = draw_lines(curves, "samples", "value / true value")
-    gap = float(np.abs(recursive.ls[-1] - recursive.least_squares.beta).max() / np.abs(truth).max())
+def _batch_agreement(recursive: Convergence) -> PaperTable:
+    plain = recursive.least_squares
+    gap = float(np.abs(recursive.ls[-1] - plain.beta).max() / np.abs(plain.base.values).max())
     row = Row.check("recursive LS ends at the batch result", "(3.22)", f"difference {gap:.0e}", gap < 1e-8)
-    note = (
-        "The thesis's iterations are data points of one pass; the recursive IV is compared with the batch by its test."
-    )
-    return [
-        Figure("yoshida-figure-3-6-1", "Figure 3.6.1: convergence of LS and IV", drawing, note),
-        PaperTable("Section 3.5: the iterative formulas", "1e-8 of the largest value", (row,)),
-        _iterations(recursive, symbols),
-    ]
+    return PaperTable("Section 3.5: the iterative formulas", "1e-8 of the largest value", (row,))
 
 
-def _iterations(recursive: Convergence, symbols: dict[str, int]) -> PaperTable:
+def _iterations(recursive: Convergence) -> PaperTable:
     """Compare section 3.6: the data points after which a parameter has converged."""
+    symbols = yoshida_symbols(recursive.least_squares.parameters)
     why = "the commanded torques, the encoder noise and the convergence test are not published"
     rows = [Row.quote("all parameters", "LS 120000, some not converged, in 36 hours; IV 80000", why)]
     for symbol, printed in PRINTED_ITERATIONS.items():
@@ -300,8 +288,8 @@ def _step_checks(checked: StepChecks) -> PaperTable:
     return PaperTable("Section 3.6: the values of each test examined by a small simulation", limit, tuple(rows), note)
 
 
-def _trajectories(estimates: dict[str, Estimate]) -> list[PaperTable | Figure]:
-    """Draw figures 3.6.2 to 3.6.4: two joints each, moved by every model under the recorded torque."""
+def _trajectories(estimates: dict[str, Estimate]) -> PaperTable:
+    """Compare figures 3.6.2 to 3.6.4: the joints moved by every model under the recorded torque."""
     measured = make_clean_samples(next(iter(estimates.values())).robot, TRAJECTORY_ROWS, 5)
     trajectories = {method: compare_trajectories(estimate, measured) for method, estimate in estimates.items()}
     rows: list[Row] = []
@@ -313,25 +301,11 @@ def _trajectories(estimates: dict[str, Estimate]) -> list[PaperTable | Figure]:
     words = "models by IV and step by step move like the arm; the model by LS does not"
     holds = errors["least squares"] > 5 * max(errors["instrumental variables"], errors["step by step"])
     rows.append(Row.check(words, "figures 3.6.2-4", f"the nearest is {best}", holds))
-    table = PaperTable(
+    return PaperTable(
         "Section 3.6: simulated compared with measured motion",
         "the error of LS is five times that of the others",
         tuple(rows),
     )
-    return [table, *(_trajectory(2 + k, (2 * k, 2 * k + 1), trajectories) for k in range(3))]
-
-
-def _trajectory(number: int, joints: tuple[int, int], trajectories: dict[str, Trajectories]) -> Figure:
-    curves: dict[str, Curve] = {}
-    for j in joints:
-        first = next(iter(trajectories.values()))
-        curves[f"joint {j + 1}, measured"] = (first.t, first.measured[:, j])
-        curves |= {
-            f"joint {j + 1}, {METHOD_ABBREVIATIONS[name]}": (trajectory.t, trajectory.simulated[:, j])
-            for name, trajectory in trajectories.items()
-        }
-    title = f"Figure 3.6.{number}: simulated and measured trajectories of joints {joints[0] + 1} and {joints[1] + 1}"
-    return Figure(f"yoshida-figure-3-6-{number}", title, draw_lines(curves, "t, s", "position, rad"))
 
 
 def _test_tables() -> PaperTable:

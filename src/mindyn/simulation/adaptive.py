@@ -20,6 +20,7 @@ from functools import lru_cache
 import casadi
 import numpy as np
 from numpy.typing import NDArray
+from scipy.integrate import DOP853
 
 from mindyn.algebra.values import Array
 from mindyn.equations.catalogue import Function
@@ -32,64 +33,10 @@ from mindyn.simulation.results import SimulationError
 from mindyn.simulation.runge_kutta import Modes, find_modes_at_rest
 from mindyn.simulation.time_loop import TimeLoop
 
-STAGE_COUNT = 12
-
-_STAGE_ENTRIES: tuple[dict[int, float], ...] = (
-    {},
-    {0: 0.05260015195876773},
-    {0: 0.0197250569845379, 1: 0.0591751709536137},
-    {0: 0.02958758547680685, 2: 0.08876275643042054},
-    {0: 0.2413651341592667, 2: -0.8845494793282861, 3: 0.924834003261792},
-    {0: 0.037037037037037035, 3: 0.17082860872947386, 4: 0.12546768756682242},
-    {0: 0.037109375, 3: 0.17025221101954405, 4: 0.06021653898045596, 5: -0.017578125},
-    {
-        **{0: 0.03709200011850479, 3: 0.17038392571223998, 4: 0.10726203044637328, 5: -0.015319437748624402},
-        **{6: 0.008273789163814023},
-    },
-    {
-        **{0: 0.6241109587160757, 3: -3.3608926294469414, 4: -0.868219346841726, 5: 27.59209969944671},
-        **{6: 20.154067550477894, 7: -43.48988418106996},
-    },
-    {
-        **{0: 0.47766253643826434, 3: -2.4881146199716677, 4: -0.590290826836843, 5: 21.230051448181193},
-        **{6: 15.279233632882423, 7: -33.28821096898486, 8: -0.020331201708508627},
-    },
-    {
-        **{0: -0.9371424300859873, 3: 5.186372428844064, 4: 1.0914373489967295, 5: -8.149787010746927},
-        **{6: -18.52006565999696, 7: 22.739487099350505, 8: 2.4936055526796523, 9: -3.0467644718982196},
-    },
-    {
-        **{0: 2.273310147516538, 3: -10.53449546673725, 4: -2.0008720582248625, 5: -17.9589318631188},
-        **{6: 27.94888452941996, 7: -2.8589982771350235, 8: -8.87285693353063, 9: 12.360567175794303},
-        **{10: 0.6433927460157636},
-    },
-)
-_WEIGHTS = {
-    **{0: 0.054293734116568765, 5: 4.450312892752409, 6: 1.8915178993145003, 7: -5.801203960010585},
-    **{8: 0.3111643669578199, 9: -0.1521609496625161, 10: 0.20136540080403034, 11: 0.04471061572777259},
-}
-_THIRD_ORDER_ERROR = {
-    **{0: -0.18980075407240762, 5: 4.450312892752409, 6: 1.8915178993145003, 7: -5.801203960010585},
-    **{8: -0.4226823213237919, 9: -0.1521609496625161, 10: 0.20136540080403034, 11: 0.02265179219836082},
-}
-_FIFTH_ORDER_ERROR = {
-    **{0: 0.01312004499419488, 5: -1.2251564463762044, 6: -0.4957589496572502, 7: 1.6643771824549864},
-    **{8: -0.35032884874997366, 9: 0.3341791187130175, 10: 0.08192320648511571, 11: -0.022355307863886294},
-}
-
-
-def _weight_row(entries: dict[int, float]) -> Array:
-    row = np.zeros(STAGE_COUNT)
-    row[list(entries)] = list(entries.values())
-    row.setflags(write=False)
-    return row
-
-
-STAGE_WEIGHTS = np.stack([_weight_row(entries) for entries in _STAGE_ENTRIES])
-"""(12, 12): stage i is evaluated at y + h sum_j STAGE_WEIGHTS[i, j] k_j."""
-STEP_WEIGHTS = _weight_row(_WEIGHTS)
-"""(12,): the step of order 8."""
-ERROR_WEIGHTS = np.stack([_weight_row(_FIFTH_ORDER_ERROR), _weight_row(_THIRD_ORDER_ERROR)])
+STAGE_COUNT = DOP853.n_stages
+STAGE_WEIGHTS, STEP_WEIGHTS = DOP853.A, DOP853.B
+"""(12, 12) and (12,): stage i is evaluated at y + h sum_j STAGE_WEIGHTS[i, j] k_j; weights of the step of order 8."""
+ERROR_WEIGHTS = np.stack([DOP853.E5, DOP853.E3])[:, :STAGE_COUNT]
 """(2, 12): the step of order 8 minus the steps of order 5 and 3."""
 
 
