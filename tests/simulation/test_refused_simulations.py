@@ -15,7 +15,7 @@ import mindyn
 from mindyn.errors import Code, InputError, MissingPhysicsError, RobotError, UnknownNameError
 from mindyn.robots.parts import Drive
 from mindyn.simulation.controllers import ComputedTorque, ProportionalDerivative, SineMotion
-from mindyn.simulation.results import SimulationError, TorqueLog
+from mindyn.simulation.results import SimulationError
 from mindyn.simulation.rollouts import rollout
 from mindyn.simulation.sensors import Sensors, measure
 from mindyn.simulation.simulate import simulate
@@ -24,31 +24,9 @@ ROBOT = random_robot(0, joints=2)
 GOOD = {"seconds": 0.1, "q0": [0.0, 0.0]}
 
 
-def test_a_torque_log_shorter_than_the_motion():
-    log = TorqueLog(np.arange(50) / 1000, np.zeros((50, 2)))
-    with raises(InputError, code=Code.TOO_LITTLE_DATA, subject="torque"):
-        simulate(ROBOT, log, **GOOD)
+def test_torques_shorter_than_the_rollout():
     with raises(InputError, code=Code.WRONG_SHAPE, subject="tau"):
         rollout(ROBOT, np.zeros(2), np.zeros(2), np.zeros((50, 2)), dt=1e-3, steps=100)
-
-
-@pytest.mark.parametrize(
-    ("t", "tau", "code", "subject"),
-    [
-        ([0, 1, 1], np.zeros((3, 2)), Code.INVALID_VALUE, "t"),
-        ([0, 1], np.zeros((3, 2)), Code.WRONG_SHAPE, "tau"),
-        ([0, 1], [[0, 0], [0, np.nan]], Code.NOT_FINITE, "tau of the torque log"),
-        ([0, "x"], np.zeros((2, 2)), Code.WRONG_TYPE, "t of the torque log"),
-    ],
-)
-def test_broken_torque_logs(t, tau, code, subject):
-    with raises(InputError, code=code, subject=subject):
-        TorqueLog(t, tau)
-
-
-def test_a_log_of_another_robot():
-    with raises(InputError, code=Code.WRONG_SHAPE, subject="torque"):
-        simulate(ROBOT, TorqueLog([0.0, 1.0], np.zeros((2, 3))), **GOOD)
 
 
 @pytest.mark.parametrize(

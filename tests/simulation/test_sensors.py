@@ -73,7 +73,9 @@ def test_delay_shows_the_past(robot, motion):
 
 
 def test_readings_between_the_rows_follow_the_motion(robot, motion):
-    fine = simulate(robot, motion.torque_log, seconds=1, q0=motion.q[0], qd0=motion.qd[0], rate_hz=3000, drives=True)
+    replayed = {"seconds": 1, "q0": motion.q[0], "qd0": motion.qd[0], "control_rate_hz": motion.rate_hz}
+    torque = lambda t, *_: motion.tau[round(motion.rate_hz * t)]  # noqa: E731
+    fine = simulate(robot, torque, **replayed, rate_hz=3000, drives=True)
     read = measure(robot, motion, Sensors(rate_hz=3000))
     assert_close(read.position, fine.q, 1e-6)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from math import isfinite
 from pathlib import Path
@@ -12,7 +11,7 @@ import typer
 
 from mindyn.algebra.deviations import NORMAL_95
 from mindyn.algebra.values import Array
-from mindyn.cli.arguments import JSON_OPTION, require_companion, require_exclusive
+from mindyn.cli.arguments import JSON_OPTION, require_companion
 from mindyn.cli.printing import print_json, print_output, print_status
 from mindyn.cli.runs import RUN_ARGUMENT, load_run_estimate, read_logs
 from mindyn.contact.detection import (
@@ -31,12 +30,10 @@ from mindyn.estimators.estimate import Estimate
 from mindyn.export.controller_code import write_contact_c
 from mindyn.feasibility.full_model import full_model
 from mindyn.files import write_file_atomically
-from mindyn.hints import Command
 from mindyn.kernels.external_wrench import ContactKind, ExternalWrench
 from mindyn.kernels.model import compile_model
 from mindyn.pages.document import Section, figure, format_plural, p, render_document, to_html
 from mindyn.pages.plots import axis, pane, plot, series
-from mindyn.reading import read_json
 from mindyn.robots.table import format_table
 
 PLOT_POINTS = 1500
@@ -50,7 +47,6 @@ def contact(
         list[Path] | None,
         typer.Option(help="Log without contact, for the thresholds; default: the logs of the estimate. Repeatable."),
     ] = None,
-    thresholds: Annotated[Path | None, typer.Option(help="Thresholds file of --save, instead of --free.")] = None,
     alarms_per_hour: Annotated[float, typer.Option(help="Expected false alarms per hour.")] = ALARMS_PER_HOUR,
     gain: Annotated[
         float, typer.Option(help="Gain of the momentum observer, 1/s; the detection delay is about 1 / gain.")
@@ -58,7 +54,6 @@ def contact(
     plot_to: Annotated[
         Path | None, typer.Option("--plot", help="HTML file to write, with residuals and thresholds.")
     ] = None,
-    save: Annotated[Path | None, typer.Option(help="JSON file to write, with the thresholds.")] = None,
     wrench: Annotated[
         bool, typer.Option("--wrench", help="Also estimate moment and force of each contact from the joint torques.")
     ] = False,
@@ -72,22 +67,15 @@ def contact(
     as_json: Annotated[bool, JSON_OPTION] = False,
 ) -> None:
     """Detect contacts in a log from an estimate of the arm: time, link, joints and direction."""
-    require_exclusive({"--thresholds": thresholds, "--free": free})
     for option, given in (("--link", link), ("--point", point)):
         require_companion(option, given, "--wrench", wrench)
     estimate = load_run_estimate(run)
-    bounds = (
-        _load_thresholds(thresholds)
-        if thresholds is not None
-        else _compute_thresholds(estimate, free, alarms_per_hour, gain)
-    )
+    bounds = _compute_thresholds(estimate, free, alarms_per_hour, gain)
     trace = contact_trace(estimate, read_logs([log], estimate.robot, estimate.conditioning)[0], bounds)
     events = find_contacts(trace, estimate.robot)
     kind: ContactKind = "point" if point else "surface"
     model = compile_model(estimate.robot) if wrench else None
     wrenches = () if model is None else contact_wrenches(trace, events, bounds, model, link, kind)
-    if save is not None:
-        write_file_atomically(save, json.dumps(bounds.to_dict(), indent=1) + "\n")
     if plot_to is not None:
         write_file_atomically(plot_to, contact_page(trace, events, log.name))
     if c is not None:
@@ -102,8 +90,6 @@ def contact(
         for time, external in wrenches:
             print_output()
             print_output(_format_wrench(time, external), "  ")
-    if save is not None:
-        print_status(f"wrote {save}: reuse it with --thresholds {save}")
     if plot_to is not None:
         print_status(f"wrote {plot_to}: open it in a browser")
 
@@ -123,19 +109,6 @@ def _compute_thresholds(estimate: Estimate, free: Sequence[Path] | None, rate: f
     return contact_thresholds(
         estimate, read_logs(paths, estimate.robot, estimate.conditioning), alarms_per_hour=rate, gain=gain
     )
-
-
-def _load_thresholds(path: Path) -> ContactThresholds:
-    try:
-        return ContactThresholds.from_dict(read_json(path, "file of thresholds", InputError))
-    except (KeyError, TypeError, ValueError) as error:
-        raise InputError(
-            f"{path} is not a thresholds file: {error!r}",
-            hint="write one",
-            command=Command("contact", "RUN", "LOG", "--save", path),
-            code=Code.WRONG_FORMAT,
-            subject=path,
-        ) from error
 
 
 def _count_contacts(events: Sequence[Contact]) -> str:

@@ -20,7 +20,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from mindyn.algebra.values import Array, ShortRepr, frozen_array
+from mindyn.algebra.values import Array, ShortRepr
 from mindyn.errors import Code, InputError
 from mindyn.estimators.estimate import Estimate, predict_unfiltered
 from mindyn.kernels.external_wrench import ContactKind, ExternalWrench
@@ -88,16 +88,6 @@ class ContactThresholds(ShortRepr):
         values = {entry.name: getattr(self, entry.name) for entry in fields(self)}
         lists = {name: v.tolist() for name, v in values.items() if isinstance(v, np.ndarray)}
         return {**values, **lists, "joint_names": list(self.joint_names)}
-
-    @staticmethod
-    def from_dict(values: Mapping[str, Any]) -> ContactThresholds:
-        """Return thresholds from the result of `to_dict`."""
-        names = tuple(values["joint_names"])
-        moving, still = (frozen_array(values[key], (len(names),), key) for key in ("moving", "standstill"))
-        gain, rate, seconds = (float(values[key]) for key in ("gain", "alarms_per_hour", "seconds"))
-        rms = values.get("deviations")
-        deviations = None if rms is None else frozen_array(rms, (len(names),), "deviations")
-        return ContactThresholds(names, moving, still, gain, rate, seconds, deviations)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

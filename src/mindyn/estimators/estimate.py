@@ -52,7 +52,7 @@ from mindyn.logs.log import Log, SourceFile
 from mindyn.logs.pipeline import ConditionedSamples, condition
 from mindyn.logs.samples import Samples
 from mindyn.logs.servos import Servo
-from mindyn.pages.notebook import NotebookDisplay, Page, draw_page
+from mindyn.pages.notebook import Page, draw_page
 from mindyn.parameters.base import BaseParameters
 from mindyn.parameters.parameter import Parameter
 from mindyn.reading import read_json
@@ -115,7 +115,7 @@ _SAVED_ENTRIES: Final[Mapping[str, Codec]] = {
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Estimate(NotebookDisplay):
+class Estimate:
     """Identified values of the parameters of a regressor.
 
     Below, p is the number of parameters and n the number of joints with a torque.

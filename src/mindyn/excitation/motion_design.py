@@ -23,7 +23,7 @@ from mindyn.excitation.run import CHECK_HZ, ApproachPath, Run
 from mindyn.excitation.safety import Safety, SafetySettings
 from mindyn.excitation.sampling import sample_times
 from mindyn.findings import Finding, Kind, Severity, name_warnings
-from mindyn.pages.notebook import NotebookDisplay, Page, draw_page
+from mindyn.pages.notebook import Page, draw_page
 from mindyn.robots.meshes import Meshes
 from mindyn.robots.robot import Robot
 from mindyn.robots.table import format_table
@@ -67,7 +67,7 @@ class Prediction:
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class MotionDesign(NotebookDisplay):
+class MotionDesign:
     """A motion within all limits, checked at 1 kHz (see `check_times`).
 
     Attributes

@@ -37,7 +37,6 @@ from mindyn.kernels.kernel import BoundKernel, Kernel
 from mindyn.kernels.program import OperationCounts, operation_counts
 from mindyn.kernels.source_text import Facts, SourceFunction
 from mindyn.kernels.tracing import trace
-from mindyn.pages.notebook import NotebookDisplay
 from mindyn.parameters.base import BaseParameters
 from mindyn.parameters.certificate import standard_set
 from mindyn.robots.robot import Robot, require_robot
@@ -62,7 +61,7 @@ LINK_FREE_EQUATIONS = tuple(name for name in EQUATIONS if name not in FRAME_EQUA
 """Equations that do not refer to a link or frame."""
 
 
-class Model(NotebookDisplay):
+class Model:
     """Kernels of a robot's equations: arrays (..., n) in, (..., n) out, any batch shape.
 
     Every function takes `out=` (an array to write into) and `threads=`. With `parameters="input"` the link parameters

@@ -18,7 +18,7 @@ from mindyn.logs.cleaning import Cleaner, sum_recorded_time
 from mindyn.logs.locations import FileLocation, RemoteFile
 from mindyn.logs.metadata import LogMetadata
 from mindyn.logs.writing import write_log
-from mindyn.pages.notebook import NotebookDisplay, Page, draw_page
+from mindyn.pages.notebook import Page, draw_page
 from mindyn.robots.robot import Robot
 
 
@@ -47,7 +47,7 @@ class SourceFile:
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Log(NotebookDisplay):
+class Log:
     """Recording of a robot at the joint side in SI units, with columns in the robot's order and increasing stamps.
 
     Create it with `read_log` or `log_from_arrays`.

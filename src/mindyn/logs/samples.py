@@ -11,11 +11,10 @@ from numpy.typing import NDArray
 from mindyn.algebra.values import Array, column_extremes, native_array
 from mindyn.errors import Code, InputError
 from mindyn.logs.cleaning import MAX_MAGNITUDE
-from mindyn.pages.notebook import NotebookDisplay
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Samples(NotebookDisplay):
+class Samples:
     """Conditioned motion and torque at the joint side in SI units, in time order.
 
     Parameters

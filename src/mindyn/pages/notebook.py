@@ -58,15 +58,6 @@ class Page:
         return f'<iframe title="{escape(self.title)}" style="{style}" srcdoc="{escape(self.html)}"></iframe>'
 
 
-class NotebookDisplay:
-    """Base class of values that notebooks show as a table."""
-
-    __slots__ = ()
-
-    def _repr_html_(self) -> str:
-        return str(_import_drawer().notebook_table(self))
-
-
 def draw_page(value: object, *more: Any) -> Page:
     """Draw the page of a value: the report's figures that its numbers, and those of `more`, allow."""
     page = _import_drawer().notebook_page(value, *more)

@@ -18,7 +18,6 @@ import numpy as np
 from mindyn.algebra.values import Array, hashable_content
 from mindyn.errors import Code, InputError, NearlyDegenerateError, RobotError
 from mindyn.notation import DRIVE_PARAMETERS, LINK_PARAMETERS
-from mindyn.pages.notebook import NotebookDisplay
 from mindyn.robots.drive_matrices import drive_parameters
 from mindyn.robots.robot import Robot
 from mindyn.robots.scale import length_unit
@@ -146,7 +145,7 @@ def _smallest_right_inverse(matrix: Array, sizes: Array) -> Array:
 
 
 @dataclass(frozen=True, eq=False)
-class BaseParameters(NotebookDisplay):
+class BaseParameters:
     """A minimal parameter set beta = matrix @ phi.
 
     The torque depends on the standard parameters phi only through beta, and on every entry of beta.

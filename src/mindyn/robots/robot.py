@@ -17,7 +17,6 @@ from mindyn.algebra.values import Array, Value, frozen_array, hashable_content
 from mindyn.errors import Code, InputError, MissingPhysicsError, RobotError, list_names, unknown_name_error
 from mindyn.findings import Finding, Kind
 from mindyn.notation import STANDARD_GRAVITY
-from mindyn.pages.notebook import NotebookDisplay
 from mindyn.robots.description import Selection, require_no_mimic_cycle
 from mindyn.robots.expressions import parse_formula
 from mindyn.robots.parts import Drive, ExtraTorque, Frame, Joint, Link, Loop, Mimic, require_name
@@ -36,7 +35,7 @@ def require_unique(names: Iterable[str], rule: str, error: type[RobotError] = Ro
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Robot(Value, NotebookDisplay):
+class Robot(Value):
     """Robot with a tree of links: joint i moves link i relative to its parent link; parents come before children.
 
     Parameters

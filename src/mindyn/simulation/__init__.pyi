@@ -3,5 +3,4 @@
 from mindyn.simulation.rollouts import compile_rollout as compile_rollout
 from mindyn.simulation.controllers import ProportionalDerivative as ProportionalDerivative
 from mindyn.simulation.controllers import ControlLaw as ControlLaw
-from mindyn.simulation.results import TorqueLog as TorqueLog
 from mindyn.simulation.sensors import measure as measure

@@ -1,4 +1,4 @@
-"""Results `Simulation` (one motion) and `Rollouts` (many motions), and the input `TorqueLog`."""
+"""Results `Simulation` (one motion) and `Rollouts` (many motions)."""
 
 from __future__ import annotations
 
@@ -9,55 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mindyn.algebra.values import Array, ShortRepr
-from mindyn.errors import Code, InputError, MindynError
+from mindyn.errors import MindynError
 from mindyn.logs.samples import Samples
 from mindyn.robots.parts import Side
-from mindyn.simulation.inputs import make_read_only, require_real_numbers
 
 
 class SimulationError(MindynError):
     """A motion cannot be continued: it is not finite any more, or the step size becomes too small."""
-
-
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class TorqueLog(ShortRepr):
-    """Joint torques over time: tau[k] acts from t[k] until the next sample; the last one acts for an equal interval.
-
-    Parameters
-    ----------
-    t : array of shape (N,)
-        Increasing times, in s.
-    tau : array of shape (N, n)
-        Torques or forces, in N m or N.
-
-    Raises
-    ------
-    InputError
-        If the shapes do not match, the time does not increase, or a value is not finite.
-    """
-
-    t: Array
-    tau: Array
-
-    def __post_init__(self) -> None:
-        t, tau = (
-            require_real_numbers(self.t, "t of the torque log"),
-            require_real_numbers(self.tau, "tau of the torque log"),
-        )
-        if t.ndim != 1 or tau.ndim != 2 or len(t) != len(tau) or len(t) < 2:
-            message = f"a torque log needs t (N,) and tau (N, n) with N >= 2, got {t.shape} and {tau.shape}"
-            raise InputError(message, code=Code.WRONG_SHAPE, subject="tau")
-        if (np.diff(t) <= 0).any():
-            row = int(np.flatnonzero(np.diff(t) <= 0)[0])
-            message = f"the time of the torque log does not increase: {t[row]:g} s, then {t[row + 1]:g} s"
-            raise InputError(message, code=Code.INVALID_VALUE, subject="t")
-        object.__setattr__(self, "t", make_read_only(t.copy()))
-        object.__setattr__(self, "tau", make_read_only(tau.copy()))
-
-    @property
-    def end(self) -> float:
-        """Time until which the last torque acts, in s."""
-        return float(2 * self.t[-1] - self.t[-2])
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -103,11 +61,6 @@ class Simulation(ShortRepr):
     stuck: NDArray[np.bool_]
     events: int
     measured: Measurement | None = None
-
-    @property
-    def torque_log(self) -> TorqueLog:
-        """Torques of this motion, to replay them."""
-        return TorqueLog(self.t, self.tau)
 
     def samples(self) -> Samples:
         """Return the motion and torques as samples of one segment."""

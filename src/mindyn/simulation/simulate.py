@@ -20,7 +20,7 @@ from mindyn.robots.robot import CACHED_ROBOTS, Robot
 from mindyn.simulation.adaptive import AdaptiveIntegrator, Tolerance
 from mindyn.simulation.inputs import make_read_only, require_positive
 from mindyn.simulation.plant import Plant, create_plant
-from mindyn.simulation.results import Simulation, SimulationError, TorqueLog
+from mindyn.simulation.results import Simulation, SimulationError
 from mindyn.simulation.runge_kutta import slope_function, step_function
 from mindyn.simulation.sensors import Sensors, measure
 
@@ -33,7 +33,7 @@ _TICK_S = 1e-10
 
 def simulate(
     robot: Robot,
-    torque: Controller | TorqueLog,
+    torque: Controller,
     *,
     seconds: float,
     q0: ArrayLike,
@@ -46,15 +46,14 @@ def simulate(
     tolerance: Tolerance | None = None,
     sensors: Sensors | None = None,
 ) -> Simulation:
-    """Simulate a motion of a robot under a controller or a torque log.
+    """Simulate a motion of a robot under a controller.
 
     Parameters
     ----------
     robot : Robot
         Robot to simulate.
-    torque : callable or TorqueLog
-        Controller (t, q, qd) -> tau (n,), which is called at control_rate_hz and held in between; or a torque log,
-        whose first sample is at the start of the motion.
+    torque : callable
+        Controller (t, q, qd) -> tau (n,), which is called at control_rate_hz and held in between.
     seconds : float
         Duration of the motion, in s.
     q0 : array_like of shape (n,)
@@ -104,64 +103,36 @@ def simulate(
     q = frozen_array(q0, (n,), "q0")
     qd = frozen_array(np.zeros(n) if qd0 is None else qd0, (n,), "qd0")
     longest = require_positive(1 / rate_hz if longest_step_s is None else longest_step_s, "longest_step_s")
-    source = _create_source(torque, seconds, n, require_positive(control_rate_hz or rate_hz, "control_rate_hz"))
+    control_hz = require_positive(control_rate_hz or rate_hz, "control_rate_hz")
+    if not callable(torque):
+        message = f"torque must be a controller (t, q, qd) -> tau, got {type(torque).__name__}"  # type: ignore[unreachable]
+        raise InputError(message, code=Code.WRONG_TYPE, subject="torque")
     motion = (
         AdaptiveIntegrator(plant, q, qd, tolerance or Tolerance()) if method == "adaptive"
         else FixedStepIntegrator(plant, q, qd, longest)
     )  # fmt: skip
-    simulation = _run_simulation(motion, source, plant, seconds, rate_hz)
+    simulation = _run_simulation(motion, torque, control_hz, plant, seconds, rate_hz)
     return simulation if sensors is None else replace(simulation, measured=measure(robot, simulation, sensors))
 
 
-TorqueSource = tuple[Array, Controller]
-"""Instants (s) at which the torques change, and the torques (t, q, qd) -> tau."""
-
-
-def _create_source(torque: Controller | TorqueLog, seconds: float, n: int, control_rate_hz: float) -> TorqueSource:
-    if isinstance(torque, TorqueLog):
-        return _create_log_source(torque, seconds, n)
-    if not callable(torque):
-        raise InputError(
-            f"torque must be a controller (t, q, qd) -> tau or a TorqueLog, got {type(torque).__name__}",
-            code=Code.WRONG_TYPE,
-            subject="torque",
-        )
-    return np.arange(int(seconds * control_rate_hz + 1e-6) + 1) / control_rate_hz, torque
-
-
-def _create_log_source(log: TorqueLog, seconds: float, n: int) -> TorqueSource:
-    if log.tau.shape[1] != n:
-        message = f"the torque log has {log.tau.shape[1]} columns, but the robot has {n} joints"
-        raise InputError(message, code=Code.WRONG_SHAPE, subject="torque")
-    lasts = log.end - float(log.t[0])
-    if lasts < seconds - 1e-6 * seconds:
-        raise InputError(
-            f"the torque log lasts {lasts:.6g} s, but the motion lasts {seconds:.6g} s",
-            hint="shorten the motion, or extend the torque log",
-            code=Code.TOO_LITTLE_DATA,
-            subject="torque",
-        )
-    instants = log.t - log.t[0]
-
-    def torque(t: float, q: Array, qd: Array) -> Array:  # noqa: ARG001 - a log does not depend on the state
-        return np.asarray(log.tau[np.searchsorted(instants, t + _TICK_S, side="right") - 1])
-
-    return instants[instants <= seconds], torque
-
-
 def _run_simulation(
-    motion: AdaptiveIntegrator | FixedStepIntegrator, source: TorqueSource, plant: Plant, seconds: float, rate_hz: float
+    motion: AdaptiveIntegrator | FixedStepIntegrator,
+    torque: Controller,
+    control_hz: float,
+    plant: Plant,
+    seconds: float,
+    rate_hz: float,
 ) -> Simulation:
     n, times = plant.joint_count, np.arange(int(seconds * rate_hz + 1e-6) + 1) / rate_hz
-    changed, torque = source
-    instants, is_row, is_change = _schedule_instants(times, changed[changed <= times[-1] + _TICK_S])
+    changes = np.arange(int(seconds * control_hz + 1e-6) + 1) / control_hz
+    instants, is_row, is_change = _schedule_instants(times, changes[changes <= times[-1] + _TICK_S])
     q, qd, qdds, taus = (np.empty((len(times), n)) for _ in range(4))
     positions, lams = np.empty((len(times), plant.position_count)), np.empty((len(times), len(plant.levels)))
     stuck = np.zeros(lams.shape, dtype=np.bool_)
     tau, row = np.zeros(n), 0
-    for t, shown, changes in zip(instants, is_row, is_change, strict=True):
+    for t, shown, changed in zip(instants, is_row, is_change, strict=True):
         motion.advance(t)
-        if changes:
+        if changed:
             tau = _require_torque(torque(motion.t, motion.q, motion.qd), motion.t, plant)
         qdd, lam = motion.hold(tau)
         if shown:

@@ -16,7 +16,6 @@ from mindyn.errors import Code, InputError
 from mindyn.estimators.estimate import Estimate
 from mindyn.logs.conditioning import torque_cutoff
 from mindyn.logs.log import Log
-from mindyn.pages.notebook import NotebookDisplay
 from mindyn.parameters.base import all_parameters, has_same_mechanism
 from mindyn.robots.parts import Drive
 from mindyn.robots.robot import Robot
@@ -41,7 +40,7 @@ OVERFIT_RATIO: Final = 2.0
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Validation(NotebookDisplay):
+class Validation:
     """Accuracy of an estimate on held-out logs.
 
     Attributes
