@@ -14,10 +14,11 @@ from scipy.integrate import solve_ivp
 from simulation.plants import CONSERVED, INTEGRATED, WEAK, constant, nothing, swinging
 
 import mindyn
+from mindyn.cli.simulate import write_measurement
 from mindyn.equations.loop_closure import affine_closure, primary_friction, primary_gears
-from mindyn.errors import Code, InputError, MissingPhysicsError
+from mindyn.errors import Code, MissingPhysicsError
 from mindyn.robots.drive_matrices import drive_parameters, gear_matrix
-from mindyn.robots.parts import Drive, Limits
+from mindyn.robots.parts import Drive
 from mindyn.simulation.controllers import ComputedTorque, SineMotion
 from mindyn.simulation.rollouts import rollout
 from mindyn.simulation.sensors import Sensors
@@ -145,16 +146,18 @@ def test_sensors_read_the_motors_of_primary_joints():
 
 
 def test_a_simulated_log_identifies_the_parallelogram(tmp_path):
-    """The program's log of a driven arm, taken back by identification, gives its base parameters."""
+    """The log of a driven arm, taken back by identification, gives its base parameters."""
     truth = driven("semi_direct_drive")
     mindyn.write_toml(truth, tmp_path / "arm.toml")
     logs = [tmp_path / f"run{seed}.parquet" for seed in (1, 2)]
-    for seed, log in enumerate(logs, 1):
-        options = ("--seconds", 12, "--torque-noise", 1e-4, "--noise-at", "motor", "--seed", seed)
-        ended = mindyn_program("simulate", tmp_path / "arm.toml", "--out", log, *options)
-        assert ended.code == 0, ended.err
-        assert "samples of 3 joints" in ended.err
     robot = mindyn.load_robot(tmp_path / "arm.toml")
+    for seed, log in enumerate(logs, 1):
+        frequency = 0.15 + 0.25 * np.random.default_rng(seed).random(3)
+        reference = SineMotion(np.zeros(3), np.full(3, 0.5), frequency, np.zeros(3))
+        controller = ComputedTorque(robot, reference, 100.0, 20.0, drives=True)
+        sensors = Sensors(rate_hz=200.0, torque_noise=1e-4, noise_side="motor", seed=seed)
+        motion = simulate(robot, controller, seconds=12, q0=np.zeros(3), drives=True, sensors=sensors)
+        write_measurement(motion.measured, robot, log)
     unknown = replace(
         robot,
         links=tuple(replace(link, phi=None) for link in robot.links),
@@ -167,21 +170,7 @@ def test_a_simulated_log_identifies_the_parallelogram(tmp_path):
     assert_close(fit.base_values, base.values, 0.005)
 
 
-def test_the_default_motion_respects_dependent_limits():
-    from mindyn.cli.simulate import make_sine_reference
-
-    robot = mindyn.load_robot("palletiser")
-    tight = tuple(
-        replace(joint, limits=Limits(lower=-0.1, upper=0.3)) if joint.name == "joint3" else joint
-        for joint in robot.joints
-    )
-    q, _, _ = make_sine_reference(replace(robot, joints=tight), 0).rows(np.linspace(0, 60, 5000))
-    third = whole(robot, q)[:, robot.joint_index("joint3")]
-    assert -0.1 <= third.min() < -0.05
-    assert third.max() <= 0.3
-    away = tuple(
-        replace(joint, limits=Limits(lower=0.2, upper=0.3)) if joint.name == "joint3" else joint
-        for joint in robot.joints
-    )
-    with raises(InputError, code=Code.OUT_OF_RANGE, subject="joint3"):
-        make_sine_reference(replace(robot, joints=away), 0)
+def test_a_robot_with_loops_needs_a_motion(tmp_path):
+    ended = mindyn_program("simulate", "palletiser", "--out", tmp_path / "run.csv")
+    assert ended.code == 1
+    assert "mindyn excite palletiser --out motion" in ended.err

@@ -24,7 +24,6 @@ from mindyn.robots.robot import Robot
 from mindyn.robots.toml_reader import read_drives
 from mindyn.schemas import ANY_NUMBER, ANY_TEXT, require_valid, table_schema
 from mindyn.simulation.controllers import ComputedTorque, ReferenceRows, SineMotion, TabulatedReference
-from mindyn.simulation.motion_amplitudes import centre_of_motion, largest_amplitude_fraction
 from mindyn.simulation.results import Measurement
 from mindyn.simulation.sensors import Sensors
 from mindyn.simulation.simulate import simulate as run_simulation
@@ -157,6 +156,14 @@ def _require_noise_side(robot: Robot, sensors: Sensors) -> None:
 
 def _load_reference(robot: Robot, motion: Path | None, seed: int) -> tuple[ReferenceRows, float]:
     """Return the reference of the controller and its duration."""
+    if motion is None and robot.loops:
+        raise InputError(
+            f"robot {robot.name!r} has closed loops, and not every motion keeps them closed",
+            hint="design a motion and pass it with --motion",
+            command=Command("excite", "ROBOT", "--out", "motion"),
+            code=Code.MISSING_VALUE,
+            subject="--motion",
+        )
     if motion is None:
         return make_sine_reference(robot, seed), 10.0
     path = motion / "motion.json" if motion.is_dir() else motion
@@ -182,14 +189,12 @@ def _load_reference(robot: Robot, motion: Path | None, seed: int) -> tuple[Refer
 
 
 def make_sine_reference(robot: Robot, seed: int) -> SineMotion:
-    """Return a sine for every primary joint around the centre of its range (see `_motion_range`)."""
+    """Return a sine for every primary joint around the middle of its range (see `_motion_range`)."""
     rng = np.random.default_rng(seed)
     joints = robot.primary_joints
     lower, upper = np.array([_motion_range(joint.limits) for joint in joints]).T
-    centre, reach = centre_of_motion(robot, lower, upper), np.minimum((upper - lower) / 4, 0.8)
-    reach = largest_amplitude_fraction(robot, centre, reach) * reach
     frequency = 0.15 + 0.25 * rng.random(len(joints))
-    return SineMotion(centre, reach, frequency, np.zeros(len(joints)))
+    return SineMotion((lower + upper) / 2, np.minimum((upper - lower) / 4, 0.8), frequency, np.zeros(len(joints)))
 
 
 def _motion_range(limits: Limits) -> tuple[float, float]:
