@@ -1,7 +1,7 @@
 """Use FIGAROH as a method of the comparison on recorded logs, if it is installed.
 
     pip install figaroh
-    mindyn compare --logs DIR --method identify --method pinocchio --method leaderboard/methods/figaroh.py
+    mindyn compare --logs DIR --method identify --method leaderboard/methods/figaroh.py
 
 The method follows FIGAROH's workflow: its regressor with friction, actuator inertia and offset of every joint, its
 elimination of columns, its base parameters by two QR decompositions on the training rows, and joints weighted by their

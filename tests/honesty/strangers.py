@@ -28,11 +28,11 @@ from scipy.signal import butter, sosfiltfilt
 if __package__ in (None, ""):
     import sys
 
-    sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+    sys.path[:0] = [str(Path(__file__).resolve().parents[k]) for k in (1, 2)]
 from honesty.arms import TURN_RAD_S, file_of, random_arm, unknown
 
 import mindyn
-from mindyn.comparison import pinocchio_pipeline as peer
+from leaderboard.methods import pinocchio_pipeline as peer
 from mindyn.errors import MindynError
 from mindyn.logs.log import log_from_arrays
 from mindyn.robots.parts import Limits

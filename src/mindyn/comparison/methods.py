@@ -23,7 +23,6 @@ from typing import Any, Final
 import numpy as np
 
 from mindyn.algebra.values import Array
-from mindyn.comparison.pinocchio_pipeline import fit_with_pinocchio
 from mindyn.errors import Code, InputError
 from mindyn.estimators.estimate import Estimate, Estimator
 from mindyn.estimators.least_squares import LeastSquares
@@ -83,9 +82,8 @@ LOG_METHODS: Final[Mapping[str, FitFunction]] = {
     "weighted": _fit_with(LeastSquares()),
     "consistent": _fit_with(PhysicallyConsistent()),
     **{name: _fit_with(estimator) for name, estimator in METHODS.items()},
-    "pinocchio": fit_with_pinocchio,
 }
-"""`identify` selects an estimator; the next entries are single estimators; the last is a pipeline with Pinocchio."""
+"""`identify` selects an estimator; the other entries are single estimators."""
 
 
 def require_methods(names: Sequence[str]) -> None:

@@ -1,4 +1,6 @@
-"""Simple pipeline on the regressor of Pinocchio, as users write it: the reference of `mindyn compare --logs`.
+"""Simple pipeline on the regressor of Pinocchio, as users write it.
+
+    mindyn compare --logs DIR --method identify --method leaderboard/methods/pinocchio_pipeline.py
 
 Positions are low-pass filtered without phase shift and differentiated. Columns are those of
 `computeJointTorqueRegressor`, and for each joint viscous friction, tanh(qd / width), an offset and the inertia of the
@@ -26,6 +28,7 @@ from mindyn.robots.robot import Robot
 if TYPE_CHECKING:
     from types import ModuleType
 
+name = "pinocchio"
 CUTOFFS_HZ: Final = (1.5, 3.0, 6.0, 12.0, 25.0, 50.0, 100.0)
 FRICTION_WIDTHS: Final = (0.001, 0.01, 0.1)
 FOLD_COUNT: Final = 4
@@ -41,7 +44,7 @@ class _PipelineSetting:
     width: float
 
 
-def fit_with_pinocchio(robot: Robot, logs: Sequence[Log]) -> Callable[[Log], Array]:
+def fit(robot: Robot, logs: Sequence[Log]) -> Callable[[Log], Array]:
     """Fit the pipeline and return its predictor."""
     pinocchio = import_pinocchio()
     if robot.has_dependents:
