@@ -22,7 +22,6 @@ ORDER = (
     *("consistent_fit", "report", "certificate", "excitation_designs", "excitation_deviations", "excitation_peer"),
     "safe_motions",
     *(
-        "real_methods",
         "automatic_choice",
         "identify_cost",
         "residual_dynamics",

@@ -24,7 +24,6 @@ RECORDED = (
 )
 """Benchmarks of docs/benchmarks.md that need neither a GPU nor measured logs."""
 RECORDED_OF_LOGS = (
-    "identification.real_methods",
     "identification.automatic_choice",
     "identification.residual_dynamics",
 )
