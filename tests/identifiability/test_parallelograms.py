@@ -13,7 +13,7 @@ from parameters.oracle import assert_spans_row_space
 from raising import raises
 
 from mindyn import load_robot
-from mindyn.equations.loop_closure import loop_closure
+from mindyn.equations.loop_closure import loop_closure, with_home
 from mindyn.errors import Code, RobotError
 from mindyn.identifiability.numeric import numeric_base
 from mindyn.parameters.parallelogram import parallelogram_base
@@ -52,7 +52,7 @@ def test_random_arms_have_the_sampled_row_space(seed):
 def test_the_numeric_method_finds_the_same_space(entry):
     robot = arm(entry)
     closed_form = parallelogram_base(robot, home_of(entry))
-    numeric = numeric_base(robot, home=home_of(entry))
+    numeric = numeric_base(with_home(robot, home_of(entry)))
     assert numeric.count == entry["expected_base_count"]
     T = numeric.transform_to(closed_form)
     assert np.linalg.cond(T) < 1e4

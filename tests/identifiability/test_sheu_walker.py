@@ -111,7 +111,8 @@ def test_the_five_bar_has_26_parameters_and_the_pattern_of_table_12(offset, sour
     robot = load_robot("five_bar")
     joint4 = replace(robot.joints[3], origin=Pose(None, (*offset, 0.0)))
     robot = replace(robot, joints=(*robot.joints[:3], joint4, robot.joints[4]))
-    base = numeric_base(robot, source, priority=default_priority(robot), home=[0.0, 0.0, 1.0, -1.0, 1.0])
+    robot = replace(robot, home=np.array([0.0, 0.0, 1.0, -1.0, 1.0]))
+    base = numeric_base(robot, source, priority=default_priority(robot))
     assert base.count == FIVE_BAR["result"]["coaxial"]["rank"] == 26
     assert kept(base) == labels_of(FIVE_BAR["table12"])
 
@@ -140,7 +141,7 @@ def test_a_five_bar_with_equal_sides_has_18_parameters_and_26_with_one_centimetr
     assert loop_closure(exact, home).affine is not None
     # The default home, q = 0, is flat: opposite sides are parallel there too, and it is taken as a parallelogram.
     assert numeric_base(exact).count == FIVE_BAR["parallelogram"]["rank"] == 18
-    assert numeric_base(near, home=home).count == 26
+    assert numeric_base(replace(near, home=np.array(home))).count == 26
 
 
 def test_phi_of_the_paper_equals_that_of_the_bundled_robot():

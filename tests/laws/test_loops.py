@@ -14,7 +14,7 @@ from robots import random_phi
 
 from mindyn import base_parameters, compile_model, load_robot, write_toml
 from mindyn.algebra.poses import Pose, rot_x, rot_z
-from mindyn.equations.loop_closure import affine_closure, loop_closure
+from mindyn.equations.loop_closure import affine_closure, loop_closure, with_home
 from mindyn.equations.loop_equations import loop_equation
 from mindyn.errors import Code, InputError, RobotError, UnknownNameError
 from mindyn.robots.parts import Drive, Joint, Link, Loop
@@ -209,7 +209,7 @@ def test_compiled_models_take_a_home(angles):
     else:  # another linkage, which is solved numerically
         assert loop_closure(robot).affine is None
     home = loop_closure(plain).positions(np.array([[0.3, 0.1]]))[0] - angles
-    base = base_parameters(robot, home=home)
+    base = base_parameters(with_home(robot, home))
     model = compile_model(robot, base=base, home=home)
     q, qd, qdd = np.random.default_rng(0).uniform(-0.5, 0.5, (3, 10, 2))
     there = q - np.array(angles)[[0, 2]]

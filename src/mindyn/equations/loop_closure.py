@@ -46,7 +46,7 @@ MAX_CACHED_MOTIONS: Final = 64
 """Number of motions whose closure is cached."""
 
 HOME_HINT: Final = (
-    "pass home=, a closed configuration in the intended assembly, to compile_model or base_parameters, "
+    "pass home=, a closed configuration in the intended assembly, to load_robot or compile_model, "
     "or move the zeros of the joints in the robot file"
 )
 

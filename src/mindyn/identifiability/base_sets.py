@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from mindyn.algebra.values import RandomSource, seed_from
 from mindyn.equations.drives import load_dependent_extras, load_friction_error
-from mindyn.equations.loop_closure import home_closure, loop_closure, with_home
+from mindyn.equations.loop_closure import home_closure
 from mindyn.errors import Code, InputError, MissingPhysicsError, NearlyDegenerateError, RobotError, UnknownNameError
 from mindyn.identifiability.numeric import numeric_base, reduced_tree_base
 from mindyn.identifiability.random_states import RowSource, make_regressors, typical_rates
@@ -52,7 +52,6 @@ def base_parameters(
     priority: Sequence[str] | None = None,
     constraints: ArrayLike | None = None,
     rng: RandomSource = 0,
-    home: ArrayLike | None = None,
     tolerance: float | None = None,
 ) -> BaseParameters:
     """Compute the base parameters of a robot: the identifiable combinations of its standard parameters.
@@ -75,8 +74,6 @@ def base_parameters(
         C with C phi = 0 (form "numeric"), see `constraint_matrix`.
     rng : int, numpy.random.Generator or None, default 0
         Seed or generator of the random states; None draws others in every call.
-    home : array_like, shape (n,), optional
-        For a robot with loops, a closed configuration in the intended assembly; by default one near q = 0.
     tolerance : float, optional
         Drop parameters with a smaller effect, in the robot's own units (form "structural").
 
@@ -137,17 +134,15 @@ def base_parameters(
     if form == "numeric":
         source: RowSource = "torque" if drives else "energy"
         try:
-            sampled = numeric_base(
-                robot, source, priority=priority, constraints=constraints, drives=drives, seed=seed, home=home
-            )
-            return sampled if constraints is not None else _certify_set(sampled, home)
+            sampled = numeric_base(robot, source, priority=priority, constraints=constraints, drives=drives, seed=seed)
+            return sampled if constraints is not None else _certify_set(sampled)
         except NearlyDegenerateError as error:
             if priority is not None or constraints is not None:
                 raise
-            return _keep_more(robot, error.message, drives=drives, seed=seed, home=home)
+            return _keep_more(robot, error.message, drives=drives, seed=seed)
     if robot.has_dependents:
-        left_open = home_closure(with_home(robot, home)).notes
-        base = _base_of_dependents(robot, form, drives=drives, seed=seed, home=home)
+        left_open = home_closure(robot).notes
+        base = _base_of_dependents(robot, form, drives=drives, seed=seed)
         return replace(base, notes=(*left_open, *base.notes)) if left_open else base
     if form == "structural":
         base = structural_base(robot, drives=drives, tolerance=tolerance)
@@ -159,12 +154,12 @@ def base_parameters(
     return _certify_set(cast(BaseParameters, getattr(import_module(module), name)(robot)))
 
 
-def _certify_set(base: BaseParameters, home: ArrayLike | None = None) -> BaseParameters:
+def _certify_set(base: BaseParameters) -> BaseParameters:
     """Return the set if it gives the torques of standard parameters; otherwise do as `base_parameters` describes."""
     robot = base.robot
     if robot.extras and base.drives and base.form != "structural":
         return base  # columns of extra torques are compared when they are sampled
-    deviation = _deviation(base, home)
+    deviation = _deviation(base)
     if not deviation.is_wrong:
         return base
     joint = robot.primary_joints[deviation.joint].name
@@ -180,39 +175,39 @@ def _certify_set(base: BaseParameters, home: ArrayLike | None = None) -> BasePar
     )
 
 
-def _base_of_dependents(robot: Robot, form: str, *, drives: bool, seed: int, home: ArrayLike | None) -> BaseParameters:
+def _base_of_dependents(robot: Robot, form: str, *, drives: bool, seed: int) -> BaseParameters:
     """Return the set of a robot with dependent joints; one that keeps more if the geometry is nearly degenerate."""
     try:
         if robot.has_floating_base:  # sampled alone, the massless links of the base would have parameters
-            return _certify_set(reduced_tree_base(structural_base(robot, drives=drives), seed=seed, home=home), home)
-        return _certify_set(_base_with_loops(robot, form, drives=drives, seed=seed, home=home), home)
+            return _certify_set(reduced_tree_base(structural_base(robot, drives=drives), seed=seed))
+        return _certify_set(_base_with_loops(robot, form, drives=drives, seed=seed))
     except NearlyDegenerateError as error:
         if form != "structural":
             raise
-        return _keep_more(robot, error.message, drives=drives, seed=seed, home=home)
+        return _keep_more(robot, error.message, drives=drives, seed=seed)
 
 
-def _keep_more(robot: Robot, why: str, *, drives: bool, seed: int, home: ArrayLike | None) -> BaseParameters:
+def _keep_more(robot: Robot, why: str, *, drives: bool, seed: int) -> BaseParameters:
     """Return a set of a nearly degenerate robot that keeps even the smallest effects, so its torques are correct."""
     tree = structural_base(robot, drives=drives)
     kept_more = (
-        (reduced_tree_base(tree, seed=seed, home=home), "numeric, among the open tree's parameters"),
+        (reduced_tree_base(tree, seed=seed), "numeric, among the open tree's parameters"),
         (tree, "the open tree's parameters, some of which are not separately identifiable"),
     )
     for base, which in kept_more:
-        if not _deviation(base, home).is_wrong:
+        if not _deviation(base).is_wrong:
             return replace(base, notes=(f"{which}: {why}", *base.notes))
     return standard_set(robot, drives=drives, note=f"{why}: all standard parameters are kept")
 
 
-def _deviation(base: BaseParameters, home: ArrayLike | None) -> Deviation:
-    return _deviation_in_loops(base, home) if base.robot.has_dependents else tree_deviation(base)
+def _deviation(base: BaseParameters) -> Deviation:
+    return _deviation_in_loops(base) if base.robot.has_dependents else tree_deviation(base)
 
 
-def _deviation_in_loops(base: BaseParameters, home: ArrayLike | None) -> Deviation:
+def _deviation_in_loops(base: BaseParameters) -> Deviation:
     """Return the deviation of a set of a robot with loops, in its primary joints, at states not used for it."""
     robot = base.robot
-    rows = make_regressors(robot, drives=base.drives, home=home)
+    rows = make_regressors(robot, drives=base.drives)
     rng = np.random.default_rng(12345)
     q = rows.random_positions(rng, LOOP_STATES)
     speeds, accelerations = typical_rates(robot)
@@ -234,7 +229,7 @@ def _check_extras(base: BaseParameters, seed: int) -> BaseParameters:
     return replace(sampled, notes=(*sampled.notes, note))
 
 
-def _base_with_loops(robot: Robot, form: str, *, drives: bool, seed: int, home: ArrayLike | None) -> BaseParameters:
+def _base_with_loops(robot: Robot, form: str, *, drives: bool, seed: int) -> BaseParameters:
     """Return the closed form of parallelograms, or the numeric set with a note that says why."""
     if form not in _LOOP_FORMS:
         raise RobotError(
@@ -246,12 +241,12 @@ def _base_with_loops(robot: Robot, form: str, *, drives: bool, seed: int, home: 
     if drives or robot.mimics:
         why = f"no closed form covers {'dependent joints with drives' if drives else 'mimic joints'}"
     else:
-        closed = loop_closure(robot, home).home
+        closed = home_closure(robot).home
         try:
             return parallelogram_base(robot, closed)
         except RobotError as uncovered:
             if form == "mayeda":
                 raise
             why = uncovered.message
-    base = numeric_base(robot, "torque" if drives else "energy", drives=drives, seed=seed, home=home)
+    base = numeric_base(robot, "torque" if drives else "energy", drives=drives, seed=seed)
     return replace(base, notes=(f"numeric: {why}", *base.notes))

@@ -120,18 +120,16 @@ def essential_space(
     constraints: ArrayLike | None = None,
     drives: bool = False,
     seed: int = 0,
-    home: ArrayLike | None = None,
 ) -> EssentialSpace:
     """Compute the essential parameter space of a robot, with or without loops.
 
     constraints  (c, p) C: only parameters with C phi = 0 are considered (see `constraint_matrix`)
-    home         for a robot with loops, a closed configuration in the intended assembly
     """
     parameters = len(parameter_labels(robot, drives=drives))
     C = np.zeros((0, parameters))
     if constraints is not None:
         C = frozen_array(constraints, (np.shape(constraints)[0], parameters), "constraints")
-    inside = make_regressors(robot, drives=drives, home=home)
+    inside = make_regressors(robot, drives=drives)
     anywhere = replace(inside, within_limits=False) if isinstance(inside, LoopRegressors) else inside
     for rows in (inside, anywhere):
         H = sample_rows(rows, source, parameters=parameters, seed=seed, rates=typical_rates(robot))

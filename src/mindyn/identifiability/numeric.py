@@ -59,7 +59,6 @@ def numeric_base(
     constraints: ArrayLike | None = None,
     drives: bool = False,
     seed: int = 0,
-    home: ArrayLike | None = None,
 ) -> BaseParameters:
     """Return the base set found from random states, for any robot with or without loops.
 
@@ -67,9 +66,8 @@ def numeric_base(
     priority     labels in the order in which they are removed, as in Table 4 of the paper; missing labels follow in the
                  default order. Without it the order is the paper's, but only well-conditioned removals are made
     constraints  (c, p) C: the parameters satisfy C phi = 0 (see `constraint_matrix`)
-    home         (n,) for a robot with loops, a closed configuration in the intended assembly
     """
-    space = essential_space(robot, source, constraints=constraints, drives=drives, seed=seed, home=home)
+    space = essential_space(robot, source, constraints=constraints, drives=drives, seed=seed)
     labels = parameter_labels(robot, drives=drives)
     order = _order(labels, priority, default_priority(robot, drives=drives))
     removed = choose_removed_parameters(
@@ -87,7 +85,7 @@ def numeric_base(
     return BaseParameters(robot, "numeric", drives, matrix, names, survivors, tuple(notes))
 
 
-def reduced_tree_base(tree: BaseParameters, *, seed: int = 0, home: ArrayLike | None = None) -> BaseParameters:
+def reduced_tree_base(tree: BaseParameters, *, seed: int = 0) -> BaseParameters:
     """Return the base set of a robot with dependent joints: the identifiable base parameters of its open tree.
 
     Parameters without effect in the tree are removed exactly, by structure. Only the others are sampled, and only
@@ -97,7 +95,7 @@ def reduced_tree_base(tree: BaseParameters, *, seed: int = 0, home: ArrayLike | 
     robot, drives = tree.robot, tree.drives
     labels, columns = tree.labels, list(tree.survivors or range(tree.count))
     source: RowSource = "torque" if drives else "energy"
-    regressors = make_regressors(robot, drives=drives, home=home)
+    regressors = make_regressors(robot, drives=drives)
     H = sample_rows(regressors, source, parameters=len(labels), seed=seed, rates=typical_rates(robot))
     H = select_valid_rows(H, robot)
     space = compute_row_space(H[:, columns], typical_sizes(robot, H)[columns], zero=SAMPLED_ROUNDING, unclear=1.0)

@@ -9,11 +9,10 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from mindyn.algebra.values import Array
 from mindyn.equations.catalogue import equation
-from mindyn.equations.loop_closure import LoopClosure, loop_closure
+from mindyn.equations.loop_closure import LoopClosure, home_closure
 from mindyn.equations.loop_constraints import evaluate_batch, open_tree
 from mindyn.equations.projected_dynamics import state_of
 from mindyn.errors import Code, InputError, RobotError, require_choice
@@ -141,15 +140,9 @@ def _primary_ranges(robot: Robot) -> Array:
     return np.array(ranges)
 
 
-def make_regressors(robot: Robot, *, drives: bool = False, home: ArrayLike | None = None) -> Regressors:
-    """Return the regressors of a robot; dependent joints are in the assembly of `home`."""
-    if robot.has_dependents:
-        return LoopRegressors(loop_closure(robot, home), drives)
-    if home is not None:
-        raise InputError(
-            f"home= is for robots with loops, and robot {robot.name!r} has none", code=Code.UNSUPPORTED, subject="home"
-        )
-    return TreeRegressors(robot, drives)
+def make_regressors(robot: Robot, *, drives: bool = False) -> Regressors:
+    """Return the regressors of a robot; dependent joints are in the assembly of its home."""
+    return LoopRegressors(home_closure(robot), drives) if robot.has_dependents else TreeRegressors(robot, drives)
 
 
 def typical_rates(robot: Robot) -> tuple[Array, Array]:

@@ -75,7 +75,6 @@ def reduce_model(
     keep: int | None = None,
     tolerance: float = MAX_ENERGY_ERROR,
     rng: RandomSource = 0,
-    home: ArrayLike | None = None,
 ) -> Reduction:
     """Rank the essential components of a robot's parameters by their energy along a motion, and keep the largest.
 
@@ -94,8 +93,6 @@ def reduce_model(
         Fraction of the energy that may be missed, eq. (24), if `keep` is not given.
     rng : int, numpy.random.Generator or None, default 0
         Seed or generator of the random states of the essential space; None draws others in every call.
-    home : array_like, shape (n,), optional
-        For a robot with loops, a closed configuration in the intended assembly.
 
     Returns
     -------
@@ -115,8 +112,8 @@ def reduce_model(
             code=Code.OUT_OF_RANGE,
             subject="tolerance",
         )
-    rows = make_regressors(robot, home=home)
-    V1 = essential_space(robot, seed=seed, home=home).basis
+    rows = make_regressors(robot)
+    V1 = essential_space(robot, seed=seed).basis
     ranked = (q, qd) if states is None else _read_rows("q, qd of states", q.shape[1], "states", *states)
     H = np.diff(rows.energy_rows(*ranked), axis=0) @ V1.T
     _, sigma, Zt = np.linalg.svd(H, full_matrices=len(H) < len(V1))
