@@ -9,7 +9,7 @@ import pytest
 from closeness import SAME_ALGEBRA, assert_close
 from raising import raises
 
-from mindyn.errors import Code, InputError
+from mindyn.errors import Code, InputError, UnknownNameError
 from mindyn.logs.errors import LogError
 from mindyn.logs.log import log_from_arrays
 from mindyn.robots.loading import load_robot
@@ -30,7 +30,7 @@ def test_a_missing_test_is_named(puma, plan, logs):
     left = {name: log for name, log in logs.items() if name != "accelerated-04-2"}
     with raises(InputError, Code.MISSING_VALUE, "accelerated-04-2"):
         StepByStep().fit(puma, plan, left)
-    with raises(InputError, Code.UNKNOWN_NAME, "dance"):
+    with raises(UnknownNameError, Code.UNKNOWN_NAME, "dance"):
         StepByStep().fit(puma, plan, {**logs, "dance": logs["static-01-1"]})
 
 

@@ -194,7 +194,7 @@ def test_logs_come_back_from_their_files(tmp_path):
         assert_close(read[name].q, log.q, ORACLE)
         assert_close(read[name].tau, log.tau, ORACLE)
         assert_close(read[name].qd, log.qd, ORACLE)
-    with raises(InputError, Code.UNKNOWN_NAME, "dance"):
+    with raises(UnknownNameError, Code.UNKNOWN_NAME, "dance"):
         write_test_logs({"dance": logs["static-01-1"]}, tmp_path, robot, plan)
     (tmp_path / "static-01-1.csv").unlink()
     with raises(InputError, Code.MISSING_FILE, "static-01-1.csv"):

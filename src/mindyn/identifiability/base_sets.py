@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from mindyn.algebra.values import RandomSource, seed_from
 from mindyn.equations.drives import load_dependent_extras, load_friction_error
 from mindyn.equations.loop_closure import home_closure
-from mindyn.errors import Code, InputError, MissingPhysicsError, NearlyDegenerateError, RobotError, UnknownNameError
+from mindyn.errors import Code, InputError, MissingPhysicsError, NearlyDegenerateError, RobotError, unknown_name_error
 from mindyn.identifiability.numeric import numeric_base, reduced_tree_base
 from mindyn.identifiability.random_states import RowSource, make_regressors, typical_rates
 from mindyn.parameters.base import BaseParameters
@@ -102,11 +102,7 @@ def base_parameters(
     seed = seed_from(rng)
     require_robot(robot, "base parameters are those of")
     if form not in FORMS:
-        raise UnknownNameError(
-            f"no form {form!r} of base parameters; the forms are: {', '.join(FORMS)}",
-            hint="structural is for every robot without loops",
-            subject=form,
-        )
+        raise unknown_name_error("form of base parameters", form, FORMS, "the forms are")
     if (priority is not None or constraints is not None) and form != "numeric":
         raise InputError(
             f"priority and constraints are options of form 'numeric', not of {form!r}",

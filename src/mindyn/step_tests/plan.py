@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, fields, replace
 from io import StringIO
@@ -19,7 +19,7 @@ from typing import Any, ClassVar, Final, NamedTuple
 import numpy as np
 
 from mindyn.algebra.values import Array, ShortRepr
-from mindyn.errors import Code, ExportError, InputError, require_choice
+from mindyn.errors import Code, ExportError, InputError, require_choice, unknown_name_error
 from mindyn.files import finish_replacement, replace_folder_files, write_file_atomically
 from mindyn.logs.log import Log
 from mindyn.logs.reading import read_log
@@ -224,13 +224,17 @@ class StepPlan(ShortRepr):
         """All motions by name, in order."""
         return {motion.name: motion for test in self.tests for motion in test.motions}
 
+    def require_motions(self, names: Iterable[str]) -> None:
+        """Raise `UnknownNameError` if a name is not that of a motion."""
+        for name in names:
+            if name not in self.motions:
+                raise unknown_name_error("motion", name, self.motions, "the plan has")
+
     def through(self, name: str) -> StepPlan:
         """Return the plan up to a test, to look at the results before the later tests are run."""
         names = [test.name for test in self.tests]
         if name not in names:
-            raise InputError(
-                f"the plan has no test {name!r}; it has: {', '.join(names)}", code=Code.UNKNOWN_NAME, subject=name
-            )
+            raise unknown_name_error("test", name, names, "the plan has")
         return replace(self, tests=self.tests[: names.index(name) + 1])
 
     def counts(self) -> dict[str, int]:
@@ -389,13 +393,7 @@ def write_test_logs(logs: Mapping[str, Log], folder: str | Path, robot: Robot, p
     ExportError
         If the folder does not exist.
     """
-    unknown = [name for name in logs if name not in plan.motions]
-    if unknown:
-        raise InputError(
-            f"the plan has no motion {unknown[0]!r}; it has: {', '.join(plan.motions)}",
-            code=Code.UNKNOWN_NAME,
-            subject=unknown[0],
-        )
+    plan.require_motions(logs)
     files = [f"{name}.csv{end}" for name in logs for end in ("", ".toml")]
     with _replacing(folder, files) as target:
         for name, log in logs.items():
@@ -434,13 +432,7 @@ def read_test_logs(folder: str | Path, robot: Robot) -> tuple[StepPlan, dict[str
     path = Path(folder) / PLAN
     plan = load_plan(path)
     files = read_json(path, "plan of tests", InputError).get("logs", {})
-    unknown = [name for name in files if name not in plan.motions]
-    if unknown:
-        raise InputError(
-            f"{path} names a log of {unknown[0]!r}, but the plan has no such motion; it has: {', '.join(plan.motions)}",
-            code=Code.UNKNOWN_NAME,
-            subject=unknown[0],
-        )
+    plan.require_motions(files)
     missing = [file for file in files.values() if not (Path(folder) / file).exists()]
     if missing:
         raise InputError(

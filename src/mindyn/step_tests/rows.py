@@ -49,14 +49,7 @@ class LogChecks:
 
     def require_all(self, plan: StepPlan, logs: Mapping[str, Log]) -> None:
         """Raise if a log is missing, unknown, of other joints, or does not follow its motion."""
-        motions = plan.motions
-        unknown = [name for name in logs if name not in motions]
-        if unknown:
-            raise InputError(
-                f"the plan has no motion {', '.join(map(repr, unknown))}; it has: {', '.join(motions)}",
-                code=Code.UNKNOWN_NAME,
-                subject=unknown[0],
-            )
+        plan.require_motions(logs)
         for test in plan.tests:
             missing = [motion.name for motion in test.motions if motion.name not in logs]
             if missing:
@@ -67,7 +60,7 @@ class LogChecks:
                     code=Code.MISSING_VALUE,
                     subject=missing[0],
                 )
-        for name, motion in motions.items():
+        for name, motion in plan.motions.items():
             self.require(plan, motion, logs[name])
 
     def require(self, plan: StepPlan, motion: StepMotion, log: Log) -> None:
