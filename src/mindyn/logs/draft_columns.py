@@ -386,13 +386,13 @@ def find_missing_joints(
 
 def _hint_for_missing_joints(head: LogHead, joints: Sequence[str], counts: Mapping[str, int]) -> str:
     """Return a hint for joints that the log does not contain, such as a gripper; empty if that is not the cause."""
-    named = [joint for joint in joints if any(has_joint_name(joint, name) for name in head.columns)]
-    if len(named) == len(joints):
-        return _hint_for_missing_torques(head, joints)
-    if named:
-        unlogged = [joint for joint in joints if joint not in named]
-        held = " ".join(f"--lock {joint}=0" for joint in unlogged)
-        return f"the log has no column for {list_names(unlogged)}: lock joints that did not move, {held}"
+    torques = [name for name in head.columns if (meant := guess_signal(split_words(name))) and meant[0] == "torque"]
+    zeros = "; for joints that moved, add a column of zeros, which means no torque, so that the others can be fitted"
+    for names, what, more in ((head.columns, "column for", ""), (torques, "torque of", zeros)):
+        missing = [joint for joint in joints if not any(has_joint_name(joint, name) for name in names)]
+        if 0 < len(missing) < len(joints):
+            held = " ".join(f"--lock {joint}=0" for joint in missing)
+            return f"the log has no {what} {list_names(missing)}: lock joints that did not move, {held}{more}"
     count = counts.get("position", 0)
     if not 1 < count < len(joints) or counts.get("torque") != count:
         return ""
@@ -400,17 +400,4 @@ def _hint_for_missing_joints(head: LogHead, joints: Sequence[str], counts: Mappi
     return (
         f"the log has {count} joints, but the robot has {len(joints)}: lock joints that are not in the log, such as "
         f"{held}"
-    )
-
-
-def _hint_for_missing_torques(head: LogHead, joints: Sequence[str]) -> str:
-    """Return a hint for joints without a logged torque; empty if that is not the cause."""
-    torques = [name for name in head.columns if (meant := guess_signal(split_words(name))) and meant[0] == "torque"]
-    logged = [joint for joint in joints if any(has_joint_name(joint, name) for name in torques)]
-    if not logged or len(logged) == len(joints):
-        return ""
-    missing = [joint for joint in joints if joint not in logged]
-    return (
-        f"the log has no torque of {list_names(missing)}: lock joints that did not move, --lock {missing[0]}=0; for "
-        "joints that moved, add a column of zeros, which means no torque, so that the other joints can be fitted"
     )
