@@ -69,7 +69,7 @@ def expected(regressor, samples, cutoff_hz, part):
 @pytest.mark.parametrize("cutoff_hz", [None, 8.0])
 @pytest.mark.parametrize("together", [False, True], ids=["alone", "together"])
 def test_sums_are_those_of_the_columns(regressor, cutoff_hz, together):
-    """Of one friction, and of several that share a pass over the rows."""
+    """Compare one friction alone, and several that share a pass over the rows."""
     samples = samples_of(regressor)
     first = replace(FRICTIONS[0], joint_side=(regressor.joint_names[1],))
     reference = np.random.default_rng(5).normal(size=regressor.base.count)
