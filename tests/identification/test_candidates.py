@@ -14,10 +14,8 @@ import mindyn
 from mindyn.estimators.least_squares import LeastSquares
 from mindyn.feasibility.physically_consistent import PhysicallyConsistent
 from mindyn.findings import Kind
-from mindyn.identification.selection.candidates import Candidate, _simpler, best_estimator
-from mindyn.identification.selection.choose import choose
-from mindyn.identification.selection.scores import TrialScore
-from mindyn.identification.selection.trials import Trial, Trials
+from mindyn.identification.selection.choose import Candidate, _simpler, best_estimator, choose
+from mindyn.identification.selection.trials import Trial, Trials, TrialScore
 from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.log import log_from_arrays
 from mindyn.regression.friction import Friction

@@ -98,6 +98,17 @@ def test_drops_are_counted_among_the_parameters_that_are_fitted(without, monkeyp
     assert (trial.dropped, error) == (asked[0] - 1, 1.0)
 
 
+def test_more_dropped_parameters_than_a_simpler_friction_has_are_searched_again():
+    """A trial keeps its number of dropped parameters when shapes are removed from its friction."""
+    robot = with_random_drives(random_robot(2, joints=2, tree=False), 2)
+    log = exact_log(robot, 2000)
+    c, _ = resolve_conditioning(AS_LOGGED, [log], noise_floor_cutoff)
+    trials = Trials([log], Regressor(robot))
+    full, _ = least_supported([trials, trials.with_folds(3)], trial_of(c, None, Friction()))
+    again, _ = least_supported([trials, trials.with_folds(3)], replace(full, dropped=1000))
+    assert again == full
+
+
 @pytest.mark.parametrize("dropped", [0, 2])
 def test_rows_summed_for_several_foldings_score_as_those_of_one(dropped):
     log = exact_log(mindyn.load_robot("planar2"), 1601)

@@ -63,13 +63,12 @@ class _Point:
         """Return (f,) the longest of `STEPS` that stays inside."""
         closing = [-(dx / x).min(axis=1, initial=0.0) for x, dx in ((self.s, direction.s), (self.z, direction.z))]
         left, lengths = np.arange(len(self.v)), np.zeros(len(self.v))
+        X, dX = (np.concatenate([point.S, point.Z], axis=1) for point in (self, direction))
         for step in STEPS:
             far = step / STEP_FRACTION
-            is_inside = far * np.maximum(*closing)[left] < 1.0
-            for X, dX in ((self.S, direction.S), (self.Z, direction.Z)):
-                is_inside &= _is_positive(X[left] + far * dX[left]).all(axis=-1)
+            is_inside = _is_positive(X + far * dX).all(axis=-1) & (far * np.maximum(*closing)[left] < 1.0)
             lengths[left[is_inside]] = step
-            left = left[~is_inside]
+            left, X, dX = left[~is_inside], X[~is_inside], dX[~is_inside]
             if not len(left):
                 break
         return lengths

@@ -32,12 +32,12 @@ from mindyn.identification.diagnostics.data import DiagnosticData
 from mindyn.identification.diagnostics.diagnose import diagnose, explain
 from mindyn.identification.diagnostics.torque import without_constant_torques
 from mindyn.identification.gain_stage import GainStage, find_servo
-from mindyn.identification.selection.candidates import limits_of
 from mindyn.identification.selection.choose import (
     Choice,
     Progress,
     choose,
     highest_filter,
+    limits_of,
     require_logs,
     sample_logs,
     tuning_segments,

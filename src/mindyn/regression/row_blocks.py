@@ -176,34 +176,23 @@ def find_directions(regressor: Regressor, samples: Samples) -> Array | None:
 
 
 def blocks_along(
-    regressor: Regressor,
-    piece: SampleSegment,
-    directions: Array | None,
-    cutoff_hz: float | None,
-    decimation: int,
-    edge_rows: int | None = None,
+    regressor: Regressor, piece: SampleSegment, directions: Array | None, cutoff_hz: float | None, decimation: int
 ) -> Iterator[tuple[Parts, NDArray[np.intp]]]:
-    """Yield the same blocks, with the directions of all samples of the segment.
-
-    edge_rows  rows that are excluded at the ends of segments; None: those that a filter distorts
-    """
-    if cutoff_hz is None:
-        yield from _plain_blocks(regressor, piece, directions, decimation)
-        return
-    edge = _edge_rows(cutoff_hz, piece.samples.rate_hz) if edge_rows is None else edge_rows
-    for segment in piece.ends:
-        yield from _filter_blocks(regressor, piece, directions, segment, cutoff_hz, decimation, edge)
-
-
-def _plain_blocks(
-    regressor: Regressor, piece: SampleSegment, directions: Array | None, decimation: int
-) -> Iterator[tuple[Parts, NDArray[np.intp]]]:
-    out = np.empty((FACTORED_ROWS, *regressor.kernel.output_shapes[0]))
-    for first, last in _runs(piece, decimation):
-        for start in range(first, last, FACTORED_ROWS * decimation):
-            taken = slice(start, min(start + FACTORED_ROWS * decimation, last), decimation)
-            rows = np.arange(taken.start, taken.stop, decimation)
-            yield _parts(regressor, piece.samples, directions, taken, out[: len(rows)]), rows
+    """Yield the same blocks, with the directions of all samples of the segment."""
+    room = np.empty((0, *regressor.kernel.output_shapes[0]))
+    for first, last, kept in windows(piece, cutoff_hz, decimation, FACTORED_ROWS):
+        # Without a filter, only the rows to keep are computed.
+        taken = slice(first, last, decimation if cutoff_hz is None else 1)
+        count = len(range(*taken.indices(last)))
+        if len(room) < count:
+            room = np.empty((count, *room.shape[1:]))
+        parts = _parts(regressor, piece.samples, directions, taken, cutoff_hz, room[:count])
+        for at in range(0, len(kept), FACTORED_ROWS):
+            rows = np.asarray(kept[at : at + FACTORED_ROWS])
+            chosen = slice(
+                (rows[0] - first) // taken.step, (rows[-1] - first) // taken.step + 1, decimation // taken.step
+            )
+            yield [[array[chosen] for array in arrays] for arrays in parts], rows
 
 
 def _runs(piece: SampleSegment, decimation: int) -> Iterator[tuple[int, int]]:
@@ -222,55 +211,30 @@ def _since_start(piece: SampleSegment, start: int, row: Rows) -> Rows:
     return row - start + (piece.begun if start == 0 else 0)
 
 
-def _filter_blocks(
-    regressor: Regressor,
+def windows(
     piece: SampleSegment,
-    directions: Array | None,
-    segment: tuple[int, int],
-    cutoff_hz: float,
+    cutoff_hz: float | None,
     decimation: int,
-    edge: int,
-) -> Iterator[tuple[Parts, NDArray[np.intp]]]:
-    samples = piece.samples
-    longest = min(segment[1] - segment[0], sum(_filter_at_once(cutoff_hz, samples.rate_hz)))
-    room = np.empty((longest, *regressor.kernel.output_shapes[0]))
-    for first, last, kept in _filter_windows(piece, segment, cutoff_hz, decimation, edge):
-        smooth = _smooth_parts(regressor, samples, directions, slice(first, last), cutoff_hz, room[: last - first])
-        for at in range(0, len(kept), FACTORED_ROWS):
-            rows = kept[at : at + FACTORED_ROWS]
-            taken = slice(rows.start - first, rows.stop - first, decimation)
-            yield [[array[taken] for array in arrays] for arrays in smooth], np.arange(*taken.indices(last)) + first
+    plain_rows: int = FILTERED_ROWS,
+    edge_rows: int | None = None,
+) -> Iterator[Window]:
+    """Yield the rows that `blocks` takes, as windows that are filtered separately; none without a row.
 
-
-def windows(piece: SampleSegment, cutoff_hz: float | None, decimation: int) -> Iterator[Window]:
-    """Yield the rows that `blocks` takes, as windows that are filtered separately; none without a row."""
+    plain_rows  number of rows to keep of a window without a filter
+    edge_rows   rows that are excluded at the ends of segments; None: those that a filter distorts
+    """
     if cutoff_hz is None:
-        size = FILTERED_ROWS * decimation
+        size = plain_rows * decimation
         for first, last in _runs(piece, decimation):
             for start in range(first, last, size):
                 stop = min(start + size, last)
                 yield Window(start, stop, range(start, stop, decimation))
         return
-    edge = _edge_rows(cutoff_hz, piece.samples.rate_hz)
+    edge = _edge_rows(cutoff_hz, piece.samples.rate_hz) if edge_rows is None else edge_rows
     for segment in piece.ends:
         yield from (
             part for part in _filter_windows(piece, segment, cutoff_hz, decimation, edge) if len(part.kept_rows)
         )
-
-
-def filter_windows(piece: SampleSegment, cutoff_hz: float | None) -> Iterator[Window]:
-    """Yield all rows to use of a piece in one segment, also those at its ends, as windows that are filtered separately.
-
-    Windows begin at the same rows of the segment whatever the rows to use are.
-    """
-    ((start, stop),) = piece.ends
-    if cutoff_hz is not None:
-        yield from _filter_windows(piece, (start, stop), cutoff_hz, 1, 0)
-        return
-    begin = piece.inner.start - (piece.inner.start - start) % FACTORED_ROWS
-    for first in range(begin, piece.inner.stop, FACTORED_ROWS):
-        last = min(first + FACTORED_ROWS, piece.inner.stop)
-        yield Window(first, last, range(first, last))
 
 
 def _filter_at_once(cutoff_hz: float, rate_hz: float) -> tuple[int, int]:
@@ -290,14 +254,20 @@ def _filter_windows(
         yield Window(first, last, range(start + after, min(start + size, end), decimation))
 
 
-def _smooth_parts(
-    regressor: Regressor, samples: Samples, directions: Array | None, taken: slice, cutoff_hz: float, out: Array
+def _parts(
+    regressor: Regressor,
+    samples: Samples,
+    directions: Array | None,
+    taken: slice,
+    cutoff_hz: float | None,
+    out: Array,
 ) -> Parts:
     """Return filtered columns and torque of every joint; `out` (N, .) is a buffer for the columns of the kernel."""
     motion = (regressor.positions(samples, taken), samples.qd[taken], samples.qdd[taken])
     parts = regressor.parts(*motion, None if directions is None else directions[taken], out)
-    lowpass(out, cutoff_hz, samples.rate_hz, out=out)
     torque = lowpass(samples.tau[taken], cutoff_hz, samples.rate_hz)
+    if cutoff_hz is not None:
+        lowpass(out, cutoff_hz, samples.rate_hz, out=out)
     for joint, (columns, *shapes) in enumerate(parts):
         further = [lowpass(shape, cutoff_hz, samples.rate_hz) for shape in shapes]
         parts[joint] = [columns, *further, torque[:, joint : joint + 1]]
@@ -307,14 +277,6 @@ def _smooth_parts(
 def _edge_rows(cutoff_hz: float, rate_hz: float) -> int:
     """Return the rows at the ends of a segment where the filter output is not accurate."""
     return ceil(edge_duration_s(cutoff_hz) * rate_hz)
-
-
-def _parts(regressor: Regressor, samples: Samples, directions: Array | None, taken: slice, out: Array | None) -> Parts:
-    motion = (regressor.positions(samples, taken), samples.qd[taken], samples.qdd[taken])
-    parts = regressor.parts(*motion, None if directions is None else directions[taken], out)
-    for joint, arrays in enumerate(parts):
-        arrays.append(samples.tau[taken, joint : joint + 1])
-    return parts
 
 
 def segment_ends(segments: NDArray[np.int64]) -> list[tuple[int, int]]:

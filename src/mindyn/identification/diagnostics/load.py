@@ -19,7 +19,7 @@ from mindyn.errors import InputError
 from mindyn.findings import Finding, Kind, Severity
 from mindyn.identification.diagnostics import thresholds as limit
 from mindyn.identification.diagnostics.data import DiagnosticData
-from mindyn.identification.selection.scores import Gain, TrialScore, gain_of
+from mindyn.identification.selection.trials import Gain, TrialScore, gain_of
 from mindyn.loads.from_runs import load_columns
 from mindyn.regression.accumulators import triangle_of
 from mindyn.regression.gather_blocks import Block

@@ -21,10 +21,10 @@ from mindyn.algebra.values import Array
 from mindyn.logs.filters import lowpass
 from mindyn.logs.samples import Samples
 from mindyn.numerics.threads import map_in_threads
-from mindyn.regression.accumulators import GramMatrices, Group
+from mindyn.regression.accumulators import FACTORED_ROWS, GramMatrices
 from mindyn.regression.friction_limits import FrictionLimits, PriorGroups
 from mindyn.regression.regressor import Regressor
-from mindyn.regression.row_blocks import SampleSegment, filter_windows, find_directions, segment_ends
+from mindyn.regression.row_blocks import SampleSegment, find_directions, segment_ends, windows
 
 Slowest = float | tuple[float, ...]
 """Speeds of the joints, rad/s, that a row must exceed to count for the joint."""
@@ -64,23 +64,18 @@ class ColumnSums:
             for regressor in sorted(regressors, key=lambda regressor: regressor.has_directions)
         ]
         columns: list[dict[Hashable, int]] = [{} for _ in regressors[0].columns]
-        places: dict[int, list[NDArray[np.intp]]] = {}
+        places: dict[Regressor, list[NDArray[np.intp]]] = {}
         self._new: list[list[list[tuple[int, int]]]] = []
         for regressor, _ in self._frictions:
-            keys = [regressor.column_keys(joint) for joint in range(len(columns))]
+            pairs = [(regressor.column_keys(joint), known) for joint, known in enumerate(columns)]
             self._new.append(
                 [
-                    [(k, len(known) + j) for j, k in enumerate(k for k, key in enumerate(own) if key not in known)]
-                    for own, known in zip(keys, columns, strict=True)
+                    [(k, known.setdefault(key, len(known))) for k, key in enumerate(keys) if key not in known]
+                    for keys, known in pairs
                 ]
             )
-            for own, known in zip(keys, columns, strict=True):
-                for key in own:
-                    known.setdefault(key, len(known))
-            places[id(regressor)] = [
-                np.array([known[key] for key in own], dtype=np.intp) for own, known in zip(keys, columns, strict=True)
-            ]
-        self.places = [places[id(regressor)] for regressor in regressors]
+            places[regressor] = [np.array([known[key] for key in keys], dtype=np.intp) for keys, known in pairs]
+        self.places = [places[regressor] for regressor in regressors]
         self.widths = [len(known) + 2 for known in columns]
 
     def normal_matrices(self, parts: Sequence[Part]) -> list[Matrices]:
@@ -114,28 +109,34 @@ class ColumnSums:
         if self.cutoff_hz is None:
             used = range(min(part.first for part in parts), max(part.last for part in parts))
         piece = SampleSegment(self.samples, used, 0, [(segment.start, segment.stop)])
-        windows = list(filter_windows(piece, self.cutoff_hz))
-        size = max((window.last - window.first for window in windows), default=0)
+        parts_of_rows = list(windows(piece, self.cutoff_hz, 1, FACTORED_ROWS, 0))
+        size = max((window.last - window.first for window in parts_of_rows), default=0)
         compact = np.empty((size, *self._frictions[0][0].kernel.output_shapes[0]))
         joints = [GramMatrices(width, len(parts), size) for width in self.widths]
-        for first, last, kept in windows:
+        for first, last, kept in parts_of_rows:
             self._fill(slice(first, last), compact[: last - first], [sums.rows[: last - first] for sums in joints])
-            groups = list(self._groups(range(kept.start, kept.stop), parts))
+            groups = list(self._groups(slice(first, last), kept, parts))
             for joint, sums in enumerate(joints):
-                sums.add(_shifted(number, taken, joint, kept.start - first, last - first) for number, taken in groups)
+                sums.add((k, taken if isinstance(taken, slice) else taken[:, joint]) for k, taken in groups)
         return [list(matrices) for matrices in zip(*(sums.matrices for sums in joints), strict=True)]
 
-    def _groups(self, rows: range, parts: Sequence[Part]) -> Iterator[tuple[int, slice | NDArray[np.bool_]]]:
-        """Yield the parts that have some of these rows, with the rows, or with (rows, n) which count for each joint."""
+    def _groups(
+        self, window: slice, kept: range, parts: Sequence[Part]
+    ) -> Iterator[tuple[int, slice | NDArray[np.bool_]]]:
+        """Yield the parts that have some of the kept rows of a window, with these rows of the window, or with (rows, n)
+        which count for each joint.
+        """
         for k, part in enumerate(parts):
-            taken = part.within(rows)
-            if taken.start >= taken.stop:
+            first, last, step = part.within(range(kept.start, kept.stop)).indices(len(kept))
+            if first >= last:
                 continue
+            by = kept.start - window.start
+            taken = slice(first + by, last + by, step)
             if part.slowest is None:
                 yield k, taken
             else:
-                chosen = np.zeros((len(rows), len(self.widths)), dtype=np.bool_)
-                chosen[taken] = self._fast(part.slowest, slice(rows.start, rows.stop))[taken]
+                chosen = np.zeros((window.stop - window.start, len(self.widths)), dtype=np.bool_)
+                chosen[taken] = self._fast(part.slowest, window)[taken]
                 yield k, chosen
 
     def _fill(self, taken: slice, compact: Array, joints: Sequence[Array]) -> None:
@@ -158,15 +159,6 @@ class ColumnSums:
             rows[:, -2] = rows[:, -1] = samples.tau[taken, joint]
             if self.cutoff_hz is not None:
                 lowpass(rows[:, :-1], self.cutoff_hz, samples.rate_hz, out=rows[:, :-1])
-
-
-def _shifted(number: int, taken: slice | NDArray[np.bool_], joint: int, by: int, count: int) -> Group:
-    """Return a group of rows of a joint, counted from a row that is `by` rows earlier, among `count` rows."""
-    if isinstance(taken, slice):
-        return number, slice(taken.start + by, taken.stop + by, taken.step)
-    rows = np.zeros(count, dtype=np.bool_)
-    rows[by : by + len(taken)] = taken[:, joint]
-    return number, rows
 
 
 REWEIGHTINGS: Final = 4

@@ -3,25 +3,35 @@
 Blocks are contiguous. If the logs repeat a motion, all rows of the same phase form a block, because another period
 would reveal the held-out rows. Noise filters and the friction around zero velocity matter for the same motion as well,
 and use contiguous blocks (`along_time`); the choice of parameters matters for other motions.
+
+`TrialScore` and `Gain`: two settings are tried on the same blocks, so that blocks that are hard to predict affect both.
+The gain
+
+    g_b = ln(error of one setting / error of the other) on block b
+
+therefore varies less from block to block than the errors do. With s the standard deviation of g_b over m blocks, s /
+sqrt(m) is the standard deviation of the mean gain. A setting with more freedom must gain more than a fraction of it, as
+Breiman et al. [1984] select the simplest model among those that the blocks do not distinguish.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
-from math import ceil
+from math import ceil, isinf, prod
 from threading import Lock
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mindyn.algebra.deviations import MIN_IMPROVEMENT_DEVIATIONS
+from mindyn.algebra.significance import exceeds_zero
 from mindyn.algebra.values import Array
 from mindyn.errors import Code, InputError
 from mindyn.estimators.essential import elimination
 from mindyn.identification.selection.column_sums import ColumnSums, Folds, Kept, Part, fits_without_each
-from mindyn.identification.selection.scores import TrialScore
 from mindyn.logs.conditioning import Conditioning, require_resolved
 from mindyn.logs.filters import MIN_EDGE_S, edge_duration_s
 from mindyn.logs.log import Log
@@ -36,6 +46,110 @@ from mindyn.regression.regressor import Regressor
 from mindyn.regression.row_blocks import segment_ends
 from mindyn.regression.rows import FOLDS
 from mindyn.regression.settings import EquationSettings
+
+TINY: Final = 1e-300
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TrialScore:
+    """Error on held-out blocks.
+
+    left, power  (blocks, n) squared residuals and squared torques of each joint
+    mean         mean relative error over joints with torque; infinite if there are none
+    total        relative error of all joints together
+    criterion    geometric mean of both, which is minimised: the mean favours small joints, the total large ones
+    """
+
+    left: Array
+    power: Array
+    mean: float = field(init=False)
+    total: float = field(init=False)
+    criterion: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        mean, total = _errors(self.left.sum(axis=0), self.power.sum(axis=0))
+        object.__setattr__(self, "mean", float(mean))
+        object.__setattr__(self, "total", float(total))
+        object.__setattr__(self, "criterion", float(np.sqrt(mean * total)))
+
+    def of_blocks(self) -> Array:
+        """Return (blocks,) the criterion of each block, relative to the torque of all blocks."""
+        return criterion_of(self.left, self.power.sum(axis=0))
+
+
+class Gain(NamedTuple):
+    """ln of the ratio of two settings' errors.
+
+    mean       over all ways to cut blocks
+    deviation  standard deviation of the mean over blocks, by the cut with the most blocks
+    of_blocks  mean over the blocks of that cut
+    blocks     number of these blocks
+    """
+
+    mean: float
+    deviation: float
+    of_blocks: float = 0.0
+    blocks: int = 0
+
+    @property
+    def is_significant(self) -> bool:
+        """Whether the error falls, and does so on the blocks by a one-sided paired test."""
+        return self.mean > 0 and exceeds_zero(self.of_blocks, self.deviation, self.blocks)
+
+    def is_significantly_above(self, least: float) -> bool:
+        """Return whether the gain exceeds `least` and `MIN_IMPROVEMENT_DEVIATIONS` times its deviation."""
+        return self.mean > max(least, MIN_IMPROVEMENT_DEVIATIONS * self.deviation)
+
+
+def error_over(scores: Sequence[TrialScore]) -> float:
+    """Return the geometric mean of the errors over several ways to cut blocks."""
+    return float(prod(score.criterion for score in scores) ** (1 / len(scores)))
+
+
+def gain_of(others: Sequence[TrialScore], scores: Sequence[TrialScore]) -> Gain:
+    """Return by how much `scores` are lower than `others` on the same blocks, over several ways to cut them.
+
+    The cut with the most blocks gives the deviation.
+    """
+    if any(isinf(score.criterion) for score in (*others, *scores)):
+        return Gain(0.0, float("inf"))
+    pairs = list(zip(others, scores, strict=True))
+    mean = sum(float(np.log(other.criterion / max(score.criterion, TINY))) for other, score in pairs) / len(pairs)
+    other, score = max(pairs, key=lambda pair: len(pair[0].left))
+    scored = score.power.any(axis=1)
+    gains = np.log(np.maximum(other.of_blocks(), TINY) / np.maximum(score.of_blocks(), TINY))[scored]
+    deviation = float(gains.std(ddof=1) / np.sqrt(len(gains))) if len(gains) > 1 else float("inf")
+    return Gain(mean, deviation, float(gains.mean()) if len(gains) else 0.0, len(gains))
+
+
+def joint_gain(others: Sequence[TrialScore], scores: Sequence[TrialScore], joint: int) -> Gain:
+    """Return by how much `scores` are lower than `others` at one joint."""
+
+    def of_joint(score: TrialScore) -> TrialScore:
+        return TrialScore(score.left[:, [joint]], score.power[:, [joint]]) if len(score.left) else UNSCORED
+
+    return gain_of(*([of_joint(score) for score in group] for group in (others, scores)))
+
+
+def _errors(left: Array, power: Array) -> tuple[Array, Array]:
+    """Return mean and total relative error (...,) over the joints of (..., n); infinite if no joint has torque."""
+    has_torque = power > 0
+    shares = np.sqrt(np.where(has_torque, left, 0.0) / np.where(has_torque, power, 1.0))
+    has_any, sums = has_torque.any(axis=-1), np.where(has_torque, power, 0.0).sum(axis=-1)
+    total = np.sqrt(np.where(has_torque, left, 0.0).sum(axis=-1) / np.where(has_any, sums, 1.0))
+    mean = shares.sum(axis=-1) / np.maximum(has_torque.sum(axis=-1), 1)
+    return np.where(has_any, mean, np.inf), np.where(has_any, total, np.inf)
+
+
+def criterion_of(left: Array, power: Array) -> Array:
+    """Return the criterion (...,) of squared residuals (..., n) and squared torques (..., n)."""
+    mean, total = _errors(left, np.broadcast_to(power, left.shape))
+    return np.asarray(np.sqrt(mean * total))
+
+
+UNSCORED: Final = TrialScore(np.zeros((0, 1)), np.zeros((0, 1)))
+"""Score with an infinite error, for settings that leave nothing to hold out."""
+
 
 ROWS_PER_PERIOD: Final = 8
 """Rows kept for each period of the cut-off in a fit: more would only interpolate."""
@@ -138,11 +252,12 @@ def rules_of(regressor: Regressor, numbers: list[int]) -> Kept:
     Only friction with shapes is limited: viscous and Coulomb friction that drive reveal a reversed torque.
     """
     every = np.ones(regressor.count, dtype=np.bool_)
-    limits = friction_limits(regressor) if regressor.friction.shapes else _no_limits(regressor)
+    limits = friction_limits(regressor) if regressor.friction.shapes else no_limits(regressor)
     return Kept(numbers, prior_groups(regressor.parameters).select(every, numbers), limits)
 
 
-def _no_limits(regressor: Regressor) -> FrictionLimits:
+def no_limits(regressor: Regressor) -> FrictionLimits:
+    """Return no conditions on the parameters of a regressor."""
     return FrictionLimits(np.zeros((0, regressor.count)))
 
 
@@ -170,12 +285,12 @@ class Trials:
         self.fold_count = fold_count
         self.regressor = regressor
         self._shared = _Shared(logs, regressor)
-        self._errors: dict[Trial, tuple[Array, Array]] = {}
+        self._errors: dict[Trial, tuple[Array, Array, bool]] = {}
 
     def score(self, trial: Trial) -> TrialScore:
         """Return the cross-validated error of a trial."""
         left, power = self.errors(trial)
-        return TrialScore(left[trial.dropped], power)
+        return TrialScore(left[min(trial.dropped, len(left) - 1)], power)
 
     def errors(self, trial: Trial) -> tuple[Array, Array]:
         """Return squared residuals (steps, blocks, n) with 0, 1, 2, ... dropped parameters, and squared torques.
@@ -183,12 +298,14 @@ class Trials:
         Only those without dropped parameters are computed if the trial drops none.
         """
         if not self.knows(trial):
-            score_all([self], [trial])
-        return self._errors[replace(trial, dropped=0)]
+            _cross_validate([self], [trial])
+        left, power, _ = self._errors[replace(trial, dropped=0)]
+        return left, power
 
     def knows(self, trial: Trial) -> bool:
-        """Return whether a trial has been scored."""
-        return trial.dropped < len(self._errors.get(replace(trial, dropped=0), ((),))[0])
+        """Return whether a trial has been scored, with all numbers of dropped parameters if it drops any."""
+        *_, is_path = self._errors.get(replace(trial, dropped=0), (None,))
+        return is_path is not None and (is_path or not trial.dropped)
 
     @property
     def at_once(self) -> int | None:
@@ -219,7 +336,7 @@ class Trials:
     @property
     def count(self) -> int:
         """Number of trials so far."""
-        return sum(len(left) for left, _ in self._errors.values())
+        return sum(len(left) for left, *_ in self._errors.values())
 
     def samples(self, conditioning: Conditioning) -> ConditionedSamples:
         """Return all rows of the logs, with conditioned motion and unfiltered torque."""
@@ -254,7 +371,7 @@ class Trials:
         if not trial.friction.shapes:
             return False
         kept, folds = self._shared.kept(trial), self._folds(trial)
-        unlimited = Kept(kept.numbers, PriorGroups(()), _no_limits(self._shared.with_friction(trial.friction)))
+        unlimited = Kept(kept.numbers, PriorGroups(()), no_limits(self._shared.with_friction(trial.friction)))
         limited, free = (folds.fit_all(rule).betas[0] for rule in (kept, unlimited))
         return bool(np.abs(limited - free).max() > SAME_VALUES * np.abs(free).max())
 
@@ -338,7 +455,7 @@ def _cross_validate(foldings: Sequence[Trials], listed: Sequence[Trial]) -> None
         for k, trials in enumerate(foldings):
             steps = most_steps(kept) if trial.dropped else 1
             if k not in fits:  # the filters leave too few rows to hold out
-                trials._errors[full] = np.zeros((steps, 0, 1)), np.zeros((0, 1))
+                trials._errors[full] = np.zeros((steps, 0, 1)), np.zeros((0, 1)), trial.dropped > 0
                 continue
             betas = fits[k].betas[:, None]
             if trial.dropped:
@@ -346,7 +463,7 @@ def _cross_validate(foldings: Sequence[Trials], listed: Sequence[Trial]) -> None
                 betas = np.zeros((len(path), steps, folds[k].count))
                 betas[:, :, kept.numbers] = path
                 betas[:, 0] = fits[k].betas  # within the limits of friction
-            trials._errors[full] = folds[k].errors(betas)
+            trials._errors[full] = *folds[k].errors(betas), trial.dropped > 0
 
 
 def _sum_columns(foldings: Sequence[Trials], listed: Sequence[Trial]) -> Iterator[list[Folds]]:
