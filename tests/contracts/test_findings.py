@@ -92,6 +92,12 @@ def test_a_cause_explains_consequences_at_its_own_joints():
     assert everywhere[0].kind == Kind.STILL_JOINT
 
 
+def test_a_poor_motion_does_not_hide_a_wrong_sign():
+    """The residual of a wrong sign makes the parameters uncertain."""
+    sign, poor = finding(Kind.WRONG_TORQUE_SIGN, joints=("joint2",)), finding(Kind.POOR_MOTION, Severity.ERROR)
+    assert [one.explained_by for one in explain([poor, sign])] == [None, Kind.WRONG_TORQUE_SIGN]
+
+
 def test_no_kind_explains_itself_or_its_cause():
     for cause, effects in EXPLAINS.items():
         assert cause not in effects

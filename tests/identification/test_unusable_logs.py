@@ -8,6 +8,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from cli.program import mindyn_program
+from honesty.arms import motion as make_motion
+from honesty.arms import torque
 from honesty.coverage import recording_of, truth_of
 from honesty.spoiled import ERRORS, GIVEN_SETTINGS, SOUND, UNFIT, drawn, seen, spoiled, trial
 from identification.diagnosed import diagnostic_data
@@ -18,8 +20,10 @@ from mindyn.findings import Kind, Severity
 from mindyn.identification.diagnostics import motion, timing
 from mindyn.identification.diagnostics import thresholds as limit
 from mindyn.identification.diagnostics.diagnose import diagnose
+from mindyn.logs.log import log_from_arrays
 from mindyn.logs.writing import write_log
 from mindyn.regression.rows import build_rows
+from mindyn.robots.parts import Limits
 
 
 @pytest.mark.parametrize(("number", "fault"), list(enumerate([*ERRORS, *UNFIT], start=12)))
@@ -67,6 +71,26 @@ def test_uncertainty_is_that_of_other_motion():
     whole, short = (diagnostic_data(robot, one, GIVEN_SETTINGS).uncertainty for one in (log, log.take(slice(0, 400))))
     assert 0 < whole < 0.1
     assert short > 2 * whole
+
+
+def test_offsets_of_joints_that_turn_one_way_are_uncertain_by_the_friction():
+    """They are not separate from Coulomb friction, which bounds them."""
+    arm, how, robot, log, _ = drawn(2)
+    t, q, qd, qdd = make_motion(arm, how, 2)
+    drift = 1.5 * np.abs(qd).max(axis=0)
+    q, qd = q + t[:, None] * drift, qd + drift
+    log = log_from_arrays(arm.joint_names, t, q, torque(arm, q, qd, qdd) + 0.01 * log.tau)
+    robot = replace(robot, joints=tuple(replace(joint, limits=Limits(-20.0, 20.0, 5.0)) for joint in robot.joints))
+    found = mindyn.identify(robot, log, mindyn.LeastSquares(friction="regularised"), GIVEN_SETTINGS)
+    assert not seen(found)
+    assert 0.01 < found.identifiable.uncertainty < 1
+
+
+def test_slow_motion_without_acceleration_is_an_error_whatever_is_selected():
+    """Selected filters leave rows, and dropped inertias are not certain to be zero."""
+    estimate = mindyn.identify(*spoiled(0, "constant speed"))
+    assert estimate.dropped
+    assert [finding.kind for finding in seen(estimate)] == [Kind.POOR_MOTION]
 
 
 def test_truths_of_the_simulation_have_a_value_for_every_parameter():

@@ -22,7 +22,7 @@ from mindyn.findings import Finding, Kind, info
 from mindyn.logs.cleaning import MIN_GAP_PERIODS, estimate_even_step, has_bursts
 from mindyn.logs.conditioning import Conditioning, motion_cutoff, require_resolved, torque_cutoff
 from mindyn.logs.errors import LogError
-from mindyn.logs.filters import SHIFT_REACH_ROWS, delay_selected_rows, edge_duration_s
+from mindyn.logs.filters import LOWEST_HZ, SHIFT_REACH_ROWS, delay_selected_rows, edge_duration_s
 from mindyn.logs.log import Log, join_logs
 from mindyn.logs.motion import condition_motion
 from mindyn.logs.reading import LogScan
@@ -182,10 +182,13 @@ MAX_WELCH_ROWS: Final = 4096
 
 
 def noise_floor_cutoff(segments: Sequence[Log], rate_hz: float) -> float | None:
-    """Return the highest frequency up to which the position of some joint stays above its noise floor."""
+    """Return the highest frequency up to which the position of some joint stays above its noise floor.
+
+    At least `LOWEST_HZ`: positions at constant speed have no spectrum, and a slower filter would leave no rows.
+    """
     joints = range(len(segments[0].joint_names))
     highest = max(_joint_cutoff([segment.q[:, j] for segment in segments], rate_hz) for j in joints)
-    return None if highest >= MAX_CUTOFF_FRACTION * rate_hz else highest
+    return None if highest >= MAX_CUTOFF_FRACTION * rate_hz else max(highest, LOWEST_HZ)
 
 
 def _joint_cutoff(parts: Sequence[Array], rate_hz: float) -> float:

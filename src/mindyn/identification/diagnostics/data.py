@@ -20,6 +20,7 @@ from mindyn.identification.diagnostics.robot_file import compare_with_file, find
 from mindyn.logs.filters import lowpass
 from mindyn.logs.log import Log
 from mindyn.logs.samples import Samples
+from mindyn.regression.friction_limits import prior_groups, prior_precision
 from mindyn.regression.gather_blocks import Block
 from mindyn.regression.row_blocks import segment_ends
 from mindyn.regression.rows import Rows
@@ -151,11 +152,12 @@ class DiagnosticData:
         """Names of the joints that have a torque."""
         return self.estimate.regressor.joint_names
 
-    def columns(self, motion: Motion) -> Array:
-        """Return the columns (N, n, p) of the estimate, zero for dropped parameters."""
+    def columns(self, motion: Motion, *, with_dropped: bool = False) -> Array:
+        """Return the columns (N, n, p) of the estimate, zero for dropped parameters unless they are asked for."""
         regressor = self.estimate.regressor
         Y = regressor.dense(regressor.parts(*motion))
-        Y[:, :, [name in self.estimate.dropped for name in self.estimate.names]] = 0.0
+        if not with_dropped:
+            Y[:, :, [name in self.estimate.dropped for name in self.estimate.names]] = 0.0
         return np.asarray(Y)
 
     def predict(self, beta: Array, samples: Samples | None = None) -> Array:
@@ -237,7 +239,10 @@ class DiagnosticData:
 
             uncertainty^2 = mean over such motion of  sum_j y_j^T C y_j  /  sum_j mean tau_j^2 of the log
 
-        C is the covariance of a fit to the smooth rows.
+        C is the covariance of a fit of all parameters to the smooth rows: dropped ones may be zero on the motion of the
+        log alone. Friction that the speeds do not separate from other friction of
+        its joint is as uncertain as the largest friction of the fit there: a joint that turns one way does not separate
+        an offset from Coulomb friction, which is not reason to expect an offset of thousands of N m.
         """
         if self.smooth is None:
             return None
@@ -252,15 +257,28 @@ class DiagnosticData:
             kind: max(v for v, j in zip(speeds, joints, strict=True) if j.kind == kind)
             for kind in {joint.kind for joint in joints}
         }
+        fastest["revolute"] = max(limit.MIN_SPEED_RAD_S, fastest.get("revolute", 0.0))
         speed = np.array([fastest[joint.kind] for joint in joints])
         q = rng.uniform(low, high, (STATES, len(joints)))
         qd = speed * rng.standard_normal(q.shape)
         qdd = 2 * np.pi * SWING_HZ * speed * rng.standard_normal(q.shape)
         directions = self.estimate.regressor.directions(q, qd, np.arange(STATES, dtype=np.int64), 1.0)
-        Y = self.columns((q, qd, qdd, directions))
-        variance = np.einsum("ijk,kl,ijl->", Y, _inverse(self.smooth.normal), Y) / STATES
+        Y = self.columns((q, qd, qdd, directions), with_dropped=True)
+        smooth = replace(self.smooth, Y=self.columns(self.smooth.motion, with_dropped=True))
+        variance = np.einsum("ijk,kl,ijl->", Y, _inverse(self._normal_with_priors(smooth)), Y) / STATES
         power = float((self.smooth.tau**2).mean(axis=0).sum())
         return float(np.sqrt(variance / max(power, 1e-300)))
+
+    def _normal_with_priors(self, smooth: SmoothRows) -> Array:
+        """Return the normal matrix (p, p) with priors of inseparable friction (see `uncertainty`)."""
+        normal, beta, parameters = smooth.normal, self.estimate.beta, self.estimate.parameters
+        sizes = np.diag(normal).copy()
+        for k, others in prior_groups(parameters):
+            group = [k, *others]
+            if prior_precision(normal[np.ix_(group, group)]) > 0:
+                largest = max(sizes[other] * beta[other] ** 2 for other in group)
+                normal[k, k] += sizes[k] / max(largest, 1e-300)
+        return normal
 
 
 def _inverse(normal: Array) -> Array:

@@ -72,7 +72,7 @@ def _weightless_ratio(data: DiagnosticData, rows: NDArray[np.bool_]) -> float | 
     still = np.zeros_like(qd)
     weight = data.columns((q, still, still, directions))
     weight[:, :, ~data.estimate.regressor.rigid] = 0.0
-    if float(weight[rows].std(axis=0).max(initial=0.0)) < limit.MIN_VISIBLE_WEIGHT * gravity:
+    if float(weight[rows].std(axis=0).max(initial=0.0)) < limit.MIN_COMPARED_FRACTION * gravity:
         return None
     weightless = replace(smooth, Y=smooth.Y - weight * rows[:, None, None]).fit().of_rows(rows)
     before = given.of_rows(rows)

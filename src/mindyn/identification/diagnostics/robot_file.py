@@ -91,7 +91,7 @@ class FileComparison:
         """Return the joints at which T is large and the logged torque is not constant."""
         sizes = np.array([self.compare(j, T[:, j], T[:, j])[2] for j in range(T.shape[1])])
         logged = np.ptp(self.tau, axis=0) > limit.CONSTANT_TORQUE_RANGE * np.abs(self.tau).max(axis=0)
-        return tuple(int(j) for j in np.flatnonzero((sizes > limit.STRONG_FRACTION**2 * sizes.max()) & logged))
+        return tuple(int(j) for j in np.flatnonzero((sizes > limit.MIN_COMPARED_FRACTION**2 * sizes.max()) & logged))
 
     def misfit(self, T: Array, tau: Array | None = None, joints: Collection[int] | None = None) -> Array:
         """Return (2,) the arithmetic and geometric mean over strong joints of the fraction of power that s T leaves, s

@@ -23,6 +23,9 @@ Rates: f 0 of 100, m 0 of 100 (one joint)."""
 MAX_UNCERTAINTY: Final = 1.0
 """Standard deviation of the torque on other motion, relative to the torque of the log: sound logs 0.01 to 0.06, joints
 at constant speed 60 and more. Rates: f 0 of 100, m 0 of 100 (constant speed)."""
+MIN_SPEED_RAD_S: Final = 1.0
+"""Least rms speed of turning joints in that other motion: slow motion shows gravity and friction alone. Rates: as
+above."""
 MAX_CONSTRAINED_UNCERTAINTY: Final = 4.0
 """The same if the values are physically consistent, which the uncertainty does not include: two short motions of a
 KR300 have 1.4, and the consistent fit predicts a third one to 13 %. Rates: not measured."""
@@ -78,9 +81,10 @@ FRICTION_DOMINATED_FRACTION: Final = 2 / 3
 measured wrists appear delayed by up to 60 ms. Rates: as above."""
 
 # Geometry and robot file
-STRONG_FRACTION: Final = 0.1
-"""Fraction of the largest torque of the robot file's inertial parameters from which a joint is compared. Rates: those
-of the findings by the robot file."""
+MIN_COMPARED_FRACTION: Final = 0.1
+"""Smallest torque of the robot file's inertial parameters, relative to the largest, from which a joint is compared, and
+smallest variation of a weight, relative to g, for which gravity is checked. Rates: those of the findings by the robot
+file, and of absent gravity."""
 FILE_EXPLAINS: Final = 0.4
 """Root of the misfit up to which the log agrees with the shape of the file's torque. Rates: as above."""
 MAX_CORRECTED: Final = 0.65
@@ -114,8 +118,6 @@ MAX_FILE_WEIGHT: Final = 0.25
 Rates: f 0 of 100; m see `compensated`."""
 MAX_WEIGHTLESS_RATIO: Final = 0.8
 """Rms residual without weight relative to that with it, below which gravity is absent. Rates: as above."""
-MIN_VISIBLE_WEIGHT: Final = 0.1
-"""Smallest variation of a weight, relative to g, for which gravity is checked. Rates: as above."""
 MAX_CONSISTENT_RATIO: Final = 1.25
 """Error of a physically consistent fit relative to a free one, on its own rows and on held-out blocks: a sound LWR4+
 log of nearly one sine has 1.5 on its own rows, 0.99 on held-out blocks. Rates: not measured."""
