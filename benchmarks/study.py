@@ -68,6 +68,7 @@ STUDIES = {
     ),
     "coverage": Study("how often intervals contain the truth, on random arms", ("tests/honesty/coverage.py",), 0),
     "cross": Study("kernels for other machines; those for aarch64 run under qemu-user", ("tools/cross.py",)),
+    "families": Study("how often each rule of automatic identification fails", ("tests/honesty/families.py",), 0),
     "feedback": Study("intervals of instruments under feedback of encoder noise", ("tests/honesty/feedback.py",)),
     "fleet": Study(
         "200 logs of 20 robots on a Dask cluster, cost of a worker, ten simulated fleets",

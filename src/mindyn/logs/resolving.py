@@ -187,8 +187,8 @@ def noise_floor_cutoff(segments: Sequence[Log], rate_hz: float) -> float | None:
     At least `LOWEST_HZ`: positions at constant speed have no spectrum, and a slower filter would leave no rows.
     """
     joints = range(len(segments[0].joint_names))
-    highest = max(_joint_cutoff([segment.q[:, j] for segment in segments], rate_hz) for j in joints)
-    return None if highest >= MAX_CUTOFF_FRACTION * rate_hz else max(highest, LOWEST_HZ)
+    highest = max(LOWEST_HZ, *(_joint_cutoff([segment.q[:, j] for segment in segments], rate_hz) for j in joints))
+    return None if highest >= MAX_CUTOFF_FRACTION * rate_hz else highest
 
 
 def _joint_cutoff(parts: Sequence[Array], rate_hz: float) -> float:

@@ -20,7 +20,7 @@ from mindyn.identification.diagnostics.robot_file import compare_with_file, find
 from mindyn.logs.filters import lowpass
 from mindyn.logs.log import Log
 from mindyn.logs.samples import Samples
-from mindyn.regression.friction_limits import prior_groups, prior_precision
+from mindyn.regression.friction_limits import prior_groups
 from mindyn.regression.gather_blocks import Block
 from mindyn.regression.row_blocks import segment_ends
 from mindyn.regression.rows import Rows
@@ -271,13 +271,12 @@ class DiagnosticData:
 
     def _normal_with_priors(self, smooth: SmoothRows) -> Array:
         """Return the normal matrix (p, p) with priors of inseparable friction (see `uncertainty`)."""
-        normal, beta, parameters = smooth.normal, self.estimate.beta, self.estimate.parameters
+        normal, groups = smooth.normal, prior_groups(tuple(self.estimate.parameters))
         sizes = np.diag(normal).copy()
-        for k, others in prior_groups(parameters):
-            group = [k, *others]
-            if prior_precision(normal[np.ix_(group, group)]) > 0:
-                largest = max(sizes[other] * beta[other] ** 2 for other in group)
-                normal[k, k] += sizes[k] / max(largest, 1e-300)
+        squares, is_inseparable = sizes * self.estimate.beta**2, groups.precisions(normal[None])[0] > 0
+        for numbers in groups.groups:
+            k, largest = numbers[:, 0], np.maximum(squares[numbers].max(axis=1), 1e-300)
+            normal[k, k] += np.where(is_inseparable[k], sizes[k] / largest, 0.0)
         return normal
 
 
