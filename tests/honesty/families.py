@@ -7,8 +7,8 @@ Everything is selected. What fails, by family:
 one way       joints hardly turn back: the error on another motion is above 30 % of the torque
 short         fast motions of 3 to 6 s: as above
 consistent    correct file: the values are not physically consistent
-wrong file    masses of the file 0.3 to 3 times the true ones: the error on another motion is more than a tenth above that
-              of the same log without masses in the file
+wrong file    masses of the file 0.3 to 3 times the true ones: the error on another motion is more than a tenth above
+              that of the same log without masses in the file
 no delay      a delay of more than one sample is applied where there is none
 delay         a delay of 20 to 60 ms is missed by more than one sample
 ends          motion at full speed at both ends of the log: the fit's error is more than a fifth larger with the ends
@@ -31,7 +31,7 @@ import numpy as np
 if __package__ in (None, ""):
     import sys
 
-    sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+    sys.path[:0] = [str(Path(__file__).resolve().parents[k]) for k in (1, 2)]
 from honesty.arms import unknown
 from honesty.spoiled import rate
 from honesty.strangers import Stranger, arm_of, recorded, share
