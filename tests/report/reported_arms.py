@@ -13,7 +13,7 @@ from mindyn.logs.conditioning import AS_LOGGED
 from mindyn.logs.log import log_from_arrays
 from mindyn.regression.regressor import with_estimated_drives
 from mindyn.regression.settings import EquationSettings
-from mindyn.report.inputs import MotionComparison
+from mindyn.validation.trajectories import Trajectories
 
 
 def arm(name="scara", names=None):
@@ -49,6 +49,11 @@ ANSWERS = (
 FEASIBLE = tuple(Answer(question, True, "So it is.") for question in ("positive_definite", "consistent"))
 
 
+def trajectories_of(log, simulated, status=""):
+    """Return a log and its simulated positions."""
+    return Trajectories(log.joint_names, log.time, log.q, simulated, log.tau, log.tau, status)
+
+
 def everything(robot):
     """Return the arguments of a report with every section."""
     log = log_of(robot, 2)
@@ -56,7 +61,7 @@ def everything(robot):
         "validation_logs": log,
         "training_logs": [log_of(robot, 1)],
         "feasibility": ANSWERS,
-        "motion": MotionComparison(log.time, log.q, log.q + 0.001),
+        "motion": trajectories_of(log, log.q + 0.001),
         "comparison": {"ordinary": estimate_of(robot, weights="ordinary")},
         "run": {"command": ["/somewhere/bin/mindyn", "identify", "scara", "run 1.csv"]},
     }

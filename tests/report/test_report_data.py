@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from estimators.recovered import smooth_samples
 from raising import raises
-from reported_arms import ANSWERS, arm, estimate_of, everything, log_of
+from reported_arms import ANSWERS, arm, estimate_of, everything, log_of, trajectories_of
 
 import mindyn
 from mindyn.errors import Code, ExportError, InputError
@@ -25,7 +25,7 @@ from mindyn.regression.friction import Friction
 from mindyn.regression.settings import EquationSettings
 from mindyn.report.collection import collect_report_data
 from mindyn.report.excitation_and_friction import friction_section
-from mindyn.report.inputs import MotionComparison, ReportInputs
+from mindyn.report.inputs import ReportInputs
 from mindyn.report.log_views import LogView, pack_traces
 from mindyn.report.writing import build_page
 from mindyn.validation.prediction import TorquePrediction
@@ -248,9 +248,7 @@ def test_invalid_input_writes_no_file(tmp_path, estimate, robot):
     log = log_of(robot, 2)
     with raises(ExportError, Code.MISSING_FILE, str(tmp_path / "none")):
         mindyn.write_report(estimate, tmp_path / "none" / "r.html")
-    with raises(InputError, Code.WRONG_SHAPE, "simulated"):
-        MotionComparison(log.time, log.q, log.q[:-1])
-    motion = MotionComparison(log.time, log.q[:, :2], log.q[:, :2])
+    motion = trajectories_of(replace(log, q=log.q[:, :2]), log.q[:, :2])
     with raises(InputError, Code.WRONG_SHAPE, "motion"):
         mindyn.write_report(estimate, tmp_path / "r.html", motion=motion)
     with raises(InputError, Code.DISAGREEMENT, "puma560"):

@@ -8,7 +8,7 @@ from html import unescape
 
 import numpy as np
 import pytest
-from reported_arms import FEASIBLE, arm, estimate_of, everything, log_of
+from reported_arms import FEASIBLE, arm, estimate_of, everything, log_of, trajectories_of
 
 import mindyn
 from mindyn.feasibility.answer import Answer
@@ -31,7 +31,7 @@ from mindyn.report.headlines import (
     SOME_JOINTS_GOOD,
     SOME_JOINTS_USABLE,
 )
-from mindyn.report.inputs import MotionComparison, ReportInputs
+from mindyn.report.inputs import ReportInputs
 from mindyn.report.parameter_table import PHYSICAL_INTERVALS_NOTE, UNBOUNDED_INTERVALS_NOTE, parameter_section
 from mindyn.report.residuals import motion_section, provenance_section, residual_section
 from mindyn.report.summary import FEASIBILITY_NOT_CHECKED, find_weakest_joint
@@ -258,7 +258,7 @@ def test_the_input_of_the_simulation_is_described(robot, estimate):
         ("the controller replayed in closed loop.", "The controller replayed in closed loop."),
         ("", "is not known"),
     ):
-        motion = MotionComparison(log.time, log.q, log.q, how)
+        motion = trajectories_of(log, log.q, how)
         assert expected in text_of(motion_section(collect_report_data(ReportInputs(estimate, motion=motion))))
 
 

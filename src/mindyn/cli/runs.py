@@ -22,11 +22,10 @@ from mindyn.logs.log import Log, SourceFile
 from mindyn.logs.reading import read_log
 from mindyn.report.data import VerdictData
 from mindyn.report.headlines import GRADE_LABELS
-from mindyn.report.inputs import MotionComparison
 from mindyn.report.writing import write_report
 from mindyn.robots.meshes import Meshes
 from mindyn.robots.robot import Robot
-from mindyn.validation.trajectories import compare_trajectories
+from mindyn.validation.trajectories import Trajectories, compare_trajectories
 from mindyn.validation.validate import Grade, Validation
 
 RUN_ARGUMENT: Final = typer.Argument(help="Folder of `mindyn identify --out`, or its estimate.json.")
@@ -148,13 +147,12 @@ def write_run_report(
     )
 
 
-def simulate_first_log(estimate: Estimate, logs: Sequence[Log]) -> MotionComparison | None:
+def simulate_first_log(estimate: Estimate, logs: Sequence[Log]) -> Trajectories | None:
     """Simulate the motion of the first log under its torque; print a note and return None if that fails."""
     if not logs:
         return None
     try:
-        trajectory = compare_trajectories(estimate, logs[0].take(slice(0, MAX_MOTION_ROWS)))
+        return compare_trajectories(estimate, logs[0].take(slice(0, MAX_MOTION_ROWS)))
     except MindynError as error:
         print_status(f"note: no simulated motion in the report: {error.message}")
         return None
-    return MotionComparison(trajectory.t, trajectory.measured, trajectory.simulated, trajectory.status)

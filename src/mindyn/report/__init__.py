@@ -1,5 +1,1 @@
 """Reports about estimates as self-contained HTML files."""
-
-from mindyn.lazy_names import import_lazily
-
-__all__, __getattr__ = import_lazily(__name__, __file__)

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from mindyn.algebra.values import Array, ShortRepr
 from mindyn.errors import Code, InputError
 from mindyn.estimators.estimate import Estimate
 from mindyn.feasibility.answer import Answer
@@ -14,47 +13,8 @@ from mindyn.findings import Finding
 from mindyn.logs.log import Log
 from mindyn.robots.meshes import Meshes
 from mindyn.robots.robot import Robot
+from mindyn.validation.trajectories import Trajectories
 from mindyn.validation.validate import Validation
-
-
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class MotionComparison(ShortRepr):
-    """Measured and simulated joint positions at the same times, for a report.
-
-    Parameters
-    ----------
-    time : (N,) array
-        Times in s.
-    measured, simulated : (N, n) array
-        Joint positions in rad or m.
-    how : str
-        A sentence about the simulation: open or closed loop, and under which torque.
-
-    Raises
-    ------
-    InputError
-        If the shapes do not agree.
-    """
-
-    time: Array
-    measured: Array
-    simulated: Array
-    how: str = ""
-
-    def __post_init__(self) -> None:
-        if self.measured.ndim != 2 or self.measured.shape != self.simulated.shape or not len(self.measured):
-            raise InputError(
-                f"measured and simulated positions must both have the shape (rows, n), got {self.measured.shape} and "
-                f"{self.simulated.shape}",
-                code=Code.WRONG_SHAPE,
-                subject="simulated",
-            )
-        if self.time.shape != self.measured.shape[:1]:
-            raise InputError(
-                f"time must have the shape ({len(self.measured)},), got {self.time.shape}",
-                code=Code.WRONG_SHAPE,
-                subject="time",
-            )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -65,7 +25,7 @@ class ReportInputs:
     validation_logs: Sequence[Log] = ()
     training_logs: Sequence[Log] = ()
     feasibility: Sequence[Answer] = ()
-    motion: MotionComparison | None = None
+    motion: Trajectories | None = None
     comparison: Mapping[str, Estimate] = field(default_factory=dict)
     prior: Robot | None = None
     run: Mapping[str, Any] = field(default_factory=dict)

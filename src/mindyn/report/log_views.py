@@ -22,10 +22,10 @@ from mindyn.pages.plots import (
     round_to_six_digits,
 )
 from mindyn.report.data import ExcitationData, JointMotion, JointTrace, MotionData, Numbers, ResidualData, TorqueTrace
-from mindyn.report.inputs import MotionComparison
 from mindyn.robots.parts import Limits
 from mindyn.validation.prediction import TorquePrediction
 from mindyn.validation.residual_spectra import spectrum
+from mindyn.validation.trajectories import Trajectories
 
 Role = Literal["held out", "training"]
 TOTAL_BUCKETS: Final = 400_000
@@ -208,7 +208,7 @@ def _value_range(values: Array) -> tuple[float, float]:
     return (low, high) if high > low else (low - 1, high + 1)
 
 
-def pack_motion(given: MotionComparison | None) -> MotionData | None:
+def pack_motion(given: Trajectories | None) -> MotionData | None:
     """Pack simulated and measured positions."""
     if given is None:
         return None
@@ -216,8 +216,7 @@ def pack_motion(given: MotionComparison | None) -> MotionData | None:
         tuple(pack_levels(bucket_extremes(column, MAX_BUCKETS)) for column in columns.T)
         for columns in (given.measured, given.simulated)
     )
-    rms = np.sqrt(np.mean((given.measured - given.simulated) ** 2, axis=0))
-    times = pack_exactly(bucket_times(given.time, MAX_BUCKETS))
+    times = pack_exactly(bucket_times(given.t, MAX_BUCKETS))
     return MotionData(
-        float(given.time[-1] - given.time[0]), given.how, times, measured, simulated, round_to_six_digits(rms)
+        float(given.t[-1] - given.t[0]), given.status, times, measured, simulated, round_to_six_digits(given.rms)
     )

@@ -87,13 +87,20 @@ def summarize_verdict(
 
 
 def describe_errors(verdict: VerdictData, joints: Sequence[str]) -> str:
-    """Describe the error over all joints and at the weakest joint."""
+    """Describe the error over all joints, its mean over joints, and the weakest joint."""
     parts = [joint.relative for joint in verdict.joints]
     seen = "motion that was not used in the fit" if verdict.held_out else "the motion used in the fit"
     worst = find_weakest_joint(parts)
-    weakest = f"; at {joints[worst]}, the weakest joint, {_format_percent(parts[worst])}" if len(parts) > 1 else ""
-    noise = " (sensor noise)" if verdict.joints[worst].grade == "noise" and weakest else ""
-    return f"On {seen}, the torque error is {_format_percent(verdict.total)}{describe_ends(verdict)}{weakest}{noise}."
+    finite = [part for part in parts if isfinite(part)] or parts
+    several = (
+        f" over all joints, {_format_percent(sum(finite) / len(finite))} on average over joints, and "
+        f"{_format_percent(parts[worst])} at {joints[worst]}, the weakest joint"
+    )
+    noise = " (sensor noise)" if verdict.joints[worst].grade == "noise" else ""
+    return (
+        f"On {seen}, the torque error is {_format_percent(verdict.total)}{describe_ends(verdict)}"
+        f"{several + noise if len(parts) > 1 else ''}."
+    )
 
 
 def describe_ends(verdict: VerdictData) -> str:

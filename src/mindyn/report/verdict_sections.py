@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from math import isfinite
 from typing import Final
 
 from mindyn.escaping import keep_units_together
@@ -35,8 +34,6 @@ from mindyn.report.summary import (
     WEAK_GRADES,
     Advice,
     Summary,
-    describe_ends,
-    find_weakest_joint,
     summarize_verdict,
 )
 from mindyn.validation.errors import EDGE_S, MAX_EDGE_FRACTION
@@ -68,7 +65,7 @@ def verdict_section(data: ReportData) -> Section:
     lead = class_tag(
         "div",
         f"lead grade-{summary.grade}",
-        p(tag("strong", {}, summary.headline), f" {_describe_report_errors(data)}"),
+        p(tag("strong", {}, summary.headline), f" {typeset(summary.reason)}"),
     )
     serious = [item for item in verdict.findings if item.is_on_first_screen]
     findings = [
@@ -132,22 +129,6 @@ def _no_validation_note(verdict: VerdictData) -> str:
         if verdict.earlier_total is None
         else EARLIER_VALIDATION_NOTE.format(format_percent(verdict.earlier_total))
     )
-
-
-def _describe_report_errors(data: ReportData) -> str:
-    """Describe the error over all joints, its mean over joints, and the weakest joint."""
-    verdict, parts = data.verdict, [joint.relative for joint in data.verdict.joints]
-    seen = "motion that was not used in the fit" if verdict.held_out else "the motion used in the fit"
-    worst = find_weakest_joint(parts)
-    noise = " (sensor noise)" if verdict.joints[worst].grade == "noise" else ""
-    finite = [part for part in parts if isfinite(part)] or parts
-    several = f" over all joints, {format_percent(sum(finite) / len(finite))} on average over joints, and "
-    weakest = (
-        f"{several}{format_percent(parts[worst])} at {data.joints[worst].name}, the weakest joint{noise}"
-        if len(parts) > 1
-        else ""
-    )
-    return f"On {seen}, the torque error is {format_percent(verdict.total)}{describe_ends(verdict)}{weakest}."
 
 
 def _describe_grades(data: ReportData) -> str:

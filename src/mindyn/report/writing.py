@@ -16,12 +16,13 @@ from mindyn.report.collection import collect_report_data
 from mindyn.report.data import ReportData
 from mindyn.report.excitation_and_friction import comparison_section, excitation_section, friction_section
 from mindyn.report.feasibility_answers import feasibility_section
-from mindyn.report.inputs import MotionComparison, ReportInputs
+from mindyn.report.inputs import ReportInputs
 from mindyn.report.parameter_table import parameter_section
 from mindyn.report.residuals import motion_section, provenance_section, residual_section, robot_section
 from mindyn.report.verdict_sections import torque_section, verdict_section
 from mindyn.robots.meshes import Meshes
 from mindyn.robots.robot import Robot
+from mindyn.validation.trajectories import Trajectories
 from mindyn.validation.validate import Validation
 
 SECTIONS: Final = (
@@ -39,7 +40,7 @@ def write_report(
     validation: Validation | None = None,
     training_logs: Log | Sequence[Log] = (),
     feasibility: Feasibility | Sequence[Answer] = (),
-    motion: MotionComparison | None = None,
+    motion: Trajectories | None = None,
     comparison: Mapping[str, Estimate] | None = None,
     prior: Robot | None = None,
     run: Mapping[str, Any] | None = None,
@@ -61,8 +62,8 @@ def write_report(
         Logs of the fit, to show their torques and motion.
     feasibility : Feasibility or sequence of Answer
         Result of `check_feasible`.
-    motion : MotionComparison, optional
-        Simulated and measured positions.
+    motion : Trajectories, optional
+        Simulated and measured positions, from `mindyn.validation.compare_trajectories`.
     comparison : mapping of str to Estimate, optional
         Other estimates by name, validated on the same logs.
     prior : Robot, optional
