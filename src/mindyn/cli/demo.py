@@ -36,7 +36,6 @@ from mindyn.report.summary import FEASIBILITY_ANSWERS
 from mindyn.robots.loading import load_robot
 from mindyn.robots.parts import Drive
 from mindyn.robots.robot import Robot
-from mindyn.robots.table import format_table
 from mindyn.simulation.controllers import ComputedTorque, ReferenceRows, SineMotion, TabulatedReference
 from mindyn.simulation.sensors import Sensors
 from mindyn.simulation.simulate import simulate
@@ -100,9 +99,6 @@ def _run_demo(truth: Robot, out: Path, talk: MessageProgress, start: float, *, a
         print_json(summary)
         return
     if verbose:
-        typer.echo(parameter_table(truth, estimates))
-        for name, candidate in estimates.items():
-            print_output(f"\n{name}: physically consistent?\n{check_feasible(candidate)}")
         errors_table = comparison_table({name: verdict.error for name, verdict in verdicts.items()})
         typer.echo(f"\n{estimate.status}\n\nOn the second motion, which no method was fitted to:\n{errors_table}\n")
     _print_summary(out, estimate, verdicts["physically consistent"], perf_counter() - start)
@@ -177,17 +173,6 @@ def identify_by_methods(robot: Robot, log: Log, talk: MessageProgress) -> dict[s
     except MindynError as error:
         print_status(f"note: instrumental variables: {error}")
         return estimates
-
-
-def parameter_table(truth: Robot, estimates: dict[str, Estimate]) -> str:
-    """Return true and estimated base parameters, and the standard deviations of the last estimate."""
-    *_, last = estimates.values()
-    true = replace(last.base, robot=truth).values
-    rows = [("parameter", "true", *estimates, "deviation")]
-    for k, name in enumerate(last.base.names):
-        values = [f"{estimate.beta[k]:.4g}" for estimate in estimates.values()]
-        rows.append((name, f"{true[k]:.4g}", *values, f"{last.deviations[k]:.2g}"))
-    return format_table(rows)
 
 
 def write_demo_files(

@@ -31,7 +31,7 @@ class Paper:
 
 
 PAPERS: Final[Mapping[str, Paper]] = {
-    "sheu-walker": Paper(sheu_walker_paper.CITATION, "tables 2-13, section 6", sheu_walker_paper.reproduce),
+    "sheu-walker": Paper(sheu_walker_paper.CITATION, "tables 2-13", sheu_walker_paper.reproduce),
     "yoshida": Paper(yoshida_paper.CITATION, "chapters 3 and 4", yoshida_paper.reproduce),
     "lin": Paper(lin_paper.CITATION, "tables I-III, savings, Stanford arm identified", lin_paper.reproduce),
     "lin-fang": Paper(lin_fang_paper.CITATION, "tables I-VIII, the cheapest formulation", lin_fang_paper.reproduce),

@@ -1,4 +1,4 @@
-"""Sheu & Walker 1991: tables 2, 3, 5, 7, 8, 10, 12, 13, and the best place of an added mass."""
+"""Sheu & Walker 1991: tables 2, 3, 5, 7, 8, 10, 12, 13."""
 
 from __future__ import annotations
 
@@ -14,13 +14,11 @@ from mindyn.algebra.poses import Pose, rot_x
 from mindyn.algebra.values import Array
 from mindyn.equations.catalogue import equation
 from mindyn.equations.loop_constraints import evaluate_batch
-from mindyn.identifiability.design_changes import place_point_mass
 from mindyn.identifiability.essential_space import essential_space
 from mindyn.identifiability.numeric import default_priority, numeric_base
 from mindyn.identifiability.random_states import make_regressors
 from mindyn.identifiability.reduction import Reduction, reduce_model
 from mindyn.papers.reproduction import PaperTable, Reproduction, Row
-from mindyn.parameters.structural import structural_base
 from mindyn.robots.loading import load_robot
 from mindyn.robots.robot import Robot
 
@@ -38,8 +36,6 @@ OFF_DIAGONAL_ZERO = 1e-9
 MOTION_RATE_RAD_S = 4.0
 """Rate of the sinusoidal motion, which the paper does not describe; every joint moves through its whole range."""
 UNPUBLISHED = "lengths and masses of the arm are not published: those of an example are used"
-SLOW_RATE_RAD_S = 0.3
-"""Rate of the motion on which a counterweight is evaluated: weight has more effect than speed there."""
 
 
 def reproduce() -> Reproduction:
@@ -49,7 +45,6 @@ def reproduce() -> Reproduction:
     q, qd = puma_states(data, 0)
     motion = sinusoid(np.array(data["ranges"]["q_min"]), np.array(data["ranges"]["q_max"]))
     by_states = reduce_model(puma, *motion, states=(q, qd))
-    slow = sinusoid(np.array(data["ranges"]["q_min"]), np.array(data["ranges"]["q_max"]), SLOW_RATE_RAD_S)
     p_motion = five_bar_motion(data)
     p_states = five_bar_states(data, 0)
     loop = reduce_model(arm, *p_motion, states=p_states)
@@ -76,7 +71,6 @@ def reproduce() -> Reproduction:
             ),
             _pattern("Table 12: independent parameters of the five-bar arm", data["table12"], arm),
             _comparison(puma, data),
-            _place_mass(puma, slow),
         ),
     )
 
@@ -108,11 +102,12 @@ def five_bar_states(data: dict[str, Any], seed: int) -> tuple[Array, Array]:
     return np.hstack([p, p3]), np.array(ranges["qd_max"]) * np.sin(rng.uniform(0, 2 * np.pi, (SAMPLES, 3)))
 
 
-def sinusoid(low: Array, high: Array, rate: float = MOTION_RATE_RAD_S) -> tuple[Array, Array, Array]:
+def sinusoid(low: Array, high: Array) -> tuple[Array, Array, Array]:
     """Return one period in which every joint moves through its range."""
     angle = np.linspace(0, 2 * np.pi, 2 * SAMPLES)[:, None]
     half = (high - low) / 2
     q = (low + high) / 2 + half * np.sin(angle)
+    rate = MOTION_RATE_RAD_S
     return q, half * rate * np.cos(angle), -half * rate**2 * np.sin(angle)
 
 
@@ -269,30 +264,4 @@ def _comparison(puma: Robot, data: dict[str, Any]) -> PaperTable:
     note = "Tables 1, 4, 6, 9 and 11 are inputs: ranges of the states, the order of removal, true values."
     return PaperTable(
         "Table 13: the PUMA's first three links compared with the semi-direct-drive arm", "exact", rows, note
-    )
-
-
-def _place_mass(robot: Robot, motion: tuple[Array, Array, Array]) -> PaperTable:
-    """Reproduce section 6: a counterweight on link 2, and the place on link 3 that changes the dynamics least."""
-    base = structural_base(robot)
-    box = (-0.8, -0.3, -0.3), (0.2, 0.3, 0.3)
-    lightest = place_point_mass(base, "link2", (0.0, 20.0), *box, motion, aim="lightest")
-    simplest = place_point_mass(base, "link3", 1.0, (-0.3, -0.3, -0.3), (0.3, 0.3, 0.3), motion, aim="simplest")
-    rows = (
-        Row.report(
-            "counterweight on link 2, least torque along the motion",
-            f"{lightest.mass:.2f} kg at {', '.join(f'{x:.3f}' for x in lightest.position)} m",
-            f"mean squared torque relative to the arm's own {lightest.value:.3f}, without it {lightest.without:.3f}",
-        ),
-        Row.report(
-            "1 kg on link 3, least essential part",
-            f"at {', '.join(f'{x:.3f}' for x in simplest.position)} m",
-            f"norm of the essential part {simplest.value:.3f}",
-        ),
-    )
-    return PaperTable(
-        "Section 6: the best place of an added mass",
-        "no numbers are printed",
-        rows,
-        "`identifiability/design_changes.py`.",
     )

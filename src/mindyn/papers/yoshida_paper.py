@@ -36,7 +36,6 @@ from mindyn.robots.loading import load_robot
 from mindyn.robots.parts import Link
 from mindyn.robots.robot import Robot
 from mindyn.simulation.sensors import Sensors
-from mindyn.step_tests.checks import MAX_UNCERTAINTY_RATIO, MIN_RELATIVE_MISS, StepChecks, check_steps
 from mindyn.step_tests.estimator import StepByStep
 from mindyn.step_tests.planner import plan_tests, simulate_tests
 from mindyn.validation.trajectories import compare_trajectories
@@ -139,7 +138,7 @@ def reproduce() -> Reproduction:
     """Reproduce the numbers of chapters 3 and 4."""
     robot = yoshida_puma("table3")
     recursive = estimate_recursively(robot)
-    steps, checked = estimate_step_by_step(robot)
+    steps = estimate_step_by_step(robot)
     estimates = dict(zip(COMPARED_METHODS, (steps, recursive.least_squares, recursive.instruments), strict=True))
     return Reproduction(
         "yoshida",
@@ -150,7 +149,6 @@ def reproduce() -> Reproduction:
             _load(recursive),
             _batch_agreement(recursive),
             _iterations(recursive),
-            _step_checks(checked),
             _trajectories(estimates),
             _test_tables(),
             _two_links(),
@@ -263,29 +261,6 @@ def _load(recursive: Convergence) -> PaperTable:
         "Values of link 6 without the load are not printed, so the tables do not determine the load itself."
     )
     return PaperTable("Section 3.2: the load on link 6", "no comparison is printed", rows, note)
-
-
-def _step_checks(checked: StepChecks) -> PaperTable:
-    """Reproduce section 3.6: every test repeated with the values of the step-by-step method."""
-    rows = [
-        Row.check(
-            f"{check.test}, {check.compared} of {check.joint}",
-            "examined",
-            f"rms {check.rms:.2g}, {100 * check.rms / check.size:.2g} % of the measured",
-            not check.suspect,
-            f"uncertainty of the values explains {check.explained:.2g}",
-        )
-        for check in checked.checks
-    ]
-    limit = (
-        f"{MAX_UNCERTAINTY_RATIO:g} times what the values' uncertainty explains, "
-        f"or {100 * MIN_RELATIVE_MISS:g} % of the measured"
-    )
-    note = (
-        "The thesis prints no numbers. Accelerated tests: rad; others: N m. `check_steps`, "
-        "`mindyn step-by-step identify`."
-    )
-    return PaperTable("Section 3.6: the values of each test examined by a small simulation", limit, tuple(rows), note)
 
 
 def _trajectories(estimates: dict[str, Estimate]) -> PaperTable:
@@ -440,10 +415,9 @@ def estimate_by_instruments(model: Estimate, log: Samples, counts: Sequence[int]
     return np.array(values), replace(model, beta=values[-1], covariance=covariance)
 
 
-def estimate_step_by_step(robot: Robot) -> tuple[Estimate, StepChecks]:
-    """Run the step-by-step method on simulated tests with the same encoders, and repeat every test with its values."""
+def estimate_step_by_step(robot: Robot) -> Estimate:
+    """Run the step-by-step method on simulated tests with the same encoders."""
     plan = plan_tests(robot)
     sensors = Sensors(counts_per_revolution=1000, position_noise=0.003, torque_noise=0.001)
     logs = simulate_tests(robot, plan, rate_hz=200.0, sensors=sensors, rng=1)
-    estimate = StepByStep().fit(robot, plan, logs)
-    return estimate, check_steps(estimate, plan, logs)
+    return StepByStep().fit(robot, plan, logs)
