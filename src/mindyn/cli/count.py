@@ -132,7 +132,7 @@ def _print_counts(robot: Robot, counted: list[FormulationCount]) -> None:
         rows.append((entry.equation, entry.formulation, *map(str, _list_counts(entry).values())))
     print_output(f"{robot.name}: operations of one evaluation")
     print_output()
-    print_table(rows, numbers=range(2, 6))
+    print_table(rows)
 
 
 def _robot_data(robot: Robot, counted: list[FormulationCount]) -> dict[str, object]:

@@ -153,4 +153,4 @@ def _print_study(study: FleetStudy) -> None:
         lines.append(
             (entry.robot, entry.sentence, f"{abs(entry.size) / entry.deviation:.1f}", format_probability(entry.p))
         )
-    print_table(lines, numbers=(2, 3))
+    print_table(lines)

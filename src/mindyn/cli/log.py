@@ -179,7 +179,7 @@ def _check_sidecar(file: Path, sidecar: Path, arm: Robot | None, as_json: bool) 
         return
     print_output(f"{summary}; rad or m, N m or N")
     print_output()
-    print_table(rows, numbers=range(1, 5))
+    print_table(rows)
 
 
 def _draft_data(draft: SidecarDraft) -> Mapping[str, Any]:

@@ -181,7 +181,7 @@ def _print_parameters(load: Payload) -> None:
         state = "not identifiable" if name in load.unidentifiable else ""
         value, width = ("-", "-") if state else (f"{load.phi[k]:.4g}", f"{load.half_widths[k]:.2g}")
         rows.append((name, value, width, unit, state))
-    print_table(rows, numbers=(1, 2), styles=["dim" if row[-1] else "" for row in rows[1:]])
+    print_table(rows, styles=["dim" if row[-1] else "" for row in rows[1:]])
 
 
 def format_for_controllers(load: Payload) -> str:
@@ -254,7 +254,7 @@ def _print_sensor(sensed: WrenchPayload) -> None:
     rows: list[tuple[str, ...]] = [("bias", "value", "95 % +-", "unit")]
     for name, value, width, unit in zip(names, sensed.bias, sensed.bias_half_widths, units, strict=True):
         rows.append((name, f"{value:.4g}", f"{width:.2g}", unit))
-    print_table(rows, numbers=(1, 2))
+    print_table(rows)
     print_output()
     if sensed.rotation_half_widths.any():
         angles = zip(rpy_from_rotation(sensed.rotation), sensed.rotation_half_widths, strict=True)

@@ -10,8 +10,8 @@ import os
 import re
 import sys
 import textwrap
-from collections.abc import Collection, Iterable, Sequence
-from typing import Final, TextIO
+from collections.abc import Iterable, Sequence
+from typing import Any, Final, TextIO
 
 import typer
 
@@ -32,8 +32,6 @@ LEAD_STYLES: Final = {
 REMEDY_INDENT: Final = " " * 9
 """Indent of the lines of a finding after its first."""
 MIN_COLUMNS: Final = 40
-MIN_CUT_COLUMNS: Final = 10
-"""Smallest width of truncated cells."""
 
 
 _LINE_START: Final = re.compile(r"^ *(\d+\. )?")
@@ -125,41 +123,17 @@ def print_json(value: object, indent: int = 1) -> None:
     typer.echo(json.dumps(value, indent=indent))
 
 
-def print_table(
-    rows: Sequence[Sequence[str]], numbers: Collection[int] = (), styles: Sequence[str] = (), cut: Collection[int] = ()
-) -> None:
-    """Print a table on stdout; the first row is the header, and the columns `numbers` are right-aligned.
+def print_table(rows: Sequence[Sequence[str]], styles: Sequence[str] = ()) -> None:
+    """Print a table on stdout, with cells wrapped to the width of the terminal; the first row is the header.
 
     styles  styles of the rows on terminals: "green", "yellow", "red", "dim" or empty
-    cut     columns whose cells are truncated instead of wrapped
     """
-    width = terminal_columns(sys.stdout)
-    if width is None:
-        from mindyn.robots.table import format_table
+    from mindyn.robots.table import wrap_rows
 
-        typer.echo(format_table(rows))
-        return
-    from rich import box
-    from rich.console import Console, JustifyMethod
-    from rich.table import Table
-    from rich.text import Text
-
-    widths = [max(len(make_printable(cell)) for cell in column) for column in zip(*rows, strict=True)]
-    left = width - sum(cell_width + 2 for k, cell_width in enumerate(widths) if k not in cut)
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
-    for k, title in enumerate(rows[0]):
-        side: JustifyMethod = "right" if k in numbers else "left"
-        shortened = k in cut
-        table.add_column(
-            Text(make_printable(title)),
-            justify=side,
-            no_wrap=shortened,
-            overflow="ellipsis" if shortened else "fold",
-            max_width=max(MIN_CUT_COLUMNS, left // len(cut)) if shortened else None,
-        )
-    for k, row in enumerate(rows[1:]):
-        table.add_row(*(Text(make_printable(cell)) for cell in row), style=styles[k] if k < len(styles) else None)
-    painted = Console(file=sys.stdout, width=width, highlight=False, markup=False, emoji=False)
-    with painted.capture() as caught:
-        painted.print(table)
-    typer.echo("\n".join(line.rstrip() for line in caught.get().splitlines()))
+    head, *others = wrap_rows(rows)
+    rule = "-" * max(len(line) for lines in (head, *others) for line in lines)
+    typer.echo("\n".join([*head, rule]))
+    for k, lines in enumerate(others):
+        style = styles[k] if k < len(styles) else ""
+        how: dict[str, Any] = {"dim": True} if style == "dim" else {"fg": style}
+        typer.echo(typer.style("\n".join(lines), **how) if style else "\n".join(lines))

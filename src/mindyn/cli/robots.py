@@ -11,7 +11,7 @@ from mindyn.cli.printing import print_json, print_output, print_table
 from mindyn.pages.document import format_plural
 from mindyn.robots.loading import RobotOptions, bundled_robots, identified_robots, load_robot
 from mindyn.robots.robot import Robot
-from mindyn.robots.table import MASS_COLUMN, SUMMARY_COLUMNS, count_joints, joint_rows, robot_table
+from mindyn.robots.table import SUMMARY_COLUMNS, count_joints, joint_rows, robot_table
 
 MAX_LISTED_JOINTS: Final = 12
 """Most joints of the short table."""
@@ -47,7 +47,7 @@ def robots(
         print_json([_robot_data(entry) for entry in listed], indent=2)
         return
     rows = [("name", "joints", "drives", "source"), *(_robot_row(entry) for entry in listed)]
-    print_table(rows, cut=(3,))
+    print_table(rows)
 
 
 def _print_identified(*, as_json: bool) -> None:
@@ -68,10 +68,7 @@ def _print_robot(robot: Robot) -> None:
     gears = f", {len(robot.drives)} drives" if robot.drives else ""
     print_output(f"{robot.name}: {count_joints(robot)} from {robot.root.name} to {robot.link_names[-1]}{gears}")
     rows = joint_rows(robot)
-    print_table(
-        [tuple(row[k] for k in SUMMARY_COLUMNS) for row in rows[: MAX_LISTED_JOINTS + 1]],
-        numbers=(SUMMARY_COLUMNS.index(MASS_COLUMN),),
-    )
+    print_table([tuple(row[k] for k in SUMMARY_COLUMNS) for row in rows[: MAX_LISTED_JOINTS + 1]])
     left = [f"{len(rows) - 1 - MAX_LISTED_JOINTS} more joints"] if len(rows) - 1 > MAX_LISTED_JOINTS else []
     left += [format_plural(len(robot.loops), "loop")] if robot.loops else []
     left += ["axes, origins and drives"]
@@ -85,7 +82,7 @@ def _joint_letters(robot: Robot) -> str:
 
 
 def _robot_row(robot: Robot) -> tuple[str, ...]:
-    source = robot.source if len(robot.source) <= 80 else robot.source[:77] + "..."
+    source = robot.source if len(robot.source) <= 40 else robot.source[:37] + "..."
     return robot.name, _joint_letters(robot), str(len(robot.drives)) if robot.drives else "-", source
 
 

@@ -116,7 +116,7 @@ def print_verdict(estimate: Estimate, verdict: VerdictData) -> None:
         rows.append((joint.name, part, f"{joint_verdict.rmse:.3g} {unit}", GRADE_LABELS[joint_verdict.grade]))
     rows.append(("all joints", f"{100 * verdict.total:.3g} %", "", GRADE_LABELS[verdict.grade]))
     grades = [*(joint_verdict.grade for joint_verdict in verdict.joints), verdict.grade]
-    print_table(rows, numbers=(1, 2), styles=[GRADE_COLOURS[grade] for grade in grades])
+    print_table(rows, styles=[GRADE_COLOURS[grade] for grade in grades])
 
 
 def write_run_report(

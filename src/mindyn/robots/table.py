@@ -32,8 +32,8 @@ _JOINT_HEADER = (
     "mass [kg]",
     "physical",
 )
-MASS_COLUMN: Final = 9
-SUMMARY_COLUMNS: Final = (0, 1, 2, 8, MASS_COLUMN, 10)
+
+SUMMARY_COLUMNS: Final = (0, 1, 2, 8, 9, 10)
 """Columns of the short table: number, joint, type, range, mass, physical."""
 _FRAME_COLUMNS: Final = (0, 1, 3, 4, 5, 6, 7)
 _TIP_HEADER = ("link frame xyz [m]", "rpy [deg]")
