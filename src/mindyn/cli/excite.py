@@ -23,14 +23,12 @@ from mindyn.cli.next_step import format_robot_options, print_next_command
 from mindyn.cli.printing import print_json, print_notes, print_output, print_status
 from mindyn.cli.progress_bars import count_messages
 from mindyn.errors import Code, InputError, list_names
-from mindyn.excitation.criteria import Name
 from mindyn.excitation.design import design_motion
 from mindyn.excitation.design_inputs import Purpose, SearchSettings
 from mindyn.excitation.fourier import Fourier
 from mindyn.excitation.limits import MotionLimits
 from mindyn.excitation.motion_design import MotionDesign, Prediction
 from mindyn.excitation.motion_files import files_at
-from mindyn.excitation.splines import BSpline
 from mindyn.files import require_writable
 from mindyn.robots.loading import RobotOptions
 from mindyn.robots.meshes import read_meshes
@@ -47,15 +45,6 @@ def excite(
     robot: Annotated[str, ROBOT_ARGUMENT],
     seconds: Annotated[float, typer.Option(help="Length of the motion.")] = 20.0,
     harmonics: Annotated[int, typer.Option(help="Number of harmonics of the Fourier series.")] = 5,
-    splines: Annotated[int, typer.Option(help="Free control points of B-splines, in place of a Fourier series.")] = 0,
-    criterion: Annotated[
-        str,
-        typer.Option(
-            help="D: volume of the parameters' confidence region; A: their mean variance; E: the largest; "
-            "condition: the condition number; joints: the largest of a joint's own columns, last link first.",
-            autocompletion=complete_from(get_args(Name)),
-        ),
-    ] = "D",
     purpose: Annotated[
         str,
         typer.Option(
@@ -106,9 +95,8 @@ def excite(
         design = design_motion(
             arm,
             seconds=seconds,
-            family=BSpline(splines) if splines else Fourier(harmonics),
-            criterion=criterion,  # type: ignore[arg-type] # checked there, with the names that there are
-            purpose=purpose,  # type: ignore[arg-type] # likewise
+            family=Fourier(harmonics),
+            purpose=purpose,  # type: ignore[arg-type] # checked there, with the names that there are
             limits=bounds,
             noise=given.noise,
             rate_hz=rate_hz,

@@ -18,17 +18,13 @@ import typer
 from mindyn.escaping import HARD_SPACE, keep_units_together, make_printable
 from mindyn.findings import Finding, Severity
 
-LEAD_STYLES: Final = {
-    "error:": "bold red",
-    "hint:": "cyan",
-    "note:": "yellow",
-    "next:": "bold green",
-    "warning:": "bold yellow",
-    "error ": "bold red",
-    "warning ": "bold yellow",
-    "info ": "cyan",
+LEAD_COLOURS: Final = {
+    **dict.fromkeys(("error:", "error "), "red"),
+    **dict.fromkeys(("warning:", "warning ", "note:"), "yellow"),
+    **dict.fromkeys(("hint:", "info "), "cyan"),
+    "next:": "green",
 }
-"""First words of status lines and their styles."""
+"""First words of status lines and their colours."""
 REMEDY_INDENT: Final = " " * 9
 """Indent of the lines of a finding after its first."""
 MIN_COLUMNS: Final = 40
@@ -63,7 +59,7 @@ def wrap_lines(text: str, width: int | None, indent: str = "") -> str:
 def print_status(text: str) -> None:
     """Print a status line on stderr; a first word such as `error:` or `note:` is coloured."""
     for line in make_printable(text, keep="\n").splitlines():
-        lead = next((word for word in LEAD_STYLES if line.startswith(f"{word} ")), "")
+        lead = next((word for word in LEAD_COLOURS if line.startswith(f"{word} ")), "")
         indent = max(2, len(line) - len(_LINE_START.sub("", line)))
         print_status_lines(wrap_lines(line, terminal_columns(sys.stderr), " " * indent), lead)
 
@@ -76,14 +72,8 @@ def print_notes(notes: Iterable[object]) -> None:
 
 def print_status_lines(text: str, lead: str = "") -> None:
     """Print lines on stderr without wrapping; the first word `lead` is coloured."""
-    if not (lead and sys.stderr.isatty()):
-        typer.echo(text, err=True)
-        return
-    from rich.console import Console
-    from rich.text import Text
-
-    painted = Text.assemble((lead, LEAD_STYLES[lead]), text.removeprefix(lead))
-    Console(stderr=True, highlight=False, markup=False, emoji=False, soft_wrap=True).print(painted)
+    painted = typer.style(lead, fg=LEAD_COLOURS[lead], bold=True) + text.removeprefix(lead) if lead else text
+    typer.echo(painted, err=True)  # without colours if stderr is not a terminal
 
 
 def print_findings(findings: Iterable[Finding], *, verbose: bool = False) -> None:

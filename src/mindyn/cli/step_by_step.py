@@ -46,7 +46,6 @@ def step_by_step(
     counts: Annotated[int | None, typer.Option(help="simulate: encoder counts a motor turn; exact without.")] = None,
     torque_noise: Annotated[float, typer.Option(help="simulate: standard deviation at the motors, N m.")] = 0.0,
     seed: Annotated[int, typer.Option(help="Seed. plan: of held configurations; simulate: of the noise.")] = 0,
-    together: Annotated[bool, typer.Option("--together", help="identify: solve all tests at once.")] = False,
     through: Annotated[str | None, typer.Option(help="identify: use only the tests up to this one.")] = None,
     *,
     motion: MotionOptions,
@@ -112,9 +111,8 @@ def step_by_step(
     if through is not None:
         plan = plan.through(through)
         logs = {name: log for name, log in logs.items() if name in plan.motions}
-    settings = StepByStep(solution="together" if together else "steps")
-    estimate = settings.fit(loaded, plan, logs)
-    checked = check_steps(estimate, plan, logs, settings=settings)
+    estimate = StepByStep().fit(loaded, plan, logs)
+    checked = check_steps(estimate, plan, logs)
     estimate = replace(estimate, provenance={**estimate.provenance, "simulated": checked.to_dict()})
     with replace_folder_files(folder, ["estimate.json"]) as target:
         estimate.save(target / "estimate.json")
