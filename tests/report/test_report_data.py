@@ -248,7 +248,7 @@ def test_invalid_input_writes_no_file(tmp_path, estimate, robot):
     log = log_of(robot, 2)
     with raises(ExportError, Code.MISSING_FILE, str(tmp_path / "none")):
         mindyn.write_report(estimate, tmp_path / "none" / "r.html")
-    motion = trajectories_of(replace(log, q=log.q[:, :2]), log.q[:, :2])
+    motion = replace(trajectories_of(log, log.q), measured=log.q[:, :2], simulated=log.q[:, :2])
     with raises(InputError, Code.WRONG_SHAPE, "motion"):
         mindyn.write_report(estimate, tmp_path / "r.html", motion=motion)
     with raises(InputError, Code.DISAGREEMENT, "puma560"):
