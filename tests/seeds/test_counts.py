@@ -10,10 +10,14 @@ from typer.testing import CliRunner
 
 from mindyn.cli.count import count
 from mindyn.papers.counting import Counts, Tape
-from mindyn.papers.operation_tables import paper_rows, table_ii
+from mindyn.papers.operation_tables import angeles_rows, lin_rows, table_ii, table_vi_rows, table_viii_rows
 from mindyn.papers.traced_robots import kane_chain, lin_chain
 
-ROWS = {f"{row.table}, {row.name}": row for row in paper_rows()}
+ROWS = {
+    f"{row.table}, {row.name}": row
+    for rows in (lin_rows, table_vi_rows, table_viii_rows, angeles_rows)
+    for row in rows()
+}
 NOT_REPRODUCED = "Lin 1995, Table III, Stanford arm, simplified (13 MLC)"
 
 

@@ -17,7 +17,6 @@ from mindyn.errors import Code, InputError
 from mindyn.estimators.estimate_parts import (
     JointResidual,
     data_summary,
-    depends_on_unidentifiable,
     describe_status,
     infinite_variances,
     joint_residuals,
@@ -169,11 +168,6 @@ def test_fits_say_what_they_were_known_from():
 def test_what_is_unidentifiable_has_an_infinite_variance_alone():
     C = np.array([[2.0, 0.5], [0.5, 1.0]])
     assert infinite_variances(C, ["a", "b"], ["b"]).tolist() == [[2.0, 0.5], [0.5, np.inf]]
-    assert depends_on_unidentifiable(C, np.array([True, False, True])).tolist() == [
-        [2.0, 0, 0.5],
-        [0, np.inf, 0],
-        [0.5, 0, 1.0],
-    ]
     saved = save_matrix(infinite_variances(C, ["a", "b"], ["a"]))
     assert saved == [[None, 0.5], [0.5, 1.0]]
     assert read_covariance(saved).tolist() == [[np.inf, 0.5], [0.5, 1.0]]

@@ -13,7 +13,6 @@ from math import sqrt
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import stdtrit
 
 from mindyn.algebra.deviations import NORMAL_95
@@ -261,13 +260,6 @@ def infinite_variances(covariance: Array, names: Sequence[str], unidentifiable: 
     result = np.array(covariance)
     places = [names.index(name) for name in unidentifiable]
     result[places, places] = np.inf
-    return result
-
-
-def depends_on_unidentifiable(covariance: Array, identifiable: NDArray[np.bool_]) -> Array:
-    """Return the (p, p) covariance from that of the identifiable parameters, which a (p,) mask marks."""
-    result = np.diag(np.where(identifiable, 0.0, np.inf))
-    result[np.ix_(identifiable, identifiable)] = covariance
     return result
 
 

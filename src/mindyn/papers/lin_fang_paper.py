@@ -16,6 +16,7 @@ from mindyn.papers.operation_tables import (
     TABLE_VI_SIZES,
     TWICE,
     PaperRow,
+    live_counts,
     table_vi_rows,
     table_viii_rows,
 )
@@ -36,7 +37,7 @@ Entry = tuple[str, Counts, Callable[[int], int]]
 def reproduce() -> Reproduction:
     """Reproduce every table of the paper, and the choice of the best formulation."""
     rows = list(table_vi_rows())
-    return Reproduction("lin-fang", CITATION, (*_line_tables(), _table_vi(rows), _winners(rows), _table_viii()))
+    return Reproduction("lin-fang", CITATION, (*_line_tables(), _table_vi(rows), _winners(), _table_viii()))
 
 
 def _line_tables() -> list[PaperTable]:
@@ -111,11 +112,7 @@ def _cheapest(kind: int, counts: dict[tuple[int, int], Counts]) -> list[int]:
     return [number for number, total in totals.items() if total == least]
 
 
-def _count_rows(rows: list[PaperRow], n: int) -> dict[tuple[int, int], Counts]:
-    return {key: row.live(n) for key, row in zip(TABLE_VI, rows, strict=True)}
-
-
-def _winners(rows: list[PaperRow]) -> PaperTable:
+def _winners() -> PaperTable:
     """Check the paper's statements on the best formulation, by its own formulas and by the traced equations."""
     printed = {n: {key: formula(n) for key, (formula, _) in TABLE_VI.items()} for n in SIZES}
     claims = {
@@ -125,7 +122,7 @@ def _winners(rows: list[PaperRow]) -> PaperTable:
     results = []
     for (kind, n), claimed in claims.items():
         by_print = _cheapest(kind, printed[n])
-        by_trace = _cheapest(kind, _count_rows(rows, n))
+        by_trace = _cheapest(kind, live_counts(n))
         note = f"by the traced equations without dead code: {', '.join(map(str, by_trace))}"
         name, text, shown = (
             f"type {kind}, n = {n}",

@@ -78,7 +78,6 @@ class PaperRow:
     """A printed count.
 
     counted  the traced equations under the paper's convention, at n joints
-    live     the same equations with constants folded and without dead code, at n joints
     size     n of a robot; 0 for a formula in n
     note     why a row is not reproduced
     """
@@ -87,7 +86,6 @@ class PaperRow:
     name: str
     printed: CountFormula
     counted: Callable[[int], Counts]
-    live: Callable[[int], Counts]
     differences: tuple[CountDifference, ...] = ()
     size: int = 0
     note: str = ""
@@ -118,7 +116,6 @@ def lin_rows() -> Iterator[PaperRow]:
         "n revolute joints, general",
         linear(89, -82, 77, -71),
         lambda n: lin_chain(n, wrench=True, dense=LIN_DENSE).tape.counts(without=GIVEN_LINES),
-        lambda n: lin_chain(n, wrench=False).live(),
         (CountDifference("cos(beta_1) g of a_1 is a constant and still charged", fixed(1, 0)),),
     )
     robot = load_robot("stanford")
@@ -129,7 +126,6 @@ def lin_rows() -> Iterator[PaperRow]:
         "Stanford arm, general (33 MLC)",
         fixed(231, 219),
         lambda _: general.tape.counts(without=GIVEN_LINES),
-        lambda _: general.live(),
         (
             CountDifference("Omega_3 is a permutation of Omega_2 and is not counted again", fixed(-6, -9)),
             CountDifference("d_3 W_3, which D_2 needs, is not counted", fixed(-4, -4)),
@@ -143,7 +139,6 @@ def lin_rows() -> Iterator[PaperRow]:
         "Lin 1995, Table III",
         f"Stanford arm, simplified ({int(np.count_nonzero(base.values))} MLC)",
         fixed(139, 101),
-        lambda _: symmetric.live(),
         lambda _: symmetric.live(),
         (),
         6,
@@ -205,7 +200,6 @@ def table_vi_rows() -> Iterator[PaperRow]:
             f"formulation {number}, type {kind}",
             printed,
             partial(_by_lines, number, _slide(kind)),
-            partial(_live, number, _slide(kind)),
             differences,
         )
 
@@ -214,17 +208,16 @@ def _by_lines(number: int, slide: int | None, n: int) -> Counts:
     return count_written(formulation_chain(number, n, slide=slide, dense=FANG_DENSE))
 
 
-def _live(number: int, slide: int | None, n: int) -> Counts:
-    return formulation_chain(number, n, slide=slide, dense=()).live()
+def live_counts(n: int) -> dict[tuple[int, int], Counts]:
+    """Count the formulations of table VI at n joints with constants folded and without dead code."""
+    return {
+        (number, kind): formulation_chain(number, n, slide=_slide(kind), dense=()).live() for number, kind in TABLE_VI
+    }
 
 
 def _with_moments(number: int, slide: int | None, n: int) -> Counts:
     """Return the lines of tables VI and VII, added as in the paper."""
     return _by_lines(number, slide, n) + count_written(moments_chain(n, slide=slide, dense={"X"}))
-
-
-def _live_with_moments(number: int, slide: int | None, n: int) -> Counts:
-    return moments_chain(n, slide=slide, dense=(), number=number).live()
 
 
 def table_viii_rows() -> Iterator[PaperRow]:
@@ -236,7 +229,6 @@ def table_viii_rows() -> Iterator[PaperRow]:
             f"formulation {number} in MLC, type {kind}",
             printed,
             partial(_with_moments, number, _slide(kind)),
-            partial(_live_with_moments, number, _slide(kind)),
             (*TABLE_VI[number, kind][1], *moments),
         )
 
@@ -248,7 +240,6 @@ def angeles_rows() -> Iterator[PaperRow]:
         "n revolute joints, general",
         linear(105, -109, 90, -105),
         lambda n: kane_chain(n, dense={"motion before"}, gravity="any").tape.counts(without=GIVEN_LINES),
-        lambda n: kane_chain(n).live(),
         (
             CountDifference("a_i - rho_{i-1} is a constant and still charged", linear(0, 0, 3, -3)),
             CountDifference("p_1'' is charged an addition of zero", fixed(0, 1)),
@@ -257,11 +248,6 @@ def angeles_rows() -> Iterator[PaperRow]:
             CountDifference("stage 3 is printed 4A too low: its own lines give 44n - 54", fixed(0, -4)),
         ),
     )
-
-
-def paper_rows() -> list[PaperRow]:
-    """Return every row of the papers' tables that describes their own method."""
-    return [*lin_rows(), *table_vi_rows(), *table_viii_rows(), *angeles_rows()]
 
 
 LINES = ("w", "wd", "Omega", "Psi", "h", "a", "rho", "mub", "zetab", "mu", "zeta", "tau")

@@ -205,14 +205,12 @@ def formulation_chain(number: int, count: int, *, slide: int | None, dense: Coll
     return CountedTrace(tape, tuple(D.values()))
 
 
-def moments_chain(count: int, *, slide: int | None, dense: Collection[str], number: int | None = None) -> CountedTrace:
-    """Trace moments and tensors from MLC [table VII], with `number` followed by formulation 1 or 2 [table VIII]."""
+def moments_chain(count: int, *, slide: int | None, dense: Collection[str]) -> CountedTrace:
+    """Trace moments and tensors from MLC [table VII]."""
     tape, slides = Tape(dense), chain_kinds(count, slide)
     joints, links = [general_joint(tape, is_prismatic) for is_prismatic in slides], general_links(tape, slides)
-    bodies = mlc_inertia.moments(joints, links, tape.line)
-    if number is None:
-        return CountedTrace(tape, ())
-    return CountedTrace(tape, tuple(mlc_inertia.MLC_FORMULATIONS[number](joints, links, bodies, tape.line).values()))
+    mlc_inertia.moments(joints, links, tape.line)
+    return CountedTrace(tape, ())
 
 
 def kane_chain(count: int, *, dense: Collection[str] = (), gravity: str = "along z") -> CountedTrace:
