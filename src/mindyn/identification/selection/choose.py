@@ -29,13 +29,13 @@ from mindyn.errors import Code, InputError, MindynError
 from mindyn.estimators.essential import elimination
 from mindyn.estimators.estimate import Estimator
 from mindyn.estimators.estimate_parts import CrossValidated
-from mindyn.estimators.least_squares import FrictionRule, LeastSquares, fit_weighted
+from mindyn.estimators.least_squares import REWEIGHTINGS, FrictionRule, LeastSquares, fit_weighted
 from mindyn.feasibility.physically_consistent import PhysicallyConsistent
 from mindyn.feasibility.priors import build_prior
 from mindyn.findings import Finding, Kind, info, warning
 from mindyn.identification.diagnostics.thresholds import MAX_CONSISTENT_RATIO
 from mindyn.identification.diagnostics.torque import without_constant_torques
-from mindyn.identification.selection.column_sums import Folds, Kept, fit_sums
+from mindyn.identification.selection.column_sums import Folds, Kept, equal_weights, fit_sums, squares_of_torque
 from mindyn.identification.selection.trials import (
     UNSCORED,
     Trial,
@@ -185,7 +185,9 @@ def _scores_of_path(rows: Rows, kept: Kept, *, is_dropping: bool) -> list[TrialS
     if any(len(groups) < 2 for groups in foldings):
         return [UNSCORED] * len(FOLDINGS)
     rests = [[k for k in range(len(rows.blocks)) if k not in held] for groups in foldings for held in groups]
-    fits = fit_sums(blocks.combine(rests), kept)
+    sums = blocks.combine(rests)
+    start = sums.rows / np.maximum(squares_of_torque(sums.fitted), 1e-300) * equal_weights(sums.fitted)
+    fits = fit_sums(sums, kept, start, REWEIGHTINGS)
     values = fits.betas
     if is_dropping:
         steps = most_steps(kept)
@@ -215,7 +217,7 @@ def _drop_parameters(blocks: Folds, rest: Sequence[int], kept: Kept, weights: Ar
     """Return the best number of parameters to drop, by the error on groups of the blocks held out in turn."""
     groups = _groups(rest, INNER)
     inner = blocks.combine([[k for k in rest if k not in held] for held in groups])
-    fits = fit_sums(inner, kept, np.repeat(weights[None], len(groups), axis=0))
+    fits = fit_sums(inner, kept, np.repeat(weights[None], len(groups), axis=0), 0)
     path = np.zeros((len(groups), steps, blocks.count))
     path[:, :, kept.numbers] = elimination(fits.matrices, fits.rights, steps - 1).betas
     left, power = blocks.combine(groups).errors(path)

@@ -204,7 +204,8 @@ class Folds:
 
     def fit_all(self, kept: Kept) -> Fits:
         """Fit the rows of all blocks."""
-        return fit_sums(self.combine([range(len(self.rows))]), kept)
+        whole = self.combine([range(len(self.rows))])
+        return fit_sums(whole, kept, equal_weights(whole.fitted), REWEIGHTINGS)
 
     def combine(self, groups: Sequence[Sequence[int]]) -> Folds:
         """Return the sums over groups of blocks."""
@@ -229,26 +230,24 @@ def squares_of_torque(matrices: Sequence[Array]) -> Array:
     return np.stack([joint[:, -1, -1] for joint in matrices], axis=1)
 
 
-def fit_sums(folds: Folds, kept: Kept, weights: Array | None = None) -> Fits:
-    """Fit each block alone, with given weights (m, n) of the joints or those of the residuals."""
-    if weights is not None:
-        return _reweight(folds, folds.fitted, folds.rows, kept, weights, 0)
-    start = (squares_of_torque(folds.fitted) > 0).astype(np.float64)
-    return _reweight(folds, folds.fitted, folds.rows, kept, start, REWEIGHTINGS)
+def fit_sums(folds: Folds, kept: Kept, weights: Array, repeats: int) -> Fits:
+    """Fit each block alone, and repeat with weights (m, n) of the joints from their residuals."""
+    return _reweight(folds, folds.fitted, folds.rows, kept, weights, repeats)
 
 
 def fits_without_each(foldings: Sequence[Folds], kept: Kept) -> list[Fits]:
-    """Fit all blocks but one, for each block of each folding.
-
-    The weights of the joints start from those of all blocks, so that one more step settles them.
-    """
-    weights = [np.repeat(folds.fit_all(kept).weights, len(folds.rows), axis=0) for folds in foldings]
+    """Fit all blocks but one, for each block of each folding."""
     others = [[_of_others(joint) for joint in folds.fitted] for folds in foldings]
     squares = [np.concatenate(joint) for joint in zip(*others, strict=True)]
     rows = np.concatenate([_of_others(folds.rows) for folds in foldings])
-    fits = _reweight(foldings[0], squares, rows, kept, np.concatenate(weights), 1)
+    fits = _reweight(foldings[0], squares, rows, kept, equal_weights(squares), REWEIGHTINGS)
     ends = np.cumsum([0, *(len(folds.rows) for folds in foldings)])
     return [Fits(*(array[a:b] for array in fits)) for a, b in pairwise(ends)]
+
+
+def equal_weights(squares: Sequence[Array]) -> Array:
+    """Return (f, n) the weight 1 of joints with torque."""
+    return (squares_of_torque(squares) > 0).astype(np.float64)
 
 
 def _of_others(x: Array) -> Array:
@@ -275,12 +274,12 @@ def _reweight(folds: Folds, squares: Sequence[Array], counts: Array, kept: Kept,
     betas[:, -1], chosen, priors = -1.0, np.append(numbers, size - 1), kept.priors
     places = [np.append(columns, size - 1) for columns in folds.columns]
     is_shared = np.bincount(np.concatenate(places), minlength=size) > 1  # by several joints
+    entries = [(place[:, None] * size + place).ravel() for place in places]
+    flat = [joint.reshape(len(counts), -1) for joint in squares]
     for repeat in range(repeats + 1):
         whole = np.zeros((len(counts), size, size))
-        flat = whole.reshape(len(counts), -1)
-        for joint, place in enumerate(places):
-            entries = (place[:, None] * size + place).ravel()
-            flat[:, entries] += weights[:, joint, None] * squares[joint].reshape(len(counts), -1)
+        for joint, entry in enumerate(entries):
+            whole.reshape(len(counts), -1)[:, entry] += weights[:, joint, None] * flat[joint]
         if priors.groups:
             precisions = priors.precisions(whole)
             np.einsum("fkk->fk", whole)[:] += precisions
