@@ -98,6 +98,12 @@ def test_a_poor_motion_does_not_hide_a_wrong_sign():
     assert [one.explained_by for one in explain([poor, sign])] == [None, Kind.WRONG_TORQUE_SIGN]
 
 
+def test_a_wrong_zero_explains_delays_of_other_joints():
+    zero = finding(Kind.WRONG_JOINT_ZERO, joints=("joint2",))
+    late = finding(Kind.DELAYED_TORQUE, Severity.ERROR, ("joint4",))
+    assert [one.explained_by for one in explain([late, zero])] == [None, Kind.WRONG_JOINT_ZERO]
+
+
 def test_no_kind_explains_itself_or_its_cause():
     for cause, effects in EXPLAINS.items():
         assert cause not in effects

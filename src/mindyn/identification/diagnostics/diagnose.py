@@ -33,6 +33,9 @@ POOR_FIT: Final = frozenset(
     }
 )
 """A wrong torque of one joint moves the parameters of every link that it carries: these appear at any joint."""
+ANYWHERE: Final = POOR_FIT | {Kind.DELAYED_TORQUE}
+"""Consequences that appear at other joints than their cause: a wrong zero rotates the weight of all links beyond it,
+which looks like a delay."""
 WRONG_VALUES: Final = POOR_FIT | {Kind.WRONG_TORQUE_SIGN, Kind.INFEASIBLE_VALUES, Kind.IMPLAUSIBLE_WEIGHT}
 INPUTS: Final = frozenset(
     {Kind.WRONG_TORQUE_UNIT, Kind.MOTOR_CURRENT, Kind.WRONG_GRAVITY, Kind.ABSENT_GRAVITY, Kind.WRONG_JOINT_ZERO}
@@ -56,6 +59,7 @@ EXPLAINS: Final[Mapping[Kind, frozenset[Kind]]] = {
     Kind.WRONG_TORQUE_SIGN: POOR_FIT | {Kind.INFEASIBLE_VALUES, Kind.IMPLAUSIBLE_WEIGHT, Kind.POOR_MOTION},
     Kind.IMPLAUSIBLE_WEIGHT: frozenset({Kind.INFEASIBLE_VALUES}),
     **dict.fromkeys(INPUTS, WRONG_VALUES),
+    **dict.fromkeys(GEOMETRY, WRONG_VALUES | {Kind.DELAYED_TORQUE}),
     Kind.SWAPPED_TORQUES: WRONG_VALUES | {Kind.UNRELATED_TORQUE, Kind.DELAYED_TORQUE},
     Kind.PAYLOAD_CHANGE: POOR_FIT - {Kind.PAYLOAD_CHANGE} | {Kind.INFEASIBLE_VALUES},
     Kind.FREE_SCALE: frozenset({Kind.WRONG_TORQUE_UNIT, Kind.MOTOR_CURRENT}),
@@ -83,8 +87,8 @@ def diagnose(data: DiagnosticData) -> list[Finding]:
 def explain(findings: Iterable[Finding]) -> list[Finding]:
     """Return the findings with `explained_by` set, the most serious first.
 
-    An error concerns every joint. Other causes explain a consequence at their own joints, and a poor fit at any; what
-    a poor fit explains at its joints has the same cause.
+    An error concerns every joint. Other causes explain a consequence at their own joints, and those of `ANYWHERE` at
+    any; what a poor fit explains at its joints has the same cause.
     """
     given = [replace(finding, explained_by=None) for finding in findings]
     roots = [_root(finding, given) for finding in given]
@@ -106,5 +110,5 @@ def _root(finding: Finding, findings: list[Finding]) -> Finding:
 def _explains(cause: Finding, effect: Finding) -> bool:
     if effect.kind not in EXPLAINS.get(cause.kind, ()):
         return False
-    reaches_all = cause.severity is Severity.ERROR or effect.kind in POOR_FIT or not cause.joints or not effect.joints
+    reaches_all = cause.severity is Severity.ERROR or effect.kind in ANYWHERE or not cause.joints or not effect.joints
     return reaches_all or bool({*cause.joints} & {*effect.joints})

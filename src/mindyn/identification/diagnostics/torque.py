@@ -54,8 +54,7 @@ def run(data: DiagnosticData) -> list[Finding]:
         _find_scaled,
         _find_friction_drift,
     )
-    findings = [finding for check in checks for finding in check(data)]
-    return list({(finding.kind, finding.joints): finding for finding in reversed(findings)}.values())[::-1]
+    return [finding for check in checks for finding in check(data)]
 
 
 def is_constant(tau: Array) -> NDArray[np.bool_]:

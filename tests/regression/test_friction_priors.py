@@ -1,0 +1,44 @@
+"""Priors of friction act on coefficients that the speeds of a joint do not separate, and on few others."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from honesty.arms import TURN_RAD_S, Recording, motion, random_arm
+
+from mindyn.regression.friction import SHAPES
+from mindyn.regression.friction_limits import prior_precision
+
+ARMS = 100
+
+
+def speeds(seconds, drift=0.0):
+    """Speeds (N, n) of random arms, with a mean of `drift` times the largest speed."""
+    for seed in range(ARMS):
+        qd = motion(random_arm(seed + 5000, 6), Recording(seconds=seconds), seed)[2]
+        yield qd + drift * np.abs(qd).max(axis=0)
+
+
+def prior_count(kind, motions):
+    """Return on how many joints a coefficient has a prior."""
+    count = 0
+    for u in (column for qd in motions for column in qd.T):
+        direction, one = np.tanh(u / TURN_RAD_S), np.ones(len(u))
+        columns = [one, direction, u] if kind == "offset" else [SHAPES[kind](u, direction), direction, u, one]
+        stacked = np.column_stack(columns)
+        count += bool(prior_precision(stacked.T @ stacked) > 0)
+    return count
+
+
+@pytest.mark.parametrize("kind", ["offset", "asymmetric", "square", "cubic", "stribeck"])
+def test_motion_in_both_directions_separates_friction(kind):
+    assert prior_count(kind, speeds(20.0)) == 0
+
+
+@pytest.mark.parametrize("kind", ["offset", "asymmetric"])
+def test_a_joint_that_never_turns_back_separates_neither_direction(kind):
+    assert prior_count(kind, speeds(6.0, drift=1.05)) == 6 * ARMS
+
+
+def test_root_friction_is_nearly_collinear_at_any_speeds():
+    assert prior_count("root", speeds(20.0)) > 5.5 * ARMS
