@@ -102,6 +102,26 @@ def test_identify_runs_end_to_end_and_applies_the_gains_to_other_logs(leg, log, 
     assert wider[[estimate.names.index(name) for name in ("fc1", "fc2", "fc3")]].all()
 
 
+@pytest.mark.parametrize("kp", ["unknown", KP.tolist()])
+def test_kd_is_found_if_the_target_velocity_moves(leg, kp, tmp_path):
+    """Without the column of the target velocity, gains and friction of these logs are wrong by 10 % and more."""
+    t, target = leg_targets(16, RATE)
+    speed = leg_targets(16, RATE, seed=8)[1] - leg_targets(16, RATE, seed=8)[1].mean(axis=0)
+    q = simulate_leg(target, RATE, speed=speed) + np.random.default_rng(0).normal(0, 1e-4, target.shape)
+    log = log_from_targets(JOINTS, t, q, target, kp, "unknown", target_velocity=speed, target_delay_s=HOLD)
+    gains = estimate_gains(leg, [log], SETTINGS)
+    assert (np.abs(gains.damping - KV) <= gains.factor * gains.damping_deviations + 0.01 * KV).all()
+    assert (gains.damping_deviations < 0.03 * KV).all()
+    estimate = mindyn.identify(leg, log, mindyn.LeastSquares(), SETTINGS)
+    values = dict(zip(estimate.names, estimate.beta, strict=True))
+    np.testing.assert_allclose([values[f"fv{k}"] for k in (1, 2, 3)], DAMPING, atol=0.04)
+    np.testing.assert_allclose(estimate.servo.kd, KV, rtol=0.03)
+    np.testing.assert_allclose(estimate.servo.kp, KP, rtol=0.03)
+    assert "kd of hip" in next(f.message for f in estimate.findings if f.kind is Kind.ESTIMATED_GAINS)
+    estimate.save(tmp_path / "estimate.json")
+    assert mindyn.validate(mindyn.load_estimate(tmp_path / "estimate.json"), log).error.total < 0.03
+
+
 def test_a_gain_that_the_log_does_not_excite_is_reported(leg):
     still = record("unknown", "unknown", seconds=12, held=2)
     findings = gain_findings(estimate_gains(leg, [still], SETTINGS))
@@ -164,8 +184,6 @@ def test_wrong_inputs_raise(leg, log):
         estimate_gains(leg, [log], SETTINGS, {"mcz9": 1.0})
     with raises(InputError, Code.OUT_OF_RANGE, "mcz3"):
         estimate_gains(leg, [log], SETTINGS, {"mcz3": 0.0})
-    with raises(LogError, Code.UNSUPPORTED, "target_velocity"):
-        log_from_targets(JOINTS, log.time, log.q, log.target, "unknown", target_velocity=0 * log.q)
     with raises(LogError, Code.INVALID_VALUE, "kp"):
         log_from_targets(JOINTS, log.time, log.q, log.target, "guess")
 

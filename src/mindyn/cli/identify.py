@@ -49,7 +49,7 @@ from mindyn.findings import Finding, Kind, Severity
 from mindyn.identification.diagnostics.diagnose import explain
 from mindyn.identification.diagnostics.residual_patterns import find_patterns
 from mindyn.identification.identify import identify as identify_logs
-from mindyn.identification.methods import METHODS
+from mindyn.identification.methods import METHODS, SERVO_METHODS
 from mindyn.identification.selection.choose import never_moves
 from mindyn.kernels.gpu import require_cuda_device
 from mindyn.loads.unknown_gains import Scale, WeighedLoad
@@ -111,8 +111,9 @@ def identify(
     method: Annotated[
         str | None,
         typer.Option(
-            help=f"Method instead of weighted least squares: {', '.join(METHODS)}.",
-            autocompletion=complete_from(METHODS),
+            help=f"Method instead of weighted least squares: {', '.join(METHODS)}; "
+            f"for position targets also: {', '.join(SERVO_METHODS)}.",
+            autocompletion=complete_from({**METHODS, **SERVO_METHODS}),
         ),
     ] = None,
     prior: Annotated[
@@ -156,7 +157,7 @@ def identify(
     for option, given in {"--method": method is not None, "--hold-out": hold_out, "--gpu": gpu}.items():
         require_exclusive({option: given, "--stream": stream})
     if method is not None:
-        require_choice(method, METHODS, "--method")
+        require_choice(method, {**METHODS, **SERVO_METHODS}, "--method")
     if gpu:
         require_cuda_device()  # before any log is read
     places, apart, weighed = (expand_locations(given or ()) for given in (logs, held_out, loaded))
@@ -177,7 +178,7 @@ def identify(
     if hold_out:
         training, others = _split_logs(whole, hold_out)
         whole = training
-    estimator: Estimator | None = None if method is None else METHODS[method]
+    estimator: Estimator | None = None if method is None else {**METHODS, **SERVO_METHODS}[method]
     if consistent:
         dropped = ("offset",) if no_offsets else ()
         estimator = PhysicallyConsistent(prior=prior_model, covariance="correlated", dropped=dropped)

@@ -28,8 +28,8 @@ class ClosedLoopInstruments(LoopSettings, Estimator):
 
     Parameters
     ----------
-    controller : CandidateController
-        Control law and reference of the log.
+    controller : CandidateController, optional
+        Control law and reference of the log. Default: the position servo of the log, with its targets.
     model : Estimate, optional
         Its simulated motion gives the first instruments. Default: the least-squares estimate, or pure inertia
         (`regular_values`) if that is indefinite or unstable.
@@ -64,7 +64,7 @@ class ClosedLoopInstruments(LoopSettings, Estimator):
     def fit(self, rows: Rows) -> Estimate:
         """Fit the rows; the status reports whether the passes settled and whether a model was indefinite."""
         samples = rows.all_samples("closed-loop instruments")
-        replay = LoopReplay(self, rows.regressor, samples)
+        replay = LoopReplay(self.with_servo(rows), rows.regressor, samples)
         plain = LeastSquares(weights=self.weights).fit(rows)
         first, pivots = replay.first(plain, self.model), list[float]()
 

@@ -6,8 +6,9 @@ Accelerations that a model predicts under the measured torque: instruments free 
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import Final, Literal, get_args
+from typing import Final, Literal, Self, get_args
 
+import casadi
 import numpy as np
 from numpy.typing import NDArray
 
@@ -15,11 +16,15 @@ from mindyn.algebra.values import Array
 from mindyn.equations.loop_closure import home_closure
 from mindyn.errors import Code, InputError, require_choice
 from mindyn.estimators.estimate import Estimate, predict_unfiltered
+from mindyn.logs.log import Log
 from mindyn.logs.loop_follower import add_dependent_positions
 from mindyn.logs.samples import Samples
+from mindyn.logs.servos import Servo
 from mindyn.notation import DRIVE_PARAMETERS, LINK_PARAMETERS, PARAMETERS_PER_LINK
 from mindyn.regression.regressor import Regressor
+from mindyn.regression.rows import Rows
 from mindyn.simulation.closed_loop import MAX_STEP_S, CandidateController, CandidateMotions, ClosedLoop
+from mindyn.simulation.controllers import ControlLaw
 
 DEFINITE: Final = 1e-6
 """Least eigenvalue of M, with its diagonal scaled to 1, for which its solution is usable."""
@@ -87,14 +92,14 @@ FACTORS: Final = 4.0 ** np.arange(-1, 7)
 class LoopSettings:
     """The control loop of the log.
 
-    controller       control law and reference
+    controller       control law and reference; None: the position servo of the log, with its targets
     control_rate_hz  rate of the controller; None: once per row
     start_s          the controller's time at the first row
     initial          start at the "measured" state, or at that of the "reference"
     longest_step_s   of the integration
     """
 
-    controller: CandidateController
+    controller: CandidateController | None = None
     _: KW_ONLY
     control_rate_hz: float | None = None
     start_s: float = 0.0
@@ -103,6 +108,38 @@ class LoopSettings:
 
     def __post_init__(self) -> None:
         require_choice(self.initial, get_args(Initial), "initial")
+
+    def with_servo(self, rows: Rows) -> Self:
+        """Return the settings with the position servo of the log, if no controller is given."""
+        if self.controller is not None:
+            return self
+        log, start_s = rows.find_log()
+        if log is None or log.target is None:
+            raise InputError(
+                "a loop is simulated under a controller, or under the targets of a single log with position targets",
+                hint="give controller=, or one log with columns.target and kp",
+                code=Code.MISSING_VALUE,
+                subject="controller",
+            )
+        rate = rows.all_samples("the simulation of a servo").rate_hz
+        return replace(
+            self, controller=servo_law(log), start_s=start_s, control_rate_hz=rate * max(1, round(SERVO_RATE_HZ / rate))
+        )
+
+
+SERVO_RATE_HZ: Final = 10_000.0
+"""Rate at which the torque of a position servo is computed: held for 1 ms, it would lose kp 0.5 ms of its damping."""
+
+
+def servo_law(log: Log) -> ControlLaw:
+    """Return the position servo of a log as a control law whose time is that of the log."""
+    servo, n = Servo.from_metadata(log.metadata, log.joint_names), len(log.joint_names)
+    q, qd, q_r, qd_r = (casadi.SX.sym(name, n) for name in ("q", "qd", "q_r", "qd_r"))
+    tau = casadi.DM(servo.kp) * (q_r - q) + casadi.DM(servo.kd) * (qd_r - qd)
+    if np.isfinite(servo.limit).all():
+        tau = casadi.fmin(casadi.fmax(tau, -servo.limit), servo.limit)
+    function = casadi.Function("law", [q, qd, q_r, qd_r], [tau], ["q", "qd", "q_r", "qd_r"], ["tau"])
+    return ControlLaw(function, lambda times: dict(zip(("q_r", "qd_r"), servo.reference(log, times), strict=True)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -161,6 +198,7 @@ class LoopReplay:
                 code=Code.UNSUPPORTED,
                 subject="segments",
             )
+        assert settings.controller is not None
         self._samples, self._robot = samples, regressor.robot
         self.loop = ClosedLoop(
             regressor.robot,

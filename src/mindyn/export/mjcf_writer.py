@@ -59,6 +59,17 @@ from mindyn.robots.springs import Spring, find_springs
 
 JOINT_ATTRIBUTES: Final = ("armature", "damping", "frictionloss")
 """Attributes of an MJCF joint, in the order of `joint_side_values`."""
+FRICTION_SOLVER: Final = "0.001 1"
+"""solreffriction of joints with friction. With MuJoCo's default of 20 ms, friction reverses about 10 ms before the
+velocity does; MuJoCo itself raises this value to two time steps."""
+
+
+def _set_joint_values(element: Element, values: Sequence[float]) -> None:
+    """Set armature, damping and friction of a joint."""
+    for key, value in zip(JOINT_ATTRIBUTES, values, strict=True):
+        element.set(key, repr(float(value)))
+    if values[-1] and "solreffriction" not in element.attrib:
+        element.set("solreffriction", FRICTION_SOLVER)
 
 
 def add_bodies(world: Element, robot: Robot) -> dict[str, Element]:
@@ -119,8 +130,7 @@ def _add_joint(body: Element, robot: Robot, joint: Joint, X_link_joint: Pose) ->
         element.set("actuatorfrcrange", format_numbers((-limits.effort, limits.effort)))
     for drive in robot.drives:
         if drive.joint == joint.name:
-            for key, value in zip(JOINT_ATTRIBUTES, joint_side_values(drive), strict=True):
-                element.set(key, repr(float(value)))
+            _set_joint_values(element, joint_side_values(drive))
     if (spring := find_springs(robot.extras).get(joint.name)) is not None:
         element.set("stiffness", repr(float(spring.stiffness)))
         element.set("springref", repr(float(spring.rest)))
@@ -366,8 +376,7 @@ def _edit_joints(joints: Mapping[str, Element], robot: Robot, stated: Robot) -> 
             raise ExportError(
                 f"the file has no <joint> {name!r}: MuJoCo creates it as a copy", code=Code.UNSUPPORTED, subject=name
             )
-        for key, value in zip(JOINT_ATTRIBUTES, values, strict=True):
-            joints[name].set(key, repr(float(value)))
+        _set_joint_values(joints[name], values)
     return shown
 
 

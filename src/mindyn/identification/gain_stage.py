@@ -16,7 +16,7 @@ from mindyn.loads.unknown_gains import MAX_HALF_WIDTH, EstimatedGains, Scale, es
 from mindyn.logs.log import Log
 from mindyn.logs.metadata import UNKNOWN
 from mindyn.logs.reading import LogScan
-from mindyn.logs.servos import Servo, apply_gains, find_unknown_gains
+from mindyn.logs.servos import Servo, apply_gains, find_unknown_damping, find_unknown_gains
 from mindyn.regression.rows import Logs, Rows, list_logs
 from mindyn.regression.settings import EquationSettings
 from mindyn.robots.robot import Robot
@@ -49,21 +49,26 @@ class GainStage:
     def estimate(self, settings: EquationSettings | None = None) -> tuple[EstimatedGains, list[Log | LogScan]]:
         """Return the gains by the settings, and the logs with them."""
         gains = estimate_gains(self.robot, self.segments, settings, self.scale)
-        values = gains.values.tolist()
+        values = [*gains.values.tolist(), *gains.damping.tolist()]
         return gains, [
             apply_gains(log, values) if isinstance(log, Log) else log.with_gains(values) for log in self.logs
         ]
 
     def add_to(self, estimate: Estimate, rows: Rows, gains: EstimatedGains) -> Estimate:
         """Return the estimate with the uncertainty of the gains, with findings, and with gains for further logs."""
-        has_merged_damping = any(UNKNOWN in str(log.metadata.kd) for log in self.logs)
+        has_merged_damping = any(UNKNOWN in str(log.metadata.kd) for log in self.logs) and not gains.damping.any()
         found = gain_findings(gains) + ([_merged_damping()] if has_merged_damping else [])
         conditioning = estimate.settings.conditioning
         assert conditioning is not None
-        settings = replace(estimate.settings, conditioning=replace(conditioning, gains=tuple(gains.values.tolist())))
+        values = (*gains.values.tolist(), *gains.damping.tolist())
+        settings = replace(estimate.settings, conditioning=replace(conditioning, gains=values))
         slopes = _slopes(estimate, rows)
         is_finite = np.isfinite(estimate.covariance)
-        added = np.where(is_finite, slopes.T @ _bounded(gains.covariance) @ slopes, 0.0)
+        added = slopes.T @ _bounded(gains.covariance) @ slopes
+        for name, deviation in zip(gains.joint_names, gains.damping_deviations, strict=False):
+            viscous = [p.link_or_joint == name and p.kind == "viscous" for p in estimate.parameters]
+            added[viscous, viscous] += deviation**2  # the sum of kd and viscous friction is known much better
+        added = np.where(is_finite, added, 0.0)
         record = {
             "values": dict(zip(gains.joint_names, gains.values.tolist(), strict=True)),
             "half_widths": dict(
@@ -83,7 +88,7 @@ class GainStage:
 def find_servo(logs: Logs) -> Servo | None:
     """Return the position servo of all logs; None if one has torques or another servo."""
     servos = [
-        (None if log.target is None else Servo.from_metadata(log.metadata, log.joint_names, moves=False))
+        (None if log.target is None else Servo.from_metadata(log.metadata, log.joint_names))
         if isinstance(log, Log)
         else log.servo
         for log in list_logs(logs) or []
@@ -94,9 +99,9 @@ def find_servo(logs: Logs) -> Servo | None:
 
 def _has_unknown_gains(log: Log | LogScan) -> bool:
     if isinstance(log, Log):
-        return bool(find_unknown_gains(log).any())
+        return bool((find_unknown_gains(log) | find_unknown_damping(log)).any())
     gains = log.metadata.kp if "target" in log.signals else log.metadata.current_gains
-    return UNKNOWN in str(gains)
+    return UNKNOWN in str(gains) or ("target_velocity" in log.signals and UNKNOWN in str(log.metadata.kd))
 
 
 def _slopes(estimate: Estimate, rows: Rows) -> Array:
@@ -131,6 +136,8 @@ def gain_findings(gains: EstimatedGains) -> list[Finding]:
         for name, g, w in table
         if name in gains.unknown
     )
+    of_kd = zip(gains.joint_names, gains.damping, gains.factor * gains.damping_deviations, strict=False)
+    lines += tuple(f"kd of {name}: {kd:.4g} +- {width:.2g}" for name, kd, width in of_kd if kd)
     listed = info(Kind.ESTIMATED_GAINS, f"gains were estimated with the parameters: {'; '.join(lines)}", *lines)
     found = [listed]
     if gains.scale == "free":

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from typing import Final
 
+from mindyn.estimators.closed_loop_instruments import ClosedLoopInstruments
 from mindyn.estimators.energy_difference import EnergyDifference
 from mindyn.estimators.estimate import Estimator
 from mindyn.estimators.instrumental_variables import InstrumentalVariables
 from mindyn.estimators.last_link_first import LastLinkFirst
 from mindyn.estimators.least_squares import LeastSquares
+from mindyn.estimators.output_error import OutputError
 from mindyn.estimators.total_least_squares import TotalLeastSquares
 
 METHODS: Final[dict[str, Estimator]] = {
@@ -24,3 +26,8 @@ METHODS: Final[dict[str, Estimator]] = {
     "total": TotalLeastSquares(),
 }
 """Each replaces weighted least squares and keeps all parameters."""
+SERVO_METHODS: Final[dict[str, Estimator]] = {
+    "simulated-instruments": ClosedLoopInstruments(),
+    "output-error": OutputError(compare="position"),
+}
+"""Methods for one log with position targets, which have no noise: the servo of the log is simulated."""

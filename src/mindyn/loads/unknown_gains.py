@@ -14,7 +14,7 @@ Everything is computed from products of W = [Y | s], so that blocks can be omitt
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
 import numpy as np
@@ -27,7 +27,7 @@ from mindyn.identifiability.random_states import make_regressors, sample_rows, t
 from mindyn.loads.from_runs import drive_gains
 from mindyn.logs.log import Log
 from mindyn.logs.pipeline import condition
-from mindyn.logs.servos import find_unknown_gains
+from mindyn.logs.servos import Servo, find_unknown_damping, find_unknown_gains
 from mindyn.parameters.base import all_parameters, parameter_sizes
 from mindyn.regression.information import Information
 from mindyn.regression.regressor import Regressor, with_estimated_drives
@@ -88,6 +88,8 @@ class EstimatedGains(ShortRepr):
         Joint to which the others are compared.
     unknown, undetermined : tuple of str
         Joints whose gains were estimated, and those of them that the log does not determine.
+    damping, damping_deviations : ndarray, shape (n,)
+        kd of servos with a target velocity, in N m s/rad or N s/m, and standard deviations; zero where not estimated.
     """
 
     joint_names: tuple[str, ...]
@@ -98,6 +100,8 @@ class EstimatedGains(ShortRepr):
     reference: str
     unknown: tuple[str, ...]
     undetermined: tuple[str, ...]
+    damping: Array = field(default_factory=lambda: np.zeros(0))
+    damping_deviations: Array = field(default_factory=lambda: np.zeros(0))
 
     def ratios(self, joint: str) -> tuple[Array, Array]:
         """Return the gains relative to that of a joint, and the half-widths (n,) of their 95 % intervals."""
@@ -140,12 +144,32 @@ def estimate_gains(
     InputError
         If no gain is unknown, the logs have unknown gains of different joints, or the scale cannot be fixed.
     """
-    unknown = _require_unknown(logs)
-    return _fix_scale(robot, build_rows(robot, list(logs), settings), logs, unknown, scale)
+    unknown, fed = _require_unknown(logs)
+    rows = build_rows(robot, list(logs), settings)
+    products = [GainProducts.from_information(part) for part in _parts(rows)]
+    if fed.any():  # products with the target velocity v, from the rows of v and of s + v
+        velocities = [_target_velocity(log) * fed for log in logs]
+        others = [
+            [replace(log, tau=keep * log.tau + v) for log, v in zip(logs, velocities, strict=True)] for keep in (0, 1)
+        ]
+        of_others = [map(GainProducts.from_information, _parts(build_rows(robot, o, settings))) for o in others]
+        triples = zip(products, *of_others, strict=True)
+        products = [plain.with_column(v, total, fed, rows.regressor.count) for plain, v, total in triples]
+    return _fix_scale(robot, rows, products, logs, unknown, fed, scale)
 
 
-def _require_unknown(logs: Sequence[Log]) -> NDArray[np.bool_]:
-    masks = [find_unknown_gains(log) for log in logs]
+def _parts(rows: Rows) -> list[Information]:
+    """Return the information of all rows, then that of each block."""
+    return [rows.information, *(block.information for block in rows.independent_blocks)]
+
+
+def _target_velocity(log: Log) -> Array:
+    return Servo.from_metadata(log.metadata, log.joint_names).reference(log, log.time)[1]
+
+
+def _require_unknown(logs: Sequence[Log]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Return for which joints (n,) the gain, and kd of a target velocity, are unknown in all logs."""
+    masks = [np.stack([find_unknown_gains(log), find_unknown_damping(log)]) for log in logs]
     if not masks or not masks[0].any():
         raise InputError(
             "all gains of the logs are known",
@@ -160,7 +184,7 @@ def _require_unknown(logs: Sequence[Log]) -> NDArray[np.bool_]:
             code=Code.DISAGREEMENT,
             subject="logs",
         )
-    return masks[0]
+    return masks[0][0], masks[0][1]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -173,16 +197,22 @@ class _ScaleRule:
 
 
 def _fix_scale(
-    robot: Robot, rows: Rows, logs: Sequence[Log], unknown: NDArray[np.bool_], scale: Scale
+    robot: Robot,
+    rows: Rows,
+    products: Sequence[GainProducts],
+    logs: Sequence[Log],
+    unknown: NDArray[np.bool_],
+    fed: NDArray[np.bool_],
+    scale: Scale,
 ) -> EstimatedGains:
     """Fit all rows and all but each block in turn, and fix the scale of all solutions in the same way."""
-    products = GainProducts.from_information(rows.information)
-    blocks = [GainProducts.from_information(block.information) for block in rows.independent_blocks]
-    fixed, names = np.where(unknown, np.nan, 1.0), rows.regressor.joint_names
+    everything, *blocks = products
+    fixed, names, count = np.where(unknown, np.nan, 1.0), rows.regressor.joint_names, rows.regressor.count
     if unknown.all():
         fixed[int(np.argmax(rows.information.torques()))] = 1.0
-    whole = fit_gains(products, rows.regressor.count, fixed)
-    parts = [fit_gains(products.without(block), rows.regressor.count, fixed, whole) for block in blocks]
+    size = count + len(names) * bool(fed.any())
+    whole = fit_gains(everything, size, fixed)
+    parts = [fit_gains(everything.without(block), size, fixed, whole) for block in blocks]
     spread = _jackknife([whole.h / part.h for part in parts], len(names))
     variances = np.diag(spread)[:, None] + np.diag(spread) - 2 * spread
     if unknown.all():
@@ -196,7 +226,13 @@ def _fix_scale(
     lost = unknown & (factor * np.sqrt(variances[reference]) > UNDETERMINED_HALF_WIDTH)
     values = np.where(lost, np.median(values[~lost]), values) if not lost.all() else values
     listed = [tuple(name for name, is_listed in zip(names, mask, strict=True) if is_listed) for mask in (unknown, lost)]
-    return EstimatedGains(names, values, covariance, factor, rule.name, names[reference], listed[0], listed[1])
+    found = EstimatedGains(names, values, covariance, factor, rule.name, names[reference], listed[0], listed[1])
+    if not fed.any():
+        return found
+    damping, *others = (-rule.factor(solution) * solution.beta[count:] for solution in (whole, *parts))
+    changes = np.array(others) - damping
+    deviations = np.sqrt((len(parts) - 1) / max(len(parts), 1) * (changes**2).sum(axis=0))
+    return replace(found, damping=damping, damping_deviations=deviations)
 
 
 def _jackknife(ratios: Sequence[Array], count: int) -> Array:
@@ -302,6 +338,24 @@ class GainProducts:
         """Return the products without those of a block."""
         squares = tuple(a - b for a, b in zip(self.squares, block.squares, strict=True))
         return GainProducts(self.columns, squares, self.counts - block.counts)
+
+    def with_column(
+        self, other: GainProducts, total: GainProducts, mask: NDArray[np.bool_], first: int
+    ) -> GainProducts:
+        """Return the products with a column v before s for the masked joints j, for the parameters first + j.
+
+        other, total  products of [Y | v] and [Y | s + v]: s^T v is half of |s + v|^2 - |s|^2 - |v|^2
+        """
+        columns, squares = list(self.columns), list(self.squares)
+        for joint in np.flatnonzero(mask):
+            own, of_v = self.squares[joint], other.squares[joint]
+            k = len(own) - 1
+            W = np.zeros((k + 2, k + 2))
+            W[np.ix_([*range(k), k + 1], [*range(k), k + 1])] = own
+            W[: k + 1, : k + 1] = of_v
+            W[k, k + 1] = W[k + 1, k] = (total.squares[joint][-1, -1] - own[-1, -1] - of_v[-1, -1]) / 2
+            columns[joint], squares[joint] = np.append(columns[joint], first + joint), W
+        return GainProducts(tuple(columns), tuple(squares), self.counts)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

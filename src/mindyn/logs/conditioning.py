@@ -80,8 +80,9 @@ class Conditioning:
         Keep every `decimation`-th row; motion and torque then share the lower cut-off.
     slow_speed : float, tuple of n floats, or None
         Do not use the rows of a joint that is not faster than this (rad/s or m/s); None uses all rows.
-    gains : tuple of n floats, or None
-        Gains of joints whose gains are unknown in the metadata of a log, in N m or N per unit of the signal.
+    gains : tuple of n or 2 n floats, or None
+        Gains of joints whose gains are unknown in the metadata of a log, in N m or N per unit of the signal; then kd of
+        servos with a target velocity.
 
     Raises
     ------

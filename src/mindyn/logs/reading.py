@@ -101,8 +101,7 @@ class LogScan:
         self.findings: tuple[Finding, ...] = self._of_columns
 
     def _servo(self) -> Servo:
-        moves = "target_velocity" in self.signals
-        return Servo.from_metadata(self.metadata, self.robot.primary_names, moves=moves)
+        return Servo.from_metadata(self.metadata, self.robot.primary_names)
 
     def _pick(self, signal: str, main: LogTable) -> None:
         file = self.metadata.files.get(signal)
@@ -115,11 +114,10 @@ class LogScan:
         return partial(LogScan, *self._made_of)
 
     def with_gains(self, gains: Sequence[float]) -> LogScan:
-        """Return the log with these gains (n,) for the joints whose gains are unknown."""
-        key = "kp" if "target" in self.signals else "current_gains"
+        """Return the log with these gains (n,) or (2 n,) for the joints whose gains are unknown."""
         path, robot, metadata, chunk_rows, sidecar, outside = self._made_of
-        known = {**metadata, key: fill_gains(self.metadata, robot.primary_names, gains, key)}
-        return LogScan(path, robot, known, chunk_rows, sidecar, outside)
+        filled = fill_gains(self.metadata, robot.primary_names, gains, servo="target" in self.signals)
+        return LogScan(path, robot, {**metadata, **filled}, chunk_rows, sidecar, outside)
 
     def sources(self) -> tuple[SourceFile, ...]:
         """Return the files that are read, with their hashes."""

@@ -32,11 +32,8 @@ class Servo:
     limit: Array
 
     @staticmethod
-    def from_metadata(metadata: LogMetadata, joints: Sequence[str], *, moves: bool) -> Servo:
-        """Return the servo of a log; raise `LogError` if its gains are missing.
-
-        moves  whether the log has a target velocity, which needs known gains
-        """
+    def from_metadata(metadata: LogMetadata, joints: Sequence[str]) -> Servo:
+        """Return the servo of a log; raise `LogError` if its gains are missing."""
         if metadata.kp is None:
             raise LogError(
                 "the log has position targets instead of torques, but kp is missing",
@@ -44,16 +41,7 @@ class Servo:
                 code=Code.MISSING_VALUE,
                 subject="kp",
             )
-        n = len(joints)
-        kp = gains_per_joint(metadata.kp, joints, "kp")
-        kd = np.zeros(n) if metadata.kd is None else gains_per_joint(metadata.kd, joints, "kd")
-        if moves and np.isnan(kp + kd).any():
-            raise LogError(
-                "gains cannot be estimated together with a target velocity",
-                hint="give kp and kd, or omit columns.target_velocity if it is zero",
-                code=Code.UNSUPPORTED,
-                subject="target_velocity",
-            )
+        n, (kp, kd) = len(joints), _gains(metadata, joints)
         kp, kd = np.where(np.isnan(kp), 1.0, kp), np.where(np.isnan(kp) | np.isnan(kd), 0.0, kd)
         limit = np.full(n, np.inf)
         if metadata.torque_limit is not None:
@@ -78,12 +66,21 @@ class Servo:
     def torque(self, rows: Log) -> Array:
         """Return the torque (N, n) of rows; velocities that were not logged are differences of neighbouring rows."""
         assert rows.target is not None
-        qd = self._speeds(rows)
-        target, feed = self._delayed(rows.time, rows.target), np.zeros_like(rows.q)
-        if rows.target_velocity is not None:
-            feed = self._delayed(rows.time, rows.target_velocity)
-        tau = self.kp * (target - rows.q) + self.kd * (feed - qd)
+        target, feed = self.reference(rows, rows.time)
+        tau = self.kp * (target - rows.q) + self.kd * (feed - self._speeds(rows))
         return np.asarray(np.clip(tau, -self.limit, self.limit))
+
+    def reference(self, rows: Log, times: Array) -> tuple[Array, Array]:
+        """Return target and target velocity (N, n) that act at these times, in s; the velocity is zero by default."""
+        assert rows.target is not None
+        fed = np.zeros_like(rows.target) if rows.target_velocity is None else rows.target_velocity
+        if times is rows.time and not self.delay_s:
+            return rows.target, fed
+        target, feed = (
+            np.column_stack([np.interp(times - self.delay_s, rows.time, column) for column in values.T])
+            for values in (rows.target, fed)
+        )
+        return target, feed
 
     def _speeds(self, rows: Log) -> Array:
         if rows.qd is not None or not self.kd.any():
@@ -91,11 +88,6 @@ class Servo:
         before, after = np.maximum(np.arange(len(rows)) - 1, 0), np.minimum(np.arange(len(rows)) + 1, len(rows) - 1)
         steps = rows.time[after] - rows.time[before]
         return np.asarray((rows.q[after] - rows.q[before]) / np.where(steps > 0, steps, np.inf)[:, None])
-
-    def _delayed(self, time: Array, values: Array) -> Array:
-        if not self.delay_s:
-            return values
-        return np.column_stack([np.interp(time - self.delay_s, time, column) for column in values.T])
 
 
 class ServoStream:
@@ -124,6 +116,12 @@ class ServoStream:
         return replace(self._known.take(last), tau=self.servo.torque(self._known)[last])
 
 
+def _gains(metadata: LogMetadata, joints: Sequence[str]) -> tuple[Array, Array]:
+    """Return kp and kd (n,), NaN where they are unknown; kd is zero if it is not given."""
+    kp = gains_per_joint(metadata.kp or "unknown", joints, "kp")
+    return kp, np.zeros(len(joints)) if metadata.kd is None else gains_per_joint(metadata.kd, joints, "kd")
+
+
 def find_unknown_gains(log: Log) -> NDArray[np.bool_]:
     """Return whether the gain (n,) of each joint's torque is unknown: that of its current, or kp of its servo."""
     gains = log.metadata.current_gains if log.target is None else log.metadata.kp
@@ -132,22 +130,33 @@ def find_unknown_gains(log: Log) -> NDArray[np.bool_]:
     return np.isnan(gains_per_joint(gains, log.joint_names, "gains"))
 
 
-def fill_gains(metadata: LogMetadata, joints: Sequence[str], gains: ArrayLike, key: str) -> list[float]:
-    """Return `key` of the metadata, current_gains or kp, with these gains (n,) in place of unknown ones."""
-    given = gains_per_joint(getattr(metadata, key), joints, key)
-    return np.where(np.isnan(given), np.asarray(gains, dtype=np.float64), given).tolist()  # type: ignore[no-any-return]
+def find_unknown_damping(log: Log) -> NDArray[np.bool_]:
+    """Return whether the part (n,) of the target velocity in each joint's torque is unknown: kd, or kp next to kd."""
+    if log.target is None or log.target_velocity is None or not len(log):
+        return np.zeros(len(log.joint_names), dtype=bool)
+    kp, kd = _gains(log.metadata, log.joint_names)
+    return np.asarray((np.ptp(log.target_velocity, axis=0) > 0) & (np.isnan(kd) | (np.isnan(kp) & (kd != 0))))
+
+
+def fill_gains(metadata: LogMetadata, joints: Sequence[str], gains: ArrayLike, *, servo: bool) -> dict[str, Any]:
+    """Return the keys of the metadata with gains (n,) in place of unknown ones; kd of servos may follow, (2 n,)."""
+    keys = ("kp", "kd") if servo else ("current_gains",)
+    filled = {}
+    for key, values in zip(keys, np.asarray(gains, dtype=np.float64).reshape(-1, len(joints)), strict=False):
+        if (known := getattr(metadata, key)) is not None:
+            given = gains_per_joint(known, joints, key)
+            filled[key] = np.where(np.isnan(given), values, given).tolist()
+    return filled
 
 
 def apply_gains(log: Log, gains: ArrayLike) -> Log:
-    """Return the log with torques by `gains` (n,), N m or N per unit of the signal, for joints with unknown gains."""
-    unknown, joints = find_unknown_gains(log), log.joint_names
-    if not unknown.any():
+    """Return the log with torques by gains, N m or N per unit of the signal, where they are unknown (`fill_gains`)."""
+    unknown, joints, servo = find_unknown_gains(log), log.joint_names, log.target is not None
+    if not (unknown | find_unknown_damping(log)).any():
         return log
-    if log.target is None:
-        metadata = replace(log.metadata, current_gains=fill_gains(log.metadata, joints, gains, "current_gains"))
-        return replace(log, tau=log.tau * np.where(unknown, gains, 1.0), metadata=metadata)
-    metadata = replace(log.metadata, kp=fill_gains(log.metadata, joints, gains, "kp"))
-    return replace(log, tau=Servo.from_metadata(metadata, joints, moves=False).torque(log), metadata=metadata)
+    known = replace(log, metadata=replace(log.metadata, **fill_gains(log.metadata, joints, gains, servo=servo)))
+    tau = Servo.from_metadata(known.metadata, joints).torque(log) if servo else log.tau * np.where(unknown, gains, 1.0)
+    return replace(known, tau=tau)
 
 
 def log_from_targets(
@@ -210,7 +219,7 @@ def log_from_targets(
     lists: dict[str, Any] = {"kp": kp, "kd": kd, "torque_limit": torque_limit}
     lists = {key: gains.tolist() if isinstance(gains, np.ndarray) else gains for key, gains in lists.items()}
     metadata = LogMetadata(**lists, target_delay_s=target_delay_s)
-    servo = Servo.from_metadata(metadata, tuple(joint_names), moves=target_velocity is not None)
+    servo = Servo.from_metadata(metadata, tuple(joint_names))
     # Cleaning needs all signals in one log: targets take the place of torque and acceleration until then.
     log = log_from_arrays(joint_names, time, q, target, qd, target_velocity, name=name)
     log = replace(log, target=log.tau, target_velocity=log.qdd, qdd=None, metadata=metadata)

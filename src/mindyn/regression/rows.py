@@ -253,6 +253,13 @@ class Rows:
             return tuple(source for log in self._of_logs for source in log.sources)
         return self._data.sources if isinstance(self._data, _LogRows) else ()
 
+    def find_log(self) -> tuple[Log | None, float]:
+        """Return the log and the time of its first sample if the equations are of one log in memory; otherwise None."""
+        data = self._data
+        if not isinstance(data, _LogRows) or len(data.logs) != 1 or not isinstance(data.logs[0], Log):
+            return None, 0.0
+        return data.logs[0], float(data.all_samples.time[0])
+
     def log_name(self, number: int) -> str:
         """Return "log run1.csv" for a log by its `Block.log`; its number if it has no file."""
         log = self._data.logs[number] if isinstance(self._data, _LogRows) else None
