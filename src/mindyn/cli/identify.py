@@ -178,6 +178,10 @@ def identify(
     if hold_out:
         training, others = _split_logs(whole, hold_out)
         whole = training
+    if any(log.metadata.phases for log in others):
+        message, hint = "logs with phases cannot be validated", "identify prints their error on held-out blocks"
+        raise InputError(message, hint=hint, code=Code.UNSUPPORTED, subject="phases")
+    whole = [log for log in whole if not log.metadata.phases]  # unknown contact forces leave no torque to predict
     estimator: Estimator | None = None if method is None else {**METHODS, **SERVO_METHODS}[method]
     if consistent:
         dropped = ("offset",) if no_offsets else ()

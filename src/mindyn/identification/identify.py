@@ -32,6 +32,7 @@ from mindyn.identification.diagnostics.data import DiagnosticData
 from mindyn.identification.diagnostics.diagnose import diagnose, explain
 from mindyn.identification.diagnostics.torque import without_constant_torques
 from mindyn.identification.gain_stage import GainStage, find_servo
+from mindyn.identification.phases import identify_phases, list_phase_logs
 from mindyn.identification.selection.choose import (
     Choice,
     Progress,
@@ -224,6 +225,8 @@ def identify(
     InputError
         If no log is given, nothing moves, the torque is zero, or the estimator cannot use `executor` or `gpu`.
     """
+    if phase_logs := list_phase_logs(logs):
+        return identify_phases(robot, phase_logs, estimator, settings)
     if gpu:
         factors_on_gpu(logs, executor)  # raises before anything is selected
     stage = GainStage.begin(robot, logs, scale)

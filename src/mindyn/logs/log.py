@@ -76,6 +76,10 @@ class Log:
         Name in reports; by default the name of the file.
     target, target_velocity : array of shape (N, n) or None
         Targets of position servos (rad or m, rad/s or m/s), from which the torque was computed.
+    base_pose : array of shape (N, 7) or None
+        Position (m) and quaternion (x, y, z, w) of the trunk of a floating base, whose joints are not among the n.
+    wrenches : array of shape (N, 6 k) or None
+        Wrenches (N m, N) at the k frames of `metadata.wrench_columns`.
 
     Raises
     ------
@@ -96,6 +100,8 @@ class Log:
     name: str = ""
     target: Array | None = None
     target_velocity: Array | None = None
+    base_pose: Array | None = None
+    wrenches: Array | None = None
 
     def __post_init__(self) -> None:
         if not self.name and self.sources:
@@ -106,7 +112,7 @@ class Log:
             if array is None:
                 continue
             view = (array if name == "rows" else native_array(array, name)).view()
-            if name not in ("time", "rows") and view.shape != shape:
+            if name not in ("time", "rows", "base_pose", "wrenches") and view.shape != shape:
                 message = f"{name} has shape {view.shape}, but {shape} is needed; is the torque of another recording?"
                 raise InputError(message, code=Code.WRONG_SHAPE, subject=name)
             view.flags.writeable = False
@@ -173,7 +179,7 @@ class Log:
         return self.take((self.rows >= start) & (self.rows < stop))
 
 
-LOG_ARRAYS = ("time", "q", "tau", "rows", "qd", "qdd", "target", "target_velocity")
+LOG_ARRAYS = ("time", "q", "tau", "rows", "qd", "qdd", "target", "target_velocity", "base_pose", "wrenches")
 
 
 def log_from_arrays(

@@ -105,6 +105,12 @@ class LogMetadata:
                      current_gains
     target_delay_s   time from the stamp of a target to its effect on the torque, s
     torque_limit     largest |tau| of a servo, N m (N), in the robot's order or by joint
+    base_pose        columns of position (m) and quaternion x, y, z, w of the trunk of a floating base; the other
+                     columns are then those of the joints after the base
+    phases           contact states of a floating base: tables with times = [first, last] in s (default: all rows) and
+                     trunk = "held" (by an unknown wrench), contacts = [frames] with unknown wrenches, contact = "point"
+                     (a force, default) or "surface", wrenches = { frame = [six columns] } of the moment and force on
+                     the robot in the axes of the frame (N m, N); without these, the robot is in flight
     position_offset  added to the joint's position, in the unit of the position, in the robot's order or by joint
     rate_hz          rate of uniform rows; then no time column is read
     topic            JointState topic of a bag
@@ -127,6 +133,8 @@ class LogMetadata:
     kd: PerJointGain | None = None
     target_delay_s: float = 0.0
     torque_limit: PerJoint | None = None
+    base_pose: Sequence[str] | None = None
+    phases: Sequence[Mapping[str, Any]] = ()
     position_offset: PerJoint | None = None
     rate_hz: float | None = None
     topic: str | None = None
@@ -140,6 +148,11 @@ class LogMetadata:
     def __post_init__(self) -> None:
         faults = [fault for key in fields(self) for fault in find_key_faults(key.name, getattr(self, key.name))]
         FaultCollector(faults).raise_all("the log")
+
+    @property
+    def wrench_columns(self) -> dict[str, Sequence[str]]:
+        """Return the six columns of each frame with a measured wrench in a phase."""
+        return {frame: names for phase in self.phases for frame, names in phase.get("wrenches", {}).items()}
 
     def unit(self, signal: str, joint: str) -> str:
         """Return the unit of a signal of a joint; raise `LogError` if it is missing."""
@@ -235,6 +248,16 @@ _PER_JOINT: Final = list_schema(ANY_NUMBER, "object", "null")
 _PER_JOINT_GAIN: Final = allow_also(list_schema(allow_also(ANY_NUMBER, UNKNOWN), "object", "null"), UNKNOWN)
 _PER_JOINT_TEXT: Final[Schema] = {"type": ["string", "object"], "additionalProperties": ANY_TEXT}
 _ROW: Final = {"type": "integer", "minimum": 0, "maximum": 2**53}
+_PHASE: Final = table_schema(
+    {},
+    {
+        "times": list_schema({"type": "number", "minimum": 0}, minItems=2, maxItems=2),
+        "trunk": {"enum": ["held"]},
+        "contacts": list_schema(ANY_TEXT, minItems=1),
+        "contact": {"enum": ["point", "surface"]},
+        "wrenches": {"type": "object", "additionalProperties": list_schema(ANY_TEXT, minItems=6, maxItems=6)},
+    },
+)
 _KEYS: Final[Mapping[str, tuple[Schema, str]]] = {
     "columns": (
         table_schema(
@@ -265,6 +288,8 @@ _KEYS: Final[Mapping[str, tuple[Schema, str]]] = {
     "kd": (_PER_JOINT_GAIN, "[0.5, 0.5]"),
     "target_delay_s": ({"type": "number", "minimum": 0, "maximum": 1}, "0.005"),
     "torque_limit": (_PER_JOINT, "[23.7, 23.7]"),
+    "base_pose": (list_schema(ANY_TEXT, "null", minItems=7, maxItems=7), '["x", "y", "z", "qx", "qy", "qz", "qw"]'),
+    "phases": (list_schema(_PHASE), '[{ times = [0, 5], trunk = "held" }, { times = [5, 9], contacts = ["foot"] }]'),
     "position_offset": (_PER_JOINT, "[0, 0]"),
     "rate_hz": (allow_also(POSITIVE_NUMBER, null=True), "1000"),
     "topic": (allow_also(ANY_TEXT, null=True), ""),

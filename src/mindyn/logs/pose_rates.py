@@ -16,12 +16,18 @@ from mindyn.robots.floating_base import rotations_from_quaternions
 
 def differentiate_quaternions(s: Array, rate_hz: float, cutoff_hz: float | None) -> tuple[Array, Array, Array]:
     """Return filtered unit quaternions (N, 4) in the order (x, y, z, w), w (N, 3) and wd (N, 3) in the frame's axes."""
-    turns = np.where((s[1:] * s[:-1]).sum(axis=1) < 0, -1.0, 1.0)
-    continuous = s * np.concatenate([[1.0], np.cumprod(turns)])[:, None]  # s and -s are the same attitude
+    continuous = with_continuous_sign(s)
     smooth = lowpass(continuous / np.linalg.norm(s, axis=1, keepdims=True), cutoff_hz, rate_hz)
     smooth = smooth / np.linalg.norm(smooth, axis=1, keepdims=True)
     _, rate, second = fit_smoothing_spline(smooth, rate_hz, None)
     return smooth, 2 * _product(smooth, rate), 2 * _product(smooth, second)
+
+
+def with_continuous_sign(s: Array) -> Array:
+    """Return poses (N, .) that end with quaternions, without jumps between s and -s, which are the same attitude."""
+    turns = np.where((s[1:, -4:] * s[:-1, -4:]).sum(axis=1) < 0, -1.0, 1.0)
+    signs = np.concatenate([np.ones(min(len(s), 1)), np.cumprod(turns)])[:, None]
+    return np.hstack([s[:, :-4], s[:, -4:] * signs])
 
 
 def differentiate_poses(

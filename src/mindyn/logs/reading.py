@@ -42,6 +42,7 @@ from mindyn.logs.metadata import (
 from mindyn.logs.servos import Servo, ServoStream, fill_gains
 from mindyn.logs.tables import LogTable, count_rows, read_in_step
 from mindyn.reading import ALLOW_OUTSIDE_FILES, describe_exception
+from mindyn.robots.floating_base import remove_floating_base
 from mindyn.robots.robot import Robot, require_robot
 
 CHUNK_ROWS: Final = 65_536
@@ -78,6 +79,8 @@ class LogScan:
         main = open_table(path, robot, given)
         of_file, _ = LogMetadata().merge_with(main.metadata).merge_valid(sidecar)
         self.metadata, _ = of_file.merge_valid(metadata)
+        if self.metadata.base_pose or self.metadata.phases:
+            robot = self.robot = remove_floating_base(robot)
         if self.metadata.side is None and "side" in {**sidecar, **metadata}:
             self.metadata = replace(self.metadata, side="joint")  # its error is already collected
         if not outside_files:
@@ -85,12 +88,17 @@ class LogScan:
         self.signals = faults.collect(lambda: _list_signals(self.metadata, main, robot)) or ()
         for signal in self.signals:
             faults.collect(partial(self._pick, signal, main))
+        self.base_columns = (*(self.metadata.base_pose or ()), *chain(*self.metadata.wrench_columns.values()))
+        for name in (name for name in self.base_columns if name not in main.names):
+            listed = list_columns_and_joints(main.names, robot)
+            wrong = LogError(f"{main.name} has no column {name!r}; {listed}", code=Code.UNKNOWN_NAME, subject=name)
+            faults.errors.append(wrong)
         self.time_columns = faults.collect(lambda: _find_time_columns(self.metadata, main, robot)) or ()
         self.conversion: Conversion = create_conversion(self.metadata, robot, self.signals, faults)
         servo = None if "target" not in self.signals else faults.collect(self._servo)
         faults.raise_all(_describe_source(path, sidecar), path)
         self.main = main
-        used = {*self.time_columns, *(name for pick in self.picks.values() for name in pick.names)}
+        used = {*self.time_columns, *self.base_columns, *(name for pick in self.picks.values() for name in pick.names)}
         self.servo = servo
         needed = {signal: self.tables[signal] for signal in self.signals if signal in ("position", "torque", "target")}
         unused = list_unused_columns(self.metadata, robot, self.tables)
@@ -170,7 +178,11 @@ class LogScan:
                 stamps = [take_column(chunks[id(self.main)], name) for name in self.time_columns]
                 start = [column[0] for column in stamps] if start is None else start
                 time = self._seconds([column - first for column, first in zip(stamps, start, strict=True)])
-            yield self._log(time, rows, values)
+            log, poses = self._log(time, rows, values), 7 if self.metadata.base_pose else 0
+            if self.base_columns:
+                base = np.column_stack([take_column(chunks[id(self.main)], name) for name in self.base_columns])
+                log = replace(log, base_pose=base[:, :poses] if poses else None, wrenches=base[:, poses:])
+            yield log
             first_row += len(rows)
 
     def _log(self, time: Array, rows: np.ndarray[Any, np.dtype[np.int64]], values: Mapping[str, Array]) -> Log:
@@ -196,7 +208,7 @@ class LogScan:
 
     def _distinct(self) -> list[LogTable]:
         """Return each table once, including the main table with the stamps."""
-        used = [*self.tables.values(), *([self.main] if self.time_columns else [])]
+        used = [*self.tables.values(), *([self.main] if self.time_columns or self.base_columns else [])]
         return list({id(table): table for table in used}.values())
 
     def _wanted(self) -> list[tuple[LogTable, list[str]]]:
@@ -204,7 +216,7 @@ class LogScan:
         for table in self._distinct():
             picks: list[ColumnSelection] = [self.picks[s] for s in self.signals if self.tables[s] is table]
             names = [name for pick in picks for name in pick.names]
-            times = self.time_columns if table is self.main else ()
+            times = (*self.time_columns, *self.base_columns) if table is self.main else ()
             wanted.append((table, list(dict.fromkeys([*times, *names]))))
         return wanted
 

@@ -14,9 +14,10 @@ with the joint torques tau and a wrench w_k on the robot at each frame k in cont
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Final
+from itertools import pairwise
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -25,8 +26,12 @@ from mindyn.algebra.values import Array
 from mindyn.errors import Code, InputError, list_names, require_choice
 from mindyn.kernels.external_wrench import ContactKind, frame_jacobian
 from mindyn.kernels.model import Model, compile_model
+from mindyn.logs.conditioning import Conditioning, edge_rows, min_segment_rows, motion_cutoff, require_resolved
 from mindyn.logs.filters import fit_smoothing_spline, lowpass
-from mindyn.logs.pose_rates import differentiate_quaternions
+from mindyn.logs.log import Log
+from mindyn.logs.pipeline import MIN_SAMPLES
+from mindyn.logs.pose_rates import differentiate_quaternions, with_continuous_sign
+from mindyn.logs.resolving import noise_floor_cutoff, resolve_conditioning
 from mindyn.logs.samples import Samples
 from mindyn.regression.accumulators import triangle_of
 from mindyn.regression.gather_blocks import Block, block_counts, split_into_blocks
@@ -182,14 +187,20 @@ def floating_rows(
     InputError
         If the robot has a fixed base, no samples are given, or a frame does not exist.
     """
-    require_floating_base(robot)
     require_choice(contact, ("point", "surface"), "contact")
-    if not phases or not all(len(samples) for samples, _ in phases):
+    return _rows_of_phases(robot, [(samples, frames, contact) for samples, frames in phases], settings)
+
+
+def _rows_of_phases(
+    robot: Robot, phases: Sequence[tuple[Samples, Sequence[str], str]], settings: EquationSettings | None
+) -> Rows:
+    require_floating_base(robot)
+    if not phases or not all(len(samples) for samples, _, _ in phases):
         raise InputError("floating_rows needs phases with samples", code=Code.TOO_LITTLE_DATA, subject="phases")
     plain = build_rows(robot, phases[0][0], settings)
     blocks: list[Block] = []
-    counts = block_counts([len(samples) for samples, _ in phases])
-    for number, ((samples, frames), count) in enumerate(zip(phases, counts, strict=True)):
+    counts = block_counts([len(samples) for samples, _, _ in phases])
+    for number, ((samples, frames, contact), count) in enumerate(zip(phases, counts, strict=True)):
         regressor, used = plain.regressor, samples
         if frames and samples.usable is not None:
             raise InputError(
@@ -204,6 +215,80 @@ def floating_rows(
         blocks += split_into_blocks(regressor, used, plain.settings, count, number)
     columns = tuple(np.arange(plain.regressor.count) for _ in plain.regressor.columns)
     return Rows(plain.regressor, plain.settings, None, tuple(_with_columns(block, columns) for block in blocks))
+
+
+def rows_of_logs(robot: Robot, logs: Sequence[Log], settings: EquationSettings | None = None) -> Rows:
+    """Return the equations of logs of a floating base whose metadata list `phases`.
+
+    Parameters
+    ----------
+    robot : Robot
+        Robot with a floating base.
+    logs : sequence of Log
+        Logs with `base_pose`, unless the trunk is held, and `phases` in their metadata.
+    settings : EquationSettings, optional
+        Friction model, low-pass filter of the equations, and conditioning of the motion.
+
+    Returns
+    -------
+    Rows
+        Equations for estimators that need R factors alone.
+
+    Raises
+    ------
+    InputError
+        If a frame does not exist, the pose of a free trunk is missing, or no phase has enough rows.
+    """
+    asked = settings or EquationSettings()
+    c, findings = resolve_conditioning(asked.conditioning or Conditioning(), logs, noise_floor_cutoff)
+    phases = [
+        (samples, phase.get("contacts", ()), phase.get("contact", "point"))
+        for log in logs
+        for phase in log.metadata.phases
+        for samples in _phase_samples(robot, log, phase, c)
+    ]
+    rows = _rows_of_phases(robot, phases, replace(asked, conditioning=c))
+    return Rows(rows.regressor, rows.settings, None, rows.blocks, findings)
+
+
+def _phase_samples(robot: Robot, log: Log, phase: Mapping[str, Any], c: Conditioning) -> Iterator[Samples]:
+    """Yield the samples of each segment of a phase, at even times and without its ends."""
+    is_held, rate = phase.get("trunk") == "held", require_resolved(c.rate_hz, "rate_hz")
+    if log.base_pose is None and not is_held:
+        raise InputError(
+            "the pose of the trunk is missing, which only a held trunk may lack",
+            hint="set base_pose = [columns of x, y, z and of the quaternion x, y, z, w] in the sidecar of the log",
+            code=Code.MISSING_VALUE,
+            subject="base_pose",
+        )
+    first, last = phase.get("times", (0.0, np.inf))
+    part = log.take((log.time >= first) & (log.time <= last))
+    level = np.tile([0.0, 0, 0, 0, 0, 0, 1], (len(part), 1))
+    pose = level if part.base_pose is None else part.base_pose
+    readings = np.zeros((len(part), 0)) if part.wrenches is None else part.wrenches
+    columns = np.hstack([with_continuous_sign(pose), part.q, part.tau, readings])
+    ends = np.flatnonzero(np.diff(part.time, append=np.inf) > c.longest_gap_rows / rate) + 1
+    for a, b in pairwise([0, *ends]):
+        even = np.arange(part.time[a], part.time[b - 1] + 1e-9, 1 / rate)
+        if len(even) < max(min_segment_rows(c), 2 * edge_rows(c) + MIN_SAMPLES):
+            continue
+        n, kept = len(robot.joints), slice(edge_rows(c), len(even) - edge_rows(c))
+        values = np.column_stack([np.interp(even, part.time[a:b], column) for column in columns[a:b].T])
+        q, v, acceleration = differentiate_free_flyer(robot, values[:, : n + 1], rate, motion_cutoff(c))
+        if not np.ptp(pose[a:b], axis=0).any():  # filters of constants leave rounding errors, which excite nothing
+            v[:, :BASE_COUNT] = acceleration[:, :BASE_COUNT] = 0.0
+        of_frames = np.split(values[kept, 2 * n - 5 :], range(6, readings.shape[1], 6), axis=1)
+        measured = dict(zip(log.metadata.wrench_columns, of_frames, strict=False))
+        yield floating_samples(
+            robot,
+            q[kept],
+            v[kept],
+            acceleration[kept],
+            values[kept, n + 1 : 2 * n - 5],
+            rate_hz=rate,
+            wrenches={frame: measured[frame] for frame in phase.get("wrenches", {})},
+            trunk_held=is_held,
+        )
 
 
 def _with_columns(block: Block, columns: tuple[NDArray[np.intp], ...]) -> Block:

@@ -76,6 +76,14 @@ def add_floating_base(robot: Robot) -> Robot:
     )
 
 
+def remove_floating_base(robot: Robot) -> Robot:
+    """Return the robot with its trunk as a fixed root: the inverse of `add_floating_base`."""
+    require_floating_base(robot)
+    home = None if robot.home is None else robot.home[BASE_COUNT:]
+    joints, links = robot.joints[BASE_COUNT:], robot.links[BASE_COUNT:]
+    return replace(robot, root=robot.links[BASE_COUNT - 1], joints=joints, links=links, home=home)
+
+
 def is_floating(robot: Robot) -> bool:
     """Return whether the first joints are those of `add_floating_base`, with massless links between them."""
     if len(robot.joints) < BASE_COUNT or robot.parents[:BASE_COUNT] != tuple(range(-1, BASE_COUNT - 1)):
