@@ -109,6 +109,7 @@ STUDIES = {
         "designed motions against the meshes of the original robot files", ("-m benchmarks.excitation.safe_motions",), 0
     ),
     "soak": Study("memory and descriptors over an hour of work", ("tests/attacks/soak.py",), 3600),
+    "servo-gains": Study("intervals of gains of position servos, on MuJoCo's leg", ("tests/honesty/servo_gains.py",)),
     "spoiled": Study("false alarms and misses on sound and spoiled logs", ("tests/honesty/spoiled.py --faults",), 0),
     "strangers": Study(
         "identify and a plain pipeline on logs as strangers record them", ("tests/honesty/strangers.py",), 0
