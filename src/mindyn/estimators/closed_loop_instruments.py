@@ -5,21 +5,33 @@
 Y is the regressor at the measured motion; Omega is the regressor at the motion of the current model, simulated under
 the controller and reference of the log. Omega contains no measurement: noise of positions, of their derivatives and of
 torques averages out, and friction reverses where the simulated speeds do.
+
+With equations at simulated states, both are Omega, and the torque of the simulation is fitted to the measured one by
+Gauss-Newton steps [Gautier, Janot, Vandanjon 2013, DIDIM]: no filter smooths the reversal of friction.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Final, Literal
 
+import numpy as np
+
+from mindyn.errors import require_choice
 from mindyn.estimators.estimate import Estimate, Estimator
 from mindyn.estimators.instrumental_variables import repeat_passes, report_passes
 from mindyn.estimators.least_squares import LeastSquares, Weights
-from mindyn.estimators.simulated_states import LoopReplay, LoopSettings, require_stable
+from mindyn.estimators.simulated_states import InitialModel, LoopReplay, LoopSettings, require_stable
 from mindyn.logs.samples import Samples
-from mindyn.regression.rows import Rows
+from mindyn.regression.rows import Rows, build_rows
 from mindyn.regression.settings import PLAIN_FRICTION, EquationSettings
 from mindyn.robots.robot import Robot
 from mindyn.simulation.inputs import require_count
+
+STEP_LENGTHS: Final = 0.5 ** np.arange(8)
+"""Lengths of a step that are tried at once, in the lanes of one register."""
+LEAST_GAIN: Final = 1e-4
+"""Relative decrease of the squared residuals below which steps end."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -35,6 +47,8 @@ class ClosedLoopInstruments(LoopSettings, Estimator):
         (`regular_values`) if that is indefinite or unstable.
     passes : int
         Largest number of passes; each later pass takes its instruments from the previous estimate.
+    equations : "measured" or "simulated"
+        States of the equations. "simulated" follows the motion most closely in a simulator.
     weights : "joint", "ordinary" or tuple of float
         Weights of the joints' rows, as in `LeastSquares`; "joint" uses those of a least-squares fit.
     control_rate_hz : float, optional
@@ -49,11 +63,13 @@ class ClosedLoopInstruments(LoopSettings, Estimator):
 
     model: Estimate | None = None
     passes: int = 10
+    equations: Literal["measured", "simulated"] = "measured"
     weights: Weights | tuple[float, ...] = "joint"
 
     def __post_init__(self) -> None:
         LoopSettings.__post_init__(self)
         require_count(self.passes, "passes")
+        require_choice(self.equations, ("measured", "simulated"), "equations")
 
     needs = "samples"
 
@@ -67,6 +83,8 @@ class ClosedLoopInstruments(LoopSettings, Estimator):
         replay = LoopReplay(self.with_servo(rows), rows.regressor, samples)
         plain = LeastSquares(weights=self.weights).fit(rows)
         first, pivots = replay.first(plain, self.model), list[float]()
+        if self.equations == "simulated":
+            return self._fit_simulation(rows, samples, replay, first)
 
         def instruments(estimate: Estimate, number: int) -> tuple[Samples, None]:
             motion = first.motion if number == 1 else replay.run(estimate.beta[None])
@@ -83,3 +101,31 @@ class ClosedLoopInstruments(LoopSettings, Estimator):
         method = "instrumental variables, closed loop"
         reported = report_passes(estimate, method, len(pivots), notes, settled=settled)
         return reported.with_provenance(indefinite_passes=indefinite, first_model=first.source)
+
+    def _fit_simulation(self, rows: Rows, samples: Samples, replay: LoopReplay, first: InitialModel) -> Estimate:
+        """Fit the torque of the simulation to the measured one; the best of several lengths of a step is taken."""
+        beta, motion, count, has_settled = first.beta, first.motion, 0, False
+        settings = replace(rows.settings.unfiltered(), drives="stated")
+        while True:
+            states = replay.samples(motion)
+            left = replace(states, tau=samples.tau - states.tau)
+            local = LeastSquares(weights=self.weights).fit(
+                build_rows(rows.robot, left, settings, base=rows.regressor.base)
+            )
+            if has_settled or count == self.passes:
+                break
+            assert local.joint_weights is not None
+            candidates = beta + STEP_LENGTHS[:, None] * local.beta
+            trial, count = replay.run(candidates), count + 1
+            with np.errstate(invalid="ignore", over="ignore"):
+                squares = ((samples.tau - trial.tau) ** 2).sum(axis=1) @ local.joint_weights
+            squares = np.where(trial.stable & np.isfinite(squares), squares, np.inf)
+            best, before = int(np.argmin(squares)), float((left.tau**2).sum(axis=0) @ local.joint_weights)
+            has_settled = not squares[best] < (1 - LEAST_GAIN) * before
+            if squares[best] < before:
+                beta, motion = candidates[best], trial.select(best)
+        sizes = np.sqrt((samples.tau**2).mean(axis=0)).tolist()
+        residuals = tuple(replace(r, rms_torque=size) for r, size in zip(local.residuals, sizes, strict=True))
+        estimate = replace(local, beta=beta, residuals=residuals, settings=rows.settings)
+        reported = report_passes(estimate, "simulated closed loop", count, (), settled=has_settled)
+        return reported.with_provenance(first_model=first.source)

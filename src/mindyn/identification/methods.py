@@ -13,7 +13,6 @@ from mindyn.estimators.estimate import Estimator
 from mindyn.estimators.instrumental_variables import InstrumentalVariables
 from mindyn.estimators.last_link_first import LastLinkFirst
 from mindyn.estimators.least_squares import LeastSquares
-from mindyn.estimators.output_error import OutputError
 from mindyn.estimators.total_least_squares import TotalLeastSquares
 
 METHODS: Final[dict[str, Estimator]] = {
@@ -28,6 +27,6 @@ METHODS: Final[dict[str, Estimator]] = {
 """Each replaces weighted least squares and keeps all parameters."""
 SERVO_METHODS: Final[dict[str, Estimator]] = {
     "simulated-instruments": ClosedLoopInstruments(),
-    "output-error": OutputError(compare="position"),
+    "simulated-states": ClosedLoopInstruments(equations="simulated"),
 }
 """Methods for one log with position targets, which have no noise: the servo of the log is simulated."""
