@@ -158,11 +158,6 @@ def test_an_invalid_output_folder_is_rejected(log):
             "hint: keep at least one joint",
         ),
         (("identify", "planar2", "table.csv", "--drives", "drives.toml"), "hint: did you mean 'ratio'?"),
-        (("simulate", "panda", "--out", "s.csv", "--drives"), "--drives needs a file with [[drive]] tables"),
-        (
-            ("simulate", "panda", "--out", "s.csv", "--drives", "--seed", 1),
-            "--drives needs a file with [[drive]] tables",
-        ),
         (
             ("simulate", "puma560", "--out", "s.csv", "--torque-noise", 0.3),
             "hint: pass --noise-at motor or --noise-at joint",

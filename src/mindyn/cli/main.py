@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from importlib import import_module
 from typing import Any, Final
@@ -16,7 +16,7 @@ from typer.main import get_command
 from mindyn import __version__
 from mindyn.cli.exit_codes import EXIT_CODES_HELP, ExitCode
 from mindyn.cli.printing import print_json, print_status, terminal_columns
-from mindyn.errors import Code, InputError, MindynError, UnsafeMotionError, shorten_text
+from mindyn.errors import Code, MindynError, UnsafeMotionError, shorten_text
 from mindyn.escaping import TERMINAL_COLUMNS
 from mindyn.interrupts import exit_on_interrupt, reraise_interrupts
 from mindyn.reading import ALLOW_OUTSIDE_FILES
@@ -98,23 +98,7 @@ class LazyCommands(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         """Import and return the command with which `args` start."""
         name, command, rest = super().resolve_command(ctx, args)
-        if name == "simulate":
-            require_drives_file(rest)
         return name, None if name is None or command is None else load_command(name), rest
-
-
-def require_drives_file(words: Sequence[str]) -> None:
-    """Raise `InputError` for `simulate --drives` without a file."""
-    for word, after in zip(words, (*words[1:], "-"), strict=True):
-        if word == "--drives" and after.startswith("-"):
-            raise InputError(
-                "--drives needs a file with [[drive]] tables, as in `mindyn identify`; drives of the robot file are "
-                "simulated by default",
-                hint="omit --drives, or pass --drives drives.toml; --without-drives disables friction and rotor "
-                "inertia",
-                code=Code.MISSING_VALUE,
-                subject="--drives",
-            )
 
 
 def load_function(command: str) -> Callable[..., None]:
