@@ -9,8 +9,9 @@ executor of the user breaks, the run ends: finished results stay on disk, and th
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from concurrent.futures import ALL_COMPLETED, FIRST_COMPLETED, BrokenExecutor, CancelledError, Executor, Future, wait
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, Executor, Future, wait
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import groupby
@@ -234,35 +235,16 @@ def _gather_by_processes(workers: int, generation: bytes, tasks: list[Task]) -> 
     """Yield results of processes of this machine; after a crash, gather the logs in progress one by one."""
     left = {task.name: task for task in tasks}
     while left:
-        suspects = yield from _gather_until_crash(workers, generation, left)
+        suspects: list[Task] = []
+        with process_pool(workers) as pool, suppress(WorkersLostError):  # a broken pool accepts no further log
+            for task, future in _collect_finished(pool, generation, list(left.values()), 2 * workers):
+                if isinstance(future.exception(), BrokenExecutor):
+                    suspects.append(task)
+                else:
+                    del left[task.name]
+                    yield future.result()
         for task in suspects:
             yield _gather_alone(generation, left.pop(task.name))
-
-
-def _gather_until_crash(
-    workers: int, generation: bytes, left: dict[str, Task]
-) -> Generator[Factor | Excluded, None, list[Task]]:
-    """Yield results and remove their tasks from `left`; return the tasks in progress when a worker died."""
-    waiting: dict[Future[Factor | Excluded], Task] = {}
-    coming, broken = iter(list(left.values())), False
-    with process_pool(workers) as pool:
-        while not broken:
-            try:
-                while len(waiting) < 2 * workers and (task := next(coming, None)) is not None:
-                    waiting[pool.submit(gather_log, generation, task)] = task
-            except BrokenExecutor:
-                broken = True
-            done, _ = wait(waiting, return_when=ALL_COMPLETED if broken else FIRST_COMPLETED)
-            broken = broken or any(isinstance(future.exception(), BrokenExecutor) for future in done)
-            if broken:
-                done, _ = wait(waiting)
-            for future in done:
-                if not isinstance(future.exception(), BrokenExecutor):
-                    del left[waiting.pop(future).name]
-                    yield future.result()
-            if not waiting and not left:
-                break
-    return list(waiting.values())
 
 
 def _gather_alone(generation: bytes, task: Task) -> Factor | Excluded:
