@@ -17,6 +17,7 @@ from mindyn.estimators.least_squares import LeastSquares
 from mindyn.findings import Finding
 from mindyn.identification.diagnostics import thresholds as limit
 from mindyn.identification.diagnostics.robot_file import compare_with_file, find_correction
+from mindyn.identification.uncertainty.jackknife import weighted_blocks
 from mindyn.logs.filters import lowpass
 from mindyn.logs.log import Log
 from mindyn.logs.samples import Samples
@@ -187,18 +188,13 @@ class DiagnosticData:
     @cached_property
     def blocks(self) -> list[Block]:
         """Blocks of the rows in time order; empty unless the fit minimises torque residuals with joint weights."""
-        return self._weighted([block for block in self.rows.blocks if sum(block.information.counts)])
+        return weighted_blocks(self.estimate, self.rows.blocks)
 
     @cached_property
     def independent_blocks(self) -> list[Block]:
         """Blocks, or phases of a motion that repeats, whose residuals do not repeat one another."""
-        return self._weighted([block for block in self.rows.independent_blocks if all(block.information.counts)])
-
-    def _weighted(self, blocks: list[Block]) -> list[Block]:
-        weights = self.estimate.joint_weights
-        if self.estimate.residual_of != "torque" or weights is None or not blocks:
-            return []
-        return blocks if len(weights) == len(blocks[0].information.factors) else []
+        blocks = weighted_blocks(self.estimate, self.rows.independent_blocks)
+        return [block for block in blocks if all(block.information.counts)]
 
     @cached_property
     def smooth(self) -> SmoothRows | None:

@@ -44,18 +44,22 @@ NAMED: Final = 5
 """Largest number of parameters that a message names."""
 
 
+def weighted_blocks(estimate: Estimate, blocks: Sequence[Block]) -> list[Block]:
+    """Return the blocks with rows; none unless the fit minimises torque residuals with joint weights."""
+    weights, filled = estimate.joint_weights, [block for block in blocks if sum(block.information.counts)]
+    if estimate.residual_of != "torque" or weights is None or not filled:
+        return []
+    return filled if len(weights) == len(filled[0].information.factors) else []
+
+
 def with_jackknife_deviation(estimate: Estimate, blocks: Sequence[Block]) -> Estimate:
     """Return the estimate with the covariance S C S and the jackknife; unchanged if there are too few blocks.
 
     blocks  `Rows.independent_blocks` of the rows that were fitted
     """
-    parts = [block.information for block in blocks if sum(block.information.counts)]
-    if len(parts) < FEWEST_BLOCKS or estimate.joint_weights is None or estimate.residual_of != "torque":
-        return estimate
-    if len(estimate.joint_weights) != len(parts[0].factors):
-        return estimate
+    parts = [block.information for block in weighted_blocks(estimate, blocks)]
     kept = np.array([name not in estimate.dropped and name not in estimate.unidentifiable for name in estimate.names])
-    if not kept.any():
+    if len(parts) < FEWEST_BLOCKS or estimate.joint_weights is None or not kept.any():
         return estimate
     deviations, block_counts = np.zeros(len(kept)), np.zeros(len(kept))
     deviations[kept], block_counts[kept] = jackknife(parts, estimate.joint_weights, kept)
@@ -127,11 +131,8 @@ def find_dropped(estimate: Estimate, blocks: Sequence[Block]) -> tuple[Array, Ar
 
     Intervals are NaN for kept parameters and for unidentifiable ones; zero is always inside.
     """
-    parts = [block.information for block in blocks if sum(block.information.counts)]
-    weights = estimate.joint_weights
-    if not estimate.dropped or not parts or weights is None or estimate.residual_of != "torque":
-        return None
-    if len(weights) != len(parts[0].factors):
+    parts, weights = [block.information for block in weighted_blocks(estimate, blocks)], estimate.joint_weights
+    if not estimate.dropped or not parts or weights is None:
         return None
     information = add_information(parts)
     unidentifiable = information.unidentifiable(weights)
