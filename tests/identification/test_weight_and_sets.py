@@ -94,3 +94,15 @@ def test_impacts_that_are_shorter_than_a_contact_are_none(arm, logs, millisecond
     pushed = np.abs(log.time - 5.0) < milliseconds / 2000
     tau = log.tau + 20 * np.sqrt((log.tau**2).mean(axis=0)) * pushed[:, None]
     assert len(contact.run(data_of(arm, [replace(log, tau=tau)]))) == count
+
+
+def test_residuals_at_the_ends_of_a_log_are_no_contact(arm, logs):
+    """A delay of 60 ms is applied by moving the motion, which is then extrapolated."""
+    log = logs[0]
+    data = data_of(arm, [log])
+    late = data.residuals.copy()
+    late[:15] += 30 * late.std(axis=0)
+    data.__dict__["residuals"] = late
+    assert not contact.run(data)
+    data.__dict__["residuals"] = np.roll(late, 500, axis=0)
+    assert len(contact.run(data)) == 1

@@ -8,6 +8,7 @@ from scipy.ndimage import median_filter
 from mindyn.findings import Finding, Kind, Severity
 from mindyn.identification.diagnostics import thresholds as limit
 from mindyn.identification.diagnostics.data import DiagnosticData
+from mindyn.regression.row_blocks import segment_ends
 
 
 def run(data: DiagnosticData) -> list[Finding]:
@@ -20,6 +21,8 @@ def run(data: DiagnosticData) -> list[Finding]:
     smooth = smooth - np.median(smooth, axis=0)
     deviations = 1.4826 * np.median(np.abs(smooth), axis=0)
     is_large = (deviations > 0) & (np.abs(smooth) > limit.CONTACT_DEVIATIONS * deviations)
+    for start, stop in segment_ends(data.samples.segments):  # there, filters and delays extrapolate the motion
+        is_large[start : start + width] = is_large[max(start, stop - width) : stop] = False
     edges = np.flatnonzero(np.diff(is_large.any(axis=1), prepend=False, append=False)).reshape(-1, 2)
     segments = [slice(a, b) for a, b in edges.tolist() if b - a >= width]
     rows = np.zeros(len(smooth), dtype=np.bool_)
