@@ -7,13 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from mindyn.algebra.values import Array
+from mindyn.algebra.values import Array, ShortRepr
 from mindyn.equations.loop_closure import LoopClosure, home_closure
 from mindyn.robots.robot import Robot
 
 
-@dataclass(frozen=True, slots=True)
-class TreeState:
+@dataclass(frozen=True, slots=True, repr=False)
+class TreeState(ShortRepr):
     """Motion of all n joints of the open tree for N samples: q, qd, qdd (N, n), and W (N, n, k)."""
 
     q: Array
