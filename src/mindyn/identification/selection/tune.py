@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from math import ceil, isinf, log
+from math import isinf, log
 from typing import Final
 
 import numpy as np
 
 from mindyn.identification.selection.trials import (
+    SAME_VALUES,
     Gain,
     Trial,
     Trials,
@@ -32,8 +33,6 @@ Progress = Callable[[str], None]
 HIGHEST: Final = 0.4
 """Highest cut-off, relative to the sample rate; the lowest is `LOWEST_HZ`. Above it, no filter is used."""
 COARSE: Final = 2.0
-NEARBY: Final = 4.0
-"""Largest ratio to the cut-off of the first round that the second one tries."""
 FINER: Final = (2.0**0.5, 2.0**0.25)
 """Factors between the cut-offs tried, first over the whole range, then around the best."""
 MOTION_TO_FILTER: Final = 2.5
@@ -118,8 +117,8 @@ def tune_settings(trials: Trials, start: Trial, search_space: SearchSpace, progr
     parameters.
     """
     best, timed = start, trials.along_time()
-    for is_first in (True, False):
-        best = _filters(timed, best, search_space, is_first=is_first)
+    for _ in range(2):
+        best = _filters(timed, best, search_space)
         progress(_line("filter", timed, best))
         if search_space.delay:
             # A large delay comes first: friction that reverses early or late would compensate for it.
@@ -228,14 +227,12 @@ def _better(trials: Trials, best: Trial, others: Iterable[Trial], factor: float)
     return listed[k] if errors[k] < factor * errors[0] else best
 
 
-def _filters(trials: Trials, best: Trial, search_space: SearchSpace, *, is_first: bool = True) -> Trial:
-    """Select cut-offs over the whole range the first time, then, with the selected friction, around the best."""
+def _filters(trials: Trials, best: Trial, search_space: SearchSpace) -> Trial:
     rate, highest = rate_of(best.conditioning), search_space.highest_filter_hz
     if search_space.filter:
         if highest is not None and best.filter_hz is None:
             best = _with_filters(best, [highest], search_space)[0]
-        grid = _grid(rate, None if is_first else best.filter_hz or HIGHEST * rate)
-        best = _better(trials, best, _with_filters(best, grid, search_space), 1.0)
+        best = _better(trials, best, _with_filters(best, _grid(rate), search_space), 1.0)
         for step in FINER:
             if best.filter_hz is not None:
                 near = [best.filter_hz / step, best.filter_hz * step]
@@ -244,9 +241,7 @@ def _filters(trials: Trials, best: Trial, search_space: SearchSpace, *, is_first
         # The motion alone may need a filter: its derivatives are noisy, while the torque jumps with the friction.
         filters = {best.filter_hz, None} if search_space.filter and highest is None else {best.filter_hz}
         kinds = [best.with_settings(filter_hz=f) for f in filters]
-        cutoff = best.conditioning.position_cutoff_hz
-        grid = _grid(rate, None if is_first or isinstance(cutoff, str) else cutoff or HIGHEST * rate)
-        others = [trial.with_conditioning(position_cutoff_hz=f) for trial in kinds for f in grid]
+        others = [trial.with_conditioning(position_cutoff_hz=f) for trial in kinds for f in _grid(rate)]
         best = _better(trials, best, others, 1.0)
     if search_space.velocity:
         others = [best.with_conditioning(velocity=origin) for origin in ("differentiated", "measured")]
@@ -254,11 +249,14 @@ def _filters(trials: Trials, best: Trial, search_space: SearchSpace, *, is_first
     return best
 
 
-def _grid(rate: float, around: float | None) -> list[float | None]:
-    """Return None for no filter, then cut-offs over the whole range, or within `NEARBY` of one of them."""
-    count = ceil(log(HIGHEST * rate / LOWEST_HZ, COARSE))
-    values = [LOWEST_HZ * COARSE**k for k in range(count)]
-    return [None, *(f for f in values if around is None or 1 / NEARBY <= f / around <= NEARBY)]
+def _grid(rate: float) -> list[float | None]:
+    """Return None for no filter, then cut-offs over the whole range."""
+    values: list[float | None] = [None]
+    f = LOWEST_HZ
+    while f < HIGHEST * rate:
+        values.append(f)
+        f *= COARSE
+    return values
 
 
 def _with_filters(best: Trial, filters: Sequence[float | None], search_space: SearchSpace) -> list[Trial]:
@@ -376,7 +374,7 @@ def _braking(trials: Trials, trial: Trial) -> Trial | None:
         for joint in {joint for _, joint in values}:
             mean, half = values.get(("load", joint), 0.0), values.get(("driving", joint), 0.0)
             impossible = {
-                "load": not 0 < mean < SELF_LOCKING,
+                "load": not SAME_VALUES < mean < SELF_LOCKING,  # rounding may make a value at its limit positive
                 "driving": not abs(half) <= mean < SELF_LOCKING - abs(half),
             }
             excluded += [
