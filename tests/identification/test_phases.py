@@ -126,6 +126,8 @@ def test_each_phase_of_the_sidecar_gives_its_rows(folder, biped):
     assert together.unidentifiable == ()
     assert largest_error(together, biped) < 1e-3
     assert together.cross_validated.total < 0.01
+    consistent = mindyn.PhysicallyConsistent(covariance="correlated")
+    assert largest_error(mindyn.identify(biped, logs["flight"], consistent, SETTINGS), biped) < 2e-3
 
 
 def test_the_command_reads_phases_of_one_file(folder, biped):

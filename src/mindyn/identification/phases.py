@@ -12,17 +12,18 @@ from mindyn.errors import Code, InputError
 from mindyn.estimators.estimate import Estimate, Estimator
 from mindyn.estimators.estimate_parts import CrossValidated
 from mindyn.estimators.least_squares import LeastSquares
+from mindyn.feasibility.physically_consistent import PhysicallyConsistent
 from mindyn.findings import Kind, info
 from mindyn.identification.selection.trials import decimation_for
 from mindyn.identification.uncertainty.jackknife import with_jackknife_deviation
-from mindyn.logs.conditioning import motion_cutoff, require_resolved
+from mindyn.logs.conditioning import Conditioning, motion_cutoff, require_resolved
 from mindyn.logs.log import Log
 from mindyn.logs.reading import LogScan
+from mindyn.logs.resolving import noise_floor_cutoff, resolve_conditioning
 from mindyn.regression.contact_phases import rows_of_logs
 from mindyn.regression.friction import Friction
 from mindyn.regression.gather_blocks import sources_of
-from mindyn.regression.information import add_information
-from mindyn.regression.rows import Logs, Rows, list_logs
+from mindyn.regression.rows import FOLDS, Logs, Rows, list_logs
 from mindyn.regression.settings import EquationSettings
 from mindyn.robots.robot import Robot
 
@@ -50,9 +51,9 @@ def identify_phases(
 ) -> Estimate:
     """Return the estimate, with friction selected by the error on held-out blocks and a filter below the cut-off."""
     asked, used = settings or EquationSettings(None, "auto", "auto", "auto"), estimator or LeastSquares()
-    rows = rows_of_logs(robot, logs, replace(asked, filter_hz=None, decimation=1, friction=FRICTIONS[0]))
-    c = rows.settings.fit_conditioning
-    assert c is not None
+    if isinstance(used, (LeastSquares, PhysicallyConsistent)):
+        used = replace(used, covariance="white")  # phases are R factors alone; blocks show what is correlated
+    c, chosen = resolve_conditioning(asked.conditioning or Conditioning(), logs, noise_floor_cutoff)
     rate, cutoff = require_resolved(c.rate_hz, "rate_hz"), motion_cutoff(c)
     filter_hz = asked.filter_hz if asked.filter_hz != "auto" else None if cutoff is None else cutoff / 2
     step = asked.decimation if asked.decimation != "auto" else decimation_for(filter_hz, rate)
@@ -68,7 +69,7 @@ def identify_phases(
     finding = info(Kind.LOG_SETTING, message)
     return replace(
         estimate,
-        findings=(finding, *rows.findings, *(f for log in logs for f in log.findings), *estimate.findings),
+        findings=(finding, *chosen, *(f for log in logs for f in log.findings), *estimate.findings),
         sources=tuple(source for log in logs for source in sources_of(log)),
         cross_validated=replace(errors[best], settings_tried=len(tried)),
     ).with_provenance(samples=sum(tried[best].information.counts) // len(robot.joints))
@@ -76,11 +77,13 @@ def identify_phases(
 
 def _block_error(estimator: Estimator, rows: Rows) -> CrossValidated:
     """Return the error of the torques of folds that were not used in the fit."""
-    folds, squares = rows.folds(), np.zeros(len(rows.regressor.joint_names))
-    for number, fold in enumerate(folds):
-        others = add_information([other for k, other in enumerate(folds) if k != number])
-        beta = estimator.fit(Rows.of_information(rows.regressor, others, rows.settings)).beta
-        squares += fold.residuals(beta)
+    blocks, squares = rows.independent_blocks, np.zeros(len(rows.regressor.joint_names))
+    for number in range(FOLDS):
+        is_held_out = [k * FOLDS // len(blocks) == number for k in range(len(blocks))]
+        kept = [block for block, is_out in zip(blocks, is_held_out, strict=True) if not is_out]
+        beta = estimator.fit(rows.select(kept)).beta if len(kept) < len(blocks) else np.zeros(0)
+        held_out = (block for block, is_out in zip(blocks, is_held_out, strict=True) if is_out)
+        squares += sum((block.information.residuals(beta) for block in held_out), np.zeros(len(squares)))
     torques = rows.information.torques()
     seen = torques > 0
     each = np.sqrt(squares[seen] / torques[seen])

@@ -240,15 +240,14 @@ def rows_of_logs(robot: Robot, logs: Sequence[Log], settings: EquationSettings |
         If a frame does not exist, the pose of a free trunk is missing, or no phase has enough rows.
     """
     asked = settings or EquationSettings()
-    c, findings = resolve_conditioning(asked.conditioning or Conditioning(), logs, noise_floor_cutoff)
+    c, _ = resolve_conditioning(asked.conditioning or Conditioning(), logs, noise_floor_cutoff)
     phases = [
         (samples, phase.get("contacts", ()), phase.get("contact", "point"))
         for log in logs
         for phase in log.metadata.phases
         for samples in _phase_samples(robot, log, phase, c)
     ]
-    rows = _rows_of_phases(robot, phases, replace(asked, conditioning=c))
-    return Rows(rows.regressor, rows.settings, None, rows.blocks, findings)
+    return _rows_of_phases(robot, phases, replace(asked, conditioning=c))
 
 
 def _phase_samples(robot: Robot, log: Log, phase: Mapping[str, Any], c: Conditioning) -> Iterator[Samples]:
