@@ -31,6 +31,10 @@ def test_what_is_wrong_with_a_log_is_named(number, fault):
     assert trial(number, fault)["good"]
 
 
+def test_swapped_torques_of_the_same_shape_are_named_by_their_sizes():
+    assert trial(7, "swapped")["good"]
+
+
 @pytest.mark.parametrize("number", range(3))
 def test_nothing_is_said_of_a_sound_log(number):
     found = trial(number, SOUND)

@@ -24,7 +24,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import combinations, product
-from math import log, sqrt
+from math import inf, log, sqrt
 from typing import Final
 
 import numpy as np
@@ -246,6 +246,8 @@ def find_correction(compared: FileComparison | None) -> Finding | None:
     misfit = compared.misfit(T)
     if sqrt(misfit.min()) < limit.FILE_EXPLAINS and (scale := _wrong_scale(compared.slopes(T))):
         return scale
+    if sqrt(misfit.min()) < limit.FILE_EXPLAINS and (swapped := _swapped_sizes(compared, T)):
+        return swapped
     if sqrt(misfit.min()) > limit.LARGE_MISFIT and compared.is_weightless(T):
         return absent_gravity("it contains none of the weight of the robot file's masses")
     corrections = list(_corrections(compared, T, misfit))
@@ -296,12 +298,37 @@ def _corrections(compared: FileComparison, T: Array, misfit: Array) -> Iterator[
         signs = np.where(np.arange(len(names)) == joint, -1.0, 1.0)
         yield compared.corrected_misfit(T, T, signs * compared.tau), _wrong_sign((names[joint],))
     yield from _reverse_joint(compared, T)
-    for first, other in combinations(range(len(names)), 2):
-        order = list(range(len(names)))
-        order[first], order[other] = other, first
-        message, both = f"the torques of {names[first]} and {names[other]} are swapped", (names[first], names[other])
-        swapped = Finding(Kind.SWAPPED_TORQUES, Severity.WARNING, message, "Correct the order of the columns", both)
-        yield compared.corrected_misfit(T, T, compared.tau[:, order]), swapped
+    for pair in combinations(range(len(names)), 2):
+        yield compared.corrected_misfit(T, T, _swap(compared.tau, pair)), _swapped(names[pair[0]], names[pair[1]])
+
+
+def _swap(tau: Array, pair: tuple[int, int]) -> Array:
+    swapped = tau.copy()
+    swapped[:, pair] = tau[:, pair[::-1]]
+    return swapped
+
+
+def _swapped(*joints: str) -> Finding:
+    message = f"the torques of {' and '.join(joints)} are swapped"
+    return Finding(Kind.SWAPPED_TORQUES, Severity.WARNING, message, "Correct the order of the columns", joints)
+
+
+def _swapped_sizes(compared: FileComparison, T: Array) -> Finding | None:
+    """Return parallel joints with torques of the same shape, whose sizes fit the masses of the file if swapped."""
+
+    def error(tau: Array, pair: tuple[int, int]) -> float:
+        """Return the sum of |ln slope|."""
+        slopes = [compared.compare(joint, tau[:, joint], T[:, joint])[0] for joint in pair]
+        return sum(abs(log(slope)) for slope in slopes) if min(slopes) > 0 else inf
+
+    gains = {}
+    for pair in combinations(compared.strong(T), 2):
+        swapped = _swap(compared.tau, pair)
+        before, after = error(compared.tau, pair), error(swapped, pair)
+        if log(limit.MAX_SCALE) + after < before < inf and sqrt(compared.misfit(T, swapped)[0]) < limit.FILE_EXPLAINS:
+            gains[pair] = before - after
+    names = compared.robot.joint_names
+    return _swapped(*(names[joint] for joint in max(gains, key=lambda pair: gains[pair]))) if gains else None
 
 
 def _tilt(compared: FileComparison, T: Array) -> Iterator[Correction]:
