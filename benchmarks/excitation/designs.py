@@ -39,9 +39,9 @@ from mindyn.excitation.columns import Columns
 from mindyn.excitation.design import BEGINNINGS, REFINEMENTS, problem_of
 from mindyn.excitation.design_inputs import Question
 from mindyn.excitation.instants import Instants
+from mindyn.excitation.motions import sample_times
 from mindyn.excitation.problem import Problem
 from mindyn.excitation.safety import SafetySettings, safety_of
-from mindyn.excitation.sampling import sample_times
 from mindyn.excitation.solving import Search, exact_value
 from mindyn.excitation.starts import good_starts, places_to_stand, random_motion
 from mindyn.excitation.volumes import volumes_of

@@ -22,9 +22,8 @@ import mindyn
 from mindyn.errors import Code
 from mindyn.excitation.capsules import Capsule
 from mindyn.excitation.clearance import Pairs
-from mindyn.excitation.constraints import Box, Distances, aggregate_values
+from mindyn.excitation.constraints import Box, Distances, KeepOut, aggregate_values, signed_distance
 from mindyn.excitation.instants import Instants
-from mindyn.excitation.keep_out import KeepOut, signed_distance
 from mindyn.excitation.safety import SafetySettings
 from mindyn.excitation.volumes import volumes_of
 

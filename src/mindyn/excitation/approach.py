@@ -13,7 +13,7 @@ from scipy.sparse.csgraph import dijkstra
 
 from mindyn.algebra.values import Array, frozen_array
 from mindyn.errors import Code, InputError, UnsafeMotionError
-from mindyn.excitation.constraints import Constraint, worst
+from mindyn.excitation.constraints import Constraint, sizes
 from mindyn.excitation.encounters import Encounter, Encounters, gaps_of
 from mindyn.excitation.instants import State
 from mindyn.excitation.limits import MotionLimits
@@ -153,4 +153,4 @@ def _worst(approach: ApproachPath, constraints: Sequence[Constraint]) -> float:
     count = int(min(CHECK_HZ * approach.whole_s, 20_000)) + 1
     t = np.linspace(0.0, approach.whole_s, count)
     state: State = tuple(approach.derivative(t, order) for order in range(4))  # type: ignore[assignment] # four of them
-    return float(max((worst(constraint, state).max() for constraint in constraints), default=0.0))
+    return float(max((sizes(constraint, state).max() for constraint in constraints), default=0.0))

@@ -18,7 +18,6 @@ from mindyn.algebra.values import Array, RandomSource, frozen_array, seed_from
 from mindyn.equations.closed_motion import is_affine
 from mindyn.errors import RobotError, UnsafeMotionError
 from mindyn.excitation.approach import approach_from
-from mindyn.excitation.capsules import Capsule
 from mindyn.excitation.columns import Columns, OwnColumns
 from mindyn.excitation.constraints import Constraint
 from mindyn.excitation.criteria import EXTREME, Criterion, Name
@@ -40,16 +39,14 @@ from mindyn.excitation.design_inputs import (
     start_of,
 )
 from mindyn.excitation.encounters import allow_overlap_at
-from mindyn.excitation.extent import extent_of
 from mindyn.excitation.free_ranges import free_ranges, range_constraint
 from mindyn.excitation.held_joints import hold_joints
 from mindyn.excitation.instants import Instants
 from mindyn.excitation.limits import POSITION_FRACTION, STILL, MotionLimits
 from mindyn.excitation.motion_design import MotionDesign, Prediction, check_design, check_finding, check_times
-from mindyn.excitation.motions import Family
+from mindyn.excitation.motions import Family, sample_times
 from mindyn.excitation.problem import KNOTS_PER_CYCLE, SAMPLES_PER_CYCLE, Problem, segments_of_cycle
 from mindyn.excitation.safety import SafetySettings, safety_of
-from mindyn.excitation.sampling import sample_times
 from mindyn.excitation.solving import Search, Stopped
 from mindyn.excitation.starts import good_starts, places_to_stand, random_motion, require_excitable
 from mindyn.findings import Finding
@@ -220,7 +217,7 @@ def design_motion(
         run = Search(problem, dense, search.deadline(begin))
         with _naming_singular_positions(arm.name):
             ending = _search_motion(run, ranges, generator, search.starts, say, executor)
-        design = _design(question, run, ending, (*findings, *listed), checks.volumes.capsules, parts)
+        design = _design(question, run, ending, (*findings, *listed), parts)
         design = replace(design, safety=safety, capsules=checks.volumes.capsules)
         try:
             kept = checks
@@ -340,7 +337,6 @@ def _design(
     search: Search,
     ending: str,
     findings: tuple[Finding, ...],
-    capsules: tuple[Capsule, ...],
     parts: dict[str, float],
 ) -> MotionDesign:
     if search.best is None:
@@ -362,7 +358,7 @@ def _design(
     if isinstance(problem.columns, OwnColumns):
         blocks = problem.columns.information(entries, 1 / question.noise**2)
         criteria["joints"] = float(np.exp(replace(problem.criterion, power=EXTREME).value(blocks)))
-    used, dense = problem.used(motion, search.dense), search.dense.state(np.vstack([motion.start, motion.coefficients]))
+    used = problem.used(motion, search.dense)
     status = (
         f"{ending}: condition number {criteria['condition']:.3g}, {columns.count} parameters, "
         f"{100 * max(used.values()):.1f} % of the nearest limit"
@@ -381,7 +377,6 @@ def _design(
         question.rate_hz,
         status,
         findings,
-        extent=extent_of(question.robot, capsules, search.dense.t, *dense[:2]),
         parts=parts,
         is_start_given=question.start is not None,
     )

@@ -16,8 +16,7 @@ from mindyn.excitation.criteria import Name
 from mindyn.excitation.fourier import Fourier
 from mindyn.excitation.limits import MotionLimits, dependent_limits
 from mindyn.excitation.loop_limits import require_closing
-from mindyn.excitation.motions import Family
-from mindyn.excitation.sampling import sample_times
+from mindyn.excitation.motions import Family, sample_times
 from mindyn.findings import Finding, Kind, Severity
 from mindyn.notation import PARAMETERS_PER_LINK
 from mindyn.parameters.parameter import standard_parameters

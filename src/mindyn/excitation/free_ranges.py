@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from mindyn.algebra.values import Array
 from mindyn.errors import list_names
 from mindyn.excitation.bodies import Bodies
-from mindyn.excitation.constraints import LinkedRates
+from mindyn.excitation.constraints import Rates
 from mindyn.excitation.encounters import Encounter, Encounters, gaps_of
 from mindyn.excitation.limits import MotionLimits
 from mindyn.findings import Finding, Kind, Severity
@@ -98,9 +98,7 @@ def _is_inside(box: Array, points: Array) -> NDArray[np.bool_]:
     return np.asarray(((points > box[0]) & (points < box[1])).all(axis=1))
 
 
-def range_constraint(
-    robot: Robot, whole: MotionLimits, narrow: MotionLimits
-) -> tuple[list[LinkedRates], list[Finding]]:
+def range_constraint(robot: Robot, whole: MotionLimits, narrow: MotionLimits) -> tuple[list[Rates], list[Finding]]:
     """Return the constraint that keeps the joints within narrower ranges, and a finding that lists them."""
     joints = np.flatnonzero((narrow.lower > whole.lower) | (narrow.upper < whole.upper))
     if not len(joints):
@@ -116,4 +114,4 @@ def range_constraint(
         "Add finer collision geometry to the robot file for wider ranges",
         tuple(names),
     )
-    return [LinkedRates(labels, narrow.middle[joints], narrow.reach[joints], 0, rows)], [finding]
+    return [Rates(labels, narrow.middle[joints], narrow.reach[joints], 0, rows)], [finding]

@@ -14,7 +14,7 @@ from mindyn.algebra.values import Array
 from mindyn.equations.closed_motion import CLOSURE, closed_motion, is_affine
 from mindyn.equations.loop_closure import AffineClosure, affine_closure, home_closure
 from mindyn.errors import Code, InputError
-from mindyn.excitation.constraints import RATES, LinkedRates, SolvedRates
+from mindyn.excitation.constraints import RATES, Rates, SolvedRates
 from mindyn.excitation.limits import STILL, MotionLimits, limited_rates
 from mindyn.kernels.closed_kernel import jacobians, make_kernel
 from mindyn.kernels.kernel import Kernel
@@ -30,7 +30,7 @@ OPENING: Final = pi / 18
 """rad: smallest angle between a parallelogram and its flat position, where it could fold over."""
 
 
-def loop_constraints(robot: Robot, limits: MotionLimits) -> Sequence[LinkedRates | SolvedRates]:
+def loop_constraints(robot: Robot, limits: MotionLimits) -> Sequence[Rates | SolvedRates]:
     """Return the constraints as functions of the primary joints; none for a robot without dependent joints."""
     if not robot.has_dependents:
         return []
@@ -72,9 +72,7 @@ def require_closing_within(robot: Robot, lower: Array, upper: Array) -> None:
         )
 
 
-def _dependent_rates(
-    robot: Robot, affine: AffineClosure | None, limits: MotionLimits
-) -> Iterator[LinkedRates | SolvedRates]:
+def _dependent_rates(robot: Robot, affine: AffineClosure | None, limits: MotionLimits) -> Iterator[Rates | SolvedRates]:
     """Yield the constraints on dependent joints, from positions to jerks; without `affine`, loops are solved."""
     assert limits.dependent is not None
     for order, limited, middle, half in limited_rates(limits.dependent):
@@ -86,7 +84,7 @@ def _dependent_rates(
             yield SolvedRates(labels, middle, half, *kernels)
         else:
             middle = middle - affine.offset[joints] if order == 0 else middle
-            yield LinkedRates(labels, middle, half, order, affine.matrix[joints])
+            yield Rates(labels, middle, half, order, affine.matrix[joints])
 
 
 def rate_kernels(robot: Robot, function: casadi.Function) -> tuple[Kernel, Kernel]:
@@ -118,7 +116,7 @@ def _rate_function(robot: Robot, order: int, joints: list[int]) -> Any:
     return casadi.Function("dependent", [*symbols.values()], results, [*symbols], ["rate", CLOSURE])
 
 
-def _open_loops(robot: Robot, affine: AffineClosure, limits: MotionLimits) -> LinkedRates:
+def _open_loops(robot: Robot, affine: AffineClosure, limits: MotionLimits) -> Rates:
     """Keep the corner of every parallelogram between OPENING and pi - OPENING, in the half turn of its home."""
     rows, middles = [], []
     for loop in robot.loops:
@@ -129,7 +127,7 @@ def _open_loops(robot: Robot, affine: AffineClosure, limits: MotionLimits) -> Li
         rows.append(row)
         middles.append((np.floor(angle / pi) + 0.5) * pi - at_zero)
     labels = tuple(f"opening of {loop.name}" for loop in robot.loops)
-    return LinkedRates(labels, np.array(middles), np.full(len(rows), pi / 2 - OPENING), 0, np.array(rows))
+    return Rates(labels, np.array(middles), np.full(len(rows), pi / 2 - OPENING), 0, np.array(rows))
 
 
 def _corner(robot: Robot, loop: Loop, affine: AffineClosure) -> tuple[Array, float]:

@@ -14,14 +14,12 @@ from mindyn.algebra.values import Array
 from mindyn.errors import UnsafeMotionError
 from mindyn.excitation.capsules import Capsule
 from mindyn.excitation.encounters import Encounters
-from mindyn.excitation.extent import Extent
 from mindyn.excitation.limits import MotionLimits
 from mindyn.excitation.motion_check import CHECK_HZ as PATH_HZ
 from mindyn.excitation.motion_check import PathCheck, check_path
-from mindyn.excitation.motions import Motion
+from mindyn.excitation.motions import Motion, sample_times
 from mindyn.excitation.run import CHECK_HZ, ApproachPath, Run
 from mindyn.excitation.safety import Safety, SafetySettings
-from mindyn.excitation.sampling import sample_times
 from mindyn.findings import Finding, Kind, Severity, name_warnings
 from mindyn.pages.notebook import Page, draw_page
 from mindyn.robots.meshes import Meshes
@@ -94,8 +92,6 @@ class MotionDesign:
         How the search ended.
     findings : tuple of Finding
         What was guessed, excluded or not checked.
-    extent : Extent or None
-        Lowest point, reach and speed of the flange.
     parts : mapping of str to float
         Fractions of the robot's "velocity" and "acceleration" limits that `limits` allow; 1 if missing.
     approach : ApproachPath or None
@@ -125,7 +121,6 @@ class MotionDesign:
     rate_hz: float
     status: str
     findings: tuple[Finding, ...] = ()
-    extent: Extent | None = None
     parts: Mapping[str, float] = field(default_factory=dict)
     approach: ApproachPath | None = None
     safety: SafetySettings | None = None
@@ -204,9 +199,9 @@ class MotionDesign:
                 f"Parameters that the same path determines to {100 * MAX_WELL_DETERMINED_DEVIATION:g} % by tip speed: "
                 f"{counts}."
             )
-        if self.extent is not None:
-            lines.append(_sentence(str(self.extent)))
-        return (*lines, _sentence(self.status))
+        if self.check is not None and self.check.fastest:
+            lines.append(f"The fastest point, of {self.check.fastest}, reaches {self.check.speed:.3g} m/s.")
+        return (*lines, f"{self.status[:1].upper()}{self.status[1:]}.")
 
     def _whole_limits(self) -> str:
         return ", ".join(f"{kind} {100 * value:.0f} %" for kind, value in self.shares.items() if kind in SHARED)
@@ -226,8 +221,6 @@ class MotionDesign:
         if self.parts:
             asked = " and ".join(f"{100 * part:g} % of {kind}" for kind, part in self.parts.items())
             lines[1] += f" (at most {asked} asked for)"
-        if self.extent is not None:
-            lines.append(str(self.extent))
         return "\n".join([format_table(rows), "", *lines, self.status])
 
     def to_dict(self) -> dict[str, Any]:
@@ -252,7 +245,6 @@ class MotionDesign:
             "limits": self.limits.to_dict(),
             "used": dict(self.used),
             "parts": dict(self.parts),
-            "extent": None if self.extent is None else self.extent.to_dict(),
             "status": self.status,
             "findings": [finding.to_dict() for finding in self.findings],
             "determined": {f"{speed:g}": count for speed, count in self.determined.items()},
@@ -280,10 +272,6 @@ class MotionDesign:
         from mindyn.excitation.motion_files import write_design
 
         return write_design(self, Path(path), self.rate_hz if rate_hz is None else rate_hz, meshes)
-
-
-def _sentence(text: str) -> str:
-    return f"{text[:1].upper()}{text[1:]}."
 
 
 def check_times(seconds: float, cycles: float) -> Array:

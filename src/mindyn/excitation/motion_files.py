@@ -19,9 +19,9 @@ from mindyn.excitation.constraints import Box
 from mindyn.excitation.fourier import Fourier
 from mindyn.excitation.limits import BOUNDS
 from mindyn.excitation.motion_plot import html_plot
+from mindyn.excitation.motions import sample_times
 from mindyn.excitation.run import Run
 from mindyn.excitation.safety import SafetySettings
-from mindyn.excitation.sampling import sample_times
 from mindyn.excitation.splines import BSpline
 from mindyn.executors import require_polars_threads
 from mindyn.files import make_folder, replace_folder_files, write_file_atomically

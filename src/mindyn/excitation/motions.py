@@ -30,6 +30,11 @@ class Family(Protocol):
         """Return the settings in types that JSON can store."""
 
 
+def sample_times(seconds: float, rate_hz: float) -> Array:
+    """Return the times (N,) from 0 in steps of 1 / rate_hz to the end."""
+    return np.arange(int(seconds * rate_hz + 1e-9) + 1) / rate_hz
+
+
 class TimedMotion(ABC):
     """Positions of joints and their derivatives as functions of time: the reference of a controller."""
 

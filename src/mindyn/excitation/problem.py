@@ -10,7 +10,7 @@ import numpy as np
 
 from mindyn.algebra.values import Array
 from mindyn.excitation.columns import Columns, OwnColumns
-from mindyn.excitation.constraints import Constraint, LinkedRates, Rates, aggregate_values, greatest, sizes, worst
+from mindyn.excitation.constraints import Constraint, Rates, aggregate_values, sizes
 from mindyn.excitation.criteria import Criterion
 from mindyn.excitation.instants import Instants, State
 from mindyn.excitation.motions import Family, Motion
@@ -117,23 +117,18 @@ class Problem:
 
     def greatest(self, motion: Motion, instants: Instants) -> Array:
         """Return the largest value (c,) of every series at the instants."""
-        z = np.vstack([motion.start, motion.coefficients])
-        return np.concatenate([greatest(constraint, state) for constraint, state in self._states(instants, z)])
+        return np.concatenate([values.max(axis=0) for values in self._sizes(motion, instants)])
 
     def greatest_by_segment(self, motion: Motion, instants: Instants) -> Array:
         """Return the largest value (w c,) of every series in each segment of the knots, at ordered instants."""
-        z = np.vstack([motion.start, motion.coefficients])
         ends = np.arange(self.knots.segments) * (self.seconds / self.knots.segments)
         first = np.searchsorted(instants.t, ends)
-        maxima = [
-            np.maximum.reduceat(sizes(constraint, state), first) for constraint, state in self._states(instants, z)
-        ]
+        maxima = [np.maximum.reduceat(values, first) for values in self._sizes(motion, instants)]
         return np.concatenate(maxima, axis=1).ravel()
 
     def worst(self, motion: Motion, instants: Instants) -> Array:
         """Return the largest value (N,) of all series at every instant."""
-        z = np.vstack([motion.start, motion.coefficients])
-        return np.asarray(np.max([worst(constraint, state) for constraint, state in self._states(instants, z)], axis=0))
+        return np.asarray(np.max([values.max(axis=1) for values in self._sizes(motion, instants)], axis=0))
 
     def used(self, motion: Motion, instants: Instants) -> dict[str, float]:
         """Return the largest value by label: a link has several capsules, each with two ends."""
@@ -151,12 +146,17 @@ class Problem:
         """Return the problem with another smoothness of the criterion."""
         return replace(self, criterion=replace(self.criterion, power=power))
 
+    def _sizes(self, motion: Motion, instants: Instants) -> Iterator[Array]:
+        """Yield the values (N, c) of each constraint."""
+        for constraint, state in self._states(instants, np.vstack([motion.start, motion.coefficients])):
+            yield sizes(constraint, state)
+
     def _states(self, instants: Instants, z: Array) -> Iterator[tuple[Constraint, State]]:
         """Yield each constraint with the state that it is evaluated at."""
         state = instants.state(z)
         closed = self._closed(state)
         for constraint in self.constraints:
-            yield constraint, state if isinstance(constraint, (Rates, LinkedRates)) else closed
+            yield constraint, state if isinstance(constraint, Rates) else closed
 
     def _closed(self, state: State) -> State:
         return state if self.closed_within is None else (np.clip(state[0], *self.closed_within), *state[1:])

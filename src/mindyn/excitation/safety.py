@@ -14,9 +14,8 @@ from mindyn.errors import Code, InputError, UnsafeMotionError, list_names
 from mindyn.excitation.capsules import Capsule, cover
 from mindyn.excitation.clearance import Pairs
 from mindyn.excitation.columns import Columns, base_of, coulomb_columns
-from mindyn.excitation.constraints import RATES, Box, Constraint, Distances, Rates, SolvedRates, Walls
+from mindyn.excitation.constraints import RATES, Box, Constraint, Distances, KeepOut, Rates, SolvedRates, Walls
 from mindyn.excitation.encounters import Encounter, Encounters, Wall, find_encounters
-from mindyn.excitation.keep_out import KeepOut
 from mindyn.excitation.limits import MotionLimits, limited_rates
 from mindyn.excitation.loop_limits import loop_constraints
 from mindyn.excitation.speeds import speed_constraint
@@ -241,7 +240,7 @@ def safety_of(columns: Columns, limits: MotionLimits, beta: Array | None, around
     robot = columns.robot
     names = robot.primary_names
     rates = [
-        Rates(tuple(f"{RATES[order]} of {names[j]}" for j in joints), middle, half, order, joints)
+        Rates(tuple(f"{RATES[order]} of {names[j]}" for j in joints), middle, half, order, np.eye(len(names))[joints])
         for order, joints, middle, half in limited_rates(limits)
     ]
     constraints: list[Constraint] = [*(rate for rate in rates if rate.order > 0), *loop_constraints(robot, limits)]
