@@ -38,8 +38,7 @@ from benchmarks.timing import this_machine
 from mindyn.excitation.columns import Columns
 from mindyn.excitation.design import BEGINNINGS, REFINEMENTS, problem_of
 from mindyn.excitation.design_inputs import Question
-from mindyn.excitation.instants import Instants
-from mindyn.excitation.motions import sample_times
+from mindyn.excitation.motions import Instants, sample_times
 from mindyn.excitation.problem import Problem
 from mindyn.excitation.safety import SafetySettings, safety_of
 from mindyn.excitation.solving import Search, exact_value

@@ -25,8 +25,8 @@ from mindyn.errors import Code, InputError, UnsafeMotionError
 from mindyn.excitation.columns import Columns
 from mindyn.excitation.constraints import aggregate_values
 from mindyn.excitation.design_inputs import limits_for
-from mindyn.excitation.instants import Instants
 from mindyn.excitation.loop_limits import loop_constraints
+from mindyn.excitation.motions import Instants
 from mindyn.excitation.safety import SafetySettings, safety_of
 from mindyn.excitation.volumes import volumes_of
 from mindyn.regression.regressor import with_estimated_drives

@@ -19,8 +19,8 @@ from mindyn.excitation.constraints import APPROACH_M
 from mindyn.excitation.design import problem_of
 from mindyn.excitation.design_inputs import Question
 from mindyn.excitation.encounters import CURVE_M, STEP_M
-from mindyn.excitation.instants import Instants
 from mindyn.excitation.motion_design import check_times
+from mindyn.excitation.motions import Instants
 from mindyn.excitation.safety import SafetySettings, safety_of
 from mindyn.excitation.solving import exact_value
 from mindyn.excitation.starts import places_to_stand, random_motion

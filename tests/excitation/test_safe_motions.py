@@ -23,7 +23,7 @@ from mindyn.errors import Code
 from mindyn.excitation.capsules import Capsule
 from mindyn.excitation.clearance import Pairs
 from mindyn.excitation.constraints import Box, Distances, KeepOut, aggregate_values, signed_distance
-from mindyn.excitation.instants import Instants
+from mindyn.excitation.motions import Instants
 from mindyn.excitation.safety import SafetySettings
 from mindyn.excitation.volumes import volumes_of
 

@@ -15,8 +15,8 @@ from mindyn.algebra.values import Array, frozen_array
 from mindyn.errors import Code, InputError, UnsafeMotionError
 from mindyn.excitation.constraints import Constraint, sizes
 from mindyn.excitation.encounters import Encounter, Encounters, gaps_of
-from mindyn.excitation.instants import State
 from mindyn.excitation.limits import MotionLimits
+from mindyn.excitation.motions import State
 from mindyn.excitation.run import CHECK_HZ, ApproachPath
 from mindyn.excitation.safety import Safety
 

@@ -13,9 +13,9 @@ from scipy.spatial import ConvexHull, QhullError
 
 from mindyn.algebra.poses import frame_along, rotation_about_axis
 from mindyn.algebra.values import Array, Value, frozen_array
-from mindyn.errors import Code, InputError
 from mindyn.robots.geometry import Solid, mesh_solid
 from mindyn.robots.mesh_files import Triangles
+from mindyn.simulation.inputs import require_number
 
 MOST_COVERS: Final = 3
 """Capsules of one link: the search compares all pairs of them at every instant."""
@@ -54,9 +54,7 @@ class Capsule(Value):
     def __post_init__(self) -> None:
         for name in ("a", "b"):
             object.__setattr__(self, name, frozen_array(getattr(self, name), (3,), f"end {name} of a capsule"))
-        if frozen_array(self.radius, (), "the radius of a capsule") <= 0:
-            message = f"the radius of a capsule must be positive, got {self.radius!r}"
-            raise InputError(message, code=Code.OUT_OF_RANGE, subject="radius")
+        require_number(self.radius, "radius", "(0, inf)", "the radius of a capsule in metres")
 
     @property
     def solid(self) -> Solid:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from mindyn.algebra.values import Array
 from mindyn.errors import Code, InputError
 from mindyn.excitation.clearance import Pairs, Points, slopes_between
-from mindyn.excitation.instants import Instants, State
+from mindyn.excitation.motions import Instants, State
 from mindyn.kernels.kernel import Kernel
 
 APPROACH_M: Final = 0.1

@@ -15,6 +15,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
+from scipy.optimize import nnls
 
 from mindyn.algebra.values import Array
 from mindyn.excitation.problem import Derivatives
@@ -194,7 +195,7 @@ def shortest(G: Array, h: Array, active: NDArray[np.bool_]) -> Array | None:
     Q[np.diag_indices_from(Q)] += RIDGE * max(float(np.trace(Q)) / len(h), np.finfo(float).tiny)
     u = _exchanged(Q, h, active)
     if u is None:
-        u = _one_by_one(Q, h, active)
+        u = _one_by_one(Q, h)
     return None if u is None or (h - G.T @ (G @ u)).max() > KEPT_TO else u
 
 
@@ -212,28 +213,13 @@ def _exchanged(Q: Array, h: Array, active: NDArray[np.bool_]) -> Array | None:
     return None
 
 
-def _one_by_one(Q: Array, h: Array, active: NDArray[np.bool_]) -> Array | None:
-    """Add constraints one by one, starting with the active ones whose multipliers are positive."""
-    while (u := _balanced(Q, h, active)) is not None and (u < 0).any():
-        active = active & (u > 0)
-    for _ in range(3 * len(h)):
-        if u is None:
-            return None
-        missing = np.where(active, 0.0, h - Q @ u)
-        new = int(missing.argmax())
-        if missing[new] <= MISSING:
-            return u
-        active = active.copy()
-        active[new] = True
-        while (aim := _balanced(Q, h, active)) is not None and (aim < 0).any():
-            falling = aim < 0
-            parts = u[falling] / (u[falling] - aim[falling])
-            u = u + parts.min() * (aim - u)
-            active = active & ~(falling & (u <= np.finfo(float).eps * np.abs(u).max()))
-            active[np.flatnonzero(falling)[parts.argmin()]] = False
-            u = np.where(active, u, 0.0)
-        u = aim
-    return None
+def _one_by_one(Q: Array, h: Array) -> Array | None:
+    """Return the multipliers as nonnegative least squares with Q = L L^T: min |L^T u - L^-1 h|."""
+    try:
+        L = np.linalg.cholesky(Q)
+        return np.asarray(nnls(L.T, solve_triangular(L, h, lower=True, check_finite=False))[0])
+    except (np.linalg.LinAlgError, RuntimeError):  # nearly dependent constraints; too many exchanges
+        return None
 
 
 def _balanced(Q: Array, h: Array, active: NDArray[np.bool_]) -> Array | None:

@@ -41,10 +41,9 @@ from mindyn.excitation.design_inputs import (
 from mindyn.excitation.encounters import allow_overlap_at
 from mindyn.excitation.free_ranges import free_ranges, range_constraint
 from mindyn.excitation.held_joints import hold_joints
-from mindyn.excitation.instants import Instants
 from mindyn.excitation.limits import POSITION_FRACTION, STILL, MotionLimits
 from mindyn.excitation.motion_design import MotionDesign, Prediction, check_design, check_finding, check_times
-from mindyn.excitation.motions import Family, sample_times
+from mindyn.excitation.motions import Family, Instants, sample_times
 from mindyn.excitation.problem import KNOTS_PER_CYCLE, SAMPLES_PER_CYCLE, Problem, segments_of_cycle
 from mindyn.excitation.safety import SafetySettings, safety_of
 from mindyn.excitation.solving import Search, Stopped

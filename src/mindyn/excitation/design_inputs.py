@@ -23,7 +23,7 @@ from mindyn.parameters.parameter import standard_parameters
 from mindyn.regression.information import Information
 from mindyn.robots.edits import find_load_carrier
 from mindyn.robots.robot import Robot
-from mindyn.simulation.inputs import require_count
+from mindyn.simulation.inputs import require_count, require_number
 
 T = TypeVar("T")
 
@@ -71,12 +71,8 @@ class SearchSettings:
 
     def __post_init__(self) -> None:
         require_count(self.starts, "starts")
-        if self.deadline_s is not None and not self.deadline_s >= 0:
-            raise InputError(
-                f"deadline_s must be zero or a positive number of seconds, got {self.deadline_s!r}",
-                code=Code.OUT_OF_RANGE,
-                subject="deadline_s",
-            )
+        if self.deadline_s is not None:
+            require_number(self.deadline_s, "deadline_s", "[0, inf]")
 
     def deadline(self, begin: float) -> float | None:
         """Return the time at which the search ends, on the clock of `begin`."""

@@ -15,6 +15,7 @@ from mindyn.findings import Finding, Kind, Severity
 from mindyn.robots.parts import Joint, Limits
 from mindyn.robots.robot import Robot
 from mindyn.schemas import ANY_NUMBER, list_schema, require_valid, table_schema
+from mindyn.simulation.inputs import require_number
 
 BOUNDS: Final = ("lower", "upper", "velocity", "acceleration", "jerk", "effort")
 REQUIRED: Final = ("lower", "upper", "velocity", "effort")
@@ -101,12 +102,7 @@ class MotionLimits(ShortRepr):
                 code=Code.DISAGREEMENT,
                 subject="lower",
             )
-        if not 0 <= _number(self.torque_margin, "torque_margin") < 1:
-            raise InputError(
-                f"torque_margin is a fraction of the effort limit, 0 to below 1; got {self.torque_margin!r}",
-                code=Code.OUT_OF_RANGE,
-                subject="torque_margin",
-            )
+        require_number(self.torque_margin, "torque_margin", "[0, 1)", "a fraction of the effort limit, such as 0.1")
 
     @property
     def torque(self) -> Array:
@@ -188,13 +184,7 @@ class MotionLimits(ShortRepr):
         `TO_FULL_SPEED_S`: a fraction of infinity would limit nothing.
         """
         for name, part in (("speed", speed), ("acceleration", acceleration)):
-            if not (isinstance(part, (int, float)) and not isinstance(part, bool) and 0 < part <= 1):
-                raise InputError(
-                    f"{name} must be a fraction of the limits, above 0 and at most 1; got {part!r}",
-                    hint=f"{name}=0.5",
-                    code=Code.OUT_OF_RANGE,
-                    subject=name,
-                )
+            require_number(part, name, "(0, 1]", "a fraction of the limits, such as 0.5")
         taken = self.acceleration
         if acceleration < 1:
             taken = np.where(np.isfinite(taken), taken, self.velocity / TO_FULL_SPEED_S)

@@ -166,8 +166,7 @@ class MotionDesign:
 
     def sample(self, rate_hz: float) -> tuple[Array, Array, Array, Array]:
         """Return q, qd, qdd (N, n) and t (N,) from 0 to the end."""
-        t = sample_times(self.seconds, rate_hz)
-        return (*self.motion.rows(t), t)
+        return self.motion.sample(rate_hz)
 
     @property
     def headline(self) -> str:

@@ -19,7 +19,6 @@ from mindyn.excitation.constraints import Box
 from mindyn.excitation.fourier import Fourier
 from mindyn.excitation.limits import BOUNDS
 from mindyn.excitation.motion_plot import html_plot
-from mindyn.excitation.motions import sample_times
 from mindyn.excitation.run import Run
 from mindyn.excitation.safety import SafetySettings
 from mindyn.excitation.splines import BSpline
@@ -192,14 +191,9 @@ def coefficients_of(design: MotionDesign) -> dict[str, Any]:
     return record
 
 
-def _sample_rows(run: Run, rate_hz: float) -> tuple[Array, Array, Array, Array]:
-    t = sample_times(run.seconds, rate_hz)
-    return run.derivative(t, 0), run.derivative(t, 1), run.derivative(t, 2), t
-
-
 def _columns(run: Run, rate_hz: float) -> dict[str, Any]:
     require_polars_threads()
-    q, qd, qdd, t = _sample_rows(run, rate_hz)
+    q, qd, qdd, t = run.sample(rate_hz)
     columns: dict[str, Any] = {"time": t}
     for signal, values in (("position", q), ("velocity", qd), ("acceleration", qdd)):
         columns |= {f"{name}.{signal}": values[:, k] for k, name in enumerate(run.joints)}
@@ -223,7 +217,7 @@ def _parquet(design: MotionDesign, run: Run, rate_hz: float) -> bytes:  # noqa: 
 
 
 def _npz(design: MotionDesign, run: Run, rate_hz: float) -> bytes:
-    q, qd, qdd, t = _sample_rows(run, rate_hz)
+    q, qd, qdd, t = run.sample(rate_hz)
     content = BytesIO()
     names = np.array(design.robot.primary_names)
     np.savez(content, time=t, position=q, velocity=qd, acceleration=qdd, joint_names=names)
@@ -237,7 +231,7 @@ def _header(design: MotionDesign, run: Run, rate_hz: float) -> str:  # noqa: ARG
 
 def _yaml(design: MotionDesign, run: Run, rate_hz: float) -> str:
     """Return trajectory_msgs/msg/JointTrajectory, with one flow-style point per line."""
-    q, qd, qdd, t = _sample_rows(run, rate_hz)
+    q, qd, qdd, t = run.sample(rate_hz)
     lines = [
         "# trajectory_msgs/msg/JointTrajectory",
         *(f"# {line}" for line in checked_lines(design, run)),
@@ -268,7 +262,7 @@ def _script(design: MotionDesign, run: Run, rate_hz: float) -> str:
             code=Code.UNSUPPORTED,
             subject=design.robot.name,
         )
-    q, _, _, _ = _sample_rows(run, rate_hz)
+    q, _, _, _ = run.sample(rate_hz)
     settings = ", ".join(f"{name}={value}" for name, value in SERVOJ.items())
     lines = [
         f"# {design.robot.name}: {run.seconds:.3f} s at {rate_hz:g} Hz, from rest to rest",

@@ -12,8 +12,7 @@ from mindyn.algebra.values import Array
 from mindyn.excitation.columns import Columns, OwnColumns
 from mindyn.excitation.constraints import Constraint, Rates, aggregate_values, sizes
 from mindyn.excitation.criteria import Criterion
-from mindyn.excitation.instants import Instants, State
-from mindyn.excitation.motions import Family, Motion
+from mindyn.excitation.motions import Family, Instants, Motion, State
 
 SAMPLES_PER_CYCLE: Final = 40
 KNOTS_PER_CYCLE: Final = 20

@@ -11,7 +11,6 @@ from numpy.polynomial.polynomial import polyval
 from numpy.typing import ArrayLike
 
 from mindyn.algebra.values import Array, frozen_array
-from mindyn.errors import Code, InputError
 from mindyn.excitation.fourier import FOURIER, RAMPS, Fourier
 from mindyn.excitation.motions import Family, Motion, TimedMotion
 from mindyn.excitation.splines import BSpline
@@ -26,6 +25,7 @@ from mindyn.schemas import (
     require_valid,
     table_schema,
 )
+from mindyn.simulation.inputs import require_number
 
 CHECK_HZ: Final = 1000.0
 """Rate at which a motion is checked against every limit."""
@@ -74,9 +74,7 @@ class Run(TimedMotion):
     speed: float = 1.0
 
     def __post_init__(self) -> None:
-        if not (np.isfinite(self.speed) and 0 < self.speed <= 1):
-            message = f"speed must be a fraction of the designed speed, above 0 and at most 1, got {self.speed!r}"
-            raise InputError(message, hint="0.2", code=Code.OUT_OF_RANGE, subject="speed")
+        require_number(self.speed, "speed", "(0, 1]", "a fraction of the designed speed, such as 0.2")
 
     @property
     def seconds(self) -> float:

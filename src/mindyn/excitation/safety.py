@@ -26,6 +26,7 @@ from mindyn.parameters.base import BaseParameters
 from mindyn.robots.drive_matrices import drive_parameters
 from mindyn.robots.geometry import Solid, VolumeSource
 from mindyn.robots.robot import Robot
+from mindyn.simulation.inputs import require_number
 
 PROBES: Final = 2000
 """Random positions at which distances are measured: bodies that touch at all of them touch by design."""
@@ -100,20 +101,8 @@ class SafetySettings:
         for name in ("obstacles", "tool", "capsules", "accept_unchecked"):
             object.__setattr__(self, name, tuple(getattr(self, name)))
         for name in ("clearance_m", "tracking_error_m"):
-            value = getattr(self, name)
-            if not (np.isfinite(value) and value >= 0):
-                raise InputError(
-                    f"{name} must be zero or a positive number of metres, got {value!r}",
-                    code=Code.OUT_OF_RANGE,
-                    subject=name,
-                )
-        if not self.tip_speed > 0:
-            raise InputError(
-                f"tip_speed must be a positive number of m/s, got {self.tip_speed!r}",
-                hint="tip_speed=1.0",
-                code=Code.OUT_OF_RANGE,
-                subject="tip_speed",
-            )
+            require_number(getattr(self, name), name, "[0, inf)", "metres, such as 0.05")
+        require_number(self.tip_speed, "tip_speed", "(0, inf]", "m/s, such as 1.0")
         for box in self.boxes:
             if not np.isfinite([box.lower, box.upper]).all():
                 raise InputError(
@@ -123,7 +112,7 @@ class SafetySettings:
                     subject="obstacles",
                 )
         if self.floor not in ("base plane", None):
-            require_height(self.floor)
+            require_number(self.floor, "floor", "(-inf, inf)", "floor=0.0, m in the root frame, or None for no floor")
 
     @property
     def boxes(self) -> tuple[Box, ...]:
@@ -199,18 +188,6 @@ class SafetySettings:
                 covers, solids = cover([Solid(corners)], "")
                 volumes.append(Volume("", covers, solids, VolumeSource.GIVEN))
         return volumes
-
-
-def require_height(height: object) -> float:
-    """Return the height of a floor, m; raise if it is not a finite number."""
-    if isinstance(height, bool) or not isinstance(height, (int, float)) or not np.isfinite(height):
-        raise InputError(
-            f'floor must be a height in m above the origin of the root, None, or "base plane", got {height!r}',
-            hint="floor=0.0, or floor=None for no floor",
-            code=Code.OUT_OF_RANGE if isinstance(height, float) else Code.WRONG_TYPE,
-            subject="floor",
-        )
-    return float(height)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -22,8 +22,7 @@ from mindyn.algebra.blas import run_on_one_blas_thread
 from mindyn.algebra.values import Array
 from mindyn.excitation.criteria import EXTREME
 from mindyn.excitation.descent import Descent, Point
-from mindyn.excitation.instants import Instants
-from mindyn.excitation.motions import Motion
+from mindyn.excitation.motions import Instants, Motion
 from mindyn.excitation.problem import Derivatives, Problem
 from mindyn.executors import run_tasks
 
@@ -88,12 +87,17 @@ class Search:
     def offer(self, x: Array) -> float:
         """Make a motion feasible and keep it if it is the best; return its criterion, infinite if that fails."""
         motion = feasible(self.problem, self.problem.motion(x), self.dense)
-        if motion is None:
-            return np.inf
-        value = exact_value(self.problem, motion)
-        if self.best is None or value < self.value:
-            self.best, self.value = motion, value
+        value = np.inf if motion is None else exact_value(self.problem, motion)
+        self._keep(motion, value)
         return value
+
+    def _keep(self, motion: Motion | None, value: float) -> None:
+        if motion is not None and (self.best is None or value < self.value):
+            self.best, self.value = motion, value
+
+    def _keep_nearly(self, x: Array | None, value: float) -> None:
+        if value < self.nearly_value:
+            self.nearly, self.nearly_value = x, value
 
     def first_stage(self, begun: Sequence[Array], kept: int, executor: Executor | None = None) -> list[Point]:
         """Return the best results of the first stage, best first; workers of an executor run it, if there is one.
@@ -135,17 +139,13 @@ class Search:
             yield from (step(self, point) for point in begun)
             return
         left = None if self.deadline is None else self.deadline - monotonic()
-        for point, value, search in run_tasks(
-            executor, _search_process, ((self.problem, self.dense, left, step, point) for point in begun)
-        ):
-            self.evaluations += search.evaluations
-            if search.best is not None and (self.best is None or search.value < self.value):
-                self.best, self.value = search.best, search.value
-            if search.nearly is not None and search.nearly_value < self.nearly_value:
-                self.nearly, self.nearly_value = search.nearly, search.nearly_value
-            if search.stopped:
+        tasks = ((self.problem, self.dense, left, step, point) for point in begun)
+        for result, best, nearly in run_tasks(executor, _search_process, tasks):
+            self._keep(*best)
+            self._keep_nearly(*nearly)
+            if result is None:
                 raise Stopped
-            yield point, value
+            yield result
 
     def refine(self, rng: np.random.Generator, count: int) -> float:
         """Search again from points near the best motion, `count` times; return the criterion.
@@ -197,38 +197,27 @@ class Search:
             return values + margin, jacobian
 
         def keep(x: Array, value: float, excess: Array) -> None:
-            if value < self.nearly_value and excess.max() < NEARLY:
-                self.nearly, self.nearly_value = x, value
+            if excess.max() < NEARLY:
+                self._keep_nearly(x, value)
 
         solution = Descent(objective, limits, point, box, STAGE_ENDS).go(stage.iterations, keep)
         return solution if np.isfinite(solution.x).all() else point
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Apart:
-    """Result of a search in another process."""
-
-    best: Motion | None
-    value: float
-    nearly: Array | None
-    nearly_value: float
-    evaluations: int
-    stopped: bool
-
-
 @run_on_one_blas_thread
 def _search_process(
     problem: Problem, dense: Instants, left_s: float | None, step: Step, point: Point
-) -> tuple[Point, float, _Apart]:
-    """Run one step of a search in any process; `left_s` seconds remain."""
+) -> tuple[tuple[Point, float] | None, tuple[Motion | None, float], tuple[Array | None, float]]:
+    """Run one step of a search in any process, `left_s` seconds at most.
+
+    Return its result (None at the deadline), and its best motion and best nearly feasible iterate with their values.
+    """
     search = Search(problem, dense, None if left_s is None else monotonic() + left_s)
-    stopped, value = False, np.inf
     try:
-        point, value = step(search, point)
+        result = step(search, point)
     except Stopped:
-        stopped = True
-    ended = _Apart(search.best, search.value, search.nearly, search.nearly_value, search.evaluations, stopped)
-    return point, value, ended
+        result = None
+    return result, (search.best, search.value), (search.nearly, search.nearly_value)
 
 
 def exact_value(problem: Problem, motion: Motion) -> float:

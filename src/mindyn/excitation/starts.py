@@ -10,9 +10,8 @@ from mindyn.algebra.values import Array
 from mindyn.errors import Code, InputError, UnsafeMotionError, list_names
 from mindyn.excitation.columns import Columns
 from mindyn.excitation.constraints import sizes
-from mindyn.excitation.instants import State
 from mindyn.excitation.limits import MotionLimits
-from mindyn.excitation.motions import Motion
+from mindyn.excitation.motions import Motion, State
 from mindyn.excitation.problem import Problem
 from mindyn.excitation.safety import random_positions
 from mindyn.excitation.solving import Search, exact_value, feasible

@@ -10,11 +10,12 @@ import numpy as np
 
 from mindyn.algebra.inertia import mass_com_inertia, transform_phi
 from mindyn.algebra.values import Array, ShortRepr
-from mindyn.errors import Code, InputError, list_names
+from mindyn.errors import list_names
 from mindyn.excitation.capsules import Capsule, cover
 from mindyn.findings import Finding, Kind, Severity
 from mindyn.robots.geometry import Geometry, Solid, VolumeSource, locate_file_link, read_geometry
 from mindyn.robots.robot import Robot
+from mindyn.simulation.inputs import require_number
 
 ENLARGED: Final = 1.05
 """Factor on the capsule around the uniform box of the same inertia, which contains every uniform box and cylinder."""
@@ -108,12 +109,7 @@ def volumes_of(
         robot.link_index(capsule.link)
     for given, size in (radius or {}).items():
         robot.link_index(given)
-        if not (np.isfinite(size) and size > 0):
-            raise InputError(
-                f"the radius of link {given!r} must be a positive number of metres, got {size!r}",
-                code=Code.OUT_OF_RANGE,
-                subject=given,
-            )
+        require_number(size, given, "(0, inf)", f"the radius of a link in metres: --radius {given}=0.08")
     geometry = read_geometry(robot)
     payload = _payload(robot, geometry)
     if loaded and not payload and all(capsule.link != loaded for capsule in tool):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from math import isfinite
 from typing import Any, TypeVar
 
 import numpy as np
@@ -16,8 +15,20 @@ AnyArray = TypeVar("AnyArray", bound=NDArray[Any])
 
 def require_positive(value: float, what: str, hint: str = "any number above 0, in SI units") -> float:
     """Return `value` as a float; raise `InputError` with the hint if it is not a finite number above zero."""
-    if not isinstance(value, (int, float, np.floating, np.integer)) or not isfinite(value) or value <= 0:
-        message = f"{what} must be a finite number above 0, got {value!r}"
+    return require_number(value, what, "(0, inf)", hint)
+
+
+def require_number(value: object, what: str, interval: str, hint: str = "") -> float:
+    """Return `value` as a float; raise `InputError` if it is not a number in the interval, such as "[0, 1)"."""
+    low, high = map(float, interval[1:-1].split(","))
+    if (
+        not isinstance(value, (int, float, np.floating, np.integer))
+        or isinstance(value, bool)
+        or not low <= value <= high
+        or (value == low and interval[0] == "(")
+        or (value == high and interval[-1] == ")")
+    ):
+        message = f"{what} must be a number in {interval}, got {value!r}"
         raise InputError(message, hint=hint, code=Code.OUT_OF_RANGE, subject=what)
     return float(value)
 
