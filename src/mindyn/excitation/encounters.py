@@ -33,8 +33,8 @@ OFTEN_APART: Final = 0.2
 LEAST_OVERLAPPING: Final = 0.1
 """Fraction of random positions, those with the least overlap, that volumes which are too coarse keep to,"""
 LEAST_ROOM: Final = 0.05
-"""or more of them, if fewer than this fraction would remain for all coarse pairs of a robot together. The study
-safe-motions measures how often the true bodies touch nevertheless."""
+"""or more of them, if fewer than this fraction would remain for all coarse pairs together, of the positions at which
+everything else keeps its distance. The study safe-motions measures how often the true bodies touch nevertheless."""
 LEAST_M: Final = 5e-3
 """m: covers and hulls that are never farther apart do not show the distance of the shapes in them."""
 TOUCHING_M: Final = 2e-3
@@ -144,6 +144,7 @@ def find_encounters(
     bodies = Bodies(robot, (*volumes, *obstacles))
     finder = _Finder(robot, bodies, len(volumes), probes, distance_m)
     checked = [*(finder.between_links() if self_collision else []), *finder.with_obstacles(), *finder.with_walls(walls)]
+    checked += finder.farthest(checked)
     kept = tuple(finder.keep_error(encounter, tracking_error_m) for encounter in checked)
     labels = {" - ".join(encounter.names) for encounter in kept}
     finder.unmoved = [label for label in finder.unmoved if label not in labels]  # another part of the link moves
@@ -185,17 +186,22 @@ class _Finder:
                 self.linked.append(label)
             else:
                 pairs += self.between(i, j, label)
-        return [*pairs, *self.farthest()]
+        return pairs
 
-    def farthest(self) -> list[Encounter]:
+    def farthest(self, others: Sequence[Encounter]) -> list[Encounter]:
         """Return encounters that keep guessed volumes to the positions at which all coarse ones overlap least."""
         if not self.coarse:
             return []
+        is_free = np.ones(len(self.poses), dtype=bool)
+        for other in others:
+            if other.by == "covers":
+                is_free &= gaps_of(self.bodies, other, self.poses) >= other.needed_m
         ranks = [
             np.where(apart > encounter.required_m, 1.0, rankdata(apart, "max") / len(apart))
             for encounter, apart in self.coarse
         ]
-        level = min(1 - LEAST_OVERLAPPING, float(np.quantile(np.min(ranks, axis=0), 1 - LEAST_ROOM)))
+        lowest = np.min(ranks, axis=0)[is_free if is_free.any() else slice(None)]
+        level = min(1 - LEAST_OVERLAPPING, float(np.quantile(lowest, 1 - LEAST_ROOM)))
         return [
             replace(encounter, required_m=min(encounter.required_m, float(np.quantile(apart, level)) - 3 * STEP_M))
             for encounter, apart in self.coarse
