@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from copy import copy
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
@@ -44,6 +45,7 @@ class Columns:
     or on the friction of other joints; for a 6R arm, two thirds of the products of columns are not computed.
 
     speeds  (n,) speed limits, which determine the width of the smooth sign
+    owners  (p,) the last joint whose torque depends on each parameter
     """
 
     def __init__(self, robot: Robot, *, drives: bool, speeds: Array) -> None:
@@ -57,6 +59,19 @@ class Columns:
         self._joints = [slice(int(first), int(last)) for first, last in pairwise(ends)]
         self._blocks = [np.ix_(indices, indices) for indices in (self.columns[joint] for joint in self._joints)]
         self._coulomb = tuple(self._coulomb_columns(speeds)) if drives else ()
+        self.owners: NDArray[np.intp] = np.zeros(self.count, dtype=np.intp)
+        np.maximum.at(self.owners, self.columns, self.rows)
+        self._kept: Array | float = 1.0
+
+    def own_rows(self) -> Columns:
+        """Return the columns with every parameter only in the rows of its owner, the last joint that depends on it.
+
+        These are the columns of joint i if a robot is identified from the last link to the first: S then has the
+        blocks A_i^T A_i of the joints [Lin 1995, eq. 94-116].
+        """
+        own = copy(self)
+        own._kept = (self.rows == self.owners[self.columns]).astype(np.float64)
+        return own
 
     @property
     def count(self) -> int:
@@ -68,12 +83,12 @@ class Columns:
         values: Array = self._kernel(q, qd, qdd)
         for column in self._coulomb:
             values[:, column.places] = np.tanh(qd @ column.row / column.width)[:, None] * column.weights
+        values *= self._kept
         return values
 
     def signed_entries(self, q: Array, qd: Array, qdd: Array) -> Array:
         """Return the entries of Y as identification uses it, with the exact sign."""
-        entries: Array = self._kernel(q, qd, qdd)
-        return entries
+        return np.asarray(self._kernel(q, qd, qdd) * self._kept)
 
     def dense(self, entries: Array) -> Array:
         """Return Y (N, n, p) of the entries."""
@@ -81,6 +96,7 @@ class Columns:
 
     def pulled_back(self, q: Array, qd: Array, qdd: Array, V: Array) -> tuple[Array, Array, Array]:
         """Return the derivatives of <V, entries> by q, qd, qdd, (N, n) each."""
+        V = V * self._kept
         by_q, by_qd, by_qdd = self._adjoint(q, qd, qdd, V)
         for column in self._coulomb:
             slope = (1 - np.tanh(qd @ column.row / column.width) ** 2) / column.width
@@ -107,36 +123,6 @@ class Columns:
         for number, row in zip(*coulomb_columns(self.robot, self.base), strict=True):
             places = np.flatnonzero((self.columns == number) & (row[self.rows] != 0))
             yield _Coulomb(places, row[self.rows[places]], row, float(TURNING * np.abs(row) @ finite))
-
-
-class OwnColumns:
-    """The columns with every parameter only in the rows of one joint, the last joint whose torque depends on it.
-
-    These are the columns of joint i if a robot is identified from the last link to the first: S then has the blocks
-    A_i^T A_i of the joints [Lin 1995, eq. 94-116].
-    """
-
-    def __init__(self, columns: Columns) -> None:
-        self._columns = columns
-        self.owners: NDArray[np.intp] = np.zeros(columns.count, dtype=np.intp)
-        np.maximum.at(self.owners, columns.columns, columns.rows)
-        self._own = columns.rows == self.owners[columns.columns]
-
-    def entries(self, q: Array, qd: Array, qdd: Array) -> Array:
-        """See `Columns`."""
-        return np.asarray(self._columns.entries(q, qd, qdd) * self._own)
-
-    def pulled_back(self, q: Array, qd: Array, qdd: Array, V: Array) -> tuple[Array, Array, Array]:
-        """See `Columns`."""
-        return self._columns.pulled_back(q, qd, qdd, V * self._own)
-
-    def information(self, entries: Array, weights: Array) -> Array:
-        """See `Columns`; parameters of other joints are excluded."""
-        return self._columns.information(entries * self._own, weights)
-
-    def slopes(self, entries: Array, weights: Array, G: Array) -> Array:
-        """See `Columns`."""
-        return self._columns.slopes(entries, weights, G)
 
 
 def base_of(robot: Robot, *, drives: bool) -> BaseParameters:

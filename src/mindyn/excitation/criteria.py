@@ -33,7 +33,7 @@ class Criterion:
             constant
             "A": log of the mean variance of the parameters; "E": log of the largest variance of a combination
             "joints": log of the largest cond(A_i) of all joints; A_i are the columns of joint i in its own rows, as in
-            identification from the last link to the first [Lin 1995, section IV]; S is then that of `OwnColumns`
+            identification from the last link to the first [Lin 1995, section IV]; S is then that of `Columns.own_rows`
     owners  (p,) joint of each parameter, for "joints"
     scales  (p,) of the parameters, in which A and E measure variances; the others do not depend on them
     power   of the norm that replaces the largest eigenvalue in "condition" and "E": (sum of l^power)^(1/power) is

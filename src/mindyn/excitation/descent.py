@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 from scipy.optimize import nnls
 
@@ -35,10 +34,6 @@ KEPT_TO: Final = 1e-8
 """Tolerance of the constraints of a program."""
 RIDGE: Final = 1e-12
 """Added to the squares of constraints, relative to their mean, for constraints that depend on others."""
-MISSING: Final = 1e-11
-"""Smallest violation of a constraint that is added."""
-PATIENCE: Final = 3
-"""Number of exchanges without an improvement."""
 DAMPED: Final = 0.2
 """Smallest fraction of the previous curvature that an update keeps."""
 
@@ -74,7 +69,6 @@ class Descent:
         self._jacobian: Array = jacobian()
         self._curvature = np.eye(len(self.x)) if begun.curvature is None else begun.curvature
         self._weights = np.zeros(len(self._c))
-        self._active = np.zeros(len(self._c), dtype=np.bool_)
 
     def go(self, steps: int, passed: Callable[[Array, float, Array], None] = lambda *_: None) -> Point:
         """Return the point after at most this many steps; `passed` is called with every x, f and c."""
@@ -148,24 +142,20 @@ class Descent:
         except np.linalg.LinAlgError:  # rounding; `_found_step` then begins anew
             return None
         w = solve_triangular(L, self._gradient, lower=True, check_finite=False)
-        active = np.zeros(len(limit), dtype=np.bool_)
-        active[:count] = self._active
-        taken = active | (limit < NEAR)
+        taken = limit < NEAR
         for _ in range(ROUNDS):
             chosen = np.flatnonzero(taken)
             G = -solve_triangular(L, rows[chosen].T, lower=True, check_finite=False)  # (n, k)
-            forces = shortest(G, w @ G - limit[chosen], active[chosen])
+            forces = shortest(G, w @ G - limit[chosen])
             if forces is None:
                 return None
             d = solve_triangular(L, G @ forces - w, lower=True, trans=1, check_finite=False)
-            active[chosen] = forces > 0
             broken = (rows @ d - limit > KEPT_TO) & ~taken
             if not broken.any():
                 break
             taken |= broken
         multipliers = np.zeros(len(limit))
         multipliers[chosen] = forces
-        self._active = active[:count]
         return d, multipliers[:count]
 
     def _update(self, s: Array, y: Array) -> None:
@@ -181,54 +171,18 @@ class Descent:
         self._curvature = self._curvature - np.outer(Bs / sBs, Bs) + np.outer(y / sy, y)
 
 
-def shortest(G: Array, h: Array, active: NDArray[np.bool_]) -> Array | None:
+def shortest(G: Array, h: Array) -> Array | None:
     """Return multipliers u (k,) >= 0 for which G u is the shortest y with G^T y >= h; None if there are none.
 
-    active  constraints that are expected to be active, mostly those of the previous step
-
-    All wrongly active or inactive constraints are exchanged at once [Portugal, Judice & Vicente 1994]. If that does not
-    reduce their number, constraints are added one by one [Lawson & Hanson 1974, chapter 23].
+    They minimise u^T Q u / 2 - h^T u with Q = G^T G = L L^T [Lawson & Hanson 1974, chapter 23].
     """
     if not len(h):
         return h
     Q = G.T @ G
     Q[np.diag_indices_from(Q)] += RIDGE * max(float(np.trace(Q)) / len(h), np.finfo(float).tiny)
-    u = _exchanged(Q, h, active)
-    if u is None:
-        u = _one_by_one(Q, h)
-    return None if u is None or (h - G.T @ (G @ u)).max() > KEPT_TO else u
-
-
-def _exchanged(Q: Array, h: Array, active: NDArray[np.bool_]) -> Array | None:
-    fewest, patience = len(h) + 1, PATIENCE
-    while patience:
-        if (u := _balanced(Q, h, active)) is None:
-            return None
-        wrong = np.where(active, u < 0, h - Q @ u > MISSING)
-        count = int(wrong.sum())
-        if not count:
-            return u
-        fewest, patience = (count, PATIENCE) if count < fewest else (fewest, patience - 1)
-        active = active ^ wrong
-    return None
-
-
-def _one_by_one(Q: Array, h: Array) -> Array | None:
-    """Return the multipliers as nonnegative least squares with Q = L L^T: min |L^T u - L^-1 h|."""
     try:
         L = np.linalg.cholesky(Q)
-        return np.asarray(nnls(L.T, solve_triangular(L, h, lower=True, check_finite=False))[0])
+        u = nnls(L.T, solve_triangular(L, h, lower=True, check_finite=False))[0]
     except (np.linalg.LinAlgError, RuntimeError):  # nearly dependent constraints; too many exchanges
         return None
-
-
-def _balanced(Q: Array, h: Array, active: NDArray[np.bool_]) -> Array | None:
-    """Return the multipliers at which the active constraints hold with equality."""
-    from scipy.linalg.lapack import dposv
-
-    u, active_rows = np.zeros(len(h)), np.flatnonzero(active)
-    if len(active_rows):
-        _, u[active_rows], failed = dposv(Q[np.ix_(active_rows, active_rows)], h[active_rows], lower=1)
-        if failed:
-            return None
-    return u
+    return None if (h - G.T @ (G @ u)).max() > KEPT_TO else u

@@ -18,7 +18,7 @@ from mindyn.algebra.values import Array, RandomSource, frozen_array, seed_from
 from mindyn.equations.closed_motion import is_affine
 from mindyn.errors import RobotError, UnsafeMotionError
 from mindyn.excitation.approach import approach_from
-from mindyn.excitation.columns import Columns, OwnColumns
+from mindyn.excitation.columns import Columns
 from mindyn.excitation.constraints import Constraint
 from mindyn.excitation.criteria import EXTREME, Criterion, Name
 from mindyn.excitation.design_inputs import (
@@ -267,10 +267,9 @@ def problem_of(question: Question, constraints: tuple[Constraint, ...], rng: np.
     samples = Instants.of(family, seconds, int(SAMPLES_PER_CYCLE * cycles) + 1)
     series = sum(len(constraint.labels) for constraint in constraints)
     knots = Instants.of(family, seconds, int(KNOTS_PER_CYCLE * cycles) + 1, segments_of_cycle(cycles, series))
-    own_columns = OwnColumns(columns)
     return Problem(
-        own_columns if question.criterion == "joints" else columns,
-        Criterion(question.criterion, 1 / np.sqrt(reference), owners=own_columns.owners),
+        columns.own_rows() if question.criterion == "joints" else columns,
+        Criterion(question.criterion, 1 / np.sqrt(reference), owners=columns.owners),
         constraints,
         family,
         seconds,
@@ -354,8 +353,8 @@ def _design(
     of_all = [name for name in get_args(Name) if name != "joints"]
     criteria = {name: replace(problem.criterion, name=name, power=EXTREME).value(whole) for name in of_all}
     criteria["condition"] = float(np.exp(criteria["condition"]))
-    if isinstance(problem.columns, OwnColumns):
-        blocks = problem.columns.information(entries, 1 / question.noise**2)
+    if question.criterion == "joints":
+        blocks = problem.columns.information(problem.columns.signed_entries(*state[:3]), 1 / question.noise**2)
         criteria["joints"] = float(np.exp(replace(problem.criterion, power=EXTREME).value(blocks)))
     used = problem.used(motion, search.dense)
     status = (

@@ -63,6 +63,15 @@ class Prediction:
         """(p,) standard deviation relative to the value; NaN if the value is not significantly different from zero."""
         return None if self.values is None else relative_deviation(self.values, self.deviations)
 
+    def rows(self) -> list[tuple[str, ...]]:
+        """Return name, prior value, standard deviation, unit, relative deviation and excitation of each parameter."""
+        count, relative = len(self.names), self.relative
+        values = ["-"] * count if self.values is None else [f"{value:.4g}" for value in self.values]
+        parts = np.full(count, np.nan) if relative is None else relative
+        shown = [f"{100 * part:.2g} %" if np.isfinite(part) else "-" for part in parts]
+        deviations, excitation = [f"{x:.2g}" for x in self.deviations], [f"{x:.3g}" for x in self.excitation]
+        return list(zip(self.names, values, deviations, self.units, shown, excitation, strict=True))
+
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class MotionDesign:
@@ -207,13 +216,7 @@ class MotionDesign:
 
     def table(self) -> str:
         """Return a table of the parameters with their predicted accuracy, and the limits that are nearly reached."""
-        prediction, relative = self.prediction, self.prediction.relative
-        rows: list[tuple[str, ...]] = [("parameter", "prior value", "std. dev.", "unit", "relative", "excitation")]
-        for k, name in enumerate(prediction.names):
-            value = "-" if prediction.values is None else f"{prediction.values[k]:.4g}"
-            part = "-" if relative is None or not np.isfinite(relative[k]) else f"{100 * relative[k]:.2g} %"
-            deviation, excitation = f"{prediction.deviations[k]:.2g}", f"{prediction.excitation[k]:.3g}"
-            rows.append((name, value, deviation, prediction.units[k], part, excitation))
+        rows = [("parameter", "prior value", "std. dev.", "unit", "relative", "excitation"), *self.prediction.rows()]
         nearest = sorted(self.used.items(), key=lambda pair: -pair[1])[:8]
         used = ", ".join(f"{label} {100 * value:.1f} %" for label, value in nearest)
         lines = [f"used of limits: {used}", f"fraction of the robot's limits: {self._whole_limits()}"]

@@ -25,7 +25,6 @@ from mindyn.pages.document import (
     card,
     class_tag,
     figure,
-    format_number,
     p,
     render_document,
     table,
@@ -237,21 +236,10 @@ def _limits(design: MotionDesign) -> Section:
 
 def _parameters(design: MotionDesign) -> Section:
     """Return the predicted accuracy of every parameter; absolute if its value is not significant."""
-    prediction, relative = design.prediction, design.prediction.relative
-    rows: list[list[Content]] = []
-    for k, name in enumerate(prediction.names):
-        value = "–" if prediction.values is None else format_number(float(prediction.values[k]))
-        part = "–" if relative is None or not np.isfinite(relative[k]) else f"{100 * relative[k]:.2g} %"
-        rows.append(
-            [
-                tag("code", {}, name),
-                value,
-                format_number(float(prediction.deviations[k]), 2),
-                typeset(prediction.units[k]).replace(" ", NO_BREAK_SPACE),
-                part,
-                format_number(float(prediction.excitation[k]), 3),
-            ]
-        )
+    rows: list[list[Content]] = [
+        [tag("code", {}, name), *(typeset(cell).replace(" ", NO_BREAK_SPACE) for cell in cells)]
+        for name, *cells in design.prediction.rows()
+    ]
     words = (
         f"Standard deviations to be expected of a log at {design.rate_hz:g} Hz; relative ones where the value is not "
         "near zero. Excitation is the root-mean-square torque of one unit of the parameter, in deviations of the "

@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 
 from mindyn.algebra.values import Array
-from mindyn.excitation.columns import Columns, OwnColumns
+from mindyn.excitation.columns import Columns
 from mindyn.excitation.constraints import Constraint, Rates, aggregate_values, sizes
 from mindyn.excitation.criteria import Criterion
 from mindyn.excitation.motions import Family, Instants, Motion, State
@@ -47,7 +47,7 @@ class Problem:
                     inside; None for other robots
     """
 
-    columns: Columns | OwnColumns
+    columns: Columns
     criterion: Criterion
     constraints: tuple[Constraint, ...]
     family: Family

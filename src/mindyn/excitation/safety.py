@@ -5,20 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
+import casadi
 import numpy as np
 
 from mindyn.algebra.values import Array
+from mindyn.equations.closed_motion import CLOSURE
 from mindyn.errors import Code, InputError, UnsafeMotionError, list_names
+from mindyn.excitation.bodies import Bodies
 from mindyn.excitation.capsules import Capsule, cover
-from mindyn.excitation.clearance import Pairs
+from mindyn.excitation.clearance import Pairs, placed_points, primary_motion
 from mindyn.excitation.columns import Columns, base_of, coulomb_columns
 from mindyn.excitation.constraints import RATES, Box, Constraint, Distances, KeepOut, Rates, SolvedRates, Walls
 from mindyn.excitation.encounters import Encounter, Encounters, Wall, find_encounters
 from mindyn.excitation.limits import MotionLimits, limited_rates
-from mindyn.excitation.loop_limits import loop_constraints
-from mindyn.excitation.speeds import speed_constraint
+from mindyn.excitation.loop_limits import loop_constraints, rate_kernels
 from mindyn.excitation.volumes import Volume, Volumes, volumes_of
 from mindyn.findings import Finding, Kind, Severity
 from mindyn.kernels.model import compile_model
@@ -36,6 +38,10 @@ CLEARANCE_M: Final = 0.05
 TRACKING_ERROR_M: Final = 0.01
 TIP_SPEED: Final = 1.0
 """m/s: default tip speed."""
+STATES: Final = 500
+"""Random states that show which links can be too fast."""
+KEPT_SPEED: Final = 0.97
+"""Fraction of the tip speed that the search uses."""
 
 BASE_PLANE_M: Final = 0.0
 """Height in the root frame of the plane that an arm is mounted on."""
@@ -265,6 +271,43 @@ def _find_encounters(robot: Robot, volumes: Volumes, probes: Array, around: Safe
         self_collision=around.self_collision,
         tracking_error_m=around.tracking_error_m,
     )
+
+
+def speed_constraint(
+    robot: Robot, limits: MotionLimits, bodies: Bodies, tip_speed: float, seed: int
+) -> list[SolvedRates]:
+    """Return the constraint on every link that can be too fast; none for an infinite speed."""
+    if not np.isfinite(tip_speed):
+        return []
+    rng = np.random.default_rng(seed)
+    q = random_positions(limits, rng, STATES)
+    rates = np.where(np.isfinite(limits.velocity), limits.velocity, 10.0)
+    step = 1e-6 * rng.choice([-1.0, 1.0], q.shape) * rates
+    moved = np.linalg.norm(bodies.corners(q + step) - bodies.corners(q - step), axis=-1).max(axis=(0, 2)) / 2e-6
+    volumes = [body for body, speed in zip(bodies.volumes, moved, strict=True) if body.link and speed > tip_speed / 2]
+    if not volumes:
+        return []
+    points = np.concatenate([volume.corners for volume in volumes])
+    function = _speeds(robot, [robot.link_index(body.link) for body in volumes for _ in range(8)], points)
+    labels, zero = tuple(f"speed of {body.link}" for body in volumes), np.zeros(len(volumes))
+    return [SolvedRates(labels, zero, zero + KEPT_SPEED * tip_speed, *rate_kernels(robot, function))]
+
+
+def _speeds(robot: Robot, links: list[int], points: Any) -> casadi.Function:
+    """Return (q, qd) of primary joints -> speed of the fastest of each 8 points, m/s, and the loop closure."""
+    tree = casadi.SX.sym("tree", len(robot.joints))
+    rate = casadi.SX.sym("rate", len(robot.joints))
+    moved = casadi.jtimes(placed_points(robot, tree, links, points), tree, rate)
+    qd = casadi.SX.sym("qd", robot.joint_count)
+    q, whole, W, closure = primary_motion(robot)
+    velocity = casadi.reshape(casadi.Function("velocity", [tree, rate], [moved])(whole, W @ qd), 3, -1)
+    squares = casadi.reshape(casadi.sum1(velocity**2), 8, -1)
+    fastest = squares[0, :]
+    for k in range(1, 8):
+        fastest = casadi.fmax(fastest, squares[k, :])
+    speed = casadi.sqrt(fastest.T + 1e-12)
+    outputs: Any = casadi.cse([casadi.densify(speed), *closure])
+    return casadi.Function("speeds", [q, qd], outputs, ["q", "qd"], ["rate", *[CLOSURE] * len(closure)])
 
 
 def _torques(columns: Columns, limits: MotionLimits, beta: Array) -> SolvedRates:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
+from functools import partial
 from time import monotonic
 from typing import Final
 
@@ -106,16 +107,13 @@ class Search:
         their correlation was 0.7, and after 15 iterations the best of 12 are in the better half.
         """
         reached = [Point(x) for x in begun]
-        for step, left in ((Search._begun, max(kept, -(-len(reached) // 2))), (Search._gone_on, kept)):
-            points = [point for point, _ in self._spread(step, reached, executor)]
+        for stage, left in zip(FIRST, (max(kept, -(-len(reached) // 2)), kept), strict=True):
+            points = [point for point, _ in self._spread(partial(Search._soft, stage=stage), reached, executor)]
             reached = sorted(points, key=self._standing)[:left]
         return reached
 
-    def _begun(self, point: Point) -> tuple[Point, float]:
-        return self._stage(point, FIRST[0], 0.0), np.inf
-
-    def _gone_on(self, point: Point) -> tuple[Point, float]:
-        return self._stage(point, FIRST[1], 0.0), np.inf
+    def _soft(self, point: Point, stage: Stage) -> tuple[Point, float]:
+        return self._stage(point, stage, 0.0), np.inf
 
     def _standing(self, point: Point) -> float:
         """Return the number by which searches in the first stage are compared."""
