@@ -72,26 +72,21 @@ class Bodies:
         least = [(solid.points @ axes[:, 1:].T).min(axis=0) - solid.radius for solid in solids]
         return np.asarray(axes[:, 0] + np.min(least, axis=0))
 
-    def distance(
-        self, pair: tuple[int, int], pose: Array, *, surfaces: bool = False, parts: tuple[slice, slice] = ALL
-    ) -> float:
-        """Return the distance of two bodies at one pose (bodies, 4, 3): of hulls, or of the surfaces of meshes."""
-        assert self._coal is not None
-        first, second = (self._shapes[surfaces][k][part] for k, part in zip(pair, parts, strict=True))
-        place, other_place = (self._coal.Transform3s(pose[k, 1:].T.copy(), pose[k, 0]) for k in pair)
-        request, result = self._coal.DistanceRequest(), self._coal.DistanceResult()
-        least = np.inf
-        for (solid, X), (other, Y) in product(first, second):
-            result.clear()
-            gap = self._coal.distance(solid, place * X, other, other_place * Y, request, result)
-            least = min(least, float(gap))
-        return least
-
     def distances(
         self, pair: tuple[int, int], poses: Array, *, surfaces: bool = False, parts: tuple[slice, slice] = ALL
     ) -> Array:
-        """(N,) distances of two bodies at poses (N, bodies, 4, 3)."""
-        return np.array([self.distance(pair, pose, surfaces=surfaces, parts=parts) for pose in poses])
+        """(N,) distances of two bodies at poses (N, bodies, 4, 3): of hulls, or of the surfaces of meshes."""
+        assert self._coal is not None
+        first, second = (self._shapes[surfaces][k][part] for k, part in zip(pair, parts, strict=True))
+        request, result = self._coal.DistanceRequest(), self._coal.DistanceResult()
+        least = np.full(len(poses), np.inf)
+        for row, pose in enumerate(poses):
+            place, other_place = (self._coal.Transform3s(pose[k, 1:].T.copy(), pose[k, 0]) for k in pair)
+            for (solid, X), (other, Y) in product(first, second):
+                result.clear()
+                gap = self._coal.distance(solid, place * X, other, other_place * Y, request, result)
+                least[row] = min(least[row], gap)
+        return least
 
     @cached_property
     def _shapes(self) -> dict[bool, list[list[Any]]]:

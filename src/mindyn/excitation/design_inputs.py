@@ -114,20 +114,13 @@ class Question:
 def require_criterion(criterion: str, robot: Robot, previous: Information | None) -> None:
     """Raise if the criterion is unknown, or "joints" for a robot that cannot be identified joint by joint."""
     require_choice(criterion, get_args(Name), "criterion")
-    if criterion == "joints" and isinstance(robot, Robot) and robot.has_dependents:
+    if criterion == "joints" and (robot.has_dependents or previous is not None):
+        cause = f"robot {robot.name!r} has {robot.dependence}" if robot.has_dependents else "earlier logs are given"
         raise InputError(
-            f"criterion 'joints' is for robots that are identified from the last link to the first, but robot "
-            f"{robot.name!r} has {robot.dependence}",
+            f"criterion 'joints' is for identification from the last link to the first, but {cause}",
             hint='take criterion="condition"',
             code=Code.UNSUPPORTED,
-            subject="criterion",
-        )
-    if criterion == "joints" and previous is not None:
-        raise InputError(
-            "criterion 'joints' cannot use information from earlier logs (previous)",
-            hint='take criterion="condition"',
-            code=Code.UNSUPPORTED,
-            subject="previous",
+            subject="criterion" if robot.has_dependents else "previous",
         )
 
 

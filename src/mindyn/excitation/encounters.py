@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, product
@@ -147,20 +148,49 @@ def find_encounters(
     checked += finder.farthest(checked)
     kept = tuple(finder.keep_error(encounter, tracking_error_m) for encounter in checked)
     labels = {" - ".join(encounter.names) for encounter in kept}
-    finder.unmoved = [label for label in finder.unmoved if label not in labels]  # another part of the link moves
+    finder.listed["unmoved"] = [
+        label for label in finder.listed["unmoved"] if label not in labels
+    ]  # another part of the link moves
     return Encounters(bodies, kept, tuple(finder.findings()), tuple(finder.constant))
+
+
+LISTED: Final = {
+    "narrow": (
+        Kind.NARROW_PAIR,
+        Severity.WARNING,
+        "these can hardly be farther apart than the tracking error, and keep only the distance in brackets, which is "
+        "negative where guessed volumes overlap",
+        "Track the path more closely than that, or watch them during the rehearsal",
+    ),
+    "adjacent": (Kind.UNCHECKED_PAIR, Severity.INFO, "adjacent links are not checked against each other", ""),
+    "unmoved": (
+        Kind.UNCHECKED_PAIR,
+        Severity.INFO,
+        "these distances do not depend on the joints and are not checked",
+        "",
+    ),
+    "linked": (
+        Kind.UNCHECKED_PAIR,
+        Severity.WARNING,
+        "links of one loop are not checked against each other, since the file has no geometry of them",
+        "Add collision geometry to the robot file",
+    ),
+    "unchecked": (
+        Kind.UNCHECKED_PAIR,
+        Severity.WARNING,
+        "these touch in every position and are not checked",
+        "Add finer collision geometry to the robot file, or watch them during the rehearsal",
+    ),
+}
+"""Findings about pairs, by the name of their list."""
 
 
 class _Finder:
     def __init__(self, robot: Robot, bodies: Bodies, count: int, probes: Array, distance_m: float) -> None:
         self.robot, self.bodies, self.count, self.distance_m = robot, bodies, count, distance_m
         self.poses = bodies.poses(probes)
-        self.adjacent: list[str] = []
-        self.unmoved: list[str] = []
+        self.listed: defaultdict[str, list[str]] = defaultdict(list)
         self.constant: list[tuple[tuple[str, str], float]] = []
-        self.unchecked: list[str] = []
-        self.linked: list[str] = []
-        self.narrow: list[str] = []
         self.coarse: list[tuple[Encounter, Array]] = []
 
     def name(self, body: int) -> str:
@@ -179,11 +209,11 @@ class _Finder:
             if self.name(i) == self.name(j):
                 continue
             if frozenset((self.name(i), self.name(j))) in joined:
-                self.adjacent.append(label)
+                self.listed["adjacent"].append(label)
             elif any(
                 {self.bodies.links[i], self.bodies.links[j]} <= linkage for linkage in linkages
             ) and not self.is_real(i, j):
-                self.linked.append(label)
+                self.listed["linked"].append(label)
             else:
                 pairs += self.between(i, j, label)
         return pairs
@@ -241,7 +271,7 @@ class _Finder:
             if gap > 0:
                 self.constant.append((names, gap))
             else:
-                self.unmoved.append(label)
+                self.listed["unmoved"].append(label)
             return []
         required = min(self.distance_m, float(apart.max()) / 2)
         if self.is_guess(i, j) and (apart.max() <= LEAST_M or np.mean(apart > required) < OFTEN_APART):
@@ -257,7 +287,7 @@ class _Finder:
                     return [Encounter((i, j), names, required, by)]
             if apart_by.max() > UNMOVED_EXACT_M and not self.has_surfaces(i, j):
                 return [Encounter((i, j), names, required, by)]  # solids that overlap more or less, and can be apart
-        self.unchecked.append(label)
+        self.listed["unchecked"].append(label)
         return []
 
     def constant_gap(self, i: int, j: int, apart: Array) -> float | None:
@@ -282,7 +312,7 @@ class _Finder:
             names = (self.name(i), self.name(j))
             apart = cover_gaps(self.bodies, (i, j), self.poses)
             if self.constant_gap(i, j, apart) is not None:
-                self.unmoved.append(" - ".join(names))
+                self.listed["unmoved"].append(" - ".join(names))
             else:
                 by = "hulls" if np.ptp(apart) < UNMOVED_M and apart.max() < self.distance_m else "covers"
                 pairs.append(Encounter((i, j), names, self.distance_m, by))
@@ -295,10 +325,10 @@ class _Finder:
                 heights = self.bodies.heights(i, self.poses, wall.direction) - wall.offset
                 label = f"{self.name(i)} - {wall.name}"
                 if np.ptp(heights) < UNMOVED_M:
-                    self.unmoved.append(label)
+                    self.listed["unmoved"].append(label)
                     continue
                 if wall.bound == "guessed" and heights.max() <= LEAST_M:
-                    self.unchecked.append(label)
+                    self.listed["unchecked"].append(label)
                     continue
                 covers = self.bodies.heights(i, self.poses, wall.direction, covers=True) - wall.offset
                 highest = float(covers.max())
@@ -318,52 +348,14 @@ class _Finder:
         apart = gaps_of(self.bodies, encounter, self.poses)
         if np.mean(apart > error_m + LEAST_M) >= OFTEN_APART:
             return replace(encounter, required_m=error_m)
-        self.narrow.append(f"{' - '.join(encounter.names)} ({1e3 * encounter.required_m:.0f} mm)")
+        self.listed["narrow"].append(f"{' - '.join(encounter.names)} ({1e3 * encounter.required_m:.0f} mm)")
         return encounter
 
     def findings(self) -> list[Finding]:
-        said = (
-            (
-                Kind.NARROW_PAIR,
-                self.narrow,
-                Severity.WARNING,
-                "these can hardly be farther apart than the tracking error, and keep only the distance in brackets, "
-                "which is negative where guessed volumes overlap",
-                "Track the path more closely than that, or watch them during the rehearsal",
-            ),
-            (
-                Kind.UNCHECKED_PAIR,
-                self.adjacent,
-                Severity.INFO,
-                "adjacent links are not checked against each other",
-                "",
-            ),
-            (
-                Kind.UNCHECKED_PAIR,
-                self.unmoved,
-                Severity.INFO,
-                "these distances do not depend on the joints and are not checked",
-                "",
-            ),
-            (
-                Kind.UNCHECKED_PAIR,
-                self.linked,
-                Severity.WARNING,
-                "links of one loop are not checked against each other, since the file has no geometry of them",
-                "Add collision geometry to the robot file",
-            ),
-            (
-                Kind.UNCHECKED_PAIR,
-                self.unchecked,
-                Severity.WARNING,
-                "these touch in every position and are not checked",
-                "Add finer collision geometry to the robot file, or watch them during the rehearsal",
-            ),
-        )
         return [
             Finding(kind, severity, f"{sentence}: {list_names(names, 12)}", remedy, names)
-            for kind, pairs, severity, sentence, remedy in said
-            if (names := tuple(dict.fromkeys(pairs)))
+            for key, (kind, severity, sentence, remedy) in LISTED.items()
+            if (names := tuple(dict.fromkeys(self.listed[key])))
         ]
 
 

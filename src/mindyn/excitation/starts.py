@@ -91,19 +91,13 @@ def good_starts(
     return sorted(drawn, key=lambda motion: exact_value(problem, motion))[:count]
 
 
-def reference_entries(columns: Columns, limits: MotionLimits, rng: np.random.Generator) -> Array:
-    """Return the regressor's entries (N, e) at random states within the limits."""
-    count = 4 * columns.count
+def require_excitable(columns: Columns, limits: MotionLimits, earlier_rows: Array, rng: np.random.Generator) -> Array:
+    """Return the regressor's entries (N, e) at random states within the limits; raise if no state within the limits determines some parameter."""
     speed = np.where(np.isfinite(limits.velocity), limits.velocity, 1.0) * ~limits.still
     push = np.where(np.isfinite(limits.acceleration), limits.acceleration, speed / UNLIMITED_S) * ~limits.still
-    q = random_positions(limits, rng, count)
+    q = random_positions(limits, rng, 4 * columns.count)
     qd, qdd = rng.uniform(-1, 1, (2, *q.shape)) * np.stack([speed, push])[:, None]
-    return columns.signed_entries(q, qd, qdd)
-
-
-def require_excitable(columns: Columns, limits: MotionLimits, earlier_rows: Array, rng: np.random.Generator) -> Array:
-    """Return the reference entries; raise if no state within the limits determines some parameter."""
-    entries = reference_entries(columns, limits, rng)
+    entries = columns.signed_entries(q, qd, qdd)
     open_directions = null_space(np.vstack([columns.dense(entries).reshape(-1, columns.count), earlier_rows]))
     touched = np.asarray((np.abs(open_directions) > 1e-6).any(axis=1))
     if touched.any():
