@@ -282,7 +282,7 @@ def test_hulls_with_very_many_edges_in_one_corner_are_measured_from_below():
     slope = np.array([0.2, 0.1]) / np.hypot(0.2, 0.1)
     away = np.array([np.hypot(0.45, 0.3), 0.3])
     exact = slope @ (away - np.array([0.1, 0.0])) - 0.02
-    assert exact - 3e-3 < bodies.distance((0, 1), pose) <= exact + 1e-5
+    assert exact - 3e-3 < bodies.distances((0, 1), pose[None])[0] <= exact + 1e-5
 
 
 @pytest.mark.parametrize(
@@ -305,7 +305,7 @@ def test_flat_solids_are_measured(points):
         Volume(names[1], (ball,), (ball.solid,), VolumeSource.COLLISION),
     ]
     pose = np.array([[[0.0, 0, 0], *np.eye(3)], [[0, 0, 0.3], *np.eye(3)]])
-    assert Bodies(robot, volumes).distance((0, 1), pose) == pytest.approx(0.28, abs=1e-5)
+    assert Bodies(robot, volumes).distances((0, 1), pose[None])[0] == pytest.approx(0.28, abs=1e-5)
 
 
 def test_a_robot_of_many_limbs_finds_a_place_to_stand():

@@ -147,10 +147,8 @@ def find_encounters(
     checked = [*(finder.between_links() if self_collision else []), *finder.with_obstacles(), *finder.with_walls(walls)]
     checked += finder.farthest(checked)
     kept = tuple(finder.keep_error(encounter, tracking_error_m) for encounter in checked)
-    labels = {" - ".join(encounter.names) for encounter in kept}
-    finder.listed["unmoved"] = [
-        label for label in finder.listed["unmoved"] if label not in labels
-    ]  # another part of the link moves
+    labels = {" - ".join(encounter.names) for encounter in kept}  # another part of the link may move
+    finder.listed["unmoved"] = [label for label in finder.listed["unmoved"] if label not in labels]
     return Encounters(bodies, kept, tuple(finder.findings()), tuple(finder.constant))
 
 

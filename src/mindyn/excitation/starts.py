@@ -92,7 +92,7 @@ def good_starts(
 
 
 def require_excitable(columns: Columns, limits: MotionLimits, earlier_rows: Array, rng: np.random.Generator) -> Array:
-    """Return the regressor's entries (N, e) at random states within the limits; raise if no state within the limits determines some parameter."""
+    """Return the regressor's entries (N, e) at random states; raise if none of them determines a parameter."""
     speed = np.where(np.isfinite(limits.velocity), limits.velocity, 1.0) * ~limits.still
     push = np.where(np.isfinite(limits.acceleration), limits.acceleration, speed / UNLIMITED_S) * ~limits.still
     q = random_positions(limits, rng, 4 * columns.count)
