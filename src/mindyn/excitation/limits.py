@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from mindyn.algebra.values import Array, ShortRepr
 from mindyn.errors import Code, InputError, MissingPhysicsError, unknown_name_error
 from mindyn.findings import Finding, Kind, Severity
-from mindyn.robots.parts import Joint, Limits
+from mindyn.robots.parts import Joint
 from mindyn.robots.robot import Robot
 from mindyn.schemas import ANY_NUMBER, list_schema, require_valid, table_schema
 from mindyn.simulation.inputs import require_number
@@ -262,12 +262,13 @@ def dependent_limits(robot: Robot, given: Mapping[str, Given]) -> MotionLimits:
 
 
 def _given_limits_of(joints: Sequence[Joint], name: str, given: Mapping[str, float]) -> Array:
-    """Return the limit (joints,); NaN if it is not stated."""
-    bound = np.array([_given_limit(joint.limits, name) for joint in joints])
-    for k, joint in enumerate(joints):
-        if joint.name in given:
-            bound[k] = _number(given[joint.name], name)
-    return bound
+    """Return the limit (joints,), given or of the robot; NaN if it is not stated."""
+    turn = {"lower": -ONE_TURN, "upper": ONE_TURN}
+    values = [
+        given.get(joint.name, turn[name] if joint.limits.continuous and name in turn else getattr(joint.limits, name))
+        for joint in joints
+    ]
+    return np.array([np.nan if value is None else _number(value, name) for value in values])
 
 
 def with_limits(robot: Robot, given: Mapping[str, Given]) -> Robot:
@@ -288,10 +289,8 @@ def with_limits(robot: Robot, given: Mapping[str, Given]) -> Robot:
 def _bound(robot: Robot, name: str, given: Given) -> Array:
     """Return the limit (n,); NaN if it is not stated."""
     joints = robot.primary_joints
-    if given is None:
-        return _given_limits_of(joints, name, {})
-    if isinstance(given, Mapping):
-        for joint in given:
+    if given is None or isinstance(given, Mapping):
+        for joint in given or {}:
             if joint not in robot.joint_names:
                 raise unknown_name_error("joint", joint, robot.joint_names)
             if name == "effort" and joint not in robot.primary_names:
@@ -300,7 +299,7 @@ def _bound(robot: Robot, name: str, given: Given) -> Array:
                     code=Code.UNSUPPORTED,
                     subject=joint,
                 )
-        return _given_limits_of(joints, name, given)
+        return _given_limits_of(joints, name, given or {})
     try:
         array = np.asarray(given, dtype=np.float64)
     except (TypeError, ValueError, OverflowError) as error:
@@ -312,14 +311,6 @@ def _bound(robot: Robot, name: str, given: Given) -> Array:
             subject=name,
         )
     return np.array(np.broadcast_to(array, (len(joints),)))
-
-
-def _given_limit(limits: Limits, name: str) -> float:
-    """Return the stated limit; NaN if there is none."""
-    if limits.continuous and name in ("lower", "upper"):
-        return -ONE_TURN if name == "lower" else ONE_TURN
-    value = getattr(limits, name)
-    return np.nan if value is None else float(value)
 
 
 def _number(value: object, name: str) -> float:

@@ -215,13 +215,10 @@ def _ends(robot: Robot, link: str) -> list[Array]:
     return [robot.joints[robot.link_index(link)].tip.inverse().translation, *carried] if carried else []
 
 
-def _reach(robot: Robot) -> float:
-    names = (robot.root.name, *robot.link_names)
-    return float(sum(np.linalg.norm(b - a) for name in names for a, b in _segments(robot, name)))
-
-
 def _between_frames(robot: Robot, link: str) -> list[Capsule]:
-    widest = RADIUS_PART * _reach(robot) or RADIUS_PART
+    names = (robot.root.name, *robot.link_names)
+    reach = float(sum(np.linalg.norm(b - a) for name in names for a, b in _segments(robot, name)))
+    widest = RADIUS_PART * reach or RADIUS_PART
     capsules = []
     for a, b in _segments(robot, link):
         length = float(np.linalg.norm(b - a))
