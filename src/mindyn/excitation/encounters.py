@@ -187,6 +187,7 @@ class _Finder:
     def __init__(self, robot: Robot, bodies: Bodies, count: int, probes: Array, distance_m: float) -> None:
         self.robot, self.bodies, self.count, self.distance_m = robot, bodies, count, distance_m
         self.poses = bodies.poses(probes)
+        self.narrow: dict[str, float] = {}
         self.listed: defaultdict[str, list[str]] = defaultdict(list)
         self.constant: list[tuple[tuple[str, str], float]] = []
         self.coarse: list[tuple[Encounter, Array]] = []
@@ -346,10 +347,12 @@ class _Finder:
         apart = gaps_of(self.bodies, encounter, self.poses)
         if np.mean(apart > error_m + LEAST_M) >= OFTEN_APART:
             return replace(encounter, required_m=error_m)
-        self.listed["narrow"].append(f"{' - '.join(encounter.names)} ({1e3 * encounter.required_m:.0f} mm)")
+        label = " - ".join(encounter.names)
+        self.narrow[label] = min(encounter.required_m, self.narrow.get(label, np.inf))
         return encounter
 
     def findings(self) -> list[Finding]:
+        self.listed["narrow"] = [f"{label} ({1e3 * least_m:.0f} mm)" for label, least_m in self.narrow.items()]
         return [
             Finding(kind, severity, f"{sentence}: {list_names(names, 12)}", remedy, names)
             for key, (kind, severity, sentence, remedy) in LISTED.items()
