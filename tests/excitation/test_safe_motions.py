@@ -116,7 +116,7 @@ def test_the_default_floor_is_the_base_plane_unless_the_workspace_has_one():
     assert SafetySettings(floor="base plane", workspace=Box((-1, -1, -0.7))).room.lower[2] == -0.7
     assert SafetySettings(floor="base plane", workspace=Box(upper=(1, 1, 1))).room.lower[2] == 0.0
     assert SafetySettings(floor=0.2, workspace=Box((-1, -1, -0.7))).room.lower[2] == 0.2
-    assert SafetySettings(floor=None).room is None
+    assert not SafetySettings(floor=None).walls
     for wrong in (True, np.nan, "low"):
         with raises(mindyn.MindynError, (Code.OUT_OF_RANGE, Code.WRONG_TYPE), "floor"):
             SafetySettings(floor=wrong)

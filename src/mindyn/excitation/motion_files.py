@@ -137,7 +137,7 @@ def limits_draft(design: MotionDesign) -> str:
 def _surroundings(design: MotionDesign, around: SafetySettings) -> list[str]:
     """Return the tables of everything that the motion was checked against; guesses are commented out."""
     lines, room = [], around.room
-    if room is not None:
+    if around.walls:
         is_guess = any(one.kind is Kind.GUESSED_FLOOR for one in design.findings)
         corners = [f"lower = {room.lower.tolist()!r}", f"upper = {room.upper.tolist()!r}"]
         has_walls = np.isfinite([*room.lower[:2], *room.upper]).any()

@@ -135,8 +135,8 @@ def _torque(design: MotionDesign, motion: list[Array]) -> Array | None:
 
 
 def _floor(design: MotionDesign) -> float | None:
-    room = None if design.safety is None else design.safety.room
-    return float(room.lower[2]) if room is not None and np.isfinite(room.lower[2]) else None
+    height = -np.inf if design.safety is None else float(design.safety.room.lower[2])
+    return height if np.isfinite(height) else None
 
 
 def _solids(design: MotionDesign) -> list[list[list[float]]]:

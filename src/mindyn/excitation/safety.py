@@ -131,17 +131,12 @@ class SafetySettings:
         return tuple(obstacle for obstacle in self.obstacles if isinstance(obstacle, Capsule))
 
     @property
-    def room(self) -> Box | None:
-        """Return the workspace above the floor."""
-        box = self.workspace
-        height = self.floor
-        if height == "base plane":
-            height = BASE_PLANE_M if self.guesses_floor else None
-        if height is None:
-            return box
-        lower, upper = (np.full(3, -np.inf), np.full(3, np.inf)) if box is None else (box.lower.copy(), box.upper)
-        lower[2] = max(lower[2], float(height))
-        return Box(lower, upper)
+    def room(self) -> Box:
+        """Return the workspace above the floor; infinite where there is no wall."""
+        box = Box() if self.workspace is None else self.workspace
+        height = BASE_PLANE_M if self.guesses_floor else self.floor
+        floor = -np.inf if height in (None, "base plane") else float(height)
+        return Box(np.maximum(box.lower, (-np.inf, -np.inf, floor)), box.upper)
 
     @property
     def guesses_floor(self) -> bool:
@@ -152,9 +147,7 @@ class SafetySettings:
     def walls(self) -> list[Wall]:
         """Return the planes of the workspace and the floor."""
         room = self.room
-        sides = (
-            [] if room is None else [(a, s, c[a]) for s, c in ((1.0, room.lower), (-1.0, room.upper)) for a in range(3)]
-        )
+        sides = [(a, s, c[a]) for s, c in ((1.0, room.lower), (-1.0, room.upper)) for a in range(3)]
         names = {(2, 1.0): "floor"}
         return [
             Wall(
@@ -390,8 +383,8 @@ def _walls(ends: Pairs, walls: Sequence[tuple[int, Encounter]]) -> Distances:
 
 def floor_findings(robot: Robot, around: SafetySettings) -> list[Finding]:
     """Return findings: the floor was guessed, is only the mounting plane, or there is none."""
-    room, down = around.room, robot.gravity / (np.linalg.norm(robot.gravity) or 1.0)
-    if room is None or not np.isfinite(room.lower[2]):
+    down = robot.gravity / (np.linalg.norm(robot.gravity) or 1.0)
+    if not np.isfinite(around.room.lower[2]):
         sentence = "no floor is checked: nothing keeps the arm from what it stands on"
         return [Finding(Kind.GUESSED_FLOOR, Severity.WARNING, sentence, "--floor HEIGHT states one")]
     if not around.guesses_floor:
