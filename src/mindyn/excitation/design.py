@@ -349,7 +349,7 @@ def _design(
     entries = columns.signed_entries(*state[:3])
     S = columns.information(entries, 1 / question.noise**2)
     whole = S + problem.earlier
-    deviations, excitation = np.sqrt(np.diag(_inverse(whole))), np.sqrt(np.diag(S) / len(log.t))
+    deviations, excitation = _deviations(whole), np.sqrt(np.diag(S) / len(log.t))
     of_all = [name for name in get_args(Name) if name != "joints"]
     criteria = {name: replace(problem.criterion, name=name, power=EXTREME).value(whole) for name in of_all}
     criteria["condition"] = float(np.exp(criteria["condition"]))
@@ -391,12 +391,16 @@ def _with_determined(question: Question, design: MotionDesign, earlier: Array) -
         s = speed / check.speed
         entries = question.columns.signed_entries(q, s * qd, s**2 * qdd)
         S = question.columns.information(entries, 1 / question.noise**2) / s + earlier
-        relative = relative_deviation(beta, np.sqrt(np.diag(_inverse(S))))
+        relative = relative_deviation(beta, _deviations(S))
         determined[speed] = int(np.sum(relative <= MAX_WELL_DETERMINED_DEVIATION))
     return replace(design, determined=determined)
 
 
-def _inverse(S: Array) -> Array:
-    """Invert an information matrix with scaled columns: entries in different units differ by many powers of ten."""
+def _deviations(S: Array) -> Array:
+    """Return the standard deviations (p,) of an information matrix; infinite where it is singular up to rounding.
+
+    Columns are scaled: entries in different units differ by many powers of ten.
+    """
     d = np.sqrt(np.diag(S))
-    return np.asarray(np.linalg.inv(S / d / d[:, None]) / d / d[:, None])
+    variances = np.diag(np.linalg.inv(S / d / d[:, None])) / d**2
+    return np.sqrt(np.where(variances > 0, variances, np.inf))

@@ -240,7 +240,7 @@ class MotionDesign:
             "parameters": {
                 "name": list(self.prediction.names),
                 "value": None if self.prediction.values is None else self.prediction.values.tolist(),
-                "deviation": self.prediction.deviations.tolist(),
+                "deviation": [float(d) if np.isfinite(d) else None for d in self.prediction.deviations],
                 "relative": None if relative is None else [float(r) if np.isfinite(r) else None for r in relative],
                 "excitation": self.prediction.excitation.tolist(),
             },
