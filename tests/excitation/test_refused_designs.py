@@ -265,7 +265,7 @@ def test_settings_of_another_type_are_named(name, value):
         ({"lower": -np.inf}, Code.DISAGREEMENT, "lower"),
         ({"effort": float("nan")}, Code.MISSING_VALUE, "effort"),
         ({"torque_margin": 1.0}, Code.OUT_OF_RANGE, "torque_margin"),
-        ({"torque_margin": "low"}, Code.INVALID_VALUE, "limit torque_margin"),
+        ({"torque_margin": "low"}, Code.OUT_OF_RANGE, "torque_margin"),
     ],
 )
 def test_impossible_limits_are_named(change, code, subject):
