@@ -7,11 +7,10 @@ from itertools import pairwise
 from typing import Final
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import dijkstra
 
-from mindyn.algebra.values import Array, frozen_array
+from mindyn.algebra.values import Array
 from mindyn.errors import Code, InputError, UnsafeMotionError
 from mindyn.excitation.constraints import Constraint, sizes
 from mindyn.excitation.encounters import Encounter, Encounters, gaps_of
@@ -35,7 +34,7 @@ TRIES: Final = 12
 
 
 def approach_from(
-    home: ArrayLike,
+    begin: Array,
     start: Array,
     limits: MotionLimits,
     safety: Safety,
@@ -50,7 +49,6 @@ def approach_from(
     limits  with the full ranges of the joints: home may be closer to their ends than a motion
     safety  the path keeps its distances, and is slowed until its dynamics hold
     """
-    begin = frozen_array(home, start.shape, "home")
     outside = (begin < limits.lower) | (begin > limits.upper)
     if outside.any():
         raise InputError(

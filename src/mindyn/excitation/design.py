@@ -180,6 +180,7 @@ def design_motion(
     whole = limits_for(arm, limits)
     bounds = whole.parts(speed, acceleration).narrowed(POSITION_FRACTION)
     deviations, from_there = noise_of(arm, bounds, noise), start_of(arm, bounds, start)
+    stand = None if home is None else frozen_array(home, (arm.joint_count,), "home")
     columns = Columns(arm, drives=drives, speeds=bounds.velocity)
     question = Question(
         columns,
@@ -220,12 +221,11 @@ def design_motion(
         design = replace(design, safety=safety, capsules=checks.volumes.capsules)
         try:
             kept = checks
-            if home is not None:
-                free = frozen_array(home, design.motion.start.shape, "home")
-                kept = replace(checks, encounters=allow_overlap_at(checks.encounters, free))
+            if stand is not None:
+                kept = replace(checks, encounters=allow_overlap_at(checks.encounters, stand))
                 places = places_to_stand(replace(problem, start=None), ranges, generator)
                 allowed = bounds if robot.has_dependents else replace(bounds, lower=whole.lower, upper=whole.upper)
-                way = approach_from(free, design.motion.start, allowed, kept, places, generator)
+                way = approach_from(stand, design.motion.start, allowed, kept, places, generator)
                 design = replace(design, approach=way)
             design = check_design(design, kept, safety.tip_speed)
         except UnsafeMotionError as unsafe:  # the search ignores pairs whose covers always touch

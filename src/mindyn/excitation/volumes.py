@@ -109,7 +109,7 @@ def volumes_of(
         robot.link_index(capsule.link)
     for given, size in (radius or {}).items():
         robot.link_index(given)
-        require_number(size, given, "(0, inf)", f"the radius of a link in metres: --radius {given}=0.08")
+        require_number(size, f"the radius of link {given!r}", "(0, inf)", f"metres: --radius {given}=0.08", given)
     geometry = read_geometry(robot)
     payload = _payload(robot, geometry)
     if loaded and not payload and all(capsule.link != loaded for capsule in tool):

@@ -18,7 +18,7 @@ def require_positive(value: float, what: str, hint: str = "any number above 0, i
     return require_number(value, what, "(0, inf)", hint)
 
 
-def require_number(value: object, what: str, interval: str, hint: str = "") -> float:
+def require_number(value: object, what: str, interval: str, hint: str = "", subject: str = "") -> float:
     """Return `value` as a float; raise `InputError` if it is not a number in the interval, such as "[0, 1)"."""
     low, high = map(float, interval[1:-1].split(","))
     if (
@@ -29,7 +29,7 @@ def require_number(value: object, what: str, interval: str, hint: str = "") -> f
         or (value == high and interval[-1] == ")")
     ):
         message = f"{what} must be a number in {interval}, got {value!r}"
-        raise InputError(message, hint=hint, code=Code.OUT_OF_RANGE, subject=what)
+        raise InputError(message, hint=hint, code=Code.OUT_OF_RANGE, subject=subject or what)
     return float(value)
 
 
