@@ -18,7 +18,18 @@ from textwrap import fill
 RECORDS = Path(__file__).parent / "records"
 PAGE = Path(__file__).parents[1] / "docs" / "benchmarks.md"
 ORDER = (
-    *("kernels", "calls", "joints", "gpu", "gpu_bridges", "gpu_identification", "rollouts", "regression", "streaming"),
+    *(
+        "kernels",
+        "calls",
+        "joints",
+        "kernel_goals",
+        "gpu",
+        "gpu_bridges",
+        "gpu_identification",
+        "rollouts",
+        "regression",
+        "streaming",
+    ),
     *("consistent_fit", "report", "certificate", "excitation_designs", "excitation_deviations", "excitation_peer"),
     "safe_motions",
     *(

@@ -9,6 +9,7 @@ from closeness import assert_close
 from references import TOLERANCE, evaluate, random_inputs
 from serial_arm import derivatives, inertia_matrix, inverse_dynamics, puma_like, random_arm, regressor
 
+import mindyn
 from mindyn.kernels.kernel import Kernel
 from mindyn.kernels.llvm import emit
 from mindyn.kernels.tracing import trace
@@ -185,3 +186,26 @@ def test_outputs_that_are_constants_or_inputs_need_no_arithmetic():
     assert_close(Kernel(function)(*inputs), evaluate(function, *inputs)[0], 0.0)
     compact = Kernel(function, compact=("y",))
     assert compact.nonzeros("y").tolist() == [0, 1]
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("name", ["inertia_matrix", "regressor"])
+def test_outputs_that_pass_the_caches_by_are_equal_and_stay_in_their_bounds(name, dtype, monkeypatch):
+    robot = mindyn.load_robot("panda")
+    for compact in (False, True):
+        plain = mindyn.compile_model(robot, dtype=dtype).kernel(name, compact=compact)
+        with monkeypatch.context() as patch:
+            patch.setattr("mindyn.kernels.kernel.STREAMED_BYTES", 2**12)
+            streamed = mindyn.compile_model(robot, dtype=dtype).kernel(name, compact=compact)
+        for count in (17, 1000, 1003):
+            motion = np.random.default_rng(count).uniform(-2, 2, (len(plain.input_shapes), count, 7)).astype(dtype)
+            reference = plain(*motion)
+            assert np.array_equal(streamed(*motion), reference)
+            assert np.array_equal(streamed(*motion, threads=2), reference)
+            for offset in (1, 2, 5):
+                guarded = np.full(reference.size + 32, 7, dtype)
+                out = guarded[offset:][: reference.size].reshape(reference.shape)
+                streamed(*motion, out=out)
+                assert np.array_equal(out, reference)
+                assert (guarded[:offset] == 7).all()
+                assert (guarded[offset + reference.size :] == 7).all()

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import ctypes
+import sys
 import threading
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -21,7 +22,7 @@ from mindyn.kernels import calling
 from mindyn.kernels.llvm import emit
 from mindyn.kernels.program import Program
 from mindyn.kernels.tracing import trace
-from mindyn.kernels.vectors import Format, Layout
+from mindyn.kernels.vectors import STAGE_BYTES, Format, Layout
 from mindyn.numerics import native
 from mindyn.numerics.arrays import Array, StridedSamples, batch_shape, common_batch, view_results, view_samples
 from mindyn.numerics.cache import load_or_build
@@ -76,6 +77,10 @@ _KERNEL_FUNCTION_TYPE = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.
 """Type of a compiled kernel; a call through it releases the interpreter lock."""
 
 
+STREAMED_BYTES, MIN_STREAMED_BYTES = 2**23, 256
+"""Size of matrices of a batch, and of one sample, from which on they pass the caches by: they would not stay there."""
+
+
 class Kernel:
     """Machine code of `function`, called with one array per input: `kernel(q, qd, qdd)`.
 
@@ -122,8 +127,13 @@ class Kernel:
         )
         self._lanes = host().lanes(self.dtype.itemsize * 8)
         self._lock = threading.Lock()
-        self._code: dict[int, native.NativeCode] = {}
-        self._run: dict[int, Callable[..., int]] = {}
+        self._code: dict[tuple[int, bool], native.NativeCode] = {}
+        self._run: dict[tuple[int, bool], Callable[..., int]] = {}
+        sizes = [prod(shape) * self.dtype.itemsize for shape in self.output_shapes]
+        matrices_out = [k for k, output in enumerate(self.program.outputs) if len(output.shape) == 2]
+        self._streamed = {k: sizes[k] for k in matrices_out if sizes[k] >= MIN_STREAMED_BYTES}
+        fitting = STREAMED_BYTES // sum(self._streamed.values()) if self._streamed else sys.maxsize
+        self._most_cached = max(self._lanes, fitting)
         self._one_output = len(self.output_shapes) == 1
         self._direct = calling.DirectCall(self.input_shapes, self.output_shapes, self._shared, self.dtype)
 
@@ -146,7 +156,7 @@ class Kernel:
 
     def run(self, arrays: tuple[Any, ...], out: Any = None, threads: int = 1) -> Any:
         """Do the same with the arrays as a tuple, for callers with a million calls per second."""
-        if threads == 1 and (out is None or self._one_output):
+        if threads == 1 and (out is None or self._one_output) and not self._is_large(arrays):
             results = self._allocate_results(arrays) if out is None else (out,)
             status = self._direct.call(*arrays, *results)
             if status != calling.NOT_HANDLED:
@@ -176,18 +186,24 @@ class Kernel:
         """Compile or load the code for batches now instead of at the first call."""
         self.code(self._lanes)
 
-    def code(self, width: int) -> native.NativeCode:
+    def code(self, width: int, *, streamed: bool = False) -> native.NativeCode:
         """Return machine code for `width` samples at a time; it is compiled or loaded from the cache once."""
         with self._lock:
-            if width not in self._code:
+            if (width, streamed) not in self._code:
                 form = Format(self.dtype.itemsize * 8, width, host().fused)
-                layout = Layout(form, self._shared, self._compact, self.check_finite)
+                past_caches = tuple(self._streamed) if streamed else ()
+                layout = Layout(form, self._shared, self._compact, self.check_finite, past_caches)
                 key = ("kernel", self.program.digest, repr(layout))
-                self._code[width] = native.load(
+                self._code[width, streamed] = native.load(
                     load_or_build(key, lambda: native.assemble(emit(self.program, layout))), "kernel"
                 )
-                self._direct.set_kernel(self._code[width], batch=width > 1)
-            return self._code[width]
+                if not streamed:
+                    self._direct.set_kernel(self._code[width, streamed], batch=width > 1)
+            return self._code[width, streamed]
+
+    def _is_large(self, arrays: tuple[Any, ...]) -> bool:
+        """Return whether the results of these arrays would not stay in the caches."""
+        return bool(self._streamed and arrays) and np.size(arrays[0]) > self._most_cached * prod(self.input_shapes[0])
 
     def _allocate_results(self, arrays: tuple[Any, ...]) -> tuple[Array, ...]:
         """Return arrays for the results with the first argument's batch shape; None if that is not an array."""
@@ -279,10 +295,29 @@ class Kernel:
 
     def _compute(self, arrays: list[StridedSamples], count: int, threads: int) -> int:
         width = 1 if count == 1 else self._lanes
-        run = self._run.get(width) or self._run.setdefault(width, _KERNEL_FUNCTION_TYPE(self.code(width).address))
+        streamed = count > self._most_cached and all(
+            arrays[len(self.input_shapes) + k].stride == size for k, size in self._streamed.items()
+        )
+        if (width, streamed) not in self._run:
+            self._run[width, streamed] = _KERNEL_FUNCTION_TYPE(self.code(width, streamed=streamed).address)
+        run = self._run[width, streamed]
         entries = [number for array in arrays for number in (array.address, array.stride)]
-        table = (ctypes.c_int64 * len(entries))(*entries)
-        return split_range(lambda first, last: run(first, last, table), count, threads, self._lanes)
+
+        def compute(first: int, last: int) -> int:
+            if not streamed:
+                return run(first, last, (ctypes.c_int64 * len(entries))(*entries))
+            line, sizes = width * self.dtype.itemsize, self._streamed.values()
+            stages = [np.zeros(2 * max(STAGE_BYTES, width * size) + 16 * line, np.uint8) for size in sizes]
+            places = [stage.ctypes.data + -stage.ctypes.data % line for stage in stages]
+            first = min(first, last - width)
+            status, whole = 0, first + (last - first) // width * width
+            # Whole blocks, of which the first lacks its first line; and the last samples, as a block of their own.
+            for begin, end in ((first, whole), (first, first + width), (last - width, last)):
+                table = [*entries, *places, begin]
+                status |= run(begin, end, (ctypes.c_int64 * len(table))(*table))
+            return status
+
+        return split_range(compute, count, threads, self._lanes)
 
     def _raise_not_finite(self, arrays: Sequence[Array], results: Sequence[Array]) -> None:
         """Raise an error that names the first NaN or infinity; the kernel's status may also be due to large inputs or

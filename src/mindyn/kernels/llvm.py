@@ -15,6 +15,9 @@ numbers to the same place, so that tails need no separate code. Outputs must not
 The prologue computes once per call, as plain scalars, everything that depends only on shared inputs. Blocks read these
 numbers as broadcast memory operands, which cost no register: hoisting them into vectors would spill.
 
+After the arrays, the table of a kernel with streamed outputs (see `traffic`) holds the address of the stage of each,
+and `first`; such a call has a whole number of blocks, and packed outputs.
+
 The lines of a block refer to %i (its first sample), %last (one past the last sample of the call), %table, %uniforms and
 %scratch.
 """
@@ -27,15 +30,17 @@ from mindyn.kernels import sincos
 from mindyn.kernels.ordering import Compute, ComputeSines, Store
 from mindyn.kernels.program import LIBM, Op, Program
 from mindyn.kernels.schedule import Schedule, SchedulePart, chunks, load_columns, schedule, store_columns, store_routine
+from mindyn.kernels.traffic import PREFETCHED_BLOCKS, Line, list_traffic, overwritten_lines
 from mindyn.kernels.vectors import CodeLines, Format, Layout
 
 _DEFINITIONS = """
 attributes #0 = { nounwind "prefer-vector-width"="512" "min-legal-vector-width"="512" }
 !0 = !{}
 !1 = !{!"branch_weights", i32 1, i32 1000000}
+!2 = !{i32 1}
 """
 """Attributes of block code (LLVM prefers 256-bit registers on some CPUs that have 512), and metadata: 0 marks loads
-that may move, 1 marks the rare branch.
+that may move, 1 marks the rare branch, 2 marks stores past the caches.
 """
 _PARAMETERS = "ptr noalias readonly %table, ptr noalias readonly %uniforms, ptr noalias %scratches"
 _ARGUMENTS = "ptr %table, ptr %uniforms, ptr %scratches"
@@ -48,7 +53,7 @@ def emit(program: Program, layout: Layout) -> str:
     pieces = [_DEFINITIONS, sincos.large_angle_routines(layout.form), _prologue(program, layout, plan)]
     pieces += [store_routine(layout.form)] if plan.huge and layout.form.width > 1 else []
     pieces += [_part(number, writer, layout, plan) for number, writer in enumerate(writers)]
-    pieces += [_groups(layout, plan), _entry(layout, plan)]
+    pieces += [_groups(layout, plan), _entry(program, layout, plan)]
     return "\n".join(pieces)
 
 
@@ -56,9 +61,12 @@ def _write_parts(program: Program, layout: Layout, plan: Schedule) -> list[PartW
     watched = _chunks_to_watch(program, layout)
     results_watched = layout.check_finite and may_leave_range(program, layout.form)
     writers = []
+    waiting = list_traffic(program, layout, plan)[::-1]
+    total, steps = len(waiting), sum(len(part.steps) for part in plan.parts)
     for part in plan.parts:
         writers.append(PartWriter(program, layout, plan, watched, results_watched=results_watched))
-        writers[-1].write(part)
+        steps -= len(part.steps)
+        writers[-1].write(part, waiting, total * steps // max(1, steps + len(part.steps)))
     writers[-1].watch_unused()
     return writers
 
@@ -133,9 +141,15 @@ def _groups(layout: Layout, plan: Schedule) -> str:
     )
 
 
-def _entry(layout: Layout, plan: Schedule) -> str:
-    """Return `@kernel`: the prologue, then the blocks if there are any samples."""
+def _entry(program: Program, layout: Layout, plan: Schedule) -> str:
+    """Return `@kernel`: the prologue, then the blocks if there are any samples, and the last block of the stages."""
     form = layout.form
+    body = CodeLines(form)
+    body.line(f"%i = sub i64 %last, {form.width}")
+    writer = PartWriter(program, layout, plan, set(), results_watched=False, body=body)
+    for output in layout.streamed:
+        writer.flush(len(program.inputs) + output)
+    flush = "\n".join([*body.lines, "  fence seq_cst"]) if layout.streamed else ""
     uniform_count = max(1, len(plan.uniform_slots))
     scratch_bytes = max(1, plan.group(form) * plan.scratch_bytes(form))
     return f"""
@@ -149,6 +163,7 @@ entry:
 work:
   %status = call i64 @blocks(i64 %first, i64 %last, {_ARGUMENTS})
   %all = or i64 %status, %shared_status
+{flush}
   ret i64 %all
 done:
   ret i64 %shared_status
@@ -228,24 +243,40 @@ class PartWriter:
         watched: set[tuple[int, int]],
         *,
         results_watched: bool,
+        body: CodeLines | None = None,
     ) -> None:
         self._program, self._layout, self._plan, self._watched = program, layout, plan, watched
         self._results_watched = results_watched
-        self._body = CodeLines(layout.form)
+        self._body = body or CodeLines(layout.form)
         self._names: dict[int, str] = {}
         self._columns: dict[tuple[int, int], str] = {}
         self._rows: dict[int, list[str]] = {}
         self._tables: dict[int, str] = {}
+        self._others: dict[int, tuple[str, ...]] = {}
+        self._line = layout.form.bytes * layout.form.width
+        arrays = len(program.arguments)
+        self._stages = {len(program.inputs) + k: 2 * arrays + n for n, k in enumerate(layout.streamed)}
         self._exports: frozenset[int] = frozenset()
         self._sum = layout.form.splat(0.0)
         self._stored: set[int] = set()
         self._row_numbers = self._number_rows()
         self.allocations: list[str] = []
 
-    def write(self, part: SchedulePart) -> None:
-        """Append the steps of the part."""
+    def write(self, part: SchedulePart, traffic: list[Line] | None = None, left: int = 0) -> None:
+        """Append the steps of the part, and between them traffic of other blocks, from its end, until `left` wait."""
         self._exports = part.exports
-        for step in part.steps:
+        traffic = [] if traffic is None else traffic
+        total = max(0, len(traffic) - left)
+        for number, step in enumerate(part.steps, 1):
+            needed = set[Line]()
+            if isinstance(step, Store) and step.output in self._layout.streamed:
+                needed.update(overwritten_lines(self._program, self._layout, step))
+            while traffic and (
+                len(traffic) > left + total * (len(part.steps) - number) // len(part.steps)
+                or not needed.isdisjoint(traffic)
+            ):
+                array, offset = traffic.pop()
+                (self._copy_line if array in self._stages else self._prefetch)(array, offset)
             match step:
                 case Compute(value):
                     instruction = self._program.instructions[value]
@@ -261,6 +292,23 @@ class PartWriter:
         """Load the inputs that no step needs, so that NaN in them is reported too."""
         for number, first in sorted(self._watched):
             self._column(number, first)
+
+    def flush(self, array: int) -> None:
+        """Copy the last blocks, and the line before them, from the stage."""
+        body, line = self._body, self._line
+        row = self._layout.sample_size(self._program, array) * body.form.bytes
+        begin = table_entry(body, max(self._stages.values()) + 1, "i64")
+        for number in reversed(range(self._layout.stage_blocks(self._program, array))):
+            sample = body.let(f"sub i64 %i, {number * body.form.width}")
+            is_inside, is_later = (body.let(f"icmp {order} i64 {sample}, {begin}") for order in ("sge", "sgt"))
+            more = body.let(f"select i1 {is_later}, i64 {line}, i64 0")
+            distance = body.let(f"sub i64 {body.let(f'mul i64 {sample}, {row}')}, {more}")
+            target = body.let(f"getelementptr i8, ptr {table_entry(body, 2 * array, 'ptr')}, i64 {distance}")
+            back = body.let(f"sub i64 0, {more}")
+            source = body.let(f"getelementptr i8, ptr {self._stage(array, sample)}, i64 {back}")
+            size = body.let(f"add i64 {row * body.form.width}, {more}")
+            size = body.let(f"select i1 {is_inside}, i64 {size}, i64 0")
+            body.line(f"call void @llvm.memcpy.p0.p0.i64(ptr {target}, ptr {source}, i64 {size}, i1 false)")
 
     def store_uniforms(self, slots: dict[int, int]) -> None:
         """Store values in slots of %uniforms."""
@@ -338,12 +386,62 @@ class PartWriter:
 
     def _row_pointers(self, array: int) -> list[str]:
         """Return the address of each lane's sample in input or output `array`."""
+        body = self._body
+        if array in self._stages and array not in self._rows:
+            row, stage = self._layout.sample_size(self._program, array) * body.form.bytes, self._stage(array)
+            self._rows[array] = [body.offset(stage, lane * row) for lane in range(body.form.width)]
         if array not in self._rows:
-            body = self._body
             base, stride = table_entry(body, 2 * array, "ptr"), table_entry(body, 2 * array + 1, "i64")
             offsets = [body.let(f"mul i64 {row}, {stride}") for row in self._row_numbers]
             self._rows[array] = [body.let(f"getelementptr i8, ptr {base}, i64 {offset}") for offset in offsets]
         return self._rows[array]
+
+    def _prefetch(self, array: int, offset: int) -> None:
+        """Prefetch a line of the array for a later block."""
+        body, plan = self._body, self._plan
+        if array not in self._others:
+            blocks = plan.group(body.form) if len(plan.parts) > 1 else PREFETCHED_BLOCKS
+            ahead = body.let(f"mul i64 {table_entry(body, 2 * array + 1, 'i64')}, {blocks * body.form.width}")
+            self._others[array] = (body.let(f"getelementptr i8, ptr {self._row_pointers(array)[0]}, i64 {ahead}"),)
+        at = body.offset(self._others[array][0], offset)
+        body.line(f"call void @llvm.prefetch.p0(ptr {at}, i32 {int(array >= len(self._program.inputs))}, i32 2, i32 1)")
+
+    def _stage(self, array: int, sample: str = "%i") -> str:
+        """Return the address of the stage of the block that begins with `sample`; a line precedes it."""
+        body, form = self._body, self._body.form
+        blocks = self._layout.stage_blocks(self._program, array)
+        number = body.let(f"and i64 {body.let(f'udiv i64 {sample}, {form.width}')}, {blocks - 1}")
+        offset = body.let(f"mul i64 {number}, {(self._layout.sample_size(self._program, array) + 1) * self._line}")
+        start = body.let(f"getelementptr i8, ptr {table_entry(body, self._stages[array], 'ptr')}, i64 {offset}")
+        return body.offset(start, self._line)
+
+    def _copy_line(self, array: int, offset: int) -> None:
+        """Copy a line of the block that this one replaces from the stage to the output, past the caches.
+
+        Lines of the output lie at multiples of their size, so the first of a block also has the end of the block before
+        it, which offset -1 keeps. What precedes the first block is copied to unused memory behind the stage.
+        """
+        body, form, line = self._body, self._body.form, self._line
+        size, blocks = (get(self._program, array) for get in (self._layout.sample_size, self._layout.stage_blocks))
+        if array not in self._others:
+            begin = table_entry(body, max(self._stages.values()) + 1, "i64")
+            sample, stage = body.let(f"sub i64 %i, {form.width * blocks}"), self._stage(array)
+            distance = body.let(f"mul i64 {sample}, {size * form.bytes}")
+            target = body.let(f"getelementptr i8, ptr {table_entry(body, 2 * array, 'ptr')}, i64 {distance}")
+            negative = body.let(f"sub i64 0, {body.let(f'ptrtoint ptr {target} to i64')}")
+            shift = body.let(f"sub i64 {body.let(f'and i64 {negative}, {line - 1}')}, {line}")
+            source, target = (body.let(f"getelementptr i8, ptr {start}, i64 {shift}") for start in (stage, target))
+            unused = body.offset(table_entry(body, self._stages[array], "ptr"), line * (size + 1) * blocks)
+            known = [body.let(f"icmp {order} i64 {sample}, {begin}") for order in ("sgt", "sge")]
+            targets = [body.let(f"select i1 {is_known}, ptr {target}, ptr {unused}") for is_known in known]
+            self._others[array] = (source, *targets)
+        source, first, target = self._others[array]
+        target, how = target if offset else first, ", !nontemporal !2"
+        if offset < 0:
+            source = self._stage(array, body.let(f"add i64 %i, {form.width * (blocks - 1)}"))
+            offset, target, how = line * (size - 1), body.offset(self._stage(array), -line * size), ""
+        number = body.let(f"load {form.vector}, ptr {body.offset(source, offset)}, align {form.bytes}")
+        body.line(f"store {form.vector} {number}, ptr {body.offset(target, offset)}, align {line}{how}")
 
     def _row_table(self, array: int) -> str:
         """Return the address of the table with each lane's sample address in output `array`."""
@@ -359,6 +457,8 @@ class PartWriter:
         return self._body.offset("%scratch", self._plan.slots[value] * form.bytes * form.width)
 
     def _write_store(self, step: Store) -> None:
+        if step.output in self._layout.streamed and not any(v is not None for v in step.values):
+            return  # the stage stays zero there
         columns = [self._body.form.splat(0.0) if v is None else self._name(v) for v in step.values]
         if self._results_watched:
             for value, column in zip(step.values, columns, strict=True):

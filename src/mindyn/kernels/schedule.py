@@ -179,7 +179,7 @@ class Schedule:
 
     `uniform[v]` says that value v is the same for all samples, and `uniform_slots[v]` is the slot where steps read it.
     `slots[v]` is the slot where value v waits between two parts. `huge` says that compile time matters more than a
-    function call for each stored chunk.
+    function call for each stored chunk. `max_group` limits the blocks of a group.
     """
 
     uniform: tuple[bool, ...]
@@ -187,6 +187,7 @@ class Schedule:
     parts: tuple[SchedulePart, ...]
     slots: dict[int, int]
     huge: bool = False
+    max_group: int = MAX_BLOCKS_PER_GROUP
 
     def scratch_bytes(self, form: Format) -> int:
         """Return the scratch memory of one block."""
@@ -195,7 +196,7 @@ class Schedule:
     def group(self, form: Format) -> int:
         """Return the number of blocks that one part computes before the next part begins."""
         each = self.scratch_bytes(form)
-        return 1 if form.width == 1 or not each else max(1, min(MAX_BLOCKS_PER_GROUP, SCRATCH_BYTES // each))
+        return 1 if form.width == 1 or not each else max(1, min(self.max_group, SCRATCH_BYTES // each))
 
 
 def schedule(program: Program, layout: Layout, part_size: int | None = None) -> Schedule:
@@ -216,7 +217,8 @@ def schedule(program: Program, layout: Layout, part_size: int | None = None) -> 
     parts = _add_traffic(program, uniform, pieces)
     read = sorted({v for step in steps for v in values_read(step, program) if uniform[v]})
     slots = {v: slot for slot, v in enumerate(read)}
-    return Schedule(uniform, slots, parts, _assign_slots(parts), len(steps) > HUGE_PROGRAM_STEPS)
+    most = 1 if layout.streamed else MAX_BLOCKS_PER_GROUP
+    return Schedule(uniform, slots, parts, _assign_slots(parts), len(steps) > HUGE_PROGRAM_STEPS, most)
 
 
 def uniform_values(program: Program, shared: tuple[int, ...]) -> tuple[bool, ...]:

@@ -1,0 +1,194 @@
+"""Times of kernels, of a simulation and of the start beside another version, in the same run.
+
+    python -m benchmarks.kernels.goals --before CHECKOUT [case ...] [--runs RUNS] [--record]
+
+memory      inverse dynamics of 40 and 60 joints: 100 000 rows from memory beside 1 024 rows in cache
+large       inertia matrix and dense regressor of the Panda: 100 000 rows, 1 024 in cache, and numpy.fill of as much
+regressor   compact regressor of 40 joints: 64, 256 and 1 024 rows
+simulate    30 s of a PUMA 560 with a Python controller at 1 kHz: without drives, and with their dry friction
+start       a new process to the first torque of a PUMA 560, with a filled cache of machine code
+peer        regressors and derivatives of the Panda beside Pinocchio in C++ with the joints that arms have
+
+Each case runs in processes of their own, those of the other checkout and of this one in turn; the least of all runs
+counts. Times are processor times.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+import mindyn
+from benchmarks.kernels.native_peer import native_peer
+from benchmarks.sections import Section, arguments, publish, ratio
+from benchmarks.timing import this_machine
+
+ROOT = Path(__file__).parents[2]
+COMMON = """
+import json, os
+from time import process_time
+import numpy as np
+import mindyn
+
+def best(run, times=15):
+    run()
+    seconds = []
+    for _ in range(times):
+        start = process_time()
+        run()
+        seconds.append(process_time() - start)
+    return min(seconds)
+
+def per_row(kernel, rows):
+    motion = np.random.default_rng(0).uniform(-1, 1, (len(kernel.input_shapes), rows, kernel.input_shapes[0][0]))
+    out, again = np.empty((rows, *kernel.output_shapes[0])), range(max(1, 20_000 // rows))
+    return best(lambda: [kernel(*motion, out=out) for _ in again]) / (len(again) * rows) * 1e9
+"""
+SCRIPTS = {
+    "memory": """
+from benchmarks.kernels.joints import arm
+print(json.dumps({f"{n} joints, {rows} rows": per_row(mindyn.compile_model(arm(n)).kernel("inverse_dynamics"), rows)
+                  for n in (40, 60) for rows in (1024, 100_000)}))
+""",
+    "large": """
+model, times = mindyn.compile_model(mindyn.load_robot("panda")), {}
+for name in ("inertia_matrix", "regressor"):
+    kernel = model.kernel(name)
+    times |= {f"{name}, {rows} rows": per_row(kernel, rows) for rows in (1024, 100_000)}
+    filled = np.empty((100_000, *kernel.output_shapes[0]))
+    times[f"{name}, fill"] = best(lambda: filled.fill(1.0)) / 1e5 * 1e9
+print(json.dumps(times))
+""",
+    "regressor": """
+from benchmarks.kernels.joints import arm
+kernel = mindyn.compile_model(arm(40)).kernel("regressor", compact=True)
+print(json.dumps({f"40 joints, {rows} rows": per_row(kernel, rows) for rows in (64, 256, 1024)}))
+""",
+    "simulate": """
+robot, times = mindyn.load_robot("puma560"), {}
+law = mindyn.compile_model(robot).bind("inverse_dynamics")
+def controller(t, q, qd):
+    law.inputs[0][:], law.inputs[1][:], law.inputs[2][:] = q, qd, 100 * (0.5 * np.sin(2 * t) - q) - 20 * qd
+    law.run()
+    return law.outputs[0].copy()
+for drives in (False, True):
+    mindyn.simulate(robot, controller, seconds=0.01, q0=np.full(6, 0.1), drives=drives)
+    start = process_time()
+    motion = mindyn.simulate(robot, controller, seconds=30, q0=np.full(6, 0.1), drives=drives)
+    times[f"30 s, {'with' if drives else 'without'} drives"] = (process_time() - start) * 1e9
+print(json.dumps(times))
+""",
+    "start": """
+mindyn.compile_model(mindyn.load_robot("puma560")).inverse_dynamics(np.zeros(6), np.zeros(6), np.zeros(6))
+print(json.dumps({"new process to the first torque": process_time() * 1e9}))
+""",
+}
+NOTES = [
+    "Data from memory must take at most 1.3 times the time in cache, and large matrices at most 1.2 times the larger "
+    "of the time in cache and of `fill`, which only writes as many bytes; the compact regressor of 40 joints 4 us, a "
+    "simulation 2 s, the start 0.3 s. Derivatives must be 25 times as fast as the peer, the compact and the dense "
+    "base regressor 30 and 25 times.",
+]
+
+
+def measure(case: str, checkout: Path, cache: Path) -> dict[str, float]:
+    """Nanoseconds of each row of a case, in a new process."""
+    path = os.pathsep.join([str(checkout / "src"), str(ROOT)])
+    run = subprocess.run(
+        [sys.executable, "-c", COMMON + SCRIPTS[case]],
+        env={**os.environ, "PYTHONPATH": path, "MINDYN_CACHE_DIR": str(cache), "PYTHONDONTWRITEBYTECODE": ""},
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    )
+    return json.loads(run.stdout.splitlines()[-1])
+
+
+def compare(case: str, checkouts: tuple[Path, Path], folder: Path, runs: int) -> list[tuple[str, ...]]:
+    """Rows of the table of one case: before, now, ratio."""
+    least: list[dict[str, float]] = [{}, {}]
+    for _ in range(runs):
+        for times, checkout, name in zip(least, checkouts, ("before", "now"), strict=True):
+            for label, ns in measure(case, checkout, folder / name).items():
+                times[label] = min(ns, times.get(label, np.inf))
+    before, now = least
+    return [(case, label, said(before[label]), said(ns), f"{ns / before[label]:.2f}") for label, ns in now.items()]
+
+
+def said(ns: float) -> str:
+    return f"{ns:.1f} ns" if ns < 1e4 else f"{ns / 1e3:.1f} us" if ns < 1e6 else f"{ns / 1e9:.2f} s"
+
+
+def beside_peer(rng) -> list[tuple[str, ...]]:
+    """Rows of the peer: its time, ours, and how many times faster we are."""
+    from benchmarks.kernels.speed import AGAIN, BATCH, timed
+
+    robot = mindyn.load_robot("panda")
+    model, native = mindyn.compile_model(robot), native_peer(robot)
+    motion, theirs = rng.uniform(-2, 2, (3, BATCH, 7)), np.empty((70, 7))
+    kernels = {
+        "derivatives of inverse dynamics": (model.derivatives("inverse_dynamics"), "rnea_derivatives", 25),
+        "derivatives of forward dynamics": (model.derivatives("forward_dynamics"), "aba_derivatives", 25),
+        "base regressor, compact": (model.kernel("regressor", compact=True), "regressor", 30),
+        "base regressor, dense": (model.kernel("regressor"), "regressor", 25),
+        "standard regressor, dense": (model.kernel("standard_regressor"), "regressor", None),
+    }
+    rows = []
+    for label, (kernel, peer, asked) in kernels.items():
+        out = [np.empty((BATCH, *shape)) for shape in kernel.output_shapes]
+        out = out[0] if len(out) == 1 else tuple(out)
+        sides = {"ours": lambda kernel=kernel, out=out: [kernel(*motion, out=out) for _ in AGAIN]}
+        if native is not None:
+            sides["peer"] = lambda peer=peer: native.run(peer, motion, theirs)
+        seconds = timed(sides)
+        ours, beside = seconds["ours"] / len(AGAIN) / BATCH, seconds.get("peer", np.nan) / BATCH
+        rows.append(("peer", label, said(beside * 1e9), said(ours * 1e9), ratio(beside / ours, asked)))
+        if peer == "rnea_derivatives" and native is not None:
+            native.run(peer, motion, theirs)
+            assert np.allclose(theirs.ravel()[:49].reshape(7, 7), out[0][-1], rtol=1e-8, atol=1e-8)
+    return rows
+
+
+def main() -> None:
+    parser = arguments(__doc__)
+    parser.add_argument("cases", nargs="*", default=[*SCRIPTS, "peer"], metavar="case")
+    parser.add_argument("--before", type=Path, required=True, help="checkout of the other version")
+    parser.add_argument("--runs", type=int, default=3)
+    options = parser.parse_args()
+    table = [("case", "what", "before, or peer", "now", "ratio")]
+    with tempfile.TemporaryDirectory() as folder:
+        for case in options.cases:
+            checkouts = (options.before.resolve(), ROOT)
+            new = (
+                beside_peer(np.random.default_rng(0))
+                if case == "peer"
+                else compare(case, checkouts, Path(folder), options.runs + (case == "start"))
+            )
+            print("\n".join(map(str, new)), file=sys.stderr, flush=True)
+            table += new
+    publish(
+        Section(
+            "kernel_goals",
+            "Kernels, simulation and start beside 0.2.0",
+            "python -m benchmarks.kernels.goals --before CHECKOUT",
+            this_machine("pin"),
+            [
+                "Processor time of one sample, of 30 s of simulation, and of a new process with bytecode and machine "
+                "code in their caches; the least of some runs that alternate with the other version. Pinocchio is compiled "
+                "here with only the joints that arms have, and its ratio says how many times faster mindyn is."
+            ],
+            table,
+            NOTES,
+        ),
+        record=options.record,
+    )
+
+
+if __name__ == "__main__":
+    main()
