@@ -180,8 +180,8 @@ def main() -> None:
             this_machine("pin"),
             [
                 "Processor time of one sample, of 30 s of simulation, and of a new process with bytecode and machine "
-                "code in their caches; the least of some runs that alternate with the other version. Pinocchio is compiled "
-                "here with only the joints that arms have, and its ratio says how many times faster mindyn is."
+                "code in their caches; the least of some runs that alternate with the other version. Pinocchio is "
+                "compiled here with only the joints that arms have, and its ratio says how many times faster mindyn is."
             ],
             table,
             NOTES,

@@ -61,12 +61,13 @@ def _write_parts(program: Program, layout: Layout, plan: Schedule) -> list[PartW
     watched = _chunks_to_watch(program, layout)
     results_watched = layout.check_finite and may_leave_range(program, layout.form)
     writers = []
-    waiting = list_traffic(program, layout, plan)[::-1]
-    total, steps = len(waiting), sum(len(part.steps) for part in plan.parts)
+    waiting = dict.fromkeys(reversed(list_traffic(program, layout, plan)))
+    lines, steps = len(waiting), sum(len(part.steps) for part in plan.parts)
+    later = steps
     for part in plan.parts:
         writers.append(PartWriter(program, layout, plan, watched, results_watched=results_watched))
-        steps -= len(part.steps)
-        writers[-1].write(part, waiting, total * steps // max(1, steps + len(part.steps)))
+        later -= len(part.steps)
+        writers[-1].write(part, waiting, lines * later // max(1, steps))
     writers[-1].watch_unused()
     return writers
 
@@ -262,21 +263,19 @@ class PartWriter:
         self._row_numbers = self._number_rows()
         self.allocations: list[str] = []
 
-    def write(self, part: SchedulePart, traffic: list[Line] | None = None, left: int = 0) -> None:
+    def write(self, part: SchedulePart, traffic: dict[Line, None] | None = None, left: int = 0) -> None:
         """Append the steps of the part, and between them traffic of other blocks, from its end, until `left` wait."""
         self._exports = part.exports
-        traffic = [] if traffic is None else traffic
+        traffic = {} if traffic is None else traffic
         total = max(0, len(traffic) - left)
         for number, step in enumerate(part.steps, 1):
             needed = set[Line]()
             if isinstance(step, Store) and step.output in self._layout.streamed:
-                needed.update(overwritten_lines(self._program, self._layout, step))
-            while traffic and (
-                len(traffic) > left + total * (len(part.steps) - number) // len(part.steps)
-                or not needed.isdisjoint(traffic)
-            ):
-                array, offset = traffic.pop()
-                (self._copy_line if array in self._stages else self._prefetch)(array, offset)
+                needed = traffic.keys() & overwritten_lines(self._program, self._layout, step)
+            while needed or len(traffic) > left + total * (len(part.steps) - number) // len(part.steps):
+                line, _ = traffic.popitem()
+                needed.discard(line)
+                (self._copy_line if line[0] in self._stages else self._prefetch)(*line)
             match step:
                 case Compute(value):
                     instruction = self._program.instructions[value]
