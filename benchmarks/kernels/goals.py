@@ -7,7 +7,6 @@ large       inertia matrix and dense regressor of the Panda: 100 000 rows, 1 024
 regressor   compact regressor of 40 joints: 64, 256 and 1 024 rows
 simulate    30 s of a PUMA 560 with a Python controller at 1 kHz: without drives, and with their dry friction
 start       a new process to the first torque of a PUMA 560, with a filled cache of machine code
-peer        regressors and derivatives of the Panda beside Pinocchio in C++ with the joints that arms have
 
 Each case runs in processes of their own, those of the other checkout and of this one in turn; the least of all runs
 counts. Times are processor times.
@@ -25,10 +24,8 @@ from pathlib import Path
 
 import numpy as np
 
-import mindyn
 from benchmarks.kernels.joints import arm
-from benchmarks.kernels.native_peer import native_peer
-from benchmarks.sections import Section, arguments, publish, ratio
+from benchmarks.sections import Section, arguments, publish
 from benchmarks.timing import this_machine
 
 ROOT = Path(__file__).parents[2]
@@ -101,12 +98,10 @@ print(json.dumps({"new process to the first torque": process_time() * 1e9}))
 NOTES = [
     "Data from memory must take at most 1.3 times the time in cache, and large matrices at most 1.2 times the larger "
     "of the time in cache and of `fill`, which only writes as many bytes; the compact regressor of 40 joints 4 us, a "
-    "simulation 2 s, the start 0.3 s. Derivatives must be 25 times as fast as Pinocchio, compiled here with only the "
-    "joints that arms have, the compact and the dense base regressor 30 and 25 times.",
-    "Data from memory and the simulation reach that. Large matrices do not: copies past the caches keep pace with "
-    "`fill` only while other programs leave the memory alone, and 40 joints have 46 kB for each sample, more than the "
-    "second-level cache holds for one block. Of the start, Python and NumPy take about 0.1 s, CasADi and tracing as "
-    "much.",
+    "simulation 2 s, the start 0.3 s.",
+    "Data from memory and the simulation reach that. The large matrices take 1.5 to 1.7 times the larger of the two, "
+    "and the regressor of 40 joints, which writes 46 kB for each sample, 5.4 to 6.2 us. Of the start, Python and NumPy "
+    "take about 0.1 s.",
 ]
 
 
@@ -142,51 +137,16 @@ def said(ns: float) -> str:
     return f"{ns:.1f} ns" if ns < 1e4 else f"{ns / 1e3:.1f} us" if ns < 1e6 else f"{ns / 1e9:.2f} s"
 
 
-def beside_peer(rng) -> list[tuple[str, ...]]:
-    """Rows of the peer: its time, ours, and how many times faster we are."""
-    from benchmarks.kernels.speed import AGAIN, BATCH, timed
-
-    robot = mindyn.load_robot("panda")
-    model, native = mindyn.compile_model(robot), native_peer(robot)
-    motion, theirs = rng.uniform(-2, 2, (3, BATCH, 7)), np.empty((70, 7))
-    kernels = {
-        "derivatives of inverse dynamics": (model.derivatives("inverse_dynamics"), "rnea_derivatives", 25),
-        "derivatives of forward dynamics": (model.derivatives("forward_dynamics"), "aba_derivatives", 25),
-        "base regressor, compact": (model.kernel("regressor", compact=True), "regressor", 30),
-        "base regressor, dense": (model.kernel("regressor"), "regressor", 25),
-        "standard regressor, dense": (model.kernel("standard_regressor"), "regressor", None),
-    }
-    rows = []
-    for label, (kernel, peer, asked) in kernels.items():
-        out = [np.empty((BATCH, *shape)) for shape in kernel.output_shapes]
-        out = out[0] if len(out) == 1 else tuple(out)
-        sides = {"ours": lambda kernel=kernel, out=out: [kernel(*motion, out=out) for _ in AGAIN]}
-        if native is not None:
-            sides["peer"] = lambda peer=peer: native.run(peer, motion, theirs)
-        seconds = timed(sides)
-        ours, beside = seconds["ours"] / len(AGAIN) / BATCH, seconds.get("peer", np.nan) / BATCH
-        rows.append(("peer", label, said(beside * 1e9), said(ours * 1e9), ratio(beside / ours, asked)))
-        if peer == "rnea_derivatives" and native is not None:
-            native.run(peer, motion, theirs)
-            assert np.allclose(theirs.ravel()[:49].reshape(7, 7), out[0][-1], rtol=1e-8, atol=1e-8)
-    return rows
-
-
 def main() -> None:
     parser = arguments(__doc__)
-    parser.add_argument("cases", nargs="*", default=[*SCRIPTS, "peer"], metavar="case")
+    parser.add_argument("cases", nargs="*", default=[*SCRIPTS], metavar="case")
     parser.add_argument("--before", type=Path, required=True, help="checkout of the other version")
     parser.add_argument("--runs", type=int, default=3)
     options = parser.parse_args()
-    table = [("case", "what", "before, or peer", "now", "ratio")]
+    table = [("case", "what", "before", "now", "ratio")]
     with tempfile.TemporaryDirectory() as folder:
         for case in options.cases:
-            checkouts = (options.before.resolve(), ROOT)
-            new = (
-                beside_peer(np.random.default_rng(0))
-                if case == "peer"
-                else compare(case, checkouts, Path(folder), options.runs + (case == "start"))
-            )
+            new = compare(case, (options.before.resolve(), ROOT), Path(folder), options.runs + (case == "start"))
             print("\n".join(map(str, new)), file=sys.stderr, flush=True)
             table += new
     publish(
@@ -194,11 +154,10 @@ def main() -> None:
             "kernel_goals",
             "Kernels, simulation and start beside 0.2.0",
             "python -m benchmarks.kernels.goals --before CHECKOUT",
-            this_machine("pin"),
+            this_machine(),
             [
                 "Processor time of one sample, of 30 s of simulation, and of a new process with bytecode and machine "
-                "code in their caches; the least of some runs that alternate with the other version; in rows of "
-                "the peer the ratio says how many times faster mindyn is."
+                "code in their caches; the least of some runs that alternate with the other version."
             ],
             table,
             NOTES,

@@ -3,24 +3,6 @@
 
 #include <pinocchio/multibody.hpp>
 
-// The joints that arms have, and one that Pinocchio asks for: compiled in a fifth of the time, and visited faster.
-template <typename Scalar, int Options>
-struct ArmJoints
-{
-  using JointModelVariant =
-    boost::variant<pinocchio::JointModelRX, pinocchio::JointModelRY, pinocchio::JointModelRZ,
-                   pinocchio::JointModelRevoluteUnaligned, pinocchio::JointModelPX, pinocchio::JointModelPY,
-                   pinocchio::JointModelPZ, pinocchio::JointModelPrismaticUnaligned,
-                   boost::recursive_wrapper<pinocchio::JointModelMimicTpl<Scalar, Options, ArmJoints>>>;
-  using JointDataVariant =
-    boost::variant<pinocchio::JointDataRX, pinocchio::JointDataRY, pinocchio::JointDataRZ,
-                   pinocchio::JointDataRevoluteUnaligned, pinocchio::JointDataPX, pinocchio::JointDataPY,
-                   pinocchio::JointDataPZ, pinocchio::JointDataPrismaticUnaligned,
-                   boost::recursive_wrapper<pinocchio::JointDataMimicTpl<Scalar, Options, ArmJoints>>>;
-};
-using Model = pinocchio::ModelTpl<double, 0, ArmJoints>;
-using Data = pinocchio::DataTpl<double, 0, ArmJoints>;
-
 // For each joint 30 numbers: parent (0 is the root), kind (0 revolute, 1 prismatic), axis[3], rotation[9] and
 // translation[3] of the joint in its parent, mass, centre of mass[3], inertia[9] of the body about its centre of mass.
 constexpr int NUMBERS_OF_A_JOINT = 30;

@@ -1,9 +1,7 @@
 // Pinocchio in C++, instantiated here so that the compiler may use all of this CPU: loops over row-major samples.
-#include <pinocchio/algorithm/aba-derivatives.hpp>
 #include <pinocchio/algorithm/aba.hpp>
 #include <pinocchio/algorithm/crba.hpp>
 #include <pinocchio/algorithm/regressor.hpp>
-#include <pinocchio/algorithm/rnea-derivatives.hpp>
 #include <pinocchio/algorithm/rnea.hpp>
 
 #include "arm.hpp"
@@ -13,9 +11,9 @@ namespace
 using Row = Eigen::Map<const Eigen::VectorXd>;
 struct Peer
 {
-  Model model;
-  Data data;
-  explicit Peer(const Model &arm) : model(arm), data(arm) {}
+  pinocchio::Model model;
+  pinocchio::Data data;
+  explicit Peer(const pinocchio::Model &arm) : model(arm), data(arm) {}
 };
 
 Row row(const double *array, long k, int n) { return Row(array + k * n, n); }
@@ -45,7 +43,7 @@ extern "C"
 {
   void *peer_make(int joints, const double *numbers, const double *gravity)
   {
-    return new Peer(arm<Model>(joints, numbers, gravity));
+    return new Peer(arm(joints, numbers, gravity));
   }
 
   void peer_rnea(void *handle, const double *q, const double *v, const double *a, double *tau, long count)
@@ -85,23 +83,5 @@ extern "C"
     for (long k = 0; k < count; ++k)
       pinocchio::computeJointTorqueRegressor(peer.model, peer.data, row(q, k, n), row(v, k, n), row(a, k, n));
     Eigen::Map<Eigen::MatrixXd>(Y, n, 10 * n) = peer.data.jointTorqueRegressor;
-  }
-
-  void peer_rnea_derivatives(void *handle, const double *q, const double *v, const double *a, double *M, long count)
-  {
-    Peer &peer = *static_cast<Peer *>(handle);
-    const int n = peer.model.nv;
-    for (long k = 0; k < count; ++k)
-      pinocchio::computeRNEADerivatives(peer.model, peer.data, row(q, k, n), row(v, k, n), row(a, k, n));
-    Eigen::Map<Eigen::MatrixXd>(M, n, n) = peer.data.dtau_dq.transpose();
-  }
-
-  void peer_aba_derivatives(void *handle, const double *q, const double *v, const double *tau, double *M, long count)
-  {
-    Peer &peer = *static_cast<Peer *>(handle);
-    const int n = peer.model.nv;
-    for (long k = 0; k < count; ++k)
-      pinocchio::computeABADerivatives(peer.model, peer.data, row(q, k, n), row(v, k, n), row(tau, k, n));
-    Eigen::Map<Eigen::MatrixXd>(M, n, n) = peer.data.ddq_dq.transpose();
   }
 }
