@@ -96,13 +96,13 @@ NOTES = [
     "selects least squares on the UR10e, this version a consistent fit. Before all "
     "fits of a cross-validation were solved at once, it took 1.1 to 1.7 times as long on 10 simulated and 6 measured "
     "logs, with the same settings, and values within 1e-5 of their deviations.",
-    "The table is older than two changes: one pass over the rows sums the columns of all frictions that are compared, "
-    "and all least-squares candidates are fitted at once. On the training rows of a UR10 and an LWR4+, the settings are "
-    "the same and the values within 1e-12 of their deviations.",
-    "The goal was half of the time of 0.2.0, and a quarter for long arms. Fewer settings or rows would change what is "
-    "selected: with cut-offs near those of the first round alone, both logs had other settings. Blocks of 512 instead of "
-    "1024 rows sum the products of 14 and 20 joints at most 10 % faster, and R factors from blocks of 256 rows take "
-    "three times as long, so the block does not depend on the robot.",
+    "The table is older than two changes: one pass over the rows sums the columns of all frictions that are "
+    "compared, and all least-squares candidates are fitted at once. On the training rows of a UR10 and an LWR4+, "
+    "the settings are the same and the values within 1e-12 of their deviations.",
+    "The goal was half of the time of 0.2.0, and a quarter for long arms. Fewer settings or rows would change "
+    "what is selected: with cut-offs near those of the first round alone, both logs had other settings. Blocks of "
+    "512 instead of 1024 rows sum the products of 14 and 20 joints at most 10 % faster, and R factors from blocks "
+    "of 256 rows take three times as long, so the block does not depend on the robot.",
 ]
 
 
