@@ -120,8 +120,8 @@ def spaced(count: int) -> str:
 
 def ratio(times: float, asked: float | None = None) -> str:
     """How many times faster, said to be short where more was asked."""
-    said = f"{times:.0f}x" if times >= 100 else f"{times:.3g}x"
-    return said if asked is None or times >= asked else f"{said} (short)"
+    message = f"{times:.0f}x" if times >= 100 else f"{times:.3g}x"
+    return message if asked is None or times >= asked else f"{message} (short)"
 
 
 if __name__ == "__main__":

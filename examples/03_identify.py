@@ -23,14 +23,14 @@ def recording(seed: int, rows: int = 4000, rate: float = 200.0):
     return mindyn.log_from_arrays(robot.joint_names, t, np.round(q / 2e-5) * 2e-5, tau)
 
 
-found = mindyn.identify(robot, recording(1), progress=print)
-print(found.status)
+estimate = mindyn.identify(robot, recording(1), progress=print)
+print(estimate.status)
 
-truth = dict(zip(found.base.names, found.base.values, strict=True))
+truth = dict(zip(estimate.base.names, estimate.base.values, strict=True))
 print("\nparameter   true      found     deviation")
 for name in ("Izz1R", "mcx2R", "mcy2", "Izz2R", "mcy3R", "fv1", "fc1", "fv2", "fc2"):
-    deviation = found.deviations[found.names.index(name)]
-    print(f"{name:8} {truth[name]:9.4f} {found.value(name):9.4f} {deviation:9.4f}")
+    deviation = estimate.deviations[estimate.names.index(name)]
+    print(f"{name:8} {truth[name]:9.4f} {estimate.value(name):9.4f} {deviation:9.4f}")
 
 print()
-print(mindyn.validate(found, recording(2)))
+print(mindyn.validate(estimate, recording(2)))

@@ -25,10 +25,10 @@ counts, curves = [], {name: [] for name in shown}
 for k in range(rows):
     online.update(q[k], qd[k], qdd[k], tau[k])
     if k >= 500 and k % 250 == 0:
-        found = online.estimate()
+        result = online.estimate()
         counts.append(k)
         for name in shown:
-            curves[name].append(found.value(name) / truth[name])
+            curves[name].append(result.value(name) / truth[name])
 
 for name in shown:
     first, last = curves[name][0], curves[name][-1]

@@ -46,7 +46,7 @@ size = np.sqrt((clean.tau**2).mean(axis=0))
 print("torque error on another, clean motion, % of each joint's torque; position error of the simulated motion, mrad")
 rows = mindyn.build_rows(robot, recording)
 for name, method in methods.items():
-    found = method.fit(rows)
-    wrong = np.sqrt(((found.predict(clean) - clean.tau) ** 2).mean(axis=0)) / size
-    astray = 1e3 * compare_trajectories(found, recording).rms
+    estimate = method.fit(rows)
+    wrong = np.sqrt(((estimate.predict(clean) - clean.tau) ** 2).mean(axis=0)) / size
+    astray = 1e3 * compare_trajectories(estimate, recording).rms
     print(f"{name:24} {' '.join(f'{100 * w:6.2f}' for w in wrong)}  |  {' '.join(f'{a:6.2f}' for a in astray)}")

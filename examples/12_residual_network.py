@@ -31,8 +31,8 @@ def recorded(count, reach):
 
 q, qd, qdd, tau = recorded(3000, 1.5)
 samples = mindyn.Samples(robot.joint_names, q, qd, qdd, tau, 100.0, np.zeros(len(q), int))
-found = mindyn.make_feasible(mindyn.LeastSquares().fit(mindyn.build_rows(robot, samples)))
-dynamics = make_differentiable(mindyn.compile_model(mindyn.full_model(found), drives=True))
+feasible = mindyn.make_feasible(mindyn.LeastSquares().fit(mindyn.build_rows(robot, samples)))
+dynamics = make_differentiable(mindyn.compile_model(mindyn.full_model(feasible), drives=True))
 
 
 def network():
@@ -46,7 +46,7 @@ def features(q, qd, qdd):
 
 def trained(net, predict, data):
     """Adam on the squared error; gradients pass through the model's kernels where `predict` calls them."""
-    *motion, target = (torch.tensor(one) for one in data)
+    *motion, target = (torch.tensor(item) for item in data)
     scale = target.std(0)
     optimizer = torch.optim.Adam(net.parameters(), lr=1e-2)
     for _ in range(200):

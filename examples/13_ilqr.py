@@ -51,7 +51,7 @@ def rolled(x0, us, xs=None, gains=None, share=1.0):
 def gains_of(xs, us, damping):
     """Feed-forward and feedback of every step, backwards from the end."""
     A, B = linearised(xs[:-1], us)
-    V, v, found = at_end, at_end @ (xs[-1] - goal), []
+    V, v, result = at_end, at_end @ (xs[-1] - goal), []
     for k in reversed(range(len(us))):
         Qx, Qu = on_the_way @ (xs[k] - goal) + A[k].T @ v, effort @ us[k] + B[k].T @ v
         Qxx, Qux = on_the_way + A[k].T @ V @ A[k], B[k].T @ V @ A[k]
@@ -59,8 +59,8 @@ def gains_of(xs, us, damping):
         feed, K = -np.linalg.solve(Quu, Qu), -np.linalg.solve(Quu, Qux)
         V, v = Qxx + Qux.T @ K, Qx + Qux.T @ feed
         V = (V + V.T) / 2
-        found.append((feed, K))
-    return found[::-1]
+        result.append((feed, K))
+    return result[::-1]
 
 
 x0 = np.array([-np.pi / 2, 0.0, 0.0, 0.0])

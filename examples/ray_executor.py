@@ -37,7 +37,7 @@ class RayExecutor(Executor):
 
 def logs(robot: mindyn.Robot, count: int) -> list[mindyn.Log]:
     """Logs of a two-link arm, by inverse dynamics."""
-    model, made = mindyn.compile_model(robot, drives=True), []
+    model, created = mindyn.compile_model(robot, drives=True), []
     for seed in range(count):
         rng = np.random.default_rng(seed)
         t = np.arange(2000) / 200
@@ -45,8 +45,8 @@ def logs(robot: mindyn.Robot, count: int) -> list[mindyn.Log]:
         angle = t[:, None, None] * w
         q, qd, qdd = (a * np.sin(angle)).sum(1), (a * w * np.cos(angle)).sum(1), -(a * w**2 * np.sin(angle)).sum(1)
         tau = model.inverse_dynamics(q, qd, qdd) + rng.normal(scale=0.2, size=q.shape)
-        made.append(mindyn.log_from_arrays(robot.joint_names, t, q, tau))
-    return made
+        created.append(mindyn.log_from_arrays(robot.joint_names, t, q, tau))
+    return created
 
 
 robot = mindyn.load_robot("planar2")

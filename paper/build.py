@@ -45,10 +45,10 @@ def leaderboard_errors() -> dict[str, dict[str, float]]:
 
 def number_in(cell: str) -> float:
     """Return the number that a cell begins with."""
-    found = re.match(r"[\d.]+", cell)
-    if found is None:
+    result = re.match(r"[\d.]+", cell)
+    if result is None:
         raise ValueError(f"no number in the cell {cell!r}")
-    return float(found[0])
+    return float(result[0])
 
 
 def draw_bars(title: str, unit: str, names: Sequence[str], series: dict[str, list[float]], *, decades: bool) -> str:

@@ -23,10 +23,10 @@ DAE = """<?xml version="1.0"?><COLLADA xmlns="http://www.collada.org/2005/11/COL
 def stl(text=False):
     triangles = CORNERS[FACES].astype("<f4")
     if text:
-        rows = ["\n".join(f"vertex {x:g} {y:g} {z:g}" for x, y, z in one) for one in triangles]
-        loops = "".join(f"facet normal 0 0 0\nouter loop\n{one}\nendloop\nendfacet\n" for one in rows)
+        rows = ["\n".join(f"vertex {x:g} {y:g} {z:g}" for x, y, z in triangle) for triangle in triangles]
+        loops = "".join(f"facet normal 0 0 0\nouter loop\n{row}\nendloop\nendfacet\n" for row in rows)
         return f"solid box\n{loops}endsolid box\n".encode()
-    records = b"".join(bytes(12) + one.tobytes() + bytes(2) for one in triangles)
+    records = b"".join(bytes(12) + triangle.tobytes() + bytes(2) for triangle in triangles)
     return b"solid but binary".ljust(80) + len(triangles).to_bytes(4, "little") + records
 
 

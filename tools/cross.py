@@ -102,8 +102,8 @@ def by_emulator(kernel: Kernel, inputs: list[np.ndarray], folder: Path) -> np.nd
     program = folder / "program"
     command = ["aarch64-linux-gnu-gcc", "-static", "-O1", "driver.c", "kernel.o", "-lm", "-o", program]
     subprocess.run(command, cwd=folder, check=True)
-    sizes = [one.size for one in (*kernel.program.inputs, *kernel.program.outputs)]
-    given = b"".join(np.ascontiguousarray(one).tobytes() for one in inputs)
+    sizes = [item.size for item in (*kernel.program.inputs, *kernel.program.outputs)]
+    given = b"".join(np.ascontiguousarray(array).tobytes() for array in inputs)
     call = ["qemu-aarch64", program, str(len(inputs)), str(SAMPLES), *map(str, sizes)]
     done = subprocess.run(call, input=given, capture_output=True, check=True)
     return np.frombuffer(done.stdout).reshape(SAMPLES, *kernel.output_shapes[0])

@@ -34,7 +34,7 @@ def built(folder: Path) -> dict[str, str]:
     subprocess.run(["tar", "-x", "-C", copy], input=archive, check=True)
     stamp = run("git", "log", "-1", "--format=%ct", cwd=ROOT).strip()
     run(sys.executable, "-m", "build", "--outdir", out, copy, env=os.environ | {"SOURCE_DATE_EPOCH": stamp})
-    return {one.name: hashlib.sha256(one.read_bytes()).hexdigest() for one in sorted(out.iterdir())}
+    return {item.name: hashlib.sha256(item.read_bytes()).hexdigest() for item in sorted(out.iterdir())}
 
 
 def check_repository() -> None:
@@ -51,7 +51,7 @@ def check_repository() -> None:
 
 def size_of(folder: Path) -> float:
     """Megabytes."""
-    return sum(one.stat().st_size for one in folder.rglob("*") if one.is_file() and not one.is_symlink()) / 1e6
+    return sum(item.stat().st_size for item in folder.rglob("*") if item.is_file() and not item.is_symlink()) / 1e6
 
 
 def tried(wheel: Path, folder: Path, *, demo: bool) -> None:

@@ -112,8 +112,8 @@ def faults_of(node: ast.AST) -> Iterator[ast.AST]:
 
 def _of_types(node: ast.BinOp) -> bool:
     """Whether it is a type, as `int | None`, or a text put together."""
-    texts = [one for one in ast.walk(node) if isinstance(one, ast.JoinedStr)]
-    return bool(texts) or any(isinstance(one, ast.Constant) and isinstance(one.value, str) for one in ast.walk(node))
+    texts = [item for item in ast.walk(node) if isinstance(item, ast.JoinedStr)]
+    return bool(texts) or any(isinstance(item, ast.Constant) and isinstance(item.value, str) for item in ast.walk(node))
 
 
 class _Places(ast.NodeTransformer):
@@ -136,12 +136,12 @@ class _Places(ast.NodeTransformer):
             self.assigned = ""
             return node
         if isinstance(node, ast.ClassDef):  # `frozen=True` of its decorator changes no number
-            node.body = [self.visit(one) for one in node.body]
+            node.body = [self.visit(item) for item in node.body]
             return node
         if isinstance(node, ast.FunctionDef):
             node.args = self.visit(node.args)
             self.depth += 1
-            node.body = [self.visit(one) for one in node.body]
+            node.body = [self.visit(item) for item in node.body]
             self.depth -= 1
             return node
         chosen = None
@@ -172,12 +172,12 @@ def mutants_of(path: Path) -> list[Mutant]:
     places = _Places()
     places.visit(ast.parse(path.read_text()))
     same: Counter[tuple[str, str]] = Counter()
-    made = []
+    created = []
     for *where, before, after, apart in places.found:
         reason = "code that a GPU alone runs" if path.name in ON_GPU_ALONE else apart
-        made.append(Mutant(str(path.relative_to(ROOT)), *where, before, after, same[before, after], reason))
+        created.append(Mutant(str(path.relative_to(ROOT)), *where, before, after, same[before, after], reason))
         same[before, after] += 1
-    return made
+    return created
 
 
 def sample_of(mutants: list[Mutant], count: int, seed: int) -> list[Mutant]:
@@ -186,7 +186,7 @@ def sample_of(mutants: list[Mutant], count: int, seed: int) -> list[Mutant]:
     def rank(mutant: Mutant) -> str:
         return hashlib.sha256(f"{seed} {mutant.key}".encode()).hexdigest()
 
-    return sorted((one for one in mutants if not one.apart), key=rank)[:count]
+    return sorted((mutant for mutant in mutants if not mutant.apart), key=rank)[:count]
 
 
 def broken(mutant: Mutant) -> CodeType:
@@ -216,11 +216,11 @@ class BrokenModule(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
 
 def functions_by_file() -> dict[str, list[FunctionType]]:
     """Every function of this process by the file of its code."""
-    found: dict[str, list[FunctionType]] = {}
-    for one in gc.get_objects():
-        if type(one) is FunctionType:
-            found.setdefault(one.__code__.co_filename, []).append(one)
-    return found
+    result: dict[str, list[FunctionType]] = {}
+    for item in gc.get_objects():
+        if type(item) is FunctionType:
+            result.setdefault(item.__code__.co_filename, []).append(item)
+    return result
 
 
 def replace_code(functions: Iterable[FunctionType], code: CodeType) -> None:
@@ -228,9 +228,9 @@ def replace_code(functions: Iterable[FunctionType], code: CodeType) -> None:
     new = {}
     waiting = [code]
     while waiting:
-        one = waiting.pop()
-        new[one.co_qualname, one.co_firstlineno] = one
-        waiting += [inner for inner in one.co_consts if isinstance(inner, CodeType)]
+        item = waiting.pop()
+        new[item.co_qualname, item.co_firstlineno] = item
+        waiting += [inner for inner in item.co_consts if isinstance(inner, CodeType)]
     for function in functions:
         old = function.__code__
         if (old.co_qualname, old.co_firstlineno) in new:

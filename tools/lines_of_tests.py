@@ -63,15 +63,17 @@ def import_outside() -> None:
 def import_everything() -> None:
     """Every module of the package that can be."""
     package = importlib.import_module("mindyn")
-    for found in pkgutil.walk_packages(package.__path__, "mindyn."):
-        if found.name not in ("mindyn.torch", "mindyn.jax"):
-            importlib.import_module(found.name)
+    for result in pkgutil.walk_packages(package.__path__, "mindyn."):
+        if result.name not in ("mindyn.torch", "mindyn.jax"):
+            importlib.import_module(result.name)
 
 
 def map_lines(tests: list[str]) -> None:
     """Run the tests file by file under coverage; which test runs which line, and seconds of each test."""
     files = [
-        path for one in tests for path in ([Path(one)] if one.endswith(".py") else sorted(Path(one).rglob("test_*.py")))
+        path
+        for test in tests
+        for path in ([Path(test)] if test.endswith(".py") else sorted(Path(test).rglob("test_*.py")))
     ]
     import_outside()
     import_everything()
@@ -129,8 +131,8 @@ def trace(path: Path, out: Path) -> int:
         sources[name] = kept_source(ROOT / name)
     seconds = {node: taken for node, taken in switch.seconds.items() if taken < LONGEST_TEST_S}
     if code in (0, 1):
-        found = {"tests": digest_of(path), "seconds": seconds, "lines": lines, "sources": sources}
-        out.write_text(json.dumps(found))
+        result = {"tests": digest_of(path), "seconds": seconds, "lines": lines, "sources": sources}
+        out.write_text(json.dumps(result))
     return int(code)
 
 
@@ -161,16 +163,16 @@ def mapped() -> tuple[dict[str, float], dict[str, dict[int, set[str]]]]:
     seconds: dict[str, float] = {}
     lines: dict[str, dict[int, set[str]]] = {}
     for path in sorted((BUILD / "lines").glob("*.json")):
-        one = json.loads(path.read_text())
-        if not all((ROOT / file).exists() for file in {test.partition("::")[0] for test in one["seconds"]}):
+        content = json.loads(path.read_text())
+        if not all((ROOT / file).exists() for file in {test.partition("::")[0] for test in content["seconds"]}):
             continue  # tests that have moved are mapped where they are now
-        seconds |= one["seconds"]
-        for file, tests_by_line in one["lines"].items():
+        seconds |= content["seconds"]
+        for file, tests_by_line in content["lines"].items():
             if not (ROOT / file).exists():
                 continue
-            moved = moved_lines(file, one["sources"][file])
+            moved = moved_lines(file, content["sources"][file])
             for line, tests in tests_by_line.items():
                 if int(line) in moved:
-                    own = lines.setdefault(file, {}).setdefault(moved[int(line)], set())
-                    own.update(set(tests) & set(one["seconds"]))
+                    expected = lines.setdefault(file, {}).setdefault(moved[int(line)], set())
+                    expected.update(set(tests) & set(content["seconds"]))
     return seconds, lines

@@ -18,11 +18,11 @@ from pathlib import Path
 
 def constants(tree: ast.Module) -> list[str]:
     """Names in capitals that a module assigns."""
-    found = []
+    result = []
     for node in tree.body:
         targets = [node.target] if isinstance(node, ast.AnnAssign) else getattr(node, "targets", [])
-        found += [one.id for one in targets if isinstance(one, ast.Name) and one.id.strip("_").isupper()]
-    return found
+        result += [target.id for target in targets if isinstance(target, ast.Name) and target.id.strip("_").isupper()]
+    return result
 
 
 MAX_CODE_LINES = 400
@@ -59,7 +59,7 @@ def print_code_lines(texts: dict[Path, str], source: Path) -> None:
 
 def importers(trees: dict[str, ast.Module]) -> dict[str, set[str]]:
     """For each module, the modules that import it, also by its name in a text; lists of public names do not count."""
-    found: dict[str, set[str]] = {name: set() for name in trees}
+    result: dict[str, set[str]] = {name: set() for name in trees}
     for name, tree in trees.items():
         for node in [] if name in packages(trees) else ast.walk(tree):
             named: set[str] = set()
@@ -68,9 +68,9 @@ def importers(trees: dict[str, ast.Module]) -> dict[str, set[str]]:
                 named = inner or {node.module or ""}
             elif isinstance(node, ast.Constant) and isinstance(node.value, str):
                 named = {node.value}
-            for one in named & set(trees):
-                found[one].add(name)
-    return found
+            for item in named & set(trees):
+                result[item].add(name)
+    return result
 
 
 def packages(trees: dict[str, ast.Module]) -> set[str]:
@@ -108,8 +108,8 @@ def main() -> None:
             print(f"{name:48} {len(texts[_path(names, name)].splitlines()):4} lines   {who}")
         return
     if given.repeated:
-        for what, found in (("constant", repeated_constants(trees)), ("class", repeated_classes(trees))):
-            for name, modules in sorted(found.items()):
+        for what, result in (("constant", repeated_constants(trees)), ("class", repeated_classes(trees))):
+            for name, modules in sorted(result.items()):
                 print(f"{what:9} {name:20} {', '.join(modules)}")
         return
     rows: dict[str, list[int]] = defaultdict(lambda: [0, 0, 0, 0])
@@ -133,21 +133,21 @@ def _path(names: dict[Path, str], module: str) -> Path:
 
 def repeated_constants(trees: dict[str, ast.Module]) -> dict[str, list[str]]:
     """Constants that several modules assign under one name."""
-    found: dict[str, list[str]] = defaultdict(list)
+    result: dict[str, list[str]] = defaultdict(list)
     for module, tree in trees.items():
         for name in constants(tree):
-            found[name.strip("_")].append(module.removeprefix("mindyn."))
-    return {name: modules for name, modules in found.items() if len(modules) > 1}
+            result[name.strip("_")].append(module.removeprefix("mindyn."))
+    return {name: modules for name, modules in result.items() if len(modules) > 1}
 
 
 def repeated_classes(trees: dict[str, ast.Module]) -> dict[str, list[str]]:
     """Classes that several modules have under one name."""
-    found: dict[str, list[str]] = defaultdict(list)
+    result: dict[str, list[str]] = defaultdict(list)
     for module, tree in trees.items():
         for node in tree.body:
             if isinstance(node, ast.ClassDef):
-                found[node.name.strip("_")].append(module.removeprefix("mindyn."))
-    return {name: modules for name, modules in found.items() if len(modules) > 1}
+                result[node.name.strip("_")].append(module.removeprefix("mindyn."))
+    return {name: modules for name, modules in result.items() if len(modules) > 1}
 
 
 if __name__ == "__main__":

@@ -92,7 +92,7 @@ def quickest_for(
         file = test.partition("::")[0]
         return module in imported_by(file) or Path(mutant.file).stem in file
 
-    waiting = sorted(tests - set(tried), key=lambda one: (not of_module(one), seconds[one], one))
+    waiting = sorted(tests - set(tried), key=lambda item: (not of_module(item), seconds[item], item))
     of_file: Counter[str] = Counter()
     first, rest = [], []
     for test in waiting:
@@ -104,7 +104,7 @@ def quickest_for(
         if not chosen or (len(chosen) < more * MOST_TESTS and spent + seconds[test] <= more * MOST_SECONDS):
             chosen.append(test)
             spent += seconds[test]
-    return sorted(chosen, key=lambda one: (seconds[one], one))
+    return sorted(chosen, key=lambda entry: (seconds[entry], entry))
 
 
 class Collected:
@@ -170,7 +170,7 @@ def known_outcomes() -> dict[str, dict[str, Any]]:
     """Read earlier runs; for a mutant that was met more than once, the last."""
     record = BUILD / "outcomes.jsonl"
     read = map(json.loads, record.read_text().splitlines()) if record.exists() else ()
-    return {one["key"]: one for one in read}
+    return {item["key"]: item for item in read}
 
 
 def every_mutant(layers: Collection[str]) -> list[Mutant]:
@@ -188,17 +188,17 @@ def run(count: int, seed: int, layers: list[str], again: bool, passes: int, shar
     os.chdir(ROOT)
     seconds, lines = mapped()
     chosen = sample_of(every_mutant(layers), count, seed)
-    (BUILD / "sample.json").write_text(json.dumps([one.key for one in chosen]))
+    (BUILD / "sample.json").write_text(json.dumps([item.key for item in chosen]))
     known = known_outcomes()
-    waiting = [one for one in chosen[share[0] :: share[1]] if again or one.key not in known]
+    waiting = [item for item in chosen[share[0] :: share[1]] if again or item.key not in known]
     for number in range(passes):
         known = known_outcomes()
-        waiting = [one for one in waiting if known.get(one.key, {}).get("outcome") not in ("caught", "late")]
+        waiting = [item for item in waiting if known.get(item.key, {}).get("outcome") not in ("caught", "late")]
         choices = {
-            one.key: quickest_for(one, seconds, lines, known.get(one.key, {}).get("tests", ()), MORE**number)
-            for one in waiting
+            item.key: quickest_for(item, seconds, lines, known.get(item.key, {}).get("tests", ()), MORE**number)
+            for item in waiting
         }
-        run_once([one for one in waiting if choices[one.key] or one.key not in known], choices, seconds)
+        run_once([item for item in waiting if choices[item.key] or item.key not in known], choices, seconds)
 
 
 def run_once(waiting: list[Mutant], choices: dict[str, list[str]], seconds: dict[str, float]) -> None:
@@ -206,12 +206,12 @@ def run_once(waiting: list[Mutant], choices: dict[str, list[str]], seconds: dict
     child = os.fork()
     if child == 0:
         import_everything()
-        inner = [one for one in waiting if one.in_function]
-        files = sorted({test.partition("::")[0] for one in inner for test in choices[one.key]})
+        inner = [item for item in waiting if item.in_function]
+        files = sorted({test.partition("::")[0] for item in inner for test in choices[item.key]})
         Collected(files)(lambda collected: meet(inner, choices, seconds, collected))
         os._exit(0)
     os.waitpid(child, 0)
-    meet([one for one in waiting if not one.in_function], choices, seconds, None)
+    meet([item for item in waiting if not item.in_function], choices, seconds, None)
 
 
 def meet(
@@ -237,28 +237,28 @@ def listed() -> None:
     """Counts and survivors of the last sample."""
     known = known_outcomes()
     met = [known[key] for key in json.loads((BUILD / "sample.json").read_text()) if key in known]
-    caught = sum(one["outcome"] in ("caught", "late") for one in met)
+    caught = sum(item["outcome"] in ("caught", "late") for item in met)
     print(f"{len(met)} mutants, {caught} caught ({caught / max(1, len(met)):.1%})")
     every = every_mutant(LAYERS)
-    apart = Counter(one.apart for one in every if one.apart)
+    apart = Counter(item.apart for item in every if item.apart)
     print(f"of {len(every)} in all, {sum(apart.values())} are counted apart and not drawn:", end=" ")
     print(", ".join(f"{reason} ({count})" for reason, count in apart.most_common()))
-    for one in sorted(met, key=lambda one: (one["file"], one["line"])):
-        if one["outcome"] != "caught":
-            print(f"{one['outcome']:9} {one['file']}:{one['line']}  {one['before']}  ->  {one['after']}")
+    for item in sorted(met, key=lambda entry: (entry["file"], entry["line"])):
+        if item["outcome"] != "caught":
+            print(f"{item['outcome']:9} {item['file']}:{item['line']}  {item['before']}  ->  {item['after']}")
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("map").add_argument("tests", nargs="+")
-    one = commands.add_parser("run")
-    one.add_argument("--count", type=int, default=240)
-    one.add_argument("--seed", type=int, default=1)
-    one.add_argument("--layers", nargs="+", default=list(LAYERS))
-    one.add_argument("--again", action="store_true", help="meet survivors of earlier runs again")
-    one.add_argument("--passes", type=int, default=PASSES, help="each with more tests for what survives")
-    one.add_argument("--share", type=int, nargs=2, default=(0, 1), help="K N: part K, from 0 on, of N processes")
+    entry = commands.add_parser("run")
+    entry.add_argument("--count", type=int, default=240)
+    entry.add_argument("--seed", type=int, default=1)
+    entry.add_argument("--layers", nargs="+", default=list(LAYERS))
+    entry.add_argument("--again", action="store_true", help="meet survivors of earlier runs again")
+    entry.add_argument("--passes", type=int, default=PASSES, help="each with more tests for what survives")
+    entry.add_argument("--share", type=int, nargs=2, default=(0, 1), help="K N: part K, from 0 on, of N processes")
     commands.add_parser("list")
     given = parser.parse_args()
     if given.command == "map":

@@ -65,7 +65,7 @@ def trace_calls(path: Path, robot: mindyn.Robot) -> list[tuple[str, str]]:
     finally:
         sys.setprofile(None)
         threading.setprofile(None)
-    return [one for one in called if one[0].split("/")[0] not in EXCLUDED]
+    return [item for item in called if item[0].split("/")[0] not in EXCLUDED]
 
 
 def main() -> None:
@@ -78,7 +78,7 @@ def main() -> None:
         calls = trace_calls(write_log(Path(folder), robot), robot)
     files = list(dict.fromkeys(file for file, _ in calls))
     packages = [file.split("/")[0] for file, _ in calls]
-    changes = sum(one != other for one, other in pairwise(packages))
+    changes = sum(item != other for item, other in pairwise(packages))
     print(f"{len(files)} files, {changes} changes of package in the order of first calls")
     for file in files if given.list else ():
         print(file)

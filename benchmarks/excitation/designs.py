@@ -102,8 +102,8 @@ def designs():
             wall = perf_counter() - start
             random = np.median(random_condition_numbers(design, RANDOM))
             other = mindyn.design_motion(robot, limits=limits_of(robot), criterion="D", **WHOLE)
-            for one in (design, other):
-                parts, gap, left_out = checked(one)
+            for item in (design, other):
+                parts, gap, left_out = checked(item)
                 assert max(parts.values()) <= 1 + 1e-9, f"{name} breaks a limit: {parts}"
                 assert gap >= CLEARANCE_M - 1e-6, f"{name} comes as near as {gap} m to itself"
                 largest, smallest = max(largest, *parts.values()), min(smallest, gap)
@@ -184,16 +184,16 @@ class PeerProblem(Problem):
 
     def excess_of(self, x, sharpness):
         q, qd, qdd, jerk = self.knots.state(self.table(x))
-        found = []
-        for one in self.constraints:
-            if one.labels[0].startswith("torque"):
-                v = PEER.torques(q, qd, qdd)[:, one.columns] / one.half
+        result = []
+        for constraint in self.constraints:
+            if constraint.labels[0].startswith("torque"):
+                v = PEER.torques(q, qd, qdd)[:, constraint.columns] / constraint.half
             else:
-                v = one.values((q, qd, qdd, jerk))
+                v = constraint.values((q, qd, qdd, jerk))
             v = np.concatenate([v, -v])
             w = np.exp(sharpness * (v - v.max(axis=0)))
-            found.append((w * v).sum(axis=0) / w.sum(axis=0))
-        return np.concatenate(found) - 1
+            result.append((w * v).sum(axis=0) / w.sum(axis=0))
+        return np.concatenate(result) - 1
 
 
 class Peer:
@@ -209,7 +209,7 @@ class Peer:
             frames[10 * i : 10 * i + 10, 10 * i : 10 * i + 10] = body_parameter_map(joint.tip)
         self.embedding = columns.base.embedding.copy()
         self.embedding[: 10 * n] = frames @ self.embedding[: 10 * n]
-        self.widths = np.array([one.width for one in columns._coulomb])
+        self.widths = np.array([item.width for item in columns._coulomb])
 
     def regressor(self, q, qd, qdd):
         N, n = q.shape
@@ -247,8 +247,8 @@ def peer(starts=2):
     x = begun[0]
     for name in ("objective", "excess"):
         given = (x,) if name == "objective" else (x, 50.0)
-        one, other = getattr(ours, name)(*given)[0], getattr(theirs, name)(*given)[0]
-        assert np.abs(one - other).max() < 1e-8, f"the two {name}s differ"
+        item, other = getattr(ours, name)(*given)[0], getattr(theirs, name)(*given)[0]
+        assert np.abs(item - other).max() < 1e-8, f"the two {name}s differ"
     seconds_of, table = {}, [("gradients", "processor time", "evaluations", "condition number")]
     for title, problem, count in (
         ("exact", ours, 0),

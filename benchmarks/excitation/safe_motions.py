@@ -76,9 +76,9 @@ def wheel_folders() -> list[Path]:
     """Return the folders that hold the robot packages."""
     places = [Path(os.environ["MINDYN_ROBOT_WHEELS"])] if "MINDYN_ROBOT_WHEELS" in os.environ else []
     for name in ("robosuite", "dm_control", "example_robot_data"):
-        found = importlib.util.find_spec(name)
-        if found is not None and found.origin is not None:
-            places.append(Path(found.origin).parents[1])
+        spec = importlib.util.find_spec(name)
+        if spec is not None and spec.origin is not None:
+            places.append(Path(spec.origin).parents[1])
     return list(dict.fromkeys(places))
 
 
@@ -194,14 +194,14 @@ def run_case(case: Case, *, starts: int, deadline_s: float) -> dict[str, object]
     with TemporaryDirectory() as work:
         out = Path(work) / "motion"
         start = monotonic()
-        code, said = excite(case, scene, out, starts=starts, deadline_s=deadline_s)
+        code, message = excite(case, scene, out, starts=starts, deadline_s=deadline_s)
         record: dict[str, object] = {"seconds": round(monotonic() - start, 1), "code": code}
         record |= {"starts": starts, "deadline_s": deadline_s}
-        if code == 1 and "look like propellers or wheels" in said:
+        if code == 1 and "look like propellers or wheels" in message:
             return record | {"outcome": "skipped", "why": "wheels alone"}
         if code:
             source = "guess" if case.group == "random" else scene.source(scene.joints)
-            return record | {"outcome": "withheld" if code == 3 else "error", "source": source, "why": _reason(said)}
+            return record | {"outcome": "withheld" if code == 3 else "error", "source": source, "why": _reason(message)}
         motion = read_motion(out / "motion.csv")
         if case.group == "played":
             played = play(model_with_floor(case.original), motion)
@@ -219,7 +219,7 @@ def run_case(case: Case, *, starts: int, deadline_s: float) -> dict[str, object]
         return record | {
             "outcome": outcome,
             "source": "guess" if case.group == "random" else check.source,
-            "reported_m": min((one["distance_m"] for one in reported_distances(out)), default=None),
+            "reported_m": min((distance["distance_m"] for distance in reported_distances(out)), default=None),
             "overstated": check.find_overstated(reported_distances(out)),
             "reference_m": round(distance, 5),
             "between": between,
@@ -228,9 +228,9 @@ def run_case(case: Case, *, starts: int, deadline_s: float) -> dict[str, object]
         }
 
 
-def _reason(said: str) -> str:
+def _reason(message: str) -> str:
     """Return the line of the output that says why no motion was written."""
-    lines = [line for line in said.splitlines() if line.strip() and not line.startswith("note:")]
+    lines = [line for line in message.splitlines() if line.strip() and not line.startswith("note:")]
     return next((line for line in lines if line.startswith("error")), lines[-1] if lines else "")[:240]
 
 
@@ -269,13 +269,13 @@ def section_of(records: dict[str, dict]) -> Section:
     cases = ", ".join(f"{count}{whole.get(group, '')} {group}" for group, count in sorted(groups.items()))
     deadlines = sorted({record["deadline_s"] for record in run.values()})
     searches = f"{min(deadlines):g} s" if len(deadlines) == 1 else f"{min(deadlines):g} to {max(deadlines):g} s"
-    known = [one for one in run.values() if one.get("source") not in (None, "guess") and "reported_m" in one]
+    known = [item for item in run.values() if item.get("source") not in (None, "guess") and "reported_m" in item]
     by_design = [
-        f"{key.partition('/')[2]}: {', '.join(one['always_touching'])}"
-        for key, one in run.items()
-        if one.get("source") != "guess" and one.get("always_touching")
+        f"{key.partition('/')[2]}: {', '.join(item['always_touching'])}"
+        for key, item in run.items()
+        if item.get("source") != "guess" and item.get("always_touching")
     ]
-    withheld = [f"{key.partition('/')[2]}: {one['why']}" for key, one in run.items() if one["outcome"] == "withheld"]
+    withheld = [f"{key.partition('/')[2]}: {item['why']}" for key, item in run.items() if item["outcome"] == "withheld"]
     return Section(
         "safe_motions",
         "Safety of designed motions",
@@ -291,10 +291,10 @@ def section_of(records: dict[str, dict]) -> Section:
         rows,
         [
             f"Where no volume is guessed, mindyn reports a larger distance than the reference measures in "
-            f"{sum(bool(one['overstated']) for one in known)} of {len(known)} motions.",
+            f"{sum(bool(item['overstated']) for item in known)} of {len(known)} motions.",
             "Links that touch at all random positions, or keep one distance at all of them, touch by design and do not "
             f"count: {'; '.join(by_design) or 'none'}.",
-            *(f"Withheld: {one}" for one in withheld),
+            *(f"Withheld: {item}" for item in withheld),
         ],
     )
 

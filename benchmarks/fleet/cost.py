@@ -37,9 +37,9 @@ def generation(path: Path) -> bytes:
 
 
 def work_on(path: Path, sent: bytes) -> Factor:
-    made = gather_log(sent, Task(path, str(path), "changed:1", {"robot_id": "a"}, 0.0, STATED))
-    assert isinstance(made, Factor), made.reason
-    return made
+    log = gather_log(sent, Task(path, str(path), "changed:1", {"robot_id": "a"}, 0.0, STATED))
+    assert isinstance(log, Factor), log.reason
+    return log
 
 
 def measure(path: Path) -> None:
@@ -90,8 +90,10 @@ def main() -> None:
 
 def _said(mode: str, path: Path) -> dict[str, float]:
     command = [sys.executable, "-m", __spec__.name, mode, str(path)]
-    found: dict[str, float] = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
-    return found
+    content: dict[str, float] = json.loads(
+        subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+    )
+    return content
 
 
 if __name__ == "__main__":

@@ -51,9 +51,9 @@ class Fault:
 def faults(rng: np.random.Generator, arms: int, joints: int) -> dict[int, Fault]:
     """Ten arms, or as many as there are, each with one fault."""
     chosen = rng.permutation(arms)[:10].tolist()
-    made = {arm: Fault("friction", int(rng.integers(joints)), rng.uniform(0.3, 0.6)) for arm in chosen[:5]}
-    made |= {arm: Fault("payload", 0, rng.uniform(0.8, 2.0)) for arm in chosen[5:8]}
-    return made | {arm: Fault("zero", 1 + int(rng.integers(2)), rng.choice([-1, 1]) * 0.02) for arm in chosen[8:]}
+    created = {arm: Fault("friction", int(rng.integers(joints)), rng.uniform(0.3, 0.6)) for arm in chosen[:5]}
+    created |= {arm: Fault("payload", 0, rng.uniform(0.8, 2.0)) for arm in chosen[5:8]}
+    return created | {arm: Fault("zero", 1 + int(rng.integers(2)), rng.choice([-1, 1]) * 0.02) for arm in chosen[8:]}
 
 
 def motion(rng: np.random.Generator, n: int) -> tuple[np.ndarray, ...]:
@@ -75,10 +75,10 @@ class Arm:
             carried = robot.with_payload(mass=fault.size, com=(0.01, 0.0, 0.06), inertia=inertia.tolist())
         self.links = mindyn.compile_model(carried)
         drives = robot.drives
-        own = rng.normal(1.0, 0.05, (2, len(drives)))
+        expected = rng.normal(1.0, 0.05, (2, len(drives)))
         ratio = np.array([abs(drive.ratio) if drive.side == "motor" else 1.0 for drive in drives])
-        self.viscous = own[0] * np.array([drive.viscous for drive in drives]) * ratio**2
-        self.coulomb = own[1] * np.array([drive.coulomb for drive in drives]) * ratio
+        self.viscous = expected[0] * np.array([drive.viscous for drive in drives]) * ratio**2
+        self.coulomb = expected[1] * np.array([drive.coulomb for drive in drives]) * ratio
         self.rotors = np.array([drive.rotor_inertia * drive.ratio**2 for drive in drives])
         self.offset = rng.normal(0.0, 0.05, len(drives))
 
@@ -121,19 +121,22 @@ def study(folder: Path, workers: int) -> FleetStudy:
     return study_fleet(mindyn.load_robot(ROBOT), pattern, folder / "out", settings=EQUATION_SETTINGS, workers=workers)
 
 
-def named_rightly(found: FleetStudy, wrong: dict[str, Fault]) -> tuple[set[str], list[str]]:
+def named_rightly(result: FleetStudy, wrong: dict[str, Fault]) -> tuple[set[str], list[str]]:
     """Faulty arms that are named with their fault, and everything else that is named."""
     robot = mindyn.load_robot(ROBOT)
     right: set[str] = set()
     others: list[str] = []
-    for one in found.differences:
-        fault = wrong.get(one.robot)
+    for difference in result.differences:
+        fault = wrong.get(difference.robot)
         place = "" if fault is None or fault.kind == "payload" else robot.joint_names[fault.joint]
-        fits = fault is not None and one.cause.what == fault.kind and (not place or one.cause.where == place)
+        fits = (
+            fault is not None and difference.cause.what == fault.kind and (not place or difference.cause.where == place)
+        )
         if fits:
-            right.add(one.robot)
+            right.add(difference.robot)
         else:
-            others.append(f"{one.robot} ({'healthy' if fault is None else fault}): {one.sentence}, p = {one.p:.1g}")
+            state = "healthy" if fault is None else fault
+            others.append(f"{difference.robot} ({state}): {difference.sentence}, p = {difference.p:.1g}")
     return right, others
 
 
@@ -152,15 +155,18 @@ def main() -> None:
             (folder / "logs").mkdir()
             wrong = write_fleet(folder / "logs", seed, options.arms, options.logs)
             start = perf_counter()
-            found = study(folder, options.workers)
-            right, others = named_rightly(found, wrong)
+            result = study(folder, options.workers)
+            right, others = named_rightly(result, wrong)
         absent = sorted(set(wrong) - right)
         missed, alarms = missed + len(absent), alarms + len(others)
         print(
             f"fleet {seed}: {len(right)} of {len(wrong)} named, {len(others)} others, {perf_counter() - start:.0f} s",
             flush=True,
         )
-        for line in [*(f"  not named: {one} {wrong[one]}" for one in absent), *(f"  named: {one}" for one in others)]:
+        for line in [
+            *(f"  not named: {item} {wrong[item]}" for item in absent),
+            *(f"  named: {other}" for other in others),
+        ]:
             print(line, flush=True)
     print(f"{options.repetitions} fleets: {missed} faults missed, {alarms} false alarms")
     sys.exit(bool(missed) or alarms > 1)

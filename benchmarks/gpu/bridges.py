@@ -25,9 +25,9 @@ CLOSE = 1e-12
 REPETITIONS = 5
 
 
-def close(found, expected) -> float:
+def close(result, expected) -> float:
     """The largest difference, relative to the largest number; raises if it is not small."""
-    error = float(np.abs(found - expected).max() / np.abs(expected).max())
+    error = float(np.abs(result - expected).max() / np.abs(expected).max())
     assert error < CLOSE, error
     return error
 
@@ -56,17 +56,17 @@ def by_torch(model):
     import mindyn.torch
 
     dynamics, data, phi = mindyn.torch.make_differentiable(model), data_of(model.robot), model.robot.phi
-    given = [torch.tensor(one, device="cuda") for one in (*data, phi)]
+    given = [torch.tensor(item, device="cuda") for item in (*data, phi)]
     expected = mindyn.torch.make_differentiable(model)
     for name, arrays in {
         "inverse_dynamics": given,
         "forward_dynamics": given,
         "energy": [*given[:2], given[3]],
     }.items():
-        found = dynamics(name, *arrays)
-        assert found.is_cuda
-        close(found.cpu().numpy(), expected(name, *(one.cpu() for one in arrays)).numpy())
-    few = [one[:3].detach().requires_grad_() for one in given[:3]] + [given[3].detach().requires_grad_()]
+        result = dynamics(name, *arrays)
+        assert result.is_cuda
+        close(result.cpu().numpy(), expected(name, *(array.cpu() for array in arrays)).numpy())
+    few = [item[:3].detach().requires_grad_() for item in given[:3]] + [given[3].detach().requires_grad_()]
     assert torch.autograd.gradcheck(dynamics.inverse_dynamics, few)
     mapped = torch.func.vmap(dynamics.inverse_dynamics, (0, 0, 0, None))(*given)
     close(mapped.cpu().numpy(), dynamics.inverse_dynamics(*given).cpu().numpy())
@@ -101,18 +101,18 @@ def by_jax(model):
     import mindyn.jax
 
     dynamics, data, phi = mindyn.jax.make_differentiable(model), data_of(model.robot), model.robot.phi
-    given = [jax.numpy.asarray(one) for one in (*data, phi)]
-    host = [jax.device_put(one, jax.devices("cpu")[0]) for one in given]
+    given = [jax.numpy.asarray(item) for item in (*data, phi)]
+    host = [jax.device_put(item, jax.devices("cpu")[0]) for item in given]
     for name, places in {
         "inverse_dynamics": (0, 1, 2, 3),
         "forward_dynamics": (0, 1, 2, 3),
         "energy": (0, 1, 3),
     }.items():
-        found = dynamics(name, *(given[k] for k in places))
-        assert found.devices() == given[0].devices()
-        close(np.asarray(found), np.asarray(dynamics(name, *(host[k] for k in places))))
+        result = dynamics(name, *(given[k] for k in places))
+        assert result.devices() == given[0].devices()
+        close(np.asarray(result), np.asarray(dynamics(name, *(host[k] for k in places))))
     torques = jax.jit(dynamics.inverse_dynamics)
-    check_grads(torques, [*(one[:3] for one in given[:3]), given[3]], order=2, modes=["rev"], atol=1e-5, rtol=1e-5)
+    check_grads(torques, [*(item[:3] for item in given[:3]), given[3]], order=2, modes=["rev"], atol=1e-5, rtol=1e-5)
     mapped = jax.jit(jax.vmap(dynamics.inverse_dynamics, (0, 0, 0, None)))(*given)
     close(np.asarray(mapped), np.asarray(torques(*given)))
     text = torques.lower(*given).compile().as_text()
@@ -146,11 +146,11 @@ def rows(robot) -> float:
     tau = mindyn.compile_model(robot, drives=True).inverse_dynamics(q, qd, qdd) + rng.normal(0, 0.1, q.shape)
     samples = mindyn.Samples(robot.joint_names, q, qd, qdd, tau, 100.0, np.zeros(len(q), int))
     settings = mindyn.EquationSettings()
-    found = mindyn.LeastSquares().fit(mindyn.build_rows(robot, samples, settings, gpu=True))
+    estimate = mindyn.LeastSquares().fit(mindyn.build_rows(robot, samples, settings, gpu=True))
     host = mindyn.LeastSquares().fit(build_rows(robot, samples, settings))
     deviations = np.sqrt(np.diag(host.covariance))
     identifiable = deviations > 0
-    off = float((np.abs(found.beta - host.beta)[identifiable] / deviations[identifiable]).max())
+    off = float((np.abs(estimate.beta - host.beta)[identifiable] / deviations[identifiable]).max())
     assert off < 1e-6, off
     return off
 
@@ -162,10 +162,10 @@ def main() -> None:
     sides = {"GpuModel": by_cupy(robot), "mindyn.torch": by_torch(model), "mindyn.jax": by_jax(model)}
     off = rows(robot)
     lines = [("", "arrays of", "torques a second", "with gradients")]
-    for name, found in sides.items():
-        if found is not None:
-            lines.append((name, found[0], *("" if one is None else f"{one / 1e9:.2f}e9" for one in found[1:])))
-    absent = [name for name, found in sides.items() if found is None]
+    for name, side in sides.items():
+        if side is not None:
+            lines.append((name, side[0], *("" if item is None else f"{item / 1e9:.2f}e9" for item in side[1:])))
+    absent = [name for name, side in sides.items() if side is None]
     device = cupy.cuda.runtime.getDeviceProperties(0)["name"].decode()
     publish(
         Section(

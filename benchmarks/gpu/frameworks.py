@@ -45,7 +45,7 @@ def by_torch(folder: Path, forward, backward) -> None:
     tensor = lambda values: torch.tensor(values, device="cuda")  # noqa: E731
     for function in (forward, backward):
         data = np.load(folder / f"{function.name}.npz")
-        checked(function, data, tensor, lambda one: one.cpu().numpy(), "torch")
+        checked(function, data, tensor, lambda entry: entry.cpu().numpy(), "torch")
 
     class Torques(torch.autograd.Function):
         @staticmethod
@@ -60,7 +60,7 @@ def by_torch(folder: Path, forward, backward) -> None:
     data = np.load(folder / f"{forward.name}.npz")
     motion = [tensor(data[name]).requires_grad_() for name in ("q", "qd", "qdd")]
     phi = tensor(data["phi"])
-    few = [one[:3].detach().requires_grad_() for one in motion]
+    few = [item[:3].detach().requires_grad_() for item in motion]
     assert torch.autograd.gradcheck(lambda *x: Torques.apply(*x, phi), few)
     large = [torch.rand(SAMPLES, 6, device="cuda", dtype=torch.float64, requires_grad=True) for _ in range(3)]
     times = []

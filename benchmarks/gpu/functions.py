@@ -19,8 +19,8 @@ OPEN = {np.float64: 1e-9, np.float32: 1e-4}
 """What is left of a closure, relative to the loop's size."""
 
 
-def error_of(found, expected) -> float:
-    return float(np.abs(found.get() - expected).max() / np.abs(expected).max())
+def error_of(result, expected) -> float:
+    return float(np.abs(result.get() - expected).max() / np.abs(expected).max())
 
 
 def checked(path: Path) -> tuple[float, float]:
@@ -33,17 +33,17 @@ def checked(path: Path) -> tuple[float, float]:
     inputs, condition = [data[f"in{k}"] for k in range(len(about["inputs"]))], float(data["condition"])
     errors = []
     for dtype, bound in ((np.float64, DOUBLE), (np.float32, SINGLE)):
-        given = [cupy.asarray(one.reshape(3, 111, *one.shape[1:]), dtype=dtype) for one in inputs]
+        given = [cupy.asarray(array.reshape(3, 111, *array.shape[1:]), dtype=dtype) for array in inputs]
         results = function(*given)
         out, *closure = results if isinstance(results, tuple) else [results]
         assert out.dtype == dtype
-        assert all(float(abs(one[..., 0]).max()) < OPEN[dtype] for one in closure), f"{path.stem}: a loop is open"
+        assert all(float(abs(item[..., 0]).max()) < OPEN[dtype] for item in closure), f"{path.stem}: a loop is open"
         errors.append(error_of(out, data["result"].reshape(out.shape)))
         assert errors[-1] < bound * condition, f"{path.stem} {np.dtype(dtype)}: {errors[-1]:.1e}"
-        own = [cupy.empty_like(one) for one in (out, *closure)]
-        assert function(*given, out=own) is own
-        assert (own[0] == out).all()
-        empty = function(*(one[:0] for one in given))
+        expected = [cupy.empty_like(item) for item in (out, *closure)]
+        assert function(*given, out=expected) is expected
+        assert (expected[0] == out).all()
+        empty = function(*(item[:0] for item in given))
         assert (empty[0] if closure else empty).shape == (0, *out.shape[1:])
     require_rejection(function, given)
     return errors[0], errors[1]
@@ -57,7 +57,7 @@ def require_rejection(function, given) -> None:
     cases = [
         (given[:-1], None, f"{len(given) - 1} arrays given"),
         ([given[0][..., 1:], *given[1:]], None, f"{first}: has shape"),
-        ([one.astype(cupy.int32) for one in given], None, "float32 or float64"),
+        ([item.astype(cupy.int32) for item in given], None, "float32 or float64"),
         (given, [cupy.empty((4, 1)) for _ in function.outputs], "out must be"),
     ]
     if len(given) > 1:
@@ -65,10 +65,10 @@ def require_rejection(function, given) -> None:
     for arrays, out, words in cases:
         try:
             function(*arrays, out=out)
-            said = ""
+            message = ""
         except InputError as error:
-            said = str(error)
-        assert words in said, f"{words!r} is not in {said!r}"
+            message = str(error)
+        assert words in message, f"{words!r} is not in {message!r}"
 
 
 def main(folder: Path) -> None:

@@ -19,9 +19,9 @@ from benchmarks.sections import Section, arguments, publish, spaced
 def solved(factors, columns, count):
     """Least squares by the singular values of the column-scaled stack of R factors."""
     blocks = []
-    for R, own in zip(factors, columns, strict=True):
+    for R, column in zip(factors, columns, strict=True):
         block = np.zeros((len(R), count + 1))
-        block[:, [*own, -1]] = R
+        block[:, [*column, -1]] = R
         blocks.append(block)
     whole = np.vstack(blocks)
     scales = np.linalg.norm(whole[:, :-1], axis=0)
@@ -43,10 +43,12 @@ def made(rows_of, columns, beta, noise, rows, chunk):
         count = min(chunk, rows - start)
         motion = [rng.random((count, 6)) * 4 - 2 for _ in range(3)]
         blocks = rows_of(*motion, cupy.zeros((count, 6)))
-        tau = cupy.stack([A[:, :-1] @ cupy.asarray(beta[own]) for A, own in zip(blocks, columns, strict=True)], axis=1)
+        tau = cupy.stack(
+            [A[:, :-1] @ cupy.asarray(beta[column]) for A, column in zip(blocks, columns, strict=True)], axis=1
+        )
         tau += noise * rng.standard_normal((count, 6))
-        for one, part in zip(host, (*motion, tau), strict=True):
-            part.get(out=one[start : start + count])
+        for item, part in zip(host, (*motion, tau), strict=True):
+            part.get(out=item[start : start + count])
     return host
 
 
@@ -54,7 +56,7 @@ def filtered_check(folder: Path, device) -> str:
     """Rows filtered, decimated and masked on the device, friction with a memory and a load: beside the CPU's fit."""
     data = np.load(folder / "filtered.npz")
     columns = [data[f"columns{k}"] for k in range(6)]
-    rows_of = device.kernel_rows(cupy, (folder / "filtered.cu").read_text(), [len(own) + 1 for own in columns])
+    rows_of = device.kernel_rows(cupy, (folder / "filtered.cu").read_text(), [len(column) + 1 for column in columns])
     smooth = device.kernel_smooth(cupy, data["table"], int(data["mirrored"]))
     windows = [device.Window(first, last, range(*kept)) for first, last, *kept in data["windows"].tolist()]
     arrays = [np.ascontiguousarray(data[name]) for name in ("q", "qd", "qdd", "tau", "s")]
@@ -62,14 +64,14 @@ def filtered_check(folder: Path, device) -> str:
     worst = []
     for chunk in (4096, device.CHUNK_ROWS):  # many pieces, and one
         factors = device.gather_on_device(cupy, rows_of, arrays, chunk, **given)
-        found = solved(factors, columns, len(data["found"]))
-        predicted = data["rows"] @ found
+        result = solved(factors, columns, len(data["found"]))
+        predicted = data["rows"] @ result
         error = np.abs(predicted - data["predicted"]).max() / np.abs(data["predicted"]).max()
-        moved = (np.abs(found - data["found"]) / data["deviations"]).max()
+        moved = (np.abs(result - data["found"]) / data["deviations"]).max()
         assert error < 1e-9, f"filtered: predictions differ from the CPU's by {error:.1e}"
         assert moved < 1e-6, f"filtered: values differ from the CPU's by {moved:.1e} of their deviation"
         worst.append((error, moved))
-    return f"predictions by {max(worst)[0]:.0e}, values by {max(one for _, one in worst):.0e}"
+    return f"predictions by {max(worst)[0]:.0e}, values by {max(item for _, item in worst):.0e}"
 
 
 def filtered_seconds(folder: Path, device, rows_of, host, rows: int) -> float:
@@ -90,9 +92,9 @@ def seconds(run, repetitions=3):
     for _ in range(repetitions):
         cupy.cuda.Device().synchronize()
         start = time.perf_counter()
-        found = run()
+        process = run()
         best = min(best, time.perf_counter() - start)
-    return best, found
+    return best, process
 
 
 def main() -> None:
@@ -106,14 +108,14 @@ def main() -> None:
 
     data = np.load(options.folder / "rows.npz")
     columns = [data[f"columns{k}"] for k in range(6)]
-    source, widths = (job / "rows.cu").read_text(), [len(own) + 1 for own in columns]
+    source, widths = (job / "rows.cu").read_text(), [len(column) + 1 for column in columns]
     rows_of = device.kernel_rows(cupy, source, widths)
     small = [np.ascontiguousarray(data[name]) for name in ("q", "qd", "qdd", "tau")]
-    found = solved(device.run_job(job, small), columns, len(data["beta"]))
+    result = solved(device.run_job(job, small), columns, len(data["beta"]))
     blocks = [block.get() for block in rows_of(*map(cupy.asarray, small))]
-    predicted = np.stack([A[:, :-1] @ found[own] for A, own in zip(blocks, columns, strict=True)], axis=1)
+    predicted = np.stack([A[:, :-1] @ result[column] for A, column in zip(blocks, columns, strict=True)], axis=1)
     error = np.abs(predicted - data["predicted"]).max() / np.abs(data["predicted"]).max()
-    moved = (np.abs(found - data["found"]) / data["deviations"]).max()
+    moved = (np.abs(result - data["found"]) / data["deviations"]).max()
     print(f"beside the CPU: predictions {error:.1e} of the largest, values {moved:.1e} of their deviation")
     assert error < 1e-9, "predictions differ from the CPU's"
     assert moved < 1e-6, "values differ from the CPU's"
@@ -121,7 +123,7 @@ def main() -> None:
     print(f"filtered, decimated, masked, stop operator and load: {filtered}")
     rows = int(options.rows)
     host = made(rows_of, columns, data["beta"], float(data["noise"]), rows, device.CHUNK_ROWS)
-    size = sum(one.nbytes for one in host)
+    size = sum(item.nbytes for item in host)
     buffer = cupy.empty(min(rows * 6, 1 << 27))
     bus, _ = seconds(lambda: (buffer.set(host[0].ravel()[: len(buffer)]), cupy.cuda.Device().synchronize()))
     bus = size / (buffer.nbytes / bus)
@@ -129,9 +131,9 @@ def main() -> None:
     values = solved(factors, columns, len(data["beta"]))
     off = np.abs(values - data["beta"]) / (data["deviations"] * np.sqrt(len(small[0]) / rows))
     smoothed = filtered_seconds(options.folder, device, rows_of, host, rows)
-    resident = [cupy.asarray(one) for one in host]
+    resident = [cupy.asarray(item) for item in host]
     kept, _ = seconds(lambda: device.gather_on_device(cupy, rows_of, resident))
-    kernel, _ = seconds(lambda: [rows_of(*(one[:1048576] for one in resident)), cupy.cuda.Device().synchronize()])
+    kernel, _ = seconds(lambda: [rows_of(*(item[:1048576] for item in resident)), cupy.cuda.Device().synchronize()])
     print(f"rows kernel alone: {kernel / 1048576 * 1e9:.2f} ns a row; values {off.max():.1f} deviations from the true")
     name = cupy.cuda.runtime.getDeviceProperties(0)["name"].decode()
     publish(

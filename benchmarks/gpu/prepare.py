@@ -88,17 +88,17 @@ def write_robots(folder: Path) -> None:
         model = mindyn.compile_model(robot, base=mindyn.base_parameters(robot) if robot.loops else None)
         for name in names:
             (described,) = model.describe_functions([name])
-            shapes = [(one.name, one.shape) for one in described.program.inputs]
+            shapes = [(array.name, array.shape) for array in described.program.inputs]
             inputs = [np.random.default_rng(5).uniform(-1, 1, (333, *shape)) for _, shape in shapes]
             if shapes[0][1][0] > robot.joint_count:  # loops that kernels solve for
                 inputs[0] = closed_positions(robot, len(inputs[0]))
             condition = np.linalg.cond(model.inertia_matrix(inputs[0])).max() if name == "forward_dynamics" else 1.0
             result = model.kernel(name)(*inputs)
-            about = {"inputs": shapes, "outputs": [one.shape for one in described.program.outputs], "name": name}
+            about = {"inputs": shapes, "outputs": [output.shape for output in described.program.outputs], "name": name}
             at = folder / f"{label}_{name}"
             at.with_suffix(".cu").write_text(cuda_source([described], model.title(), model.shared))
             at.with_suffix(".json").write_text(json.dumps(about))
-            given = {f"in{k}": one for k, one in enumerate(inputs)}
+            given = {f"in{k}": array for k, array in enumerate(inputs)}
             np.savez(at.with_suffix(".npz"), result=result, condition=condition, **given)
 
 
@@ -129,7 +129,7 @@ def write_filtered_rows(folder: Path) -> None:
     expected = gather(regressor, samples, cutoff_hz=FILTER_HZ, decimation=DECIMATION)
     solution = solve(*expected.stacked())
     taken = windows(SampleSegment(samples, range(len(samples))), settings.cutoff_hz, settings.step)
-    kept = [(one.first, one.last, one.kept_rows.start, one.kept_rows.stop, one.kept_rows.step) for one in taken]
+    kept = [(item.first, item.last, item.kept_rows.start, item.kept_rows.stop, item.kept_rows.step) for item in taken]
     (folder / "filtered.cu").write_text(rows_source(regressor))
     np.savez(
         folder / "filtered.npz",
@@ -150,12 +150,12 @@ def write_functions(folder: Path) -> None:
     rng = np.random.default_rng(5)
     q, qd, qdd, along = rng.uniform(-1, 1, (4, 500, 6))
     arrays = {"q": q, "qd": qd, "qdd": qdd, "phi": robot.phi, "V0_tau": along}
-    for one, given in ((op, arrays), (op.adjoint, arrays)):
-        shapes = {"inputs": list(zip(one.input_names, one.input_shapes, strict=True)), "outputs": one.output_shapes}
-        (folder / f"{one.name}.cu").write_text(cuda_source([one.describe()], one.name, sorted(phi)))
-        (folder / f"{one.name}.json").write_text(json.dumps(shapes))
-        results = one.run(*(given[name] for name in one.input_names))
-        np.savez(folder / f"{one.name}.npz", **given, **{f"out{k}": result for k, result in enumerate(results)})
+    for item, given in ((op, arrays), (op.adjoint, arrays)):
+        shapes = {"inputs": list(zip(item.input_names, item.input_shapes, strict=True)), "outputs": item.output_shapes}
+        (folder / f"{item.name}.cu").write_text(cuda_source([item.describe()], item.name, sorted(phi)))
+        (folder / f"{item.name}.json").write_text(json.dumps(shapes))
+        results = item.run(*(given[name] for name in item.input_names))
+        np.savez(folder / f"{item.name}.npz", **given, **{f"out{k}": result for k, result in enumerate(results)})
     shutil.copy(functions.__file__, folder / "device_function.py")
 
 

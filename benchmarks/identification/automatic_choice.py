@@ -78,9 +78,9 @@ def held_out(name):
     return parts
 
 
-def scored(found, part):
+def scored(result, part):
     log, start, stop = part
-    return 100 * validate(found, log, rows=None if start is None else [(start, stop)]).error.total
+    return 100 * validate(result, log, rows=None if start is None else [(start, stop)]).error.total
 
 
 def fits(robot, logs, chosen):
@@ -88,21 +88,21 @@ def fits(robot, logs, chosen):
     wanted = {"plain": mindyn.LeastSquares(dropped=chosen.dropped), "consistent": PhysicallyConsistent(prior=None)}
     if any(link.phi is not None for link in robot.links):
         wanted["near the file"] = PhysicallyConsistent(prior="robot")
-    found = {}
+    result = {}
     for words, estimator in wanted.items():
         try:
-            found[words] = settled(estimator, robot, logs, chosen.settings)
+            result[words] = settled(estimator, robot, logs, chosen.settings)
         except MindynError as error:
             print(f"  {words}: {error.message}", file=sys.stderr)
-    return found
+    return result
 
 
 def settled(estimator, robot, logs, settings):
     """The fit, with its own values as the reference of friction that grows with the load."""
-    found = estimator.fit(build_rows(robot, logs, settings)).with_own_load()
-    for _ in range(2 if found.regressor.friction.needs_load else 0):
-        found = estimator.fit(build_rows(robot, logs, found.settings)).with_own_load()
-    return found
+    result = estimator.fit(build_rows(robot, logs, settings)).with_own_load()
+    for _ in range(2 if result.regressor.friction.needs_load else 0):
+        result = estimator.fit(build_rows(robot, logs, result.settings)).with_own_load()
+    return result
 
 
 def seconds_before(checkout, name):
@@ -147,14 +147,16 @@ def main() -> None:
         time = f"{taken:.1f} s"
         if options.before:
             time += f" ({taken / seconds_before(options.before, name):.2f}x)"
-        why = next((one.message for one in choice.findings if one.kind == "selected estimator"), "least squares")
+        why = next(
+            (finding.message for finding in choice.findings if finding.kind == "selected estimator"), "least squares"
+        )
         print(f"{name}: {time}; {why}", file=sys.stderr, flush=True)
         if chosen is None:
             continue
         others = fits(robot, logs, choice)
         for title, part in held_out(name).items():
             total = scored(chosen, part)
-            each = {words: scored(one, part) for words, one in others.items()}
+            each = {words: scored(other, part) for words, other in others.items()}
             regret = total / min(total, *each.values()) - 1
             if title != "LWR4+, another motion":
                 regrets.append(regret)

@@ -37,7 +37,7 @@ def main():
     for prior, label in ((None, "none: least mass"), ("robot", "the robot's own values")):
         fit = PhysicallyConsistent(prior=prior, prior_weight=1e-2, kinds="all")
         gathered = [gather(regressor, samples_of(robot, count)) for count in LENGTHS]
-        times = [min(timed(fit, regressor, one) for _ in range(3)) for one in gathered]
+        times = [min(timed(fit, regressor, item) for _ in range(3)) for item in gathered]
         table.append((label, *(f"{seconds:.2f} s" for seconds in times)))
     publish(
         Section(

@@ -108,12 +108,12 @@ NOTES = [
 
 def seconds(case: str, checkout: Path, cache: Path, *, first: bool = False) -> tuple[float, float, str]:
     """Processor time and wall time of one process, and the last line that it printed."""
-    own = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MINDYN_CACHE_DIR": str(cache)}
+    expected = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MINDYN_CACHE_DIR": str(cache)}
     script = f"TESTS = {str(checkout / 'tests')!r}\n" + COMMON + CASES[case]
     before, start = os.times(), perf_counter()
     run = subprocess.run(
         [sys.executable, "-c", script, "first" if first else "again"],
-        env={**os.environ, **own, "PYTHONPATH": str(checkout / "src")},
+        env={**os.environ, **expected, "PYTHONPATH": str(checkout / "src")},
         stdout=subprocess.PIPE,
         text=True,
         check=True,

@@ -120,10 +120,10 @@ def by_mindyn(robot, log, folder: Path):
     settings = mindyn.Conditioning(rate_hz=1 / STEP, position_cutoff_hz=60.0, edge_s=0.1, slow_speed=0.1)
     near_file = mindyn.PhysicallyConsistent(prior=robot, prior_weight=0.001, kinds="all", dropped=("offset",))
     equation_settings = mindyn.EquationSettings(settings, filter_hz=30.0, friction=mindyn.Friction())
-    found = near_file.fit(
+    estimate = near_file.fit(
         mindyn.build_rows(robot, mindyn.log_from_arrays(robot.joint_names, t, q, tau), equation_settings)
     )
-    mindyn.write_mjcf(found, folder / "found.xml")
+    mindyn.write_mjcf(estimate, folder / "found.xml")
     return equipped(folder / "found.xml", robot).compile()
 
 
@@ -152,8 +152,8 @@ def by_sysid(robot, spec, log):
     names = [f"window{k}" for k in range(len(states))]
     sequences = sysid.ModelSequences("arm", spec, names, states, controls, sensors)
     residual = sysid.build_residual_fn(models_sequences=[sequences])
-    found, _ = sysid.optimize(initial_params=parameters, residual_fn=residual, optimizer="mujoco", verbose=False)
-    sysid.apply_param_modifiers_spec(found, spec)
+    result, _ = sysid.optimize(initial_params=parameters, residual_fn=residual, optimizer="mujoco", verbose=False)
+    sysid.apply_param_modifiers_spec(result, spec)
     return spec.compile()
 
 
@@ -165,8 +165,8 @@ def put(joint, key: str, value: float) -> None:
 
 def timed(run):
     start, processor = time.perf_counter(), time.process_time()
-    found = run()
-    return found, time.perf_counter() - start, time.process_time() - processor
+    process = run()
+    return process, time.perf_counter() - start, time.process_time() - processor
 
 
 def compared(robot, folder: Path, seed: int) -> dict[str, tuple[float, float, float]]:
@@ -183,7 +183,7 @@ def compared(robot, folder: Path, seed: int) -> dict[str, tuple[float, float, fl
 
 def _summary(ratios) -> str:
     """Who is better at what, by the least and the greatest ratio of errors and of processor times."""
-    (low, fast), (high, faster) = (tuple(end(one) for one in zip(*ratios, strict=True)) for end in (min, max))
+    (low, fast), (high, faster) = (tuple(end(item) for item in zip(*ratios, strict=True)) for end in (min, max))
     return (
         f"The error of mindyn is {low:.2f} to {high:.2f} times that of mujoco.sysid, in {fast:.0f} to {faster:.0f} "
         "times less processor time. mujoco.sysid gets the true states at which rollouts begin; mindyn does not."
@@ -205,8 +205,8 @@ def main() -> None:
         for seed in options.seeds:
             sides = compared(robot, folder, seed)
             theirs, ours = sides["sysid"], sides["mindyn"]
-            errors = [f"{1e3 * one[0]:.3g} mrad" for one in sides.values()]
-            spent = [f"{one[1]:.1f} ({one[2]:.1f})" for one in (theirs, ours)]
+            errors = [f"{1e3 * side[0]:.3g} mrad" for side in sides.values()]
+            spent = [f"{item[1]:.1f} ({item[2]:.1f})" for item in (theirs, ours)]
             ratios.append((ours[0] / theirs[0], theirs[2] / ours[2]))
             lines.append((str(seed), *errors, *spent, f"{theirs[2] / ours[2]:.0f}"))
             print(*lines[-1], file=sys.stderr, flush=True)

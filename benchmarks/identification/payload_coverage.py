@@ -61,10 +61,10 @@ def inside(seed: int) -> tuple[bool, np.ndarray, float]:
     gains = 1 + GAIN * rng.normal(size=robot.joint_count)
     mass, centre = rng.uniform(0.5, 3.0), rng.uniform((-0.08, -0.08, 0.02), (0.08, 0.08, 0.18))
     loaded = robot.with_payload(mass, centre, mass * 0.03**2 * np.eye(3))
-    found = mindyn.identify(
+    estimate = mindyn.identify(
         robot, [run(robot, rng, gains)], mindyn.LeastSquares(covariance="correlated"), EQUATION_SETTINGS
     )
-    load = mindyn.payload(found, run(loaded, rng, gains), gain_deviation=GAIN)
+    load = mindyn.payload(estimate, run(loaded, rng, gains), gain_deviation=GAIN)
     low, high = load.mass_interval
     return low <= mass <= high, np.abs(load.centre - centre) <= load.centre_half_widths, high - low
 

@@ -110,7 +110,9 @@ def recursive_update_us(robot, samples):
 
 def memory_mb(field):
     """VmRSS (now) or VmHWM (peak since it was reset), of Linux."""
-    (line,) = [one for one in Path("/proc/self/status").read_text().splitlines() if one.startswith(field)]
+    (line,) = [
+        splitline for splitline in Path("/proc/self/status").read_text().splitlines() if splitline.startswith(field)
+    ]
     return int(line.split()[1]) / 1024
 
 
@@ -127,10 +129,10 @@ def main():
     start = perf_counter()
     information = gather(regressor, samples)
     R, z = information.stacked()
-    found = solve(R, z)
+    solution = solve(R, z)
     ours = perf_counter() - start
     above = memory_mb("VmHWM") - before
-    left = float(np.sqrt(information.residuals(found.beta).sum()))
+    left = float(np.sqrt(information.residuals(solution.beta).sum()))
     model = pinocchio_model(robot)
     kept = base_columns(model, samples)
     table = [("", "time", "mindyn is faster by")]

@@ -43,26 +43,26 @@ def in_browser(path: Path) -> dict[str, float]:
     """Seconds until the first plot stands, for a zoom, and for a plot in a tab not seen before."""
     from playwright.sync_api import sync_playwright
 
-    found = {}
+    result = {}
     with sync_playwright() as playwright:
         chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
         page = browser.new_page(viewport={"width": 1280, "height": 900})
         start = perf_counter()
         page.goto(path.as_uri())
-        found["open, first screen"] = perf_counter() - start
+        result["open, first screen"] = perf_counter() - start
         page.locator("#torque-panel-0 figure").first.scroll_into_view_if_needed()  # plots are drawn when they are seen
         page.locator("#torque-panel-0 path.curve").nth(2).wait_for(state="attached")
-        found["open, first plot drawn"] = perf_counter() - start
+        result["open, first plot drawn"] = perf_counter() - start
         timed = "(act) => { const start = performance.now(); act(); return (performance.now() - start) / 1000; }"
-        found["redraw after a zoom"] = page.evaluate(f"({timed})(() => Plot.all[0].zoomBy(0.5))")
-        found["redraw of the whole"] = page.evaluate(f"({timed})(() => Plot.all[0].setRange(null))")
+        result["redraw after a zoom"] = page.evaluate(f"({timed})(() => Plot.all[0].zoomBy(0.5))")
+        result["redraw of the whole"] = page.evaluate(f"({timed})(() => Plot.all[0].setRange(null))")
         start = perf_counter()
         page.locator("#torque [role=tab]").nth(3).click()
         page.locator("#torque-panel-3 path.curve").nth(2).wait_for(state="attached")
-        found["another joint, click to drawn"] = perf_counter() - start
+        result["another joint, click to drawn"] = perf_counter() - start
         browser.close()
-    return found
+    return result
 
 
 def main() -> None:

@@ -64,14 +64,14 @@ def fit(path: Path) -> None:
     rows = mindyn.build_rows(
         robot, mindyn.scan_log(path, robot, metadata=STATED), mindyn.EquationSettings(settings, 10.0, 10)
     )
-    found = mindyn.LeastSquares().fit(rows)
+    estimate = mindyn.LeastSquares().fit(rows)
     truth = mindyn.base_parameters(robot, drives=True).values
     json.dump(
         {
             "samples": rows.count,
             "seconds": perf_counter() - start,
             "peak_mb": peak_mb(),
-            "deviation": float(np.abs(found.beta - truth).max()),
+            "deviation": float(np.abs(estimate.beta - truth).max()),
         },
         sys.stdout,
     )
@@ -84,13 +84,13 @@ def measured(folder: Path, rows: int, *, one_group: bool) -> tuple[str, ...]:
     done = subprocess.run(
         [sys.executable, "-m", __spec__.name, "--fit", str(path)], check=True, stdout=subprocess.PIPE, text=True
     )
-    found = json.loads(done.stdout)
+    content = json.loads(done.stdout)
     return (
         "one" if one_group else "as written by default",
         f"{path.stat().st_size / 1e6:.0f} MB",
-        f"{found['seconds']:.0f} s",
-        f"{found['peak_mb']} MB",
-        f"{found['deviation']:.2g}",
+        f"{content['seconds']:.0f} s",
+        f"{content['peak_mb']} MB",
+        f"{content['deviation']:.2g}",
     )
 
 
@@ -104,7 +104,7 @@ def main() -> None:
         return
     with tempfile.TemporaryDirectory() as folder:
         table = [("row groups", "file", "time", "memory in all", "largest deviation of a parameter")]
-        table += [measured(Path(folder), options.rows, one_group=one) for one in (False, True)]
+        table += [measured(Path(folder), options.rows, one_group=item) for item in (False, True)]
     publish(
         Section(
             "streaming",

@@ -28,9 +28,9 @@ def commands(robot: str, quick: bool) -> list[list[str]]:
     """The lines of the page with the robot in place of arm.urdf."""
     (block,) = re.findall(r"```sh\n(.*?)```", PAGE.read_text(), re.DOTALL)
     lines = [shlex.split(line) for line in block.splitlines() if line.startswith("mindyn ")]
-    made = [[robot if word == "arm.urdf" else word for word in line] for line in lines]
+    created = [[robot if word == "arm.urdf" else word for word in line] for line in lines]
     more = {"excite": ["--starts", "1", "--deadline-s", "0.5"], "identify": ["--no-report"]} if quick else {}
-    return [[*line, *more.get(line[1], [])] for line in made]
+    return [[*line, *more.get(line[1], [])] for line in created]
 
 
 def files(robot: mindyn.Robot) -> dict[str, str]:
@@ -55,11 +55,11 @@ def run(robot: str, quick: bool, folder: Path, start: Callable[[list[str], Path]
         (folder / name).write_text(text)
     failed = 0
     for line in commands(robot, quick):
-        code, said = start(line[1:], folder)
+        code, message = start(line[1:], folder)
         allowed = (0, CHECKED_NO) if line[1] == "check" else (0,)
         if code not in allowed:
             failed += 1
-            print(f"{shlex.join(line)} ended with {code}:\n{said}")
+            print(f"{shlex.join(line)} ended with {code}:\n{message}")
     return failed
 
 

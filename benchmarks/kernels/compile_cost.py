@@ -67,12 +67,12 @@ def main() -> None:
     now = before = 0.0
     for name in options.equations or (*EQUATIONS, "counting"):
         if name == "counting":
-            counted, compiled = (seconds(one, COUNTED, ROOT) for one in ("counting", "all"))
+            counted, compiled = (seconds(item, COUNTED, ROOT) for item in ("counting", "all"))
             print(f"counting operations of {COUNTED} joints {counted:.2f} s; with compilation {compiled:.2f} s")
             continue
-        one, other = (seconds(name, options.joints, sources) for sources in (ROOT, options.before.resolve()))
-        now, before = now + one, before + other
-        print(f"{name:22} {one:6.2f} s, before {other:6.2f} s: {one / other:.2f}", flush=True)
+        entry, other = (seconds(name, options.joints, sources) for sources in (ROOT, options.before.resolve()))
+        now, before = now + entry, before + other
+        print(f"{name:22} {entry:6.2f} s, before {other:6.2f} s: {entry / other:.2f}", flush=True)
     if before:
         print(f"together {now:.1f} s, before {before:.1f} s: {now / before:.2f}")
 

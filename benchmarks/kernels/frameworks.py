@@ -88,10 +88,10 @@ def mjx_peer(robot) -> Callable[..., object] | None:
 def mjx_alone() -> float | None:
     """ns of a sample of MJX, by a process with its own settings of XLA; None where it is not installed."""
     command = [sys.executable, "-m", __spec__.name, "--mjx-alone"]
-    said = subprocess.run(
+    process = subprocess.run(
         command, env={**os.environ, "XLA_FLAGS": MJX_FLAGS}, capture_output=True, text=True, check=True
     )
-    words = said.stdout.split()  # others talk there too
+    words = process.stdout.split()  # others talk there too
     return float(words[-1]) if words and words[-1][0].isdigit() else None
 
 
@@ -143,18 +143,18 @@ def main() -> None:
         gradient = jax.jit(jax.grad(lambda *x, f=function: (f(*x) ** 2).sum(), (0, 1, 2)))
         plain = measured(jax.jit(function), data, BATCHES[name])
         sides[name] = (plain, measured(gradient, data, BATCHES[name]))
-        print(name, *(f"{one:.0f} ns" for one in sides[name]), file=sys.stderr, flush=True)
+        print(name, *(f"{side:.0f} ns" for side in sides[name]), file=sys.stderr, flush=True)
     if options.mjx:
-        peers["MJX"] = found = mjx_alone()
-        if found is not None:
-            sides["MJX"] = (found, float("inf"))
+        peers["MJX"] = result = mjx_alone()
+        if result is not None:
+            sides["MJX"] = (result, float("inf"))
     kernel = shortest(lambda: model.inverse_dynamics(*data), LARGEST)
     theirs = [sides[name] for name in peers if name in sides]
-    best = [min(one[k] for one in theirs) if theirs else float("nan") for k in range(2)]
+    best = [min(their[k] for their in theirs) if theirs else float("nan") for k in range(2)]
     lines = [("function of", "torques", "the best peer takes", "with gradients", "the best peer takes")]
     for name in ("mindyn.torch", "mindyn.jax", *(name for name in peers if name in sides)):
         ratios = [f"{best[k] / sides[name][k]:.1f}x" if name.startswith("mindyn") else "" for k in range(2)]
-        times = [f"{one:.0f} ns" if np.isfinite(one) else "" for one in sides[name]]
+        times = [f"{side:.0f} ns" if np.isfinite(side) else "" for side in sides[name]]
         lines.append((name, times[0], ratios[0], times[1], ratios[1]))
     absent = [name for name, peer in peers.items() if peer is None]
     publish(

@@ -26,15 +26,15 @@ def arm(joints: int) -> mindyn.Robot:
     """A serial arm of general links, its axes turned by 90 and -90 degrees in turn, with offsets."""
     rng = np.random.default_rng(joints)
     names = ["base", *(f"link{i}" for i in range(1, joints + 1))]
-    made, links = [], []
+    created, links = [], []
     for i in range(joints):
         twist = np.pi / 2 * (-1) ** i
         origin = Pose(rot_x(*cos_sin(twist)), (0.3, 0, 0)) @ Pose(None, (0, 0, 0.1))
-        made.append(mindyn.Joint(f"joint{i + 1}", "revolute", names[i], names[i + 1], origin))
+        created.append(mindyn.Joint(f"joint{i + 1}", "revolute", names[i], names[i + 1], origin))
         points = rng.normal(scale=0.1, size=(6, 3))
         phi = sum(phi_about_origin(0.5, point, np.zeros((3, 3))) for point in points)
         links.append(mindyn.Link(names[i + 1], phi))
-    return mindyn.Robot("arm", mindyn.Link("base"), tuple(made), tuple(links))
+    return mindyn.Robot("arm", mindyn.Link("base"), tuple(created), tuple(links))
 
 
 def measure(joints: int) -> tuple[int, float]:

@@ -91,9 +91,9 @@ def library(name: str) -> Path | None:
     if prefix is None:
         return absent("Pinocchio's or Eigen's headers are not installed (pip install pin cmeel-eigen)")
     flags, linked = LIBRARIES[name]
-    include = [f"-I{prefix}", f"-I{prefix / 'eigen3'}", *(f"-D{one}" for one in DEFINITIONS)]
+    include = [f"-I{prefix}", f"-I{prefix / 'eigen3'}", *(f"-D{definition}" for definition in DEFINITIONS)]
     command = [compiler, "-std=c++17", "-shared", "-fPIC", *flags, *include, str(SOURCES / f"{name}.cpp"), *linked]
-    text = "".join((SOURCES / one).read_text() for one in ("arm.hpp", f"{name}.cpp"))
+    text = "".join((SOURCES / item).read_text() for item in ("arm.hpp", f"{name}.cpp"))
     key = hashlib.sha256("\0".join([*command, text, pin.__version__]).encode()).hexdigest()[:16]
     target = BUILT / f"{name}-{key}.so"
     if not target.is_file():
@@ -111,9 +111,9 @@ def library(name: str) -> Path | None:
 def include_folder() -> Path | None:
     """Where the wheels put the headers of Pinocchio, Boost and Eigen."""
     for parent in Path(pin.__file__).parents:
-        found = parent / "include"
-        if (found / "pinocchio").is_dir() and (found / "eigen3" / "Eigen").is_dir():
-            return found
+        result = parent / "include"
+        if (result / "pinocchio").is_dir() and (result / "eigen3" / "Eigen").is_dir():
+            return result
     return None
 
 

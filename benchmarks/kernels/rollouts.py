@@ -39,7 +39,7 @@ def pinocchio_rollouts(robot, q0, qd0, tau):
     model = mindyn.to_pinocchio(robot)
     data, aba = model.createData(), pin.aba
     half, sixth = DT / 2, DT / 6
-    found = np.empty((len(q0), STEPS, 2, robot.joint_count))
+    values = np.empty((len(q0), STEPS, 2, robot.joint_count))
     for b in range(len(q0)):
         q, v = q0[b], qd0[b]
         for k in range(STEPS):
@@ -53,8 +53,8 @@ def pinocchio_rollouts(robot, q0, qd0, tau):
             a4 = aba(model, data, q + DT * v3, v4, u)
             q = q + sixth * (v + 2 * (v2 + v3) + v4)
             v = v + sixth * (a1 + 2 * (a2 + a3) + a4)
-            found[b, k] = q, v
-    return found
+            values[b, k] = q, v
+    return values
 
 
 class MujocoRollouts:
@@ -89,10 +89,10 @@ def measure(robot, threads):
     begin = perf_counter()
     reference = pinocchio_rollouts(robot, q0[:FEW], qd0[:FEW], tau[:FEW])
     seconds["pin"] = (perf_counter() - begin) * ROLLOUTS / FEW
-    found, states = run(), theirs.run(q0, qd0, tau)
+    result, states = run(), theirs.run(q0, qd0, tau)
     apart = {
-        "pin": np.abs(found.q[:FEW, 1:] - reference[:, :, 0]).max(),
-        "mujoco": np.abs(found.q[:, 1:] - states[:, :, 1 : n + 1]).max(),
+        "pin": np.abs(result.q[:FEW, 1:] - reference[:, :, 0]).max(),
+        "mujoco": np.abs(result.q[:, 1:] - states[:, :, 1 : n + 1]).max(),
     }
     return seconds, apart
 
@@ -110,9 +110,9 @@ def main() -> None:
             if key == "pin" and threads > 1:
                 continue
             times = (f"{seconds['ours']:.3f} s", f"{seconds[key]:.2f} s")
-            said = ratio(seconds[key] / seconds["ours"], TARGETS[label])
+            message = ratio(seconds[key] / seconds["ours"], TARGETS[label])
             apart_by = f"{apart[key]:.0e} rad"
-            table.append((str(threads), label, *times, said, f">= {TARGETS[label]}x", apart_by))
+            table.append((str(threads), label, *times, message, f">= {TARGETS[label]}x", apart_by))
     publish(
         Section(
             "rollouts",

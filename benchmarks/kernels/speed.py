@@ -79,13 +79,13 @@ def batches(robot, model, rng) -> list[tuple[str, ...]]:
         sides["python"] = python[peer]
         if native is not None:
             theirs = np.empty({"rnea": (BATCH, n), "aba": (BATCH, n), "crba": (n, n)}.get(peer, (10 * n, n)))
-            for one in (peer, f"{peer}_world") if peer in ("aba", "crba") else (peer,):
-                sides[one] = lambda one=one, theirs=theirs: native.run(one, motion, theirs)
+            for item in (peer, f"{peer}_world") if peer in ("aba", "crba") else (peer,):
+                sides[item] = lambda entry=item, theirs=theirs: native.run(entry, motion, theirs)
         seconds = timed(sides)
         if native is not None and peer in ("rnea", "aba"):
             assert np.allclose(out, theirs, rtol=1e-8, atol=1e-8)
         ours, loop = seconds["ours"] / (len(AGAIN) * BATCH), seconds["python"] / LOOP
-        beside = min((seconds[one] for one in sides if one not in ("ours", "python")), default=None)
+        beside = min((seconds[side] for side in sides if side not in ("ours", "python")), default=None)
         rows.append((robot.name, label, *compared(ours, beside and beside / BATCH, label), ns(loop)))
     assert np.array_equal(tau, motion[2])
     return rows + own_rows(robot, model, motion)
@@ -106,10 +106,10 @@ def python_loops(robot, motion):
     peer = mindyn.to_pinocchio(robot)
     data, few = peer.createData(), list(zip(*motion[:, :LOOP], strict=True))
     return {
-        "rnea": lambda: [pin.rnea(peer, data, *one) for one in few],
-        "aba": lambda: [pin.aba(peer, data, *one) for one in few],
+        "rnea": lambda: [pin.rnea(peer, data, *item) for item in few],
+        "aba": lambda: [pin.aba(peer, data, *item) for item in few],
         "crba": lambda: [pin.crba(peer, data, q) for q, _, _ in few],
-        "regressor": lambda: [pin.computeJointTorqueRegressor(peer, data, *one) for one in few],
+        "regressor": lambda: [pin.computeJointTorqueRegressor(peer, data, *item) for item in few],
     }
 
 
@@ -118,13 +118,13 @@ def own_rows(robot, model, motion) -> list[tuple[str, ...]]:
     rows = np.repeat(motion, 98, axis=1)[:, :100_000].copy()
     small, rows32 = mindyn.compile_model(robot, dtype="float32"), rows.astype(np.float32)
     out, out32 = np.empty_like(rows[0]), np.empty_like(rows32[0])
-    one = lambda: model.inverse_dynamics(*rows, out=out)  # noqa: E731
+    item = lambda: model.inverse_dynamics(*rows, out=out)  # noqa: E731
     two = lambda: model.inverse_dynamics(*rows, out=out, threads=2)  # noqa: E731
     half = lambda: small.inverse_dynamics(*rows32, out=out32)  # noqa: E731
-    busy = timed({"one": one, "half": half})
+    busy = timed({"one": item, "half": half})
     cases = {"float32": (busy["half"], busy["one"])}
     if two_cores_are_free():
-        wall = measure_best_times({"one": one, "two": two}, 25)
+        wall = measure_best_times({"one": item, "two": two}, 25)
         cases["2 threads"] = (wall["two"], wall["one"])
     labels = {f"inverse dynamics, {name}": times for name, times in cases.items()}
     return [(robot.name, label, *compared(a / 1e5, b / 1e5, label), "-") for label, (a, b) in labels.items()]
@@ -141,7 +141,7 @@ def two_cores_are_free() -> bool:
 
 def calls(robot, model, rng) -> list[tuple[str, ...]]:
     """One sample at a time: from Python, and from C."""
-    sample = [np.ascontiguousarray(one) for one in rng.uniform(-2, 2, (3, robot.joint_count))]
+    sample = [np.ascontiguousarray(item) for item in rng.uniform(-2, 2, (3, robot.joint_count))]
     peer = mindyn.to_pinocchio(robot)
     data, bound, repeat = peer.createData(), model.bind("inverse_dynamics"), range(2000)
     seconds = timed(

@@ -71,7 +71,7 @@ def fit(robot: Robot, logs):
             total += float(((W[:, block][:, :, kept] @ phi - tau[:, block]) ** 2).sum())
         return total
 
-    found = {cutoff: gathered(cutoff) for cutoff in CUTOFFS_HZ}
-    best = min(found, key=lambda cutoff: error(*found[cutoff]))
-    kept, phi = solved(*found[best])
+    result = {cutoff: gathered(cutoff) for cutoff in CUTOFFS_HZ}
+    best = min(result, key=lambda cutoff: error(*result[cutoff]))
+    kept, phi = solved(*result[best])
     return lambda log: (regressor(log, best)[0][:, kept] @ phi).reshape(n, -1).T

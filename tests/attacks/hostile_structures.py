@@ -342,7 +342,7 @@ def parquet_of_pages_without_end(folder: Path) -> Path:
     body = page * 1_000_000
 
     def struct_of(fields: dict[int, object]) -> bytes:
-        made, before = b"", 0
+        created, before = b"", 0
         for number, value in fields.items():
             code = (
                 12
@@ -353,15 +353,15 @@ def parquet_of_pages_without_end(folder: Path) -> Path:
                 if isinstance(value, bytes)
                 else 6
             )
-            made += bytes([(number - before) << 4 | code]) + coded(value)
+            created += bytes([(number - before) << 4 | code]) + coded(value)
             before = number
-        return made + b"\0"
+        return created + b"\0"
 
     def varint(n: int) -> bytes:
-        made = b""
+        created = b""
         while n > 127:
-            made, n = made + bytes([n & 127 | 128]), n >> 7
-        return made + bytes([n])
+            created, n = result + bytes([n & 127 | 128]), n >> 7
+        return created + bytes([n])
 
     def coded(value: object) -> bytes:
         if isinstance(value, dict):
@@ -379,7 +379,7 @@ def parquet_of_pages_without_end(folder: Path) -> Path:
         for chunk in group[1]:
             about = {k: chunk[3][k] for k in (1, 2, 3, 4, 5, 6, 7, 9)}
             chunk[3] = about | {7: len(body), 9: 4, 6: len(body)}
-    made = struct_of({1: 2, 2: footer[2], 3: footer[3], 4: [{1: g[1], 2: g[2], 3: g[3]} for g in groups]})
+    result = struct_of({1: 2, 2: footer[2], 3: footer[3], 4: [{1: g[1], 2: g[2], 3: g[3]} for g in groups]})
     path = stated(folder / "log.parquet")
-    path.write_bytes(b"PAR1" + body + made + struct.pack("<I", len(made)) + b"PAR1")
+    path.write_bytes(b"PAR1" + body + result + struct.pack("<I", len(result)) + b"PAR1")
     return path

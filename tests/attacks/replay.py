@@ -47,11 +47,11 @@ def attempt(run: Callable[[], None]) -> int:
 
 def watched(run: Callable[[], None]) -> tuple[str, float, float, str]:
     """Outcome, seconds, peak bytes and what went to the standard error."""
-    with tempfile.TemporaryFile() as said:
+    with tempfile.TemporaryFile() as message:
         start = time.monotonic()
         pid = os.fork()
         if pid == 0:
-            os.dup2(said.fileno(), 2)
+            os.dup2(message.fileno(), 2)
             resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
             # What data may grow to: address space is not memory, and thread pools reserve much of it.
             resource.setrlimit(resource.RLIMIT_DATA, (3 * LARGEST, 3 * LARGEST))
@@ -65,8 +65,8 @@ def watched(run: Callable[[], None]) -> tuple[str, float, float, str]:
                 os.kill(pid, signal.SIGKILL)
                 seconds_over = True
             time.sleep(0.02)
-        said.seek(0)
-        text = said.read().decode("utf-8", "replace")
+        message.seek(0)
+        text = message.read().decode("utf-8", "replace")
     seconds, peak = used.ru_utime + used.ru_stime, used.ru_maxrss * 1024.0
     code = os.waitstatus_to_exitcode(status)
     if seconds_over:

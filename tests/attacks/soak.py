@@ -57,14 +57,14 @@ def one_round(number: int, folder: Path) -> None:
     write_log(robot, t, {"position": q, "torque": tau}, folder / "log.csv", {"position": "joint", "torque": "joint"})
     log = mindyn.read_log(folder / "log.csv", robot)
     if number % 10 == 0:
-        found = mindyn.identify(replace(robot, drives=()), log)
-        found.save(folder / "estimate.json")
+        estimate = mindyn.identify(replace(robot, drives=()), log)
+        estimate.save(folder / "estimate.json")
         mindyn.load_estimate(folder / "estimate.json")
     if number % 25 == 0:
         for trouble in ("kill", "full"):
             command = [sys.executable, INTERRUPTED, folder / f"run-{trouble}", trouble, "beside"]
-            said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-            assert "broken" not in said, said
+            printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+            assert "broken" not in printed, printed
 
 
 def main() -> int:

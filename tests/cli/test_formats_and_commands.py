@@ -142,7 +142,7 @@ def run_here(command, *, cwd, **options):
     return subprocess.CompletedProcess((command, options), 0, "", "")
 
 
-USES = {one.__name__: one for one in (identify, identify_stream, log, payload, contact, report, fleet, compare)}
+USES = {item.__name__: item for item in (identify, identify_stream, log, payload, contact, report, fleet, compare)}
 
 
 def without_changing(value):

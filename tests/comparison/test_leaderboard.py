@@ -50,15 +50,15 @@ def manifest(monkeypatch, server):
     split["held_out"] = [{"file": "run.parquet", "rows": [30, 50], "score_rows": [32, 48]}]
     entry = {"time": "t", "joints": ["j1", "j2"], "model": "model/x.toml", "splits": {"main": split}}
     entry |= {"position": {"columns": ["q1", "q2"]}, "torque": {"columns": ["tau1", "tau2"]}}
-    made = {
+    created = {
         "repository": "https://host/owner/name",
         "commit": "abc",
         "files": [{"path": name, "sha256": hashlib.sha256(text).hexdigest()} for name, text in texts.items()],
         "conversion": {"name": "run.parquet", "stack": {"t": "time.txt", "q": "q.txt", "tau": "tau.txt"}},
         "entry": entry,
     }
-    monkeypatch.setattr(sets, "read_manifests", lambda _names=(): {"arm": made})
-    return made, rows
+    monkeypatch.setattr(sets, "read_manifests", lambda _names=(): {"arm": created})
+    return created, rows
 
 
 def test_files_are_downloaded_verified_and_joined(tmp_path, server, manifest):
@@ -110,8 +110,8 @@ def test_rows_of_a_text_table_are_cut_and_their_numbers_verified(tmp_path, serve
     entry |= {key: {"columns": [key]} for key in ("position", "velocity", "torque")}
     file = {"path": "run.csv", "name": "run.parquet", "cut": {"start_s": 7.1, "rows": 30}}
     file["sha256"] = hashlib.sha256(np.ascontiguousarray(numbers, "<f8").tobytes()).hexdigest()
-    made = {"repository": "https://host/owner/name", "commit": "abc", "files": [file], "entry": entry}
-    monkeypatch.setattr(sets, "read_manifests", lambda _names=(): {"arm": made})
+    created = {"repository": "https://host/owner/name", "commit": "abc", "files": [file], "entry": entry}
+    monkeypatch.setattr(sets, "read_manifests", lambda _names=(): {"arm": created})
     if damage is None:
         local = prepare(tmp_path / "out", address_of=server[1])
         assert np.array_equal(pl.read_parquet(local / "arm" / "run.parquet").to_numpy(), numbers)
@@ -140,9 +140,9 @@ def test_manifests_are_complete():
 @needs_real_data
 def test_the_sets_of_a_local_folder_are_those_of_its_own_list(tmp_path):
     """Same rows and numbers as by the folder's own splits.json, to the rounding of a file that was converted there."""
-    made = {split.name: split for split in read_sets(prepare(tmp_path, local=FOLDER))}
+    created = {split.name: split for split in read_sets(prepare(tmp_path, local=FOLDER))}
     for split in read_sets(FOLDER):
-        ours = made[split.name]
+        ours = created[split.name]
         for a, b in zip((*ours.training, ours.held_out[0].log), (*split.training, split.held_out[0].log), strict=True):
             assert np.abs(a.q - b.q).max() < 1e-8
             assert np.abs(a.tau - b.tau).max() < 1e-6

@@ -19,7 +19,7 @@ def narrows(node: ast.Assert) -> bool:
         return _is_isinstance(test) and node.msg is None
     is_not_none = (
         isinstance(test, ast.Compare)
-        and [type(one) for one in test.ops] == [ast.IsNot]
+        and [type(op) for op in test.ops] == [ast.IsNot]
         and isinstance(test.comparators[0], ast.Constant)
         and test.comparators[0].value is None
     )
@@ -35,13 +35,13 @@ def asserts(text: str) -> list[ast.Assert]:
 
 
 def test_asserts_only_narrow_types():
-    found = {
+    result = {
         f"{path.relative_to(SOURCE)}:{node.lineno}"
         for path in SOURCE.rglob("*.py")
         for node in asserts(path.read_text())
         if not narrows(node)
     }
-    assert not found, f"raise an error instead: {sorted(found)}"
+    assert not result, f"raise an error instead: {sorted(result)}"
 
 
 def test_asserts_of_the_tests_hold_under_optimisation_too():

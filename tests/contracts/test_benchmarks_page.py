@@ -60,14 +60,14 @@ def test_sections_are_aligned_and_say_where_more_was_asked():
 def test_readme_speeds_are_those_of_the_page():
     ours, theirs = map(number, cells("puma560", "inverse dynamics")[:2])
     peer = r"Pinocchio, compiled in C\+\+ for the same CPU, takes"
-    said = re.search(
+    match = re.search(
         rf"takes (\d+) ns per sample on one core; {peer} (\d+) ns\. One H200 computes (\d+)e9 samples per second",
         README,
     )
-    assert said is not None
-    assert int(said[1]) == round(ours)
-    assert abs(int(said[2]) - theirs) < 10
-    assert int(said[3]) == int(number(cells("inverse dynamics", "float64")[0]) / 1e9)
+    assert match is not None
+    assert int(match[1]) == round(ours)
+    assert abs(int(match[2]) - theirs) < 10
+    assert int(match[3]) == int(number(cells("inverse dynamics", "float64")[0]) / 1e9)
 
 
 def test_the_leaderboard_page_has_the_numbers_of_its_records():
@@ -83,6 +83,6 @@ def test_the_leaderboard_page_has_the_numbers_of_its_records():
 
 
 def test_readme_memory_of_long_logs_is_that_of_the_page():
-    said = re.search(r"10 million rows in ([\d.]+) GB", README)
-    assert said is not None
-    assert float(said[1]) == round(number(cells("as written by default")[2]) / 1000, 1)
+    match = re.search(r"10 million rows in ([\d.]+) GB", README)
+    assert match is not None
+    assert float(match[1]) == round(number(cells("as written by default")[2]) / 1000, 1)

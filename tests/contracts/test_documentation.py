@@ -66,13 +66,13 @@ def test_pages_search_from_disk_and_fit_a_phone(site):
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
         page = browser.new_page()
         page.goto((site / "index.html").as_uri())
-        found = page.locator(".md-search-result__item").first
+        result = page.locator(".md-search-result__item").first
         for attempt in range(20):  # what is typed before the page's scripts listen is lost
             page.fill("[data-md-component=search-query]", ("payload", "friction")[attempt % 2])
             with suppress(api.TimeoutError):
-                found.wait_for(state="attached", timeout=2000)
+                result.wait_for(state="attached", timeout=2000)
                 break
-        assert found.count() == 1
+        assert result.count() == 1
         page.set_viewport_size({"width": 390, "height": 844})
         for name in ("index", "papers", "benchmarks"):
             page.goto((site / f"{name}.html").as_uri())
@@ -139,7 +139,7 @@ def test_commands_of_the_pages_exist_with_their_options(line):
     _, extra, _ = command.make_parser(command.context_class(command)).parse_args(list(arguments))
     assert not extra
     context = command.make_context(name, list(arguments), resilient_parsing=True)
-    missing = [one.name for one in command.params if one.required and context.params[one.name] in (None, ())]
+    missing = [param.name for param in command.params if param.required and context.params[param.name] in (None, ())]
     assert not missing, f"{line!r} leaves out {missing}"
 
 
@@ -168,12 +168,12 @@ EQUATIONS = {
 def test_every_equation_of_a_paper_has_a_row(paper):
     section = PAPERS.split(f"\n## {paper}\n")[1].split("\n## ")[0]
     cells = ", ".join(re.findall(r"^\| ([^|]+) \|", section, re.MULTILINE)).split(", ")
-    found = {prefix: set() for prefix in EQUATIONS[paper]}
+    result = {prefix: set() for prefix in EQUATIONS[paper]}
     for cell in cells:
         match = re.fullmatch(r"((?:[A-C]\.?|\d\.)?)(\d+)(?:–\1(\d+))?", cell)
         if match:
-            found[match[1]] |= set(range(int(match[2]), int(match[3] or match[2]) + 1))
-    assert found == {prefix: set(range(1, last + 1)) for prefix, last in EQUATIONS[paper].items()}
+            result[match[1]] |= set(range(int(match[2]), int(match[3] or match[2]) + 1))
+    assert result == {prefix: set(range(1, last + 1)) for prefix, last in EQUATIONS[paper].items()}
 
 
 def test_names_of_the_papers_page_exist():

@@ -41,38 +41,38 @@ def estimate():
 
 @pytest.mark.parametrize("severity", Severity)
 def test_every_kind_is_shown_everywhere(estimate, severity, capsys, tmp_path):
-    found = replace(estimate, findings=tuple(finding(kind, severity) for kind in Kind))
-    html = build_page(collect_report_data(ReportInputs(found)))
-    found.save(tmp_path / "estimate.json")
+    changed = replace(estimate, findings=tuple(finding(kind, severity) for kind in Kind))
+    html = build_page(collect_report_data(ReportInputs(changed)))
+    changed.save(tmp_path / "estimate.json")
     saved = json.loads((tmp_path / "estimate.json").read_text())["findings"]
-    assert mindyn.load_estimate(tmp_path / "estimate.json").findings == found.findings
-    for one in found.findings:
-        print_findings([one], verbose=True)
-        said = capsys.readouterr().err
-        assert said.splitlines() == [f"{severity:<8} {one.message}", f"{'':9}{one.remedy}"]
-        explained = any(one.kind in EXPLAINS.get(kind, ()) for kind in Kind)
+    assert mindyn.load_estimate(tmp_path / "estimate.json").findings == changed.findings
+    for item in changed.findings:
+        print_findings([item], verbose=True)
+        printed = capsys.readouterr().err
+        assert printed.splitlines() == [f"{severity:<8} {item.message}", f"{'':9}{item.remedy}"]
+        explained = any(item.kind in EXPLAINS.get(kind, ()) for kind in Kind)
         if not explained or severity is Severity.INFO:
-            assert one.remedy in html
-        assert one.to_dict() in saved
+            assert item.remedy in html
+        assert item.to_dict() in saved
 
 
 def test_infos_are_counted_unless_asked_for(capsys):
     print_findings([finding(Kind.CONTACT), finding(Kind.STAMPS, Severity.INFO), finding(Kind.GEARS, Severity.INFO)])
-    said = capsys.readouterr().err
-    assert "message of CONTACT" in said
-    assert "message of STAMPS" not in said
-    assert "2 more findings" in said
+    printed = capsys.readouterr().err
+    assert "message of CONTACT" in printed
+    assert "message of STAMPS" not in printed
+    assert "2 more findings" in printed
 
 
 def test_consequences_are_named_and_applied_delays_always_shown(capsys):
     consequence = replace(finding(Kind.UNEXPLAINED_TORQUE), explained_by=Kind.CONTACT)
     print_findings([finding(Kind.CONTACT), consequence, finding(Kind.APPLIED_DELAY, Severity.INFO)])
-    said = capsys.readouterr().err
-    assert "message of UNEXPLAINED_TORQUE" not in said
-    assert "consequences: unexplained torque" in said
-    assert "message of APPLIED_DELAY" in said
-    assert "Remedy of APPLIED_DELAY" in said
-    assert "more findings" not in said
+    printed = capsys.readouterr().err
+    assert "message of UNEXPLAINED_TORQUE" not in printed
+    assert "consequences: unexplained torque" in printed
+    assert "message of APPLIED_DELAY" in printed
+    assert "Remedy of APPLIED_DELAY" in printed
+    assert "more findings" not in printed
 
 
 def test_a_cause_explains_consequences_at_its_own_joints():
@@ -80,7 +80,7 @@ def test_a_cause_explains_consequences_at_its_own_joints():
     near = finding(Kind.INFEASIBLE_VALUES, joints=("joint2", "joint3"))
     far = finding(Kind.INFEASIBLE_VALUES, joints=("joint5",))
     poor = finding(Kind.UNEXPLAINED_TORQUE, joints=("joint3",))
-    marked = {one.joints: one.explained_by for one in explain([far, near, poor, sign])}
+    marked = {item.joints: item.explained_by for item in explain([far, near, poor, sign])}
     assert marked == {
         ("joint2",): None,
         ("joint5",): None,
@@ -88,20 +88,20 @@ def test_a_cause_explains_consequences_at_its_own_joints():
         ("joint3",): Kind.WRONG_TORQUE_SIGN,
     }
     everywhere = explain([far, finding(Kind.STILL_JOINT, Severity.ERROR, ("joint1",))])
-    assert [one.explained_by for one in everywhere] == [None, Kind.STILL_JOINT]
+    assert [item.explained_by for item in everywhere] == [None, Kind.STILL_JOINT]
     assert everywhere[0].kind == Kind.STILL_JOINT
 
 
 def test_a_poor_motion_does_not_hide_a_wrong_sign():
     """The residual of a wrong sign makes the parameters uncertain."""
     sign, poor = finding(Kind.WRONG_TORQUE_SIGN, joints=("joint2",)), finding(Kind.POOR_MOTION, Severity.ERROR)
-    assert [one.explained_by for one in explain([poor, sign])] == [None, Kind.WRONG_TORQUE_SIGN]
+    assert [item.explained_by for item in explain([poor, sign])] == [None, Kind.WRONG_TORQUE_SIGN]
 
 
 def test_a_wrong_zero_explains_delays_of_other_joints():
     zero = finding(Kind.WRONG_JOINT_ZERO, joints=("joint2",))
     late = finding(Kind.DELAYED_TORQUE, Severity.ERROR, ("joint4",))
-    assert [one.explained_by for one in explain([late, zero])] == [None, Kind.WRONG_JOINT_ZERO]
+    assert [item.explained_by for item in explain([late, zero])] == [None, Kind.WRONG_JOINT_ZERO]
 
 
 def test_no_kind_explains_itself_or_its_cause():
@@ -116,9 +116,9 @@ def test_consequences_of_consequences_have_the_first_cause():
     swapped = finding(Kind.SWAPPED_TORQUES, Severity.WARNING, ("joint2", "joint3"))
     poor = finding(Kind.UNEXPLAINED_TORQUE, Severity.WARNING, ("joint5",))
     infeasible = finding(Kind.INFEASIBLE_VALUES, Severity.WARNING, ("joint5",))
-    causes = {one.kind: one.explained_by for one in explain([infeasible, poor, swapped])}
+    causes = {item.kind: item.explained_by for item in explain([infeasible, poor, swapped])}
     assert causes[Kind.INFEASIBLE_VALUES] == causes[Kind.UNEXPLAINED_TORQUE] == Kind.SWAPPED_TORQUES
-    assert {one.kind: one.explained_by for one in explain([infeasible, swapped])}[Kind.INFEASIBLE_VALUES] is None
+    assert {item.kind: item.explained_by for item in explain([infeasible, swapped])}[Kind.INFEASIBLE_VALUES] is None
 
 
 def numbers(value):
@@ -143,13 +143,17 @@ def test_diagnostics_compare_with_thresholds_alone(path):
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Compare):
             sides = [node.left, *node.comparators]
-            literals = [one.value for side in sides for one in ast.walk(side) if isinstance(one, ast.Constant)]
-            odd = [one for one in literals if isinstance(one, (int, float)) and one not in PLAIN and one > 1e-200]
+            literals = [item.value for side in sides for item in ast.walk(side) if isinstance(item, ast.Constant)]
+            odd = [
+                literal
+                for literal in literals
+                if isinstance(literal, (int, float)) and literal not in PLAIN and literal > 1e-200
+            ]
             assert not odd, f"{path.name}:{node.lineno} compares with {odd}"
 
 
 def test_findings_survive_json():
-    one = replace(finding(Kind.DELAYED_TORQUE, joints=("a",)), value=0.018, unit="s", details=("x",))
-    assert Finding.from_dict(json.loads(json.dumps(one.to_dict()))) == one
-    cause = replace(one, explained_by=Kind.CONTACT, value=float(np.float64(1.0)))
+    changed = replace(finding(Kind.DELAYED_TORQUE, joints=("a",)), value=0.018, unit="s", details=("x",))
+    assert Finding.from_dict(json.loads(json.dumps(changed.to_dict()))) == changed
+    cause = replace(changed, explained_by=Kind.CONTACT, value=float(np.float64(1.0)))
     assert Finding.from_dict(json.loads(json.dumps(cause.to_dict()))) == cause

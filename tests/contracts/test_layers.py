@@ -72,20 +72,20 @@ def imported_modules(path: Path, walk: Callable[[ast.AST], Iterator[ast.AST]] = 
     A module's name counts wherever it stands as a text, since such a text is there to be imported; of an f-string, the
     text before the first value counts with every module that begins so.
     """
-    found: set[str] = set()
+    result: set[str] = set()
     for node in walk(parse_file(path)):
         if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
+            result |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path} uses a relative import"
             inner = {f"{node.module}.{alias.name}" for alias in node.names} & MODULES
-            found |= inner or {node.module or ""}
+            result |= inner or {node.module or ""}
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-            found |= {node.value} & MODULES
+            result |= {node.value} & MODULES
         elif isinstance(node, ast.JoinedStr) and isinstance(node.values[0], ast.Constant):
             begin = str(node.values[0].value)
-            found |= {name for name in MODULES if begin.startswith("mindyn.") and name.startswith(begin)}
-    return {name for name in found if name.startswith("mindyn.")}
+            result |= {name for name in MODULES if begin.startswith("mindyn.") and name.startswith(begin)}
+    return {name for name in result if name.startswith("mindyn.")}
 
 
 def walked(tree: ast.AST) -> Iterator[ast.AST]:

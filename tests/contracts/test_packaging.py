@@ -88,8 +88,8 @@ def test_commands_of_make_in_the_texts_exist():
 
 
 def test_every_study_runs_files_that_exist():
-    for name, one in study.STUDIES.items():
-        for command in one.commands:
+    for name, item in study.STUDIES.items():
+        for command in item.commands:
             first, second, *_ = [*command.split(), ""]
             module = ROOT / f"{second.replace('.', '/')}.py"
             assert (

@@ -43,10 +43,12 @@ def test_numbers_are_those_of_the_records():
     assert f"with {ours} error, a physically consistent fit with {consistent} and `mujoco.sysid` with {sysid}" in text
     words = {6: "six", 7: "seven", 8: "eight"}
     assert f"the rules and {words[len(errors) - len(paper.METHODS)]} further methods" in text
-    said = re.search(r"(0\.\d+ to 0\.\d+) times the position error of `mujoco.sysid`, in (\d+ to \d+) times less", text)
-    assert said is not None
+    match = re.search(
+        r"(0\.\d+ to 0\.\d+) times the position error of `mujoco.sysid`, in (\d+ to \d+) times less", text
+    )
+    assert match is not None
     record = " ".join((ROOT / "benchmarks" / "records" / "mujoco_sysid.md").read_text().split())
-    assert f"is {said[1]} times that of mujoco.sysid, in {said[2]} times less" in record
+    assert f"is {match[1]} times that of mujoco.sysid, in {match[2]} times less" in record
     covered = re.search(r"(\d+\.\d) % of (\d+) intervals", text)
     page = " ".join((ROOT / "docs" / "guides" / "choose-an-estimator.md").read_text().split())
     assert f"`tests/honesty/coverage.py --first 500`): {covered[1]} % of {covered[2]} intervals" in page

@@ -70,8 +70,10 @@ def test_users_are_shown_public_names_alone(path):
     """`mindyn` itself, and what the API page lists by its package."""
     listed = set(re.findall(r"^::: (mindyn\.\S+)$", REFERENCE, re.MULTILINE))
     nodes = [node for node in ast.walk(ast.parse(programs(path))) if isinstance(node, ast.ImportFrom | ast.Import)]
-    named = [f"{node.module}.{one.name}" for node in nodes if isinstance(node, ast.ImportFrom) for one in node.names]
-    named += [one.name for node in nodes if isinstance(node, ast.Import) for one in node.names if one.name != "mindyn"]
+    named = [f"{node.module}.{item.name}" for node in nodes if isinstance(node, ast.ImportFrom) for item in node.names]
+    named += [
+        item.name for node in nodes if isinstance(node, ast.Import) for item in node.names if item.name != "mindyn"
+    ]
     ours = [name for name in named if name.startswith("mindyn.")]
     assert set(ours) <= listed
 
@@ -143,6 +145,6 @@ def test_readme_count_of_the_general_puma_is_the_counted_one():
     robot = mindyn.load_robot("puma560")
     links = tuple(mindyn.Link(link.name, random_phi(rng)) for link in robot.links)
     counts = mindyn.compile_model(replace(robot, links=links)).operation_counts["inverse_dynamics"]
-    said = re.search(r"(\d+) multiplications and (\d+) additions", (ROOT / "README.md").read_text())
-    assert said is not None
-    assert (counts.multiplications, counts.additions) == (int(said[1]), int(said[2]))
+    match = re.search(r"(\d+) multiplications and (\d+) additions", (ROOT / "README.md").read_text())
+    assert match is not None
+    assert (counts.multiplications, counts.additions) == (int(match[1]), int(match[2]))

@@ -17,21 +17,21 @@ PARAMETER_SYMBOLS = ("Im", "fv", "fc", "fo", "f_", "fvj", "fcj", "mc", "mcx", "I
 
 
 def literals(node: ast.AST) -> set[str]:
-    return {one.value for one in ast.walk(node) if isinstance(one, ast.Constant) and isinstance(one.value, str)}
+    return {item.value for item in ast.walk(node) if isinstance(item, ast.Constant) and isinstance(item.value, str)}
 
 
 def read_off_names(tree: ast.AST) -> list[str]:
     """Places where the beginning of a text is compared with the symbol of a parameter."""
-    found = []
+    result = []
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
             begins = node.func.attr in ("startswith", "removeprefix", "match", "fullmatch", "partition")
-            found += [ast.unparse(node)] if begins and literals(node) & set(PARAMETER_SYMBOLS) else []
+            result += [ast.unparse(node)] if begins and literals(node) & set(PARAMETER_SYMBOLS) else []
         elif isinstance(node, ast.Compare) and literals(node) & set(PARAMETER_SYMBOLS):
-            parts = [one.slice for one in ast.walk(node) if isinstance(one, ast.Subscript)]
-            first = [one for one in parts if isinstance(one, ast.Slice) or ast.unparse(one) == "0"]
-            found += [ast.unparse(node)] if first else []
-    return found
+            parts = [item.slice for item in ast.walk(node) if isinstance(item, ast.Subscript)]
+            first = [part for part in parts if isinstance(part, ast.Slice) or ast.unparse(part) == "0"]
+            result += [ast.unparse(node)] if first else []
+    return result
 
 
 def names_begun_with(tree: ast.AST) -> list[str]:
@@ -61,17 +61,17 @@ def entries_asked_for(tree: ast.AST) -> list[str]:
     def is_it(node: ast.AST) -> bool:
         return ast.unparse(node) in named
 
-    found = []
+    result = []
     for node in ast.walk(tree):
         if isinstance(node, ast.Subscript) and is_it(node.value):
-            found.append(ast.unparse(node))
+            result.append(ast.unparse(node))
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and is_it(node.func.value):
-            found += [ast.unparse(node)] if node.func.attr in ("get", "pop") else []
+            result += [ast.unparse(node)] if node.func.attr in ("get", "pop") else []
         elif (
             isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.In | ast.NotIn) and is_it(node.comparators[0])
         ):
-            found.append(ast.unparse(node))
-    return found
+            result.append(ast.unparse(node))
+    return result
 
 
 def asked_by_name(tree: ast.AST) -> set[str]:

@@ -57,6 +57,10 @@ def test_identifiers_use_plain_words():
     assert {path: names for path, names in used.items() if names} == {}
 
 
+def test_file_names_use_plain_words():
+    assert [str(path) for path in python_files() if parts_of(path.stem) & IDENTIFIERS] == []
+
+
 def test_docstrings_messages_and_comments_use_plain_words():
     used = {
         str(path.relative_to(ROOT)): {word for part in prose_of(path.read_text()) for word in banned_prose(part)}

@@ -22,7 +22,8 @@ def driven_arm(seed, joints=2, coulomb=1.0):
     """A serial arm whose rotors keep its inertia matrix well conditioned; `coulomb` scales its dry friction."""
     robot = with_random_drives(random_robot(seed, joints=joints, tree=False, special=False, gravity=GRAVITY), seed)
     drives = (
-        replace(one, coulomb=coulomb * one.coulomb, rotor_inertia=0.2 + one.rotor_inertia) for one in robot.drives
+        replace(drive, coulomb=coulomb * drive.coulomb, rotor_inertia=0.2 + drive.rotor_inertia)
+        for drive in robot.drives
     )
     return replace(robot, drives=tuple(drives))
 

@@ -34,40 +34,40 @@ def driven_parallelogram(joints, coulomb=1.0):
 @pytest.mark.parametrize("joints", [("joint1", "joint_crank"), ("joint2",), ("joint1", "joint2")])
 def test_drives_of_a_parallelogram_are_recovered(joints):
     robot = driven_parallelogram(joints)
-    found = LeastSquares().fit(equations(robot, exact_samples(robot, 600)))
-    assert_close(found.beta, found.base.values, 1e-8)
+    estimate = LeastSquares().fit(equations(robot, exact_samples(robot, 600)))
+    assert_close(estimate.beta, estimate.base.values, 1e-8)
 
 
 @pytest.mark.parametrize("friction", [Friction(), Friction("tanh", 0.05), Friction("tanh", 0.05, ("square",))])
 def test_drives_that_a_loop_keeps_in_step_share_their_friction(friction, tmp_path):
     robot = driven_parallelogram(mindyn.load_robot("parallelogram_planar").joint_names)
     samples = smooth_samples(robot, 3000)
-    found = LeastSquares().fit(equations(robot, samples, friction=friction))
-    assert not found.unidentifiable
+    estimate = LeastSquares().fit(equations(robot, samples, friction=friction))
+    assert not estimate.unidentifiable
     if friction == Friction():
-        assert_close(found.predict(samples), samples.tau, 1e-9)
-    found.save(tmp_path / "estimate.json")
-    assert_close(mindyn.load_estimate(tmp_path / "estimate.json").predict(samples), found.predict(samples), 1e-12)
+        assert_close(estimate.predict(samples), samples.tau, 1e-9)
+    estimate.save(tmp_path / "estimate.json")
+    assert_close(mindyn.load_estimate(tmp_path / "estimate.json").predict(samples), estimate.predict(samples), 1e-12)
 
 
 @pytest.mark.parametrize("form", ["energy", "momentum"])
 def test_energy_and_momentum_of_a_parallelogram(form):
     robot = driven_parallelogram(("joint1", "joint_crank"), coulomb=0.0)
     fit = mindyn.EnergyDifference(form=form, reversals="within")
-    found = fit.fit(equations(robot, smooth_samples(robot, 4000)))
-    assert_close(found.beta, Regressor(robot).base.values, 1e-6)
+    estimate = fit.fit(equations(robot, smooth_samples(robot, 4000)))
+    assert_close(estimate.beta, Regressor(robot).base.values, 1e-6)
 
 
 def test_reversals_of_a_parallelogram_are_avoided():
     robot = driven_parallelogram(("joint1", "joint2"))
-    found = mindyn.EnergyDifference(form="momentum").fit(equations(robot, smooth_samples(robot, 6000)))
-    assert_close(found.beta, Regressor(robot).base.values, 1e-3)
+    estimate = mindyn.EnergyDifference(form="momentum").fit(equations(robot, smooth_samples(robot, 6000)))
+    assert_close(estimate.beta, Regressor(robot).base.values, 1e-3)
 
 
 def test_instrumental_variables_of_a_parallelogram():
     robot = driven_parallelogram(("joint1", "joint_crank"))
-    found = mindyn.InstrumentalVariables().fit(equations(robot, smooth_samples(robot, 4000)))
-    assert_close(found.beta, Regressor(robot).base.values, 1e-8)
+    estimate = mindyn.InstrumentalVariables().fit(equations(robot, smooth_samples(robot, 4000)))
+    assert_close(estimate.beta, Regressor(robot).base.values, 1e-8)
 
 
 @pytest.mark.parametrize(
@@ -83,5 +83,5 @@ def test_last_link_first_identifies_a_robot_without_drives():
     robot = random_robot(3, joints=3, tree=False)
     s = smooth_samples(robot, 3000)
     log = log_from_arrays(s.joint_names, np.arange(3000) / s.rate_hz, s.q, s.tau, s.qd, s.qdd)
-    found = mindyn.identify(robot, log, mindyn.LastLinkFirst(), EquationSettings(AS_LOGGED))
-    assert_close(found.beta, found.base.values, 1e-6)
+    estimate = mindyn.identify(robot, log, mindyn.LastLinkFirst(), EquationSettings(AS_LOGGED))
+    assert_close(estimate.beta, estimate.base.values, 1e-6)

@@ -29,9 +29,9 @@ def test_the_loop_is_that_of_simulate():
     motion = tracked(robot, controller, method="fixed")
     base = Regressor(robot).base
     loop = ClosedLoop(robot, base, controller, rate_hz=100.0, rows=len(motion.t), control_rate_hz=CONTROL_HZ)
-    found = loop.run(base.values[None], motion.q[0], motion.qd[0])
+    process = loop.run(base.values[None], motion.q[0], motion.qd[0])
     for name in ("q", "qd", "qdd", "tau"):
-        assert_close(getattr(found, name)[0], getattr(motion, name), 100 * SAME_ALGEBRA)
+        assert_close(getattr(process, name)[0], getattr(motion, name), 100 * SAME_ALGEBRA)
 
 
 def test_a_candidate_that_runs_away_is_rejected():

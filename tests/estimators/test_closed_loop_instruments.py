@@ -43,11 +43,11 @@ def test_encoder_noise_biases_least_squares_but_not_closed_loop_instruments():
     moving = (np.abs(clean.qd) > 0.05).all(axis=1)
     wrong = {}
     for name, ours in fits.items():
-        mean = np.mean([one.predict(clean) for one in ours], axis=0)
+        mean = np.mean([our.predict(clean) for our in ours], axis=0)
         wrong[name] = np.linalg.norm((mean - clean.tau)[moving]) / np.linalg.norm(clean.tau[moving])
     assert wrong["plain"] > 0.05
     assert wrong["iv"] < 0.15 * wrong["plain"]
-    assert all(one.provenance["settled"] for one in fits["iv"])
+    assert all(item.provenance["settled"] for item in fits["iv"])
 
 
 def test_models_that_cannot_be_simulated_are_rejected():

@@ -62,16 +62,17 @@ def test_a_residual_that_never_changes_is_predicted():
 def test_memory_is_that_of_what_the_parameters_leave(together):
     regressor, Y = dense(SAMPLES)
     beta = 0.9 * regressor.base.values
-    found = colouring_of(regressor, beta, SAMPLES if together else one_by_one(SAMPLES), None, 1)
+    colouring = colouring_of(regressor, beta, SAMPLES if together else one_by_one(SAMPLES), None, 1)
     e = SAMPLES.tau - Y @ beta
     for j in range(2):
         lags = [
-            sum(float(own[k:] @ own[: len(own) - k]) for own in np.split(e[:, j], 3)) for k in range(LONGEST_MEMORY + 1)
+            sum(float(word[k:] @ word[: len(word) - k]) for word in np.split(e[:, j], 3))
+            for k in range(LONGEST_MEMORY + 1)
         ]
         coefficients, variance = _process(np.array(lags) / 90, 90.0)
-        assert_close(found.coefficients[j], coefficients, 1e-6)
-        assert_close(found.variances[j], variance, 1e-6)
-        assert_close(found.neighbours[j], lags[1] / lags[0], 1e-6)
+        assert_close(colouring.coefficients[j], coefficients, 1e-6)
+        assert_close(colouring.variances[j], variance, 1e-6)
+        assert_close(colouring.neighbours[j], lags[1] / lags[0], 1e-6)
 
 
 @pytest.mark.parametrize(("usable", "together"), [(False, False), (True, False), (True, True)])
@@ -82,11 +83,11 @@ def test_the_spread_of_coloured_noise_is_that_of_columns_through_its_filter(usab
     weights, processes = np.array([2.0, 0.5]), (np.array([1.0, -0.8, 0.1]), np.ones(1))
     colouring = Colouring(processes, (3.0, 0.7), (0.0, 0.0))
     data = samples if together else one_by_one(samples)
-    found = coloured_covariance_of(regressor, data, colouring, weights, None, 1)
+    coloured_covariance = coloured_covariance_of(regressor, data, colouring, weights, None, 1)
     for j, (a, variance) in enumerate(zip(processes, (3.0, 0.7), strict=True)):
         rows = Y[:, j] * (kept[:, j : j + 1] if usable else 1.0)
         shaped = np.vstack([lfilter([1.0], a, part, axis=0) for part in np.split(rows, 3)])
-        assert_close(found[j], weights[j] ** 2 * variance * shaped.T @ shaped, ORACLE)
+        assert_close(coloured_covariance[j], weights[j] ** 2 * variance * shaped.T @ shaped, ORACLE)
 
 
 def test_a_step_of_instruments_solves_the_weighted_products():
@@ -102,9 +103,9 @@ def test_a_step_of_instruments_solves_the_weighted_products():
     common = [0.1 * rng.normal(size=p) * (np.arange(p) % 2 == j) for j in range(2)]
     A, r, grams, left = np.zeros((p, p)), np.zeros(p), [], []
     for j, weight in enumerate(weights):
-        own = kept[:, j]
-        y, o = Y[own, j], Omega[own, j]
-        e = SAMPLES.tau[own, j] - y @ estimate.beta
+        separate = kept[:, j]
+        y, o = Y[separate, j], Omega[separate, j]
+        e = SAMPLES.tau[separate, j] - y @ estimate.beta
         A += weight * o.T @ y
         r += weight * (o.T @ e - common[j])
         grams.append(o.T @ o)
@@ -124,7 +125,7 @@ def test_a_step_of_instruments_solves_the_weighted_products():
     )
     applied = step.applied(estimate)
     assert_close(applied.beta, estimate.beta + step.change, SAME_ALGEBRA)
-    assert_close([one.rms for one in applied.residuals], step.rms, SAME_ALGEBRA)
+    assert_close([residual.rms for residual in applied.residuals], step.rms, SAME_ALGEBRA)
     blind = replace(expected, q=rng.normal(size=(90, 2)), usable=np.zeros((90, 2), dtype=bool))
     with raises(InputError, Code.NOT_IDENTIFIABLE, "instrument_model"):
         instrument_step(estimate, SAMPLES, blind, np.eye(p), None, 1)

@@ -115,7 +115,9 @@ def test_identify_is_bounded_and_says_so_in_memory_streamed_and_spread(tmp_path,
         assert rms(estimate.predict(whole) - whole.tau)[1 - joint] < 0.1 * rms(whole.tau)[1 - joint]
         assert not estimate.identifiable.holds
         assert any(
-            arm.joint_names[joint] in one.joints for one in estimate.findings if one.kind == Kind.CONSTANT_TORQUE
+            arm.joint_names[joint] in finding.joints
+            for finding in estimate.findings
+            if finding.kind == Kind.CONSTANT_TORQUE
         )
 
 

@@ -127,12 +127,12 @@ def test_intervals_hold_no_reversal_and_lose_few_rows():
     regressor = Regressor(robot)
     breaks = reversals(regressor, samples)
     assert breaks.sum() > 10
-    found = intervals(samples, breaks, 41)
-    for one in found:
-        assert 10 <= one.stop - one.start <= 41
-        assert not breaks[one.start + 1 : one.stop].any()
-        assert samples.segments[one.start] == samples.segments[one.stop - 1]
-    assert sum(one.stop - one.start - 1 for one in found) > 0.9 * len(samples)
+    result = intervals(samples, breaks, 41)
+    for item in result:
+        assert 10 <= item.stop - item.start <= 41
+        assert not breaks[item.start + 1 : item.stop].any()
+        assert samples.segments[item.start] == samples.segments[item.stop - 1]
+    assert sum(item.stop - item.start - 1 for item in result) > 0.9 * len(samples)
 
 
 def test_friction_shapes_are_found_too():
@@ -154,8 +154,8 @@ def test_noisy_accelerations_do_not_harm_it_as_they_harm_least_squares():
     samples = smooth_samples(robot, count=8000, rate=400.0)
     noisy = replace(samples, qdd=samples.qdd + np.random.default_rng(0).normal(scale=3.0, size=samples.q.shape))
     errors = [
-        np.abs(one.fit(equations(robot, noisy)).beta - Regressor(robot).base.values).max()
-        for one in (LeastSquares(), EnergyDifference())
+        np.abs(item.fit(equations(robot, noisy)).beta - Regressor(robot).base.values).max()
+        for item in (LeastSquares(), EnergyDifference())
     ]
     assert errors[1] < 1e-3 * errors[0]
 

@@ -36,14 +36,14 @@ def test_a_saved_estimate_predicts_the_same(robot, tmp_path):
     samples = smooth_samples(robot)
     friction = Friction("tanh", 0.01, ("root",))
     rows = equations(robot, samples, friction=friction, filter_hz=20.0)
-    found = LeastSquares(covariance="correlated").fit(rows)
-    found.save(tmp_path / "estimate.json")
+    estimate = LeastSquares(covariance="correlated").fit(rows)
+    estimate.save(tmp_path / "estimate.json")
     again = load_estimate(tmp_path)  # the folder of a run
-    assert again.names == found.names
-    assert again.status == found.status
-    assert again.settings == found.settings
-    assert (again.predict(samples) == found.predict(samples)).all()
-    assert (again.covariance == found.covariance).all()
+    assert again.names == estimate.names
+    assert again.status == estimate.status
+    assert again.settings == estimate.settings
+    assert (again.predict(samples) == estimate.predict(samples)).all()
+    assert (again.covariance == estimate.covariance).all()
 
 
 def test_extra_torques_come_back_from_a_file(robot, tmp_path):
@@ -55,20 +55,20 @@ def test_extra_torques_come_back_from_a_file(robot, tmp_path):
 
 
 def test_the_table_names_every_parameter_and_the_status_is_a_sentence(robot):
-    found = LeastSquares().fit(equations(robot, exact_samples(robot, noise=0.1)))
-    for name in found.names:
-        assert name in found.table()
-    assert found.status.endswith(".")
-    assert np.diag(found.correlations) == pytest.approx(1.0)
-    assert np.abs(found.correlations).max() <= 1 + 1e-12
-    assert "%" in found.status
+    estimate = LeastSquares().fit(equations(robot, exact_samples(robot, noise=0.1)))
+    for name in estimate.names:
+        assert name in estimate.table()
+    assert estimate.status.endswith(".")
+    assert np.diag(estimate.correlations) == pytest.approx(1.0)
+    assert np.abs(estimate.correlations).max() <= 1 + 1e-12
+    assert "%" in estimate.status
 
 
 def test_no_deviation_is_known_relative_to_a_value_that_may_be_zero(robot):
-    found = LeastSquares().fit(equations(robot, exact_samples(robot, noise=0.1)))
-    beta = np.where(np.arange(len(found.beta)) == 0, 1e-16, found.beta)
-    line = replace(found, beta=beta).table().splitlines()[2]
-    assert line.split()[0] == found.names[0]
+    estimate = LeastSquares().fit(equations(robot, exact_samples(robot, noise=0.1)))
+    beta = np.where(np.arange(len(estimate.beta)) == 0, 1e-16, estimate.beta)
+    line = replace(estimate, beta=beta).table().splitlines()[2]
+    assert line.split()[0] == estimate.names[0]
     assert "%" not in line
     parts = relative_deviation([1.0, 1.0, 1e-16, 0.0, 5.0], [0.1, 0.6, 1e-3, 0.0, np.inf])
     assert parts[0] == pytest.approx(0.1)
@@ -81,18 +81,18 @@ def test_what_the_data_cannot_tell_is_said_with_infinite_variance(robot):
         *(samples.joint_names, samples.q, np.abs(samples.qd) + 0.1, samples.qdd, samples.tau, 1000.0, samples.segments)
     )
     robot = with_estimated_drives(random_robot(14, joints=3, tree=False))
-    found = LeastSquares().fit(equations(robot, one_way))
-    assert {"fo1", "fc1"} <= set(found.unidentifiable)
-    assert np.isinf(found.deviations[found.names.index("fc1")])
-    assert "unidentifiable" in found.table()
+    estimate = LeastSquares().fit(equations(robot, one_way))
+    assert {"fo1", "fc1"} <= set(estimate.unidentifiable)
+    assert np.isinf(estimate.deviations[estimate.names.index("fc1")])
+    assert "unidentifiable" in estimate.table()
 
 
 def test_identify_recovers_an_exact_log(robot):
     s = smooth_samples(robot, 3000)
     log = log_from_arrays(robot.joint_names, np.arange(3000) / s.rate_hz, s.q, s.tau, s.qd, s.qdd)
-    found = identify(robot, log, LeastSquares(), EquationSettings(AS_LOGGED))
-    assert_close(found.beta, structural_base(robot, drives=True).values, 1e-7)
-    assert_close(found.predict_log(log), s.tau, 1e-8)
+    estimate = identify(robot, log, LeastSquares(), EquationSettings(AS_LOGGED))
+    assert_close(estimate.beta, structural_base(robot, drives=True).values, 1e-7)
+    assert_close(estimate.predict_log(log), s.tau, 1e-8)
 
 
 class TestBadInput:
@@ -125,18 +125,18 @@ class TestBadInput:
 
 def test_single_states_are_predicted_in_any_batch_shape(robot):
     samples = smooth_samples(robot)
-    found = LeastSquares().fit(equations(robot, samples, friction=Friction("tanh", 0.05)))
-    whole = found.predict(samples)
-    assert_close(found.predict(samples.q, samples.qd, samples.qdd), whole, SAME_ALGEBRA)
-    assert_close(found.predict(samples.q[7], samples.qd[7], samples.qdd[7]), whole[7], SAME_ALGEBRA)
-    batch = [one[:12].reshape(3, 4, 3) for one in (samples.q, samples.qd, samples.qdd)]
-    assert_close(found.predict(*batch), whole[:12].reshape(3, 4, 3), SAME_ALGEBRA)
-    at_rest = found.predict(samples.q[:5], 0.0, np.zeros(3))
-    assert_close(at_rest, found.predict(samples.q[:5], np.zeros((5, 3)), np.zeros((5, 3))), SAME_ALGEBRA)
+    estimate = LeastSquares().fit(equations(robot, samples, friction=Friction("tanh", 0.05)))
+    whole = estimate.predict(samples)
+    assert_close(estimate.predict(samples.q, samples.qd, samples.qdd), whole, SAME_ALGEBRA)
+    assert_close(estimate.predict(samples.q[7], samples.qd[7], samples.qdd[7]), whole[7], SAME_ALGEBRA)
+    batch = [item[:12].reshape(3, 4, 3) for item in (samples.q, samples.qd, samples.qdd)]
+    assert_close(estimate.predict(*batch), whole[:12].reshape(3, 4, 3), SAME_ALGEBRA)
+    at_rest = estimate.predict(samples.q[:5], 0.0, np.zeros(3))
+    assert_close(at_rest, estimate.predict(samples.q[:5], np.zeros((5, 3)), np.zeros((5, 3))), SAME_ALGEBRA)
     with raises(InputError, Code.MISSING_VALUE, "qd"):
-        found.predict(samples.q)
+        estimate.predict(samples.q)
     with raises(InputError, Code.WRONG_SHAPE, "q"):
-        found.predict(np.zeros(4), np.zeros(4), np.zeros(4))
+        estimate.predict(np.zeros(4), np.zeros(4), np.zeros(4))
     remembers = LeastSquares().fit(equations(robot, samples, friction=Friction("stop", 0.05)))
     with raises(InputError, Code.UNSUPPORTED, "stop"):
         remembers.predict(samples.q, samples.qd, samples.qdd)

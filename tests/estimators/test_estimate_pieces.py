@@ -47,10 +47,10 @@ def made(regressor, **fields):
 
 
 def test_deviations_correlations_and_half_widths_follow_the_covariance(regressor):
-    found = made(regressor)
-    C = found.covariance
-    assert_close(found.deviations, np.sqrt(np.diag(C)), EXACT)
-    assert_close(found.correlations, C / np.outer(found.deviations, found.deviations), SAME_ALGEBRA)
+    result = made(regressor)
+    C = result.covariance
+    assert_close(result.deviations, np.sqrt(np.diag(C)), EXACT)
+    assert_close(result.correlations, C / np.outer(result.deviations, result.deviations), SAME_ALGEBRA)
     open_one = C.copy()
     open_one[1, 1], open_one[2] = np.inf, 0.0
     open_one[:, 2] = 0.0
@@ -67,7 +67,7 @@ def test_deviations_correlations_and_half_widths_follow_the_covariance(regressor
     both = np.zeros((1, regressor.count))
     both[0, [0, 3]] = [1.0, -2.0]
     variance = C[0, 0] + 4 * C[3, 3] - 4 * C[0, 3]
-    assert_close(found.half_widths_of(both), [1.959963984540054 * np.sqrt(variance)], SAME_ALGEBRA)
+    assert_close(result.half_widths_of(both), [1.959963984540054 * np.sqrt(variance)], SAME_ALGEBRA)
 
 
 def test_blocks_and_shifts_are_taken_off_where_noise_alone_counts(regressor):
@@ -94,32 +94,32 @@ def test_ends_of_physical_values_go_before_those_of_the_covariance(regressor):
     ends = np.stack([np.zeros(p), np.full(p, 9.0)])
     ends[0, 3] = np.nan
     held = Physical((), np.zeros(0), np.zeros(p), ends=ends)
-    found = made(regressor, physical=held)
-    assert found.constrained
-    assert found.intervals[:, 0].tolist() == [0.0, 9.0]
-    assert np.isnan(found.intervals[:, 3]).all()
-    assert found.physical.ends[1, 3] == 9.0  # what it holds is not changed
+    result = made(regressor, physical=held)
+    assert result.constrained
+    assert result.intervals[:, 0].tolist() == [0.0, 9.0]
+    assert np.isnan(result.intervals[:, 3]).all()
+    assert result.physical.ends[1, 3] == 9.0  # what it holds is not changed
     again = Physical.from_dict(held.to_dict())
     assert np.array_equal(again.ends, ends, equal_nan=True)
     assert again.prior_fractions is None
 
 
 def test_values_by_name_and_states_of_any_shape(regressor):
-    found = made(regressor)
-    assert found.value(regressor.names[2]) == 3.0
+    result = made(regressor)
+    assert result.value(regressor.names[2]) == 3.0
     with raises(InputError, Code.UNKNOWN_NAME, "nothing"):
-        found.value("nothing")
+        result.value("nothing")
     rng = np.random.default_rng(3)
     q, qd, qdd = rng.normal(size=(3, 4, 3, 2))
-    flat = [one.reshape(-1, 2) for one in (q, qd, qdd)]
-    dense = regressor.dense(regressor.parts(*flat)) @ found.beta
-    assert_close(found.predict(q, qd, qdd), dense.reshape(4, 3, 2), ORACLE)
+    flat = [item.reshape(-1, 2) for item in (q, qd, qdd)]
+    dense = regressor.dense(regressor.parts(*flat)) @ result.beta
+    assert_close(result.predict(q, qd, qdd), dense.reshape(4, 3, 2), ORACLE)
     with raises(InputError, Code.MISSING_VALUE):
-        found.predict(q, qd)
+        result.predict(q, qd)
     with raises(InputError, Code.WRONG_SHAPE, "q"):
-        found.predict(q[..., :1], qd[..., :1], qdd[..., :1])
+        result.predict(q[..., :1], qd[..., :1], qdd[..., :1])
     with raises(InputError, Code.MISSING_VALUE, "conditioning"):
-        found.samples_of(None)
+        result.samples_of(None)
 
 
 def test_predictions_in_blocks_are_those_of_all_rows(regressor, monkeypatch):
@@ -225,30 +225,30 @@ def test_a_joint_is_solved_with_what_later_ones_gave():
     tables = [np.column_stack([first, taus[0]]), np.column_stack([last, taus[1]])]
     columns = (np.arange(3), np.array([1, 2]))
     information = Information(("a", "b"), ("x", "y", "z"), columns, tuple(map(triangle_of, tables)), (40, 30))
-    found = _PartialEstimate.nothing(3)
-    found.add(information, 1)
+    result = _PartialEstimate.nothing(3)
+    result.add(information, 1)
     w = np.linalg.lstsq(last, taus[1], rcond=None)[0]
-    assert_close(found.beta, [0.0, *w], ORACLE)
+    assert_close(result.beta, [0.0, *w], ORACLE)
     left = taus[1] - last @ w
     C = left @ left / 28 * np.linalg.inv(last.T @ last)
-    assert_close(found.covariance[1:, 1:], C, ORACLE)
-    found.add(information, 0)
+    assert_close(result.covariance[1:, 1:], C, ORACLE)
+    result.add(information, 0)
     A, B = first[:, :1], first[:, 1:]
-    own = np.linalg.lstsq(A, taus[0] - B @ w, rcond=None)[0]
-    assert_close(found.beta, [*own, *w], ORACLE)
+    expected = np.linalg.lstsq(A, taus[0] - B @ w, rcond=None)[0]
+    assert_close(result.beta, [*expected, *w], ORACLE)
     G = np.linalg.lstsq(A, B, rcond=None)[0]
     rest = B - A @ G
-    residual = taus[0] - A @ own - B @ w
+    residual = taus[0] - A @ expected - B @ w
     variance = max(0.0, residual @ residual - np.trace(rest @ C @ rest.T)) / 39
-    assert_close(found.covariance[0, 0], variance / (A[:, 0] @ A[:, 0]) + (G @ C @ G.T)[0, 0], ORACLE)
-    assert_close(found.covariance[0, 1:], -(G @ C)[0], ORACLE)
-    assert found.unidentifiable == []
-    assert_close(found.conditions, [np.linalg.cond(last / np.linalg.norm(last, axis=0)), 1.0], ORACLE)
+    assert_close(result.covariance[0, 0], variance / (A[:, 0] @ A[:, 0]) + (G @ C @ G.T)[0, 0], ORACLE)
+    assert_close(result.covariance[0, 1:], -(G @ C)[0], ORACLE)
+    assert result.unidentifiable == []
+    assert_close(result.conditions, [np.linalg.cond(last / np.linalg.norm(last, axis=0)), 1.0], ORACLE)
     assert_close(_condition(np.array([[3.0, 0.0], [0.0, 1e-6]])), 1.0, ORACLE)
-    said = _status(information, found, 0.25)
-    assert said.startswith("3 parameters, joint by joint from the last, leave 25 % of the torque unexplained")
-    assert "the worst conditioned joint is 'b'" in said
-    assert said.endswith(").")
+    message = _status(information, result, 0.25)
+    assert message.startswith("3 parameters, joint by joint from the last, leave 25 % of the torque unexplained")
+    assert "the worst conditioned joint is 'b'" in message
+    assert message.endswith(").")
 
 
 def test_an_inertia_matrix_is_definite_whatever_its_units():
@@ -273,15 +273,15 @@ def test_expected_accelerations_are_cut_off_at_the_largest_measured(regressor, m
     coasting = rng.normal(size=(5, 2))
     monkeypatch.setattr(accelerations, "inertia_matrices", lambda *_: M)
     monkeypatch.setattr(accelerations, "predict_unfiltered", lambda *_: coasting)
-    found = model_acceleration(regressor, None, samples)
+    result = model_acceleration(regressor, None, samples)
     largest = np.abs(samples.qdd).max(axis=0)
     for k in range(5):
         expected = (
             np.zeros(2) if k == 3 else np.clip(np.linalg.solve(M[k], samples.tau[k] - coasting[k]), -largest, largest)
         )
-        assert_close(found.qdd[k] + 1.0, expected + 1.0, ORACLE)
-    assert found.definite.tolist() == [True, True, True, False, True]
-    assert_close(found.indefinite_part, 0.2, ORACLE)
+        assert_close(result.qdd[k] + 1.0, expected + 1.0, ORACLE)
+    assert result.definite.tolist() == [True, True, True, False, True]
+    assert_close(result.indefinite_part, 0.2, ORACLE)
 
 
 def test_what_the_data_do_not_support_is_left_out_by_an_f_test(regressor):
@@ -299,9 +299,9 @@ def test_what_the_data_do_not_support_is_left_out_by_an_f_test(regressor):
         regressor.joint_names, regressor.names, regressor.columns, tuple(map(triangle_of, tables)), (20, 20)
     )
     rows = Rows.of_information(regressor, information)
-    found = essential(LeastSquares(), rows, level=0.05)
+    result = essential(LeastSquares(), rows, level=0.05)
     full = LeastSquares().fit(rows)
-    kept = [k for k, name in enumerate(regressor.names) if name not in found.dropped]
+    kept = [k for k, name in enumerate(regressor.names) if name not in result.dropped]
     assert {k for k in range(p) if beta[k]} <= set(kept)
     threshold = f_distribution.isf(0.05, 1, 40 - p)
     weights = np.concatenate([np.full(20, w) for w in full.joint_weights])
@@ -334,11 +334,11 @@ def test_the_noise_of_a_joint_is_over_rows_less_parameters_and_at_least_one(rows
     rng = np.random.default_rng(8)
     Y, tau = rng.normal(size=(rows, 2)), rng.normal(size=rows)
     table = triangle_of(np.column_stack([Y, tau]))
-    found = _PartialEstimate.nothing(2)
-    found.add(Information(("a",), ("x", "y"), (np.arange(2),), (table,), (rows,)), 0)
+    result = _PartialEstimate.nothing(2)
+    result.add(Information(("a",), ("x", "y"), (np.arange(2),), (table,), (rows,)), 0)
     left = tau - Y @ np.linalg.lstsq(Y, tau, rcond=None)[0]
     expected = left @ left / {2: 1, 3: 1, 4: 2}[rows] * np.linalg.inv(Y.T @ Y)
-    assert np.abs(found.covariance - expected).max() <= ORACLE * np.linalg.norm(np.linalg.inv(Y.T @ Y))
+    assert np.abs(result.covariance - expected).max() <= ORACLE * np.linalg.norm(np.linalg.inv(Y.T @ Y))
 
 
 def test_parts_of_an_estimate_that_it_has_not_come_back_as_nothing():

@@ -16,7 +16,7 @@ def test_the_noise_is_known_whatever_is_forgotten():
         online = mindyn.RecursiveLeastSquares(robot, forgetting=forgetting)
         for row in zip(samples.q, samples.qd, samples.qdd, samples.tau, strict=True):
             online.update(*row)
-        found = online.estimate()
-        assert np.allclose([one.rms for one in found.residuals], noise, rtol=0.1)
-        spread = (found.beta - found.base.values) / found.deviations
+        result = online.estimate()
+        assert np.allclose([residual.rms for residual in result.residuals], noise, rtol=0.1)
+        spread = (result.beta - result.base.values) / result.deviations
         assert 0.3 < np.sqrt(np.mean(spread**2)) < 1.6

@@ -61,12 +61,14 @@ def test_values_within_the_limits_are_those_that_brake_and_rise(ratio, side, sha
     speeds = np.append(np.geomspace(velocity / SPEED_COUNT**2, velocity, 401), STRIBECK_RAD_S)
     rising = speeds >= (STRIBECK_RAD_S if "stribeck" in shapes else 0.0)
     rng, agreed = np.random.default_rng(3), []
-    own = [k for k, p in enumerate(space.columns) if p.link_or_joint == "joint1" and p.is_friction]
+    expected = [k for k, p in enumerate(space.columns) if p.link_or_joint == "joint1" and p.is_friction]
     # Of the order of torques per unit: a motor's friction is multiplied by the ratio, and by its square.
-    sizes = np.array([{"viscous": ratio**-2, "coulomb": abs(1 / ratio)}.get(space.columns[k].kind, 1.0) for k in own])
+    sizes = np.array(
+        [{"viscous": ratio**-2, "coulomb": abs(1 / ratio)}.get(space.columns[k].kind, 1.0) for k in expected]
+    )
     for _ in range(60):
         x = np.zeros(space.size)
-        x[own] = sizes * rng.normal(size=len(own))
+        x[expected] = sizes * rng.normal(size=len(expected))
         x[list(space.nonnegative)] = 2 * np.abs(x[list(space.nonnegative)])
         beta, least = space.matrix @ x, np.inf
         for sign in (-1.0, 1.0):

@@ -35,43 +35,43 @@ def factors(noise=0.0, load=1.0, rows=60):
     """[Y | known torque | signal] of two runs of two joints: the signal times the gain is Y x + known."""
     rng = np.random.default_rng(7)
     x = np.array([1.0, -2.0, 0.5])
-    made, tables = [], []
+    created, tables = [], []
     for size in (0.0, load):
         for joint in range(2):
             Y, known = rng.normal(size=(rows, 3)), size * rng.normal(size=rows)
             signal = (Y @ x + known) / GAINS[joint] + noise * rng.normal(size=rows) / GAINS[joint]
             tables.append((joint, np.column_stack([Y, known, signal])))
-            made.append((joint, triangle_of(tables[-1][1])))
-    return made, tables, x
+            created.append((joint, triangle_of(tables[-1][1])))
+    return created, tables, x
 
 
 def test_linear_equations_tell_gains_and_values():
-    made, _, x = factors()
-    found, h = _fit_linear_gains(ARM, made, 2)
-    assert_close(found, x, ORACLE)
+    created, _, x = factors()
+    result, h = _fit_linear_gains(ARM, created, 2)
+    assert_close(result, x, ORACLE)
     assert_close(h, 1 / GAINS, ORACLE)
     with raises(InputError, Code.NOT_IDENTIFIABLE, "a, b"):
         _fit_linear_gains(ARM, factors(load=0.0)[0], 2)
 
 
 def test_gains_minimise_what_is_left_of_the_signals():
-    made, tables, x = factors(noise=0.2)
-    start = _fit_linear_gains(ARM, made, 2)
-    found = _refine_gains(ARM, made, *start, 120)
-    assert found.joint_names == ("a", "b")
+    created, tables, x = factors(noise=0.2)
+    start = _fit_linear_gains(ARM, created, 2)
+    result = _refine_gains(ARM, created, *start, 120)
+    assert result.joint_names == ("a", "b")
 
     def residuals(x, h):
         parts = [table[:, -1] - h[joint] * (table[:, :3] @ x + table[:, 3]) for joint, table in tables]
         return [np.concatenate([parts[0], parts[2]]), np.concatenate([parts[1], parts[3]])]
 
-    h = 1 / found.values
+    h = 1 / result.values
     # At the minimum, with each joint weighed by its own mean square, no gain has a slope.
     best = np.linalg.lstsq(
         np.vstack([h[j] * t[:, :3] / np.std(residuals(x, h)[j]) for j, t in tables]),
         np.concatenate([(t[:, -1] - h[j] * t[:, 3]) / np.std(residuals(x, h)[j]) for j, t in tables]),
         rcond=None,
     )[0]
-    weights = [1 / np.mean(one**2) for one in residuals(best, h)]
+    weights = [1 / np.mean(residual**2) for residual in residuals(best, h)]
     for joint in range(2):
         torque = np.concatenate([t[:, :3] @ best + t[:, 3] for j, t in tables if j == joint])
         left = residuals(best, h)[joint]
@@ -81,16 +81,16 @@ def test_gains_minimise_what_is_left_of_the_signals():
         block = np.zeros((len(table), 5))
         block[:, :3], block[:, 3 + joint] = h[joint] * table[:, :3], table[:, :3] @ best + table[:, 3]
         J.append(np.sqrt(weights[joint]) * block)
-    spread = np.sqrt(np.diag(np.linalg.inv(np.vstack(J).T @ np.vstack(J)))[3:]) * found.values**2
-    assert_close(found.deviations, spread, 0.02)
-    assert_close(found.values, GAINS, 0.2)
+    spread = np.sqrt(np.diag(np.linalg.inv(np.vstack(J).T @ np.vstack(J)))[3:]) * result.values**2
+    assert_close(result.deviations, spread, 0.02)
+    assert_close(result.values, GAINS, 0.2)
 
 
 def test_gains_begin_above_zero_and_must_settle():
-    made, _, x = factors(noise=0.05)
-    turned = _refine_gains(ARM, made, x, np.array([0.25, -2.0]), 120)
+    created, _, x = factors(noise=0.05)
+    turned = _refine_gains(ARM, created, x, np.array([0.25, -2.0]), 120)
     assert_close(turned.values, GAINS, 0.1)
-    both = _refine_gains(ARM, made, x, np.array([-0.25, -2.0]), 120)
+    both = _refine_gains(ARM, created, x, np.array([-0.25, -2.0]), 120)
     assert_close(both.values, GAINS, 0.1)
 
 
@@ -104,8 +104,8 @@ def rows(joint="a", m=12, moving=False, seed=0, p=3, noise=0.1):
 
 def test_noise_of_quiet_tests_is_their_mean_square_over_freedom():
     quiet, other = rows(seed=1), rows("b", seed=2)
-    found = noises_of([quiet, other])
-    for test, noise in zip((quiet, other), found, strict=True):
+    noises = noises_of([quiet, other])
+    for test, noise in zip((quiet, other), noises, strict=True):
         left = test.z - test.A @ np.linalg.lstsq(test.A, test.z, rcond=None)[0]
         assert_close(noise.reading, np.sqrt(left @ left / 9), ORACLE)
         assert noise.momentum == 0.0
@@ -133,17 +133,17 @@ def test_noise_of_moving_tests_has_two_parts_where_quiet_ones_suffice():
 def test_tests_one_after_the_other_tell_what_is_new_in_each():
     beta = np.array([1.0, -2.0, 0.5])
     rng = np.random.default_rng(4)
-    one, two = rng.normal(size=(6, 3)), rng.normal(size=(8, 3))
-    one[:, 1:] = 0.0
-    groups = [TestRows("a", A, A @ beta, A, A @ beta, np.zeros((len(A), 0)), ()) for A in (one, two)]
-    found = _Sequence.of(groups, np.zeros(3, dtype=bool))
-    assert found.yields == (1, 2)
-    assert_close(found.beta, beta, ORACLE)
+    item, two = rng.normal(size=(6, 3)), rng.normal(size=(8, 3))
+    item[:, 1:] = 0.0
+    groups = [TestRows("a", A, A @ beta, A, A @ beta, np.zeros((len(A), 0)), ()) for A in (item, two)]
+    result = _Sequence.of(groups, np.zeros(3, dtype=bool))
+    assert result.yields == (1, 2)
+    assert_close(result.beta, beta, ORACLE)
     noises = noises_of([rows(m=6, seed=8, p=3), rows(m=8, seed=9, p=3)])
-    assert_close(found.covariance(noises), found.T @ block_diag(*(n.covariance for n in noises)) @ found.T.T, ORACLE)
-    together = found.together(noises)
+    assert_close(result.covariance(noises), result.T @ block_diag(*(n.covariance for n in noises)) @ result.T.T, ORACLE)
+    together = result.together(noises)
     W = np.linalg.inv(block_diag(*(n.covariance for n in noises)))
-    A = np.vstack([one, two])
+    A = np.vstack([item, two])
     assert_close(together.T, np.linalg.inv(A.T @ W @ A) @ A.T @ W, 1e-8)
     fixed = _Sequence.of(groups, np.array([True, False, False]))
     assert fixed.yields == (0, 2)
@@ -155,8 +155,8 @@ def test_the_status_of_tests_counts_what_they_tell():
     sequence = SimpleNamespace(beta=np.array([3.0, 3.0]), yields=(1,))
     push = SimpleNamespace(name="push", yields=2)
     plan = SimpleNamespace(names=("x", "y", "z"), dropped=("z",), tests=(push,), motions=(1, 2))
-    said = _status(plan, [group], sequence, ("y",))
-    assert said == (
+    message = _status(plan, [group], sequence, ("y",))
+    assert message == (
         "1 tests in 2 motions determine 1 parameters and leave 20 % of the mean torques unexplained; "
         "fewer combinations than planned came from push (1 of 2); unidentifiable: y."
     )
@@ -193,15 +193,15 @@ def test_a_step_of_instruments_matters_beside_deviations_or_the_largest_value():
 def test_products_of_instruments_are_sums_over_rows():
     rng = np.random.default_rng(0)
     Omega, Y, e = rng.normal(size=(9, 2)), rng.normal(size=(9, 2)), rng.normal(size=9)
-    made = _Products(np.array([0, 3]), np.zeros((5, 5)))
-    made.add(Omega[:4], Y[:4], e[:4])
-    made.add(Omega[4:], Y[4:], e[4:])
-    assert made.rows == 9
-    assert_close(made.omega_y, Omega.T @ Y, SAME_ALGEBRA)
-    assert_close(made.omega_omega, Omega.T @ Omega, SAME_ALGEBRA)
-    assert_close(made.omega_e, Omega.T @ e, SAME_ALGEBRA)
+    products = _Products(np.array([0, 3]), np.zeros((5, 5)))
+    products.add(Omega[:4], Y[:4], e[:4])
+    products.add(Omega[4:], Y[4:], e[4:])
+    assert products.rows == 9
+    assert_close(products.omega_y, Omega.T @ Y, SAME_ALGEBRA)
+    assert_close(products.omega_omega, Omega.T @ Omega, SAME_ALGEBRA)
+    assert_close(products.omega_e, Omega.T @ e, SAME_ALGEBRA)
     step = np.array([0.3, -0.2])
-    assert_close(made.variance(step), np.mean((e - Y @ step) ** 2), ORACLE)
+    assert_close(products.variance(step), np.mean((e - Y @ step) ** 2), ORACLE)
     assert _Products(np.arange(2), np.zeros((5, 5))).variance(step) == 0.0
 
 
@@ -210,9 +210,9 @@ def test_rows_without_a_usable_inertia_matrix_are_not_expected():
     usable = np.array([[True, True], [True, False], [True, True], [False, True]])
     samples = Samples(("a", "b"), blank, blank, blank, blank, 1.0, np.zeros(4, dtype=int), usable=usable)
     instrument = SimpleNamespace(definite=np.array([True, True, False, True]), qdd=blank + 7, indefinite_part=0.25)
-    found = _expected_columns(samples, instrument)
-    assert found.usable.tolist() == [[True, True], [True, False], [False, False], [False, True]]
-    assert (found.qdd == 7).all()
+    result = _expected_columns(samples, instrument)
+    assert result.usable.tolist() == [[True, True], [True, False], [False, False], [False, True]]
+    assert (result.qdd == 7).all()
     _require_definite(SimpleNamespace(indefinite_part=0.5), 1)
     with raises(InputError, Code.NOT_FEASIBLE, "instrument_model"):
         _require_definite(SimpleNamespace(indefinite_part=0.51), 3)

@@ -56,9 +56,9 @@ def test_the_true_model_expects_the_true_accelerations():
     for seed in range(0, 20, 4):
         robot = some_robot(seed)
         samples, regressor = exact_samples(robot, count=50), Regressor(robot)
-        found = model_acceleration(regressor, regressor.base.values, samples)
-        assert found.definite.all()
-        assert_close(found.qdd, samples.qdd, 1e-9)
+        result = model_acceleration(regressor, regressor.base.values, samples)
+        assert result.definite.all()
+        assert_close(result.qdd, samples.qdd, 1e-9)
         M = compile_model(robot, drives=True).inertia_matrix(samples.q)
         assert_close(inertia_matrices(regressor, regressor.base.values, samples), M, SAME_ALGEBRA)
 
@@ -96,13 +96,13 @@ def test_acceleration_noise_biases_least_squares_but_not_instrumental_variables(
         fits["iv"].append(InstrumentalVariables().fit(equations(robot, noisy)))
     true = Regressor(robot).base.values
     scale = np.abs(true).max()
-    bias = {name: np.abs(np.mean([one.beta for one in ours], axis=0) - true).max() for name, ours in fits.items()}
+    bias = {name: np.abs(np.mean([our.beta for our in ours], axis=0) - true).max() for name, ours in fits.items()}
     assert bias["plain"] > 0.1 * scale
     assert bias["iv"] < 0.1 * bias["plain"]
-    mistakes = np.array([one.beta - true for one in fits["iv"]])
+    mistakes = np.array([item.beta - true for item in fits["iv"]])
     standard_errors = mistakes.std(axis=0, ddof=1) / np.sqrt(len(mistakes))
     assert (np.abs(mistakes.mean(axis=0)) < 4 * standard_errors).all()
-    within = np.mean([np.abs(one.beta - true) < 3 * one.deviations for one in fits["iv"]])
+    within = np.mean([np.abs(item.beta - true) < 3 * item.deviations for item in fits["iv"]])
     assert within > 0.95
 
 
@@ -111,13 +111,13 @@ def test_rotors_and_friction_of_drives_do_not_bring_the_bias_back(seed, drives):
     robot = with_random_drives(random_robot(seed, joints=3, tree=False, gravity=(0.0, 0.0, -9.81)), drives)
     samples, true = smooth_samples(robot, count=3000), Regressor(robot).base.values
     noisy = [with_acceleration_noise(samples, 2.0, run) for run in range(12)]
-    plain = np.mean([LeastSquares().fit(equations(robot, one)).beta for one in noisy], axis=0) - true
-    fits = [InstrumentalVariables().fit(equations(robot, one)) for one in noisy]
-    mistakes = np.array([one.beta - true for one in fits])
+    plain = np.mean([LeastSquares().fit(equations(robot, item)).beta for item in noisy], axis=0) - true
+    fits = [InstrumentalVariables().fit(equations(robot, item)) for item in noisy]
+    mistakes = np.array([fit.beta - true for fit in fits])
     assert np.abs(mistakes.mean(axis=0)).max() < 0.15 * np.abs(plain).max()
     standard_errors = mistakes.std(axis=0, ddof=1) / np.sqrt(len(mistakes))
     assert (np.abs(mistakes.mean(axis=0)) < 5 * standard_errors).all()
-    assert np.mean([np.abs(one.beta - true) < 3 * one.deviations for one in fits]) > 0.95
+    assert np.mean([np.abs(fit.beta - true) < 3 * fit.deviations for fit in fits]) > 0.95
 
 
 def test_filtered_rows_serve_too():
@@ -219,6 +219,6 @@ def test_noise_that_a_controller_feeds_back_is_filtered_out_by_choice():
     assert chosen.filter_hz is not None
     true = base_parameters(arm, drives=True).values
     plain = LeastSquares().fit(build_rows(arm, log, AS_THEY_ARE))
-    found = InstrumentalVariables().fit(build_rows(arm, log, chosen))
-    assert np.abs(found.beta[: len(true)] - true).max() < 0.05 * np.abs(plain.beta - true).max()
-    assert np.mean(np.abs(found.beta[: len(true)] - true) < 3 * found.deviations[: len(true)]) > 0.9
+    estimate = InstrumentalVariables().fit(build_rows(arm, log, chosen))
+    assert np.abs(estimate.beta[: len(true)] - true).max() < 0.05 * np.abs(plain.beta - true).max()
+    assert np.mean(np.abs(estimate.beta[: len(true)] - true) < 3 * estimate.deviations[: len(true)]) > 0.9

@@ -43,7 +43,7 @@ def test_recovers_the_mlc_of_random_serial_robots(seeds):
 
 
 def test_robots_of_the_recovery_have_both_kinds_of_joints_in_every_group():
-    kinds = {(one.kind, one.group) for seed in range(60) for one in lin_structure(serial(seed)).joints}
+    kinds = {(joint.kind, joint.group) for seed in range(60) for joint in lin_structure(serial(seed)).joints}
     groups = ("sliding", "parallel", "spatial")
     assert kinds == {*(("prismatic", g) for g in groups), *(("revolute", g) for g in groups[1:])}
 
@@ -128,8 +128,8 @@ def test_stated_deviations_are_the_spread_of_repetitions():
     for seed in range(200):
         noise = 0.1 * np.random.default_rng(seed).standard_normal(samples.tau.shape)
         fits.append(LastLinkFirst().fit(equations(robot, replace(samples, tau=samples.tau + noise), base_form="lin")))
-    spread = np.std([one.beta for one in fits], axis=0)
-    stated = np.sqrt(np.mean([one.deviations**2 for one in fits], axis=0))
+    spread = np.std([fit.beta for fit in fits], axis=0)
+    stated = np.sqrt(np.mean([fit.deviations**2 for fit in fits], axis=0))
     assert np.abs(spread / stated - 1).max() < 0.25  # 200 repetitions: a standard deviation to 5 %, worst of a dozen
 
 
@@ -156,7 +156,9 @@ def test_a_joint_whose_rows_leave_parameters_open_is_named():
 
 def test_what_it_cannot_treat_is_rejected_by_name():
     robot = serial(3)
-    tree = next(one for one in (random_robot(k, joints=5, tree=True) for k in range(20)) if one.parents.count(-1) > 1)
+    tree = next(
+        item for item in (random_robot(k, joints=5, tree=True) for k in range(20)) if item.parents.count(-1) > 1
+    )
     with raises(MindynError, Code.UNSUPPORTED, "lin"):
         LastLinkFirst().fit(equations(tree, exact_samples(tree), base_form="lin"))
     with raises(InputError, Code.DISAGREEMENT, "joint_names"):
@@ -170,27 +172,27 @@ def test_errors_of_a_later_joint_are_handed_on_with_the_opposite_sign():
     robot = random_robot(2, joints=2, tree=False)
     rows = equations(robot, exact_samples(robot, count=120, seed=2), base_form="lin")
     whole, sigma, beta = rows.information, 0.01, lin_base(robot).values
-    own = whole.columns[1]
+    separate = whole.columns[1]
 
     def fitted(moved=None):
         factors = []
         for joint, (columns, factor, count) in enumerate(zip(whole.columns, whole.factors, whole.counts, strict=True)):
-            made = factor.copy()
-            made[:, -1] = factor[:, :-1] @ beta[columns]
-            made[-1, -1] = sigma * np.sqrt(count - len(columns))  # a residual of variance sigma^2
+            created = factor.copy()
+            created[:, -1] = factor[:, :-1] @ beta[columns]
+            created[-1, -1] = sigma * np.sqrt(count - len(columns))  # a residual of variance sigma^2
             if joint == 1 and moved is not None:
-                made[moved, -1] += 1.0
-            factors.append(made)
+                created[moved, -1] += 1.0
+            factors.append(created)
         return LastLinkFirst().fit(
             Rows.of_information(rows.regressor, replace(whole, factors=tuple(factors)), rows.settings)
         )
 
     first = fitted()
-    moves = np.array([fitted(k).beta - first.beta for k in range(len(own))])
+    moves = np.array([fitted(k).beta - first.beta for k in range(len(separate))])
     expected = sigma**2 * moves.T @ moves
-    before = np.setdiff1d(np.arange(len(beta)), own)
+    before = np.setdiff1d(np.arange(len(beta)), separate)
     scales = np.sqrt(np.diag(first.covariance))
     units = np.outer(scales, scales)
-    for part in (np.ix_(own, own), np.ix_(before, own)):
+    for part in (np.ix_(separate, separate), np.ix_(before, separate)):
         assert_close((first.covariance / units)[part], (expected / units)[part], DERIVATIVE)
     assert (np.diag(first.covariance)[before] > np.diag(expected)[before]).all()

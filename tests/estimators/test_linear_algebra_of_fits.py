@@ -82,8 +82,8 @@ def test_products_and_their_inverse_are_those_of_the_stacked_rows():
     step = np.array([0.3, -0.2, 0.1])
     assert_close(products.variance(step), np.mean((e - Y @ step) ** 2), SAME_ALGEBRA)
     basis = np.linalg.qr(tall(7, 3, 2))[0]
-    found, A = _inverse(Omega.T @ Y, basis), Omega.T @ Y
-    assert_close(basis.T @ A @ found @ A @ basis, basis.T @ A @ basis, ORACLE)
+    result, A = _inverse(Omega.T @ Y, basis), Omega.T @ Y
+    assert_close(basis.T @ A @ result @ A @ basis, basis.T @ A @ basis, ORACLE)
     with raises(InputError, Code.NOT_IDENTIFIABLE, "instrument_model"):
         _inverse(np.diag([1.0, 1e-12, 1.0]), np.eye(3))
 
@@ -103,12 +103,12 @@ def rows_of_test(rng, reading, momentum, *, moving, count=4000):
 def test_noise_of_readings_and_of_momenta_are_known_apart():
     rng = np.random.default_rng(8)
     quiet, moving = rows_of_test(rng, 0.1, 0.0, moving=False), rows_of_test(rng, 0.1, 0.5, moving=True, count=800)
-    found = noises_of([quiet, moving])
-    for one in found:
-        assert_close([one.reading, one.momentum], [0.1, 0.5], 0.1)
+    noises = noises_of([quiet, moving])
+    for item in noises:
+        assert_close([item.reading, item.momentum], [0.1, 0.5], 0.1)
     gram = moving.white_D @ moving.white_D.T
-    expected = found[1].reading ** 2 * np.eye(800) + found[1].momentum ** 2 * gram
-    assert_close(found[1].covariance, expected, SAME_ALGEBRA)
+    expected = noises[1].reading ** 2 * np.eye(800) + noises[1].momentum ** 2 * gram
+    assert_close(noises[1].covariance, expected, SAME_ALGEBRA)
     alone = noises_of([moving])[0]  # nothing at rest: all noise counts as that of readings
     assert alone.momentum == 0
     assert_close(alone.reading**2, 0.1**2 + 0.5**2 * 9 / 2, 0.1)
@@ -120,10 +120,10 @@ def test_noise_of_readings_and_of_momenta_are_known_apart():
 
 def test_columns_that_a_test_does_not_see_take_no_freedom():
     rng = np.random.default_rng(9)
-    one = rows_of_test(rng, 0.1, 0.0, moving=False, count=40)
-    wide = np.column_stack([one.white_A, np.zeros(40), one.white_A[:, 0]])
-    same = TestRows("elbow", wide, one.z, wide, one.white_z, one.white_D, ())
-    assert_close(noises_of([same])[0].reading, noises_of([one])[0].reading, ORACLE)
+    rows = rows_of_test(rng, 0.1, 0.0, moving=False, count=40)
+    wide = np.column_stack([rows.white_A, np.zeros(40), rows.white_A[:, 0]])
+    same = TestRows("elbow", wide, rows.z, wide, rows.white_z, rows.white_D, ())
+    assert_close(noises_of([same])[0].reading, noises_of([rows])[0].reading, ORACLE)
     full = TestRows("elbow", np.eye(2), np.ones(2), np.eye(2), np.ones(2), np.zeros((2, 0)), ())
     with raises(InputError, Code.TOO_LITTLE_DATA, "elbow"):
         noises_of([full])

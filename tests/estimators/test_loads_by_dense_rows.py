@@ -38,7 +38,7 @@ def dense(samples):
 
 def test_gains_of_runs_are_found_with_the_mass_of_the_load():
     gains = np.array([2.0, 0.25])
-    unloaded, loaded = (replace(one, tau=one.tau / gains) for one in runs(0.0))
+    unloaded, loaded = (replace(run, tau=run.tau / gains) for run in runs(0.0))
     assert_close(drive_gains(ROBOT, unloaded, loaded, mass=3.0).values, gains, 1e-6)
     for mass in (0.0, float("inf")):
         with raises(InputError, Code.OUT_OF_RANGE, "mass"):
@@ -51,13 +51,13 @@ def test_columns_of_a_load_stand_behind_those_of_the_arm():
     samples = exact_samples(ROBOT, 5)
     motion = samples.q, samples.qd, samples.qdd
     Y, L = dense(samples)
-    found = longer.dense(longer.parts(*motion))
-    assert_close(found[:, :, : plain.count], Y, SAME_ALGEBRA)
-    assert_close(found[:, :, plain.count :], L, SAME_ALGEBRA)
+    result = longer.dense(longer.parts(*motion))
+    assert_close(result[:, :, : plain.count], Y, SAME_ALGEBRA)
+    assert_close(result[:, :, plain.count :], L, SAME_ALGEBRA)
     assert longer.names[plain.count :] == tuple(
         f"load_{name}" for name in (["m", "mcx", "mcy", "mcz", "Ixx", "Ixy", "Iyy", "Ixz", "Iyz", "Izz"])
     )
-    assert {one.link_or_joint for one in longer.parameters[plain.count :]} == {LINK}
+    assert {parameter.link_or_joint for parameter in longer.parameters[plain.count :]} == {LINK}
     assert_close(longer.carried_torque(*motion), L @ LOAD, SAME_ALGEBRA)
     assert regressor_with_load(plain, LINK).carried_torque(*motion) is None
 
@@ -65,21 +65,21 @@ def test_columns_of_a_load_stand_behind_those_of_the_arm():
 def test_a_load_in_the_axes_of_a_frame():
     pose = Pose(rotation_from_quaternion(0.8, 0.1, -0.5, 0.3), np.array([0.3, -0.2, 0.1]))
     covariance = np.diag(np.linspace(0.01, 0.1, 10) ** 2)
-    found = Payload(LINK, LOAD, covariance, (), 2.0, unconstrained=LOAD + 0.1)
-    moved = found.in_frame(pose, "tool")
+    payload = Payload(LINK, LOAD, covariance, (), 2.0, unconstrained=LOAD + 0.1)
+    moved = payload.in_frame(pose, "tool")
     centre = pose.rotation.T @ (np.array([0.1, -0.05, 0.2]) - pose.translation)
     assert_close(
         moved.phi, phi_about_origin(3.0, centre, pose.rotation.T @ np.diag([0.02, 0.03, 0.04]) @ pose.rotation), ORACLE
     )
     assert (moved.link, moved.unconstrained) == ("tool", None)
     assert np.isnan(moved.covariance).all()
-    assert_close(found.half_widths, 2.0 * np.linspace(0.01, 0.1, 10), SAME_ALGEBRA)
-    assert found.mass_interval == (pytest.approx(3.1 - 0.02), pytest.approx(3.1 + 0.02))
+    assert_close(payload.half_widths, 2.0 * np.linspace(0.01, 0.1, 10), SAME_ALGEBRA)
+    assert payload.mass_interval == (pytest.approx(3.1 - 0.02), pytest.approx(3.1 + 0.02))
     assert Payload(LINK, LOAD, covariance, (), 2.0).mass_interval == (pytest.approx(2.98), pytest.approx(3.02))
-    assert_close(found.centre, [0.1, -0.05, 0.2], SAME_ALGEBRA)
-    assert_close(found.inertia_about_centre, np.diag([0.02, 0.03, 0.04]), ORACLE)
+    assert_close(payload.centre, [0.1, -0.05, 0.2], SAME_ALGEBRA)
+    assert_close(payload.inertia_about_centre, np.diag([0.02, 0.03, 0.04]), ORACLE)
     slopes = np.array(
-        [[-c / 3.0 if k == 0 else float(k == i + 1) / 3.0 for k in range(4)] for i, c in enumerate(found.centre)]
+        [[-c / 3.0 if k == 0 else float(k == i + 1) / 3.0 for k in range(4)] for i, c in enumerate(payload.centre)]
     )
     expected = 2.0 * np.sqrt(slopes**2 @ np.diag(covariance)[:4])
-    assert_close(found.centre_half_widths, expected, SAME_ALGEBRA)
+    assert_close(payload.centre_half_widths, expected, SAME_ALGEBRA)

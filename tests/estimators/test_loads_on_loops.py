@@ -27,17 +27,17 @@ AT = {"palletiser": None, "five_bar": "link3"}
 def runs(name):
     """A robot with drives, and the samples of one motion without and with the load; the load's parameters."""
     robot = mindyn.load_robot(name)
-    drives = tuple(Drive(one, viscous=2.0, coulomb=1.0, rotor_inertia=0.05) for one in robot.primary_names)
+    drives = tuple(Drive(name, viscous=2.0, coulomb=1.0, rotor_inertia=0.05) for name in robot.primary_names)
     robot, n = replace(robot, drives=drives), robot.joint_count
     centre = [0.0, 0.1, -1.3] if name == "five_bar" else np.full(n, 0.2)
     frequency, phase = np.linspace(0.4, 2.1, 3 * n).reshape(3, n), np.arange(3.0 * n).reshape(3, n)
     q, qd, qdd = SineMotion(centre, np.full((3, n), 0.12), frequency, phase).rows(np.arange(600) / 100)
     carrier = find_load_carrier(robot, AT[name])
-    made = []
-    for one in (robot, robot.with_payload(*LOAD, at=carrier)):
-        tau = mindyn.compile_model(one, drives=True).inverse_dynamics(q, qd, qdd)
-        made.append(Samples(robot.primary_names, q, qd, qdd, tau, 100.0, np.zeros(len(q), dtype=np.int64)))
-    return robot, *made, phi_about_origin(*LOAD)
+    created = []
+    for item in (robot, robot.with_payload(*LOAD, at=carrier)):
+        tau = mindyn.compile_model(item, drives=True).inverse_dynamics(q, qd, qdd)
+        created.append(Samples(robot.primary_names, q, qd, qdd, tau, 100.0, np.zeros(len(q), dtype=np.int64)))
+    return robot, *created, phi_about_origin(*LOAD)
 
 
 @pytest.mark.parametrize("name", AT)
@@ -46,13 +46,13 @@ def test_the_load_and_the_gains_are_found(name):
     rng = np.random.default_rng(0)
     noisy = [replace(run, tau=run.tau + rng.normal(0, 1e-4, run.tau.shape)) for run in (unloaded, loaded)]
     estimate = mindyn.LeastSquares().fit(mindyn.build_rows(robot, noisy[0]))
-    found = mindyn.payload(estimate, noisy[1], link=AT[name], gain_deviation=0.0)
-    known = [k for k, label in enumerate(LINK_PARAMETERS) if label not in found.unidentifiable]
+    result = mindyn.payload(estimate, noisy[1], link=AT[name], gain_deviation=0.0)
+    known = [k for k, label in enumerate(LINK_PARAMETERS) if label not in result.unidentifiable]
     assert 0 in known
-    assert (np.abs(found.unconstrained - phi)[known] < 2 * found.half_widths[known]).all()
-    assert_negligible((found.phi - phi)[:4], np.abs(phi).max(), 1e-3)
+    assert (np.abs(result.unconstrained - phi)[known] < 2 * result.half_widths[known]).all()
+    assert_negligible((result.phi - phi)[:4], np.abs(phi).max(), 1e-3)
     gains = np.linspace(0.5, 2.0, robot.joint_count)
-    signals = [replace(one, tau=one.tau / gains) for one in (unloaded, loaded)]
+    signals = [replace(item, tau=item.tau / gains) for item in (unloaded, loaded)]
     known_gains = drive_gains(robot, *signals, mass=LOAD[0], link=AT[name])
     assert known_gains.joint_names == robot.primary_names
     assert_close(known_gains.values, gains, RECOVERED)

@@ -59,7 +59,7 @@ def test_noise_without_memory_has_no_coefficients():
 
 
 def test_rows_that_follow_each_other_count_for_part():
-    joints = [SimpleNamespace(correlation=one) for one in (0.0, 0.5, -0.9, None)]
+    joints = [SimpleNamespace(correlation=item) for item in (0.0, 0.5, -0.9, None)]
     assert_close(_effective_fractions(SimpleNamespace(residuals=joints)), [1.0, 1 / 3, 1.0, 1.0], SAME_ALGEBRA)
 
 
@@ -70,8 +70,8 @@ def test_noise_of_torque_is_known_within_segments():
     segments = np.repeat([0, 1, 2], 2000)
     tau[2000:4000] += 1e3
     zero = np.zeros_like(tau)
-    found = torque_noise(Samples(("a", "b"), zero, zero, zero, tau, 100.0, segments))
-    assert_close(found / [0.3, 2.0], [1.0, 1.0], 0.05)
+    result = torque_noise(Samples(("a", "b"), zero, zero, zero, tau, 100.0, segments))
+    assert_close(result / [0.3, 2.0], [1.0, 1.0], 0.05)
     short = Samples(("a", "b"), zero[:4], zero[:4], zero[:4], tau[:4], 100.0, np.array([0, 0, 1, 1]))
     assert torque_noise(short).tolist() == [0.0, 0.0]
     three = Samples(("a", "b"), zero[:3], zero[:3], zero[:3], tau[:3], 100.0, np.array([0, 0, 0]))

@@ -42,7 +42,7 @@ def test_noise_of_torque_and_accelerations_adds_up_over_rows_that_count(regresso
     rest = np.zeros_like(samples.q)
     push = np.zeros_like(samples.q)
     push[:, 1] = 0.2
-    Y = [regressor.dense(regressor.parts(samples.q, samples.qd, one)) for one in (push, rest)]
+    Y = [regressor.dense(regressor.parts(samples.q, samples.qd, item)) for item in (push, rest)]
     change = Y[0] - Y[1]
     expected = sum(weights[j] * change[usable[:, j], j].T @ change[usable[:, j], j] for j in range(2))
     assert_close(both[:-1, :-1], expected, ORACLE)
@@ -60,10 +60,10 @@ def test_a_fit_says_how_many_combinations_stay_open(regressor):
     factors = tuple(map(triangle_of, tables))
     information = Information(regressor.joint_names, regressor.names, regressor.columns, factors, (60, 60))
     alone = [0, 1] if all((0 in c) == (1 in c) for c in regressor.columns) else []
-    found = LeastSquares().fit(Rows.of_information(regressor, information))
+    estimate = LeastSquares().fit(Rows.of_information(regressor, information))
     if alone:
         names = ", ".join(regressor.names[k] for k in alone)
-        assert f"the data leave 1 combinations open, among: {names} (their values" in found.status
+        assert f"the data leave 1 combinations open, among: {names} (their values" in estimate.status
     whole = LeastSquares(dropped=(regressor.names[0],)).fit(Rows.of_information(regressor, information))
     assert whole.status.startswith(f"{regressor.count - 1} parameters from 120 equations")
     assert "open" not in whole.status
@@ -87,9 +87,9 @@ def test_residuals_remember_within_their_segments(regressor):
     beta = np.zeros(regressor.count)
     tau = np.random.default_rng(2).normal(size=(41, 2))
     series = replace(samples, tau=tau[1:] + 0.8 * tau[:-1])
-    found = colouring_of(regressor, beta, series, None, 1)
+    colouring = colouring_of(regressor, beta, series, None, 1)
     for j in range(2):
         e = series.tau[:, j]
-        assert_close(found.neighbours[j], (e[1:] @ e[:-1]) / (e @ e), ORACLE)
+        assert_close(colouring.neighbours[j], (e[1:] @ e[:-1]) / (e @ e), ORACLE)
     silent = colouring_of(regressor, beta, replace(samples, tau=0 * samples.tau), None, 1)
     assert (silent.variances, silent.neighbours) == ((0.0, 0.0), (0.0, 0.0))

@@ -33,9 +33,9 @@ def test_noise_free_logs_give_the_parameters_to_1e8(seed):
     robot = random_robot(seed)
     robot = with_random_drives(robot, seed) if seed % 3 else with_estimated_drives(robot)
     truth = structural_base(robot, drives=True).values
-    found = LeastSquares().fit(equations(robot, exact_samples(robot, 700, seed)))
-    assert found.unidentifiable == ()
-    assert_close(found.beta, truth, 1e-8)
+    estimate = LeastSquares().fit(equations(robot, exact_samples(robot, 700, seed)))
+    assert estimate.unidentifiable == ()
+    assert_close(estimate.beta, truth, 1e-8)
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -45,10 +45,10 @@ def test_parallelograms_give_their_parameters_to_1e8(seed):
     robot = closed_at_zero(arm(entry, seed), home_of(entry))
     robot = with_random_gears(robot, seed) if seed % 2 == 0 else with_estimated_drives(robot)
     truth = base_parameters(robot, drives=True).values
-    found = LeastSquares().fit(equations(robot, exact_samples(robot, 700, seed)))
-    assert found.unidentifiable == ()
-    assert [one.joint for one in found.residuals] == list(robot.primary_names)
-    assert_close(found.beta, truth, 1e-8)
+    estimate = LeastSquares().fit(equations(robot, exact_samples(robot, 700, seed)))
+    assert estimate.unidentifiable == ()
+    assert [residual.joint for residual in estimate.residuals] == list(robot.primary_names)
+    assert_close(estimate.beta, truth, 1e-8)
 
 
 def with_random_gears(robot, seed):
@@ -70,8 +70,8 @@ def coverage(robot, shape, covariance, rows):
     settings, inside = LeastSquares(covariance=covariance), []
     for _ in range(REPETITIONS):
         noise = shape(rng.standard_normal((rows + 200, robot.joint_count)))[200:]
-        found = settings.fit(equations(robot, replace(clean, tau=clean.tau + noise * [0.5, 2.0])))
-        inside.append(np.abs(found.beta - truth) <= NORMAL_95 * found.deviations)
+        estimate = settings.fit(equations(robot, replace(clean, tau=clean.tau + noise * [0.5, 2.0])))
+        inside.append(np.abs(estimate.beta - truth) <= NORMAL_95 * estimate.deviations)
     return float(np.mean(inside))
 
 
@@ -91,8 +91,8 @@ def test_weights_follow_the_noise_of_each_joint():
     robot = with_estimated_drives(random_robot(4, joints=3, tree=False))
     samples = exact_samples(robot, 5000)
     noise = np.random.default_rng(1).standard_normal(samples.tau.shape) * [0.1, 1.0, 10.0]
-    found = LeastSquares().fit(equations(robot, replace(samples, tau=samples.tau + noise)))
-    assert 1 / np.sqrt(found.joint_weights) == pytest.approx([0.1, 1.0, 10.0], rel=0.05)
+    estimate = LeastSquares().fit(equations(robot, replace(samples, tau=samples.tau + noise)))
+    assert 1 / np.sqrt(estimate.joint_weights) == pytest.approx([0.1, 1.0, 10.0], rel=0.05)
 
 
 def test_robust_fits_shrug_off_wild_rows():
@@ -134,19 +134,19 @@ def test_essential_parameters_leave_out_what_is_zero_and_keep_what_is_not():
     robot = replace(
         robot, drives=tuple(replace(d, viscous=2.0, coulomb=1.0) for d in robot.drives)
     )  # rotor inertia and offset are zero
-    found = essential(LeastSquares(), equations(robot, exact_samples(robot, 1500, noise=0.5)))
-    assert {"fo1", "fo2", "fo3"} & set(found.dropped)
-    assert not {"fv1", "fv2", "fv3", "fc1", "fc2", "fc3"} & set(found.dropped)
+    result = essential(LeastSquares(), equations(robot, exact_samples(robot, 1500, noise=0.5)))
+    assert {"fo1", "fo2", "fo3"} & set(result.dropped)
+    assert not {"fv1", "fv2", "fv3", "fc1", "fc2", "fc3"} & set(result.dropped)
 
 
 def test_a_payload_comes_from_runs_with_and_without_it():
     robot = with_estimated_drives(random_robot(12, joints=4, tree=False, gravity=(0.0, 0.0, -9.81)))
     loaded = robot.with_payload(2.0, np.array([0.05, -0.02, 0.1]), np.diag([0.02, 0.03, 0.025]))
     estimate = LeastSquares().fit(equations(robot, exact_samples(robot, 900, 1)))
-    found = payload(estimate, exact_samples(loaded, 900, 2))
-    assert_close(found.phi, loaded.links[-1].phi - robot.links[-1].phi, 1e-7)
-    assert found.mass == pytest.approx(2.0)
-    assert found.unidentifiable == ()
+    result = payload(estimate, exact_samples(loaded, 900, 2))
+    assert_close(result.phi, loaded.links[-1].phi - robot.links[-1].phi, 1e-7)
+    assert result.mass == pytest.approx(2.0)
+    assert result.unidentifiable == ()
 
 
 def test_gains_come_from_a_known_load():
@@ -155,5 +155,5 @@ def test_gains_come_from_a_known_load():
     gains = np.array([10.0, 20.0, 5.0, 2.0])
     runs = [exact_samples(robot, 900, 1), exact_samples(loaded, 900, 2)]
     signals = [replace(run, tau=run.tau / gains) for run in runs]
-    found = drive_gains(robot, *signals, mass=2.0)
-    assert_close(found.values, gains, 1e-7)
+    result = drive_gains(robot, *signals, mass=2.0)
+    assert_close(result.values, gains, 1e-7)

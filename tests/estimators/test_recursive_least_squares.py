@@ -41,13 +41,13 @@ def test_reading_never_changes_the_result(case, forgetting):
     online = [RecursiveLeastSquares(robot, forgetting=forgetting) for _ in range(4)]
     parts = [0.0, 0.02, 0.3, 1.0]
     for k, row in enumerate(zip(samples.q, samples.qd, samples.qdd, samples.tau, strict=True)):
-        for one, part in zip(online, parts, strict=True):
-            one.update(*row)
+        for item, part in zip(online, parts, strict=True):
+            item.update(*row)
             if k > 40 and rng.random() < part:
-                _ = one.beta if rng.random() < 0.5 else result(one)
+                _ = item.beta if rng.random() < 0.5 else result(item)
         if k in (60, 127, 128, 200):
-            assert len({result(one).tobytes() for one in online[1:]}) == 1
-    assert len({result(one).tobytes() for one in online}) == 1
+            assert len({result(item).tobytes() for item in online[1:]}) == 1
+    assert len({result(item).tobytes() for item in online}) == 1
 
 
 def test_samples_of_another_shape_are_rejected(case):

@@ -33,12 +33,12 @@ def test_reducing_an_estimate_is_reducing_the_robot_it_found():
     # A rotor that merges with its link would count as the link's; without rotors both are the same bodies.
     robot = replace(robot, drives=tuple(replace(drive, rotor_inertia=0.0) for drive in robot.drives))
     samples = exciting(robot)
-    found = mindyn.LeastSquares().fit(equations(robot, samples))
-    reduced = reduce_estimate(found, samples, tolerance=0.05)
+    estimate = mindyn.LeastSquares().fit(equations(robot, samples))
+    reduced = reduce_estimate(estimate, samples, tolerance=0.05)
     expected = reduce_model(robot, samples.q, samples.qd, samples.qdd, tolerance=0.05)
     assert reduced.kept == expected.kept < len(reduced.energies)
     assert_close(np.abs(reduced.energies[:5]), np.abs(expected.energies[:5]), 1e-6)
-    full = reduce_estimate(found, samples, keep=len(reduced.energies))
+    full = reduce_estimate(estimate, samples, keep=len(reduced.energies))
     assert full.torque_error[-1].max() < 1e-9 * reduced.torque_size.max()
 
 

@@ -51,11 +51,11 @@ def test_the_loop_is_that_of_simulate(robot):
     motion = tracked(robot, controller, method="fixed", seconds=1.0)
     base = Regressor(robot).base
     loop = ClosedLoop(robot, base, controller, rate_hz=100.0, rows=len(motion.t), control_rate_hz=CONTROL_HZ)
-    found = loop.run(base.values[None], motion.q[0], motion.qd[0])
+    process = loop.run(base.values[None], motion.q[0], motion.qd[0])
     for name in ("q", "qd", "qdd", "tau"):
-        assert_close(getattr(found, name)[0], getattr(motion, name), REPLAYED)
+        assert_close(getattr(process, name)[0], getattr(motion, name), REPLAYED)
     rough = loop.run(1.1 * base.values[None], motion.q[0], motion.qd[0])
-    assert np.abs(rough.tau - found.tau).max() > 0.01 * np.abs(found.tau).max()
+    assert np.abs(rough.tau - process.tau).max() > 0.01 * np.abs(process.tau).max()
 
 
 @pytest.fixture(scope="module")
@@ -73,9 +73,9 @@ def test_instruments_of_the_simulated_motion_bear_noise_that_least_squares_does_
     log = mindyn.log_from_arrays(clean.joint_names, np.arange(len(clean)) / 100.0, noisy(clean.q), clean.tau)
     raw = mindyn.Conditioning(position_cutoff_hz=None, edge_s=0.0, stamps="uniform")
     read = equations(robot, mindyn.condition(robot, log, raw).samples)
-    plain, found = mindyn.LeastSquares().fit(read), ClosedLoopInstruments(controller, **LOOP).fit(read)
-    assert found.provenance["settled"]
-    wrong = [np.median(np.abs(one.predict(clean) - clean.tau)) for one in (plain, found)]
+    plain, result = mindyn.LeastSquares().fit(read), ClosedLoopInstruments(controller, **LOOP).fit(read)
+    assert result.provenance["settled"]
+    wrong = [np.median(np.abs(item.predict(clean) - clean.tau)) for item in (plain, result)]
     assert wrong[1] < 0.5 * wrong[0]
 
 

@@ -34,13 +34,13 @@ def test_regular_values_of_one_joint_have_its_own_inertia(kind, ratio):
     robot = one_joint(kind, *drives)
     samples = exact_samples(robot, count=40)
     plain = LeastSquares().fit(equations(robot, samples))
-    found = regular_values(plain, samples)
-    own, regular = (inertia_matrices(plain.regressor, beta, samples) for beta in (plain.beta, found))
+    result = regular_values(plain, samples)
+    separate, regular = (inertia_matrices(plain.regressor, beta, samples) for beta in (plain.beta, result))
     expected = (2.0 if kind == "prismatic" else 0.5) + (0.05 * ratio**2 if ratio else 0.0)
-    assert_close(own, np.full((40, 1, 1), expected), 1e-9)
-    assert_close(regular, own, 1e-9)
+    assert_close(separate, np.full((40, 1, 1), expected), 1e-9)
+    assert_close(regular, separate, 1e-9)
     friction = [k for k, name in enumerate(plain.names) if "viscous" in name or "coulomb" in name]
-    assert not np.any(found[friction])
+    assert not np.any(result[friction])
 
 
 def test_replayed_samples_of_a_linkage_have_the_positions_of_its_loops():
@@ -55,10 +55,10 @@ def test_replayed_samples_of_a_linkage_have_the_positions_of_its_loops():
     motions = replay.run(np.stack([rows.regressor.base.values, 1.5 * rows.regressor.base.values]))
     closure = home_closure(robot)
     for number in range(2):
-        found = replay.samples(motions, number)
-        assert_close(found.q, motions.q[number], SAME_ALGEBRA)
-        assert_close(found.tau, motions.tau[number], SAME_ALGEBRA)
-        solved, reached = closure.find_reachable(found.q)
+        result = replay.samples(motions, number)
+        assert_close(result.q, motions.q[number], SAME_ALGEBRA)
+        assert_close(result.tau, motions.tau[number], SAME_ALGEBRA)
+        solved, reached = closure.find_reachable(result.q)
         assert reached.all()
-        assert_close(found.dependent_q, solved[:, list(closure.dependent)], 1e-8)
+        assert_close(result.dependent_q, solved[:, list(closure.dependent)], 1e-8)
     assert_close(replay.samples(motions).q, motions.q[0], SAME_ALGEBRA)

@@ -151,13 +151,13 @@ def require_loads_consistently(path, values) -> bool:
     """Whether it loads; then the exported model must give the predicted torques, and `check` its answers."""
     path.write_text(json.dumps(values))
     try:
-        found = load_estimate(path)
-        full = full_model(found, friction="fitted")
-        assert all(answer.sentence for answer in check_feasible(found).answers)
+        estimate = load_estimate(path)
+        full = full_model(estimate, friction="fitted")
+        assert all(answer.sentence for answer in check_feasible(estimate).answers)
     except MindynError:
         return False
-    q, qd, qdd = np.random.default_rng(0).normal(size=(3, 20, found.robot.joint_count))
-    predicted, size = found.predict(q, qd, qdd), np.abs(found.beta).max()
+    q, qd, qdd = np.random.default_rng(0).normal(size=(3, 20, estimate.robot.joint_count))
+    predicted, size = estimate.predict(q, qd, qdd), np.abs(estimate.beta).max()
     tau = compile_model(full, drives=True).inverse_dynamics(q, qd, qdd)
     assert np.abs(tau - predicted).max() <= 1e-6 * max(size, np.abs(predicted).max())
     return True
@@ -165,7 +165,7 @@ def require_loads_consistently(path, values) -> bool:
 
 def fitted_estimates() -> dict[str, dict]:
     """Estimates of several kinds as their files hold them: by hand, of another base set, with friction of the load."""
-    made = {"held to what is physical": json.loads(SAVED.read_text())}
+    created = {"held to what is physical": json.loads(SAVED.read_text())}
     arm, rng = load_robot("planar2"), np.random.default_rng(1)
     arm = replace(arm, drives=tuple(Drive(name, 1.0, {}, 5.0, 3.0, 4.0, 1.0) for name in arm.joint_names))
     q, qd, qdd = rng.uniform(-1.5, 1.5, (3, 200, 2))
@@ -177,8 +177,8 @@ def fitted_estimates() -> dict[str, dict]:
         "numeric": EquationSettings(base_form="numeric"),
         "friction": EquationSettings(friction=Friction("tanh", 0.05, ("asymmetric",))),
     }.items():
-        made[name] = json.loads(json.dumps(LeastSquares().fit(build_rows(arm, samples, settings)).to_dict()))
-    return made
+        created[name] = json.loads(json.dumps(LeastSquares().fit(build_rows(arm, samples, settings)).to_dict()))
+    return created
 
 
 ESTIMATES = fitted_estimates()
@@ -213,19 +213,19 @@ def test_every_coefficient_of_the_base_set_is_that_of_the_robot(tmp_path, name):
 def test_another_choice_of_the_same_base_set_loads(tmp_path):
     arm = load_robot("planar2")
     other = base_parameters(
-        arm, "numeric", priority=("Izz1", *(one for one in base_parameters(arm).labels if one != "Izz1"))
+        arm, "numeric", priority=("Izz1", *(label for label in base_parameters(arm).labels if label != "Izz1"))
     )
     assert other.survivors != base_parameters(arm, "numeric").survivors
     rng = np.random.default_rng(5)
     q, qd, qdd = rng.normal(size=(3, 50, 2))
     tau = compile_model(arm).inverse_dynamics(q, qd, qdd) + rng.normal(0, 0.1, q.shape)
     samples = Samples(arm.joint_names, q, qd, qdd, tau, 100.0, np.zeros(len(q), np.int64))
-    found = LeastSquares().fit(build_rows(arm, samples, EquationSettings(drives="stated"), base=other))
-    found.save(tmp_path / "estimate.json")
+    estimate = LeastSquares().fit(build_rows(arm, samples, EquationSettings(drives="stated"), base=other))
+    estimate.save(tmp_path / "estimate.json")
     again = load_estimate(tmp_path / "estimate.json")
-    assert np.abs(again.predict(q, qd, qdd) - found.predict(q, qd, qdd)).max() < 1e-9
+    assert np.abs(again.predict(q, qd, qdd) - estimate.predict(q, qd, qdd)).max() < 1e-9
     i, j = np.argwhere((other.matrix != 0) & (other.matrix != 1))[0].tolist()
-    assert "does not belong to robot" in rejected(tmp_path, changed(found.to_dict(), ("base", "matrix", i, j), 0.5))
+    assert "does not belong to robot" in rejected(tmp_path, changed(estimate.to_dict(), ("base", "matrix", i, j), 0.5))
 
 
 def test_physical_values_are_those_behind_beta(tmp_path):

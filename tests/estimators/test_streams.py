@@ -72,7 +72,7 @@ def test_blocks_give_the_fit_of_the_whole(name, tmp_path):
     stream = condition_stream(robot, scanned(log, robot, tmp_path), SETTINGS, block_rows=2500)
     assert sum(1 for _ in stream) > 3
     pieces = fit.fit(equations(robot, stream, **equation_settings))
-    assert [one.rows for one in pieces.residuals] == [one.rows for one in whole.residuals]
+    assert [residual.rows for residual in pieces.residuals] == [residual.rows for residual in whole.residuals]
     assert_close(pieces.beta, whole.beta, 1e-9)
     assert_close(pieces.covariance, whole.covariance, 1e-9)
 
@@ -96,7 +96,7 @@ def test_neither_block_borders_nor_short_blocks_change_which_rows_are_fitted(fit
     scans = [scanned(log, robot, folder, chunk_rows=100) for log, folder in zip(logs, folders, strict=True)]
     whole = fit.fit(equations(robot, condition(robot, logs, settings).samples, **changes))
     pieces = fit.fit(equations(robot, condition_stream(robot, scans, settings, block_rows=block_rows), **changes))
-    assert [one.rows for one in pieces.residuals] == [one.rows for one in whole.residuals]
+    assert [residual.rows for residual in pieces.residuals] == [residual.rows for residual in whole.residuals]
     assert_close(pieces.beta, whole.beta, 1e-8)
     assert_close(pieces.covariance, whole.covariance, 1e-8)
 
@@ -119,20 +119,20 @@ def test_identify_takes_a_scanned_log(tmp_path):
         robot, read_log(tmp_path / "run.parquet", robot, metadata=STATED), LeastSquares(), EquationSettings(SETTINGS)
     )
     scan = scan_log(tmp_path / "run.parquet", robot, metadata=STATED, chunk_rows=1000)
-    found = identify(robot, scan, LeastSquares(), EquationSettings(SETTINGS))
-    assert_close(found.beta, whole.beta, 1e-9)
-    assert found.provenance["samples"] == whole.provenance["samples"]
-    assert found.sources == whole.sources
+    estimate = identify(robot, scan, LeastSquares(), EquationSettings(SETTINGS))
+    assert_close(estimate.beta, whole.beta, 1e-9)
+    assert estimate.provenance["samples"] == whole.provenance["samples"]
+    assert estimate.sources == whole.sources
 
 
 @pytest.mark.parametrize("rows", [500, 4000, 50_000])
 def test_sparse_segments_are_the_log_or_spread_over_it(tmp_path, rows):
     robot = revolute_robot()
     write(noisy_log(robot, rows), tmp_path / "run.parquet")
-    made = sample_segments(scan_log(tmp_path / "run.parquet", robot, metadata=STATED, chunk_rows=1700), 4000)
-    assert len(made) == rows if rows <= 2500 else 1000 <= len(made) <= 4000
-    assert made.rows[0] == 0
-    assert made.rows[-1] > 0.85 * (rows - 1)
+    segments = sample_segments(scan_log(tmp_path / "run.parquet", robot, metadata=STATED, chunk_rows=1700), 4000)
+    assert len(segments) == rows if rows <= 2500 else 1000 <= len(segments) <= 4000
+    assert segments.rows[0] == 0
+    assert segments.rows[-1] > 0.85 * (rows - 1)
 
 
 def test_a_parallelogram_is_identified_from_a_log_of_its_primary_joints(tmp_path):
@@ -142,9 +142,9 @@ def test_a_parallelogram_is_identified_from_a_log_of_its_primary_joints(tmp_path
     write(log, tmp_path / "run.parquet")
     read = read_log(tmp_path / "run.parquet", robot, metadata=STATED)
     assert read.joint_names == robot.primary_names
-    found = identify(robot, read, LeastSquares(), EquationSettings(SETTINGS))
-    assert found.residuals[0].rms < 0.3
-    found.save(tmp_path / "estimate.json")
+    estimate = identify(robot, read, LeastSquares(), EquationSettings(SETTINGS))
+    assert estimate.residuals[0].rms < 0.3
+    estimate.save(tmp_path / "estimate.json")
     loaded = load_estimate(tmp_path / "estimate.json")
     assert loaded.robot.loops
-    assert_close(loaded.predict_log(read), found.predict_log(read), 1e-12)
+    assert_close(loaded.predict_log(read), estimate.predict_log(read), 1e-12)

@@ -36,6 +36,6 @@ def test_torque_noise_of_a_tenth_neither_biases_nor_escapes_the_intervals(accele
             InstrumentalVariables().fit(equations(ROBOT, replace(CLEAN, qdd=qdd, tau=tau), filter_hz=filter_hz))
         )
     truth = fits[0].base.values
-    z = np.array([(one.beta - truth) / one.deviations for one in fits])
+    z = np.array([(fit.beta - truth) / fit.deviations for fit in fits])
     assert np.abs(z.mean(axis=0)).max() < 1.5
     assert 0.88 <= np.mean(np.abs(z) < 1.96) <= 0.99

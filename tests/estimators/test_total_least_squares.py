@@ -73,16 +73,16 @@ def test_no_other_parameters_have_a_smaller_quotient():
     Z, L = rng.normal(size=(60, 6)), rng.normal(size=(6, 6))
     L[:2] = 0.0  # two columns without errors
     C = L @ L.T
-    found = total_least_squares(Z, C)
+    result = total_least_squares(Z, C)
 
     def quotient(beta):
         x = np.append(beta, -1.0)
         return (Z @ x) @ (Z @ x) / (x @ C @ x)
 
-    least = quotient(found.beta)
-    assert least == pytest.approx(found.factor, rel=1e-9)
+    least = quotient(result.beta)
+    assert least == pytest.approx(result.factor, rel=1e-9)
     assert all(
-        quotient(found.beta + rng.normal(scale=s, size=5)) > least for s in (1e-4, 1e-2, 1, 10) for _ in range(50)
+        quotient(result.beta + rng.normal(scale=s, size=5)) > least for s in (1e-4, 1e-2, 1, 10) for _ in range(50)
     )
 
 
@@ -144,13 +144,13 @@ def test_acceleration_noise_biases_least_squares_but_not_total_least_squares():
         plain.append(LeastSquares().fit(equations(robot, noisy)))
         total.append(TotalLeastSquares(noise=noise).fit(equations(robot, noisy)))
     true = total[0].base.values
-    biases = [np.abs(np.mean([one.beta for one in fits], axis=0) - true).max() for fits in (plain, total)]
+    biases = [np.abs(np.mean([fit.beta for fit in fits], axis=0) - true).max() for fits in (plain, total)]
     assert biases[0] > 0.1 * np.abs(true).max()
     assert biases[1] < 0.2 * biases[0]
-    errors = [np.mean([np.linalg.norm(one.beta - true) for one in fits]) for fits in (plain, total)]
+    errors = [np.mean([np.linalg.norm(fit.beta - true) for fit in fits]) for fits in (plain, total)]
     assert errors[1] < 0.5 * errors[0]
     assert total[0].provenance["noise_factor"] == pytest.approx(1.0, abs=0.1)
-    within = np.mean([np.abs(one.beta - true) < 3 * one.deviations for one in total])
+    within = np.mean([np.abs(item.beta - true) < 3 * item.deviations for item in total])
     assert within > 0.95
 
 

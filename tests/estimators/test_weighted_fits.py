@@ -51,24 +51,24 @@ def test_each_joint_has_its_residual_variance_over_what_freedom_is_left_to_it():
     rng, beta = np.random.default_rng(0), np.array([1.0, -2.0, 0.5])
     joints = [noisy(rng, beta, [0, 1], 12, 0.3), noisy(rng, beta, [1, 2], 7, 0.1)]
     data, weights = information_of(*joints), np.array([2.0, 9.0])
-    found = solve(*data.stacked(weights))
-    inverse = found.inverse
+    solution = solve(*data.stacked(weights))
+    inverse = solution.inverse
     for k, (columns, rows) in enumerate(joints):
         Y = rows[:, :-1]
         hat = weights[k] * Y @ inverse[np.ix_(columns, columns)] @ Y.T
-        left = rows[:, -1] - Y @ found.beta[columns]
+        left = rows[:, -1] - Y @ solution.beta[columns]
         expected = left @ left / (len(rows) - np.trace(hat))
-        assert_close(_variances(data, found.beta, inverse, weights)[k], expected, ORACLE)
+        assert_close(_variances(data, solution.beta, inverse, weights)[k], expected, ORACLE)
     assert_close(sum(len(rows) for _, rows in joints) - 3.0, 16.0, SAME_ALGEBRA)
 
 
 def test_joints_of_very_different_torques_are_known_together():
     """The sum of two parameters at 1e5 N m, their difference at 1e-6: by one weight for all the latter is rounding."""
     rng = np.random.default_rng(1)
-    one, other = 1e5 * rng.normal(size=(30, 1)), 1e-6 * rng.normal(size=(30, 1))
+    item, other = 1e5 * rng.normal(size=(30, 1)), 1e-6 * rng.normal(size=(30, 1))
     beta = np.array([2.0, 0.5])
     joints = [
-        ([0, 1], np.column_stack([one, one, one[:, 0] * beta.sum() * (1 + 1e-6 * rng.normal(size=30))])),
+        ([0, 1], np.column_stack([item, item, item[:, 0] * beta.sum() * (1 + 1e-6 * rng.normal(size=30))])),
         (
             [0, 1],
             np.column_stack([other, -other, other[:, 0] * (beta[0] - beta[1]) * (1 + 1e-3 * rng.normal(size=30))]),
@@ -93,12 +93,12 @@ def test_total_least_squares_is_the_least_generalised_eigenvector(scales):
     C = root.T @ root
     values, vectors = eigh(Z.T @ Z, C)
     x = vectors[:, 0]
-    found = total_least_squares(Z, C)
-    assert_close(found.beta * scales[:-1], -x[:-1] / x[-1] * scales[:-1], 1e-8)
-    assert_close(found.factor, values[0], 1e-8)
+    result = total_least_squares(Z, C)
+    assert_close(result.beta * scales[:-1], -x[:-1] / x[-1] * scales[:-1], 1e-8)
+    assert_close(result.factor, values[0], 1e-8)
     normal = (Z.T @ Z - values[0] * C)[:-1, :-1]
     assert_close(
-        found.inverse * np.outer(scales[:-1], scales[:-1]),
+        result.inverse * np.outer(scales[:-1], scales[:-1]),
         np.linalg.inv(normal) * np.outer(scales[:-1], scales[:-1]),
         1e-7,
     )
@@ -129,13 +129,13 @@ def test_a_triangle_takes_rows_as_they_come():
 
 
 def test_what_is_unidentifiable_or_left_out_has_no_deviation_in_the_table():
-    found = load_estimate(Path(__file__).with_name("saved_estimate.json"))
-    found = replace(found, physical=None, unidentifiable=found.names[:1], dropped=found.names[1:2])
-    table = columns_of(found)
+    estimate = load_estimate(Path(__file__).with_name("saved_estimate.json"))
+    estimate = replace(estimate, physical=None, unidentifiable=estimate.names[:1], dropped=estimate.names[1:2])
+    table = columns_of(estimate)
     assert table["state"][:3] == ["unidentifiable", "dropped", "estimated"]
     for name in ("deviation", "low", "high"):
-        assert [one is None for one in table[name]] == [True, True] + [False] * (len(found.names) - 2)
-    assert_close(table["deviation"][2:], found.deviations[2:], SAME_ALGEBRA)
+        assert [item is None for item in table[name]] == [True, True] + [False] * (len(estimate.names) - 2)
+    assert_close(table["deviation"][2:], estimate.deviations[2:], SAME_ALGEBRA)
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -181,9 +181,9 @@ def test_links_are_wide_only_where_compact_ones_fit_worse():
 
 def test_data_of_one_direction_leave_the_others_open():
     rng = np.random.default_rng(5)
-    one = np.outer(rng.normal(size=20), [1.0, 2.0, -3.0])
-    assert null_space(one).shape == (3, 2)
-    assert null_space(one + 1e-13 * rng.normal(size=one.shape)).shape == (3, 2)
+    item = np.outer(rng.normal(size=20), [1.0, 2.0, -3.0])
+    assert null_space(item).shape == (3, 2)
+    assert null_space(item + 1e-13 * rng.normal(size=item.shape)).shape == (3, 2)
     assert null_space(np.array([[1.0, 1.0], [2.0, 2.0]])).shape == (2, 1)
 
 
@@ -192,10 +192,10 @@ def test_residuals_of_steps_are_measured_less_predicted():
         SimpleNamespace(joint="b", A=np.array([[1.0, 0.0], [0.0, 2.0]]), z=np.array([3.0, 4.0])),
         SimpleNamespace(joint="b", A=np.array([[1.0, 1.0]]), z=np.array([3.0])),
     ]
-    (found,) = _residuals(SimpleNamespace(primary_names=("a", "b")), groups, np.array([2.0, 1.0]))
-    assert (found.joint, found.rows) == ("b", 3)
-    assert_close(found.rms, np.sqrt((1.0 + 4.0 + 0.0) / 3), SAME_ALGEBRA)
-    assert_close(found.rms_torque, np.sqrt((9.0 + 16.0 + 9.0) / 3), SAME_ALGEBRA)
+    (result,) = _residuals(SimpleNamespace(primary_names=("a", "b")), groups, np.array([2.0, 1.0]))
+    assert (result.joint, result.rows) == ("b", 3)
+    assert_close(result.rms, np.sqrt((1.0 + 4.0 + 0.0) / 3), SAME_ALGEBRA)
+    assert_close(result.rms_torque, np.sqrt((9.0 + 16.0 + 9.0) / 3), SAME_ALGEBRA)
 
 
 def test_residuals_that_vanish_have_no_memory():
@@ -219,10 +219,10 @@ def test_the_status_shows_the_part_that_is_left(weights):
     rng = np.random.default_rng(5)
     robot = load_robot("planar2")
     samples = Samples(robot.joint_names, *rng.normal(size=(4, 80, 2)), 100.0, np.zeros(80, dtype=np.int64))
-    found = LeastSquares(weights=weights).fit(equations(robot, samples))
-    squares = sum(one.rows * one.rms**2 for one in found.residuals)
+    estimate = LeastSquares(weights=weights).fit(equations(robot, samples))
+    squares = sum(residual.rows * residual.rms**2 for residual in estimate.residuals)
     torques = float((samples.tau**2).sum())
-    assert f"leave {100 * np.sqrt(squares / torques):.3g} % of the torque unexplained" in found.status
-    assert f"{len(found.beta)} parameters from 160 equations (80 samples of 2 joints)" in found.status
-    assert found.joint_weights is not None
-    assert (weights == "joint") != np.array_equal(found.joint_weights, np.ones(2))
+    assert f"leave {100 * np.sqrt(squares / torques):.3g} % of the torque unexplained" in estimate.status
+    assert f"{len(estimate.beta)} parameters from 160 equations (80 samples of 2 joints)" in estimate.status
+    assert estimate.joint_weights is not None
+    assert (weights == "joint") != np.array_equal(estimate.joint_weights, np.ones(2))

@@ -62,8 +62,8 @@ def torques(robot: Robot, q, qd, qdd) -> np.ndarray:
         motor[robot.joint_index(drive.joint)] = drive.ratio
         for joint, ratio in drive.coupling.items():
             motor[robot.joint_index(joint)] = ratio
-        own = np.eye(len(robot.joints))[robot.joint_index(drive.joint)]
-        acts = motor if drive.side == "motor" else own
+        expected = np.eye(len(robot.joints))[robot.joint_index(drive.joint)]
+        acts = motor if drive.side == "motor" else expected
         u = qd @ acts
         tau += np.outer(drive.rotor_inertia * (qdd @ motor), motor)
         tau += np.outer(drive.viscous * u + drive.coulomb * np.sign(u) + drive.offset, acts)
@@ -106,15 +106,15 @@ def smallest_gaps(robot: Robot, capsules, q, pairs) -> dict[tuple[int, int], flo
 def neighbours(robot: Robot, capsules) -> set[tuple[int, int]]:
     """Pairs of capsules on one link, or on links with no other link with a capsule on the way between them."""
     links = [robot.link_index(c.link) for c in capsules]
-    found = set()
-    for i, one in enumerate(links):
+    result = set()
+    for i, item in enumerate(links):
         for j in range(i + 1, len(links)):
-            way = set(robot.path(one)) ^ set(robot.path(links[j]))
-            shared = set(robot.path(one)) & set(robot.path(links[j]))
-            between = (way | ({max(shared)} if shared else {-1})) - {one, links[j]}
-            if one == links[j] or not between & set(links):
-                found.add((i, j))
-    return found
+            way = set(robot.path(item)) ^ set(robot.path(links[j]))
+            shared = set(robot.path(item)) & set(robot.path(links[j]))
+            between = (way | ({max(shared)} if shared else {-1})) - {item, links[j]}
+            if item == links[j] or not between & set(links):
+                result.add((i, j))
+    return result
 
 
 def worst_parts(robot: Robot, limits, record: dict, rate_hz: float = 1000.0) -> dict[str, float]:
@@ -141,8 +141,8 @@ def least_room(robot: Robot, capsules, record: dict, *, floor, boxes=(), rate_hz
     """
     robot = with_masses(robot)
     q = motion_at(record, np.arange(int(record["seconds"] * rate_hz + 1e-9) + 1) / rate_hz)[0]
-    moving = [one for one in capsules if robot.link_index(one.link) >= 0]
-    ends = [Capsule(one.link, end, end, one.radius) for one in moving for end in (one.a, one.b)]
+    moving = [capsule for capsule in capsules if robot.link_index(capsule.link) >= 0]
+    ends = [Capsule(item.link, end, end, item.radius) for item in moving for end in (item.a, item.b)]
     heights = heights_of(robot, ends, q[::50])
     ends = [end for end, height in zip(ends, heights.T, strict=True) if np.ptp(height) > 1e-9]
     room = {}
@@ -162,7 +162,10 @@ def least_room(robot: Robot, capsules, record: dict, *, floor, boxes=(), rate_hz
     checked = [pair for pair in checked if not always_touch(robot, capsules, record["limits"], pair)]
     if checked:
         # guessed volumes that overlap in most positions may do so by the distance that the record states
-        allowed = {frozenset((one["first"], one["second"])): one["required_m"] for one in record["check"]["distances"]}
+        allowed = {
+            frozenset((distance["first"], distance["second"])): distance["required_m"]
+            for distance in record["check"]["distances"]
+        }
         gaps = {
             (i, j): gap - min(allowed[frozenset((capsules[i].link, capsules[j].link))], 0.0)
             for (i, j), gap in smallest_gaps(robot, capsules, q, checked).items()
@@ -183,9 +186,9 @@ def heights_of(robot: Robot, spheres, q) -> np.ndarray:
     """(N, k) of the centres, by Pinocchio."""
     model = pinocchio_model(robot)
     data = model.createData()
-    frames = [model.getFrameId(one.link) for one in spheres]
-    found = []
+    frames = [model.getFrameId(sphere.link) for sphere in spheres]
+    result = []
     for row in q:
         pin.framesForwardKinematics(model, data, row)
-        found.append([(data.oMf[f] * one.a)[2] for f, one in zip(frames, spheres, strict=True)])
-    return np.array(found)
+        result.append([(data.oMf[f] * sphere.a)[2] for f, sphere in zip(frames, spheres, strict=True)])
+    return np.array(result)

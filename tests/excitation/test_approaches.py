@@ -87,7 +87,7 @@ def test_shapes_that_turn_in_covers_around_one_axis_are_measured():
     corners = np.array(np.meshgrid([-0.3, 0.3], [-0.02, 0.02], [-0.05, 0.05])).reshape(3, 8).T
     blade = volumes_of(robot, radius={robot.link_names[0]: 0.35}).volumes
     joint = robot.joints[0].tip.inverse().translation
-    around = next(one for one in blade if one.link == robot.link_names[0])
+    around = next(item for item in blade if item.link == robot.link_names[0])
     ball = type(around.covers[0])(around.link, joint, joint, 0.35)
     turning = Volume(around.link, (ball,), (Solid(corners + joint),), VolumeSource.COLLISION)
     origin = mindyn.compile_model(robot).forward_kinematics(np.zeros((1, 2)), robot.link_names[0])[0]
@@ -96,8 +96,8 @@ def test_shapes_that_turn_in_covers_around_one_axis_are_measured():
     spot = type(ball)("", centre, centre, 0.05)
     post = Volume("", (spot,), (spot.solid,), VolumeSource.GIVEN)
     probes = np.random.default_rng(0).uniform(-3, 3, (300, 2))
-    found = find_encounters(robot, [turning], [post], [], probes, 0.01)
-    assert [one.names for one in found.checked] == [(around.link, "obstacle 1")]
+    encounters = find_encounters(robot, [turning], [post], [], probes, 0.01)
+    assert [item.names for item in encounters.checked] == [(around.link, "obstacle 1")]
     turn = np.linspace(0, np.pi, 100)[:, None] * [1.0, 0.0]
-    reported = check_path(found, [(turn, None)], 0).distances[0].distance_m
+    reported = check_path(encounters, [(turn, None)], 0).distances[0].distance_m
     assert -0.01 < reported < 0.03 + 1e-6, "the end of the blade passes at 0.38 - 0.3 - 0.05 m"

@@ -25,15 +25,15 @@ def test_nearest_points_of_segments_are_those_of_a_fine_grid():
     ends = rng.normal(size=(4, 80, 1, 3))
     ends[1, :20] = ends[0, :20]  # points
     ends[3, 20:40] = ends[2, 20:40] + 0.7 * (ends[1, 20:40] - ends[0, 20:40])  # parallel segments
-    found = nearest(np.moveaxis(ends, 0, -2))
+    result = nearest(np.moveaxis(ends, 0, -2))
     s = np.linspace(0, 1, 201)
-    one = ends[0] + s[:, None] * (ends[1] - ends[0])
+    item = ends[0] + s[:, None] * (ends[1] - ends[0])
     other = ends[2] + s[:, None] * (ends[3] - ends[2])
-    grid = np.linalg.norm(one[:, :, None] - other[:, None], axis=-1).min(axis=(1, 2))
-    assert (found.distance[:, 0] <= grid + 1e-12).all()
-    assert np.abs(found.distance[:, 0] - grid).max() < 0.01
-    place = (ends[0] - ends[2])[:, 0] + found.s * (ends[1] - ends[0])[:, 0] - found.t * (ends[3] - ends[2])[:, 0]
-    assert_close(np.linalg.norm(place, axis=-1), found.distance[:, 0], ORACLE)
+    grid = np.linalg.norm(item[:, :, None] - other[:, None], axis=-1).min(axis=(1, 2))
+    assert (result.distance[:, 0] <= grid + 1e-12).all()
+    assert np.abs(result.distance[:, 0] - grid).max() < 0.01
+    place = (ends[0] - ends[2])[:, 0] + result.s * (ends[1] - ends[0])[:, 0] - result.t * (ends[3] - ends[2])[:, 0]
+    assert_close(np.linalg.norm(place, axis=-1), result.distance[:, 0], ORACLE)
 
 
 def test_gaps_that_are_kept_follow_their_positions():
@@ -81,7 +81,7 @@ def test_the_cover_of_a_shape_holds_all_of_it(shape):
     robot = load_robot("planar2")
     shape = replace(shape, pose=random_pose(rng))
     body = volumes_of(replace(robot, links=(replace(robot.links[0], shapes=(shape,)), robot.links[1]), file=""))
-    (volume,) = (one for one in body.volumes if one.link == robot.links[0].name)
+    (volume,) = (volume for volume in body.volumes if volume.link == robot.links[0].name)
     assert volume.source is VolumeSource.COLLISION
     (capsule,) = volume.covers
     points = shape.pose.rotation @ surface(shape, rng).T + shape.pose.translation[:, None]
@@ -108,10 +108,10 @@ def surface(shape: Shape, rng) -> np.ndarray:
 
 def test_given_radii_join_the_joints_and_are_no_guess():
     body = volumes_of(load_robot("ur10"), radius={"upper_arm_link": 0.03})
-    (arm,) = (one for one in body.volumes if one.link == "upper_arm_link")
+    (arm,) = (volume for volume in body.volumes if volume.link == "upper_arm_link")
     assert arm.source is VolumeSource.GIVEN
-    assert all(one.radius == 0.03 for one in arm.covers)
-    assert max(np.linalg.norm(one.b - one.a) for one in arm.covers) == pytest.approx(0.612)
+    assert all(cover.radius == 0.03 for cover in arm.covers)
+    assert max(np.linalg.norm(cover.b - cover.a) for cover in arm.covers) == pytest.approx(0.612)
 
 
 def test_given_capsules_of_unknown_links_are_rejected():

@@ -55,26 +55,26 @@ def test_condition_and_d_do_not_depend_on_units(rows, scales, name):
 @pytest.mark.parametrize("name", ["condition", "E"])
 def test_norms_of_growing_power_approach_the_exact_value_from_above(rows, scales, name):
     S = rows.T @ rows
-    found = [value(name, scales, S, power) for power in (2.0, 8.0, 32.0, 200.0)]
+    result = [value(name, scales, S, power) for power in (2.0, 8.0, 32.0, 200.0)]
     exact = value(name, scales, S)
-    assert (np.diff(found) < 0).all()
-    assert found[-1] >= exact
-    assert found[-1] - exact < np.log(P) / 200
+    assert (np.diff(result) < 0).all()
+    assert result[-1] >= exact
+    assert result[-1] - exact < np.log(P) / 200
 
 
 @pytest.mark.parametrize("power", [2.0, 16.0, EXTREME])
 @pytest.mark.parametrize("name", ["condition", "D", "A", "E"])
 def test_gradients_equal_differences(rows, scales, name, power):
-    S, one = rows.T @ rows, Criterion(name, scales, power)
-    gradient, found, h = one.with_gradient(S)[1], np.zeros((P, P)), 1e-5
+    S, item = rows.T @ rows, Criterion(name, scales, power)
+    gradient, result, h = item.with_gradient(S)[1], np.zeros((P, P)), 1e-5
     for i in range(P):
         for j in range(P):
             step = np.zeros((P, P))
             step[i, j] = step[j, i] = h * np.sqrt(S[i, i] * S[j, j])
             size = step[i, j] * (1 if i == j else 2)
-            found[i, j] = (one.value(S + step) - one.value(S - step)) / (2 * size)
+            result[i, j] = (item.value(S + step) - item.value(S - step)) / (2 * size)
     d = np.sqrt(np.diag(S))
-    assert_close(gradient * d * d[:, None], found * d * d[:, None], DERIVATIVE)
+    assert_close(gradient * d * d[:, None], result * d * d[:, None], DERIVATIVE)
 
 
 @pytest.mark.parametrize("name", ["condition", "D", "A", "E"])
@@ -85,10 +85,10 @@ def test_information_that_leaves_a_direction_open_is_infinitely_bad(rows, scales
 
 def test_d_by_cholesky_is_d_by_eigenvalues(rows, scales, monkeypatch):
     """Near-singular information goes by eigenvalues; what does not must agree with it."""
-    S, one = rows.T @ rows, Criterion("D", scales)
-    value, gradient = one.with_gradient(S)
+    S, item = rows.T @ rows, Criterion("D", scales)
+    value, gradient = item.with_gradient(S)
     monkeypatch.setattr(criteria, "CLEARLY_REGULAR", np.inf)
-    by_eigenvalues = one.with_gradient(S)
+    by_eigenvalues = item.with_gradient(S)
     assert_close(value, by_eigenvalues[0], SAME_ALGEBRA)
     d = np.sqrt(np.diag(S))
     assert_close(gradient * d * d[:, None], by_eigenvalues[1] * d * d[:, None], SAME_ALGEBRA)
@@ -103,7 +103,7 @@ def test_joints_are_made_well_conditioned_one_by_one():
     """cond(A_i) as `LastLinkFirst` finds it, its gradient, and a design that makes the largest smaller than D does."""
     robot = mindyn.load_robot("planar2")
     limits = mindyn.MotionLimits.of(robot, lower=-2.0, upper=2.0, velocity=4.0, acceleration=20.0, effort=500.0)
-    found = {
+    result = {
         name: design_motion(
             robot,
             criterion=name,
@@ -118,14 +118,14 @@ def test_joints_are_made_well_conditioned_one_by_one():
         for name in ("D", "joints")
     }
     largest = {}
-    for name, design in found.items():
+    for name, design in result.items():
         q, qd, qdd, _ = design.sample(100.0)
         Y = mindyn.compile_model(robot).regressor(q, qd, qdd)
         last = [max(i for i in range(2) if np.abs(Y[:, i, k]).max() > 0) for k in range(Y.shape[2])]
-        own = [Y[:, i][:, [k for k, of in enumerate(last) if of == i]] for i in range(2)]
-        largest[name] = max(np.linalg.cond(A / np.linalg.norm(A, axis=0)) for A in own)
-    assert_close(found["joints"].criteria["joints"], largest["joints"], 1e-6)
-    assert "joints" not in found["D"].criteria
+        expected = [Y[:, i][:, [k for k, of in enumerate(last) if of == i]] for i in range(2)]
+        largest[name] = max(np.linalg.cond(A / np.linalg.norm(A, axis=0)) for A in expected)
+    assert_close(result["joints"].criteria["joints"], largest["joints"], 1e-6)
+    assert "joints" not in result["D"].criteria
     assert largest["joints"] < largest["D"]
     rng = np.random.default_rng(0)
     B, owners, h = rng.normal(size=(30, 5)), np.array([0, 0, 1, 1, 1]), 1e-6

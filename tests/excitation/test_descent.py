@@ -46,8 +46,8 @@ def rosen_suzuki_limits(x):
 
 
 def test_a_descent_arrives_at_the_published_minimum():
-    found = Descent(rosen_suzuki, rosen_suzuki_limits, Point(np.zeros(4)), ends=1e-12).go(50)
-    assert_close(found.x, np.array([0.0, 1.0, 2.0, -1.0]), DERIVATIVE)
+    result = Descent(rosen_suzuki, rosen_suzuki_limits, Point(np.zeros(4)), ends=1e-12).go(50)
+    assert_close(result.x, np.array([0.0, 1.0, 2.0, -1.0]), DERIVATIVE)
 
 
 def test_a_descent_goes_on_where_it_was_left():
@@ -59,9 +59,9 @@ def test_a_descent_goes_on_where_it_was_left():
 
 
 def test_a_descent_stays_in_its_box():
-    found = Descent(rosen_suzuki, rosen_suzuki_limits, Point(np.zeros(4)), 0.5, 1e-12).go(50)
-    assert np.abs(found.x).max() <= 0.5 + 1e-7
-    assert np.abs(found.x).max() > 0.49
+    result = Descent(rosen_suzuki, rosen_suzuki_limits, Point(np.zeros(4)), 0.5, 1e-12).go(50)
+    assert np.abs(result.x).max() <= 0.5 + 1e-7
+    assert np.abs(result.x).max() > 0.49
 
 
 def test_a_descent_out_of_constraints_that_contradict_each_other_lowers_what_is_exceeded():
@@ -70,9 +70,9 @@ def test_a_descent_out_of_constraints_that_contradict_each_other_lowers_what_is_
     def limits(x):
         return np.array([1 - x[0], x[0] + 1]), lambda: np.array([[-1.0], [1.0]])
 
-    found = Descent(lambda x: (0.01 * x[0] ** 2, lambda: 0.02 * x), limits, Point(np.array([5.0]))).go(50)
-    assert np.isfinite(found.x).all()
-    assert np.abs(found.x).max() < 5.0
+    result = Descent(lambda x: (0.01 * x[0] ** 2, lambda: 0.02 * x), limits, Point(np.array([5.0]))).go(50)
+    assert np.isfinite(result.x).all()
+    assert np.abs(result.x).max() < 5.0
 
 
 def test_the_curvature_meets_the_secant_equation():
@@ -81,8 +81,8 @@ def test_the_curvature_meets_the_secant_equation():
     H = np.eye(4) + A @ A.T  # steep enough that no update is damped
     far = np.array([-1e6])
     begun = np.ones(4)
-    found = Descent(
+    result = Descent(
         lambda x: (x @ H @ x / 2, lambda: H @ x), lambda _: (far, lambda: np.zeros((1, 4))), Point(begun)
     ).go(1)
-    step = found.x - begun
-    assert_close(found.curvature @ step, H @ step, SAME_ALGEBRA)
+    step = result.x - begun
+    assert_close(result.curvature @ step, H @ step, SAME_ALGEBRA)

@@ -75,9 +75,9 @@ def through_pins(robot, p, pd, pdd):
     oracle = LoopOracle(robot)
     q = np.zeros((len(p), len(robot.joints)))
     q[:, oracle.primary] = p
-    one, other = (q[:, robot.joint_index(name)] for name in ("joint2", "joint_crank"))
-    q[:, robot.joint_index("joint3")] = other - one
-    q[:, robot.joint_index("joint_rod")] = one - other
+    item, other = (q[:, robot.joint_index(name)] for name in ("joint2", "joint_crank"))
+    q[:, robot.joint_index("joint3")] = other - item
+    q[:, robot.joint_index("joint_rod")] = item - other
     moved = [oracle.projection(*row)[1:] for row in zip(q, pd, pdd, strict=True)]
     assert_negligible([oracle.gaps(row)[0] for row in q[::100]], 1.0, SAME_ALGEBRA)
     return q, *(np.array(part) for part in zip(*moved, strict=True))
@@ -112,11 +112,11 @@ def test_torques_hold_through_the_pins_at_one_kilohertz(design):
     worst = np.zeros(robot.joint_count)
     for drive in robot.drives:
         joint = robot.joint_index(drive.joint)
-        own = oracle.projection(q[0], pd[0], pdd[0])[0][joint]
+        expected = oracle.projection(q[0], pd[0], pdd[0])[0][joint]
         motor = drive.ratio if drive.side == "motor" else 1.0
         torque = drive.ratio**2 * drive.rotor_inertia * qdd[:, joint] + motor**2 * drive.viscous * qd[:, joint]
-        tau += np.outer(torque, own)
-        worst += np.abs(own) * abs(motor) * drive.coulomb
+        tau += np.outer(torque, expected)
+        worst += np.abs(expected) * abs(motor) * drive.coulomb
     used = np.abs(tau).max(axis=0) / (MARGIN * BOUNDS["effort"] - worst)
     assert used.max() <= 1 + TOLERANCE
     assert_close([design.used[f"torque of {name}"] for name in robot.primary_names], used, TOLERANCE)
@@ -126,30 +126,30 @@ def test_a_parallelogram_stays_open():
     """Without ranges of dependent joints nothing else keeps crank and lower arm from folding over."""
     robot = mindyn.load_robot("semi_direct_drive")
     limits = mindyn.MotionLimits.of(robot, **BOUNDS)
-    found = design_motion(
+    design = design_motion(
         robot, seconds=SECONDS, family=FAMILY, limits=limits, starts=1, self_collision=False, **FULL_SPEED
     )
-    p = motion_at(found.to_dict(), np.arange(0, SECONDS, 1e-3))[0]
+    p = motion_at(design.to_dict(), np.arange(0, SECONDS, 1e-3))[0]
     from_square = np.degrees(np.abs(p[:, 2] - p[:, 1])).max()
     assert 75 < from_square <= 80 * (1 + TOLERANCE)
-    assert_close(found.used["opening of parallelogram"], from_square / 80, TOLERANCE)
+    assert_close(design.used["opening of parallelogram"], from_square / 80, TOLERANCE)
 
 
 def test_capsules_of_a_loop_keep_their_distance():
     robot = mindyn.load_robot("semi_direct_drive")
     limits = mindyn.MotionLimits.of(robot, **BOUNDS)
     radius = dict.fromkeys(robot.link_names, 0.03)
-    found = design_motion(robot, seconds=SECONDS, family=FAMILY, limits=limits, starts=1, radius=radius, **FULL_SPEED)
+    design = design_motion(robot, seconds=SECONDS, family=FAMILY, limits=limits, starts=1, radius=radius, **FULL_SPEED)
     capsules = volumes_of(robot, radius=radius).capsules
-    links = [one.link for one in capsules]
+    links = [capsule.link for capsule in capsules]
     assert "rod" in links
-    p, pd, pdd, _ = motion_at(found.to_dict(), np.arange(0, SECONDS, 1e-2))
+    p, pd, pdd, _ = motion_at(design.to_dict(), np.arange(0, SECONDS, 1e-2))
     tree = replace(robot, loops=())
     q = through_pins(robot, p, pd, pdd)[0]
     pair = (links.index("link2"), links.index("rod"))
     gap = smallest_gaps(tree, capsules, q, [pair])[pair]
     assert gap >= 0.01 * (1 - 1e-6)
-    assert "gap of link2 - rod" in found.used
+    assert "gap of link2 - rod" in design.used
 
 
 def test_constraints_of_loops_have_exact_derivatives():
@@ -161,9 +161,9 @@ def test_constraints_of_loops_have_exact_derivatives():
     z, along = 0.3 * rng.normal(size=(2, 1 + FAMILY.count, 4))
     safety = safety_of(columns, limits, columns.base.values, SafetySettings(floor=None), 0)
     assert len(loop_constraints(robot, limits)) == 3
-    for one in safety.constraints:
-        slopes = aggregate_values(one, instants, instants.state(z), 20.0)[1]()
-        value = lambda x, one=one: aggregate_values(one, instants, instants.state(x), 20.0)[0]  # noqa: E731
+    for constraint in safety.constraints:
+        slopes = aggregate_values(constraint, instants, instants.state(z), 20.0)[1]()
+        value = lambda x, item=constraint: aggregate_values(item, instants, instants.state(x), 20.0)[0]  # noqa: E731
         assert_close(np.einsum("wcij,ij->wc", slopes, along), differences(value, z, along, h=1e-4), 10 * DERIVATIVE)
 
 
@@ -185,12 +185,12 @@ def test_constraints_of_solved_loops_have_exact_derivatives():
     z, along = 0.12 * rng.normal(size=(2, 1 + FAMILY.count, 3))
     z[0] = 0.0, 0.05, -1.2
     safety = safety_of(columns, limits, columns.base.values, SafetySettings(floor=-1.2), 0)
-    labels = " ".join(label for one in safety.constraints for label in one.labels)
+    labels = " ".join(label for constraint in safety.constraints for label in constraint.labels)
     assert all(word in labels for word in ("torque of", "speed of", "floor")), labels
-    assert {"SolvedRates", "Distances"} <= {type(one).__name__ for one in safety.constraints}
-    for one in safety.constraints:
-        slopes = aggregate_values(one, instants, instants.state(z), 20.0)[1]()
-        value = lambda x, one=one: aggregate_values(one, instants, instants.state(x), 20.0)[0]  # noqa: E731
+    assert {"SolvedRates", "Distances"} <= {type(constraint).__name__ for constraint in safety.constraints}
+    for constraint in safety.constraints:
+        slopes = aggregate_values(constraint, instants, instants.state(z), 20.0)[1]()
+        value = lambda x, item=constraint: aggregate_values(item, instants, instants.state(x), 20.0)[0]  # noqa: E731
         assert_close(np.einsum("wcij,ij->wc", slopes, along), differences(value, z, along, h=1e-4), 10 * DERIVATIVE)
 
 
@@ -198,7 +198,7 @@ def test_limits_and_floor_hold_through_loops_that_are_solved_for():
     """Dependent joints by Pinocchio's constraints, heights of the pins by its tree."""
     robot = mindyn.load_robot("five_bar")
     limits = mindyn.MotionLimits.of(robot, **FIVE_BAR)
-    found = design_motion(
+    design = design_motion(
         robot,
         seconds=SECONDS,
         family=mindyn.Fourier(2),
@@ -214,7 +214,7 @@ def test_limits_and_floor_hold_through_loops_that_are_solved_for():
         speed=1.0,
         acceleration=1.0,
     )
-    p, pd, pdd, _ = motion_at(found.to_dict(), np.arange(0, SECONDS, 2e-2))
+    p, pd, pdd, _ = motion_at(design.to_dict(), np.arange(0, SECONDS, 2e-2))
     q = home_closure(robot).along(p)
     oracle = LoopOracle(robot)
     assert_negligible([oracle.gaps(row)[0] for row in q], 1.0, SAME_ALGEBRA)
@@ -226,15 +226,15 @@ def test_limits_and_floor_hold_through_loops_that_are_solved_for():
     assert q[:, 4].max() <= 2.3 + TOLERANCE
     heights = mindyn.compile_model(robot).forward_kinematics(q, "link3")[:, 2, 3]  # the pin of both branches
     assert heights.min() > -0.52
-    assert found.check.closest is not None
-    assert all(gap.distance_m >= gap.required_m for gap in found.check.distances)
+    assert design.check.closest is not None
+    assert all(gap.distance_m >= gap.required_m for gap in design.check.distances)
 
 
 def test_a_log_of_the_motion_shows_what_was_promised():
     """Identified from it with noise, the parameters lie within five predicted deviations."""
     robot = palletiser()
-    robot = replace(robot, drives=tuple(one for one in robot.drives if one.joint in robot.primary_names))
-    found = design_motion(
+    robot = replace(robot, drives=tuple(drive for drive in robot.drives if drive.joint in robot.primary_names))
+    design = design_motion(
         robot,
         seconds=SECONDS,
         family=FAMILY,
@@ -244,14 +244,14 @@ def test_a_log_of_the_motion_shows_what_was_promised():
         deadline_s=5.0,
         **FULL_SPEED,
     )
-    q, qd, qdd, _ = found.sample(100.0)
-    model = mindyn.compile_model(found.robot, drives=True)
+    q, qd, qdd, _ = design.sample(100.0)
+    model = mindyn.compile_model(design.robot, drives=True)
     tau = model.inverse_dynamics(q, qd, qdd)
     tau += 0.1 * np.random.default_rng(0).normal(size=tau.shape)
     samples = mindyn.Samples(robot.primary_names, q, qd, qdd, tau, 100.0, np.zeros(len(q), dtype=np.int64))
-    fit = mindyn.LeastSquares().fit(equations(found.robot, samples))
-    assert fit.regressor.base.names == found.prediction.names
-    error = np.abs(fit.base_values - found.prediction.values) / found.prediction.deviations
+    fit = mindyn.LeastSquares().fit(equations(design.robot, samples))
+    assert fit.regressor.base.names == design.prediction.names
+    error = np.abs(fit.base_values - design.prediction.values) / design.prediction.deviations
     assert error.max() < 5
     assert error.max() > 0.5
 
@@ -267,9 +267,9 @@ def test_the_program_designs_for_a_parallelogram(tmp_path):
     options = ("--seconds", 6, "--limits", file, "--deadline-s", 1, "--starts", 1, "--no-floor", "--json")
     ended = mindyn_program("excite", "semi_direct_drive", *options, "--out", tmp_path / "motion")
     assert ended.code == 0, ended.err
-    said = json.loads(ended.out)
-    assert said["joints"] == ["joint1", "joint2", "joint_crank"]
-    assert said["limits"]["dependent"]["upper"] == [0.95, None]
+    content = json.loads(ended.out)
+    assert content["joints"] == ["joint1", "joint2", "joint_crank"]
+    assert content["limits"]["dependent"]["upper"] == [0.95, None]
     assert (
         "time,joint1.position,joint2.position,joint_crank.position," in (tmp_path / "motion" / "motion.csv").read_text()
     )
@@ -329,11 +329,11 @@ def five_bar(tmp_path_factory):
 
 def test_a_search_may_step_beyond_the_ranges_in_which_loops_close(five_bar):
     robot, limits = five_bar
-    found = design_motion(robot, limits=limits, seconds=6.0, starts=1, deadline_s=0.5)
-    q = found.sample(100.0)[0]
+    design = design_motion(robot, limits=limits, seconds=6.0, starts=1, deadline_s=0.5)
+    q = design.sample(100.0)[0]
     assert np.abs(q).max() <= 0.35
     assert np.ptp(q, axis=0).min() > 0.01
-    assert not [one for one in found.check.distances if one.distance_m < one.required_m]
+    assert not [distance for distance in design.check.distances if distance.distance_m < distance.required_m]
 
 
 def test_a_singular_position_within_the_limits_ends_with_an_error_that_names_it(five_bar, monkeypatch):

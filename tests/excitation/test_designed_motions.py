@@ -73,14 +73,18 @@ def test_torque_parts_count_drives_with_coulomb_friction_at_its_worst(design, dr
 def test_capsules_keep_their_distance_at_one_kilohertz(design):
     """By coal and Pinocchio; what is reported is never larger."""
     capsules = volumes_of(design.robot).capsules
-    numbers = {name: [k for k, one in enumerate(capsules) if one.link == name] for name in design.robot.link_names}
+    numbers = {
+        name: [k for k, capsule in enumerate(capsules) if capsule.link == name] for name in design.robot.link_names
+    }
     q = motion_at(design.to_dict(), np.arange(0, SECONDS, 1e-3))[0]
-    checked = [one for one in design.check.distances if one.second in numbers and one.first in numbers]
+    checked = [
+        distance for distance in design.check.distances if distance.second in numbers and distance.first in numbers
+    ]
     assert checked
-    for one in checked:
-        pairs = [(i, j) for i in numbers[one.first] for j in numbers[one.second]]
+    for item in checked:
+        pairs = [(i, j) for i in numbers[item.first] for j in numbers[item.second]]
         gap = min(smallest_gaps(design.robot, capsules, q, pairs).values())
-        assert gap >= one.distance_m >= one.required_m
+        assert gap >= item.distance_m >= item.required_m
 
 
 def test_the_condition_number_is_far_below_that_of_random_motions(design):
@@ -176,8 +180,8 @@ def test_other_families_keep_to_the_limits_as_well(family):
 
 
 def test_the_same_seed_gives_the_same_motion():
-    one, other = small(rng=4), small(rng=4)
-    assert (one.motion.coefficients == other.motion.coefficients).all()
+    item, other = small(rng=4), small(rng=4)
+    assert (item.motion.coefficients == other.motion.coefficients).all()
 
 
 def test_a_prescribed_start_is_kept():
@@ -251,7 +255,7 @@ def test_a_deadline_is_kept_by_a_long_motion(monkeypatch):
     monkeypatch.setattr(Instants, "state", lambda self, z: (checked.append(len(self.t)), state(self, z))[1])
     design = small(seconds=600.0, deadline_s=0.0)
     assert sum(checked) < 800_000, "a few checks, each of 100 000 instants; sixteen at 1 kHz are 10 million"
-    assert any("every 7.25 ms between" in str(one) for one in design.findings)
+    assert any("every 7.25 ms between" in str(finding) for finding in design.findings)
     assert max(worst_parts(design.robot, design.limits, design.to_dict()).values()) <= 1 + 1e-6
     assert max(design.used.values()) > 0.98
 

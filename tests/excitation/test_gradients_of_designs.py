@@ -71,8 +71,8 @@ def test_the_gradient_of_every_criterion(family, criterion):
         x = unknowns(problem, rng)
         gradient = sharp.objective(x)[1]()
         directions = rng.normal(size=(6, len(x)))
-        found = [differences(lambda x, sharp=sharp: sharp.objective(x)[0], x, d) for d in directions]
-        assert_close(directions @ gradient, found, DERIVATIVE)
+        result = [differences(lambda x, sharp=sharp: sharp.objective(x)[0], x, d) for d in directions]
+        assert_close(directions @ gradient, result, DERIVATIVE)
 
 
 @pytest.mark.parametrize("start", [None, np.array([0.1, -0.2, 0.3, 0.0])], ids=["free", "given"])
@@ -83,11 +83,11 @@ def test_the_jacobian_of_every_constraint(start, sharpness):
     jacobian = problem.excess(x, sharpness)[1]()
     directions = rng.normal(size=(6, len(x)))
     directions /= np.linalg.norm(directions, axis=1)[:, None]
-    found = np.array([differences(lambda x: problem.excess(x, sharpness)[0], x, d, 1e-5) for d in directions])
+    values = np.array([differences(lambda x: problem.excess(x, sharpness)[0], x, d, 1e-5) for d in directions])
     for kind in KINDS:
         rows = [k for k, label in enumerate(problem.labels * problem.knots.segments) if kind in label]
         assert rows, f"no {kind} among {problem.labels}"
-        assert_close((directions @ jacobian.T)[:, rows], found[:, rows], DERIVATIVE)
+        assert_close((directions @ jacobian.T)[:, rows], values[:, rows], DERIVATIVE)
 
 
 def test_smooth_maxima_approach_the_maxima_at_the_knots():

@@ -91,7 +91,7 @@ def test_designed_motions_hold_grippers_in_python_too(tmp_path):
     design = design_motion(robot, **SHORT, limits=limits, home=[0.0, 0.1, 0.0])
     assert design.robot.joint_names == ("waist", "shoulder")
     assert design.limits.velocity.tolist() == [0.5, 1.0]
-    assert Kind.HELD_JOINT in {one.kind for one in design.findings}
+    assert Kind.HELD_JOINT in {finding.kind for finding in design.findings}
     moved = design_motion(robot, **SHORT, limits=limits, move=["left_finger_joint"])
     assert moved.robot.joint_names == robot.joint_names
-    assert Kind.HELD_JOINT not in {one.kind for one in moved.findings}
+    assert Kind.HELD_JOINT not in {finding.kind for finding in moved.findings}

@@ -93,9 +93,9 @@ def test_the_c_header_evaluates_the_same_motion(motion, tmp_path):
     )
     code = ctypes.CDLL(str(tmp_path / "m.so"))
     for t in (-0.5, 0.0, 0.3, 1.9, 3.5, 6.2, SECONDS, 8.0):
-        found = np.zeros((3, 3))
-        code.at(ctypes.c_double(t), *(ctypes.c_void_p(row.ctypes.data) for row in found))
-        assert_close(found, np.array(motion(t)), 1e-11)
+        values = np.zeros((3, 3))
+        code.at(ctypes.c_double(t), *(ctypes.c_void_p(row.ctypes.data) for row in values))
+        assert_close(values, np.array(motion(t)), 1e-11)
 
 
 def test_the_check_of_the_tests_evaluates_the_same_motion():
@@ -109,8 +109,8 @@ def test_the_check_of_the_tests_evaluates_the_same_motion():
             "sines": sines, "cosines": cosines, "start": motion.start,
         }  # fmt: skip
         t = np.linspace(0, 9, 300)
-        for order, found in enumerate(motion_at(record, t)):
-            assert_close(found, motion.derivative(t, order), 1e-11)
+        for order, result in enumerate(motion_at(record, t)):
+            assert_close(result, motion.derivative(t, order), 1e-11)
 
 
 @pytest.mark.parametrize(

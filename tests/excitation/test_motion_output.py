@@ -34,7 +34,7 @@ def design():
 @pytest.fixture(scope="module")
 def folder(design, tmp_path_factory):
     path = tmp_path_factory.mktemp("motion")
-    assert {one.name for one in design.write(path, rate_hz=50.0)} == set(ALL)
+    assert {item.name for item in design.write(path, rate_hz=50.0)} == set(ALL)
     return path
 
 
@@ -57,8 +57,8 @@ def test_tables_hold_the_samples(design, folder):
 def test_coefficients_give_the_motion_back(design, folder):
     record = json.loads((folder / "motion.json").read_text())
     q, qd, qdd, t = design.sample(50.0)
-    for found, expected in zip(motion_at(record, t), (q, qd, qdd), strict=False):
-        assert_close(found, expected, 1e-11)
+    for result, expected in zip(motion_at(record, t), (q, qd, qdd), strict=False):
+        assert_close(result, expected, 1e-11)
     assert record["parameters"]["name"] == list(design.prediction.names)
 
 
@@ -114,7 +114,7 @@ def test_the_plot_shows_every_joint_and_parameter_and_loads_nothing(design, fold
     for j, joint in enumerate(design.robot.joints):
         panes = plots[f"joint-{j}"]["panes"]
         unit = {"revolute": "rad", "prismatic": "m"}[joint.kind]
-        assert [(one["y"]["label"], one["y"]["unit"]) for one in panes][:2] == [
+        assert [(pane["y"]["label"], pane["y"]["unit"]) for pane in panes][:2] == [
             ("position", unit),
             ("velocity", f"{unit}/s"),
         ]
@@ -137,16 +137,16 @@ def test_the_plot_shows_volumes_and_the_closest_pair_along_the_motion():
     assert {len(row) for row in shown["ends"]} == {6 * len(design.capsules)}
     run = design.run()
     q = run.derivative(np.array(plots["skeleton"]["times"]), 0)
-    for k, one in enumerate(design.capsules):
-        pose = mindyn.compile_model(design.robot).forward_kinematics(q, one.link)
-        expected = pose[:, :3, 3] + pose[:, :3, :3] @ one.a
+    for k, capsule in enumerate(design.capsules):
+        pose = mindyn.compile_model(design.robot).forward_kinematics(q, capsule.link)
+        expected = pose[:, :3, 3] + pose[:, :3, :3] @ capsule.a
         assert np.abs(np.array(shown["ends"])[:, 6 * k : 6 * k + 3] - expected).max() < 5e-3
-    least = min(min(one["y"]) for one in plots["clearance"]["panes"][0]["series"])
+    least = min(min(item["y"]) for item in plots["clearance"]["panes"][0]["series"])
     assert least >= design.check.closest.distance_m
     assert f"{1e3 * least:.0f} mm" in " ".join(words for words, *_ in shown["closest"])
     torques = [plots[f"joint-{j}"]["panes"][-1] for j in range(6)]
     for pane, limit in zip(torques, design.limits.effort, strict=True):
-        drawn = np.abs([one["y"] for one in pane["series"]]).max()
+        drawn = np.abs([item["y"] for item in pane["series"]]).max()
         assert drawn <= 2.5 * np.abs(pane["series"][-1]["y"]).max() + 1e-9
         assert len(pane["series"]) == 2 or f"limit {limit:.3g}" in pane["y"]["label"]
 
@@ -159,8 +159,8 @@ def test_the_table_names_every_parameter_and_the_nearest_limits(design):
 
 
 def test_no_deviation_is_predicted_relative_to_a_value_that_may_be_zero(design):
-    found = design.prediction
-    tiny = replace(found, values=np.full(len(found.names), 1e-14))
+    result = design.prediction
+    tiny = replace(result, values=np.full(len(result.names), 1e-14))
     assert np.isnan(tiny.relative).all()
     assert "e+" not in replace(design, prediction=tiny).table()
 
@@ -254,7 +254,9 @@ def surfaces(solids):
     """Return boxes and capsules as comparable values."""
     listed = solids if isinstance(solids, tuple) else (solids,)
     names = ("link", "a", "b", "radius", "lower", "upper")
-    return [{name: np.asarray(getattr(one, name)).tolist() for name in names if hasattr(one, name)} for one in listed]
+    return [
+        {name: np.asarray(getattr(item, name)).tolist() for name in names if hasattr(item, name)} for item in listed
+    ]
 
 
 def test_the_command_refuses_a_bad_target_before_it_searches(arm):

@@ -51,15 +51,15 @@ def test_known_bodies_never_touch_and_reported_distances_are_not_too_large(seed,
     options = ("--limits", limits_file(tmp_path, scene.joints), *robot.options)
     folder = design(robot.original, tmp_path / "motion", *options)
     distances = json.loads((folder / "motion.json").read_text())["check"]["distances"]
-    reported = [one for one in distances if one["required_m"] > 0]
+    reported = [distance for distance in distances if distance["required_m"] > 0]
     assert (len(reported) < len(distances)) == load
     for name in ("motion.csv", "rehearsal.csv"):
         motion = read_motion(folder / name)
-        found = check_motion(scene, motion)
-        assert found.is_safe, found
+        result = check_motion(scene, motion)
+        assert result.is_safe, result
         assert max(np.ptp(q) for q in motion.q.values()) > 0.1
-        assert not found.find_overstated(reported)
-    assert found.find_overstated([{**one, "distance_m": one["distance_m"] + 0.02} for one in reported])
+        assert not result.find_overstated(reported)
+    assert result.find_overstated([{**item, "distance_m": item["distance_m"] + 0.02} for item in reported])
 
 
 def test_coarse_guesses_are_checked_and_keep_bodies_apart_that_mindyn_does_not_know(tmp_path):
@@ -69,11 +69,13 @@ def test_coarse_guesses_are_checked_and_keep_bodies_apart_that_mindyn_does_not_k
     options = ("--limits", limits_file(tmp_path, scene.joints), *robot.options)
     check = json.loads((design(robot.stripped, tmp_path / "motion", *options) / "motion.json").read_text())["check"]
     assert "link1 - link3: guessed volumes overlap" in check["headline"]
-    pair = next(one for one in check["distances"] if {one["first"], one["second"]} == {"link1", "link3"})
+    pair = next(
+        distance for distance in check["distances"] if {distance["first"], distance["second"]} == {"link1", "link3"}
+    )
     assert pair["required_m"] <= pair["distance_m"] < 0
-    found = check_motion(scene, read_motion(tmp_path / "motion" / "motion.csv"))
-    assert found.is_safe, found
-    assert not found.find_overstated(check["distances"])
+    motion = check_motion(scene, read_motion(tmp_path / "motion" / "motion.csv"))
+    assert motion.is_safe, motion
+    assert not motion.find_overstated(check["distances"])
 
 
 @pytest.fixture

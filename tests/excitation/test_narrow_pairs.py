@@ -52,21 +52,21 @@ def encounters_of(robot):
 
 
 def test_a_pair_that_is_never_far_apart_is_checked_to_half_of_what_it_reaches(arm):
-    _, found = encounters_of(mindyn.load_robot(arm))
-    (pair,) = found.checked
+    _, result = encounters_of(mindyn.load_robot(arm))
+    (pair,) = result.checked
     assert GAP_M < LEAST_M
     assert pair.names == ("base", "disc")
     assert 0.4 * GAP_M < pair.required_m <= 0.5 * GAP_M
     assert pair.needed_m < GAP_M
-    listed = {name for one in found.findings if one.kind is Kind.NARROW_PAIR for name in one.joints}
+    listed = {name for finding in result.findings if finding.kind is Kind.NARROW_PAIR for name in finding.joints}
     assert any("base - disc" in name for name in listed)
 
 
 def test_ranges_without_contact_hold_no_position_with_contact(arm):
     robot = mindyn.load_robot(arm)
-    limits, found = encounters_of(robot)
+    limits, result = encounters_of(robot)
     rng = np.random.default_rng(1)
-    free = free_ranges(robot, found, limits, np.zeros((1, 2)), 0.95, rng)
+    free = free_ranges(robot, result, limits, np.zeros((1, 2)), 0.95, rng)
     assert free.lower[0] > -0.1
     assert free.upper[0] < 0.1
     assert np.ptp([free.lower[0], free.upper[0]]) > 0.02
@@ -76,22 +76,22 @@ def test_ranges_without_contact_hold_no_position_with_contact(arm):
     still = dict.fromkeys(q, np.zeros(300))
     motion = Motion(np.arange(300) / RATE_HZ, q, still, still)
     assert check_motion(scene, motion, floor_m=None).smallest[0] > 0.5 * GAP_M - 1e-3
-    nowhere = free_ranges(robot, found, limits, np.array([[0.2, 0.0]]), 0.95, rng)
+    nowhere = free_ranges(robot, result, limits, np.array([[0.2, 0.0]]), 0.95, rng)
     assert np.array_equal(nowhere.lower, limits.lower), "around a place where they touch there is no range"
 
 
 def test_a_motion_stays_in_the_ranges_where_the_disc_does_not_touch_the_fork(arm, tmp_path):
     design = design_motion(mindyn.load_robot(arm), **SHORT, floor=None)
-    (narrowed,) = [one for one in design.findings if one.kind is Kind.NARROWED_RANGE]
+    (narrowed,) = [finding for finding in design.findings if finding.kind is Kind.NARROWED_RANGE]
     assert "tilt" in narrowed.joints
     design.write(tmp_path, rate_hz=100.0)
     motion = read_motion(tmp_path / "motion.csv")
-    found = check_motion(load_scene(arm), motion, floor_m=None)
-    assert found.is_safe
-    assert found.smallest[1] == "world - disc"
+    result = check_motion(load_scene(arm), motion, floor_m=None)
+    assert result.is_safe
+    assert result.smallest[1] == "world - disc"
     reported = design.to_dict()["check"]["distances"]
-    assert 0 < min(one["distance_m"] for one in reported) <= found.smallest[0]
-    assert not found.find_overstated(reported)
+    assert 0 < min(item["distance_m"] for item in reported) <= result.smallest[0]
+    assert not result.find_overstated(reported)
     assert max(np.ptp(q) for q in motion.q.values()) > 0.1
 
 
@@ -100,7 +100,9 @@ def test_solids_that_overlap_nearly_everywhere_are_checked_if_they_can_be_apart(
     robot = mindyn.load_robot(write_random_robot(54, tmp_path).original)
     ends = np.array([(joint.limits.lower, joint.limits.upper) for joint in robot.joints]).T
     probes = np.random.default_rng(0).uniform(*ends, (2000, robot.joint_count))
-    found = find_encounters(robot, volumes_of(robot).volumes, [], [], probes, 0.05)
-    pair = next(one for one in found.checked if set(one.names) == {"link1", "link3"})
+    encounters = find_encounters(robot, volumes_of(robot).volumes, [], [], probes, 0.05)
+    pair = next(item for item in encounters.checked if set(item.names) == {"link1", "link3"})
     assert 0 < pair.required_m < 1e-3
-    assert not any("link1 - link3" in one.joints for one in found.findings if one.kind is Kind.UNCHECKED_PAIR)
+    assert not any(
+        "link1 - link3" in finding.joints for finding in encounters.findings if finding.kind is Kind.UNCHECKED_PAIR
+    )

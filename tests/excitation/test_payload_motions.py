@@ -30,7 +30,7 @@ def load_volume(design) -> float:
 
 def test_a_motion_for_payloads_shows_the_load_better():
     settings = {"seconds": 6.0, "family": mindyn.Fourier(3, ramp_s=1.0), "starts": 2, "noise": 0.5, **FULL_SPEED}
-    arm, load = (design_motion(ROBOT, purpose=one, **settings) for one in ("arm", "payload"))
+    arm, load = (design_motion(ROBOT, purpose=item, **settings) for item in ("arm", "payload"))
     assert load_volume(load) < load_volume(arm)
 
 

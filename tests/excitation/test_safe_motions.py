@@ -46,8 +46,8 @@ def require_safe(robot, design, *, floor=0.0, boxes=(CRATE,)):
     room = least_room(robot, capsules, record, floor=floor, boxes=boxes)
     assert room["boxes"] >= CLEARANCE
     assert min(room.values()) >= 0
-    by_link = {one.label: one for one in design.check.distances}
-    assert all(one.distance_m >= one.required_m for one in by_link.values())
+    by_link = {distance.label: distance for distance in design.check.distances}
+    assert all(item.distance_m >= item.required_m for item in by_link.values())
 
 
 @pytest.mark.parametrize("name", ["ur10", "panda", *PUBLISHED])
@@ -128,8 +128,8 @@ def test_heights_that_no_joint_changes_are_no_floor_to_break():
     robot = mindyn.load_robot("planar2")
     limits = mindyn.MotionLimits.of(robot, lower=-2.0, upper=2.0, velocity=2.0, acceleration=10.0, effort=4000.0)
     design = small(robot, limits=limits, noise=5.0)
-    assert not any(one.second == "floor" for one in design.check.distances)
-    assert any("link2 - floor" in one.joints for one in design.findings)
+    assert not any(distance.second == "floor" for distance in design.check.distances)
+    assert any("link2 - floor" in finding.joints for finding in design.findings)
 
 
 def test_a_capsule_that_no_joint_moves_meets_no_box(tall):
@@ -196,8 +196,8 @@ def test_near_zero_values_get_absolute_deviations(tall):
     from mindyn.cli.excite import _describe_uncertain_parameters
 
     design = small(tall, floor=None)
-    found = design.prediction
-    tiny = replace(found, values=np.full(len(found.names), 1e-14))
-    said = " ".join(_describe_uncertain_parameters(tiny))
-    assert "%" not in said
-    assert f"{found.names[0]} (+- {found.deviations[0]:.2g})" in said
+    result = design.prediction
+    tiny = replace(result, values=np.full(len(result.names), 1e-14))
+    text = " ".join(_describe_uncertain_parameters(tiny))
+    assert "%" not in text
+    assert f"{result.names[0]} (+- {result.deviations[0]:.2g})" in text

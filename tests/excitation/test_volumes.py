@@ -57,11 +57,11 @@ def test_every_triangle_lies_in_one_capsule_and_every_piece_in_the_hulls(seed):
     mesh = random_mesh(np.random.default_rng(seed))
     ball = Solid(np.array([[0.0, 0.0, 1.0], [0.5, 0.0, 1.0]]), 0.2)
     capsules, pieces = cover([mesh_solid(mesh), ball], "link")
-    corners = np.stack([inside(one, mesh.corners) for one in capsules])
+    corners = np.stack([inside(capsule, mesh.corners) for capsule in capsules])
     assert corners[:, mesh.faces].all(axis=2).any(axis=0).all()
     ends = np.array([[-0.2, 0, 1.0], [0.7, 0, 1.0], [0.2, 0.2, 1.0]])
-    assert any(inside(one, ends).all() for one in capsules)
-    faces = sum(len(one.surface.faces) for one in pieces if one.surface is not None)
+    assert any(inside(capsule, ends).all() for capsule in capsules)
+    faces = sum(len(piece.surface.faces) for piece in pieces if piece.surface is not None)
     assert faces == len(mesh.faces)
 
 
@@ -79,22 +79,22 @@ def test_sources_come_in_order_and_fixed_children_keep_their_geometry(tmp_path):
         known = not source.is_guess
         file.write_text(text)
         body = volumes_of(mindyn.load_robot(file))
-        forearm = [one for one in body.volumes if one.link == "forearm"]
+        forearm = [volume for volume in body.volumes if volume.link == "forearm"]
         assert forearm[-1].source is source
         assert known or forearm[0].source is VolumeSource.COLLISION
-        highest = max((solid.points + solid.radius)[:, 2].max() for one in forearm for solid in one.solids)
+        highest = max((solid.points + solid.radius)[:, 2].max() for item in forearm for solid in item.solids)
         assert highest > 0.65 - 1e-9, "the box on the flange reaches to 0.3 + 0.15 + 0.2 m"
-        assert (Kind.MISSING_MESH in {one.kind for one in body.findings}) == ("lost" in text)
+        assert (Kind.MISSING_MESH in {finding.kind for finding in body.findings}) == ("lost" in text)
 
 
 def test_a_payload_gets_a_volume(tmp_path):
     file = tmp_path / "arm.urdf"
     file.write_text(urdf(forearm=BOX.format(tag="collision", shape='<box size="0.1 0.1 0.3"/>')))
     robot = mindyn.load_robot(file).with_payload(2.0, [0, 0, 0.1], 0.03 * np.eye(3), at="flange")
-    known, payload = (one for one in volumes_of(robot).volumes if one.link == "forearm")
+    known, payload = (volume for volume in volumes_of(robot).volumes if volume.link == "forearm")
     assert known.source is VolumeSource.COLLISION
     assert payload.source is VolumeSource.ELLIPSOID
-    assert any(inside(one, np.array([[0.0, 0.0, 0.45]]))[0] for one in payload.covers)
+    assert any(inside(cover, np.array([[0.0, 0.0, 0.45]]))[0] for cover in payload.covers)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -116,9 +116,9 @@ def test_reported_distances_are_never_larger_than_those_of_a_finer_path(seed, ex
     poses = reference.bodies.poses(fine)
     assert check.distances
     measured: dict[str, float] = {}
-    for one in reference.checked:
-        label = " - ".join(one.names)
-        nearest = reference.bodies.distances(one.bodies, poses, parts=one.parts).min()
+    for item in reference.checked:
+        label = " - ".join(item.names)
+        nearest = reference.bodies.distances(item.bodies, poses, parts=item.parts).min()
         measured[label] = min(nearest, measured.get(label, np.inf))
     for reported in check.distances:
         true = measured.pop(reported.label)
@@ -143,8 +143,8 @@ def test_the_tutorial_arm_stays_above_the_floor(tmp_path, monkeypatch):
     Path("arm.urdf").write_text(tutorial_arm())
     ended = mindyn_program("excite", "arm.urdf", "--seconds", 20, "--starts", 1, "--out", "motion", "--json")
     assert ended.code == 0, ended.err
-    said = json.loads(ended.out)
-    assert said["check"]["headline"].startswith("Checked 3 of 3 links against floor, each other")
+    content = json.loads(ended.out)
+    assert content["check"]["headline"].startswith("Checked 3 of 3 links against floor, each other")
     robot = mindyn.load_robot("arm.urdf")
     q = samples("motion/motion.csv")[:, 1:4]
     ends = [
@@ -154,7 +154,7 @@ def test_the_tutorial_arm_stays_above_the_floor(tmp_path, monkeypatch):
     names = {path.name for path in Path("motion").iterdir()}
     assert {"rehearsal.csv", "limits.toml"} <= names
     slow = samples("motion/rehearsal.csv")
-    assert slow[-1, 0] > 20 * said["check"]["speed"] / 0.25 * 0.99
+    assert slow[-1, 0] > 20 * content["check"]["speed"] / 0.25 * 0.99
     again = mindyn_program("excite", "arm.urdf", "--seconds", 6, "--starts", 1, "--limits", "motion/limits.toml")
     assert again.code == 0, again.err
 
@@ -195,9 +195,9 @@ def test_planned_tests_and_the_ways_between_them_keep_clear_of_floor_and_crate(t
     options = ("--limits", limits, "--tracking-error", 0.02)
     ended = mindyn_program("step-by-step", "plan", "ur10", tmp_path / "plan", *options)
     assert ended.code == 0, ended.err
-    said = " ".join(ended.out.split())
-    assert "Checked 6 of 6 links against floor, each other, 1 obstacle" in said
-    assert "straight ways between the motions checked, from home and back too; warning: guessed volume" in said
+    text = " ".join(ended.out.split())
+    assert "Checked 6 of 6 links against floor, each other, 1 obstacle" in text
+    assert "straight ways between the motions checked, from home and back too; warning: guessed volume" in text
     comments = [line for line in next((tmp_path / "plan").glob("*.csv")).read_text().splitlines() if line[0] == "#"]
     assert comments[0].startswith("# Checked 6 of 6 links")
     robot = mindyn.load_robot("ur10")
@@ -205,12 +205,12 @@ def test_planned_tests_and_the_ways_between_them_keep_clear_of_floor_and_crate(t
     plan = json.loads((tmp_path / "plan" / "plan.json").read_text())
     names = [motion["name"] for test in plan["tests"] for motion in test["motions"]]
     paths = [read_table(tmp_path / "plan" / f"{name}.motion.csv") for name in names]
-    moved = [one[:, 1:7] for name, one in zip(names, paths, strict=True) if name.startswith("accelerated")]
+    moved = [path[:, 1:7] for name, path in zip(names, paths, strict=True) if name.startswith("accelerated")]
     assert max(np.abs(np.diff(q, axis=0)).max() for q in moved) <= 0.8 * 0.005
-    stops = [home[None], *(one[:, 1:7] for one in paths), home[None]]
+    stops = [home[None], *(path[:, 1:7] for path in paths), home[None]]
     ways = [a[-1] + np.linspace(0, 1, 30)[:, None] * (b[0] - a[-1]) for a, b in pairwise(stops)]
     model = mindyn.compile_model(robot)
-    for q in (*(one[:: max(1, len(one) // 50), 1:7] for one in paths), *ways):
+    for q in (*(path[:: max(1, len(path) // 50), 1:7] for path in paths), *ways):
         assert np.abs(q).max() <= 2.0
         assert heights_of(robot, origins, q).min() > 0
         places = np.stack([model.forward_kinematics(q, name)[:, :3, 3] for name in robot.link_names])
@@ -246,14 +246,14 @@ def test_planned_tests_keep_to_the_tip_speed_and_say_which_limits_they_guess(tmp
 def test_the_run_up_to_a_constant_speed_is_checked_too(monkeypatch):
     checked = []
 
-    def check(found, paths, unknown):
+    def check(result, paths, unknown):
         checked[:] = [np.concatenate([q[0], q[-1]]) for q, _ in paths]
-        return check_path(found, paths, unknown)
+        return check_path(result, paths, unknown)
 
     monkeypatch.setattr("mindyn.step_tests.safety.check_path", check)
     robot = with_limits(mindyn.load_robot("planar2"), {"lower": -2.0, "upper": 2.0, "velocity": 2.0})
     plan, _ = plan_safe_tests(robot, SafetySettings(self_collision=False, floor=None, tip_speed=5.0))
-    motions = [one.trajectory(100.0) for one in plan.motions.values() if isinstance(one, ConstantSpeed)]
+    motions = [motion.trajectory(100.0) for motion in plan.motions.values() if isinstance(motion, ConstantSpeed)]
     assert motions
     for _, q, qd, _ in motions:
         for way in ((q[0] - 0.1 * qd[0], q[0]), (q[-1], q[-1] + 0.1 * qd[-1])):
@@ -330,10 +330,12 @@ def test_every_pair_keeps_the_tracking_error_or_is_a_warning(seed):
     probes = rng.uniform(-1, 1, (300, 5))
     counts = []
     for error in (0.0, 0.02, 0.2):
-        found = find_encounters(robot, volumes, [], [], probes, 0.05 + error, tracking_error_m=error)
-        listed = " ".join(" ".join(one.joints) for one in found.findings if one.kind is Kind.NARROW_PAIR)
-        narrow = [one for one in found.checked if " - ".join(one.names) in listed]
-        assert all((one.required_m >= error) != (one in narrow) for one in found.checked)
+        encounters = find_encounters(robot, volumes, [], [], probes, 0.05 + error, tracking_error_m=error)
+        listed = " ".join(
+            " ".join(finding.joints) for finding in encounters.findings if finding.kind is Kind.NARROW_PAIR
+        )
+        narrow = [item for item in encounters.checked if " - ".join(item.names) in listed]
+        assert all((item.required_m >= error) != (item in narrow) for item in encounters.checked)
         counts.append(len(narrow))
     assert counts[0] == 0
 
@@ -367,12 +369,12 @@ def test_a_motion_for_a_payload_has_a_volume_for_it(tmp_path):
     plain, guessed = design_motion(robot, **SHORT), design_motion(robot, **payload)
     tool = [Capsule("forearm", [0, 0, 0.35], [0, 0, 0.4], 0.05)]
     described = design_motion(robot, **payload, tool=tool)
-    stated = [Kind.GUESSED_PAYLOAD in {f.kind for f in one.findings} for one in (plain, guessed, described)]
+    stated = [Kind.GUESSED_PAYLOAD in {f.kind for f in item.findings} for item in (plain, guessed, described)]
     assert stated == [False, True, False]
     assert Kind.GUESSED_PAYLOAD in guessed.headline
     flange = np.array([[0.0, 0.0, 0.39], [0.0, 0.09, 0.3]])
-    assert any(inside(one, flange).all() for one in guessed.capsules if one.link == "forearm")
-    assert not any(inside(one, flange).all() for one in plain.capsules if one.link == "forearm")
+    assert any(inside(capsule, flange).all() for capsule in guessed.capsules if capsule.link == "forearm")
+    assert not any(inside(capsule, flange).all() for capsule in plain.capsules if capsule.link == "forearm")
 
 
 @pytest.mark.parametrize("joints", [1, 2, 3])
@@ -403,8 +405,8 @@ def test_finer_covers_contain_the_same_solids_and_leave_the_inside_of_an_arch_fr
     coarse = Volume("link", *cover(solids, "link"), VolumeSource.COLLISION)
     fine = coarse.refined(8)
     for volume in (coarse, fine):
-        assert all(any(inside(one, solid.points).all() for one in volume.covers) for solid in solids)
-    covered = [sum(inside(one, 0.7 * arch) for one in volume.covers).astype(bool) for volume in (coarse, fine)]
+        assert all(any(inside(cover, solid.points).all() for cover in volume.covers) for solid in solids)
+    covered = [sum(inside(cover, 0.7 * arch) for cover in volume.covers).astype(bool) for volume in (coarse, fine)]
     assert covered[0].mean() > 2 * covered[1].mean()
     guess = Volume("link", coarse.covers, coarse.solids, VolumeSource.ELLIPSOID)
     assert guess.refined(8) is guess
@@ -440,9 +442,9 @@ def test_thin_parts_keep_apart_where_thick_guesses_of_the_same_links_overlap():
     probes = limits.middle + limits.reach * np.random.default_rng(0).uniform(-1, 1, (2000, 7))
     volumes = volumes_of(robot).volumes
     encounters = find_encounters(robot, volumes, [], [], probes, 0.05)
-    coarse = [one for one in encounters.checked if one.required_m < 0]
+    coarse = [item for item in encounters.checked if item.required_m < 0]
     assert coarse
-    for one in coarse:
-        covers = [volumes[body].covers[part] for body, part in zip(one.bodies, one.parts, strict=True)]
+    for entry in coarse:
+        covers = [volumes[body].covers[part] for body, part in zip(entry.bodies, entry.parts, strict=True)]
         radii = [cover.radius for (cover,) in covers]
-        assert one.required_m > -sum(radii), "the axes of two guessed capsules never cross"
+        assert entry.required_m > -sum(radii), "the axes of two guessed capsules never cross"

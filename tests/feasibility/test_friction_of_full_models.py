@@ -23,7 +23,7 @@ from mindyn.robots.parts import ExtraTorque
 GEARED = geared_arm()
 ARM = replace(GEARED, drives=())
 FIRST, SECOND = ARM.joint_names
-JOINT_SIDE = replace(ARM, drives=tuple(replace(one, side="joint", coupling={}) for one in GEARED.drives))
+JOINT_SIDE = replace(ARM, drives=tuple(replace(drive, side="joint", coupling={}) for drive in GEARED.drives))
 
 
 @pytest.mark.parametrize("robot", [GEARED, JOINT_SIDE], ids=["motor", "joint"])

@@ -76,11 +76,11 @@ def test_fits_at_once_are_those_of_clarabel_one_by_one(arm, prior):
         [p._build_program(d, weights, w, p._zero_numbers(d, weights)) for p, d, w in fits], problem.start()
     )
     assert all(v is not None for v in solved)
-    for (one, data, weight), x in zip(fits, solve_all(fits, weights), strict=True):
-        alone = one.solve(data, weights, weight)
-        ours, theirs = (cost_of(one, data, weights, weight, values) for values in (x, alone))
+    for (item, data, weight), x in zip(fits, solve_all(fits, weights), strict=True):
+        alone = item.solve(data, weights, weight)
+        ours, theirs = (cost_of(item, data, weights, weight, values) for values in (x, alone))
         assert ours <= theirs + 1e-7 * abs(theirs)
-        assert not x[list(one.zero)].any()
+        assert not x[list(item.zero)].any()
         assert space.smallest_margin(x) > -1e-8
         # far from the boundary of a flat minimum, values agree to the root of the tolerance of the cost
         assert_close(space.matrix @ x, space.matrix @ alone, 1e-3)
@@ -94,8 +94,8 @@ def test_unsolved_programs_are_left_to_clarabel(arm, monkeypatch):
     together = solve_all(fits, weights)
     monkeypatch.setattr(constrained_fit, "minimise_all", lambda programs, _: [None] * len(programs))
     alone = solve_all(fits, weights)
-    for one, other in zip(together, alone, strict=True):
-        assert_close(problem.space.matrix @ one, problem.space.matrix @ other, 1e-4)
+    for item, other in zip(together, alone, strict=True):
+        assert_close(problem.space.matrix @ item, problem.space.matrix @ other, 1e-4)
 
 
 def test_a_logarithm_and_a_trace_are_least_at_the_expected_body():
@@ -127,8 +127,8 @@ def test_least_values_over_balls_of_several_radii():
         program.add_rows(LINK, limit, ball)
         program.cost[:] = cost
         programs.append(program)
-    found = [program.cost @ v for program, v in zip(programs, minimise_all(programs, centre, 1e-7), strict=True)]
-    assert_close(found, [9.5, 15.8, -10.2], SOLVED)
+    result = [program.cost @ v for program, v in zip(programs, minimise_all(programs, centre, 1e-7), strict=True)]
+    assert_close(result, [9.5, 15.8, -10.2], SOLVED)
 
 
 def test_other_programs_are_not_solved_here():

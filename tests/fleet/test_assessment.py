@@ -25,15 +25,15 @@ CAUSES = FleetCauses(
 )
 
 
-def log(rng, own, fault, age, reach):
+def log(rng, expected, fault, age, reach):
     """tau = I qdd + w sin q + friction + offset; columns at the logged position, the type's torque taken away."""
     t = np.arange(ROWS) / 50
     w, a, phase = rng.uniform(0.5, 3, 4), reach * rng.uniform(0.1, 0.4, 4), rng.uniform(0, 6, 4)
     angle = t[:, None] * w + phase
     q, qd, qdd = (a * np.sin(angle)).sum(1), (a * w * np.cos(angle)).sum(1), -(a * w**2 * np.sin(angle)).sum(1)
     braking = np.column_stack([VISCOUS * qd, COULOMB * np.tanh(qd / 0.05)])
-    growth = own[:2] + (fault[1] * age if fault[0] == "friction" else 0)
-    offset = own[2] + (fault[1] if fault[0] == "offset" else 0)
+    growth = expected[:2] + (fault[1] * age if fault[0] == "friction" else 0)
+    offset = expected[2] + (fault[1] if fault[0] == "offset" else 0)
     tau = INERTIA * qdd + WEIGHT_NM * np.sin(q) + braking @ (1 + growth) + offset + NOISE_NM * rng.normal(size=ROWS)
     logged = q - (fault[1] if fault[0] == "zero" else 0)
     left = tau - (INERTIA * qdd + WEIGHT_NM * np.sin(logged) + braking.sum(axis=1))

@@ -55,8 +55,8 @@ def cluster(bucket) -> Iterator[object]:  # noqa: ARG001
         yield client
 
 
-def values(found: FleetStudy) -> bytes:
-    return b"".join(item.estimate.beta.tobytes() for item in (found.type, *found.robots) if item.estimate is not None)
+def values(result: FleetStudy) -> bytes:
+    return b"".join(item.estimate.beta.tobytes() for item in (result.type, *result.robots) if item.estimate is not None)
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -37,16 +37,16 @@ def torques(robot: Robot, q, qd, qdd) -> np.ndarray:
         axes, points, wrenches = [], [], []
         for i, (joint, parent) in enumerate(zip(robot.joints, robot.parents, strict=True)):
             R, p, w, wd, a = state[parent]
-            own = _vector(joint.axis)
+            expected = _vector(joint.axis)
             step = R * _vector(joint.origin.translation)
             R = R * _matrix(joint.origin.rotation)
-            axis = R * own
+            axis = R * expected
             if joint.kind == "revolute":
                 a = a + _skew(wd) * step + _skew(w) * (_skew(w) * step)
                 p = p + step
                 wd = wd + _skew(w) * axis * qd[i] + axis * qdd[i]
                 w = w + axis * qd[i]
-                R = R * _turn(own, q[i])
+                R = R * _turn(expected, q[i])
             else:
                 step = step + axis * q[i]
                 a = a + _skew(wd) * step + _skew(w) * (_skew(w) * step) + 2 * qd[i] * (_skew(w) * axis) + axis * qdd[i]

@@ -186,14 +186,14 @@ class Cases:
 
     def _command_case(self, seed: int, rng: np.random.Generator) -> None:
         words, options = self.commands[(seed // 100) % len(self.commands)]
-        with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()) as said:
+        with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()) as message:
             before, sys.argv = sys.argv, ["mindyn", *changed_words(words, options, rng)]
             try:
                 with chdir(self.folder):
                     run()
             except SystemExit as end:
-                if "Traceback" in said.getvalue():
-                    raise AssertionError(said.getvalue()[-2000:]) from None
+                if "Traceback" in message.getvalue():
+                    raise AssertionError(message.getvalue()[-2000:]) from None
                 if end.code:
                     raise MindynError(str(end.code)) from None
             finally:

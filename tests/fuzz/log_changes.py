@@ -129,9 +129,9 @@ def damage_stream(data: bytes, rng: Rng, others: list[bytes]) -> bytes:
         return flip_bits(data, rng, others)
     packed = data[at : len(data) - len(stream.unused_data)]
     content = choose((cut, flip_bits, set_length, duplicate_part), rng)(content, rng, others)
-    made = zlib.compress(content, int(rng.integers(1, 10)))
-    made = choose((made, made[: len(made) // 2], made[: len(packed)].ljust(len(packed), b"\0")), rng)
-    return data[:at] + made + data[at + len(packed) :]
+    choice = zlib.compress(content, int(rng.integers(1, 10)))
+    choice = choose((choice, choice[: len(choice) // 2], choice[: len(packed)].ljust(len(packed), b"\0")), rng)
+    return data[:at] + choice + data[at + len(packed) :]
 
 
 def pack_again(data: bytes, rng: Rng, _: list[bytes]) -> bytes:
@@ -148,7 +148,7 @@ def change_word(data: bytes, rng: Rng, _: list[bytes]) -> bytes:
     words = list(re.finditer(rb"[\w.+-]+", data))
     if not words:
         return data
-    for word in sorted((choose(words, rng) for _k in range(int(rng.integers(1, 4)))), key=lambda one: -one.start()):
+    for word in sorted((choose(words, rng) for _k in range(int(rng.integers(1, 4)))), key=lambda item: -item.start()):
         data = data[: word.start()] + choose(WORDS, rng).encode() + data[word.end() :]
     return data
 

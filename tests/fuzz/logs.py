@@ -254,11 +254,11 @@ def run_batch(kept: dict[str, Any], count: int) -> None:
     start = kept["next_seed"]
     command = [sys.executable, __file__, "--work", str(start), str(start + count)]
     environment = os.environ | {"POLARS_MAX_THREADS": "1", "OMP_NUM_THREADS": "1"}
-    said = tempfile.TemporaryFile()  # noqa: SIM115 - closed when nothing refers to it
-    worker = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=said, env=environment)
+    temporary_file = tempfile.TemporaryFile()  # noqa: SIM115 - closed when nothing refers to it
+    worker = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=temporary_file, env=environment)
     assert worker.stdout is not None
     if worker.stdout.readline() != b"null\n":
-        raise SystemExit(f"the unchanged logs are not read: {tail_of(said)}")
+        raise SystemExit(f"the unchanged logs are not read: {tail_of(temporary_file)}")
     outcomes, ended = Counter(kept["outcomes"]), ""
     while kept["next_seed"] < start + count:
         if not select.select([worker.stdout], [], [], 10 * SECONDS)[0]:  # of the clock: other processes may be busy
@@ -278,15 +278,15 @@ def run_batch(kept: dict[str, Any], count: int) -> None:
             kept["failed"].append(seed)
             print(f"seed {seed} {name} {operators}\n{outcome}", flush=True)
         outcomes[f"{name} {outcome.partition(':')[0]}"] += 1
-        for one in operators.split("+"):
-            outcomes[f"operator {one}"] += 1
+        for word in operators.split("+"):
+            outcomes[f"operator {word}"] += 1
         kept["next_seed"], kept["cases"] = seed + 1, kept["cases"] + 1
         if peak > LARGEST:  # the peak of a process does not fall again
             worker.kill()
             break
     worker.wait()
     if ended:
-        print(f"seed {kept['next_seed']} {ended}\n{tail_of(said)}", flush=True)
+        print(f"seed {kept['next_seed']} {ended}\n{tail_of(temporary_file)}", flush=True)
         kept["failed"].append(kept["next_seed"])
         kept["next_seed"], kept["cases"] = kept["next_seed"] + 1, kept["cases"] + 1
     kept["outcomes"] = dict(outcomes)

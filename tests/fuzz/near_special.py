@@ -137,7 +137,7 @@ class Truth:
         return np.abs(rows) @ np.abs(self.robot.phi)
 
     def torques(self, q, qd, qdd) -> np.ndarray:
-        return np.array([pin.rnea(self.model, self.data, *one).copy() for one in zip(q, qd, qdd, strict=True)])
+        return np.array([pin.rnea(self.model, self.data, *item).copy() for item in zip(q, qd, qdd, strict=True)])
 
     def error(self, tau, expected, size=None) -> float:
         size = self.size if size is None else size
@@ -146,12 +146,12 @@ class Truth:
 
 
 def _each(function, *arrays) -> np.ndarray:
-    return np.array([np.array(function(*one)) for one in zip(*arrays, strict=True)])
+    return np.array([np.array(function(*item)) for item in zip(*arrays, strict=True)])
 
 
 def checked(case: Case, *, thorough: bool = True, compiled: bool = False) -> Findings:
     """All that the issue asks of a case; less thorough, one other equation or form beside inverse dynamics."""
-    robot, found = case.robot, Findings()
+    robot, result = case.robot, Findings()
     truth, model = Truth(robot), compile_model(robot)
     s = truth.states
     expected = truth.torques(s.q, s.qd, s.qdd)
@@ -159,23 +159,23 @@ def checked(case: Case, *, thorough: bool = True, compiled: bool = False) -> Fin
     if (
         not truth.error(tau, expected) <= MAX_RELATIVE_ERROR
     ):  # doubles lose digits in Pinocchio too: then 60 of them decide
-        expected = np.array([digits.torques(robot, *one) for one in zip(s.q, s.qd, s.qdd, strict=True)])
-    found.errors["inverse_dynamics"] = truth.error(tau, expected)
-    found.errors["60 digits"] = truth.error(tau[0], digits.torques(robot, s.q[0], s.qd[0], s.qdd[0]), truth.size[0])
+        expected = np.array([digits.torques(robot, *item) for item in zip(s.q, s.qd, s.qdd, strict=True)])
+    result.errors["inverse_dynamics"] = truth.error(tau, expected)
+    result.errors["60 digits"] = truth.error(tau[0], digits.torques(robot, s.q[0], s.qd[0], s.qdd[0]), truth.size[0])
     equations = {"inertia_matrix": _matrix, "regressor": _regressor, "forward_dynamics": _forward}
     others = (*equations, *FORMS, *FORMULATIONS)
     for other in others if thorough else [others[case.seed % len(others)]]:
         if other in equations:
-            found.errors[other] = equations[other](truth, model)
+            result.errors[other] = equations[other](truth, model)
             continue
         try:
-            found.errors[other] = _form(truth, other) if other in FORMS else _formulation(truth, other, expected)
+            result.errors[other] = _form(truth, other) if other in FORMS else _formulation(truth, other, expected)
         except MindynError as error:
-            found.rejected[other] = str(error)
+            result.rejected[other] = str(error)
     if compiled:
-        found.errors["machine code"] = truth.error(model.inverse_dynamics(s.q, s.qd, s.qdd), expected)
-    found.fallbacks = model._notes
-    return found
+        result.errors["machine code"] = truth.error(model.inverse_dynamics(s.q, s.qd, s.qdd), expected)
+    result.fallbacks = model._notes
+    return result
 
 
 def _matrix(truth: Truth, model) -> float:

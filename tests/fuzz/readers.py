@@ -104,12 +104,12 @@ def mutated(text: str, chance: random.Random) -> str:
     for _ in range(chance.randint(1, 4)):
         lines = text.splitlines(keepends=True) or [""]
         kind = chance.randrange(-8, 9)
-        if kind <= 2 and (found := list(NUMBER.finditer(text))):
-            one = chance.choice(found)
-            scaled = repr(float(one[0]) * 10 ** chance.uniform(-3, 3) * chance.choice((-1, 1, 1, 1)))
-            text = _put(text, one, chance.choice(SPECIAL) if kind < -5 else scaled)
-        elif kind == 3 and (found := list(WORD.finditer(text))):
-            text = _put(text, chance.choice(found), chance.choice([*SPECIAL, chance.choice(found)[0]]))
+        if kind <= 2 and (result := list(NUMBER.finditer(text))):
+            selected = chance.choice(result)
+            scaled = repr(float(selected[0]) * 10 ** chance.uniform(-3, 3) * chance.choice((-1, 1, 1, 1)))
+            text = _put(text, selected, chance.choice(SPECIAL) if kind < -5 else scaled)
+        elif kind == 3 and (result := list(WORD.finditer(text))):
+            text = _put(text, chance.choice(result), chance.choice([*SPECIAL, chance.choice(result)[0]]))
         elif kind == 4:
             lines.insert(chance.randrange(len(lines) + 1), chance.choice(lines))
             text = "".join(lines)
@@ -129,8 +129,8 @@ def mutated(text: str, chance: random.Random) -> str:
     return text
 
 
-def _put(text: str, found: re.Match[str], value: str) -> str:
-    return text[: found.start()] + value + text[found.end() :]
+def _put(text: str, result: re.Match[str], value: str) -> str:
+    return text[: result.start()] + value + text[result.end() :]
 
 
 def try_case(form: str, texts: list[str], seed: int, folder: Path) -> str:

@@ -46,16 +46,16 @@ def main() -> int:
 def _count(state: dict, seed: int, *, thorough: bool) -> None:
     try:
         case = random_case(seed)
-        found = checked(case, thorough=thorough, compiled=seed % 10 == 0)
+        result = checked(case, thorough=thorough, compiled=seed % 10 == 0)
     except Exception as error:
         state["failures"].append({"seed": seed, "error": f"{type(error).__name__}: {error}"[:500]})
         return
-    for what, error in found.errors.items():
+    for what, error in result.errors.items():
         state["worst"][what] = max(state["worst"].get(what, 0.0), error)
-    state["fallbacks"] += bool(found.fallbacks)
-    state["rejected_forms"] += len(found.rejected)
-    if found.wrong:
-        state["failures"].append({"seed": seed, "source": case.source, "wrong": found.wrong})
+    state["fallbacks"] += bool(result.fallbacks)
+    state["rejected_forms"] += len(result.rejected)
+    if result.wrong:
+        state["failures"].append({"seed": seed, "source": case.source, "wrong": result.wrong})
 
 
 def _save(path: Path, state: dict) -> None:

@@ -191,7 +191,9 @@ def _tables_after(lines: list[str], rng: random.Random) -> bytes:
 
 def _dotted(lines: list[str], rng: random.Random) -> bytes:
     keys = ["units.position.joint1", "columns.time", "side.torque", "a.b.c", "rows.first", "columns.position.joint1"]
-    return _plain([*lines, f"{rng.choice(keys)} = {_text(rng.choice([one for one in ODD if one is not None]))}"], rng)
+    return _plain(
+        [*lines, f"{rng.choice(keys)} = {_text(rng.choice([item for item in ODD if item is not None]))}"], rng
+    )
 
 
 def _bytes(lines: list[str], rng: random.Random) -> bytes:
@@ -226,8 +228,8 @@ class Cases:
             table = change(table, rng) if table else {}
             done.append(change.__name__)
         write = rng.choice(TEXTS)
-        for one in self.folder.glob("*.toml"):
-            one.unlink()
+        for item in self.folder.glob("*.toml"):
+            item.unlink()
         sidecar = path.with_name(rng.choice([f"{path.name}.toml", f"{path.stem}.log.toml", "logs.toml"]))
         sidecar.write_bytes(write([f"{json.dumps(k)} = {_text(v)}" for k, v in table.items() if v is not None], rng))
         name = "+".join([*done, write.__name__])

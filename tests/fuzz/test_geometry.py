@@ -30,17 +30,17 @@ CHUNK = 10
 @pytest.mark.parametrize("chunk", range(50))
 def test_torques_near_special_geometry(chunk):
     for seed in range(10**6 + chunk * CHUNK, 10**6 + (chunk + 1) * CHUNK):
-        found = checked(random_case(seed), thorough=False, compiled=seed % 10 == 0)
-        assert not found.wrong, f"seed {seed}: {found.wrong}"
+        result = checked(random_case(seed), thorough=False, compiled=seed % 10 == 0)
+        assert not result.wrong, f"seed {seed}: {result.wrong}"
 
 
 @pytest.mark.parametrize("seed", [800, 10129])
 def test_digits_that_moved_frames_would_lose_are_kept(seed):
     """Offsets and angles far below the links' size: right in the file's own frames, with a note."""
     case = random_case(seed)
-    found = checked(case, thorough=False, compiled=False)
-    assert not found.wrong
-    assert found.fallbacks
+    result = checked(case, thorough=False, compiled=False)
+    assert not result.wrong
+    assert result.fallbacks
     model = compile_model(case.robot)
     model.casadi("inverse_dynamics"), model.casadi("inertia_matrix")
     assert any("in the frames of the file" in note for note in model.notes)
@@ -75,8 +75,8 @@ def error_of(robot: Robot) -> float:
     truth, model = Truth(robot), compile_model(robot)
     s = truth.states
     motion = list(zip(s.q, s.qd, s.qdd, strict=True))
-    tau = np.array([np.array(model.casadi("inverse_dynamics")(*one)).ravel() for one in motion])
-    Y = np.array([np.array(model.casadi("regressor")(*one)) for one in motion])
+    tau = np.array([np.array(model.casadi("inverse_dynamics")(*item)).ravel() for item in motion])
+    Y = np.array([np.array(model.casadi("regressor")(*item)) for item in motion])
     expected = truth.torques(s.q, s.qd, s.qdd)
     assert model._notes == ()
     return max(truth.error(tau, expected), truth.error(Y @ model.base.values, expected))
@@ -113,9 +113,9 @@ def test_a_payload_leaves_the_base_set(name):
     robot = load_robot(name)
     loaded = robot.with_payload(3.0, (0.1, 0.02, 0.05), np.diag([0.01, 0.02, 0.015]))
     for drives in (False, True) if robot.drives else (False,):
-        one, other = structural_base(robot, drives=drives), structural_base(loaded, drives=drives)
-        assert one.names == other.names
-        assert one.matrix.tobytes() == other.matrix.tobytes()
+        item, other = structural_base(robot, drives=drives), structural_base(loaded, drives=drives)
+        assert item.names == other.names
+        assert item.matrix.tobytes() == other.matrix.tobytes()
 
 
 def test_a_tolerance_drops_more_and_says_so():
@@ -195,8 +195,8 @@ def test_axes_nearly_parallel_are_noted_wherever_the_robot_comes_from(tmp_path):
     robot = chain_of_twists((0.0, 1.3e-5, 0.5), (0.0, 0.4, 0.3))
     write_toml(robot, tmp_path / "arm.toml")
     turned = chain_of_twists((0.0, 0.3, -0.3), (0.0, 0.2, 0.4)).lock({"joint2": 1e-6})
-    for one in (robot, load_robot(tmp_path / "arm.toml"), turned):
-        (note,) = (note for note in one.findings if note.kind == Kind.NEARLY_PARALLEL_AXES)
+    for item in (robot, load_robot(tmp_path / "arm.toml"), turned):
+        (note,) = (note for note in item.findings if note.kind == Kind.NEARLY_PARALLEL_AXES)
         assert "from being parallel to that of 'joint1'" in note.message
     tilted = replace(load_robot("puma560"), gravity=np.array([1e-4, 0.0, -9.81]))
     assert [note.message[:41] for note in tilted.findings] == ["the axis of 'joint1' deviates by 1.0e-05 "]

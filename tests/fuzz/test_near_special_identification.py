@@ -43,8 +43,8 @@ def test_another_motion_is_predicted(seed):
     time, seen = swings(robot, 1, 400)
     tau = truth.torques(seen.q, seen.qd, seen.qdd)
     log = log_from_arrays(robot.joint_names, time, seen.q, tau, seen.qd, seen.qdd)
-    found = mindyn.identify(robot, log, mindyn.LeastSquares(), EquationSettings(AS_LOGGED))
+    estimate = mindyn.identify(robot, log, mindyn.LeastSquares(), EquationSettings(AS_LOGGED))
     _, other = swings(robot, 2, 100)
     expected = truth.torques(other.q, other.qd, other.qdd)
-    error = np.abs(found.predict(other.q, other.qd, other.qdd) - expected).max(axis=0)
+    error = np.abs(estimate.predict(other.q, other.qd, other.qdd) - expected).max(axis=0)
     assert (error / truth.sizes(other.q, other.qd, other.qdd).max(axis=0)).max() < ORACLE

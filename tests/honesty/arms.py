@@ -54,7 +54,7 @@ def random_arm(seed: int, joints: int | None = None, *, shoulder: bool = False) 
     rng = np.random.default_rng(seed)
     n = int(rng.integers(3, 8)) if joints is None else joints
     names = ["base", *(f"link{i + 1}" for i in range(n))]
-    made, links, drives = [], [], []
+    created, links, drives = [], [], []
     size = rng.uniform(0.6, 1.6)
     for i in range(n):
         twist = rng.choice([0.0, np.pi / 2, -np.pi / 2]) if i else rng.choice([0.0, 0.0, np.pi / 2])
@@ -65,7 +65,7 @@ def random_arm(seed: int, joints: int | None = None, *, shoulder: bool = False) 
         step = size * rng.uniform(0.05, 0.4, 3) * rng.integers(0, 2, 3) if i else np.zeros(3)
         if shoulder and i in (2, 3):
             step[0] = size * rng.uniform(0.25, 0.45)
-        made.append(
+        created.append(
             Joint(
                 f"joint{i + 1}",
                 "revolute",
@@ -97,7 +97,7 @@ def random_arm(seed: int, joints: int | None = None, *, shoulder: bool = False) 
             )
         )
     gravity = np.array([0.0, 0.0, -9.81])
-    return Robot(f"arm{seed}", Link("base"), tuple(made), tuple(links), gravity, drives=tuple(drives))
+    return Robot(f"arm{seed}", Link("base"), tuple(created), tuple(links), gravity, drives=tuple(drives))
 
 
 def file_of(arm: Robot, seed: int) -> Robot:

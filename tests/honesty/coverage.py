@@ -41,10 +41,10 @@ def recording_of(seed: int) -> Recording:
     )
 
 
-def truth_of(found, arm, how):
+def truth_of(result, arm, how):
     """(p,) the arm's own values of the parameters that were asked for."""
-    base = replace(found.base, robot=arm).values
-    further = [how.load_friction if "load" in one.name else 0.0 for one in found.parameters[len(base) :]]
+    base = replace(result.base, robot=arm).values
+    further = [how.load_friction if "load" in parameter.name else 0.0 for parameter in result.parameters[len(base) :]]
     return np.concatenate([base, further])
 
 
@@ -52,24 +52,24 @@ def trial(seed: int) -> dict:
     """One arm identified with nothing stated; every third file states no inertials."""
     arm, how = random_arm(seed), recording_of(seed)
     began = process_time()
-    found = mindyn.identify(file_of(arm, seed) if seed % 3 else unknown(arm), recorded(arm, how, seed))
-    truth, (low, high) = truth_of(found, arm, how), found.intervals
-    without = np.array([name in found.dropped for name in found.names])
+    estimate = mindyn.identify(file_of(arm, seed) if seed % 3 else unknown(arm), recorded(arm, how, seed))
+    truth, (low, high) = truth_of(estimate, arm, how), estimate.intervals
+    without = np.array([name in estimate.dropped for name in estimate.names])
     held = (low <= truth) & (truth <= high)
     given = np.isfinite(low) & ~without
-    centre = found.beta if found.physical is None else found.physical.unconstrained
+    centre = estimate.beta if estimate.physical is None else estimate.physical.unconstrained
     return {
         "seed": seed,
         "recording": asdict(how),
         "joints": arm.joint_count,
-        "method": found.method,
-        "friction": list(found.regressor.friction.shapes),
-        "parameters": len(found.beta),
-        "dropped": len(found.dropped),
+        "method": estimate.method,
+        "friction": list(estimate.regressor.friction.shapes),
+        "parameters": len(estimate.beta),
+        "dropped": len(estimate.dropped),
         "inside": held[given].tolist(),
         "left_out_inside": held[np.isfinite(low) & without].tolist(),
-        "deviations": (np.abs(truth - centre)[given] / found.deviations[given]).tolist(),
-        "outside": [found.names[k] for k in np.flatnonzero(given & ~held)],
+        "deviations": (np.abs(truth - centre)[given] / estimate.deviations[given]).tolist(),
+        "outside": [estimate.names[k] for k in np.flatnonzero(given & ~held)],
         "seconds": process_time() - began,
     }
 
@@ -79,18 +79,18 @@ def summary(trials: list[dict]) -> str:
     lines = []
     kinds = {
         "all": trials,
-        "repeated": [one for one in trials if one["recording"]["period_s"]],
-        "not repeated": [one for one in trials if not one["recording"]["period_s"]],
+        "repeated": [trial for trial in trials if trial["recording"]["period_s"]],
+        "not repeated": [trial for trial in trials if not trial["recording"]["period_s"]],
     }
     for name, chosen in kinds.items():
-        inside = [held for one in chosen for held in one["inside"]]
-        sizes = [size for one in chosen for size in one["deviations"]]
+        inside = [held for item in chosen for held in item["inside"]]
+        sizes = [size for item in chosen for size in item["deviations"]]
         if inside:
             lines.append(
                 f"{name:14} {len(chosen):3} arms, {len(inside):5} intervals: {100 * np.mean(inside):.1f} % hold the "
                 f"truth, median error {np.median(sizes):.2f} deviations"
             )
-    beside = [held for one in trials for held in one.get("left_out_inside", ())]
+    beside = [held for trial in trials for held in trial.get("left_out_inside", ())]
     if beside:
         lines.append(f"{'left out':14} {len(beside):5} intervals: {100 * np.mean(beside):.1f} % hold the truth")
     return "\n".join(lines)
@@ -111,11 +111,12 @@ def main() -> None:
             continue
         if options.seconds and monotonic() - began > options.seconds:
             break
-        one = trial(seed)
-        path.write_text(json.dumps(one), encoding="utf-8")
-        held = np.mean(one["inside"])
+        item = trial(seed)
+        path.write_text(json.dumps(item), encoding="utf-8")
+        held = np.mean(item["inside"])
         print(
-            f"{seed:3} {one['method']}, {one['joints']} joints: {100 * held:.0f} % of {len(one['inside'])}", flush=True
+            f"{seed:3} {item['method']}, {item['joints']} joints: {100 * held:.0f} % of {len(item['inside'])}",
+            flush=True,
         )
     print(summary([json.loads(path.read_text(encoding="utf-8")) for path in sorted(options.folder.glob("*.json"))]))
 

@@ -88,8 +88,8 @@ def fails(seed: int, family: str) -> bool:
 
 def summary(done: list[dict]) -> str:
     """Return the failures of every family, next to those of version 0.2.0."""
-    logs = Counter(one["family"] for one in done)
-    failed = Counter(one["family"] for one in done if one["fails"])
+    logs = Counter(item["family"] for item in done)
+    failed = Counter(item["family"] for item in done if item["fails"])
     lines = [f"{'family':14}{'failures':32}0.2.0"]
     for family in FAMILIES:
         if logs[family]:
@@ -107,7 +107,7 @@ def main() -> None:
     options = parser.parse_args()
     options.file.parent.mkdir(parents=True, exist_ok=True)
     done = json.loads(options.file.read_text(encoding="utf-8")) if options.file.exists() else []
-    known, began = {(one["seed"], one["family"]) for one in done}, monotonic()
+    known, began = {(item["seed"], item["family"]) for item in done}, monotonic()
     for seed in range(options.first, options.first + options.logs):
         for family in FAMILIES:
             if (seed, family) in known or (options.seconds and monotonic() - began > options.seconds):

@@ -73,15 +73,15 @@ def recorded(seed: int, noise_rad: float | None = None) -> tuple[mindyn.Robot, m
     return arm, mindyn.log_from_arrays(arm.joint_names, np.arange(len(tau)) / RATE_HZ, np.array(loop.seen), tau)
 
 
-def intervals_and_errors(found: mindyn.Estimate, arm: mindyn.Robot) -> tuple[np.ndarray, np.ndarray, float]:
+def intervals_and_errors(result: mindyn.Estimate, arm: mindyn.Robot) -> tuple[np.ndarray, np.ndarray, float]:
     """Which intervals hold the truth, errors in deviations, and the largest error as part of the largest value."""
-    base = replace(found.base, robot=arm).values
-    truth = np.concatenate([base, np.zeros(len(found.beta) - len(base))])
-    low, high = found.intervals
+    base = replace(result.base, robot=arm).values
+    truth = np.concatenate([base, np.zeros(len(result.beta) - len(base))])
+    low, high = result.intervals
     given = np.isfinite(low)
-    errors = np.abs(found.beta - truth)
+    errors = np.abs(result.beta - truth)
     held = ((low <= truth) & (truth <= high))[given]
-    return held, (errors / found.deviations)[given], float(errors.max() / np.abs(truth).max())
+    return held, (errors / result.deviations)[given], float(errors.max() / np.abs(truth).max())
 
 
 def main() -> None:
@@ -91,31 +91,33 @@ def main() -> None:
     parser.add_argument("--noise", type=float, help="rad of encoder noise; by default 5e-5, 1e-4 or 2e-4, drawn")
     options = parser.parse_args()
     names = ("as they are", "chosen", "of identify")
-    found: dict[str, list[tuple[np.ndarray, np.ndarray, float]]] = {name: [] for name in names}
+    result: dict[str, list[tuple[np.ndarray, np.ndarray, float]]] = {name: [] for name in names}
     method = InstrumentalVariables()
     for seed in range(options.first, options.first + options.arms):
         arm, log = recorded(seed, options.noise)
         chosen = mindyn.choose(arm, log, method, CHOSEN).settings
         with suppress(InputError):  # noise may make the first model indefinite
-            found["as they are"].append(intervals_and_errors(method.fit(mindyn.build_rows(arm, log, AS_THEY_ARE)), arm))
+            result["as they are"].append(
+                intervals_and_errors(method.fit(mindyn.build_rows(arm, log, AS_THEY_ARE)), arm)
+            )
         try:
-            found["chosen"].append(intervals_and_errors(method.fit(mindyn.build_rows(arm, log, chosen)), arm))
-            found["of identify"].append(intervals_and_errors(mindyn.identify(arm, log, method, chosen), arm))
+            result["chosen"].append(intervals_and_errors(method.fit(mindyn.build_rows(arm, log, chosen)), arm))
+            result["of identify"].append(intervals_and_errors(mindyn.identify(arm, log, method, chosen), arm))
         except InputError as error:
             print(f"{seed}: {chosen.filter_hz and round(chosen.filter_hz, 1)} Hz, rejected: {error.message[:90]}")
             continue
-        held, _, error = found["chosen"][-1]
+        held, _, error = result["chosen"][-1]
         used = chosen.filter_hz and round(chosen.filter_hz, 1)
         print(f"{seed}: {used} Hz, {held.sum()} of {len(held)}, off by {100 * error:.2g} %", flush=True)
-    for name, trials in found.items():
-        inside, sizes = (np.concatenate([one[k] for one in trials]) for k in (0, 1))
+    for name, trials in result.items():
+        inside, sizes = (np.concatenate([trial[k] for trial in trials]) for k in (0, 1))
         rejected = f", {options.arms - len(trials)} rejected" if len(trials) < options.arms else ""
         print(
             f"rows {name}: {len(trials)} arms{rejected}, {100 * inside.mean():.1f} % of {len(inside)} intervals hold "
             f"the truth, median error {np.median(sizes):.2f} deviations, largest error "
-            f"{100 * np.median([one[2] for one in trials]):.2g} % of the largest value"
+            f"{100 * np.median([trial[2] for trial in trials]):.2g} % of the largest value"
         )
-    coverage = np.concatenate([one[0] for one in found["chosen"]]).mean()
+    coverage = np.concatenate([item[0] for item in result["chosen"]]).mean()
     sys.exit(not WANTED[0] <= coverage <= WANTED[1])
 
 

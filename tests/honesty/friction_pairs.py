@@ -149,13 +149,13 @@ def pair_of(seed: int, *, by_default: bool) -> dict:
     robot, logs, truths, frictions = recordings(seed)
     began = monotonic()
     given = () if by_default else (PLAIN, GIVEN)
-    found = [mindyn.identify(robot, log, *given) for log in logs]
+    result = [mindyn.identify(robot, log, *given) for log in logs]
     entries = [
         {**entry, "law": frictions[entry["joint"]].law}
         for k in (0, 1)
-        for entry in compared(found[k], found[1 - k], truths[1 - k])
+        for entry in compared(result[k], result[1 - k], truths[1 - k])
     ]
-    shapes = [[*estimate.settings.shape.shapes] for estimate in found]
+    shapes = [[*estimate.settings.shape.shapes] for estimate in result]
     return {"seed": seed, "entries": entries, "shapes": shapes, "seconds": monotonic() - began}
 
 
@@ -221,8 +221,8 @@ def main() -> None:
         if not FOLDER.is_dir():
             raise SystemExit("MINDYN_REAL_DATA names no folder with the real logs")
         for name, (robot, *logs) in real_pairs().items():
-            found = [mindyn.identify(robot, log) for log in logs]
-            print(f"{name}: {summary([{'entries': compared(found[k], found[1 - k])} for k in (0, 1)])}", flush=True)
+            result = [mindyn.identify(robot, log) for log in logs]
+            print(f"{name}: {summary([{'entries': compared(result[k], result[1 - k])} for k in (0, 1)])}", flush=True)
         return
     options.folder.mkdir(parents=True, exist_ok=True)
     began, seeds = monotonic(), range(options.first, options.first + options.pairs)

@@ -24,18 +24,18 @@ from mindyn.regression.settings import EquationSettings
 PLAIN = mindyn.LeastSquares(covariance="correlated")
 
 
-def agreement(robot, one, other, cutoff_hz: float) -> tuple[float, float]:
+def agreement(robot, item, other, cutoff_hz: float) -> tuple[float, float]:
     """Shares of parameters that agree: by intervals as they are, and by noise alone."""
     settings = EquationSettings(
         mindyn.Conditioning(position_cutoff_hz=2.5 * cutoff_hz),
         filter_hz=cutoff_hz,
         friction=mindyn.Friction("tanh", 0.02),
     )
-    both = [mindyn.identify(robot, log, PLAIN, settings) for log in (one, other)]
+    both = [mindyn.identify(robot, log, PLAIN, settings) for log in (item, other)]
     shares = []
-    for found in (both, [each.by_noise_alone() for each in both]):
-        apart = np.abs(found[0].beta - found[1].beta)
-        shares.append(float(np.mean(apart <= np.hypot(found[0].half_widths, found[1].half_widths))))
+    for result in (both, [each.by_noise_alone() for each in both]):
+        apart = np.abs(result[0].beta - result[1].beta)
+        shares.append(float(np.mean(apart <= np.hypot(result[0].half_widths, result[1].half_widths))))
     return shares[0], shares[1]
 
 

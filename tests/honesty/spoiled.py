@@ -251,24 +251,30 @@ def joints_of(number: int, fault: str, robot) -> tuple[str, ...]:
 
 def seen(estimate) -> list:
     """Errors and warnings that a user sees."""
-    return [one for one in estimate.findings if one.severity is not Severity.INFO and one.explained_by is None]
+    return [
+        finding
+        for finding in estimate.findings
+        if finding.severity is not Severity.INFO and finding.explained_by is None
+    ]
 
 
 def trial(number: int, fault: str, *, automatic: bool = False) -> dict:
     """Identify a sound or a spoiled log, and compare the findings."""
     robot, log = drawn(number)[2:4] if fault == SOUND else spoiled(number, fault)
     settings = () if automatic else (mindyn.LeastSquares(), GIVEN_SETTINGS)
-    findings = [one for one in seen(mindyn.identify(robot, log, *settings)) if one.kind != TRUE_OF_HARMLESS.get(fault)]
+    findings = [
+        item for item in seen(mindyn.identify(robot, log, *settings)) if item.kind != TRUE_OF_HARMLESS.get(fault)
+    ]
     wanted = FAULTS.get(fault)
     joints = {*joints_of(number, fault, robot)}
-    named = [one for one in findings if one.kind == wanted and joints <= {*one.joints}]
+    named = [finding for finding in findings if finding.kind == wanted and joints <= {*finding.joints}]
     return {
         "number": number,
         "fault": fault,
         "automatic": automatic,
         "good": bool(named) if wanted else not findings,
-        "usable": all(one.severity is not Severity.ERROR for one in findings),
-        "others": [str(one) for one in findings if one not in named[:1]],
+        "usable": all(finding.severity is not Severity.ERROR for finding in findings),
+        "others": [str(finding) for finding in findings if finding not in named[:1]],
     }
 
 
@@ -287,18 +293,18 @@ def rate(count: int, of: int) -> str:
 def summary(trials: list[dict]) -> str:
     """Misses by fault, with bounds, and logs with a second error or warning."""
     groups: dict[tuple[bool, str], list[dict]] = defaultdict(list)
-    for one in trials:
-        groups[one["automatic"], one["fault"]].append(one)
+    for entry in trials:
+        groups[entry["automatic"], entry["fault"]].append(entry)
     lines = [f"{'settings':10}{'log':16}{'false alarms or misses':32}{'0.2.0':32}second finding"]
     for automatic in (False, True):
         for fault in (SOUND, *HARMLESS, *FAULTS):
-            if own := groups.get((automatic, fault)):
-                missed = rate(sum(not one["good"] for one in own), len(own))
+            if expected := groups.get((automatic, fault)):
+                missed = rate(sum(not item["good"] for item in expected), len(expected))
                 before = "" if automatic or fault not in BASELINE else rate(*BASELINE[fault])
-                second = sum(one["good"] and bool(one["others"]) for one in own)
+                second = sum(item["good"] and bool(item["others"]) for item in expected)
                 lines.append(f"{'automatic' if automatic else 'given':10}{fault:16}{missed:32}{before:32}{second}")
-    assessed = [one for one in trials if one["fault"] == SOUND or one["fault"] in UNFIT]
-    wrong = sum(one["usable"] != (one["fault"] == SOUND) for one in assessed)
+    assessed = [trial for trial in trials if trial["fault"] == SOUND or trial["fault"] in UNFIT]
+    wrong = sum(item["usable"] != (item["fault"] == SOUND) for item in assessed)
     lines += [f"{'':10}{'usable or not':16}{rate(wrong, len(assessed))}"] if assessed else []
     return "\n".join(lines)
 
@@ -314,7 +320,7 @@ def main() -> None:
     options = parser.parse_args()
     options.file.parent.mkdir(parents=True, exist_ok=True)
     done = json.loads(options.file.read_text(encoding="utf-8")) if options.file.exists() else []
-    known, began = {(one["number"], one["fault"], one["automatic"]) for one in done}, monotonic()
+    known, began = {(item["number"], item["fault"], item["automatic"]) for item in done}, monotonic()
     for number in range(options.first, options.first + max(options.logs, options.automatic)):
         for automatic in (False, True):
             if number - options.first >= (options.automatic if automatic else options.logs):
@@ -326,9 +332,9 @@ def main() -> None:
         if options.seconds and monotonic() - began > options.seconds:
             break
     print(summary(done))
-    for one in done if options.faults else ():
-        if not one["good"] or one["others"]:
-            print(one["number"], one["fault"], "missed" if not one["good"] else "named", one["others"])
+    for item in done if options.faults else ():
+        if not item["good"] or item["others"]:
+            print(item["number"], item["fault"], "missed" if not item["good"] else "named", item["others"])
 
 
 if __name__ == "__main__":

@@ -185,7 +185,7 @@ class Motion:
         speed = self.faster * np.minimum(up, down) ** 2 * (3 - 2 * np.minimum(up, down))
         step = fine[1] - fine[0]
         along = np.concatenate([[0.0], np.cumsum((speed[1:] + speed[:-1]) / 2 * step)])
-        return tuple(np.interp(t, fine, one) for one in (along, speed, np.gradient(speed, step)))
+        return tuple(np.interp(t, fine, item) for item in (along, speed, np.gradient(speed, step)))
 
 
 def recorded(arm, how: Stranger, seed: int, motion: int, *, faster: float = 1.0, warm: float = 0.0):
@@ -241,19 +241,19 @@ def peer_fit(robot, log):
         peer._PipelineSetting(f, w) for f, w in product(peer.CUTOFFS_HZ, peer.FRICTION_WIDTHS) if f < 0.4 * rate
     ]
     scored = []
-    for one, parallel in product(settings, (False, True)):
-        Y = columns(even, one)
-        filtered = _through(Y, rate, one.cutoff_hz / 2) if parallel else Y
-        tau = _through(even.tau, rate, one.cutoff_hz / 2) if parallel else even.tau
-        edge = min(len(tau) // 8, int(np.ceil(max(0.1, 0.5 / one.cutoff_hz) * rate)))
-        step = max(1, int(rate / (8 * one.cutoff_hz))) if parallel else 1
+    for item, parallel in product(settings, (False, True)):
+        Y = columns(even, item)
+        filtered = _through(Y, rate, item.cutoff_hz / 2) if parallel else Y
+        tau = _through(even.tau, rate, item.cutoff_hz / 2) if parallel else even.tau
+        edge = min(len(tau) // 8, int(np.ceil(max(0.1, 0.5 / item.cutoff_hz) * rate)))
+        step = max(1, int(rate / (8 * item.cutoff_hz))) if parallel else 1
         ends = np.linspace(edge, len(tau) - edge, peer.FOLD_COUNT + 1).astype(int)
         fits = np.array([peer._grams(filtered[a:b:step], tau[a:b:step]) for a, b in pairwise(ends)])
         raw = [peer._grams(Y[a:b], even.tau[a:b]) for a, b in pairwise(ends)]
         whole = fits.sum(axis=0)
         error = sum(peer._squares(g, peer._fit_weighted(whole - f)).sum() for g, f in zip(raw, fits, strict=True))
-        scored.append((float(error), one, peer._fit_weighted(whole)))
-    _, chosen, beta = min(scored, key=lambda one: one[0])
+        scored.append((float(error), item, peer._fit_weighted(whole)))
+    _, chosen, beta = min(scored, key=lambda entry: entry[0])
     return lambda other: columns(other, chosen) @ beta
 
 
@@ -264,7 +264,7 @@ def _through(x, rate, cutoff):
 def _even(log):
     """The log on an even grid of 250 Hz at most, as people interpolate it."""
     t = np.linspace(log.time[0], log.time[-1], len(log))
-    columns = [np.column_stack([np.interp(t, log.time, one) for one in x.T]) for x in (log.q, log.tau)]
+    columns = [np.column_stack([np.interp(t, log.time, item) for item in x.T]) for x in (log.q, log.tau)]
     step = max(1, round(peer._rate_hz(log) / 250))
     if step > 1:
         columns = [_through(x, peer._rate_hz(log), 100.0)[::step] for x in columns]
@@ -287,62 +287,62 @@ def trial(seed: int, **changes) -> dict:
         "another motion": recorded(arm, clean, seed, 1, faster=1.15, warm=how.seconds),
         "the same again": recorded(arm, clean, seed, 10, warm=how.seconds),
     }
-    made = {"seed": seed, "how": asdict(how), "errors": {}, "peer": {}}
+    created = {"seed": seed, "how": asdict(how), "errors": {}, "peer": {}}
     began = process_time()
-    made["seconds"] = 0.0
+    created["seconds"] = 0.0
     try:
-        found = mindyn.identify(robot, log)
-        made |= {
-            "method": found.method,
-            "friction": str(found.regressor.friction.shapes),
-            "conditioning": str(found.settings.fit_conditioning),
-            "filter_hz": found.filter_hz,
-            "dropped": len(found.dropped),
-            "parameters": len(found.beta),
-            "holds": None if found.identifiable is None else found.identifiable.holds,
-            "findings": [one.to_dict() for one in found.findings],
-            "promised": None if found.cross_validated is None else found.cross_validated.total,
+        estimate = mindyn.identify(robot, log)
+        created |= {
+            "method": estimate.method,
+            "friction": str(estimate.regressor.friction.shapes),
+            "conditioning": str(estimate.settings.fit_conditioning),
+            "filter_hz": estimate.filter_hz,
+            "dropped": len(estimate.dropped),
+            "parameters": len(estimate.beta),
+            "holds": None if estimate.identifiable is None else estimate.identifiable.holds,
+            "findings": [finding.to_dict() for finding in estimate.findings],
+            "promised": None if estimate.cross_validated is None else estimate.cross_validated.total,
         }
-        made["seconds"] = process_time() - began
-        made["errors"] = {name: validate(found, other).error.total for name, other in others.items()}
+        created["seconds"] = process_time() - began
+        created["errors"] = {name: validate(estimate, other).error.total for name, other in others.items()}
     except MindynError as error:
-        made["rejected"] = str(error)
+        created["rejected"] = str(error)
     except Exception:  # a crash is what is looked for
-        made["crash"] = traceback.format_exc()
+        created["crash"] = traceback.format_exc()
     predict = peer_fit(robot, log)
-    made["peer"] = {name: share(predict(other), other) for name, other in others.items()}
-    return made
+    created["peer"] = {name: share(predict(other), other) for name, other in others.items()}
+    return created
 
 
-def ratios(one: dict) -> dict[str, float]:
-    return {name: error / one["peer"][name] for name, error in one["errors"].items()}
+def ratios(item: dict) -> dict[str, float]:
+    return {name: error / item["peer"][name] for name, error in item["errors"].items()}
 
 
-def line(one: dict) -> str:
+def line(item: dict) -> str:
     default = asdict(Stranger())
-    how = ", ".join(f"{name} {value}" for name, value in one["how"].items() if value != default[name])
-    if "crash" in one or "rejected" in one:
-        said = one.get("rejected") or one["crash"].splitlines()[-1]
-        return f"{one['seed']:4} {'crash' if 'crash' in one else 'rejected'}: {said[:150]} [{how}]"
+    how = ", ".join(f"{name} {value}" for name, value in item["how"].items() if value != default[name])
+    if "crash" in item or "rejected" in item:
+        message = item.get("rejected") or item["crash"].splitlines()[-1]
+        return f"{item['seed']:4} {'crash' if 'crash' in item else 'rejected'}: {message[:150]} [{how}]"
     errors = "; ".join(
-        f"{100 * error:.3g} % (peer {100 * one['peer'][name]:.3g} %, {ratios(one)[name]:.2f})"
-        for name, error in one["errors"].items()
+        f"{100 * error:.3g} % (peer {100 * item['peer'][name]:.3g} %, {ratios(item)[name]:.2f})"
+        for name, error in item["errors"].items()
     )
-    return f"{one['seed']:4} {errors}; {one['method']} {one['seconds']:.0f} s [{how}]"
+    return f"{item['seed']:4} {errors}; {item['method']} {item['seconds']:.0f} s [{how}]"
 
 
 def summary(trials: list[dict]) -> str:
     """Errors relative to the peer's: of all logs, and by the course of their motion."""
-    crashed, rejected = (sum(word in one for one in trials) for word in ("crash", "rejected"))
+    crashed, rejected = (sum(word in trial for trial in trials) for word in ("crash", "rejected"))
     lines = [f"{len(trials)} logs, {crashed} crashes, {rejected} rejected"]
-    assessed = [one for one in trials if one["errors"] and one["how"]["still"] < 0]
+    assessed = [trial for trial in trials if trial["errors"] and trial["how"]["still"] < 0]
     for course, name in product(("all", "sines", "short", "one way"), ("another motion", "the same again")):
-        found = np.array([ratios(one)[name] for one in assessed if course in ("all", one["how"]["course"])])
-        if len(found):
+        values = np.array([ratios(item)[name] for item in assessed if course in ("all", item["how"]["course"])])
+        if len(values):
             lines.append(
-                f"{course:8} {name:15} error over the peer's: median {np.median(found):.3f}, above 1.03 in "
-                f"{(found > 1.03).sum()} of {len(found)}, above 1.10 in {(found > 1.10).sum()}, "
-                f"largest {found.max():.2f}"
+                f"{course:8} {name:15} error over the peer's: median {np.median(values):.3f}, above 1.03 in "
+                f"{(values > 1.03).sum()} of {len(values)}, above 1.10 in {(values > 1.10).sum()}, "
+                f"largest {values.max():.2f}"
             )
     return "\n".join(lines)
 
@@ -356,7 +356,7 @@ def main() -> None:
     options = parser.parse_args()
     options.file.parent.mkdir(parents=True, exist_ok=True)
     done = json.loads(options.file.read_text(encoding="utf-8")) if options.file.exists() else []
-    known, began = {one["seed"] for one in done}, monotonic()
+    known, began = {item["seed"] for item in done}, monotonic()
     for seed in range(options.first, options.first + options.logs):
         if seed in known:
             continue

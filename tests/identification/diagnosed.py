@@ -13,7 +13,7 @@ def diagnostic_data(robot, data, settings, **changes):
     rows = build_rows(robot, data, settings)
     samples = data if isinstance(data, Samples) else rows.all_samples("this")
     logs = [] if isinstance(data, Samples) else data if isinstance(data, list) else [data]
-    made = DiagnosticData(robot, mindyn.LeastSquares().fit(rows), rows, samples, logs)
+    created = DiagnosticData(robot, mindyn.LeastSquares().fit(rows), rows, samples, logs)
     for name, value in changes.items():
-        setattr(made, name, value)
-    return made
+        setattr(created, name, value)
+    return created

@@ -95,8 +95,8 @@ def test_both_select_the_same_settings(robot, size):
     settings = [
         EquationSettings(CONDITIONING, f, friction=friction) for f in (None, 5.0, 20.0) for friction in frictions
     ]
-    by_products = [trials.score(Trial(one)).criterion for one in settings]
-    by_factors = [score_by_factors(trials, Trial(one)).criterion for one in settings]
+    by_products = [trials.score(Trial(setting)).criterion for setting in settings]
+    by_factors = [score_by_factors(trials, Trial(setting)).criterion for setting in settings]
     assert np.isfinite(by_products).all()
     assert np.argmin(by_products) == np.argmin(by_factors)
     np.testing.assert_allclose(by_products, by_factors, rtol=1e-3)

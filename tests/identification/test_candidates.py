@@ -56,8 +56,8 @@ def trials_of(robot, logs, folds=8):
 def test_rows_of_one_phase_are_held_out_together(arm):
     log = recorded(arm, 30.0, 10.0)
     trials, equation_settings = trials_of(arm, [log])
-    made = trials.samples(resolved(equation_settings))
-    labels = trials._labels(made, segment_ends(made.samples.segments))
+    created = trials.samples(resolved(equation_settings))
+    labels = trials._labels(created, segment_ends(created.samples.segments))
     later = round(10.0 * RATE_HZ)
     assert (labels[later:] == labels[:-later]).mean() > 0.98
     assert len(np.unique(labels)) == 8
@@ -65,8 +65,8 @@ def test_rows_of_one_phase_are_held_out_together(arm):
 
 def test_motions_that_do_not_repeat_are_cut_into_contiguous_blocks(arm):
     trials, equation_settings = trials_of(arm, [recorded(arm, 20.0, 40.0)])
-    made = trials.samples(resolved(equation_settings))
-    labels = trials._labels(made, segment_ends(made.samples.segments))
+    created = trials.samples(resolved(equation_settings))
+    labels = trials._labels(created, segment_ends(created.samples.segments))
     assert (np.diff(labels) >= 0).all()
     assert len(np.unique(labels)) == 8
 

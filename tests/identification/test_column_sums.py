@@ -53,7 +53,7 @@ def samples_of(regressor, count=2400):
 def expected(regressor, samples, cutoff_hz, part):
     """The definition: columns side by side, filtered segment by segment, rows taken, multiplied."""
     directions = regressor.directions(samples.q, samples.qd, samples.segments, samples.rate_hz)
-    found = []
+    result = []
     for joint, arrays in enumerate(regressor.parts(samples.q, samples.qd, samples.qdd, directions)):
         whole = np.column_stack([*arrays, samples.tau[:, joint]])
         for start, stop in segment_ends(samples.segments):
@@ -62,8 +62,8 @@ def expected(regressor, samples, cutoff_hz, part):
         if part.slowest is not None:
             rows = rows[np.abs(samples.qd[rows, joint]) > part.slowest]
         taken = np.column_stack([whole, samples.tau[:, joint]])[rows]
-        found.append(taken.T @ taken)
-    return found
+        result.append(taken.T @ taken)
+    return result
 
 
 @pytest.mark.parametrize("cutoff_hz", [None, 8.0])
@@ -75,13 +75,13 @@ def test_sums_are_those_of_the_columns(regressor, cutoff_hz, together):
     reference = np.random.default_rng(5).normal(size=regressor.base.count)
     loaded = replace(FRICTIONS[0], shapes=("root", "load"), reference=tuple(reference.tolist()))
     regressors = [regressor.with_friction(friction) for friction in (first, loaded, *FRICTIONS)]
-    for group in [regressors] if together else [[own] for own in regressors]:
+    for group in [regressors] if together else [[regressor] for regressor in regressors]:
         sums = ColumnSums(group, samples, cutoff_hz)
         matrices_of_parts = sums.normal_matrices(PARTS)
-        for own, places in zip(group, sums.places, strict=True):
+        for separate, places in zip(group, sums.places, strict=True):
             for part, matrices in zip(PARTS, matrices_of_parts, strict=True):
                 assert np.array_equal(sums.counts(part), counts_of(samples, part))
-                wanted = expected(own, samples, cutoff_hz, part)
+                wanted = expected(separate, samples, cutoff_hz, part)
                 for place, M, wide in zip(places, matrices, sums.widths, strict=True):
                     taken = np.concatenate([place, [wide - 2, wide - 1]])
                     assert_close(M[np.ix_(taken, taken)], wanted.pop(0), SAME_ALGEBRA)
@@ -93,16 +93,16 @@ def counts_of(samples, part):
 
 
 def test_bits_do_not_depend_on_the_number_of_threads(regressor, monkeypatch):
-    samples, own = samples_of(regressor), regressor.with_friction(FRICTIONS[2])
-    found = []
+    samples, expected = samples_of(regressor), regressor.with_friction(FRICTIONS[2])
+    result = []
     for cores in (1, 2, 5):
         monkeypatch.setattr(threads, "usable_cores", lambda cores=cores: cores)
-        sums = ColumnSums([own], samples, 8.0)
-        found.append(
+        sums = ColumnSums([expected], samples, 8.0)
+        result.append(
             np.concatenate([M.ravel() for normal_matrice in sums.normal_matrices(PARTS) for M in normal_matrice])
         )
-    assert np.array_equal(found[0], found[1])
-    assert np.array_equal(found[0], found[2])
+    assert np.array_equal(result[0], result[1])
+    assert np.array_equal(result[0], result[2])
 
 
 def test_a_sample_without_finite_columns_is_named(regressor):

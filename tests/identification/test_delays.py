@@ -120,8 +120,8 @@ def chosen(delays_s):
 @pytest.mark.parametrize("milliseconds", [53, -30])
 def test_a_long_delay_is_found(milliseconds):
     """Not a part of it that friction turning over too early makes up for."""
-    found = chosen([milliseconds * MS] * 2)
-    assert found.settings.conditioning.delay_s == pytest.approx(milliseconds * MS, abs=1.5 * MS)
+    result = chosen([milliseconds * MS] * 2)
+    assert result.settings.conditioning.delay_s == pytest.approx(milliseconds * MS, abs=1.5 * MS)
 
 
 def test_a_delay_of_one_joint_is_named():
@@ -139,8 +139,8 @@ def test_a_delay_of_all_joints_that_the_settings_leave_is_named(milliseconds):
     tau = -sum(size * w**2 * np.sin(w * (t - milliseconds * MS) + w) for w, size in tones)
     samples = Samples(("a",), *(x[:, None] for x in (q, qd, qdd, tau)), 200.0, np.zeros(len(t), dtype=np.int64))
     estimate = SimpleNamespace(conditioning=replace(AS_LOGGED, delay_s=0.01))
-    found = list(_common_delay(SimpleNamespace(samples=samples, estimate=estimate)))
-    assert [one.kind for one in found] == [Kind.DELAYED_TORQUE] * (abs(milliseconds) > 4)
-    for one in found:
-        assert one.value == pytest.approx(milliseconds * MS, abs=1 * MS)
-        assert f"delay_s = {0.01 + one.value:.4g}" in one.remedy
+    result = list(_common_delay(SimpleNamespace(samples=samples, estimate=estimate)))
+    assert [item.kind for item in result] == [Kind.DELAYED_TORQUE] * (abs(milliseconds) > 4)
+    for entry in result:
+        assert entry.value == pytest.approx(milliseconds * MS, abs=1 * MS)
+        assert f"delay_s = {0.01 + entry.value:.4g}" in entry.remedy

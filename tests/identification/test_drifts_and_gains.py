@@ -35,7 +35,7 @@ def log(arm):
 
 
 def diagnosed(kind, arm, *logs, **changes):
-    return [one for one in torque.run(diagnostic_data(arm, list(logs), SETTINGS, **changes)) if one.kind == kind]
+    return [item for item in torque.run(diagnostic_data(arm, list(logs), SETTINGS, **changes)) if item.kind == kind]
 
 
 def drifted(log, part, joints=(0, 1)):
@@ -52,24 +52,24 @@ def scaled(log, factor, joint=1):
 
 
 def test_friction_that_falls_is_named_with_its_size_and_joints(arm, log):
-    (found,) = diagnosed(Kind.FRICTION_DRIFT, arm, drifted(log, 0.3))
-    assert found.value == pytest.approx(-0.3, abs=0.04)
-    assert found.joints == ("joint1", "joint2")
-    (found,) = diagnosed(Kind.FRICTION_DRIFT, arm, drifted(log, -0.3))
-    assert found.value == pytest.approx(0.3, abs=0.04)
-    assert "warm" not in found.message
+    (result,) = diagnosed(Kind.FRICTION_DRIFT, arm, drifted(log, 0.3))
+    assert result.value == pytest.approx(-0.3, abs=0.04)
+    assert result.joints == ("joint1", "joint2")
+    (result,) = diagnosed(Kind.FRICTION_DRIFT, arm, drifted(log, -0.3))
+    assert result.value == pytest.approx(0.3, abs=0.04)
+    assert "warm" not in result.message
 
 
 def test_drift_goes_on_through_several_logs(arm, log):
     whole = drifted(log, 0.3)
-    (found,) = diagnosed(Kind.FRICTION_DRIFT, arm, whole.take(slice(0, 1500)), whole.take(slice(1500, None)))
-    assert found.value == pytest.approx(-0.3, abs=0.04)
+    (result,) = diagnosed(Kind.FRICTION_DRIFT, arm, whole.take(slice(0, 1500)), whole.take(slice(1500, None)))
+    assert result.value == pytest.approx(-0.3, abs=0.04)
 
 
 def test_a_torque_that_is_scaled_is_named_with_its_factor(arm, log):
-    (found,) = diagnosed(Kind.SCALED_TORQUE, arm, scaled(log, 1.25))
-    assert "joint2" in found.joints
-    assert abs(found.value - 1) == pytest.approx(0.25, abs=0.06)
+    (result,) = diagnosed(Kind.SCALED_TORQUE, arm, scaled(log, 1.25))
+    assert "joint2" in result.joints
+    assert abs(result.value - 1) == pytest.approx(0.25, abs=0.06)
 
 
 def test_more_than_a_hundred_percent_less_is_the_opposite_sign(arm, log, monkeypatch):
@@ -77,10 +77,10 @@ def test_more_than_a_hundred_percent_less_is_the_opposite_sign(arm, log, monkeyp
 
     coefficients = [Coefficient(0.02, 0.1, 0.1), Coefficient(-2.06, 0.01, 9.0)]
     monkeypatch.setattr(torque, "_coefficients", lambda *_: coefficients)
-    (found,) = torque._find_scaled(diagnostic_data(arm, [log], SETTINGS))
-    assert (found.kind, found.joints) == (Kind.WRONG_TORQUE_SIGN, ("joint2",))
-    assert found.value == pytest.approx(-1.06)
-    monkeypatch.setattr(torque, "_find_wrong_signs", lambda _: iter([replace(found, message="first")]))
+    (result,) = torque._find_scaled(diagnostic_data(arm, [log], SETTINGS))
+    assert (result.kind, result.joints) == (Kind.WRONG_TORQUE_SIGN, ("joint2",))
+    assert result.value == pytest.approx(-1.06)
+    monkeypatch.setattr(torque, "_find_wrong_signs", lambda _: iter([replace(result, message="first")]))
     monkeypatch.setattr(torque, "_find_friction_drift", lambda _: iter(()))
     findings = torque.run(diagnostic_data(arm, [log], SETTINGS))
     assert [finding.message for finding in findings if finding.kind == Kind.WRONG_TORQUE_SIGN] == ["first"]
@@ -114,11 +114,11 @@ def test_few_blocks_and_fits_without_weights_say_nothing(arm, log, kind):
 
 def test_coefficients_and_deviations_are_those_of_fits_with_the_column(arm, log):
     data = diagnostic_data(arm, scaled(log, 1.1), SETTINGS)
-    rows, found = data.rows, data.estimate
+    rows, result = data.rows, data.estimate
     rng = np.random.default_rng(0)
-    mixed = rng.normal(size=(len(found.beta), 2))
-    made = _coefficients(data.estimate, rows.blocks, lambda number, R: (number + 1) * (R @ mixed))
-    parts = [block.information.stacked(found.joint_weights) for block in rows.blocks]
+    mixed = rng.normal(size=(len(result.beta), 2))
+    created = _coefficients(data.estimate, rows.blocks, lambda number, R: (number + 1) * (R @ mixed))
+    parts = [block.information.stacked(result.joint_weights) for block in rows.blocks]
 
     def coefficient(column, without=None):
         taken = [(k, *part) for k, part in enumerate(parts) if k != without]
@@ -126,11 +126,11 @@ def test_coefficients_and_deviations_are_those_of_fits_with_the_column(arm, log)
         return np.linalg.lstsq(Y, np.concatenate([z for _, _, z in taken]), rcond=None)[0][-1]
 
     m = len(parts)
-    for column, one in enumerate(made):
+    for column, item in enumerate(created):
         whole = coefficient(column)
         apart = np.array([coefficient(column, k) - whole for k in range(m)])
-        assert_close(one.value, whole, 1e5 * SAME_ALGEBRA)
-        assert_close(one.deviation, np.sqrt((m - 1) / m * (apart**2).sum()), 1e6 * SAME_ALGEBRA)
+        assert_close(item.value, whole, 1e5 * SAME_ALGEBRA)
+        assert_close(item.deviation, np.sqrt((m - 1) / m * (apart**2).sum()), 1e6 * SAME_ALGEBRA)
     assert _coefficients(data.estimate, rows.blocks, lambda _, R: R @ mixed) == [
         None,
         None,

@@ -35,7 +35,7 @@ def arm() -> mindyn.Robot:
 @pytest.fixture(scope="module")
 def files(arm: mindyn.Robot, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     """Five logs of unequal length, one of them shorter than its filter's edges."""
-    folder, made = tmp_path_factory.mktemp("logs"), []
+    folder, created = tmp_path_factory.mktemp("logs"), []
     model = mindyn.compile_model(arm, drives=True)
     for k, rows in enumerate((4000, 1500, 20, 2500, 3000)):
         rng = np.random.default_rng(k)
@@ -47,8 +47,8 @@ def files(arm: mindyn.Robot, tmp_path_factory: pytest.TempPathFactory) -> list[P
         tau = model.inverse_dynamics(q, *motion) + rng.normal(scale=0.2, size=q.shape)
         columns = {"t": t, "q1": q[:, 0], "q2": q[:, 1], "tau1": tau[:, 0], "tau2": tau[:, 1]}
         pl.DataFrame(columns).write_parquet(folder / f"{k}.parquet")
-        made.append(folder / f"{k}.parquet")
-    return made
+        created.append(folder / f"{k}.parquet")
+    return created
 
 
 class Here(Executor):
@@ -63,8 +63,8 @@ class Here(Executor):
         return done
 
 
-def bits(found: mindyn.Estimate) -> bytes:
-    return found.beta.tobytes() + found.covariance.tobytes()
+def bits(result: mindyn.Estimate) -> bytes:
+    return result.beta.tobytes() + result.covariance.tobytes()
 
 
 @pytest.mark.parametrize("read", [mindyn.read_log, mindyn.scan_log])
@@ -72,12 +72,12 @@ def test_the_bits_do_not_depend_on_where_logs_are_gathered(arm, files, read):
     logs = [read(path, arm, metadata=STATED) for path in files]
     fit = lambda executor: mindyn.identify(arm, logs, mindyn.LeastSquares(), SETTINGS, executor=executor)  # noqa: E731
     alone = fit(None)
-    found = [fit(Here())]
+    result = [fit(Here())]
     with ThreadPoolExecutor(3) as threads, ProcessPoolExecutor(2, get_context("spawn")) as processes:
-        found += [fit(threads), fit(processes)]
-    assert {bits(one) for one in found} == {bits(alone)}
-    assert {one.provenance["samples"] for one in found} == {alone.provenance["samples"]}
-    assert {one.sources for one in found} == {alone.sources}
+        result += [fit(threads), fit(processes)]
+    assert {bits(item) for item in result} == {bits(alone)}
+    assert {item.provenance["samples"] for item in result} == {alone.provenance["samples"]}
+    assert {item.sources for item in result} == {alone.sources}
     assert len(alone.sources) == len(files)
 
 
@@ -93,12 +93,12 @@ def test_blocks_do_not_depend_on_the_other_logs(arm, files):
     scans = [mindyn.scan_log(path, arm, metadata=STATED) for path in files]
     together = mindyn.build_rows(arm, scans, SETTINGS).blocks
     for number, scan in enumerate(scans):
-        own = [block.information for block in together if block.log == number]
+        expected = [block.information for block in together if block.log == number]
         if number == 2:
-            assert sum(own[0].counts) == 0  # shorter than the filter's edges
+            assert sum(expected[0].counts) == 0  # shorter than the filter's edges
             continue
         alone = [block.information for block in mindyn.build_rows(arm, scan, SETTINGS).blocks]
-        pairs = zip(own, alone, strict=True)
+        pairs = zip(expected, alone, strict=True)
         assert all(a.tobytes() == b.tobytes() for x, y in pairs for a, b in zip(x.factors, y.factors, strict=True))
 
 
@@ -137,13 +137,13 @@ def test_an_executor_that_was_shut_down_is_reported(arm, files):
 @pytest.mark.parametrize("base_form", ["structural", "lin", "numeric"])
 def test_regressors_and_models_pickle_as_robot_and_options(base_form):
     robot = mindyn.load_robot("puma560")
-    made = build_regressor(with_estimated_drives(robot), mindyn.EquationSettings(base_form=base_form))
+    regressor = build_regressor(with_estimated_drives(robot), mindyn.EquationSettings(base_form=base_form))
     rng = np.random.default_rng(0)
     motion = rng.normal(size=(3, 5, 6))
-    sent = pickle.dumps(made)
+    sent = pickle.dumps(regressor)
     again = pickle.loads(sent)
-    assert again.names == made.names
-    assert again.dense(again.parts(*motion)).tobytes() == made.dense(made.parts(*motion)).tobytes()
+    assert again.names == regressor.names
+    assert again.dense(again.parts(*motion)).tobytes() == regressor.dense(regressor.parts(*motion)).tobytes()
     model = mindyn.compile_model(robot, drives=True)
     tau = model.inverse_dynamics(*motion)
     sent = pickle.dumps(model)
@@ -158,6 +158,6 @@ def test_searches_for_a_motion_are_spread_with_the_same_bits(arm):
     design = lambda executor: design_motion(arm, seconds=6, limits=limits, starts=1, executor=executor)  # noqa: E731
     alone = design(None)
     with ThreadPoolExecutor(2) as threads:
-        found = design(threads)
-    assert found.motion.coefficients.tobytes() == alone.motion.coefficients.tobytes()
+        result = design(threads)
+    assert result.motion.coefficients.tobytes() == alone.motion.coefficients.tobytes()
     assert pickle.loads(pickle.dumps(mindyn.compile_model(arm).kernel("inverse_dynamics"))).input_shapes == ((2,),) * 3

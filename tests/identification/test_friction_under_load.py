@@ -69,33 +69,33 @@ def settled(robot, samples, shapes=("load", "driving"), times=9):
 
 
 def test_a_joint_whose_load_has_not_settled_is_named(arm, samples):
-    found = settled(arm, samples)
-    equation_settings = replace(found.settings, friction=found.regressor.friction)
-    assert find_unsettled_loads(build_rows(arm, samples, equation_settings), found) == []
-    other = np.array(found.regressor.friction.reference)
-    own = found.regressor.columns[1]
-    alone = [k for k in range(len(other)) if k in own and found.parameters[k].kind in ("link", "rotor")]
+    result = settled(arm, samples)
+    equation_settings = replace(result.settings, friction=result.regressor.friction)
+    assert find_unsettled_loads(build_rows(arm, samples, equation_settings), result) == []
+    other = np.array(result.regressor.friction.reference)
+    expected = result.regressor.columns[1]
+    alone = [k for k in range(len(other)) if k in expected and result.parameters[k].kind in ("link", "rotor")]
     other[alone] *= 1.5  # the second joint's columns, which the first has too
     moved = replace(equation_settings, friction=replace(equation_settings.friction, reference=tuple(other)))
     rows = build_rows(arm, samples, moved)
-    change, load = load_change(rows, found)
+    change, load = load_change(rows, result)
     Y = [factor[:, :-1] for factor in rows.information.factors]
-    reference = np.where(rows.regressor.rigid, np.append(other, np.zeros(len(found.beta) - len(other))), 0.0)
+    reference = np.where(rows.regressor.rigid, np.append(other, np.zeros(len(result.beta) - len(other))), 0.0)
     assert_close(
-        load, [np.sum((one @ reference[c]) ** 2) for one, c in zip(Y, rows.regressor.columns, strict=True)], ORACLE
+        load, [np.sum((item @ reference[c]) ** 2) for item, c in zip(Y, rows.regressor.columns, strict=True)], ORACLE
     )
     assert_close(change[1] / load[1], 1 / 9, SOLVED)
-    (note,) = find_unsettled_loads(rows, found)
+    (note,) = find_unsettled_loads(rows, result)
     assert "joint2 has not settled" in note.message
 
 
 def test_coefficients_are_found_without_noise(arm, samples):
-    found = settled(arm, samples)
-    values = [found.value(f"f_{shape}{k}") for shape in ("load", "driving") for k in (1, 2)]
+    result = settled(arm, samples)
+    values = [result.value(f"f_{shape}{k}") for shape in ("load", "driving") for k in (1, 2)]
     # The first joint's share of a driven load is another gain of its torque: the second joint's links determine it.
     assert_close(values[:2], TAKEN, 1e-6)
     assert_close(values[3], DRIVEN_MORE[1], 1e-5)
-    assert_close(found.predict(samples), samples.tau, 1e-7)
+    assert_close(result.predict(samples), samples.tau, 1e-7)
 
 
 @pytest.mark.parametrize("coupled", [False, True])
@@ -107,7 +107,7 @@ def test_columns_are_the_formula(arm, samples, coupled):
     reference = np.random.default_rng(1).normal(size=plain.base.count)
     friction = Friction("tanh", WIDTH, ("load", "driving"), reference=tuple(reference))
     regressor = Regressor(robot, friction, plain.base, plain.kernel)
-    q, qd, qdd = (one[:50] for one in (samples.q, samples.qd, samples.qdd))
+    q, qd, qdd = (item[:50] for item in (samples.q, samples.qd, samples.qdd))
     directions = regressor.directions(q, qd, np.zeros(50, dtype=np.int64), 100.0)
     Y = regressor.dense(regressor.parts(q, qd, qdd, directions))
     rigid = [parameter.kind in ("link", "rotor") for parameter in plain.parameters]
@@ -140,8 +140,8 @@ def test_a_robot_made_of_an_estimate_has_its_torques(arm, samples, friction, tmp
 
 
 def test_a_projected_estimate_uses_its_own_load(arm, samples):
-    found = settled(arm, replace(samples, tau=samples.tau + np.random.default_rng(0).normal(0, 5, samples.tau.shape)))
-    projected = mindyn.make_feasible(found)
+    result = settled(arm, replace(samples, tau=samples.tau + np.random.default_rng(0).normal(0, 5, samples.tau.shape)))
+    projected = mindyn.make_feasible(result)
     model = mindyn.compile_model(mindyn.full_model(projected, friction="fitted"), drives=True)
     assert_close(model.inverse_dynamics(samples.q, samples.qd, samples.qdd), projected.predict(samples), SAME_ALGEBRA)
 
@@ -202,9 +202,9 @@ def test_a_stated_shape_gets_its_reference(arm):
 
 def test_a_load_that_would_lock_its_gear_is_something_else(arm):
     """No arm's links turn a gear whose friction is more than its load: what looks like it is left out."""
-    found = chosen_load(arm, with_load(arm, taken=(0.12, 1.4), driving=(0.0, 0.0)))
-    assert found.friction.shapes == ("load",)
-    assert found.friction.without == (("joint2", "load"),)
+    result = chosen_load(arm, with_load(arm, taken=(0.12, 1.4), driving=(0.0, 0.0)))
+    assert result.friction.shapes == ("load",)
+    assert result.friction.without == (("joint2", "load"),)
 
 
 def with_drives(arm):
@@ -220,10 +220,10 @@ def loaded_log(arm, truth, noise=0.02):
 
 
 def test_the_friction_curve_excludes_the_load_and_reports_it(arm, samples):
-    found = settled(arm, samples)
-    curve = friction_curve(found, 1, [-1.0, -0.5, 0.5, 1.0])
+    result = settled(arm, samples)
+    curve = friction_curve(result, 1, [-1.0, -0.5, 0.5, 1.0])
     assert_close(curve.torque, [-0.8, -0.65, 0.65, 0.8], 1e-3)
-    driven, braked = load_friction(found, 1)
+    driven, braked = load_friction(result, 1)
     assert_close([driven, braked], [0.25, 0.15], 1e-4)
     assert load_friction(settled(arm, samples, shapes=()), 0) is None
 
@@ -249,11 +249,11 @@ def test_a_payload_is_weighed_with_friction_that_grows_by_it(arm, samples):
 
 
 def test_what_does_not_know_the_load_says_so(arm, samples):
-    found = settled(arm, samples)
-    rows = build_rows(arm, samples, found.settings)
+    result = settled(arm, samples)
+    rows = build_rows(arm, samples, result.settings)
     with raises(InputError, Code.UNSUPPORTED, "friction"):
         EnergyDifference("momentum").fit(rows)
-    assert not EnergyDifference("momentum").settings_for(arm, found.settings).shape.needs_load
+    assert not EnergyDifference("momentum").settings_for(arm, result.settings).shape.needs_load
     with raises(InputError, Code.MISSING_VALUE, "reference"):
         build_rows(arm, samples, EquationSettings(friction=Friction("tanh", WIDTH, ("load",))))
     with raises(InputError, Code.INVALID_VALUE, "friction.reference[0]"):
@@ -264,10 +264,10 @@ def test_what_does_not_know_the_load_says_so(arm, samples):
 
 def test_streams_and_samples_agree(arm, samples):
     """Blocks of a stream carry the same load columns."""
-    found = settled(arm, samples)
+    result = settled(arm, samples)
     parts = [samples.take(slice(k, k + 700)) for k in range(0, len(samples), 700)]
     assert all(isinstance(part, Samples) for part in parts)
-    whole = build_rows(arm, samples, found.settings).information
-    stream = build_rows(arm, iter(parts), found.settings).information
+    whole = build_rows(arm, samples, result.settings).information
+    stream = build_rows(arm, iter(parts), result.settings).information
     for factor, other in zip(whole.factors, stream.factors, strict=True):
         assert_close(factor.T @ factor, other.T @ other, SAME_ALGEBRA)

@@ -16,13 +16,13 @@ from mindyn.findings import Kind
 def test_a_compensated_torque_is_named_without_inertials(name):
     robot, samples = recorded(name, 1)
     held = weight(built(name, np.random.default_rng(1)), samples)
-    (found,) = diagnosed(replace(samples, tau=samples.tau - held), robot)
-    assert found.kind == Kind.ABSENT_GRAVITY
-    assert "--gravity 0 0 0" in found.remedy
+    (result,) = diagnosed(replace(samples, tau=samples.tau - held), robot)
+    assert result.kind == Kind.ABSENT_GRAVITY
+    assert "--gravity 0 0 0" in result.remedy
 
 
 @pytest.mark.parametrize("name", ["panda", "scara"])  # of which the second's axes stand upright: no weight shows
 def test_weight_that_is_there_or_cannot_show_is_not_questioned(name):
     robot, samples = recorded(name, 1)
-    for one in (samples, moved(samples, 1, 90.0)):
-        assert not any(found.kind == Kind.ABSENT_GRAVITY for found in diagnosed(one, robot))
+    for item in (samples, moved(samples, 1, 90.0)):
+        assert not any(result.kind == Kind.ABSENT_GRAVITY for result in diagnosed(item, robot))

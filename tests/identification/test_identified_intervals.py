@@ -39,15 +39,15 @@ def estimates():
     controller = mindyn.ComputedTorque(robot, reference, 400.0, 40.0, drives=True)
     run = mindyn.simulate(robot, controller, seconds=12.0, q0=q0, qd0=qd0, rate_hz=200.0, drives=True, method="fixed")
     read = [measure(robot, run, replace(SENSORS, seed=seed)) for seed in range(REPETITIONS)]
-    logs = [log_from_arrays(one.joint_names, one.t, one.position, one.torque) for one in read]
+    logs = [log_from_arrays(item.joint_names, item.t, item.position, item.torque) for item in read]
     return [mindyn.identify(unknown(robot), log) for log in logs]
 
 
-def inside(found):
+def inside(result):
     """For each parameter of the arm that was kept, whether its interval holds the truth."""
-    truth = replace(found.base, robot=arm()).values
-    kept = [k for k, name in enumerate(found.base.names) if name not in found.dropped]
-    return {found.names[k]: abs(found.beta[k] - truth[k]) <= NORMAL_95 * found.deviations[k] for k in kept}
+    truth = replace(result.base, robot=arm()).values
+    kept = [k for k, name in enumerate(result.base.names) if name not in result.dropped]
+    return {result.names[k]: abs(result.beta[k] - truth[k]) <= NORMAL_95 * result.deviations[k] for k in kept}
 
 
 def test_intervals_of_identify_cover_the_truth(estimates):
@@ -67,17 +67,17 @@ def test_intervals_of_noise_alone_do_not(estimates):
 
 def test_the_timing_that_the_smooth_torque_asks_for_is_half_the_time_it_is_held(estimates):
     for estimate in estimates:
-        said = estimate.provenance["systematic"]
-        delay = estimate.conditioning.delay_s + said["timing_s"]
-        assert delay == pytest.approx(-0.0025, abs=4 * said["timing_deviation_s"])
-        assert said["timing_deviation_s"] < 1e-4
+        message = estimate.provenance["systematic"]
+        delay = estimate.conditioning.delay_s + message["timing_s"]
+        assert delay == pytest.approx(-0.0025, abs=4 * message["timing_deviation_s"])
+        assert message["timing_deviation_s"] < 1e-4
 
 
 def test_saved_intervals_are_restored_and_distinguished(estimates, tmp_path):
-    found = estimates[0]
-    found.save(tmp_path / "estimate.json")
+    result = estimates[0]
+    result.save(tmp_path / "estimate.json")
     again = mindyn.load_estimate(tmp_path / "estimate.json")
-    np.testing.assert_array_equal(again.deviations, found.deviations)
-    np.testing.assert_array_equal(again.by_noise_alone().covariance, found.by_noise_alone().covariance)
-    kept = [k for k, name in enumerate(found.names) if name not in found.dropped]
-    assert (found.by_noise_alone().deviations[kept] < found.deviations[kept]).all()
+    np.testing.assert_array_equal(again.deviations, result.deviations)
+    np.testing.assert_array_equal(again.by_noise_alone().covariance, result.by_noise_alone().covariance)
+    kept = [k for k, name in enumerate(result.names) if name not in result.dropped]
+    assert (result.by_noise_alone().deviations[kept] < result.deviations[kept]).all()

@@ -36,10 +36,10 @@ def arm_and_log():
 
 def test_the_estimate_is_the_cpu_s(arm_and_log, monkeypatch):
     robot, log = arm_and_log
-    made = []
-    monkeypatch.setattr(rows, "gpu_factors", lambda: made.append(stand_in_factors()) or made[-1])
+    created = []
+    monkeypatch.setattr(rows, "gpu_factors", lambda: created.append(stand_in_factors()) or created[-1])
     theirs, ours = (mindyn.identify(robot, log, mindyn.LeastSquares(), SETTINGS, gpu=gpu) for gpu in (False, True))
-    assert made[-1]._made is not None, "the device's rows were not asked for"
+    assert created[-1]._made is not None, "the device's rows were not asked for"
     assert_close(ours.predict_log(log), theirs.predict_log(log), PUBLISHED_FILE)
     assert (np.abs(ours.beta - theirs.beta) <= 1e-6 * theirs.deviations).all()
     assert_close(ours.deviations, theirs.deviations, DERIVATIVE)
@@ -47,15 +47,15 @@ def test_the_estimate_is_the_cpu_s(arm_and_log, monkeypatch):
 
 def test_what_is_missing_is_said_before_anything_is_chosen(arm_and_log, monkeypatch, tmp_path):
     robot, log = arm_and_log
-    said = []
+    message = []
     if WITHOUT_CUPY:
         with raises(MissingExtraError, Code.MISSING_PACKAGE, "cupy"):
-            mindyn.identify(robot, log, gpu=True, progress=said.append)
+            mindyn.identify(robot, log, gpu=True, progress=message.append)
         path = tmp_path / "log.csv"
         path.write_text("t\n")
         ran = CliRunner().invoke(app, ["identify", "planar2", str(path), "--gpu"])
         assert isinstance(ran.exception, MissingExtraError)
     monkeypatch.setattr(rows, "gpu_factors", stand_in_factors)
-    assert said == []
+    assert message == []
     ran = CliRunner().invoke(app, ["identify", "planar2", "log.csv", "--gpu", "--stream"])
     assert "exclude each other" in str(ran.exception)

@@ -32,64 +32,64 @@ PLAIN = EquationSettings(mindyn.Conditioning(position_cutoff_hz=10.0), friction=
 
 def small_fit(noise=1.0, rows=480):
     robot = with_random_drives(random_robot(7, joints=2, tree=False, gravity=(0.0, 0.0, -9.81)), 7)
-    made = equations(robot, exact_samples(robot, rows, noise=noise))
-    return made, mindyn.LeastSquares().fit(made)
+    created = equations(robot, exact_samples(robot, rows, noise=noise))
+    return created, mindyn.LeastSquares().fit(created)
 
 
 def test_the_jackknife_is_that_of_fits_without_each_block():
-    rows, found = small_fit()
+    rows, result = small_fit()
     parts = [block.information for block in rows.blocks]
-    every = np.ones(len(found.beta), dtype=bool)
-    deviations, informative = jackknife(parts, found.joint_weights, every)
-    fixed = mindyn.LeastSquares(weights=tuple(found.joint_weights))
+    every = np.ones(len(result.beta), dtype=bool)
+    deviations, informative = jackknife(parts, result.joint_weights, every)
+    fixed = mindyn.LeastSquares(weights=tuple(result.joint_weights))
     without = []
     for k in range(len(parts)):
         rest = add_information([part for j, part in enumerate(parts) if j != k])
         without.append(fixed.fit(Rows.of_information(rows.regressor, rest)).beta)
     m = len(parts)
-    expected = np.sqrt((m - 1) / m * ((np.array(without) - found.beta) ** 2).sum(axis=0))
+    expected = np.sqrt((m - 1) / m * ((np.array(without) - result.beta) ** 2).sum(axis=0))
     assert_close(deviations, expected, 1e4 * SAME_ALGEBRA)
     assert (informative > 3).all()
     assert (informative <= m).all()
 
 
 def test_deviations_are_never_narrowed_and_quantiles_are_students():
-    rows, found = small_fit()
-    wider = with_jackknife_deviation(found, rows.blocks)
+    rows, result = small_fit()
+    wider = with_jackknife_deviation(result, rows.blocks)
     spread = wider.jackknife
     assert (spread.inflated >= 1).all()
-    assert_close(wider.deviations, found.deviations * spread.inflated, SAME_ALGEBRA)
+    assert_close(wider.deviations, result.deviations * spread.inflated, SAME_ALGEBRA)
     assert_close(wider.half_widths, wider.deviations * student.ppf(0.975, spread.significant - 1), SAME_ALGEBRA)
-    assert_close(wider.by_noise_alone().covariance, found.covariance, SAME_ALGEBRA)
+    assert_close(wider.by_noise_alone().covariance, result.covariance, SAME_ALGEBRA)
     low, high = wider.intervals
     assert_close(high - low, 2 * wider.half_widths, SAME_ALGEBRA)
     assert f"{low[0]:.5g} to {high[0]:.5g}" in wider.table()
 
 
 def test_parameters_of_fewer_than_three_blocks_keep_the_model_deviation_and_are_reported():
-    rows, found = small_fit()
-    wider = with_jackknife_deviation(found, (*rows.blocks[:1], *rows.blocks[:1], *rows.blocks[:1]))
+    rows, result = small_fit()
+    wider = with_jackknife_deviation(result, (*rows.blocks[:1], *rows.blocks[:1], *rows.blocks[:1]))
     assert wider.jackknife.count == 3
     few = rows.select([replace(rows.blocks[0], information=add_information([b.information for b in rows.blocks[:12]]))])
-    two = with_jackknife_deviation(found, (few.blocks[0], *rows.blocks[12:14], rows.blocks[14]))
+    two = with_jackknife_deviation(result, (few.blocks[0], *rows.blocks[12:14], rows.blocks[14]))
     kept = two.jackknife.significant < 3
     assert kept.any()
-    assert_close(two.deviations[kept], found.deviations[kept], SAME_ALGEBRA)
+    assert_close(two.deviations[kept], result.deviations[kept], SAME_ALGEBRA)
     (note,) = [str(note) for note in two.findings if note.kind == Kind.NARROW_INTERVALS]
     assert note.startswith("fewer than three parts of the logs determine ")
-    assert with_jackknife_deviation(found, rows.blocks[:2]) is found
+    assert with_jackknife_deviation(result, rows.blocks[:2]) is result
 
 
 @pytest.fixture(scope="module")
 def bent():
     """One arm whose joints have a spring that the model lacks, on a motion of 6 s that comes twice, and six times."""
     arm = random_arm(3, joints=3)
-    made = []
+    created = []
     for periods in (2, 6):
         log = recorded(arm, Recording(seconds=6.0 * periods, period_s=6.0, noise=0.01), 5)
         log = replace(log, tau=log.tau + 0.05 * log.tau.std(axis=0) * np.sin(4 * log.q))
-        made.append(mindyn.identify(unknown(arm), log, mindyn.LeastSquares(covariance="correlated"), PLAIN))
-    return made
+        created.append(mindyn.identify(unknown(arm), log, mindyn.LeastSquares(covariance="correlated"), PLAIN))
+    return created
 
 
 def test_repetitions_are_no_new_evidence(bent):
@@ -104,10 +104,10 @@ def test_repetitions_are_no_new_evidence(bent):
 
 
 def test_intervals_of_blocks_are_saved(bent, tmp_path):
-    found = bent[0]
-    found.save(tmp_path / "estimate.json")
+    result = bent[0]
+    result.save(tmp_path / "estimate.json")
     again = mindyn.load_estimate(tmp_path / "estimate.json")
-    np.testing.assert_array_equal(again.intervals, found.intervals)
+    np.testing.assert_array_equal(again.intervals, result.intervals)
     assert again.jackknife.repeated
 
 
@@ -179,7 +179,7 @@ def test_bands_include_dropped_parameters_and_unexplained_torque(tmp_path):
     samples = rows.all_samples("bands")
     without_shifts = estimate
     estimate = with_dropped_parameters(without_shifts, rows.independent_blocks)
-    half = [np.subtract(*torque_bands(one, samples)[::-1]) / 2 for one in (without_shifts, estimate)]
+    half = [np.subtract(*torque_bands(item, samples)[::-1]) / 2 for item in (without_shifts, estimate)]
     by_shifts = sum(replace(without_shifts, beta=shift).predict(samples) ** 2 for shift in estimate.dropped_shifts)
     assert_close(half[1] ** 2 - half[0] ** 2, without_shifts.quantile**2 * by_shifts, 1e6 * SAME_ALGEBRA)
     estimate.save(tmp_path / "estimate.json")

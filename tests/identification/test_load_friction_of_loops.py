@@ -32,7 +32,7 @@ def recorded(robot, seed=1):
     p = closure.home[list(closure.primary)] + (size * np.sin(angle)).sum(axis=2)
     pd, pdd = (size * w * np.cos(angle)).sum(axis=2), -(size * w**2 * np.sin(angle)).sum(axis=2)
     oracle, q = LoopOracle(robot), closure.positions(p)
-    load = np.array([oracle.torque_rows(*one) @ robot.phi for one in zip(q, pd, pdd, strict=True)])
+    load = np.array([oracle.torque_rows(*item) @ robot.phi for item in zip(q, pd, pdd, strict=True)])
     share, coulomb = 0.12 + 0.03 * np.arange(count), 2.0 + np.arange(count)
     tau = load + (share * np.abs(load) + coulomb) * np.tanh(pd / WIDTH) + VISCOUS * pd
     tau += NOISE * tau.std(axis=0) * rng.normal(size=tau.shape)

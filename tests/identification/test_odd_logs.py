@@ -66,9 +66,9 @@ def test_rows_that_are_not_numbers_are_excluded():
     log = logged(400, 100.0)
     tau = np.array(log.tau)
     tau[7, 1] = np.nan
-    made = mindyn.log_from_arrays(ARM.primary_names, log.time, log.q, tau, name="bench")
-    assert 7 not in made.rows
-    assert messages(made) == (
+    created = mindyn.log_from_arrays(ARM.primary_names, log.time, log.q, tau, name="bench")
+    assert 7 not in created.rows
+    assert messages(created) == (
         "1 of 400 rows of bench hold NaN, infinity or more than 1e+30: torque of joint2 (1); dropped",
     )
 
@@ -152,8 +152,8 @@ def test_least_squares_is_taken_where_the_chosen_conic_fit_is_not_solved(monkeyp
 
 def test_arrays_of_a_log_may_be_lists_and_must_be_numbers():
     log = logged(50, 100.0)
-    made = mindyn.log_from_arrays(list(ARM.primary_names), log.time.tolist(), log.q.tolist(), log.tau.tolist())
-    assert np.array_equal(made.q, log.q)
+    created = mindyn.log_from_arrays(list(ARM.primary_names), log.time.tolist(), log.q.tolist(), log.tau.tolist())
+    assert np.array_equal(created.q, log.q)
     with raises(InputError, Code.WRONG_TYPE, "q"):
         mindyn.log_from_arrays(ARM.primary_names, log.time, [["a", "b"]] * 50, log.tau)
     with raises(InputError, Code.WRONG_TYPE, "joint_names"):

@@ -32,24 +32,24 @@ def diagnosed(arm, *carried):
 
 
 def test_the_log_with_the_load_is_named_with_its_mass(arm):
-    (found,) = diagnosed(arm, (0.0, 0.0), (0.0, 0.0), (12.0, 0.3))
-    assert found.message.startswith("log 3 ")
-    assert found.value == pytest.approx(12.0, abs=1.5)
-    (found,) = diagnosed(arm, (12.0, 0.3), (0.0, 0.0))
-    assert found.message.startswith("log 1 ")
+    (result,) = diagnosed(arm, (0.0, 0.0), (0.0, 0.0), (12.0, 0.3))
+    assert result.message.startswith("log 3 ")
+    assert result.value == pytest.approx(12.0, abs=1.5)
+    (result,) = diagnosed(arm, (12.0, 0.3), (0.0, 0.0))
+    assert result.message.startswith("log 1 ")
 
 
 def test_logs_are_named_by_their_files(arm):
     loaded = arm.with_payload(mass=12.0, com=(0.3, 0.0, 0.0), inertia=0.02 * np.eye(3))
     logs = [recorded(robot, 12.0, 9.0 + k, noise=0.02, seed=k) for k, robot in enumerate((arm, loaded))]
     named = [replace(log, name=f"run{k}.csv") for k, log in enumerate(logs)]
-    (found,) = load.run(diagnostic_data(arm, named, SETTINGS))
-    assert found.message.startswith("log run1.csv was recorded")
+    (result,) = load.run(diagnostic_data(arm, named, SETTINGS))
+    assert result.message.startswith("log run1.csv was recorded")
 
 
 def test_a_load_that_is_held_otherwise_is_no_other_mass(arm):
-    (found,) = diagnosed(arm, (12.0, 0.0), (12.0, 0.6))
-    assert "or the same payload in another grasp" in found.message
+    (result,) = diagnosed(arm, (12.0, 0.0), (12.0, 0.6))
+    assert "or the same payload in another grasp" in result.message
 
 
 def test_other_motions_are_no_other_loads(arm):
@@ -62,7 +62,7 @@ def test_a_load_that_is_taken_up_on_the_way_is_named(arm):
     before, after = (recorded(robot, 24.0, 9.0, noise=0.02, seed=3) for robot in (arm, loaded))
     half = len(before) // 2
     log = replace(before, tau=np.concatenate([before.tau[:half], after.tau[half:]]))
-    (found,) = load.run(diagnostic_data(arm, log, SETTINGS))
-    assert "at about 50 % of log 1" in found.message
-    assert found.value == pytest.approx(12.0, abs=1.5)
+    (result,) = load.run(diagnostic_data(arm, log, SETTINGS))
+    assert "at about 50 % of log 1" in result.message
+    assert result.value == pytest.approx(12.0, abs=1.5)
     assert load.run(diagnostic_data(arm, before, SETTINGS)) == []

@@ -23,32 +23,38 @@ def prediction(residual_of, noise=0.05, count=COUNT):
     q, qd, qdd = (0.7 * (w**k * np.sin(parts + k * np.pi / 2)).sum(axis=1) for k in range(3))
     tau = 0.3 * qdd + 4.0 * np.cos(q)
     left = residual_of(q, qd, qdd, tau) + noise * NOISE[:count]
-    columns = [one[:, None] for one in (q, qd, qdd, tau + left)]
+    columns = [item[:, None] for item in (q, qd, qdd, tau + left)]
     samples = Samples(("joint",), *columns, RATE, np.zeros(count, dtype=np.int64))
     return TorquePrediction(samples, T[:count], columns[3], tau[:, None], scored_rows(count, RATE))
 
 
 @pytest.mark.parametrize("sigma", [0.01, 0.3])
 def test_the_floor_is_the_deviation_of_white_noise(sigma):
-    made = prediction(lambda *_: 0.0, noise=sigma)
-    floor = float(noise_floor(made)[0])
+    created = prediction(lambda *_: 0.0, noise=sigma)
+    floor = float(noise_floor(created)[0])
     assert floor == pytest.approx(sigma, rel=0.08)
-    assert is_at_floor(float(made.error.rmse[0]), floor)
+    assert is_at_floor(float(created.error.rmse[0]), floor)
 
 
 def test_a_slow_residual_is_above_the_floor():
-    made = prediction(lambda q, *_: 0.1 * np.sin(3 * q), noise=0.05)
-    floor = float(pool_floors([made, made])[0])
+    created = prediction(lambda q, *_: 0.1 * np.sin(3 * q), noise=0.05)
+    floor = float(pool_floors([created, created])[0])
     assert floor == pytest.approx(0.05, rel=0.1)
-    assert not is_at_floor(float(made.error.rmse[0]), floor)
+    assert not is_at_floor(float(created.error.rmse[0]), floor)
 
 
 def test_there_is_no_floor_where_motion_fills_all_frequencies_or_the_log_is_short():
-    made = prediction(lambda *_: 0.0)
+    created = prediction(lambda *_: 0.0)
     rough = Samples(
-        ("joint",), made.samples.q, NOISE[:, None], made.samples.qdd, made.measured, RATE, made.samples.segments
+        ("joint",),
+        created.samples.q,
+        NOISE[:, None],
+        created.samples.qdd,
+        created.measured,
+        RATE,
+        created.samples.segments,
     )
-    noisy = TorquePrediction(rough, made.time, made.measured, made.predicted, made.scored)
+    noisy = TorquePrediction(rough, created.time, created.measured, created.predicted, created.scored)
     assert np.isnan(noise_floor(noisy)).all()
     assert not is_at_floor(0.0, float("nan"))
     assert np.isnan(noise_floor(prediction(lambda *_: 0.0, count=60))).all()
@@ -74,12 +80,12 @@ CASES = {  # of q, qd, qdd, tau
 
 @pytest.mark.parametrize("kind", CASES)
 def test_a_residual_is_named_by_what_made_it(kind):
-    (found,) = find_patterns([prediction(CASES[kind])])
-    assert found is not None
-    assert found.details == (kind,)
-    assert found.remedy == REMEDIES[kind]
-    assert found.joints == ("joint",)
-    assert 0.25 <= found.value <= 1.0
+    (result,) = find_patterns([prediction(CASES[kind])])
+    assert result is not None
+    assert result.details == (kind,)
+    assert result.remedy == REMEDIES[kind]
+    assert result.joints == ("joint",)
+    assert 0.25 <= result.value <= 1.0
 
 
 def test_a_residual_like_none_of_them_is_not_named():

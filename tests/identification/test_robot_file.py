@@ -17,8 +17,8 @@ RATE_HZ = 100.0
 
 
 def corrections(robot, samples):
-    found = find_correction(compare_with_file(robot, samples))
-    return [] if found is None else [found]
+    correction = find_correction(compare_with_file(robot, samples))
+    return [] if correction is None else [correction]
 
 
 ROBOTS = ("ur10", "panda", "puma560")
@@ -74,10 +74,10 @@ def test_sound_logs_are_not_suspected(name, seed):
 def test_a_zero_that_is_off_is_named(name):
     robot, sound = recorded(name, 7)
     for degrees in (10, -90):
-        (found,) = corrections(robot, moved(sound, 1, degrees))
-        assert found.kind == Kind.WRONG_JOINT_ZERO
-        assert found.joints == (robot.joint_names[1],)
-        assert np.rad2deg(found.value) == pytest.approx(-degrees, abs=5)
+        (result,) = corrections(robot, moved(sound, 1, degrees))
+        assert result.kind == Kind.WRONG_JOINT_ZERO
+        assert result.joints == (robot.joint_names[1],)
+        assert np.rad2deg(result.value) == pytest.approx(-degrees, abs=5)
 
 
 @pytest.mark.parametrize("name", ROBOTS)
@@ -85,8 +85,8 @@ def test_units_and_currents_are_named(name):
     robot, sound = recorded(name, 8)
     gains = np.random.default_rng(0).uniform(0.07, 0.13, robot.joint_count)
     for factors, kind in ((1e3, Kind.WRONG_TORQUE_UNIT), (1e-3, Kind.WRONG_TORQUE_UNIT), (gains, Kind.MOTOR_CURRENT)):
-        (found,) = corrections(robot, scaled(sound, factors))
-        assert found.kind == kind
+        (result,) = corrections(robot, scaled(sound, factors))
+        assert result.kind == kind
 
 
 @pytest.mark.parametrize("name", ROBOTS)
@@ -94,19 +94,19 @@ def test_a_sign_turned_around_is_named_on_a_short_log(name):
     robot, sound = recorded(name, 9)
     factors = np.ones(robot.joint_count)
     factors[1] = -1.0
-    (found,) = corrections(robot, scaled(sound.take(slice(0, 500)), factors))
-    assert (found.kind, found.joints) == (Kind.WRONG_TORQUE_SIGN, (robot.joint_names[1],))
-    (found,) = corrections(robot, scaled(sound, -1.0))
-    assert (found.kind, found.joints) == (Kind.WRONG_TORQUE_SIGN, ())
+    (result,) = corrections(robot, scaled(sound.take(slice(0, 500)), factors))
+    assert (result.kind, result.joints) == (Kind.WRONG_TORQUE_SIGN, (robot.joint_names[1],))
+    (result,) = corrections(robot, scaled(sound, -1.0))
+    assert (result.kind, result.joints) == (Kind.WRONG_TORQUE_SIGN, ())
 
 
 @pytest.mark.parametrize("name", ROBOTS)
 @pytest.mark.parametrize("gravity", [(9.81, 0, 0), (0, -9.81, 0), (0, 0, 9.81)])
 def test_the_direction_of_gravity_is_found(name, gravity):
     robot, sound = recorded(name, 10)
-    (found,) = corrections(replace(robot, gravity=np.array(gravity, dtype=float)), sound)
-    assert found.kind == Kind.WRONG_GRAVITY
-    assert "--gravity 0 0 -9.81, or --mount" in found.remedy  # as the shell takes it
+    (result,) = corrections(replace(robot, gravity=np.array(gravity, dtype=float)), sound)
+    assert result.kind == Kind.WRONG_GRAVITY
+    assert "--gravity 0 0 -9.81, or --mount" in result.remedy  # as the shell takes it
 
 
 def weight(robot, samples):
@@ -121,9 +121,9 @@ def test_an_arm_on_a_slope_is_named_with_its_gravity(name):
     slope = np.array([0.6 * np.sin(0.35), 0.8 * np.sin(0.35), -np.cos(0.35)])
     arm, tilted = built(name, np.random.default_rng(1)), 9.81 * slope
     weights = weight(replace(arm, gravity=tilted), sound) - weight(arm, sound)
-    (found,) = corrections(robot, replace(sound, tau=sound.tau + weights))
-    assert found.kind == Kind.WRONG_GRAVITY
-    assert found.value == pytest.approx(0.35, abs=0.15)
+    (result,) = corrections(robot, replace(sound, tau=sound.tau + weights))
+    assert result.kind == Kind.WRONG_GRAVITY
+    assert result.value == pytest.approx(0.35, abs=0.15)
 
 
 @pytest.mark.parametrize("name", ROBOTS)
@@ -131,9 +131,9 @@ def test_gravity_that_a_controller_took_out_is_named(name):
     """By the arm's own weight, and by that of the file, which is 20 % off."""
     robot, sound = recorded(name, 0)
     for model in (robot, built(name, np.random.default_rng(0))):
-        (found,) = corrections(robot, replace(sound, tau=sound.tau - weight(model, sound)))
-        assert found.kind == Kind.ABSENT_GRAVITY
-        assert "--gravity 0 0 0" in found.remedy
+        (result,) = corrections(robot, replace(sound, tau=sound.tau - weight(model, sound)))
+        assert result.kind == Kind.ABSENT_GRAVITY
+        assert "--gravity 0 0 0" in result.remedy
 
 
 def test_placeholders_and_missing_inertials_say_nothing():

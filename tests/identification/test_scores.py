@@ -39,7 +39,8 @@ def test_a_gain_of_all_blocks_is_sure_and_one_of_a_single_block_is_not():
 
 def test_the_cut_with_the_most_blocks_gives_the_deviation():
     halves = [
-        TrialScore(np.array([one[:2].sum(axis=0), one[2:].sum(axis=0)]), _halves(POWER)) for one in (LEFT, 0.5 * LEFT)
+        TrialScore(np.array([item[:2].sum(axis=0), item[2:].sum(axis=0)]), _halves(POWER))
+        for item in (LEFT, 0.5 * LEFT)
     ]
     uneven = TrialScore(np.array([0.3, 0.5, 0.4, 0.9])[:, None] * LEFT, POWER)
     both = gain_of([halves[0], TrialScore(LEFT, POWER)], [halves[1], uneven])
@@ -81,8 +82,8 @@ def test_joints_and_blocks_without_torque_do_not_count():
     silent = TrialScore(LEFT, POWER * [1.0, 0.0])
     alone = TrialScore(LEFT[:, :1], POWER[:, :1])
     assert_close([silent.mean, silent.total], [alone.mean, alone.total], SAME_ALGEBRA)
-    empty = [TrialScore(np.vstack([one, np.zeros(2)]), np.vstack([POWER, np.zeros(2)])) for one in (LEFT, LEFT**2)]
-    whole = [TrialScore(one, POWER) for one in (LEFT, LEFT**2)]
+    empty = [TrialScore(np.vstack([item, np.zeros(2)]), np.vstack([POWER, np.zeros(2)])) for item in (LEFT, LEFT**2)]
+    whole = [TrialScore(item, POWER) for item in (LEFT, LEFT**2)]
     assert_close(gain_of(empty[:1], empty[1:]), gain_of(whole[:1], whole[1:]), SAME_ALGEBRA)
 
 

@@ -54,20 +54,20 @@ def test_the_estimate_moves_with_the_timing_as_said():
     base = with_noise(EXACT)
     fits = {t: FIT.fit(equations(ROBOT, moved(base, t))) for t in (-2e-4, 0.0, 2e-4)}
     samples = moved(base, 0.0)
-    said, _, _ = timing_error(FitRows(fits[0.0], samples))
+    message, _, _ = timing_error(FitRows(fits[0.0], samples))
     smooth = [k for k, name in enumerate(fits[0.0].names) if not name.startswith("fc")]
     measured = (fits[2e-4].beta - fits[-2e-4].beta) / 4e-4
-    assert_close(said[smooth], measured[smooth], 0.1)
+    assert_close(message[smooth], measured[smooth], 0.1)
 
 
 def test_better_differences_move_the_estimate_as_said():
     exact = with_noise(EXACT)
     qd = central_difference(exact.q, exact.rate_hz)
     rough = replace(exact, qd=qd, qdd=central_difference(qd, exact.rate_hz)).take(INNER)
-    found, better = FIT.fit(equations(ROBOT, rough)), FIT.fit(equations(ROBOT, exact.take(INNER)))
-    said = difference_shift(FitRows(found, rough), Conditioning())
-    assert_close(said, better.beta - found.beta, 0.1)
-    assert not difference_shift(FitRows(found, rough), AS_LOGGED).any()
+    result, better = FIT.fit(equations(ROBOT, rough)), FIT.fit(equations(ROBOT, exact.take(INNER)))
+    message = difference_shift(FitRows(result, rough), Conditioning())
+    assert_close(message, better.beta - result.beta, 0.1)
+    assert not difference_shift(FitRows(result, rough), AS_LOGGED).any()
 
 
 def test_dropped_parameters_shift_the_kept_ones_as_reported():

@@ -63,9 +63,9 @@ def test_parameters_that_exact_data_support_are_all_kept():
     c, _ = resolve_conditioning(AS_LOGGED, [exact_log(robot, 4000)], noise_floor_cutoff)
     trials = Trials([exact_log(robot, 4000)], Regressor(robot))
     only_parameters = SearchSpace(EquationSettings(c))
-    found = tune_settings(trials, trial_of(c, None, Friction()), only_parameters, lambda line: None)  # noqa: ARG005
-    assert found.dropped == 0
-    assert trials.dropped(found) == ()
+    result = tune_settings(trials, trial_of(c, None, Friction()), only_parameters, lambda line: None)  # noqa: ARG005
+    assert result.dropped == 0
+    assert trials.dropped(result) == ()
 
 
 def test_findings_name_the_selected_cutoff():
@@ -118,7 +118,7 @@ def test_rows_summed_for_several_foldings_score_as_those_of_one(dropped):
         trials = Trials([log], regressor)
         together = scores([trials.with_folds(count) for count in (3, 5)], setting)
         alone = [Trials([log], regressor, count).score(setting) for count in (3, 5)]
-        assert [one.criterion for one in together] == [one.criterion for one in alone]
+        assert [item.criterion for item in together] == [item.criterion for item in alone]
 
 
 @pytest.mark.parametrize(
@@ -146,9 +146,9 @@ def test_stops_are_looked_at_again_between_the_widths_tried_before():
         trial_of(AS_LOGGED, None, Friction(kind, width)) for kind, width in (("tanh", 0.05), ("stop", 1e-4))
     )
     wanted = 10.0 ** np.arange(-6, -2.9, 0.5)
-    found = [stop.friction for stop in _stops(turning, SearchSpace(EquationSettings.automatic()))]
-    assert {one.direction for one in found} == {"stop"}
-    np.testing.assert_allclose([one.width for one in found], wanted)
+    result = [stop.friction for stop in _stops(turning, SearchSpace(EquationSettings.automatic()))]
+    assert {item.direction for item in result} == {"stop"}
+    np.testing.assert_allclose([item.width for item in result], wanted)
     np.testing.assert_allclose(
         [stop.friction.width for stop in _stops(held, SearchSpace(EquationSettings.automatic()))], [10**-4.5, 10**-3.5]
     )
@@ -165,10 +165,10 @@ def test_a_stop_is_taken_for_a_clear_gain_alone(gain, taken, monkeypatch):
     monkeypatch.setattr(tune, "score_all", lambda *_: None)
     trials = SimpleNamespace(fold_count=8, timeline=SimpleNamespace(repeated=False))
     trials.with_folds = lambda _: trials
-    found = _essential(
+    result = _essential(
         trials, trial_of(AS_LOGGED, None, Friction("tanh", 0.05)), SearchSpace(EquationSettings.automatic())
     )
-    assert found.friction.direction == taken
+    assert result.friction.direction == taken
 
 
 def test_scores_do_not_depend_on_the_number_of_threads(monkeypatch):
@@ -178,12 +178,12 @@ def test_scores_do_not_depend_on_the_number_of_threads(monkeypatch):
     c, _ = resolve_conditioning(Conditioning(), [log], noise_floor_cutoff)
     frictions = (Friction(), Friction("tanh", 0.05))
     settings = [trial_of(c, f, friction) for f in (None, 20.0, 40.0) for friction in frictions] * 2
-    found = []
+    result = []
     for cores in (1, 2, 5):
         monkeypatch.setattr(threads, "usable_cores", lambda cores=cores: cores)
         trials = Trials([log], Regressor(robot))
-        found.append([score for own in score_all([trials, trials.with_folds(3)], settings) for score in own])
-    for first, *others in zip(*found, strict=True):
+        result.append([score for expected in score_all([trials, trials.with_folds(3)], settings) for score in expected])
+    for first, *others in zip(*result, strict=True):
         assert np.isfinite(first.criterion)
         assert all(
             np.array_equal(other.left, first.left) and np.array_equal(other.power, first.power) for other in others

@@ -37,9 +37,9 @@ def test_swapped_torques_of_the_same_shape_are_named_by_their_sizes():
 
 @pytest.mark.parametrize("number", range(3))
 def test_nothing_is_said_of_a_sound_log(number):
-    found = trial(number, SOUND)
-    assert found["good"]
-    assert found["usable"]
+    result = trial(number, SOUND)
+    assert result["good"]
+    assert result["usable"]
 
 
 def test_the_verdict_names_reason_and_remedy_before_the_numbers():
@@ -72,7 +72,7 @@ def test_rounded_torques_are_no_saturation():
 def test_uncertainty_is_that_of_other_motion():
     """For a valid log it bounds the error on other motions; for a short log it is larger."""
     _, _, robot, log, _ = drawn(2)
-    whole, short = (diagnostic_data(robot, one, GIVEN_SETTINGS).uncertainty for one in (log, log.take(slice(0, 400))))
+    whole, short = (diagnostic_data(robot, item, GIVEN_SETTINGS).uncertainty for item in (log, log.take(slice(0, 400))))
     assert 0 < whole < 0.1
     assert short > 2 * whole
 
@@ -85,9 +85,9 @@ def test_offsets_of_joints_that_turn_one_way_are_uncertain_by_the_friction():
     q, qd = q + t[:, None] * drift, qd + drift
     log = log_from_arrays(arm.joint_names, t, q, torque(arm, q, qd, qdd) + 0.01 * log.tau)
     robot = replace(robot, joints=tuple(replace(joint, limits=Limits(-20.0, 20.0, 5.0)) for joint in robot.joints))
-    found = mindyn.identify(robot, log, mindyn.LeastSquares(friction="regularised"), GIVEN_SETTINGS)
-    assert not seen(found)
-    assert 0.01 < found.identifiable.uncertainty < 1
+    estimate = mindyn.identify(robot, log, mindyn.LeastSquares(friction="regularised"), GIVEN_SETTINGS)
+    assert not seen(estimate)
+    assert 0.01 < estimate.identifiable.uncertainty < 1
 
 
 def test_slow_motion_without_acceleration_is_an_error_whatever_is_selected():
@@ -116,7 +116,9 @@ def test_the_command_says_it_first_and_ends_with_no(tmp_path, monkeypatch):
     assert done.code == ExitCode.NO
     answer = json.loads(done.out)
     assert not answer["identifiable"]["holds"]
-    (visible,) = [one for one in answer["findings"] if one["severity"] != "info" and one["explained_by"] is None]
+    (visible,) = [
+        finding for finding in answer["findings"] if finding["severity"] != "info" and finding["explained_by"] is None
+    ]
     assert visible["kind"] == Kind.UNRELATED_TORQUE
     assert "error    the torque does not follow the motion" in done.err
 
@@ -133,7 +135,7 @@ def test_the_command_says_it_first_and_ends_with_no(tmp_path, monkeypatch):
 def test_physical_consistency_makes_up_for_some_uncertainty(uncertainty, is_consistent, severities):
     _, _, robot, log, _ = drawn(0)
     data = diagnostic_data(robot, log, GIVEN_SETTINGS, uncertainty=uncertainty, is_consistent=is_consistent)
-    assert [one.severity for one in motion.run(data)] == severities
+    assert [item.severity for item in motion.run(data)] == severities
 
 
 def test_a_torque_that_leads_is_named_on_strong_evidence(monkeypatch):
@@ -142,8 +144,8 @@ def test_a_torque_that_leads_is_named_on_strong_evidence(monkeypatch):
     tau = log.tau[:-rows].copy()
     tau[:, 1] = log.tau[rows:, 1]
     ahead = diagnostic_data(robot, replace(log.take(slice(0, -rows)), tau=tau), GIVEN_SETTINGS)
-    (found,) = timing.run(ahead)
-    assert found.joints == ("joint2",)
-    assert found.value == pytest.approx(-0.04, abs=0.015)
+    (result,) = timing.run(ahead)
+    assert result.joints == ("joint2",)
+    assert result.value == pytest.approx(-0.04, abs=0.015)
     monkeypatch.setattr(limit, "MIN_LEAD_GAIN", np.inf)
     assert timing.run(ahead) == []

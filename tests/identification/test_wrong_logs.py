@@ -57,27 +57,27 @@ def test_noise_above_the_torque_of_a_wrist_is_not_taken_for_a_mistake():
 def test_a_reversed_torque_is_named(name, joint):
     robot, log = sound(name)
     signs = np.where(np.arange(robot.joint_count) == joint, -1.0, 1.0)
-    found = visible(robot, replace(log, tau=log.tau * signs))
-    assert [(one.kind, one.joints) for one in found] == [(Kind.WRONG_TORQUE_SIGN, (robot.joint_names[joint],))]
+    result = visible(robot, replace(log, tau=log.tau * signs))
+    assert [(item.kind, item.joints) for item in result] == [(Kind.WRONG_TORQUE_SIGN, (robot.joint_names[joint],))]
 
 
 def test_swapped_positions_leave_torque_unexplained():
     robot, log = sound()
     swapped = log.q[:, [0, 2, 1, 3, 4, 5]]
     findings = mindyn.identify(robot, replace(log, q=swapped), FIT, EquationSettings(PLAIN)).findings
-    (found,) = [finding for finding in findings if finding.kind == Kind.UNEXPLAINED_TORQUE]
-    assert "joint2" in found.joints
-    assert "the order of the columns" in found.remedy
+    (result,) = [finding for finding in findings if finding.kind == Kind.UNEXPLAINED_TORQUE]
+    assert "joint2" in result.joints
+    assert "the order of the columns" in result.remedy
 
 
 @pytest.mark.parametrize(("factor", "words"), [(1e3, "in mN m"), (1e-3, 'in N m where "mN m" is given')])
 def test_torques_a_thousand_times_off_are_noticed_without_effort_limits(factor, words):
     robot, log = sound("puma560_fgl")
-    (found,) = visible(robot, replace(log, tau=factor * log.tau))
-    assert words in found.remedy
+    (result,) = visible(robot, replace(log, tau=factor * log.tau))
+    assert words in result.remedy
     unknown = replace(robot, links=tuple(replace(link, phi=None) for link in robot.links))
-    (found,) = visible(unknown, replace(log, tau=factor * log.tau))
-    assert found.kind == Kind.IMPLAUSIBLE_WEIGHT
+    (result,) = visible(unknown, replace(log, tau=factor * log.tau))
+    assert result.kind == Kind.IMPLAUSIBLE_WEIGHT
 
 
 def test_a_log_without_motion_raises():
@@ -116,17 +116,17 @@ def test_gears_of_the_log_couple_the_drives_of_a_robot_without():
     G = gear_matrix(geared)[[driven.index(name) for name in geared.joint_names]]
     log = replace(log, metadata=LogMetadata(side="motor", gears=G.tolist()))
     bare = replace(geared, drives=())
-    found, known = (mindyn.identify(robot, log, FIT, EquationSettings(PLAIN)) for robot in (bare, geared))
-    assert found.names == known.names
-    np.testing.assert_allclose(found.beta, known.beta, rtol=1e-6, atol=1e-9)
-    assert str(messages(found)[0]).startswith("friction and rotors are coupled by the log's gears: joint5 with")
+    result, known = (mindyn.identify(robot, log, FIT, EquationSettings(PLAIN)) for robot in (bare, geared))
+    assert result.names == known.names
+    np.testing.assert_allclose(result.beta, known.beta, rtol=1e-6, atol=1e-9)
+    assert str(messages(result)[0]).startswith("friction and rotors are coupled by the log's gears: joint5 with")
     assert not [note for note in messages(known) if "gears" in str(note)]
 
 
 def test_gears_unlike_the_drives_are_noted():
     robot, log = sound("planar2", 600)
-    (found,) = visible(robot, replace(log, metadata=LogMetadata(side="motor", gears=[[100.0, 0.0], [7.0, 100.0]])))
-    assert found.kind == Kind.GEARS
+    (result,) = visible(robot, replace(log, metadata=LogMetadata(side="motor", gears=[[100.0, 0.0], [7.0, 100.0]])))
+    assert result.kind == Kind.GEARS
 
 
 def test_pushes_in_a_log_are_named_and_noise_is_not():
@@ -134,7 +134,7 @@ def test_pushes_in_a_log_are_named_and_noise_is_not():
     pushed = log.tau.copy()
     for start in (400, 1500):
         pushed[start : start + 30] += 3 * log.tau.std(axis=0) * np.hanning(30)[:, None]
-    (found,) = visible(robot, replace(log, tau=pushed))
-    assert found.kind == Kind.CONTACT
-    assert found.value == 2
-    assert "joint1" in found.joints
+    (result,) = visible(robot, replace(log, tau=pushed))
+    assert result.kind == Kind.CONTACT
+    assert result.value == 2
+    assert "joint1" in result.joints

@@ -27,11 +27,11 @@ def diagnosed(samples, robot):
 @pytest.mark.parametrize("degrees", [-15.0, 90.0])
 def test_a_shoulder_that_is_off_is_named_without_inertials(degrees):
     robot, samples = recorded("panda", 0)
-    (found,) = diagnosed(moved(samples, 1, degrees), robot)
-    assert found.joints == (robot.joint_names[1],)
-    assert abs(np.rad2deg(found.value) + degrees) < 5
-    assert found.kind == Kind.WRONG_JOINT_ZERO
-    assert "position_offset" in found.remedy
+    (result,) = diagnosed(moved(samples, 1, degrees), robot)
+    assert result.joints == (robot.joint_names[1],)
+    assert abs(np.rad2deg(result.value) + degrees) < 5
+    assert result.kind == Kind.WRONG_JOINT_ZERO
+    assert "position_offset" in result.remedy
 
 
 def test_zeros_that_are_right_are_not_questioned():

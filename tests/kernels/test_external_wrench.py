@@ -29,11 +29,11 @@ def test_wrench_equals_the_one_that_pinocchio_applies():
     for position, wrench in zip(q, applied, strict=True):
         J = pin.computeFrameJacobian(oracle, data, position, oracle.getFrameId(LAST), pin.ReferenceFrame.LOCAL)
         tau.append(J.T @ np.concatenate([wrench[3:], wrench[:3]]))
-    found = MODEL.external_wrench(np.array(tau), q, LAST)
-    seen = found.unobservable_count == 0
+    estimate = MODEL.external_wrench(np.array(tau), q, LAST)
+    seen = estimate.unobservable_count == 0
     assert seen.sum() >= 18
-    assert np.abs(found.wrench - applied)[seen].max() < 1e-8
-    both = MODEL.inverse_dynamics(q, 0 * q, 0 * q, tip_wrench=found.wrench) + np.array(tau)
+    assert np.abs(estimate.wrench - applied)[seen].max() < 1e-8
+    both = MODEL.inverse_dynamics(q, 0 * q, 0 * q, tip_wrench=estimate.wrench) + np.array(tau)
     assert np.abs(both - MODEL.gravity(q))[seen].max() < 1e-8, "motors carry what the environment does not"
 
 
@@ -44,11 +44,11 @@ def test_covariance_equals_that_of_many_noisy_torques():
         np.array([2, 1, 1, 0.3, 0.2, 0.1]),
     )
     noisy = sigma * rng.normal(size=(4000, 6))
-    found = MODEL.external_wrench(noisy, np.tile(q, (4000, 1)), LAST, torque_deviations=sigma)
-    sampled = np.cov(found.wrench.T)
+    estimate = MODEL.external_wrench(noisy, np.tile(q, (4000, 1)), LAST, torque_deviations=sigma)
+    sampled = np.cov(estimate.wrench.T)
     size = np.sqrt(np.outer(np.diag(sampled), np.diag(sampled)))
-    assert np.abs((found.covariance[0] - sampled) / size).max() < 0.1
-    assert np.allclose(found.deviations[0], np.sqrt(np.diag(found.covariance[0])))
+    assert np.abs((estimate.covariance[0] - sampled) / size).max() < 0.1
+    assert np.allclose(estimate.deviations[0], np.sqrt(np.diag(estimate.covariance[0])))
 
 
 def test_unobservable_directions_cause_no_torque_and_fill_the_rank():
@@ -57,15 +57,15 @@ def test_unobservable_directions_cause_no_torque_and_fill_the_rank():
         robot = random_robot(seed)
         model, q = mindyn.compile_model(robot), rng.uniform(-1, 1, robot.joint_count)
         link = robot.link_names[-1]
-        found = model.external_wrench(rng.normal(size=robot.joint_count), q, link)
+        estimate = model.external_wrench(rng.normal(size=robot.joint_count), q, link)
         J, R = model.geometric_jacobian(q, link), model.forward_kinematics(q, link)[:3, :3]
         units = np.array([length_unit(robot)] * 3 + [1.0] * 3)
         scaled = units[:, None] * np.vstack([R.T @ J[:3], R.T @ J[3:]])
         size = np.linalg.norm(scaled, 2)
-        assert int(found.unobservable_count) == (np.linalg.svd(scaled, compute_uv=False) < 1e-3 * size).sum() + max(
+        assert int(estimate.unobservable_count) == (np.linalg.svd(scaled, compute_uv=False) < 1e-3 * size).sum() + max(
             0, 6 - robot.joint_count
         )
-        hidden = found.unobservable_directions()
+        hidden = estimate.unobservable_directions()
         assert np.abs(hidden @ scaled).max(initial=0.0) <= 1e-3 * size
     wrist = MODEL.external_wrench(np.ones(6), np.array([0.3, -0.8, 0.5, 0.4, 0.0, -0.2]), LAST)
     assert int(wrist.unobservable_count) == 1, "axes 4 and 6 are in line"
@@ -77,11 +77,11 @@ def test_a_point_contact_needs_three_joints_and_has_no_moment():
     force = np.array([3.0, -4.0, 5.0])
     J = MODEL.geometric_jacobian(q, "link4")
     R = MODEL.forward_kinematics(q, "link4")[:3, :3]
-    found = MODEL.external_wrench(J[3:].T @ R @ force, q, "link4", contact="point")
+    estimate = MODEL.external_wrench(J[3:].T @ R @ force, q, "link4", contact="point")
     unrestricted = MODEL.external_wrench(J[3:].T @ R @ force, q, "link4")
     assert int(unrestricted.unobservable_count) == 2
-    assert int(found.unobservable_count) == 0
-    assert np.abs(found.wrench - [0, 0, 0, *force]).max() < 1e-9
+    assert int(estimate.unobservable_count) == 0
+    assert np.abs(estimate.wrench - [0, 0, 0, *force]).max() < 1e-9
 
 
 def test_each_contact_has_the_wrench_at_its_largest_residual_and_friction_at_rest_widens_it():
@@ -97,12 +97,12 @@ def test_each_contact_has_the_wrench_at_its_largest_residual_and_friction_at_res
     time = np.arange(rows) / 100
     trace = ContactTrace(ARM.joint_names, time, residual, -4 * deviations + 0 * q, 4 * deviations + 0 * q, q, qd)
     contacts = find_contacts(trace, ARM)
-    ((when, found),) = contact_wrenches(trace, contacts, limits, MODEL, LAST)
+    ((when, result),) = contact_wrenches(trace, contacts, limits, MODEL, LAST)
     assert abs(when - 0.195) < 0.02
-    assert (np.abs(found.wrench - applied) < 0.2 * found.deviations).all()
+    assert (np.abs(result.wrench - applied) < 0.2 * result.deviations).all()
     still = replace(trace, qd=0 * qd)
     ((_, at_rest),) = contact_wrenches(still, contacts, limits, MODEL, LAST)
-    assert (at_rest.deviations > found.deviations).all()
+    assert (at_rest.deviations > result.deviations).all()
     assert ContactThresholds.from_dict(limits.to_dict()).deviations is not None
     with raises(InputError, Code.MISSING_VALUE, "thresholds"):
         contact_wrenches(trace, contacts, replace(limits, deviations=None), MODEL)

@@ -60,13 +60,13 @@ def test_the_module_needs_numpy_alone_and_returns_what_the_kernels_return(tmp_pa
     ]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
-    assert (found["joints"], found["others"], found["rejected"]) == (6, [], 1)
-    assert_close(np.array(found["tau"]), model.inverse_dynamics(q, qd, qdd), SAME_ALGEBRA)
-    assert_close(np.array(found["M"]), model.inertia_matrix(q), SAME_ALGEBRA)
-    assert_close(np.array(found["G"]), model.gravity(q), SAME_ALGEBRA)
-    assert_close(np.array(found["X"]), model.forward_kinematics(q, "link6"), SAME_ALGEBRA)
+    content = json.loads(done.stdout)
+    assert (content["joints"], content["others"], content["rejected"]) == (6, [], 1)
+    assert_close(np.array(content["tau"]), model.inverse_dynamics(q, qd, qdd), SAME_ALGEBRA)
+    assert_close(np.array(content["M"]), model.inertia_matrix(q), SAME_ALGEBRA)
+    assert_close(np.array(content["G"]), model.gravity(q), SAME_ALGEBRA)
+    assert_close(np.array(content["X"]), model.forward_kinematics(q, "link6"), SAME_ALGEBRA)
     (tmp_path / "arm.c").unlink()
     environment = os.environ | {"CC": "missing"}
     again = subprocess.run(words, capture_output=True, text=True, check=False, env=environment)
-    assert json.loads(again.stdout or "{}") == found, again.stderr  # the compiled file is enough
+    assert json.loads(again.stdout or "{}") == content, again.stderr  # the compiled file is enough

@@ -65,13 +65,14 @@ def in_pinocchio_order(tau):
 
 def compare_torques(robot, flyer, count):
     data, model = flyer.createData(), mindyn.compile_model(robot)
-    for (q, v, a), own, order in pinocchio_states(robot, flyer, count, 0):
+    for (q, v, a), separate, order in pinocchio_states(robot, flyer, count, 0):
         expected = pin.rnea(flyer, data, q, v, a)[order]
         size = 1e-9 * max(1.0, np.abs(expected).max())
         assert (
-            np.abs(in_pinocchio_order(model.inverse_dynamics(*body_coordinates(robot, *own))) - expected).max() < size
+            np.abs(in_pinocchio_order(model.inverse_dynamics(*body_coordinates(robot, *separate))) - expected).max()
+            < size
         )
-        by_angles = model.inverse_dynamics(*from_free_flyer(robot, *own))
+        by_angles = model.inverse_dynamics(*from_free_flyer(robot, *separate))
         assert np.abs(by_angles[6:] - expected[6:]).max() < size
 
 
@@ -123,8 +124,8 @@ def test_rows_hold_at_the_singular_attitude_where_angles_have_no_rates(biped, mo
         for x, given in zip(rates, (v, a), strict=True):
             x[order] = given[6:]
         expected = pin.rnea(flyer, flyer.createData(), state, *rates)
-        found = in_pinocchio_order(model.inverse_dynamics(*body_coordinates(biped, q, v, a)))
-        assert np.abs(found - np.concatenate([expected[:6], expected[order]])).max() < 1e-9
+        result = in_pinocchio_order(model.inverse_dynamics(*body_coordinates(biped, q, v, a)))
+        assert np.abs(result - np.concatenate([expected[:6], expected[order]])).max() < 1e-9
     with raises(InputError, Code.OUT_OF_RANGE, "q"):
         from_free_flyer(biped, [0, 0, 0, 0, half, 0, half, *[0.0] * 4], np.ones(10))
 
@@ -133,8 +134,8 @@ def test_conversions_are_inverse_and_follow_the_motion_in_time(biped, motion):
     q, v, a = motion
     back = to_free_flyer(biped, *from_free_flyer(biped, q, v, a))
     back[0][:, 3:7] *= np.sign((back[0][:, 3:7] * q[:, 3:7]).sum(axis=1, keepdims=True))
-    for found, given in zip(back, motion, strict=True):
-        assert np.abs(found - given).max() < 1e-9
+    for result, given in zip(back, motion, strict=True):
+        assert np.abs(result - given).max() < 1e-9
     flipped = q.copy()
     flipped[150:, 3:7] *= -1
     _, twist, rates = differentiate_free_flyer(biped, flipped, RATE_HZ)

@@ -57,18 +57,20 @@ def test_intervals_from_poses_at_rest_hold_the_values():
     inside = []
     for seed in range(40):
         R = attitudes(14, seed)
-        found = payload_from_wrench(WrenchLog(at_rest(R, seed), R))
-        low, high = found.load.mass_interval
+        payload = payload_from_wrench(WrenchLog(at_rest(R, seed), R))
+        low, high = payload.load.mass_interval
         inside.append(
             [
                 low < MASS < high,
-                *(np.abs(found.load.centre - CENTRE) < found.load.centre_half_widths),
-                *(np.abs(found.bias - BIAS) < found.bias_half_widths),
+                *(np.abs(payload.load.centre - CENTRE) < payload.load.centre_half_widths),
+                *(np.abs(payload.bias - BIAS) < payload.bias_half_widths),
             ]
         )
-        assert found.load.unidentifiable == ("Ixx", "Ixy", "Iyy", "Ixz", "Iyz", "Izz"), "poses at rest show no inertia"
-        assert kinds(found) == []
-        assert 0.5 * 0.17 < found.held_out_force < 2 * 0.17
+        assert payload.load.unidentifiable == ("Ixx", "Ixy", "Iyy", "Ixz", "Iyz", "Izz"), (
+            "poses at rest show no inertia"
+        )
+        assert kinds(payload) == []
+        assert 0.5 * 0.17 < payload.held_out_force < 2 * 0.17
     assert 0.92 <= np.mean(inside) <= 0.99
 
 
@@ -76,11 +78,14 @@ def test_rotation_of_the_sensor_is_estimated_with_intervals():
     inside = []
     for seed in range(15):
         R = attitudes(16, 1000 + seed)
-        found = payload_from_wrench(WrenchLog(at_rest(R, seed, X=MOUNTED), R), estimate_rotation=True)
-        error = MOUNTED.T @ found.rotation
+        payload = payload_from_wrench(WrenchLog(at_rest(R, seed, X=MOUNTED), R), estimate_rotation=True)
+        error = MOUNTED.T @ payload.rotation
         angles = np.array([error[2, 1] - error[1, 2], error[0, 2] - error[2, 0], error[1, 0] - error[0, 1]]) / 2
         inside.append(
-            [*(np.abs(angles) < found.rotation_half_widths), abs(found.load.mass - MASS) < found.load.half_widths[0]]
+            [
+                *(np.abs(angles) < payload.rotation_half_widths),
+                abs(payload.load.mass - MASS) < payload.load.half_widths[0],
+            ]
         )
     assert 0.9 <= np.mean(inside) <= 0.99
     known = payload_from_wrench(WrenchLog(at_rest(R, 1, X=MOUNTED), R), rotation=MOUNTED)
@@ -128,13 +133,13 @@ def test_motion_of_a_simulated_arm_shows_the_inertia_and_the_sign_of_the_sensor(
     rng = np.random.default_rng(3)
     noisy = readings + BIAS + 0.5 * NOISE * rng.normal(size=readings.shape)
     log = WrenchLog(noisy, R, position, time=np.arange(len(R)) / rate)
-    found = payload_from_wrench(log)
-    assert found.load.unidentifiable == ()
-    assert (np.abs(found.load.phi - PHI) < 1.3 * found.load.half_widths).all()
-    assert (np.abs(found.bias - BIAS) < 1.3 * found.bias_half_widths).all()
-    assert found.load.half_widths[4:].max() < 0.2 * INERTIA[0, 0]
+    payload = payload_from_wrench(log)
+    assert payload.load.unidentifiable == ()
+    assert (np.abs(payload.load.phi - PHI) < 1.3 * payload.load.half_widths).all()
+    assert (np.abs(payload.bias - BIAS) < 1.3 * payload.bias_half_widths).all()
+    assert payload.load.half_widths[4:].max() < 0.2 * INERTIA[0, 0]
     # MuJoCo's force sensor is the force of the parent on the child: the reaction.
-    assert (found.acts_on, kinds(found)) == ("tool", [Kind.WRENCH_SIGN])
+    assert (payload.acts_on, kinds(payload)) == ("tool", [Kind.WRENCH_SIGN])
     turned = WrenchLog(noisy, R @ MOUNTED.T, position, time=log.time, acts_on="tool")
     by_rotation = payload_from_wrench(turned, estimate_rotation=True)
     assert np.abs(by_rotation.rotation - MOUNTED).max() < 0.01
@@ -147,9 +152,9 @@ def test_without_positions_only_rows_at_rest_are_used():
     moving = np.arange(len(R)) % 200 < 20
     readings[moving] += 50.0
     log = WrenchLog(readings, R, time=np.arange(len(R)) / 100)
-    found = payload_from_wrench(log, cutoff_hz=20.0)
-    assert "Ixx" in found.load.unidentifiable
-    assert abs(found.load.mass - MASS) < 0.2
+    payload = payload_from_wrench(log, cutoff_hz=20.0)
+    assert "Ixx" in payload.load.unidentifiable
+    assert abs(payload.load.mass - MASS) < 0.2
 
 
 def test_joint_positions_with_a_robot_equal_attitudes():
@@ -177,10 +182,10 @@ def test_a_wrong_frame_is_one_finding_and_a_right_one_none(bias):
             ("sensor", in_world, True),
             ("world", in_sensor, True),
         ):
-            found = payload_from_wrench(WrenchLog(readings, R, frame=frame))
-            assert kinds(found) == [Kind.WRENCH_FRAME] * is_wrong
-            assert all(finding.severity is Severity.ERROR for finding in found.findings)
-            assert is_wrong or abs(found.load.mass - MASS) < 0.03
+            payload = payload_from_wrench(WrenchLog(readings, R, frame=frame))
+            assert kinds(payload) == [Kind.WRENCH_FRAME] * is_wrong
+            assert all(finding.severity is Severity.ERROR for finding in payload.findings)
+            assert is_wrong or abs(payload.load.mass - MASS) < 0.03
 
 
 def test_a_wrong_declared_sign_is_an_error_and_an_unknown_one_is_found():
@@ -206,8 +211,8 @@ def test_exported_c_removes_weight_and_bias(tmp_path, frame, sign):
     readings = sign * at_rest(R, 5, X=MOUNTED)
     given = to_world(R @ MOUNTED, readings) if frame == "world" else readings
     log = WrenchLog(given, R, frame=frame)
-    found = payload_from_wrench(log, rotation=MOUNTED)
-    found.write_c(tmp_path / "tool.h")
+    payload = payload_from_wrench(log, rotation=MOUNTED)
+    payload.write_c(tmp_path / "tool.h")
     (tmp_path / "t.c").write_text('#include "tool.h"\nvoid f(const double *R, const double *a, const double *b, '
                                   "double *c, double *d) { tool_compensate(R, a, b, c, d); }\n")  # fmt: skip
     flags = ("-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic", "-shared", "-fPIC")
@@ -215,15 +220,15 @@ def test_exported_c_removes_weight_and_bias(tmp_path, frame, sign):
     function = ctypes.CDLL(str(tmp_path / "t.so")).f
     at = lambda array: array.ctypes.data_as(ctypes.POINTER(ctypes.c_double))  # noqa: E731
     push = np.array([0.3, -0.2, 0.1, 4.0, -5.0, 6.0])  # of the environment on the tool, in the axes of the sensor
-    for rotation, expected in zip(R, found.wrench(R), strict=True):
+    for rotation, expected in zip(R, payload.wrench(R), strict=True):
         extra = to_world((rotation @ MOUNTED)[None], push[None])[0] if frame == "world" else push
-        reading = expected + (1.0 if found.acts_on == "sensor" else -1.0) * extra
+        reading = expected + (1.0 if payload.acts_on == "sensor" else -1.0) * extra
         turn, force, moment = np.ascontiguousarray(rotation), reading[3:].copy(), reading[:3].copy()
         left = np.zeros(6)
         function(at(turn), at(force), at(moment), at(left[3:]), at(left[:3]))
         assert np.abs(left - push).max() < 1e-12
     with raises(InputError, Code.WRONG_FORMAT, "tool.c"):
-        found.write_c(tmp_path / "tool.c")
+        payload.write_c(tmp_path / "tool.c")
 
 
 def quaternions(R: np.ndarray) -> np.ndarray:
@@ -296,11 +301,11 @@ SHAPES = {
 def test_shapes_of_common_drivers_give_the_same_tool(tmp_path, shape, separator):
     R = attitudes(12, 7)
     pl.DataFrame(SHAPES[shape](at_rest(R, 7), R)).write_csv(tmp_path / "ft.csv", separator=separator)
-    found = payload_from_wrench(read_wrench_log(tmp_path / "ft.csv"))
+    payload = payload_from_wrench(read_wrench_log(tmp_path / "ft.csv"))
     expected = payload_from_wrench(WrenchLog(at_rest(R, 7), R))
-    assert np.allclose(found.load.phi, expected.load.phi, atol=1e-6)
-    assert np.allclose(found.bias, expected.bias, atol=1e-6)
-    assert [kind for kind in kinds(found) if kind is not Kind.LOG_SETTING] == []
+    assert np.allclose(payload.load.phi, expected.load.phi, atol=1e-6)
+    assert np.allclose(payload.bias, expected.bias, atol=1e-6)
+    assert [kind for kind in kinds(payload) if kind is not Kind.LOG_SETTING] == []
 
 
 def test_metadata_replace_what_names_suggest_and_bad_input_is_named(tmp_path):

@@ -40,5 +40,5 @@ def contents(chosen, first_rows, files=(), seconds=None, robot=None):
 
 
 def limited(reach):
-    joints = tuple(replace(one, limits=Limits(-reach, reach)) for one in PLANAR.joints)
+    joints = tuple(replace(joint, limits=Limits(-reach, reach)) for joint in PLANAR.joints)
     return replace(PLANAR, joints=joints)

@@ -38,10 +38,10 @@ def test_rows_with_nan_are_left_out_and_reported(tmp_path):
         "3 of 1000 rows of run.parquet hold NaN, infinity or more than 1e+30: torque of elbow (3); dropped"
         in messages(log)
     )
-    made = condition(arm(), log, Conditioning(position_cutoff_hz=20.0))
-    assert any("gap of 0.008 s after row 399" in note for note in messages(made))
-    assert set(made.samples.segments) == {0, 1}
-    assert not ({400, 401, 402} & set(made.rows))
+    created = condition(arm(), log, Conditioning(position_cutoff_hz=20.0))
+    assert any("gap of 0.008 s after row 399" in note for note in messages(created))
+    assert set(created.samples.segments) == {0, 1}
+    assert not ({400, 401, 402} & set(created.rows))
 
 
 def written(tmp_path, header, rows):
@@ -103,9 +103,9 @@ def test_stamps_rounded_to_nothing_are_rejected(tmp_path):
 def test_gaps_split_the_log(tmp_path):
     keep = np.r_[0:300, 450:1000]
     log = read(tmp_path, {name: column[keep] for name, column in MOTION.table().items()})
-    made = condition(arm(), log, Conditioning(position_cutoff_hz=50.0, edge_s=0.1))
-    assert any("a gap of 0.302 s after row 299" in note for note in messages(made))
-    assert np.array_equal(np.unique(made.samples.segments, return_counts=True)[1], [200, 450])
+    created = condition(arm(), log, Conditioning(position_cutoff_hz=50.0, edge_s=0.1))
+    assert any("a gap of 0.302 s after row 299" in note for note in messages(created))
+    assert np.array_equal(np.unique(created.samples.segments, return_counts=True)[1], [200, 450])
 
 
 def test_degrees_taken_for_radians_are_named(tmp_path):
@@ -254,6 +254,6 @@ def test_numbers_that_stand_for_nothing_are_left_out(tmp_path):
 def test_many_gaps_are_counted(tmp_path):
     keep = np.r_[0:300, 310:600, 700:1000]
     log = read(tmp_path, {name: column[keep] for name, column in MOTION.table().items()})
-    made = condition(arm(), log, Conditioning(position_cutoff_hz=50.0, edge_s=0.1))
-    said = "2 gaps, the longest of 0.202 s after row 589: the log is split into 3 segments"
-    assert said in messages(made)
+    samples = condition(arm(), log, Conditioning(position_cutoff_hz=50.0, edge_s=0.1))
+    message = "2 gaps, the longest of 0.202 s after row 589: the log is split into 3 segments"
+    assert message in messages(samples)

@@ -53,14 +53,14 @@ def with_gaps(*gaps):
     ],
 )
 def test_gaps_are_known_with_the_longest(gaps, said):
-    found = condition(
+    result = condition(
         arm(),
         with_gaps(*gaps),
         PLAIN,
     )
-    assert [note for note in messages(found) if "gap" in note] == [said]
-    assert found.samples.segments.tolist() == np.repeat(np.arange(len(gaps) + 1), 10).tolist()
-    assert found.rows.tolist() == list(range(10 * (len(gaps) + 1)))
+    assert [note for note in messages(result) if "gap" in note] == [said]
+    assert result.samples.segments.tolist() == np.repeat(np.arange(len(gaps) + 1), 10).tolist()
+    assert result.rows.tolist() == list(range(10 * (len(gaps) + 1)))
     none = condition(
         arm(),
         with_gaps(),
@@ -119,15 +119,15 @@ def test_a_row_is_counted_over_blocks_of_a_file(tmp_path, monkeypatch):
     with raises(LogError, code=Code.WRONG_TYPE, subject="x"):
         list(table.chunks(["t", "x"], 5))
     chunks = list(table.chunks(["t"], 5))
-    assert np.concatenate([one["t"] for one in chunks]).tolist() == list(range(60))
-    assert max(len(one["t"]) for one in chunks) <= 5
+    assert np.concatenate([chunk["t"] for chunk in chunks]).tolist() == list(range(60))
+    assert max(len(chunk["t"]) for chunk in chunks) <= 5
 
 
 def test_the_order_of_the_widest_signal_is_looked_for():
     named = LogHead({}, {"name0": "b", "name1": "a", "name2": "c"}, {}, ())
     wide = {"position": group("q", 2), "torque": group("tau", 3)}
-    found = _add_columns(EMPTY, Path("x.csv"), contents(wide, named), ("a", "b"))
-    assert found.value("joints") == ["b", "a", "c"]
+    result = _add_columns(EMPTY, Path("x.csv"), contents(wide, named), ("a", "b"))
+    assert result.value("joints") == ["b", "a", "c"]
 
 
 def in_bursts(rows=4000, step=0.01, every=8):
@@ -166,13 +166,13 @@ def test_loops_are_followed_in_blocks_as_in_one(blocks):
     positions, reached = closure.find_reachable(q)
     assert reached.all()
     assert_close(expected.dependent_q, positions[:, list(closure.dependent)], 1e-9)
-    follower, at, found = LoopFollower(robot), 0, []
+    follower, at, result = LoopFollower(robot), 0, []
     for count in blocks:
         taken = slice(at, at + count)
-        found.append(follower.follow(samples.take(taken), rows[taken]))
+        result.append(follower.follow(samples.take(taken), rows[taken]))
         at += count
-    assert_close(np.vstack([one.dependent_q for one in found]), expected.dependent_q, 1e-9)
-    assert_close(np.vstack([one.closure for one in found])[:, 1], expected.closure[:, 1], ORACLE)
+    assert_close(np.vstack([item.dependent_q for item in result]), expected.dependent_q, 1e-9)
+    assert_close(np.vstack([item.closure for item in result])[:, 1], expected.closure[:, 1], ORACLE)
     assert follower.margin == pytest.approx(whole.margin)
     assert whole.margin == expected.closure[:, 1].min()
     assert whole.residual == expected.closure[:, 0].max()
@@ -194,7 +194,7 @@ def test_streams_of_blocks_have_the_numbers_of_the_whole():
     stream = condition_stream(arm(), [log], c, block_rows=50)
     parts = list(stream)
     for name in ("q", "qd", "qdd", "tau"):
-        assert_close(np.vstack([getattr(one, name) for one in parts]), getattr(whole, name), 1e-9)
-    assert np.concatenate([one.segments for one in parts]).tolist() == whole.segments.tolist()
+        assert_close(np.vstack([getattr(part, name) for part in parts]), getattr(whole, name), 1e-9)
+    assert np.concatenate([part.segments for part in parts]).tolist() == whole.segments.tolist()
     assert stream.count == len(whole)
     assert_close(whole.rate_hz, 400.0, SAME_ALGEBRA)

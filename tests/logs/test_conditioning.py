@@ -67,17 +67,17 @@ def test_the_low_pass_has_no_phase_and_halves_the_cut_off_frequency():
     ],
 )
 def test_derivatives_of_sines(settings, velocity_error, acceleration_error):
-    made = condition(ROBOT, log_of(MOTION), Conditioning(edge_s=0.4, **settings))
-    assert_close(made.samples.qd, MOTION.qd[made.rows], velocity_error)
-    assert_close(made.samples.qdd, MOTION.qdd[made.rows], acceleration_error)
-    assert_close(made.samples.tau, MOTION.tau[made.rows], EXACT)
+    created = condition(ROBOT, log_of(MOTION), Conditioning(edge_s=0.4, **settings))
+    assert_close(created.samples.qd, MOTION.qd[created.rows], velocity_error)
+    assert_close(created.samples.qdd, MOTION.qdd[created.rows], acceleration_error)
+    assert_close(created.samples.tau, MOTION.tau[created.rows], EXACT)
 
 
 def test_as_logged_gives_the_log_back():
-    made = condition(ROBOT, log_of(MOTION), AS_LOGGED)
+    created = condition(ROBOT, log_of(MOTION), AS_LOGGED)
     for name in ("q", "qd", "qdd", "tau"):
-        assert_close(getattr(made.samples, name), getattr(MOTION, name), EXACT)
-    assert made.samples.rate_hz == RATE
+        assert_close(getattr(created.samples, name), getattr(MOTION, name), EXACT)
+    assert created.samples.rate_hz == RATE
 
 
 STREAMED = [
@@ -116,12 +116,12 @@ class ChunkedLog(list):
 def test_jittered_stamps_are_made_uniform():
     rng = np.random.default_rng(3)
     t = np.arange(4000) / RATE + np.r_[0.0, rng.uniform(-0.3, 0.3, 3999) / RATE]
-    made = condition(ROBOT, log_of(sines(t=t)), Conditioning(position_cutoff_hz=None, edge_s=0.1))
-    assert made.conditioning.stamps == "measured"
-    assert made.samples.rate_hz == pytest.approx(RATE, rel=1e-4)
-    at = t[0] + (np.arange(len(made.samples)) + np.ceil(0.1 * made.samples.rate_hz)) / made.samples.rate_hz
-    assert_close(made.samples.q, sines(t=at).q, 1e-7)
-    assert_close(made.samples.tau, sines(t=at).tau, 1e-6)
+    created = condition(ROBOT, log_of(sines(t=t)), Conditioning(position_cutoff_hz=None, edge_s=0.1))
+    assert created.conditioning.stamps == "measured"
+    assert created.samples.rate_hz == pytest.approx(RATE, rel=1e-4)
+    at = t[0] + (np.arange(len(created.samples)) + np.ceil(0.1 * created.samples.rate_hz)) / created.samples.rate_hz
+    assert_close(created.samples.q, sines(t=at).q, 1e-7)
+    assert_close(created.samples.tau, sines(t=at).tau, 1e-6)
 
 
 def test_interpolation_is_exact_for_cubics():
@@ -150,56 +150,56 @@ def test_the_delay_is_found_and_undone(seconds):
     scan = DelayScan(raw.samples, lambda rows: [column[rows, None] for column in tau.T])
     assert scan.best().seconds == pytest.approx(seconds, abs=1e-4)
     assert estimate_delay(raw.samples).seconds == pytest.approx(seconds, abs=5e-4)
-    made = condition(ROBOT, log_of(late), Conditioning(position_cutoff_hz=60.0).with_delay(seconds)).samples
-    assert_close(model(made.q, made.qd, made.qdd), made.tau, 1e-3)
+    created = condition(ROBOT, log_of(late), Conditioning(position_cutoff_hz=60.0).with_delay(seconds)).samples
+    assert_close(model(created.q, created.qd, created.qdd), created.tau, 1e-3)
     auto = condition(ROBOT, log_of(late), Conditioning(position_cutoff_hz=60.0, delay_s="auto"))
     assert auto.conditioning.delay_s == pytest.approx(seconds, abs=5e-4)
 
 
 def test_decimation_keeps_slow_motion_and_removes_fast_noise():
     """The same filter acts on motion and torque; white noise keeps about its share of the band."""
-    made = condition(ROBOT, log_of(noisy(40_000)), Conditioning(position_cutoff_hz=100.0, decimation=10))
-    assert made.samples.rate_hz == RATE / 10
-    assert np.array_equal(np.diff(made.rows), np.full(len(made.rows) - 1, 10))
-    left = made.samples.tau - sines(40_000).tau[made.rows]
+    created = condition(ROBOT, log_of(noisy(40_000)), Conditioning(position_cutoff_hz=100.0, decimation=10))
+    assert created.samples.rate_hz == RATE / 10
+    assert np.array_equal(np.diff(created.rows), np.full(len(created.rows) - 1, 10))
+    left = created.samples.tau - sines(40_000).tau[created.rows]
     assert 0.05 < left.std() / np.sqrt(2 * 0.4 / 10) / 1.0 < 1.0
 
 
 def test_edges_and_slow_rows():
     log = log_from_arrays(NAMES, MOTION.t, MOTION.q, MOTION.tau)
     settings = Conditioning(position_cutoff_hz=None, edge_s=0.2, slow_speed=0.5)
-    made = condition(ROBOT, log, settings)
-    assert made.rows[0] == 100
-    assert made.rows[-1] == 3899
-    assert np.array_equal(made.samples.usable, np.abs(made.samples.qd) > 0.5)
-    assert len(made.samples) == 3800
+    created = condition(ROBOT, log, settings)
+    assert created.rows[0] == 100
+    assert created.rows[-1] == 3899
+    assert np.array_equal(created.samples.usable, np.abs(created.samples.qd) > 0.5)
+    assert len(created.samples) == 3800
 
 
 def test_several_logs_have_their_own_segments():
     first, second = sines(1500), sines(2500)
-    made = condition(ROBOT, [log_of(first), log_of(second)], Conditioning(position_cutoff_hz=30.0))
-    assert np.array_equal(np.unique(made.samples.segments, return_counts=True)[1], [1400, 2400])
-    assert np.array_equal(made.logs, made.samples.segments)
+    created = condition(ROBOT, [log_of(first), log_of(second)], Conditioning(position_cutoff_hz=30.0))
+    assert np.array_equal(np.unique(created.samples.segments, return_counts=True)[1], [1400, 2400])
+    assert np.array_equal(created.logs, created.samples.segments)
     alone = condition(ROBOT, log_of(second), Conditioning(position_cutoff_hz=30.0))
-    assert_close(made.samples.qdd[made.logs == 1], alone.samples.qdd, EXACT)
+    assert_close(created.samples.qdd[created.logs == 1], alone.samples.qdd, EXACT)
 
 
 def test_prediction_keeps_every_row_and_the_torque_as_logged():
     settings = Conditioning(position_cutoff_hz=20.0, decimation=4, slow_speed=0.1)
     trained = condition(ROBOT, log_of(noisy()), settings).conditioning
-    made = condition(ROBOT, log_of(noisy(seed=1)), trained.for_prediction())
-    assert np.array_equal(made.rows, np.arange(4000))
-    assert_close(made.samples.tau, noisy(seed=1).tau, EXACT)
-    assert made.samples.usable is None
+    created = condition(ROBOT, log_of(noisy(seed=1)), trained.for_prediction())
+    assert np.array_equal(created.rows, np.arange(4000))
+    assert_close(created.samples.tau, noisy(seed=1).tau, EXACT)
+    assert created.samples.usable is None
 
 
 def test_the_cut_off_is_chosen_reported_and_repeatable():
-    made = condition(ROBOT, log_of(noisy(scale=1e-5)))
-    chosen = made.conditioning.position_cutoff_hz
+    samples = condition(ROBOT, log_of(noisy(scale=1e-5)))
+    chosen = samples.conditioning.position_cutoff_hz
     assert 1.4 < chosen < 30.0
-    assert f"position cut-off selected from the data: {chosen:.4g} Hz" in messages(made)
-    assert condition(ROBOT, log_of(noisy(scale=1e-5))).conditioning == made.conditioning
-    assert made.conditioning.is_resolved
+    assert f"position cut-off selected from the data: {chosen:.4g} Hz" in messages(samples)
+    assert condition(ROBOT, log_of(noisy(scale=1e-5))).conditioning == samples.conditioning
+    assert samples.conditioning.is_resolved
 
 
 def test_more_noise_asks_for_a_lower_cut_off():

@@ -27,9 +27,9 @@ def motion_up_to(top_hz, rate_hz, seed, seconds=60.0, noise=1e-5):
 @pytest.mark.parametrize("rate_hz", [125.0, 500.0])
 @pytest.mark.parametrize("top_hz", [2.0, 5.0, 9.0])
 def test_the_cut_off_is_where_the_fastest_joint_sinks_into_its_noise(top_hz, rate_hz):
-    found = noise_floor_cutoff([motion_up_to(top_hz, rate_hz, seed=int(top_hz))], rate_hz)
+    result = noise_floor_cutoff([motion_up_to(top_hz, rate_hz, seed=int(top_hz))], rate_hz)
     bin_hz = rate_hz / min(4096, 60 * rate_hz)
-    assert top_hz < found <= top_hz + 12 * bin_hz  # the window falls by the 90 dB of motion over noise within these
+    assert top_hz < result <= top_hz + 12 * bin_hz  # the window falls by the 90 dB of motion over noise within these
 
 
 def test_segments_count_together_and_short_ones_do_not_decide():

@@ -34,9 +34,9 @@ def delayed_samples(seconds, rate=200.0, rows=3000):
 @pytest.mark.parametrize("seconds", [0.03, -0.0123, 0.0999])
 def test_a_delay_is_found_to_a_hundredth_of_a_row(seconds):
     samples = delayed_samples(seconds)
-    found = DelayScan(samples, lambda rows: [qdd[rows, None] for qdd in samples.qdd.T]).best()
-    assert abs(found.seconds - seconds) < 2 * 0.01 / 200
-    assert found.unexplained < 1e-6 < found.unexplained_without
+    result = DelayScan(samples, lambda rows: [qdd[rows, None] for qdd in samples.qdd.T]).best()
+    assert abs(result.seconds - seconds) < 2 * 0.01 / 200
+    assert result.unexplained < 1e-6 < result.unexplained_without
 
 
 def test_rows_beside_the_ends_of_segments_are_not_compared():
@@ -57,8 +57,8 @@ def test_a_speed_is_steady_where_its_sign_stays_for_the_whole_reach():
 def test_torque_without_change_has_no_delay():
     samples = delayed_samples(0.0)
     constant = replace(samples, tau=np.ones_like(samples.tau))
-    found = estimate_delay(constant)
-    assert found.unexplained == found.unexplained_without == 1.0
+    delay = estimate_delay(constant)
+    assert delay.unexplained == delay.unexplained_without == 1.0
     short = estimate_delay(samples.take(slice(0, 120)))
     assert (short.seconds, short.unexplained, short.unexplained_without) == (0.0, 1.0, 1.0)
     fewest = 100 + 2 * (20 + 2 * 5)  # compared rows, and on either side the longest delay and the interpolation's
@@ -91,7 +91,7 @@ def test_a_delay_is_noted_from_one_row_on():
         q, tau = of(t), -sum(size * w * w * np.sin(w * (t - seconds) + w) for w, size in tones)
         qd = sum(size * w * np.cos(w * t + w) for w, size in tones)
         qdd = -sum(size * w * w * np.sin(w * t + w) for w, size in tones)
-        arrays = [np.column_stack([one]) for one in (q, qd, qdd, tau)]
+        arrays = [np.column_stack([item]) for item in (q, qd, qdd, tau)]
         return estimate_delay(Samples(("a",), *arrays, 200.0, np.zeros(len(t), dtype=np.int64)))
 
     assert drawn(0.03).is_noticeable
@@ -102,6 +102,6 @@ def test_a_delay_is_noted_from_one_row_on():
 def test_torque_that_is_explained_to_rounding_is_in_step():
     """Every shift of two sines is a sum of the columns: rounding errors do not determine a delay."""
     samples = delayed_samples(0.03)
-    found = estimate_delay(samples)
-    assert max(found.unexplained, found.unexplained_without) < 1e-12
-    assert not found.is_noticeable
+    delay = estimate_delay(samples)
+    assert max(delay.unexplained, delay.unexplained_without) < 1e-12
+    assert not delay.is_noticeable

@@ -98,10 +98,10 @@ def test_the_slope_of_a_velocity_is_that_of_travelled_ways():
 )
 def test_units_of_positions_at_their_bounds(peak, reach, value, said):
     q = np.array([[0.0, 0.0], [-peak, 0.1]])
-    found = guess_position_unit(q, limited(reach), ["revolute"] * 2)
-    assert found.value == value
-    assert said in found.evidence
-    assert ("motors" in found.evidence) == ("deg at the joints" in said)
+    result = guess_position_unit(q, limited(reach), ["revolute"] * 2)
+    assert result.value == value
+    assert said in result.evidence
+    assert ("motors" in result.evidence) == ("deg at the joints" in said)
 
 
 def test_units_of_positions_without_a_robot_or_of_slides():
@@ -125,20 +125,20 @@ def test_units_of_positions_without_a_robot_or_of_slides():
 )
 def test_sides_of_positions_at_their_bounds(times, value, said):
     q = np.rad2deg(np.array([[0.0, 0.0, 1e9], [-2.0 * times, 0.1, 0.0]]))
-    found = guess_position_side(q, "deg", limited(2.0))
-    assert found.value == value
-    assert said in found.evidence
+    result = guess_position_side(q, "deg", limited(2.0))
+    assert result.value == value
+    assert said in result.evidence
     assert guess_position_side(q, "deg", None).evidence == "no robot is given"
 
 
 def test_groups_by_joint_names_and_numbers():
     joints = ("shoulder_joint", "elbow_joint")
     columns = dict.fromkeys(["t", "pos_shoulder", "pos_elbow", "vel.shoulder_joint", "vel.elbow_joint", "x1", "x2"], T)
-    found = group_columns({**columns, "tau_shoulder_joint": T, "arr": np.ones((50, 3))}, joints)
-    assert [(one.order, one.count) for one in found] == [("array", 3), ("names", 2), ("names", 2), ("numbers", 2)]
-    assert found[1].entry == ("pos_shoulder", "pos_elbow")
-    assert found[2].entry == "vel.{joint}"
-    assert found[3].entry == "x{i}"
+    result = group_columns({**columns, "tau_shoulder_joint": T, "arr": np.ones((50, 3))}, joints)
+    assert [(item.order, item.count) for item in result] == [("array", 3), ("names", 2), ("names", 2), ("numbers", 2)]
+    assert result[1].entry == ("pos_shoulder", "pos_elbow")
+    assert result[2].entry == "vel.{joint}"
+    assert result[3].entry == "x{i}"
     assert _list_spellings("shoulder_joint", joints) == ["shoulder_joint", "shoulder"]
     assert _list_spellings("j1", ("j1", "j2")) == ["j1"]
     assert _list_spellings("abc", ("abc",)) == ["abc"]
@@ -147,7 +147,7 @@ def test_groups_by_joint_names_and_numbers():
 
 def test_numbers_count_on_from_nought_or_one():
     def of(*names):
-        return [(one.entry, one.columns) for one in _group_by_number(names)]
+        return [(item.entry, item.columns) for item in _group_by_number(names)]
 
     assert of("q2", "q1") == [("q{i}", ("q1", "q2"))]
     assert of("q0", "q1") == [("q{i0}", ("q0", "q1"))]
@@ -160,7 +160,7 @@ def test_numbers_count_on_from_nought_or_one():
     assert _digit_count(["q0", "q1"], "q", "") == 1
     assert _digit_count(["q10", "q11"], "q", "") == 1
     both = of("arm2_q1", "arm2_q2", "b1", "b2")
-    assert [one[0] for one in both] == ["arm2_q{i}", "b{i}"]
+    assert [item[0] for item in both] == ["arm2_q{i}", "b{i}"]
 
 
 def test_names_of_joints_within_names():

@@ -56,8 +56,8 @@ def test_lines_on_the_time():
     none = _add_time(EMPTY, Clock())
     assert none.value("rate_hz") == UNANSWERED
     assert none.lines[0].evidence == "no column of the file is a time: how many rows per second?"
-    one = _add_time(EMPTY, Clock(("t",), "ms", T, "100 Hz"))
-    assert [(b.key, b.value, b.evidence) for b in one.lines] == [
+    item = _add_time(EMPTY, Clock(("t",), "ms", T, "100 Hz"))
+    assert [(b.key, b.value, b.evidence) for b in item.lines] == [
         ("columns.time", "t", "100 Hz"),
         ("units.time", "ms", "100 Hz"),
     ]
@@ -97,15 +97,15 @@ def test_lines_on_columns_and_their_order():
     assert _describe_order(group("q", 2, "array"), ("a",)).startswith("2 joints; the columns of the array are assumed")
     assert _describe_order(group("q"), ()) == "2 joints"
     listing = replace(group("q"), entry=("x", "y"))
-    found = _add_columns(EMPTY, Path("x"), contents({"position": listing}, head()), ())
-    assert found.value("columns.position") == ["x", "y"]
+    result = _add_columns(EMPTY, Path("x"), contents({"position": listing}, head()), ())
+    assert result.value("columns.position") == ["x", "y"]
 
 
 def test_values_are_put_into_the_robots_order():
     q = np.array([[1.0, 2.0, 3.0]])
-    made = head(q1=q[:, 0], q2=q[:, 1], arr=q)
-    assert_close(stack_values(group("q"), made), q[:, :2], EXACT)
-    assert_close(stack_values(group("arr", 3, "array"), made), q, EXACT)
+    created = head(q1=q[:, 0], q2=q[:, 1], arr=q)
+    assert_close(stack_values(group("q"), created), q[:, :2], EXACT)
+    assert_close(stack_values(group("arr", 3, "array"), created), q, EXACT)
     first, second = PLANAR.primary_names
     swapped = EMPTY.with_line("joints", [second, "gripper", first], "")
     assert _reorder_columns(q, swapped, PLANAR).tolist() == [[3.0, 1.0]]
@@ -132,10 +132,10 @@ def test_units_that_formats_define():
 def velocity_of(times, *, name="qd", unit="rad", seconds=T, robot=None, files=()):
     q = np.column_stack([np.sin(9 * T), np.cos(8 * T)])
     v = times * np.column_stack([9 * np.cos(9 * T), -8 * np.sin(8 * T)])
-    made = head(q1=q[:, 0], q2=q[:, 1], **{f"{name}{k + 1}": v[:, k] for k in range(2)})
+    created = head(q1=q[:, 0], q2=q[:, 1], **{f"{name}{k + 1}": v[:, k] for k in range(2)})
     chosen = {"position": group("q"), "velocity": group(name), "torque": group("tau")}
     draft = SidecarDraft("run", (DraftLine("columns.velocity", "x", ""),))
-    return _add_velocity(draft, contents(chosen, made, dict.fromkeys(files, "v.csv"), seconds, robot), unit)
+    return _add_velocity(draft, contents(chosen, created, dict.fromkeys(files, "v.csv"), seconds, robot), unit)
 
 
 def test_lines_on_velocities():
@@ -156,8 +156,8 @@ def test_lines_on_velocities():
         open_one = velocity_of(1.0, **unknown)
         assert open_one.value("units.velocity") == UNANSWERED
         assert open_one.lines[-1].evidence == "rad/s, deg/s, rpm, ...?"
-        said = velocity_of(1.0, name="qd_rad_s_", **unknown)
-        assert (said.value("units.velocity"), said.lines[-1].evidence) == ("rad/s", "from the name")
+        velocity = velocity_of(1.0, name="qd_rad_s_", **unknown)
+        assert (velocity.value("units.velocity"), velocity.lines[-1].evidence) == ("rad/s", "from the name")
     sliding = replace(PLANAR, joints=tuple(replace(joint, kind="prismatic") for joint in PLANAR.joints))
     assert velocity_of(1.0, unit="m", robot=sliding).value("units.velocity") == "m/s"
     none = _add_velocity(EMPTY, contents({"position": group("q")}, head()), "rad")
@@ -165,9 +165,9 @@ def test_lines_on_velocities():
 
 
 def torque_line(name, peak, known=None, *, here=True):
-    made = head(**{f"{name}{k + 1}": np.array([-peak, 0.1]) for k in range(2)})
+    created = head(**{f"{name}{k + 1}": np.array([-peak, 0.1]) for k in range(2)})
     chosen = {"torque": group(name, ending=split_words(name)[-1:])}
-    return _add_torque(EMPTY, contents(chosen, made, {} if here else {"torque": "tau.csv"}), known or {})
+    return _add_torque(EMPTY, contents(chosen, created, {} if here else {"torque": "tau.csv"}), known or {})
 
 
 def test_lines_on_torques():
@@ -191,7 +191,7 @@ def test_lines_on_torques():
 
 def side_of(position, torque, q, unit="rad", robot=PLANAR, torque_unit="N m", extra=()):
     draft = EMPTY.with_line("units.torque", torque_unit, "")
-    chosen = {"position": group(position), **{one: group(one) for one in extra}, "torque": group(torque)}
+    chosen = {"position": group(position), **{item: group(item) for item in extra}, "torque": group(torque)}
     return _add_side(draft, chosen, q, unit, robot)
 
 
@@ -200,12 +200,12 @@ def test_lines_on_sides():
     arm = limited(2.0)
     both = side_of("q", "tau", inside, robot=arm, extra=("velocity",))
     assert (both.value("side.position"), both.value("side.velocity")) == ("joint", "joint")
-    assert [one.evidence for one in both.lines if one.key == "side.velocity"] == ["as the position"]
+    assert [line.evidence for line in both.lines if line.key == "side.velocity"] == ["as the position"]
     assert both.value("side.torque") == UNANSWERED
     assert (both.value("gears") is None) == bool(arm.drives)
     motor = side_of("motor_q", "motor_tau", far, robot=arm)
     assert (motor.value("side.position"), motor.value("side.torque")) == ("motor", "motor")
-    (why,) = [one.evidence for one in motor.lines if one.key == "side.position"]
+    (why,) = [line.evidence for line in motor.lines if line.key == "side.position"]
     assert why.startswith("from the name; 40 times")
     assert side_of("motor_q", "tau", inside, robot=arm).value("side.position") == "joint"
     assert side_of("q", "tau", far, robot=arm).value("side.position") == UNANSWERED
@@ -215,7 +215,7 @@ def test_lines_on_sides():
     assert side_of("joint_q", "tau", far, robot=arm).value("side.position") == UNANSWERED
     unknown = side_of("q", "tau", inside, unit=None, robot=arm)
     assert unknown.value("side.position") == UNANSWERED
-    known_values = [one.evidence for one in unknown.lines if one.key == "side.position"]
+    known_values = [line.evidence for line in unknown.lines if line.key == "side.position"]
     assert known_values == ["motor or joint: the unit is unknown"]
     for unit in ("A", "mA"):
         assert side_of("q", "motor_tau", inside, torque_unit=unit, robot=arm).value("side.torque") == "joint"
@@ -229,8 +229,8 @@ def test_lines_on_units_of_positions():
     chosen = {"position": group("q"), "acceleration": group("qdd"), "torque": group("tau")}
 
     def of(peak, assumed=None, robot=robot, chosen=chosen):
-        made = {name: np.array([0.0, peak]) for one in chosen.values() for name in one.columns}
-        return _add_units(EMPTY, contents(chosen, head(**made), robot=robot), assumed)
+        created = {name: np.array([0.0, peak]) for item in chosen.values() for name in item.columns}
+        return _add_units(EMPTY, contents(chosen, head(**created), robot=robot), assumed)
 
     rad = of(1.5)
     assert (rad.value("units.position"), rad.value("units.acceleration")) == ("rad", "rad/s^2")
@@ -246,14 +246,14 @@ def test_lines_on_units_of_positions():
     assert of(1.5, chosen=states).lines[0].evidence.startswith("defined by the format; up to 1.5")
     mixed = load_robot("scara")
     four = {"position": group("q", 4), "torque": group("tau", 4)}
-    (note,) = (one for one in of(0.1, robot=mixed, chosen=four).notes if "revolute and prismatic joints" in one)
+    (note,) = (note for note in of(0.1, robot=mixed, chosen=four).notes if "revolute and prismatic joints" in note)
     assert 'units.torque = {joint1 = "N m", joint2 = "N m", joint3 = "N", joint4 = "N m"}' in note
     assert rad.notes == ()
 
 
 def test_logs_that_cannot_be_read_say_what_they_hold():
-    made = LogHead({"a": T, "b": T}, {}, {}, ())
-    assert find_missing_joints(Path("run.csv"), made, ["position", "torque"], ("j1", "j2"), {}) is None
+    log_head = LogHead({"a": T, "b": T}, {}, {}, ())
+    assert find_missing_joints(Path("run.csv"), log_head, ["position", "torque"], ("j1", "j2"), {}) is None
     some = LogHead({"j1_pos": T, "j1_tau": T}, {}, {}, ())
     error = find_missing_joints(Path("run.csv"), some, ["position", "torque"], ("j1", "j2"), {})
     assert error.message.startswith("no columns of run.csv look like position and torque for each of the joints j1, j2")

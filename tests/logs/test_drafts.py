@@ -199,10 +199,10 @@ def test_drafts_of_measured_logs_agree_with_their_notes(name, file, asked):
     known = STATEMENTS[name]
     for key in ("position", "velocity", "torque"):
         for table in ("columns", "units"):
-            said, true = draft.value(f"{table}.{key}"), known[table].get(key)
+            message, true = draft.value(f"{table}.{key}"), known[table].get(key)
             listed = [true.format(i=i + 1) for i in range(robot.joint_count)] if isinstance(true, str) else None
             either = {str(true), str(true).replace("_mot_", "_se_"), str(listed), "?"}  # the KR 300 has two encoders
-            assert str(said) in either or (true is None and key == "velocity"), (table, key, said)
+            assert str(message) in either or (true is None and key == "velocity"), (table, key, message)
         side = known["side"] if isinstance(known["side"], str) else known["side"][key]
         assert draft.value(f"side.{key}") in (side, "?", None)
 

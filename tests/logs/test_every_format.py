@@ -53,10 +53,10 @@ CHOSEN = ["npz by columns", *(pytest.param(form, marks=SLOW) for form in ("hdf5 
 
 @pytest.mark.parametrize("form", CHOSEN)
 def test_settings_are_chosen_and_fitted_alike(tmp_path, form, chosen):
-    found = mindyn.identify(ROBOT, mindyn.read_log(write_recording(tmp_path, form, RECORDING), ROBOT))
-    assert found.settings == chosen.settings
-    assert_close(found.beta, chosen.beta, SAME_ALGEBRA)
-    assert_close(found.covariance[found.covariance < np.inf], chosen.covariance[chosen.covariance < np.inf], 1e-9)
+    estimate = mindyn.identify(ROBOT, mindyn.read_log(write_recording(tmp_path, form, RECORDING), ROBOT))
+    assert estimate.settings == chosen.settings
+    assert_close(estimate.beta, chosen.beta, SAME_ALGEBRA)
+    assert_close(estimate.covariance[estimate.covariance < np.inf], chosen.covariance[chosen.covariance < np.inf], 1e-9)
 
 
 @pytest.fixture(scope="module")
@@ -74,16 +74,16 @@ def unaligned(a):
 
 
 def read_only(a):
-    made = a.copy()
-    made.setflags(write=False)
-    return made
+    created = a.copy()
+    created.setflags(write=False)
+    return created
 
 
 def of_records(a):
     """Fields of packed records: strided and unaligned."""
-    made = np.zeros(a.shape, dtype=[("mark", "i1"), ("value", a.dtype)])
-    made["value"] = a
-    return made["value"]
+    values = np.zeros(a.shape, dtype=[("mark", "i1"), ("value", a.dtype)])
+    values["value"] = a
+    return values["value"]
 
 
 LAYOUTS = {
@@ -122,12 +122,12 @@ def outcome(arrays):
     given = [arrays[1], arrays[3], arrays[1], arrays[2]]
     plain = mindyn.Samples(ROBOT.joint_names, *given, 128.0, np.zeros(len(given[0]), dtype=np.int64))
     numbers = [samples.q, samples.qd, samples.qdd, samples.tau, plain.q, plain.tau]
-    found = mindyn.LeastSquares().fit(mindyn.build_rows(ROBOT, log, FITTED))
+    result = mindyn.LeastSquares().fit(mindyn.build_rows(ROBOT, log, FITTED))
     others = [mindyn.LeastSquares(), mindyn.TotalLeastSquares(), mindyn.PhysicallyConsistent()]
-    for estimate in (found, *(estimator.fit(mindyn.build_rows(ROBOT, plain)) for estimator in others)):
+    for estimate in (result, *(estimator.fit(mindyn.build_rows(ROBOT, plain)) for estimator in others)):
         numbers += [estimate.beta, estimate.covariance]
-    numbers += [found.predict(samples), found.predict_log(log), found.predict(arrays[1], arrays[3], arrays[1])]
-    numbers += [mindyn.validate(found, log).error.rmse, mindyn.payload(found, log).phi]
+    numbers += [result.predict(samples), result.predict_log(log), result.predict(arrays[1], arrays[3], arrays[1])]
+    numbers += [mindyn.validate(result, log).error.rmse, mindyn.payload(result, log).phi]
     return numbers
 
 
@@ -142,12 +142,12 @@ def test_every_layout_gives_the_same_bits(layout, expected):
         assert number.tobytes() == reference.tobytes()
 
 
-@pytest.mark.parametrize("layout", ["Fortran", *(pytest.param(one, marks=SLOW) for one in ("strided", "big-endian"))])
+@pytest.mark.parametrize("layout", ["Fortran", *(pytest.param(item, marks=SLOW) for item in ("strided", "big-endian"))])
 def test_settings_are_chosen_alike_for_every_layout(layout, chosen):
     log = mindyn.log_from_arrays(ROBOT.joint_names, *in_layout(layout, arrays_of(RECORDING)))
-    found = mindyn.identify(ROBOT, log)
-    assert found.settings == chosen.settings
-    assert found.beta.tobytes() == chosen.beta.tobytes()
+    estimate = mindyn.identify(ROBOT, log)
+    assert estimate.settings == chosen.settings
+    assert estimate.beta.tobytes() == chosen.beta.tobytes()
 
 
 def test_float32_equals_its_copy_in_float64():
@@ -174,8 +174,8 @@ def test_models_compute_the_same_bits_from_every_layout(layout, shape, model):
     motion = [np.random.default_rng(k).normal(size=shape) for k in range(3)]
     for name, count in FUNCTIONS.items():
         function = getattr(model, name)
-        expected, found = function(*motion[:count]), function(*in_layout(layout, motion[:count]))
-        assert np.asarray(found).tobytes() == np.asarray(expected).tobytes(), name
+        expected, result = function(*motion[:count]), function(*in_layout(layout, motion[:count]))
+        assert np.asarray(result).tobytes() == np.asarray(expected).tobytes(), name
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -183,9 +183,9 @@ def test_rollouts_compute_the_same_bits_from_every_layout(layout):
     q0, qd0 = np.random.default_rng(0).normal(size=(2, 5, 2))
     tau = np.random.default_rng(1).normal(size=(20, 2))
     expected = mindyn.rollout(ROBOT, q0, qd0, tau, dt=1e-3, steps=20)
-    found = mindyn.rollout(ROBOT, *in_layout(layout, [q0, qd0, tau]), dt=1e-3, steps=20)
+    result = mindyn.rollout(ROBOT, *in_layout(layout, [q0, qd0, tau]), dt=1e-3, steps=20)
     for name in ("q", "qd", "tau"):
-        assert getattr(found, name).tobytes() == getattr(expected, name).tobytes()
+        assert getattr(result, name).tobytes() == getattr(expected, name).tobytes()
 
 
 @pytest.mark.parametrize(

@@ -45,25 +45,25 @@ def test_arrays_of_every_type_are_read_as_scipy_wrote_them(tmp_path, packed):
     }
     several = np.array([(1.0,), (2.0,)], dtype=[("a", "f8")])
     savemat(tmp_path / "a.mat", {**arrays, "s": inner, "many": several, **rest}, do_compression=packed)
-    found = read_mat(tmp_path / "a.mat")
-    assert set(found) == {*arrays, "s.tau", "s.deep.q", "row"}
+    mat = read_mat(tmp_path / "a.mat")
+    assert set(mat) == {*arrays, "s.tau", "s.deep.q", "row"}
     for name, array in arrays.items():
-        assert found[name].dtype == array.dtype
-        assert_close(found[name], array, EXACT)
-    assert_close(found["s.tau"], inner["tau"], EXACT)
-    assert_close(found["s.deep.q"], inner["deep"]["q"], EXACT)
-    assert found["row"].shape == (6,)
+        assert mat[name].dtype == array.dtype
+        assert_close(mat[name], array, EXACT)
+    assert_close(mat["s.tau"], inner["tau"], EXACT)
+    assert_close(mat["s.deep.q"], inner["deep"]["q"], EXACT)
+    assert mat["row"].shape == (6,)
 
 
 def test_arrays_of_the_fourth_version_are_read(tmp_path):
     arrays = {kind: np.arange(1, 7).reshape(2, 3).astype(kind) for kind in ("f8", "f4", "i4", "i2", "u2", "u1")}
     rest = {"z": np.ones((2, 2)) * 1j, "last": np.arange(4.0)[:, None], "one": np.ones((1, 1)), "word": "abc"}
     savemat(tmp_path / "a.mat", {**arrays, **rest}, format="4")
-    found = read_mat(tmp_path / "a.mat")
-    assert set(found) == {*arrays, "last"}
+    mat = read_mat(tmp_path / "a.mat")
+    assert set(mat) == {*arrays, "last"}
     for name, array in arrays.items():
-        assert_close(found[name], array, EXACT)
-    assert found["last"].shape == (4,)
+        assert_close(mat[name], array, EXACT)
+    assert mat["last"].shape == (4,)
 
 
 def old_matrix(form, rows, columns, name, content, mark="<", imaginary=0):
@@ -118,15 +118,15 @@ def test_elements_in_either_byte_order(tmp_path, mark):
         mark=mark,
     )
     (tmp_path / "a.mat").write_bytes(content)
-    found = read_mat(tmp_path / "a.mat")
-    assert list(found) == ["first", "second", "third"]
-    for k, name in enumerate(found):
-        assert_close(found[name], (k + 1) * values, EXACT)
+    mat = read_mat(tmp_path / "a.mat")
+    assert list(mat) == ["first", "second", "third"]
+    for k, name in enumerate(mat):
+        assert_close(mat[name], (k + 1) * values, EXACT)
 
 
 def test_matrices_that_contradict_themselves_are_rejected(tmp_path):
     values = np.arange(6.0).reshape(2, 3)
-    for content, said in (
+    for content, text in (
         (whole(matrix(b"q", values, shape=(2, 4))), "has 6 numbers, but its shape is"),
         (whole(matrix(b"q", values, shape=(-2, -3))), "has shape"),
         (b"MATLAB".ljust(126) + b"XX", "no header of a MATLAB file"),
@@ -136,7 +136,7 @@ def test_matrices_that_contradict_themselves_are_rejected(tmp_path):
         (tmp_path / "a.mat").write_bytes(content)
         with raises(LogError, code=Code.UNREADABLE, subject="a.mat") as raised:
             read_mat(tmp_path / "a.mat")
-        assert said in raised.value.message
+        assert text in raised.value.message
     (tmp_path / "a.mat").write_bytes(
         whole(matrix(b"q", values, flags=6 | 0x800), matrix(b"", values), matrix(b"c", values, flags=4))
     )
@@ -177,7 +177,7 @@ def npy(array, version=None):
 
 def test_arrays_of_numpy_are_read_by_rows_or_columns_and_whole(tmp_path):
     values = np.arange(6.0).reshape(2, 3)
-    made = NpzArrays(
+    npz_arrays = NpzArrays(
         npz(
             tmp_path / "a.npz",
             rows=npy(values),
@@ -187,11 +187,11 @@ def test_arrays_of_numpy_are_read_by_rows_or_columns_and_whole(tmp_path):
             point=npy(np.array(1.0)),
         )
     )
-    assert list(made) == ["rows", "columns", "new"]
-    assert len(made) == 3
+    assert list(npz_arrays) == ["rows", "columns", "new"]
+    assert len(npz_arrays) == 3
     for name, expected in (("rows", values), ("columns", values), ("new", values[0])):
-        assert_close(made[name], expected, EXACT)
-    assert made["rows"] is made["rows"]
+        assert_close(npz_arrays[name], expected, EXACT)
+    assert npz_arrays["rows"] is npz_arrays["rows"]
     short = NpzArrays(npz(tmp_path / "b.npz", q=npy(values)[:-1]))
     with raises(LogError, code=Code.UNREADABLE, subject="b.npz"):
         short["q"]
@@ -214,7 +214,7 @@ def test_arrays_of_different_lengths_and_shapes_are_rejected():
     )
     with raises(LogError, code=Code.DISAGREEMENT, subject="run.npz"):
         list(table.chunks(["q", "tau"], 4))
-    assert [len(one["q"]) for one in table.chunks(["q", "t"], 4)] == [4, 4, 1]
+    assert [len(chunk["q"]) for chunk in table.chunks(["q", "t"], 4)] == [4, 4, 1]
     with raises(LogError, code=Code.WRONG_SHAPE, subject="odd") as rejected:
         list(table.chunks(["odd"], 4))
     assert rejected.value.hint == "is it the log of another robot?"
@@ -230,11 +230,11 @@ def test_numbers_of_a_footer():
     def footer(*data):
         return _ThriftReader(bytes(data))
 
-    assert [footer(one)._integer() for one in (0, 1, 2, 3)] == [0, -1, 1, -2]
+    assert [footer(item)._integer() for item in (0, 1, 2, 3)] == [0, -1, 1, -2]
     assert footer(0x80 | 44, 2)._varint() == 44 + 2 * 128
     # 1: true; 3 (two on): 300; 20 (by number): a list of three bytes; 21: a text; 22: a double; 23: false
-    made = footer(0x11, 0x25, 0xD8, 0x04, 0x09, 40, 0x33, 7, 8, 9, 0x18, 2, 65, 66, 0x17, *[0] * 8, 0x12, 0)
-    assert made.struct() == {1: True, 3: 300, 20: [7, 8, 9], 21: b"AB", 22: bytes(8), 23: False}
+    created = footer(0x11, 0x25, 0xD8, 0x04, 0x09, 40, 0x33, 7, 8, 9, 0x18, 2, 65, 66, 0x17, *[0] * 8, 0x12, 0)
+    assert created.struct() == {1: True, 3: 300, 20: [7, 8, 9], 21: b"AB", 22: bytes(8), 23: False}
     nested = footer(0x1C, 0x16, 4, 0, 0x19, 0xF5, 16, *[2] * 16, 0)
     assert nested.struct() == {1: {1: 2}, 2: [1] * 16}
 
@@ -269,10 +269,10 @@ def joint_state(names, fields, order="<", stamp=(3, 5)):
 @pytest.mark.parametrize("order", ["<", ">"])
 def test_messages_are_decoded_field_by_field(order):
     data = joint_state(["a", "elbow"], [[1.0, 2.0], [], [3.0, -4.0]], order)
-    found = decode_joint_state(data)
-    assert found.stamp_ns == 3_000_000_005
-    assert found.names == ("a", "elbow")
-    assert (found.position.tolist(), found.velocity.tolist(), found.effort.tolist()) == ([1, 2], [], [3, -4])
+    result = decode_joint_state(data)
+    assert result.stamp_ns == 3_000_000_005
+    assert result.names == ("a", "elbow")
+    assert (result.position.tolist(), result.velocity.tolist(), result.effort.tolist()) == ([1, 2], [], [3, -4])
     with raises(LogError, code=Code.UNREADABLE, subject="JointState"):
         decode_joint_state(data[:-1])
     for wrong in (b"\1\1\0\0" + data[4:], b"\0\2\0\0" + data[4:], b"\0\1\0"):
@@ -284,16 +284,16 @@ def test_messages_are_decoded_field_by_field(order):
 
 def test_columns_follow_the_joints_of_each_message():
     empty = np.empty(0)
-    one = JointState(1, ("a", "b"), np.array([1.0, 2.0]), empty, np.array([5.0, 6.0]))
+    joint_state = JointState(1, ("a", "b"), np.array([1.0, 2.0]), empty, np.array([5.0, 6.0]))
     other = JointState(2, ("b", "c", "a"), np.array([20.0, 30.0, 10.0]), empty, np.array([60.0, 0.0, 50.0]))
-    found = stack_messages([one, other, one], ["stamp", "b.position", "a.effort"], "bag")
-    assert {name: values.tolist() for name, values in found.items()} == {
+    result = stack_messages([joint_state, other, joint_state], ["stamp", "b.position", "a.effort"], "bag")
+    assert {name: values.tolist() for name, values in result.items()} == {
         "stamp": [1, 2, 1],
         "b.position": [2.0, 20.0, 2.0],
         "a.effort": [5.0, 50.0, 5.0],
     }
     with raises(LogError, code=Code.MISSING_VALUE, subject="velocity"):
-        stack_messages([one], ["a.velocity"], "bag")
+        stack_messages([joint_state], ["a.velocity"], "bag")
 
 
 def test_a_chunk_is_as_long_as_its_head_or_its_compression_says():

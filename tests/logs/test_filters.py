@@ -73,9 +73,9 @@ def test_positions_keep_cubics_and_short_segments_stay_bounded(rows):
 
 def test_any_layout_gives_the_same_bits():
     wide = np.random.default_rng(0).normal(size=(900, 50)).cumsum(axis=0)
-    own = lowpass(np.ascontiguousarray(wide[:, 7:30]), 10.0, RATE_HZ)
+    expected = lowpass(np.ascontiguousarray(wide[:, 7:30]), 10.0, RATE_HZ)
     for same in (wide[:, 7:30], np.asfortranarray(wide[:, 7:30]), wide[::-1, ::-1][::-1, ::-1][:, 7:30]):
-        assert np.array_equal(lowpass(same, 10.0, RATE_HZ), own)
+        assert np.array_equal(lowpass(same, 10.0, RATE_HZ), expected)
 
 
 def test_in_place_and_beside_it():

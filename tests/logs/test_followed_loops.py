@@ -52,13 +52,13 @@ def test_a_log_over_a_dead_point_is_rejected_by_name(phase):
 def test_a_motion_that_turns_back_before_the_dead_point_is_followed():
     t = np.arange(1000) / RATE_HZ
     robot, q = press(IN_LINE - 0.35 + 0.3 * np.sin(2 * t))
-    made = condition(robot, log_of(robot, q[:, 2:]), RAW)
-    samples = made.samples
-    assert_close(samples.dependent_q, q[made.rows][:, :2], ORACLE)
+    created = condition(robot, log_of(robot, q[:, 2:]), RAW)
+    samples = created.samples
+    assert_close(samples.dependent_q, q[created.rows][:, :2], ORACLE)
     assert samples.closure.shape == (len(samples), 2)
     assert samples.closure[:, 0].max() < 1e-14
     assert samples.closure[:, 1].min() < 0.2
-    assert any("stay at least" in note for note in messages(made))
+    assert any("stay at least" in note for note in messages(created))
 
 
 def in_blocks(samples, size):
@@ -73,8 +73,8 @@ def test_blocks_of_a_log_go_on_from_one_another():
     robot, q = press(IN_LINE - 0.35 + 0.3 * np.sin(2 * t))
     whole = condition(robot, log_of(robot, q[:, 2:]), RAW).samples
     plain = replace(whole, dependent_q=None, closure=None)
-    found = np.concatenate([block.dependent_q for block in in_blocks((robot, plain), 70)])
-    assert_close(found, whole.dependent_q, ORACLE)
+    result = np.concatenate([block.dependent_q for block in in_blocks((robot, plain), 70)])
+    assert_close(result, whole.dependent_q, ORACLE)
     some = whole.take(np.arange(0, len(whole), 7))
     assert_close(Regressor(robot).positions(some)[:, :2], some.dependent_q, ORACLE)
 

@@ -91,7 +91,7 @@ def test_decimal_commas_are_read(tmp_path, separator, header):
     columns: dict[str, object] = dict(SPACED)
     if separator == " ":
         text = text.replace(", torque", "_torque").replace(" pos", "_pos").replace(" speed", "_speed").replace('"', "")
-        columns = {key: one.replace(", ", "_").replace(" ", "_") for key, one in SPACED.items()}
+        columns = {key: item.replace(", ", "_").replace(" ", "_") for key, item in SPACED.items()}
     if not header:
         text = text.partition("\n")[2]
         columns = {"time": "column_1"}
@@ -227,10 +227,10 @@ def two_topics(folder, other):
 
 def test_of_several_topics_that_of_the_robots_joints_is_taken(tmp_path):
     bag = two_topics(tmp_path / "bag", "finger_of_{}s")
-    found = read_log(bag, ROBOT, side="joint")
-    assert_same(found, SAME_ALGEBRA)
+    log = read_log(bag, ROBOT, side="joint")
+    assert_same(log, SAME_ALGEBRA)
     assert any(
-        "topic /arm/states of bag was selected because it names the robot's joints" in note for note in messages(found)
+        "topic /arm/states of bag was selected because it names the robot's joints" in note for note in messages(log)
     )
     both = two_topics(tmp_path / "both", "left_{}")
     with raises(LogError, code=Code.AMBIGUOUS, subject="topic") as known:

@@ -96,14 +96,14 @@ CONTENT = {
 
 
 def leaves(values, prefix=""):
-    found = {}
+    result = {}
     for name, value in values.items():
         if isinstance(value, np.ndarray) and value.dtype.kind in "iufb":
-            found[prefix + name] = value
+            result[prefix + name] = value
         elif hasattr(value, "_fieldnames"):
             members = {field: getattr(value, field) for field in value._fieldnames}
-            found |= leaves(members, f"{prefix}{name}.")
-    return found
+            result |= leaves(members, f"{prefix}{name}.")
+    return result
 
 
 @pytest.mark.parametrize("how", [{}, {"do_compression": True}, {"format": "4"}], ids=["plain", "packed", "version 4"])
@@ -112,11 +112,11 @@ def test_matlab_files_hold_what_scipy_reads_in_them(tmp_path, how):
     savemat(tmp_path / "log.mat", held, **how)
     by_scipy = loadmat(tmp_path / "log.mat", struct_as_record=False, squeeze_me=True)
     expected = leaves({name: value for name, value in by_scipy.items() if not name.startswith("__")})
-    found = read_mat(tmp_path / "log.mat")
-    assert found.keys() == expected.keys()
+    mat = read_mat(tmp_path / "log.mat")
+    assert mat.keys() == expected.keys()
     for name, values in expected.items():
-        assert found[name].dtype.kind == values.dtype.kind
-        assert np.array_equal(found[name], values)
+        assert mat[name].dtype.kind == values.dtype.kind
+        assert np.array_equal(mat[name], values)
 
 
 @pytest.mark.parametrize("seed", range(300))

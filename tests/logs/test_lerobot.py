@@ -29,12 +29,12 @@ def leg(tmp_path):
 
 def episodes():
     """Positions and targets of three episodes, rad, with a fourth motor that the leg does not have."""
-    rng, found = np.random.default_rng(0), []
+    rng, result = np.random.default_rng(0), []
     for number, rows in enumerate(ROWS):
         t, target = leg_targets(rows / RATE, RATE, seed=number)
         q = target - 0.05 * rng.standard_normal(target.shape).cumsum(axis=0) / np.sqrt(rows)
-        found.append((t, np.column_stack([q, 0 * t]), np.column_stack([target, 0 * t])))
-    return found
+        result.append((t, np.column_stack([q, 0 * t]), np.column_stack([target, 0 * t])))
+    return result
 
 
 def write_dataset(folder, version, data, names=None):

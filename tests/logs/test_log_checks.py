@@ -23,7 +23,7 @@ T = np.arange(200) / 100
 def robot_with(*, effort=None, reach=2.0):
     robot = load_robot("planar2")
     limits = Limits(lower=-reach, upper=reach, effort=effort)
-    return replace(robot, joints=tuple(replace(one, limits=limits) for one in robot.joints))
+    return replace(robot, joints=tuple(replace(joint, limits=limits) for joint in robot.joints))
 
 
 def log_with(robot, *, position=1.0, torque=5.0, qd=None):
@@ -59,9 +59,9 @@ def test_positions_in_degrees_are_recognised_whichever_way_they_go(sign):
 def test_limits_are_left_by_more_than_a_hundredth_of_their_range(position, beyond):
     robot = robot_with(reach=2.0)
     q = np.column_stack([position * np.abs(np.sin(3 * T)), 0.5 * np.cos(2 * T)])
-    found = notes_of(log_from_arrays(robot.joint_names, T, q, q), robot)
-    assert ("joint joint1 moves from" in found) == beyond
-    assert "joint joint2" not in found
+    notes = notes_of(log_from_arrays(robot.joint_names, T, q, q), robot)
+    assert ("joint joint1 moves from" in notes) == beyond
+    assert "joint joint2" not in notes
 
 
 def test_torques_a_thousand_times_off_are_recognised():
@@ -99,10 +99,10 @@ def test_a_joint_that_jumps_is_known_in_its_own_unit():
     log = log_from_arrays(robot.joint_names, T, q, q)
     seen.see(log.take(slice(0, 101)))
     seen.see(log.take(slice(101, None)))
-    found = [str(one) for one in seen.findings()]
+    result = [str(finding) for finding in seen.findings()]
     for joint, name in enumerate(robot.joint_names):
         unit = "m" if robot.joints[joint].kind == "prismatic" else "rad"
-        (note,) = [one for one in found if f"joint {name} jumps" in one]
+        (note,) = [item for item in result if f"joint {name} jumps" in item]
         assert re.search(rf"jumps by 0.7\d* {unit} at {T[100 + joint]:.6g} s \(row {100 + joint}\)", note)
 
 
@@ -112,5 +112,5 @@ def test_a_jump_from_the_first_row_to_the_second_is_known():
     q = np.tile(0.01 * np.sin(T)[:, None], (1, robot.joint_count))
     q[1:, 0] += 0.7
     seen.see(log_from_arrays(robot.joint_names, T, q, q))
-    (note,) = [one for one in map(str, seen.findings()) if "jumps" in one]
+    (note,) = [item for item in map(str, seen.findings()) if "jumps" in item]
     assert "(row 1)" in note

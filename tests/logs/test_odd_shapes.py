@@ -58,8 +58,8 @@ def test_a_few_rows_between_gaps_are_left_out_and_named(differentiation, velocit
     assert (599 in samples[1].rows) == (edge == 0.0)
     assert not any("dropped" in note for note in messages(samples[20]))
     assert np.isin(np.arange(604, 616), samples[20].rows).all()
-    for one in samples.values():
-        assert all(np.isfinite(array).all() for array in (one.samples.qd, one.samples.qdd, one.samples.tau))
+    for block in samples.values():
+        assert all(np.isfinite(array).all() for array in (block.samples.qd, block.samples.qdd, block.samples.tau))
 
 
 def test_many_short_segments_are_known_in_one_note():
@@ -107,9 +107,9 @@ def test_stamps_that_no_clock_can_tell_apart_are_the_same():
     log = with_rows_between_gaps(1)
     stamps = np.array(log.time)
     stamps[5] = stamps[4] + 1e-12
-    made = mindyn.log_from_arrays(ARM.primary_names, stamps, log.q, log.tau)
-    assert 5 not in made.rows
-    assert len(made) == len(log) - 1
+    created = mindyn.log_from_arrays(ARM.primary_names, stamps, log.q, log.tau)
+    assert 5 not in created.rows
+    assert len(created) == len(log) - 1
 
 
 def test_a_folder_is_no_robot(tmp_path):
@@ -144,14 +144,14 @@ BURSTS = {
 
 @pytest.mark.parametrize("kind", BURSTS)
 def test_rows_that_come_in_bursts_are_even(kind):
-    clean, found = evenly_sampled(lambda t: t), evenly_sampled(BURSTS[kind])
-    assert found.conditioning.rate_hz == 500.0
-    assert found.conditioning.stamps == "uniform"
-    assert any("in bursts" in note for note in messages(found))
-    assert np.array_equal(found.rows, clean.rows)
+    clean, result = evenly_sampled(lambda t: t), evenly_sampled(BURSTS[kind])
+    assert result.conditioning.rate_hz == 500.0
+    assert result.conditioning.stamps == "uniform"
+    assert any("in bursts" in note for note in messages(result))
+    assert np.array_equal(result.rows, clean.rows)
     for name in ("q", "qd", "qdd"):
-        one, other = (getattr(made.samples, name) for made in (found, clean))
-        assert np.abs(one - other).max() < 0.01 * np.abs(other).max()
+        item, other = (getattr(created.samples, name) for created in (result, clean))
+        assert np.abs(item - other).max() < 0.01 * np.abs(other).max()
 
 
 @pytest.mark.parametrize("rows", [120, 200, 400, 404])
@@ -165,22 +165,22 @@ def test_bursts_of_short_logs_are_bursts(rows, size):
 
 
 def test_a_gap_among_bursts_divides_the_log():
-    found = evenly_sampled(lambda t: BURSTS["eight at once"](t) + 2.0 * (np.arange(len(t)) >= 1600))
-    assert len(np.unique(found.samples.segments)) == 2
-    assert found.conditioning.rate_hz == pytest.approx(500.0, rel=1e-4)
+    result = evenly_sampled(lambda t: BURSTS["eight at once"](t) + 2.0 * (np.arange(len(t)) >= 1600))
+    assert len(np.unique(result.samples.segments)) == 2
+    assert result.conditioning.rate_hz == pytest.approx(500.0, rel=1e-4)
 
 
 def test_rows_sampled_in_bursts_are_taken_at_their_stamps():
     t = BURSTS["pairs"](np.arange(3000) / 500)
     q = np.column_stack([np.sin(t) + 0.3 * np.sin(4 * t), np.cos(3 * t)])
     log = mindyn.log_from_arrays(ARM.primary_names, t, q, np.cos(q))
-    found = mindyn.condition(
+    samples = mindyn.condition(
         ARM,
         log,
         Conditioning(position_cutoff_hz=None, rate_hz=500.0),
     )
-    assert found.conditioning.stamps == "measured"
-    assert not any("in bursts" in note for note in messages(found))
+    assert samples.conditioning.stamps == "measured"
+    assert not any("in bursts" in note for note in messages(samples))
 
 
 def turning(t):
@@ -194,10 +194,10 @@ def wrapped(q):
 def test_angles_that_wrap_around_are_unwrapped():
     t = np.arange(4000) / 200
     q = turning(t)
-    made = mindyn.log_from_arrays(ARM.primary_names, t, wrapped(q), np.cos(q))
+    log = mindyn.log_from_arrays(ARM.primary_names, t, wrapped(q), np.cos(q))
     jumps = [int((np.abs(np.diff(column)) > 3).sum()) for column in wrapped(q).T]
-    assert np.allclose(np.diff(made.q, axis=0), np.diff(q, axis=0), atol=1e-12)
-    assert all(f"wraps around: {k} jumps by a turn" in note for k, note in zip(jumps, messages(made), strict=True))
+    assert np.allclose(np.diff(log.q, axis=0), np.diff(q, axis=0), atol=1e-12)
+    assert all(f"wraps around: {k} jumps by a turn" in note for k, note in zip(jumps, messages(log), strict=True))
     assert min(jumps) > 1
     plain = mindyn.log_from_arrays(ARM.primary_names, t, q, np.cos(q))
     assert messages(plain) == ()
@@ -224,14 +224,14 @@ def test_bursts_that_are_to_be_resampled_are_taken_at_their_stamps():
     t = np.arange(3000) / 500
     q = np.column_stack([np.sin(t) + 0.3 * np.sin(4 * t), np.cos(3 * t)])
     log = mindyn.log_from_arrays(ARM.primary_names, BURSTS["pairs"](t), q, np.cos(q))
-    found = mindyn.condition(
+    result = mindyn.condition(
         ARM,
         log,
         Conditioning(position_cutoff_hz=None, rate_hz=100.0, edge_s=0.1),
     )
-    assert found.conditioning.stamps == "measured"
-    assert np.abs(found.samples.qd).max() < 1.1 * np.abs(np.gradient(q, 1 / 500, axis=0)).max()
-    assert len(found.samples) / 100.0 == pytest.approx(t[-1] - 0.2, abs=0.05)
+    assert result.conditioning.stamps == "measured"
+    assert np.abs(result.samples.qd).max() < 1.1 * np.abs(np.gradient(q, 1 / 500, axis=0)).max()
+    assert len(result.samples) / 100.0 == pytest.approx(t[-1] - 0.2, abs=0.05)
 
 
 @pytest.mark.parametrize("rate_hz", [100.0, 250.0, 450.0, 492.5, 1000.0])

@@ -152,7 +152,7 @@ def test_files_put_one_behind_the_other_are_two_recordings(tmp_path):
 
 def test_stamps_that_do_not_grow_are_named_in_a_draft(tmp_path):
     draft = draft_log(written(tmp_path, TABLE.with_columns(t=pl.lit(1.0))), ROBOT)
-    (rate,) = (one for one in draft.lines if one.key == "rate_hz")
+    (rate,) = (line for line in draft.lines if line.key == "rate_hz")
     assert rate.evidence.startswith("t does not increase from row to row")
 
 
@@ -271,7 +271,7 @@ def test_times_of_the_day_go_on_after_midnight(tmp_path, before, chunk_rows):
         written(tmp_path, TABLE.with_columns(t=pl.Series(stamps))), ROBOT, metadata=STATED, chunk_rows=chunk_rows
     )
     chunks = list(scan)
-    assert_close(np.concatenate([one.q for one in chunks]), MOTION.q, SAME_ALGEBRA)
-    time = np.concatenate([one.time for one in chunks])
+    assert_close(np.concatenate([chunk.q for chunk in chunks]), MOTION.q, SAME_ALGEBRA)
+    time = np.concatenate([chunk.time for chunk in chunks])
     assert_close(time - time[0], MOTION.t - MOTION.t[0], PUBLISHED_FILE)
     assert "the stamps of run.csv pass midnight: a day is added to the stamps after it" in messages(scan)

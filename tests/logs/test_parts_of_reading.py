@@ -106,9 +106,9 @@ def test_the_delay_of_a_torque_does_not_depend_on_its_unit():
     late = -sum(size * w * w * np.sin(w * (t - 0.02)) for w, size in tones)[:, None]
     for unit in (1e-6, 1.0, 1e6):
         samples = Samples(("a",), q, qd, qdd, unit * late, 200.0, np.zeros(1500, dtype=np.int64))
-        found = DelayScan(samples, lambda rows: [qdd[rows]]).best()
-        assert found.seconds == pytest.approx(0.02, abs=1e-3)
-        assert found.unexplained < 1e-3 * found.unexplained_without
+        result = DelayScan(samples, lambda rows: [qdd[rows]]).best()
+        assert result.seconds == pytest.approx(0.02, abs=1e-3)
+        assert result.unexplained < 1e-3 * result.unexplained_without
 
 
 def test_derivatives_of_polynomials_are_theirs():
@@ -165,7 +165,7 @@ def test_bursts_are_known_from_steady_stamps_and_from_changes_of_rate():
 def test_an_even_step_is_the_slope_of_stamps_over_rows_between_gaps():
     rng = np.random.default_rng(1)
     parts = [np.cumsum(rng.uniform(0.5, 1.5, count)) for count in (30, 50)]
-    slopes = [np.arange(len(one)) - (len(one) - 1) / 2 for one in parts]
+    slopes = [np.arange(len(part)) - (len(part) - 1) / 2 for part in parts]
     expected = sum(x @ t for x, t in zip(slopes, parts, strict=True)) / sum(x @ x for x in slopes)
     joined = np.concatenate([parts[0], parts[0][-1] + 100.0 + parts[1]])
     assert estimate_even_step(np.diff(joined)) == pytest.approx(expected, rel=1e-12)
@@ -182,8 +182,8 @@ def test_angles_are_unwrapped_as_numpy_does_over_chunks():
     wrapped = (turning + np.pi) % (2 * np.pi) - np.pi
     cleaner = Cleaner("log")
     parts = [cleaner.clean(chunk(t[k : k + 70], *wrapped[k : k + 70].T, first=k)) for k in range(0, 300, 70)]
-    found = np.vstack([one.q for one in parts])
-    assert_close(found, np.unwrap(wrapped, axis=0), SAME_ALGEBRA)
+    result = np.vstack([part.q for part in parts])
+    assert_close(result, np.unwrap(wrapped, axis=0), SAME_ALGEBRA)
     assert cleaner.wraps == {
         "a": int(np.abs(np.diff(np.floor((turning[:, 0] + np.pi) / (2 * np.pi)))).sum()),
         "b": int(np.abs(np.diff(np.floor((turning[:, 1] + np.pi) / (2 * np.pi)))).sum()),
@@ -199,8 +199,8 @@ def test_angles_are_unwrapped_as_numpy_does_over_chunks():
     ("jump", "taken_out"), [(2 * np.pi - 0.49, True), (2 * np.pi - 0.51, False), (2 * np.pi + 0.49, True)]
 )
 def test_a_jump_by_nearly_a_turn_is_taken_out(jump, taken_out):
-    found = Cleaner("log").clean(chunk([0.0, 0.1], [0.0, jump], [0.0, 0.0])).q[1, 0]
-    assert found == pytest.approx(jump - 2 * np.pi * taken_out)
+    result = Cleaner("log").clean(chunk([0.0, 0.1], [0.0, jump], [0.0, 0.0])).q[1, 0]
+    assert result == pytest.approx(jump - 2 * np.pi * taken_out)
 
 
 def test_rows_left_out_are_counted_by_what_is_wrong_with_them():
@@ -304,14 +304,14 @@ def test_joints_that_a_table_of_columns_names_are_the_robot_s():
 
 def test_messages_without_a_stamp_have_the_recorder_s(monkeypatch):
     numbers = np.zeros(1)
-    said = {
+    text = {
         b"a": JointState(0, ("j",), numbers, numbers, numbers),
         b"b": JointState(1, ("j",), numbers, numbers, numbers),
     }
     monkeypatch.setattr(bag_table, "_list_parts", lambda _: [Path("x.db3")])
     monkeypatch.setattr(bag_table, "_read_db3_messages", lambda *_: [(77, b"a"), (88, b"b")])
-    monkeypatch.setattr(bag_table, "decode_joint_state", said.__getitem__)
-    assert [one.stamp_ns for one in bag_table._iterate_messages(Path("x"), "/joint_states")] == [77, 1]
+    monkeypatch.setattr(bag_table, "decode_joint_state", text.__getitem__)
+    assert [message.stamp_ns for message in bag_table._iterate_messages(Path("x"), "/joint_states")] == [77, 1]
 
 
 def test_stamps_of_one_log_of_another_rate_are_kept_for_all():

@@ -34,10 +34,10 @@ def timeline(*motions):
 @pytest.mark.parametrize("seed", range(8))
 @pytest.mark.parametrize(("periods", "approach_s"), [(1.3, 0.0), (2.0, 0.0), (3.4, 4.0), (5.0, 8.0)])
 def test_a_period_is_found_behind_an_approach(seed, periods, approach_s):
-    found = timeline(fourier_motion(seed, 10.0, periods * 10.0, approach_s))
-    assert found.period_s == pytest.approx(10.0, abs=0.03)
-    assert found.length_s == pytest.approx(10.0 + approach_s, abs=0.5)
-    assert "repeats" in found.sentence
+    result = timeline(fourier_motion(seed, 10.0, periods * 10.0, approach_s))
+    assert result.period_s == pytest.approx(10.0, abs=0.03)
+    assert result.length_s == pytest.approx(10.0 + approach_s, abs=0.5)
+    assert "repeats" in result.sentence
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -52,12 +52,12 @@ def test_rows_of_one_phase_have_one_time(seed):
 
 @pytest.mark.parametrize("seed", range(8))
 def test_motions_seen_once_follow_each_other(seed):
-    one, two = fourier_motion(seed, 30.0, 20.0), fourier_motion(seed + 100, 30.0, 25.0)
-    found = timeline(one, two)
-    assert found.period_s is None
-    assert not found.repeated
-    assert not found.sentence
-    assert np.abs(np.concatenate(found.times) - np.concatenate([one[0], one[0][-1] + two[0]])).max() < 0.05
+    item, two = fourier_motion(seed, 30.0, 20.0), fourier_motion(seed + 100, 30.0, 25.0)
+    result = timeline(item, two)
+    assert result.period_s is None
+    assert not result.repeated
+    assert not result.sentence
+    assert np.abs(np.concatenate(result.times) - np.concatenate([item[0], item[0][-1] + two[0]])).max() < 0.05
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -65,10 +65,10 @@ def test_a_log_that_does_the_same_as_another_is_placed_on_it(seed):
     time, q = fourier_motion(seed, 30.0, 20.0)
     skipped = 500
     other = fourier_motion(seed + 100, 30.0, 12.0)
-    found = timeline((time, q), other, (time[skipped:] + 77.0, q[skipped:]))
-    assert np.abs(found.times[2] - found.times[0][skipped:]).max() < 0.05
-    assert found.times[1].min() >= found.times[0].max() - 0.05
-    assert found.repeated
+    result = timeline((time, q), other, (time[skipped:] + 77.0, q[skipped:]))
+    assert np.abs(result.times[2] - result.times[0][skipped:]).max() < 0.05
+    assert result.times[1].min() >= result.times[0].max() - 0.05
+    assert result.repeated
 
 
 def test_rest_at_both_ends_is_no_period():
@@ -100,7 +100,7 @@ def test_changes_are_sums_over_the_overlap():
 def test_logs_in_a_row_begin_where_the_one_before_ends():
     times = (np.array([5.0, 5.5, 6.0]), np.array([0.0, 2.0]), np.array([1.0, 1.5]))
     placed = _concatenate_times(times)
-    assert [one.tolist() for one in placed] == [[0.0, 0.5, 1.0], [1.0, 3.0], [3.0, 3.5]]
+    assert [item.tolist() for item in placed] == [[0.0, 0.5, 1.0], [1.0, 3.0], [3.0, 3.5]]
 
 
 @pytest.mark.parametrize("rows", [1, 2, 60, 125])

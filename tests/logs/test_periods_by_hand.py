@@ -124,14 +124,14 @@ def test_times_on_the_line_go_on_within_its_steps(monkeypatch):
     monkeypatch.setattr(periods, "MAX_THINNED_ROWS", 200)
     t = 5.0 + np.arange(401) / 40  # 10 s
     q = np.column_stack([np.sin(2 * np.pi * t / 2.5), np.cos(2 * np.pi * t / 2.5)])
-    found = build_timeline([t], [q])
-    assert found.period_s == pytest.approx(2.5, abs=0.05)
-    assert found.length_s == pytest.approx(2.5, abs=0.05)
-    assert found.repeats == pytest.approx(4.0, rel=0.02)
-    assert found.repeated
-    assert "one motion of 2.5 s repeats (4 times)" in found.sentence
-    (placed,) = found.times
-    assert_close(placed[:-1], (t[:-1] - 5.0) % found.period_s, 0.03)
+    timeline = build_timeline([t], [q])
+    assert timeline.period_s == pytest.approx(2.5, abs=0.05)
+    assert timeline.length_s == pytest.approx(2.5, abs=0.05)
+    assert timeline.repeats == pytest.approx(4.0, rel=0.02)
+    assert timeline.repeated
+    assert "one motion of 2.5 s repeats (4 times)" in timeline.sentence
+    (placed,) = timeline.times
+    assert_close(placed[:-1], (t[:-1] - 5.0) % timeline.period_s, 0.03)
     again = build_timeline([t, t[:201]], [q, q[:201]])
     assert again.length_s == pytest.approx(2.5, abs=0.1)
     assert again.repeats == pytest.approx(6.0, rel=0.05)

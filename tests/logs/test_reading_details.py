@@ -168,9 +168,9 @@ def test_files_of_matlab_are_read_in_either_version(tmp_path, version):
 
     given = {"q": np.arange(12.0).reshape(4, 3), "t": np.arange(4.0)[:, None]}
     savemat(tmp_path / "run.mat", given, format=version)
-    found = read_mat(tmp_path / "run.mat")
-    assert (found["q"] == given["q"]).all()
-    assert (found["t"] == given["t"][:, 0]).all()
+    mat = read_mat(tmp_path / "run.mat")
+    assert (mat["q"] == given["q"]).all()
+    assert (mat["t"] == given["t"][:, 0]).all()
 
 
 def test_a_last_word_d_or_c_says_desired_or_commanded():
@@ -188,10 +188,10 @@ def test_every_way_to_differentiate_gives_the_rates_of_a_sine(method):
     log = log_from_arrays(("a",), t, q, q, 7 * q, 9 * q)
     c = Conditioning(rate_hz=200.0, position_cutoff_hz=20.0, differentiation=method, edge_s=0.1)
     inner = slice(200, 800)
-    made = condition_motion(log, c)
-    assert_close(made.q[inner], q[inner], 1e-3)
-    assert_close(made.qd[inner, 0], 3 * np.cos(3 * t)[inner], 0.01)
-    assert_close(made.qdd[inner, 0], -9 * np.sin(3 * t)[inner], 0.02)
+    motion = condition_motion(log, c)
+    assert_close(motion.q[inner], q[inner], 1e-3)
+    assert_close(motion.qd[inner, 0], 3 * np.cos(3 * t)[inner], 0.01)
+    assert_close(motion.qdd[inner, 0], -9 * np.sin(3 * t)[inner], 0.02)
     measured = condition_motion(log, replace(c, velocity="measured"))
     assert_close(measured.qd[inner], 7 * q[inner], 1e-3)
     assert_close(measured.qdd[inner, 0], 21 * np.cos(3 * t)[inner], 0.01)
@@ -212,12 +212,12 @@ def test_motions_one_after_another_and_in_step():
     x = np.random.default_rng(0).normal(size=(20, 2))
     y = np.vstack([np.random.default_rng(1).normal(size=(7, 2)), x[:15] + 0.1])
     change, deviation = _changes_by_lag(x, y)
-    for lag, found, spread in zip(range(-19, 22), change, deviation, strict=True):
+    for lag, result, spread in zip(range(-19, 22), change, deviation, strict=True):
         first, last = max(0, -lag), min(20, len(y) - lag)
-        own, other = x[first:last], y[first + lag : last + lag]
-        assert_close(found, np.sqrt(((other - own) ** 2).mean(axis=0)).max(), 1e-9)
+        expected, other = x[first:last], y[first + lag : last + lag]
+        assert_close(result, np.sqrt(((other - expected) ** 2).mean(axis=0)).max(), 1e-9)
         if last - first > 1:
-            assert_close(spread, own.std(axis=0).max(), 1e-9)
+            assert_close(spread, expected.std(axis=0).max(), 1e-9)
     assert int(np.argmin(change[5:-5])) + 5 - 19 == 7
 
 
@@ -233,7 +233,7 @@ def drafted(folder, columns):
     rows = zip(*columns.values(), strict=True)
     text = "\n".join([",".join(columns), *(",".join(f"{value:.9g}" for value in row) for row in rows)])
     (folder / "run.csv").write_text(text + "\n")
-    return {one.key: one for one in draft_sidecar(folder / "run.csv", load_robot("planar2")).lines}
+    return {line.key: line for line in draft_sidecar(folder / "run.csv", load_robot("planar2")).lines}
 
 
 def test_of_a_draft_only_what_is_known_is_stated(tmp_path):
@@ -247,16 +247,18 @@ def test_of_a_draft_only_what_is_known_is_stated(tmp_path):
     assert "definition of the format" not in timeless["units.position"].evidence
     timed = drafted(tmp_path, {"time": t, **q, **v, **tau})
     assert timed["units.velocity"].value == "rad/s"
-    slow = drafted(tmp_path, {"time": t, **q, **{name: np.rad2deg(one) for name, one in v.items()}, **tau})
+    slow = drafted(tmp_path, {"time": t, **q, **{name: np.rad2deg(item) for name, item in v.items()}, **tau})
     assert slow["units.velocity"].value == "deg/s"
-    named = drafted(tmp_path, {**q, **{f"vel_deg_s_{k}": one for k, one in enumerate(v.values(), 1)}, **tau})
+    named = drafted(tmp_path, {**q, **{f"vel_deg_s_{k}": item for k, item in enumerate(v.values(), 1)}, **tau})
     assert (named["units.velocity"].value, named["rate_hz"].value) == ("deg/s", "?")
-    tiny = {name: 0.01 * one for name, one in q.items()}  # radians or degrees
-    unknown = drafted(tmp_path, {"time": t, **tiny, **{f"acc_{k}": one for k, one in enumerate(v.values(), 1)}, **tau})
+    tiny = {name: 0.01 * item for name, item in q.items()}  # radians or degrees
+    unknown = drafted(
+        tmp_path, {"time": t, **tiny, **{f"acc_{k}": item for k, item in enumerate(v.values(), 1)}, **tau}
+    )
     assert unknown["units.position"].value == unknown["units.acceleration"].value == "?"
-    known = drafted(tmp_path, {"time": t, **q, **{f"acc_{k}": one for k, one in enumerate(v.values(), 1)}, **tau})
+    known = drafted(tmp_path, {"time": t, **q, **{f"acc_{k}": item for k, item in enumerate(v.values(), 1)}, **tau})
     assert known["units.acceleration"].value == "rad/s^2"
-    other = drafted(tmp_path, {"time": t, **q, **{name: one[::-1] ** 2 for name, one in v.items()}, **tau})
+    other = drafted(tmp_path, {"time": t, **q, **{name: item[::-1] ** 2 for name, item in v.items()}, **tau})
     assert "columns.velocity" not in other
 
 
@@ -271,9 +273,9 @@ def test_as_many_columns_as_joints_are_listed():
 def test_currents_become_torques_by_their_gains():
     robot = load_robot("planar2")
     mixed = {"joint1": "mA", "joint2": "N m"}
-    said = LogMetadata(units={"position": "deg", "torque": mixed}, current_gains=(12.0, 5.0))
-    assert_close(_unit_scales("torque", said, robot), [12e-3, 1.0], SAME_ALGEBRA)
-    assert_close(_unit_scales("position", said, robot), [np.pi / 180] * 2, SAME_ALGEBRA)
+    log_metadata = LogMetadata(units={"position": "deg", "torque": mixed}, current_gains=(12.0, 5.0))
+    assert_close(_unit_scales("torque", log_metadata, robot), [12e-3, 1.0], SAME_ALGEBRA)
+    assert_close(_unit_scales("position", log_metadata, robot), [np.pi / 180] * 2, SAME_ALGEBRA)
     with raises(LogError, code=Code.MISSING_VALUE, subject="current_gains"):
         _unit_scales("torque", LogMetadata(units={"torque": "A"}), robot)
 
@@ -291,8 +293,8 @@ def test_segments_end_where_stamps_are_far_apart():
     t = np.concatenate([np.arange(50), np.arange(60, 90)]) / 100
     log = log_from_arrays(("a",), t, t[:, None], t[:, None])
     c = Conditioning(rate_hz=100.0, stamps="uniform", longest_gap_rows=2.5)
-    assert [len(one) for one in uniform_segments(c, [log])] == [50, 30]
-    assert [len(one) for one in uniform_segments(replace(c, longest_gap_rows=20.0), [log])] == [80]
+    assert [len(segment) for segment in uniform_segments(c, [log])] == [50, 30]
+    assert [len(segment) for segment in uniform_segments(replace(c, longest_gap_rows=20.0), [log])] == [80]
 
 
 def test_a_motion_that_does_not_repeat_has_its_times_for_places():

@@ -56,10 +56,10 @@ def test_rows_rates_and_positions(name):
     position = entry(name)["position"]
     to_joint, offset = np.array(position["to_joint"]), np.array(position["offset"])
     assert_close(log.q, raw_positions(name, file) * position["scale"] @ to_joint.T + offset, SAME_ALGEBRA)
-    made = condition(real_robot(name), log)
-    assert made.samples.rate_hz == rate == entry(name)["rate_hz"]
-    assert set(made.samples.segments) == {0}
-    assert made.conditioning.stamps == "uniform"
+    created = condition(real_robot(name), log)
+    assert created.samples.rate_hz == rate == entry(name)["rate_hz"]
+    assert set(created.samples.segments) == {0}
+    assert created.conditioning.stamps == "uniform"
 
 
 @pytest.mark.parametrize(("name", "split"), RMS_OF_SCORED_ROWS)
@@ -88,19 +88,19 @@ def test_conditioned_tx40_motion_is_that_of_the_plain_pipeline():
     from scipy.signal import butter, sosfiltfilt
 
     log = real_log("staubli_tx40", "pos_read_data.csv")
-    made = condition(real_robot("staubli_tx40"), log, Conditioning(position_cutoff_hz=40.0).for_prediction()).samples
+    created = condition(real_robot("staubli_tx40"), log, Conditioning(position_cutoff_hz=40.0).for_prediction()).samples
     q = sosfiltfilt(butter(4, 40.0, fs=5000.0, output="sos"), log.q, axis=0, padlen=125)
     qd = np.gradient(q, 2e-4, axis=0)
     inner = slice(settling_rows(40.0, 5000.0), -settling_rows(40.0, 5000.0))
-    assert_close(made.q[inner], q[inner], SAME_ALGEBRA)
-    assert_close(made.qd[inner], qd[inner], 1e-9)
-    assert_close(made.qdd[inner], np.gradient(qd, 2e-4, axis=0)[inner], 1e-9)
-    assert_close(made.tau, log.tau, SAME_ALGEBRA)
+    assert_close(created.q[inner], q[inner], SAME_ALGEBRA)
+    assert_close(created.qd[inner], qd[inner], 1e-9)
+    assert_close(created.qdd[inner], np.gradient(qd, 2e-4, axis=0)[inner], 1e-9)
+    assert_close(created.tau, log.tau, SAME_ALGEBRA)
 
 
 def test_the_lwr4_stamps_jitter():
     columns = {"time": "times", "position": "positions", "torque": "torques"}
     log = real_log("kuka_lwr4", "measurements_1.npz", columns=columns, rate_hz=None)
-    made = condition(real_robot("kuka_lwr4"), log)
-    assert made.conditioning.stamps == "measured"
-    assert made.samples.rate_hz == pytest.approx(200.0, rel=1e-4)
+    created = condition(real_robot("kuka_lwr4"), log)
+    assert created.conditioning.stamps == "measured"
+    assert created.samples.rate_hz == pytest.approx(200.0, rel=1e-4)

@@ -39,10 +39,10 @@ def test_a_large_group_is_read_column_by_column_to_the_same_values(table, tmp_pa
     monkeypatch.setattr(pl.LazyFrame, "slice", None)  # the other way of reading would fail
     spooled = list(ParquetTable(path).chunks(table.columns, 700))
     assert len(spooled) == len(plain)
-    for one, other in zip(plain, spooled, strict=True):
+    for item, other in zip(plain, spooled, strict=True):
         for name in table.columns:
-            assert one[name].dtype == other[name].dtype
-            assert (one[name] == other[name]).all()
+            assert item[name].dtype == other[name].dtype
+            assert (item[name] == other[name]).all()
 
 
 def test_a_truncated_file_is_named(table, tmp_path):

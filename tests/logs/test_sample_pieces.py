@@ -96,5 +96,5 @@ def test_bins_beyond_nine_tenths_of_the_band_are_no_floor(monkeypatch):
 
 
 def test_copies_of_samples_keep_what_is_not_changed():
-    one = samples(closure=np.ones((4, 2)))
-    assert replace(one, rate_hz=20.0).closure is one.closure
+    item = samples(closure=np.ones((4, 2)))
+    assert replace(item, rate_hz=20.0).closure is item.closure

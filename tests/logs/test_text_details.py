@@ -31,8 +31,8 @@ def table_of(tmp_path, text, **given):
 
 
 def read(table, rows=100):
-    found = list(table.chunks(table.names, rows))
-    return {name: np.concatenate([chunk[name] for chunk in found]).tolist() for name in table.names if name}
+    result = list(table.chunks(table.names, rows))
+    return {name: np.concatenate([chunk[name] for chunk in result]).tolist() for name in table.names if name}
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
@@ -92,10 +92,10 @@ def test_rows_come_in_pieces_and_are_counted_from_the_first(tmp_path, monkeypatc
 
 @pytest.mark.parametrize("word", ["", "nan", "NaN", "NA", "null", "-nan(ind)"])
 def test_missing_cells_are_not_numbers(tmp_path, word):
-    found = read(table_of(tmp_path, f"t,q\n0,1\n1,{word}\n2, 5\n"))
-    assert found["t"] == [0.0, 1.0, 2.0]
-    assert np.isnan(found["q"][1])
-    assert (found["q"][0], found["q"][2]) == (1.0, 5.0)
+    result = read(table_of(tmp_path, f"t,q\n0,1\n1,{word}\n2, 5\n"))
+    assert result["t"] == [0.0, 1.0, 2.0]
+    assert np.isnan(result["q"][1])
+    assert (result["q"][0], result["q"][2]) == (1.0, 5.0)
 
 
 def test_a_last_line_that_lacks_cells_is_left_out_and_known(tmp_path):
@@ -214,7 +214,7 @@ def test_units_of_positions_by_their_size():
     assert guess_position_side(np.ones((4, 2)), "deg", robot).value == "joint"
     assert guess_position_side(np.ones((4, 2)), "deg", None).value is None
     beyond = [guess_position_side(np.full((4, 2), scale * 4 * np.pi), "rad", robot) for scale in (1.4, 2.0, 6.0)]
-    assert [one.value for one in beyond] == ["joint", None, None]
+    assert [item.value for item in beyond] == ["joint", None, None]
     assert "another zero" in beyond[1].evidence
     assert "probably at the motors" in beyond[2].evidence
 
@@ -258,9 +258,9 @@ def test_places_have_names_and_neighbours(tmp_path):
     assert parse_location("file:///a/b%20c.csv").as_posix() == "/a/b c.csv"
     for name in ("b.csv", "a.csv", "c.txt"):
         (tmp_path / name).write_text("12345")
-    found = list_matching(f"{tmp_path}/*.csv")
-    assert [(one.place.name, one.size) for one in found] == [("a.csv", 5), ("b.csv", 5)]
-    assert [one.place.name for one in list_matching(f"{tmp_path}/c.txt")] == ["c.txt"]
+    matching = list_matching(f"{tmp_path}/*.csv")
+    assert [(item.place.name, item.size) for item in matching] == [("a.csv", 5), ("b.csv", 5)]
+    assert [item.place.name for item in list_matching(f"{tmp_path}/c.txt")] == ["c.txt"]
     assert list_matching(f"{tmp_path}/d.txt") == []
 
 
@@ -269,9 +269,9 @@ def test_objects_of_a_store_are_listed_by_their_own_urls():
     store = fsspec.filesystem("memory")
     store.pipe("/runs/one.csv", b"12")
     store.pipe("/runs/two.csv", b"123")
-    found = list_matching("memory://runs/*.csv")
-    assert [one.place.read_text() for one in found] == ["12", "123"]
-    assert [one.size for one in found] == [2, 3]
+    matching = list_matching("memory://runs/*.csv")
+    assert [item.place.read_text() for item in matching] == ["12", "123"]
+    assert [item.size for item in matching] == [2, 3]
     assert parse_location("memory://runs/one.csv").exists()
     assert not parse_location("memory://runs/none.csv").exists()
     assert list_matching("memory://runs/none.csv") == []

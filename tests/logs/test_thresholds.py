@@ -111,11 +111,11 @@ def test_a_velocity_is_near_the_derivative_of_the_position(factor, said):
     q = np.column_stack([np.sin(3 * t), np.cos(2 * t)])
     qd = factor * np.column_stack([3 * np.cos(3 * t), -2 * np.sin(2 * t)])
     log = log_from_arrays(ROBOT.joint_names, t, q, q, qd)
-    found = messages(check_units(log, ROBOT, ("velocity",)))
-    assert bool(found) == bool(said)
+    result = messages(check_units(log, ROBOT, ("velocity",)))
+    assert bool(result) == bool(said)
     if said:
-        assert f"logged velocity is {said}" in found[0]
-        assert "?" not in found[0]
+        assert f"logged velocity is {said}" in result[0]
+        assert "?" not in result[0]
 
 
 @pytest.mark.parametrize(
@@ -145,8 +145,8 @@ def test_the_period_is_that_of_the_usual_steps():
 def test_logs_of_two_rates_are_sampled_at_the_lowest_unless_one_is_stated():
     logs = [log_at(np.arange(200) / rate) for rate in (100.0, 103.0)]
     for both in (logs, logs[::-1]):
-        made, (note, *_) = resolve_conditioning(replace(AS_LOGGED, stamps="auto"), both, lambda *_: None)
-        assert made.rate_hz == 100.0
+        created, (note, *_) = resolve_conditioning(replace(AS_LOGGED, stamps="auto"), both, lambda *_: None)
+        assert created.rate_hz == 100.0
         assert re.search(
             r"different rates \(10[03], 10[03] Hz\): all are interpolated to the lowest, 100 Hz", str(note)
         )
@@ -161,11 +161,11 @@ def test_logs_of_two_rates_are_sampled_at_the_lowest_unless_one_is_stated():
             continue
         with raises(LogError, code=Code.DISAGREEMENT, subject="rate_hz"):
             resolve_conditioning(replace(AS_LOGGED, stamps="auto"), apart, lambda *_: None)
-    made, notes = resolve_conditioning(replace(AS_LOGGED, rate_hz=100.0, stamps="auto"), logs, lambda *_: None)
-    assert (made.rate_hz, made.stamps) == (100.0, "uniform")
+    created, notes = resolve_conditioning(replace(AS_LOGGED, rate_hz=100.0, stamps="auto"), logs, lambda *_: None)
+    assert (created.rate_hz, created.stamps) == (100.0, "uniform")
     assert notes == ()
-    made, notes = resolve_conditioning(replace(AS_LOGGED, rate_hz=90.0, stamps="auto"), logs, lambda *_: None)
-    assert made.stamps == "measured"
+    created, notes = resolve_conditioning(replace(AS_LOGGED, rate_hz=90.0, stamps="auto"), logs, lambda *_: None)
+    assert created.stamps == "measured"
     assert [note.kind for note in notes] == ["time stamps"]
     near = [log_at(np.arange(200) / rate) for rate in (100.0, 101.5)]
     assert resolve_conditioning(AS_LOGGED, near, lambda *_: None)[0].rate_hz == 100.0
@@ -186,14 +186,14 @@ def test_settings_are_chosen_from_the_beginning_of_a_log(monkeypatch):
 
 def test_what_resolve_chooses_is_known():
     log = log_at(np.arange(400) / 100)
-    made, notes = resolve_conditioning(Conditioning(delay_s="auto"), [log], lambda *_: 4.0)
-    assert (made.rate_hz, made.position_cutoff_hz, made.edge_s) == (100.0, 4.0, 0.125)
-    assert made.is_resolved
+    created, notes = resolve_conditioning(Conditioning(delay_s="auto"), [log], lambda *_: 4.0)
+    assert (created.rate_hz, created.position_cutoff_hz, created.edge_s) == (100.0, 4.0, 0.125)
+    assert created.is_resolved
     assert [note.details for note in notes] == [("position_cutoff_hz",), ("edge_s",), ("delay_s",)]
-    said = " ".join(map(str, notes))
-    assert "4 Hz" in said
-    assert "0.125 s cut at both ends" in said
-    assert resolve_conditioning(made, [log], lambda *_: 9.0) == (made, ())
+    text = " ".join(map(str, notes))
+    assert "4 Hz" in text
+    assert "0.125 s cut at both ends" in text
+    assert resolve_conditioning(created, [log], lambda *_: 9.0) == (created, ())
     assert "no filter" in str(resolve_conditioning(Conditioning(), [log], lambda *_: None)[1][0])
 
 
@@ -201,14 +201,14 @@ def test_pieces_know_the_gap_after_them():
     time = np.array([0.0, 1.0, 2.0, 5.0, 6.0, 8.0, 9.0])
     log = log_at(time)
     whole = list(split_at_gaps([log], 1.5))
-    assert [(one.segment, one.rows.time.tolist(), one.is_last, one.gap_s) for one in whole] == [
+    assert [(item.segment, item.rows.time.tolist(), item.is_last, item.gap_s) for item in whole] == [
         (0, [0.0, 1.0, 2.0], True, 3.0),
         (1, [5.0, 6.0], True, 2.0),
         (2, [8.0, 9.0], True, 0.0),
     ]
-    assert [one.gap_s for one in split_at_gaps([log], 2.0)] == [3.0, 0.0]  # as long as the longest step: not a gap
+    assert [gap.gap_s for gap in split_at_gaps([log], 2.0)] == [3.0, 0.0]  # as long as the longest step: not a gap
     cut = list(split_at_gaps([log.take(slice(0, 2)), log.take(slice(2, 5)), log.take(slice(5, None))], 1.5))
-    assert [(one.segment, len(one.rows), one.is_last) for one in cut] == [
+    assert [(item.segment, len(item.rows), item.is_last) for item in cut] == [
         (0, 2, False),
         (0, 1, True),
         (1, 2, True),
@@ -225,14 +225,14 @@ def test_windows_hold_every_row_once_with_its_surroundings(block, reach):
     begin, end = {0: 0, 1: 60}, {0: 60, 1: 100}
     seen = []
     for window in cut_windows(parts, block, reach):
-        own = window.rows.rows[window.start : window.stop]
-        seen += own.tolist()
+        expected = window.rows.rows[window.start : window.stop]
+        seen += expected.tolist()
         first, last = int(window.rows.rows[0]), int(window.rows.rows[-1]) + 1
         assert first == begin[window.segment] + window.index
-        assert first <= max(begin[window.segment], own[0] - reach)
-        assert last >= min(end[window.segment], own[-1] + 1 + reach)
-        assert window.is_last == (last == end[window.segment] and own[-1] + 1 == last)
-        assert window.is_last or len(own) >= block
+        assert first <= max(begin[window.segment], expected[0] - reach)
+        assert last >= min(end[window.segment], expected[-1] + 1 + reach)
+        assert window.is_last == (last == end[window.segment] and expected[-1] + 1 == last)
+        assert window.is_last or len(expected) >= block
         assert window.rows.rows.tolist() == list(range(first, last))
         if block is not None:
             assert len(window.rows) <= block + 2 * reach + 2 * 10
@@ -322,10 +322,10 @@ def test_samples_are_numbered_anew_wherever_rows_were_left_out():
     for block in (None, 8):
         chunks = Chunks(log.take(slice(k, k + 10)) for k in range(0, len(log), 10))
         stream = SampleStream([chunks, log], ROBOT, c, block, ["chosen"])
-        made = list(stream.blocks())
-        assert (len(made) > 4) == (block is not None)
-        rows = np.concatenate([one for _, one, _, _ in made])
-        segments = np.concatenate([one.segments for one, _, _, _ in made])
+        created = list(stream.blocks())
+        assert (len(created) > 4) == (block is not None)
+        rows = np.concatenate([item for _, item, _, _ in created])
+        segments = np.concatenate([item.segments for item, _, _, _ in created])
         per_log = [k for k in range(900) if k % 3 == 0 and 2 <= k < 898]
         expected = [*per_log, *(900 + k for k in per_log)]
         assert rows.tolist() == expected * 2
@@ -342,5 +342,5 @@ def test_slow_rows_are_known_from_moving_ones():
     qd = np.column_stack([np.where(t < 1.0, 1.0, 0.0), 0.2 + 0 * t])
     log = log_from_arrays(ROBOT.joint_names, t, q, q, qd, 0 * q)
     settings = replace(AS_LOGGED, rate_hz=100.0, slow_speed=0.2)
-    made = condition(ROBOT, log, settings)
-    assert made.samples.usable.sum(axis=0).tolist() == [100, 0]  # as fast as the bound is not faster
+    created = condition(ROBOT, log, settings)
+    assert created.samples.usable.sum(axis=0).tolist() == [100, 0]  # as fast as the bound is not faster

@@ -30,7 +30,7 @@ TURN = np.column_stack([np.sin(3 * T), np.cos(2 * T)])
 
 
 def limited(*limits):
-    joints = tuple(replace(one, limits=own) for one, own in zip(PLANAR.joints, limits, strict=True))
+    joints = tuple(replace(joint, limits=limit) for joint, limit in zip(PLANAR.joints, limits, strict=True))
     return replace(PLANAR, joints=joints)
 
 
@@ -55,7 +55,7 @@ def test_how_far_joints_reach():
     assert_close(reachable_positions(limited(free, Limits(lower=-1.0))), [4 * np.pi, 4 * np.pi], EXACT)
     assert_close(reachable_positions(limited(Limits(0.0, 0.0), Limits(0.0, 0.5))), [4 * np.pi, 0.5], EXACT)
     sliding = [joint.kind == "prismatic" for joint in SCARA.primary_joints]
-    bare = replace(SCARA, joints=tuple(replace(one, limits=free) for one in SCARA.joints))
+    bare = replace(SCARA, joints=tuple(replace(joint, limits=free) for joint in SCARA.joints))
     assert np.isinf(reachable_positions(bare)).tolist() == sliding
 
 
@@ -68,8 +68,8 @@ def test_positions_look_like_degrees_from_twice_the_limits_on():
         return small + np.column_stack([first / peak * TURN[:, 0], 0 * T]) - np.column_stack([small[:, 0], 0 * T])
 
     assert finding(with_peak(3.99), robot=arm) == ""
-    said = finding(with_peak(4.01), robot=arm)
-    assert "joint joint1 reaches 4.01 rad, its limit is 2 rad" in said
+    message = finding(with_peak(4.01), robot=arm)
+    assert "joint joint1 reaches 4.01 rad, its limit is 2 rad" in message
     # As degrees a joint may be a fifth beyond its limit.
     assert finding(with_peak(1.19 * np.rad2deg(2.0)), robot=arm)
     assert finding(with_peak(1.21 * np.rad2deg(2.0)), robot=arm) == ""
@@ -88,8 +88,8 @@ def test_torques_look_like_millis_from_twenty_times_the_limits_on():
         return finding(0.1 * TURN, np.column_stack([first * square, second * square]), robot=arm)
 
     assert with_rms(199.0, 1.0) == ""
-    said = with_rms(201.0, 1.0)
-    assert "torques look like mN m: joint joint1 has rms 201 N m, its effort limit is 10 N m" in said
+    message = with_rms(201.0, 1.0)
+    assert "torques look like mN m: joint joint1 has rms 201 N m, its effort limit is 10 N m" in message
     assert "joint joint2 has rms 900 N m, its effort limit is 30 N m" in with_rms(250.0, 900.0)
     assert with_rms(1e-3, 0.0151) == ""
     assert "no joint exceeds 0.00049 of its effort limit" in with_rms(1e-3, 0.0147)
@@ -123,10 +123,10 @@ def test_limits_are_left_on_either_side_by_a_hundredth_of_their_range():
 def test_what_cleaning_refuses():
     with raises(LogError, code=Code.TOO_LITTLE_DATA, subject="run"):
         Cleaner("run").findings(())
-    one = Cleaner("run")
-    one.clean(Log(("a",), np.array([0.0]), np.zeros((1, 1)), np.zeros((1, 1)), np.arange(1)))
+    cleaner = Cleaner("run")
+    cleaner.clean(Log(("a",), np.array([0.0]), np.zeros((1, 1)), np.zeros((1, 1)), np.arange(1)))
     with raises(LogError, code=Code.TOO_LITTLE_DATA, subject="run"):
-        one.findings(())
+        cleaner.findings(())
     two = Cleaner("run")
     still = np.array([[0.0, 0.0], [0.0009, 0.0011]])
     two.clean(Log(("a", "b"), np.array([0.0, 1.0]), still, still, np.arange(2)))
@@ -146,10 +146,10 @@ def test_jumps_are_faster_than_the_limit_and_than_usual_steps():
         log = log_from_arrays(arm.joint_names, T, q, q)
         for part in (slice(0, 100), slice(100, 200)):
             seen.see(log.take(part))
-        found = messages(seen.findings())
-        assert [note.split()[1] for note in found if "jumps" in note] == known
+        result = messages(seen.findings())
+        assert [note.split()[1] for note in result if "jumps" in note] == known
         if known:
-            assert f"jumps by {0.01 * speed:.4g} rad at 1 s (row 100)" in found[0]
+            assert f"jumps by {0.01 * speed:.4g} rad at 1 s (row 100)" in result[0]
     twice = LogInspector(arm)
     q = np.zeros((200, 2))
     q[50:, 0], q[150:, 0] = 0.1, -0.2
@@ -233,8 +233,8 @@ def test_a_cut_off_is_where_the_spectrum_sinks_into_the_floor(monkeypatch):
 
 def test_no_cut_off_where_the_motion_fills_the_band(monkeypatch):
     log = log_from_arrays(("a", "b"), T, TURN, TURN)
-    found = iter([39.9, 3.0, 40.0, 3.0])
-    monkeypatch.setattr("mindyn.logs.resolving._joint_cutoff", lambda *_: next(found))
+    result = iter([39.9, 3.0, 40.0, 3.0])
+    monkeypatch.setattr("mindyn.logs.resolving._joint_cutoff", lambda *_: next(result))
     assert noise_floor_cutoff([log], 100.0) == 39.9
     assert noise_floor_cutoff([log], 100.0) is None
 
@@ -245,7 +245,7 @@ def test_densities_are_averaged_over_the_longest_parts():
     rng = np.random.default_rng(0)
     long, longer, short = rng.normal(size=4200), rng.normal(size=9000), rng.normal(size=500)
     frequency, density = _power_density([long, short, longer], 100.0)
-    each = [welch(one, 100.0, "blackmanharris", 4096, detrend="linear") for one in (long, longer)]
+    each = [welch(item, 100.0, "blackmanharris", 4096, detrend="linear") for item in (long, longer)]
     assert_close(frequency, each[0][0], EXACT)
     assert_close(density, (4200 * each[0][1] + 9000 * each[1][1]) / 13200, SAME_ALGEBRA)
     assert len(_power_density([short, rng.normal(size=100)], 100.0)[0]) == 251
@@ -257,6 +257,6 @@ def test_densities_are_averaged_over_the_longest_parts():
 )
 def test_velocities_in_another_unit_are_known_by_their_factor(times, cause):
     velocity = np.column_stack([3 * np.cos(3 * T), -2 * np.sin(2 * T)])
-    said = finding(TURN, qd=times * velocity)
-    assert f"times the derivative of the position{'' if cause is None else f' ({cause}?)'}" in said
-    assert ("?)" in said) == (cause is not None)
+    message = finding(TURN, qd=times * velocity)
+    assert f"times the derivative of the position{'' if cause is None else f' ({cause}?)'}" in message
+    assert ("?)" in message) == (cause is not None)

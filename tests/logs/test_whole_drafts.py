@@ -43,7 +43,7 @@ def pair(pattern, values, names=(1, 2)):
 
 
 def lines(draft):
-    return {one.key: (one.value, one.evidence) for one in draft.lines}
+    return {line.key: (line.value, line.evidence) for line in draft.lines}
 
 
 JOINTS = PLANAR.primary_names
@@ -225,7 +225,7 @@ def test_logs_of_fewer_joints_say_what_to_hold(tmp_path):
 
 def test_a_joint_is_not_named_by_another_whose_name_begins_alike(tmp_path):
     robot = load_robot("planar2")
-    joints = tuple(replace(one, name=f"joint{9 + k}") for k, one in enumerate(robot.joints))
+    joints = tuple(replace(joint, name=f"joint{9 + k}") for k, joint in enumerate(robot.joints))
     arm = replace(robot, joints=joints, drives=(), extras=())
     some = {"time": T, "joint100_pos": Q[:, 0], "joint10_pos": Q[:, 1], "joint10_torque": TAU[:, 0]}
     with raises(LogError, code=Code.MISSING_VALUE, subject="columns.position") as known:
@@ -244,8 +244,8 @@ def test_forces_of_slides_stand_beside_torques(tmp_path):
     assert set(words) == {"force", "torque"}
     columns = {"time": T} | {f"{name}_pos": Q[:, 0] for name in names}
     columns |= {f"{name}_{word}": TAU[:, 0] for name, word in zip(names, words, strict=True)}
-    found = draft_sidecar(write(tmp_path / "run.csv", columns), arm)
-    assert found.value("columns.torque") == [f"{name}_{word}" for name, word in zip(names, words, strict=True)]
+    result = draft_sidecar(write(tmp_path / "run.csv", columns), arm)
+    assert result.value("columns.torque") == [f"{name}_{word}" for name, word in zip(names, words, strict=True)]
 
 
 def test_torques_of_another_recording_are_not_taken(tmp_path):
@@ -262,9 +262,9 @@ def test_an_arm_that_stands_before_it_moves_is_read_on(tmp_path, monkeypatch):
     still = {name: np.concatenate([np.full(40, column[0]), column]) for name, column in PLAIN.items()}
     still |= {"time": np.arange(100) / 100, "qd1": np.concatenate([np.zeros(40), V[:, 0]])}
     still |= {"qd2": np.concatenate([np.zeros(40), V[:, 1]])}
-    found = lines(draft_sidecar(write(tmp_path / "run.csv", still), PLANAR))
-    assert found["units.velocity"][0] == "rad/s"
-    assert "times the derivative of the position" in found["units.velocity"][1]
+    result = lines(draft_sidecar(write(tmp_path / "run.csv", still), PLANAR))
+    assert result["units.velocity"][0] == "rad/s"
+    assert "times the derivative of the position" in result["units.velocity"][1]
 
 
 def test_an_angle_that_wraps_keeps_its_velocity_and_rows_that_stand_twice_their_clock(tmp_path):
@@ -308,8 +308,8 @@ def test_columns_of_text_hold_numbers_from_half_of_their_cells_on(tmp_path):
     ],
 )
 def test_signals_that_names_mean(name, signal):
-    found = guess_signal(split_words(name))
-    assert (found and found[0]) == signal
+    result = guess_signal(split_words(name))
+    assert (result and result[0]) == signal
 
 
 @pytest.mark.parametrize(
@@ -338,9 +338,9 @@ def test_words_of_references_and_models_are_no_measurements():
 
 def test_joints_are_found_by_their_longest_names():
     columns = dict.fromkeys(("arm_pos", "arm_2_pos", "arm_tau", "arm_2_tau"), T)
-    found = group_columns(columns, ("arm", "arm_2"))
-    assert [one.columns for one in found] == [("arm_pos", "arm_2_pos"), ("arm_tau", "arm_2_tau")]
-    assert [one.entry for one in found] == ["{joint}_pos", "{joint}_tau"]
+    result = group_columns(columns, ("arm", "arm_2"))
+    assert [item.columns for item in result] == [("arm_pos", "arm_2_pos"), ("arm_tau", "arm_2_tau")]
+    assert [item.entry for item in result] == ["{joint}_pos", "{joint}_tau"]
     array = group_columns({"a b c d": Q}, ())[0]
     assert array.ending == ("b", "c", "d")
 
@@ -359,11 +359,11 @@ def test_lines_of_a_draft_can_be_replaced_and_taken_out():
         "x", (DraftLine("a.b", [1, "t"], ""), DraftLine("c", True, ""), DraftLine("a.d", {"k": 2.5}, ""))
     )
     assert draft.with_line("c", 7, "").value("c") == 7
-    assert [one.key for one in draft.without_key("a").lines] == ["c"]
-    assert [one.key for one in draft.without_key("a.b").lines] == ["c", "a.d"]
-    assert [one.key for one in draft.without_key("c").lines] == ["a.b", "a.d"]
+    assert [line.key for line in draft.without_key("a").lines] == ["c"]
+    assert [line.key for line in draft.without_key("a.b").lines] == ["c", "a.d"]
+    assert [line.key for line in draft.without_key("c").lines] == ["a.b", "a.d"]
     whole = SidecarDraft("x", (DraftLine("units", "?", ""), DraftLine("c", 1, "")))
-    assert [one.key for one in whole.without_key("units.torque").lines] == ["c"]
+    assert [line.key for line in whole.without_key("units.torque").lines] == ["c"]
     assert format_toml_value([1, "t", [True]]) == '[1, "t", [true]]'
     assert format_toml_value({"k": 2.5}) == "{ k = 2.5 }"
     assert draft.to_metadata() == {"a": {"b": [1, "t"], "d": {"k": 2.5}}, "c": True}

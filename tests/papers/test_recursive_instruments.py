@@ -62,9 +62,9 @@ def test_it_is_the_thesis_recursion(case):
     P = np.linalg.inv(Omega[:start].T @ Y[:start])
     p = P @ Omega[:start].T @ tau[:start]
     for k in range(start, len(tau), n):
-        own, instrument = Y[k : k + n], Omega[k : k + n]
-        P = P - P @ instrument.T @ np.linalg.solve(np.eye(n) + own @ P @ instrument.T, own @ P)
-        p = p + P @ instrument.T @ (tau[k : k + n] - own @ p)
+        expected, instrument = Y[k : k + n], Omega[k : k + n]
+        P = P - P @ instrument.T @ np.linalg.solve(np.eye(n) + expected @ P @ instrument.T, expected @ P)
+        p = p + P @ instrument.T @ (tau[k : k + n] - expected @ p)
     assert_close(estimate_by_instruments(model, samples, (300,))[1].beta, p, ORACLE)
 
 

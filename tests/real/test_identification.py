@@ -69,9 +69,9 @@ def total(estimate, name, held_out=None):
     return 100 * validate(estimate, real_log(name, file), rows=[(start, stop)]).error.total
 
 
-def require_sane(found, name):
-    values = found.physical.values
-    links = values[: 10 * len(found.robot.links)].reshape(-1, 10)
+def require_sane(result, name):
+    values = result.physical.values
+    links = values[: 10 * len(result.robot.links)].reshape(-1, 10)
     assert all(check_consistency(phi).is_feasible for phi in links)
     assert links[:, 0].sum() < HEAVIEST[name]
 

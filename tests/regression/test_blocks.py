@@ -27,14 +27,14 @@ def arm():
 @pytest.fixture(scope="module")
 def logs(arm):
     model = mindyn.compile_model(arm, drives=True)
-    made = []
+    created = []
     for count, speed in ((600, 1.0), (1200, 1.7)):
         t = np.arange(count) / 100
         q = np.column_stack([np.sin(speed * t), np.cos(1.3 * speed * t) - 1])
         qd = np.column_stack([speed * np.cos(speed * t), -1.3 * speed * np.sin(1.3 * speed * t)])
         qdd = -np.column_stack([speed**2 * np.sin(speed * t), (1.3 * speed) ** 2 * np.cos(1.3 * speed * t)])
-        made.append(mindyn.log_from_arrays(arm.joint_names, t, q, model.inverse_dynamics(q, qd, qdd)))
-    return made
+        created.append(mindyn.log_from_arrays(arm.joint_names, t, q, model.inverse_dynamics(q, qd, qdd)))
+    return created
 
 
 def test_every_log_has_a_block_and_long_ones_more():
@@ -63,10 +63,10 @@ def test_blocks_that_join_reach_as_far_as_both(arm, logs):
     assert (joined.reach[1] == np.maximum(first.reach[1], second.reach[1])).all()
     counts = np.add(first.information.counts, second.information.counts)
     assert joined.information.counts == tuple(counts)
-    for R, one, other in zip(
+    for R, factor, other in zip(
         joined.information.factors, first.information.factors, second.information.factors, strict=True
     ):
-        assert_close(R.T @ R, one.T @ one + other.T @ other, SAME_ALGEBRA)
+        assert_close(R.T @ R, factor.T @ factor + other.T @ other, SAME_ALGEBRA)
 
 
 def test_every_row_is_taken_unless_some_are_to_be_left(arm, logs):

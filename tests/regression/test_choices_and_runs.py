@@ -159,25 +159,25 @@ def information(seed, scale=1.0):
     rng = np.random.default_rng(seed)
     rows = [rng.normal(size=(30, 3)) * scale, rng.normal(size=(20, 4))]
     columns = (np.array([0, 2]), np.array([0, 1, 2]))
-    factors = tuple(triangle_of(one) for one in rows)
+    factors = tuple(triangle_of(row) for row in rows)
     return Information(("x", "y"), NAMES, columns, factors, (30, 20)), rows
 
 
 def test_information_weighs_joints_by_the_root_of_their_weights():
-    found, rows = information(0)
+    result, rows = information(0)
     weights = np.array([4.0, 0.25])
-    R, z = found.stacked(weights)
+    R, z = result.stacked(weights)
     wide = [np.zeros((30, 4)), np.zeros((20, 4))]
     wide[0][:, [0, 2, 3]], wide[1][:, [0, 1, 2, 3]] = rows[0], rows[1]
     whole = np.vstack([2 * wide[0], 0.5 * wide[1]])
     joined = np.column_stack([R, z])
     assert_close(joined.T @ joined, whole.T @ whole, SAME_ALGEBRA)
     beta = np.array([1.0, -2.0, 0.5])
-    squares = [np.sum((one[:, :3] @ beta - one[:, 3]) ** 2) for one in wide]
-    assert_close(found.residuals(beta), squares, SAME_ALGEBRA)
-    assert_close(found.torques(), [np.sum(one[:, -1] ** 2) for one in rows], SAME_ALGEBRA)
+    squares = [np.sum((item[:, :3] @ beta - item[:, 3]) ** 2) for item in wide]
+    assert_close(result.residuals(beta), squares, SAME_ALGEBRA)
+    assert_close(result.torques(), [np.sum(row[:, -1] ** 2) for row in rows], SAME_ALGEBRA)
     scaled = whole[:, :3] / np.linalg.norm(whole[:, :3], axis=0)
-    assert_close(found.condition_number(weights), np.linalg.cond(scaled), SAME_ALGEBRA)
+    assert_close(result.condition_number(weights), np.linalg.cond(scaled), SAME_ALGEBRA)
     solved = solve(R, z)
     assert_close(solved.beta, np.linalg.lstsq(whole[:, :3], whole[:, 3], rcond=None)[0], SAME_ALGEBRA)
     assert_close(solved.inverse, np.linalg.inv(whole[:, :3].T @ whole[:, :3]), SAME_ALGEBRA)
@@ -185,24 +185,24 @@ def test_information_weighs_joints_by_the_root_of_their_weights():
 
 
 def test_information_of_parts_counts_rows_together():
-    (one, first), (other, second) = information(0), information(1, 3.0)
-    both = one + other
+    (item, first), (other, second) = information(0), information(1, 3.0)
+    both = item + other
     assert both.counts == (60, 40)
     for factor, a, b in zip(both.factors, first, second, strict=True):
         assert_close(factor.T @ factor, a.T @ a + b.T @ b, SAME_ALGEBRA)
-    assert add_information([one]) is one
+    assert add_information([item]) is item
     with raises(InputError, Code.DISAGREEMENT, "information"):
-        add_information([one, replace(other, names=("a", "b", "z"))])
+        add_information([item, replace(other, names=("a", "b", "z"))])
 
 
 def test_parameters_that_only_come_together_are_named_with_each_other():
-    found, rows = information(0)
+    result, rows = information(0)
     rows[0][:, 1] = 2 * rows[0][:, 0]
     rows[1][:, 2] = 2 * rows[1][:, 0]
-    tied = replace(found, factors=tuple(triangle_of(one) for one in rows))
+    tied = replace(result, factors=tuple(triangle_of(row) for row in rows))
     assert tied.unidentifiable() == {"a": ("c",), "c": ("a",)}
     assert tied.condition_number() == float("inf")
-    assert found.unidentifiable() == {}
+    assert result.unidentifiable() == {}
     assert null_space(np.eye(3)).shape == (3, 0)
     few = triangle_of(np.array([[1.0, 2.0, 3.0]]))
     assert few.shape == (3, 3)

@@ -12,8 +12,8 @@ from mindyn.algebra.values import column_extremes
 @pytest.mark.parametrize("width", [1, 6])
 def test_ends_are_those_of_numpy(rows, width):
     x = np.random.default_rng(rows).normal(size=(rows, width))
-    for one in (x, np.asfortranarray(x), x[::2], x[:, ::-1]):
-        assert np.array_equal(column_extremes(one), (one.min(axis=0), one.max(axis=0)))
+    for item in (x, np.asfortranarray(x), x[::2], x[:, ::-1]):
+        assert np.array_equal(column_extremes(item), (item.min(axis=0), item.max(axis=0)))
     x[rows // 2, 0] = np.nan
     assert np.array_equal(column_extremes(x), (x.min(axis=0), x.max(axis=0)), equal_nan=True)
     expected = np.fmin.reduce(x), np.fmax.reduce(x)

@@ -79,13 +79,13 @@ def test_the_factors_solve_as_those_of_qr_do(chunk):
     theirs, ours = gather(regressor, samples), gathered(regressor, samples, chunk)
     ranks = [np.linalg.matrix_rank(factor) for factor in theirs.factors]
     assert any(rank < len(factor) for rank, factor in zip(ranks, theirs.factors, strict=True))
-    expected, found = solutions(theirs), solutions(ours)
-    assert found.rank == expected.rank
+    expected, result = solutions(theirs), solutions(ours)
+    assert result.rank == expected.rank
     Y = regressor.dense(regressor.parts(samples.q, samples.qd, samples.qdd))
-    assert_close(Y @ found.beta, Y @ expected.beta, PUBLISHED_FILE)
+    assert_close(Y @ result.beta, Y @ expected.beta, PUBLISHED_FILE)
     deviations = np.sqrt(np.diag(expected.inverse)) * 0.1
-    assert (np.abs(found.beta - expected.beta) <= 1e-6 * deviations).all()
-    assert_close(ours.residuals(found.beta), theirs.residuals(expected.beta), PUBLISHED_FILE)
+    assert (np.abs(result.beta - expected.beta) <= 1e-6 * deviations).all()
+    assert_close(ours.residuals(result.beta), theirs.residuals(expected.beta), PUBLISHED_FILE)
     assert ours.unidentifiable() == theirs.unidentifiable()
 
 
@@ -103,9 +103,9 @@ def test_rows_far_from_all_others_lose_nothing(guarded, monkeypatch):
     if not guarded:
         monkeypatch.setattr(device, "REACH", np.inf)
     theirs, ours = gather(regressor, strange), gathered(regressor, strange, 1 << 14)
-    expected, found = solutions(theirs), solutions(ours)
-    near = np.abs(found.beta - expected.beta) <= 1e-9 * np.abs(expected.beta).max()
-    assert (found.rank == expected.rank and bool(near.all())) is guarded
+    expected, result = solutions(theirs), solutions(ours)
+    near = np.abs(result.beta - expected.beta) <= 1e-9 * np.abs(expected.beta).max()
+    assert (result.rank == expected.rank and bool(near.all())) is guarded
 
 
 def wavy(friction, count=2400, seed=4):
@@ -128,20 +128,22 @@ def test_blocks_are_those_of_the_cpu(friction, cutoff, step, monkeypatch):
     settings = mindyn.EquationSettings(filter_hz=cutoff, decimation=step, friction=friction)
     theirs = split_into_blocks(regressor, samples, settings, 5)
     ours = split_into_blocks(regressor, samples, settings, 5, factors_of=stand_in_factors())
-    for one, other in zip(ours, theirs, strict=True):
-        assert one.span == other.span
-        assert one.information.counts == other.information.counts
-        for R, expected in zip(one.information.factors, other.information.factors, strict=True):
+    for our, other in zip(ours, theirs, strict=True):
+        assert our.span == other.span
+        assert our.information.counts == other.information.counts
+        for R, expected in zip(our.information.factors, other.information.factors, strict=True):
             assert_close(R.T @ R, expected.T @ expected, SAME_ALGEBRA)
-    expected, found = (solutions(add_information([one.information for one in blocks])) for blocks in (theirs, ours))
-    assert found.rank == expected.rank
-    assert (np.abs(found.beta - expected.beta) <= 1e-6 * 0.1 * np.sqrt(np.diag(expected.inverse))).all()
+    expected, result = (
+        solutions(add_information([block.information for block in blocks])) for blocks in (theirs, ours)
+    )
+    assert result.rank == expected.rank
+    assert (np.abs(result.beta - expected.beta) <= 1e-6 * 0.1 * np.sqrt(np.diag(expected.inverse))).all()
 
 
 def with_friction_everywhere(name):
     """The robot with a drive, and so friction, on every joint, passive ones of loops too."""
     robot = mindyn.load_robot(name)
-    stated = {one.joint: one for one in robot.drives}
+    stated = {drive.joint: drive for drive in robot.drives}
     return replace(robot, drives=tuple(stated.get(joint, mindyn.Drive(joint)) for joint in robot.joint_names))
 
 
@@ -151,7 +153,7 @@ def test_robots_with_loops(name, friction):
     robot = with_friction_everywhere(name)
     regressor = Regressor(robot, friction)
     k, rng = regressor.joint_count, np.random.default_rng(5)
-    home = home_closure(robot).home[[robot.joint_index(one) for one in robot.primary_names]]
+    home = home_closure(robot).home[[robot.joint_index(name) for name in robot.primary_names]]
     t = np.arange(400)[:, None] / 100.0
     w, phase = rng.uniform(1, 4, (2, k))
     q, qd, qdd = (0.1 * w**order * np.sin(w * t + phase + order * np.pi / 2) for order in range(3))
@@ -159,19 +161,19 @@ def test_robots_with_loops(name, friction):
     samples = mindyn.Samples(regressor.joint_names, home + q, qd, qdd, tau, 100.0, np.zeros(400, int))
     settings = mindyn.EquationSettings(filter_hz=8.0, decimation=3, friction=friction)
     (ours,), (theirs,) = (
-        [one.information for one in split_into_blocks(regressor, samples, settings, 1, **given)]
+        [block.information for block in split_into_blocks(regressor, samples, settings, 1, **given)]
         for given in ({"factors_of": stand_in_factors()}, {})
     )
-    for own, R in zip(ours.factors, theirs.factors, strict=True):
-        assert_close(own.T @ own, R.T @ R, PUBLISHED_FILE)
+    for factor, R in zip(ours.factors, theirs.factors, strict=True):
+        assert_close(factor.T @ factor, R.T @ R, PUBLISHED_FILE)
 
 
 def test_a_block_without_a_row_is_empty():
     regressor, samples = wavy(FRICTIONS[0], 240)
     settings = mindyn.EquationSettings(filter_hz=6.0)
     ours = split_into_blocks(regressor, samples, settings, 24, factors_of=stand_in_factors())
-    assert [one.information.counts for one in ours] == [
-        one.information.counts for one in split_into_blocks(regressor, samples, settings, 24)
+    assert [our.information.counts for our in ours] == [
+        block.information.counts for block in split_into_blocks(regressor, samples, settings, 24)
     ]
     assert ours[0].information.counts == (0,) * 6
     assert not np.any([R.any() for R in ours[0].information.factors])
@@ -205,11 +207,11 @@ def test_the_filter_s_cuda_is_the_low_pass(tmp_path):
     table, extension = device.smoothing_table(*second_order_sections(7.0, 100.0)), extension_rows(7.0, 100.0)
     ends = np.array([[0, 211], [211, 212], [212, 221], [221, 523]])
     given = [np.random.default_rng(2).normal(size=(523, width)).cumsum(axis=0) for width in (5, 9)]
-    found, rooms = [x.copy() for x in given], [np.empty((len(ends), extension, x.shape[1])) for x in given]
-    joints = np.array([(x.ctypes.data, room.ctypes.data, x.shape[1]) for x, room in zip(found, rooms, strict=True)])
-    pointers = [ctypes.c_void_p(one.ctypes.data) for one in (joints, ends, table)]
+    result, rooms = [x.copy() for x in given], [np.empty((len(ends), extension, x.shape[1])) for x in given]
+    joints = np.array([(x.ctypes.data, room.ctypes.data, x.shape[1]) for x, room in zip(result, rooms, strict=True)])
+    pointers = [ctypes.c_void_p(item.ctypes.data) for item in (joints, ends, table)]
     run(*pointers, *map(ctypes.c_longlong, (2, 9, len(ends), extension)))
-    for filtered, x in zip(found, given, strict=True):
+    for filtered, x in zip(result, given, strict=True):
         for first, last in ends:
             assert_close(filtered[first:last], lowpass(x[first:last], 7.0, 100.0), SAME_ALGEBRA)
 
@@ -234,9 +236,9 @@ def test_factors_come_back_as_rows(tmp_path):
     information = gathered(regressor, samples)
     factors = {f"R{k}": R for k, R in enumerate(information.factors)}
     np.savez(tmp_path / "factors.npz", rows=len(samples), **factors)
-    found = mindyn.LeastSquares().fit(rows_of_factors(robot, tmp_path / "factors.npz"))
+    estimate = mindyn.LeastSquares().fit(rows_of_factors(robot, tmp_path / "factors.npz"))
     expected = mindyn.LeastSquares().fit(mindyn.build_rows(robot, samples))
-    assert_close(found.beta, expected.beta, PUBLISHED_FILE)
+    assert_close(estimate.beta, expected.beta, PUBLISHED_FILE)
     np.savez(tmp_path / "other.npz", rows=3, R0=np.eye(3))
     with raises(InputError, Code.WRONG_FORMAT, str(tmp_path / "other.npz")):
         rows_of_factors(robot, tmp_path / "other.npz")

@@ -30,12 +30,12 @@ def two_segments(lengths=(700, 500), seed=0):
 def test_equations_are_the_filtered_rows_between_the_edges(cutoff_hz, decimation):
     """max(0.1 s, half a period of the cut-off) are cut at both ends of both segments; the rest adds up as R factors."""
     samples, regressor = two_segments(), Regressor(ROBOT)
-    found = gather(regressor, samples, cutoff_hz=cutoff_hz, decimation=decimation)
+    information = gather(regressor, samples, cutoff_hz=cutoff_hz, decimation=decimation)
     edge = ceil(max(0.1, 0.5 / cutoff_hz) * RATE)
     taken = [
         np.arange(a, b)[edge : b - a - edge][(-edge) % decimation :: decimation] for a, b in ((0, 700), (700, 1200))
     ]
-    assert found.counts == tuple([sum(map(len, taken))] * 2)
+    assert information.counts == tuple([sum(map(len, taken))] * 2)
     Y = mindyn.compile_model(ROBOT, base=regressor.base, drives=regressor.base.drives).regressor(
         samples.q, samples.qd, samples.qdd
     )
@@ -44,6 +44,6 @@ def test_equations_are_the_filtered_rows_between_the_edges(cutoff_hz, decimation
     smooth = np.concatenate(
         [sosfiltfilt(sections, rows[a:b], axis=0, padlen=ceil(RATE / cutoff_hz)) for a, b in ((0, 700), (700, 1200))]
     )
-    for joint, (columns, factor) in enumerate(zip(found.columns, found.factors, strict=True)):
-        own = smooth[np.concatenate(taken), joint][:, [*columns, -1]]
-        assert_close(factor.T @ factor, own.T @ own, SAME_ALGEBRA * 100)
+    for joint, (columns, factor) in enumerate(zip(information.columns, information.factors, strict=True)):
+        expected = smooth[np.concatenate(taken), joint][:, [*columns, -1]]
+        assert_close(factor.T @ factor, expected.T @ expected, SAME_ALGEBRA * 100)

@@ -51,15 +51,15 @@ def acting(values, drive):
 @pytest.mark.parametrize("shape", FITTED_SHAPES)
 def test_shapes_act_on_the_motion_of_their_motor(shape):
     q, qd, qdd = motion()
-    found = columns_of(Regressor(GEARED, Friction(shapes=(shape,))), q, qd, qdd)
+    columns = columns_of(Regressor(GEARED, Friction(shapes=(shape,))), q, qd, qdd)
     plain = columns_of(Regressor(GEARED), q, qd, qdd)
     u = motor_speeds(qd)
-    added = [name for name in found if name not in plain]
+    added = [name for name in columns if name not in plain]
     assert len(added) == 2
     for k, name in enumerate(added):
-        assert_close(found[name], acting(FRICTION_LAWS[shape].values(u[:, k], np.sign(u[:, k]), None), k), ORACLE)
+        assert_close(columns[name], acting(FRICTION_LAWS[shape].values(u[:, k], np.sign(u[:, k]), None), k), ORACLE)
     for name, values in plain.items():
-        assert np.allclose(found[name], values, rtol=1e-12, atol=1e-12), name
+        assert np.allclose(columns[name], values, rtol=1e-12, atol=1e-12), name
 
 
 def test_friction_under_load_has_the_torque_that_the_motor_carries():
@@ -68,9 +68,9 @@ def test_friction_under_load_has_the_torque_that_the_motor_carries():
     base = base_parameters(GEARED, drives=True)
     friction = Friction("tanh", 0.1, LOAD_SHAPES, (), tuple(base.values.tolist()))
     regressor = Regressor(GEARED, friction)
-    found = columns_of(regressor, q, qd, qdd)
-    Y = np.moveaxis(np.array([found[name] for name in base.names]), 0, 2)
-    rigid = np.array([one.kind in ("link", "rotor") for one in regressor.parameters[: base.count]])
+    columns = columns_of(regressor, q, qd, qdd)
+    Y = np.moveaxis(np.array([columns[name] for name in base.names]), 0, 2)
+    rigid = np.array([parameter.kind in ("link", "rotor") for parameter in regressor.parameters[: base.count]])
     carried = Y[:, :, rigid] @ base.values[rigid]
     G = np.array([[-3.0, 0.0], [0.5, 2.0]])
     load = carried @ np.linalg.inv(G) * [-3.0, 2.0]
@@ -81,7 +81,7 @@ def test_friction_under_load_has_the_torque_that_the_motor_carries():
     for k in range(2):
         for shape in LOAD_SHAPES:
             values = FRICTION_LAWS[shape].values(u[:, k], np.tanh(u[:, k] / 0.1), load[:, k])
-            assert_close(found[names[number]], acting(values, k), 1e-9)
+            assert_close(columns[names[number]], acting(values, k), 1e-9)
             number += 1
 
 
@@ -117,10 +117,10 @@ def test_friction_at_the_joint_is_beside_that_of_the_motor_or_alone():
     q, qd, qdd = motion(seed=2)
     for robot, base in ((GEARED, None), (GEARED, base_parameters(GEARED, drives=False)), (ARM, None)):
         regressor = Regressor(robot, Friction(joint_side=(SECOND,)), base)
-        found = columns_of(regressor, q, qd, qdd)
+        columns = columns_of(regressor, q, qd, qdd)
         viscous, coulomb = regressor.names[-2:]
-        assert_close(found[viscous], np.column_stack([0 * qd[:, 1], qd[:, 1]]), SAME_ALGEBRA)
-        assert_close(found[coulomb], np.column_stack([0 * qd[:, 1], np.sign(qd[:, 1])]), SAME_ALGEBRA)
+        assert_close(columns[viscous], np.column_stack([0 * qd[:, 1], qd[:, 1]]), SAME_ALGEBRA)
+        assert_close(columns[coulomb], np.column_stack([0 * qd[:, 1], np.sign(qd[:, 1])]), SAME_ALGEBRA)
         assert len(regressor.names) == (regressor.base.count + 2)
 
 

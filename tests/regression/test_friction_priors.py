@@ -23,8 +23,8 @@ def prior_count(kind, motions):
     """Return on how many joints a coefficient has a prior."""
     count = 0
     for u in (column for qd in motions for column in qd.T):
-        direction, one = np.tanh(u / TURN_RAD_S), np.ones(len(u))
-        columns = [one, direction, u] if kind == "offset" else [SHAPES[kind](u, direction), direction, u, one]
+        direction, item = np.tanh(u / TURN_RAD_S), np.ones(len(u))
+        columns = [item, direction, u] if kind == "offset" else [SHAPES[kind](u, direction), direction, u, item]
         stacked = np.column_stack(columns)
         count += bool(prior_precision(stacked.T @ stacked) > 0)
     return count

@@ -57,9 +57,9 @@ def test_information_of_parts_adds_up_to_that_of_the_whole():
     ]
     together = gather(regressor, halves[0]) + gather(regressor, halves[1])
     streamed = gather(regressor, iter(halves))
-    one = gather(regressor, whole)
-    assert together.counts == streamed.counts == one.counts
-    for factor, other, third in zip(one.factors, together.factors, streamed.factors, strict=True):
+    information = gather(regressor, whole)
+    assert together.counts == streamed.counts == information.counts
+    for factor, other, third in zip(information.factors, together.factors, streamed.factors, strict=True):
         assert_close(other.T @ other, factor.T @ factor, SAME_ALGEBRA)
         assert_close(third.T @ third, factor.T @ factor, SAME_ALGEBRA)
 
@@ -71,8 +71,8 @@ def test_filtering_in_windows_is_filtering_the_whole():
     parts = regressor.parts(samples.q, samples.qd, samples.qdd)
     whole = lowpass(np.concatenate([*parts[0], samples.tau[:, :1]], axis=1), 20.0, 1000.0)
     seen = []
-    for made, rows in blocks(regressor, samples, 20.0, 3):
-        assert_close(np.concatenate(made[0], axis=1), whole[rows], 1e-10)
+    for created, rows in blocks(regressor, samples, 20.0, 3):
+        assert_close(np.concatenate(created[0], axis=1), whole[rows], 1e-10)
         seen.append(rows)
     seen = np.concatenate(seen)
     assert (np.diff(seen) == 3).all()
@@ -85,9 +85,9 @@ def test_unusable_rows_do_not_count():
     samples = exact_samples(robot, 900)
     usable = np.random.default_rng(0).random(samples.q.shape) < 0.7
     spoiled = replace(samples, tau=np.where(usable, samples.tau, 1e6), usable=usable)
-    found = gather(Regressor(robot), spoiled)
-    assert found.counts == tuple(usable.sum(axis=0))
-    assert_close(solve(*found.stacked()).beta, structural_base(robot, drives=True).values, 1e-8)
+    information = gather(Regressor(robot), spoiled)
+    assert information.counts == tuple(usable.sum(axis=0))
+    assert_close(solve(*information.stacked()).beta, structural_base(robot, drives=True).values, 1e-8)
 
 
 def test_parameters_that_the_data_cannot_tell_are_named():
@@ -109,8 +109,8 @@ def test_extra_torques_act_on_their_joint():
     tau = samples.tau.copy()
     tau[:, 1] += 2.5 * np.sin(3 * samples.q[:, 1])
     regressor = Regressor(replace(robot, extras=(spring,)))
-    found = solve(*gather(regressor, replace(samples, tau=tau)).stacked()).beta
-    assert found[regressor.names.index("spring")] == pytest.approx(2.5, rel=1e-9)
+    result = solve(*gather(regressor, replace(samples, tau=tau)).stacked()).beta
+    assert result[regressor.names.index("spring")] == pytest.approx(2.5, rel=1e-9)
 
 
 def test_the_stop_operator_keeps_its_direction_at_rest_and_clips_in_motion():
@@ -118,12 +118,12 @@ def test_the_stop_operator_keeps_its_direction_at_rest_and_clips_in_motion():
     u = rng.normal(size=(700, 2))
     u[300:400] = 0.0
     segments = np.repeat([0, 1], 350)
-    found = Friction("stop", 0.004).directions(u, segments, 100.0)
+    result = Friction("stop", 0.004).directions(u, segments, 100.0)
     z = np.zeros(2)
     for k in range(700):
         z = np.zeros(2) if k in (0, 350) else np.clip(z + u[k] / (0.004 * 100.0), -1, 1)
-        assert found[k] == pytest.approx(z, abs=1e-12)
-    assert (found[301:350] == found[300]).all()
+        assert result[k] == pytest.approx(z, abs=1e-12)
+    assert (result[301:350] == result[300]).all()
 
 
 def test_smooth_friction_of_a_coupled_motor_acts_on_both_joints():

@@ -83,35 +83,39 @@ class Frictions:
 def test_intervals_have_as_many_rows_as_their_seconds():
     samples = samples_of(41)
     steady = Frictions(np.ones((41, 1)))
-    found = Integration(interval_s=0.1).intervals(steady, samples)
-    assert [(one.start, one.stop) for one in found] == [(0, 11), (10, 21), (20, 31), (30, 41)]
+    result = Integration(interval_s=0.1).intervals(steady, samples)
+    assert [(item.start, item.stop) for item in result] == [(0, 11), (10, 21), (20, 31), (30, 41)]
     Integration(interval_s=0.09).intervals(steady, samples)
     with raises(InputError, Code.OUT_OF_RANGE, "interval_s"):
         Integration(interval_s=0.08).intervals(steady, samples)
     turning = Frictions(np.where(np.arange(41) < 20, 1.0, -1.0)[:, None])
-    assert [(one.start, one.stop) for one in Integration(interval_s=0.4).intervals(turning, samples)] == [
+    assert [
+        (interval.start, interval.stop) for interval in Integration(interval_s=0.4).intervals(turning, samples)
+    ] == [
         (0, 20),
         (20, 41),
     ]
     within = Integration(interval_s=0.4, reversals="within").intervals(turning, samples)
-    assert [(one.start, one.stop) for one in within] == [(0, 41)]
+    assert [(item.start, item.stop) for item in within] == [(0, 41)]
 
 
 def test_friction_reverses_where_a_speed_changes_sign_or_rests():
     speeds = np.array([[1.0, 2.0], [1.0, 1.0], [-1.0, 1.0], [-1.0, 0.0], [-1.0, 0.0], [-1.0, 3.0], [-2.0, 3.0]])
-    found = reversals(Frictions(speeds), samples_of(7))
-    assert found.tolist() == [False, False, True, True, True, True, False]
+    result = reversals(Frictions(speeds), samples_of(7))
+    assert result.tolist() == [False, False, True, True, True, True, False]
 
 
 def test_segments_are_cut_into_equal_pieces_that_share_a_row():
     samples = samples_of(60, segments=np.repeat([0, 1], [25, 35]))
     breaks = np.zeros(60, dtype=bool)
     breaks[[25, 45]] = True  # the first is the beginning of a segment anyway
-    found = [(one.start, one.stop) for one in intervals(samples, breaks, 13)]
-    assert found == [(0, 13), (12, 25), (25, 35), (34, 45)]  # 15 rows are two pieces of 8: too short
-    short = [(one.start, one.stop) for one in intervals(samples_of(9), np.zeros(9, dtype=bool), 13)]
+    result = [(interval.start, interval.stop) for interval in intervals(samples, breaks, 13)]
+    assert result == [(0, 13), (12, 25), (25, 35), (34, 45)]  # 15 rows are two pieces of 8: too short
+    short = [(interval.start, interval.stop) for interval in intervals(samples_of(9), np.zeros(9, dtype=bool), 13)]
     assert short == []
-    assert [(one.start, one.stop) for one in intervals(samples_of(10), np.zeros(10, dtype=bool), 13)] == [(0, 10)]
+    assert [
+        (interval.start, interval.stop) for interval in intervals(samples_of(10), np.zeros(10, dtype=bool), 13)
+    ] == [(0, 10)]
 
 
 def test_weights_of_gregory_integrate_polynomials_of_degree_five():
@@ -178,17 +182,17 @@ def swinging():
 @pytest.mark.parametrize("form", ["momentum", "energy"])
 def test_a_row_holds_for_the_values_of_the_motion(swinging, form):
     regressor, samples, beta = swinging
-    made = IntegratedRegressor.of(regressor, form)
+    created = IntegratedRegressor.of(regressor, form)
     taken = slice(20, 61)
-    row = made.row(samples, taken, None, "sampled")
-    names, columns = made.of_rows
+    row = created.row(samples, taken, None, "sampled")
+    names, columns = created.of_rows
     assert len(row) == len(names) == len(columns)
     weights = quadrature(41) / 40
     tau, qd = samples.tau[taken], samples.qd[taken]
     mean = weights @ tau if form == "momentum" else [weights @ (tau * qd).sum(axis=1)]
     assert_close(row[:, -1], mean, ORACLE)
     assert_close(row[:, :-1] @ beta, row[:, -1], 1e-8)
-    held = made.row(samples, taken, None, "held")
+    held = created.row(samples, taken, None, "held")
     assert_close(held[:, :-1], row[:, :-1], EXACT)
     assert np.abs(held[:, -1] - row[:, -1]).max() > 1e-6
 
@@ -214,8 +218,8 @@ def test_windows_take_every_row_between_the_edges_once(decimation, inner, begun,
     samples = samples_of(500, segments=np.repeat([0, 1, 2], [200, 15, 285]))
     segment_rows = SampleSegment(samples, inner, begun)
     for cutoff in (None, 5.0):
-        found = list(windows(segment_rows, cutoff, decimation))
-        taken = [row for one in found for row in one.kept_rows]
+        result = list(windows(segment_rows, cutoff, decimation))
+        taken = [row for item in result for row in item.kept_rows]
         edge = 0 if cutoff is None else 10
         expected = []
         for start, stop in ((0, 200), (200, 215), (215, 500)):
@@ -223,15 +227,15 @@ def test_windows_take_every_row_between_the_edges_once(decimation, inner, begun,
             rows = [r for r in range(start, stop) if start + edge <= r < stop - edge and r in inner]
             expected += [r for r in rows if decimation == 1 or (r - start + since) % decimation == 0]
         assert taken == expected
-        assert all(len(one.kept_rows) for one in found)
+        assert all(len(item.kept_rows) for item in result)
         if cutoff is not None:
-            for one in found:
+            for entry in result:
                 segment = next(
-                    ends for ends in ((0, 200), (200, 215), (215, 500)) if ends[0] <= one.kept_rows[0] < ends[1]
+                    ends for ends in ((0, 200), (200, 215), (215, 500)) if ends[0] <= entry.kept_rows[0] < ends[1]
                 )
-                first = one.kept_rows[0] - (one.kept_rows[0] - max(segment[0] + 10, inner.start)) % 60
-                assert one.first == max(segment[0], first - 20)
-                assert one.last == min(segment[1], first + 60 + 20)
+                first = entry.kept_rows[0] - (entry.kept_rows[0] - max(segment[0] + 10, inner.start)) % 60
+                assert entry.first == max(segment[0], first - 20)
+                assert entry.last == min(segment[1], first + 60 + 20)
     assert list(_filter_windows(segment_rows, (200, 215), 5.0, decimation, 10)) == []
 
 
@@ -255,8 +259,8 @@ def test_joints_without_a_drive_get_one_to_be_estimated():
     second = robot.joint_names[1]
     stated = replace(robot, drives=(Drive(second, 50.0, side="motor"),))
     drives = with_estimated_drives(stated).drives
-    assert [one.joint for one in drives] == list(robot.joint_names)
-    assert [(one.ratio, one.side) for one in drives] == [(1.0, "joint"), (50.0, "motor")]
+    assert [drive.joint for drive in drives] == list(robot.joint_names)
+    assert [(drive.ratio, drive.side) for drive in drives] == [(1.0, "joint"), (50.0, "motor")]
     assert_close(_joint_scales(replace(robot, drives=drives)), [1.0, 50.0], EXACT)
     sides = replace(robot, drives=(Drive(second, 50.0, side="joint"),))
     assert_close(_joint_scales(sides), [1.0], EXACT)

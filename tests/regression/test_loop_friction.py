@@ -42,14 +42,14 @@ def test_columns_are_the_trees_projected(friction):
     p, pd, pdd = motion.rows(t)
     whole = closed_model(robot).motion(p, pd, pdd)
     closed, tree = Regressor(robot, friction), Regressor(open_tree(robot), friction)
-    one = np.zeros(len(t), dtype=np.int64)
-    Y = closed.dense(closed.parts(p, pd, pdd, closed.directions(p, pd, one, 100.0)))
-    directions = tree.directions(whole.q, whole.qd, one, 100.0)
+    values = np.zeros(len(t), dtype=np.int64)
+    Y = closed.dense(closed.parts(p, pd, pdd, closed.directions(p, pd, values, 100.0)))
+    directions = tree.directions(whole.q, whole.qd, values, 100.0)
     expected = np.einsum("nik,nip->nkp", whole.W, tree.dense(tree.parts(whole.q, whole.qd, whole.qdd, directions)))
-    names = [one.name for one in closed.parameters if one.kind in ("viscous", "coulomb", "friction")]
+    names = [parameter.name for parameter in closed.parameters if parameter.kind in ("viscous", "coulomb", "friction")]
     assert len(names) == 5 * (2 + len(friction.shapes))
-    own, theirs = ([regressor.names.index(name) for name in names] for regressor in (closed, tree))
-    assert_close(Y[:, :, own], expected[:, :, theirs], ORACLE)
+    separate, theirs = ([regressor.names.index(name) for name in names] for regressor in (closed, tree))
+    assert_close(Y[:, :, separate], expected[:, :, theirs], ORACLE)
 
 
 def test_shapes_of_passive_joints_are_recovered():
@@ -58,10 +58,10 @@ def test_shapes_of_passive_joints_are_recovered():
     motion = SineMotion([0, 0.1, -1.3], [[0.6, 0.4, 0.3], [0.3, 0.2, 0.2]], frequencies, phases)
     p, pd, pdd = motion.rows(np.arange(2500) / 250)
     regressor = Regressor(robot, friction)
-    one = np.zeros(len(p), dtype=np.int64)
+    item = np.zeros(len(p), dtype=np.int64)
     truth = np.concatenate([regressor.base.values, np.linspace(0.1, 0.5, 5)])
-    tau = regressor.dense(regressor.parts(p, pd, pdd, regressor.directions(p, pd, one, 250.0))) @ truth
-    samples = Samples(robot.primary_names, p, pd, pdd, tau, 250.0, one)
+    tau = regressor.dense(regressor.parts(p, pd, pdd, regressor.directions(p, pd, item, 250.0))) @ truth
+    samples = Samples(robot.primary_names, p, pd, pdd, tau, 250.0, item)
     fit = mindyn.LeastSquares().fit(build_rows(robot, samples, mindyn.EquationSettings(friction=friction)))
     assert_close(fit.beta, truth, RECOVERED)
     assert_close(fit.predict(samples), tau, RECOVERED)

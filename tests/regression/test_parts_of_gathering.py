@@ -51,25 +51,25 @@ def test_a_worker_gathers_what_the_rows_of_the_log_hold(count):
     log = recorded(900)
     whole = build_rows(ROBOT, log, EQUATION_SETTINGS)
     for given in (log, lambda: log):
-        found = gather_log(ROBOT, given, EQUATION_SETTINGS, None, 3, count)
-        assert {block.log for block in found.blocks} == {3}
-        assert found.count == whole.count == 900 - 2 * 20
-        assert "a note" in messages(found)
-        gram = sum(one.information.factors[0].T @ one.information.factors[0] for one in found.blocks)
+        result = gather_log(ROBOT, given, EQUATION_SETTINGS, None, 3, count)
+        assert {block.log for block in result.blocks} == {3}
+        assert result.count == whole.count == 900 - 2 * 20
+        assert "a note" in messages(result)
+        gram = sum(block.information.factors[0].T @ block.information.factors[0] for block in result.blocks)
         R = whole.information.factors[0]
         assert_close(gram, R.T @ R, 1e-9)
-        assert found.blocks[0].span[0] == 0
-        assert found.blocks[-1].span[1] == found.count
+        assert result.blocks[0].span[0] == 0
+        assert result.blocks[-1].span[1] == result.count
     assert len(gather_log(ROBOT, log, EQUATION_SETTINGS, None, 0, 5).blocks) == 5
-    own = gather_log(ROBOT, log, EQUATION_SETTINGS, None, 0, 5, build_regressor(ROBOT, EQUATION_SETTINGS))
-    assert len(own.blocks) == 5
+    expected = gather_log(ROBOT, log, EQUATION_SETTINGS, None, 0, 5, build_regressor(ROBOT, EQUATION_SETTINGS))
+    assert len(expected.blocks) == 5
 
 
 @pytest.mark.parametrize("count", [5, None])
 def test_a_log_without_samples_has_no_block_and_is_no_error_of_its_worker(count):
-    found = gather_log(ROBOT, recorded(30), EQUATION_SETTINGS, None, 0, count)
-    assert (found.blocks, found.count) == ((), 0)
-    assert any("dropped" in note for note in messages(found))
+    log = gather_log(ROBOT, recorded(30), EQUATION_SETTINGS, None, 0, count)
+    assert (log.blocks, log.count) == ((), 0)
+    assert any("dropped" in note for note in messages(log))
 
 
 def test_one_log_that_streams_makes_all_stream():
@@ -103,13 +103,13 @@ def test_columns_that_are_alike_cost_nothing_to_leave_out():
 
 def test_gains_of_the_wrong_sign_are_rejected():
     rng = np.random.default_rng(7)
-    x, gains, made = np.array([1.0, -2.0, 0.5]), np.array([4.0, -0.5]), []
+    x, gains, created = np.array([1.0, -2.0, 0.5]), np.array([4.0, -0.5]), []
     for size in (0.0, 1.0):
         for joint in range(2):
             Y, known = rng.normal(size=(60, 3)), size * rng.normal(size=60)
-            made.append((joint, triangle_of(np.column_stack([Y, known, (Y @ x + known) / gains[joint]]))))
+            created.append((joint, triangle_of(np.column_stack([Y, known, (Y @ x + known) / gains[joint]]))))
     with raises(InputError, Code.NOT_CONVERGED, "gains"):
-        _refine_gains(ROBOT, made, x, 1 / gains, 120)
+        _refine_gains(ROBOT, created, x, 1 / gains, 120)
 
 
 def test_regular_values_of_a_chain_alone_leave_its_rotors_out():
@@ -117,11 +117,11 @@ def test_regular_values_of_a_chain_alone_leave_its_rotors_out():
     samples = exact_samples(ROBOT, count=60)
     chain = base_parameters(driven, drives=False)
     plain = LeastSquares().fit(build_rows(driven, samples, EquationSettings(drives="stated"), base=chain))
-    found = regular_values(plain, samples)
+    result = regular_values(plain, samples)
     bare = LeastSquares().fit(build_rows(ROBOT, samples, EquationSettings(drives="stated")))
-    assert_close(found, regular_values(bare, samples), ORACLE)
-    M = inertia_matrices(plain.regressor, found, samples)
-    assert_close(M[:, 1, 1], inertia_matrices(bare.regressor, found, samples)[:, 1, 1], SAME_ALGEBRA)
+    assert_close(result, regular_values(bare, samples), ORACLE)
+    M = inertia_matrices(plain.regressor, result, samples)
+    assert_close(M[:, 1, 1], inertia_matrices(bare.regressor, result, samples)[:, 1, 1], SAME_ALGEBRA)
     rotors = LeastSquares().fit(build_rows(driven, samples, EquationSettings(drives="stated")))
     moved = inertia_matrices(rotors.regressor, regular_values(rotors, samples), samples)
     sizes = np.abs(np.einsum("kii->ki", inertia_matrices(rotors.regressor, rotors.beta, samples))).mean(axis=0)
@@ -142,9 +142,9 @@ def test_samples_of_rows_are_those_given_or_made():
     samples, log = exact_samples(ROBOT, 50), recorded(900)
     (same,) = build_rows(ROBOT, samples, EQUATION_SETTINGS).samples()
     assert same is samples
-    made = build_rows(ROBOT, log, EQUATION_SETTINGS)
-    (whole,) = made.samples()
-    assert whole is made.all_samples("a test")
+    rows = build_rows(ROBOT, log, EQUATION_SETTINGS)
+    (whole,) = rows.samples()
+    assert whole is rows.all_samples("a test")
     stream = [samples, samples]
     assert list(build_rows(ROBOT, iter(stream), EQUATION_SETTINGS).samples()) == stream
 
@@ -155,7 +155,7 @@ def test_inertia_matrices_of_linkages_at_many_configurations_are_those_at_each()
     values = family.base.values
     q = np.linspace(0.1, 2.0, 6)[:, None]
     together = family.matrices(q, values)
-    alone = np.array([family.matrices(one[None], values)[0] for one in q])
+    alone = np.array([family.matrices(item[None], values)[0] for item in q])
     assert_close(together, alone, ORACLE)
     assert_close(family.matrices(q.reshape(2, 3, 1), values).reshape(6, 1, 1), alone, ORACLE)
     u = np.ones((6, 1))
@@ -193,11 +193,11 @@ def test_torques_that_never_change_beside_others_count_as_none(constant):
     tau = samples.tau.copy()
     tau[:, list(constant)] = [-3.0, 0.0][: len(constant)]
     rows = build_rows(robot, replace(samples, tau=tau), EquationSettings())
-    found = rows.without_constant_torques()
+    result = rows.without_constant_torques()
     if len(constant) != 1:
-        assert found is rows
+        assert result is rows
         return
-    for joint, (factor, before) in enumerate(zip(found.information.factors, rows.information.factors, strict=True)):
+    for joint, (factor, before) in enumerate(zip(result.information.factors, rows.information.factors, strict=True)):
         expected = 0.0 if joint in constant else np.linalg.norm(tau[:, joint])
         assert np.linalg.norm(factor[:, -1]) == pytest.approx(expected, rel=1e-9, abs=1e-12)
         assert_close(factor[:, :-1].T @ factor[:, :-1], before[:, :-1].T @ before[:, :-1], ORACLE)

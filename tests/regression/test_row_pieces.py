@@ -60,18 +60,18 @@ def log(rows=30):
 
 
 def test_one_log_or_several_are_logs_and_samples_are_not():
-    one = log()
-    assert list_logs(one) == [one]
-    assert list_logs([one, one]) == [one, one]
-    assert list_logs((one,)) == [one]
+    item = log()
+    assert list_logs(item) == [item]
+    assert list_logs([item, item]) == [item, item]
+    assert list_logs((item,)) == [item]
     assert list_logs(samples_of(3)) is None
     assert list_logs([samples_of(3)]) is None
     assert list_logs(iter([])) is None
     with raises(InputError, Code.MISSING_VALUE, "logs"):
         list_logs([])
-    made = _LogRows([one, log(60)], PLANAR, EquationSettings(), None, None)
-    assert not made.streamed
-    assert list(made.block_counts) == [8, 16]
+    log_rows = _LogRows([item, log(60)], PLANAR, EquationSettings(), None, None)
+    assert not log_rows.streamed
+    assert list(log_rows.block_counts) == [8, 16]
 
 
 def test_factors_alone_count_as_many_rows_as_the_fullest_joint(regressor):
@@ -100,8 +100,8 @@ def test_rows_of_samples_are_equal_parts_that_can_be_held_out(regressor):
     assert len(rows.blocks) == BLOCKS
     assert [block.span for block in rows.blocks] == [(10 * k, 10 * k + 10) for k in range(24)]
     assert rows.count == 240
-    assert [sum(one.counts) for one in rows.folds(8)] == [60] * 8
-    assert [sum(one.counts) for one in rows.folds(5)] == [100, 100, 100, 100, 80]
+    assert [sum(fold.counts) for fold in rows.folds(8)] == [60] * 8
+    assert [sum(fold.counts) for fold in rows.folds(5)] == [100, 100, 100, 100, 80]
     assert rows.without_log(1).blocks == rows.blocks
     assert rows.without_log(0).blocks == ()
     for block in rows.blocks[:2]:
@@ -123,11 +123,11 @@ def test_one_block_has_the_reach_of_its_own_rows(regressor):
 def test_a_stream_has_blocks_from_its_first_sample_on(regressor, monkeypatch):
     monkeypatch.setattr("mindyn.regression.gather_blocks.FIRST_LENGTH", 40)
     parts = [samples_of(100), samples_of(30, 1)]
-    made = split_stream_into_blocks(regressor, parts, EquationSettings())
-    assert [block.span for block in made] == [(0, 40), (40, 80), (80, 100), (100, 130)]
-    assert [block.log for block in made] == [0] * 4
-    assert [block.information.counts[0] for block in made] == [40, 40, 20, 30]
-    assert_close(made[2].reach, [parts[0].q[80:].min(axis=0), parts[0].q[80:].max(axis=0)], EXACT)
+    split_stream = split_stream_into_blocks(regressor, parts, EquationSettings())
+    assert [block.span for block in split_stream] == [(0, 40), (40, 80), (80, 100), (100, 130)]
+    assert [block.log for block in split_stream] == [0] * 4
+    assert [block.information.counts[0] for block in split_stream] == [40, 40, 20, 30]
+    assert_close(split_stream[2].reach, [parts[0].q[80:].min(axis=0), parts[0].q[80:].max(axis=0)], EXACT)
     monkeypatch.setattr("mindyn.regression.gather_blocks.BLOCKS", 1)
     joined = split_stream_into_blocks(regressor, parts, EquationSettings())
     assert [block.span for block in joined] == [(0, 100), (100, 130)]
@@ -135,9 +135,9 @@ def test_a_stream_has_blocks_from_its_first_sample_on(regressor, monkeypatch):
 
 
 def test_short_samples_leave_blocks_without_rows(regressor):
-    made = split_into_blocks(regressor, samples_of(5), EquationSettings(), 4, 3)
-    assert [block.span for block in made] == [(0, 2), (2, 3), (3, 4), (4, 5)]
-    assert [block.log for block in made] == [3] * 4
+    split = split_into_blocks(regressor, samples_of(5), EquationSettings(), 4, 3)
+    assert [block.span for block in split] == [(0, 2), (2, 3), (3, 4), (4, 5)]
+    assert [block.log for block in split] == [3] * 4
     few = split_into_blocks(regressor, samples_of(2), EquationSettings(), 4)
     assert [block.span for block in few] == [(0, 1), (1, 1), (1, 2), (2, 2)]
     assert [sum(block.information.counts) for block in few] == [2, 0, 2, 0]
@@ -152,15 +152,15 @@ def test_blocks_of_labels_hold_their_rows_and_only_usable_ones(regressor):
     usable[3, 0] = False
     samples = replace(samples_of(12), usable=usable)
     labels = np.arange(12) % 3
-    made = blocks_by_label(regressor, samples, EquationSettings(), labels, 3)
-    assert [block.phase for block in made] == pytest.approx([1 / 6, 0.5, 5 / 6])
-    assert [block.span for block in made] == [(0, 4)] * 3
-    assert [block.information.counts for block in made] == [(3, 4), (4, 4), (4, 4)]
+    blocks = blocks_by_label(regressor, samples, EquationSettings(), labels, 3)
+    assert [block.phase for block in blocks] == pytest.approx([1 / 6, 0.5, 5 / 6])
+    assert [block.span for block in blocks] == [(0, 4)] * 3
+    assert [block.information.counts for block in blocks] == [(3, 4), (4, 4), (4, 4)]
     Y = regressor.parts(samples.q, samples.qd, samples.qdd)
     whole = np.column_stack([np.concatenate(Y[1], axis=1), samples.tau[:, 1]])[labels == 2]
-    R = made[2].information.factors[1]
+    R = blocks[2].information.factors[1]
     assert_close(R.T @ R, whole.T @ whole, ORACLE)
-    assert_close(made[2].reach, _reach(samples, labels == 2), EXACT)
+    assert_close(blocks[2].reach, _reach(samples, labels == 2), EXACT)
 
 
 def test_joined_blocks_span_and_reach_both(regressor):
@@ -181,12 +181,12 @@ def test_drives_of_logged_gears():
 
 
 def estimate(covariance, beta, names=("a", "b", "c")):
-    made = SimpleNamespace(names=names, beta=np.array(beta), deviations=np.sqrt(np.diag(covariance)))
-    known = np.isfinite(made.deviations) & (made.deviations > 0)
-    scale = np.where(known, 1 / np.where(known, made.deviations, 1.0), 0.0)
-    made.correlations = np.where(np.isfinite(covariance), covariance, 0.0) * np.outer(scale, scale)
-    made.by_noise_alone = lambda: made
-    return made
+    simple_namespace = SimpleNamespace(names=names, beta=np.array(beta), deviations=np.sqrt(np.diag(covariance)))
+    known = np.isfinite(simple_namespace.deviations) & (simple_namespace.deviations > 0)
+    scale = np.where(known, 1 / np.where(known, simple_namespace.deviations, 1.0), 0.0)
+    simple_namespace.correlations = np.where(np.isfinite(covariance), covariance, 0.0) * np.outer(scale, scale)
+    simple_namespace.by_noise_alone = lambda: simple_namespace
+    return simple_namespace
 
 
 def test_logs_whose_stamps_begin_late_have_the_same_line():
@@ -216,7 +216,7 @@ def test_a_draft_marks_what_it_asks_and_puts_tables_last():
     assert both.to_metadata() == {"units": {"torque": "N m", "time": "s"}, "rows": [0, 9]}
     assert both.without_key("units").to_metadata() == {"rows": [0, 9]}
     assert both.without_key("units.time").value("units.torque") == "N m"
-    assert [format_toml_value(one) for one in (True, 1.5, ["a", 2], {"k": False})] == [
+    assert [format_toml_value(item) for item in (True, 1.5, ["a", 2], {"k": False})] == [
         "true",
         "1.5",
         '["a", 2]',

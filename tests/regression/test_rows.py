@@ -78,14 +78,14 @@ def test_blocks_add_up_to_all_rows(robot, logs, name):
 @pytest.mark.parametrize("name", EQUATION_SETTINGS)
 def test_blocks_made_by_threads_are_those_of_one_pass(robot, logs, name, monkeypatch):
     """The same bits on any number of cores, and to rounding those of all parts together."""
-    made = []
+    created = []
     for apart, cores in ((0, 1), (0, 2), (0, 5), (10**6, 2)):
         monkeypatch.setattr(gather_blocks, "BLOCK_GAP", apart)
         monkeypatch.setattr(threads, "usable_cores", lambda cores=cores: cores)
-        made.append([block.information for block in build_rows(robot, logs, EQUATION_SETTINGS[name]).blocks])
-    for one, two, five, together in zip(*made, strict=True):
-        assert one.counts == together.counts
-        for R, *same, other in zip(*(each.factors for each in (one, two, five, together)), strict=True):
+        created.append([block.information for block in build_rows(robot, logs, EQUATION_SETTINGS[name]).blocks])
+    for item, two, five, together in zip(*created, strict=True):
+        assert item.counts == together.counts
+        for R, *same, other in zip(*(each.factors for each in (item, two, five, together)), strict=True):
             assert all(np.array_equal(R, again) for again in same)
             if other.any():
                 assert_close(R.T @ R, other.T @ other, SAME_ALGEBRA)
@@ -131,12 +131,14 @@ def test_blocks_along_a_line_hold_the_rows_of_their_places(robot, logs):
     """Places that go up and down a line twice in every log: a block has the rows of four segments of each."""
     rows = build_rows(robot, logs, EQUATION_SETTINGS["plain"])
     places = [np.abs((np.arange(len(log)) / len(log) * 4) % 2 - 1) for log in logs]
-    made = rows.blocks_along(places, 1.0, 10)
-    assert [block.phase for block in made] == pytest.approx(np.arange(0.05, 1, 0.1))
-    assert_close(grams(add_information([block.information for block in made])), grams(rows.information), SAME_ALGEBRA)
+    created = rows.blocks_along(places, 1.0, 10)
+    assert [block.phase for block in created] == pytest.approx(np.arange(0.05, 1, 0.1))
+    assert_close(
+        grams(add_information([block.information for block in created])), grams(rows.information), SAME_ALGEBRA
+    )
     conditioned = condition(robot, logs, SETTINGS)
     place = np.concatenate([places[k][conditioned.rows[conditioned.logs == k]] for k in range(3)])
-    assert made[3].information.counts == (int(((place >= 0.3) & (place < 0.4)).sum()),) * 2
+    assert created[3].information.counts == (int(((place >= 0.3) & (place < 0.4)).sum()),) * 2
 
 
 def test_a_joint_at_rest_is_named_and_a_part_of_the_logs_may_have_it(robot):
@@ -157,9 +159,11 @@ def test_r_factors_alone_have_no_samples(robot):
 
 
 def test_a_settings_is_saved_compared_and_rejected_while_open():
-    made = EquationSettings(SETTINGS, 5.0, 3, Friction("tanh", 0.1, ("root",), ("joint1",)), "numeric", "stated")
-    assert EquationSettings.from_dict(made.to_dict()) == made
-    assert hash(EquationSettings.from_dict(made.to_dict())) == hash(made)
+    equation_settings = EquationSettings(
+        SETTINGS, 5.0, 3, Friction("tanh", 0.1, ("root",), ("joint1",)), "numeric", "stated"
+    )
+    assert EquationSettings.from_dict(equation_settings.to_dict()) == equation_settings
+    assert hash(EquationSettings.from_dict(equation_settings.to_dict())) == hash(equation_settings)
     left_open = EquationSettings.automatic()
     assert EquationSettings.from_dict(left_open.to_dict()) == left_open
     assert not left_open.is_selected
@@ -183,8 +187,8 @@ def test_a_settings_is_chosen_when_nothing_is_open():
 
 def test_the_stop_operator_reaches_back_and_other_directions_do_not(robot):
     reach = {
-        one: _dependence_rows(build_regressor(robot, EquationSettings(friction=Friction(one, 0.05))), None, 200.0)
-        for one in ("tanh", "stop")
+        item: _dependence_rows(build_regressor(robot, EquationSettings(friction=Friction(item, 0.05))), None, 200.0)
+        for item in ("tanh", "stop")
     }
     assert reach == {"tanh": 0, "stop": STOP_ROWS}
 
@@ -194,8 +198,12 @@ def test_a_fit_says_what_it_was_known_from(robot):
     samples = exact_samples(robot, 60, 3)
     rows = equations(robot, samples)
     residuals = joint_residuals(rows.information, np.zeros(rows.regressor.count))
-    assert_close(np.array([one.rms_torque for one in residuals]), np.sqrt((samples.tau**2).mean(axis=0)), SAME_ALGEBRA)
-    assert_close(np.array([one.rms for one in residuals]), np.sqrt((samples.tau**2).mean(axis=0)), SAME_ALGEBRA)
+    assert_close(
+        np.array([residual.rms_torque for residual in residuals]), np.sqrt((samples.tau**2).mean(axis=0)), SAME_ALGEBRA
+    )
+    assert_close(
+        np.array([residual.rms for residual in residuals]), np.sqrt((samples.tau**2).mean(axis=0)), SAME_ALGEBRA
+    )
     assert "kept" not in data_summary(rows.information, rows.settings)
     assert "one of 3 kept" in data_summary(rows.information, EquationSettings(decimation=3))
 
@@ -216,8 +224,12 @@ def test_rows_say_what_was_left_out_of_logs_and_where_they_come_from(robot, logs
         for k, log in enumerate(logs)
     ]
     rows = build_rows(robot, noted, EQUATION_SETTINGS["plain"])
-    assert [one.message for one in rows.findings if one.kind == Kind.FILE_CONTENT] == ["note 0", "note 1", "note 2"]
-    assert [one.path for one in rows.sources] == ["0.csv", "1.csv", "2.csv"]
+    assert [finding.message for finding in rows.findings if finding.kind == Kind.FILE_CONTENT] == [
+        "note 0",
+        "note 1",
+        "note 2",
+    ]
+    assert [source.path for source in rows.sources] == ["0.csv", "1.csv", "2.csv"]
     assert rows.count == len(rows.all_samples("a test"))
     samples = smooth_samples(robot, 300)
     plain = build_rows(robot, samples)

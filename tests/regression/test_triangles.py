@@ -91,13 +91,13 @@ def test_rows_that_grow_do_not_drown_those_that_known_the_rest():
 
 
 def test_most_blocks_need_no_reflections(monkeypatch):
-    made = []
+    created = []
     reflected = accumulators._reflect
-    monkeypatch.setattr(accumulators, "_reflect", lambda *given: made.append(1) or reflected(*given))
+    monkeypatch.setattr(accumulators, "_reflect", lambda *given: created.append(1) or reflected(*given))
     for case in ("noisy", "no noise", "dependent", "almost dependent"):
-        made.clear()
+        created.clear()
         appended(changed(case))
-        assert len(made) == 1, case
+        assert len(created) == 1, case
 
 
 def test_what_came_before_may_fade():

@@ -62,8 +62,8 @@ def independent_motion(robot, q0, qd0, tau, times, *, drives):
         rest = tau - pin.nonLinearEffects(model, data, q, v) - F.T @ (viscous * (F @ v) + offset)
         return np.concatenate([v, np.linalg.solve(M, rest)])
 
-    found = solve_ivp(slope, (0, times[-1]), np.concatenate([q0, qd0]), "DOP853", times, rtol=1e-13, atol=1e-13)
-    return found.y[:n].T, found.y[n:].T
+    ivp = solve_ivp(slope, (0, times[-1]), np.concatenate([q0, qd0]), "DOP853", times, rtol=1e-13, atol=1e-13)
+    return ivp.y[:n].T, ivp.y[n:].T
 
 
 @pytest.mark.parametrize("drives", [False, True])

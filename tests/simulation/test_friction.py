@@ -103,9 +103,9 @@ def test_motion_equals_a_stiff_integration_of_regularised_friction():
         return np.concatenate([y[n:], smooth.forward_dynamics(y[:n].copy(), y[n:].copy(), left)])
 
     motion = simulate(robot, nothing, seconds=0.8, q0=q0, qd0=qd0, drives=True, rate_hz=100)
-    found = solve_ivp(slope, (0, 0.8), np.concatenate([q0, qd0]), "Radau", motion.t, rtol=1e-8, atol=1e-10)
+    ivp = solve_ivp(slope, (0, 0.8), np.concatenate([q0, qd0]), "Radau", motion.t, rtol=1e-8, atol=1e-10)
     assert motion.events > 0
-    assert_close(motion.q, found.y[:n].T, 1e-4)
+    assert_close(motion.q, ivp.y[:n].T, 1e-4)
 
 
 def test_fixed_steps_converge_to_the_adaptive_motion():
@@ -115,8 +115,8 @@ def test_fixed_steps_converge_to_the_adaptive_motion():
     assert exact.events > 0
     errors = []
     for steps in (500, 2000, 8000):
-        found = rollout(robot, q0, qd0, np.zeros(3), dt=0.5 / steps, steps=steps, drives=True)
-        errors.append(np.abs(found.q[0, :: steps // 25] - exact.q).max())
+        result = rollout(robot, q0, qd0, np.zeros(3), dt=0.5 / steps, steps=steps, drives=True)
+        errors.append(np.abs(result.q[0, :: steps // 25] - exact.q).max())
     assert errors[0] < 1e-3
     assert errors[2] < errors[1] / 3 < errors[0] / 9
 
@@ -131,9 +131,9 @@ def test_arms_at_rest_under_gravity_are_held_by_friction_in_fixed_steps(seed):
     drives = tuple(mindyn.Drive(d.joint, d.ratio, d.coupling, d.rotor_inertia, 0.0, level, 0.0, d.side)
                    for d in robot.drives)  # fmt: skip
     robot = mindyn.Robot(robot.name, robot.root, robot.joints, robot.links, robot.gravity, drives=drives)
-    found = rollout(robot, np.full(5, 0.4), np.zeros(5), np.zeros(5), dt=1e-3, steps=2000, drives=True)
-    assert_negligible(found.q[0, -1] - found.q[0, 0], 1.0, 1e-4)
-    assert_negligible(found.qd[0, -1], 1.0, 1e-9)
+    result = rollout(robot, np.full(5, 0.4), np.zeros(5), np.zeros(5), dt=1e-3, steps=2000, drives=True)
+    assert_negligible(result.q[0, -1] - result.q[0, 0], 1.0, 1e-4)
+    assert_negligible(result.qd[0, -1], 1.0, 1e-9)
 
 
 def test_modes_at_rest_satisfy_the_law_on_random_problems():

@@ -76,15 +76,15 @@ def test_at_rest_accelerations_are_the_least_that_friction_leaves():
     rng, held = np.random.default_rng(0), 0
     for size in (1.0, 3.0, 5.0, 8.0, 20.0):
         tau = gravity + size * rng.uniform(-1, 1, 3)
-        found = mindyn.simulate(robot, lambda *_, tau=tau: tau, seconds=0.001, q0=p, drives=True, rate_hz=1000).qdd[0]
+        result = mindyn.simulate(robot, lambda *_, tau=tau: tau, seconds=0.001, q0=p, drives=True, rate_hz=1000).qdd[0]
         a = cvxpy.Variable(3)
         free = np.linalg.solve(M, tau - gravity)
         cost = cvxpy.quad_form(a - free, (M + M.T) / 2) / 2 + levels @ cvxpy.abs(F @ a)
         cvxpy.Problem(cvxpy.Minimize(cost)).solve(
             solver="CLARABEL", tol_gap_abs=1e-13, tol_gap_rel=1e-13, tol_feas=1e-13
         )
-        assert_negligible(found - a.value, np.abs(free).max(), CONVEX)
-        held += bool(np.abs(found).max() < 1e-6)
+        assert_negligible(result - a.value, np.abs(free).max(), CONVEX)
+        held += bool(np.abs(result).max() < 1e-6)
     assert 0 < held < 5
 
 
@@ -118,9 +118,9 @@ def test_a_law_of_rollouts_reads_all_joints_or_the_primary_ones():
     q, qd, _ = wanted(0.0)
     called = mindyn.simulate(press, controller, seconds=0.1, q0=q, qd0=qd, drives=True, method="fixed")
     signals = law.signals(called.t[:-1])
-    found = rollout(press, q, qd, law.function, dt=1e-3, steps=100, drives=True, signals=signals)
-    assert_close(found.q[0], called.q, ALIKE)
-    assert_close(found.tau[0], called.tau[:-1], ALIKE)
+    result = rollout(press, q, qd, law.function, dt=1e-3, steps=100, drives=True, signals=signals)
+    assert_close(result.q[0], called.q, ALIKE)
+    assert_close(result.tau[0], called.tau[:-1], ALIKE)
     stranger = casadi.SX.sym("q", 4)
     with raises(InputError, code=Code.WRONG_SHAPE, subject="q"):
         rollout(press, q, qd, casadi.Function("f", [stranger], [stranger[:1]], ["q"], ["tau"]), dt=1e-3, steps=2)

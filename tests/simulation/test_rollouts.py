@@ -49,10 +49,10 @@ def numpy_rollout(model, q, qd, tau, dt):
 def test_steps_are_those_of_the_textbook(seed):
     robot = random_robot(seed, joints=4)
     q0, qd0, tau = starts(robot, seed)
-    found = rollout(robot, q0, qd0, tau, dt=DT, steps=STEPS)
+    result = rollout(robot, q0, qd0, tau, dt=DT, steps=STEPS)
     q, qd = numpy_rollout(mindyn.compile_model(robot), q0, qd0, tau, DT)
-    assert_close(found.q, q, 100 * SAME_ALGEBRA)
-    assert_close(found.qd, qd, 100 * SAME_ALGEBRA)
+    assert_close(result.q, q, 100 * SAME_ALGEBRA)
+    assert_close(result.qd, qd, 100 * SAME_ALGEBRA)
 
 
 @pytest.mark.parametrize("drives", [False, True])
@@ -86,8 +86,8 @@ def test_rollouts_equal_the_adaptive_simulation_to_order_four():
     exact = simulate(robot, constant(tau[0]), seconds=0.4, q0=q0, qd0=qd0, rate_hz=10)
     errors = []
     for steps in (80, 160, 6400):
-        found = rollout(robot, q0, qd0, tau[0], dt=0.4 / steps, steps=steps)
-        errors.append(np.abs(found.q[0, :: steps // 4] - exact.q).max())
+        result = rollout(robot, q0, qd0, tau[0], dt=0.4 / steps, steps=steps)
+        errors.append(np.abs(result.q[0, :: steps // 4] - exact.q).max())
     assert errors[2] < INTEGRATED
     assert 3.5 < np.log2(errors[0] / errors[1]) < 4.6
 
@@ -99,20 +99,20 @@ def test_a_law_is_held_through_each_step():
     q, qd, goal = (casadi.SX.sym(name, 3) for name in ("q", "qd", "goal"))
     law = casadi.Function("law", [q, qd, goal], [20 * (goal - q) - 2 * qd], ["q", "qd", "goal"], ["tau"])
     goals = np.linspace(0, 1, 3 * STEPS).reshape(STEPS, 3)
-    found = rollout(robot, q0, qd0, law, dt=DT, steps=STEPS, drives=True, signals={"goal": goals})
+    result = rollout(robot, q0, qd0, law, dt=DT, steps=STEPS, drives=True, signals={"goal": goals})
     controller = lambda t, q, qd: 20 * (goals[min(round(t / DT), STEPS - 1)] - q) - 2 * qd  # noqa: E731
     options = {"seconds": DT * STEPS, "rate_hz": 1 / DT, "drives": True, "method": "fixed"}
-    one = simulate(robot, controller, q0=q0[4], qd0=qd0[4], **options)
-    assert_close(found.q[4], one.q, SAME_ALGEBRA)
-    assert_close(found.tau[4], one.tau[:-1], SAME_ALGEBRA)
+    simulation = simulate(robot, controller, q0=q0[4], qd0=qd0[4], **options)
+    assert_close(result.q[4], simulation.q, SAME_ALGEBRA)
+    assert_close(result.tau[4], simulation.tau[:-1], SAME_ALGEBRA)
 
 
 def test_single_precision_follows_double():
     robot = random_robot(4, joints=3)
     q0, qd0, tau = starts(robot)
-    found = rollout(robot, q0, qd0, tau, dt=DT, steps=STEPS, dtype="float32")
-    assert found.q.dtype == np.float32
-    assert_close(found.q, rollout(robot, q0, qd0, tau, dt=DT, steps=STEPS).q, 1e-4)
+    result = rollout(robot, q0, qd0, tau, dt=DT, steps=STEPS, dtype="float32")
+    assert result.q.dtype == np.float32
+    assert_close(result.q, rollout(robot, q0, qd0, tau, dt=DT, steps=STEPS).q, 1e-4)
 
 
 def test_a_robots_step_is_compiled_once():

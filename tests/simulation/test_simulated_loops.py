@@ -34,10 +34,10 @@ def driven(name: str, **dependent: float) -> mindyn.Robot:
     """With drives on the primary joints, and Coulomb friction of them, or of the dependent ones that are named."""
     robot = mindyn.load_robot(name, gravity=WEAK)
     drives = [
-        Drive(one, 30.0 + 5 * k, rotor_inertia=2e-4, viscous=0.5, coulomb=0.0 if dependent else 2.0 + k, side="joint")
-        for k, one in enumerate(robot.primary_names)
+        Drive(name, 30.0 + 5 * k, rotor_inertia=2e-4, viscous=0.5, coulomb=0.0 if dependent else 2.0 + k, side="joint")
+        for k, name in enumerate(robot.primary_names)
     ]
-    drives += [Drive(one, coulomb=level, side="joint") for one, level in dependent.items()]
+    drives += [Drive(item, coulomb=level, side="joint") for item, level in dependent.items()]
     return replace(robot, drives=tuple(drives))
 
 
@@ -93,13 +93,13 @@ def test_friction_sticks_and_slips_through_the_pins(robot):
     assert_close(motion.friction[slipping], expected[slipping], SAME_ALGEBRA)
     assert (np.abs(motion.friction) <= np.abs(F).T @ levels * (1 + 1e-8)).all()
     oracle = LoopOracle(robot)
-    drives = [one for one in robot.drives if one.joint in robot.primary_names]
-    rotor = np.diag([one.ratio**2 * one.rotor_inertia for one in drives])
-    viscous = np.array([one.viscous for one in drives])
+    drives = [drive for drive in robot.drives if drive.joint in robot.primary_names]
+    rotor = np.diag([drive.ratio**2 * drive.rotor_inertia for drive in drives])
+    viscous = np.array([drive.viscous for drive in drives])
     for k in range(0, len(motion.t), 25):
         tau = motion.tau[k] - motion.friction[k] - viscous * motion.qd[k] - rotor @ motion.qdd[k]
-        found = oracle.forward_dynamics(whole(robot, motion.q[k]), motion.qd[k], tau)
-        assert_negligible(found - motion.qdd[k], np.abs(motion.qdd).max(), CONSTRAINED)
+        result = oracle.forward_dynamics(whole(robot, motion.q[k]), motion.qd[k], tau)
+        assert_negligible(result - motion.qdd[k], np.abs(motion.qdd).max(), CONSTRAINED)
 
 
 def test_primary_and_passive_joints_of_a_parallelogram_share_what_they_hold():
@@ -161,7 +161,7 @@ def test_a_simulated_log_identifies_the_parallelogram(tmp_path):
     unknown = replace(
         robot,
         links=tuple(replace(link, phi=None) for link in robot.links),
-        drives=tuple(Drive(one.joint, one.ratio, side=one.side) for one in robot.drives),
+        drives=tuple(Drive(drive.joint, drive.ratio, side=drive.side) for drive in robot.drives),
     )
     read = [mindyn.read_log(log, unknown) for log in logs]
     fit = mindyn.identify(unknown, read)

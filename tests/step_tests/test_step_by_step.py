@@ -52,10 +52,10 @@ def test_all_52_parameters_of_yoshidas_puma_are_recovered(plan, table):
     logs = simulate_tests(robot, plan, rate_hz=200.0)
     estimate = StepByStep(rule="gregory").fit(robot, plan, logs)
     truth = yoshida_values(table)
-    found = {yoshida_name(name): estimate.value(name) for name in estimate.names if name not in estimate.dropped}
-    assert found.keys() == truth.keys()
-    assert len(found) == 52
-    assert max(abs(found[name] - value) for name, value in truth.items()) < RECOVERY
+    result = {yoshida_name(name): estimate.value(name) for name in estimate.names if name not in estimate.dropped}
+    assert result.keys() == truth.keys()
+    assert len(result) == 52
+    assert max(abs(result[name] - value) for name, value in truth.items()) < RECOVERY
     assert estimate.unidentifiable == ()
     assert estimate.provenance["tests"] == {"static": 5, "constant velocity": 6, "accelerated": 13}
     assert tuple(estimate.provenance["yields"].values()) == tuple(test.yields for test in plan.tests)
@@ -135,8 +135,8 @@ def test_the_first_accelerated_test_gives_the_last_inertia_with_its_rotor(puma, 
     friction = values["b6"] * k[5, 5] ** 2 * qd[:, 5] + values["c6"] * abs(k[5, 5]) * np.sign(qd[:, 5])
     impulse = np.trapezoid(tau - rest - friction, log.time[:quarter])
     estimate = StepByStep().fit(puma, plan, logs)
-    found = estimate.value("Izz6") + k[5, 5] ** 2 * estimate.value("Im6")
-    assert found == pytest.approx(impulse / (qd[-1, 5] - qd[0, 5]), rel=1e-3)
+    result = estimate.value("Izz6") + k[5, 5] ** 2 * estimate.value("Im6")
+    assert result == pytest.approx(impulse / (qd[-1, 5] - qd[0, 5]), rel=1e-3)
 
 
 def test_no_acceleration_is_looked_at(puma, plan, logs):
@@ -153,7 +153,7 @@ def test_all_tests_together_agree_with_the_steps_where_there_is_no_noise(puma, p
 def test_together_is_the_weighted_least_squares_of_all_rows(puma, plan, logs):
     """At least as accurate as the steps in every parameter, without their accumulated errors."""
     spoiled = noisy(logs, 0)
-    steps, whole = (StepByStep(solution=one).fit(puma, plan, spoiled) for one in ("steps", "together"))
+    steps, whole = (StepByStep(solution=item).fit(puma, plan, spoiled) for item in ("steps", "together"))
     kept = ~np.isin(steps.names, steps.dropped)
     assert (whole.deviations[kept] <= steps.deviations[kept] * (1 + 1e-9)).all()
     smallest = np.linalg.eigvalsh((steps.covariance - whole.covariance)[np.ix_(kept, kept)]).min()
@@ -165,12 +165,12 @@ def test_later_tests_leave_earlier_ones_alone(puma, plan, logs):
     last = plan.tests[-1]
     name = last.motions[0].name
     wrong = {**logs, name: replace(logs[name], tau=1.5 * logs[name].tau)}
-    one, other = StepByStep().fit(puma, plan, logs), StepByStep().fit(puma, plan, wrong)
+    item, other = StepByStep().fit(puma, plan, logs), StepByStep().fit(puma, plan, wrong)
     touched = {*last.determines, *last.mixes}
-    for k, parameter in enumerate(one.names):
+    for k, parameter in enumerate(item.names):
         if parameter not in touched:
-            assert other.beta[k] == pytest.approx(one.beta[k], rel=1e-9, abs=1e-12)
-    assert other.value("Izz4R") != pytest.approx(one.value("Izz4R"), rel=1e-2)
+            assert other.beta[k] == pytest.approx(item.beta[k], rel=1e-9, abs=1e-12)
+    assert other.value("Izz4R") != pytest.approx(item.value("Izz4R"), rel=1e-2)
 
 
 def noisy(logs, seed):
@@ -224,24 +224,24 @@ def test_faint_tests_that_wait_make_weak_parameters_sharp(puma, plan):
     """Of Yoshida's tests, joints 4 and 5 leave J5z and h5 poorly separated [reference 2.5]; joints 3 and 5 do not."""
     sensors = Sensors(counts_per_revolution=1000, torque_noise=0.001)
     deviations = []
-    for one in (plan, plan_tests(puma)):
-        estimate = StepByStep().fit(puma, one, simulate_tests(puma, one, sensors=sensors))
+    for item in (plan, plan_tests(puma)):
+        estimate = StepByStep().fit(puma, item, simulate_tests(puma, item, sensors=sensors))
         deviations.append(estimate.deviations[estimate.names.index("Izz5R")])
     assert deviations[0] > 30 * deviations[1]
 
 
 def test_readings_differ_from_motion_to_motion_and_seed_to_seed(puma, plan):
     sensors = Sensors(torque_noise=0.01)
-    one, same, other = (simulate_tests(puma, plan, rate_hz=50.0, sensors=sensors, rng=s) for s in (1, 1, 2))
-    assert all((one[name].tau == same[name].tau).all() for name in one)
-    assert not any((one[name].tau == other[name].tau).any() for name in one)
+    item, same, other = (simulate_tests(puma, plan, rate_hz=50.0, sensors=sensors, rng=s) for s in (1, 1, 2))
+    assert all((item[name].tau == same[name].tau).all() for name in item)
+    assert not any((item[name].tau == other[name].tau).any() for name in item)
 
 
 def test_files_give_the_same_estimate(puma, plan, logs, tmp_path):
     write_test_logs(logs, tmp_path, puma, plan)
     again, read = read_test_logs(tmp_path, puma)
-    one, other = StepByStep().fit(puma, plan, logs), StepByStep().fit(puma, again, read)
-    assert_close(other.beta, one.beta, RECOVERY)
+    item, other = StepByStep().fit(puma, plan, logs), StepByStep().fit(puma, again, read)
+    assert_close(other.beta, item.beta, RECOVERY)
 
 
 def test_a_saved_estimate_predicts_the_same(puma, plan, logs, tmp_path):

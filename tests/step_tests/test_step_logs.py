@@ -22,8 +22,8 @@ def test_logs_with_rest_between_breakaways_are_read(puma, plan, logs):
     order = np.argsort(np.concatenate([log.time, rest.time]))
     parts = {k: np.concatenate([getattr(log, k), getattr(rest, k)])[order] for k in ("time", "q", "tau", "qd")}
     ramped = log_from_arrays(log.joint_names, **parts)
-    one, other = (StepByStep().fit(puma, plan, {**logs, "static-01-1": each}) for each in (log, ramped))
-    assert_close(other.beta, one.beta, SAME_ALGEBRA)
+    item, other = (StepByStep().fit(puma, plan, {**logs, "static-01-1": each}) for each in (log, ramped))
+    assert_close(other.beta, item.beta, SAME_ALGEBRA)
 
 
 def test_a_missing_test_is_named(puma, plan, logs):

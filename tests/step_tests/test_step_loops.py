@@ -29,7 +29,7 @@ def driven(name):
     robot = mindyn.load_robot(name)
     if robot.drives:
         return robot
-    drives = [Drive(one, 10.0, viscous=2e-2, coulomb=0.1, rotor_inertia=5e-4) for one in robot.primary_names]
+    drives = [Drive(name, 10.0, viscous=2e-2, coulomb=0.1, rotor_inertia=5e-4) for name in robot.primary_names]
     return replace(robot, drives=(*drives, Drive("joint3", viscous=0.5, coulomb=0.2)))
 
 
@@ -40,9 +40,9 @@ def test_exact_logs_give_the_base_parameters_back(name):
     assert plan.joints == robot.primary_names
     assert plan.unidentifiable == ()
     logs = simulate_tests(robot, plan, rate_hz=500.0)
-    found = StepByStep(rule="gregory").fit(robot, plan, logs)
-    assert found.unidentifiable == ()
-    assert_close(found.beta, Regressor(robot).base.values, RECOVERED)
+    estimate = StepByStep(rule="gregory").fit(robot, plan, logs)
+    assert estimate.unidentifiable == ()
+    assert_close(estimate.beta, Regressor(robot).base.values, RECOVERED)
 
 
 def test_ranges_are_of_primary_joints_and_within_what_closes():
@@ -61,10 +61,10 @@ def test_the_program_plans_simulates_and_identifies_a_five_bar(tmp_path):
     for action in ("plan", "simulate", "identify"):
         ended = mindyn_program("step-by-step", action, tmp_path / "robot.toml", tmp_path / "tests")
         assert ended.code == 0, ended.err
-    found = mindyn.load_estimate(tmp_path / "tests" / "estimate.json")
-    assert found.robot.loops[0].name == "five_bar"
-    truth = Regressor(found.robot).base.values
-    assert_close(found.base_values, truth, 0.01)  # by the trapezoidal rule
+    estimate = mindyn.load_estimate(tmp_path / "tests" / "estimate.json")
+    assert estimate.robot.loops[0].name == "five_bar"
+    truth = Regressor(estimate.robot).base.values
+    assert_close(estimate.base_values, truth, 0.01)  # by the trapezoidal rule
 
 
 @pytest.mark.parametrize("name", sorted(SIX_BARS))
@@ -77,10 +77,10 @@ def test_plans_of_six_bars_determine_all_parameters_in_a_wide_range(name):
 def test_logs_determine_all_that_a_plan_does_not_list(name, seed, reach):
     robot = six_bar(name, seed, reach=reach)
     plan = plan_tests(robot)
-    found = StepByStep(rule="gregory").fit(robot, plan, simulate_tests(robot, plan, rate_hz=500.0))
-    assert bool(plan.unidentifiable) == bool(found.unidentifiable)
+    estimate = StepByStep(rule="gregory").fit(robot, plan, simulate_tests(robot, plan, rate_hz=500.0))
+    assert bool(plan.unidentifiable) == bool(estimate.unidentifiable)
     if not plan.unidentifiable:
-        assert_close(found.beta, Regressor(robot).base.values, 1e-5)
+        assert_close(estimate.beta, Regressor(robot).base.values, 1e-5)
 
 
 def test_the_program_lists_what_no_test_determines(tmp_path):

@@ -66,10 +66,10 @@ def test_held_joints_are_at_their_mean_and_do_not_move():
     t = np.arange(20) / 10
     q = np.column_stack([0.3 + 1e-3 * rng.normal(size=20), np.sin(t)])
     qd, tau = rng.normal(size=(2, 20, 2))
-    found = find_held_motion(MOTION, log_from_arrays(("a", "b"), t, q, tau, qd))
-    assert_close(found[0], np.column_stack([np.full(20, q[:, 0].mean()), q[:, 1]]), EXACT)
-    assert_close(found[1], np.column_stack([np.zeros(20), qd[:, 1]]), EXACT)
-    assert_close(found[2], t, EXACT)
+    held_motion = find_held_motion(MOTION, log_from_arrays(("a", "b"), t, q, tau, qd))
+    assert_close(held_motion[0], np.column_stack([np.full(20, q[:, 0].mean()), q[:, 1]]), EXACT)
+    assert_close(held_motion[1], np.column_stack([np.zeros(20), qd[:, 1]]), EXACT)
+    assert_close(held_motion[2], t, EXACT)
     without = find_held_motion(MOTION, log_from_arrays(("a", "b"), t, q, tau))
     assert_close(without[1][:, 1], np.gradient(q[:, 1], t)[1:-1], EXACT)
     assert_close(without[3], tau[1:-1], EXACT)
@@ -82,10 +82,10 @@ def test_breakaways_are_where_a_speed_begins():
     with raises(LogError, Code.MISSING_VALUE, "velocity"):
         breakaway_onsets(MOTION, log_from_arrays(("a", "b"), np.arange(7.0), qd, qd))
     _require_both_ways(MOTION, "b", 0.5, 1, 1)
-    for counts, said in (((1, 0), "forwards"), ((0, 1), "backwards"), ((0, 0), "in no direction")):
+    for counts, text in (((1, 0), "forwards"), ((0, 1), "backwards"), ((0, 0), "in no direction")):
         with raises(LogError, Code.TOO_LITTLE_DATA, "b") as raised:
             _require_both_ways(MOTION, "b", 0.5, *counts)
-        assert said in raised.value.message
+        assert text in raised.value.message
 
 
 def test_rows_are_whitened_by_the_weights_of_their_readings():
@@ -139,15 +139,15 @@ def information():
 
 
 def test_residuals_of_joints_are_root_means():
-    found, rows = information()
+    result, rows = information()
     beta = np.array([0.2, -0.1])
-    made = joint_residuals(found, beta, (0.5, None))
-    for one, data in zip(made, rows, strict=True):
+    created = joint_residuals(result, beta, (0.5, None))
+    for item, data in zip(created, rows, strict=True):
         e = data[:, :2] @ beta - data[:, 2]
-        assert_close(one.rms, np.sqrt(np.mean(e**2)), SAME_ALGEBRA)
-        assert_close(one.rms_torque, np.sqrt(np.mean(data[:, 2] ** 2)), SAME_ALGEBRA)
-    assert [(one.joint, one.rows, one.correlation) for one in made] == [("x", 30, 0.5), ("y", 20, None)]
-    assert [one.correlation for one in joint_residuals(found, beta)] == [None, None]
+        assert_close(item.rms, np.sqrt(np.mean(e**2)), SAME_ALGEBRA)
+        assert_close(item.rms_torque, np.sqrt(np.mean(data[:, 2] ** 2)), SAME_ALGEBRA)
+    assert [(item.joint, item.rows, item.correlation) for item in created] == [("x", 30, 0.5), ("y", 20, None)]
+    assert [residual.correlation for residual in joint_residuals(result, beta)] == [None, None]
     assert_close(
         unexplained_fraction([JointResidual("x", 3, 1.0, 2.0), JointResidual("y", 1, 3.0, 6.0)]), 0.5, SAME_ALGEBRA
     )
@@ -155,12 +155,12 @@ def test_residuals_of_joints_are_root_means():
 
 
 def test_fits_say_what_they_were_known_from():
-    found, _ = information()
-    assert data_summary(found, EquationSettings()) == "50 equations (30 samples of 2 joints)"
-    said = data_summary(found, EquationSettings(None, 5.0, 4))
-    assert said == "50 equations (30 samples of 2 joints, low-passed at 5 Hz, one of 4 kept)"
-    one = Information(("x",), found.names, found.columns[:1], found.factors[:1], (30,))
-    assert data_summary(one, EquationSettings()) == "30 equations (30 samples of 1 joint)"
+    result, _ = information()
+    assert data_summary(result, EquationSettings()) == "50 equations (30 samples of 2 joints)"
+    message = data_summary(result, EquationSettings(None, 5.0, 4))
+    assert message == "50 equations (30 samples of 2 joints, low-passed at 5 Hz, one of 4 kept)"
+    item = Information(("x",), result.names, result.columns[:1], result.factors[:1], (30,))
+    assert data_summary(item, EquationSettings()) == "30 equations (30 samples of 1 joint)"
     assert describe_status(["a", "b"], []) == "a; b."
     assert describe_status(["a"], ["x", "y"]) == "a; the data leave combinations open, among: x, y."
 

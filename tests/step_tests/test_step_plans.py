@@ -60,12 +60,12 @@ def test_the_puma_has_yoshidas_number_of_tests(plan):
 @pytest.mark.parametrize("seed", [0, 1])
 def test_the_accelerated_tests_are_those_of_the_reference(puma, seed):
     plan = plan_tests(puma, weakest=0.0, rng=seed)
-    found = {
+    result = {
         numbers(test.moving): (*numbers([test.row]), numbers(test.varied), test.yields)
         for test in plan.tests
         if test.kind == "accelerated"
     }
-    assert found == YOSHIDA
+    assert result == YOSHIDA
 
 
 @pytest.mark.parametrize("seed", [1])
@@ -81,7 +81,7 @@ def test_what_is_faint_in_one_test_is_left_to_another(puma, seed):
 def test_static_and_constant_velocity_tests_go_from_the_last_joint(plan):
     static = [test for test in plan.tests if test.kind == "static"]
     assert [test.row for test in static] == ["joint6", "joint5", "joint4", "joint3", "joint2"]
-    assert any("static test of joint1" in one for one in plan.skipped)
+    assert any("static test of joint1" in item for item in plan.skipped)
     steady = [test for test in plan.tests if test.kind == "constant velocity"]
     assert [test.determines for test in steady] == [(f"fv{i}", f"fc{i}") for i in range(6, 0, -1)]
     assert static[0].determines == ("mcx6", "mcy6")
@@ -114,7 +114,7 @@ def test_plans_of_random_serial_robots_are_complete(seed):
 def test_robots_without_drives_need_no_constant_velocity_tests():
     plan = plan_tests(load_robot("scara"))
     assert plan.counts()["constant velocity"] == 0
-    assert any("no drives" in one for one in plan.skipped)
+    assert any("no drives" in item for item in plan.skipped)
     driven = plan_tests(with_estimated_drives(load_robot("scara")))
     assert driven.counts()["constant velocity"] == 4
 

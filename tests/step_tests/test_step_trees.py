@@ -17,6 +17,6 @@ def test_recovers_trees(seed):
     robot = random_robot(seed, joints=4, tree=True)
     assert not robot.is_serial
     plan = plan_tests(robot)
-    found = StepByStep(rule="gregory").fit(robot, plan, simulate_tests(robot, plan, rate_hz=500.0))
-    assert not found.unidentifiable
-    assert np.abs(found.beta - found.base.values).max() < EXACT_LOGS * np.abs(found.base.values).max()
+    estimate = StepByStep(rule="gregory").fit(robot, plan, simulate_tests(robot, plan, rate_hz=500.0))
+    assert not estimate.unidentifiable
+    assert np.abs(estimate.beta - estimate.base.values).max() < EXACT_LOGS * np.abs(estimate.base.values).max()

@@ -58,8 +58,8 @@ def test_packed_arrays_count_together(tmp_path, monkeypatch):
     monkeypatch.setattr(array_table, "InputBudget", Counted)
     arrays = {"a": np.zeros((1000, 3)), "b": np.zeros((500, 2)), "c": np.zeros((10, 2))}
     savemat(tmp_path / "a.mat", arrays, do_compression=True)
-    found = read_mat(tmp_path / "a.mat")
-    assert set(found) == set(arrays)
+    mat = read_mat(tmp_path / "a.mat")
+    assert set(mat) == set(arrays)
     for expected, numbers in zip((3000, 4000, 4020), asked, strict=True):
         assert expected <= numbers < expected + 60  # of the arrays' heads
 
@@ -123,8 +123,8 @@ def test_an_empty_file_of_a_store_is_said_to_be_empty(monkeypatch):
 
 def test_times_that_go_back_are_recordings_one_after_the_other():
     cleaner = Cleaner("log", restarts=True)
-    made = [cleaner.clean(recorded(np.arange(5) / 10)), cleaner.clean(recorded([0.5, 0.0, 0.1, 0.2], 5))]
-    time = np.concatenate([one.time for one in made])
+    created = [cleaner.clean(recorded(np.arange(5) / 10)), cleaner.clean(recorded([0.5, 0.0, 0.1, 0.2], 5))]
+    time = np.concatenate([item.time for item in created])
     assert_close(time, [*np.arange(6) / 10, *(0.5 + RESTART_GAP_S + np.arange(3) / 10)], SAME_ALGEBRA)
     assert cleaner.begun_anew == 1
     (more,) = [cleaner.clean(recorded([0.3, 0.4], 9))]
@@ -140,9 +140,9 @@ def test_joints_of_a_statement_are_those_of_the_robot():
 
 def test_a_log_of_two_joints_says_which_of_three_to_hold():
     counts = {"position": 2, "torque": 2}
-    said = _hint_for_missing_joints(head(), ["a", "b", "c"], counts)
-    assert said.startswith("the log has 2 joints, but the robot has 3")
-    assert "--lock c=0" in said
+    hint = _hint_for_missing_joints(head(), ["a", "b", "c"], counts)
+    assert hint.startswith("the log has 2 joints, but the robot has 3")
+    assert "--lock c=0" in hint
     assert _hint_for_missing_joints(head(), ["a", "b"], counts) == ""
     assert _hint_for_missing_joints(head(), ["a", "b", "c"], {"position": 1, "torque": 1}) == ""
     assert _hint_for_missing_joints(head(), ["a", "b", "c"], {"position": 2, "torque": 3}) == ""
@@ -155,7 +155,7 @@ def test_a_comment_that_names_the_columns_does_so_over_empty_lines(tmp_path, bet
     table = TextTable(path)
     assert table.names == ("t", "q")
     rows = list(table.chunks(["q"], 10))
-    assert np.concatenate([one["q"] for one in rows]).tolist() == [1.0, 3.0]
+    assert np.concatenate([row["q"] for row in rows]).tolist() == [1.0, 3.0]
 
 
 def test_rows_are_copies_where_all_that_they_hold_is_the_same():
@@ -170,7 +170,7 @@ def test_a_line_of_json_that_does_not_end_is_rejected(tmp_path, monkeypatch):
     path = tmp_path / "run.jsonl"
     path.write_text('{"q": 1}\n{"q": 2}\n')
     monkeypatch.setattr(json_table, "MAX_LINE_BYTES", 9)
-    assert sum(len(one["q"]) for one in JsonLinesTable(path).chunks(["q"], 9)) == 2
+    assert sum(len(chunk["q"]) for chunk in JsonLinesTable(path).chunks(["q"], 9)) == 2
     path.write_text('{"q": 1}\n{"q": 22}\n')
     with raises(LogError, code=Code.TOO_LARGE, subject="run.jsonl"):
         list(JsonLinesTable(path).chunks(["q"], 9))
@@ -181,7 +181,7 @@ def test_the_last_line_ends_as_the_others_or_not_at_all(tmp_path, last):
     path = tmp_path / "run.csv"
     path.write_text(f"t,q\n0,1,\n1,2,\n{last}")
     table = TextTable(path)
-    assert np.concatenate([one["q"] for one in table.chunks(["q"], 9)]).tolist() == [1.0, 2.0, 3.0]
+    assert np.concatenate([chunk["q"] for chunk in table.chunks(["q"], 9)]).tolist() == [1.0, 2.0, 3.0]
     assert table.notes == ()
 
 
@@ -189,7 +189,7 @@ def test_rows_with_an_empty_cell_stay_where_the_names_stand_again(tmp_path):
     path = tmp_path / "run.csv"
     path.write_text("t,q\n0,1\n,\nt,q\n2,3\n")
     table = TextTable(path)
-    q = np.concatenate([one["q"] for one in table.chunks(["t", "q"], 9)])
+    q = np.concatenate([chunk["q"] for chunk in table.chunks(["t", "q"], 9)])
     assert np.array_equal(q, [1.0, np.nan, 3.0], equal_nan=True)
     assert "the line of names is repeated" in table.notes[0]
 
@@ -204,8 +204,8 @@ def test_the_mark_of_a_comment_is_no_part_of_a_name(mark):
 
 
 def test_the_number_that_most_names_count_by_is_that_of_the_joint():
-    (found,) = _group_by_number(["a1_b1", "a1_b2", "a1_b3", "a2_b1"])
-    assert found.columns == ("a1_b1", "a1_b2", "a1_b3")
+    (result,) = _group_by_number(["a1_b1", "a1_b2", "a1_b3", "a2_b1"])
+    assert result.columns == ("a1_b1", "a1_b2", "a1_b3")
 
 
 def test_a_place_stays_itself_and_a_pattern_is_of_what_there_is(tmp_path):

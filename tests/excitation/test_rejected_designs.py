@@ -50,34 +50,36 @@ def test_infinity_says_that_there_is_no_limit():
 
 def test_joints_without_position_limits_are_designed_for():
     robot, limits = arm(lower=-np.inf, upper=np.inf)
-    found = design(robot, limits, deadline_s=0.0)
-    assert not any(label.startswith("position") for label in found.used)
-    assert max(found.used.values()) <= 1
+    result = design(robot, limits, deadline_s=0.0)
+    assert not any(label.startswith("position") for label in result.used)
+    assert max(result.used.values()) <= 1
 
 
 def continuous(robot):
     """All its joints as a URDF's continuous ones."""
     endless = Limits(velocity=3.0, effort=200.0, continuous=True)
-    return replace(robot, joints=tuple(replace(one, kind="revolute", limits=endless) for one in robot.joints))
+    return replace(robot, joints=tuple(replace(joint, kind="revolute", limits=endless) for joint in robot.joints))
 
 
 def test_continuous_joints_are_not_asked_for_positions_and_stay_within_a_turn():
     robot = continuous(arm()[0])
-    found = design(robot, deadline_s=0.0)
-    assert np.abs(found.sample(100.0)[0]).max() <= 2 * np.pi
-    assert {f"position of {name}" for name in robot.joint_names} <= set(found.used)
-    assert any(one.kind is Kind.GUESSED_LIMIT and one.joints == robot.joint_names for one in found.findings)
+    result = design(robot, deadline_s=0.0)
+    assert np.abs(result.sample(100.0)[0]).max() <= 2 * np.pi
+    assert {f"position of {name}" for name in robot.joint_names} <= set(result.used)
+    assert any(
+        finding.kind is Kind.GUESSED_LIMIT and finding.joints == robot.joint_names for finding in result.findings
+    )
     given = mindyn.MotionLimits.of(
         robot, lower={"joint1": -1.0, "joint2": -np.inf}, upper={"joint1": 1.0, "joint2": np.inf}
     )
     assert given.lower.tolist() == [-1.0, -np.inf, -2 * np.pi]
-    assert any(one.joints == ("joint3",) for one in design(robot, given, deadline_s=0.0).findings)
+    assert any(finding.joints == ("joint3",) for finding in design(robot, given, deadline_s=0.0).findings)
 
 
 def test_continuous_joints_still_need_speed_and_effort():
     robot = arm()[0]
     endless = Limits(continuous=True)
-    bare = replace(robot, joints=tuple(replace(one, kind="revolute", limits=endless) for one in robot.joints))
+    bare = replace(robot, joints=tuple(replace(joint, kind="revolute", limits=endless) for joint in robot.joints))
     with raises(mindyn.MindynError, Code.MISSING_VALUE, "velocity"):
         design(bare)
 
@@ -144,12 +146,12 @@ def test_a_joint_that_cannot_move_is_no_obstacle_where_an_earlier_log_known_the_
     q, qd, qdd, t = first.sample(100.0)
     samples = mindyn.Samples(robot.joint_names, q, qd, qdd, qdd, 100.0, np.zeros(len(t), dtype=np.int64))
     previous = gather(Regressor(first.robot), samples)
-    found = design(*arm(**change), previous=previous, criterion=criterion)
-    assert max(found.used.values()) <= 1
-    moved = np.ptp(found.sample(100.0)[0], axis=0)
+    result = design(*arm(**change), previous=previous, criterion=criterion)
+    assert max(result.used.values()) <= 1
+    moved = np.ptp(result.sample(100.0)[0], axis=0)
     assert moved[2] < 1e-9
     assert (moved[:2] > 0.1).all()
-    assert found.criteria[criterion] < first.criteria[criterion]
+    assert result.criteria[criterion] < first.criteria[criterion]
 
 
 def test_without_inertial_parameters_a_prior_is_asked_for():
@@ -207,8 +209,8 @@ def test_a_moving_link_without_a_volume_is_named():
     with raises(UnsafeMotionError, Code.UNSAFE_MOTION, "link3"):
         design(bare, limits, noise=1.0)
     for settings in ({"radius": {"link3": 0.1}}, {"accept_unchecked": ["link3"]}):
-        found = design(bare, limits, noise=1.0, deadline_s=0.0, **settings)
-        assert found.check.links == ((3, 3) if "radius" in settings else (2, 3))
+        result = design(bare, limits, noise=1.0, deadline_s=0.0, **settings)
+        assert result.check.links == ((3, 3) if "radius" in settings else (2, 3))
 
 
 def test_an_obstacle_that_no_position_avoids_is_named_and_a_pedestal_is_not():
@@ -217,7 +219,7 @@ def test_an_obstacle_that_no_position_avoids_is_named_and_a_pedestal_is_not():
     def on_a_ball(radius):
         return design(robot, obstacles=(Capsule("", np.zeros(3), np.zeros(3), radius),), deadline_s=0.0)
 
-    assert any("link1 - obstacle 1" in one.joints for one in on_a_ball(0.1).findings)
+    assert any("link1 - obstacle 1" in finding.joints for finding in on_a_ball(0.1).findings)
     with raises(UnsafeMotionError, Code.UNSAFE_MOTION, "gap of link3 - obstacle"):
         on_a_ball(9.0)
 

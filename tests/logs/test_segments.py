@@ -38,22 +38,22 @@ def test_uniform_rows_are_at_every_step_from_the_first_stamp_to_the_last(chunk):
     time = 5.0 + uneven(2.0, 100.0, seed=1)
     log, rate = straight(time), 80.0
     chunks = [log.take(slice(k, k + chunk)) for k in range(0, len(log), chunk)]
-    made = join_logs([part.rows for part in resample_pieces(split_at_gaps(chunks, 0.1), rate) if len(part.rows)])
+    created = join_logs([part.rows for part in resample_pieces(split_at_gaps(chunks, 0.1), rate) if len(part.rows)])
     count = int((time[-1] - time[0]) * rate) + 1
-    assert_close(made.time, time[0] + np.arange(count) / rate, SAME_ALGEBRA)
-    assert_close(made.q, straight(made.time).q, 1e-9)
-    assert_close(made.tau, straight(made.time).tau, 1e-9)
-    nearest = [int(np.argmin(np.abs(time - t))) for t in made.time]
-    assert made.rows.tolist() == nearest
+    assert_close(created.time, time[0] + np.arange(count) / rate, SAME_ALGEBRA)
+    assert_close(created.q, straight(created.time).q, 1e-9)
+    assert_close(created.tau, straight(created.time).tau, 1e-9)
+    nearest = [int(np.argmin(np.abs(time - t))) for t in created.time]
+    assert created.rows.tolist() == nearest
 
 
 @pytest.mark.parametrize("chunk", [1000, 25, 10])
 def test_a_log_is_cut_at_its_gaps_wherever_chunks_end(chunk):
     time = np.concatenate([np.arange(0, 0.3, 0.01), 1.0 + np.arange(0, 0.4, 0.01), 3.0 + np.arange(0, 0.2, 0.01)])
     log = straight(time)
-    found = list(split_at_gaps([log.take(slice(k, k + chunk)) for k in range(0, len(log), chunk)], 0.05))
+    result = list(split_at_gaps([log.take(slice(k, k + chunk)) for k in range(0, len(log), chunk)], 0.05))
     segments: dict[int, list] = {}
-    for part in found:
+    for part in result:
         segments.setdefault(part.segment, []).append(part)
     assert [sum(len(part.rows) for part in parts) for parts in segments.values()] == [30, 40, 20]
     assert list(segments) == [0, 1, 2]
@@ -91,7 +91,7 @@ def test_arrays_of_two_lengths_are_rejected():
 
 @pytest.mark.parametrize("name", ["q", "qd", "qdd", "tau"])
 def test_samples_that_are_not_finite_are_rejected(name):
-    arrays = {one: np.ones((6, 2)) for one in ("q", "qd", "qdd", "tau")}
+    arrays = {item: np.ones((6, 2)) for item in ("q", "qd", "qdd", "tau")}
     arrays[name][3, 1] = np.nan
     with raises(mindyn.MindynError, code=Code.NOT_FINITE):
         mindyn.Samples(ROBOT.joint_names, *arrays.values(), 100.0, np.zeros(6, dtype=np.int64))
@@ -142,8 +142,8 @@ def test_a_sparse_log_has_between_half_and_all_of_the_rows_asked_for(count, tmp_
         chunk_rows=1000,
     )
     for rows in (320, 3200):
-        found = sample_segments(scan, rows)
-        assert min(count, rows / 2) <= len(found) <= rows + rows // 16
+        segments = sample_segments(scan, rows)
+        assert min(count, rows / 2) <= len(segments) <= rows + rows // 16
         if count > rows:
-            assert np.count_nonzero(np.diff(found.rows) > 1) >= 7
-            assert found.rows[-1] > 0.8 * count
+            assert np.count_nonzero(np.diff(segments.rows) > 1) >= 7
+            assert segments.rows[-1] > 0.8 * count

@@ -77,8 +77,8 @@ def test_contact_prints_the_wrench_and_what_the_posture_hides(folder):
     text, _ = done(*words)
     assert "wrench on link2 in its axes at" in text
     assert "does not observe" in text, "two joints observe two of six directions"
-    found = json.loads(mindyn_program(*words, "--link", "link2", "--json").out)["wrenches"][0]
-    assert len(found["unobservable_directions"]) == 4
+    result = json.loads(mindyn_program(*words, "--link", "link2", "--json").out)["wrenches"][0]
+    assert len(result["unobservable_directions"]) == 4
     point = json.loads(mindyn_program(*words, "--point", "--json").out)["wrenches"][0]
     assert point["wrench"][:3] == [0.0, 0.0, 0.0]
     ended = mindyn_program(*words[:-1], "--point")
@@ -103,8 +103,8 @@ def test_payload_of_a_wrist_sensor_prints_mass_bias_and_held_out_error(tmp_path,
     assert "UR set_target_payload(" in text
     assert (tmp_path / "tool.h").is_file()
     assert "tool.h" in talk
-    found = json.loads(mindyn_program("payload", "--wrench", tmp_path / "ft.csv", "--json").out)
-    assert found["mass_interval"][0] < MASS < found["mass_interval"][1]
+    content = json.loads(mindyn_program("payload", "--wrench", tmp_path / "ft.csv", "--json").out)
+    assert content["mass_interval"][0] < MASS < content["mass_interval"][1]
     words = ("payload", "--wrench", tmp_path / "ft.csv", "--wrench-frame", "world")
     wrong = mindyn_program(*words, "--c", tmp_path / "wrong.h", columns=COLUMNS)
     assert "fit the sensor frame" in " ".join(wrong.err.split())

@@ -63,7 +63,7 @@ def test_eight_rows_keep_a_polynomial_of_degree_seven(rows):
     assert_close(delay_rows(x[:, None], rows)[inner, 0], SEVENTH(k[inner] - rows * step), ORACLE)
     assert_close(delay_selected_rows(x, rows, inner), SEVENTH(k[inner] - rows * step), ORACLE)
     assert_close(sum(w for _, w in _delay_weights(rows)), 1.0, ORACLE)
-    assert [back for back, _ in _delay_weights(rows)] == [int(np.floor(rows)) + one for one in range(-3, 5)]
+    assert [back for back, _ in _delay_weights(rows)] == [int(np.floor(rows)) + item for item in range(-3, 5)]
     assert_close(delay_rows(np.array([[4.0]]), rows), [[4.0]], SAME_ALGEBRA)
 
 
@@ -73,27 +73,27 @@ def straight(time):
 
 def test_uniform_rows_know_the_nearest_stamps():
     log = straight(np.array([0.0, 0.4, 1.0, 1.2]))
-    made = _interpolate_log(log, np.array([0.0, 0.2, 0.21, 0.69, 0.71, 1.15, 1.2]))
-    assert made.rows.tolist() == [0, 0, 1, 1, 2, 3, 3]  # of two as near, the earlier
-    assert_close(made.q[:, 0], made.time, ORACLE)
-    one = _interpolate_log(straight(np.array([0.5])), np.array([0.5]))
-    assert one.rows.tolist() == [0]
+    created = _interpolate_log(log, np.array([0.0, 0.2, 0.21, 0.69, 0.71, 1.15, 1.2]))
+    assert created.rows.tolist() == [0, 0, 1, 1, 2, 3, 3]  # of two as near, the earlier
+    assert_close(created.q[:, 0], created.time, ORACLE)
+    item = _interpolate_log(straight(np.array([0.5])), np.array([0.5]))
+    assert item.rows.tolist() == [0]
 
 
 def test_a_segment_of_one_row_and_one_after_it_are_made_uniform():
     first, second = straight(np.array([5.0])), straight(np.array([9.0, 9.1, 9.2]))
-    made = list(resample_pieces([SegmentPiece(0, first, True), SegmentPiece(1, second, True)], 20.0))
-    assert made[0].rows.time.tolist() == [5.0]
-    assert_close(made[1].rows.time, [9.0, 9.05, 9.1, 9.15, 9.2], SAME_ALGEBRA)
+    created = list(resample_pieces([SegmentPiece(0, first, True), SegmentPiece(1, second, True)], 20.0))
+    assert created[0].rows.time.tolist() == [5.0]
+    assert_close(created[1].rows.time, [9.0, 9.05, 9.1, 9.15, 9.2], SAME_ALGEBRA)
     parts = [SegmentPiece(0, straight(np.array([0.0, 0.1])), False), SegmentPiece(0, straight(np.array([0.11])), True)]
     late = list(resample_pieces(parts, 10.0))
-    assert [len(one.rows) for one in late] == [1, 1]
+    assert [len(item.rows) for item in late] == [1, 1]
     last = list(
         resample_pieces(
             [SegmentPiece(0, straight(np.array([0.0, 0.1])), False), SegmentPiece(0, parts[1].rows, True)], 1.0
         )
     )
-    assert [len(one.rows) for one in last] == [1, 0]  # a last piece without a row of its own ends the segment
+    assert [len(item.rows) for item in last] == [1, 0]  # a last piece without a row of its own ends the segment
     assert last[1].is_last
 
 
@@ -111,22 +111,22 @@ class Rows:
 
 
 def test_tables_are_read_in_step():
-    one, two = Rows("one.csv", 2, 3, 1), Rows("two.csv", 6)
-    parts = list(read_in_step([(one, ["a"]), (two, ["b"])], 4, "run"))
+    entry, two = Rows("one.csv", 2, 3, 1), Rows("two.csv", 6)
+    parts = list(read_in_step([(entry, ["a"]), (two, ["b"])], 4, "run"))
     assert [[chunk.tolist() for part in step for chunk in part.values()] for step in parts] == [
         [[0, 1, 2, 3], [0, 1, 2, 3]],
         [[4, 5], [4, 5]],
     ]
-    assert [len(step[0]["a"]) for step in read_in_step([(one, ["a"])], 4, "run")] == [2, 3, 1]
+    assert [len(step[0]["a"]) for step in read_in_step([(entry, ["a"])], 4, "run")] == [2, 3, 1]
     with raises(LogError, code=Code.DISAGREEMENT, subject="run"):
-        list(read_in_step([(one, ["a"]), (Rows("three.csv", 13), ["b"])], 4, "run"))
+        list(read_in_step([(entry, ["a"]), (Rows("three.csv", 13), ["b"])], 4, "run"))
     with raises(LogError, code=Code.DISAGREEMENT, subject="run"):
-        list(read_in_step([(one, ["a"]), (Rows("none.csv"), ["b"])], 4, "run"))
+        list(read_in_step([(entry, ["a"]), (Rows("none.csv"), ["b"])], 4, "run"))
     assert list(read_in_step([(Rows("x"), ["a"]), (Rows("y"), ["b"])], 4, "run")) == []
     blocks = list(regroup_rows(iter(Rows("x", 1, 9, 2).chunks(["a"], 3)), 4))
-    assert [one["a"].tolist() for one in blocks] == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11]]
+    assert [block["a"].tolist() for block in blocks] == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11]]
     rest = list(regroup_rows(iter(Rows("x", 5).chunks(["a"], 3)), 4))
-    assert [len(one["a"]) for one in rest] == [4, 1]
+    assert [len(item["a"]) for item in rest] == [4, 1]
 
 
 class Scan(list):
@@ -136,9 +136,9 @@ class Scan(list):
 @pytest.mark.parametrize(("count", "chunk"), [(1000, 100), (90, 30), (6400, 400), (10_000, 10_000)])
 def test_a_sparse_log_is_spread_evenly(count, chunk):
     log = straight(np.arange(float(count)))
-    found = sample_segments(Scan(log.take(slice(k, k + chunk)) for k in range(0, count, chunk)), 160)
-    rows = found.rows
-    assert messages(found) == ("note",)
+    segments = sample_segments(Scan(log.take(slice(k, k + chunk)) for k in range(0, count, chunk)), 160)
+    rows = segments.rows
+    assert messages(segments) == ("note",)
     if count <= 160:
         assert len(rows) == count
         return
@@ -249,7 +249,7 @@ def test_logs_without_motion_or_time_follow_each_other():
     time = np.array([1.0, 2.0, 4.0])
     still = build_timeline([time, time], [np.zeros((3, 2)), np.zeros((3, 2))])
     assert (still.length_s, still.period_s, still.repeats) == (6.0, None, 1.0)
-    assert [one.tolist() for one in still.times] == [[0, 1, 3], [3, 4, 6]]
+    assert [time.tolist() for time in still.times] == [[0, 1, 3], [3, 4, 6]]
     instant = build_timeline([time[:1]], [np.ones((1, 2))])
     assert (instant.length_s, instant.repeats) == (0.0, 1.0)
 
@@ -267,7 +267,7 @@ def in_steps(*delays, rate=200.0, rows=2000, noise=0.0):
         qdd = -sum(size * w * w * np.sin(w * t + w) for w, size in tones)
         tau = -sum(size * w * w * np.sin(w * (t - seconds) + w) for w, size in tones)
         columns.append((q, qd, qdd, tau + noise * np.random.default_rng(joint).normal(size=rows)))
-    arrays = [np.column_stack(one) for one in zip(*columns, strict=True)]
+    arrays = [np.column_stack(item) for item in zip(*columns, strict=True)]
     names = tuple("abcdef"[: len(delays)])
     return Samples(names, *arrays, rate, np.zeros(rows, dtype=np.int64))
 
@@ -329,8 +329,8 @@ def test_a_chosen_delay_is_that_of_all_segments():
     time = np.arange(1200) / 200
     log = log_from_arrays(("a",), time, samples.q, samples.tau, samples.qd, samples.qdd)
     c = Conditioning(rate_hz=200.0, stamps="uniform", position_cutoff_hz=None, edge_s=0.1, delay_s=0.5)
-    found = estimate_delay_without_model([log.take(slice(0, 600)), log.take(slice(600, None))], c)
-    assert found == pytest.approx(0.03, abs=2e-3)
+    delay_without_model = estimate_delay_without_model([log.take(slice(0, 600)), log.take(slice(600, None))], c)
+    assert delay_without_model == pytest.approx(0.03, abs=2e-3)
 
 
 def test_what_followed_loops_say():

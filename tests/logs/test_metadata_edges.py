@@ -29,8 +29,8 @@ from mindyn.schemas import _is_type
 
 
 def test_an_unknown_key_is_one_fault_and_the_others_are_taken():
-    made, faults = LogMetadata().merge_valid({"colums": {"time": "t"}, "rate_hz": 100.0, "side": 3})
-    assert made.rate_hz == 100.0
+    created, faults = LogMetadata().merge_valid({"colums": {"time": "t"}, "rate_hz": 100.0, "side": 3})
+    assert created.rate_hz == 100.0
     assert len(faults) == 2
     assert "has no entry 'colums'" in faults[0].message
     merged = LogMetadata().merge_with({"units": {"time": "s"}}).merge_with({"units": {"torque": "A"}})
@@ -119,8 +119,8 @@ def test_stamps_that_are_to_be_measured_are_not_taken_for_bursts():
     stamps = even[7::8].repeat(8) + 1e-3 * np.tile(np.arange(8), 250) / 8
     q = np.column_stack([np.sin(3 * even), np.cos(2 * even)])
     log = Log(("a", "b"), stamps, q, q, np.arange(2000))
-    found, notes = _resolve_time_base(Conditioning(rate_hz=100.0, stamps="measured"), [log])
-    assert (found.stamps, found.longest_gap_rows, notes) == ("measured", 2.5, [])
+    result, notes = _resolve_time_base(Conditioning(rate_hz=100.0, stamps="measured"), [log])
+    assert (result.stamps, result.longest_gap_rows, notes) == ("measured", 2.5, [])
 
 
 @pytest.mark.parametrize("key", ["rate_hz", "side", "columns", "joints", "separator"])
@@ -134,7 +134,7 @@ def test_a_question_is_no_value_of_any_key(key):
 @pytest.mark.parametrize("names", [("a", "b"), ("a b", "c,d")])
 def test_joints_whose_names_no_header_holds_are_counted(tmp_path, names):
     robot = load_robot("planar2")
-    joints = tuple(replace(one, name=name) for one, name in zip(robot.joints, names, strict=True))
+    joints = tuple(replace(joint, name=name) for joint, name in zip(robot.joints, names, strict=True))
     robot = replace(robot, joints=joints, drives=())
     t = np.arange(20) / 100
     q = np.column_stack([np.sin(3 * t), np.cos(2 * t)])

@@ -73,9 +73,11 @@ def test_logged_joints_that_the_robot_has_not_are_named(tmp_path):
     table |= {"q_lamp": table["t"], "tau_of": table["t"]}  # neither is a joint: one signal alone
     pl.DataFrame(table).write_parquet(tmp_path / "run.parquet")
     (tmp_path / "run.parquet.toml").write_text(SIDECAR)
-    said = "logged joints that the robot does not have are not used: gripper. Check that the log belongs to this robot"
-    assert messages(read_log(tmp_path / "run.parquet", arm())) == (said,)
-    assert messages(scan_log(tmp_path / "run.parquet", arm())) == (said,)
+    message = (
+        "logged joints that the robot does not have are not used: gripper. Check that the log belongs to this robot"
+    )
+    assert messages(read_log(tmp_path / "run.parquet", arm())) == (message,)
+    assert messages(scan_log(tmp_path / "run.parquet", arm())) == (message,)
     listed = {signal: [f"{mark}_{joint}" for joint in NAMES] for signal, mark in (("position", "q"), ("torque", "tau"))}
     assert read_log(tmp_path / "run.parquet", arm(), columns=listed).findings == ()
 
@@ -179,8 +181,8 @@ def test_all_faults_of_a_sidecar_are_known_at_once(path):
     )
     with raises(LogError, code=Code.INVALID_VALUE, subject="side") as rejected:
         read_log(path, arm())
-    said = str(rejected.value)
-    assert said.startswith("the metadata of run.parquet in run.parquet.toml has 6 errors:")
+    message = str(rejected.value)
+    assert message.startswith("the metadata of run.parquet in run.parquet.toml has 6 errors:")
     for part in (
         "'motor' or 'joint'",
         "skip_rows = -1",
@@ -190,7 +192,7 @@ def test_all_faults_of_a_sidecar_are_known_at_once(path):
         "columns.torque = 'tau_{nonsense}' is not a pattern",
         "the unit of position is missing",
     ):
-        assert part in said
+        assert part in message
 
 
 @pytest.mark.parametrize(

@@ -68,10 +68,10 @@ def test_statements_on_either_side_of_what_can_be_meant(key, good, bad):
 
 def test_statements_are_merged_key_by_key():
     below = LogMetadata(units={"position": "deg", "time": "s"}, side="motor", rows=[0, 5])
-    made = below.merge_with({"units": {"position": "rad"}, "side": "joint"})
-    assert made.units == {"position": "rad", "time": "s"}
-    assert (made.side, made.rows) == ("joint", [0, 5])
-    assert made.side_of("torque") == "joint"
+    merge = below.merge_with({"units": {"position": "rad"}, "side": "joint"})
+    assert merge.units == {"position": "rad", "time": "s"}
+    assert (merge.side, merge.rows) == ("joint", [0, 5])
+    assert merge.side_of("torque") == "joint"
     assert LogMetadata(side={"torque": "motor"}).side_of("torque") == "motor"
     with raises(LogError, code=Code.MISSING_VALUE, subject="side.position"):
         LogMetadata(side={"torque": "motor"}).side_of("position")
@@ -181,18 +181,18 @@ def test_rows_choose_a_part_of_a_log(tmp_path, given, rows):
 def converted(signals, **stated):
     faults = FaultCollector()
     units = {"position": "rad", "velocity": "deg/s", "torque": "N m"}
-    made = create_conversion(LogMetadata(units=units, **stated), ROBOT, signals, faults)
+    conversion = create_conversion(LogMetadata(units=units, **stated), ROBOT, signals, faults)
     faults.raise_all("the log")
-    return made
+    return conversion
 
 
 def test_motors_turn_further_and_push_less_than_joints():
     G = np.array([[100.0, 0.0], [20.0, 50.0]])
     raw = np.array([[100.0, 70.0], [-3.0, 5.0]])
-    made = converted(("position", "velocity", "torque"), side="motor", gears=G.tolist(), position_offset=[0.5, 0.0])
-    assert_close(made.apply("position", raw), raw @ np.linalg.inv(G).T + [0.5, 0.0], SAME_ALGEBRA)
-    assert_close(made.apply("velocity", raw), np.deg2rad(raw @ np.linalg.inv(G).T), SAME_ALGEBRA)
-    assert_close(made.apply("torque", raw), raw @ G, SAME_ALGEBRA)
+    created = converted(("position", "velocity", "torque"), side="motor", gears=G.tolist(), position_offset=[0.5, 0.0])
+    assert_close(created.apply("position", raw), raw @ np.linalg.inv(G).T + [0.5, 0.0], SAME_ALGEBRA)
+    assert_close(created.apply("velocity", raw), np.deg2rad(raw @ np.linalg.inv(G).T), SAME_ALGEBRA)
+    assert_close(created.apply("torque", raw), raw @ G, SAME_ALGEBRA)
     joint = converted(("position", "torque"), side="joint")
     assert_close(joint.apply("torque", raw), raw, EXACT)
     assert_close(joint.apply("position", raw), raw, EXACT)
@@ -210,10 +210,10 @@ def test_derivatives_have_the_units_of_their_rate():
     q = np.column_stack([t**2, 3 * t])
     inner = slice(10, -10)
     assert_close(central_difference(q, 50.0)[inner], np.column_stack([2 * t, 3 + 0 * t])[inner], 1e-9)
-    made = fit_smoothing_spline(q, 50.0, None)
-    assert_close(made[0][inner], q[inner], 1e-9)
-    assert_close(made[1][inner], np.column_stack([2 * t, 3 + 0 * t])[inner], 1e-8)
-    assert_close(made[2][inner], np.column_stack([2 + 0 * t, 0 * t])[inner], 1e-6)
+    smoothing_spline = fit_smoothing_spline(q, 50.0, None)
+    assert_close(smoothing_spline[0][inner], q[inner], 1e-9)
+    assert_close(smoothing_spline[1][inner], np.column_stack([2 * t, 3 + 0 * t])[inner], 1e-8)
+    assert_close(smoothing_spline[2][inner], np.column_stack([2 + 0 * t, 0 * t])[inner], 1e-6)
 
 
 def test_measured_motion_is_taken_where_it_is_asked_for():
@@ -221,9 +221,9 @@ def test_measured_motion_is_taken_where_it_is_asked_for():
     q, qd, qdd = (np.column_stack([f(t), f(2 * t)]) for f in (np.sin, np.cos, np.exp))
     log = log_from_arrays(ROBOT.joint_names, t, q, 5 * q, qd, qdd)
     c = Conditioning(rate_hz=50.0, position_cutoff_hz=None, velocity="measured", acceleration="measured")
-    made = condition_motion(log, c)
-    for found, given in zip(made, (q, qd, qdd, 5 * q), strict=True):
-        assert_close(found, given, EXACT)
+    motion = condition_motion(log, c)
+    for result, given in zip(motion, (q, qd, qdd, 5 * q), strict=True):
+        assert_close(result, given, EXACT)
     half = condition_motion(log, Conditioning(rate_hz=50.0, position_cutoff_hz=None, velocity="measured"))
     assert_close(half.qdd, central_difference(qd, 50.0), EXACT)
     plain = condition_motion(log, Conditioning(rate_hz=50.0, position_cutoff_hz=None))
@@ -244,7 +244,7 @@ def test_steps_are_jumps_when_they_are_fast_and_unusual():
         q[120:, 1] += step
         seen = LogInspector(ROBOT)
         seen.see(log_from_arrays(ROBOT.joint_names, time, q, q))
-        return [one for one in map(str, seen.findings()) if "jumps" in str(one)]
+        return [item for item in map(str, seen.findings()) if "jumps" in str(item)]
 
     limit = ROBOT.joints[1].limits.velocity or 10.0
     assert notes(0.9 * limit / 100) == []
