@@ -6,8 +6,10 @@ Y is the regressor at the measured motion; Omega is the regressor at the motion 
 the controller and reference of the log. Omega contains no measurement: noise of positions, of their derivatives and of
 torques averages out, and friction reverses where the simulated speeds do.
 
-With equations at simulated states, both are Omega, and the torque of the simulation is fitted to the measured one by
-Gauss-Newton steps [Gautier, Janot, Vandanjon 2013, DIDIM]: no filter smooths the reversal of friction.
+With equations at simulated states, the torque of the simulation is fitted to the measured one by Gauss-Newton steps
+[as DIDIM, Gautier, Janot, Vandanjon 2013]: no filter smooths the reversal of friction. DIDIM takes Omega as the
+derivatives, as if the motion did not depend on the model; under soft servos it does, so that simulations of changed
+models give the derivatives here.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from typing import Final, Literal
 
 import numpy as np
 
+from mindyn.algebra.values import Array
 from mindyn.errors import require_choice
 from mindyn.estimators.estimate import Estimate, Estimator
 from mindyn.estimators.instrumental_variables import repeat_passes, report_passes
@@ -112,10 +115,13 @@ class ClosedLoopInstruments(LoopSettings, Estimator):
             local = LeastSquares(weights=self.weights).fit(
                 build_rows(rows.robot, left, settings, base=rows.regressor.base)
             )
+            assert local.joint_weights is not None
+            roots = np.sqrt(local.joint_weights)
+            columns = (_derivatives(replay, beta, local.deviations) * roots).reshape(len(beta), -1).T
             if has_settled or count == self.passes:
                 break
-            assert local.joint_weights is not None
-            candidates = beta + STEP_LENGTHS[:, None] * local.beta
+            step = np.linalg.lstsq(columns, (left.tau * roots).ravel())[0]
+            candidates = beta + STEP_LENGTHS[:, None] * step
             trial, count = replay.run(candidates), count + 1
             with np.errstate(invalid="ignore", over="ignore"):
                 squares = ((samples.tau - trial.tau) ** 2).sum(axis=1) @ local.joint_weights
@@ -126,6 +132,15 @@ class ClosedLoopInstruments(LoopSettings, Estimator):
                 beta, motion = candidates[best], trial.select(best)
         sizes = np.sqrt((samples.tau**2).mean(axis=0)).tolist()
         residuals = tuple(replace(r, rms_torque=size) for r, size in zip(local.residuals, sizes, strict=True))
-        estimate = replace(local, beta=beta, residuals=residuals, settings=rows.settings)
+        covariance = np.linalg.pinv(columns.T @ columns, hermitian=True)
+        estimate = replace(local, beta=beta, covariance=covariance, residuals=residuals, settings=rows.settings)
         reported = report_passes(estimate, "simulated closed loop", count, (), settled=has_settled)
         return reported.with_provenance(first_model=first.source)
+
+
+def _derivatives(replay: LoopReplay, beta: Array, deviations: Array) -> Array:
+    """Return the derivatives (p, N, n) of the simulated torque by differences of a deviation; zero where it diverges."""
+    sizes = np.where(np.isfinite(deviations) & (deviations > 0), deviations, 1e-6)
+    up, down = np.split(replay.run(np.concatenate([beta + np.diag(sizes), beta - np.diag(sizes)])).tau, 2)
+    slopes = (up - down) / (2 * sizes)[:, None, None]
+    return np.where(np.isfinite(slopes).all(axis=(1, 2))[:, None, None], slopes, 0.0)

@@ -122,9 +122,8 @@ class LoopSettings:
                 subject="controller",
             )
         rate = rows.all_samples("the simulation of a servo").rate_hz
-        return replace(
-            self, controller=servo_law(log), start_s=start_s, control_rate_hz=rate * max(1, round(SERVO_RATE_HZ / rate))
-        )
+        control_rate_hz = self.control_rate_hz or rate * max(1, round(SERVO_RATE_HZ / rate))
+        return replace(self, controller=servo_law(log), start_s=start_s, control_rate_hz=control_rate_hz)
 
 
 SERVO_RATE_HZ: Final = 10_000.0
