@@ -57,7 +57,7 @@ def test_no_designed_motion_breaks_floor_boxes_or_limits(name):
         pytest.skip("MINDYN_ROBOT_FILES holds no published robots")
     robot = mindyn.load_robot(path if name in PUBLISHED else name)
     limits = mindyn.MotionLimits.of(robot)
-    settings = {"seconds": 5.0, "family": mindyn.Fourier(2, ramp_s=1.0), "starts": 1, "deadline_s": 5.0}
+    settings = {"seconds": 5.0, "family": mindyn.Fourier(2, ramp_s=1.0), "starts": 1, "deadline_s": 20.0}
     design = design_motion(robot, limits=limits, obstacles=(CRATE,), **settings)
     require_safe(robot, design)
     _, qd, qdd, _ = design.sample(1000.0)
