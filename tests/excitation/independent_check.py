@@ -162,10 +162,10 @@ def least_room(robot: Robot, capsules, record: dict, *, floor, boxes=(), rate_hz
     checked = [pair for pair in checked if not always_touch(robot, capsules, record["limits"], pair)]
     if checked:
         # guessed volumes that overlap in most positions may do so by the distance that the record states
-        allowed = {
-            frozenset((distance["first"], distance["second"])): distance["required_m"]
-            for distance in record["check"]["distances"]
-        }
+        allowed: dict[frozenset[str], float] = {}
+        for distance in record["check"]["distances"]:
+            pair = frozenset((distance["first"], distance["second"]))
+            allowed[pair] = min(distance["required_m"], allowed.get(pair, np.inf))
         gaps = {
             (i, j): gap - min(allowed[frozenset((capsules[i].link, capsules[j].link))], 0.0)
             for (i, j), gap in smallest_gaps(robot, capsules, q, checked).items()

@@ -69,9 +69,8 @@ def test_coarse_guesses_are_checked_and_keep_bodies_apart_that_mindyn_does_not_k
     options = ("--limits", limits_file(tmp_path, scene.joints), *robot.options)
     check = json.loads((design(robot.stripped, tmp_path / "motion", *options) / "motion.json").read_text())["check"]
     assert "link1 - link3: guessed volumes overlap" in check["headline"]
-    pair = next(
-        distance for distance in check["distances"] if {distance["first"], distance["second"]} == {"link1", "link3"}
-    )
+    named = [item for item in check["distances"] if {item["first"], item["second"]} == {"link1", "link3"}]
+    pair = min(named, key=lambda item: item["distance_m"])
     assert pair["required_m"] <= pair["distance_m"] < 0
     motion = check_motion(scene, read_motion(tmp_path / "motion" / "motion.csv"))
     assert motion.is_safe, motion

@@ -16,6 +16,7 @@ from identification.test_candidates import recorded
 import mindyn
 from mindyn.findings import Kind
 from mindyn.identification.diagnostics import torque
+from mindyn.identification.diagnostics.diagnose import diagnose
 from mindyn.identification.diagnostics.torque import Coefficient, _coefficients
 
 SETTINGS = mindyn.EquationSettings(
@@ -82,7 +83,7 @@ def test_more_than_a_hundred_percent_less_is_the_opposite_sign(arm, log, monkeyp
     assert result.value == pytest.approx(-1.06)
     monkeypatch.setattr(torque, "_find_wrong_signs", lambda _: iter([replace(result, message="first")]))
     monkeypatch.setattr(torque, "_find_friction_drift", lambda _: iter(()))
-    findings = torque.run(diagnostic_data(arm, [log], SETTINGS))
+    findings = diagnose(diagnostic_data(arm, [log], SETTINGS))
     assert [finding.message for finding in findings if finding.kind == Kind.WRONG_TORQUE_SIGN] == ["first"]
 
 

@@ -139,7 +139,7 @@ class ClosedLoopInstruments(LoopSettings, Estimator):
 
 
 def _derivatives(replay: LoopReplay, beta: Array, deviations: Array) -> Array:
-    """Return the derivatives (p, N, n) of the simulated torque by differences of a deviation; zero where it diverges."""
+    """Return the derivatives (p, N, n) of the simulated torque by differences; zero where it diverges."""
     sizes = np.where(np.isfinite(deviations) & (deviations > 0), deviations, 1e-6)
     up, down = np.split(replay.run(np.concatenate([beta + np.diag(sizes), beta - np.diag(sizes)])).tau, 2)
     slopes = (up - down) / (2 * sizes)[:, None, None]

@@ -140,9 +140,10 @@ def check_path(encounters: Encounters, paths: Sequence[tuple[Array, Array | None
         for pair in distances
         if pair.distance_m < pair.required_m
     ]
-    smallest: dict[str, Distance] = {}  # a link may have several volumes
+    smallest: dict[tuple[str, bool], Distance] = {}  # a link may have several volumes; guessed ones hide no known one
     for gap in distances:
-        smallest[gap.label] = min(gap, smallest.get(gap.label, gap), key=lambda gap: gap.distance_m)
+        key = gap.label, gap.required_m > 0
+        smallest[key] = min(gap, smallest.get(key, gap), key=lambda gap: gap.distance_m)
     moving = len({number for number in encounters.bodies.links if number >= 0})
     links = (moving, moving + unknown)
     return PathCheck(

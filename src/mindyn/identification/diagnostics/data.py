@@ -270,8 +270,9 @@ class DiagnosticData:
         normal, groups = smooth.normal, prior_groups(tuple(self.estimate.parameters))
         sizes = np.diag(normal).copy()
         squares, is_inseparable = sizes * self.estimate.beta**2, groups.precisions(normal[None])[0] > 0
+        least = 1e-12 * max(float(squares.max()), 1e-280)  # of joints without friction in the fit
         for numbers in groups.groups:
-            k, largest = numbers[:, 0], np.maximum(squares[numbers].max(axis=1), 1e-300)
+            k, largest = numbers[:, 0], np.maximum(squares[numbers].max(axis=1), least)
             normal[k, k] += np.where(is_inseparable[k], sizes[k] / largest, 0.0)
         return normal
 
