@@ -37,6 +37,7 @@ import numpy as np
 
 from benchmarks.sections import Section, publish
 from benchmarks.timing import this_machine
+from mindyn.files import write_file_atomically
 
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "tests"))
@@ -331,7 +332,8 @@ def main() -> int:
                 print("stopped after --seconds; the next run continues")
                 break
             record = run_case(case, starts=given.starts, deadline_s=given.deadline)
-            given.file.write_text(json.dumps(read_records(given.file) | {key: record}, indent=1))
+            records = read_records(given.file) | {key: record}
+            write_file_atomically(given.file, json.dumps(records, indent=1))  # another run may read it
             shown = {
                 name: record[name]
                 for name in ("reference_m", "reported_m", "between", "overstated", "why", "contacts")
