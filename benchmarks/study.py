@@ -26,6 +26,7 @@ RECORDED = (
 RECORDED_OF_LOGS = (
     "identification.automatic_choice",
     "identification.residual_dynamics",
+    "identification.go2_legs",
 )
 
 
@@ -109,6 +110,9 @@ STUDIES = {
         "designed motions against the meshes of the original robot files", ("-m benchmarks.excitation.safe_motions",), 0
     ),
     "soak": Study("memory and descriptors over an hour of work", ("tests/attacks/soak.py",), 3600),
+    "servo-filters": Study(
+        "cut-offs that are selected for position servos, on MuJoCo's leg", ("tests/honesty/servo_filters.py",)
+    ),
     "servo-gains": Study("intervals of gains of position servos, on MuJoCo's leg", ("tests/honesty/servo_gains.py",)),
     "spoiled": Study("false alarms and misses on sound and spoiled logs", ("tests/honesty/spoiled.py --faults",), 0),
     "strangers": Study(

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from mindyn.equations.loop_closure import loop_closure, with_home
-from mindyn.equations.projected_dynamics import state_of
+from mindyn.equations.loop_closure import loop_closure, state_of, with_home
 from mindyn.kernels.model import compile_model
 
 

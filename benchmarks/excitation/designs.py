@@ -20,7 +20,7 @@ for name in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS"):
 # ruff: noqa: E402
 import sys
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from time import perf_counter, process_time
 
@@ -36,13 +36,12 @@ import mindyn
 from benchmarks.sections import Section, arguments, publish, ratio
 from benchmarks.timing import this_machine
 from mindyn.excitation.columns import Columns
-from mindyn.excitation.design import BEGINNINGS, REFINEMENTS, problem_of
-from mindyn.excitation.design_inputs import Question
+from mindyn.excitation.criteria import evaluate_criterion
+from mindyn.excitation.design import BEGINNINGS, REFINEMENTS
 from mindyn.excitation.motions import Instants, sample_times
 from mindyn.excitation.problem import Problem
 from mindyn.excitation.safety import SafetySettings, safety_of
-from mindyn.excitation.solving import Search, exact_value
-from mindyn.excitation.starts import good_starts, places_to_stand, random_motion
+from mindyn.excitation.solving import Search, exact_value, good_starts, places_to_stand, random_motion
 from mindyn.excitation.volumes import volumes_of
 from mindyn.regression.information import solve
 from mindyn.regression.regressor import Regressor, with_estimated_drives
@@ -61,18 +60,17 @@ def limits_of(robot):
     return mindyn.MotionLimits.of(robot, **STATED.get(robot.name, {}))
 
 
-def question_of(design):
+def problem_of(robot, limits, family, seconds, noise, **around):
     """The problem of a design again, for other motions of its kind."""
-    columns = Columns(design.robot, drives=True, speeds=design.limits.velocity)
-    none = np.zeros((0, columns.count))
-    return Question(columns, design.limits, design.motion.family, design.seconds, design.criterion, design.noise,
-                    design.rate_hz, columns.base.values, none, None)  # fmt: skip
+    columns = Columns(robot, drives=True, speeds=limits.velocity)
+    safety = safety_of(columns, limits, columns.base.values, SafetySettings(floor=None, **around), 0)
+    none = np.zeros((columns.count, columns.count))
+    return Problem(columns, limits, family, seconds, "condition", noise, 100.0, none, None, safety.constraints)
 
 
 def random_condition_numbers(design, count):
-    question, rng = question_of(design), np.random.default_rng(123)
-    safety = safety_of(question.columns, design.limits, question.beta, SafetySettings(floor=None), 0)
-    problem = problem_of(question, safety.constraints, rng)
+    rng = np.random.default_rng(123)
+    problem = problem_of(design.robot, design.limits, design.motion.family, design.seconds, design.noise)
     places = places_to_stand(problem, design.limits, rng)
     return [np.exp(exact_value(problem, random_motion(problem, design.limits, places, rng))) for _ in range(count)]
 
@@ -167,8 +165,8 @@ def deviations(repetitions=400):
 class PeerProblem(Problem):
     """The same problem, its regressor and torques by Pinocchio sample by sample, gradients by forward differences."""
 
-    def objective(self, x):
-        return self.differentiated(self.criterion_of, x)
+    def objective(self, x, power=np.inf):
+        return self.differentiated(lambda y: self.criterion_of(y, power), x)
 
     def excess(self, x, sharpness):
         return self.differentiated(lambda y: self.excess_of(y, sharpness), x)
@@ -177,10 +175,11 @@ class PeerProblem(Problem):
         value = function(x)
         return value, lambda: np.array([(function(x + h * unit) - value) / h for unit in np.eye(len(x))]).T
 
-    def criterion_of(self, x):
+    def criterion_of(self, x, power):
         q, qd, qdd, _ = self.samples.state(self.table(x))
         Y = PEER.regressor(q, qd, qdd)[:, self.columns.rows, self.columns.columns]
-        return self.criterion.value(self.columns.information(Y, self.weights))
+        S = self.columns.information(Y, self.weights)
+        return evaluate_criterion(self.criterion, S, self.columns.owners, power)[0]
 
     def excess_of(self, x, sharpness):
         q, qd, qdd, jerk = self.knots.state(self.table(x))
@@ -233,13 +232,9 @@ def peer(starts=2):
     global PEER
     robot = with_estimated_drives(mindyn.load_robot("ur10"))
     limits, family, seconds = limits_of(robot), mindyn.Fourier(), 20.0
-    columns = Columns(robot, drives=True, speeds=limits.velocity)
-    question = Question(columns, limits, family, seconds, "condition", 0.01 * limits.effort, 100.0,
-                        columns.base.values, np.zeros((0, columns.count)), None)  # fmt: skip
-    safety = safety_of(columns, limits, question.beta, SafetySettings(floor=None, self_collision=False), 0)
-    ours = problem_of(question, safety.constraints, np.random.default_rng(0))
-    theirs = PeerProblem(**{name: getattr(ours, name) for name in ours.__dataclass_fields__})
-    PEER = Peer(columns)
+    ours = problem_of(robot, limits, family, seconds, 0.01 * limits.effort, self_collision=False)
+    theirs = PeerProblem(**{field.name: getattr(ours, field.name) for field in fields(ours) if field.init})
+    PEER = Peer(ours.columns)
     dense = Instants.at(sample_times(seconds, 1000.0), family, seconds)
     rng = np.random.default_rng(1)
     drawn = good_starts(Search(ours, dense), limits, places_to_stand(ours, limits, rng), rng, BEGINNINGS * starts)

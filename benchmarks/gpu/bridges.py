@@ -1,4 +1,4 @@
-"""`mindyn.torch`, `mindyn.jax`, `GpuModel` and `build_rows(gpu=True)` on a GPU: the CPU's numbers, no copies, how fast.
+"""`mindyn.torch`, `mindyn.jax` and `GpuModel` on a GPU: the CPU's numbers, no copies, how fast.
 
 `python -m benchmarks.gpu.bridges [--record]` on a machine with mindyn, CuPy and those of PyTorch and JAX that are
 there; what is not there is said.
@@ -18,7 +18,6 @@ import numpy as np
 
 import mindyn
 from benchmarks.sections import Section, arguments, publish, spaced
-from mindyn.regression.rows import build_rows
 
 SAMPLES = 1 << 22
 CLOSE = 1e-12
@@ -139,28 +138,11 @@ def by_cupy(robot):
     return f"CuPy {cupy.__version__}", rate(lambda: gpu("inverse_dynamics", *large, out=out), ready), None
 
 
-def rows(robot) -> float:
-    """The largest difference of an estimate from rows gathered on the GPU, in deviations of the CPU's."""
-    rng = np.random.default_rng(3)
-    q, qd, qdd = rng.uniform(-2, 2, (3, 20_000, robot.joint_count))
-    tau = mindyn.compile_model(robot, drives=True).inverse_dynamics(q, qd, qdd) + rng.normal(0, 0.1, q.shape)
-    samples = mindyn.Samples(robot.joint_names, q, qd, qdd, tau, 100.0, np.zeros(len(q), int))
-    settings = mindyn.EquationSettings()
-    estimate = mindyn.LeastSquares().fit(mindyn.build_rows(robot, samples, settings, gpu=True))
-    host = mindyn.LeastSquares().fit(build_rows(robot, samples, settings))
-    deviations = np.sqrt(np.diag(host.covariance))
-    identifiable = deviations > 0
-    off = float((np.abs(estimate.beta - host.beta)[identifiable] / deviations[identifiable]).max())
-    assert off < 1e-6, off
-    return off
-
-
 def main() -> None:
     options = arguments(__doc__).parse_args()
     robot = mindyn.load_robot("puma560")
     model = mindyn.compile_model(robot, parameters="input")
     sides = {"GpuModel": by_cupy(robot), "mindyn.torch": by_torch(model), "mindyn.jax": by_jax(model)}
-    off = rows(robot)
     lines = [("", "arrays of", "torques a second", "with gradients")]
     for name, side in sides.items():
         if side is not None:
@@ -177,9 +159,7 @@ def main() -> None:
                 f"Inverse dynamics of a PUMA 560 in float64, {spaced(SAMPLES)} samples on the device, and gradients of "
                 "its squared torques by q, qd and qdd. PyTorch and JAX call our CUDA on their own memory and stream, "
                 "without copies; the numbers agree with the CPU to 1e-12; gradcheck, second-order check_grads, vmap "
-                "and "
-                f"jit pass. An estimate from rows gathered on the GPU agrees with the CPU to {off:.0e} of a standard "
-                "deviation. " + (f"Not there: {', '.join(absent)}." if absent else "")
+                "and jit pass. " + (f"Not there: {', '.join(absent)}." if absent else "")
             ],
             lines,
         ),

@@ -13,16 +13,16 @@ from pathlib import Path
 import cupy
 import numpy as np
 
+from mindyn.kernels.device import DeviceFunction
+
 SAMPLES = 1 << 22
 
 
 def loaded(folder: Path, name: str):
-    from device_function import DeviceFunction
-
     shapes = json.loads((folder / f"{name}.json").read_text())
     source = (folder / f"{name}.cu").read_text()
     inputs = [(called, tuple(shape)) for called, shape in shapes["inputs"]]
-    return DeviceFunction(cupy, source, name, inputs, shapes["outputs"], ["phi"])
+    return DeviceFunction(cupy, lambda _: source, name, inputs, shapes["outputs"])
 
 
 def checked(function, data, array, host, kind) -> None:
@@ -89,7 +89,6 @@ def by_jax(folder: Path, forward, backward) -> None:
 
 
 def main(folder: Path) -> None:
-    sys.path.insert(0, str(folder))
     forward, backward = (loaded(folder, name) for name in ("inverse_dynamics", "inverse_dynamics_adjoint"))
     data = np.load(folder / "inverse_dynamics.npz")
     checked(forward, data, cupy.asarray, cupy.asnumpy, "cupy")

@@ -13,6 +13,9 @@ from pathlib import Path
 import cupy
 import numpy as np
 
+from mindyn.errors import InputError
+from mindyn.kernels.device import DeviceFunction
+
 DOUBLE, SINGLE = 1e-12, 1e-5
 """Largest error relative to the largest number, times the condition number of M where it is inverted."""
 OPEN = {np.float64: 1e-9, np.float32: 1e-4}
@@ -25,11 +28,9 @@ def error_of(result, expected) -> float:
 
 def checked(path: Path) -> tuple[float, float]:
     """Errors in float64 and float32 of one function."""
-    from device_function import DeviceFunction
-
     about, data = json.loads(path.read_text()), np.load(path.with_suffix(".npz"))
     source = path.with_suffix(".cu").read_text()
-    function = DeviceFunction(cupy, source, about["name"], about["inputs"], about["outputs"])
+    function = DeviceFunction(cupy, lambda _: source, about["name"], about["inputs"], about["outputs"])
     inputs, condition = [data[f"in{k}"] for k in range(len(about["inputs"]))], float(data["condition"])
     errors = []
     for dtype, bound in ((np.float64, DOUBLE), (np.float32, SINGLE)):
@@ -51,8 +52,6 @@ def checked(path: Path) -> tuple[float, float]:
 
 def require_rejection(function, given) -> None:
     """Require an error that names the array whose shape does not fit."""
-    from device_function import InputError
-
     first = function.inputs[0][0]
     cases = [
         (given[:-1], None, f"{len(given) - 1} arrays given"),
@@ -61,7 +60,7 @@ def require_rejection(function, given) -> None:
         (given, [cupy.empty((4, 1)) for _ in function.outputs], "out must be"),
     ]
     if len(given) > 1:
-        cases.append(([given[0], given[1][:2], *given[2:]], None, "batch shapes differ"))
+        cases.append(([given[0], given[1][:2], *given[2:]], None, "batch dimensions do not broadcast"))
     for arrays, out, words in cases:
         try:
             function(*arrays, out=out)
@@ -72,7 +71,6 @@ def require_rejection(function, given) -> None:
 
 
 def main(folder: Path) -> None:
-    sys.path.insert(0, str(folder))
     paths = sorted((folder / "robots").glob("*.json"))
     errors = np.array([checked(path) for path in paths])
     worst = [paths[k].stem for k in errors.argmax(axis=0)]

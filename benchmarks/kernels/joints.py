@@ -10,14 +10,15 @@ from time import process_time
 import numpy as np
 
 import mindyn
-from benchmarks.sections import PAGE, Section, arguments, publish
+from benchmarks.sections import PAGE, Section, arguments, publish, spaced
 from benchmarks.timing import measure_best_times, this_machine
 from mindyn.algebra.inertia import phi_about_origin
 from mindyn.algebra.poses import Pose, cos_sin, rot_x
 from mindyn.kernels.program import operation_counts
 
 COUNTS = (2, 3, 4, 6, 8, 10, 14, 20, 28, 40, 60)
-SAMPLES = 1024
+SAMPLES, SAMPLES_IN_MEMORY = 1024, 100_000
+"""Samples of a batch that stays in cache, and of one that does not."""
 SHORT = 20
 """Joints up to which, from 6 on, the straight line is drawn through the times."""
 
@@ -37,31 +38,32 @@ def arm(joints: int) -> mindyn.Robot:
     return mindyn.Robot("arm", mindyn.Link("base"), tuple(created), tuple(links))
 
 
-def measure(joints: int) -> tuple[int, float]:
-    """Operations, and nanoseconds for each sample on one thread."""
-    model = mindyn.compile_model(arm(joints))
-    motion = np.random.default_rng(0).uniform(-1, 1, (3, SAMPLES, joints))
-    out = np.empty_like(motion[0])
-    seconds = measure_best_times({"run": lambda: model.inverse_dynamics(*motion, out=out)}, 25, clock=process_time)[
-        "run"
-    ]
-    return operation_counts(model.kernel("inverse_dynamics").program).total, seconds / SAMPLES * 1e9
+def measure(joints: int) -> tuple[int, float, float]:
+    """Operations, and nanoseconds for each sample on one thread: of data in cache, and of data in memory."""
+    kernel = mindyn.compile_model(arm(joints)).kernel("inverse_dynamics")
+    runs = {}
+    for samples in (SAMPLES, SAMPLES_IN_MEMORY):
+        motion = np.random.default_rng(0).uniform(-1, 1, (3, samples, joints))
+        out = np.empty_like(motion[0])
+        runs[samples] = lambda motion=motion, out=out: kernel(*motion, out=out)
+    seconds = measure_best_times(runs, 25, clock=process_time)
+    return operation_counts(kernel.program).total, *(seconds[samples] / samples * 1e9 for samples in runs)
 
 
-def line_of(rows: list[tuple[int, int, float]]) -> tuple[float, float]:
+def line_of(rows: list[tuple[int, int, float, float]]) -> tuple[float, float]:
     """Slope and start of the line through the times of arms of 6 to SHORT joints."""
-    slope, start = np.polyfit(*zip(*((n, ns) for n, _, ns in rows if 6 <= n <= SHORT), strict=True), 1)
+    slope, start = np.polyfit(*zip(*((n, ns) for n, _, ns, _ in rows if 6 <= n <= SHORT), strict=True), 1)
     return slope, start
 
 
-def svg(rows: list[tuple[int, int, float]]) -> str:
+def svg(rows: list[tuple[int, int, float, float]]) -> str:
     """A plot of nanoseconds over joints, with the straight line through those of short arms."""
     width, height, left, bottom = 640, 360, 60, 40
-    top_ns = max(ns for _, _, ns in rows) * 1.1
+    top_ns = max(ns for _, _, ns, _ in rows) * 1.1
     x = lambda n: left + (width - left - 20) * n / 62  # noqa: E731
     y = lambda ns: height - bottom - (height - bottom - 20) * ns / top_ns  # noqa: E731
     slope, start = line_of(rows)
-    dots = [f'<circle cx="{x(n):.1f}" cy="{y(ns):.1f}" r="4" fill="#2563eb"/>' for n, _, ns in rows]
+    dots = [f'<circle cx="{x(n):.1f}" cy="{y(ns):.1f}" r="4" fill="#2563eb"/>' for n, _, ns, _ in rows]
     ticks = [f'<text x="{x(n):.0f}" y="{height - 20}" text-anchor="middle">{n}</text>' for n in range(0, 61, 10)]
     step = 10 ** np.floor(np.log10(top_ns))
     marks = np.arange(0, top_ns, step if top_ns / step < 8 else 2 * step)
@@ -86,11 +88,11 @@ def svg(rows: list[tuple[int, int, float]]) -> str:
 def main() -> None:
     options = arguments(__doc__).parse_args()
     rows = [(n, *measure(n)) for n in COUNTS]
-    table = [("joints", "operations", "time of a sample")]
-    table += [(str(n), str(ops), f"{ns:.1f} ns") for n, ops, ns in rows]
-    (n0, first, _), (n1, last, _) = rows[-2:]
+    table = [("joints", "operations", "time of a sample", "from memory", "ratio")]
+    table += [(str(n), str(ops), f"{ns:.1f} ns", f"{far:.1f} ns", f"{far / ns:.2f}") for n, ops, ns, far in rows]
+    (n0, first, *_), (n1, last, *_) = rows[-2:]
     slope, start = line_of(rows)
-    beyond = [f"{ns / (start + slope * n):.2f} at {n}" for n, _, ns in rows if n > SHORT]
+    beyond = [f"{ns / (start + slope * n):.2f} at {n}" for n, _, ns, _ in rows if n > SHORT]
     if options.record:
         PAGE.with_name("cost-per-joint.svg").write_text(svg(rows) + "\n")
     publish(
@@ -100,14 +102,15 @@ def main() -> None:
             "python -m benchmarks.kernels.joints",
             this_machine(),
             [
-                "Inverse dynamics of arms with general links and perpendicular axes.",
+                f"Inverse dynamics of arms with general links and perpendicular axes, in batches of {spaced(SAMPLES)} "
+                f"samples that stay in cache, and of {spaced(SAMPLES_IN_MEMORY)} samples in memory.",
                 "![nanoseconds per sample against joints](cost-per-joint.svg)",
             ],
             table,
             [
                 f"The number of operations grows by {(last - first) / (n1 - n0):.0f} for each joint. Relative to the "
                 f"line through the arms of 6 to {SHORT} joints the time is {', '.join(beyond)} joints: the "
-                "intermediate results of a long arm do not fit into the first-level caches, so its code runs in parts."
+                "code and the intermediate results of a long arm do not fit into the first-level caches."
             ],
         ),
         record=options.record,

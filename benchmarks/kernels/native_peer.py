@@ -46,11 +46,23 @@ class NativePeer:
         self._handle = library.peer_make(robot.joint_count, numbers, gravity)
         self._library = library
 
+    def choose_base(self, base: mindyn.BaseParameters) -> None:
+        """Let `base_regressor` take the columns of this base set out of the standard regressor."""
+        columns = base_columns(base)
+        self._library.peer_choose(
+            ctypes.c_void_p(self._handle), (ctypes.c_int * len(columns))(*columns), ctypes.c_int(len(columns))
+        )
+
     def run(self, name: str, motion: np.ndarray, out: np.ndarray) -> None:
         """`peer_<name>` over motion (3, N, n)."""
         function = getattr(self._library, f"peer_{name}")
         function.argtypes = [ctypes.c_void_p, *[Pointer] * 4, ctypes.c_long]
         function(self._handle, *motion, out, motion.shape[1])
+
+
+def base_columns(base: mindyn.BaseParameters) -> list[int]:
+    """Columns of Pinocchio's standard regressor that are the base regressor."""
+    return list(base.survivors)  # both order the parameters of a link alike
 
 
 def native_peer(robot: mindyn.Robot) -> NativePeer | None:

@@ -24,7 +24,6 @@ from mindyn.estimators.least_squares import LeastSquares as LeastSquares
 from mindyn.feasibility.physically_consistent import PhysicallyConsistent as PhysicallyConsistent
 from mindyn.estimators.instrumental_variables import InstrumentalVariables as InstrumentalVariables
 from mindyn.estimators.energy_difference import EnergyDifference as EnergyDifference
-from mindyn.estimators.total_least_squares import TotalLeastSquares as TotalLeastSquares
 from mindyn.estimators.last_link_first import LastLinkFirst as LastLinkFirst
 from mindyn.estimators.recursive_least_squares import RecursiveLeastSquares as RecursiveLeastSquares
 from mindyn.step_tests.estimator import StepByStep as StepByStep
@@ -39,8 +38,7 @@ from mindyn.excitation.design import design_motion as design_motion
 from mindyn.excitation.limits import MotionLimits as MotionLimits
 from mindyn.excitation.safety import SafetySettings as SafetySettings
 from mindyn.excitation.design_inputs import SearchSettings as SearchSettings
-from mindyn.excitation.fourier import Fourier as Fourier
-from mindyn.excitation.splines import BSpline as BSpline
+from mindyn.excitation.motions import Fourier as Fourier
 from mindyn.step_tests.planner import plan_tests as plan_tests
 from mindyn.simulation.simulate import simulate as simulate
 from mindyn.simulation.rollouts import rollout as rollout
@@ -49,7 +47,6 @@ from mindyn.simulation.sensors import Sensors as Sensors
 from mindyn.export.toml_writer import write_toml as write_toml
 from mindyn.export.urdf_writer import write_urdf as write_urdf
 from mindyn.export.mjcf_writer import write_mjcf as write_mjcf
-from mindyn.export.mat_writer import write_mat as write_mat
 from mindyn.export.ros2_package import write_ros2_package as write_ros2_package
 from mindyn.export.pinocchio_model import to_pinocchio as to_pinocchio
 from mindyn.report.writing import write_report as write_report

@@ -80,11 +80,9 @@ class MindynError(Exception):
         code: Code | None = None,
         subject: object = "",
     ) -> None:
-        hint = ": ".join(filter(None, (hint, "" if command is None else str(command))))
-        message, hint = shorten_text(message), shorten_text(hint)
-        super().__init__(f"{message}\nhint: {hint}" if hint else message)
-        self.message = message
-        self.hint = hint
+        super().__init__(message)  # pickle restores the other attributes
+        self.message = shorten_text(message)
+        self.hint = shorten_text(": ".join(filter(None, (hint, "" if command is None else str(command)))))
         self.command = command
         self.code = self.default_code if code is None else code
         self.subject = shorten_text(str(subject), LONGEST_COMPARED_NAME)
@@ -94,7 +92,6 @@ class MindynError(Exception):
         if self.command is not None:
             before, self.command = str(self.command), self.command.fill(**known)
             self.hint = self.hint.replace(before, str(self.command))
-            self.args = (f"{self.message}\nhint: {self.hint}",)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the error for JSON."""
@@ -107,16 +104,8 @@ class MindynError(Exception):
             "subject": self.subject,
         }
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle the error as it is, so that a worker's error reads the same in the parent process."""
-        return _rebuild_error, (type(self), self.args, self.__dict__)
-
-
-def _rebuild_error(kind: type[MindynError], args: tuple[Any, ...], state: dict[str, Any]) -> MindynError:
-    error = kind.__new__(kind)
-    error.args = args
-    error.__dict__.update(state)
-    return error
+    def __str__(self) -> str:
+        return f"{self.message}\nhint: {self.hint}" if self.hint else self.message
 
 
 class RobotError(MindynError):

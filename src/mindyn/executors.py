@@ -109,10 +109,8 @@ def convert_worker_errors() -> Iterator[None]:
 
 
 @contextmanager
-def process_pool(
-    workers: int, start: Callable[..., None] | None = None, given: tuple[Any, ...] = ()
-) -> Iterator[Executor]:
-    """Yield a pool of processes, each initialised by start(*given); an error in the block terminates them immediately.
+def process_pool(workers: int) -> Iterator[Executor]:
+    """Yield a pool of processes; an error in the block terminates them immediately.
 
     The processes ignore Ctrl-C, which a terminal sends to all of them; the main process receives it and ends them.
     """
@@ -120,7 +118,7 @@ def process_pool(
     from multiprocessing import active_children, get_context
 
     earlier = set(active_children())
-    with ProcessPoolExecutor(workers, get_context("spawn"), start, given) as pool:
+    with ProcessPoolExecutor(workers, get_context("spawn")) as pool:
         try:
             with _defer_interrupts():
                 for _ in range(workers):

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import ctypes
 import json
 import os
 import shutil
-import sys
 import tempfile
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from glob import escape as glob_escape
 from pathlib import Path
+from secrets import token_hex
 from typing import Final
 
 from mindyn.errors import Code, ExportError
@@ -46,14 +45,12 @@ def _write_temporary(target: Path, content: str | bytes, leftovers: ExitStack) -
     _require_parent(target)
     _require_regular_file(target)
     with _convert_os_errors(target):
-        handle, name = tempfile.mkstemp(dir=target.parent, prefix=_temporary_prefix(target))
-        temporary = Path(name)
+        temporary = target.parent / f"{_temporary_prefix(target)}{token_hex(8)}"
         leftovers.callback(temporary.unlink, missing_ok=True)
-        with os.fdopen(handle, "wb") as file:
+        with temporary.open("xb") as file:
             file.write(content.encode("utf-8") if isinstance(content, str) else content)
             file.flush()
             os.fsync(file.fileno())
-        temporary.chmod(0o666 & ~_umask())
     return temporary
 
 
@@ -77,24 +74,23 @@ def replace_folder_files(path: str | Path, names: Iterable[str]) -> Iterator[Pat
     """Yield an empty folder; its files then replace those called `names` in the folder `path`, all of them or none.
 
     Other files of the folder stay. If the process is killed at any time, or the disk is full, the folder contains
-    either all old files or all new ones. A folder that is new or contains only `names` is exchanged by one system call.
-    A folder that contains other files, is the working directory or a mount point, or cannot be exchanged, keeps its
-    identity: its files are moved one by one out of a complete successor folder inside it. `finish_replacement`, which
-    every command that reads or writes the folder calls first, completes interrupted moves.
+    either all old files or all new ones. A new folder is moved to its place. An existing one keeps its identity: its
+    files are moved one by one out of a complete successor folder inside it. `finish_replacement`, which every command
+    that reads or writes the folder calls first, completes interrupted moves.
     """
     target, known = Path(path).absolute(), frozenset(names)
     _require_parent(target)
     with _convert_os_errors(target):
         finish_replacement(target)
         target = target.resolve()
-        inside = target.is_dir() and not _can_exchange(target, known)
-        home = target if inside else target.parent
+        home = target if target.is_dir() else target.parent
         _remove_abandoned(home, _temporary_prefix(target))
-        temporary = Path(tempfile.mkdtemp(dir=home, prefix=_temporary_prefix(target)))
+        temporary = home / f"{_temporary_prefix(target)}{token_hex(8)}"
+        temporary.mkdir()
     try:
         yield temporary
         with _convert_os_errors(target):
-            _swap_folders(temporary, target, known)
+            _move_files(temporary, target, known)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
 
@@ -127,49 +123,18 @@ def _read_manifest(manifest: Path) -> list[str]:
     return names
 
 
-def _swap_folders(temporary: Path, target: Path, names: frozenset[str]) -> None:
+def _move_files(temporary: Path, target: Path, names: frozenset[str]) -> None:
     """Replace the files of `target` called `names` by those of `temporary`."""
-    temporary.chmod(target.stat().st_mode & 0o7777 if target.is_dir() else 0o777 & ~_umask())
     for file in temporary.rglob("*"):
         _sync_to_disk(file)
-    if temporary.parent == target.parent:
-        if not target.exists():
-            temporary.rename(target)
-            return
-        if _can_exchange(target, names) and _exchange_folders(temporary, target):
-            return
+    if not target.exists():
+        temporary.rename(target)
+        return
     removed = names - {path.name for path in temporary.iterdir()}
     (temporary / _MANIFEST).write_text(json.dumps(sorted(removed)), encoding="utf-8")
     _sync_to_disk(temporary / _MANIFEST)
     temporary.rename(target / _SUCCESSOR)
     finish_replacement(target)
-
-
-def _can_exchange(target: Path, names: frozenset[str]) -> bool:
-    """Whether another folder may replace this one: it is ours, no process works in it, and it contains only `names`."""
-    if not hasattr(os, "geteuid") or target.is_mount() or not os.access(target.parent, os.W_OK):
-        return False
-    with suppress(OSError):
-        here = Path.cwd()
-        if here == target or target in here.parents:
-            return False
-    status = target.stat()
-    ours = (status.st_uid, status.st_gid) == (os.geteuid(), os.getegid())
-    return ours and all(path.name in names for path in target.iterdir())
-
-
-def _exchange_folders(first: Path, second: Path) -> bool:
-    """Exchange two folders by one system call; return False if the system or the file system does not support it."""
-    if sys.platform == "linux":
-        call, flag, here = "renameat2", 2, (-100,)  # RENAME_EXCHANGE, AT_FDCWD
-    elif sys.platform == "darwin":
-        call, flag, here = "renamex_np", 2, ()  # RENAME_SWAP
-    else:
-        return False
-    function = getattr(ctypes.CDLL(None), call, None)
-    if function is None:
-        return False
-    return bool(function(*here, os.fsencode(first), *here, os.fsencode(second), flag) == 0)
 
 
 def _sync_to_disk(path: Path) -> None:
@@ -256,12 +221,6 @@ def _require_parent(target: Path) -> None:
     if not target.absolute().parent.is_dir():
         message = f"the folder {str(target.parent)!r} for {target.name} does not exist"
         raise ExportError(message, hint="create the folder first", code=Code.MISSING_FILE, subject=str(target.parent))
-
-
-def _umask() -> int:
-    umask = os.umask(0)
-    os.umask(umask)
-    return umask
 
 
 def relative_path(path: str, folder: Path) -> str:

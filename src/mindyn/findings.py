@@ -155,9 +155,11 @@ def info(kind: Kind, message: str, *details: str) -> Finding:
     return Finding(kind, Severity.INFO, message, details=details)
 
 
-def warning(kind: Kind, message: str, remedy: str) -> Finding:
+def warning(
+    kind: Kind, message: str, remedy: str, joints: tuple[str, ...] = (), value: float | None = None, unit: str = ""
+) -> Finding:
     """Return a finding that may make a result wrong."""
-    return Finding(kind, Severity.WARNING, message, remedy)
+    return Finding(kind, Severity.WARNING, message, remedy, joints, value, unit)
 
 
 def summarise(findings: Iterable[Finding], summaries: Mapping[Kind, str]) -> tuple[Finding, ...]:

@@ -22,6 +22,10 @@ class Command(tuple[str, ...]):
         """Return the command with these words as text."""
         return super().__new__(cls, map(str, words))
 
+    def __getnewargs__(self) -> tuple[str, ...]:
+        """Return the words, for pickle."""
+        return tuple(self)
+
     def fill(self, **known: object) -> Command:
         """Return the command with words in place of those in capitals that are known by now."""
         return Command(*(known.get(word, word) for word in self))

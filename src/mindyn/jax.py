@@ -9,7 +9,7 @@ enabled (`jax_enable_x64`), else float32.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
@@ -35,32 +35,13 @@ class JaxModel(DifferentiableModel):
     in the stream of XLA.
     """
 
-    def __call__(self, name: str, *arrays: Any, link: str | None = None) -> Any:
-        """Evaluate an equation of the model.
-
-        Parameters
-        ----------
-        name : str
-            Name of the equation, such as "inverse_dynamics".
-        *arrays : array_like, shape (..., n)
-            Arguments of the equation; batch dimensions broadcast.
-        link : str, optional
-            Link that the equation is about, if it has one.
-
-        Returns
-        -------
-        jax.Array
-            Value of the equation.
-        """
-        op = self._ops[name, link]
+    def _convert(self, arrays: Sequence[Any]) -> list[Any]:
         inputs = [jnp.asarray(array) for array in arrays]
         dtype = jnp.result_type(jnp.float32, *inputs)
-        closing = self._ops.loop_solver(inputs[0].shape[-1]) if inputs and inputs[0].ndim else None
-        if closing is not None:
-            inputs[0] = _build_function(closing)(inputs[0].astype(dtype))[0]
-        shapes = op.align_shapes([array.shape for array in inputs])
-        function = _build_function(op)
-        return function(*(array.astype(dtype).reshape(shape) for array, shape in zip(inputs, shapes, strict=True)))[0]
+        return [array.astype(dtype) for array in inputs]
+
+    def _apply(self, op: DifferentiableFunction, *arrays: Any) -> Any:
+        return _build_function(op)(*arrays)
 
 
 def make_differentiable(model: Model) -> JaxModel:

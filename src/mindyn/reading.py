@@ -140,8 +140,7 @@ def require_file(path: Path, what: str, error: type[MindynError]) -> int:
     return status.st_size
 
 
-def read_small_text(path: Path, what: str, error: type[MindynError], largest: int, hint: str = "") -> str:
-    """Read the UTF-8 text of a regular file of at most `largest` bytes."""
+def _require_small_file(path: Path, what: str, error: type[MindynError], largest: int) -> None:
     size = require_file(path, what, error)
     if size > largest and are_limits_active():
         raise error(
@@ -150,6 +149,21 @@ def read_small_text(path: Path, what: str, error: type[MindynError], largest: in
             code=Code.TOO_LARGE,
             subject=path.name,
         )
+
+
+def read_small_bytes(path: Path, what: str, error: type[MindynError], largest: int) -> bytes:
+    """Read a regular file of at most `largest` bytes."""
+    _require_small_file(path, what, error, largest)
+    try:
+        return path.read_bytes()
+    except (OSError, MemoryError) as problem:
+        message = f"{path.name} cannot be read: {describe_exception(problem)}"
+        raise error(message, code=Code.UNREADABLE, subject=path.name) from problem
+
+
+def read_small_text(path: Path, what: str, error: type[MindynError], largest: int, hint: str = "") -> str:
+    """Read the UTF-8 text of a regular file of at most `largest` bytes."""
+    _require_small_file(path, what, error, largest)
     try:
         return path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError, MemoryError) as problem:

@@ -81,15 +81,15 @@ def find_violations(value: Any, schema: Schema, place: str) -> Iterator[Violatio
         yield Violation(message, hint and f"for example {hint}", Code.INVALID_VALUE, place)
     elif isinstance(value, Mapping):
         entries, others = schema.get("properties", {}), schema.get("additionalProperties", True)
-        for name in schema.get("required", ()):
-            if name not in value:
-                yield Violation(f"{place} has no entry {name!r}", hint, Code.MISSING_VALUE, name)
         for name, item in value.items():
             if isinstance(item_schema := entries.get(name, others), Mapping):
                 yield from find_violations(item, item_schema, f"{place}.{shorten_text(str(name), 100)}")
             elif not item_schema:
                 message = f"{place} has an unknown entry {quote_value(name)}; valid: {list_names(entries)}"
                 yield Violation(message, suggest_name(name, entries, ""), Code.UNKNOWN_NAME, str(name))
+        for name in schema.get("required", ()):  # after unknown names, which are often misspelt required ones
+            if name not in value:
+                yield Violation(f"{place} has no entry {name!r}", hint, Code.MISSING_VALUE, name)
     elif isinstance(value, Sequence) and "items" in schema and not isinstance(value, str):
         for k, item in enumerate(value):
             yield from find_violations(item, schema["items"], f"{place}[{k}]")

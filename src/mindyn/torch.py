@@ -9,6 +9,7 @@ those of the parameters.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from mindyn.errors import Code, InputError, MissingExtraError
@@ -29,45 +30,22 @@ class TorchModel(DifferentiableModel):
     graph at each call.
     """
 
-    def __call__(self, name: str, *tensors: Any, link: str | None = None) -> Any:
-        """Evaluate an equation of the model.
-
-        Parameters
-        ----------
-        name : str
-            Name of the equation, such as "inverse_dynamics".
-        *tensors : array_like, shape (..., n)
-            Arguments of the equation; batch dimensions broadcast.
-        link : str, optional
-            Link that the equation is about, if it has one.
-
-        Returns
-        -------
-        torch.Tensor
-            Value of the equation.
-
-        Raises
-        ------
-        InputError
-            If a tensor is not floating point, or the tensors are not on one CPU or CUDA device.
-        """
-        op = self._ops[name, link]
-        inputs = [tensor if isinstance(tensor, torch.Tensor) else torch.as_tensor(tensor) for tensor in tensors]
-        for tensor in inputs:
+    def _convert(self, arrays: Sequence[Any]) -> list[Any]:
+        tensors = [array if isinstance(array, torch.Tensor) else torch.as_tensor(array) for array in arrays]
+        for tensor in tensors:
             if tensor.device.type not in ("cpu", "cuda") or not tensor.dtype.is_floating_point:
                 message = (
                     f"tensors must be float64 or float32 on the CPU or CUDA, got {tensor.dtype} on {tensor.device}"
                 )
                 raise InputError(message, code=Code.WRONG_TYPE, subject=tensor.dtype)
-            if tensor.device != inputs[0].device:
-                message = f"all tensors must be on the same device, got {inputs[0].device} and {tensor.device}"
+            if tensor.device != tensors[0].device:
+                message = f"all tensors must be on the same device, got {tensors[0].device} and {tensor.device}"
                 raise InputError(message, code=Code.DISAGREEMENT, subject=tensor.device)
-        dtype = torch.float32 if all(tensor.dtype == torch.float32 for tensor in inputs) else torch.float64
-        closing = self._ops.loop_solver(inputs[0].shape[-1]) if inputs and inputs[0].dim() else None
-        if closing is not None:
-            inputs[0] = _apply(closing, inputs[0])[0]
-        shapes = op.align_shapes([tuple(tensor.shape) for tensor in inputs])
-        return _apply(op, *(tensor.to(dtype).reshape(shape) for tensor, shape in zip(inputs, shapes, strict=True)))[0]
+        dtype = torch.float32 if all(tensor.dtype == torch.float32 for tensor in tensors) else torch.float64
+        return [tensor.to(dtype) for tensor in tensors]
+
+    def _apply(self, op: DifferentiableFunction, *arrays: Any) -> Any:
+        return _apply(op, *arrays)
 
 
 def make_differentiable(model: Model) -> TorchModel:

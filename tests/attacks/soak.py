@@ -37,7 +37,7 @@ def descriptors() -> int:
 
 def one_round(number: int, folder: Path) -> None:
     import mindyn
-    from mindyn.logs.writing import write_log
+    from mindyn.logs.log import write_log
 
     rng = np.random.default_rng(number)
     arm = mindyn.load_robot("planar2")

@@ -13,7 +13,7 @@ from raising import raises
 
 import mindyn
 from mindyn.errors import Code, InputError
-from mindyn.excitation.run import run_of
+from mindyn.excitation.motions import run_of
 
 CELL = """
 lower = -1.5

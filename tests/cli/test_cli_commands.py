@@ -208,7 +208,7 @@ def test_exported_code_has_the_friction_transition_of_the_fit(finished_run):
     assert mindyn_program(*given).code == 0
     assert "void arm_inverse_dynamics(" in code.read_text()
     assert "tanh(" in code.read_text()
-    wrong_format = mindyn_program("export", finished_run / "run", "--to", "mat", "--out", "a.mat", "--prefix", "arm_")
+    wrong_format = mindyn_program("export", finished_run / "run", "--to", "toml", "--out", "a.toml", "--prefix", "arm_")
     assert wrong_format.code == 1
     assert "--prefix needs --to c, cpp or python" in wrong_format.err
     spoilt = mindyn_program(
@@ -220,7 +220,7 @@ def test_exported_code_has_the_friction_transition_of_the_fit(finished_run):
 
 
 def test_simulate_options_equal_the_sensors_of_the_library(tmp_path):
-    """Check that every setting of `Sensors` except the sides is an option, with the same log as in Python."""
+    """Check that each setting of `Sensors` but the sides is an option or in a file, with the same log as in Python."""
     settings = {
         "rate_hz": 100.0,
         "counts_per_revolution": 500.0,
@@ -234,8 +234,11 @@ def test_simulate_options_equal_the_sensors_of_the_library(tmp_path):
     }
     assert {"position_side", "torque_side", *settings} == {setting.name for setting in fields(mindyn.Sensors)}
     short = {"counts_per_revolution": "counts", "noise_side": "noise_at"}
-    named = {short.get(name, name): value for name, value in settings.items()}
-    given = [word for name, value in named.items() for word in (f"--{name.replace('_', '-')}", value)]
+    in_file = ("torque_resolution", "position_delay_s", "torque_delay_s")
+    (tmp_path / "sensors.toml").write_text("\n".join(f"{name} = {settings[name]}" for name in in_file))
+    named = {short.get(name, name): value for name, value in settings.items() if name not in in_file}
+    given = ["--sensors", tmp_path / "sensors.toml"]
+    given += [word for name, value in named.items() for word in (f"--{name.replace('_', '-')}", value)]
     given += ["--without-drives", "--out", tmp_path / "run.parquet"]
     assert mindyn_program("simulate", "planar2", "--seconds", 1, *given).code == 0
     robot = mindyn.load_robot("planar2")
@@ -301,7 +304,7 @@ def test_a_shell_completes_commands_robots_and_options(tmp_path):
     assert completed("mindyn robots pum", tmp_path) == ["puma560", "puma560_fgl", "puma560_yoshida"]
     assert completed("mindyn robots ar", tmp_path) == ["arm.urdf", "arms/"]
     assert completed("mindyn base puma560 --form m", tmp_path) == ["mayeda"]
-    assert completed("mindyn export run --to m", tmp_path) == ["mjcf", "mat"]
+    assert completed("mindyn export run --to m", tmp_path) == ["mjcf"]
     assert completed("mindyn identify arm log --method in", tmp_path) == ["instruments"]
 
 
@@ -327,7 +330,7 @@ def test_doctor_reports_a_working_core():
     checks = findings(ended)
     assert checks["mindyn"]["version"] == mindyn.__version__
     assert 0 <= checks["kernel"]["deviation"] < doctor.LARGEST_DEVIATION
-    assert checks["SIMD"]["float32"] == 2 * checks["SIMD"]["float64"]
+    assert checks["processor"]["float32"] == 2 * checks["processor"]["float64"]
     assert checks["cache"]["folder"] == str(cache.cache_directory())
     assert {f"extra {name}" for name in doctor.EXTRAS} <= set(checks)
     text = mindyn_program("doctor").out
@@ -336,9 +339,10 @@ def test_doctor_reports_a_working_core():
 
 def test_doctor_prints_the_install_command_of_a_missing_extra(monkeypatch):
     monkeypatch.setattr(doctor.util, "find_spec", lambda _: None)
-    for check in doctor.check_extras():
+    for name in doctor.EXTRAS:
+        check = doctor.check_extra(name)
         assert check.state == "missing"
-        assert check.remedy == install_command(check.name.removeprefix("extra "))
+        assert check.remedy == install_command(name)
 
 
 def test_doctor_checks_the_extras_of_the_project():

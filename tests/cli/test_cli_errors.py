@@ -115,7 +115,11 @@ def test_joints_of_a_log_that_are_not_used_are_named(more):
 
 @pytest.mark.parametrize(
     ("text", "message"),
-    [(None, "there is no file of settings"), ("order =", "is not valid TOML"), ("ordre = 2", "unknown entry 'ordre'")],
+    [
+        (None, "there is no file of settings"),
+        ("edge_s =", "is not valid TOML"),
+        ("egde_s = 2", "unknown entry 'egde_s'"),
+    ],
 )
 def test_wrong_settings_are_rejected(log, folder, text, message):
     if text is not None:
@@ -137,7 +141,7 @@ def test_an_invalid_output_folder_is_rejected(log):
     ("arguments", "message"),
     [
         (("base", "planar2", "--form", "magic"), "the forms are: structural, lin"),
-        (("base", "planar2", "--json", "--latex"), "exclude each other"),
+        (("base", "planar2", "--json", "--symbols"), "exclude each other"),
         (("excite", "planar2"), "velocity = ... or { joint1 = ... }"),
         (("excite", "planar2", "--limits", "none.toml"), "there is no file of limits"),
         (("simulate", "scara", "--out", "s.csv", "--counts", 100, "--seconds", 0.1), "omit counts_per_revolution"),
@@ -175,7 +179,7 @@ def test_invalid_arguments_are_rejected_with_a_hint(arguments, message):
 
 @pytest.mark.parametrize(
     ("module", "file", "extra"),
-    [("mujoco", "arm.xml", "mjcf"), ("h5py", "run.h5", "hdf5"), ("mcap", "run.mcap", "ros")],
+    [("mujoco", "arm.xml", "mjcf"), ("h5py", "run.h5", "hdf5"), ("zstandard", "run.mcap", "ros")],
 )
 def test_a_missing_extra_prints_the_install_command(module, file, extra, folder, monkeypatch):
     (folder / file).write_text("<mujoco/>" if extra == "mjcf" else "not empty")

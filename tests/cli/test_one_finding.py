@@ -11,7 +11,7 @@ from cli.program import mindyn_program
 
 import mindyn
 from mindyn.findings import Kind
-from mindyn.logs.writing import write_log
+from mindyn.logs.log import write_log
 from mindyn.robots.parts import Limits
 
 SETTINGS = "position_cutoff_hz = 20.0\nedge_s = 0.1\ndelay_s = 0.0\n"

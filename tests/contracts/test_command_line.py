@@ -51,7 +51,7 @@ def test_help():
     assert "robots" in run("--help").out
 
 
-def test_base_prints_formulas_json_and_latex():
+def test_base_prints_formulas_and_json():
     text = run("base", "puma560").out
     assert "puma560: 36 base parameters of 60 (structural)" in text
     assert "Ixx6 - Iyy6" in text
@@ -59,7 +59,6 @@ def test_base_prints_formulas_json_and_latex():
     assert "a3 m3" in run("base", "puma560", "--symbols").out
     data = json.loads(run("base", "puma560", "--drives", "--json").out)
     assert len(data["names"]) == 58
-    assert run("base", "scara", "--latex").out.startswith(r"\begin{align}")
     assert "26 base parameters" in run("base", "five_bar").out
     wrong = run("base", "puma560", "--form", "magic")
     assert wrong.code == 1

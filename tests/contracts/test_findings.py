@@ -20,8 +20,7 @@ from mindyn.identification.diagnostics import thresholds
 from mindyn.identification.diagnostics.diagnose import EXPLAINS, explain
 from mindyn.regression.regressor import with_estimated_drives
 from mindyn.regression.rows import build_rows
-from mindyn.report.collection import collect_report_data
-from mindyn.report.inputs import ReportInputs
+from mindyn.report.data import collect_report_data
 from mindyn.report.writing import build_page
 
 DIAGNOSTICS = Path(thresholds.__file__).parent
@@ -42,7 +41,7 @@ def estimate():
 @pytest.mark.parametrize("severity", Severity)
 def test_every_kind_is_shown_everywhere(estimate, severity, capsys, tmp_path):
     changed = replace(estimate, findings=tuple(finding(kind, severity) for kind in Kind))
-    html = build_page(collect_report_data(ReportInputs(changed)))
+    html = build_page(collect_report_data(changed))
     changed.save(tmp_path / "estimate.json")
     saved = json.loads((tmp_path / "estimate.json").read_text())["findings"]
     assert mindyn.load_estimate(tmp_path / "estimate.json").findings == changed.findings

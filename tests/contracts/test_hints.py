@@ -57,7 +57,7 @@ def test_every_proposed_command_parses_and_complete_ones_run(path, words):
     context = command.context_class(command)
     given, _, order = command.make_parser(context).parse_args(["X" if word is None else word for word in words[1:]])
     required = [p for p in command.params if p.param_type_name == "argument" and p.required]
-    starred = path in ("cli/compare.py", "report/summary.py")  # further words follow when it runs
+    starred = path in ("cli/compare.py", "report/verdict.py")  # further words follow when it runs
     assert starred or all(given.get(parameter.name) for parameter in required), order
 
 
@@ -85,7 +85,7 @@ def test_names_that_are_known_take_the_place_of_words_in_capitals(tmp_path):
     log.write_text("t,q1,q2\n0,0,0\n0.1,0,0\n")
     (tmp_path / "run 1.csv.toml").write_text("draft = true\n")
     for words, proposed in (
-        (("identify", "planar2", log, "--json"), ["mindyn", "log", str(log), "planar2"]),
+        (("identify", "planar2", log, "--json"), ["mindyn", "log", str(log), "planar2", "--confirm"]),
         (("check", "none", "--json"), ["mindyn", "identify", "ROBOT", "LOG", "--out", "none"]),
     ):
         error = json.loads(mindyn_program(*words).out)["error"]

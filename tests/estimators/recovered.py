@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from mindyn.kernels.model import compile_model
+from mindyn.loads import WeighedLoad, estimate_gains
+from mindyn.logs import AS_LOGGED
+from mindyn.logs.log import log_from_arrays
+from mindyn.logs.metadata import LogMetadata
 from mindyn.logs.samples import Samples
+from mindyn.regression.settings import EquationSettings
 
 
 def exact_samples(robot, count=600, seed=0, noise=0.0, segments=1):
@@ -31,3 +38,15 @@ def smooth_samples(robot, count=4000, seed=0, rate=200.0, amplitude=1.0):
     qdd = -(a * w**2 * np.sin(angle)).sum(axis=1)
     tau = compile_model(robot, drives=bool(robot.drives)).inverse_dynamics(q, qd, qdd)
     return Samples(robot.primary_names, q, qd, qdd, tau, rate, np.zeros(count, dtype=np.int64))
+
+
+def gains_by_load(robot, unloaded, loaded, mass, link=None):
+    """Gains of the signals `tau` of two runs, the second one with a load of known mass."""
+
+    def log(samples):
+        times = np.arange(len(samples)) / samples.rate_hz
+        plain = log_from_arrays(samples.joint_names, times, samples.q, samples.tau, samples.qd, samples.qdd)
+        return replace(plain, metadata=LogMetadata(current_gains="unknown"))
+
+    load = WeighedLoad([log(loaded)], mass, link)
+    return estimate_gains(robot, [log(unloaded)], EquationSettings(AS_LOGGED), load)

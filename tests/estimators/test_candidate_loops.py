@@ -13,9 +13,8 @@ from equations import equations
 from raising import raises
 
 from mindyn.errors import Code, InputError
-from mindyn.estimators.closed_loop_instruments import ClosedLoopInstruments
+from mindyn.estimators.closed_loop_instruments import ClosedLoopInstruments, LoopReplay
 from mindyn.estimators.least_squares import LeastSquares
-from mindyn.estimators.simulated_states import LoopReplay, LoopSettings
 from mindyn.regression.regressor import Regressor
 from mindyn.simulation.closed_loop import ClosedLoop
 from mindyn.simulation.controllers import ControlLaw
@@ -55,7 +54,7 @@ def test_least_squares_that_noise_made_useless_is_replaced_by_regular_values():
         controller = tracking(robot, sines(robot))
         noisy = encoder_samples(robot, tracked(robot, controller, method="fixed"), position_noise=1e-2)
         rows = equations(robot, noisy)
-        first = LoopReplay(LoopSettings(controller, **LOOP), rows.regressor, noisy).first(
+        first = LoopReplay(ClosedLoopInstruments(controller, **LOOP), rows.regressor, noisy).first(
             LeastSquares().fit(rows), None
         )
         assert first.source == "regular values"

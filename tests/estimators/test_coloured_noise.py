@@ -17,7 +17,7 @@ from robots import random_robot
 from scipy.signal import lfilter
 
 from mindyn.errors import Code, InputError
-from mindyn.estimators.instrumental_variables import instrument_step
+from mindyn.estimators.instrumental_variables import _multiply_rows, instrument_step
 from mindyn.estimators.least_squares import (
     LONGEST_MEMORY,
     Colouring,
@@ -110,7 +110,7 @@ def test_a_step_of_instruments_solves_the_weighted_products():
         r += weight * (o.T @ e - common[j])
         grams.append(o.T @ o)
         left.append((y, e))
-    step = instrument_step(estimate, SAMPLES, expected, np.eye(p), None, 1, common)
+    step = instrument_step(estimate, SAMPLES, expected, np.eye(p), common)
     change = np.linalg.solve(A, r)
     assert_close(step.change, change, 1e-6)
     means = [float(np.mean((e - y @ change) ** 2)) for y, e in left]
@@ -119,16 +119,23 @@ def test_a_step_of_instruments_solves_the_weighted_products():
     spread = np.linalg.inv(A) @ meat @ np.linalg.inv(A).T
     assert_close(step.covariance, spread, 1e-5)
     assert_close(step.weights, weights, SAME_ALGEBRA)
-    without = instrument_step(estimate, SAMPLES, expected, np.eye(p), None, 1)
+    without = instrument_step(estimate, SAMPLES, expected, np.eye(p))
     assert_close(
         without.change - step.change, np.linalg.solve(A, sum(w * c for w, c in zip(weights, common, strict=True))), 1e-6
     )
+    products, counts = _multiply_rows(estimate, SAMPLES, expected)
+    for j, (product, count) in enumerate(zip(products, counts, strict=True)):
+        taken, used = kept[:, j], regressor.columns[j]
+        e = SAMPLES.tau[taken, j] - Y[taken, j] @ estimate.beta
+        W = np.column_stack([Omega[taken, j][:, used], Y[taken, j][:, used], e])
+        assert count == taken.sum()
+        assert_close(product, W.T @ W, ORACLE)
     applied = step.applied(estimate)
     assert_close(applied.beta, estimate.beta + step.change, SAME_ALGEBRA)
     assert_close([residual.rms for residual in applied.residuals], step.rms, SAME_ALGEBRA)
     blind = replace(expected, q=rng.normal(size=(90, 2)), usable=np.zeros((90, 2), dtype=bool))
     with raises(InputError, Code.NOT_IDENTIFIABLE, "instrument_model"):
-        instrument_step(estimate, SAMPLES, blind, np.eye(p), None, 1)
+        instrument_step(estimate, SAMPLES, blind, np.eye(p))
 
 
 def test_correlated_spread_goes_with_the_unit_of_torque():

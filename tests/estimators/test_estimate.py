@@ -12,7 +12,7 @@ from estimators.recovered import exact_samples, smooth_samples
 from raising import raises
 from robots import random_robot, with_random_drives
 
-from mindyn.algebra.deviations import relative_deviation
+from mindyn.algebra.significance import relative_deviation
 from mindyn.errors import Code, InputError
 from mindyn.estimators.estimate import load_estimate
 from mindyn.estimators.least_squares import LeastSquares

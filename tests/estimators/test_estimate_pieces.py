@@ -6,6 +6,7 @@ Private functions are tested directly: inputs at their limits are rare, or slow 
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,17 +14,16 @@ from closeness import EXACT, ORACLE, SAME_ALGEBRA, assert_close
 from raising import raises
 
 from mindyn.errors import Code, InputError
-from mindyn.estimators import simulated_states as accelerations
+from mindyn.estimators import instrumental_variables as accelerations
 from mindyn.estimators.essential import essential
 from mindyn.estimators.estimate import Estimate, load_estimate, predict_unfiltered
 from mindyn.estimators.estimate_files import _find_disagreements, robot_from_record, robot_record
 from mindyn.estimators.estimate_parts import JackknifeDeviation, JointResidual, Physical
-from mindyn.estimators.last_link_first import _condition, _PartialEstimate, _status
+from mindyn.estimators.instrumental_variables import _definite, model_acceleration
+from mindyn.estimators.last_link_first import _format_status, compute_condition, fit_backwards
 from mindyn.estimators.least_squares import LeastSquares, sandwich
-from mindyn.estimators.simulated_states import _definite, model_acceleration
 from mindyn.logs.samples import Samples
-from mindyn.regression.accumulators import triangle_of
-from mindyn.regression.information import Information
+from mindyn.regression.information import Information, triangle_of
 from mindyn.regression.regressor import Regressor
 from mindyn.regression.rows import Rows
 from mindyn.regression.settings import EquationSettings
@@ -225,27 +225,27 @@ def test_a_joint_is_solved_with_what_later_ones_gave():
     tables = [np.column_stack([first, taus[0]]), np.column_stack([last, taus[1]])]
     columns = (np.arange(3), np.array([1, 2]))
     information = Information(("a", "b"), ("x", "y", "z"), columns, tuple(map(triangle_of, tables)), (40, 30))
-    result = _PartialEstimate.nothing(3)
-    result.add(information, 1)
+    values, covariance, conditions, unidentifiable = fit_backwards(information)
     w = np.linalg.lstsq(last, taus[1], rcond=None)[0]
-    assert_close(result.beta, [0.0, *w], ORACLE)
     left = taus[1] - last @ w
     C = left @ left / 28 * np.linalg.inv(last.T @ last)
-    assert_close(result.covariance[1:, 1:], C, ORACLE)
-    result.add(information, 0)
+    assert_close(covariance[1:, 1:], C, ORACLE)
     A, B = first[:, :1], first[:, 1:]
     expected = np.linalg.lstsq(A, taus[0] - B @ w, rcond=None)[0]
-    assert_close(result.beta, [*expected, *w], ORACLE)
+    assert_close(values, [*expected, *w], ORACLE)
     G = np.linalg.lstsq(A, B, rcond=None)[0]
     rest = B - A @ G
     residual = taus[0] - A @ expected - B @ w
     variance = max(0.0, residual @ residual - np.trace(rest @ C @ rest.T)) / 39
-    assert_close(result.covariance[0, 0], variance / (A[:, 0] @ A[:, 0]) + (G @ C @ G.T)[0, 0], ORACLE)
-    assert_close(result.covariance[0, 1:], -(G @ C)[0], ORACLE)
-    assert result.unidentifiable == []
-    assert_close(result.conditions, [np.linalg.cond(last / np.linalg.norm(last, axis=0)), 1.0], ORACLE)
-    assert_close(_condition(np.array([[3.0, 0.0], [0.0, 1e-6]])), 1.0, ORACLE)
-    message = _status(information, result, 0.25)
+    assert_close(covariance[0, 0], variance / (A[:, 0] @ A[:, 0]) + (G @ C @ G.T)[0, 0], ORACLE)
+    assert_close(covariance[0, 1:], -(G @ C)[0], ORACLE)
+    assert unidentifiable == []
+    assert list(conditions) == ["b", "a"]
+    assert_close(list(conditions.values()), [np.linalg.cond(last / np.linalg.norm(last, axis=0)), 1.0], ORACLE)
+    assert_close(compute_condition(np.array([[3.0, 0.0], [0.0, 1e-6]])), 1.0, ORACLE)
+    residual = JointResidual("a", 40, 0.25, 1.0)
+    estimate = SimpleNamespace(names=information.names, residuals=(residual,), unidentifiable=())
+    message = _format_status(estimate, conditions)
     assert message.startswith("3 parameters, joint by joint from the last, leave 25 % of the torque unexplained")
     assert "the worst conditioned joint is 'b'" in message
     assert message.endswith(").")
@@ -334,11 +334,10 @@ def test_the_noise_of_a_joint_is_over_rows_less_parameters_and_at_least_one(rows
     rng = np.random.default_rng(8)
     Y, tau = rng.normal(size=(rows, 2)), rng.normal(size=rows)
     table = triangle_of(np.column_stack([Y, tau]))
-    result = _PartialEstimate.nothing(2)
-    result.add(Information(("a",), ("x", "y"), (np.arange(2),), (table,), (rows,)), 0)
+    _, covariance, _, _ = fit_backwards(Information(("a",), ("x", "y"), (np.arange(2),), (table,), (rows,)))
     left = tau - Y @ np.linalg.lstsq(Y, tau, rcond=None)[0]
     expected = left @ left / {2: 1, 3: 1, 4: 2}[rows] * np.linalg.inv(Y.T @ Y)
-    assert np.abs(result.covariance - expected).max() <= ORACLE * np.linalg.norm(np.linalg.inv(Y.T @ Y))
+    assert np.abs(covariance - expected).max() <= ORACLE * np.linalg.norm(np.linalg.inv(Y.T @ Y))
 
 
 def test_parts_of_an_estimate_that_it_has_not_come_back_as_nothing():

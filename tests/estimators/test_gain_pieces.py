@@ -5,10 +5,10 @@ Private functions are tested directly: inputs at their limits are rare, or slow 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
-import pytest
 from closeness import EXACT, ORACLE, SAME_ALGEBRA, assert_close
 from raising import raises
 from scipy.linalg import block_diag
@@ -17,81 +17,59 @@ from mindyn.errors import Code, InputError
 from mindyn.estimators.instrumental_variables import (
     InstrumentStep,
     _expected_columns,
-    _Products,
     _require_definite,
     torque_noise,
 )
-from mindyn.estimators.total_least_squares import MeasurementNoise
-from mindyn.loads.from_runs import _fit_linear_gains, _refine_gains
+from mindyn.loads.unknown_gains import GainProducts, fit_gains
 from mindyn.logs.samples import Samples
-from mindyn.regression.accumulators import triangle_of
+from mindyn.regression.information import Information
 from mindyn.step_tests.estimator import StepByStep, TestRows, _Sequence, _status, noises_of
 
-ARM = SimpleNamespace(joint_names=("a", "b"), primary_names=("a", "b"))
 GAINS = np.array([4.0, 0.5])
 
 
-def factors(noise=0.0, load=1.0, rows=60):
-    """[Y | known torque | signal] of two runs of two joints: the signal times the gain is Y x + known."""
+def products(noise=0.0, rows=60):
+    """Products of [Y | load | signal] of two joints: the signal times the gain is Y x + 2 load."""
     rng = np.random.default_rng(7)
-    x = np.array([1.0, -2.0, 0.5])
-    created, tables = [], []
-    for size in (0.0, load):
-        for joint in range(2):
-            Y, known = rng.normal(size=(rows, 3)), size * rng.normal(size=rows)
-            signal = (Y @ x + known) / GAINS[joint] + noise * rng.normal(size=rows) / GAINS[joint]
-            tables.append((joint, np.column_stack([Y, known, signal])))
-            created.append((joint, triangle_of(tables[-1][1])))
-    return created, tables, x
-
-
-def test_linear_equations_tell_gains_and_values():
-    created, _, x = factors()
-    result, h = _fit_linear_gains(ARM, created, 2)
-    assert_close(result, x, ORACLE)
-    assert_close(h, 1 / GAINS, ORACLE)
-    with raises(InputError, Code.NOT_IDENTIFIABLE, "a, b"):
-        _fit_linear_gains(ARM, factors(load=0.0)[0], 2)
-
-
-def test_gains_minimise_what_is_left_of_the_signals():
-    created, tables, x = factors(noise=0.2)
-    start = _fit_linear_gains(ARM, created, 2)
-    result = _refine_gains(ARM, created, *start, 120)
-    assert result.joint_names == ("a", "b")
-
-    def residuals(x, h):
-        parts = [table[:, -1] - h[joint] * (table[:, :3] @ x + table[:, 3]) for joint, table in tables]
-        return [np.concatenate([parts[0], parts[2]]), np.concatenate([parts[1], parts[3]])]
-
-    h = 1 / result.values
-    # At the minimum, with each joint weighed by its own mean square, no gain has a slope.
-    best = np.linalg.lstsq(
-        np.vstack([h[j] * t[:, :3] / np.std(residuals(x, h)[j]) for j, t in tables]),
-        np.concatenate([(t[:, -1] - h[j] * t[:, 3]) / np.std(residuals(x, h)[j]) for j, t in tables]),
-        rcond=None,
-    )[0]
-    weights = [1 / np.mean(residual**2) for residual in residuals(best, h)]
+    x = np.array([1.0, -2.0, 0.5, 2.0])
+    squares = []
     for joint in range(2):
-        torque = np.concatenate([t[:, :3] @ best + t[:, 3] for j, t in tables if j == joint])
-        left = residuals(best, h)[joint]
-        assert abs(left @ torque) < 0.02 * np.linalg.norm(left) * np.linalg.norm(torque)
-    J = []
-    for joint, table in tables:
-        block = np.zeros((len(table), 5))
-        block[:, :3], block[:, 3 + joint] = h[joint] * table[:, :3], table[:, :3] @ best + table[:, 3]
-        J.append(np.sqrt(weights[joint]) * block)
-    spread = np.sqrt(np.diag(np.linalg.inv(np.vstack(J).T @ np.vstack(J)))[3:]) * result.values**2
-    assert_close(result.deviations, spread, 0.02)
-    assert_close(result.values, GAINS, 0.2)
+        Y = rng.normal(size=(2 * rows, 4))
+        Y[:rows, 3] = 0.0
+        signal = (Y @ x + noise * rng.normal(size=2 * rows)) / GAINS[joint]
+        W = np.column_stack([Y, signal])
+        squares.append(W.T @ W)
+    return GainProducts(np.array(squares), np.full(2, 2.0 * rows)), x
 
 
-def test_gains_begin_above_zero_and_must_settle():
-    created, _, x = factors(noise=0.05)
-    turned = _refine_gains(ARM, created, x, np.array([0.25, -2.0]), 120)
-    assert_close(turned.values, GAINS, 0.1)
-    both = _refine_gains(ARM, created, x, np.array([-0.25, -2.0]), 120)
-    assert_close(both.values, GAINS, 0.1)
+def test_gains_and_values_are_found_up_to_their_scale():
+    exact, x = products()
+    result = fit_gains(exact, np.array([1.0, np.nan]))
+    assert_close(result.h / result.h[0], GAINS[0] / GAINS, ORACLE)
+    assert_close(result.beta * 2.0 / result.beta[3], x, ORACLE)
+
+
+def test_no_other_gains_explain_the_signals_better():
+    noisy, _ = products(noise=0.2)
+    best = fit_gains(noisy, np.array([1.0, np.nan]))
+    assert_close(best.h / best.h[0], GAINS[0] / GAINS, 0.2)
+    for factor in (0.99, 0.999, 1.001, 1.01):
+        other = fit_gains(noisy, np.array([1.0, factor * best.h[1]]))
+        assert other.criterion > best.criterion
+    again = fit_gains(noisy, np.array([1.0, np.nan]), replace(best, h=np.array([1.0, 3.0 * best.h[1]])))
+    assert_close(again.h, best.h, 1e-5)
+
+
+def test_products_are_those_of_the_factors_with_zeros_for_other_parameters():
+    rng = np.random.default_rng(0)
+    factors = tuple(np.triu(rng.normal(size=(3, 3))) for _ in range(2))
+    columns = (np.array([0, 2]), np.array([1, 3]))
+    result = GainProducts.from_information(Information(("a", "b"), ("w", "x", "y", "z"), columns, factors, (7, 8)), 5)
+    for W, R, own in zip(result.squares, factors, columns, strict=True):
+        assert_close(W[np.ix_([*own, 5], [*own, 5])], R.T @ R, EXACT)
+        assert np.count_nonzero(W) == 9
+    assert_close((result + result - result).powers, [float(R[:, -1] @ R[:, -1]) for R in factors], ORACLE)
+    assert result.counts.tolist() == [7.0, 8.0]
 
 
 def rows(joint="a", m=12, moving=False, seed=0, p=3, noise=0.1):
@@ -190,21 +168,6 @@ def test_a_step_of_instruments_matters_beside_deviations_or_the_largest_value():
     assert step([0.0, 1.1e-8], 0.0).matters(beta)
 
 
-def test_products_of_instruments_are_sums_over_rows():
-    rng = np.random.default_rng(0)
-    Omega, Y, e = rng.normal(size=(9, 2)), rng.normal(size=(9, 2)), rng.normal(size=9)
-    products = _Products(np.array([0, 3]), np.zeros((5, 5)))
-    products.add(Omega[:4], Y[:4], e[:4])
-    products.add(Omega[4:], Y[4:], e[4:])
-    assert products.rows == 9
-    assert_close(products.omega_y, Omega.T @ Y, SAME_ALGEBRA)
-    assert_close(products.omega_omega, Omega.T @ Omega, SAME_ALGEBRA)
-    assert_close(products.omega_e, Omega.T @ e, SAME_ALGEBRA)
-    step = np.array([0.3, -0.2])
-    assert_close(products.variance(step), np.mean((e - Y @ step) ** 2), ORACLE)
-    assert _Products(np.arange(2), np.zeros((5, 5))).variance(step) == 0.0
-
-
 def test_rows_without_a_usable_inertia_matrix_are_not_expected():
     blank = np.zeros((4, 2))
     usable = np.array([[True, True], [True, False], [True, True], [False, True]])
@@ -216,18 +179,3 @@ def test_rows_without_a_usable_inertia_matrix_are_not_expected():
     _require_definite(SimpleNamespace(indefinite_part=0.5), 1)
     with raises(InputError, Code.NOT_FEASIBLE, "instrument_model"):
         _require_definite(SimpleNamespace(indefinite_part=0.51), 3)
-
-
-@pytest.mark.parametrize(
-    ("given", "subject"),
-    [
-        ({"position": -1e-9, "torque": 1.0}, "position"),
-        ({"torque": (1.0, 0.0)}, "torque"),
-        ({"velocity": np.nan, "torque": 1.0}, "velocity"),
-        ({}, "torque"),
-    ],
-)
-def test_noise_is_a_number_and_the_torque_has_some(given, subject):
-    with raises(InputError, Code.OUT_OF_RANGE, subject):
-        MeasurementNoise(**given)
-    assert MeasurementNoise(torque=1e-9).position == 0.0

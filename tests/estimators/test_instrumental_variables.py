@@ -14,10 +14,9 @@ from recovered import exact_samples, smooth_samples
 from robots import random_robot, with_random_drives
 
 from mindyn.errors import Code, InputError
-from mindyn.estimators.instrumental_variables import InstrumentalVariables
+from mindyn.estimators.instrumental_variables import InstrumentalVariables, inertia_matrices, model_acceleration
 from mindyn.estimators.last_link_first import LastLinkFirst
 from mindyn.estimators.least_squares import LeastSquares
-from mindyn.estimators.simulated_states import inertia_matrices, model_acceleration
 from mindyn.identifiability.base_sets import base_parameters
 from mindyn.identification.selection.choose import choose
 from mindyn.kernels.model import compile_model

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 from closeness import ORACLE, SAME_ALGEBRA, assert_close
 from raising import raises
-from recovered import exact_samples
+from recovered import exact_samples, gains_by_load
 from robots import random_robot
 
 from mindyn.algebra.inertia import phi_about_origin
 from mindyn.algebra.poses import Pose, rotation_from_quaternion
 from mindyn.errors import Code, InputError
 from mindyn.kernels.model import compile_model
-from mindyn.loads.from_runs import Payload, drive_gains, regressor_with_load
+from mindyn.loads.from_runs import LoadRegressor, Payload
 from mindyn.regression.regressor import Regressor
 
 ROBOT = random_robot(4, joints=2, tree=False, special=False, gravity=(0.0, 0.0, -9.81))
@@ -39,15 +39,15 @@ def dense(samples):
 def test_gains_of_runs_are_found_with_the_mass_of_the_load():
     gains = np.array([2.0, 0.25])
     unloaded, loaded = (replace(run, tau=run.tau / gains) for run in runs(0.0))
-    assert_close(drive_gains(ROBOT, unloaded, loaded, mass=3.0).values, gains, 1e-6)
+    assert_close(gains_by_load(ROBOT, unloaded, loaded, mass=3.0).values, gains, 1e-6)
     for mass in (0.0, float("inf")):
         with raises(InputError, Code.OUT_OF_RANGE, "mass"):
-            drive_gains(ROBOT, unloaded, loaded, mass=mass)
+            gains_by_load(ROBOT, unloaded, loaded, mass=mass)
 
 
 def test_columns_of_a_load_stand_behind_those_of_the_arm():
     plain = Regressor(ROBOT)
-    longer = regressor_with_load(plain, LINK, LOAD)
+    longer = LoadRegressor(plain, LINK, LOAD)
     samples = exact_samples(ROBOT, 5)
     motion = samples.q, samples.qd, samples.qdd
     Y, L = dense(samples)
@@ -59,7 +59,7 @@ def test_columns_of_a_load_stand_behind_those_of_the_arm():
     )
     assert {parameter.link_or_joint for parameter in longer.parameters[plain.count :]} == {LINK}
     assert_close(longer.carried_torque(*motion), L @ LOAD, SAME_ALGEBRA)
-    assert regressor_with_load(plain, LINK).carried_torque(*motion) is None
+    assert LoadRegressor(plain, LINK).carried_torque(*motion) is None
 
 
 def test_a_load_in_the_axes_of_a_frame():

@@ -7,12 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from closeness import assert_close, assert_negligible
+from estimators.recovered import gains_by_load
 from raising import raises
 
 import mindyn
 from mindyn.algebra.inertia import phi_about_origin
 from mindyn.errors import Code, InputError
-from mindyn.loads.from_runs import drive_gains
 from mindyn.logs.samples import Samples
 from mindyn.notation import LINK_PARAMETERS
 from mindyn.robots.edits import find_load_carrier
@@ -53,7 +53,7 @@ def test_the_load_and_the_gains_are_found(name):
     assert_negligible((result.phi - phi)[:4], np.abs(phi).max(), 1e-3)
     gains = np.linspace(0.5, 2.0, robot.joint_count)
     signals = [replace(item, tau=item.tau / gains) for item in (unloaded, loaded)]
-    known_gains = drive_gains(robot, *signals, mass=LOAD[0], link=AT[name])
+    known_gains = gains_by_load(robot, *signals, mass=LOAD[0], link=AT[name])
     assert known_gains.joint_names == robot.primary_names
     assert_close(known_gains.values, gains, RECOVERED)
 

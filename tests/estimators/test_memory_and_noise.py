@@ -19,7 +19,6 @@ from mindyn.estimators.estimate_parts import JackknifeDeviation
 from mindyn.estimators.instrumental_variables import torque_noise
 from mindyn.estimators.least_squares import LONGEST_MEMORY, LeastSquares, _process
 from mindyn.estimators.recursive_least_squares import RecursiveLeastSquares
-from mindyn.estimators.total_least_squares import MeasurementNoise, _for_joints
 from mindyn.logs.samples import Samples
 from mindyn.robots.loading import load_robot
 
@@ -77,20 +76,6 @@ def test_noise_of_torque_is_known_within_segments():
     three = Samples(("a", "b"), zero[:3], zero[:3], zero[:3], tau[:3], 100.0, np.array([0, 0, 0]))
     bend = np.abs(tau[0] - 2 * tau[1] + tau[2])
     assert_close(torque_noise(three), bend / (0.6744897501960817 * np.sqrt(6)), SAME_ALGEBRA)
-
-
-def test_deviations_of_readings_are_one_for_all_or_one_for_each():
-    assert _for_joints(0.5, 3).tolist() == [0.5, 0.5, 0.5]
-    assert _for_joints((1.0, 2.0), 2).tolist() == [1.0, 2.0]
-    with raises(InputError, Code.WRONG_SHAPE, "noise"):
-        _for_joints((1.0, 2.0), 3)
-    assert MeasurementNoise(torque=1.0).position == 0.0
-    for given in ({"torque": 0.0}, {"torque": (1.0, 0.0)}):
-        with raises(InputError, Code.OUT_OF_RANGE, "torque"):
-            MeasurementNoise(**given)
-    for given in ({"position": -1.0}, {"velocity": np.nan}, {"acceleration": np.inf}):
-        with raises(InputError, Code.OUT_OF_RANGE, next(iter(given))):
-            MeasurementNoise(**given, torque=1.0)
 
 
 def test_fits_that_look_at_rows_need_samples():

@@ -6,14 +6,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from closeness import ORACLE, SAME_ALGEBRA, assert_close
+from closeness import ORACLE, assert_close
 
 from mindyn.estimators.least_squares import LeastSquares, colouring_of
-from mindyn.estimators.total_least_squares import MeasurementNoise, column_errors
 from mindyn.feasibility.answer import Answer
 from mindyn.logs.samples import Samples
-from mindyn.regression.accumulators import triangle_of
-from mindyn.regression.information import Information
+from mindyn.regression.information import Information, triangle_of
 from mindyn.regression.regressor import Regressor
 from mindyn.regression.rows import Rows
 from mindyn.robots.loading import load_robot
@@ -29,24 +27,6 @@ def regressor():
 def samples_of(regressor, rows=12, usable=None):
     arrays = np.random.default_rng(0).normal(size=(4, rows, 2))
     return Samples(regressor.joint_names, *arrays, 100.0, np.zeros(rows, dtype=np.int64), usable)
-
-
-def test_noise_of_torque_and_accelerations_adds_up_over_rows_that_count(regressor):
-    usable = np.ones((12, 2), dtype=bool)
-    usable[:4, 1] = False
-    samples, weights = samples_of(regressor, usable=usable), np.array([2.0, 0.5])
-    plain = column_errors(regressor, samples, MeasurementNoise(torque=(0.3, 0.7)), weights)
-    assert_close(plain[-1, -1], 2.0 * 0.09 * 12 + 0.5 * 0.49 * 8, SAME_ALGEBRA)
-    assert not plain[:-1].any()
-    both = column_errors(regressor, samples, MeasurementNoise(acceleration=(0.0, 0.2), torque=1.0), weights)
-    rest = np.zeros_like(samples.q)
-    push = np.zeros_like(samples.q)
-    push[:, 1] = 0.2
-    Y = [regressor.dense(regressor.parts(samples.q, samples.qd, item)) for item in (push, rest)]
-    change = Y[0] - Y[1]
-    expected = sum(weights[j] * change[usable[:, j], j].T @ change[usable[:, j], j] for j in range(2))
-    assert_close(both[:-1, :-1], expected, ORACLE)
-    assert_close(both[-1, -1], 2.0 * 12 + 0.5 * 8, SAME_ALGEBRA)
 
 
 def test_a_fit_says_how_many_combinations_stay_open(regressor):

@@ -8,17 +8,16 @@ import numpy as np
 import pytest
 from closeness import assert_close
 from equations import equations
-from estimators.recovered import exact_samples, smooth_samples
+from estimators.recovered import exact_samples, gains_by_load, smooth_samples
 from identifiability.parallelogram_arms import arm, closed_at_zero, home_of, random_entry
 from robots import random_robot, with_random_drives
 from scipy.signal import lfilter
 
-from mindyn.algebra.deviations import NORMAL_95
+from mindyn.algebra.significance import NORMAL_95
 from mindyn.estimators.essential import essential
 from mindyn.estimators.least_squares import LeastSquares
 from mindyn.estimators.recursive_least_squares import RecursiveLeastSquares
 from mindyn.identifiability.base_sets import base_parameters
-from mindyn.loads.from_runs import drive_gains
 from mindyn.loads.payload import payload
 from mindyn.parameters.structural import structural_base
 from mindyn.regression.friction import Friction
@@ -155,5 +154,5 @@ def test_gains_come_from_a_known_load():
     gains = np.array([10.0, 20.0, 5.0, 2.0])
     runs = [exact_samples(robot, 900, 1), exact_samples(loaded, 900, 2)]
     signals = [replace(run, tau=run.tau / gains) for run in runs]
-    result = drive_gains(robot, *signals, mass=2.0)
+    result = gains_by_load(robot, *signals, mass=2.0)
     assert_close(result.values, gains, 1e-7)

@@ -12,7 +12,7 @@ import pytest
 from raising import raises
 
 from mindyn.errors import Code, InputError
-from mindyn.estimators.simulated_states import InitialModel, _require_simulable, require_stable
+from mindyn.estimators.closed_loop_instruments import InitialModel, _require_simulable, require_stable
 from mindyn.regression.friction import Friction
 from mindyn.regression.regressor import Regressor
 from mindyn.robots.loading import load_robot

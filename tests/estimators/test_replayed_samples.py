@@ -12,8 +12,9 @@ from equations import equations
 from recovered import exact_samples
 
 from mindyn.equations.loop_closure import home_closure
+from mindyn.estimators.closed_loop_instruments import ClosedLoopInstruments, LoopReplay, regular_values
+from mindyn.estimators.instrumental_variables import inertia_matrices
 from mindyn.estimators.least_squares import LeastSquares
-from mindyn.estimators.simulated_states import LoopReplay, LoopSettings, inertia_matrices, regular_values
 from mindyn.robots.loading import load_robot
 from mindyn.robots.parts import Drive, Joint, Link
 from mindyn.robots.robot import Robot
@@ -51,7 +52,7 @@ def test_replayed_samples_of_a_linkage_have_the_positions_of_its_loops():
     controller = tracking(robot, SineMotion([0.4], [[1.0]], [[0.5]], [[0.0]]))
     recorded = tracked(robot, controller, method="fixed", seconds=0.3).samples()
     rows = equations(robot, recorded)
-    replay = LoopReplay(LoopSettings(controller, **LOOP), rows.regressor, recorded)
+    replay = LoopReplay(ClosedLoopInstruments(controller, **LOOP), rows.regressor, recorded)
     motions = replay.run(np.stack([rows.regressor.base.values, 1.5 * rows.regressor.base.values]))
     closure = home_closure(robot)
     for number in range(2):

@@ -1,4 +1,4 @@
-"""Weighted and total least squares of small stacks, against formulas written out.
+"""Weighted least squares of small stacks, against formulas written out.
 
 Private functions are tested directly: inputs at their limits are rare, or slow to reach, through public names.
 """
@@ -14,17 +14,13 @@ import pytest
 from closeness import ORACLE, SAME_ALGEBRA, assert_close
 from equations import equations
 from raising import raises
-from scipy.linalg import eigh
 
 from mindyn.errors import Code, InputError
-from mindyn.estimators.estimate import load_estimate
-from mindyn.estimators.estimate_columns import columns_of
+from mindyn.estimators.estimate import columns_of, load_estimate
 from mindyn.estimators.least_squares import LeastSquares, _variances, colouring_of, fit_weighted
-from mindyn.estimators.total_least_squares import total_least_squares
 from mindyn.feasibility.constrained_fit import FitProblem
 from mindyn.logs.samples import Samples
-from mindyn.regression.accumulators import Triangle, triangle_of
-from mindyn.regression.information import Information, null_space, solve
+from mindyn.regression.information import Information, Triangle, null_space, solve, triangle_of
 from mindyn.regression.regressor import Regressor
 from mindyn.robots.loading import load_robot
 from mindyn.step_tests.estimator import _residuals
@@ -81,37 +77,6 @@ def test_joints_of_very_different_torques_are_known_together():
     assert fit_weighted(LeastSquares(weights="ordinary"), data).rank == 1
     with raises(InputError, Code.WRONG_SHAPE, "weights"):
         fit_weighted(LeastSquares(weights=(1.0, 1.0, 1.0)), data)
-
-
-@pytest.mark.parametrize("scales", [np.ones(4), np.array([1e3, 1.0, 1e-2, 5.0])])
-def test_total_least_squares_is_the_least_generalised_eigenvector(scales):
-    rng = np.random.default_rng(2)
-    Z = rng.normal(size=(60, 4))
-    Z[:, -1] = Z[:, :-1] @ [1.0, -2.0, 0.5] + 0.1 * rng.normal(size=60)
-    Z = Z * scales
-    root = 0.1 * rng.normal(size=(4, 4)) * scales
-    C = root.T @ root
-    values, vectors = eigh(Z.T @ Z, C)
-    x = vectors[:, 0]
-    result = total_least_squares(Z, C)
-    assert_close(result.beta * scales[:-1], -x[:-1] / x[-1] * scales[:-1], 1e-8)
-    assert_close(result.factor, values[0], 1e-8)
-    normal = (Z.T @ Z - values[0] * C)[:-1, :-1]
-    assert_close(
-        result.inverse * np.outer(scales[:-1], scales[:-1]),
-        np.linalg.inv(normal) * np.outer(scales[:-1], scales[:-1]),
-        1e-7,
-    )
-
-
-def test_total_least_squares_keeps_what_is_free_of_errors_and_what_is_not_seen():
-    rng = np.random.default_rng(3)
-    Z = rng.normal(size=(60, 4))
-    Z[:, 1] = 0.0
-    Z[:, -1] = Z[:, :-1] @ [1.0, 7.0, 0.5] + 0.1 * rng.normal(size=60)
-    exact = total_least_squares(Z, np.diag([0.0, 0.0, 0.0, 1.0]))  # errors of the torque alone: least squares
-    assert_close(exact.beta[[0, 2]], np.linalg.lstsq(Z[:, [0, 2]], Z[:, -1], rcond=None)[0], ORACLE)
-    assert exact.beta[1] == 0
 
 
 def test_a_triangle_takes_rows_as_they_come():

@@ -9,8 +9,8 @@ import numpy as np
 import pinocchio as pin
 from oracles.pinocchio_oracle import pinocchio_model
 
-from mindyn.excitation.capsules import Capsule
 from mindyn.excitation.constraints import Box
+from mindyn.excitation.volumes import Capsule
 from mindyn.robots.robot import Robot
 
 
@@ -25,9 +25,6 @@ def motion_at(record: dict, t: np.ndarray) -> list[np.ndarray]:
     f.append((w * cos) @ a - (w * sin) @ b)
     f.append(-(w**2 * sin) @ a - (w**2 * cos) @ b)
     f.append(-(w**3 * cos) @ a + (w**3 * sin) @ b)
-    if ramp_s == 0:
-        f[0] = f[0] - b.sum(axis=0)
-        return [np.array(record["start"]) + f[0], *f[1:]]
     u = np.clip(np.minimum(t, end - t) / ramp_s, 0, 1)
     side = np.where(t < end - t, 1.0, -1.0) / ramp_s
     r0 = 35 * u**4 - 84 * u**5 + 70 * u**6 - 20 * u**7

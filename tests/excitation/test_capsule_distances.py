@@ -14,7 +14,7 @@ from robots import random_pose, random_robot
 from mindyn import load_robot
 from mindyn.errors import Code, MindynError, UnknownNameError
 from mindyn.excitation import Capsule
-from mindyn.excitation.clearance import Pairs, nearest
+from mindyn.excitation.bodies import Pairs, nearest
 from mindyn.excitation.volumes import volumes_of
 from mindyn.robots.geometry import VolumeSource
 from mindyn.robots.parts import Shape

@@ -23,9 +23,8 @@ import mindyn
 from mindyn.equations.loop_closure import home_closure
 from mindyn.errors import Code, InputError, UnsafeMotionError
 from mindyn.excitation.columns import Columns
-from mindyn.excitation.constraints import aggregate_values
+from mindyn.excitation.constraints import aggregate_values, loop_constraints
 from mindyn.excitation.design_inputs import limits_for
-from mindyn.excitation.loop_limits import loop_constraints
 from mindyn.excitation.motions import Instants
 from mindyn.excitation.safety import SafetySettings, safety_of
 from mindyn.excitation.volumes import volumes_of
@@ -273,7 +272,6 @@ def test_the_program_designs_for_a_parallelogram(tmp_path):
     assert (
         "time,joint1.position,joint2.position,joint_crank.position," in (tmp_path / "motion" / "motion.csv").read_text()
     )
-    assert "#define MOTION_JOINTS 3" in (tmp_path / "motion" / "motion.h").read_text()
 
 
 def test_limits_that_a_loop_does_not_have():

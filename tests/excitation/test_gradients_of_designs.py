@@ -9,11 +9,10 @@ import pytest
 from closeness import DERIVATIVE, SAME_ALGEBRA, assert_close
 from robots import random_robot, with_random_drives
 
-from mindyn import BSpline, Fourier, MotionLimits
+from mindyn import Fourier, MotionLimits
 from mindyn.excitation import Box, Capsule
 from mindyn.excitation.columns import Columns
-from mindyn.excitation.design import problem_of
-from mindyn.excitation.design_inputs import Question
+from mindyn.excitation.problem import Problem
 from mindyn.excitation.safety import SafetySettings, safety_of
 
 KINDS = ("position", "velocity", "acceleration", "jerk", "torque", "gap", "wall", "speed of")
@@ -26,25 +25,14 @@ def make_problem(family, criterion, *, start=None, seed=3):
     columns = Columns(robot, drives=True, speeds=limits.velocity)
     rng = np.random.default_rng(seed)
     earlier = 0.1 * rng.normal(size=(3, columns.count))
-    question = Question(
-        columns,
-        limits,
-        family,
-        6.0,
-        criterion,
-        np.array([1.0, 2.0, 3.0, 5.0]),
-        50.0,
-        columns.base.values,
-        earlier,
-        start,
-    )
     around = SafetySettings(
         obstacles=(Capsule("", np.array([1.5, 0, 0]), np.array([1.5, 1, 0]), 0.1),),
         workspace=Box((-3, -3, -3)),
         floor=None,
     )
-    safety = safety_of(columns, limits, question.beta, around, 0)
-    return problem_of(question, safety.constraints, rng)
+    safety = safety_of(columns, limits, columns.base.values, around, 0)
+    noise = np.array([1.0, 2.0, 3.0, 5.0])
+    return Problem(columns, limits, family, 6.0, criterion, noise, 50.0, earlier.T @ earlier, start, safety.constraints)
 
 
 def differences(function, x, direction, h=2e-4):
@@ -62,16 +50,15 @@ def size_of(problem):
     return n * (rows if problem.start is None else rows - 1)
 
 
-@pytest.mark.parametrize("family", [Fourier(3, ramp_s=1.0), Fourier(4, ramp_s=0.0), BSpline(6)], ids=repr)
-@pytest.mark.parametrize("criterion", ["condition", "D", "A", "E"])
+@pytest.mark.parametrize("family", [Fourier(3, ramp_s=1.0), Fourier(2, periods=3, ramp_s=0.5)], ids=repr)
+@pytest.mark.parametrize("criterion", ["condition", "D"])
 def test_the_gradient_of_every_criterion(family, criterion):
     problem, rng = make_problem(family, criterion), np.random.default_rng(0)
     for power in (8.0, np.inf):
-        sharp = problem.with_power(power)
         x = unknowns(problem, rng)
-        gradient = sharp.objective(x)[1]()
+        gradient = problem.objective(x, power)[1]()
         directions = rng.normal(size=(6, len(x)))
-        result = [differences(lambda x, sharp=sharp: sharp.objective(x)[0], x, d) for d in directions]
+        result = [differences(lambda x, power=power: problem.objective(x, power)[0], x, d) for d in directions]
         assert_close(directions @ gradient, result, DERIVATIVE)
 
 

@@ -20,7 +20,6 @@ import mindyn
 from mindyn.cli.limits_file import read_limits_file
 from mindyn.cli.main import app
 from mindyn.errors import Code
-from mindyn.excitation.c_header import c_header
 from mindyn.excitation.motion_files import ALL
 from mindyn.excitation.motion_plot import html_plot
 
@@ -38,20 +37,14 @@ def folder(design, tmp_path_factory):
     return path
 
 
-def test_tables_hold_the_samples(design, folder):
+def test_the_table_holds_the_samples(design, folder):
     q, qd, qdd, t = design.sample(50.0)
     assert len(t) == 301
-    for table in (
-        polars.read_csv(folder / "motion.csv", comment_prefix="#"),
-        polars.read_parquet(folder / "motion.parquet"),
-    ):
-        assert_close(table["time"].to_numpy(), t, SAME_ALGEBRA)
-        for k, name in enumerate(design.robot.joint_names):
-            for signal, values in (("position", q), ("velocity", qd), ("acceleration", qdd)):
-                assert_close(table[f"{name}.{signal}"].to_numpy(), values[:, k], SAME_ALGEBRA)
-    with np.load(folder / "motion.npz") as arrays:
-        assert_close(arrays["acceleration"], qdd, SAME_ALGEBRA)
-        assert arrays["joint_names"].tolist() == list(design.robot.joint_names)
+    table = polars.read_csv(folder / "motion.csv", comment_prefix="#")
+    assert_close(table["time"].to_numpy(), t, SAME_ALGEBRA)
+    for k, name in enumerate(design.robot.joint_names):
+        for signal, values in (("position", q), ("velocity", qd), ("acceleration", qdd)):
+            assert_close(table[f"{name}.{signal}"].to_numpy(), values[:, k], SAME_ALGEBRA)
 
 
 def test_coefficients_give_the_motion_back(design, folder):
@@ -60,18 +53,6 @@ def test_coefficients_give_the_motion_back(design, folder):
     for result, expected in zip(motion_at(record, t), (q, qd, qdd), strict=False):
         assert_close(result, expected, 1e-11)
     assert record["parameters"]["name"] == list(design.prediction.names)
-
-
-def test_spline_coefficients_give_the_motion_back():
-    from scipy.interpolate import BSpline
-
-    from mindyn.excitation.motion_files import coefficients_of
-
-    robot = random_robot(11, joints=2, tree=False, gravity=(0.0, -9.81, 0.0))
-    design = design_motion(robot, seconds=6.0, family=mindyn.BSpline(6), starts=1, **FULL_SPEED)
-    record = coefficients_of(design)
-    q, _, _, t = design.sample(50.0)
-    assert_close(BSpline(record["knots"], record["control_points"], record["family"]["degree"])(t), q, SAME_ALGEBRA)
 
 
 def test_the_ros_trajectory_is_a_joint_trajectory(design, folder):
@@ -95,11 +76,6 @@ def test_the_ros_trajectory_holds_numbers_alone(design, tmp_path):
     replace(design, motion=motion).write(tmp_path / "motion.yaml", rate_hz=1.0)
     point = yaml.safe_load((tmp_path / "motion.yaml").read_text())["points"][0]
     assert point["positions"] == [1e-5, -2e-20]
-
-
-def test_the_c_header_holds_plain_numbers(design):
-    family = mindyn.Fourier(2, ramp_s=np.float64(1.0))
-    assert c_header(replace(design.motion, family=family), design.robot) == c_header(design.motion, design.robot)
 
 
 def test_the_plot_shows_every_joint_and_parameter_and_loads_nothing(design, folder):
@@ -185,14 +161,14 @@ def test_a_folder_may_have_a_dot_in_its_name(design, tmp_path):
     assert len(design.write(tmp_path / "motion.v2", rate_hz=10.0)) == len(ALL)
 
 
-@pytest.mark.parametrize("suffix", [".csv", ".npz", ".json", ".h", ".html", ".toml"])
+@pytest.mark.parametrize("suffix", [".csv", ".json", ".html", ".toml"])
 def test_a_single_file_of_a_motion_comes_with_its_rehearsal(design, suffix, tmp_path):
     written = [path.name for path in design.write(tmp_path / f"run{suffix}", rate_hz=20.0)]
     assert {path.name for path in tmp_path.iterdir()} == set(written)
     if suffix in (".html", ".toml"):
         assert written == [f"run{suffix}"]
         return
-    assert written == [f"run{suffix}", f"run-rehearsal{suffix if suffix in ('.csv', '.npz') else '.csv'}"]
+    assert written == [f"run{suffix}", "run-rehearsal.csv"]
     if suffix == ".csv":
         ends = [float((tmp_path / name).read_text().splitlines()[-1].split(",")[0]) for name in written]
         assert_close(ends[1] * design.rehearsal_speed, ends[0], 0.05 * ends[0])

@@ -11,8 +11,8 @@ from oracles.motion_reference import RATE_HZ, Motion, check_motion, read_motion
 from robots_with_bodies import write_random_robot
 
 import mindyn
+from mindyn.excitation.design import free_ranges
 from mindyn.excitation.encounters import LEAST_M, find_encounters
-from mindyn.excitation.free_ranges import free_ranges
 from mindyn.excitation.volumes import volumes_of
 from mindyn.findings import Kind
 

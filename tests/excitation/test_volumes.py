@@ -21,14 +21,13 @@ from robots import random_robot
 import mindyn
 from mindyn.errors import Code, UnsafeMotionError
 from mindyn.excitation.bodies import Bodies
-from mindyn.excitation.capsules import Capsule, cover
 from mindyn.excitation.encounters import find_encounters
 from mindyn.excitation.limits import with_limits
 from mindyn.excitation.motion_check import check_path
 from mindyn.excitation.motion_design import check_design
 from mindyn.excitation.safety import SafetySettings
-from mindyn.excitation.starts import places_to_stand
-from mindyn.excitation.volumes import Volume, volumes_of
+from mindyn.excitation.solving import places_to_stand
+from mindyn.excitation.volumes import Capsule, Volume, cover, volumes_of
 from mindyn.findings import Kind
 from mindyn.logs.text_table import TextTable
 from mindyn.robots.geometry import Solid, VolumeSource, mesh_solid
@@ -314,11 +313,11 @@ def test_a_robot_of_many_limbs_finds_a_place_to_stand():
     limits = mindyn.MotionLimits(np.full(9, -1.0), np.full(9, 1.0), *np.full((4, 9), np.inf))
     values = lambda _, q: np.abs(q) / 0.2  # noqa: E731
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("mindyn.excitation.starts.static_values", values)
+        patch.setattr("mindyn.excitation.solving.static_values", values)
         places = places_to_stand(problem, limits, np.random.default_rng(0))
         assert (np.abs(places) <= 0.2).all()
         assert len(places) > 0
-        patch.setattr("mindyn.excitation.starts.static_values", lambda _, q: 2 + np.abs(q))
+        patch.setattr("mindyn.excitation.solving.static_values", lambda _, q: 2 + np.abs(q))
         with raises(UnsafeMotionError, Code.UNSAFE_MOTION, "limb"):
             places_to_stand(problem, limits, np.random.default_rng(0))
 

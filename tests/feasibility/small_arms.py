@@ -7,7 +7,7 @@ from itertools import product
 
 import numpy as np
 
-from mindyn.algebra.inertia import phi_about_origin
+from mindyn.algebra.inertia import phi_about_origin, pseudo_inertia
 from mindyn.algebra.poses import IDENTITY, Pose
 from mindyn.feasibility.consistent import check_values
 from mindyn.feasibility.physical_space import space_of
@@ -96,3 +96,37 @@ def project_on_circular_cone(p):
         return np.zeros(3)
     s = (n + p[2]) / 2
     return np.array([s * p[0] / n, s * p[1] / n, s])
+
+
+def _scaled(space, phi):
+    """The pseudo-inertia of parameters in units of 1 kg and the length of a space."""
+    return pseudo_inertia(phi / space.link_units)
+
+
+def divergence_of(prior, space, x):
+    """tr(P0^-1 P) - log det P, or |P - P0|^2 / |P0|^2 in scaled units, summed over the links with a prior P0."""
+    total = 0.0
+    for i, phi in enumerate(prior.links):
+        if phi is not None:
+            P, P0 = pseudo_inertia(x[space.link(i)]), pseudo_inertia(phi)
+            off = np.linalg.norm(_scaled(space, x[space.link(i)] - phi)) / np.linalg.norm(_scaled(space, phi))
+            entropic = np.trace(np.linalg.inv(P0) @ P) - np.linalg.slogdet(P)[1]
+            total += entropic if prior.divergence == "entropic" else off**2
+    return total
+
+
+def slope_of(prior, space, x):
+    """The gradient (size,) of `divergence_of`."""
+    slope = np.zeros(space.size)
+    for i, phi in enumerate(prior.links):
+        if phi is not None:
+            link = space.link(i)
+            change = np.linalg.inv(pseudo_inertia(phi)) - np.linalg.inv(pseudo_inertia(x[link]))
+            off, size = _scaled(space, x[link] - phi), np.linalg.norm(_scaled(space, phi)) ** 2
+            units = np.eye(len(phi))
+            slope[link] = (
+                [np.trace(pseudo_inertia(unit) @ change) for unit in units]
+                if prior.divergence == "entropic"
+                else [2 * (_scaled(space, unit) * off).sum() / size for unit in units]
+            )
+    return slope

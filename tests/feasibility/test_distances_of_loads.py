@@ -82,7 +82,7 @@ def estimate():
 
 
 def test_unsolved_programs_leave_the_ends_without_physics(monkeypatch, estimate):
-    monkeypatch.setattr(intervals, "_find_extremes", lambda *given: np.full((2, len(given[5])), np.nan))
+    monkeypatch.setattr(intervals, "_find_extremes", lambda *given: np.full((2, len(given[4])), np.nan))
     ends = physical_ends(estimate)
     space = space_of(estimate.regressor)
     middle, wide = ends.mean(axis=0), np.ptp(ends, axis=0) / 2

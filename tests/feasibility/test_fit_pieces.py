@@ -10,21 +10,19 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from closeness import EXACT, ORACLE, assert_close
+from closeness import ORACLE, assert_close
 from raising import raises
-from small_arms import planar_arm
+from small_arms import planar_arm, slope_of
 
 from mindyn.algebra.inertia import phi_about_origin
 from mindyn.errors import Code, InputError
 from mindyn.feasibility.bounds import Bounds, read_bounds
-from mindyn.feasibility.conic import ConeRows
-from mindyn.feasibility.constrained_fit import FitProblem, _stack_rows
-from mindyn.feasibility.intervals import _expand_columns, _fit_conditions, _root_of_inverse
-from mindyn.feasibility.nearest import find_nearest_compact, find_nearest_consistent
+from mindyn.feasibility.constrained_fit import FitProblem
+from mindyn.feasibility.intervals import _fit_conditions
+from mindyn.feasibility.nearest import find_nearest_compact, find_nearest_consistent, known_metric
 from mindyn.feasibility.physical_space import space_of
 from mindyn.feasibility.priors import Prior
-from mindyn.regression.accumulators import triangle_of
-from mindyn.regression.information import Information, joint_weights
+from mindyn.regression.information import Information, joint_weights, triangle_of
 from mindyn.regression.regressor import Regressor, with_estimated_drives
 
 
@@ -69,14 +67,7 @@ def test_informative_data_are_fitted_to_rounding(space):
     information, _ = data(space, x)
     prior = Prior((x[space.link(0)], x[space.link(1)]), "entropic", ())
     problem = FitProblem(space, prior, compact=False)
-    weights = np.array([1.0, 2.0])
-    rough = problem.solve(information, weights, 1e-4)
-    assert_close(rough, x, 1e-3)
-    fine = problem.polish(information, weights, 1e-4, rough)
-    assert_close(fine, x, 1e-9)
-    assert problem.polish(information, weights, 1e-4, rough) is not rough
-    unknown = FitProblem(space, Prior((None, x[space.link(1)]), "entropic", ()))
-    assert unknown.polish(information, weights, 1e-4, rough) is rough
+    assert_close(problem.solve(information, np.array([1.0, 2.0]), 1e-4), x, 1e-9)
 
 
 def test_the_mean_of_squares_and_the_prior_balance(space):
@@ -88,12 +79,12 @@ def test_the_mean_of_squares_and_the_prior_balance(space):
     prior = Prior((wanted[space.link(0)], wanted[space.link(1)]), "entropic", ())
     problem = FitProblem(space, prior, compact=False)
     weights, weight = np.array([1.0, 2.0]), 0.05
-    result = problem.polish(information, weights, weight, problem.solve(information, weights, weight))
-    slope = weight * prior.expand(space, result)[1]
+    result = problem.solve(information, weights, weight)
+    slope = weight * slope_of(prior, space, result)
     for table, w in zip(tables, weights, strict=True):
         A = table[:, :-1] @ space.matrix
         slope = slope + w * A.T @ (A @ result - table[:, -1]) / 120
-    assert np.abs(slope * space.units).max() < 1e-9 * np.abs(weight * prior.expand(space, x)[1] * space.units).max()
+    assert np.abs(slope * space.units).max() < 1e-9 * np.abs(weight * slope_of(prior, space, x) * space.units).max()
 
 
 def test_fractions_of_the_prior_follow_from_both_curvatures(space):
@@ -104,7 +95,7 @@ def test_fractions_of_the_prior_follow_from_both_curvatures(space):
     result = FitProblem(space, prior, zero=held, compact=False).prior_fractions(information, weights, weight, x)
     kept = [k for k in range(space.size) if k not in held]
     A = np.vstack([np.sqrt(w) * table[:, :-1] @ space.matrix for w, table in zip(weights, tables, strict=True)])
-    of_data, of_prior = (A.T @ A / 120)[np.ix_(kept, kept)], weight * prior.expand(space, x)[2][np.ix_(kept, kept)]
+    of_data, of_prior = (A.T @ A / 120)[np.ix_(kept, kept)], weight * prior.curvature(space, x)[np.ix_(kept, kept)]
     U = space.units[kept]
     inverse = np.linalg.pinv((of_data + of_prior) * np.outer(U, U), rcond=1e-12, hermitian=True) * np.outer(U, U)
     rows = space.matrix[:, kept]
@@ -147,15 +138,6 @@ def test_the_mass_that_torques_suggest_is_their_weight_at_the_arms_length(space)
     assert problem._typical_mass_kg(nothing) == 1e-6
 
 
-def test_rows_of_one_kind_are_stacked():
-    result = ConeRows("nonnegative", np.ones((2, 3)), np.array([1.0, 2.0]))
-    other = ConeRows("zero", 2 * np.ones((1, 3)), np.array([3.0]))
-    G, h = _stack_rows([result, other, result], "nonnegative", 3)
-    assert (G.shape, h.tolist()) == ((4, 3), [1.0, 2.0, 1.0, 2.0])
-    G, h = _stack_rows([result], "zero", 3)
-    assert (G.shape, h.shape) == ((0, 3), (0,))
-
-
 def test_misfits_are_measured_in_standard_deviations():
     rng = np.random.default_rng(0)
     root = rng.normal(size=(3, 3))
@@ -163,10 +145,9 @@ def test_misfits_are_measured_in_standard_deviations():
     deviations = np.sqrt(np.diag(C))
     estimate = SimpleNamespace(correlations=C / np.outer(deviations, deviations), deviations=deviations)
     result = np.array([True, False, True])
-    W = _root_of_inverse(estimate, result)
+    wide = known_metric(estimate, result)
+    W = wide[:, result]
     assert_close(W.T @ W, np.linalg.inv(C[np.ix_(result, result)]), ORACLE)
-    wide = _expand_columns(W, result, 3)
-    assert_close(wide[:, result], W, EXACT)
     assert not wide[:, 1].any()
 
 

@@ -32,9 +32,8 @@ from mindyn.algebra.inertia import mass_com_inertia
 from mindyn.errors import Code, ExportError, InputError
 from mindyn.identifiability.base_sets import base_parameters
 from mindyn.kernels.model import compile_model
-from mindyn.regression.friction import SHAPES
 from mindyn.regression.regressor import with_estimated_drives
-from mindyn.robots.friction_laws import stribeck
+from mindyn.robots.friction_laws import FITTED_SHAPES, stribeck
 from mindyn.robots.parts import Drive, ExtraTorque, Link
 
 FILE = 1e-9
@@ -222,7 +221,7 @@ def test_code_of_fitted_friction_gives_the_torques_of_the_fit(source, coupled):
     """Smooth Coulomb friction, all shapes and joint-side friction, also of a motor that both joints turn."""
     elbow = Drive("elbow", -40.0, {"shoulder": 13.0} if coupled else {}, side="motor", coulomb=0.03, viscous=0.01)
     robot = replace(load_robot(source), drives=(Drive("shoulder", 50.0, side="motor", coulomb=0.05), elbow))
-    friction = Friction("tanh", 0.07, tuple(SHAPES), ("elbow",))
+    friction = Friction("tanh", 0.07, FITTED_SHAPES, ("elbow",))
     samples = exact_samples(robot, 600, noise=0.5)
     estimate = PhysicallyConsistent(prior_weight=1e-3, kinds="all").fit(equations(robot, samples, friction=friction))
     assert np.count_nonzero(np.abs(estimate.beta[estimate.base.count :]) > 1e-6) >= 4

@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 from closeness import SOLVED, assert_close
 from robots import random_phi
+from scipy.optimize import nnls
+from small_arms import slope_of
 
 import mindyn
 from mindyn.algebra.inertia import pseudo_inertia
@@ -49,7 +51,7 @@ def arm():
 
 
 def cost_of(problem, information, weights, weight, x):
-    program = problem._build_program(information, weights, weight, [])
+    program = problem._build_program(information, problem._triangle(information, weights), weight, [])
     v = x / problem.space.units
     cost = program.cost @ v + sum(((A @ v - b) ** 2).sum() / 2 for A, b in program.squares)
     for rows, w in program.logarithms:
@@ -73,17 +75,38 @@ def test_fits_at_once_are_those_of_clarabel_one_by_one(arm, prior):
         for part, weight, kinds in zip(parts, (1e-5, 1e-3, 0.1, 10.0), ((), ("rotor",), (), ("rotor",)), strict=True)
     ]
     solved = minimise_all(
-        [p._build_program(d, weights, w, p._zero_numbers(d, weights)) for p, d, w in fits], problem.start()
+        [p._build_program(d, p._triangle(d, weights), w, p._zero_numbers(d, weights)) for p, d, w in fits],
+        problem.start(),
     )
     assert all(v is not None for v in solved)
     for (item, data, weight), x in zip(fits, solve_all(fits, weights), strict=True):
-        alone = item.solve(data, weights, weight)
+        zero = item._zero_numbers(data, weights)
+        alone = item._solve_program(item._build_program(data, item._triangle(data, weights), weight, zero), zero)
         ours, theirs = (cost_of(item, data, weights, weight, values) for values in (x, alone))
         assert ours <= theirs + 1e-7 * abs(theirs)
         assert not x[list(item.zero)].any()
         assert space.smallest_margin(x) > -1e-8
         # far from the boundary of a flat minimum, values agree to the root of the tolerance of the cost
         assert_close(space.matrix @ x, space.matrix @ alone, 1e-3)
+
+
+@pytest.mark.parametrize("weight", [1e-3, 0.1])
+def test_values_are_minimisers_to_rounding(arm, weight):
+    """Where rows bind, the slope of the cost is a nonnegative combination of them; elsewhere it is zero."""
+    regressor, parts = arm
+    space, weights = space_of(regressor), np.linspace(0.5, 4.0, regressor.joint_count)
+    prior, rng = build_prior(regressor.robot, "robot"), np.random.default_rng(1)
+    prior = replace(prior, links=tuple(random_phi(rng) if phi is None else phi for phi in prior.links))
+    problem, units = FitProblem(space, prior), space.units
+    x, T = problem.solve(parts[0], weights, weight), problem._triangle(parts[0], weights)
+    A, b, v = T[:, :-1] @ space.matrix * units, T[:, -1], x / units
+    slope = A.T @ (A @ v - b) + weight * slope_of(prior, space, x) * units
+    rows = [rows for rows in (*space.cone_rows(units), *problem._bound_rows(units)) if rows.kind == "nonnegative"]
+    G, h = np.vstack([group.matrix for group in rows]), np.concatenate([group.offset for group in rows])
+    binding = G @ v + h < 1e-9
+    assert (G @ v + h).min() > -1e-12
+    forces = np.vstack([np.zeros(space.size), G[binding]])  # SciPy needs a row
+    assert nnls(forces.T, slope)[1] < 1e-10 * np.abs(A.T @ b).max()
 
 
 def test_unsolved_programs_are_left_to_clarabel(arm, monkeypatch):

@@ -12,8 +12,8 @@ from estimators.recovered import exact_samples
 from robots import random_robot, with_random_drives
 
 from mindyn import LeastSquares, PhysicallyConsistent
-from mindyn.algebra.deviations import NORMAL_95
 from mindyn.algebra.inertia import pseudo_inertia
+from mindyn.algebra.significance import NORMAL_95
 from mindyn.feasibility.intervals import add_physical_intervals, physical_ends, torque_bands
 from mindyn.feasibility.physical_space import space_of
 

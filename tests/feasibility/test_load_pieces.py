@@ -12,8 +12,8 @@ import pytest
 from closeness import EXACT, ORACLE, SAME_ALGEBRA, SOLVED, assert_close
 
 from mindyn.algebra.inertia import phi_about_origin, pseudo_inertia
-from mindyn.feasibility.worst_configurations import _descend, find_lowest
-from mindyn.feasibility.yoshida_projection import _step_inside
+from mindyn.feasibility.positive_definite import _descend, find_lowest
+from mindyn.feasibility.yoshida_projection import STEP_INSIDE_RATIO, _step_inside
 from mindyn.loads import payload
 from mindyn.loads.from_runs import Payload
 from mindyn.loads.payload import (
@@ -25,8 +25,7 @@ from mindyn.loads.payload import (
     make_consistent,
 )
 from mindyn.logs.samples import Samples
-from mindyn.regression.accumulators import triangle_of
-from mindyn.regression.information import Information
+from mindyn.regression.information import Information, triangle_of
 
 
 def test_memory_of_residuals_is_that_of_a_first_order_process():
@@ -142,9 +141,11 @@ def test_descents_end_in_the_valley():
 
 def test_a_point_is_moved_inside_along_the_constant_function():
     facets = np.array([[1.0, 0.0, 1.0], [-1.0, 0.0, 1.0]])
-    assert_close(_step_inside(np.array([3.0, 4.0, 3.0]), facets, 0.1), [3.0, 4.0, 3.0 + 0.1 * np.sqrt(34)], ORACLE)
+    assert_close(
+        _step_inside(np.array([3.0, 4.0, 3.0]), facets), [3.0, 4.0, 3.0 + STEP_INSIDE_RATIO * np.sqrt(34)], ORACLE
+    )
     deep = np.array([0.0, 0.0, 5.0])
-    assert _step_inside(deep, facets, 0.1).tolist() == deep.tolist()
+    assert _step_inside(deep, facets).tolist() == deep.tolist()
 
 
 @pytest.mark.parametrize(

@@ -16,13 +16,11 @@ from small_arms import planar_arm, regressor_matrices
 from mindyn.algebra.inertia import phi_about_origin
 from mindyn.errors import Code, InputError
 from mindyn.feasibility.bounds import Bounds, bounds_from_shapes
-from mindyn.feasibility.constrained_fit import SmoothFit
 from mindyn.feasibility.full_model import GYRATION_LIMITS, _move_to_prior
 from mindyn.feasibility.inertia_family import find_member
 from mindyn.feasibility.physical_space import space_of
-from mindyn.feasibility.positive_definite import check_positive_definite
+from mindyn.feasibility.positive_definite import check_positive_definite, sample_configurations
 from mindyn.feasibility.priors import Prior
-from mindyn.feasibility.worst_configurations import sample_configurations
 from mindyn.identifiability.base_sets import base_parameters
 from mindyn.kernels.model import compile_model
 from mindyn.regression.regressor import Regressor, with_estimated_drives
@@ -80,17 +78,17 @@ def test_a_singular_matrix_is_named():
 
 def test_members_of_a_family():
     robot = arm(Drive("joint1", 10.0, rotor_inertia=0.01), Drive("joint2", 10.0, rotor_inertia=0.02))
-    whole, chain = find_member(robot), find_member(robot, drives=False)
+    (whole, values), (chain, link_values) = find_member(robot), find_member(replace(robot, drives=()))
     q = np.array([[0.3, 0.7]])
-    M, bare = (item.family.matrices(q, item.values)[0] for item in (whole, chain))
+    M, bare = whole.matrices(q, values)[0], chain.matrices(q, link_values)[0]
     assert_close(M - bare, np.diag([1.0, 2.0]), 1e-9)
     assert_close(bare, compile_model(replace(robot, drives=())).inertia_matrix(q)[0], ORACLE)
-    for base in (whole.family.base, chain.family.base):
-        assert find_member((robot, base.values)).family.base.drives == base.drives
+    for base in (whole.base, chain.base):
+        assert find_member((robot, base.values))[0].base.drives == base.drives
     with raises(InputError, Code.WRONG_SHAPE, "values"):
         find_member((robot, np.zeros(3)))
     with raises(InputError, Code.NOT_FINITE, "1"):
-        find_member((robot, np.where(np.arange(chain.family.base.count) == 1, np.nan, 0.0)))
+        find_member((robot, np.where(np.arange(chain.base.count) == 1, np.nan, 0.0)))
     with raises(InputError, Code.WRONG_TYPE, "int"):
         find_member(3)
 
@@ -153,23 +151,3 @@ def test_bounds_at_their_ends_are_kept():
     kept = Bounds({"a": (0.0, 0.0)}, {"a": ((1.0, 1.0, 1.0), (1.0, 1.0, 1.0))}, (2.0, 2.0), {"a": "xy"})
     assert not kept.is_empty
     assert Bounds().is_empty
-
-
-def test_a_polished_point_outside_is_rejected():
-    """Least |v - (-5, 2)|^2 over v_1 >= 0: values of either sign are measured by their size."""
-    none = np.zeros((0, 2)), np.zeros(0)
-    flat = lambda v: (0.0, np.zeros(2), np.zeros((2, 2)))  # noqa: E731, ARG005
-    fit = SmoothFit(np.eye(2), np.array([-5.0, -2.0]), flat, none, (np.array([[1.0, 0.0]]), np.zeros(1)))
-    assert_close(fit.polish(np.array([1.0, 1.0])), [0.0, -2.0], SAME_ALGEBRA)
-    free = SmoothFit(np.eye(2), np.array([-5.0, -2.0]), flat, none, (np.zeros((0, 2)), np.zeros(0)))
-    assert_close(free.polish(np.array([1.0, 1.0])), [-5.0, -2.0], SAME_ALGEBRA)
-
-
-def test_rows_bind_by_their_offsets_too():
-    """Least |v - t|^2 over v_1 >= 3, v_2 >= -4: rows with offsets of either sign, from points at them and off them."""
-    flat = lambda v: (0.0, np.zeros(2), np.zeros((2, 2)))  # noqa: E731, ARG005
-    none = np.zeros((0, 2)), np.zeros(0)
-    for target, expected in (([1.0, -9.0], [3.0, -4.0]), ([5.0, -9.0], [5.0, -4.0]), ([1.0, 2.0], [3.0, 2.0])):
-        fit = SmoothFit(np.eye(2), np.array(target), flat, none, (np.eye(2), np.array([-3.0, 4.0])))
-        for start in ([3.0, -4.0], [6.0, 6.0], [3.0, 1.0], [3.0 + 1e-8, -4.0 + 1e-8]):
-            assert_close(fit.polish(np.array(start)), expected, 1e-9)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from closeness import assert_close
 from equations import equations
-from estimators.test_recovery import exact_samples
+from estimators.recovered import exact_samples, gains_by_load
 from messages import messages
 from raising import raises
 from robots import random_robot
@@ -18,7 +18,6 @@ from mindyn.algebra.poses import Pose
 from mindyn.errors import Code, InputError
 from mindyn.findings import Kind
 from mindyn.loads import calibrate_load
-from mindyn.loads.from_runs import drive_gains
 from mindyn.loads.payload import default_gain_deviation
 from mindyn.logs.conditioning import AS_LOGGED
 from mindyn.regression.regressor import with_estimated_drives
@@ -96,9 +95,9 @@ def test_gains_come_from_a_known_mass_alone(arm):
     gains = np.array([10.0, 20.0, 5.0, 2.0])
     runs = [exact_samples(arm, 900, 1), exact_samples(loaded, 900, 2)]
     signals = [replace(run, tau=run.tau / gains) for run in runs]
-    assert_close(drive_gains(arm, *signals, mass=2.0).values, gains, 1e-6)
+    assert_close(gains_by_load(arm, *signals, mass=2.0).values, gains, 1e-6)
     with raises(mindyn.MindynError, Code.OUT_OF_RANGE, "mass"):
-        drive_gains(arm, *signals, mass=-1.0)
+        gains_by_load(arm, *signals, mass=-1.0)
 
 
 def test_a_payload_needs_an_estimate(arm):

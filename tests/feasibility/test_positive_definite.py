@@ -13,8 +13,12 @@ from small_arms import grid, regressor_matrices
 
 from mindyn.errors import Code, InputError, MissingPhysicsError, UnknownNameError
 from mindyn.feasibility.inertia_family import InertiaFamily
-from mindyn.feasibility.positive_definite import check_positive_definite
-from mindyn.feasibility.worst_configurations import joint_ranges, sample_configurations, smallest_eigenvalues
+from mindyn.feasibility.positive_definite import (
+    check_positive_definite,
+    joint_ranges,
+    sample_configurations,
+    smallest_eigenvalues,
+)
 from mindyn.identifiability.base_sets import base_parameters
 from mindyn.kernels.model import compile_model
 from mindyn.papers.yoshida_paper import yoshida_puma
@@ -67,7 +71,7 @@ def test_both_verdicts_occur_among_the_random_values():
 
 def test_the_witness_is_a_configuration_with_that_eigenvalue_and_direction():
     robot = yoshida_puma("table1")
-    witness = check_positive_definite(robot, drives=False, count=5000).witness
+    witness = check_positive_definite(replace(robot, drives=()), count=5000).witness
     placed = [witness["configuration"].get(name) for name in robot.joint_names]
     q = np.array([0.0 if item is None else np.radians(item["position"]) for item in placed])
     u = np.array([witness["direction"][name] for name in robot.joint_names])
@@ -89,7 +93,8 @@ TABLES = [
 
 @pytest.mark.parametrize(("table", "drives", "part", "eigenvalue", "place", "joints"), TABLES)
 def test_checks_of_yoshidas_tables_equal_independent_results(table, drives, part, eigenvalue, place, joints):
-    answer = check_positive_definite(yoshida_puma(table), drives=drives)
+    robot = yoshida_puma(table)
+    answer = check_positive_definite(robot if drives else replace(robot, drives=()))
     witness = answer.witness
     assert answer.holds is (eigenvalue > 0)
     assert abs(witness["failing_fraction"] - part) < SAMPLING
@@ -114,7 +119,8 @@ def nearest_image(configuration, place):
 
 
 def test_the_minors_of_yoshidas_tables_fail_as_computed_independently():
-    minors = {t: check_positive_definite(yoshida_puma(t), drives=False).witness for t in ("table1", "table2", "table3")}
+    robots = {table: replace(yoshida_puma(table), drives=()) for table in ("table1", "table2", "table3")}
+    minors = {table: check_positive_definite(robot).witness for table, robot in robots.items()}
     leading = {t: np.array(minor["failing_minors"]["leading"]) for t, minor in minors.items()}
     assert np.abs(leading["table1"] - [0, 0, 0, 0.07, 0.41, 0.73]).max() < 0.01
     assert np.abs(leading["table3"] - [0, 0, 0, 0.06, 0.12, 0.46]).max() < 0.01
@@ -126,14 +132,6 @@ def test_the_minors_of_yoshidas_tables_fail_as_computed_independently():
     assert minors["table3"]["smallest_diagonal"]["joint4"] == pytest.approx(-0.0033, abs=1e-4)
     lowest = [minors["table2"]["smallest_diagonal"][f"joint{k}"] for k in (3, 4, 5)]
     assert np.abs(np.array(lowest) - [-1.03, -0.036, -0.052]).max() < 5e-3
-
-
-def test_chain_alone_leaves_out_rotors_that_have_parameters_of_their_own():
-    robot = yoshida_puma("table1")
-    base = base_parameters(robot, drives=True)
-    pair = check_positive_definite((base, base.values), drives=False, count=2000).witness["smallest_eigenvalue"]
-    chain = check_positive_definite(replace(robot, drives=()), count=2000).witness["smallest_eigenvalue"]
-    assert pair == pytest.approx(chain, rel=1e-9)
 
 
 def test_configurations_fill_the_ranges_evenly_and_follow_the_seed():
@@ -177,10 +175,6 @@ def test_values_that_cannot_be_checked_raise():
         check_positive_definite(robot, ranges={"joint2": (1, 0)})
     with raises(InputError, Code.WRONG_TYPE, "str"):
         check_positive_definite("puma560")
-    with raises(MissingPhysicsError, Code.MISSING_VALUE, "puma560_yoshida"):
-        check_positive_definite((base_parameters(robot), base_parameters(robot).values), drives=True)
-    with raises(MissingPhysicsError, Code.MISSING_VALUE, "ur10"):
-        check_positive_definite(load_robot("ur10"), drives=True)
     with raises(InputError, Code.OUT_OF_RANGE, "count"):
         check_positive_definite(robot, count=0)
 

@@ -20,8 +20,7 @@ from mindyn.feasibility import physically_consistent
 from mindyn.feasibility.physically_consistent import PhysicallyConsistent, PriorChoice, _fold_errors, _format_status
 from mindyn.logs.loop_follower import _is_motion, follow_loops
 from mindyn.logs.samples import Samples
-from mindyn.regression.accumulators import triangle_of
-from mindyn.regression.information import Information
+from mindyn.regression.information import Information, triangle_of
 from mindyn.regression.regressor import Regressor, with_estimated_drives
 from mindyn.regression.settings import EquationSettings
 from mindyn.robots.loading import load_robot

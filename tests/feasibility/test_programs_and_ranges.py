@@ -23,9 +23,11 @@ from mindyn.feasibility.conic import (
     matrix_of_triangle,
     triangle,
 )
-from mindyn.feasibility.positive_definite import _format_failing_orders, _name_joints, check_positive_definite
-from mindyn.feasibility.worst_configurations import (
+from mindyn.feasibility.positive_definite import (
     _descent_bounds,
+    _format_failing_orders,
+    _name_joints,
+    check_positive_definite,
     failing_minors,
     joint_ranges,
     name_positions,
@@ -35,8 +37,8 @@ from mindyn.loads.from_runs import Payload
 from mindyn.loads.payload import (
     _build_findings,
     _initial_weights,
-    _is_free,
     _jackknife,
+    _known_information,
     _normal_equations,
     find_unidentifiable,
     payload,
@@ -54,6 +56,16 @@ def program(*rows, cost=None, squares=None, size=2):
         result.add_squares(*squares)
     result.add_rows(*rows)
     return result
+
+
+def test_a_program_that_zero_satisfies_is_never_called_infeasible(monkeypatch):
+    """The solver may say so of almost exact data."""
+    monkeypatch.setattr("mindyn.feasibility.conic.ACCEPTED_STATUSES", ())
+    monkeypatch.setattr("mindyn.feasibility.conic.INFEASIBLE_STATUSES", ("Solved",))
+    target = (np.eye(2), np.array([3.0, -4.0]))
+    for offset, code in ((np.zeros(2), Code.NOT_CONVERGED), (np.ones(2), Code.DISAGREEMENT)):
+        with raises(ConicError, code):
+            program(ConeRows("nonnegative", np.eye(2), offset), squares=target).solve()
 
 
 def test_each_cone_constrains_its_rows():
@@ -158,8 +170,7 @@ def test_minors_that_fail_are_counted_by_order():
     item = _format_failing_orders({"failing_minors": result})
     assert item == "; the first leading minor that fails is of order 1 at 25 %, 2 at 25 %, 3 at 25 %"
     assert _format_failing_orders({"failing_minors": {"first": [0.0, 0.0]}}) == ""
-    member = SimpleNamespace(family=family(joint("a"), joint("b"), joint("c")))
-    assert _name_joints(member, np.array([0.5, -0.8, 0.3])) == ["b", "a"]
+    assert _name_joints(family(joint("a"), joint("b"), joint("c")), np.array([0.5, -0.8, 0.3])) == ["b", "a"]
 
 
 def test_a_check_needs_at_least_one_configuration():
@@ -234,12 +245,18 @@ def parameter(kind, name="p"):
 
 
 def test_parameters_that_a_load_may_change_are_free():
-    result = SimpleNamespace(dropped=("gone",), unidentifiable=("open",))
-    assert not _is_free(parameter("friction", "gone"), 1.0, result)
-    assert _is_free(parameter("friction"), 0.0, result)
-    assert _is_free(parameter("link"), 0.1, result)
-    assert not _is_free(parameter("rotor"), 0.0, result)
-    assert _is_free(parameter("link", "open"), 0.0, result)
+    kinds = [("friction", "gone"), ("friction", "a"), ("link", "b"), ("rotor", "c"), ("link", "open")]
+    result = SimpleNamespace(
+        parameters=[parameter(kind, name) for kind, name in kinds],
+        beta=np.zeros(5),
+        covariance=np.diag([1.0, 0.0, 0.1, 0.0, 0.0]),
+        dropped=("gone",),
+        unidentifiable=("open",),
+    )
+    information, _, free = _known_information(result, 5)
+    assert free.tolist() == [1, 2, 4, *range(5, 15)]
+    assert np.flatnonzero(information).tolist() == [len(free) + 1]
+    assert_close(information[1, 1], 10.0, ORACLE)
 
 
 def test_notes_on_a_loaded_run():

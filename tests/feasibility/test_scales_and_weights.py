@@ -20,8 +20,7 @@ from mindyn.feasibility.nearest import relative_metric
 from mindyn.feasibility.physical_space import space_of
 from mindyn.feasibility.physically_consistent import PhysicallyConsistent
 from mindyn.feasibility.priors import Prior
-from mindyn.regression.accumulators import triangle_of
-from mindyn.regression.information import Information
+from mindyn.regression.information import Information, triangle_of
 from mindyn.regression.regressor import Regressor, with_estimated_drives
 
 
@@ -53,19 +52,6 @@ def test_a_heavier_arm_of_the_same_kind_is_fitted_alike(space, scale):
     scaled = problem.solve(rows_of(space, x, scale), np.full(2, scale**-2.0), 0.0)
     assert_close(space.matrix @ scaled / scale, space.matrix @ solution, 1e-3)
     assert_close(scaled[space.masses] / scale, solution[space.masses], 2e-2)
-
-
-def test_a_link_without_a_prior_is_not_polished(space):
-    """It takes its smallest mass, at which it is not a solid body."""
-    x = np.zeros(space.size)
-    for i in range(2):
-        x[space.link(i)] = phi_about_origin(2.0 + i, np.array([0.2, 0.05, 0.0]), 0.02 * np.eye(3))
-    assumed = x[space.link(0)]
-    for links in ((None, assumed), (assumed, None)):
-        problem = FitProblem(space, Prior(links, "entropic", ()), ())
-        assert problem.polish(rows_of(space, x), np.ones(2), 0.1, x) is x
-    both = FitProblem(space, Prior((assumed, assumed), "entropic", ()), ())
-    assert both.polish(rows_of(space, x), np.ones(2), 0.1, x) is not x
 
 
 def test_given_joint_weights_stay_and_others_follow_the_residuals():

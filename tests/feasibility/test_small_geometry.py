@@ -16,12 +16,12 @@ from raising import raises
 
 from mindyn.errors import Code, MindynError
 from mindyn.estimators.estimate import load_estimate
-from mindyn.feasibility import worst_configurations
+from mindyn.feasibility import positive_definite
 from mindyn.feasibility.conic import matrix_of_triangle, triangle
 from mindyn.feasibility.consistent import MAX_NAMED_PARAMETERS, NAMED_FRACTION, _select_largest
 from mindyn.feasibility.consistent_projection import covariance_metric
 from mindyn.feasibility.physical_space import space_of
-from mindyn.feasibility.worst_configurations import sample_configurations
+from mindyn.feasibility.positive_definite import sample_configurations
 from mindyn.loads.payload import UNSEEN_DEVIATION, _correlated_rows, _gain_shifts, _unseen_covariance, payload
 
 SAVED = Path(__file__).parents[1] / "estimators" / "saved_estimate.json"
@@ -131,14 +131,14 @@ def test_a_load_hangs_on_the_link_that_is_named(estimate):
 
 def test_descents_begin_at_the_lowest_of_each_part(monkeypatch):
     starts = []
-    monkeypatch.setattr(worst_configurations, "_descend", lambda *given: starts.append(given[-1]) or given[-1])
+    monkeypatch.setattr(positive_definite, "_descend", lambda *given: starts.append(given[-1]) or given[-1])
     family = SimpleNamespace(matrices=lambda q, _: q[:, :, None] * np.eye(1))
     rng = np.random.default_rng(3)
-    least = rng.normal(size=10 * worst_configurations.DESCENT_STARTS + 3)
+    least = rng.normal(size=10 * positive_definite.DESCENT_STARTS + 3)
     q = np.arange(float(len(least)))[:, None]
-    worst_configurations.find_lowest(family, None, None, q, least)
+    positive_definite.find_lowest(family, None, None, q, least)
     begun = np.array(starts)[:, 0].astype(int)
-    assert len(begun) == worst_configurations.DESCENT_STARTS
+    assert len(begun) == positive_definite.DESCENT_STARTS
     for part, start in enumerate(begun):
-        result = np.arange(part, len(least), worst_configurations.DESCENT_STARTS)
+        result = np.arange(part, len(least), positive_definite.DESCENT_STARTS)
         assert start == result[np.argmin(least[result])]

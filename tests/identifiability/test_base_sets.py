@@ -15,7 +15,6 @@ from raising import raises
 from mindyn import ExtraTorque, equation, load_robot
 from mindyn.errors import Code, InputError, MissingPhysicsError, RobotError, UnknownNameError
 from mindyn.identifiability.base_sets import base_parameters
-from mindyn.identifiability.design_changes import evaluate_added_body, evaluate_point_mass
 from mindyn.identifiability.reduction import reduce_model
 from mindyn.papers.yoshida_paper import VALUE_TABLES, yoshida_puma, yoshida_values
 from mindyn.robots.drive_matrices import gear_matrix
@@ -93,39 +92,6 @@ def test_a_reduced_model_has_the_errors_it_reports(name):
     assert "components" in str(reduction)
     with raises(InputError, Code.OUT_OF_RANGE, "keep"):
         reduce_model(robot, q, qd, qdd, keep=99)
-
-
-def test_added_mass_changes_base_values_and_torques_like_a_changed_robot():
-    robot = load_robot("puma560")
-    base = base_parameters(robot)
-    q, qd, qdd = motion(6, 10)
-    tensor = np.diag([0.01, 0.02, 0.025])
-    change = evaluate_added_body(base, "link6", 1.5, [0.1, 0.0, 0.2], tensor, (q, qd, qdd))
-    loaded = robot.with_payload(1.5, [0.1, 0.0, 0.2], tensor)
-    assert_close(change.beta, base_parameters(loaded).values - base.values, ORACLE)
-    before, after = (equation(arm, "inverse_dynamics") for arm in (robot, loaded))
-    tau = [np.array(after(*s) - before(*s)).ravel() for s in zip(q, qd, qdd, strict=True)]
-    assert_close(change.torque, tau, ORACLE)
-    assert_close(change.rms_torque, np.sqrt((np.array(tau) ** 2).mean(axis=0)), ORACLE)
-
-
-def test_a_mass_on_the_first_axis_has_no_effect():
-    base = base_parameters(load_robot("puma560"))
-    state = motion(6, 5)
-    assert not evaluate_point_mass(base, "link1", 2.0, [0.0, 0.0, 0.3], state).is_seen
-    seen = evaluate_point_mass(base, "link1", 2.0, [0.1, 0.0, 0.3], state)
-    assert list(seen.changed) == ["Izz1R"]
-    assert_close(seen.beta.sum(), 2.0 * 0.1**2, ORACLE)
-    with raises(InputError, Code.NOT_IDENTIFIABLE, "base"):
-        evaluate_point_mass(base, "base", 1.0, [0, 0, 0], state)
-
-
-def test_a_mass_on_the_rod_of_a_palletiser_changes_base_values():
-    robot = load_robot("palletiser")
-    base, state = base_parameters(robot), motion(4, 5)
-    change = evaluate_point_mass(base, "rod", 1.0, [0.25, 0.0, 0.0], state)
-    Y = closed_model(robot).regressor(*state, base)
-    assert_close(Y @ change.beta, change.torque, ORACLE)
 
 
 @pytest.mark.parametrize("table", VALUE_TABLES)

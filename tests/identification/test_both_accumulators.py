@@ -16,9 +16,8 @@ from mindyn.identification.selection.choose import limits_of
 from mindyn.identification.selection.trials import Trial, Trials, TrialScore, decimation_for
 from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.filters import edge_duration_s, lowpass
-from mindyn.regression.accumulators import Factors, GramMatrices, triangle_of
 from mindyn.regression.friction import Friction
-from mindyn.regression.information import Information, add_information
+from mindyn.regression.information import GramMatrices, Information, Triangle, add_information, triangle_of
 from mindyn.regression.regressor import Regressor, with_estimated_drives
 from mindyn.regression.settings import EquationSettings
 
@@ -113,9 +112,10 @@ def trials_factors(trials, settings):
 def test_both_accumulate_the_same_rows():
     rng = np.random.default_rng(0)
     rows, groups = rng.normal(size=(900, 7)), [(0, slice(3, 800, 4)), (1, rng.uniform(size=900) < 0.3)]
-    factors, products = Factors(7, 2), GramMatrices(7, 2)
-    for accumulator in (factors, products):
-        accumulator.append([rows[:, :4], rows[:, 4:]], groups)
-    for triangle, matrix, (_, taken) in zip(factors.groups, products.matrices, groups, strict=True):
+    triangles, products = [Triangle(7), Triangle(7)], GramMatrices(rows, 2)
+    for k, taken in groups:
+        triangles[k].append([rows[taken, :4], rows[taken, 4:]])
+    products.add((k, taken if isinstance(taken, slice) else np.flatnonzero(taken)) for k, taken in groups)
+    for triangle, matrix, (_, taken) in zip(triangles, products.matrices, groups, strict=True):
         np.testing.assert_allclose(triangle.R.T @ triangle.R, matrix, rtol=1e-12, atol=1e-12)
         np.testing.assert_allclose(rows[taken].T @ rows[taken], matrix, rtol=1e-12, atol=1e-12)

@@ -14,15 +14,16 @@ from mindyn.errors import Code, InputError
 from mindyn.identification.selection.column_sums import ColumnSums, Part
 from mindyn.logs.filters import lowpass
 from mindyn.numerics import threads
-from mindyn.regression.friction import SHAPES, Friction
+from mindyn.regression.friction import Friction
 from mindyn.regression.regressor import Regressor, with_estimated_drives
 from mindyn.regression.row_blocks import segment_ends
+from mindyn.robots.friction_laws import FITTED_SHAPES
 
 FRICTIONS = (
     Friction("tanh", 0.05),
     Friction("sign"),
-    Friction("stop", 1e-3, shapes=tuple(SHAPES)[:2]),
-    Friction("sign", shapes=tuple(SHAPES)[:1]),
+    Friction("stop", 1e-3, shapes=FITTED_SHAPES[:2]),
+    Friction("sign", shapes=FITTED_SHAPES[:1]),
 )
 PARTS = [
     Part(120, 900),

@@ -11,7 +11,6 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
-from excitation.full_speed import design_motion
 from raising import raises
 
 import mindyn
@@ -151,13 +150,5 @@ def test_regressors_and_models_pickle_as_robot_and_options(base_form):
     assert pickle.loads(sent).inverse_dynamics(*motion).tobytes() == tau.tobytes()
 
 
-def test_searches_for_a_motion_are_spread_with_the_same_bits(arm):
-    limits = mindyn.MotionLimits.of(
-        arm, lower=[-2, -2], upper=[2, 2], velocity=[2, 2], acceleration=[5, 5], effort=[2000, 500]
-    )
-    design = lambda executor: design_motion(arm, seconds=6, limits=limits, starts=1, executor=executor)  # noqa: E731
-    alone = design(None)
-    with ThreadPoolExecutor(2) as threads:
-        result = design(threads)
-    assert result.motion.coefficients.tobytes() == alone.motion.coefficients.tobytes()
+def test_kernels_pickle(arm):
     assert pickle.loads(pickle.dumps(mindyn.compile_model(arm).kernel("inverse_dynamics"))).input_shapes == ((2,),) * 3

@@ -66,6 +66,7 @@ class Scored:
     """Trials in which the highest cut-off, and no filter above all, always predicts best."""
 
     at_once = 1
+    sketch = None
     timeline = type("Timeline", (), {"repeated": False})
 
     def along_time(self):

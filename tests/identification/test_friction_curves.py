@@ -15,9 +15,8 @@ from mindyn.identification import METHODS
 from mindyn.logs.log import log_from_arrays
 from mindyn.regression.friction import Friction
 from mindyn.regression.settings import EquationSettings
-from mindyn.report.collection import collect_report_data
-from mindyn.report.excitation_and_friction import friction_section
-from mindyn.report.inputs import ReportInputs
+from mindyn.report.data import collect_report_data
+from mindyn.report.torques import friction_section
 from mindyn.validation.friction_curves import friction_curve
 
 PLAIN = mindyn.LeastSquares(covariance="correlated")
@@ -126,11 +125,14 @@ def test_curves_are_saved_and_reported(arm, tmp_path):
         assert again.to_dict() == curve.to_dict()
     infinite = replace(restored[0], half_width=np.full(20, np.inf))
     assert np.isinf(FrictionCurve.from_dict(infinite.to_dict()).half_width).all()
-    data = collect_report_data(ReportInputs(estimate, training_logs=[log]))
+    data = collect_report_data(estimate, training_logs=[log])
     band = estimate.friction_curves[0]
-    assert data.friction[0].band_speed == pytest.approx(band.speed, rel=1e-5)
-    assert data.friction[0].low == pytest.approx(band.torque - band.half_width, rel=1e-4)
-    text = friction_section(data).body
+    section = friction_section(data)
+    shown = [curve for curve in section.plots["friction-0"]["panes"][0]["series"] if curve["role"] == "band"]
+    assert [speed for curve in shown for speed in curve["x"]] == pytest.approx(band.speed, rel=1e-5)
+    low = [torque for curve in shown for torque in curve["y"]]
+    assert low == pytest.approx(band.torque - band.half_width, rel=1e-4)
+    text = section.body
     assert "contains the curve of another recording" in text
     assert "Laws in the band" in text
     assert "hold for the selected friction law and the temperature" in estimate.table()

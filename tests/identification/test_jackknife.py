@@ -16,7 +16,7 @@ from scipy.stats import t as student
 import mindyn
 from mindyn.feasibility.intervals import torque_bands
 from mindyn.findings import Kind
-from mindyn.identification.uncertainty.jackknife import (
+from mindyn.identification.uncertainty.covariance import (
     find_dropped,
     jackknife,
     with_dropped_parameters,

@@ -45,7 +45,10 @@ def test_an_estimator_alone_gets_the_settings_that_were_chosen_for_least_squares
 
 
 def test_unknown_methods_raise_an_error_that_lists_the_known_ones(tmp_path):
-    for options, words in ((("--method", "magic"), "got 'magic'"), (("--method", "total", "--stream"), "exclude each")):
+    for options, words in (
+        (("--method", "magic"), "got 'magic'"),
+        (("--method", "instruments", "--stream"), "exclude each"),
+    ):
         ended = mindyn_program("identify", "planar2", tmp_path / "none.csv", *options)
         assert ended.code == 1
         assert words in ended.err

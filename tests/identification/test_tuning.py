@@ -109,6 +109,22 @@ def test_more_dropped_parameters_than_a_simpler_friction_has_are_searched_again(
     assert again == full
 
 
+def test_a_part_of_long_logs_excludes_no_cutoff_near_the_best(monkeypatch):
+    robot, rng = mindyn.load_robot("planar2"), np.random.default_rng(4)
+    logs = [exact_log(robot, 4001, seed) for seed in range(8)]
+    logs = [replace(log, tau=log.tau + 0.2 * rng.normal(size=log.tau.shape)) for log in logs]
+    c, _ = resolve_conditioning(AS_LOGGED, logs, noise_floor_cutoff)
+    trials = Trials(logs, Regressor(robot))
+    listed = [trial_of(c, f, Friction("tanh", 0.05)) for f in (None, 2.0, 4.0, 8.0, 16.0, 32.0)]
+    kept = tune._promising(trials, listed)
+    errors = [score.criterion for (score,) in score_all([trials], listed)]
+    assert {trial for trial, error in zip(listed, errors, strict=True) if error < 1.15 * min(errors)} <= set(kept)
+    assert len(kept) < len(listed)
+    assert tune._promising(Trials(logs[:5], Regressor(robot)), listed) == listed  # few logs
+    monkeypatch.setattr("mindyn.identification.selection.trials.MIN_SKETCHED_ROWS", 5000)
+    assert tune._promising(Trials(logs, Regressor(robot)), listed) == listed  # short ones
+
+
 @pytest.mark.parametrize("dropped", [0, 2])
 def test_rows_summed_for_several_foldings_score_as_those_of_one(dropped):
     log = exact_log(mindyn.load_robot("planar2"), 1601)

@@ -8,7 +8,9 @@ from dataclasses import replace
 import numpy as np
 import polars
 import pytest
+import servos
 from cli.program import mindyn_program
+from honesty.servo_filters import FIXED, band_error, recorded
 from raising import raises
 from servos import DAMPING, FRICTION, JOINTS, KP, KV, leg_targets, leg_xml, simulate_leg
 
@@ -17,6 +19,7 @@ from mindyn.algebra import Pose
 from mindyn.errors import Code, InputError
 from mindyn.findings import Kind, Severity
 from mindyn.identification.gain_stage import gain_findings
+from mindyn.identification.selection.choose import choose
 from mindyn.loads import WeighedLoad, estimate_gains, gain_groups
 from mindyn.logs import AS_LOGGED, log_from_targets
 from mindyn.logs.errors import LogError
@@ -237,3 +240,13 @@ def test_weakly_coupled_wrists_have_their_own_gains():
     assert set(gains.undetermined) <= {"wrist_3"}
     assert (np.abs(ratios - truth)[:5] <= 1.5 * half_widths[:5] + 1e-9).all()
     assert np.abs(ratios / truth - 1)[:5].max() < 0.1
+
+
+def test_noise_of_positions_does_not_select_the_filter_of_servos(monkeypatch):
+    for name in ("KP", "KV", "FRICTION", "ARMATURE", "DAMPING"):  # another leg, for this test alone
+        monkeypatch.setattr(servos, name, getattr(servos, name))
+    leg, training, rest = recorded(16)
+    choice = choose(leg, training)
+    estimate = choice.estimator.fit(mindyn.build_rows(leg, training, choice.settings))
+    fixed = mindyn.LeastSquares().fit(mindyn.build_rows(leg, training, FIXED))
+    assert band_error(estimate, rest) < 1.5 * band_error(fixed, rest)  # 8.7 times with any cut-off

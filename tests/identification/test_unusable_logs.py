@@ -20,8 +20,7 @@ from mindyn.findings import Kind, Severity
 from mindyn.identification.diagnostics import motion, timing
 from mindyn.identification.diagnostics import thresholds as limit
 from mindyn.identification.diagnostics.diagnose import diagnose
-from mindyn.logs.log import log_from_arrays
-from mindyn.logs.writing import write_log
+from mindyn.logs.log import log_from_arrays, write_log
 from mindyn.regression.rows import build_rows
 from mindyn.robots.parts import Limits
 

@@ -12,9 +12,8 @@ from honesty.spoiled import GIVEN_SETTINGS, swinging, weight
 import mindyn
 from mindyn.findings import Kind
 from mindyn.identification.diagnostics import contact, geometry, load, motion, torque
-from mindyn.identification.diagnostics import weight as weights
 from mindyn.identification.diagnostics.data import DiagnosticData
-from mindyn.identification.diagnostics.weight import find_reaches
+from mindyn.identification.diagnostics.geometry import find_implausible_weight, find_reaches
 from mindyn.regression.rows import build_rows
 
 HOW = Recording(seconds=10.0, noise=0.01)
@@ -40,9 +39,9 @@ def data_of(robot, logs):
 @pytest.mark.parametrize("factor", [1.0, 1000.0, 1e-3, 0.05])
 def test_weight_that_no_arm_of_that_reach_has_is_found_without_masses(arm, logs, factor):
     scaled = [replace(logs[0], tau=factor * logs[0].tau)]
-    findings = weights.run(data_of(unknown(arm), scaled))
+    findings = find_implausible_weight(data_of(unknown(arm), scaled))
     assert [finding.kind for finding in findings] == ([] if factor == 1.0 else [Kind.IMPLAUSIBLE_WEIGHT])
-    assert weights.run(data_of(arm, scaled)) == [], "masses of a file are compared with the torque instead"
+    assert find_implausible_weight(data_of(arm, scaled)) == [], "masses of a file are compared with the torque instead"
 
 
 def test_reaches_are_lengths_of_chains():

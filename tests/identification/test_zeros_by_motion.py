@@ -21,7 +21,7 @@ SETTINGS = EquationSettings(mindyn.Conditioning(position_cutoff_hz=None), fricti
 def diagnosed(samples, robot):
     """Findings by a robot file without inertial parameters."""
     bare = replace(robot, links=tuple(replace(link, phi=None) for link in robot.links))
-    return geometry.run(diagnostic_data(bare, samples, SETTINGS))
+    return geometry.find_wrong_geometry(diagnostic_data(bare, samples, SETTINGS))
 
 
 @pytest.mark.parametrize("degrees", [-15.0, 90.0])

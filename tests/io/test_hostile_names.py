@@ -16,14 +16,11 @@ import mindyn
 from mindyn.algebra.inertia import phi_about_origin
 from mindyn.errors import Code, ExportError
 from mindyn.escaping import c_comment, fill_template, make_printable, toml_key, toml_string
-from mindyn.excitation.c_header import c_header
-from mindyn.excitation.fourier import Fourier
-from mindyn.excitation.motions import Motion
 from mindyn.export.mjcf_writer import robot_to_mjcf
 from mindyn.export.toml_writer import robot_to_toml
 from mindyn.export.urdf_writer import robot_to_urdf
 from mindyn.logs.errors import LogError
-from mindyn.logs.writing import write_log
+from mindyn.logs.log import write_log
 
 PIECES = [
     *(
@@ -169,8 +166,7 @@ def test_no_name_becomes_code(tmp_path, seed):
     robot = rename_arm(hostile_names(seed, 5))
     model = mindyn.compile_model(robot)
     paths = model.write_c(tmp_path / "arm.c", "gravity")
-    motion = Motion(Fourier(3), start=np.zeros(2), coefficients=np.zeros((Fourier(3).count, 2)), seconds=20.0)
-    sources = [*(path.read_text() for path in paths), model.cuda_source("gravity"), c_header(motion, robot)]
+    sources = [*(path.read_text() for path in paths), model.cuda_source("gravity")]
     for text in sources:
         assert text.isascii()
         assert MARK not in outside_comments(text)

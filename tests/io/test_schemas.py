@@ -18,8 +18,7 @@ import mindyn
 from mindyn.cli import limits_file
 from mindyn.errors import MindynError
 from mindyn.excitation.limits import LIMITS, MotionLimits
-from mindyn.excitation.motions import Motion
-from mindyn.excitation.run import MOTION, run_of
+from mindyn.excitation.motions import MOTION, Motion, run_of
 from mindyn.logs.conditioning import CONDITIONING_SCHEMA
 from mindyn.logs.metadata import SIDECAR_SCHEMA as SIDECAR_SCHEMA
 from mindyn.regression.friction import FRICTION
@@ -98,22 +97,21 @@ def test_wrong_files_of_limits_raise_no_other_exception(tmp_path):
 
 
 def test_wrong_motions_raise_no_other_exception():
-    for family in (mindyn.Fourier(2), mindyn.BSpline(3)):
-        motion = Motion(family, 8.0, np.zeros(2), np.ones((family.count, 2)))
-        good = {
-            "joints": ["joint1", "joint2"],
-            "seconds": motion.seconds,
-            "start": motion.start.tolist(),
-            "family": family.to_dict(),
-            "coefficients": motion.coefficients.tolist(),
-            "approach": {"places": [[0.0, 0.0], [1.0, 1.0]], "seconds": [1.0]},
-        }
-        kinds = {"type": "object", "properties": {key: {} for key in family.to_dict()}}
-        schema = {**MOTION, "properties": {**MOTION["properties"], "family": kinds}}
-        assert (
-            find_escaped(wrong_tables(good, schema), lambda given: run_of(given, "x.json").rows(np.linspace(0, 8, 5)))
-            == []
-        )
+    family = mindyn.Fourier(2)
+    motion = Motion(family, 8.0, np.zeros(2), np.ones((family.count, 2)))
+    good = {
+        "joints": ["joint1", "joint2"],
+        "seconds": motion.seconds,
+        "start": motion.start.tolist(),
+        "family": family.to_dict(),
+        "coefficients": motion.coefficients.tolist(),
+        "approach": {"places": [[0.0, 0.0], [1.0, 1.0]], "seconds": [1.0]},
+    }
+    kinds = {"type": "object", "properties": {key: {} for key in family.to_dict()}}
+    schema = {**MOTION, "properties": {**MOTION["properties"], "family": kinds}}
+    assert (
+        find_escaped(wrong_tables(good, schema), lambda given: run_of(given, "x.json").rows(np.linspace(0, 8, 5))) == []
+    )
 
 
 def test_the_checker_agrees_with_jsonschema():

@@ -80,8 +80,9 @@ def test_huge_code_that_stores_by_calls_gives_the_same_numbers(bits, register_bi
     inputs = [a.astype(dtype) for a in random_inputs(function, (19,))]
     monkeypatch.setattr("mindyn.kernels.kernel.load_or_build", lambda _, build: build())
     results = []
+    monkeypatch.setattr("mindyn.kernels.schedule.STEPS_PER_PART", 10**9)
     for limit in (0, 10**9):
-        monkeypatch.setattr("mindyn.kernels.schedule.HUGE_PROGRAM_STEPS", limit)
+        monkeypatch.setattr("mindyn.kernels.schedule.MAX_UNDIVIDED_STEPS", limit)
         kernel = Kernel(function, dtype=dtype)
         monkeypatch.setattr(kernel, "_lanes", register_bits // bits)
         results.append(kernel(*inputs))

@@ -17,7 +17,7 @@ from mindyn.errors import Code, InputError, RobotError
 from mindyn.regression import differentiate_free_flyer, floating_rows, floating_samples
 from mindyn.regression.contact_phases import joint_torques_of_wrench
 from mindyn.robots import body_coordinates, from_free_flyer, to_free_flyer
-from mindyn.robots.toml_table import robot_from_table, toml_table
+from mindyn.robots.toml_format import robot_from_table, toml_table
 
 STATED = mindyn.EquationSettings(drives="stated")
 PUBLISHED = (

@@ -8,9 +8,8 @@ import numpy as np
 
 from mindyn.logs.draft import SidecarDraft
 from mindyn.logs.draft_columns import LogContents
-from mindyn.logs.draft_head import LogHead
+from mindyn.logs.draft_head import Clock, LogHead, detect_clock
 from mindyn.logs.draft_names import ColumnGroup, split_words
-from mindyn.logs.draft_numbers import Clock, detect_clock
 from mindyn.robots.loading import load_robot
 from mindyn.robots.parts import Limits
 

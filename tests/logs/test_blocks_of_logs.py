@@ -18,7 +18,7 @@ from recordings import arm, sines
 
 from mindyn.equations.loop_closure import home_closure
 from mindyn.errors import Code
-from mindyn.logs import text_table
+from mindyn.logs import tables
 from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.draft_head import LogHead
 from mindyn.logs.drafting import _add_columns
@@ -114,7 +114,7 @@ def test_segments_without_samples_are_known():
 def test_a_row_is_counted_over_blocks_of_a_file(tmp_path, monkeypatch):
     path = tmp_path / "one.csv"
     path.write_text("t,x\n" + "".join(f"{k},{'no' if k == 41 else k}\n" for k in range(60)))
-    monkeypatch.setattr(text_table, "BLOCK_BYTES", 40)
+    monkeypatch.setattr(tables, "BLOCK_BYTES", 40)
     table = TextTable(path)
     with raises(LogError, code=Code.WRONG_TYPE, subject="x"):
         list(table.chunks(["t", "x"], 5))

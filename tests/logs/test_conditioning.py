@@ -16,12 +16,9 @@ from scipy.signal import butter, filtfilt
 from mindyn.errors import Code, InputError
 from mindyn.logs.conditioning import AS_LOGGED, Conditioning
 from mindyn.logs.filters import (
-    SETTLED_FRACTION,
     delay_rows,
-    fit_smoothing_spline,
     interpolate_between_stamps,
     lowpass,
-    spline_settling_rows,
 )
 from mindyn.logs.log import log_from_arrays
 from mindyn.logs.pipeline import condition, condition_stream, join_samples
@@ -61,8 +58,6 @@ def test_the_low_pass_has_no_phase_and_halves_the_cut_off_frequency():
     [
         ({"position_cutoff_hz": None}, 1e-4, 2e-4),
         ({"position_cutoff_hz": 60.0}, 1e-4, 2e-4),
-        ({"position_cutoff_hz": None, "differentiation": "spline"}, 1e-9, 1e-7),
-        ({"position_cutoff_hz": 60.0, "differentiation": "spline"}, 1e-5, 4e-5),
         ({"position_cutoff_hz": None, "velocity": "measured"}, 1e-15, 1e-4),
     ],
 )
@@ -84,7 +79,6 @@ STREAMED = [
     Conditioning(position_cutoff_hz=30.0),
     Conditioning(position_cutoff_hz=5.0, decimation=7, slow_speed=(0.2, 0.1, 0.3)),
     Conditioning(position_cutoff_hz=40.0, delay_s=0.0123, velocity="measured"),
-    Conditioning(position_cutoff_hz=40.0, differentiation="spline", edge_s=0.5),
     Conditioning(rate_hz=321.0, position_cutoff_hz=30.0),
 ]
 
@@ -150,7 +144,7 @@ def test_the_delay_is_found_and_undone(seconds):
     scan = DelayScan(raw.samples, lambda rows: [column[rows, None] for column in tau.T])
     assert scan.best().seconds == pytest.approx(seconds, abs=1e-4)
     assert estimate_delay(raw.samples).seconds == pytest.approx(seconds, abs=5e-4)
-    created = condition(ROBOT, log_of(late), Conditioning(position_cutoff_hz=60.0).with_delay(seconds)).samples
+    created = condition(ROBOT, log_of(late), Conditioning(position_cutoff_hz=60.0, delay_s=seconds)).samples
     assert_close(model(created.q, created.qd, created.qdd), created.tau, 1e-3)
     auto = condition(ROBOT, log_of(late), Conditioning(position_cutoff_hz=60.0, delay_s="auto"))
     assert auto.conditioning.delay_s == pytest.approx(seconds, abs=5e-4)
@@ -231,16 +225,3 @@ def test_impossible_settings_are_rejected(settings, code):
 def test_a_cut_off_beyond_the_nyquist_frequency_is_rejected():
     with raises(InputError, code=Code.OUT_OF_RANGE, subject="cutoff_hz"):
         condition(ROBOT, log_of(MOTION), Conditioning(position_cutoff_hz=300.0))
-
-
-@pytest.mark.parametrize("cutoff_hz", [None, 5.0, 20.0])
-def test_a_spline_forgets_within_its_settling_rows(cutoff_hz):
-    """A row that is off is felt to `SETTLED_FRACTION` nowhere further off, and half as far off it is."""
-    rows = spline_settling_rows(cutoff_hz, RATE)
-    bump = np.zeros((8 * rows + 1, 1))
-    bump[4 * rows] = 1.0
-    order = 1 if cutoff_hz is None else 0  # what interpolates is zero at all other rows; its slope is not
-    felt = np.abs(fit_smoothing_spline(bump, RATE, cutoff_hz)[order][:, 0])
-    far = np.abs(np.arange(len(bump)) - 4 * rows)
-    assert felt[far >= rows].max() <= SETTLED_FRACTION * felt.max()
-    assert felt[far >= rows // 2].max() > SETTLED_FRACTION * felt.max()

@@ -11,17 +11,17 @@ from closeness import SAME_ALGEBRA, assert_close
 from draft_parts import T, clock_of, limited
 
 from mindyn.logs.checks import velocity_slope
-from mindyn.logs.draft_head import _read_array_head
-from mindyn.logs.draft_names import _digit_count, _group_by_number, _list_spellings, group_columns
-from mindyn.logs.draft_numbers import (
+from mindyn.logs.draft_head import (
     _describe_rate,
     _find_nanoseconds,
     _is_usual_rate,
+    _read_array_head,
     _time_rank,
     guess_position_side,
     guess_position_unit,
 )
-from mindyn.logs.lerobot_table import _find_joint_name
+from mindyn.logs.draft_names import _digit_count, _group_by_number, _list_spellings, group_columns
+from mindyn.logs.parquet_table import _find_joint_name
 
 
 def test_rates_are_known_with_the_steps_that_differ():

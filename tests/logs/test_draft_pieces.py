@@ -14,11 +14,11 @@ from draft_parts import EMPTY, PLANAR, T, contents, group, head, limited
 
 from mindyn.logs.draft import UNANSWERED, DraftLine, SidecarDraft
 from mindyn.logs.draft_columns import choose_groups, find_missing_joints, stack_values
-from mindyn.logs.draft_head import LogHead
-from mindyn.logs.draft_names import split_words
-from mindyn.logs.draft_numbers import (
+from mindyn.logs.draft_head import (
     Clock,
+    LogHead,
 )
+from mindyn.logs.draft_names import split_words
 from mindyn.logs.drafting import (
     _add_columns,
     _add_side,
@@ -247,7 +247,7 @@ def test_lines_on_units_of_positions():
     mixed = load_robot("scara")
     four = {"position": group("q", 4), "torque": group("tau", 4)}
     (note,) = (note for note in of(0.1, robot=mixed, chosen=four).notes if "revolute and prismatic joints" in note)
-    assert 'units.torque = {joint1 = "N m", joint2 = "N m", joint3 = "N", joint4 = "N m"}' in note
+    assert 'units.torque = { joint1 = "N m", joint2 = "N m", joint3 = "N", joint4 = "N m" }' in note
     assert rad.notes == ()
 
 

@@ -18,8 +18,8 @@ from mindyn.errors import Code, InputError
 from mindyn.identification.log_drafts import draft_log
 from mindyn.logs.cleaning import RESTART_GAP_S
 from mindyn.logs.errors import LogError
+from mindyn.logs.log import write_log
 from mindyn.logs.reading import read_log
-from mindyn.logs.writing import write_log
 
 ROWS, RATE = 1500, 125.0
 T = np.arange(ROWS) / RATE

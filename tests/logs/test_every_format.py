@@ -123,7 +123,7 @@ def outcome(arrays):
     plain = mindyn.Samples(ROBOT.joint_names, *given, 128.0, np.zeros(len(given[0]), dtype=np.int64))
     numbers = [samples.q, samples.qd, samples.qdd, samples.tau, plain.q, plain.tau]
     result = mindyn.LeastSquares().fit(mindyn.build_rows(ROBOT, log, FITTED))
-    others = [mindyn.LeastSquares(), mindyn.TotalLeastSquares(), mindyn.PhysicallyConsistent()]
+    others = [mindyn.LeastSquares(), mindyn.PhysicallyConsistent()]
     for estimate in (result, *(estimator.fit(mindyn.build_rows(ROBOT, plain)) for estimator in others)):
         numbers += [estimate.beta, estimate.covariance]
     numbers += [result.predict(samples), result.predict_log(log), result.predict(arrays[1], arrays[3], arrays[1])]

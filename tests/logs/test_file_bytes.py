@@ -17,17 +17,11 @@ from raising import raises
 from scipy.io import savemat
 
 from mindyn.errors import Code
-from mindyn.logs.array_table import ArrayTable, DamagedError, NpzArrays, _ByteReader, read_mat
-from mindyn.logs.bag_table import (
-    JointState,
-    _max_lz4_size,
-    _unpacked_size,
-    _zstd_content_size,
-    decode_joint_state,
-    stack_messages,
-)
+from mindyn.logs.array_table import ArrayTable, NpzArrays, _ByteReader, read_mat
+from mindyn.logs.bag_table import JointState, _decompress_chunk, decode_joint_state, stack_messages
 from mindyn.logs.errors import LogError
 from mindyn.logs.parquet_table import _ThriftReader
+from mindyn.reading import InputBudget
 
 KINDS = ["f8", "f4", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8"]
 
@@ -149,15 +143,15 @@ def test_small_elements_keep_type_and_content_in_one_word():
     assert part.more
     assert part.numbers().tolist() == [5]
     assert not part.more
-    with pytest.raises(DamagedError, match="1 bytes are declared, but 0 are left"):
+    with pytest.raises(ValueError, match="1 bytes are declared, but 0 are left"):
         part.take(1)
-    with pytest.raises(DamagedError):
+    with pytest.raises(ValueError):
         _ByteReader(memoryview(b"abc"), "<").take(-1)
-    with pytest.raises(DamagedError, match="more than four bytes"):
+    with pytest.raises(ValueError, match="more than four bytes"):
         _ByteReader(memoryview(struct.pack("<HHI", 2, 5, 0)), "<").element()
     four = _ByteReader(memoryview(struct.pack("<HHI", 6, 4, 77)), "<")
     assert four.numbers().tolist() == [77]
-    with pytest.raises(DamagedError, match="numbers have the unknown type 16"):
+    with pytest.raises(ValueError, match="numbers have the unknown type 16"):
         _ByteReader(memoryview(element(16, b"abc")), "<").numbers()
     assert _ByteReader(memoryview(element(1, b"name\0\0")), "<").text() == "name"
 
@@ -296,31 +290,37 @@ def test_columns_follow_the_joints_of_each_message():
         stack_messages([joint_state], ["a.velocity"], "bag")
 
 
-def test_a_chunk_is_as_long_as_its_head_or_its_compression_says():
-    def chunk(stated, compression, packed):
-        head = struct.pack("<QQQII", 0, 0, stated, 0, len(compression)) + compression + struct.pack("<Q", packed)
-        return io.BytesIO(head + b"\0" * 40)
+def chunk(compression, stated, packed):
+    head = struct.pack("<QQQII", 0, 0, stated, 0, len(compression)) + compression.encode()
+    return head + struct.pack("<Q", len(packed)) + packed
 
-    assert _unpacked_size(chunk(1000, b"", 3)) == 1000
-    assert _unpacked_size(io.BytesIO(b"\0" * 31)) == 0
-    assert _zstd_content_size("lz4", b"") == 0
+
+def unpacked(compression, stated, packed):
+    return _decompress_chunk(chunk(compression, stated, packed), InputBudget("bag", 2**22, LogError))
 
 
 @pytest.mark.parametrize("options", [{}, {"store_size": False}, {"block_checksum": True, "content_checksum": True}])
 @pytest.mark.parametrize("block_size", [4, 7])
 @pytest.mark.parametrize("length", [10, 3_000_000, 8_400_000])
-def test_the_bound_of_lz4_frames_is_tight(length, block_size, options):
+def test_chunks_of_lz4_expand_to_what_they_declare(length, block_size, options):
     frame = pytest.importorskip("lz4.frame")
     for content in (bytes(length), np.random.default_rng(0).bytes(length)):
         packed = frame.compress(content, block_size=block_size, **options)
-        bound = _max_lz4_size(io.BytesIO(packed), len(packed))
-        assert length <= bound <= length + (1 << (8 + 2 * block_size))
-    strange = b"no frame at all"
-    assert _max_lz4_size(io.BytesIO(strange), len(strange)) == 255 * (len(strange) - 6)
+        assert unpacked("lz4", length, packed) == content
+        for wrong in (length - 1, length + 1):
+            with pytest.raises(ValueError, match="does not expand"):
+                unpacked("lz4", wrong, packed)
 
 
-def test_a_frame_of_zstandard_says_how_long_it_becomes():
+@pytest.mark.parametrize("said_by_frame", [True, False])
+def test_chunks_of_zstandard_expand_to_what_they_declare(said_by_frame):
     zstandard = pytest.importorskip("zstandard")
-    frame = zstandard.ZstdCompressor().compress(b"x" * 12345)
-    assert _zstd_content_size("zstd", frame) == 12345
-    assert _zstd_content_size("zstd", b"no frame") == 0
+    content = np.random.default_rng(0).bytes(1000) * 5000
+    packed = zstandard.ZstdCompressor(write_content_size=said_by_frame).compress(content)
+    assert unpacked("zstd", len(content), packed) == content
+    for wrong in (len(content) - 1, len(content) + 1):
+        with pytest.raises(ValueError, match="does not expand"):
+            unpacked("zstd", wrong, packed)
+    with pytest.raises(zstandard.ZstdError):
+        unpacked("zstd", 10, b"no frame")
+    assert unpacked("", 3, b"abc") == b"abc"

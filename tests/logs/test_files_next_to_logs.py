@@ -17,7 +17,7 @@ from raising import raises
 from scipy.io import savemat
 
 from mindyn.errors import Code, InputError
-from mindyn.logs import array_table, formats, json_table
+from mindyn.logs import array_table, formats, tables
 from mindyn.logs.array_table import read_mat
 from mindyn.logs.checks import _expand_column_names
 from mindyn.logs.cleaning import MAX_LATE_ROWS, RESTART_GAP_S, Cleaner
@@ -27,6 +27,7 @@ from mindyn.logs.errors import LogError
 from mindyn.logs.json_table import JsonLinesTable
 from mindyn.logs.locations import RemoteFile, list_matching, parse_location
 from mindyn.logs.log import Log, log_from_arrays
+from mindyn.logs.metadata import LogMetadata
 from mindyn.logs.parquet_table import _parquet_error
 from mindyn.logs.text_table import TextTable, _detect_separator, _strip_comment_mark
 from mindyn.reading import InputBudget
@@ -108,17 +109,17 @@ def test_of_rows_that_came_late_only_the_last_wait():
     assert cleaner.late == 1
     more = cleaner.clean(recorded(np.arange(200, 260) / 100, 200))
     assert_close(more.time, np.arange(200 - MAX_LATE_ROWS, 260) / 100, EXACT)
-    assert cleaner.rest() is None
+    assert list(cleaner.rest()) == []
     few = Cleaner("log")
     assert len(few.clean(recorded([0.0, 0.02, 0.01, *np.arange(3, 30) / 100]))) == 0
-    assert_close(few.rest().time, np.arange(30) / 100, EXACT)
+    assert_close(next(few.rest()).time, np.arange(30) / 100, EXACT)
     assert few.kept == few.row_count == 30
 
 
 def test_an_empty_file_of_a_store_is_said_to_be_empty(monkeypatch):
     monkeypatch.setattr(RemoteFile, "info", lambda _: SimpleNamespace(size=0))
     with raises(LogError, code=Code.TOO_LITTLE_DATA, subject="one.parquet"):
-        formats._open_remote(RemoteFile("s3://store/one.parquet"))
+        formats.open_table(RemoteFile("s3://store/one.parquet"), None, LogMetadata())
 
 
 def test_times_that_go_back_are_recordings_one_after_the_other():
@@ -169,9 +170,10 @@ def test_rows_are_copies_where_all_that_they_hold_is_the_same():
 def test_a_line_of_json_that_does_not_end_is_rejected(tmp_path, monkeypatch):
     path = tmp_path / "run.jsonl"
     path.write_text('{"q": 1}\n{"q": 2}\n')
-    monkeypatch.setattr(json_table, "MAX_LINE_BYTES", 9)
+    for limit in ("BLOCK_BYTES", "MAX_LINE_BYTES"):
+        monkeypatch.setattr(tables, limit, 9)
     assert sum(len(chunk["q"]) for chunk in JsonLinesTable(path).chunks(["q"], 9)) == 2
-    path.write_text('{"q": 1}\n{"q": 22}\n')
+    path.write_text('{"q": 1}\n{"q": 2222222222222222}\n')
     with raises(LogError, code=Code.TOO_LARGE, subject="run.jsonl"):
         list(JsonLinesTable(path).chunks(["q"], 9))
 

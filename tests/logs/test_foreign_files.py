@@ -33,12 +33,12 @@ def log_beside(folder, file):
     return path
 
 
-@pytest.mark.parametrize("file", [r"a\u0000b.csv", "loop.csv"])
-def test_a_name_that_no_file_can_have_is_an_error_of_the_log(tmp_path, file):
+@pytest.mark.parametrize(("file", "name"), [(r"a\u0000b.csv", "a\0b.csv"), ("loop.csv", "loop.csv")])
+def test_a_name_that_no_file_can_have_is_an_error_of_the_log(tmp_path, file, name):
     path = log_beside(tmp_path, file)
     (tmp_path / "run" / "loop.csv").symlink_to("loop.csv")
     for read in (mindyn.read_log, mindyn.scan_log):
-        with raises(LogError, code=Code.INVALID_VALUE, subject="files.torque"):
+        with raises(LogError, code=Code.UNREADABLE, subject=name):
             read(path, ARM)
 
 

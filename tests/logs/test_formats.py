@@ -137,7 +137,7 @@ def test_text_keys_are_checked(tmp_path, key, value):
 
 
 def test_csv_is_read_in_blocks(tmp_path, monkeypatch):
-    monkeypatch.setattr("mindyn.logs.text_table.BLOCK_BYTES", 1000)
+    monkeypatch.setattr("mindyn.logs.tables.BLOCK_BYTES", 1000)
     write_csv(tmp_path / "run.csv")
     assert_same(read_log(tmp_path / "run.csv", ROBOT, metadata=STATED))
 

@@ -20,13 +20,12 @@ from mindyn.logs.checks import (
     list_unused_joints,
     select_columns,
 )
-from mindyn.logs.conditioning import Conditioning
+from mindyn.logs.conditioning import Conditioning, condition_motion
 from mindyn.logs.conversion import array_per_joint, create_conversion, motor_gears
-from mindyn.logs.errors import FaultCollector, LogError
-from mindyn.logs.filters import central_difference, fit_smoothing_spline
+from mindyn.logs.errors import LogError
+from mindyn.logs.filters import central_difference, fit_spline
 from mindyn.logs.log import log_from_arrays
-from mindyn.logs.metadata import LogMetadata, find_sidecar
-from mindyn.logs.motion import condition_motion
+from mindyn.logs.metadata import LogMetadata, find_faults, find_sidecar
 from mindyn.logs.parquet_table import MAX_WHOLE_GROUP_ROWS, _plan_fetches
 from mindyn.logs.reading import read_log
 from mindyn.robots.loading import load_robot
@@ -79,8 +78,9 @@ def test_statements_are_merged_key_by_key():
         LogMetadata(units={"torque": {"k": "N m"}}).unit("torque", "j")
     assert 'units.torque = "N m" (or mN m, N, mN, A, mA)' in str(rejected.value.hint)
     assert LogMetadata(units={"torque": {"k": "A"}}).unit("torque", "k") == "A"
-    sound, faults = below.merge_valid({"rows": [5, 0], "skip_rows": 2, "nonsense": 1})
-    assert (sound.rows, sound.skip_rows, len(faults)) == ([0, 5], 2, 2)
+    assert len(find_faults({"rows": [5, 0], "skip_rows": 2, "nonsense": 1})) == 2
+    with raises(LogError, code=Code.OUT_OF_RANGE, subject="rows"):
+        below.merge_with({"rows": [5, 0], "skip_rows": 2, "nonsense": 1})
 
 
 def test_a_log_has_one_sidecar_or_that_of_its_folder(tmp_path):
@@ -118,7 +118,7 @@ def test_columns_follow_patterns_in_the_robot_s_order():
     with raises(LogError, code=Code.WRONG_SHAPE, subject="q"):
         array.take({"q": np.zeros((2, 2))})
     with raises(LogError, code=Code.WRONG_SHAPE, subject="b"):
-        ColumnSelection("position", ("a", "b")).take({"a": np.zeros(2), "b": np.zeros((2, 2))})
+        ColumnSelection(("a", "b")).take({"a": np.zeros(2), "b": np.zeros((2, 2))})
 
 
 def test_long_lists_of_columns_are_cut():
@@ -135,7 +135,9 @@ def test_joints_that_only_the_log_has_are_named():
     assert list_unused_joints(given, ROBOT, both) == ["grip"]
     assert list_unused_joints(given, ROBOT, {"position": both["position"]}, ["q_time"]) == ["grip"]
     assert list_unused_joints(given, ROBOT, {"position": both["position"]}) == ["grip", "time"]
-    assert list_unused_joints(LogMetadata(columns={"position": "q{i}"}), ROBOT, {"position": table("q1")}) == []
+    numbered = LogMetadata(columns={"position": "q{i}"})
+    assert list_unused_joints(numbered, ROBOT, {"position": table("q1", "q2")}, ["q1", "q2"]) == []
+    assert list_unused_joints(numbered, ROBOT, {"position": table("q1", "q2", "q3", "qx")}, ["q1", "q2"]) == ["q3"]
 
 
 @pytest.mark.parametrize(
@@ -179,11 +181,8 @@ def test_rows_choose_a_part_of_a_log(tmp_path, given, rows):
 
 
 def converted(signals, **stated):
-    faults = FaultCollector()
     units = {"position": "rad", "velocity": "deg/s", "torque": "N m"}
-    conversion = create_conversion(LogMetadata(units=units, **stated), ROBOT, signals, faults)
-    faults.raise_all("the log")
-    return conversion
+    return create_conversion(LogMetadata(units=units, **stated), ROBOT, signals)
 
 
 def test_motors_turn_further_and_push_less_than_joints():
@@ -210,10 +209,10 @@ def test_derivatives_have_the_units_of_their_rate():
     q = np.column_stack([t**2, 3 * t])
     inner = slice(10, -10)
     assert_close(central_difference(q, 50.0)[inner], np.column_stack([2 * t, 3 + 0 * t])[inner], 1e-9)
-    smoothing_spline = fit_smoothing_spline(q, 50.0, None)
-    assert_close(smoothing_spline[0][inner], q[inner], 1e-9)
-    assert_close(smoothing_spline[1][inner], np.column_stack([2 * t, 3 + 0 * t])[inner], 1e-8)
-    assert_close(smoothing_spline[2][inner], np.column_stack([2 + 0 * t, 0 * t])[inner], 1e-6)
+    spline = fit_spline(q, 50.0)
+    assert_close(spline[0][inner], q[inner], 1e-9)
+    assert_close(spline[1][inner], np.column_stack([2 * t, 3 + 0 * t])[inner], 1e-8)
+    assert_close(spline[2][inner], np.column_stack([2 + 0 * t, 0 * t])[inner], 1e-6)
 
 
 def test_measured_motion_is_taken_where_it_is_asked_for():

@@ -34,13 +34,11 @@ def with_rows_between_gaps(count):
     return mindyn.log_from_arrays(ARM.primary_names, stamps, q, np.cos(q), np.gradient(q, 1 / 200, axis=0))
 
 
-@pytest.mark.parametrize("differentiation", ["central", "spline"])
 @pytest.mark.parametrize("velocity", ["differentiated", "measured"])
 @pytest.mark.parametrize("cutoff", [None, 20.0])
 @pytest.mark.parametrize("edge", [0.0, 0.02])
-def test_a_few_rows_between_gaps_are_left_out_and_named(differentiation, velocity, cutoff, edge):
+def test_a_few_rows_between_gaps_are_left_out_and_named(velocity, cutoff, edge):
     settings = Conditioning(
-        differentiation=differentiation,
         velocity=velocity,
         position_cutoff_hz=cutoff,
         edge_s=edge,

@@ -36,8 +36,8 @@ def samples(**changes):
         ({"tau": ZEROS[:3]}, Code.WRONG_SHAPE, "(3, 2)"),
         ({"segments": np.zeros(3, dtype=int)}, Code.WRONG_SHAPE, "(3,), but (4,)"),
         ({"usable": np.ones((4, 1), dtype=bool)}, Code.WRONG_SHAPE, "(4, 1)"),
-        ({"dependent_q": np.zeros((3, 1))}, Code.WRONG_SHAPE, "3 rows, but 4"),
-        ({"closure": np.zeros((5, 2))}, Code.WRONG_SHAPE, "5 rows, but 4"),
+        ({"dependent_q": np.zeros((3, 1))}, Code.WRONG_SHAPE, "(3, 1), but (4, 1)"),
+        ({"closure": np.zeros((5, 2))}, Code.WRONG_SHAPE, "(5, 2), but (4, 2)"),
         ({"qd": np.where(np.arange(8).reshape(4, 2) == 5, np.nan, 0.0)}, Code.NOT_FINITE, "'b' is nan at sample 2"),
     ],
 )
@@ -57,14 +57,14 @@ def test_columns_are_one_number_a_row():
     with raises(LogError, code=Code.WRONG_SHAPE, subject="x"):
         take_column({"x": np.ones((3, 2))}, "x")
     array = np.arange(6.0).reshape(2, 3)
-    assert_close(ColumnSelection("position", ("x",), (2, 0), 3).take({"x": array}), array[:, [2, 0]], EXACT)
-    assert ColumnSelection("position", ("x",), (0,), 1).take({"x": np.arange(2.0)}).shape == (2, 1)
+    assert_close(ColumnSelection(("x",), (2, 0), 3).take({"x": array}), array[:, [2, 0]], EXACT)
+    assert ColumnSelection(("x",), (0,), 1).take({"x": np.arange(2.0)}).shape == (2, 1)
     with raises(LogError, code=Code.WRONG_SHAPE, subject="x"):
-        ColumnSelection("position", ("x",), (2, 0), 4).take({"x": array})
+        ColumnSelection(("x",), (2, 0), 4).take({"x": array})
     with raises(LogError, code=Code.WRONG_SHAPE, subject="x"):
-        ColumnSelection("position", ("x",), (0,), 1).take({"x": array})
+        ColumnSelection(("x",), (0,), 1).take({"x": array})
     pairs = {"a": np.arange(2), "b": np.arange(2.0)[:, None]}
-    assert ColumnSelection("position", ("b", "a")).take(pairs).tolist() == [[0.0, 0.0], [1.0, 1.0]]
+    assert ColumnSelection(("b", "a")).take(pairs).tolist() == [[0.0, 0.0], [1.0, 1.0]]
 
 
 def test_a_decimal_comma_is_known_where_a_point_would_not_do():

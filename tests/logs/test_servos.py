@@ -116,7 +116,7 @@ def test_bad_servos_raise_before_anything_is_computed(short, leg):
     path, call = short
     with raises(LogError, Code.MISSING_VALUE, "kp"):
         mindyn.read_log(path, leg, **call | {"metadata": {}})
-    with raises(LogError, Code.OUT_OF_RANGE, "torque_limit"):
+    with raises(LogError, Code.INVALID_VALUE, "torque_limit"):
         mindyn.read_log(path, leg, **call | {"metadata": call["metadata"] | {"torque_limit": [1.0, 0.0, 1.0]}})
     with raises(LogError, Code.DISAGREEMENT, "kd"):
         mindyn.read_log(path, leg, **call | {"metadata": {"kp": [1.0, 1.0, 1.0], "kd": {"hip": 1.0}}})

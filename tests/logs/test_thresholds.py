@@ -291,7 +291,6 @@ def test_filters_need_two_rows_and_a_cut_off_below_half_the_rate():
     "given",
     [
         {"decimation": 0},
-        {"order": 0},
         {"longest_gap_rows": -1},
     ],
 )
@@ -299,12 +298,12 @@ def test_settings_at_their_bounds(given):
     with raises(InputError, code=Code.INVALID_VALUE) as raised:
         Conditioning(**given)
     assert next(iter(given)) in raised.value.message
-    assert Conditioning(decimation=1, order=1).order == 1
+    assert Conditioning(decimation=1).decimation == 1
 
 
 def test_the_usual_settings_are_as_documented():
     c = Conditioning()
-    assert (c.longest_gap_rows, c.order, c.decimation, c.delay_s, c.slow_speed) == (2.5, 4, 1, 0.0, None)
+    assert (c.longest_gap_rows, c.decimation, c.delay_s, c.slow_speed) == (2.5, 1, 0.0, None)
     predicted = Conditioning(edge_s=1.0, decimation=3, slow_speed=0.1).for_prediction()
     assert (predicted.edge_s, predicted.decimation, predicted.slow_speed) == (0.0, 1, None)
 

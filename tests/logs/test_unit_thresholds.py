@@ -14,7 +14,7 @@ from messages import messages
 from raising import raises
 
 from mindyn.errors import Code, InputError
-from mindyn.logs.checks import ColumnSelection, LogInspector, check_units, reachable_positions
+from mindyn.logs.checks import LogInspector, check_units, reachable_positions
 from mindyn.logs.cleaning import Cleaner
 from mindyn.logs.errors import ACCEPTABLE_FINDINGS, LogError
 from mindyn.logs.log import Log, SourceFile, join_logs, log_from_arrays
@@ -160,18 +160,16 @@ def test_jumps_are_faster_than_the_limit_and_than_usual_steps():
     assert fast.findings() == []  # every step alike
 
 
-def test_columns_that_hold_one_value_are_known_with_their_names():
+def test_velocities_that_hold_one_value_are_known():
     arm = limited(Limits(), Limits())
-    seen = LogInspector(arm)
     moving, constant = np.column_stack([T, T]), np.column_stack([T, 0 * T + 3.5])
+    seen, log = LogInspector(arm), log_from_arrays(arm.joint_names, T, moving, moving, constant)
     for part in (slice(0, 100), slice(100, 200)):
-        seen.see_columns(ColumnSelection("position", ("q1", "q2")), moving[part])
-        seen.see_columns(ColumnSelection("velocity", ("v1", "v2")), constant[part])
+        seen.see(log.take(part))
     (velocity,) = messages(seen.findings())
-    assert "the velocity of joint joint2 never changes: column 'v2' holds 3.5 in every row" in velocity
+    assert "the velocity of joint joint2 never changes: it is 3.5 in every row" in velocity
     resting = LogInspector(arm)
-    resting.see_columns(ColumnSelection("position", ("q1", "q2")), constant)
-    resting.see_columns(ColumnSelection("velocity", ("v1", "v2")), constant)
+    resting.see(log_from_arrays(arm.joint_names, T, constant, moving, constant))
     assert resting.findings() == []  # a joint that stands has no speed
 
 

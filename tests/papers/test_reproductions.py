@@ -14,9 +14,9 @@ from typer.testing import CliRunner
 from mindyn.algebra.inertia import mass_com_inertia, pseudo_inertia
 from mindyn.cli.papers import PAGE_FILE, PAPERS, papers
 from mindyn.identifiability.numeric import numeric_base
-from mindyn.identifiability.random_states import make_regressors
+from mindyn.identifiability.random_states import Regressors
 from mindyn.papers.counting import Counts
-from mindyn.papers.lin_fang_paper import fang_lines, traced_lines
+from mindyn.papers.lin_fang_paper import fang_lines
 from mindyn.papers.lin_paper import slide_operations
 from mindyn.papers.reproduction import format_markdown
 from mindyn.papers.sheu_walker_paper import decoupling_constraints
@@ -100,9 +100,8 @@ def test_every_value_of_yoshida_s_tables_is_on_the_page():
 
 @pytest.mark.parametrize("n", [4, 7, 11])
 def test_lines_of_lin_and_fang_hold_for_every_n(n):
-    for lines in fang_lines():
-        counted = traced_lines(lines.table, lines.kind, n).get(lines.label, Counts())
-        assert lines.printed(n) - counted == lines.saved(n), f"{lines.table}, type {lines.kind}, {lines.label}"
+    for line in fang_lines():
+        assert line.unexplained(n) == Counts(), f"{line.table}, {line.name}"
 
 
 def command(*arguments: str):
@@ -169,7 +168,7 @@ def test_three_constraints_leave_23_parameters_and_ten_decouple_the_arm():
     for three in (C[:3], rng.normal(size=(3, base.count)) @ base.matrix):
         assert numeric_base(arm, constraints=three).count == 23
     assert len(C) == 10
-    energy = make_regressors(arm).energy_rows
+    energy = Regressors(arm).energy_rows
     unseen = np.eye(C.shape[1]) - C.T @ C
     for i, j in ((0, 1), (0, 2), (1, 2)):
         first, other = np.tile(np.eye(3)[i], (len(q), 1)), np.tile(np.eye(3)[j], (len(q), 1))

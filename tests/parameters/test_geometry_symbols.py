@@ -31,7 +31,7 @@ def value_of(formula: str, numbers: dict[str, float]) -> float:
 def test_formulas_have_the_values_of_the_set(name):
     robot = convert_to_dh_frames(load_robot(name))
     base = structural_base(robot)
-    numbers = dict(zip(base.labels, robot.phi, strict=True)) | find_lengths(robot).values
+    numbers = dict(zip(base.labels, robot.phi, strict=True)) | find_lengths(robot)
     values = [value_of(formula, numbers) for formula in symbolic_expressions(base)]
     assert_close(values, base.values, ORACLE)
 

@@ -12,7 +12,8 @@ import pytest
 from equations import equations
 
 import mindyn
-from mindyn.loads.from_runs import drive_gains
+from mindyn.loads import WeighedLoad, estimate_gains
+from mindyn.logs.metadata import LogMetadata
 from mindyn.regression.regressor import with_estimated_drives
 
 FOLDER = Path(os.environ.get("MINDYN_REAL_DATA", "/nonexistent")) / "ur10e_innopolis"
@@ -23,7 +24,7 @@ MASS = 2.805
 @pytest.mark.skipif(not FOLDER.is_dir(), reason="MINDYN_REAL_DATA holds no ur10e_innopolis")
 def test_gains_of_one_loaded_run_give_the_mass_of_the_other():
     robot = mindyn.load_robot(FOLDER / "model" / "ur10e.urdf")
-    arm, runs = with_estimated_drives(robot), {}
+    arm, logs, runs = with_estimated_drives(robot), {}, {}
     for name in ("free", "loaded_1", "loaded_2"):
         table = polars.read_parquet(FOLDER / f"{name}.parquet")
         q, qd, current = (
@@ -32,8 +33,11 @@ def test_gains_of_one_loaded_run_give_the_mass_of_the_other():
         )
         log = mindyn.log_from_arrays(robot.joint_names, table["t_s"].to_numpy(), q, current, qd)
         runs[name] = mindyn.condition(robot, [log], None).samples
-    gains = drive_gains(arm, runs["free"], runs["loaded_1"], mass=MASS).values
-    again = drive_gains(arm, runs["free"], runs["loaded_2"], mass=MASS).values
+        logs[name] = replace(log, metadata=LogMetadata(current_gains="unknown"))
+    gains, again = (
+        estimate_gains(arm, [logs["free"]], scale=WeighedLoad([logs[name]], MASS)).values
+        for name in ("loaded_1", "loaded_2")
+    )
     assert np.abs(again[1:] / gains[1:] - 1).max() < 0.1, (
         "the first joint, which gravity does not load, is poorly determined"
     )

@@ -48,7 +48,7 @@ def test_without_a_log_the_others_are_left(arm, logs):
     rows = build_rows(arm, logs)
     assert {block.log for block in rows.blocks} == {0, 1}
     for gone in (0, 1):
-        left = rows.without_log(gone)
+        left = rows.select(block for block in rows.blocks if block.log != gone)
         assert {block.log for block in left.blocks} == {1 - gone}
         counts = [block.information.counts for block in rows.blocks if block.log != gone]
         assert left.information.counts == tuple(np.sum(counts, axis=0))

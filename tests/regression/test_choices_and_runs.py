@@ -16,9 +16,8 @@ from raising import raises
 from mindyn.errors import Code, InputError
 from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.samples import Samples
-from mindyn.regression.accumulators import triangle_of
 from mindyn.regression.friction import Friction, _stop_operator
-from mindyn.regression.information import Information, add_information, null_space, solve
+from mindyn.regression.information import Information, add_information, null_space, solve, triangle_of
 from mindyn.regression.row_blocks import (
     SampleSegment,
     _edge_rows,

@@ -16,7 +16,7 @@ from robots import geared_arm, random_robot
 from mindyn.algebra.inertia import phi_about_origin
 from mindyn.errors import Code, InputError
 from mindyn.identifiability.base_sets import base_parameters
-from mindyn.loads.from_runs import regressor_with_load
+from mindyn.loads.from_runs import LoadRegressor
 from mindyn.regression.friction import Friction, _stop_operator
 from mindyn.regression.regressor import Regressor, with_estimated_drives
 from mindyn.robots.friction_laws import FITTED_SHAPES, FRICTION_LAWS, LOAD_SHAPES
@@ -90,7 +90,7 @@ def test_what_a_load_adds_to_the_torque_is_carried_too():
     base = base_parameters(GEARED, drives=True)
     friction = Friction("sign", 0.0, LOAD_SHAPES, (), tuple(base.values.tolist()))
     plain, phi = Regressor(GEARED, friction), phi_about_origin(2.0, np.array([0.1, 0.2, 0.0]), 0.01 * np.eye(3))
-    loaded = regressor_with_load(plain, GEARED.link_names[-1], phi)
+    loaded = LoadRegressor(plain, GEARED.link_names[-1], phi)
     heavier = replace(GEARED, links=(GEARED.links[0], replace(GEARED.links[1], phi=GEARED.links[1].phi + phi)))
     whole = Regressor(
         heavier, replace(friction, reference=tuple(base_parameters(heavier, drives=True).values.tolist()))

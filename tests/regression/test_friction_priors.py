@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from honesty.arms import TURN_RAD_S, Recording, motion, random_arm
 
-from mindyn.regression.friction import SHAPES
 from mindyn.regression.friction_limits import prior_precision
+from mindyn.robots.friction_laws import FRICTION_LAWS
 
 ARMS = 100
 
@@ -24,7 +24,9 @@ def prior_count(kind, motions):
     count = 0
     for u in (column for qd in motions for column in qd.T):
         direction, item = np.tanh(u / TURN_RAD_S), np.ones(len(u))
-        columns = [item, direction, u] if kind == "offset" else [SHAPES[kind](u, direction), direction, u, item]
+        columns = (
+            [item, direction, u] if kind == "offset" else [FRICTION_LAWS[kind].values(u, direction), direction, u, item]
+        )
         stacked = np.column_stack(columns)
         count += bool(prior_precision(stacked.T @ stacked) > 0)
     return count

@@ -16,17 +16,16 @@ from raising import raises
 from robots import random_robot
 
 from mindyn.errors import Code, InputError
+from mindyn.estimators.closed_loop_instruments import regular_values
 from mindyn.estimators.essential import elimination
+from mindyn.estimators.instrumental_variables import inertia_matrices
 from mindyn.estimators.least_squares import LeastSquares
-from mindyn.estimators.simulated_states import inertia_matrices, regular_values
 from mindyn.feasibility.inertia_family import InertiaFamily
 from mindyn.findings import Kind, info
 from mindyn.identifiability.base_sets import base_parameters
-from mindyn.loads.from_runs import _refine_gains
 from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.log import log_from_arrays
 from mindyn.logs.reading import LogScan, _describe_source
-from mindyn.regression.accumulators import triangle_of
 from mindyn.regression.gather_blocks import gather_log
 from mindyn.regression.regressor import build_regressor, with_estimated_drives
 from mindyn.regression.row_blocks import gather
@@ -99,17 +98,6 @@ def test_columns_that_are_alike_cost_nothing_to_leave_out():
     kept = np.flatnonzero(path.betas[1])
     assert_close(path.betas[1][kept], np.linalg.lstsq(X[:, kept], y, rcond=None)[0], 1e-5)
     assert_close(X @ path.betas[0], y, 1e-5)
-
-
-def test_gains_of_the_wrong_sign_are_rejected():
-    rng = np.random.default_rng(7)
-    x, gains, created = np.array([1.0, -2.0, 0.5]), np.array([4.0, -0.5]), []
-    for size in (0.0, 1.0):
-        for joint in range(2):
-            Y, known = rng.normal(size=(60, 3)), size * rng.normal(size=60)
-            created.append((joint, triangle_of(np.column_stack([Y, known, (Y @ x + known) / gains[joint]]))))
-    with raises(InputError, Code.NOT_CONVERGED, "gains"):
-        _refine_gains(ROBOT, created, x, 1 / gains, 120)
 
 
 def test_regular_values_of_a_chain_alone_leave_its_rotors_out():

@@ -17,12 +17,11 @@ from mindyn.errors import Code, InputError
 from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.conversion import _create_drive, _gears_by_joint
 from mindyn.logs.draft import UNANSWERED, DraftLine, SidecarDraft, format_toml_value
-from mindyn.logs.filters import central_difference, fit_smoothing_spline, spline_settling_rows
+from mindyn.logs.filters import central_difference, fit_spline
 from mindyn.logs.log import log_from_arrays
 from mindyn.logs.periods import build_timeline
 from mindyn.logs.resolving import _round_rate, cutoff_finding, delay_finding, estimate_period
 from mindyn.logs.samples import Samples
-from mindyn.regression.accumulators import triangle_of
 from mindyn.regression.gather_blocks import (
     BLOCKS,
     Block,
@@ -33,7 +32,7 @@ from mindyn.regression.gather_blocks import (
     split_into_blocks,
     split_stream_into_blocks,
 )
-from mindyn.regression.information import Information
+from mindyn.regression.information import Information, triangle_of
 from mindyn.regression.regressor import Regressor
 from mindyn.regression.rows import Rows, _LogRows, build_rows, list_logs
 from mindyn.regression.settings import EquationSettings
@@ -102,8 +101,8 @@ def test_rows_of_samples_are_equal_parts_that_can_be_held_out(regressor):
     assert rows.count == 240
     assert [sum(fold.counts) for fold in rows.folds(8)] == [60] * 8
     assert [sum(fold.counts) for fold in rows.folds(5)] == [100, 100, 100, 100, 80]
-    assert rows.without_log(1).blocks == rows.blocks
-    assert rows.without_log(0).blocks == ()
+    assert rows.select(block for block in rows.blocks if block.log != 1).blocks == rows.blocks
+    assert rows.select(block for block in rows.blocks if block.log != 0).blocks == ()
     for block in rows.blocks[:2]:
         part = samples.q[slice(*block.span)]
         assert_close(block.reach, [part.min(axis=0), part.max(axis=0)], EXACT)
@@ -243,12 +242,6 @@ def test_derivatives_of_polynomials():
     t = np.arange(60) / 50
     q = (1 + 2 * t + 3 * t**2)[:, None]
     assert_close(central_difference(q, 50.0)[1:-1, 0], (2 + 6 * t)[1:-1], ORACLE)
-    _, qd, qdd = fit_smoothing_spline(q, 50.0, None)
+    _, qd, qdd = fit_spline(q, 50.0)
     assert_close(qd[:, 0], 2 + 6 * t, 1e-8)
     assert_close(qdd[:, 0], np.full(60, 6.0), 1e-6)
-    wave = np.sin(2 * np.pi * 5.0 * np.arange(600) / 50)[:, None]
-    damped, _, _ = fit_smoothing_spline(wave, 50.0, 5.0)
-    inner = slice(200, 400)
-    assert_close(np.ptp(damped[inner]) / np.ptp(wave[inner]), 0.5, 0.02)  # half of it passes at the cut-off
-    assert spline_settling_rows(None, 50.0) > 8
-    assert spline_settling_rows(1.0, 50.0) == pytest.approx(10 * (spline_settling_rows(10.0, 50.0) - 8) + 8, abs=10)

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from closeness import DERIVATIVE, ORACLE, SAME_ALGEBRA, assert_close, assert_negligible
 
-from mindyn.regression import accumulators
-from mindyn.regression.accumulators import Triangle
+from mindyn.regression import information
+from mindyn.regression.information import Triangle
 
 WIDTH = 30
 
@@ -92,8 +92,8 @@ def test_rows_that_grow_do_not_drown_those_that_known_the_rest():
 
 def test_most_blocks_need_no_reflections(monkeypatch):
     created = []
-    reflected = accumulators._reflect
-    monkeypatch.setattr(accumulators, "_reflect", lambda *given: created.append(1) or reflected(*given))
+    reflected = information._reflect
+    monkeypatch.setattr(information, "_reflect", lambda *given: created.append(1) or reflected(*given))
     for case in ("noisy", "no noise", "dependent", "almost dependent"):
         created.clear()
         appended(changed(case))

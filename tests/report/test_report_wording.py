@@ -18,27 +18,29 @@ from mindyn.findings import Finding, Kind, Severity
 from mindyn.identification.diagnostics.residual_patterns import REMEDIES
 from mindyn.pages.document import format_percent, typeset
 from mindyn.regression.settings import EquationSettings
-from mindyn.report.collection import collect_report_data
-from mindyn.report.data import ErrorColumn, ResidualData
-from mindyn.report.excitation_and_friction import comparison_section, excitation_section
-from mindyn.report.feasibility_answers import SAMPLED_NOTE, feasibility_section
-from mindyn.report.headlines import (
+from mindyn.report.data import ErrorColumn, collect_report_data
+from mindyn.report.motion import excitation_section, motion_section
+from mindyn.report.parameter_table import PHYSICAL_INTERVALS_NOTE, UNBOUNDED_INTERVALS_NOTE, parameter_section
+from mindyn.report.provenance import list_settings, provenance_section
+from mindyn.report.torques import describe_spectrum, residual_section, torque_section, unscored_times
+from mindyn.report.verdict import (
     CONSISTENCY_UNDECIDED,
+    FEASIBILITY_NOT_CHECKED,
     INCONSISTENT,
     INCONSISTENT_FIT,
     INCONSISTENT_SOME_JOINTS,
     NOT_VALIDATED,
     SOME_JOINTS_GOOD,
     SOME_JOINTS_USABLE,
+    Commands,
+    find_weakest_joint,
 )
-from mindyn.report.inputs import ReportInputs
-from mindyn.report.parameter_table import PHYSICAL_INTERVALS_NOTE, UNBOUNDED_INTERVALS_NOTE, parameter_section
-from mindyn.report.residuals import motion_section, provenance_section, residual_section
-from mindyn.report.summary import FEASIBILITY_NOT_CHECKED, find_weakest_joint
-from mindyn.report.verdict_sections import (
+from mindyn.report.verdict_section import (
     NO_HELD_OUT_NOTE,
+    SAMPLED_NOTE,
+    comparison_section,
+    feasibility_section,
     summarize_report,
-    torque_section,
     verdict_section,
 )
 from mindyn.validation.errors import EDGE_S, MAX_EDGE_FRACTION
@@ -65,7 +67,7 @@ def estimate(robot):
 
 @pytest.fixture(scope="module")
 def good(robot, estimate):
-    return collect_report_data(ReportInputs(estimate, [log_of(robot, 2)], [log_of(robot, 1)], FEASIBLE))
+    return collect_report_data(estimate, [log_of(robot, 2)], [log_of(robot, 1)], FEASIBLE)
 
 
 def text_of(section):
@@ -76,7 +78,7 @@ def text_of(section):
 @pytest.mark.parametrize("question", ["positive_definite", "consistent"])
 def test_an_inconsistent_model_is_not_good(good, question):
     assert report_headline(good) == ("The model is good.", "good")
-    refuted = replace(good, feasibility=(Answer(question, False, "It is not.").to_dict(),))
+    refuted = replace(good, feasibility=(Answer(question, False, "It is not."),))
     assert report_headline(refuted) == (INCONSISTENT, "fair")
     assert "grade-good" not in verdict_section(refuted).body.split("<ul")[0]
     unvalidated = replace(refuted, verdict=replace(good.verdict, held_out=False))
@@ -85,7 +87,7 @@ def test_an_inconsistent_model_is_not_good(good, question):
 
 def test_an_implausible_but_consistent_model_is_good(good):
     holds = {"positive_definite": None, "consistent": True, "plausible": False}
-    answers = tuple(Answer(question, answer, "?").to_dict() for question, answer in holds.items())
+    answers = tuple(Answer(question, answer, "?") for question, answer in holds.items())
     assert report_headline(replace(good, feasibility=answers)) == ("The model is good.", "good")
 
 
@@ -93,7 +95,7 @@ def test_undecided_consistency_is_not_good(good):
     holds = {"positive_definite": True, "consistent": None, "plausible": None}
     answers = [Answer(question, answer, "?") for question, answer in holds.items()]
     assert Feasibility(*answers).is_infeasible is None
-    undecided = replace(good, feasibility=tuple(answer.to_dict() for answer in answers))
+    undecided = replace(good, feasibility=tuple(answers))
     assert report_headline(undecided) == (CONSISTENCY_UNDECIDED, "fair")
     unvalidated = replace(undecided, verdict=replace(good.verdict, held_out=False))
     assert report_headline(unvalidated) == (NOT_VALIDATED, "fair")
@@ -101,7 +103,7 @@ def test_undecided_consistency_is_not_good(good):
 
 
 def test_a_fit_without_held_out_logs_is_never_good(estimate):
-    fit_only = collect_report_data(ReportInputs(estimate, feasibility=FEASIBLE))
+    fit_only = collect_report_data(estimate, feasibility=FEASIBLE)
     assert report_headline(fit_only) == (NOT_VALIDATED, "fair")
     assert NO_HELD_OUT_NOTE in text_of(verdict_section(fit_only))
 
@@ -113,7 +115,7 @@ def test_a_poor_model_stays_poor(good):
     joints = (replace(good.verdict.joints[0], grade="unusable"), *good.verdict.joints[1:])
     uneven = replace(good, verdict=replace(good.verdict, joints=joints))
     assert report_headline(uneven) == (SOME_JOINTS_GOOD, "fair")
-    refuted = (Answer("positive_definite", False, "It is not.").to_dict(),)
+    refuted = (Answer("positive_definite", False, "It is not."),)
     assert report_headline(replace(uneven, feasibility=refuted)) == (INCONSISTENT_SOME_JOINTS, "fair")
     rough = tuple(replace(joint, grade="fair") for joint in joints[1:])
     assert report_headline(replace(uneven, verdict=replace(uneven.verdict, joints=(joints[0], *rough)))) == (
@@ -147,13 +149,13 @@ def test_similar_errors_differ_in_the_table_and_projection_is_mentioned(robot, e
     assert all(f"12.0{k} %" in text for k in range(3))
     assert "mean over joints" in text
     projected_estimate = replace(estimate, projected=True)
-    data = collect_report_data(ReportInputs(estimate, [log_of(robot, 2)], comparison={"projected": projected_estimate}))
+    data = collect_report_data(estimate, [log_of(robot, 2)], comparison={"projected": projected_estimate})
     assert "projected onto the nearest physically consistent values" in text_of(comparison_section(data))
 
 
 def test_parameters_that_may_be_zero_have_no_relative_deviation(estimate):
     dust = replace(estimate, beta=np.where(np.arange(len(estimate.beta)) == 0, 1e-15, estimate.beta))
-    data = collect_report_data(ReportInputs(dust))
+    data = collect_report_data(dust)
     near = [row for row in data.parameters if row.state == "not significant"]
     assert near
     assert all(row.relative is None for row in near)
@@ -172,11 +174,11 @@ def consistent(robot):
 
 
 def test_intervals_of_a_constrained_fit_are_clipped_at_zero(consistent):
-    assert PHYSICAL_INTERVALS_NOTE in text_of(parameter_section(collect_report_data(ReportInputs(consistent))))
+    assert PHYSICAL_INTERVALS_NOTE in text_of(parameter_section(collect_report_data(consistent)))
     assert "without physical bounds" not in consistent.table()
     earlier = replace(consistent, physical=replace(consistent.physical, ends=None))  # as files of before have it
     at_zero = replace(earlier, beta=np.where(np.array(earlier.names) == "fv1", 0.0, earlier.beta))
-    data = collect_report_data(ReportInputs(at_zero))
+    data = collect_report_data(at_zero)
     row = next(row for row in data.parameters if row.name == "fv1")
     assert (row.low, row.clipped) == (0.0, True)
     assert row.high > 0
@@ -185,7 +187,7 @@ def test_intervals_of_a_constrained_fit_are_clipped_at_zero(consistent):
     text = text_of(parameter_section(data))
     assert UNBOUNDED_INTERVALS_NOTE in text
     assert "0* to" in text
-    free = collect_report_data(ReportInputs(replace(at_zero, physical=None)))
+    free = collect_report_data(replace(at_zero, physical=None))
     assert not any(row.clipped for row in free.parameters)
     assert "without physical bounds" in earlier.table()
 
@@ -200,7 +202,7 @@ def test_link_masses_are_given_once(consistent):
         for label, mass in physical_values.items()
         if label in {f"m{i + 1}" for i in range(len(answer.witness["masses"]))}
     ]
-    names = [name for name, _ in collect_report_data(ReportInputs(consistent)).provenance.settings]
+    names = list(list_settings(consistent))
     assert not [name for name in names if name.startswith(("physical", "unconstrained", "tried"))]
 
 
@@ -209,13 +211,13 @@ def test_dropped_parameters_are_counted_with_the_condition_number(good):
 
 
 def test_unscored_ends_are_shaded_and_explained(good):
-    trace = good.traces[0]
-    (first, second), end = trace.unscored, trace.seconds
+    unscored, time = unscored_times(good.logs[0].prediction), good.logs[0].prediction.time
+    (first, second), end = unscored, time[-1] - time[0]
     edge = min(EDGE_S, MAX_EDGE_FRACTION * end)
     assert first == pytest.approx((0.0, edge), abs=0.006)
     assert second == pytest.approx((end - edge, end), abs=0.006)
     section = torque_section(good)
-    assert section.plots["torque-0-0"]["shaded"] == list(trace.unscored)
+    assert section.plots["torque-0-0"]["shaded"] == unscored
     assert "Shaded: 1 s, or 5 %" in text_of(section)
 
 
@@ -230,8 +232,8 @@ def test_samples_and_equations_are_distinguished(robot, good):
 
 
 def test_details_are_readable_and_sampling_is_not_called_a_proof(good, estimate):
-    answer = check_positive_definite(estimate, drives=True, ranges={"joint3": (-0.1, 0.1)}, count=200)
-    text = text_of(feasibility_section(replace(good, feasibility=(answer.to_dict(),))))
+    answer = check_positive_definite(estimate, ranges={"joint3": (-0.1, 0.1)}, count=200)
+    text = text_of(feasibility_section(replace(good, feasibility=(answer,))))
     assert "Details" in text
     assert "proves" not in text
     assert not re.search(r"[a-z]_[a-z]|\{|\^|e-\d", text)
@@ -243,13 +245,11 @@ def test_text_is_typeset():
     assert typeset("run-1.csv, joint-2, 1e3") == "run-1.csv, joint-2, 1·10³"
 
 
-def test_a_peak_frequency_is_mentioned_only_if_there_is_a_peak(good):
-    frequency = tuple(np.linspace(1.0, 100.0, 50))
+def test_a_peak_frequency_is_mentioned_only_if_there_is_a_peak():
+    frequency = np.linspace(1.0, 100.0, 50)
     for peak, is_mentioned in ((1.5, False), (50.0, True)):
-        power = tuple(np.where(np.arange(50) == 20, peak, 1.0))
-        residual = ResidualData(0.0, 1.0, 0.0, (0.0, 1.0), (1.0,), (1.0, 1.0), frequency, power, power)
-        shown = text_of(residual_section(replace(good, residuals=(residual,) * len(good.joints))))
-        assert ("has a peak near" in shown) == is_mentioned
+        power = np.where(np.arange(50) == 20, peak, 1.0)
+        assert ("has a peak near 41" in describe_spectrum(frequency, power)) == is_mentioned
 
 
 def test_the_input_of_the_simulation_is_described(robot, estimate):
@@ -259,12 +259,11 @@ def test_the_input_of_the_simulation_is_described(robot, estimate):
         ("", "is not known"),
     ):
         motion = trajectories_of(log, log.q, how)
-        assert expected in text_of(motion_section(collect_report_data(ReportInputs(estimate, motion=motion))))
+        assert expected in text_of(motion_section(collect_report_data(estimate, motion=motion)))
 
 
 def test_units_have_one_style(robot, estimate):
-    given = everything(robot)
-    data = collect_report_data(ReportInputs(estimate, **given | {"validation_logs": [given["validation_logs"]]}))
+    data = collect_report_data(estimate, **everything(robot))
     for make in (verdict_section, parameter_section, excitation_section, feasibility_section, provenance_section):
         assert not re.search(r"\^\d|(?<=[\s(])-\d", text_of(make(data))), make.__name__
 
@@ -275,7 +274,7 @@ def test_next_steps_follow_the_verdict(good):
     def advised(data):
         return [(item.sentence.split()[0], item.command) for item in summarize_report(data).advice]
 
-    run = replace(good, robot_given="arm.urdf", folder="run 1")
+    run = replace(good, commands=Commands("arm.urdf", "run 1", "urdf"))
     assert advised(run) == [("Use", "mindyn export 'run 1' --to urdf --out model.urdf")]
     unfit = replace(run, verdict=replace(run.verdict, findings=(STOOD,)))
     assert report_headline(unfit) == ("This log cannot identify this robot.", "unusable")
@@ -286,7 +285,7 @@ def test_next_steps_follow_the_verdict(good):
     assert "Log 2 carries another payload." in verdict_section(wrong).body
     assert advised(wrong) == [("Do", "")]
     no = tuple(replace(item, holds=False) for item in FEASIBLE)
-    impossible = replace(run, feasibility=tuple(item.to_dict() for item in no))
+    impossible = replace(run, feasibility=no)
     assert advised(impossible)[0] == ("Make", "mindyn export 'run 1' --to urdf --out model.urdf --feasible")
     alone = replace(run, verdict=replace(run.verdict, held_out=False))
     assert [sentence for sentence, _ in advised(alone)][:1] == ["Validate"]
@@ -296,11 +295,13 @@ def test_next_steps_follow_the_verdict(good):
     weak = replace(run, verdict=replace(run.verdict, joints=(replace(first, grade="poor"), *others)))
     assert [sentence for sentence, _ in advised(weak)] == ["Use", "The"]
     assert f"not at {run.joints[0].name}" in summarize_report(weak).advice[0].sentence
-    python = replace(run, robot_given="", folder="")
+    python = replace(run, commands=Commands("", "", "urdf"))
     assert advised(python) == [("Use", 'mindyn.write_urdf(estimate, "model.urdf")')]
-    looped = replace(run, file_format="mjcf")
+    looped = replace(run, commands=Commands("arm.urdf", "run 1", "mjcf"))
     assert advised(looped) == [("Use", "mindyn export 'run 1' --to mjcf --out model.xml")]
-    assert advised(replace(python, file_format="toml")) == [("Use", 'mindyn.write_toml(estimate, "model.toml")')]
+    assert advised(replace(python, commands=Commands("", "", "toml"))) == [
+        ("Use", 'mindyn.write_toml(estimate, "model.toml")')
+    ]
 
 
 def test_a_joint_that_is_missed_completely_forbids_use(good):
@@ -321,15 +322,15 @@ def test_the_cause_of_the_largest_residual_is_the_advice(good, pattern):
     _, second, *others = good.verdict.joints
     cause = Finding(Kind.RESIDUAL_PATTERN, Severity.INFO, "the cause", REMEDIES[pattern], details=(pattern,))
     worst, weak = (replace(second, grade="fair", relative=r, pattern=p) for r, p in ((0.28, cause), (0.2, None)))
-    run = replace(
-        good, robot_given="arm.urdf", folder="run", verdict=replace(good.verdict, joints=(weak, worst, *others))
-    )
+    verdict = replace(good.verdict, joints=(weak, worst, *others))
+    run = replace(good, commands=Commands("arm.urdf", "run", "urdf"), verdict=verdict)
     advice = summarize_report(run).advice[-1]
     assert advice.sentence == f"The cause. {REMEDIES[pattern]}."
     assert bool(advice.command) == (pattern == "noise")
     assert "The cause" in text_of(verdict_section(run))
 
 
-def test_a_joint_without_torque_is_not_the_weakest():
-    assert find_weakest_joint([0.1, np.inf, 0.3]) == 2
-    assert find_weakest_joint([np.inf, np.inf]) == 0
+def test_a_joint_without_torque_is_not_the_weakest(good):
+    first, mute, weak = (replace(good.verdict.joints[0], relative=relative) for relative in (0.1, np.inf, 0.3))
+    assert find_weakest_joint([first, mute, weak]) is weak
+    assert find_weakest_joint([mute, replace(mute, name="other")]) is mute

@@ -16,7 +16,7 @@ from mindyn.equations.catalogue import equation
 from mindyn.robots.assembly import assemble
 from mindyn.robots.parts import Link
 from mindyn.robots.snapping import Snapper
-from mindyn.robots.toml_reader import read_toml
+from mindyn.robots.toml_format import read_toml
 
 REFERENCE = Path(__file__).parent / "reference"
 FIXTURES = json.loads((REFERENCE / "lin_fixtures.json").read_text())

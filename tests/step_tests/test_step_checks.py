@@ -61,7 +61,7 @@ def test_the_estimated_values_reproduce_every_test(robot, plan):
     assert [entry.test for entry in checks.checks] == [test.name for test in plan.tests]
     assert {value.compared for value in checks.checks if value.kind == "accelerated"} == {"position"}
     assert {item.compared for item in checks.checks if item.kind != "accelerated"} == {"torque"}
-    assert max(check.rms / check.size for check in checks.checks) < 1e-4
+    assert max(check.rms / check.measured_rms for check in checks.checks) < 1e-4
     assert checks.suspect == ()
     assert "agree" in checks.status
 
@@ -72,7 +72,7 @@ def test_noise_is_explained_by_the_uncertainty_of_the_values(robot, plan, seed):
     logs = simulate_tests(robot, plan, rate_hz=200.0, sensors=sensors, rng=seed)
     checks = check_steps(StepByStep().fit(robot, plan, logs), plan, logs)
     assert checks.suspect == ()
-    assert all(0 < check.rms < 3 * check.explained for check in checks.checks)
+    assert all(0 < check.rms < 3 * check.explained_rms for check in checks.checks)
 
 
 def test_the_test_with_delayed_torque_is_named(robot, plan):

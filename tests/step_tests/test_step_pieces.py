@@ -20,18 +20,17 @@ from mindyn.estimators.estimate_parts import (
     describe_status,
     infinite_variances,
     joint_residuals,
-    read_covariance,
-    save_matrix,
+    read_array,
+    save_array,
     unexplained_fraction,
 )
-from mindyn.loads.from_runs import Payload, drive_gains
+from mindyn.loads import WeighedLoad
+from mindyn.loads.from_runs import Payload
 from mindyn.logs.errors import LogError
 from mindyn.logs.log import log_from_arrays
-from mindyn.regression.accumulators import triangle_of
-from mindyn.regression.information import Information
+from mindyn.regression.information import Information, triangle_of
 from mindyn.regression.integrated import QUADRATURE_ROWS
 from mindyn.regression.settings import EquationSettings
-from mindyn.robots.loading import load_robot
 from mindyn.step_tests.plan import Breakaways
 from mindyn.step_tests.rows import (
     SIGN_SPEED,
@@ -168,9 +167,9 @@ def test_fits_say_what_they_were_known_from():
 def test_what_is_unidentifiable_has_an_infinite_variance_alone():
     C = np.array([[2.0, 0.5], [0.5, 1.0]])
     assert infinite_variances(C, ["a", "b"], ["b"]).tolist() == [[2.0, 0.5], [0.5, np.inf]]
-    saved = save_matrix(infinite_variances(C, ["a", "b"], ["a"]))
+    saved = save_array(infinite_variances(C, ["a", "b"], ["a"]))
     assert saved == [[None, 0.5], [0.5, 1.0]]
-    assert read_covariance(saved).tolist() == [[np.inf, 0.5], [0.5, 1.0]]
+    assert read_array(saved).tolist() == [[np.inf, 0.5], [0.5, 1.0]]
 
 
 def test_a_load_has_a_mass_a_centre_and_intervals():
@@ -190,7 +189,6 @@ def test_a_load_has_a_mass_a_centre_and_intervals():
 
 
 def test_gains_need_a_positive_mass():
-    robot = load_robot("planar2")
     for mass in (0.0, -1.0, np.nan, np.inf):
         with raises(InputError, Code.OUT_OF_RANGE, "mass"):
-            drive_gains(robot, None, None, mass=mass)
+            WeighedLoad([], mass)

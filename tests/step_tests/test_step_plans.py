@@ -11,11 +11,10 @@ from raising import raises
 from robots import random_robot, with_random_drives
 
 from mindyn.errors import Code, ExportError, InputError, UnknownNameError
-from mindyn.excitation.identifiable_subspace import IdentifiableSubspace
 from mindyn.logs.errors import LogError
 from mindyn.regression.regressor import with_estimated_drives
 from mindyn.robots.loading import load_robot
-from mindyn.step_tests.plan import load_plan, read_test_logs, write_motions, write_test_logs
+from mindyn.step_tests.plan import IdentifiableSubspace, load_plan, read_test_logs, write_motions, write_test_logs
 from mindyn.step_tests.planner import plan_tests, simulate_tests
 
 # Reference table of the 13 accelerated tests: moving joints -> row, held joints that are varied, new combinations.

@@ -31,7 +31,7 @@ from mindyn.contact.detection import (
 from mindyn.errors import Code, InputError
 from mindyn.export.controller_code import write_contact_c
 from mindyn.kernels.model import compile_model
-from mindyn.logs.writing import write_log
+from mindyn.logs.log import write_log
 from mindyn.regression.friction import Friction
 from mindyn.regression.settings import EquationSettings
 from mindyn.robots.parts import Drive

@@ -18,8 +18,8 @@ from mindyn.logs.conditioning import AS_LOGGED
 from mindyn.logs.log import log_from_arrays
 from mindyn.regression.settings import EquationSettings
 from mindyn.validation.friction_curves import friction_curve
+from mindyn.validation.noise_floor import spectrum
 from mindyn.validation.prediction import predict_log
-from mindyn.validation.residual_spectra import spectrum
 from mindyn.validation.validate import fit_error, prior_estimate
 
 

@@ -1,7 +1,46 @@
-// An arm from plain numbers as a Pinocchio model of any scalar: what both peers are built from.
+// An arm from plain numbers as a Pinocchio model of any scalar: what all peers are built from.
 #pragma once
 
 #include <pinocchio/multibody.hpp>
+
+// The joint types of an arm alone. A joint is a variant of the types of its collection: with the default collection of
+// 25 types Pinocchio takes 7 to 19 % longer.
+template <typename S, int O>
+struct ArmJointsTpl
+{
+  typedef S Scalar;
+  static constexpr int Options = O;
+  typedef pinocchio::JointModelRevoluteTpl<S, O, 0> JointModelRX;
+  typedef pinocchio::JointModelRevoluteTpl<S, O, 1> JointModelRY;
+  typedef pinocchio::JointModelRevoluteTpl<S, O, 2> JointModelRZ;
+  typedef pinocchio::JointModelRevoluteUnalignedTpl<S, O> JointModelRevoluteUnaligned;
+  typedef pinocchio::JointModelPrismaticTpl<S, O, 0> JointModelPX;
+  typedef pinocchio::JointModelPrismaticTpl<S, O, 1> JointModelPY;
+  typedef pinocchio::JointModelPrismaticTpl<S, O, 2> JointModelPZ;
+  typedef pinocchio::JointModelPrismaticUnalignedTpl<S, O> JointModelPrismaticUnaligned;
+  typedef pinocchio::JointModelCompositeTpl<S, O, ::ArmJointsTpl> JointModelComposite;
+  typedef pinocchio::JointModelMimicTpl<S, O, ::ArmJointsTpl> JointModelMimic;
+  typedef boost::variant<JointModelRX, JointModelRY, JointModelRZ, JointModelRevoluteUnaligned, JointModelPX,
+                         JointModelPY, JointModelPZ, JointModelPrismaticUnaligned,
+                         boost::recursive_wrapper<JointModelComposite>, boost::recursive_wrapper<JointModelMimic>>
+    JointModelVariant;
+  typedef pinocchio::JointDataRevoluteTpl<S, O, 0> JointDataRX;
+  typedef pinocchio::JointDataRevoluteTpl<S, O, 1> JointDataRY;
+  typedef pinocchio::JointDataRevoluteTpl<S, O, 2> JointDataRZ;
+  typedef pinocchio::JointDataRevoluteUnalignedTpl<S, O> JointDataRevoluteUnaligned;
+  typedef pinocchio::JointDataPrismaticTpl<S, O, 0> JointDataPX;
+  typedef pinocchio::JointDataPrismaticTpl<S, O, 1> JointDataPY;
+  typedef pinocchio::JointDataPrismaticTpl<S, O, 2> JointDataPZ;
+  typedef pinocchio::JointDataPrismaticUnalignedTpl<S, O> JointDataPrismaticUnaligned;
+  typedef pinocchio::JointDataCompositeTpl<S, O, ::ArmJointsTpl> JointDataComposite;
+  typedef pinocchio::JointDataMimicTpl<S, O, ::ArmJointsTpl> JointDataMimic;
+  typedef boost::variant<JointDataRX, JointDataRY, JointDataRZ, JointDataRevoluteUnaligned, JointDataPX, JointDataPY,
+                         JointDataPZ, JointDataPrismaticUnaligned, boost::recursive_wrapper<JointDataComposite>,
+                         boost::recursive_wrapper<JointDataMimic>>
+    JointDataVariant;
+};
+typedef pinocchio::ModelTpl<double, 0, ArmJointsTpl> ArmModel;
+typedef pinocchio::DataTpl<double, 0, ArmJointsTpl> ArmData;
 
 // For each joint 30 numbers: parent (0 is the root), kind (0 revolute, 1 prismatic), axis[3], rotation[9] and
 // translation[3] of the joint in its parent, mass, centre of mass[3], inertia[9] of the body about its centre of mass.

@@ -9,7 +9,7 @@ import typer
 from mindyn.cli.arguments import JSON_OPTION, ROBOT_ARGUMENT, complete_from, require_exclusive, with_robot_options
 from mindyn.cli.printing import print_json, print_notes, print_output, print_status, print_table
 from mindyn.identifiability.base_sets import FORMS, base_parameters
-from mindyn.parameters.base import BaseParameters, Coefficients, latex_expression, latex_symbol
+from mindyn.parameters.base import BaseParameters
 from mindyn.parameters.geometry_symbols import convert_to_dh_frames, symbolic_expressions
 from mindyn.parameters.parameter import list_base_parameters
 from mindyn.robots.loading import RobotOptions
@@ -26,7 +26,6 @@ def base(
         bool, typer.Option("--drives", help="Include rotor inertia, friction and torque offsets.")
     ] = False,
     as_json: Annotated[bool, JSON_OPTION] = False,
-    latex: Annotated[bool, typer.Option("--latex", help="Print a LaTeX align environment.")] = False,
     symbols: Annotated[bool, typer.Option("--symbols", help="Print lengths as symbols instead of numbers.")] = False,
     unknown_gains: Annotated[
         bool,
@@ -36,8 +35,8 @@ def base(
     options: RobotOptions,
 ) -> None:
     """Print the base parameters: the combinations of link parameters that the dynamics depend on."""
-    require_exclusive({"--json": as_json, "--latex": latex, "--symbols": symbols})
-    require_exclusive({"--unknown-gains": unknown_gains, "--latex": latex, "--symbols": symbols, "--drives": drives})
+    require_exclusive({"--json": as_json, "--symbols": symbols})
+    require_exclusive({"--unknown-gains": unknown_gains, "--symbols": symbols, "--drives": drives})
     loaded = options.load(robot)
     if unknown_gains:
         _print_gain_structure(loaded, as_json=as_json)
@@ -48,8 +47,6 @@ def base(
     base_set = base_parameters(loaded, form=form, drives=drives)
     if as_json:
         print_json(_base_data(base_set), indent=2)
-    elif latex:
-        typer.echo(_format_latex(base_set))
     else:
         _print_base(base_set, symbolic_expressions(base_set) if symbols else base_set.shown_expressions)
     print_notes((*base_set.robot.findings, *base_set.notes))
@@ -88,19 +85,6 @@ def _print_base(base_set: BaseParameters, expressions: tuple[str, ...]) -> None:
     print_output()
     for kind, labels in groups.items():
         print_output(f"{labels_of[kind]}: {', '.join(labels) or '-'}", "  ")
-
-
-def _format_latex(base_set: BaseParameters) -> str:
-    lines = [
-        rf"  {_format_latex_name(name)} &= {latex_expression(Coefficients(base_set.labels, row))} \\"
-        for name, row in zip(base_set.names, base_set.matrix, strict=True)
-    ]
-    return "\n".join([r"\begin{align}", *lines, r"\end{align}"])
-
-
-def _format_latex_name(name: str) -> str:
-    """Return the LaTeX symbol of a parameter, with ^R if others are regrouped into it."""
-    return f"{latex_symbol(name.removesuffix('R'))}^{{R}}" if name.endswith("R") else latex_symbol(name)
 
 
 def _base_data(base_set: BaseParameters) -> dict[str, object]:

@@ -15,11 +15,10 @@ from mindyn.cli.runs import RUN_ARGUMENT, load_run_estimate
 from mindyn.errors import InputError, require_choice
 from mindyn.estimators.estimate import Estimate
 from mindyn.export.writing import ROBOT_FILES, choose_format
-from mindyn.feasibility.answer import combine_answers
 from mindyn.feasibility.bounds import read_bounds
 from mindyn.feasibility.check import Feasibility, check_feasible
 from mindyn.feasibility.yoshida_projection import check_by_cones, project_by_cones
-from mindyn.report.summary import FEASIBILITY_ANSWERS, FEASIBLE_WITHIN_UNCERTAINTY
+from mindyn.report.verdict import describe_consistency
 
 CHECK_METHODS = ("matrix", "yoshida")
 ANSWERS: Final = {True: "yes", False: "no", None: "undecided"}
@@ -64,19 +63,11 @@ def check(
 
 def _print_answers(feasibility: Feasibility, *, verbose: bool) -> None:
     """Print the overall answer, then each question with its reason, shortened unless `verbose`."""
-    exists = combine_answers({answer.question: answer.holds for answer in feasibility.answers})
-    print_output(
-        FEASIBLE_WITHIN_UNCERTAINTY if feasibility.consistent.within_uncertainty else FEASIBILITY_ANSWERS[exists]
-    )
+    print_output(describe_consistency(feasibility.answers))
     for answer in feasibility.answers:
-        reason = answer.reason if verbose else first_clause(answer.reason)
+        reason = answer.reason if verbose else f"{answer.reason.split('; ')[0].rstrip('.')}."
         question = answer.question.replace("_", " ")
         print_output(f"  {question:<17}  {ANSWERS[answer.holds]:<9}  {reason}", indent=" " * 32)
-
-
-def first_clause(reason: str) -> str:
-    """Return the first clause of a reason."""
-    return f"{reason.split('; ')[0].rstrip('.')}."
 
 
 def _check_by_cones(estimate: Estimate, as_json: bool) -> None:

@@ -9,8 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from mindyn.algebra.deviations import NORMAL_95
-from mindyn.algebra.values import Array
+from mindyn.algebra.significance import NORMAL_95
 from mindyn.cli.arguments import JSON_OPTION, require_companion
 from mindyn.cli.printing import print_json, print_output, print_status
 from mindyn.cli.runs import RUN_ARGUMENT, load_run_estimate, read_logs
@@ -32,7 +31,7 @@ from mindyn.feasibility.full_model import full_model
 from mindyn.files import write_file_atomically
 from mindyn.kernels.external_wrench import ContactKind, ExternalWrench
 from mindyn.kernels.model import compile_model
-from mindyn.pages.document import Section, figure, format_plural, p, render_document, to_html
+from mindyn.pages.document import Section, figure, format_plural, p, render_document
 from mindyn.pages.plots import axis, pane, plot, series
 from mindyn.robots.table import format_table
 
@@ -82,8 +81,10 @@ def contact(
         model = compile_model(full_model(estimate, friction="fitted", force=True), drives=True)
         print_status(f"wrote {', '.join(map(str, write_contact_c(model, bounds, c)))}")
     if as_json:
-        data = _contacts_data(bounds, events)
+        keys = ("start_s", "end_s", "link", "joints", "torque")
+        contacts = [{key: getattr(event, key) for key in keys} for event in events]
         rows = [{"time_s": time, **_wrench_data(external)} for time, external in wrenches]
+        data = {"contacts": contacts, "thresholds": bounds.to_dict()}
         print_json({**data, "wrenches": rows} if wrench else data)
     else:
         print_output(_format_contacts(bounds, events), "  ")
@@ -130,12 +131,6 @@ def _format_contacts(bounds: ContactThresholds, events: Sequence[Contact]) -> st
     return f"{head}{table}\n\nthresholds from {bounds.seconds:.3g} s without contact\n{format_table(rows)}"
 
 
-def _contacts_data(bounds: ContactThresholds, events: Sequence[Contact]) -> dict[str, Any]:
-    keys = ("start_s", "end_s", "link", "joints", "torque")
-    rows = [{key: getattr(event, key) for key in keys} for event in events]
-    return {"contacts": rows, "thresholds": bounds.to_dict()}
-
-
 def _format_wrench(time: float, external: ExternalWrench) -> str:
     """Format moment and force with 95 % intervals, and the directions that the posture does not observe."""
     rows: list[tuple[str, ...]] = [("", "value", "95 % +-", "unit")]
@@ -163,18 +158,14 @@ def contact_page(trace: ContactTrace, events: Sequence[Contact], name: str) -> s
     shaded = [(event.start_s, event.end_s) for event in events]
     plots: dict[str, object] = {}
     figures = []
+    step = -(-len(trace.time) // PLOT_POINTS)
+    t = trace.time[::step].tolist()
     for j, joint in enumerate(trace.joint_names):
-        t, r = _thin_curve(trace.time, trace.residual[:, j])
-        low, high = (_thin_curve(trace.time, bound[:, j])[1] for bound in (trace.lower, trace.upper))
+        r, low, high = (values[::step, j] for values in (trace.residual, trace.lower, trace.upper))
         curves = [series("thresholds", "band", t, low, kind="band", y2=high), series("residual", "measured", t, r)]
         y = pane(axis("external torque", "N m or N"), curves, height=150, zero=True)
         plots[f"contact-{j}"] = plot(axis("time", "s"), [y], group="contact", shaded=shaded)
         figures.append(figure(f"contact-{j}", f"External torque on {joint}", joint))
     words = "Residual torque of the model and the thresholds for contact. Detected contacts are shaded."
-    section = Section("contact", _count_contacts(events), to_html([p(words), *figures]), plots)
+    section = Section("contact", _count_contacts(events), [p(words), *figures], plots)
     return render_document(f"Contacts in {name}", _count_contacts(events), [section])
-
-
-def _thin_curve(time: Array, values: Array) -> tuple[list[float], list[float]]:
-    step = -(-len(time) // PLOT_POINTS)
-    return time[::step].tolist(), values[::step].tolist()

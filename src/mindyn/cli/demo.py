@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
@@ -12,8 +13,8 @@ import typer
 
 from mindyn.cli.arguments import JSON_OPTION, VERBOSE_OPTION
 from mindyn.cli.printing import print_json, print_output, print_status
-from mindyn.cli.progress_bars import MessageProgress, count_messages
-from mindyn.cli.runs import write_run_report
+from mindyn.cli.progress_bars import count_messages
+from mindyn.cli.runs import simulate_first_log
 from mindyn.errors import MindynError
 from mindyn.estimators.estimate import Estimate
 from mindyn.estimators.instrumental_variables import InstrumentalVariables
@@ -22,7 +23,6 @@ from mindyn.excitation.design_inputs import SearchSettings
 from mindyn.excitation.safety import SafetySettings
 from mindyn.export.ros2_package import CONTROL_FUNCTIONS
 from mindyn.export.urdf_writer import write_urdf
-from mindyn.feasibility.answer import combine_answers
 from mindyn.feasibility.check import check_feasible
 from mindyn.feasibility.consistent_projection import make_feasible
 from mindyn.feasibility.full_model import full_model
@@ -32,7 +32,8 @@ from mindyn.hints import Command
 from mindyn.identification.identify import identify
 from mindyn.kernels.model import compile_model
 from mindyn.logs.log import Log, log_from_arrays
-from mindyn.report.summary import FEASIBILITY_ANSWERS
+from mindyn.report.verdict import describe_consistency
+from mindyn.report.writing import write_report
 from mindyn.robots.loading import load_robot
 from mindyn.robots.parts import Drive
 from mindyn.robots.robot import Robot
@@ -43,6 +44,7 @@ from mindyn.validation.validate import Validation, comparison_table, validate
 
 DEMO_FILES: Final = ("report.html", "estimate.json", "puma560.urdf", "puma560.c", "puma560.h")
 """Files that the demo writes."""
+REPORTED_METHOD: Final = "physically consistent"
 DEMO_PROGRESS_STEPS: Final = 15
 """Approximate number of progress messages."""
 DEMO_SECONDS: Final = 10.0
@@ -61,12 +63,22 @@ def demo(
 ) -> None:
     """Simulate a PUMA 560, identify it with three estimators, check and validate it, and write a report."""
     start = perf_counter()
-    truth = couple_wrist(load_robot("puma560"))
     with make_output_folder(out), count_messages("demonstration", DEMO_PROGRESS_STEPS, verbose=verbose) as talk:
-        _run_demo(truth, out, talk, start, as_json=as_json, verbose=verbose)
+        estimate, verdicts = _run_demo(out, talk)
+    if as_json:
+        errors = {name: verdict.to_dict() for name, verdict in verdicts.items()}
+        files = [str(out / name) for name in DEMO_FILES]
+        print_json({"files": files, "status": estimate.status, "second_motion": errors})
+        return
+    if verbose:
+        errors_table = comparison_table({name: verdict.error for name, verdict in verdicts.items()})
+        typer.echo(f"\n{estimate.status}\n\nOn the second motion, which no method was fitted to:\n{errors_table}\n")
+    _print_summary(out, estimate, verdicts[REPORTED_METHOD], perf_counter() - start)
 
 
-def _run_demo(truth: Robot, out: Path, talk: MessageProgress, start: float, *, as_json: bool, verbose: bool) -> None:
+def _run_demo(out: Path, talk: Callable[[str], None]) -> tuple[Estimate, dict[str, Validation]]:
+    """Write the files; return the reported estimate, and the validation of every method on the second motion."""
+    truth = couple_wrist(load_robot("puma560"))
     print_status(f"1 of 4: designing an exciting trajectory of {DEMO_SECONDS:g} s")
     # The condition number: in 10 s the D-optimal motion has many reversals, whose rows bias the estimated delay.
     design = design_motion(
@@ -84,33 +96,33 @@ def _run_demo(truth: Robot, out: Path, talk: MessageProgress, start: float, *, a
     other = record_motion(truth, sum_of_sines(truth), "second motion", seed=2)
     print_status("3 of 4: identifying the arm from the first log with three methods")
     estimates = identify_by_methods(remove_parameters(truth), training, talk)
-    estimate = estimates["physically consistent"]
     print_status("4 of 4: validating it on the second log and writing report, URDF and C code")
     verdicts = {name: validate(candidate, other) for name, candidate in estimates.items()}
+    estimate = estimates.pop(REPORTED_METHOD)
     with replace_folder_files(out, DEMO_FILES) as folder:
-        write_demo_files(folder, out, estimate, estimates, training, other, verdicts["physically consistent"])
-    if as_json:
-        errors = {name: verdict.to_dict() for name, verdict in verdicts.items()}
-        summary = {
-            "files": [str(out / name) for name in DEMO_FILES],
-            "status": estimate.status,
-            "second_motion": errors,
-        }
-        print_json(summary)
-        return
-    if verbose:
-        errors_table = comparison_table({name: verdict.error for name, verdict in verdicts.items()})
-        typer.echo(f"\n{estimate.status}\n\nOn the second motion, which no method was fitted to:\n{errors_table}\n")
-    _print_summary(out, estimate, verdicts["physically consistent"], perf_counter() - start)
+        write_report(
+            estimate,
+            folder / "report.html",
+            validation_logs=other,
+            validation=verdicts[REPORTED_METHOD],
+            training_logs=training,
+            feasibility=check_feasible(estimate),
+            motion=simulate_first_log(estimate, [other]),
+            comparison=estimates,
+            run={"command": ["mindyn", "demo"], "robot": {"given": "puma560"}, "folder": str(out)},
+        )
+        estimate.save(folder / "estimate.json")
+        write_urdf(estimate, folder / "puma560.urdf")
+        model = compile_model(full_model(estimate, friction="fitted"), drives=True)
+        model.write_c(folder / "puma560.c", CONTROL_FUNCTIONS)
+    return estimate, verdicts
 
 
 def _print_summary(out: Path, estimate: Estimate, verdict: Validation, seconds: float) -> None:
     """Print the result and the written files."""
     e = verdict.error
     weakest = int(np.argmax(e.relative))
-    physical = FEASIBILITY_ANSWERS[
-        combine_answers({answer.question: answer.holds for answer in check_feasible(estimate).answers})
-    ]
+    physical = describe_consistency(check_feasible(estimate).answers)
     print_output(f"\nDone in {seconds:.0f} s: identified a simulated PUMA 560 from {DEMO_SECONDS:g} s of motion.")
     print_output(
         f"On a second motion, the error of the predicted torque is {100 * e.total:.2g} % "
@@ -159,12 +171,12 @@ def record_motion(robot: Robot, motion: ReferenceRows, name: str, seed: int) -> 
     return log_from_arrays(robot.joint_names, run.measured.t, run.measured.position, run.measured.torque, name=name)
 
 
-def identify_by_methods(robot: Robot, log: Log, talk: MessageProgress) -> dict[str, Estimate]:
+def identify_by_methods(robot: Robot, log: Log, talk: Callable[[str], None]) -> dict[str, Estimate]:
     """Fit least squares with selected settings, project it, and fit two other methods with the same settings."""
     plain = identify(robot, log, progress=talk)
     talk("identifying: physically consistent, without any prior")
     consistent = identify(robot, log, PhysicallyConsistent(prior=None, covariance="correlated"), plain.settings)
-    estimates = {"least squares": plain, "projected": make_feasible(plain), "physically consistent": consistent}
+    estimates = {"least squares": plain, "projected": make_feasible(plain), REPORTED_METHOD: consistent}
     talk("identifying: instrumental variables")
     every_row = replace(plain.settings, decimation=1)
     try:
@@ -173,21 +185,3 @@ def identify_by_methods(robot: Robot, log: Log, talk: MessageProgress) -> dict[s
     except MindynError as error:
         print_status(f"note: instrumental variables: {error}")
         return estimates
-
-
-def write_demo_files(
-    out: Path,
-    home: Path,
-    estimate: Estimate,
-    estimates: dict[str, Estimate],
-    training: Log,
-    other: Log,
-    verdict: Validation,
-) -> None:
-    """Report, estimate, URDF and C code: `STUDY_FILES`, into `out`, which then becomes the folder `home`."""
-    others = {name: candidate for name, candidate in estimates.items() if candidate is not estimate}
-    run = {"command": ["mindyn", "demo"], "robot": {"given": "puma560"}, "folder": str(home)}
-    write_run_report(estimate, out / "report.html", check_feasible(estimate), [other], [training], run, verdict, others)
-    estimate.save(out / "estimate.json")
-    write_urdf(estimate, out / "puma560.urdf")
-    compile_model(full_model(estimate, friction="fitted"), drives=True).write_c(out / "puma560.c", CONTROL_FUNCTIONS)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Final, get_args
+from typing import Annotated, get_args
 
-import numpy as np
 import typer
 
 from mindyn.cli.arguments import (
@@ -22,21 +21,15 @@ from mindyn.cli.limits_file import MotionOptions, read_limits_file, with_motion_
 from mindyn.cli.next_step import format_robot_options, print_next_command
 from mindyn.cli.printing import print_json, print_notes, print_output, print_status
 from mindyn.cli.progress_bars import count_messages
-from mindyn.errors import Code, InputError, list_names
+from mindyn.errors import Code, InputError
 from mindyn.excitation.design import design_motion
 from mindyn.excitation.design_inputs import Purpose, SearchSettings
-from mindyn.excitation.fourier import Fourier
 from mindyn.excitation.limits import MotionLimits
-from mindyn.excitation.motion_design import MotionDesign, Prediction
 from mindyn.excitation.motion_files import files_at
+from mindyn.excitation.motions import Fourier
 from mindyn.files import require_writable
 from mindyn.robots.loading import RobotOptions
 from mindyn.robots.meshes import read_meshes
-
-MAX_RELATIVE_DEVIATION: Final = 0.3
-"""The program names parameters whose predicted relative deviation is larger."""
-MAX_NAMED_PARAMETERS: Final = 6
-"""Largest number of parameters that a note names."""
 
 
 @with_robot_options
@@ -59,9 +52,7 @@ def excite(
         float, typer.Option(help="Fraction of the speed limits to use; 1.0 for all, after a first run.")
     ] = 0.5,
     acceleration: Annotated[float, typer.Option(help="Fraction of the acceleration limits to use.")] = 0.5,
-    out: Annotated[
-        Path | None, typer.Option(help="Folder for samples, coefficients, C header, ROS 2, URScript, plot.")
-    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder for samples, coefficients, ROS 2, URScript, plot.")] = None,
     rate_hz: Annotated[float, typer.Option(help="Rate of the log to be recorded.")] = 100.0,
     controller_hz: Annotated[
         float | None, typer.Option(help="Rate of the samples that are written; that of the log if left out.")
@@ -112,13 +103,15 @@ def excite(
         )
     for finding in (*held, *design.findings):
         print_status(f"{finding.severity}: {finding}")
-    print_notes(_describe_uncertain_parameters(design.prediction))
     if as_json:
         print_json(design.to_dict())
     elif verbose:
         print_output(design.table())
     else:
-        _print_design(design)
+        for sentence in design.summary():
+            print_output(sentence)
+        if design.prediction.relative is not None:
+            print_output("Every parameter with its standard deviation: --verbose.")
     if out is not None:
         drawn = read_meshes(robot, arm) if meshes else None
         print_notes(() if drawn is None else drawn.findings)
@@ -131,30 +124,3 @@ def excite(
             )
     if out is not None and out.is_dir():
         print_next_command("simulate", robot, *format_robot_options(options), "--motion", out, "--out", "run1.csv")
-
-
-def _print_design(design: MotionDesign) -> None:
-    """Print the motion in a few sentences."""
-    for sentence in design.summary():
-        print_output(sentence)
-    if design.prediction.relative is not None:
-        print_output("Every parameter with its standard deviation: --verbose.")
-
-
-def _describe_uncertain_parameters(prediction: Prediction) -> list[str]:
-    """Return notes on poorly determined parameters; with absolute deviations if a value may be zero."""
-    if prediction.values is None or prediction.relative is None:
-        return []
-    rows = list(zip(prediction.names, prediction.relative, prediction.deviations, strict=True))
-    vague = [f"{name} (to {100 * part:.0f} %)" for name, part, _ in rows if part > MAX_RELATIVE_DEVIATION]
-    zero = [f"{name} (+- {deviation:.2g})" for name, part, deviation in rows if np.isnan(part)]
-    notes = []
-    if vague:
-        names = list_names(vague, MAX_NAMED_PARAMETERS)
-        notes.append(
-            f"one log determines these poorly: {names}; record the motion several times, or design a longer one"
-        )
-    if zero:
-        names = list_names(zero, MAX_NAMED_PARAMETERS)
-        notes.append(f"these are not significantly different from zero (standard deviation in brackets): {names}")
-    return notes

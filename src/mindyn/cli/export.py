@@ -1,4 +1,4 @@
-"""`mindyn export`: write an estimate as a robot model, as code, or as a MAT file."""
+"""`mindyn export`: write an estimate as a robot model or as code."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from mindyn.cli.printing import print_json, print_notes, print_status
 from mindyn.cli.runs import RUN_ARGUMENT, load_run_estimate
 from mindyn.errors import Code, InputError, require_choice
 from mindyn.estimators.estimate import Estimate
-from mindyn.export.mat_writer import write_mat
 from mindyn.export.mjcf_writer import render_mjcf
 from mindyn.export.mujoco_comparison import compare_positions, compare_with_mujoco
 from mindyn.export.ros2_package import CONTROL_FUNCTIONS, write_ros2_package
@@ -95,10 +94,6 @@ FORMAT_WRITERS: Mapping[str, Callable[[ExportRequest], ExportResult]] = {
     "python": lambda o: _write_code(o, lambda model: _write_c_files(model, o, o.out.with_suffix(".py"))),
     "cuda": lambda o: _write_code(o, lambda model: [model.write_cuda(o.out, CONTROL_FUNCTIONS)]),
     "ros2": lambda o: _write_code(o, lambda model: [write_ros2_package(model, o.out, facts=o.facts)]),
-    "ros2-solver": lambda o: _write_code(
-        o, lambda model: [write_ros2_package(model, o.out, facts=o.facts, solver=True)]
-    ),
-    "mat": lambda o: ((), [write_mat(o.estimate, o.out)]),
 }
 """Writer of each format."""
 
@@ -145,7 +140,7 @@ def export(
     ] = False,
     as_json: Annotated[bool, JSON_OPTION] = False,
 ) -> None:
-    """Write an estimate as a robot (URDF, MJCF, TOML), actuators, code (C, C++, Python, CUDA, ROS 2) or MAT."""
+    """Write an estimate as a robot (URDF, MJCF, TOML), actuators or code (C, C++, Python, CUDA, ROS 2)."""
     require_choice(to, FORMAT_WRITERS, "--to")
     require_companion("--source", source is not None, "--to urdf or --to mjcf", to in ("urdf", "mjcf"))
     require_companion("--check", check is not None, "--to mjcf", to == "mjcf")

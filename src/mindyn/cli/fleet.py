@@ -21,8 +21,13 @@ from mindyn.cli.runs import load_run_estimate
 from mindyn.errors import Code, InputError, MissingExtraError
 from mindyn.files import finish_replacement, make_output_folder
 from mindyn.fleet.fleet import FleetStudy, study_fleet
-from mindyn.fleet.page import explain_no_difference, format_probability
-from mindyn.fleet.writing import STUDY_FILES, summarise_study, write_study
+from mindyn.fleet.writing import (
+    STUDY_FILES,
+    explain_no_difference,
+    format_probability,
+    summarise_study,
+    write_study,
+)
 from mindyn.hints import install_command
 from mindyn.logs.locations import strip_credentials
 from mindyn.robots.loading import RobotOptions
@@ -86,7 +91,7 @@ def fleet(
                 executor=executor,
                 workers=workers,
                 progress=lambda done, total: advance(1000 * done // max(1, total)),
-                say=print_status if verbose else _ignore_message,
+                **({"say": print_status} if verbose else {}),
             )
     except KeyboardInterrupt as stop:
         if not out.is_dir():
@@ -138,13 +143,9 @@ def _connect_cluster(cluster: str | None) -> Iterator[Executor | None]:
         yield client.get_executor(retries=RETRIES)
 
 
-def _ignore_message(_: str) -> None:
-    """Ignore a progress message, which only --verbose prints."""
-
-
 def _print_study(study: FleetStudy) -> None:
-    logs, rows = sum(entry.logs for entry in study.robots), sum(entry.rows for entry in study.robots)
-    print_output(f"{len(study.robots)} robots, {logs} logs, {rows} rows; {study.gathered} logs read in this run")
+    counts = f"{len(study.robots)} robots, {study.logs} logs, {study.rows} rows"
+    print_output(f"{counts}; {study.gathered} logs read in this run")
     if not study.differences:
         print_output(explain_no_difference(study))
         return

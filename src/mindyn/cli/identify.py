@@ -36,22 +36,19 @@ from mindyn.cli.runs import (
     print_verdict,
     read_logs,
     require_held_out,
-    write_run_report,
+    simulate_first_log,
 )
 from mindyn.errors import Code, InputError, require_choice
-from mindyn.estimators.estimate import Estimate, Estimator
-from mindyn.estimators.estimate_columns import columns_of
-from mindyn.feasibility.answer import combine_answers
+from mindyn.estimators.estimate import Estimate, Estimator, columns_of
+from mindyn.export.writing import choose_format
 from mindyn.feasibility.check import Feasibility, check_feasible
 from mindyn.feasibility.physically_consistent import PhysicallyConsistent
 from mindyn.files import make_output_folder, relative_path, replace_folder_files, write_file_atomically
 from mindyn.findings import Finding, Kind, Severity
 from mindyn.identification.diagnostics.diagnose import explain
-from mindyn.identification.diagnostics.residual_patterns import find_patterns
 from mindyn.identification.identify import identify as identify_logs
 from mindyn.identification.methods import METHODS, SERVO_METHODS
 from mindyn.identification.selection.choose import never_moves
-from mindyn.kernels.gpu import require_cuda_device
 from mindyn.loads.unknown_gains import Scale, WeighedLoad
 from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.locations import FileLocation, expand_locations, strip_credentials
@@ -60,16 +57,16 @@ from mindyn.logs.reading import scan_log
 from mindyn.reading import read_toml
 from mindyn.regression.gather_blocks import sources_of
 from mindyn.regression.settings import EquationSettings
+from mindyn.report.parameters import parameter_rows
 from mindyn.report.provenance import package_versions
-from mindyn.report.results import parameter_rows, verdict_data
-from mindyn.report.summary import summarize_verdict
+from mindyn.report.verdict import Commands, VerdictData, build_verdict, summarize_verdict
+from mindyn.report.writing import write_report
 from mindyn.robots.files import read_text
 from mindyn.robots.loading import RobotOptions, load_matching
-from mindyn.robots.parts import Drive
 from mindyn.robots.robot import Robot
-from mindyn.robots.toml_reader import read_drives
+from mindyn.robots.toml_format import read_drives
 from mindyn.validation.prediction import predict_log
-from mindyn.validation.validate import Validation, validate, validate_fit
+from mindyn.validation.validate import Validation, validate
 
 RUN_FILES: Final = ("estimate.json", "parameters.parquet", "validation.json", "run.json", "report.html")
 """Files of a run folder; those of an earlier run are replaced together, so that the folder describes one run."""
@@ -100,9 +97,6 @@ def identify(
     conditioning: Annotated[Path | None, typer.Option(help=".toml file with conditioning settings.")] = None,
     stream: Annotated[
         bool, typer.Option("--stream", help="Read the training logs in blocks, for logs larger than memory.")
-    ] = False,
-    gpu: Annotated[
-        bool, typer.Option("--gpu", help="Build the equations on a GPU with CuPy; the estimate is the same.")
     ] = False,
     report: Annotated[bool, typer.Option("--report/--no-report", help="Write report.html into the folder.")] = True,
     consistent: Annotated[
@@ -154,12 +148,10 @@ def identify(
     require_exclusive({"--loaded": loaded is not None, "--scale": scale != "robot"})
     fixed_scale = _parse_scale(scale)
     require_exclusive({"--hold-out": hold_out, "--validate": held_out})
-    for option, given in {"--method": method is not None, "--hold-out": hold_out, "--gpu": gpu}.items():
+    for option, given in {"--method": method is not None, "--hold-out": hold_out}.items():
         require_exclusive({option: given, "--stream": stream})
     if method is not None:
         require_choice(method, {**METHODS, **SERVO_METHODS}, "--method")
-    if gpu:
-        require_cuda_device()  # before any log is read
     places, apart, weighed = (expand_locations(given or ()) for given in (logs, held_out, loaded))
     resolved = [place.resolve() if isinstance(place, Path) else place for place in places]
     if twice := [str(path) for k, path in enumerate(places) if resolved[k] in resolved[:k]]:
@@ -170,7 +162,10 @@ def identify(
             subject=twice[0],
         )
     start = perf_counter()
-    arm, settings = options.load(robot, _read_drive_file(drives)), _read_conditioning(conditioning)
+    arm, settings = options.load(robot, () if drives is None else read_drives(read_text(drives))), None
+    if conditioning is not None:
+        content = read_toml(conditioning, "file of settings", InputError, "such as position_cutoff_hz = 20.0")
+        settings = Conditioning.from_dict(content)
     prior_model: Robot | Literal["robot"] = "robot" if prior is None else load_matching(prior, arm)
     whole, others = [] if stream else read_logs(places, arm, are_training=True), read_logs(apart, arm)
     training = [scan_log(place, arm) for place in places] if stream else whole
@@ -193,7 +188,6 @@ def identify(
                 training,
                 estimator,
                 EquationSettings.automatic(settings),
-                gpu=gpu,
                 progress=talk,
                 scale=fixed_scale if mass is None else WeighedLoad(read_logs(weighed, arm), mass),
             )
@@ -201,26 +195,32 @@ def identify(
         findings = explain(
             (*estimate.findings, *feasibility.findings(estimate), *find_missing_velocity(estimate.conditioning, others))
         )
-        inputs = [
-            *places,
-            *apart,
-            *(place for place in (conditioning, drives) if place),
-            *_existing_files(robot, prior),
-        ]
+        robots = [Path(name) for name in (robot, prior) if name is not None and Path(name).is_file()]
+        inputs = [*places, *apart, *(place for place in (conditioning, drives) if place), *robots]
         record = _run_record(estimate, inputs, {"given": robot, **options.to_dict()}, out, perf_counter() - start)
         if out is not None:
             with replace_folder_files(out, (*RUN_FILES, CALIBRATION_FILE)) as folder:
                 _write_run(folder, out, estimate, verdict, record)
                 if report:
-                    write_run_report(estimate, folder / "report.html", feasibility, others, whole, record, verdict)
+                    write_report(
+                        estimate,
+                        folder / "report.html",
+                        validation_logs=others,
+                        validation=verdict,
+                        training_logs=whole,
+                        feasibility=feasibility,
+                        motion=simulate_first_log(estimate, others or whole),
+                        run=record,
+                    )
     print_findings(findings, verbose=verbose)
     following = ""
     if as_json:
         print_json(_result_data(estimate, verdict, feasibility, findings))
     else:
         predictions = [predict_log(estimate, log) for log in whole] if verdict is None else verdict.predictions
-        patterns = find_patterns(predictions) if predictions else None
-        following = _print_result(estimate, verdict, feasibility, findings, patterns, record, verbose=verbose)
+        shown = build_verdict(estimate, verdict, predictions, findings)
+        commands = Commands(robot, "" if out is None else str(out), choose_format(arm))
+        following = _print_result(estimate, shown, feasibility, commands, verbose=verbose)
     if out is not None:
         print_status(f"wrote {out}: {', '.join(name for name in RUN_FILES if (out / name).is_file())}")
         print_next_command(*(shlex.split(following)[1:] or ("check", out)))
@@ -239,10 +239,6 @@ def _parse_scale(text: str) -> Scale:
     except ValueError:
         example = "--scale mcz2R=-0.31; mindyn base --drives lists the parameters"
         raise assignment_error("--scale", "robot, free or NAME=VALUE", text, example) from None
-
-
-def _read_drive_file(path: Path | None) -> tuple[Drive, ...]:
-    return () if path is None else read_drives(read_text(path))
 
 
 def _split_logs(logs: Sequence[Log], part: float) -> tuple[list[Log], list[Log]]:
@@ -267,54 +263,18 @@ def _split_logs(logs: Sequence[Log], part: float) -> tuple[list[Log], list[Log]]
     return first, last
 
 
-def _read_conditioning(path: Path | None) -> Conditioning | None:
-    if path is None:
-        return None
-    hint = "such as position_cutoff_hz = 20.0"
-    return Conditioning.from_dict(read_toml(path, "file of settings", InputError, hint))
-
-
-def _existing_files(*robots: str | None) -> list[Path]:
-    return [Path(robot) for robot in robots if robot is not None and Path(robot).is_file()]
-
-
 def _print_result(
-    estimate: Estimate,
-    verdict: Validation | None,
-    feasibility: Feasibility,
-    findings: Sequence[Finding],
-    patterns: Sequence[Finding | None] | None,
-    record: Mapping[str, Any],
-    *,
-    verbose: bool,
+    estimate: Estimate, verdict: VerdictData, feasibility: Feasibility, commands: Commands, *, verbose: bool
 ) -> str:
     """Print quality, use and next steps, with `verbose` also all parameters and reasons; return the next command."""
-    rows = parameter_rows(estimate, None)
-    answers = {item.question: item.holds for item in feasibility.answers}
-    data = verdict_data(
-        validate_fit(estimate) if verdict is None else verdict,
-        held_out=verdict is not None,
-        patterns=patterns,
-        consistent_nearby=feasibility.consistent.within_uncertainty,
-        findings=findings,
-    )
-    joints = estimate.regressor.joint_names
-    summary = summarize_verdict(
-        data,
-        joints,
-        rows,
-        answers,
-        combine_answers(answers),
-        str(record["robot"]["given"]),
-        str(record["folder"] or ""),
-    )
+    summary = summarize_verdict(verdict, parameter_rows(estimate), feasibility.answers, commands)
     if verbose:
         print_output(estimate.table())
         print_output()
     for sentence in (f"{summary.headline} {summary.reason}", summary.physical, summary.data):
         print_output(sentence)
     print_output()
-    print_verdict(estimate, data)
+    print_verdict(verdict)
     print_output()
     for gain in (line for f in estimate.findings if f.kind is Kind.ESTIMATED_GAINS for line in f.details):
         print_output(f"gain of {gain}")

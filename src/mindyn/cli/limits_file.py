@@ -11,10 +11,10 @@ import typer
 
 from mindyn.cli.arguments import option_group, parse_assignments, require_exclusive
 from mindyn.errors import Code, InputError
-from mindyn.excitation.capsules import Capsule
 from mindyn.excitation.constraints import Box
 from mindyn.excitation.limits import LIMITS
 from mindyn.excitation.safety import CLEARANCE_M, TIP_SPEED, TRACKING_ERROR_M, SafetySettings
+from mindyn.excitation.volumes import Capsule
 from mindyn.findings import Finding
 from mindyn.reading import read_toml
 from mindyn.robots.robot import Robot
@@ -22,12 +22,13 @@ from mindyn.schemas import ANY_NUMBER, ANY_TEXT, Schema, list_schema, require_va
 
 _POINT: Final = list_schema(ANY_NUMBER, minItems=3, maxItems=3)
 _CORNER: Final = list_schema({"type": ["number", "infinite"]}, minItems=3, maxItems=3)
-_CAPSULE: Final = table_schema(
-    {}, {"link": ANY_TEXT, "a": _POINT, "b": _POINT, "radius": ANY_NUMBER, "lower": _CORNER, "upper": _CORNER}
-)
+_BOX: Final = table_schema({"lower": _CORNER, "upper": _CORNER})
+_CAPSULE: Final = table_schema({"a": _POINT, "radius": ANY_NUMBER}, {"b": _POINT, "link": ANY_TEXT})
+"""A capsule is a sphere without b; it moves if it names a link."""
 SURROUNDINGS_SCHEMAS: Final[Mapping[str, Schema]] = {
     "workspace": table_schema({}, {"lower": _CORNER, "upper": _CORNER, "floor": ANY_NUMBER}),
-    **dict.fromkeys(("obstacles", "capsules", "tool"), list_schema(_CAPSULE)),
+    **dict.fromkeys(("capsules", "tool"), list_schema(_CAPSULE)),
+    "obstacles": list_schema({"type": "object"}),
     "noise": list_schema(ANY_NUMBER, "number"),
     **dict.fromkeys(("start", "home"), list_schema(ANY_NUMBER)),
 }
@@ -125,36 +126,26 @@ def read_limits_file(path: Path | None, robot: Robot, held: Iterable[Finding] = 
         if key not in SURROUNDINGS_SCHEMAS
     }
     surroundings = {
-        "obstacles": _read_obstacles(given.get("obstacles", [])),
+        "obstacles": tuple(
+            _read_obstacle(entry, f"{path.name}.obstacles[{k}]") for k, entry in enumerate(given.get("obstacles", []))
+        ),
         "workspace": _read_workspace(given.get("workspace")),
-        "tool": _read_capsules(given.get("tool", []), robot.link_names[-1]),
-        "capsules": _read_capsules(given.get("capsules", [])),
+        "tool": tuple(_read_capsule(entry, robot.link_names[-1]) for entry in given.get("tool", [])),
+        "capsules": tuple(_read_capsule(entry) for entry in given.get("capsules", [])),
     }
     return LimitsFile(bounds, surroundings, given.get("noise"), given.get("start"), given.get("home"))
 
 
-def _read_obstacles(entries: Any) -> tuple[Capsule | Box, ...]:
-    """Read tables of capsules, or with `lower` and `upper` corners of a box."""
-    return tuple(
-        Box(entry["lower"], entry["upper"]) if set(entry) == {"lower", "upper"} else _read_capsule(entry, "")
-        for entry in entries
-    )
+def _read_obstacle(entry: Any, where: str) -> Capsule | Box:
+    """Read a table of a box if it has a corner, otherwise of a capsule."""
+    is_box = "lower" in entry or "upper" in entry
+    require_valid(entry, _BOX if is_box else _CAPSULE, where)
+    return Box(**entry) if is_box else _read_capsule(entry)
 
 
-def _read_capsules(entries: Any, link: str = "") -> tuple[Capsule, ...]:
-    """Read tables of capsules, on `link` if they name none."""
-    return tuple(_read_capsule(entry, link) for entry in entries)
-
-
-def _read_capsule(entry: Any, link: str) -> Capsule:
-    """Read a table with `a`, `b` (a sphere without it), `radius`, and `link` if it moves."""
-    if not {"a", "radius"} <= set(entry) <= {"link", "a", "b", "radius"}:
-        raise InputError(
-            f"a capsule has a, radius, and optionally b and link; a box has lower and upper; got {entry!r}",
-            code=Code.WRONG_FORMAT,
-            subject=", ".join(entry),
-        )
-    return Capsule(entry.get("link", link), entry["a"], entry["b"] if "b" in entry else entry["a"], entry["radius"])
+def _read_capsule(entry: Any, link: str = "") -> Capsule:
+    """Read a table of a capsule, which is on `link` if it names none."""
+    return Capsule(**{"link": link, "b": entry["a"], **entry})
 
 
 def _read_workspace(entry: Any) -> Box | None:

@@ -38,7 +38,7 @@ COMMANDS: Mapping[str, str] = {
     "payload": "Identify the payload in a log, from an estimate of the arm without payload or a force/torque sensor.",
     "contact": "Detect contacts in a log from an estimate of the arm: time, link, joints and direction.",
     "papers": "Reproduce tables of five papers: published value, our value and the difference.",
-    "export": "Write an estimate as a robot (URDF, MJCF, TOML), actuators, code (C, C++, Python, CUDA, ROS 2) or MAT.",
+    "export": "Write an estimate as a robot (URDF, MJCF, TOML), actuators or code (C, C++, Python, CUDA, ROS 2).",
     "report": "Write a report about the quality of an estimate, as a single self-contained HTML file.",
     "doctor": "Check what works on this machine and what is missing.",
 }

@@ -78,7 +78,11 @@ def payload(
     """Identify the payload in a log, from an estimate of the arm without payload or a force/torque sensor."""
     if wrench is not None:
         require_exclusive({"--wrench": wrench, "RUN": run})
-        print_wrench_payload(wrench, robot, link, wrench_frame, estimate_rotation, c, as_json=as_json)
+        arm = None if robot is None else load_robot(robot)
+        readings = read_wrench_log(wrench, arm, {} if wrench_frame is None else {"frame": wrench_frame})
+        print_status(f"read {wrench}: {len(readings)} rows")
+        sensed = payload_from_wrench(readings, arm, link, estimate_rotation=estimate_rotation)
+        _print_wrench_payload(sensed, c, arm, as_json=as_json)
         return
     given = {"--robot": robot, "--wrench-frame": wrench_frame, "--estimate-rotation": estimate_rotation, "--c": c}
     for option, value in given.items():
@@ -104,26 +108,25 @@ def payload(
         return
     print_output(_describe_load(load))
     print_output(_describe_scale(load, known))
+    print_output()
     if not load.is_feasible:
-        print_output()
         print_output("No values for controllers.")
         return
-    print_output()
     _print_parameters(load)
     _print_for_controllers(load, load_in_frame)
 
 
 def _print_for_controllers(load: Payload, load_in_frame: Payload) -> None:
-    if load.phi[0] > 0 and "m" not in load.unidentifiable:
-        typer.echo(f"\n{format_for_controllers(load_in_frame)}")
-        if load.unidentifiable:
-            print_status(
-                "note: the log does not determine these parameters; physically consistent values are printed: "
-                f"{', '.join(load.unidentifiable)}"
-            )
-    else:
+    if load.phi[0] <= 0 or "m" in load.unidentifiable:
         print_output()
         print_output("No values for controllers: the log does not determine the mass.")
+        return
+    typer.echo(f"\n{format_for_controllers(load_in_frame)}")
+    if load.unidentifiable:
+        print_status(
+            "note: the log does not determine these parameters; physically consistent values are printed: "
+            f"{', '.join(load.unidentifiable)}"
+        )
 
 
 def _read_calibration(file: Path) -> LoadCalibration | None:
@@ -214,38 +217,24 @@ def format_for_controllers(load: Payload) -> str:
     )
 
 
-def print_wrench_payload(
-    log: Path,
-    robot: str | None,
-    link: str | None,
-    frame: WrenchFrame | None,
-    estimate_rotation: bool,
-    c: Path | None,
-    *,
-    as_json: bool,
-) -> None:
-    """Print the payload on a force/torque sensor."""
-    arm = None if robot is None else load_robot(robot)
-    readings = read_wrench_log(log, arm, {} if frame is None else {"frame": frame})
-    print_status(f"read {log}: {len(readings)} rows")
-    payload_on_sensor = payload_from_wrench(readings, arm, link, estimate_rotation=estimate_rotation)
-    print_findings(payload_on_sensor.findings, verbose=True)
-    is_wrong = any(finding.severity is Severity.ERROR for finding in payload_on_sensor.findings)
-    if c is not None and not is_wrong:
-        payload_on_sensor.write_c(c, *(() if arm is None else (arm.gravity,)))
+def _print_wrench_payload(sensed: WrenchPayload, c: Path | None, arm: Robot | None, *, as_json: bool) -> None:
+    """Print the payload on a force/torque sensor and write the C header; exit if the readings contradict the log."""
+    load = sensed.load
+    print_findings(sensed.findings, verbose=True)
     if as_json:
-        print_json(_payload_data(payload_on_sensor.load, payload_on_sensor.load) | _sensor_data(payload_on_sensor))
-    if is_wrong:
+        print_json(_payload_data(load, load) | _sensor_data(sensed))
+    if any(finding.severity is Severity.ERROR for finding in sensed.findings):
         raise typer.Exit(ExitCode.NO)
     if not as_json:
-        print_output(_describe_load(payload_on_sensor.load))
+        print_output(_describe_load(load))
         print_output()
-        _print_parameters(payload_on_sensor.load)
+        _print_parameters(load)
         print_output()
-        _print_sensor(payload_on_sensor)
-        if payload_on_sensor.load.is_feasible:
-            _print_for_controllers(payload_on_sensor.load, payload_on_sensor.load)
+        _print_sensor(sensed)
+        if load.is_feasible:
+            _print_for_controllers(load, load)
     if c is not None:
+        sensed.write_c(c, *(() if arm is None else (arm.gravity,)))
         print_status(f"wrote {c}")
 
 

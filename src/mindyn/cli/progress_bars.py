@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from itertools import count
 
 from mindyn.cli.printing import print_status
 
@@ -20,40 +20,22 @@ def progress_bar(label: str, total: int) -> Iterator[Advance]:
         yield lambda done: None  # noqa: ARG005
         return
     from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
+    from rich.progress import Progress
 
-    shown = (TextColumn("{task.description}"), BarColumn(bar_width=24), MofNCompleteColumn(), TimeElapsedColumn())
-    left = (TextColumn("left"), TimeRemainingColumn(elapsed_when_finished=False))
-    with Progress(*shown, *left, console=Console(stderr=True), transient=True) as bar:
+    with Progress(console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(label, total=total)
         yield lambda done: bar.update(task, completed=min(done, total))
 
 
-@dataclass(slots=True)
-class MessageProgress:
-    """Progress callback that counts each message as a step, and prints it if `verbose`."""
-
-    advance: Advance
-    verbose: bool
-    count: int = field(default=0)
-
-    def __call__(self, line: str) -> None:
-        """Count one step."""
-        self.count += 1
-        self.advance(self.count)
-        if self.verbose:
-            print_status(line)
-
-
 @contextmanager
-def count_messages(label: str, steps: int, *, verbose: bool) -> Iterator[MessageProgress]:
-    """Yield a callback for `progress=` of functions that send about `steps` messages."""
+def count_messages(label: str, steps: int, *, verbose: bool) -> Iterator[Callable[[str], None]]:
+    """Yield a callback for `progress=` of functions that send about `steps` messages; print them if `verbose`."""
     with progress_bar(label, steps) as advance:
-        yield MessageProgress(advance, verbose)
+        numbers = count(1)
+
+        def talk(line: str) -> None:
+            advance(next(numbers))
+            if verbose:
+                print_status(line)
+
+        yield talk

@@ -10,11 +10,12 @@ import typer
 
 from mindyn.cli.arguments import JSON_OPTION, MESHES_OPTION, split_assignment
 from mindyn.cli.printing import print_json, print_notes, print_status
-from mindyn.cli.runs import load_run_estimate, read_logs, require_held_out, write_run_report
+from mindyn.cli.runs import load_run_estimate, read_logs, require_held_out, simulate_first_log
 from mindyn.errors import Code, InputError
 from mindyn.feasibility.check import check_feasible
 from mindyn.files import locate_beside
 from mindyn.reading import read_json
+from mindyn.report.writing import write_report
 from mindyn.robots.loading import load_matching
 from mindyn.robots.meshes import Meshes, read_meshes
 from mindyn.robots.robot import Robot
@@ -69,7 +70,19 @@ def report(
     record |= {"name": name} if others else {}
     drawn = _find_meshes(record, prior, estimate.robot) if meshes else None
     verdict = validate(estimate, validation_logs) if validation_logs else None
-    write_run_report(estimate, out, feasibility, validation_logs, training_logs, record, verdict, others, before, drawn)
+    write_report(
+        estimate,
+        out,
+        validation_logs=validation_logs,
+        validation=verdict,
+        training_logs=training_logs,
+        feasibility=feasibility,
+        motion=simulate_first_log(estimate, validation_logs or training_logs),
+        comparison=others,
+        prior=before,
+        run=record,
+        meshes=drawn,
+    )
     print_status(f"wrote {out}: open it in a browser")
     if as_json:
         validation = earlier if verdict is None else verdict.to_dict()

@@ -11,7 +11,7 @@ from mindyn.cli.printing import print_json, print_output, print_table
 from mindyn.pages.document import format_plural
 from mindyn.robots.loading import RobotOptions, bundled_robots, identified_robots, load_robot
 from mindyn.robots.robot import Robot
-from mindyn.robots.table import SUMMARY_COLUMNS, count_joints, joint_rows, robot_table
+from mindyn.robots.table import count_joints, joint_rows, robot_table
 
 MAX_LISTED_JOINTS: Final = 12
 """Most joints of the short table."""
@@ -68,7 +68,7 @@ def _print_robot(robot: Robot) -> None:
     gears = f", {len(robot.drives)} drives" if robot.drives else ""
     print_output(f"{robot.name}: {count_joints(robot)} from {robot.root.name} to {robot.link_names[-1]}{gears}")
     rows = joint_rows(robot)
-    print_table([tuple(row[k] for k in SUMMARY_COLUMNS) for row in rows[: MAX_LISTED_JOINTS + 1]])
+    print_table(rows[: MAX_LISTED_JOINTS + 1])
     left = [f"{len(rows) - 1 - MAX_LISTED_JOINTS} more joints"] if len(rows) - 1 > MAX_LISTED_JOINTS else []
     left += [format_plural(len(robot.loops), "loop")] if robot.loops else []
     left += ["axes, origins and drives"]

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from math import isfinite
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import typer
 
 from mindyn.cli.printing import print_findings, print_status, print_table
 from mindyn.errors import Code, InputError, MindynError, list_names
 from mindyn.estimators.estimate import Estimate, load_estimate
-from mindyn.feasibility.check import Feasibility
 from mindyn.files import finish_replacement
 from mindyn.findings import Finding, Kind, info
 from mindyn.hints import Command
@@ -20,13 +19,10 @@ from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.locations import FileLocation
 from mindyn.logs.log import Log, SourceFile
 from mindyn.logs.reading import read_log
-from mindyn.report.data import VerdictData
-from mindyn.report.headlines import GRADE_LABELS
-from mindyn.report.writing import write_report
-from mindyn.robots.meshes import Meshes
+from mindyn.report.verdict import GRADE_LABELS, VerdictData
 from mindyn.robots.robot import Robot
 from mindyn.validation.trajectories import Trajectories, compare_trajectories
-from mindyn.validation.validate import Grade, Validation
+from mindyn.validation.validate import Grade
 
 RUN_ARGUMENT: Final = typer.Argument(help="Folder of `mindyn identify --out`, or its estimate.json.")
 """For `Annotated[Path, RUN_ARGUMENT]`."""
@@ -107,44 +103,15 @@ GRADE_COLOURS: Final[Mapping[Grade, str]] = {
 }
 
 
-def print_verdict(estimate: Estimate, verdict: VerdictData) -> None:
+def print_verdict(verdict: VerdictData) -> None:
     """Print the torque error and grade of each joint."""
     rows = [("joint", "held-out error" if verdict.held_out else "training error", "rms", "grade")]
-    for joint, joint_verdict in zip(estimate.robot.primary_joints, verdict.joints, strict=True):
-        unit = "N" if joint.kind == "prismatic" else "N m"
-        part = f"{100 * joint_verdict.relative:.3g} %" if isfinite(joint_verdict.relative) else "no torque"
-        rows.append((joint.name, part, f"{joint_verdict.rmse:.3g} {unit}", GRADE_LABELS[joint_verdict.grade]))
+    for joint in verdict.joints:
+        part = f"{100 * joint.relative:.3g} %" if isfinite(joint.relative) else "no torque"
+        rows.append((joint.name, part, f"{joint.rmse:.3g} {joint.unit}", GRADE_LABELS[joint.grade]))
     rows.append(("all joints", f"{100 * verdict.total:.3g} %", "", GRADE_LABELS[verdict.grade]))
-    grades = [*(joint_verdict.grade for joint_verdict in verdict.joints), verdict.grade]
+    grades = [*(joint.grade for joint in verdict.joints), verdict.grade]
     print_table(rows, styles=[GRADE_COLOURS[grade] for grade in grades])
-
-
-def write_run_report(
-    estimate: Estimate,
-    path: Path,
-    feasibility: Feasibility,
-    held_out: Sequence[Log],
-    training: Sequence[Log],
-    run: Mapping[str, Any],
-    verdict: Validation | None,
-    comparison: Mapping[str, Estimate] | None = None,
-    prior: Robot | None = None,
-    meshes: Meshes | None = None,
-) -> None:
-    """Write a report with feasibility and the simulated motion of the first log."""
-    write_report(
-        estimate,
-        path,
-        validation_logs=held_out,
-        validation=verdict,
-        training_logs=training,
-        feasibility=feasibility,
-        motion=simulate_first_log(estimate, held_out or training),
-        comparison=comparison,
-        prior=prior,
-        run=run,
-        meshes=meshes,
-    )
 
 
 def simulate_first_log(estimate: Estimate, logs: Sequence[Log]) -> Trajectories | None:

@@ -13,15 +13,15 @@ from mindyn.cli.arguments import JSON_OPTION, ROBOT_ARGUMENT, option_group, with
 from mindyn.cli.next_step import format_robot_options, print_next_command
 from mindyn.cli.printing import print_json, print_status
 from mindyn.errors import Code, ExportError, InputError, list_names
-from mindyn.excitation.run import run_of
+from mindyn.excitation.motions import run_of
 from mindyn.hints import Command
-from mindyn.logs.writing import write_log
+from mindyn.logs.log import write_log
 from mindyn.reading import read_json, read_toml
 from mindyn.robots.files import read_text
 from mindyn.robots.loading import RobotOptions
 from mindyn.robots.parts import Limits
 from mindyn.robots.robot import Robot
-from mindyn.robots.toml_reader import read_drives
+from mindyn.robots.toml_format import read_drives
 from mindyn.schemas import ANY_NUMBER, ANY_TEXT, require_valid, table_schema
 from mindyn.simulation.controllers import ComputedTorque, ReferenceRows, SineMotion, TabulatedReference
 from mindyn.simulation.results import Measurement
@@ -43,11 +43,6 @@ def parse_readings(
     counts_per_revolution: Annotated[
         float | None, typer.Option("--counts", help="Encoder counts per motor turn, or per joint turn without drives.")
     ] = None,
-    torque_resolution: Annotated[
-        float | None, typer.Option(help="Resolution of the torque sensor, N m; at the motor if all joints have drives.")
-    ] = None,
-    position_delay_s: Annotated[float | None, typer.Option(help="Delay of the position sensor, s.")] = None,
-    torque_delay_s: Annotated[float | None, typer.Option(help="Delay of the torque sensor, s.")] = None,
 ) -> dict[str, Any]:
     """Return the settings of `Sensors` that a command line gives."""
     return {name: value for name, value in locals().items() if value is not None}
@@ -74,7 +69,8 @@ def simulate(
         typer.Option("--without-drives", help="Simulate without the rotor inertia and friction of the robot file."),
     ] = False,
     sensors: Annotated[
-        Path | None, typer.Option(help=".toml file with sensor settings; the options below override it.")
+        Path | None,
+        typer.Option(help=".toml file with all settings of the sensors; the options below override it."),
     ] = None,
     *,
     readings: dict[str, Any],

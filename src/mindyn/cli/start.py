@@ -18,7 +18,7 @@ from mindyn.cli.next_step import format_robot_options
 from mindyn.cli.printing import print_output, print_status
 from mindyn.errors import MindynError, require_choice
 from mindyn.hints import Command
-from mindyn.logs.draft import UNANSWERED, SidecarDraft, format_toml_value
+from mindyn.logs.draft import UNANSWERED, DraftLine, format_toml_value
 from mindyn.robots.loading import RobotOptions
 from mindyn.robots.robot import Robot
 
@@ -28,8 +28,6 @@ EXPORT_SUFFIXES: Final = {
     "python": ".py",
     "cuda": ".cu",
     "ros2": "",
-    "ros2-solver": "",
-    "mat": ".mat",
 }
 """Suffix of the exported file, if it is not the name of the format."""
 
@@ -119,37 +117,26 @@ def _complete_draft(guide: Guide, log: Path, arm: Robot) -> Mapping[str, Any]:
     draft = draft_with_sidecar(log, arm, given)
     while True:
         if draft.questions:
-            draft, given = _answer(guide, log, arm, given, draft)
-            continue
-        print_output(draft.toml(confirmed=True))
-        change = guide.ask("Press Enter if this is right, or correct a line as KEY=VALUE", "")
-        if not change:
-            guide.answers |= given
-            return given
-        draft, given = _try_entries(log, arm, given, change, draft)
+            entry = _ask_line(guide, log, next(line for line in draft.lines if line.is_question))
+        else:
+            print_output(draft.toml(confirmed=True))
+            entry = guide.ask("Press Enter if this is right, or correct a line as KEY=VALUE", "")
+            if not entry:
+                guide.answers |= given
+                return given
+        try:
+            entries = {**given, **parse_entries([entry])}
+            draft, given = draft_with_sidecar(log, arm, entries), entries
+        except MindynError as error:
+            print_status(f"error: {error}")
 
 
-def _answer(
-    guide: Guide, log: Path, arm: Robot, given: dict[str, Any], draft: SidecarDraft
-) -> tuple[SidecarDraft, dict[str, Any]]:
-    """Ask for the first open line; an empty answer omits it, unless every log needs it."""
-    line = next(line for line in draft.lines if line.is_question)
+def _ask_line(guide: Guide, log: Path, line: DraftLine) -> str:
+    """Ask for an open line until it is answered; an empty answer omits it, unless every log needs it."""
     known = guide.answers.get(line.key)
     default = "" if known is None else _format_entry(line.key, known).partition("=")[2]
-    text = guide.ask(f"{log.name}: {line.key} ({line.evidence})", default)
-    if not text and line.key in REQUIRED_ENTRIES:
+    while True:
+        text = guide.ask(f"{log.name}: {line.key} ({line.evidence})", default)
+        if text or line.key not in REQUIRED_ENTRIES:
+            return f"{line.key}={text}"
         print_status(f"error: {line.key} is needed: name the columns of the file")
-        return draft, given
-    return _try_entries(log, arm, given, f"{line.key}={text}", draft)
-
-
-def _try_entries(
-    log: Path, arm: Robot, given: dict[str, Any], text: str, draft: SidecarDraft
-) -> tuple[SidecarDraft, dict[str, Any]]:
-    """Return the draft with one more entry; if it is wrong, print why and return the draft as it was."""
-    try:
-        entries = {**given, **parse_entries([text])}
-        return draft_with_sidecar(log, arm, entries), entries
-    except MindynError as error:
-        print_status(f"error: {error}")
-        return draft, given

@@ -25,7 +25,7 @@ from mindyn.errors import MindynError
 from mindyn.estimators.estimate import Estimate
 from mindyn.estimators.least_squares import LeastSquares
 from mindyn.identification.identify import identify
-from mindyn.pages.document import Column, Section, p, render_document, table, tag, to_html
+from mindyn.pages.document import Column, Section, p, render_document, table, tag
 from mindyn.robots.table import format_table
 
 RULES: Final = (
@@ -239,8 +239,8 @@ def comparison_page(comparison: LogComparison) -> str:
     errors = table(columns, lines, "Relative error of the torque on held-out rows, by method and set")
     notes = tag("ul", {}, [tag("li", {}, note) for note in comparison.notes()])
     sections = [
-        Section("errors", "Held-out torque error", to_html([errors, notes])),
-        Section("rules", "Rules", to_html([p(rule) for rule in RULES])),
+        Section("errors", "Held-out torque error", [errors, notes]),
+        Section("rules", "Rules", [p(rule) for rule in RULES]),
     ]
     return render_document(
         "Methods on recorded logs", f"{len(lines)} methods, {len(comparison.splits)} splits", sections

@@ -23,7 +23,7 @@ from typing import Any, Final
 import numpy as np
 
 from mindyn.algebra.values import Array, ShortRepr
-from mindyn.errors import Code, InputError
+from mindyn.errors import Code, InputError, require_choice
 from mindyn.logs.log import Log
 from mindyn.logs.metadata import RAD_PER_DEGREE
 from mindyn.logs.reading import read_log
@@ -80,13 +80,7 @@ def read_sets(
     """
     sets = _read_entries(folder)
     for name in (*(names or ()), *(models or {})):
-        if name not in sets:
-            raise InputError(
-                f"{folder / SPLITS_FILE} has no set {name!r}",
-                hint=f"it has: {', '.join(sets)}",
-                code=Code.UNKNOWN_NAME,
-                subject=name,
-            )
+        require_choice(name, sets, f"a set of {folder / SPLITS_FILE}")
     return [
         split
         for name, entry in sets.items()

@@ -23,7 +23,7 @@ from typing import Any, Final
 import numpy as np
 
 from mindyn.algebra.values import Array
-from mindyn.errors import Code, InputError
+from mindyn.errors import Code, InputError, require_choice
 from mindyn.estimators.estimate import Estimate, Estimator
 from mindyn.estimators.least_squares import LeastSquares
 from mindyn.feasibility.check import check_feasible
@@ -92,13 +92,8 @@ def require_methods(names: Sequence[str]) -> None:
         if name.endswith(".py"):
             if not Path(name).is_file():
                 raise InputError(f"no file {name!r} with a method", code=Code.MISSING_FILE, subject=name)
-        elif name not in LOG_METHODS:
-            raise InputError(
-                f"no method {name!r}",
-                hint=f"use one of {', '.join(LOG_METHODS)}, or the path of a Python file with a method",
-                code=Code.UNKNOWN_NAME,
-                subject=name,
-            )
+        else:
+            require_choice(name, LOG_METHODS, "a method that is not the path of a Python file")
 
 
 def load_method(name: str) -> tuple[str, FitFunction]:

@@ -13,9 +13,9 @@ has been at rest for a while, changes of r are compared with the threshold of mo
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from math import log as natural_log
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,13 +23,13 @@ from numpy.typing import NDArray
 from mindyn.algebra.values import Array, ShortRepr
 from mindyn.errors import Code, InputError
 from mindyn.estimators.estimate import Estimate, predict_unfiltered
+from mindyn.estimators.estimate_parts import Record
 from mindyn.kernels.external_wrench import ContactKind, ExternalWrench
 from mindyn.kernels.model import Model
 from mindyn.kernels.observer import MomentumObserver
 from mindyn.logs.log import Log
 from mindyn.logs.pipeline import condition
 from mindyn.logs.samples import Samples
-from mindyn.regression.accumulators import FACTORED_ROWS
 from mindyn.regression.row_blocks import segment_ends
 from mindyn.robots.robot import Robot
 from mindyn.simulation.inputs import require_positive
@@ -55,7 +55,7 @@ MERGE_GAP_S: Final = 0.2
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class ContactThresholds(ShortRepr):
+class ContactThresholds(ShortRepr, Record):
     """Largest |r| without contact for each joint.
 
     Attributes
@@ -82,12 +82,6 @@ class ContactThresholds(ShortRepr):
     alarms_per_hour: float = ALARMS_PER_HOUR
     seconds: float = 0.0
     deviations: Array | None = None
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the thresholds in types that JSON can store."""
-        values = {entry.name: getattr(self, entry.name) for entry in fields(self)}
-        lists = {name: v.tolist() for name, v in values.items() if isinstance(v, np.ndarray)}
-        return {**values, **lists, "joint_names": list(self.joint_names)}
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -137,15 +131,8 @@ def external_torque(
 
     The model has no friction at standstill.
     """
-    if estimate.conditioning is None:
-        raise InputError(
-            "the estimate was fitted to samples, so the conditioning of logs is unknown",
-            hint="use an estimate of identify",
-            code=Code.MISSING_VALUE,
-            subject="conditioning",
-        )
     # Filters lack neighbours at the ends of a segment: wrong accelerations there are not contacts.
-    conditioning = estimate.conditioning.for_log(velocity=log.qd is not None, acceleration=log.qdd is not None)
+    conditioning = estimate.conditioning_for(log)
     edge_s = (
         EDGE_PERIODS / conditioning.position_cutoff_hz if isinstance(conditioning.position_cutoff_hz, float) else 0.0
     )
@@ -174,18 +161,12 @@ def _residual(estimate: Estimate, samples: Samples, gain: float) -> tuple[Array,
 
 def _sliding_friction(estimate: Estimate, samples: Samples, friction: Array) -> Array:
     """Return half the difference (N, n) of friction at `REST_SPEED` forwards and backwards at the positions."""
-    friction_torque, regressor = np.zeros_like(samples.q), estimate.regressor
-    for start in range(0, len(samples), FACTORED_ROWS):
-        rows = slice(start, min(start + FACTORED_ROWS, len(samples)))
-        for sign in (1.0, -1.0):
-            qd = np.full_like(samples.q[rows], sign * REST_SPEED)
-            q = regressor.positions(samples, rows)
-            needs_directions = regressor.directions(q[:1], qd[:1], np.zeros(1, int), 1.0) is not None
-            directions = np.sign(regressor.friction_speeds(q, qd)) if needs_directions else None
-            parts = regressor.parts(q, qd, np.zeros_like(qd), directions)
-            for joint, (columns, arrays) in enumerate(zip(regressor.columns, parts, strict=True)):
-                friction_torque[rows, joint] += sign / 2 * (np.concatenate(arrays, axis=1) @ friction[columns])
-    return np.abs(friction_torque)
+    regressor = estimate.regressor
+    abrupt = regressor.with_friction(replace(regressor.friction, direction="sign", width=0.0))
+    slow = replace(samples, qd=np.full_like(samples.q, REST_SPEED), qdd=np.zeros_like(samples.q))
+    forwards = predict_unfiltered(abrupt, friction, slow)
+    backwards = predict_unfiltered(abrupt, friction, replace(slow, qd=-slow.qd))
+    return np.asarray(np.abs(forwards - backwards) / 2)
 
 
 def contact_thresholds(

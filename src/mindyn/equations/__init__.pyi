@@ -1,2 +1,2 @@
 # The public names in the order of the work; `import_lazily` imports each when it is first used.
-from mindyn.equations.projected_dynamics import tree_state as tree_state
+from mindyn.equations.loop_closure import tree_state as tree_state

@@ -10,15 +10,14 @@ import casadi
 
 from mindyn.equations.certificate import COMPARATORS, ReferenceDynamics, deviation_error, equation_deviation
 from mindyn.equations.chain import SX
-from mindyn.equations.control import observer_step
-from mindyn.equations.drives import load_dependent_extras, load_friction_error, rotor_energy
+from mindyn.equations.drives import load_dependent_extras, load_friction_error, require_drives, rotor_energy
 from mindyn.equations.formulations import INERTIA_MATRIX, INVERSE_DYNAMICS, accelerations, build_formulation
 from mindyn.equations.forward_dynamics import forward_dynamics
-from mindyn.equations.inertia_matrix import coriolis_matrix, energy, inertia_matrix
+from mindyn.equations.inertia_matrix import coriolis_matrix, energy, inertia_matrix, observer_step
 from mindyn.equations.motion import forward_kinematics, geometric_jacobian
 from mindyn.equations.newton_euler import inverse_dynamics
 from mindyn.equations.traces import NEEDS_BEYOND_BASE, Needs, Parameters, Request, Trace, start_trace
-from mindyn.errors import Code, InputError, MissingPhysicsError, RobotError, require_choice, unknown_name_error
+from mindyn.errors import Code, InputError, RobotError, require_choice, unknown_name_error
 from mindyn.parameters.base import BaseParameters, has_same_mechanism
 from mindyn.parameters.certificate import COMPARED_STATES
 from mindyn.parameters.structural import structural_base
@@ -45,7 +44,7 @@ class Equation:
 
 
 def _inverse_dynamics(t: Trace) -> SX:
-    return t.add_drives(t.torques(t["qd"], t["qdd"], outside=t.outside), t["qd"], t["qdd"])
+    return t.add_drives(t.torques(t["qd"], t["qdd"]), t["qd"], t["qdd"])
 
 
 def _inverse_dynamics_with_wrenches(t: Trace) -> SX:
@@ -58,10 +57,8 @@ def _inertia_matrix(t: Trace) -> SX:
 
 
 def _forward_dynamics(t: Trace) -> SX:
-    if not t.drives:
-        return forward_dynamics(t.chain, t["q"], t["qd"], t["tau"], t.torques(t["qd"], t.rest))
-    left = t.subtract_drives(t["tau"], t["qd"])
-    return forward_dynamics(t.chain, t["q"], t["qd"], left, t.torques(t["qd"], t.rest), t.drive_inertia)
+    left, inertia = (t.subtract_drives(t["tau"], t["qd"]), t.drive_inertia) if t.drives else (t["tau"], None)
+    return forward_dynamics(t.chain, t["q"], t["qd"], left, t.torques(t["qd"], t.rest), inertia)
 
 
 def _observer(t: Trace) -> SX:
@@ -327,12 +324,11 @@ def _trace_formulation(t: Trace, name: str, asked: Request, formulation: str) ->
             subject=name,
         )
     if name in INVERSE_DYNAMICS_EQUATIONS:
-        tau = build_formulation(INVERSE_DYNAMICS, formulation, t.arm, t["q"], t["qd"], t["qdd"], t.outside)
+        tau = build_formulation(INVERSE_DYNAMICS, formulation, t, t["qd"], t["qdd"])
         return t.add_drives(tau, t["qd"], t["qdd"])
     if name == "inertia_matrix":
-        return build_formulation(INERTIA_MATRIX, formulation, t.arm, t["q"]) + t.drive_inertia
-    left = t.subtract_drives(t["tau"], t["qd"]) if t.drives else t["tau"]
-    return accelerations(formulation, t.arm, t["q"], t["qd"], left, t.drive_inertia)
+        return build_formulation(INERTIA_MATRIX, formulation, t) + t.drive_inertia
+    return accelerations(formulation, t, t.subtract_drives(t["tau"], t["qd"]) if t.drives else t["tau"])
 
 
 def _require_usable(robot: Robot, entry: Equation, asked: Request, name: str) -> None:
@@ -344,13 +340,8 @@ def _require_usable(robot: Robot, entry: Equation, asked: Request, name: str) ->
             code=Code.UNSUPPORTED,
             subject=robot.name,
         )
-    if asked.drives and not (robot.drives or robot.extras):
-        raise MissingPhysicsError(
-            f"drives=True (--drives) needs drives, and robot {robot.name!r} has none",
-            hint="add [[drive]] tables to the robot file, or omit drives",
-            subject=robot.name,
-        )
     if asked.drives:
+        require_drives(robot)
         require_load_usable(robot, name, asked.parameters)
     if (asked.place is None) == (name in FRAME_EQUATIONS):
         raise InputError(

@@ -17,7 +17,8 @@ import numpy as np
 from mindyn.algebra.values import Array
 from mindyn.equations.closed_motion import is_affine
 from mindyn.equations.drives import expand_loads, friction_torques, rotor_torques
-from mindyn.equations.loop_closure import affine_closure, home_closure
+from mindyn.equations.loop_closure import TreeState, home_closure, tree_state
+from mindyn.equations.loop_constraints import evaluate_batch
 from mindyn.errors import Code, RobotError
 from mindyn.notation import DRIVE_PARAMETERS, PARAMETERS_PER_LINK
 from mindyn.parameters.base import BaseParameters
@@ -75,18 +76,6 @@ class ReferenceDynamics:
         q, reached = closure.find_reachable(p)
         return np.vstack([q[reached], np.repeat(closure.home[None], count, axis=0)])[:count]
 
-    def _lift_motion(self, states: States) -> tuple[States, Array]:
-        """Return the motion of all joints, and W (N, n, k)."""
-        if is_affine(self.robot):
-            closure = affine_closure(self.robot)
-            A = closure.matrix
-            lifted = States(states.q @ A.T + closure.offset, states.qd @ A.T, states.qdd @ A.T)
-            return lifted, np.broadcast_to(A, (len(states.q), *A.shape))
-        loops = home_closure(self.robot)
-        W = loops.velocity_matrix(states.q)
-        qd, qdd = (np.einsum("nij,nj->ni", W, rate) for rate in (states.qd, states.qdd))
-        return States(states.q, qd, qdd + loops.acceleration_bias(states.q, qd)), W
-
     @cached_property
     def values(self) -> Array:
         """Standard parameters (p,), then those of drives: the robot's own if they are constants, else random ones."""
@@ -121,35 +110,28 @@ class ReferenceDynamics:
         `taking` selects the drive terms, if the equation has drives.
         """
         links = PARAMETERS_PER_LINK * len(self.robot.joints)
-        lifted, W = self._lift_motion(states)
-        rows = np.einsum("nij,nip->njp", W, standard_rows(self.robot, lifted))
+        motion = tree_state(self.robot, states.q, states.qd, states.qdd)
+        rows = np.einsum("nij,nip->njp", motion.W, standard_rows(self.robot, States(motion.q, motion.qd, motion.qdd)))
         tau, size = rows @ self.values[:links], np.abs(rows) @ np.abs(self.values[:links])
         if self.drives and taking != "nothing":
-            taken = self._rotor_torques(lifted)
-            if taking == "all":
-                load = tau + np.einsum("nij,ni->nj", W, taken)
-                taken = taken + self._friction_torques(lifted, load)
-            added = np.einsum("nij,ni->nj", W, taken)
+            added = motion.project(self._drive_torques(motion, tau, friction=taking == "all"))
             tau, size = tau + added, size + np.abs(added)
         return tau, size
 
-    def _rotor_torques(self, states: States) -> Array:
-        """Return the rotor torques (N, n)."""
-        torques = [casadi.evalf(rotor_torques(self.robot, casadi.SX(qdd), self._drive_values)) for qdd in states.qdd]
-        return np.array(casadi.horzcat(*torques)).T
-
-    def _friction_torques(self, states: States, load: Array) -> Array:
-        """Return the friction torques (N, n) under the load (N, k) of the primary joints."""
-        columns = []
-        for motion in zip(states.q, states.qd, load, strict=True):
-            q, qd, carried = (casadi.SX(x) for x in motion)
-            torques = friction_torques(self.robot, q, qd, self._drive_values, expand_loads(self.robot, carried))
-            columns.append(casadi.evalf(torques))
-        return np.array(casadi.horzcat(*columns)).T
-
-    @property
-    def _drive_values(self) -> Any:
-        return casadi.SX(self.values[PARAMETERS_PER_LINK * len(self.robot.joints) :])
+    def _drive_torques(self, motion: TreeState, rigid: Array, *, friction: bool) -> Array:
+        """Return the torques (N, n) of rotors, and of friction under the load of links and rotors."""
+        robot = self.robot
+        q, qd, qdd = (casadi.SX.sym(name, len(robot.joints)) for name in ("q", "qd", "qdd"))
+        values = casadi.SX(self.values[PARAMETERS_PER_LINK * len(robot.joints) :])
+        rotors = casadi.Function("rotors", [qdd], [rotor_torques(robot, qdd, values)])
+        torques = evaluate_batch(rotors, motion.qdd)[:, :, 0]
+        if not friction:
+            return torques
+        load = casadi.SX.sym("load", robot.joint_count)
+        rubbing = friction_torques(robot, q, qd, values, expand_loads(robot, load))
+        carried = rigid + motion.project(torques)
+        function = casadi.Function("friction", [q, qd, load], [rubbing])
+        return np.asarray(torques + evaluate_batch(function, motion.q, motion.qd, carried)[:, :, 0])
 
 
 Comparator = Callable[[ReferenceDynamics, Callable[..., Array]], Deviation]
@@ -237,15 +219,10 @@ COMPARATORS: dict[str, Comparator] = {
 def equation_deviation(function: Any, witness: ReferenceDynamics) -> Deviation:
     """Return how far a traced equation (`casadi.Function`, by its name) is from standard parameters."""
     count = len(witness.states.q)
-    moving = len(function.name_in()) - (0 if "regressor" in function.name() else len(witness.extra_inputs()))
 
     def call(*arrays: Array) -> Array:
-        results = []
-        for k in range(count):
-            result = function.call([x[k] if i < moving else x for i, x in enumerate(arrays)])[0]
-            results.append(np.array(result))
-        stacked = np.stack(results)
-        return stacked[..., 0] if function.name_out(0) in ("tau", "qdd") else stacked
+        values = evaluate_batch(function, *(np.broadcast_to(x, (count, x.shape[-1])) for x in arrays))
+        return values[..., 0] if function.name_out(0) in ("tau", "qdd") else values
 
     return COMPARATORS[function.name()](witness, call)
 

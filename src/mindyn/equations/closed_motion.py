@@ -59,22 +59,17 @@ def closed_motion(robot: Robot, q: SX, pd: SX | None = None, pdd: SX | None = No
     q = system.correct(q, NEWTON_STEPS)
     c, J = system.at(q)
     inverse = system.inverse(J)
-    k = len(closure.primary)
+    primary, dependent, free = list(closure.primary), list(closure.dependent), list(closure.mimics.free)
+    k = len(primary)
     W_s = casadi.SX(len(robot.joints), k)
-    for column, i in enumerate(closure.primary):
-        W_s[i, column] = 1
-    W_d = -(inverse @ J[:, list(closure.primary)])
-    for row, i in enumerate(closure.dependent):
-        W_s[i, :] = W_d[row, :]
-    free = list(closure.mimics.free)
+    W_s[primary, :] = casadi.SX.eye(k)
+    W_s[dependent, :] = -(inverse @ J[:, primary])
     A, b = constant(closure.mimics.matrix), constant(closure.mimics.offset)
     W = A @ W_s[free, :]
     whole = A @ q[free] + b
     pd = casadi.SX(k, 1) if pd is None else pd
     qd = W @ pd
     bias = casadi.SX(len(robot.joints), 1)
-    change = -(inverse @ system.jacobian_rate(q, qd))
-    for row, i in enumerate(closure.dependent):
-        bias[i] = change[row]
+    bias[dependent] = -(inverse @ system.jacobian_rate(q, qd))
     qdd = A @ bias[free] + (casadi.SX(len(robot.joints), 1) if pdd is None else W @ pdd)
     return ClosedMotion(whole, qd, qdd, W, casadi.vertcat(casadi.sqrt(casadi.sumsqr(c)), system.regularity(inverse)))

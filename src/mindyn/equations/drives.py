@@ -15,7 +15,7 @@ import casadi
 import numpy as np
 
 from mindyn.equations.chain import SX, constant
-from mindyn.errors import Code, RobotError
+from mindyn.errors import Code, MissingPhysicsError, RobotError
 from mindyn.notation import DRIVE_PARAMETERS
 from mindyn.robots.drive_matrices import drive_parameters, friction_matrix, gear_matrix
 from mindyn.robots.expressions import parse_formula
@@ -94,6 +94,16 @@ def extra_torques(robot: Robot, motion: dict[str, SX], coefficients: SX) -> SX:
         motion_of_joint = {name: v[i] for name, v in motion.items()}
         tau[i] += coefficients[k] * formula.evaluate(numbered | motion_of_joint, SYMBOLIC_FUNCTIONS)
     return tau
+
+
+def require_drives(robot: Robot) -> None:
+    """Raise an error if a robot has no drives and no extra torques."""
+    if not (robot.drives or robot.extras):
+        raise MissingPhysicsError(
+            f"drives=True (--drives) needs drives, and robot {robot.name!r} has none",
+            hint="omit it, or add [[drive]] tables to the robot file",
+            subject=robot.name,
+        )
 
 
 def load_dependent_extras(robot: Robot) -> list[ExtraTorque]:

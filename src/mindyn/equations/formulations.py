@@ -3,90 +3,53 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from functools import partial
 
 import casadi
 
-from mindyn.equations.chain import SX, constant, count_instructions, reduced_chain, standard_chain, symbolic_chain
+from mindyn.equations.chain import SX, constant, count_instructions
 from mindyn.equations.composite_bodies import composite_inertia_matrix
-from mindyn.equations.external_inputs import NO_EXTERNAL_INPUTS, ExternalInputs
-from mindyn.equations.forward_dynamics import coupled_joints, factor, solve
+from mindyn.equations.forward_dynamics import Factors
 from mindyn.equations.inertia_matrix import inertia_matrix
 from mindyn.equations.kane import kane_inverse_dynamics
-from mindyn.equations.lean_dynamics import lean_chain, lean_chain_on_moving_root, lean_inverse_dynamics
 from mindyn.equations.mlc_dynamics import mlc_inverse_dynamics
 from mindyn.equations.mlc_inertia import mlc_inertia_matrix
-from mindyn.equations.newton_euler import inverse_dynamics
+from mindyn.equations.traces import Trace
 from mindyn.errors import Code, InputError, unknown_name_error
 from mindyn.parameters.lin import LinStructure, lin_structure, lin_structure_on_moving_root, mlc_matrix
-from mindyn.robots.robot import Robot
-
-
-@dataclass(frozen=True, slots=True)
-class Arm:
-    """A robot and its link parameters: its own numbers (phi None), or expressions (10 n, 1)."""
-
-    robot: Robot
-    phi: SX | None = None
-
-    def mlc(self, structure: LinStructure) -> SX:
-        """Return the MLC vector: numbers, or Lin's linear forms of the expressions."""
-        K = mlc_matrix(self.robot, structure)
-        return casadi.SX(casadi.DM(K @ self.robot.phi)) if self.phi is None else casadi.densify(constant(K) @ self.phi)
-
 
 FormulationBuilder = Callable[..., SX]
-"""(arm, q, qd, qdd, outside) -> tau, or (arm, q) -> M."""
+"""(trace, qd, qdd) -> tau, or (trace) -> M."""
 
 
-def _lean(arm: Arm, q: SX, qd: SX, qdd: SX, outside: ExternalInputs) -> SX:
-    chain = lean_chain(arm.robot) if outside.root is None else lean_chain_on_moving_root(arm.robot)
-    return lean_inverse_dynamics(chain, q, qd, qdd, outside)
+def _mlc_values(t: Trace, structure: LinStructure) -> SX:
+    """Return the MLC vector: numbers, or Lin's linear forms of the expressions."""
+    K = mlc_matrix(t.robot, structure)
+    return casadi.SX(casadi.DM(K @ t.robot.phi)) if t.phi is None else casadi.densify(constant(K) @ t.phi)
 
 
-def _newton_euler(arm: Arm, q: SX, qd: SX, qdd: SX, outside: ExternalInputs) -> SX:
-    if arm.phi is not None:
-        chain = symbolic_chain(arm.robot, arm.phi)
-    else:
-        chain = reduced_chain(arm.robot) if outside.root is None else standard_chain(arm.robot)
-    return inverse_dynamics(chain, q, qd, qdd, outside.wrenches(len(arm.robot.joints)), outside.root)
+def _mlc(t: Trace, qd: SX, qdd: SX) -> SX:
+    structure = lin_structure(t.robot) if t.outside.root is None else lin_structure_on_moving_root(t.robot)
+    return mlc_inverse_dynamics(structure, _mlc_values(t, structure), t["q"], qd, qdd, outside=t.outside)
 
 
-def _mlc(arm: Arm, q: SX, qd: SX, qdd: SX, outside: ExternalInputs) -> SX:
-    structure = lin_structure(arm.robot) if outside.root is None else lin_structure_on_moving_root(arm.robot)
-    return mlc_inverse_dynamics(structure, arm.mlc(structure), q, qd, qdd, outside=outside)
-
-
-def _composite_bodies(arm: Arm, q: SX) -> SX:
-    chain = reduced_chain(arm.robot) if arm.phi is None else symbolic_chain(arm.robot, arm.phi)
-    return inertia_matrix(chain, q)
-
-
-def _mlc_matrix(formulation: int) -> FormulationBuilder:
-    def make(arm: Arm, q: SX) -> SX:
-        structure = lin_structure(arm.robot)
-        return mlc_inertia_matrix(structure, arm.mlc(structure), q, formulation)
-
-    return make
-
-
-def _composite(formulation: int) -> FormulationBuilder:
-    return lambda arm, q: composite_inertia_matrix(arm.robot, q, formulation)
+def _mlc_matrix(t: Trace, formulation: int) -> SX:
+    structure = lin_structure(t.robot)
+    return mlc_inertia_matrix(structure, _mlc_values(t, structure), t["q"], formulation)
 
 
 INVERSE_DYNAMICS: dict[str, FormulationBuilder] = {
-    "lean": _lean,
-    "newton_euler": _newton_euler,
+    "lean": lambda t, qd, qdd: t.torques(qd, qdd),
+    "newton_euler": lambda t, qd, qdd: t.newton_euler(qd, qdd),
     "mlc": _mlc,
-    "kane": lambda arm, q, qd, qdd, outside: kane_inverse_dynamics(arm.robot, q, qd, qdd, outside=outside),
+    "kane": lambda t, qd, qdd: kane_inverse_dynamics(t.robot, t["q"], qd, qdd, outside=t.outside),
 }
 """lean: base values, fewest operations; newton_euler: base values; mlc: Lin 1995; kane: Angeles et al. 1988."""
 
 INERTIA_MATRIX: dict[str, FormulationBuilder] = {
-    "composite_bodies": _composite_bodies,
-    **{f"formulation_{k}": _composite(k) for k in range(1, 6)},
-    **{f"mlc_{k}": _mlc_matrix(k) for k in (1, 2)},
+    "composite_bodies": lambda t: inertia_matrix(t.chain, t["q"]),
+    **{f"formulation_{k}": lambda t, k=k: composite_inertia_matrix(t.robot, t["q"], k) for k in range(1, 6)},
+    **{f"mlc_{k}": partial(_mlc_matrix, formulation=k) for k in (1, 2)},
 }
 """composite_bodies: base values; formulation_1 .. 5 and mlc_1, mlc_2: Lin & Fang 1999."""
 
@@ -100,37 +63,26 @@ ANY_PARAMETERS = ("newton_euler", "mlc", "composite_bodies", "mlc_1", "mlc_2")
 """Formulations that take parameters at run time; the others use a robot's own numbers."""
 
 
-def build_formulation(makers: dict[str, FormulationBuilder], formulation: str, arm: Arm, *motion: Any) -> SX:
+def build_formulation(makers: dict[str, FormulationBuilder], formulation: str, t: Trace, *rates: SX) -> SX:
     """Return the expression of a formulation, or with "auto" of the one with the fewest operations."""
-    if formulation != "auto":
-        if formulation not in makers:
-            raise unknown_name_error("formulation", formulation, ("auto", *makers))
-        if arm.phi is not None and formulation not in ANY_PARAMETERS:
-            usable = ", ".join(name for name in makers if name in ANY_PARAMETERS)
-            raise InputError(
-                f"formulation {formulation!r} needs constant parameters; these take them at run time: {usable}",
-                code=Code.UNSUPPORTED,
-                subject=formulation,
-            )
-        return makers[formulation](arm, *motion)
-    serial = arm.robot.is_serial
-    usable_makers = [
-        maker
-        for name, maker in makers.items()
-        if (serial or name in ANY_TREE) and (arm.phi is None or name in ANY_PARAMETERS)
-    ]
-    return min((casadi.cse(maker(arm, *motion)) for maker in usable_makers), key=count_instructions)
+    usable = [name for name in makers if t.phi is None or name in ANY_PARAMETERS]
+    if formulation == "auto":
+        fitting = (name for name in usable if t.robot.is_serial or name in ANY_TREE)
+        return min((casadi.cse(makers[name](t, *rates)) for name in fitting), key=count_instructions)
+    if formulation not in makers:
+        raise unknown_name_error("formulation", formulation, ("auto", *makers))
+    if formulation not in usable:
+        raise InputError(
+            f"formulation {formulation!r} needs constant parameters; these take them at run time: {', '.join(usable)}",
+            code=Code.UNSUPPORTED,
+            subject=formulation,
+        )
+    return makers[formulation](t, *rates)
 
 
-def accelerations(formulation: str, arm: Arm, q: SX, qd: SX, tau: SX, added_inertia: SX) -> SX:
-    """Return qdd (n, 1) with the inertia matrix of a formulation; in MLC, the bias torques use MLC too.
-
-    `added_inertia` (n, n) of the drives is added to M.
+def accelerations(formulation: str, t: Trace, tau: SX) -> SX:
+    """Return qdd (n, 1) with the inertia matrix of a formulation and that of the drives; in MLC, the bias torques use
+    MLC too.
     """
-    rest = casadi.SX(len(arm.robot.joints), 1)
-    bias = build_formulation(
-        INVERSE_DYNAMICS, BIAS_FORMULATIONS.get(formulation, "auto"), arm, q, qd, rest, NO_EXTERNAL_INPUTS
-    )
-    M = build_formulation(INERTIA_MATRIX, formulation, arm, q) + added_inertia
-    before = coupled_joints(arm.robot, coupled=True)
-    return solve(*factor(casadi.densify(M), before), before, tau - bias)
+    bias = build_formulation(INVERSE_DYNAMICS, BIAS_FORMULATIONS.get(formulation, "auto"), t, t["qd"], t.rest)
+    return Factors(build_formulation(INERTIA_MATRIX, formulation, t) + t.drive_inertia).solve(tau - bias)

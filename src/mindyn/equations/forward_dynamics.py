@@ -10,11 +10,10 @@ import numpy as np
 
 from mindyn.algebra.inertia import tensor_from_entries
 from mindyn.equations.chain import SX, Chain, JointPlacement, count_instructions, cross_matrix
-from mindyn.equations.inertia_matrix import inertia_matrix
+from mindyn.equations.inertia_matrix import composite_bodies, inertia_matrix
 from mindyn.equations.motion import forward_motion
 from mindyn.equations.newton_euler import link_wrenches
 from mindyn.errors import MissingPhysicsError
-from mindyn.robots.robot import Robot
 
 TRIED_CONFIGURATIONS: Final = 3
 """Configurations at which a singular inertia matrix is searched: a determinant vanishes in all of them or almost
@@ -46,42 +45,34 @@ def _min_factoring_operations(chain: Chain) -> int:
 
     Four of the nine belong to the solution and five to the entry itself.
     """
-    ancestors = [len(joints) for joints in coupled_joints(chain.robot, coupled=False)]
+    ancestors = [len(chain.robot.path(i)) - 1 for i in range(len(chain.parents))]
     return sum(count * (count + 1) + 9 * count for count in ancestors)
 
 
 def solve_by_factoring(chain: Chain, q: SX, left: SX, added_inertia: SX | None = None) -> SX:
-    """Solve M qdd = left through M = L^T D L, which keeps the zeros between branches [Featherstone 2008, 6.5]."""
-    M, coupled = inertia_matrix(chain, q), False
-    if added_inertia is not None:
-        M, coupled = M + added_inertia, not added_inertia.sparsity().is_diag()
-    ancestors = coupled_joints(chain.robot, coupled=coupled)
-    L, D = factor(M, ancestors)
-    require_inertia(casadi.diag(M) + _rotated_inertia(chain), D, q, chain.robot.joint_names)
-    return solve(L, D, ancestors, left)
+    """Solve M qdd = left."""
+    M = inertia_matrix(chain, q)
+    M = M if added_inertia is None else M + added_inertia
+    factors = Factors(M)
+    require_inertia(casadi.diag(M) + _rotated_inertia(chain), factors.D, q, chain.robot.joint_names)
+    return factors.solve(left)
 
 
-def coupled_joints(robot: Robot, *, coupled: bool) -> list[list[int]]:
-    """Return the earlier joints that M couples each primary joint to, nearest first: its ancestors, or all of them if
-    drives or loops couple branches.
-    """
-    if coupled or robot.has_dependents:
-        return [list(reversed(range(i))) for i in range(robot.joint_count)]
-    return [list(reversed(robot.path(i)[:-1])) for i in range(len(robot.joints))]
+class Factors:
+    """M = L^T diag(D) L from the last joint, which keeps the zeros between branches [Featherstone 2008, 6.5]."""
 
+    def __init__(self, M: SX) -> None:
+        self._order = list(reversed(range(M.shape[0])))
+        self._factors = casadi.ldl(M[self._order, self._order], False)
 
-def factor(M: SX, ancestors: list[list[int]]) -> tuple[SX, SX]:
-    """Return L (unit lower triangular, strict part stored) and D with M = L^T diag(D) L, from the last joint."""
-    n = M.shape[0]
-    H, L, D = casadi.SX(M), casadi.SX(n, n), casadi.SX(n, 1)
-    for k in reversed(range(n)):
-        D[k] = H[k, k]
-        for position, i in enumerate(ancestors[k]):
-            ratio = H[k, i] / H[k, k]
-            for j in ancestors[k][position:]:
-                H[i, j] -= ratio * H[k, j]
-            L[k, i] = ratio
-    return L, D
+    @property
+    def D(self) -> SX:
+        """Pivots (n, 1): the inertia of each joint while the later joints are free."""
+        return self._factors[0][self._order]
+
+    def solve(self, b: SX) -> SX:
+        """Return x (n, k) with M x = b."""
+        return casadi.ldl_solve(b[self._order, :], *self._factors)[self._order, :]
 
 
 def _rotated_inertia(chain: Chain) -> SX:
@@ -121,20 +112,6 @@ def require_inertia(whole: SX, D: SX, q: SX, joint_names: Sequence[str]) -> None
             )
 
 
-def solve(L: SX, D: SX, ancestors: list[list[int]], b: SX) -> SX:
-    """Return x with L^T diag(D) L x = b."""
-    x = casadi.SX(b)
-    n = x.shape[0]
-    for k in reversed(range(n)):
-        for i in ancestors[k]:
-            x[i] -= L[k, i] * x[k]
-    for k in range(n):
-        x[k] /= D[k]
-        for i in ancestors[k]:
-            x[k] -= L[k, i] * x[i]
-    return x
-
-
 def solve_by_articulated_bodies(chain: Chain, q: SX, qd: SX, tau: SX) -> tuple[SX, SX]:
     """Return accelerations by recursion over articulated bodies [Featherstone 2008, 7.3], and the inertia (n, 1) of
     each about its joint: the pivots of factoring.
@@ -172,13 +149,10 @@ def solve_by_articulated_bodies(chain: Chain, q: SX, qd: SX, tau: SX) -> tuple[S
 def _composite_inertia(chain: Chain, q: SX) -> SX:
     """Return the diagonal (n, 1) of M: the inertia that each joint moves while the later joints are locked."""
     joints = chain.at(q)
-    bodies = [_spatial_inertia(chain, i) for i in range(len(chain.parents))]
-    for i in reversed(range(len(chain.parents))):
-        if chain.parents[i] >= 0:
-            X = motion_transform(joints[i])
-            bodies[chain.parents[i]] += X.T @ bodies[i] @ X
-    rows = [5 if joint.step.kind == "prismatic" else 2 for joint in joints]
-    return casadi.vertcat(*(body[row, row] for body, row in zip(bodies, rows, strict=True)))
+    slides = [joint.step.kind == "prismatic" for joint in joints]
+    bodies = composite_bodies(chain, joints)
+    moved = [body.mass if slide else body.tensor[2, 2] for body, slide in zip(bodies, slides, strict=True)]
+    return casadi.vertcat(*moved)
 
 
 def _spatial_inertia(chain: Chain, i: int) -> SX:

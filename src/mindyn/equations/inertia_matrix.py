@@ -1,4 +1,6 @@
-"""The joint-space inertia matrix by composite bodies, matrices that follow from it, and the energies."""
+"""The joint-space inertia matrix by composite bodies, matrices that follow from it, the energies, and the
+observer of momentum.
+"""
 
 from __future__ import annotations
 
@@ -85,3 +87,13 @@ def kinetic_energy(body: Body, motion: LinkMotion) -> SX:
     w, v = motion.w, motion.v
     linear = body.mass * casadi.dot(v, v) / 2 + casadi.dot(v, cross(w, body.moment))
     return linear + casadi.dot(w, body.tensor @ w) / 2
+
+
+def observer_step(p: SX, drift: SX, tau: SX, state: SX, gain: SX, dt: SX) -> SX:
+    """Return (2 n, 1): the external torque r = gain (p - state), and the next state [De Luca & Mattone 2003].
+
+    `state` holds the integral of tau + drift + r and starts as p; r follows the external torque with time constant
+    1/gain.
+    """
+    r = gain * (p - state)
+    return casadi.vertcat(r, state + dt * (tau + drift + r))

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from mindyn.algebra.inertia import mass_com_inertia
 from mindyn.algebra.poses import ROTATION_ROUNDING
 from mindyn.algebra.values import Array
 from mindyn.equations.chain import SX
@@ -61,15 +62,11 @@ class CentralBody:
 
 def central_body(phi: Array) -> CentralBody:
     """Return the body of ten standard parameters in its DH frame; a massless link keeps its tensor and has rho = 0."""
-    mass, moment = float(phi[0]), phi[1:4]
-    rho = moment / mass if mass else np.zeros(3)
-    xx, xy, yy, xz, yz, zz = phi[4:]
-    x, y, z = rho
-    tensor = np.array([xx, yy, zz, xy, xz, yz])
-    steiner = mass * np.array([y * y + z * z, x * x + z * z, x * x + y * y, -x * y, -x * z, -y * z])
+    mass, rho, J = mass_com_inertia(phi)
     # A difference that is only rounding becomes zero, and vanishes from the trace.
-    central = np.where(np.abs(tensor - steiner) <= ROTATION_ROUNDING * np.abs(tensor).max(), 0.0, tensor - steiner)
-    return CentralBody(mass, Triple(*(float(v) for v in rho)), Symmetric(*(float(v) for v in central)))
+    J = np.where(np.abs(J) <= ROTATION_ROUNDING * np.abs(phi[4:]).max(), 0.0, J)
+    tensor = Symmetric(*(float(J[i, j]) for i, j in ((0, 0), (1, 1), (2, 2), (0, 1), (0, 2), (1, 2))))
+    return CentralBody(mass, Triple(*(float(v) for v in rho)), tensor)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from mindyn.algebra.values import Array, frozen_array
+from mindyn.algebra.values import Array, ShortRepr, frozen_array
 from mindyn.equations.loop_constraints import (
     ClosingEquations,
     closing_equations,
@@ -338,3 +338,60 @@ def _require_determined_joints(closure: LoopClosure) -> None:
             f"{missing} more must be dependent besides {names}",
             subject=closure.robot.name,
         )
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class TreeState(ShortRepr):
+    """Motion of all n joints of the open tree for N samples: q, qd, qdd (N, n), and W (N, n, k)."""
+
+    q: Array
+    qd: Array
+    qdd: Array
+    W: Array
+
+    def project(self, tau: Array) -> Array:
+        """Return W^T tau (N, k) of torques (N, n) of the tree."""
+        return np.asarray((self.W.transpose(0, 2, 1) @ tau[:, :, None])[:, :, 0])
+
+
+def tree_state(robot: Robot, q: ArrayLike, qd: ArrayLike | None = None, qdd: ArrayLike | None = None) -> TreeState:
+    """Return the motion of all joints of a robot from that of its primary joints.
+
+    Parameters
+    ----------
+    robot : Robot
+        Robot with closed loops or mimic joints; without them, all joints are primary.
+    q : array_like, shape (N, k) or (N, n)
+        Positions of the primary joints, or closed positions of all joints.
+    qd, qdd : array_like, shape (N, k), optional
+        Velocities and accelerations of the primary joints; zero by default.
+
+    Returns
+    -------
+    TreeState
+        `q`, `qd` and `qdd` (N, n) of all joints, and `W` (N, n, k) with qd = W pd.
+
+    Raises
+    ------
+    RobotError
+        If the loops do not close at a position, or are singular there.
+    """
+    positions = np.asarray(q, dtype=np.float64)
+    if not robot.has_dependents:
+        n, still = len(robot.joints), np.zeros(positions.shape)
+        speeds, changes = (still if rate is None else np.asarray(rate, dtype=np.float64) for rate in (qd, qdd))
+        return TreeState(positions, speeds, changes, np.broadcast_to(np.eye(n), (len(positions), n, n)))
+    closure = home_closure(robot)
+    if positions.shape[1] != len(robot.joints):
+        positions = closure.positions(positions)
+    return state_of(closure, positions, qd, qdd)
+
+
+def state_of(closure: LoopClosure, q: Array, qd: ArrayLike | None = None, qdd: ArrayLike | None = None) -> TreeState:
+    """Return the motion at closed positions q (N, n), with rates (N, k) of the primary joints."""
+    W = closure.velocity_matrix(q)
+    speeds, changes = (
+        np.zeros(q.shape) if rate is None else (W @ np.asarray(rate, dtype=np.float64)[:, :, None])[:, :, 0]
+        for rate in (qd, qdd)
+    )
+    return TreeState(q, speeds, changes + closure.acceleration_bias(q, speeds), W)

@@ -64,20 +64,11 @@ def _densify(function: Any) -> Any:
 
 def evaluate_batch(function: Any, *columns: Array) -> Array:
     """Return the values (N, rows, columns) of a function at N samples; each argument is (N, size)."""
-    count = columns[0].shape[0]
-    rows, width = function.size_out(0)
-    values = np.zeros((count, width * rows))
+    count, (rows, width) = len(columns[0]), function.size_out(0)
     if count == 0 or rows * width == 0:
-        return values.reshape(count, rows, width)
-    buffered = BufferedFunction(function)
-    (result, *_), run = buffered.outputs, buffered.run
-    pairs = list(zip(buffered.inputs, columns, strict=True))
-    for k in range(count):
-        for array, column in pairs:
-            array[:] = column[k]
-        run()
-        values[k] = result
-    return np.ascontiguousarray(values.reshape(count, width, rows).transpose(0, 2, 1))
+        return np.zeros((count, rows, width))
+    values = np.array(function.map(count).call([column.T for column in columns])[0])
+    return np.ascontiguousarray(values.reshape(rows, count, width).transpose(1, 0, 2))
 
 
 EQUATIONS_PER_KIND: Final = {"pin": 5, "slide": 5, "ball": 3, "weld": 6}

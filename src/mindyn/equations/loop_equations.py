@@ -17,7 +17,6 @@ import casadi
 from mindyn.equations.catalogue import EQUATIONS, equation, require_load_usable
 from mindyn.equations.chain import SX, constant
 from mindyn.equations.closed_motion import CLOSURE, ClosedMotion, closed_motion, is_affine
-from mindyn.equations.control import observer_step
 from mindyn.equations.drives import (
     expand_loads,
     friction_torques,
@@ -26,8 +25,8 @@ from mindyn.equations.drives import (
     rotor_torques,
     solve_load,
 )
-from mindyn.equations.forward_dynamics import coupled_joints, factor, require_inertia, solve
-from mindyn.equations.inertia_matrix import coriolis_matrix
+from mindyn.equations.forward_dynamics import Factors, require_inertia
+from mindyn.equations.inertia_matrix import coriolis_matrix, observer_step
 from mindyn.equations.loop_closure import AffineClosure, affine_closure
 from mindyn.equations.loop_constraints import open_tree
 from mindyn.equations.traces import Parameters
@@ -219,11 +218,10 @@ class _ProjectedEquations:
             left -= motion.W.T @ (self.evaluate_tree("inverse_dynamics", motion, rigid=True) + turning)
         else:
             left = tau - motion.W.T @ self.evaluate_tree("inverse_dynamics", motion)
-        ancestors = coupled_joints(self.robot, coupled=True)
-        L, D = factor(casadi.densify(H), ancestors)
+        factors = Factors(H)
         if self.affine is not None:  # random configurations are not closed
-            require_inertia(casadi.diag(H), D, self.symbols["q"], self.robot.primary_names)
-        return motion, solve(L, D, ancestors, left)
+            require_inertia(casadi.diag(H), factors.D, self.symbols["q"], self.robot.primary_names)
+        return motion, factors.solve(left)
 
 
 def _affine_motion(affine: AffineClosure, p: SX, pd: SX | None, pdd: SX | None) -> ClosedMotion:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from mindyn.algebra.poses import tidy
 from mindyn.equations.chain import SX
@@ -160,15 +161,15 @@ def propagate_outward(
         before = FrameState(w, wd, *omega(w, wd), to_triple(root.a) - gravity)
     motions: list[FrameState] = []
     for i, (joint, link) in enumerate(zip(joints, links, strict=True)):
+        here = partial(line, joint=i)
         if link.group == "sliding":
-            a = line("a", joint.to_child(before.a) + Triple(0.0, 0.0, qdd[i]))
+            a = here("a", joint.to_child(before.a) + Triple(0.0, 0.0, qdd[i]))
             motion = FrameState(ZERO, ZERO, before.turn, ZERO_TENSOR, a)
         else:
             if link.group == "spatial":
-                before = line("motion before", before)
-            motion = _accelerate_origin(
-                joint, before, _turn_frame(joint, link, before, qd[i], qdd[i], line), qd[i], qdd[i], line
-            )
+                before = here("motion before", before)
+            turned = _turn_frame(joint, link, before, qd[i], qdd[i], here)
+            motion = _accelerate_origin(joint, before, turned, qd[i], qdd[i], here)
         motions.append(motion)
         before = motion
     return motions
@@ -218,22 +219,27 @@ def propagate_inward(
 ) -> list[Scalar]:
     """Return torques, from the last joint to the first [eq. 63-68, 72-75, 78-79, 83-90]."""
     count = len(joints)
-    taken = CarriedWrench(ZERO, ZERO, 0.0) if end is None else _initial_wrench(end, links[-1], line)
+    taken = (
+        CarriedWrench(ZERO, ZERO, 0.0)
+        if end is None
+        else _initial_wrench(end, links[-1], partial(line, joint=count - 1))
+    )
     torques: list[Scalar] = [0.0] * count
     for i in reversed(range(count)):
+        here = partial(line, joint=i)
         joint, link, motion = joints[i], links[i], motions[i]
         zeta, about = ZERO, 0.0
         if link.group == "spatial":
-            zeta = line("zeta", line("zetab", _spatial_moment(joints, links, motion, i, line)) + taken.moment)
+            zeta = here("zeta", here("zetab", _spatial_moment(joints, links, motion, i, here)) + taken.moment)
         elif link.group == "parallel":
-            about = line("zeta", line("zetab", _parallel_moment(joints, links, motion, i, qd[i], qdd[i])) + taken.about)
+            about = here("zeta", here("zetab", _parallel_moment(joints, links, motion, i, qd[i], qdd[i])) + taken.about)
         if joint.slides:
-            torques[i] = line("tau", line("rho", _slide_force(link, motion)) + taken.force.z)
+            torques[i] = here("tau", here("rho", _slide_force(link, motion)) + taken.force.z)
         else:
             torques[i] = zeta.z if link.group == "spatial" else link.u.z * about
         if i > 0:
-            mu = line("mu", line("mub", _inertia_force(joint, link, motion, qdd[i])) + taken.force)
-            taken = _carry_to_parent(joint, link, links[i - 1], mu, zeta, about, line)
+            mu = here("mu", here("mub", _inertia_force(joint, link, motion, qdd[i])) + taken.force)
+            taken = _carry_to_parent(joint, link, links[i - 1], mu, zeta, about, partial(line, joint=i - 1))
     return torques
 
 

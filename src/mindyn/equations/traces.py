@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Literal
 
 import casadi
 
 from mindyn.equations.chain import SX, Chain, constant, kinematic_chain, reduced_chain, standard_chain, symbolic_chain
 from mindyn.equations.drives import drive_torques, friction_torques, load_dependent_extras, rotor_torques, solve_load
-from mindyn.equations.external_inputs import NO_EXTERNAL_INPUTS, ExternalInputs, root_motion
-from mindyn.equations.formulations import Arm
+from mindyn.equations.external_inputs import ExternalInputs, root_motion
 from mindyn.equations.lean_dynamics import LeanChain, lean_chain, lean_chain_on_moving_root, lean_inverse_dynamics
 from mindyn.equations.newton_euler import inverse_dynamics
 from mindyn.notation import PARAMETERS_PER_LINK
@@ -73,23 +72,22 @@ class Trace:
         """The chain, with parameters as numbers or expressions."""
         return self.make_chain()
 
-    def torques(self, qd: SX, qdd: SX, *, outside: ExternalInputs = NO_EXTERNAL_INPUTS) -> SX:
+    def torques(self, qd: SX, qdd: SX) -> SX:
         """Return inverse dynamics of the rigid chain, by the shortest recursion available."""
-        if self.lean is not None:
-            return lean_inverse_dynamics(self.lean, self["q"], qd, qdd, outside)
-        wrenches = outside.wrenches(len(self.robot.joints))
-        return inverse_dynamics(self.chain, self["q"], qd, qdd, wrenches, outside.root)
+        if self.lean is None:
+            return self.newton_euler(qd, qdd)
+        return lean_inverse_dynamics(self.lean, self["q"], qd, qdd, self.outside)
+
+    def newton_euler(self, qd: SX, qdd: SX) -> SX:
+        """Return inverse dynamics of the rigid chain by plain Newton-Euler."""
+        wrenches = self.outside.wrenches(len(self.robot.joints))
+        return inverse_dynamics(self.chain, self["q"], qd, qdd, wrenches, self.outside.root)
 
     @property
     def outside(self) -> ExternalInputs:
         """External inputs of the equation."""
         root = self.symbols.get("root_motion")
         return ExternalInputs(None if root is None else root_motion(root), self.symbols.get("tip_wrench"))
-
-    @property
-    def arm(self) -> Arm:
-        """The robot and its link parameters."""
-        return Arm(self.robot, self.phi)
 
     def add_drives(self, tau: SX, qd: SX, qdd: SX) -> SX:
         """Return tau plus the torques of the drives, if they are included."""
@@ -130,31 +128,26 @@ def start_trace(robot: Robot, inputs: Sequence[str], needs: Needs, regressor_of:
     n = len(robot.joints)
     shapes = {"wrenches": (n, 6), "dt": (1, 1), "root_motion": (9, 1), "tip_wrench": (6, 1)}
     symbols = {name: casadi.SX.sym(name, *shapes.get(name, (n, 1))) for name in inputs}
-    place = asked.place or ""
+    given: dict[str, SX] = {}
+    phi, drive, lean = None, None, None
     if needs == "nothing":
-        return Trace(robot, cache(lambda: kinematic_chain(robot)), None, symbols, {}, None, False, None, place)
-    if regressor_of == "beta" or (asked.parameters == "base" and not regressor_of):
-        beta, phi, drive = _base_symbols(robot, asked)
-        make = cache(lambda: symbolic_chain(robot, phi, moved=asked.moved))
-        return Trace(robot, make, None, symbols, {"beta": beta}, phi, asked.drives, drive, place)
-    if asked.parameters == "input" or regressor_of == "phi":
-        phi = casadi.SX.sym("phi", n * PARAMETERS_PER_LINK)
-        given = {"phi": phi}
+        make = partial(kinematic_chain, robot)
+    elif regressor_of == "beta" or (asked.parameters == "base" and not regressor_of):
+        given["beta"], phi, drive = _base_symbols(robot, asked)
+    elif asked.parameters == "input" or regressor_of == "phi":
+        phi = given["phi"] = casadi.SX.sym("phi", n * PARAMETERS_PER_LINK)
         if asked.drives:
-            given["drive_parameters"] = casadi.SX.sym("drive", len(drive_parameters(robot)))
-        drive = given.get("drive_parameters")
-        make = cache(lambda: symbolic_chain(robot, phi, moved=asked.moved))
-        return Trace(robot, make, None, symbols, given, phi, asked.drives, drive, place)
-    reduced = needs == "torques" and asked.parameters == "constant"
-    make = cache(lambda: reduced_chain(robot) if reduced else standard_chain(robot, moved=asked.moved))
-    lean = _lean(robot, needs) if asked.parameters == "constant" else None
-    return Trace(robot, make, lean, symbols, {}, None, asked.drives, None, place)
-
-
-def _lean(robot: Robot, needs: Needs) -> LeanChain | None:
-    if needs == "torques on a moving root":
-        return lean_chain_on_moving_root(robot)
-    return lean_chain(robot) if needs == "torques" else None
+            drive = given["drive_parameters"] = casadi.SX.sym("drive", len(drive_parameters(robot)))
+    elif asked.parameters == "constant" and needs == "torques":
+        make, lean = partial(reduced_chain, robot), lean_chain(robot)
+    else:
+        make = partial(standard_chain, robot, moved=asked.moved)
+        if asked.parameters == "constant" and needs == "torques on a moving root":
+            lean = lean_chain_on_moving_root(robot)
+    if phi is not None:
+        make = partial(symbolic_chain, robot, phi, moved=asked.moved)
+    drives = asked.drives and needs != "nothing"
+    return Trace(robot, cache(make), lean, symbols, given, phi, drives, drive, asked.place or "")
 
 
 def _base_symbols(robot: Robot, asked: Request) -> tuple[SX, SX, SX | None]:

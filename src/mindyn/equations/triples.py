@@ -118,14 +118,14 @@ def map_scalars(value: T, change: Callable[[Scalar], Scalar]) -> T:
 
 class Line(Protocol):
     """Hook that is called with the name and the value of every line of an algorithm, to label it or to replace its
-    symbols.
+    symbols; `joint` is the joint that the line belongs to, where the algorithm says it.
     """
 
-    def __call__(self, name: str, value: T, /) -> T:
+    def __call__(self, name: str, value: T, /, *, joint: int = -1) -> T:
         """Return the value to continue with."""
         ...
 
 
-def keep_value(name: str, value: T, /) -> T:  # noqa: ARG001 - the counter's hook takes the name
+def keep_value(name: str, value: T, /, *, joint: int = -1) -> T:  # noqa: ARG001 - the counter's hook takes them
     """Return the value unchanged: the line hook that does nothing."""
     return value

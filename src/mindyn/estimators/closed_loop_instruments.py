@@ -14,23 +14,34 @@ models give the derivatives here.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Final, Literal
 
 import numpy as np
 
 from mindyn.algebra.values import Array
-from mindyn.errors import require_choice
+from mindyn.equations.loop_closure import home_closure
+from mindyn.errors import Code, InputError, require_choice
 from mindyn.estimators.estimate import Estimate, Estimator
-from mindyn.estimators.instrumental_variables import repeat_passes, report_passes
+from mindyn.estimators.instrumental_variables import inertia_matrices, repeat_passes, report_passes
 from mindyn.estimators.least_squares import LeastSquares, Weights
-from mindyn.estimators.simulated_states import InitialModel, LoopReplay, LoopSettings, require_stable
+from mindyn.logs.log import Log
+from mindyn.logs.loop_follower import add_dependent_positions
 from mindyn.logs.samples import Samples
+from mindyn.logs.servos import Servo
+from mindyn.notation import DRIVE_PARAMETERS, LINK_PARAMETERS, PARAMETERS_PER_LINK
+from mindyn.regression.regressor import Regressor
 from mindyn.regression.rows import Rows, build_rows
 from mindyn.regression.settings import PLAIN_FRICTION, EquationSettings
 from mindyn.robots.robot import Robot
+from mindyn.simulation.closed_loop import CandidateController, CandidateMotions, ClosedLoop
+from mindyn.simulation.controllers import ControlLaw, tracking_law
 from mindyn.simulation.inputs import require_count
 
+FACTORS: Final = 4.0 ** np.arange(-1, 7)
+"""Factors on regular values: noise of accelerations makes least-squares inertias too small by an unknown factor."""
+SERVO_RATE_HZ: Final = 10_000.0
+"""Rate at which the torque of a position servo is computed: held for 1 ms, it would lose kp 0.5 ms of its damping."""
 STEP_LENGTHS: Final = 0.5 ** np.arange(8)
 """Lengths of a step that are tried at once, in the lanes of one register."""
 LEAST_GAIN: Final = 1e-4
@@ -38,7 +49,7 @@ LEAST_GAIN: Final = 1e-4
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ClosedLoopInstruments(LoopSettings, Estimator):
+class ClosedLoopInstruments(Estimator):
     """Instrumental-variables fit with instruments from a simulated closed loop.
 
     Parameters
@@ -60,17 +71,20 @@ class ClosedLoopInstruments(LoopSettings, Estimator):
         Time of the controller at the first row, in s.
     initial : {"measured", "reference"}, default "measured"
         State at which simulations start.
-    longest_step_s : float, default 0.001
-        Longest step of the integration, in s.
     """
 
+    controller: CandidateController | None = None
     model: Estimate | None = None
     passes: int = 10
     equations: Literal["measured", "simulated"] = "measured"
     weights: Weights | tuple[float, ...] = "joint"
+    _: KW_ONLY
+    control_rate_hz: float | None = None
+    start_s: float = 0.0
+    initial: Literal["measured", "reference"] = "measured"
 
     def __post_init__(self) -> None:
-        LoopSettings.__post_init__(self)
+        require_choice(self.initial, ("measured", "reference"), "initial")
         require_count(self.passes, "passes")
         require_choice(self.equations, ("measured", "simulated"), "equations")
 
@@ -83,7 +97,7 @@ class ClosedLoopInstruments(LoopSettings, Estimator):
     def fit(self, rows: Rows) -> Estimate:
         """Fit the rows; the status reports whether the passes settled and whether a model was indefinite."""
         samples = rows.all_samples("closed-loop instruments")
-        replay = LoopReplay(self.with_servo(rows), rows.regressor, samples)
+        replay = LoopReplay(self._with_servo(rows), rows.regressor, samples)
         plain = LeastSquares(weights=self.weights).fit(rows)
         first, pivots = replay.first(plain, self.model), list[float]()
         if self.equations == "simulated":
@@ -104,6 +118,22 @@ class ClosedLoopInstruments(LoopSettings, Estimator):
         method = "instrumental variables, closed loop"
         reported = report_passes(estimate, method, len(pivots), notes, settled=settled)
         return reported.with_provenance(indefinite_passes=indefinite, first_model=first.source)
+
+    def _with_servo(self, rows: Rows) -> ClosedLoopInstruments:
+        """Return the settings with the position servo of the log, if no controller is given."""
+        if self.controller is not None:
+            return self
+        log, start_s = rows.find_log()
+        if log is None or log.target is None:
+            raise InputError(
+                "a loop is simulated under a controller, or under the targets of a single log with position targets",
+                hint="give controller=, or one log with columns.target and kp",
+                code=Code.MISSING_VALUE,
+                subject="controller",
+            )
+        rate = rows.all_samples("the simulation of a servo").rate_hz
+        control_rate_hz = self.control_rate_hz or rate * max(1, round(SERVO_RATE_HZ / rate))
+        return replace(self, controller=servo_law(log), start_s=start_s, control_rate_hz=control_rate_hz)
 
     def _fit_simulation(self, rows: Rows, samples: Samples, replay: LoopReplay, first: InitialModel) -> Estimate:
         """Fit the torque of the simulation to the measured one; the best of several lengths of a step is taken."""
@@ -144,3 +174,124 @@ def _derivatives(replay: LoopReplay, beta: Array, deviations: Array) -> Array:
     up, down = np.split(replay.run(np.concatenate([beta + np.diag(sizes), beta - np.diag(sizes)])).tau, 2)
     slopes = (up - down) / (2 * sizes)[:, None, None]
     return np.where(np.isfinite(slopes).all(axis=(1, 2))[:, None, None], slopes, 0.0)
+
+
+def servo_law(log: Log) -> ControlLaw:
+    """Return the position servo of a log as a control law whose time is that of the log."""
+    servo = Servo.from_metadata(log.metadata, log.joint_names)
+    limit = servo.limit if np.isfinite(servo.limit).all() else None
+    names = ("q_r", "qd_r")
+    return tracking_law(
+        servo.kp, servo.kd, lambda times: dict(zip(names, servo.reference(log, times), strict=True)), limit
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class InitialModel:
+    """A first candidate (p,), its motion and its origin; raises if the motion is unstable."""
+
+    beta: Array
+    motion: CandidateMotions
+    source: str
+
+    def __post_init__(self) -> None:
+        hint = "start from a physically consistent estimate; controller, rates and start_s must be the log's"
+        require_stable(self.motion, f"the first candidate ({self.source})", hint, self.source)
+
+
+def require_stable(motion: CandidateMotions, what: str, hint: str, subject: str) -> None:
+    """Raise `InputError` if a simulated motion is unstable; `what` names the model that moves."""
+    if not motion.stable[0]:
+        reason = "its inertia matrix is indefinite" if motion.pivots[0] <= 0 else "gains may not suit it"
+        message = f"{what} is unstable under this controller ({reason})"
+        raise InputError(message, hint=hint, code=Code.NOT_CONVERGED, subject=subject)
+
+
+def regular_values(plain: Estimate, samples: Samples) -> Array:
+    """Return beta of pure inertia, about as large as in a least-squares fit: a candidate that can always be simulated.
+
+    A candidate that moves like the reference has nearly its regressor, so that one Gauss-Newton step from here is
+    nearly sufficient ["regular initialisation" of Gautier, Janot, Vandanjon 2013].
+    """
+    M = inertia_matrices(plain.regressor, plain.beta, samples)
+    sizes = np.maximum(np.abs(np.einsum("kii->ki", M)).mean(axis=0), 1e-6)
+    robot, base = plain.robot, plain.base
+    values = np.zeros(base.matrix.shape[1])
+    driven = {drive.joint: (k, drive.ratio) for k, drive in enumerate(robot.drives)} if base.drives else {}
+    for joint, size in zip(robot.primary_joints, sizes, strict=True):
+        if joint.name in driven:
+            k, ratio = driven[joint.name]
+            first = PARAMETERS_PER_LINK * len(robot.joints) + len(DRIVE_PARAMETERS) * k
+            values[first + DRIVE_PARAMETERS.index("rotor_inertia")] = size / ratio**2
+        else:
+            first = PARAMETERS_PER_LINK * robot.joint_index(joint.name)
+            names = ("Ixx", "Iyy", "Izz") if joint.kind == "revolute" else ("m",)
+            values[[first + LINK_PARAMETERS.index(name) for name in names]] = size
+    return np.asarray(base.matrix @ values)
+
+
+class LoopReplay:
+    """The loop of a log, for simulation with candidates."""
+
+    def __init__(self, settings: ClosedLoopInstruments, regressor: Regressor, samples: Samples) -> None:
+        _require_simulable(regressor)
+        if len(np.unique(samples.segments)) > 1:
+            raise InputError(
+                f"a loop is simulated without gaps, but the log has {len(np.unique(samples.segments))} segments",
+                hint="fit a single segment of the log, and set start_s to its time on the controller's clock",
+                code=Code.UNSUPPORTED,
+                subject="segments",
+            )
+        assert settings.controller is not None
+        self._samples, self._robot = samples, regressor.robot
+        self.loop = ClosedLoop(
+            regressor.robot,
+            regressor.base,
+            settings.controller,
+            rate_hz=samples.rate_hz,
+            rows=len(samples),
+            start_s=settings.start_s,
+            control_rate_hz=settings.control_rate_hz,
+        )
+        whole = add_dependent_positions(regressor.robot, samples.q[:1], samples.take(slice(1)).dependent_q)
+        measured = np.ascontiguousarray(whole[0]), np.ascontiguousarray(samples.qd[0])
+        self.start = measured if settings.initial == "measured" else self.loop.reference_start()
+
+    def run(self, betas: Array) -> CandidateMotions:
+        """Simulate the motions of candidates (B, p)."""
+        return self.loop.run(np.ascontiguousarray(betas), *self.start)
+
+    def first(self, plain: Estimate, given: Estimate | None) -> InitialModel:
+        """Return the given model, else least squares, else regular values if least squares is unstable."""
+        if given is not None:
+            beta = np.asarray(given.base.transform_to(plain.base) @ given.base_values)
+            return InitialModel(beta, self.run(beta[None]), "given")
+        states = self.run(plain.beta[None])
+        if states.stable[0] and states.pivots[0] > 0:
+            return InitialModel(plain.beta, states, "least squares")
+        betas = FACTORS[:, None] * regular_values(plain, self._samples)
+        motions = self.run(betas)
+        astray = ((motions.q - self._samples.q) ** 2).sum(axis=(1, 2))
+        best = int(np.argmin(np.where(motions.stable, astray, np.inf)))
+        return InitialModel(betas[best], motions.select(best), "regular values")
+
+    def samples(self, motions: CandidateMotions, number: int = 0) -> Samples:
+        """Return one of the motions at the rows of the log, with the torque of its controller."""
+        arrays = (motions.q, motions.qd, motions.qdd, motions.tau)
+        q, qd, qdd, tau = (np.ascontiguousarray(array[number]) for array in arrays)
+        solved = motions.positions.shape[-1] > motions.q.shape[-1]
+        dependent = motions.positions[number][:, list(home_closure(self._robot).dependent)] if solved else None
+        return replace(self._samples, q=q, qd=qd, qdd=qdd, tau=tau, dependent_q=dependent, closure=None)
+
+
+def _require_simulable(regressor: Regressor) -> None:
+    """Raise if forward dynamics does not support a column."""
+    beyond, direction = regressor.names[regressor.base.count :], regressor.friction.direction
+    if beyond or direction != "sign":
+        what = f"the columns {', '.join(beyond)}" if beyond else f"friction of direction {direction!r}"
+        raise InputError(
+            f"{what} cannot be simulated: only base and drive parameters enter forward dynamics",
+            hint="add drives, or extra torques as formulas, to the robot",
+            code=Code.UNSUPPORTED,
+            subject=beyond[0] if beyond else direction,
+        )

@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 
-from mindyn.algebra.deviations import NORMAL_95
+from mindyn.algebra.significance import NORMAL_95, relative_deviation
 from mindyn.algebra.values import Array
 from mindyn.errors import Code, InputError, shorten_text, suggest_name
-from mindyn.estimators.estimate_columns import columns_of, table_of
 from mindyn.estimators.estimate_files import (
     base_record,
     read_base,
@@ -39,9 +38,8 @@ from mindyn.estimators.estimate_parts import (
     find_unidentifiable,
     infinite_variances,
     joint_residuals,
-    read_covariance,
-    read_ends,
-    save_matrix,
+    read_array,
+    save_array,
     unexplained_fraction,
 )
 from mindyn.files import locate_beside, relative_path, write_file_atomically
@@ -56,19 +54,26 @@ from mindyn.pages.notebook import Page, draw_page
 from mindyn.parameters.base import BaseParameters
 from mindyn.parameters.parameter import Parameter
 from mindyn.reading import read_json
-from mindyn.regression.accumulators import FACTORED_ROWS
 from mindyn.regression.friction import Friction
-from mindyn.regression.information import Information, joint_weights
+from mindyn.regression.information import FACTORED_ROWS, Information, joint_weights
 from mindyn.regression.regressor import Regressor
 from mindyn.regression.row_blocks import require_joints, segment_ends
 from mindyn.regression.rows import Quantity, Rows
 from mindyn.regression.settings import EquationSettings
 from mindyn.robots.robot import Robot
+from mindyn.robots.table import format_table
 
 if TYPE_CHECKING:
     import polars as pl
 
 ESTIMATE_FORMAT: Final = "mindyn estimate 5"
+ESTIMATED: Final = "estimated"
+FROM_PRIOR: Final = "from the prior"
+"""States of a value with an interval, and of one that the prior determines."""
+CONDITIONAL: Final = (
+    "Intervals of friction coefficients hold for the selected friction law and the temperature of the logs."
+)
+UNBOUNDED: Final = " Intervals are of the fit without physical bounds and may reach beyond them."
 Codec = tuple[Callable[[Any], Any], Callable[[Any], Any]]
 
 
@@ -84,12 +89,12 @@ _NAMES: Final[Codec] = (list, tuple)
 _ARRAY: Final[Codec] = (np.ndarray.tolist, np.array)
 _SAVED_ENTRIES: Final[Mapping[str, Codec]] = {
     "beta": _ARRAY,
-    "covariance": (save_matrix, read_covariance),
+    "covariance": (save_array, read_array),
     "status": _UNCHANGED,
     "residuals": (lambda given: list(map(asdict, given)), lambda saved: tuple(JointResidual(**row) for row in saved)),
     "settings": (_save_settings, EquationSettings.from_dict),
     "dropped": _NAMES,
-    "dropped_ends": (save_matrix, read_ends),
+    "dropped_ends": (save_array, lambda saved: read_array(saved, np.nan)),
     "dropped_shifts": _ARRAY,
     "unidentifiable": _NAMES,
     "method": _UNCHANGED,
@@ -214,7 +219,6 @@ class Estimate:
         dropped: Sequence[str] = (),
         unidentifiable: Sequence[str] | None = None,
         correlations: Sequence[float | None] | None = None,
-        status: str = "",
         provenance: Mapping[str, Any] = MappingProxyType({}),
     ) -> Estimate:
         """Return the estimate of a fit; everything that you do not pass follows from the rows and the values.
@@ -239,8 +243,6 @@ class Estimate:
             Parameters that the rows do not determine; by default those in the null space of the weighted equations.
         correlations : sequence of float, optional
             Correlation of neighbouring residuals of each joint.
-        status : str
-            One sentence; by default the number of parameters and the unexplained fraction.
         provenance : mapping
             Further settings, for people.
 
@@ -263,7 +265,7 @@ class Estimate:
             rows.regressor,
             values,
             infinite_variances(np.asarray(covariance, dtype=np.float64), names, unidentifiable),
-            status or describe_status([summary], unidentifiable),
+            describe_status([summary], unidentifiable),
             residuals,
             rows.settings,
             tuple(dropped),
@@ -382,8 +384,8 @@ class Estimate:
         return f"Estimate({self.robot.name!r}, {len(self.names)} parameters by {self.method or 'hand'})"
 
     def plot(self, *logs: Log) -> Page:
-        """Return the report's figures; with `logs` also torque, friction and residuals. `.save(path)` writes them."""
-        return draw_page(self, *logs)
+        """Return the report; with `logs` also torque, friction and residuals. `.save(path)` writes it."""
+        return draw_page("estimate_page", self, *logs)
 
     def to_frame(self) -> pl.DataFrame:
         """Return one row per parameter: name, value, unit, deviation, ends of its 95 % interval, state."""
@@ -400,7 +402,22 @@ class Estimate:
 
     def table(self) -> str:
         """Return a text table of all parameters with value, standard deviation and 95 % interval."""
-        return table_of(self)
+        rows: list[tuple[str, ...]] = [("parameter", "value", "unit", "std. dev.", "relative", "95 % interval")]
+        relative = relative_deviation(self.beta, self.deviations, self.intervals)
+        columns = zip(*columns_of(self).values(), relative, strict=True)
+        for name, value, unit, deviation, low, high, state, part in columns:
+            cells = ("-", "-", state if low is None else f"{state}; {low:.2g} to {high:.2g}")
+            if state == ESTIMATED:
+                cells = (
+                    f"{deviation:.2g}",
+                    "-" if np.isnan(part) else f"{100 * part:.2g} %",
+                    f"{low:.5g} to {high:.5g}",
+                )
+            rows.append((name, f"{value:.5g}", unit, *cells))
+        unbounded = self.physical is not None and self.physical.ends is None
+        conditional = any(parameter.is_friction for parameter in self.parameters)
+        notes = (f" {CONDITIONAL}" if conditional else "") + (UNBOUNDED if unbounded else "")
+        return f"{format_table(rows)}\n\n{self.status}{notes}"
 
     @property
     def constrained(self) -> bool:
@@ -464,12 +481,15 @@ class Estimate:
 
     def condition_log(self, log: Log) -> ConditionedSamples:
         """Condition a log as `samples_of` does, and return also the rows and times of its samples."""
+        return condition(self.robot, log, self.conditioning_for(log).for_prediction())
+
+    def conditioning_for(self, log: Log) -> Conditioning:
+        """Return the conditioning of the fit for a log, which may have other signals than those of the fit."""
         if self.conditioning is None:
             message = "the estimate was fitted to samples and does not know how to condition a log"
-            hint = "condition the log yourself and call predict(samples)"
+            hint = "use an estimate of identify, or condition the log yourself and call predict(samples)"
             raise InputError(message, hint=hint, code=Code.MISSING_VALUE, subject="conditioning")
-        conditioning = self.conditioning.for_log(velocity=log.qd is not None, acceleration=log.qdd is not None)
-        return condition(self.robot, log, conditioning.for_prediction())
+        return self.conditioning.for_log(velocity=log.qd is not None, acceleration=log.qdd is not None)
 
     def predict_log(self, log: Log) -> Array:
         """Predict the torque (N, n) at every row of a log from its motion."""
@@ -499,6 +519,29 @@ class Estimate:
         values = self.to_dict()
         sources = [{**source, "path": relative_path(source["path"], home)} for source in values["sources"]]
         return write_file_atomically(path, json.dumps({**values, "sources": sources}, indent=1) + "\n")
+
+
+def columns_of(estimate: Estimate) -> dict[str, list[Any]]:
+    """Return the columns of all parameters; deviation and interval are None if a parameter has none, see its state.
+
+    Dropped parameters may have an interval, but no deviation, since they were not fitted.
+    """
+    state = {**dict.fromkeys(estimate.unidentifiable, "unidentifiable"), **dict.fromkeys(estimate.dropped, "dropped")}
+    low, high = ([None if np.isnan(end) else end for end in ends] for ends in estimate.intervals.tolist())
+    fitted = [end is not None and name not in estimate.dropped for name, end in zip(estimate.names, low, strict=True)]
+    spread = zip(estimate.deviations.tolist(), fitted, strict=True)
+    return {
+        "name": list(estimate.names),
+        "value": estimate.beta.tolist(),
+        "unit": list(estimate.units),
+        "deviation": [deviation if is_known else None for deviation, is_known in spread],
+        "low": low,
+        "high": high,
+        "state": [
+            state.get(name, FROM_PRIOR if end is None else ESTIMATED)
+            for name, end in zip(estimate.names, low, strict=True)
+        ],
+    }
 
 
 def predict_unfiltered(regressor: Regressor, beta: Array, samples: Samples) -> Array:

@@ -18,15 +18,14 @@ from numpy.typing import NDArray
 
 from mindyn.algebra.values import Array
 from mindyn.errors import Code, InputError, MindynError
-from mindyn.estimators.estimate_parts import read_covariance
+from mindyn.estimators.estimate_parts import read_array
 from mindyn.identifiability.base_sets import base_parameters
 from mindyn.kernels.kernel import Kernel
 from mindyn.parameters.base import BaseParameters, parameter_sizes
-from mindyn.regression.mlc_columns import lin_columns
-from mindyn.regression.regressor import Regressor
+from mindyn.regression.regressor import Regressor, lin_columns
 from mindyn.robots.description import Selection
 from mindyn.robots.robot import Robot
-from mindyn.robots.toml_table import robot_from_table, toml_table
+from mindyn.robots.toml_format import robot_from_table, toml_table
 from mindyn.schemas import require_valid
 
 EXACT: Final = 1e-120
@@ -80,7 +79,7 @@ def _find_disagreements(values: Mapping[str, Any]) -> Iterator[str]:
         if unknown := [name for name in values[key] if name not in names]:
             yield f"{key} names {unknown[0]!r}, which is not a parameter"
             return
-    C, shifts = read_covariance(values["covariance"]), np.array(values["shifts"] or []).reshape(-1, len(names))
+    C, shifts = read_array(values["covariance"]), np.array(values["shifts"] or []).reshape(-1, len(names))
     unidentifiable, dropped = (
         np.array([name in values[key] for name in names], dtype=bool) for key in ("unidentifiable", "dropped")
     )

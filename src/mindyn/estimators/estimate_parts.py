@@ -8,14 +8,14 @@ Parameters that the data do not determine: their names, and infinite variances (
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, fields
 from math import sqrt
-from typing import Any, Final
+from typing import Any, ClassVar, Final, Self
 
 import numpy as np
 from scipy.special import stdtrit
 
-from mindyn.algebra.deviations import NORMAL_95
+from mindyn.algebra.significance import NORMAL_95
 from mindyn.algebra.values import Array
 from mindyn.regression.information import Information, null_space
 from mindyn.regression.settings import EquationSettings
@@ -24,14 +24,40 @@ FEWEST_BLOCKS: Final = 3.0
 """Effective number of blocks below which a parameter keeps the deviation of the noise model."""
 
 
-def save_matrix(values: Array) -> list[list[float | None]]:
-    """Return a matrix for JSON, with None for what is not finite."""
-    return [[float(v) if np.isfinite(v) else None for v in row] for row in values]
+def save_array(values: Array) -> list[Any]:
+    """Return an array for JSON, with None for what is not finite."""
+    saved = values.astype(object)
+    saved[~np.isfinite(values)] = None
+    return list(saved.tolist())
 
 
-def read_ends(saved: Sequence[Sequence[float | None]]) -> Array:
-    """Return the ends of intervals that `save_matrix` saved."""
-    return np.array([[np.nan if v is None else v for v in row] for row in saved])
+def read_array(saved: Sequence[Any], missing: float = np.inf) -> Array:
+    """Return the array that `save_array` saved, with `missing` for what was not finite."""
+    values = np.array(saved, dtype=np.float64)  # None becomes NaN
+    return np.where(np.isnan(values), missing, values)
+
+
+class Record:
+    """Base of dataclasses that JSON stores field by field; None in an array stands for `missing`."""
+
+    __slots__ = ()
+    missing: ClassVar[float] = np.inf
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the entries as a dictionary for JSON."""
+        values = {entry.name: getattr(self, entry.name) for entry in fields(self)}  # type: ignore[arg-type]
+        arrays = {name: save_array(value) for name, value in values.items() if isinstance(value, np.ndarray)}
+        tuples = {name: list(value) for name, value in values.items() if isinstance(value, tuple)}
+        return {**values, **arrays, **tuples}
+
+    @classmethod
+    def from_dict(cls, saved: Mapping[str, Any]) -> Self:
+        """Return the object from `to_dict`; entries with a default may be missing."""
+        entries, types = dict(saved), {entry.name: str(entry.type) for entry in fields(cls)}  # type: ignore[arg-type]
+        for name, value in saved.items():
+            if isinstance(value, list):
+                entries[name] = read_array(value, cls.missing) if types[name].startswith("Array") else tuple(value)
+        return cls(**entries)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,7 +81,7 @@ class JointResidual:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Physical:
+class Physical(Record):
     """Parameters behind physically consistent values.
 
     labels           of the standard, drive and friction parameters x, beta = B x (see `PhysicalSpace`)
@@ -67,6 +93,8 @@ class Physical:
                      decides; None: not computed
     """
 
+    missing = np.nan
+
     labels: tuple[str, ...]
     values: Array
     unconstrained: Array
@@ -74,33 +102,9 @@ class Physical:
     prior_fractions: Array | None = None
     ends: Array | None = None
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the entries as a dictionary for JSON."""
-        return {
-            "labels": list(self.labels),
-            "values": self.values.tolist(),
-            "unconstrained": self.unconstrained.tolist(),
-            "prior_links": list(self.prior_links),
-            "prior_fractions": None if self.prior_fractions is None else self.prior_fractions.tolist(),
-            "ends": None if self.ends is None else save_matrix(self.ends),
-        }
-
-    @staticmethod
-    def from_dict(saved: Mapping[str, Any]) -> Physical:
-        """Return the object from `to_dict`; intervals may be missing."""
-        ends, shares = saved.get("ends"), saved.get("prior_fractions")
-        return Physical(
-            tuple(saved["labels"]),
-            np.array(saved["values"]),
-            np.array(saved["unconstrained"]),
-            tuple(saved["prior_links"]),
-            None if shares is None else np.array(shares),
-            None if ends is None else read_ends(ends),
-        )
-
 
 @dataclass(frozen=True, slots=True, eq=False)
-class JackknifeDeviation:
+class JackknifeDeviation(Record):
     """Deviation between blocks, included in the covariance.
 
     count        number of blocks
@@ -125,20 +129,9 @@ class JackknifeDeviation:
         """The same for a quantity that depends on all parameters, such as a torque."""
         return float(stdtrit(max(self.count - 1, 1), 0.975))
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the entries as a dictionary for JSON."""
-        return asdict(self) | {"significant": self.significant.tolist(), "inflated": self.inflated.tolist()}
-
-    @staticmethod
-    def from_dict(saved: Mapping[str, Any]) -> JackknifeDeviation:
-        """Return the object from `to_dict`."""
-        return JackknifeDeviation(
-            saved["count"], saved["repeated"], np.array(saved["significant"]), np.array(saved["inflated"])
-        )
-
 
 @dataclass(frozen=True, slots=True, eq=False)
-class FrictionCurve:
+class FrictionCurve(Record):
     """Friction of a joint over its speed, without torque offset, with a 95 % band.
 
     Attributes
@@ -169,22 +162,6 @@ class FrictionCurve:
     laws: Mapping[str, float] = field(default_factory=dict)
     load: float = 0.0
     load_coefficient: float = 0.0
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the entries as a dictionary for JSON, with None for infinity."""
-        arrays = {name: getattr(self, name) for name in ("speed", "torque", "half_width")}
-        saved = {name: [float(v) if np.isfinite(v) else None for v in array] for name, array in arrays.items()}
-        deviations = None if self.deviations is None else save_matrix(self.deviations)
-        loads = {"load": self.load, "load_coefficient": self.load_coefficient}
-        return {"joint": self.joint, **saved, "deviations": deviations, "laws": dict(self.laws), **loads}
-
-    @staticmethod
-    def from_dict(saved: Mapping[str, Any]) -> FrictionCurve:
-        """Return the object from `to_dict`."""
-        speed, torque, width = read_covariance([saved[name] for name in ("speed", "torque", "half_width")])
-        deviations = None if saved["deviations"] is None else read_covariance(saved["deviations"])
-        given = (saved[name] for name in ("laws", "load", "load_coefficient"))
-        return FrictionCurve(saved["joint"], speed, torque, width, deviations, *given)
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,8 +238,3 @@ def infinite_variances(covariance: Array, names: Sequence[str], unidentifiable: 
     places = [names.index(name) for name in unidentifiable]
     result[places, places] = np.inf
     return result
-
-
-def read_covariance(rows: Sequence[Sequence[float | None]]) -> Array:
-    """Return the covariance that `save_matrix` saved."""
-    return np.array([[np.inf if v is None else v for v in row] for row in rows], dtype=np.float64)

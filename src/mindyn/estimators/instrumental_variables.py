@@ -25,10 +25,9 @@ from numpy.typing import NDArray
 
 from mindyn.algebra.values import Array
 from mindyn.errors import Code, InputError
-from mindyn.estimators.estimate import Estimate, Estimator
+from mindyn.estimators.estimate import Estimate, Estimator, predict_unfiltered
 from mindyn.estimators.estimate_parts import describe_status, infinite_variances, unexplained_fraction
 from mindyn.estimators.least_squares import LeastSquares, Weights, coloured_covariance_of, colouring_of, sandwich
-from mindyn.estimators.simulated_states import ModelAcceleration, model_acceleration
 from mindyn.logs.filters import lowpass
 from mindyn.logs.samples import Samples
 from mindyn.regression.information import Information, identifiable_directions
@@ -43,6 +42,56 @@ PASSES_END_LEAST: Final = 1e-10
 """... or of the largest parameter."""
 WEAKEST_INSTRUMENT: Final = 1e-12
 """Reciprocal condition number of the scaled Omega^T Y below which instruments do not determine the parameters."""
+DEFINITE: Final = 1e-6
+"""Least eigenvalue of M, with its diagonal scaled to 1, for which its solution is usable."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ModelAcceleration:
+    """qdd (N, n) and where (N,) the model's inertia matrix M (N, n, n) is positive definite; qdd is zero elsewhere."""
+
+    qdd: Array
+    definite: NDArray[np.bool_]
+    M: Array
+
+    @property
+    def indefinite_part(self) -> float:
+        """Fraction of the samples at which the inertia matrix is not positive definite."""
+        return 1.0 - float(self.definite.mean())
+
+
+def model_acceleration(regressor: Regressor, beta: Array, samples: Samples) -> ModelAcceleration:
+    """Solve M(q) qdd = tau - tau(q, qd, 0), including the friction of the motors' motion [Yoshida 1996, eq. 3.35].
+
+    Accelerations are clipped at the largest measured one of each joint, because a nearly singular M makes them large.
+    """
+    M = inertia_matrices(regressor, beta, samples)
+    definite = _definite(M)
+    rest = np.zeros_like(samples.q)
+    left = samples.tau - predict_unfiltered(regressor, beta, replace(samples, qdd=rest))
+    qdd = np.zeros_like(samples.q)
+    qdd[definite] = np.linalg.solve(M[definite], left[definite, :, None])[..., 0]
+    largest = np.abs(samples.qdd).max(axis=0)
+    return ModelAcceleration(np.clip(qdd, -largest, largest), definite, M)
+
+
+def inertia_matrices(regressor: Regressor, beta: Array, samples: Samples) -> Array:
+    """Return M (N, n, n): column j is the torque of a unit acceleration of joint j, without load-dependent friction."""
+    beta = np.where(np.arange(len(beta)) < regressor.base.count, beta, 0.0)
+    rest = np.zeros_like(samples.q)
+    held = predict_unfiltered(regressor, beta, replace(samples, qdd=rest))
+    units = np.eye(regressor.joint_count)
+    columns = [predict_unfiltered(regressor, beta, replace(samples, qdd=rest + unit)) - held for unit in units]
+    M = np.stack(columns, axis=2)
+    return np.asarray((M + M.transpose(0, 2, 1)) / 2)
+
+
+def _definite(M: Array) -> NDArray[np.bool_]:
+    diagonal = np.einsum("kii->ki", M)
+    positive = (diagonal > 0).all(axis=1)
+    root = np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
+    least = np.linalg.eigvalsh(M / root[:, :, None] / root[:, None, :])[:, 0]
+    return np.asarray(positive & (least > DEFINITE))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -75,8 +124,6 @@ def instrument_step(
     measured: Samples,
     expected: Samples,
     basis: Array,
-    cutoff_hz: float | None,
-    decimation: int,
     common: Sequence[Array] | None = None,
 ) -> InstrumentStep:
     """Return the step from an estimate within the directions `basis` (p, r); rows unusable in `expected` are excluded.
@@ -85,34 +132,24 @@ def instrument_step(
     """
     assert estimate.joint_weights is not None
     weights = estimate.joint_weights / estimate.joint_weights.max()
-    products = _products(estimate, measured, expected, cutoff_hz, decimation)
+    products, counts = _multiply_rows(estimate, measured, expected)
     A, r, meat = np.zeros((len(basis), len(basis))), np.zeros(len(basis)), np.zeros((len(basis), len(basis)))
-    for joint, (weight, product) in enumerate(zip(weights, products, strict=True)):
-        A[np.ix_(product.columns, product.columns)] += weight * product.omega_y
-        r[product.columns] += weight * product.omega_e
+    for joint, (columns, weight, product) in enumerate(zip(estimate.regressor.columns, weights, products, strict=True)):
+        k = len(columns)
+        A[np.ix_(columns, columns)] += weight * product[:k, k:-1]
+        r[columns] += weight * product[:k, -1]
         if common is not None:
             r -= weight * common[joint]
     inverse = _inverse(A, basis)
     change = inverse @ r
-    variances = [product.variance(change[product.columns]) for product in products]
-    for weight, variance, product in zip(weights, variances, products, strict=True):
-        meat[np.ix_(product.columns, product.columns)] += weight**2 * variance * product.omega_omega
+    variances = []
+    for columns, weight, product, count in zip(estimate.regressor.columns, weights, products, counts, strict=True):
+        k = len(columns)
+        x = np.concatenate([np.zeros(k), -change[columns], [1.0]])  # W x = e - Y change
+        variances.append(max(0.0, float(x @ product @ x)) / max(1, count))
+        meat[np.ix_(columns, columns)] += weight**2 * variances[-1] * product[:k, :k]
     rms = tuple(float(np.sqrt(v)) for v in variances)
     return InstrumentStep(change, sandwich(inverse, meat), rms, inverse, weights)
-
-
-def coloured_instrument_covariance(
-    step: InstrumentStep,
-    estimate: Estimate,
-    measured: Samples,
-    expected: Samples,
-    cutoff_hz: float | None,
-    decimation: int,
-) -> Array:
-    """Return the covariance (p, p) after a step for residuals that are correlated in time (see `covariance`)."""
-    colouring = colouring_of(estimate.regressor, estimate.beta, measured, cutoff_hz, decimation)
-    spread = coloured_covariance_of(estimate.regressor, expected, colouring, step.weights, cutoff_hz, decimation)
-    return sandwich(step.inverse, np.asarray(sum(spread)))
 
 
 Instruments = Callable[[Estimate, int], tuple[Samples, Sequence[Array] | None]]
@@ -125,15 +162,17 @@ def repeat_passes(
 ) -> tuple[Estimate, bool]:
     """Return the estimate after passes with new instruments, and whether it settled before the last of them."""
     basis = identifiable_directions(information.stacked(plain.joint_weights)[0])
-    cutoff, thinned = plain.settings.cutoff_hz, plain.settings.step
     estimate, moved, count = plain, True, 0
     while moved and count < passes:
         count += 1
         expected, common = instruments(estimate, count)
-        step = instrument_step(estimate, samples, expected, basis, cutoff, thinned, common)
+        step = instrument_step(estimate, samples, expected, basis, common)
         moved = step.matters(estimate.beta)
         estimate = step.applied(estimate)
-    covariance = coloured_instrument_covariance(step, estimate, samples, expected, cutoff, thinned)
+    regressor, cutoff, thinned = estimate.regressor, estimate.settings.cutoff_hz, estimate.settings.step
+    colouring = colouring_of(regressor, estimate.beta, samples, cutoff, thinned)
+    spread = coloured_covariance_of(regressor, expected, colouring, step.weights, cutoff, thinned)
+    covariance = sandwich(step.inverse, np.asarray(sum(spread)))
     covariance = infinite_variances(covariance, plain.names, plain.unidentifiable)
     return replace(estimate, covariance=covariance), not moved
 
@@ -148,60 +187,24 @@ def report_passes(estimate: Estimate, method: str, passes: int, notes: Sequence[
     return replace(estimate, status=status, method=method).with_provenance(passes=passes, settled=settled)
 
 
-@dataclass(slots=True, eq=False)
-class _Products:
-    """W^T W of one joint, W = [Omega | Y | e] (rows, 2 k + 1), e = tau - Y beta, for the parameters `columns` (k,).
+def _multiply_rows(estimate: Estimate, measured: Samples, expected: Samples) -> tuple[list[Array], list[int]]:
+    """Return W^T W (2 k + 1, 2 k + 1) and the number of rows of each joint, W = [Omega | Y | e], e = tau - Y beta.
 
     Using residuals instead of torques keeps the solution accurate near the start, although W^T W squares the condition.
     """
-
-    columns: NDArray[np.intp]
-    matrix: Array
-    rows: int = 0
-
-    def add(self, Omega: Array, Y: Array, e: Array) -> None:
-        W = np.column_stack([Omega, Y, e])
-        self.matrix += W.T @ W
-        self.rows += len(W)
-
-    @property
-    def omega_omega(self) -> Array:
-        k = len(self.columns)
-        return self.matrix[:k, :k]
-
-    @property
-    def omega_y(self) -> Array:
-        k = len(self.columns)
-        return self.matrix[:k, k:-1]
-
-    @property
-    def omega_e(self) -> Array:
-        return self.matrix[: len(self.columns), -1]
-
-    def variance(self, step: Array) -> float:
-        """Return the mean squared residual e - Y step."""
-        x = np.concatenate([np.zeros(len(step)), -step, [1.0]])
-        return max(0.0, float(x @ self.matrix @ x)) / max(1, self.rows)
-
-
-def _products(
-    estimate: Estimate, measured: Samples, expected: Samples, cutoff_hz: float | None, decimation: int
-) -> Sequence[_Products]:
-    """Accumulate the products in one pass over measured and predicted rows."""
-    regressor = estimate.regressor
-    products = [_Products(c, np.zeros((2 * len(c) + 1, 2 * len(c) + 1))) for c in regressor.columns]
-    both = zip(
-        blocks(regressor, measured, cutoff_hz, decimation),
-        blocks(regressor, expected, cutoff_hz, decimation),
-        strict=True,
-    )
-    for (seen, rows), (instruments, _) in both:
-        for joint, joint_products in enumerate(products):
+    regressor, settings = estimate.regressor, estimate.settings
+    products = [np.zeros((2 * len(columns) + 1, 2 * len(columns) + 1)) for columns in regressor.columns]
+    counts = [0] * len(products)
+    both = (blocks(regressor, samples, settings.cutoff_hz, settings.step) for samples in (measured, expected))
+    for (seen, rows), (instruments, _) in zip(*both, strict=True):
+        for joint, columns in enumerate(regressor.columns):
             kept = slice(None) if expected.usable is None else expected.usable[rows, joint]
             Z = np.concatenate(seen[joint], axis=1)[kept]
             Omega = np.concatenate(instruments[joint], axis=1)[kept, :-1]
-            joint_products.add(Omega, Z[:, :-1], Z[:, -1] - Z[:, :-1] @ estimate.beta[joint_products.columns])
-    return products
+            W = np.column_stack([Omega, Z[:, :-1], Z[:, -1] - Z[:, :-1] @ estimate.beta[columns]])
+            products[joint] += W.T @ W
+            counts[joint] += len(W)
+    return products, counts
 
 
 def _inverse(A: Array, basis: Array) -> Array:

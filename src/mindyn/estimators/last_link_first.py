@@ -14,14 +14,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mindyn.algebra.values import Array
 from mindyn.errors import Code, InputError
 from mindyn.estimators.estimate import Estimate, Estimator
-from mindyn.estimators.estimate_parts import joint_residuals, unexplained_fraction
+from mindyn.estimators.estimate_parts import find_unidentifiable, unexplained_fraction
 from mindyn.parameters.lin import lin_structure
-from mindyn.regression.information import Information, Solution, null_space, solve
+from mindyn.regression.information import Information, solve
 from mindyn.regression.rows import Rows
 from mindyn.regression.settings import EquationSettings
 from mindyn.robots.robot import Robot
@@ -50,91 +49,68 @@ class LastLinkFirst(Estimator):
                 subject="base_form",
             )
         information = rows.information
-        partial = _PartialEstimate.nothing(rows.regressor.count)
-        for joint in reversed(range(len(rows.robot.joints))):
-            partial.add(information, joint)
-        return _estimate(rows, information, partial)
+        beta, covariance, conditions, unidentifiable = fit_backwards(information)
+        finite = {name: value if np.isfinite(value) else None for name, value in conditions.items()}  # for JSON
+        estimate = Estimate.from_fit(
+            rows,
+            beta,
+            covariance,
+            "last link first",
+            unidentifiable=unidentifiable,
+            provenance={"joint_conditions": {name: finite[name] for name in information.joint_names}},
+        )
+        return replace(estimate, status=_format_status(estimate, conditions))
 
 
-@dataclass(slots=True, eq=False)
-class _PartialEstimate:
-    """Results of the joints so far, from the last one.
+def fit_backwards(information: Information) -> tuple[Array, Array, dict[str, float], list[str]]:
+    """Return beta (p,), its covariance (p, p), the condition number of each A_i, and unidentifiable parameters.
 
-    beta, covariance  zero for parameters that are not yet known
-    known             which parameters are known
-    conditions        of A_i with columns of unit length, from the last joint; infinite: rank deficient
-    unidentifiable    names of parameters that the rows of their own joint do not determine
+    A_i has columns of unit length; its condition number is infinite if it is rank deficient. Parameters are
+    unidentifiable if the rows of their own joint do not determine them.
     """
-
-    beta: Array
-    covariance: Array
-    known: NDArray[np.bool_]
-    conditions: list[float]
-    unidentifiable: list[str]
-
-    @staticmethod
-    def nothing(count: int) -> _PartialEstimate:
-        return _PartialEstimate(np.zeros(count), np.zeros((count, count)), np.zeros(count, dtype=np.bool_), [], [])
-
-    def add(self, information: Information, joint: int) -> None:
-        """Apply steps 2 to 4 to one joint: phi_i from the known parameters, then A_i w_i = tau_i - phi_i."""
+    names, count = information.names, len(information.names)
+    beta, covariance, known = np.zeros(count), np.zeros((count, count)), np.zeros(count, dtype=np.bool_)
+    conditions: dict[str, float] = {}
+    unidentifiable: list[str] = []
+    for joint in reversed(range(len(information.joint_names))):
         columns, factor = information.columns[joint], information.factors[joint]
-        new = ~self.known[columns]
-        joint_columns, later = columns[new], columns[~new]
-        A, B, tau = factor[:, :-1][:, new], factor[:, :-1][:, ~new], factor[:, -1]
-        solution = solve(A, tau - B @ self.beta[later])
-        self.beta[joint_columns] = solution.beta
-        residual = tau - factor[:, :-1] @ self.beta[columns]
+        is_new = ~known[columns]
+        new, later = columns[is_new], columns[~is_new]
+        A, B, tau = factor[:, :-1][:, is_new], factor[:, :-1][:, ~is_new], factor[:, -1]
+        solution = solve(A, tau - B @ beta[later])
+        beta[new] = solution.beta
+        residual = tau - factor[:, :-1] @ beta[columns]
+        # Errors of later joints propagate: dw_i = A_i^+ e_i - G dw_later, G = A_i^+ B_i. They enter these residuals
+        # too; their expected part is not noise of this joint.
         G = solution.inverse @ A.T @ B
-        # Errors of later joints enter these residuals too; their expected part is not noise of this joint.
-        added = np.einsum("ij,jk,ik->", B - A @ G, self.covariance[np.ix_(later, later)], B - A @ G)
-        freedom = max(1, information.counts[joint] - len(joint_columns))
+        later_covariance = covariance[np.ix_(later, later)]
+        added = np.einsum("ij,jk,ik->", B - A @ G, later_covariance, B - A @ G)
+        freedom = max(1, information.counts[joint] - len(new))
         variance = max(0.0, float(residual @ residual) - float(added)) / freedom
-        self._spread(solution, variance, joint_columns, later, G)
-        self.known[joint_columns] = True
-        is_open = (np.abs(null_space(A)) > 1e-6).any(axis=1)
-        self.unidentifiable += [information.names[k] for k in joint_columns[is_open]]
-        self.conditions.append(_condition(A) if solution.rank == len(joint_columns) else float("inf"))
-
-    def _spread(
-        self, solution: Solution, variance: float, new: NDArray[np.intp], later: NDArray[np.intp], G: Array
-    ) -> None:
-        """Propagate the errors of later joints: dw_i = A_i^+ e_i - G dw_later, G = A_i^+ B_i."""
-        across = -G @ self.covariance[later]
-        self.covariance[new] = across
-        self.covariance[:, new] = across.T
-        handed_on = G @ self.covariance[np.ix_(later, later)] @ G.T
-        self.covariance[np.ix_(new, new)] = variance * solution.inverse + handed_on
+        across = -G @ covariance[later]
+        covariance[new] = across
+        covariance[:, new] = across.T
+        covariance[np.ix_(new, new)] = variance * solution.inverse + G @ later_covariance @ G.T
+        known[new] = True
+        unidentifiable += find_unidentifiable(A, [names[k] for k in new])
+        has_full_rank = solution.rank == len(new)
+        conditions[information.joint_names[joint]] = compute_condition(A) if has_full_rank else float("inf")
+    return beta, covariance, conditions, unidentifiable
 
 
-def _condition(A: Array) -> float:
+def compute_condition(A: Array) -> float:
+    """Return the condition number of A with columns of unit length."""
     return float(np.linalg.cond(A / np.linalg.norm(A, axis=0)))
 
 
-def _estimate(rows: Rows, information: Information, partial: _PartialEstimate) -> Estimate:
-    conditions = {
-        name: value if np.isfinite(value) else None  # JSON has no infinity
-        for name, value in zip(information.joint_names, partial.conditions[::-1], strict=True)
-    }
-    return Estimate.from_fit(
-        rows,
-        partial.beta,
-        partial.covariance,
-        "last link first",
-        unidentifiable=partial.unidentifiable,
-        status=_status(information, partial, unexplained_fraction(joint_residuals(information, partial.beta))),
-        provenance={"joint_conditions": conditions},
-    )
-
-
-def _status(information: Information, partial: _PartialEstimate, error: float) -> str:
-    worst = int(np.argmax(partial.conditions))
+def _format_status(estimate: Estimate, conditions: dict[str, float]) -> str:
+    worst = max(conditions, key=conditions.__getitem__)
     sentence = (
-        f"{len(information.names)} parameters, joint by joint from the last, leave {100 * error:.3g} % of the torque "
-        f"unexplained; the worst conditioned joint is {information.joint_names[::-1][worst]!r} "
-        f"({partial.conditions[worst]:.3g})"
+        f"{len(estimate.names)} parameters, joint by joint from the last, leave "
+        f"{100 * unexplained_fraction(estimate.residuals):.3g} % of the torque unexplained; the worst conditioned "
+        f"joint is {worst!r} ({conditions[worst]:.3g})"
     )
-    if not partial.unidentifiable:
+    if not estimate.unidentifiable:
         return f"{sentence}."
-    names = ", ".join(partial.unidentifiable)
+    names = ", ".join(estimate.unidentifiable)
     return f"{sentence}; the rows of their own joint do not determine {names}; this affects the joints before."

@@ -14,9 +14,8 @@ from mindyn.algebra.values import Array
 from mindyn.errors import Code, InputError
 from mindyn.estimators.estimate import Estimate
 from mindyn.estimators.least_squares import LeastSquares, Weights
-from mindyn.regression.accumulators import Triangle
 from mindyn.regression.friction import Friction
-from mindyn.regression.information import Information
+from mindyn.regression.information import Information, Triangle
 from mindyn.regression.regressor import Regressor
 from mindyn.regression.rows import Rows
 from mindyn.regression.settings import PLAIN_FRICTION, EquationSettings

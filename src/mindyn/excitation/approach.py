@@ -11,12 +11,11 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import dijkstra
 
 from mindyn.algebra.values import Array
-from mindyn.errors import Code, InputError, UnsafeMotionError
+from mindyn.errors import UnsafeMotionError
 from mindyn.excitation.constraints import Constraint, sizes
 from mindyn.excitation.encounters import Encounter, Encounters, gaps_of
 from mindyn.excitation.limits import MotionLimits
-from mindyn.excitation.motions import State
-from mindyn.excitation.run import CHECK_HZ, ApproachPath
+from mindyn.excitation.motions import CHECK_HZ, ApproachPath, State
 from mindyn.excitation.safety import Safety
 
 PEAKS: Final = (2.1875, 7.5132, 52.5)
@@ -49,14 +48,6 @@ def approach_from(
     limits  with the full ranges of the joints: home may be closer to their ends than a motion
     safety  the path keeps its distances, and is slowed until its dynamics hold
     """
-    outside = (begin < limits.lower) | (begin > limits.upper)
-    if outside.any():
-        raise InputError(
-            f"home {begin.tolist()} lies outside the position limits of joints {np.flatnonzero(outside).tolist()}",
-            hint="home has one position for each joint, in rad or m, in the order of the robot file",
-            code=Code.OUT_OF_RANGE,
-            subject="home",
-        )
     blocked = first_blocked(safety.encounters, begin[None])
     if blocked is not None:
         raise UnsafeMotionError(

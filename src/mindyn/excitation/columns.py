@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from copy import copy
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
@@ -46,6 +45,8 @@ class Columns:
 
     speeds  (n,) speed limits, which determine the width of the smooth sign
     owners  (p,) the last joint whose torque depends on each parameter
+    own     (e,) whether an entry is in the row of its parameter's owner. If a robot is identified from the last link to
+            the first, these are the columns of joint i: S then has the blocks A_i^T A_i [Lin 1995, eq. 94-116]
     """
 
     def __init__(self, robot: Robot, *, drives: bool, speeds: Array) -> None:
@@ -61,17 +62,7 @@ class Columns:
         self._coulomb = tuple(self._coulomb_columns(speeds)) if drives else ()
         self.owners: NDArray[np.intp] = np.zeros(self.count, dtype=np.intp)
         np.maximum.at(self.owners, self.columns, self.rows)
-        self._kept: Array | float = 1.0
-
-    def own_rows(self) -> Columns:
-        """Return the columns with every parameter only in the rows of its owner, the last joint that depends on it.
-
-        These are the columns of joint i if a robot is identified from the last link to the first: S then has the
-        blocks A_i^T A_i of the joints [Lin 1995, eq. 94-116].
-        """
-        own = copy(self)
-        own._kept = (self.rows == self.owners[self.columns]).astype(np.float64)
-        return own
+        self.own = self.rows == self.owners[self.columns]
 
     @property
     def count(self) -> int:
@@ -83,12 +74,11 @@ class Columns:
         values: Array = self._kernel(q, qd, qdd)
         for column in self._coulomb:
             values[:, column.places] = np.tanh(qd @ column.row / column.width)[:, None] * column.weights
-        values *= self._kept
         return values
 
     def signed_entries(self, q: Array, qd: Array, qdd: Array) -> Array:
         """Return the entries of Y as identification uses it, with the exact sign."""
-        return np.asarray(self._kernel(q, qd, qdd) * self._kept)
+        return np.asarray(self._kernel(q, qd, qdd))
 
     def dense(self, entries: Array) -> Array:
         """Return Y (N, n, p) of the entries."""
@@ -96,7 +86,6 @@ class Columns:
 
     def pulled_back(self, q: Array, qd: Array, qdd: Array, V: Array) -> tuple[Array, Array, Array]:
         """Return the derivatives of <V, entries> by q, qd, qdd, (N, n) each."""
-        V = V * self._kept
         by_q, by_qd, by_qdd = self._adjoint(q, qd, qdd, V)
         for column in self._coulomb:
             slope = (1 - np.tanh(qd @ column.row / column.width) ** 2) / column.width

@@ -1,24 +1,34 @@
 """Constraints on a motion: series over time that must stay at or below 1, with exact derivatives.
 
 A series is a joint's position, velocity, acceleration, jerk or torque relative to its limit, or the approach of two
-capsules, or of a capsule and a wall. `aggregate_values` reduces each to a smooth maximum over time.
+capsules, or of a capsule and a wall. `aggregate_values` reduces each to a smooth maximum over time. Loops constrain the
+ranges and rates of dependent joints, and keep parallelograms open.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, Final, Protocol
+from itertools import product
+from math import atan2, pi
+from typing import Any, ClassVar, Final
 
+import casadi
 import numpy as np
 from numpy.typing import NDArray
 
 from mindyn.algebra.values import Array
+from mindyn.equations.closed_motion import CLOSURE, closed_motion, is_affine
+from mindyn.equations.loop_closure import AffineClosure, affine_closure, home_closure
 from mindyn.errors import Code, InputError
-from mindyn.excitation.clearance import Pairs, Points, slopes_between
+from mindyn.excitation.bodies import Pairs, Points, kernel_and_slopes, slopes_between
+from mindyn.excitation.limits import STILL, MotionLimits, limited_rates
 from mindyn.excitation.motions import Instants, State
 from mindyn.kernels.kernel import Kernel
+from mindyn.parameters.parallelogram import find_polygon, link_turns
+from mindyn.robots.parts import Loop
+from mindyn.robots.robot import Robot
 
 APPROACH_M: Final = 0.1
 """Distance over which the approach of two surfaces counts from 0 to 1."""
@@ -30,6 +40,12 @@ BISECTIONS: Final = 40
 
 RATES: Final = ("position", "velocity", "acceleration", "jerk")
 """Names in labels, by order of the derivative."""
+LOOKED_AT: Final = 300
+"""Random positions within the limits at which numerically solved loops must close."""
+
+
+OPENING: Final = pi / 18
+"""rad: smallest angle between a parallelogram and its flat position, where it could fold over."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -102,22 +118,12 @@ class SolvedRates(Constraint):
         return (*state[: len(self.kernel.program.inputs) - len(self.parameters)], *self.parameters)
 
 
-class Surfaces(Protocol):
-    """c pairs of surfaces."""
-
-    def gaps(self, q: Array) -> Array:
-        """Return the distances (N, c), m; negative if the surfaces overlap."""
-
-    def slopes(self, q: Array) -> Array:
-        """Return the derivatives (N, c, n) of the distances by q."""
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Distances(Constraint):
     """Distances between surfaces, at least `clearance` (c,) m."""
 
     clearance: Array | float
-    surfaces: Surfaces
+    surfaces: Pairs | Walls | KeepOut
 
     two_sided = False
 
@@ -182,11 +188,11 @@ class Walls:
     directions: Array
 
     def gaps(self, q: Array) -> Array:
-        """See `Surfaces`."""
+        """See `Pairs`."""
         return np.asarray((self.points.positions(q)[:, self.point] * self.directions).sum(-1))
 
     def slopes(self, q: Array) -> Array:
-        """See `Surfaces`."""
+        """See `Pairs`."""
         return np.asarray(np.einsum("tcij,ci->tcj", self.points.slopes(q)[:, self.point], self.directions))
 
 
@@ -207,11 +213,11 @@ class KeepOut:
     series: NDArray[np.intp]
 
     def gaps(self, q: Array) -> Array:
-        """See `Surfaces`."""
+        """See `Pairs`."""
         return self._nearest(self.body.points.positions(q))[0]
 
     def slopes(self, q: Array) -> Array:
-        """See `Surfaces`."""
+        """See `Pairs`."""
         _, normal, s = self._nearest(self.body.points.positions(q))
         moves = slopes_between(self.body.points.slopes(q), self.series[:, 0], s)
         return np.asarray(np.einsum("tci,tcij->tcj", normal, moves))
@@ -273,3 +279,100 @@ def sizes(constraint: Constraint, state: State) -> Array:
     """Return the values (N, c), absolute if both signs are bounded."""
     v = constraint.values(state)
     return np.abs(v) if constraint.two_sided else v
+
+
+def loop_constraints(robot: Robot, limits: MotionLimits) -> Sequence[Rates | SolvedRates]:
+    """Return the constraints as functions of the primary joints; none for a robot without dependent joints."""
+    if not robot.has_dependents:
+        return []
+    affine = affine_closure(robot) if is_affine(robot) else None  # else `require_closing` has checked the loops
+    opened = [] if affine is None or not robot.loops else [_open_loops(robot, affine, limits)]
+    return [*_dependent_rates(robot, affine, limits), *opened]
+
+
+def require_closing(robot: Robot, lower: Array, upper: Array) -> None:
+    """Raise if numerically solved loops do not close everywhere within finite ranges (k,) of the primary joints.
+
+    The check covers corners, edges and random positions inside.
+    """
+    if not np.isfinite([lower, upper]).all():
+        raise InputError(
+            f"the loops of robot {robot.name!r} close only at some positions: primary joints need limits",
+            code=Code.MISSING_VALUE,
+            subject=robot.name,
+            hint="MotionLimits.of(robot, lower=..., upper=...), in which the loops close",
+        )
+    corners = np.array(list(product((0.0, 0.5, 1.0), repeat=len(lower))))
+    shares = np.vstack([corners, np.random.default_rng(0).random((LOOKED_AT, len(lower)))])
+    p = lower + shares * (upper - lower)
+    _, reached = home_closure(robot).find_reachable(p)
+    if not reached.all():
+        where = ", ".join(f"{n} = {v:.3g}" for n, v in zip(robot.primary_names, p[~reached][0], strict=True))
+        raise InputError(
+            f"the loops of robot {robot.name!r} do not close everywhere within the limits of its primary joints: not "
+            f"at {where}",
+            hint="narrow the limits to positions where they close",
+            code=Code.OUT_OF_RANGE,
+            subject=robot.name,
+        )
+
+
+def _dependent_rates(robot: Robot, affine: AffineClosure | None, limits: MotionLimits) -> Iterator[Rates | SolvedRates]:
+    """Yield the constraints on dependent joints, from positions to jerks; without `affine`, loops are solved."""
+    assert limits.dependent is not None
+    for order, limited, middle, half in limited_rates(limits.dependent):
+        names = [robot.dependent_names[k] for k in limited]
+        joints = [robot.joint_index(name) for name in names]
+        labels = tuple(f"{RATES[order]} of {name}" for name in names)
+        if affine is None:
+            kernels = kernel_and_slopes(robot, _rate_function(robot, order, joints))
+            yield SolvedRates(labels, middle, half, *kernels)
+        else:
+            middle = middle - affine.offset[joints] if order == 0 else middle
+            yield Rates(labels, middle, half, order, affine.matrix[joints])
+
+
+def _rate_function(robot: Robot, order: int, joints: list[int]) -> Any:
+    """(q, qd, ...) of primary joints -> position, speed, acceleration or jerk of the dependent ones, and the closure.
+
+    A jerk is the change of the acceleration along the motion: through Newton's steps positions of dependent joints
+    change with the primary ones as they do when the loops stay closed.
+    """
+    count = robot.joint_count
+    sizes = {"q": len(robot.joints), "qd": count, "qdd": count, "jerk": count}
+    symbols = {name: casadi.SX.sym(name, size) for name, size in list(sizes.items())[: order + 1]}
+    motion = closed_motion(robot, symbols["q"], symbols.get("qd"), symbols.get("qdd"))
+    rates = [motion.q, motion.qd, motion.qdd]
+    if order == len(rates):
+        moved = casadi.SX(len(robot.joints), 1)
+        moved[[robot.joint_index(name) for name in robot.primary_names]] = symbols["qd"]
+        state = casadi.vertcat(*(symbols[name] for name in ("q", "qd", "qdd")))
+        along = casadi.vertcat(moved, symbols["qdd"], symbols["jerk"])
+        rates.append(casadi.jtimes(motion.qdd, state, along))
+    rate = casadi.densify(rates[order][joints])
+    results: Any = casadi.cse([rate, motion.closure])
+    return casadi.Function("dependent", [*symbols.values()], results, [*symbols], ["rate", CLOSURE])
+
+
+def _open_loops(robot: Robot, affine: AffineClosure, limits: MotionLimits) -> Rates:
+    """Keep the corner of every parallelogram between OPENING and pi - OPENING, in the half turn of its home."""
+    rows, middles = [], []
+    for loop in robot.loops:
+        turns, at_zero = _corner(robot, loop, affine)
+        row = turns @ affine.matrix
+        flat = abs(np.sin(at_zero)) < STILL
+        angle = at_zero + float(row @ limits.middle) if flat else at_zero
+        rows.append(row)
+        middles.append((np.floor(angle / pi) + 0.5) * pi - at_zero)
+    labels = tuple(f"opening of {loop.name}" for loop in robot.loops)
+    return Rates(labels, np.array(middles), np.full(len(rows), pi / 2 - OPENING), 0, np.array(rows))
+
+
+def _corner(robot: Robot, loop: Loop, affine: AffineClosure) -> tuple[Array, float]:
+    """Return the derivative (n,) of the angle between two sides by q, and the angle at zero primary joints."""
+    polygon = find_polygon(robot, loop, affine.offset)
+    assert polygon is not None
+    turns = link_turns(robot, polygon)
+    a, b = polygon.corners[:2]
+    first, second = polygon.sides[a], polygon.sides[b]
+    return turns[b] - turns[a], atan2(polygon.normal @ np.cross(first, second), first @ second)

@@ -3,52 +3,45 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Executor
 from contextlib import contextmanager
 from dataclasses import replace
 from time import monotonic
-from typing import Final, get_args
+from typing import Final
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from mindyn.algebra.blas import run_on_one_blas_thread
-from mindyn.algebra.deviations import MAX_WELL_DETERMINED_DEVIATION, relative_deviation
-from mindyn.algebra.values import Array, RandomSource, frozen_array, seed_from
-from mindyn.equations.closed_motion import is_affine
-from mindyn.errors import RobotError, UnsafeMotionError
+from mindyn.algebra.values import Array, RandomSource, seed_from
+from mindyn.errors import RobotError, UnsafeMotionError, list_names
 from mindyn.excitation.approach import approach_from
+from mindyn.excitation.bodies import Bodies
 from mindyn.excitation.columns import Columns
-from mindyn.excitation.constraints import Constraint
-from mindyn.excitation.criteria import EXTREME, Criterion, Name
+from mindyn.excitation.constraints import Rates
+from mindyn.excitation.criteria import Name, evaluate_criterion
 from mindyn.excitation.design_inputs import (
-    PriorEstimate,
     Purpose,
-    Question,
     SearchSettings,
     earlier_rows,
     known_rows,
     limits_for,
-    noise_finding,
     noise_of,
+    position_of,
     prior_values,
     require_criterion,
-    require_family,
+    require_excitable,
     require_rows,
     require_settings,
-    start_of,
 )
-from mindyn.excitation.encounters import allow_overlap_at
-from mindyn.excitation.free_ranges import free_ranges, range_constraint
+from mindyn.excitation.encounters import Encounter, Encounters, allow_overlap_at, gaps_of
 from mindyn.excitation.held_joints import hold_joints
-from mindyn.excitation.limits import POSITION_FRACTION, STILL, MotionLimits
+from mindyn.excitation.limits import POSITION_FRACTION, MotionLimits
 from mindyn.excitation.motion_design import MotionDesign, Prediction, check_design, check_finding, check_times
-from mindyn.excitation.motions import Family, Instants, sample_times
-from mindyn.excitation.problem import KNOTS_PER_CYCLE, SAMPLES_PER_CYCLE, Problem, segments_of_cycle
+from mindyn.excitation.motions import Fourier, Instants, sample_times
+from mindyn.excitation.problem import Problem
 from mindyn.excitation.safety import SafetySettings, safety_of
-from mindyn.excitation.solving import Search, Stopped
-from mindyn.excitation.starts import good_starts, places_to_stand, random_motion, require_excitable
-from mindyn.findings import Finding
+from mindyn.excitation.solving import Search, Stopped, good_starts, places_to_stand, random_motion
+from mindyn.findings import Finding, Kind, Severity
 from mindyn.interrupts import acknowledge_interrupt
 from mindyn.parameters.parameter import list_base_parameters
 from mindyn.regression.information import Information
@@ -59,8 +52,6 @@ from mindyn.simulation.inputs import require_positive
 
 BEGINNINGS: Final = 3
 """First stages for every search that is completed."""
-TIP_SPEEDS: Final = (0.25, 0.5, 1.0, 2.0)
-"""m/s: tip speeds for which a design reports how many parameters the same path determines."""
 FREE_FRACTIONS: Final = (0.95, 0.8, 0.0)
 """Fractions of the ranges without contact in which the next search stays if the exact check of a result fails."""
 REFINEMENTS: Final = 2
@@ -72,7 +63,7 @@ def design_motion(
     robot: Robot,
     *,
     seconds: float = 20.0,
-    family: Family | None = None,
+    family: Fourier | None = None,
     criterion: Name = "D",
     purpose: Purpose = "arm",
     limits: MotionLimits | None = None,
@@ -80,7 +71,7 @@ def design_motion(
     acceleration: float = 0.5,
     safety: SafetySettings | None = None,
     search: SearchSettings | None = None,
-    prior: PriorEstimate | ArrayLike | None = None,
+    prior: ArrayLike | None = None,
     drives: bool = True,
     noise: ArrayLike | None = None,
     rate_hz: float = 100.0,
@@ -89,7 +80,6 @@ def design_motion(
     home: ArrayLike | None = None,
     move: Sequence[str] = (),
     rng: RandomSource = 0,
-    executor: Executor | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> MotionDesign:
     """Design a motion within all limits that minimises the criterion.
@@ -102,9 +92,9 @@ def design_motion(
         Robot that will move.
     seconds : float, default 20.0
         Duration of the motion.
-    family : Fourier or BSpline, optional
+    family : Fourier, optional
         Functions of time; by default `Fourier()`.
-    criterion : {"D", "A", "E", "condition", "joints"}, default "D"
+    criterion : {"D", "condition", "joints"}, default "D"
         Criterion of the base regressor, with rows weighted by 1 / noise^2. A small condition number determines all
         parameters equally well, also in a slow motion. "joints" is the largest condition number of all joints' own
         columns, for identification from the last link to the first (`LastLinkFirst`) of robots without dependent
@@ -119,8 +109,8 @@ def design_motion(
         Obstacles, floor, volumes, clearance and tip speed.
     search : SearchSettings, optional
         Number of starts, and the deadline.
-    prior : Estimate or array_like (p,), optional
-        Base values for the torque limits; by default those of the robot.
+    prior : array_like (p,), optional
+        Base values for the torque limits, such as `estimate.base_values`; by default those of the robot.
     drives : bool, default True
         Whether rotor inertia and friction of every joint are parameters too.
     noise : float or array_like (n,), optional
@@ -138,9 +128,6 @@ def design_motion(
         limits, noise, start and home may include or omit them.
     rng : int, numpy.random.Generator or None, default 0
         Source of the random starts. None draws other starts in every call.
-    executor : concurrent.futures.Executor, optional
-        Each worker runs a search. Unless a deadline ends the search, the motion does not depend on the number of
-        workers.
     progress : callable, optional
         Called with a status sentence from time to time.
 
@@ -172,59 +159,62 @@ def design_motion(
     require_robot(robot, "a motion is designed for")
     robot, held, limits, (noise, start, home) = hold_joints(robot, move, limits, noise, start, home)
     require_criterion(criterion, robot, previous)
-    functions = require_family(family)
+    functions = require_settings(family, Fourier, "family")
     search = require_settings(search, SearchSettings, "search")
     safety = require_settings(safety, SafetySettings, "safety")
     seed = seed_from(rng)
     arm = with_estimated_drives(robot) if drives else robot
     whole = limits_for(arm, limits)
     bounds = whole.parts(speed, acceleration).narrowed(POSITION_FRACTION)
-    deviations, from_there = noise_of(arm, bounds, noise), start_of(arm, bounds, start)
-    stand = None if home is None else frozen_array(home, (arm.joint_count,), "home")
+    deviations, guessed_noise = noise_of(arm, bounds, noise)
+    from_there = position_of(arm, bounds, start, "start")
+    allowed = bounds if robot.has_dependents else replace(bounds, lower=whole.lower, upper=whole.upper)
+    stand = position_of(arm, allowed, home, "home")
     columns = Columns(arm, drives=drives, speeds=bounds.velocity)
-    question = Question(
-        columns,
-        bounds,
-        functions,
-        require_positive(seconds, "seconds", "such as 20.0"),
-        criterion,
-        deviations,
-        require_positive(rate_hz, "rate_hz", "such as 100.0"),
-        prior_values(columns, bounds, prior),
-        np.vstack([earlier_rows(columns, previous, deviations), known_rows(columns, purpose)]),
-        from_there,
-    )
-    require_rows(columns, len(sample_times(question.seconds, question.rate_hz)), question.earlier)
+    seconds = require_positive(seconds, "seconds", "such as 20.0")
+    rate_hz = require_positive(rate_hz, "rate_hz", "such as 100.0")
+    beta = prior_values(columns, bounds, prior)
+    earlier = np.vstack([earlier_rows(columns, previous, deviations), known_rows(columns, purpose)])
+    require_rows(columns, len(sample_times(seconds, rate_hz)), earlier)
     if purpose == "payload":
         safety = replace(safety, loaded=find_load_carrier(arm, None))
     generator = np.random.default_rng(seed)
     with _naming_singular_positions(arm.name):
-        checks = safety_of(columns, bounds, question.beta, safety, seed)
-        problem = problem_of(question, checks.constraints, generator)
-    checked = check_times(problem.seconds, problem.family.cycles(problem.seconds))
-    dense = Instants.at(checked, problem.family, problem.seconds)
+        checks = safety_of(columns, bounds, beta, safety, seed)
+        require_excitable(columns, bounds, earlier, generator)
+    information = earlier.T @ earlier
+    problem = Problem(
+        columns, bounds, functions, seconds, criterion, deviations, rate_hz, information, from_there, checks.constraints
+    )
+    checked = check_times(seconds, functions.cycles(seconds))
+    dense = Instants.at(checked, functions, seconds)
     findings = (
         *held,
         *whole.findings(arm, acceleration),
         *checks.findings,
-        *noise_finding(noise),
+        *guessed_noise,
         *check_finding(checked),
     )
     parts = {"position": POSITION_FRACTION, "velocity": float(speed), "acceleration": float(acceleration)}
+    deadline = None if search.deadline_s is None else begin + search.deadline_s
     say = progress or (lambda _: None)
     ranges, listed = bounds, list[Finding]()
     for fraction in FREE_FRACTIONS:
-        run = Search(problem, dense, search.deadline(begin))
+        run = Search(problem, dense, deadline)
         with _naming_singular_positions(arm.name):
-            ending = _search_motion(run, ranges, generator, search.starts, say, executor)
-        design = _design(question, run, ending, (*findings, *listed), parts)
-        design = replace(design, safety=safety, capsules=checks.volumes.capsules)
+            ending = _search_motion(run, ranges, generator, search.starts, say)
+        design = replace(
+            _design(run, ending, beta),
+            findings=(*findings, *listed),
+            parts=parts,
+            safety=safety,
+            capsules=checks.volumes.capsules,
+        )
         try:
             kept = checks
             if stand is not None:
                 kept = replace(checks, encounters=allow_overlap_at(checks.encounters, stand))
                 places = places_to_stand(replace(problem, start=None), ranges, generator)
-                allowed = bounds if robot.has_dependents else replace(bounds, lower=whole.lower, upper=whole.upper)
                 way = approach_from(stand, design.motion.start, allowed, kept, places, generator)
                 design = replace(design, approach=way)
             design = check_design(design, kept, safety.tip_speed)
@@ -239,7 +229,6 @@ def design_motion(
             problem = replace(problem, constraints=(*problem.constraints, *narrower))
         else:
             break
-    design = _with_determined(question, design, problem.earlier)
     return replace(design, status=f"{design.status} after {monotonic() - begin:.1f} s")
 
 
@@ -256,48 +245,12 @@ def _naming_singular_positions(robot: str) -> Iterator[None]:
         ) from error
 
 
-def problem_of(question: Question, constraints: tuple[Constraint, ...], rng: np.random.Generator) -> Problem:
-    """Return criterion and constraints as functions of the unknowns; raise if some parameter is unidentifiable."""
-    columns, family, seconds = question.columns, question.family, question.seconds
-    entries = require_excitable(columns, question.limits, question.earlier, rng)
-    earlier = question.earlier.T @ question.earlier
-    reference = np.diag(columns.information(entries, question.weights / len(entries)))
-    reference = np.where(reference > 0, reference, np.diag(earlier))
-    cycles = family.cycles(seconds)
-    samples = Instants.of(family, seconds, int(SAMPLES_PER_CYCLE * cycles) + 1)
-    series = sum(len(constraint.labels) for constraint in constraints)
-    knots = Instants.of(family, seconds, int(KNOTS_PER_CYCLE * cycles) + 1, segments_of_cycle(cycles, series))
-    return Problem(
-        columns.own_rows() if question.criterion == "joints" else columns,
-        Criterion(question.criterion, 1 / np.sqrt(reference), owners=columns.owners),
-        constraints,
-        family,
-        seconds,
-        samples,
-        knots,
-        question.weights / len(samples.t),
-        earlier,
-        _scales(question.limits, knots),
-        question.start,
-        None if is_affine(columns.robot) else np.stack([question.limits.lower, question.limits.upper]),
-    )
-
-
-def _scales(limits: MotionLimits, knots: Instants) -> Array:
-    """Return the amplitudes (1 + m, n) at which each function alone brings each joint to its nearest limit."""
-    halves = [np.maximum(h, STILL) for h in (limits.reach, limits.velocity, limits.acceleration, limits.jerk)]
-    sizes = [np.abs(B[:, 1:]).max(axis=0)[:, None] for B in knots.basis]
-    amplitudes = np.min([half / size for half, size in zip(halves, sizes, strict=True)], axis=0)
-    return np.vstack([np.minimum(halves[0], 1.0), amplitudes])
-
-
 def _search_motion(
     search: Search,
     limits: MotionLimits,
     rng: np.random.Generator,
     starts: int,
     say: Callable[[str], None],
-    executor: Executor | None,
 ) -> str:
     """Run the search; return how it ended."""
     problem = search.problem
@@ -305,7 +258,7 @@ def _search_motion(
     try:
         begun = [problem.unknowns(m) for m in good_starts(search, limits, places, rng, BEGINNINGS * starts)]
         search.offer(begun[0])
-        for number, value in enumerate(search.improve(search.first_stage(begun, starts, executor), executor), start=1):
+        for number, value in enumerate(search.improve(search.first_stage(begun, starts)), start=1):
             say(
                 f"search {number} of {starts}: {_describe_design(problem, value)}, "
                 f"best {_describe_design(problem, search.value)}"
@@ -317,83 +270,52 @@ def _search_motion(
         if search.best is None:
             search.offer(problem.unknowns(random_motion(problem, limits, places, rng)))
         reason = "interrupted" if isinstance(stop, KeyboardInterrupt) else "stopped at the deadline"
-        where = f"search {len(search.finished) + 1} of {starts}" if len(search.finished) < starts else "refinement"
+        where = f"search {search.finished + 1} of {starts}" if search.finished < starts else "refinement"
         return f"{reason} in {where}, the best motion so far"
     return f"best of {starts} {'search' if starts == 1 else 'searches'}"
 
 
 def _describe_design(problem: Problem, value: float) -> str:
-    if problem.criterion.name == "condition":
-        return f"condition number {np.exp(value):.3g}"
-    if problem.criterion.name == "joints":
-        return f"largest condition number of a joint {np.exp(value):.3g}"
-    return f"{problem.criterion.name} {value:.4g}"
+    if problem.criterion == "D":
+        return f"D {value:.4g}"
+    return f"condition number {np.exp(value):.3g}"
 
 
-def _design(
-    question: Question,
-    search: Search,
-    ending: str,
-    findings: tuple[Finding, ...],
-    parts: dict[str, float],
-) -> MotionDesign:
-    if search.best is None:
+def _design(search: Search, ending: str, beta: Array | None) -> MotionDesign:
+    """Return the best motion with the predicted accuracy of its log."""
+    motion, problem, columns = search.best, search.problem, search.problem.columns
+    if motion is None:
         raise UnsafeMotionError(
             "no motion from any feasible rest position keeps the limits",
             hint="widen the limits, give a start with free space around it, or lower the clearance",
-            subject=question.robot.name,
+            subject=columns.robot.name,
         )
-    motion, problem, columns = search.best, search.problem, question.columns
-    log = Instants.at(sample_times(question.seconds, question.rate_hz), question.family, question.seconds)
-    state = log.state(np.vstack([motion.start, motion.coefficients]))
-    entries = columns.signed_entries(*state[:3])
-    S = columns.information(entries, 1 / question.noise**2)
+    q, qd, qdd, t = motion.sample(problem.rate_hz)
+    entries = columns.signed_entries(q, qd, qdd)
+    S = columns.information(entries, 1 / problem.noise**2)
     whole = S + problem.earlier
-    deviations, excitation = _deviations(whole), np.sqrt(np.diag(S) / len(log.t))
-    of_all = [name for name in get_args(Name) if name != "joints"]
-    criteria = {name: replace(problem.criterion, name=name, power=EXTREME).value(whole) for name in of_all}
+    criteria = {name: evaluate_criterion(name, whole, columns.owners)[0] for name in ("D", "condition")}
+    if problem.criterion == "joints":
+        blocks = columns.information(entries * columns.own, 1 / problem.noise**2)
+        criteria["joints"] = float(np.exp(evaluate_criterion("joints", blocks, columns.owners)[0]))
     criteria["condition"] = float(np.exp(criteria["condition"]))
-    if question.criterion == "joints":
-        blocks = problem.columns.information(problem.columns.signed_entries(*state[:3]), 1 / question.noise**2)
-        criteria["joints"] = float(np.exp(replace(problem.criterion, power=EXTREME).value(blocks)))
     used = problem.used(motion, search.dense)
-    status = (
-        f"{ending}: condition number {criteria['condition']:.3g}, {columns.count} parameters, "
-        f"{100 * max(used.values()):.1f} % of the nearest limit"
-    )
     units = tuple(parameter.unit for parameter in list_base_parameters(columns.base))
-    prediction = Prediction(columns.base.names, units, question.beta, deviations, excitation)
+    excitation = np.sqrt(np.diag(S) / len(t))
     return MotionDesign(
-        question.robot,
+        columns.robot,
         motion,
-        question.limits,
-        question.criterion,
+        problem.limits,
+        problem.criterion,
         criteria,
-        prediction,
+        Prediction(columns.base.names, units, beta, _deviations(whole), excitation),
         used,
-        question.noise,
-        question.rate_hz,
-        status,
-        findings,
-        parts=parts,
-        is_start_given=question.start is not None,
+        problem.noise,
+        problem.rate_hz,
+        f"{ending}: condition number {criteria['condition']:.3g}, {columns.count} parameters, "
+        f"{100 * max(used.values()):.1f} % of the nearest limit",
+        is_start_given=problem.start is not None,
     )
-
-
-def _with_determined(question: Question, design: MotionDesign, earlier: Array) -> MotionDesign:
-    """Add how many parameters the same path determines at other tip speeds."""
-    beta, check = question.beta, design.check
-    if beta is None or check is None or check.speed <= 0:
-        return design
-    q, qd, qdd, _ = design.sample(question.rate_hz)
-    determined = {}
-    for speed in TIP_SPEEDS:
-        s = speed / check.speed
-        entries = question.columns.signed_entries(q, s * qd, s**2 * qdd)
-        S = question.columns.information(entries, 1 / question.noise**2) / s + earlier
-        relative = relative_deviation(beta, _deviations(S))
-        determined[speed] = int(np.sum(relative <= MAX_WELL_DETERMINED_DEVIATION))
-    return replace(design, determined=determined)
 
 
 def _deviations(S: Array) -> Array:
@@ -404,3 +326,101 @@ def _deviations(S: Array) -> Array:
     d = np.sqrt(np.diag(S))
     variances = np.diag(np.linalg.inv(S / d / d[:, None])) / d**2
     return np.sqrt(np.where(variances > 0, variances, np.inf))
+
+
+POSITIONS: Final = 1000
+"""Random positions at which the distances are measured."""
+CENTRES: Final = 30
+"""Positions around which ranges are tried,"""
+SHAPES: Final = 20
+"""each with so many proportions."""
+
+
+def free_ranges(
+    robot: Robot,
+    encounters: Encounters,
+    limits: MotionLimits,
+    places: Array,
+    fraction: float,
+    rng: np.random.Generator,
+) -> MotionLimits:
+    """Return the limits with narrower ranges around a place, where a motion hit something that its search does not see.
+
+    The search keeps covers apart. Where these touch in every position, it can only be kept away from the positions of
+    the joints between the two bodies at which their shapes are too near.
+
+    places    (N, n) positions at which everything that the search sees is far enough apart
+    fraction  of the ranges to use, below 1 as a margin between the random positions
+    """
+    bodies, middle, reach = encounters.bodies, limits.middle, limits.reach
+    at, stood = rng.uniform(-1, 1, (POSITIONS, len(middle))), (places - middle) / reach
+    weights = 10 ** rng.uniform(-1, 1, (SHAPES, len(middle)))
+    box = np.stack([-np.ones(len(middle)), np.ones(len(middle))])
+    for one in encounters.checked:
+        if one.by == "covers":
+            continue
+        joints = _joints_between(robot, bodies, one)
+        is_free, is_kept = (
+            gaps_of(bodies, one, bodies.poses(q), is_exact=True) >= one.needed_m for q in (middle + reach * at, places)
+        )
+        free, near = at[is_free][:, joints], at[~is_free][:, joints]
+        whole, centres = box[:, joints], stood[is_kept & _is_inside(box, stood)][:CENTRES, joints]
+        boxes = [(centre, _empty_box(whole, centre, near, weight[joints])) for centre in centres for weight in weights]
+        if boxes and len(near):
+            centre, cut = max(boxes, key=lambda tried: int(_is_inside(tried[1], free).sum()))
+            box[:, joints] = np.where(cut == whole, whole, centre + fraction * (cut - centre))
+    ends, is_cut = middle + reach * box, box != [[-1], [1]]
+    is_cut |= is_cut.any(axis=0) & ~np.isfinite(limits.lower)  # a range needs both ends
+    return replace(
+        limits,
+        lower=np.where(is_cut[0], ends[0], limits.lower),
+        upper=np.where(is_cut[1], ends[1], limits.upper),
+    )
+
+
+def _joints_between(robot: Robot, bodies: Bodies, one: Encounter) -> list[int]:
+    """Return the joints that change a distance, by their number among the primary ones."""
+    if robot.has_dependents:
+        return list(range(robot.joint_count))
+    first, second = (set(robot.path(bodies.links[body] if body >= 0 else -1)) for body in one.bodies)
+    return sorted(first ^ second)
+
+
+def _empty_box(whole: Array, centre: Array, near: Array, weights: Array) -> Array:
+    """Return the ends (2, k) of a part of a box around a centre that holds none of the points `near` (N, k).
+
+    The nearest one is cut off along the axis on which it is farthest from the centre, and so on.
+
+    weights  (k,) of distances along the axes: an axis of large weight is cut rather than others
+    """
+    box = whole.copy()
+    away = np.abs(near - centre) * weights
+    distance = away.max(axis=1, initial=0.0)
+    while (inside := _is_inside(box, near)).any():
+        k = int(np.where(inside, distance, np.inf).argmin())
+        axis = int(away[k].argmax())
+        box[int(near[k, axis] > centre[axis]), axis] = near[k, axis]
+    return box
+
+
+def _is_inside(box: Array, points: Array) -> NDArray[np.bool_]:
+    return np.asarray(((points > box[0]) & (points < box[1])).all(axis=1))
+
+
+def range_constraint(robot: Robot, whole: MotionLimits, narrow: MotionLimits) -> tuple[list[Rates], list[Finding]]:
+    """Return the constraint that keeps the joints within narrower ranges, and a finding that lists them."""
+    joints = np.flatnonzero((narrow.lower > whole.lower) | (narrow.upper < whole.upper))
+    if not len(joints):
+        return [], []
+    names = [robot.primary_names[k] for k in joints]
+    labels = tuple(f"free range of {name}" for name in names)
+    rows = np.eye(len(narrow.lower))[joints]
+    listed = [f"{name} {narrow.lower[k]:.3g} to {narrow.upper[k]:.3g}" for name, k in zip(names, joints, strict=True)]
+    finding = Finding(
+        Kind.NARROWED_RANGE,
+        Severity.INFO,
+        f"these joints stay within narrower ranges, in which all links keep apart: {list_names(listed, 12)}",
+        "Add finer collision geometry to the robot file for wider ranges",
+        tuple(names),
+    )
+    return [Rates(labels, narrow.middle[joints], narrow.reach[joints], 0, rows)], [finding]

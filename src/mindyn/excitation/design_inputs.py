@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Final, Literal, Protocol, TypeVar, get_args
+from typing import Final, Literal, TypeVar, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,35 +12,24 @@ from mindyn.algebra.values import Array, frozen_array
 from mindyn.equations.closed_motion import is_affine
 from mindyn.errors import Code, InputError, MissingPhysicsError, require_choice
 from mindyn.excitation.columns import Columns
+from mindyn.excitation.constraints import require_closing
 from mindyn.excitation.criteria import Name
-from mindyn.excitation.fourier import Fourier
 from mindyn.excitation.limits import MotionLimits, dependent_limits
-from mindyn.excitation.loop_limits import require_closing
-from mindyn.excitation.motions import Family, sample_times
+from mindyn.excitation.safety import random_positions
 from mindyn.findings import Finding, Kind, Severity
 from mindyn.notation import PARAMETERS_PER_LINK
 from mindyn.parameters.parameter import standard_parameters
-from mindyn.regression.information import Information
+from mindyn.regression.information import Information, null_space
 from mindyn.robots.edits import find_load_carrier
 from mindyn.robots.robot import Robot
 from mindyn.simulation.inputs import require_count, require_number
 
 T = TypeVar("T")
 
+UNLIMITED_S: Final = 0.2
+"""Random accelerations of joints without a limit reach their top speed in this time."""
 NOISE_PART: Final = 0.01
 """Standard deviation of the torque noise relative to the effort limit, if it is not given."""
-
-
-class PriorEstimate(Protocol):
-    """Estimated parameters, such as an `Estimate`."""
-
-    @property
-    def robot(self) -> Robot:
-        """The robot that they belong to."""
-
-    @property
-    def base_values(self) -> Array:
-        """Values of the base set."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,42 +63,6 @@ class SearchSettings:
         if self.deadline_s is not None:
             require_number(self.deadline_s, "deadline_s", "[0, inf]")
 
-    def deadline(self, begin: float) -> float | None:
-        """Return the time at which the search ends, on the clock of `begin`."""
-        return None if self.deadline_s is None else begin + self.deadline_s
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Question:
-    """The completed arguments of a design.
-
-    noise    (n,) standard deviation of the torque, and rate_hz of the log
-    beta     (p,) prior values, None if nothing needs them
-    earlier  (k, p) weighted rows of earlier logs
-    start    (n,) or None if it is free
-    """
-
-    columns: Columns
-    limits: MotionLimits
-    family: Family
-    seconds: float
-    criterion: Name
-    noise: Array
-    rate_hz: float
-    beta: Array | None
-    earlier: Array
-    start: Array | None
-
-    @property
-    def robot(self) -> Robot:
-        """With the drives whose parameters are to be estimated."""
-        return self.columns.robot
-
-    @property
-    def weights(self) -> Array:
-        """(n,) sum of the weights of all rows of a log, for each joint."""
-        return np.asarray(len(sample_times(self.seconds, self.rate_hz)) / self.noise**2)
-
 
 def require_criterion(criterion: str, robot: Robot, previous: Information | None) -> None:
     """Raise if the criterion is unknown, or "joints" for a robot that cannot be identified joint by joint."""
@@ -126,29 +79,21 @@ def require_criterion(criterion: str, robot: Robot, previous: Information | None
 
 def require_settings(given: T | None, kind: type[T], name: str) -> T:
     """Return the settings, the default ones for None; raise for another type."""
-    return kind() if given is None else require_type(given, kind, name, f"{name}=mindyn.{kind.__name__}(...)")
-
-
-def require_type(given: Any, kind: type[T], name: str, hint: str, what: str = "") -> T:
-    """Return an argument; raise if it is not an instance of `kind` (described by `what`), or a class."""
-    if isinstance(given, type) or not isinstance(given, kind):
-        message = f"{name} must be {what or kind.__name__}, got {given!r}"
-        raise InputError(message, hint=hint, code=Code.WRONG_TYPE, subject=name)
+    if given is None:
+        return kind()
+    if not isinstance(given, kind):
+        raise InputError(
+            f"{name} must be {kind.__name__}, got {given!r}",
+            hint=f"{name}=mindyn.{kind.__name__}(...)",
+            code=Code.WRONG_TYPE,
+            subject=name,
+        )
     return given
-
-
-def require_family(family: Family | None) -> Family:
-    """Return the family, `Fourier()` if None; raise for anything else, such as a name or a class."""
-    if family is None:
-        return Fourier()
-    hint = "family=mindyn.Fourier(5), or mindyn.BSpline(12)"
-    return require_type(family, Family, "family", hint, "a Fourier or a BSpline")  # type: ignore[type-abstract]
 
 
 def limits_for(robot: Robot, limits: MotionLimits | None) -> MotionLimits:
     """Return the limits, by default the robot's; raise if they have other joints, or leave a joint unlimited."""
-    chosen = MotionLimits.of(robot) if limits is None else limits
-    require_type(chosen, MotionLimits, "limits", "MotionLimits.of(robot, ...)")
+    chosen = MotionLimits.of(robot) if limits is None else require_settings(limits, MotionLimits, "limits")
     names = robot.primary_names
     if len(chosen.lower) != len(names):
         raise InputError(
@@ -159,7 +104,7 @@ def limits_for(robot: Robot, limits: MotionLimits | None) -> MotionLimits:
     if robot.has_dependents and chosen.dependent is None:
         chosen = replace(chosen, dependent=dependent_limits(robot, {}))
     if not is_affine(robot):
-        require_closing(robot, chosen)
+        require_closing(robot, chosen.lower, chosen.upper)
     bounds = np.stack([chosen.lower, chosen.velocity, chosen.acceleration, chosen.jerk, chosen.effort])
     free = [name for name, column in zip(names, bounds.T, strict=True) if np.isinf(column).all()]
     if free:
@@ -173,30 +118,25 @@ def limits_for(robot: Robot, limits: MotionLimits | None) -> MotionLimits:
     return chosen
 
 
-def noise_of(robot: Robot, limits: MotionLimits, noise: ArrayLike | None) -> Array:
-    """Return the standard deviations (n,) of the torque."""
+def noise_of(robot: Robot, limits: MotionLimits, noise: ArrayLike | None) -> tuple[Array, tuple[Finding, ...]]:
+    """Return the standard deviations (n,) of the torque, with a finding if they are guessed."""
     n = robot.joint_count
-    if noise is None:
-        unknown = [name for name, effort in zip(robot.primary_names, limits.effort, strict=True) if np.isinf(effort)]
-        if unknown:
-            raise MissingPhysicsError(
-                f"the torque noise of {', '.join(unknown)} is not known: these joints have no effort limit to take "
-                f"{100 * NOISE_PART:g} % of",
-                hint="give the standard deviation of each torque: noise in the --limits file, noise=... in Python",
-                subject="noise",
-            )
-        return np.asarray(NOISE_PART * limits.effort)
-    deviations = np.broadcast_to(frozen_array(noise, () if np.ndim(noise) == 0 else (n,), "noise"), (n,))
-    if (deviations <= 0).any():
-        raise InputError(f"noise must be positive, got {deviations.tolist()}", code=Code.OUT_OF_RANGE, subject="noise")
-    return deviations
-
-
-def noise_finding(noise: ArrayLike | None) -> tuple[Finding, ...]:
-    """Return a finding if the noise was not given."""
+    if noise is not None:
+        given = np.broadcast_to(frozen_array(noise, () if np.ndim(noise) == 0 else (n,), "noise"), (n,))
+        if (given <= 0).any():
+            raise InputError(f"noise must be positive, got {given.tolist()}", code=Code.OUT_OF_RANGE, subject="noise")
+        return given, ()
+    unknown = [name for name, effort in zip(robot.primary_names, limits.effort, strict=True) if np.isinf(effort)]
+    if unknown:
+        raise MissingPhysicsError(
+            f"the torque noise of {', '.join(unknown)} is not known: these joints have no effort limit to take "
+            f"{100 * NOISE_PART:g} % of",
+            hint="give the standard deviation of each torque: noise in the --limits file, noise=... in Python",
+            subject="noise",
+        )
     sentence = f"the torque noise is guessed as {100 * NOISE_PART:g} % of each effort limit"
     guess = Finding(Kind.GUESSED_NOISE, Severity.INFO, sentence, "State noise in the limits file")
-    return (guess,) if noise is None else ()
+    return np.asarray(NOISE_PART * limits.effort), (guess,)
 
 
 def require_rows(columns: Columns, times: int, earlier: Array) -> None:
@@ -211,32 +151,42 @@ def require_rows(columns: Columns, times: int, earlier: Array) -> None:
         )
 
 
-def prior_values(columns: Columns, limits: MotionLimits, prior: Any) -> Array | None:
+def require_excitable(columns: Columns, limits: MotionLimits, earlier_rows: Array, rng: np.random.Generator) -> None:
+    """Raise if no random state within the limits determines a parameter."""
+    speed = np.where(np.isfinite(limits.velocity), limits.velocity, 1.0) * ~limits.still
+    push = np.where(np.isfinite(limits.acceleration), limits.acceleration, speed / UNLIMITED_S) * ~limits.still
+    q = random_positions(limits, rng, 4 * columns.count)
+    qd, qdd = rng.uniform(-1, 1, (2, *q.shape)) * np.stack([speed, push])[:, None]
+    entries = columns.signed_entries(q, qd, qdd)
+    open_directions = null_space(np.vstack([columns.dense(entries).reshape(-1, columns.count), earlier_rows]))
+    touched = np.asarray((np.abs(open_directions) > 1e-6).any(axis=1))
+    if touched.any():
+        names = [name for name, is_open in zip(columns.base.names, touched, strict=True) if is_open]
+        still = [name for name, held in zip(columns.robot.primary_names, limits.still, strict=True) if held]
+        cause = f": joint {', '.join(still)} cannot move" if still else ""
+        raise InputError(
+            f"no motion within the limits determines these parameters: {', '.join(names)}{cause}",
+            hint="widen the limits, lock joints that do not move (robot.lock), or pass earlier logs that do",
+            code=Code.NOT_IDENTIFIABLE,
+            subject=names[0],
+        )
+
+
+def prior_values(columns: Columns, limits: MotionLimits, prior: ArrayLike | None) -> Array | None:
     """Return the base values (p,) for the torque limits; None if there are neither values nor torque limits."""
     base = columns.base
-    if prior is None:
-        if columns.robot.has_parameters:
-            return base.values
-        if np.isfinite(limits.effort).any():
-            raise MissingPhysicsError(
-                f"robot {columns.robot.name!r} states no inertial parameters, so its torques are not known",
-                hint="effort = inf and noise in N m in the --limits file plan without torques; or take a robot file "
-                "with inertial parameters. In Python, pass prior=, an estimate or base values",
-                subject=columns.robot.name,
-            )
-        return None
-    if not hasattr(prior, "base_values"):
+    if prior is not None:
         return frozen_array(prior, (base.count,), f"prior values of {', '.join(base.names)}")
-    values = prior.base_values
-    if prior.robot.joint_names != columns.robot.joint_names or len(values) != base.count:
-        raise InputError(
-            f"the prior has {len(values)} base values of {', '.join(prior.robot.joint_names)}; the motion is for "
-            f"{base.count} of {', '.join(columns.robot.joint_names)}",
-            hint="estimate and design with the same robot and drives",
-            code=Code.DISAGREEMENT,
-            subject="prior",
+    if columns.robot.has_parameters:
+        return base.values
+    if np.isfinite(limits.effort).any():
+        raise MissingPhysicsError(
+            f"robot {columns.robot.name!r} states no inertial parameters, so its torques are not known",
+            hint="effort = inf and noise in N m in the --limits file plan without torques; or take a robot file with "
+            "inertial parameters. In Python, pass prior=estimate.base_values",
+            subject=columns.robot.name,
         )
-    return frozen_array(values, (base.count,), "the prior's base values")
+    return None
 
 
 def earlier_rows(columns: Columns, previous: Information | None, deviations: Array) -> Array:
@@ -251,19 +201,22 @@ def earlier_rows(columns: Columns, previous: Information | None, deviations: Arr
     return np.zeros((0, columns.count)) if previous is None else previous.stacked(1 / deviations**2)[0]
 
 
-def start_of(robot: Robot, limits: MotionLimits, start: ArrayLike | None) -> Array | None:
-    """Return the prescribed start; raise if it lies outside the limits."""
-    if start is None:
+def position_of(robot: Robot, limits: MotionLimits, given: ArrayLike | None, name: str) -> Array | None:
+    """Return a given position (n,), such as the start; raise if it lies outside the limits."""
+    if given is None:
         return None
-    q = frozen_array(start, (robot.joint_count,), "start")
+    q = frozen_array(given, (robot.joint_count,), name)
     outside = [
-        f"{name} at {value:g} ({low:g} to {high:g})"
-        for name, value, low, high in zip(robot.primary_names, q, limits.lower, limits.upper, strict=True)
+        f"{joint} at {value:g} ({low:g} to {high:g})"
+        for joint, value, low, high in zip(robot.primary_names, q, limits.lower, limits.upper, strict=True)
         if not low <= value <= high
     ]
     if outside:
         raise InputError(
-            f"the start lies outside the position limits: {', '.join(outside)}", code=Code.OUT_OF_RANGE, subject="start"
+            f"{name} lies outside the position limits: {', '.join(outside)}",
+            hint=f"{name} has one position for each joint, in rad or m, in the order of the robot file",
+            code=Code.OUT_OF_RANGE,
+            subject=name,
         )
     return q
 

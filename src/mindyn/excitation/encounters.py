@@ -14,10 +14,8 @@ from scipy.stats import rankdata
 from mindyn.algebra.values import Array
 from mindyn.equations.closed_motion import is_affine
 from mindyn.errors import list_names
-from mindyn.excitation.bodies import ALL, Bodies
-from mindyn.excitation.capsules import Capsule
-from mindyn.excitation.clearance import nearest
-from mindyn.excitation.volumes import Volume
+from mindyn.excitation.bodies import ALL, Bodies, nearest
+from mindyn.excitation.volumes import Capsule, Volume
 from mindyn.findings import Finding, Kind, Severity
 from mindyn.parameters.parallelogram import branches
 from mindyn.robots.geometry import VolumeSource

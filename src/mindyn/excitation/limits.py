@@ -76,33 +76,26 @@ class MotionLimits(ShortRepr):
     def __post_init__(self) -> None:
         for name in BOUNDS:
             array = np.array(getattr(self, name), dtype=np.float64)
-            if array.shape != np.shape(self.lower) or array.ndim != 1:
-                raise InputError(
-                    f"{name} has shape {array.shape}, but one number for each joint is needed",
-                    code=Code.WRONG_SHAPE,
-                    subject=name,
-                )
-            if np.isnan(array).any():
-                raise InputError(
-                    f"{name} has a limit that is not a number: {array.tolist()}", code=Code.NOT_FINITE, subject=name
-                )
-            if name not in ("lower", "upper") and (array < 0).any():
-                raise InputError(f"{name} has a negative limit: {array.tolist()}", code=Code.OUT_OF_RANGE, subject=name)
             array.flags.writeable = False
             object.__setattr__(self, name, array)
-        if (self.lower > self.upper).any():
-            raise InputError(
-                f"lower limits {self.lower.tolist()} lie above upper ones {self.upper.tolist()}",
-                code=Code.OUT_OF_RANGE,
-                subject="lower",
-            )
-        if (np.isfinite(self.lower) != np.isfinite(self.upper)).any():
-            raise InputError(
-                f"a range needs both ends or none: lower {self.lower.tolist()}, upper {self.upper.tolist()}",
-                code=Code.DISAGREEMENT,
-                subject="lower",
-            )
+        for message, code, subject in self._violations():
+            raise InputError(message, code=code, subject=subject)
         require_number(self.torque_margin, "torque_margin", "[0, 1)", "a fraction of the effort limit, such as 0.1")
+
+    def _violations(self) -> Iterator[tuple[str, Code, str]]:
+        for name in BOUNDS:
+            array = getattr(self, name)
+            if array.shape != self.lower.shape or array.ndim != 1:
+                yield f"{name} has shape {array.shape}, but one number for each joint is needed", Code.WRONG_SHAPE, name
+            if np.isnan(array).any():
+                yield f"{name} has a limit that is not a number: {array.tolist()}", Code.NOT_FINITE, name
+            if name not in ("lower", "upper") and (array < 0).any():
+                yield f"{name} has a negative limit: {array.tolist()}", Code.OUT_OF_RANGE, name
+        ends = f"lower {self.lower.tolist()}, upper {self.upper.tolist()}"
+        if (self.lower > self.upper).any():
+            yield f"a lower limit lies above the upper one: {ends}", Code.OUT_OF_RANGE, "lower"
+        if (np.isfinite(self.lower) != np.isfinite(self.upper)).any():
+            yield f"a range needs both ends or none: {ends}", Code.DISAGREEMENT, "lower"
 
     @property
     def torque(self) -> Array:
@@ -165,10 +158,11 @@ class MotionLimits(ShortRepr):
             If a limit has the wrong shape or is not a number.
         """
         given = dict(zip(BOUNDS, (lower, upper, velocity, acceleration, jerk, effort), strict=True))
-        bounds = {name: _bound(robot, name, value) for name, value in given.items()}
+        stated = {name: _by_joint(robot, name, value) for name, value in given.items()}
+        bounds = {name: _values_of(robot.primary_joints, name, stated[name]) for name in BOUNDS}
         _require_limits(robot, bounds)
         filled = {name: np.where(np.isnan(bound), np.inf, bound) for name, bound in bounds.items()}
-        dependent = dependent_limits(robot, given) if robot.has_dependents else None
+        dependent = dependent_limits(robot, stated) if robot.has_dependents else None
         return MotionLimits(**filled, torque_margin=torque_margin, dependent=dependent)
 
     @staticmethod
@@ -248,74 +242,62 @@ def guessed_limit(sentence: str, key: str, joints: Sequence[str]) -> Finding:
     return Finding(Kind.GUESSED_LIMIT, Severity.WARNING, sentence, remedy, tuple(joints))
 
 
-def dependent_limits(robot: Robot, given: Mapping[str, Given]) -> MotionLimits:
+def dependent_limits(robot: Robot, stated: Mapping[str, Mapping[str, float]]) -> MotionLimits:
     """Return the limits of dependent joints in the order of q: given by joint name, the robot's, or infinite."""
     joints = [joint for joint in robot.joints if joint.name not in robot.primary_names]
-    bounds = {}
-    for name in BOUNDS:
-        by_name = given.get(name)
-        stated = _given_limits_of(joints, name, by_name if isinstance(by_name, Mapping) else {})
-        unlimited = -np.inf if name == "lower" else np.inf
-        bounds[name] = np.where(np.isnan(stated), unlimited, stated)
-    bounds["effort"] = np.full(len(joints), np.inf)
+    bounds = {name: _values_of(joints, name, stated.get(name, {})) for name in BOUNDS}
+    for name, values in bounds.items():
+        values[np.isnan(values) | (name == "effort")] = -np.inf if name == "lower" else np.inf
     return MotionLimits(**bounds, torque_margin=0.0, dependent=None)
-
-
-def _given_limits_of(joints: Sequence[Joint], name: str, given: Mapping[str, float]) -> Array:
-    """Return the limit (joints,), given or of the robot; NaN if it is not stated."""
-    turn = {"lower": -ONE_TURN, "upper": ONE_TURN}
-    values = [
-        given.get(joint.name, turn[name] if joint.limits.continuous and name in turn else getattr(joint.limits, name))
-        for joint in joints
-    ]
-    return np.array([np.nan if value is None else _number(value, name) for value in values])
 
 
 def with_limits(robot: Robot, given: Mapping[str, Given]) -> Robot:
     """Return the robot with these limits of its primary joints in place of its own; infinite ones are not stated."""
-    bounds = {name: _bound(robot, name, value) for name, value in given.items() if name in BOUNDS}
-    joints = []
-    for joint in robot.joints:
-        if bounds and joint.name in robot.primary_names:
-            k = robot.primary_names.index(joint.name)
-            changes = {name: float(row[k]) if np.isfinite(row[k]) else None for name, row in bounds.items()}
-            has_ends = changes.get("lower") is not None or changes.get("upper") is not None
-            free = joint.limits.continuous and not has_ends
-            joint = replace(joint, limits=replace(joint.limits, continuous=free, **changes))
-        joints.append(joint)
-    return replace(robot, joints=tuple(joints))
+    stated = {name: _by_joint(robot, name, value) for name, value in given.items() if name in BOUNDS}
+
+    def changed(joint: Joint) -> Joint:
+        own = {name: values[joint.name] for name, values in stated.items() if joint.name in values}
+        changes = {name: value if np.isfinite(value) else None for name, value in own.items()}
+        is_free = joint.limits.continuous and changes.get("lower") is None and changes.get("upper") is None
+        return replace(joint, limits=replace(joint.limits, continuous=is_free, **changes))
+
+    primary = robot.primary_names
+    return replace(robot, joints=tuple(changed(joint) if joint.name in primary else joint for joint in robot.joints))
 
 
-def _bound(robot: Robot, name: str, given: Given) -> Array:
-    """Return the limit (n,); NaN if it is not stated."""
-    joints = robot.primary_joints
-    if given is None or isinstance(given, Mapping):
-        for joint in given or {}:
-            if joint not in robot.joint_names:
-                raise unknown_name_error("joint", joint, robot.joint_names)
-            if name == "effort" and joint not in robot.primary_names:
-                raise InputError(
-                    f"limit effort names {joint!r}, a dependent joint, which no motor drives",
-                    code=Code.UNSUPPORTED,
-                    subject=joint,
-                )
-        return _given_limits_of(joints, name, given or {})
-    try:
-        array = np.asarray(given, dtype=np.float64)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise InputError(f"limit {name} must be numbers, got {given!r}", code=Code.WRONG_TYPE, subject=name) from error
-    if array.shape not in ((), (len(joints),)):
-        raise InputError(
-            f"limit {name} has shape {array.shape}, but one number or {len(joints)} are needed",
-            code=Code.WRONG_SHAPE,
-            subject=name,
-        )
-    return np.array(np.broadcast_to(array, (len(joints),)))
+def _by_joint(robot: Robot, name: str, given: Given) -> dict[str, float]:
+    """Return the given values of a limit by the names of joints; a number or array is for the primary joints."""
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping):
+        try:
+            array = np.asarray(given, dtype=np.float64)
+        except (TypeError, ValueError, OverflowError) as error:
+            message = f"limit {name} must be numbers, got {given!r}"
+            raise InputError(message, code=Code.WRONG_TYPE, subject=name) from error
+        names = robot.primary_names
+        if array.shape not in ((), (len(names),)):
+            message = f"limit {name} has shape {array.shape}, but one number or {len(names)} are needed"
+            raise InputError(message, code=Code.WRONG_SHAPE, subject=name)
+        return dict(zip(names, np.broadcast_to(array, len(names)).tolist(), strict=True))
+    for joint, value in given.items():
+        require_valid(value, _BOUND, f"limit {name}")
+        if joint not in robot.joint_names:
+            raise unknown_name_error("joint", joint, robot.joint_names)
+        if name == "effort" and joint not in robot.primary_names:
+            message = f"limit effort names {joint!r}, a dependent joint, which no motor drives"
+            raise InputError(message, code=Code.UNSUPPORTED, subject=joint)
+    return dict(given)
 
 
-def _number(value: object, name: str) -> float:
-    require_valid(value, _BOUND, f"limit {name}")
-    return float(value)  # type: ignore[arg-type] # a number, by its schema
+def _values_of(joints: Sequence[Joint], name: str, stated: Mapping[str, float]) -> Array:
+    """Return the limit (joints,), given or of the robot; NaN if it is not stated."""
+    turn = {"lower": -ONE_TURN, "upper": ONE_TURN}
+    values = [
+        stated.get(joint.name, turn[name] if joint.limits.continuous and name in turn else getattr(joint.limits, name))
+        for joint in joints
+    ]
+    return np.array([np.nan if value is None else value for value in values], dtype=np.float64)
 
 
 def _require_limits(robot: Robot, bounds: Mapping[str, Array]) -> None:

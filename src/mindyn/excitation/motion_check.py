@@ -198,9 +198,7 @@ def _least(encounters: Encounters, q: Array, so_far: Array) -> Array:
         i, j = encounter.bodies
         steps = _steps(corners[:, i]) if j < 0 else _relative_steps(poses, corners, i, j)
         loss = float(steps.max(initial=0.0)) / 2 + CURVE_M
-        if encounter.direction is not None:
-            distance = float(bodies.heights(i, poses, encounter.direction).min()) - encounter.offset
-        elif not bodies.is_exact:
+        if encounter.direction is not None or not bodies.is_exact:
             distance = float(gaps_of(bodies, encounter, poses).min())
         else:
             loss += encounter.resolution_m

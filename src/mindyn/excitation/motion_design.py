@@ -9,17 +9,16 @@ from typing import Any, Final
 
 import numpy as np
 
-from mindyn.algebra.deviations import MAX_WELL_DETERMINED_DEVIATION, relative_deviation
+from mindyn.algebra.significance import MAX_WELL_DETERMINED_DEVIATION, relative_deviation
 from mindyn.algebra.values import Array
 from mindyn.errors import UnsafeMotionError
-from mindyn.excitation.capsules import Capsule
 from mindyn.excitation.encounters import Encounters
 from mindyn.excitation.limits import MotionLimits
 from mindyn.excitation.motion_check import CHECK_HZ as PATH_HZ
 from mindyn.excitation.motion_check import PathCheck, check_path
-from mindyn.excitation.motions import Motion, sample_times
-from mindyn.excitation.run import CHECK_HZ, ApproachPath, Run
+from mindyn.excitation.motions import CHECK_HZ, ApproachPath, Motion, Run, sample_times
 from mindyn.excitation.safety import Safety, SafetySettings
+from mindyn.excitation.volumes import Capsule
 from mindyn.findings import Finding, Kind, Severity, name_warnings
 from mindyn.pages.notebook import Page, draw_page
 from mindyn.robots.meshes import Meshes
@@ -111,8 +110,6 @@ class MotionDesign:
         Capsules that contain the links.
     check : PathCheck or None
         Distances and speeds along the whole run, with approach and return; None if not computed.
-    determined : mapping of float to int
-        Number of parameters that the same path determines to 10 % at other tip speeds, in m/s.
     encounters : Encounters or None
         Pairs of volumes whose distances were checked; None if nothing was checked.
     is_start_given : bool
@@ -135,7 +132,6 @@ class MotionDesign:
     safety: SafetySettings | None = None
     capsules: tuple[Capsule, ...] = ()
     check: PathCheck | None = None
-    determined: Mapping[float, int] = field(default_factory=dict)
     encounters: Encounters | None = None
     is_start_given: bool = False
 
@@ -163,7 +159,7 @@ class MotionDesign:
 
     def plot(self, meshes: Meshes | None = None) -> Page:
         """Return a page of the motion and its limits; notebooks show it and `.save(path)` writes it."""
-        return draw_page(self, meshes)
+        return draw_page("motion_page", self, meshes)
 
     def run(self, speed: float = 1.0) -> Run:
         """Return the run for a controller: from home, the motion, and back; `speed` below 1 slows it down."""
@@ -201,12 +197,6 @@ class MotionDesign:
                 f"{100 * MAX_WELL_DETERMINED_DEVIATION:g} % or better."
             )
         lines.append(f"It uses at most these fractions of the robot's limits: {self._whole_limits()}.")
-        if self.determined:
-            counts = ", ".join(f"{speed:g} m/s {count}" for speed, count in self.determined.items())
-            lines.append(
-                f"Parameters that the same path determines to {100 * MAX_WELL_DETERMINED_DEVIATION:g} % by tip speed: "
-                f"{counts}."
-            )
         if self.check is not None and self.check.fastest:
             lines.append(f"The fastest point, of {self.check.fastest}, reaches {self.check.speed:.3g} m/s.")
         return (*lines, f"{self.status[:1].upper()}{self.status[1:]}.")
@@ -249,7 +239,6 @@ class MotionDesign:
             "parts": dict(self.parts),
             "status": self.status,
             "findings": [finding.to_dict() for finding in self.findings],
-            "determined": {f"{speed:g}": count for speed, count in self.determined.items()},
             "check": None if self.check is None else self.check.to_dict(),
         }
 
@@ -265,11 +254,11 @@ class MotionDesign:
         Samples are those of `run()`: from home and back if a home was given. A rehearsal is written too: the same
         path, slowed until no volume exceeds 0.25 m/s.
 
-        .csv .parquet .npz  samples at rate_hz (the log's, if left out)
-        .json .h            coefficients, with a C function that evaluates them in the header
-        .yaml               ROS 2 trajectory_msgs/JointTrajectory at rate_hz
-        .script             URScript: servoj at rate_hz, for robots with six revolute joints
-        .html               the plot; with `meshes` from `read_meshes`, it shows the shapes of the links
+        .csv     samples at rate_hz (the log's, if left out)
+        .json    coefficients
+        .yaml    ROS 2 trajectory_msgs/JointTrajectory at rate_hz
+        .script  URScript: servoj at rate_hz, for robots with six revolute joints
+        .html    the plot; with `meshes` from `read_meshes`, it shows the shapes of the links
         """
         from mindyn.excitation.motion_files import write_design
 

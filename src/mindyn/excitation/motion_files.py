@@ -1,10 +1,9 @@
-"""A designed motion as files: samples, coefficients, a C header, a ROS 2 trajectory, URScript, a plot."""
+"""A designed motion as files: samples, coefficients, a ROS 2 trajectory, URScript, a plot."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
-from io import BytesIO
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -12,16 +11,12 @@ import numpy as np
 
 from mindyn.algebra.values import Array
 from mindyn.errors import Code, ExportError
-from mindyn.escaping import c_comment
-from mindyn.excitation.c_header import c_header
-from mindyn.excitation.capsules import Capsule
 from mindyn.excitation.constraints import Box
-from mindyn.excitation.fourier import Fourier
 from mindyn.excitation.limits import BOUNDS
 from mindyn.excitation.motion_plot import html_plot
-from mindyn.excitation.run import Run
+from mindyn.excitation.motions import Run
 from mindyn.excitation.safety import SafetySettings
-from mindyn.excitation.splines import BSpline
+from mindyn.excitation.volumes import Capsule
 from mindyn.executors import require_polars_threads
 from mindyn.files import make_folder, replace_folder_files, write_file_atomically
 from mindyn.findings import Kind
@@ -32,15 +27,11 @@ if TYPE_CHECKING:
     from mindyn.excitation.motion_design import MotionDesign
 
 ALL: Final = (
-    *("motion.csv", "motion.parquet", "motion.npz", "motion.json", "motion.h", "motion.yaml", "motion.html"),
-    *("rehearsal.csv", "rehearsal.yaml", "limits.toml"),
+    *("motion.csv", "motion.json", "motion.yaml", "motion.html", "rehearsal.csv", "rehearsal.yaml", "limits.toml"),
 )
 """Files in a folder, with the rehearsal; for six revolute joints also a program for a UR controller."""
 SCRIPTS: Final = ("motion.script", "rehearsal.script")
-REHEARSED: Final = {
-    **{suffix: suffix for suffix in (".csv", ".parquet", ".npz", ".yaml", ".script")},
-    **dict.fromkeys((".json", ".h"), ".csv"),
-}
+REHEARSED: Final = {".csv": ".csv", ".yaml": ".yaml", ".script": ".script", ".json": ".csv"}
 """Suffix of the rehearsal that is written next to a single file: the same samples, or samples for coefficients."""
 SERVOJ: Final = {"lookahead_time": 0.1, "gain": 300}
 """Arguments of URScript's servoj."""
@@ -173,60 +164,37 @@ def _rounded(value: float) -> str:
 def coefficients_of(design: MotionDesign) -> dict[str, Any]:
     """Return family, start and coefficients in types that JSON can store; they determine q(t)."""
     motion = design.motion
-    record = {
+    sines, cosines = np.split(motion.coefficients, 2)
+    return {
         "joints": list(design.robot.primary_names),
         "seconds": motion.seconds,
         "start": motion.start.tolist(),
         "family": motion.family.to_dict(),
         "coefficients": motion.coefficients.tolist(),
         "approach": None if design.approach is None else design.approach.to_dict(),
+        "period_s": motion.family.period(motion.seconds),
+        "sines": sines.tolist(),
+        "cosines": cosines.tolist(),
     }
-    if isinstance(motion.family, Fourier):
-        sines, cosines = motion.family.amplitudes(motion.coefficients)
-        record["period_s"] = motion.family.period(motion.seconds)
-        record |= {"sines": sines.tolist(), "cosines": cosines.tolist()}
-    elif isinstance(motion.family, BSpline):
-        spline = motion.family.spline(motion.coefficients, motion.seconds)
-        record |= {"knots": spline.t.tolist(), "control_points": (spline.c + motion.start).tolist()}
-    return record
 
 
-def _columns(run: Run, rate_hz: float) -> dict[str, Any]:
+def format_samples(joints: Sequence[str], t: Array, signals: Mapping[str, Array], comments: Iterable[str] = ()) -> str:
+    """Return a CSV table of the time (N,) and of signals (N, n) of the joints, such as "position", after comments."""
+    import polars
+
     require_polars_threads()
-    q, qd, qdd, t = run.sample(rate_hz)
-    columns: dict[str, Any] = {"time": t}
-    for signal, values in (("position", q), ("velocity", qd), ("acceleration", qdd)):
-        columns |= {f"{name}.{signal}": values[:, k] for k, name in enumerate(run.joints)}
-    return columns
+    columns = {"time": t}
+    for signal, values in signals.items():
+        columns |= {f"{name}.{signal}": values[:, k] for k, name in enumerate(joints)}
+    # Without commas: readers of logs take a last comment with as many cells as the first row for the header.
+    head = "".join(f"# {' '.join(line.replace(',', ';').split())}\n" for line in comments)
+    return head + polars.DataFrame(columns).write_csv()
 
 
 def _csv(design: MotionDesign, run: Run, rate_hz: float) -> str:
-    import polars
-
-    # Without commas: readers of logs take a last comment with as many cells as the first row for the header.
-    said = "".join(f"# {line.replace(',', ';')}\n" for line in checked_lines(design, run))
-    return said + polars.DataFrame(_columns(run, rate_hz)).write_csv()
-
-
-def _parquet(design: MotionDesign, run: Run, rate_hz: float) -> bytes:  # noqa: ARG001 - one signature for all
-    import polars
-
-    content = BytesIO()
-    polars.DataFrame(_columns(run, rate_hz)).write_parquet(content)
-    return content.getvalue()
-
-
-def _npz(design: MotionDesign, run: Run, rate_hz: float) -> bytes:
     q, qd, qdd, t = run.sample(rate_hz)
-    content = BytesIO()
-    names = np.array(design.robot.primary_names)
-    np.savez(content, time=t, position=q, velocity=qd, acceleration=qdd, joint_names=names)
-    return content.getvalue()
-
-
-def _header(design: MotionDesign, run: Run, rate_hz: float) -> str:  # noqa: ARG001 - one signature for all
-    said = "\n   ".join(c_comment(line) for line in checked_lines(design, run))
-    return f"/* {said} */\n{c_header(design.motion, design.robot)}"
+    signals = {"position": q, "velocity": qd, "acceleration": qdd}
+    return format_samples(run.joints, t, signals, checked_lines(design, run))
 
 
 def _yaml(design: MotionDesign, run: Run, rate_hz: float) -> str:
@@ -283,12 +251,9 @@ def _numbers(values: Array) -> str:
     return ", ".join(f"{value:.9f}" for value in values)
 
 
-_CONTENTS: Final[Mapping[str, Callable[[MotionDesign, Run, float], str | bytes]]] = {
+_CONTENTS: Final[Mapping[str, Callable[[MotionDesign, Run, float], str]]] = {
     ".csv": _csv,
-    ".parquet": _parquet,
-    ".npz": _npz,
     ".json": lambda design, run, rate_hz: json.dumps(design.to_dict(), indent=1) + "\n",  # noqa: ARG005 - see above
-    ".h": _header,
     ".yaml": _yaml,
     ".script": _script,
     ".toml": lambda design, run, rate_hz: limits_draft(design),  # noqa: ARG005 - as above

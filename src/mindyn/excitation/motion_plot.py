@@ -4,7 +4,7 @@ predicted accuracy of every parameter, in one self-contained HTML file.
 
 from __future__ import annotations
 
-from itertools import product
+from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -14,6 +14,7 @@ from mindyn.algebra.values import Array
 from mindyn.escaping import keep_units_together
 from mindyn.excitation.constraints import Box
 from mindyn.excitation.encounters import Encounter, Encounters, capsule_ends, gaps_of
+from mindyn.excitation.volumes import box_corners
 from mindyn.hints import Command
 from mindyn.kernels.model import compile_model
 from mindyn.kernels.skeleton import compute_skeleton
@@ -153,9 +154,8 @@ def _solids(design: MotionDesign) -> list[list[list[float]]]:
 
 
 def _edges(box: Box) -> list[list[list[float]]]:
-    corners = [np.where(chosen, box.upper, box.lower) for chosen in product((False, True), repeat=3)]
-    pairs = [(a, b) for k, a in enumerate(corners) for b in corners[k + 1 :] if (a != b).sum() == 1]
-    return [[a.tolist(), b.tolist()] for a, b in pairs]
+    pairs = combinations(box_corners(box.lower, box.upper), 2)
+    return [[a.tolist(), b.tolist()] for a, b in pairs if (a != b).sum() == 1]
 
 
 def _joints(design: MotionDesign, t: Array, motion: list[Array]) -> Section:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
 
 from mindyn.algebra.values import Array
+from mindyn.equations.closed_motion import is_affine
 from mindyn.excitation.columns import Columns
 from mindyn.excitation.constraints import Constraint, Rates, aggregate_values, sizes
-from mindyn.excitation.criteria import Criterion
-from mindyn.excitation.motions import Family, Instants, Motion, State
+from mindyn.excitation.criteria import EXTREME, Name, evaluate_criterion
+from mindyn.excitation.limits import STILL, MotionLimits
+from mindyn.excitation.motions import Fourier, Instants, Motion, State, sample_times
 
 SAMPLES_PER_CYCLE: Final = 40
 KNOTS_PER_CYCLE: Final = 20
@@ -21,44 +23,65 @@ SEGMENTS_PER_CYCLE: Final = 2
 """Segments of the motion per cycle; each series has a separate maximum in each segment."""
 MOST_MAXIMA: Final = 600
 """Largest number of maxima, over all series and segments: the time of a solver step is proportional to it."""
-SINGULAR_CRITERION: Final = 1e3
+SINGULAR_CRITERION: Final = 500.0
 """Value of the criterion if a step of the search leaves parameters unidentifiable."""
 
 Derivatives = Callable[[], Array]
 """Derivatives at a point where the value is known: line searches ask for many values, and few of these."""
 
 
-def segments_of_cycle(cycles: float, series: int) -> int:
-    """Return the number of segments of the motion."""
-    return max(1, min(round(SEGMENTS_PER_CYCLE * cycles), MOST_MAXIMA // max(series, 1)))
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Problem:
     """The criterion to minimise, and the constraints.
 
+    limits          of the joints
+    criterion       name, see `evaluate_criterion`
+    noise           (n,) standard deviation of the torque, in a log at rate_hz
+    earlier         (p, p) information of earlier logs
+    start           (n,) where the motion must begin; None if it is free
     samples, knots  where the criterion is summed, and where constraints are aggregated
     weights         (n,) of the joints' rows: 1 / noise variance, times the log's rows for each sample
-    earlier         (p, p) information of earlier logs
     scales          (1 + m, n) units of the unknowns: what takes a joint to a limit if it moves by one function alone
-    start           (n,) where the motion must begin; None if it is free
     closed_within   ranges (2, n) of the joints within which loops that are solved numerically close. Beyond them, where
                     a search may step, only the position is constrained, and all else is that of the nearest position
                     inside; None for other robots
     """
 
     columns: Columns
-    criterion: Criterion
-    constraints: tuple[Constraint, ...]
-    family: Family
+    limits: MotionLimits
+    family: Fourier
     seconds: float
-    samples: Instants
-    knots: Instants
-    weights: Array
+    criterion: Name
+    noise: Array
+    rate_hz: float
     earlier: Array
-    scales: Array
-    start: Array | None = None
-    closed_within: Array | None = None
+    start: Array | None
+    constraints: tuple[Constraint, ...]
+    samples: Instants = field(init=False)
+    knots: Instants = field(init=False)
+    weights: Array = field(init=False)
+    scales: Array = field(init=False)
+    closed_within: Array | None = field(init=False)
+
+    def __post_init__(self) -> None:
+        family, seconds, limits = self.family, self.seconds, self.limits
+        cycles = family.cycles(seconds)
+        samples = Instants.of(family, seconds, int(SAMPLES_PER_CYCLE * cycles) + 1)
+        segments = max(1, min(round(SEGMENTS_PER_CYCLE * cycles), MOST_MAXIMA // max(len(self.labels), 1)))
+        knots = Instants.of(family, seconds, int(KNOTS_PER_CYCLE * cycles) + 1, segments)
+        rows = len(sample_times(seconds, self.rate_hz))
+        halves = [np.maximum(h, STILL) for h in (limits.reach, limits.velocity, limits.acceleration, limits.jerk)]
+        sizes_of_functions = [np.abs(B[:, 1:]).max(axis=0)[:, None] for B in knots.basis]
+        amplitudes = np.min([half / size for half, size in zip(halves, sizes_of_functions, strict=True)], axis=0)
+        derived = {
+            "samples": samples,
+            "knots": knots,
+            "weights": rows / self.noise**2 / len(samples.t),
+            "scales": np.vstack([np.minimum(halves[0], 1.0), amplitudes]),
+            "closed_within": None if is_affine(self.columns.robot) else np.stack([limits.lower, limits.upper]),
+        }
+        for name, value in derived.items():
+            object.__setattr__(self, name, value)
 
     def unknowns(self, motion: Motion) -> Array:
         """Return the vector x of a motion."""
@@ -77,24 +100,19 @@ class Problem:
         z = self.table(x)
         return Motion(self.family, self.seconds, z[0], z[1:])
 
-    def information(self, x: Array) -> Array:
-        """Return S (p, p), the information of earlier logs and this motion."""
-        state = self._closed(self.samples.state(self.table(x)))
-        return self.earlier + self.columns.information(self.columns.entries(*state[:3]), self.weights)
-
-    def objective(self, x: Array) -> tuple[float, Derivatives]:
+    def objective(self, x: Array, power: float = EXTREME) -> tuple[float, Derivatives]:
         """Return the criterion and a function for its gradient: one adjoint product of the regressor kernel."""
+        columns, kept = self.columns, self.columns.own if self.criterion == "joints" else 1.0
         q, qd, qdd, _ = self._closed(self.samples.state(self.table(x)))
-        entries = self.columns.entries(q, qd, qdd)
-        value, G = self.criterion.with_gradient(self.earlier + self.columns.information(entries, self.weights))
-        if not np.isfinite(value):
-            return SINGULAR_CRITERION, lambda: np.zeros_like(x)
+        entries = columns.entries(q, qd, qdd) * kept
+        S = self.earlier + columns.information(entries, self.weights)
+        value, G = evaluate_criterion(self.criterion, S, columns.owners, power)
 
         def gradient() -> Array:
-            V = self.columns.slopes(entries, self.weights, G)
-            return self._of_table(self.samples.pulled_back(*self.columns.pulled_back(q, qd, qdd, V)))
+            V = columns.slopes(entries, self.weights, G) * kept
+            return self._of_table(self.samples.pulled_back(*columns.pulled_back(q, qd, qdd, V)))
 
-        return value, gradient
+        return (value, gradient) if np.isfinite(value) else (SINGULAR_CRITERION, lambda: np.zeros_like(x))
 
     def excess(self, x: Array, sharpness: float) -> tuple[Array, Derivatives]:
         """Return smooth maxima of all series over each segment of the knots, minus 1 (w c,), and their Jacobian.
@@ -140,10 +158,6 @@ class Problem:
     def labels(self) -> list[str]:
         """Labels of all series."""
         return [label for constraint in self.constraints for label in constraint.labels]
-
-    def with_power(self, power: float) -> Problem:
-        """Return the problem with another smoothness of the criterion."""
-        return replace(self, criterion=replace(self.criterion, power=power))
 
     def _sizes(self, motion: Motion, instants: Instants) -> Iterator[Array]:
         """Yield the values (N, c) of each constraint."""

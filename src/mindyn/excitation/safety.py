@@ -13,15 +13,22 @@ import numpy as np
 from mindyn.algebra.values import Array
 from mindyn.equations.closed_motion import CLOSURE
 from mindyn.errors import Code, InputError, UnsafeMotionError, list_names
-from mindyn.excitation.bodies import Bodies
-from mindyn.excitation.capsules import Capsule, cover
-from mindyn.excitation.clearance import Pairs, placed_points, primary_motion
+from mindyn.excitation.bodies import Bodies, Pairs, kernel_and_slopes, placed_points, primary_motion
 from mindyn.excitation.columns import Columns, base_of, coulomb_columns
-from mindyn.excitation.constraints import RATES, Box, Constraint, Distances, KeepOut, Rates, SolvedRates, Walls
+from mindyn.excitation.constraints import (
+    RATES,
+    Box,
+    Constraint,
+    Distances,
+    KeepOut,
+    Rates,
+    SolvedRates,
+    Walls,
+    loop_constraints,
+)
 from mindyn.excitation.encounters import Encounter, Encounters, Wall, find_encounters
 from mindyn.excitation.limits import MotionLimits, limited_rates
-from mindyn.excitation.loop_limits import loop_constraints, rate_kernels
-from mindyn.excitation.volumes import Volume, Volumes, volumes_of
+from mindyn.excitation.volumes import Capsule, Volume, Volumes, box_corners, cover, volumes_of
 from mindyn.findings import Finding, Kind, Severity
 from mindyn.kernels.model import compile_model
 from mindyn.parameters.base import BaseParameters
@@ -183,9 +190,8 @@ class SafetySettings:
             if isinstance(obstacle, Capsule):
                 volumes.append(Volume("", (replace(obstacle, link=""),), (obstacle.solid,), VolumeSource.GIVEN))
             else:
-                corners = np.array(np.meshgrid(*np.stack([obstacle.lower, obstacle.upper], axis=1))).reshape(3, 8).T
-                covers, solids = cover([Solid(corners)], "")
-                volumes.append(Volume("", covers, solids, VolumeSource.GIVEN))
+                solid = Solid(box_corners(obstacle.lower, obstacle.upper))
+                volumes.append(Volume("", *cover([solid], ""), VolumeSource.GIVEN))
         return volumes
 
 
@@ -193,22 +199,14 @@ class SafetySettings:
 class Safety:
     """Constraints of the search, encounters that the result is checked against, and findings about both.
 
-    positions  ranges of the primary joints
-    dynamics   other rates, torques and speeds of points
-    distances  between covers, and from walls and boxes
+    dynamics  constraints on rates, torques and speeds of points alone, without ranges of joints and distances
     """
 
-    positions: tuple[Constraint, ...]
+    constraints: tuple[Constraint, ...]
     dynamics: tuple[Constraint, ...]
-    distances: tuple[Constraint, ...]
     volumes: Volumes
     encounters: Encounters
     findings: tuple[Finding, ...]
-
-    @property
-    def constraints(self) -> tuple[Constraint, ...]:
-        """Return all constraints."""
-        return (*self.positions, *self.dynamics, *self.distances)
 
 
 def safety_of(columns: Columns, limits: MotionLimits, beta: Array | None, around: SafetySettings, seed: int) -> Safety:
@@ -219,16 +217,16 @@ def safety_of(columns: Columns, limits: MotionLimits, beta: Array | None, around
         Rates(tuple(f"{RATES[order]} of {names[j]}" for j in joints), middle, half, order, np.eye(len(names))[joints])
         for order, joints, middle, half in limited_rates(limits)
     ]
-    constraints: list[Constraint] = [*(rate for rate in rates if rate.order > 0), *loop_constraints(robot, limits)]
+    positions = [rate for rate in rates if rate.order == 0]
+    dynamics: list[Constraint] = [*(rate for rate in rates if rate.order > 0), *loop_constraints(robot, limits)]
     if np.isfinite(limits.effort).any():
         assert beta is not None
-        constraints.append(_torques(columns, limits, beta))
+        dynamics.append(_torques(columns, limits, beta))
     volumes, encounters = what_to_check(robot, random_positions(limits, np.random.default_rng(seed), PROBES), around)
-    constraints += speed_constraint(robot, limits, encounters.bodies, around.tip_speed, seed)
+    dynamics += speed_constraint(robot, limits, encounters.bodies, around.tip_speed, seed)
     return Safety(
-        tuple(rate for rate in rates if rate.order == 0),
-        tuple(constraints),
-        tuple(_distance_constraints(robot, around, encounters)),
+        (*positions, *dynamics, *_distance_constraints(robot, around, encounters)),
+        tuple(dynamics),
         volumes,
         encounters,
         (*volumes.findings, *floor_findings(robot, around)),
@@ -242,28 +240,26 @@ def what_to_check(robot: Robot, probes: Array, around: SafetySettings) -> tuple[
             message = f"an obstacle must not move, but its capsule is fixed to the moving link {post.link!r}"
             raise InputError(message, code=Code.INVALID_VALUE, subject=post.link)
     volumes = around.volumes(robot)
-    encounters = _find_encounters(robot, volumes, probes, around)
-    coarse = {
-        k for pair in encounters.checked if pair.by != "covers" for k in pair.bodies if 0 <= k < len(volumes.volumes)
-    }
-    if coarse:  # their covers touch in every position, and the search does not see covers that do
+
+    def find(bodies: Sequence[Volume]) -> Encounters:
+        return find_encounters(
+            robot,
+            bodies,
+            around.obstacle_volumes(),
+            around.walls,
+            probes,
+            around.clearance_m + around.tracking_error_m,
+            self_collision=around.self_collision,
+            tracking_error_m=around.tracking_error_m,
+        )
+
+    encounters = find(volumes.volumes)
+    coarse = {k for pair in encounters.checked if pair.by != "covers" for k in pair.bodies}
+    if coarse & set(range(len(volumes.volumes))):  # their covers touch everywhere, and the search does not see them
         finer = tuple(body.refined(FINE_COVERS) if k in coarse else body for k, body in enumerate(volumes.volumes))
         volumes = replace(volumes, volumes=finer)
-        encounters = _find_encounters(robot, volumes, probes, around)
+        encounters = find(finer)
     return volumes, encounters
-
-
-def _find_encounters(robot: Robot, volumes: Volumes, probes: Array, around: SafetySettings) -> Encounters:
-    return find_encounters(
-        robot,
-        volumes.volumes,
-        around.obstacle_volumes(),
-        around.walls,
-        probes,
-        around.clearance_m + around.tracking_error_m,
-        self_collision=around.self_collision,
-        tracking_error_m=around.tracking_error_m,
-    )
 
 
 def speed_constraint(
@@ -283,7 +279,7 @@ def speed_constraint(
     points = np.concatenate([volume.corners for volume in volumes])
     function = _speeds(robot, [robot.link_index(body.link) for body in volumes for _ in range(8)], points)
     labels, zero = tuple(f"speed of {body.link}" for body in volumes), np.zeros(len(volumes))
-    return [SolvedRates(labels, zero, zero + KEPT_SPEED * tip_speed, *rate_kernels(robot, function))]
+    return [SolvedRates(labels, zero, zero + KEPT_SPEED * tip_speed, *kernel_and_slopes(robot, function))]
 
 
 def _speeds(robot: Robot, links: list[int], points: Any) -> casadi.Function:

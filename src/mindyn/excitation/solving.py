@@ -4,28 +4,27 @@ Smoothing is reduced in stages: first the norm of the criterion and the maxima o
 stage starts from many motions and continues from the better half; the others continue from its best results, with the
 curvature of the previous stage. Violations between the knots are measured at dense instants and added to the
 constraints of a last stage. A motion that still violates a limit is shrunk towards its start, where the robot rests
-within all limits.
+within all limits. Searches start from positions in which the robot can rest, with random motions scaled up to a limit.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Executor
-from dataclasses import dataclass, field
-from functools import partial
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from time import monotonic
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mindyn.algebra.blas import run_on_one_blas_thread
 from mindyn.algebra.values import Array
-from mindyn.excitation.criteria import EXTREME
+from mindyn.errors import UnsafeMotionError, list_names
+from mindyn.excitation.constraints import sizes
 from mindyn.excitation.descent import Descent, Point
+from mindyn.excitation.limits import MotionLimits
 from mindyn.excitation.motions import Instants, Motion
 from mindyn.excitation.problem import Derivatives, Problem
-from mindyn.executors import run_tasks
+from mindyn.excitation.safety import random_positions
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +55,16 @@ HALVINGS: Final = 14
 WATCHED: Final = 500
 ROUNDS: Final = 4
 """Worst instants on which a motion is shrunk, and how often more of them are taken before all are."""
-
-
-Step = Callable[["Search", Point], tuple[Point, float]]
-"""Maps a point to another, and to the criterion of the offered motion; infinite if there is none."""
+POSITIONS: Final = 2000
+"""Random positions that are searched for feasible rest positions."""
+REDRAWS: Final = 12
+"""Rounds in which joints of the best positions are drawn again."""
+PARENTS: Final = 20
+"""Best positions that each round starts from."""
+REDRAWN: Final = 1.5
+"""Mean number of joints that are drawn again in each position."""
+DRAWS: Final = 4
+"""Random motions drawn for every start that is used."""
 
 
 class Stopped(Exception):
@@ -78,7 +83,7 @@ class Search:
     nearly: Array | None = None
     nearly_value: float = np.inf
     evaluations: int = 0
-    finished: list[float] = field(default_factory=list)
+    finished: int = 0
 
     @property
     def is_late(self) -> bool:
@@ -89,61 +94,32 @@ class Search:
         """Make a motion feasible and keep it if it is the best; return its criterion, infinite if that fails."""
         motion = feasible(self.problem, self.problem.motion(x), self.dense)
         value = np.inf if motion is None else exact_value(self.problem, motion)
-        self._keep(motion, value)
-        return value
-
-    def _keep(self, motion: Motion | None, value: float) -> None:
         if motion is not None and (self.best is None or value < self.value):
             self.best, self.value = motion, value
+        return value
 
-    def _keep_nearly(self, x: Array | None, value: float) -> None:
-        if value < self.nearly_value:
-            self.nearly, self.nearly_value = x, value
-
-    def first_stage(self, begun: Sequence[Array], kept: int, executor: Executor | None = None) -> list[Point]:
-        """Return the best results of the first stage, best first; workers of an executor run it, if there is one.
+    def first_stage(self, begun: Sequence[Array], kept: int) -> list[Point]:
+        """Return the best results of the first stage, best first.
 
         Half of the searches are stopped early. The soft criterion predicts the final one: over 24 searches for a UR10
         their correlation was 0.7, and after 15 iterations the best of 12 are in the better half.
         """
         reached = [Point(x) for x in begun]
         for stage, left in zip(FIRST, (max(kept, -(-len(reached) // 2)), kept), strict=True):
-            points = [point for point, _ in self._spread(partial(Search._soft, stage=stage), reached, executor)]
-            reached = sorted(points, key=self._standing)[:left]
+            reached = sorted((self._stage(point, stage) for point in reached), key=self._standing)[:left]
         return reached
-
-    def _soft(self, point: Point, stage: Stage) -> tuple[Point, float]:
-        return self._stage(point, stage, 0.0), np.inf
 
     def _standing(self, point: Point) -> float:
         """Return the number by which searches in the first stage are compared."""
         exceeded = max(self.problem.excess(point.x, FIRST[1].sharpness)[0].max(), 0.0)
-        return float(self.problem.with_power(FIRST[1].power).objective(point.x)[0] + EXCEEDED * exceeded)
+        return float(self.problem.objective(point.x, FIRST[1].power)[0] + EXCEEDED * exceeded)
 
-    def improve(self, begun: Sequence[Point], executor: Executor | None = None) -> Iterator[float]:
+    def improve(self, begun: Sequence[Point]) -> Iterator[float]:
         """Yield the final criterion of each result of a first stage, in order."""
-        for _, value in self._spread(Search._improved, begun, executor):
-            self.finished.append(value)
+        for point in begun:
+            value = self._ended(self._stage(point, STAGES[0]))
+            self.finished += 1
             yield value
-
-    def _improved(self, point: Point) -> tuple[Point, float]:
-        for stage in STAGES[:-1]:
-            point = self._stage(point, stage, 0.0)
-        return point, self._ended(point)
-
-    def _spread(self, step: Step, begun: Sequence[Point], executor: Executor | None) -> Iterator[tuple[Point, float]]:
-        """Run a step from every point here, or in other processes, whose best motions are merged in order."""
-        if executor is None:
-            yield from (step(self, point) for point in begun)
-            return
-        left = None if self.deadline is None else self.deadline - monotonic()
-        tasks = ((self.problem, self.dense, left, step, point) for point in begun)
-        for result, best, nearly in run_tasks(executor, _search_process, tasks):
-            self._keep(*best)
-            self._keep_nearly(*nearly)
-            if result is None:
-                raise Stopped
-            yield result
 
     def refine(self, rng: np.random.Generator, count: int) -> float:
         """Search again from points near the best motion, `count` times; return the criterion.
@@ -159,10 +135,10 @@ class Search:
 
     def _ended(self, point: Point) -> float:
         """Run the last two stages; return the criterion of the feasible motion."""
-        point = self._stage(point, STAGES[-1], 0.0)
+        point = self._stage(point, STAGES[1])
         return self.offer(self._stage(point, LAST, self._unseen(point.x, LAST.sharpness)).x)
 
-    def _stage(self, point: Point, stage: Stage, margin: Array | float) -> Point:
+    def _stage(self, point: Point, stage: Stage, margin: Array | float = 0.0) -> Point:
         """Return the result of a stage; the point itself if it fails."""
         for box in BOXES:
             solution = self._solved(point, stage, margin, box)
@@ -182,46 +158,27 @@ class Search:
         return np.maximum(self.problem.greatest_by_segment(self.problem.motion(x), self.dense) - smooth, 0.0)
 
     def _solved(self, point: Point, stage: Stage, margin: Array | float, box: float) -> Point:
-        smooth = self.problem.with_power(stage.power)
-
         def objective(x: Array) -> tuple[float, Derivatives]:
             if self.is_late:
                 raise Stopped
             self.evaluations += 1
-            return smooth.objective(x)
+            return self.problem.objective(x, stage.power)
 
         def limits(x: Array) -> tuple[Array, Derivatives]:
             values, jacobian = self.problem.excess(x, stage.sharpness)
             return values + margin, jacobian
 
         def keep(x: Array, value: float, excess: Array) -> None:
-            if excess.max() < NEARLY:
-                self._keep_nearly(x, value)
+            if excess.max() < NEARLY and value < self.nearly_value:
+                self.nearly, self.nearly_value = x, value
 
         solution = Descent(objective, limits, point, box, STAGE_ENDS).go(stage.iterations, keep)
         return solution if np.isfinite(solution.x).all() else point
 
 
-@run_on_one_blas_thread
-def _search_process(
-    problem: Problem, dense: Instants, left_s: float | None, step: Step, point: Point
-) -> tuple[tuple[Point, float] | None, tuple[Motion | None, float], tuple[Array | None, float]]:
-    """Run one step of a search in any process, `left_s` seconds at most.
-
-    Return its result (None at the deadline), and its best motion and best nearly feasible iterate with their values.
-    """
-    search = Search(problem, dense, None if left_s is None else monotonic() + left_s)
-    try:
-        result = step(search, point)
-    except Stopped:
-        result = None
-    return result, (search.best, search.value), (search.nearly, search.nearly_value)
-
-
 def exact_value(problem: Problem, motion: Motion) -> float:
     """Return the criterion of a motion without smoothing."""
-    sharp = problem.with_power(EXTREME)
-    return sharp.criterion.value(sharp.information(sharp.unknowns(motion)))
+    return problem.objective(problem.unknowns(motion))[0]
 
 
 def feasible(problem: Problem, motion: Motion, instants: Instants) -> Motion | None:
@@ -253,3 +210,63 @@ def _largest_factor(problem: Problem, motion: Motion, instants: Instants) -> flo
         holds = problem.greatest(motion.scaled(middle), instants).max() <= 1.0
         low, high = (middle, high) if holds else (low, middle)
     return low
+
+
+def places_to_stand(problem: Problem, limits: MotionLimits, rng: np.random.Generator) -> Array:
+    """Return positions (k, n) at which every constraint holds at rest; only the start if it is prescribed.
+
+    If no random position is feasible, some joints of the best ones are drawn again: for a robot with many limbs, every
+    random position violates some limit, but usually of one or two limbs only.
+    """
+    q = random_positions(limits, rng, POSITIONS) if problem.start is None else problem.start[None]
+    for left in reversed(range(1 if problem.start is not None else REDRAWS)):
+        worst = static_values(problem, q)
+        holds = (worst <= 1).all(axis=1)
+        if holds.any():
+            return np.asarray(q[holds])
+        if left:
+            best = q[np.maximum(worst - 1, 0).sum(axis=1).argsort()[:PARENTS]]
+            redrawn = np.repeat(best, POSITIONS // PARENTS, axis=0)
+            chosen = rng.random(redrawn.shape) < REDRAWN / redrawn.shape[1]
+            q = np.vstack([best, np.where(chosen, random_positions(limits, rng, len(redrawn)), redrawn)])
+    best = int(worst.max(axis=1).argmin())
+    broken = [label for label, value in zip(problem.labels, worst[best], strict=True) if value > 1]
+    where = (
+        "at the given start"
+        if problem.start is not None
+        else f"at any of {POSITIONS} random positions, nor near the best of them"
+    )
+    raise UnsafeMotionError(
+        f"the robot cannot stand still {where}: {list_names(dict.fromkeys(broken))} "
+        f"(best {worst[best].max():.3g} times the limit)",
+        subject=broken[0] if broken else "start",
+        hint="raise these limits, lower torque_margin or --clearance, or move the obstacle; for the floor: "
+        "floor= (--floor) states its height in the root frame, floor=None (--no-floor) that there is none",
+    )
+
+
+def static_values(problem: Problem, q: Array) -> Array:
+    """Return the values (N, c) of all series at rest, relative to their limits."""
+    rest = np.zeros_like(q)
+    state = (q, rest, rest, rest)
+    return np.concatenate([sizes(constraint, state) for constraint in problem.constraints], axis=1)
+
+
+def random_motion(problem: Problem, limits: MotionLimits, places: Array, rng: np.random.Generator) -> Motion:
+    """Draw normal coefficients in units of each joint's range, and scale them until a limit is active at some knot."""
+    start = places[rng.integers(len(places))]
+    drawn = rng.normal(size=(problem.family.count, len(start))) * (limits.reach * ~limits.still)
+    motion = feasible(problem, Motion(problem.family, problem.seconds, start, drawn), problem.knots)
+    return motion or Motion(problem.family, problem.seconds, start, 1e-6 * drawn)
+
+
+def good_starts(
+    search: Search, limits: MotionLimits, places: Array, rng: np.random.Generator, count: int
+) -> list[Motion]:
+    """Return the best of some random motions, best first; at least one, whatever the deadline."""
+    problem, drawn = search.problem, []
+    for _ in range(DRAWS * count):
+        drawn.append(random_motion(problem, limits, places, rng))
+        if search.is_late:
+            break
+    return sorted(drawn, key=lambda motion: exact_value(problem, motion))[:count]

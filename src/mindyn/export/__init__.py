@@ -1,1 +1,1 @@
-"""Writers of robots and estimates: TOML, URDF, MJCF, MAT, C, ROS 2 packages, Pinocchio models."""
+"""Writers of robots and estimates: TOML, URDF, MJCF, C, ROS 2 packages, Pinocchio models."""

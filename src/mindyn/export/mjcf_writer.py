@@ -48,6 +48,7 @@ from mindyn.findings import Kind
 from mindyn.logs.servos import Servo
 from mindyn.notation import PARAMETERS_PER_LINK
 from mindyn.robots.assembly import assemble
+from mindyn.robots.description import Description
 from mindyn.robots.files import find_leading_comments, read_text
 from mindyn.robots.mjcf_loops import DEPENDENT_TEXT_PREFIX, mjcf_element_name
 from mindyn.robots.mjcf_reader import read_mjcf
@@ -174,7 +175,6 @@ def robot_to_mjcf(robot: Robot, *, force: bool = False, notes: Sequence[str] = (
     require_exportable(
         robot, "MJCF", find_unsupported(robot, armature=True, closing=CLOSABLE_LOOPS, springs=True), force=force
     )
-    require_mass(robot, force=force)
     top = Element("mujoco", model=robot.name)
     actuators = Element("mujoco")
     if servo is not None:
@@ -304,9 +304,9 @@ def edit_mjcf(
     held = find_held_links(described, robot.selection.lock)
     wanted = subtract_held_bodies(robot, described, held, path.name)
     _edit_bodies(bodies, wanted, stated, held)
-    torques = _edit_joints(joints, robot, stated)
+    _edit_joints(joints, robot, stated)
     _edit_springs(joints, robot, stated, degrees=_last_section(root, "compiler").get("angle", "degree") != "radian")
-    _require_read_back(robot, path, xml_document(root, keep_whitespace=True), wanted, torques)
+    _require_read_back(robot, path, xml_document(root, keep_whitespace=True), wanted)
     changes += [] if servo is None else add_position_actuators(root, robot.primary_names, servo)
     changes += _move_assets(root, path.parent, Path(out).parent)
     changes += [f"{note}; they remain in this file." for note in stated.findings if note.kind == Kind.DROPPED_PART]
@@ -318,19 +318,8 @@ def edit_mjcf(
 
 def _named_elements(root: Element) -> tuple[dict[str, Element], dict[str, Element]]:
     """Return the bodies and joints of the file by name; the reader numbers those without a name."""
-    bodies: list[Element] = []
-    joints: list[Element] = []
-
-    def visit(element: Element) -> None:
-        joints.extend(child for child in element if child.tag in ("joint", "freejoint") and element.tag == "body")
-        for child in element:
-            if child.tag == "body":
-                bodies.append(child)
-            if child.tag in ("body", "frame"):
-                visit(child)
-
-    for world in root.findall("worldbody"):
-        visit(world)
+    bodies = [body for world in root.findall("worldbody") for body in world.iter("body")]
+    joints = [child for body in bodies for child in body if child.tag in ("joint", "freejoint")]
     return (
         {element.get("name") or f"body{k}": element for k, element in enumerate(bodies, 1)},
         {element.get("name") or f"joint{k}": element for k, element in enumerate(joints)},
@@ -367,7 +356,7 @@ def _set_inertial(body: Element, phi: Array) -> None:
     inertial.attrib.update(inertial_attributes(phi))
 
 
-def _edit_joints(joints: Mapping[str, Element], robot: Robot, stated: Robot) -> dict[str, tuple[float, float, float]]:
+def _edit_joints(joints: Mapping[str, Element], robot: Robot, stated: Robot) -> None:
     """Set armature, damping and friction of the joints; they become zero for joints without a drive."""
     shown = {drive.joint: (0.0, 0.0, 0.0) for drive in stated.drives}
     shown |= {drive.joint: joint_side_values(drive) for drive in robot.drives}
@@ -377,7 +366,6 @@ def _edit_joints(joints: Mapping[str, Element], robot: Robot, stated: Robot) -> 
                 f"the file has no <joint> {name!r}: MuJoCo creates it as a copy", code=Code.UNSUPPORTED, subject=name
             )
         _set_joint_values(joints[name], values)
-    return shown
 
 
 def _edit_springs(joints: Mapping[str, Element], robot: Robot, stated: Robot, *, degrees: bool) -> None:
@@ -435,9 +423,7 @@ def _move_assets(root: Element, before: Path, now: Path) -> list[str]:
     return ["Folders of meshes and textures are relative to this file."]
 
 
-def _require_read_back(
-    robot: Robot, path: Path, text: str, wanted: Mapping[str, Array], torques: Mapping[str, tuple[float, float, float]]
-) -> None:
+def _require_read_back(robot: Robot, path: Path, text: str, wanted: Mapping[str, Array]) -> None:
     """Raise `ExportError` if the edited file does not read back with the intended values."""
     try:
         described = read_mjcf(path, Snapper(active=True), text)
@@ -445,24 +431,15 @@ def _require_read_back(
         raise ExportError(
             f"{path.name} cannot be read after editing: {error.message}", code=Code.UNREADABLE, subject=path.name
         ) from error
-    phi_by_link = {link.name: link.phi for link in described.links}
-    wrong = []
-    for name, phi in wanted.items():
-        read_phi = phi_by_link.get(name)
-        if read_phi is None or np.abs(read_phi - phi).max() > READ_BACK_TOLERANCE * np.abs(phi).max(initial=0):
-            wrong.append(f"the inertial of {name!r}")
-    shown = {drive.joint: joint_side_values(drive) for drive in described.drives}
-    for name, values in torques.items():
-        if not np.allclose(shown.get(name, (0.0, 0.0, 0.0)), values, rtol=READ_BACK_TOLERANCE, atol=0):
-            wrong.append(f"armature, damping or frictionloss of {name!r}")
-    read_springs, wanted_springs, none = find_springs(described.extras), find_springs(robot.extras), Spring(0.0, 0.0)
-    for name in robot.joint_names:
-        read_spring, wanted_spring = read_springs.get(name, none), wanted_springs.get(name, none)
-        lines = [(spring.stiffness, spring.stiffness * spring.rest) for spring in (read_spring, wanted_spring)]
-        if not np.allclose(
-            lines[0], lines[1], rtol=READ_BACK_TOLERANCE, atol=READ_BACK_TOLERANCE * abs(wanted_spring.stiffness)
-        ):
-            wrong.append(f"the spring of {name!r}")
+    phi_by_link = {link.name: link.phi for link in described.links if link.name in wanted and link.phi is not None}
+    intended = _editable_values(robot, wanted, robot)
+    read = _editable_values(robot, phi_by_link, described)
+    none = np.zeros(1)
+    wrong = [
+        label
+        for label in dict.fromkeys((*intended, *read))
+        if not _is_close(read.get(label, none), intended.get(label, none))
+    ]
     if wrong:
         raise ExportError(
             f"editing {path.name} for robot {robot.name!r} does not give the intended values: {list_names(wrong)}",
@@ -470,3 +447,20 @@ def _require_read_back(
             code=Code.INACCURATE,
             subject=path.name,
         )
+
+
+def _editable_values(robot: Robot, phi_by_link: Mapping[str, Array], given: Robot | Description) -> dict[str, Array]:
+    """Return the values that editing sets, by what they are, for the joints of the robot."""
+    values = {f"the inertial of {name!r}": phi for name, phi in phi_by_link.items()}
+    for drive in given.drives:
+        if drive.joint in robot.joint_names:
+            pairs = zip(JOINT_ATTRIBUTES, joint_side_values(drive), strict=True)
+            values |= {f"{key} of {drive.joint!r}": np.array([value]) for key, value in pairs}
+    for joint, spring in find_springs(given.extras).items():
+        if joint in robot.joint_names:
+            values[f"the spring of {joint!r}"] = spring.stiffness * np.array([1.0, spring.rest])
+    return values
+
+
+def _is_close(read: Array, intended: Array) -> bool:
+    return bool(np.abs(read - intended).max() <= READ_BACK_TOLERANCE * np.abs(intended).max())

@@ -9,14 +9,14 @@ from typing import Any, Final
 import numpy as np
 
 from mindyn.algebra.values import Array
-from mindyn.equations.projected_dynamics import tree_state
+from mindyn.equations.loop_closure import tree_state
 from mindyn.errors import Code, ExportError, list_names
 from mindyn.estimators.estimate import Estimate
 from mindyn.export.mjcf_writer import robot_to_mjcf
 from mindyn.logs.log import Log
 from mindyn.logs.loop_follower import all_joint_positions
 from mindyn.logs.servos import Servo
-from mindyn.robots.mjcf_reader import compile_mjcf, import_mujoco
+from mindyn.robots.mjcf_source import compile_mjcf, import_mujoco
 from mindyn.robots.robot import Robot
 from mindyn.validation.errors import TorqueError, torque_error
 from mindyn.validation.prediction import predict_log

@@ -22,7 +22,7 @@ def to_pinocchio(robot: Robot, *, drives: bool = False) -> pinocchio.Model:
     """Convert a robot to a `pinocchio.Model`, whose rnea, crba and aba agree with `compile_model(robot)`.
 
     Joint k of the robot is joint k + 1 of the model, so q, qd and tau keep their order. Mimic joints become mimic
-    joints of Pinocchio (3.4 or later), so q, qd and tau are those of the primary joints; Pinocchio's rnea and crba
+    joints of Pinocchio, so q, qd and tau are those of the primary joints; Pinocchio's rnea and crba
     support them (with a new Data for each call), its aba does not. Links and frames become frames of the model, and
     limits and gravity are copied.
 
@@ -87,13 +87,6 @@ def _add_mimics(pin: Any, model: Any, robot: Robot) -> Any:
             raise ExportError(
                 f"joint {name!r} mimics {of!r}, which comes after it; Pinocchio's mimic joints follow earlier joints",
                 hint=f"let {of!r} mimic {name!r} in the robot, with the inverse multiplier",
-                code=Code.UNSUPPORTED,
-                subject=name,
-            )
-        if not hasattr(pin, "transformJointIntoMimic"):
-            raise ExportError(
-                f"joint {name!r} mimics {of!r}, and this version of Pinocchio has no mimic joints (3.4 or later has)",
-                hint="pip install -U pin",
                 code=Code.UNSUPPORTED,
                 subject=name,
             )

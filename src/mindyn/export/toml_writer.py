@@ -6,12 +6,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from mindyn.escaping import toml_key, toml_string
+from mindyn.escaping import toml_key
 from mindyn.estimators.estimate import Estimate
 from mindyn.export.writing import Prior, resolve_model
 from mindyn.files import write_file_atomically
+from mindyn.logs.draft import format_toml_value
 from mindyn.robots.robot import Robot
-from mindyn.robots.toml_table import toml_table
+from mindyn.robots.toml_format import toml_table
 
 
 def robot_to_toml(robot: Robot) -> str:
@@ -57,17 +58,5 @@ def write_toml(model: Robot | Estimate, path: str | Path, *, prior: Prior = "rob
     return write_file_atomically(path, robot_to_toml(resolve_model(model, prior, force=force)))
 
 
-def _format_toml_value(value: Any) -> str:
-    if isinstance(value, str):
-        return toml_string(value)
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, Mapping):
-        return "{ " + ", ".join(f"{toml_key(key)} = {_format_toml_value(item)}" for key, item in value.items()) + " }"
-    if isinstance(value, list):
-        return "[" + ", ".join(map(_format_toml_value, value)) + "]"
-    return repr(float(value))
-
-
 def _format_toml_lines(table: Mapping[str, Any]) -> str:
-    return "\n".join(f"{toml_key(key)} = {_format_toml_value(value)}" for key, value in table.items())
+    return "\n".join(f"{toml_key(key)} = {format_toml_value(value)}" for key, value in table.items())

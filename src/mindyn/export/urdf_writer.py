@@ -42,10 +42,10 @@ from mindyn.files import write_file_atomically
 from mindyn.notation import STANDARD_GRAVITY
 from mindyn.robots.assembly import assemble
 from mindyn.robots.files import find_leading_comments, parse_xml, read_text
-from mindyn.robots.parts import Joint, Link, Shape
+from mindyn.robots.parts import Drive, Joint, Link, Shape
 from mindyn.robots.robot import Robot
 from mindyn.robots.snapping import Snapper
-from mindyn.robots.urdf_reader import DRAKE_GEAR_RATIO, DRAKE_ROTOR_INERTIA, read_urdf
+from mindyn.robots.urdf_reader import DRAKE_DRIVE, URDF_SHAPES, read_urdf
 
 URDF_COMMENT = (
     "Inertials, damping and friction by mindyn; parts on fixed joints are included in the link that carries them."
@@ -65,18 +65,17 @@ def robot_to_urdf(robot: Robot, *, force: bool = False, notes: Sequence[str] = (
         root.append(Comment(comment_text(notes)))
     _add_link(root, robot.root, meshes)
     for joint, link in zip(robot.joints, robot.links, strict=True):
-        if joint.tip.is_identity:
-            _add_joint(root, robot, joint, joint.child)
-            _add_link(root, link, meshes)
-        else:
+        carrier = joint.child
+        if not joint.tip.is_identity:
             carrier = f"{joint.child}__joint_frame"
             SubElement(root, "link", name=carrier)
-            _add_joint(root, robot, joint, carrier)
-            _add_fixed_joint(root, f"{joint.child}__tip", carrier, joint.child, joint.tip)
-            _add_link(root, link, meshes)
+        _add_moving_joint(root, robot, joint, carrier)
+        if carrier != joint.child:
+            _add_joint(root, f"{joint.child}__tip", "fixed", carrier, joint.child, joint.tip)
+        _add_link(root, link, meshes)
     for frame in robot.frames:
         SubElement(root, "link", name=frame.name)
-        _add_fixed_joint(root, f"{frame.name}__fixed", frame.link, frame.name, frame.pose)
+        _add_joint(root, f"{frame.name}__fixed", "fixed", frame.link, frame.name, frame.pose)
     _add_rotors(root, robot)
     return xml_document(root, declaration=True)
 
@@ -178,20 +177,19 @@ def _add_origin(parent: Element, pose: Pose) -> None:
     )
 
 
-def _add_fixed_joint(root: Element, name: str, parent: str, child: str, pose: Pose) -> None:
-    element = SubElement(root, "joint", name=name, type="fixed")
+def _add_joint(root: Element, name: str, kind: str, parent: str, child: str, pose: Pose) -> Element:
+    element = SubElement(root, "joint", name=name, type=kind)
     _add_origin(element, pose)
     SubElement(element, "parent", link=parent)
     SubElement(element, "child", link=child)
+    return element
 
 
-def _add_joint(root: Element, robot: Robot, joint: Joint, child: str) -> None:
+def _add_moving_joint(root: Element, robot: Robot, joint: Joint, child: str) -> None:
     limits = joint.limits
     endless = joint.kind == "revolute" and limits.lower is None and limits.upper is None
-    element = SubElement(root, "joint", name=joint.name, type="continuous" if endless else joint.kind)
-    _add_origin(element, joint.origin)
-    SubElement(element, "parent", link=joint.parent)
-    SubElement(element, "child", link=child)
+    kind = "continuous" if endless else joint.kind
+    element = _add_joint(root, joint.name, kind, joint.parent, child, joint.origin)
     SubElement(element, "axis", xyz=format_numbers(joint.axis))
     stated = {
         key: value for key in ("lower", "upper", "velocity", "effort") if (value := getattr(limits, key)) is not None
@@ -204,10 +202,18 @@ def _add_joint(root: Element, robot: Robot, joint: Joint, child: str) -> None:
             numbers = {"multiplier": repr(float(mimic.multiplier)), "offset": repr(float(mimic.offset))}
             SubElement(element, "mimic", numbers, joint=mimic.of)
     for drive in robot.drives:
-        if drive.joint == joint.name:
-            _, damping, friction = joint_side_values(drive)
-            if damping or friction:
-                SubElement(element, "dynamics", damping=repr(float(damping)), friction=repr(float(friction)))
+        if drive.joint == joint.name and any(joint_side_values(drive)[1:]):
+            _set_dynamics(element, drive)
+
+
+def _set_dynamics(joint: Element, drive: Drive) -> None:
+    _, damping, friction = joint_side_values(drive)
+    dynamics = joint.find("dynamics")
+    if dynamics is None:
+        dynamics = SubElement(joint, "dynamics")
+        dynamics.tail = "\n  "
+    dynamics.set("damping", repr(float(damping)))
+    dynamics.set("friction", repr(float(friction)))
 
 
 def _add_link(root: Element, link: Link, meshes: bool) -> None:
@@ -228,22 +234,17 @@ def _add_rotors(root: Element, robot: Robot) -> None:
             SubElement(element, "type").text = "transmission_interface/SimpleTransmission"
             SubElement(element, "joint", name=drive.joint)
             actuator = SubElement(element, "actuator", name=f"{drive.joint}__motor")
-            SubElement(actuator, DRAKE_ROTOR_INERTIA, value=repr(float(drive.rotor_inertia)))
-            SubElement(actuator, DRAKE_GEAR_RATIO, value=repr(float(drive.ratio)))
+            for key, tag in DRAKE_DRIVE.items():
+                SubElement(actuator, tag, value=repr(float(getattr(drive, key))))
 
 
 def _add_shape(collision: Element, shape: Shape) -> None:
     _add_origin(collision, shape.pose)
     geometry = SubElement(collision, "geometry")
-    size = shape.dimensions
-    if shape.kind == "box":
-        SubElement(geometry, "box", size=format_numbers(size))
-    elif shape.kind == "sphere":
-        SubElement(geometry, "sphere", radius=format_numbers(size))
-    elif shape.kind == "mesh":
-        SubElement(geometry, "mesh", filename=shape.filename, scale=format_numbers(size))
-    else:
-        SubElement(geometry, shape.kind, radius=format_numbers(size[0]), length=format_numbers(size[1]))
+    element = SubElement(geometry, shape.kind, {"filename": shape.filename} if shape.kind == "mesh" else {})
+    sizes = list(shape.dimensions)
+    for key, count in URDF_SHAPES[shape.kind].items():
+        element.set(key, format_numbers([sizes.pop(0) for _ in range(count)]))
 
 
 def edit_urdf(robot: Robot, source: str | Path, notes: Sequence[str] = (), *, meshes: bool = True) -> str:
@@ -322,19 +323,9 @@ def _edit_joints(root: Element, robot: Robot) -> None:
     drives = {drive.joint: drive for drive in robot.drives}
     for element in root.findall("transmission"):
         drive = drives.get(next((joint.get("name", "") for joint in element.findall("joint")), ""))
-        for tag, value in (
-            () if drive is None else ((DRAKE_ROTOR_INERTIA, drive.rotor_inertia), (DRAKE_GEAR_RATIO, drive.ratio))
-        ):
-            for stated in element.iter(tag):
-                stated.set("value", repr(float(value)))
+        for key, tag in () if drive is None else DRAKE_DRIVE.items():
+            for given in element.iter(tag):
+                given.set("value", repr(float(getattr(drive, key))))
     for element in root.findall("joint"):
-        drive = drives.get(element.get("name", ""))
-        if drive is None:
-            continue
-        _, damping, friction = joint_side_values(drive)
-        dynamics = element.find("dynamics")
-        if dynamics is None:
-            dynamics = SubElement(element, "dynamics")
-            dynamics.tail = "\n  "
-        dynamics.set("damping", repr(float(damping)))
-        dynamics.set("friction", repr(float(friction)))
+        if (drive := drives.get(element.get("name", ""))) is not None:
+            _set_dynamics(element, drive)

@@ -28,6 +28,7 @@ from mindyn.robots.description import Description, FixedJoint, Selection
 from mindyn.robots.parts import Drive, Link, LoopKind
 from mindyn.robots.robot import Robot
 from mindyn.robots.springs import is_spring
+from mindyn.robots.urdf_reader import URDF_INERTIA
 
 RobotFormat = Literal["urdf", "mjcf", "toml"]
 
@@ -103,22 +104,18 @@ def find_unsupported(
         if not (springs and is_spring(extra)):
             of_formulas.setdefault(extra.formula, []).append(f"{extra.name!r} ({extra.coefficient:.4g})")
     lost += [f"the extra torque {formula} times {', '.join(terms)}" for formula, terms in of_formulas.items()]
-    of_drives: dict[str, list[str]] = {}
+    couplings, offsets = [], []
     for drive in robot.drives:
-        unit = "N" if _is_prismatic(robot, drive) else "N m"
         if drive.coupling and (drive.rotor_inertia or (drive.side == "motor" and (drive.viscous or drive.coulomb))):
             ratios = ", ".join(f"{ratio:.4g} of {joint}" for joint, ratio in drive.coupling.items())
-            of_drives.setdefault("coupling", []).append(f"{drive.joint!r} ({ratios})")
-        offset = drive.offset * (drive.ratio if drive.side == "motor" else 1.0)
-        if abs(offset) > NEGLIGIBLE:
-            of_drives.setdefault("torque offset", []).append(f"{drive.joint!r} ({offset:.4g} {unit})")
+            couplings.append(f"{drive.joint!r} ({ratios})")
+        if abs(offset := _joint_side_offset(drive)) > NEGLIGIBLE:
+            unit = "N" if _is_prismatic(robot, drive) else "N m"
+            offsets.append(f"{drive.joint!r} ({offset:.4g} {unit})")
     rotors = [] if armature else describe_rotors(robot)
     comparison = " (in brackets: of the links at q = 0)" if _has_known_inertia(robot) else ""
-    lost += [
-        f"the {what} of the drives of {', '.join(descriptions)}"
-        for what, descriptions in of_drives.items()
-        if descriptions
-    ]
+    lost += [f"the coupling of the drives of {', '.join(couplings)}"] if couplings else []
+    lost += [f"the torque offset of the drives of {', '.join(offsets)}"] if offsets else []
     return [*lost, *([f"the rotor inertia at the joints{comparison}: {', '.join(rotors)}"] if rotors else [])]
 
 
@@ -155,14 +152,15 @@ def joint_side_values(drive: Drive) -> tuple[float, float, float]:
     return drive.ratio**2 * drive.rotor_inertia, ratio**2 * drive.viscous, abs(ratio) * drive.coulomb
 
 
+def _joint_side_offset(drive: Drive) -> float:
+    return drive.offset * (drive.ratio if drive.side == "motor" else 1.0)
+
+
 def describe_held_joints(robot: Robot) -> list[str]:
     """Return a sentence about joints that move in the file but are held in the robot."""
     held = ", ".join(f"{name} = {position:g}" for name, position in robot.selection.lock.items())
-    return (
-        [f"The values are valid for these held joints: {held}; links that they move keep their inertials."]
-        if held
-        else []
-    )
+    sentence = f"The values are valid for these held joints: {held}; links that they move keep their inertials."
+    return [sentence] if held else []
 
 
 def require_same_arm(robot: Robot, stated: Robot, source: str) -> None:
@@ -208,9 +206,8 @@ def inertial_element(link: Link) -> Element:
     inertial = Element("inertial")
     SubElement(inertial, "origin", xyz=format_numbers(com), rpy=format_numbers(np.zeros(3)))
     SubElement(inertial, "mass", value=repr(float(mass)))
-    names = ("ixx", "ixy", "iyy", "ixz", "iyz", "izz")
-    values = tensor_entries(inertia)
-    SubElement(inertial, "inertia", {k: repr(float(v)) for k, v in zip(names, values, strict=True)})
+    entries = zip(URDF_INERTIA, tensor_entries(inertia), strict=True)
+    SubElement(inertial, "inertia", {key: repr(float(value)) for key, value in entries})
     return inertial
 
 
@@ -242,8 +239,7 @@ def without_negligible(given: Robot | Estimate, model: Robot) -> Robot:
     limits |= {extra.name: NEGLIGIBLE_FRACTION for extra in model.extras if "load" in extra.formula}
     drives = []
     for drive in model.drives:
-        offset = abs(drive.offset * (drive.ratio if drive.side == "motor" else 1.0))
-        small = drive.joint in uncertain or offset < torque.get(drive.joint, 0.0)
+        small = drive.joint in uncertain or abs(_joint_side_offset(drive)) < torque.get(drive.joint, 0.0)
         drives.append(replace(drive, offset=0.0) if small else drive)
     extras = tuple(extra for extra in model.extras if abs(extra.coefficient) >= limits[extra.name])
     return replace(model, drives=tuple(drives), extras=extras)

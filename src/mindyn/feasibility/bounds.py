@@ -123,9 +123,7 @@ class Bounds:
                 code=Code.INVALID_VALUE,
                 subject=link,
             )
-        row = np.zeros(space.size)
-        row[space.link(i).start + k] = 1.0
-        return row
+        return np.asarray(np.eye(space.size)[space.link(i).start + k])
 
     @property
     def is_empty(self) -> bool:

@@ -109,15 +109,11 @@ def check_feasible(estimate: Estimate, bounds: Bounds | None = None) -> Feasibil
             code=Code.WRONG_TYPE,
             subject="estimate",
         )
-    consistent = check_consistent(estimate)
-    return Feasibility(_check_positive_definite(estimate), consistent, check_plausible(estimate, bounds))
-
-
-def _check_positive_definite(estimate: Estimate) -> Answer:
     try:
-        return check_positive_definite(estimate)
+        positive_definite = check_positive_definite(estimate)
     except (InputError, MissingPhysicsError, RobotError) as error:
-        return Answer("positive_definite", None, f"{error.message}.")
+        positive_definite = Answer("positive_definite", None, f"{error.message}.")
+    return Feasibility(positive_definite, check_consistent(estimate), check_plausible(estimate, bounds))
 
 
 def check_plausible(estimate: Estimate, bounds: Bounds | None = None) -> Answer:

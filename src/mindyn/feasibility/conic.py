@@ -139,7 +139,8 @@ class ConicProgram:
             solution = clarabel.DefaultSolver(P, q / k**2, (blocks @ columns).tocsc(), right, cones, settings).solve()
             if str(solution.status) in ACCEPTED_STATUSES:
                 break
-            if str(solution.status) in INFEASIBLE_STATUSES and tolerance == SOLVER_TOLERANCES[-1]:
+            is_infeasible = str(solution.status) in INFEASIBLE_STATUSES and tolerance == SOLVER_TOLERANCES[-1]
+            if is_infeasible and any(rows.offset.any() for rows in self.rows):  # without offsets, x = 0 is feasible
                 raise InfeasibleProgramError("no values satisfy all rows of the conic program")
         else:
             raise ConicError(f"the conic program was not solved: {solution.status}", subject=solution.status)

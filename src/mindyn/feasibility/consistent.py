@@ -22,9 +22,9 @@ from mindyn.feasibility.nearest import (
     NearestConsistent,
     certificate_slack,
     find_nearest_consistent,
+    known_metric,
     match_values,
     relative_metric,
-    root_of_inverse,
 )
 from mindyn.feasibility.physical_space import PhysicalSpace, physical_values, space_of
 
@@ -57,12 +57,11 @@ def _add_likelihood(answer: Answer, estimate: Estimate, space: PhysicalSpace) ->
     known = np.isfinite(estimate.deviations) & (estimate.deviations > 0)
     if not known.any():
         return answer
-    W = np.zeros((int(known.sum()), len(known)))
-    W[:, known] = root_of_inverse(estimate.correlations[np.ix_(known, known)], estimate.deviations[known])
     # Parameters without variance must not move.
     fixed = np.diag(np.where(known | ~np.isfinite(estimate.deviations), 0.0, 1.0))
+    W = np.vstack([known_metric(estimate, known), fixed[fixed.any(axis=1)]])
     try:
-        nearest = find_nearest_consistent(space, estimate.beta, np.vstack([W, fixed[fixed.any(axis=1)]]))
+        nearest = find_nearest_consistent(space, estimate.beta, W)
     except ConicError:
         return answer
     region = float(np.sqrt(chdtri(int(known.sum()), 0.05)))
@@ -155,10 +154,8 @@ def _inconsistent_answer(
         return Answer(
             CONSISTENT, None, f"the nearest consistent values found differ by {100 * distance:.2g} % (rms).", witness
         )
-    moved = ", ".join(
-        "{} = {} (nearest {})".format(name, *_format_apart(b, n))
-        for name, b, n in _pair_moves(space.names, names, beta, nearest.beta)
-    )
+    moves = dict(zip(space.names, zip(beta, nearest.beta, strict=True), strict=True))
+    moved = ", ".join("{} = {} (nearest {})".format(name, *_format_apart(*moves[name])) for name in names)
     return Answer(
         CONSISTENT,
         False,
@@ -181,7 +178,3 @@ def _format_apart(first: float, second: float) -> tuple[str, str]:
         (texts for digits in range(4, 17) if (texts := (f"{first:.{digits}g}", f"{second:.{digits}g}"))[0] != texts[1]),
         (f"{first:.4g}", f"{second:.4g}"),
     )
-
-
-def _pair_moves(names: tuple[str, ...], chosen: list[str], beta: Array, moved: Array) -> list[tuple[str, float, float]]:
-    return [(name, float(beta[names.index(name)]), float(moved[names.index(name)])) for name in chosen]

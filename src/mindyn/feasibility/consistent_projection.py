@@ -16,7 +16,7 @@ import numpy as np
 from mindyn.algebra.inertia import phi_about_origin
 from mindyn.algebra.values import Array
 from mindyn.estimators.estimate import Estimate
-from mindyn.estimators.estimate_parts import Physical
+from mindyn.estimators.estimate_parts import Physical, unexplained_fraction
 from mindyn.feasibility.conic import ConicError
 from mindyn.feasibility.constrained_fit import MIN_PRIOR_FRACTION, FitProblem
 from mindyn.feasibility.nearest import find_nearest_compact, relative_metric, root_of_inverse
@@ -99,18 +99,16 @@ def _find_nearest(estimate: Estimate, space: PhysicalSpace, W: Array) -> Array:
     problem, weights = FitProblem(space, prior, floor=MIN_PRIOR_FRACTION), np.ones(1)
     try:
         problem = problem.relax_compactness(values, weights, PROJECTION_PRIOR_WEIGHT)
-        x = problem.solve(values, weights, PROJECTION_PRIOR_WEIGHT)
+        return problem.solve(values, weights, PROJECTION_PRIOR_WEIGHT)
     except ConicError:  # values known to rounding are matched without a prior
         return find_nearest_compact(space, estimate.beta, W).x
-    return problem.polish(values, weights, PROJECTION_PRIOR_WEIGHT, x)
 
 
 def _format_cost(estimate: Estimate, distance: float) -> str:
     """Describe by how much the error on the training rows grows: squared residuals grow by the squared distance."""
-    torque = sum(residual.rows * residual.rms_torque**2 for residual in estimate.residuals)
-    if not torque:
+    if not any(residual.rows * residual.rms_torque for residual in estimate.residuals):
         return ""
     rows = sum(residual.rows for residual in estimate.residuals)
-    error = 100 * np.sqrt(sum(residual.rows * residual.rms**2 for residual in estimate.residuals) / torque)
+    error = 100 * unexplained_fraction(estimate.residuals)
     after = error * np.hypot(1, distance / np.sqrt(rows))
     return f"; the error on the training rows grows from {error:.3g} to about {after:.3g} %"

@@ -255,14 +255,10 @@ def _width_rows(space: PhysicalSpace, link: int, limit: float) -> ConeRows:
 
 
 def _link_margins(space: PhysicalSpace, x: Array) -> list[float]:
-    """Return the margin of every link."""
-    return [_link_margin(rows, x / space.units) for rows in space.cone_rows(space.units)[: space.link_count]]
-
-
-def _link_margin(rows: ConeRows, v: Array) -> float:
-    """Return the smallest eigenvalue of the matrix of a link, or zero if it is negligible."""
-    values = np.linalg.eigvalsh(matrix_of_triangle(rows.matrix @ v))
-    return float(values[0]) if values[0] > EDGE_EIGENVALUE_RATIO * values[-1] else 0.0
+    """Return the smallest eigenvalue of the matrix of every link, or zero if it is negligible."""
+    cones = space.cone_rows(space.units)[: space.link_count]
+    values = [np.linalg.eigvalsh(matrix_of_triangle(rows.matrix @ (x / space.units))) for rows in cones]
+    return [float(v[0]) if v[0] > EDGE_EIGENVALUE_RATIO * v[-1] else 0.0 for v in values]
 
 
 def _independent_rows(rows: Array) -> Array:
@@ -275,7 +271,7 @@ def _shift_cone(rows: ConeRows, margin: float) -> ConeRows:
     """Return the rows of a link with all eigenvalues at least `margin`."""
     offset = rows.offset.copy()
     offset[DIAGONAL_PLACES] -= margin
-    return ConeRows(rows.kind, rows.matrix, offset, rows.order)
+    return replace(rows, offset=offset)
 
 
 def _force_parameters(estimate: Estimate, space: PhysicalSpace) -> Array:
@@ -299,17 +295,14 @@ def _build_robot(estimate: Estimate, space: PhysicalSpace, x: Array, notes: list
     robot, friction = estimate.robot, estimate.regressor.friction
     x[: PARAMETERS_PER_LINK * (BASE_COUNT - 1) if robot.has_floating_base else 0] = 0.0
     links = tuple(Link(link.name, x[space.link(i)], link.shapes) for i, link in enumerate(robot.links))
-    start = PARAMETERS_PER_LINK * len(robot.joints)
-    drives = robot.drives
+    drives, extras = robot.drives, robot.extras
     if space.base.drives:
+        start = PARAMETERS_PER_LINK * len(robot.joints)
         stop = start + len(DRIVE_PARAMETERS) * len(drives)
         table = x[start:stop].reshape(-1, len(DRIVE_PARAMETERS)).tolist()
         named_rows: list[dict[str, Any]] = [dict(zip(DRIVE_PARAMETERS, row, strict=True)) for row in table]
         drives = tuple(replace(drive, **row) for drive, row in zip(drives, named_rows, strict=True))
-        start = stop
-    extras = robot.extras
-    if space.base.drives:
-        extras = tuple(replace(extra, coefficient=float(v)) for extra, v in zip(extras, x[start:], strict=False))
+        extras = tuple(replace(extra, coefficient=float(v)) for extra, v in zip(extras, x[stop:], strict=False))
     values = {parameter.identity: float(v) for parameter, v in zip(space.columns, x, strict=True)}
     shapes = friction_torques(robot, friction, values, fitted=fitted)
     if fitted and friction.direction == "tanh":

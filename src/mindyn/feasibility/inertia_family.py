@@ -12,12 +12,11 @@ from numpy.typing import ArrayLike, NDArray
 from mindyn.algebra.values import Array
 from mindyn.equations.closed_motion import is_affine
 from mindyn.equations.loop_closure import home_closure
-from mindyn.errors import Code, InputError, MissingPhysicsError
+from mindyn.errors import Code, InputError
 from mindyn.estimators.estimate import Estimate
 from mindyn.identifiability.base_sets import base_parameters
 from mindyn.identifiability.random_states import characteristic_length
 from mindyn.kernels.model import Model, compile_model
-from mindyn.notation import PARAMETERS_PER_LINK
 from mindyn.parameters.base import BaseParameters
 from mindyn.robots.parts import Joint
 from mindyn.robots.robot import Robot
@@ -92,28 +91,15 @@ class InertiaFamily:
         return np.where(closed[:, None], gradients, 0.0)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class FamilyMember:
-    """Member of a family: its base values."""
-
-    family: InertiaFamily
-    values: Array
-
-
-def find_member(subject: Subject, *, drives: bool | None = None) -> FamilyMember:
-    """Return the inertia matrix of a subject, of the chain alone or with the rotors of the drives.
-
-    With `drives` None, rotors count if the values of the subject contain them.
-    """
+def find_member(subject: Subject) -> tuple[InertiaFamily, Array]:
+    """Return the family of a subject and its base values; rotors count if the values of the subject contain them."""
     if isinstance(subject, Estimate):
-        return _build_member(subject.base, subject.beta, drives)
+        return InertiaFamily(subject.base), subject.base_values
     if isinstance(subject, Robot):
-        with_drives = bool(subject.drives) if drives is None else drives
-        base = base_parameters(subject, drives=with_drives)
-        return _build_member(base, base.values, drives)
+        base = base_parameters(subject, drives=bool(subject.drives))
+        return InertiaFamily(base), base.values
     if isinstance(subject, tuple) and len(subject) == 2:
-        base, values = _pair_values(*subject, drives)
-        return _build_member(base, values, drives)
+        return _pair_values(*subject)
     raise InputError(
         f"the subject must be an Estimate, a Robot or a pair, got {type(subject).__name__}",
         hint="give an Estimate, a Robot with known parameters, or a pair (robot or base set, base values)",
@@ -122,41 +108,23 @@ def find_member(subject: Subject, *, drives: bool | None = None) -> FamilyMember
     )
 
 
-def _build_member(base: BaseParameters, beta: Array, drives: bool | None) -> FamilyMember:
-    """Build a member; for the chain alone from values with drives, rotor inertias with own parameters become zero."""
-    if drives and not base.drives:
-        raise MissingPhysicsError(
-            f"the values belong to the kinematic chain of {base.robot.name!r} alone and contain no rotor inertia",
-            hint="pass drives=False, or estimate the parameters with drives",
-            subject=base.robot.name,
-        )
-    if drives is None or drives == base.drives:
-        return FamilyMember(InertiaFamily(base), np.asarray(beta[: base.count]))
-    chain = base_parameters(base.robot, drives=False)
-    links = len(base.robot.joints) * PARAMETERS_PER_LINK
-    return FamilyMember(InertiaFamily(chain), chain.matrix @ base.embedding[:links] @ beta[: base.count])
-
-
-def _pair_values(
-    robot_or_base: Robot | BaseParameters, values: ArrayLike, drives: bool | None
-) -> tuple[BaseParameters, Array]:
-    beta = np.asarray(values, dtype=np.float64)
+def _pair_values(robot_or_base: Robot | BaseParameters, values: ArrayLike) -> tuple[InertiaFamily, Array]:
+    """Return the family that has as many base parameters as there are values: with drives, or of the chain alone."""
+    beta = np.array(values, dtype=np.float64)
     if not np.isfinite(beta).all():
         number = int(np.argmin(np.isfinite(beta)))
         raise InputError(f"base value {number} is not finite", code=Code.NOT_FINITE, subject=number)
-    sets = [robot_or_base] if isinstance(robot_or_base, BaseParameters) else _base_sets(robot_or_base, drives)
+    if isinstance(robot_or_base, BaseParameters):
+        sets = [robot_or_base]
+    else:
+        choices = (False, True) if robot_or_base.drives else (False,)
+        sets = [base_parameters(robot_or_base, drives=drives) for drives in choices]
     for base in sets:
         if beta.shape == (base.count,):
-            return base, beta
+            return InertiaFamily(base), beta
     counts = " or ".join(f"{base.count} ({'with' if base.drives else 'without'} drives)" for base in sets)
     raise InputError(
         f"the robot has {counts} base parameters, got base values of shape {beta.shape}",
         code=Code.WRONG_SHAPE,
         subject="values",
     )
-
-
-def _base_sets(robot: Robot, drives: bool | None) -> list[BaseParameters]:
-    """Return the base sets that the values may belong to; values of the chain alone do not qualify with drives."""
-    chain = [] if drives else [base_parameters(robot)]
-    return chain + ([base_parameters(robot, drives=True)] if robot.drives else [])

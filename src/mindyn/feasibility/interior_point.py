@@ -20,6 +20,7 @@ from scipy.linalg.lapack import dpotrf, dpotrs
 
 from mindyn.algebra.values import Array
 from mindyn.feasibility.conic import SOLVER_TOLERANCES, ConeRows, ConicProgram, matrix_of_triangle
+from mindyn.numerics.threads import map_in_threads
 
 MAX_ITERATIONS: Final = 40
 """Programs of fits take 9 to 22."""
@@ -29,13 +30,15 @@ MIN_RATIO: Final = 1e-3
 """Ratio of eigenvalues above which a matrix at the start is its unit."""
 STEP_FRACTION: Final = 0.99
 """Fraction of the step to the boundary."""
-STEPS: Final = (1.0, 0.95, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1, 0.03, 0.01)
-"""Lengths of steps that are tried, longest first."""
+STEPS: Final = np.array([1.0, 0.95, 0.9, 0.8]), np.array([0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1, 0.03, 0.01])
+"""Lengths of steps that are tried, longest first; those of a group together."""
 RIDGE: Final = 1e-13
 """Added to the scaled Newton matrix, so that directions without cost do not move."""
 ORDER: Final = 4
-BATCH_NUMBERS: Final = 2**20
+BATCH_NUMBERS: Final = 2**18
 """Numbers in the Newton matrices of programs that are solved at once: they stay in the cache."""
+MIN_BATCH: Final = 16
+"""Smallest number of programs that are solved at once: with fewer, the interpreter takes longer than the algebra."""
 
 
 @dataclass(slots=True, eq=False)
@@ -64,11 +67,13 @@ class _Point:
         closing = [-(dx / x).min(axis=1, initial=0.0) for x, dx in ((self.s, direction.s), (self.z, direction.z))]
         left, lengths = np.arange(len(self.v)), np.zeros(len(self.v))
         X, dX = (np.concatenate([point.S, point.Z], axis=1) for point in (self, direction))
-        for step in STEPS:
-            far = step / STEP_FRACTION
-            is_inside = _is_positive(X + far * dX).all(axis=-1) & (far * np.maximum(*closing)[left] < 1.0)
-            lengths[left[is_inside]] = step
-            left, X, dX = left[~is_inside], X[~is_inside], dX[~is_inside]
+        for steps in STEPS:
+            far = steps / STEP_FRACTION
+            is_inside = _is_positive(X + far[:, None, None, None, None] * dX).all(axis=-1)
+            is_inside &= far[:, None] * np.maximum(*closing)[left] < 1.0
+            moves = is_inside.any(axis=0)
+            lengths[left[moves]] = steps[is_inside.argmax(axis=0)[moves]]
+            left, X, dX = left[~moves], X[~moves], dX[~moves]
             if not len(left):
                 break
         return lengths
@@ -97,22 +102,31 @@ def _symmetric(X: Array) -> Array:
 class _Batch:
     """Programs with the same conditions.
 
+    numbers     (f,): which of all programs
     A, b, cost  (f, m, p), (f, m), (f, p): data of each
+    gram, sizes (f, p, p), (f,): A^T A, and the largest of A^T b and the cost
     weights     (f, k): weights of logarithms, 0 for conditions
     radii       (f,): radii of the ball
-    G, h        (f, r, p), (f, r): rows that must not be negative
+    free        (f, p): 1 for values that may change, 0 for those fixed at zero
+    G, h        (r, p), (f, r): rows that must not be negative
+    products    (r, s), with the places (2, s) in the Newton matrix: products of two entries of each row
     ball        (u, p + 1): [U | d]; no rows if there is no ball
     F, constant (k, 10, 16), (k, 16): S = F v + constant, for each block of columns
     columns     (k, 10): numbers of v
     """
 
+    numbers: NDArray[np.intp]
     A: Array
     b: Array
     cost: Array
+    gram: Array
+    sizes: Array
     weights: Array
     radii: Array
-    G: Array
+    free: Array
     h: Array
+    G: Array
+    products: tuple[Array, NDArray[np.intp]]
     ball: Array
     F: Array
     constant: Array
@@ -120,30 +134,37 @@ class _Batch:
 
     def select(self, chosen: NDArray[np.bool_]) -> _Batch:
         """Return some of the programs."""
-        data = (self.A, self.b, self.cost, self.weights, self.radii, self.G, self.h)
-        A, b, cost, weights, radii, G, h = (array[chosen] for array in data)
-        return _Batch(A, b, cost, weights, radii, G, h, self.ball, self.F, self.constant, self.columns)
+        data = (self.A, self.b, self.cost, self.gram, self.sizes, self.weights, self.radii, self.free, self.h)
+        A, b, cost, gram, sizes, weights, radii, free, h = (array[chosen] for array in data)
+        shared = self.G, self.products, self.ball, self.F, self.constant, self.columns
+        return _Batch(self.numbers[chosen], A, b, cost, gram, sizes, weights, radii, free, h, *shared)
 
     def matrices(self, v: Array) -> Array:
         """Return F v (f, k, 4, 4)."""
         return (v[:, self.columns][:, :, None] @ self.F).reshape(len(v), len(self.F), ORDER, ORDER)
 
     def rows_at(self, v: Array) -> tuple[Array, Array]:
-        """Return values (f, r) of rows that must not be negative, and their gradients (f, r, p); the ball is the last.
-
-        Its value is 1 - |U v + d|^2 / radius^2.
+        """Return values (f, r) of rows that must not be negative, the ball as the last, and the gradient (f, p) of the
+        ball, 1 - |U v + d|^2 / radius^2.
         """
-        values, gradients = (self.G @ v[..., None])[..., 0] + self.h, self.G
-        if len(self.ball):
-            U, squares = self.ball[:, :-1], self.radii[:, None] ** 2
-            distances = v @ U.T + self.ball[:, -1]
-            values = np.column_stack([values, 1 - (distances**2 / squares).sum(axis=1)])
-            gradients = np.concatenate([gradients, (-2 * distances / squares @ U)[:, None]], axis=1)
-        return values, gradients
+        values = (self.free * v) @ self.G.T + self.h
+        if not len(self.ball):
+            return values, v[:, :0]
+        U, squares = self.ball[:, :-1], self.radii[:, None] ** 2
+        distances = v @ U.T + self.ball[:, -1]
+        values = np.column_stack([values, 1 - (distances**2 / squares).sum(axis=1)])
+        return values, -2 * distances / squares @ U
 
-    def adjoint(self, Z: Array, gradients: Array, z: Array) -> Array:
+    def along(self, v: Array, gradient: Array) -> Array:
+        """Return the change (f, r) of the rows for a step v, with the gradient of the ball."""
+        change = (self.free * v) @ self.G.T
+        return np.column_stack([change, (gradient * v).sum(axis=1)]) if len(self.ball) else change
+
+    def adjoint(self, Z: Array, gradient: Array, z: Array) -> Array:
         """Return F^T Z + gradients^T z (f, p)."""
-        total = (z[:, None] @ gradients)[:, 0]
+        total = self.free * (z[:, : len(self.G)] @ self.G)
+        if len(self.ball):
+            total += z[:, -1:] * gradient
         for columns, part in zip(self.columns, np.moveaxis(self._products(Z), 1, 0), strict=True):
             total[:, columns] += part
         return np.asarray(total)
@@ -151,18 +172,20 @@ class _Batch:
     def _products(self, Z: Array) -> Array:
         return np.asarray((self.F @ Z.reshape(len(Z), len(self.F), ORDER**2, 1))[..., 0])
 
-    def curvature(self, S_inverse: Array, Z: Array, gradients: Array, s: Array, z: Array) -> Array:
-        """Return (f, p, p) the second derivative of the conditions: tr(F_a S^-1 F_b Z), and G^T (z / s) G."""
-        total = np.asarray((np.swapaxes(gradients, -1, -2) * (z / s)[:, None]) @ gradients)
+    def add_curvature(self, M: Array, S_inverse: Array, Z: Array, gradient: Array, s: Array, z: Array) -> None:
+        """Add the second derivative of the conditions to M (f, p, p): tr(F_a S^-1 F_b Z), and G^T (z / s) G."""
+        products, (row, column) = self.products
+        M[:, row, column] += (z / s)[:, : len(self.G)] @ products * self.free[:, row] * self.free[:, column]
         if len(self.ball):
-            total += (2 * z[:, -1] / self.radii**2)[:, None, None] * (self.ball[:, :-1].T @ self.ball[:, :-1])
+            last, U = z[:, -1], self.ball[:, :-1]
+            M += (2 * last / self.radii**2)[:, None, None] * (U.T @ U)
+            M += ((last / s[:, -1])[:, None] * gradient)[:, :, None] * gradient[:, None]
         # tr(F_a S^-1 F_b Z) = F_a . (S^-1 x Z) F_b for the entries of F row by row
         outer = S_inverse[..., :, None, :, None] * Z[..., None, :, None, :]
         outer = outer.reshape(*Z.shape[:2], ORDER**2, ORDER**2)
         blocks = _symmetric((self.F @ outer) @ np.swapaxes(self.F, -1, -2))
         for k, columns in enumerate(self.columns):
-            total[:, columns[:, None], columns] += blocks[:, k]
-        return total
+            M[:, columns[:, None], columns] += blocks[:, k]
 
     def start(self, v: Array) -> _Point:
         """Return a point inside, near v (p,)."""
@@ -176,58 +199,53 @@ class _Batch:
 
     def solve(self, v: Array, tolerance: float) -> tuple[Array, NDArray[np.bool_]]:
         """Return the minimisers (f, p), and which were found, from a start v (p,)."""
-        minima, is_found, left = np.zeros_like(self.cost), np.zeros(len(self.A), dtype=np.bool_), np.arange(len(self.A))
+        minima, is_found = np.zeros_like(self.cost), np.zeros(len(self.A), dtype=np.bool_)
         batch, point = self, self.start(v)
-        gram = np.swapaxes(self.A, -1, -2) @ self.A
-        sizes = 1.0 + np.maximum(np.abs((self.b[:, None] @ self.A)[:, 0]), np.abs(self.cost)).max(axis=1)
         for _ in range(MAX_ITERATIONS):
-            remaining, is_done = batch._residuals(point, sizes, tolerance)
-            if is_done.any():
-                minima[left[is_done]], is_found[left[is_done]] = point.v[is_done], True
-                going = ~is_done
-                left, batch, point, gram, sizes = (
-                    left[going], batch.select(going), point.select(going), gram[going], sizes[going]
-                )  # fmt: skip
-                remaining = tuple(array[going] for array in remaining)
-            if not len(left):
+            remaining, is_done = batch._residuals(point, tolerance)
+            minima[batch.numbers[is_done]], is_found[batch.numbers[is_done]] = point.v[is_done], True
+            if is_done.all():
                 break
+            if is_done.any():
+                batch, point = batch.select(~is_done), point.select(~is_done)
+                remaining = tuple(array[~is_done] for array in remaining)
             try:
-                point, is_sound = batch._step(point, gram, *remaining)
+                point, is_sound = batch._step(point, *remaining)
             except np.linalg.LinAlgError:  # a matrix is singular to rounding
                 break
             if not is_sound.all():
-                left, batch, point, gram, sizes = (
-                    left[is_sound], batch.select(is_sound), point.select(is_sound), gram[is_sound], sizes[is_sound]
-                )  # fmt: skip
+                batch, point = batch.select(is_sound), point.select(is_sound)
         return minima, is_found
 
-    def _residuals(self, point: _Point, sizes: Array, tolerance: float) -> tuple[tuple[Array, ...], NDArray[np.bool_]]:
-        """Return the residuals of conditions, rows and dual equations, the gap and the gradients of the rows; and which
+    def _residuals(self, point: _Point, tolerance: float) -> tuple[tuple[Array, ...], NDArray[np.bool_]]:
+        """Return the residuals of conditions, rows and dual equations, the gap and the gradient of the ball; and which
         programs have converged.
         """
         conditions = self.matrices(point.v) + self.constant.reshape(-1, ORDER, ORDER) - point.S
-        values, gradients = self.rows_at(point.v)
+        values, outward = self.rows_at(point.v)
         rows = values - point.s
         error = (self.A @ point.v[..., None])[..., 0] - self.b
         gradient = (error[:, None] @ self.A)[:, 0] + self.cost
-        dual = gradient - self.adjoint(point.Z, gradients, point.z)
+        dual = gradient - self.adjoint(point.Z, outward, point.z)
         products = np.einsum("fkij,fkij->fk", point.S, point.Z)
         gap = np.abs(products - ORDER * self.weights).sum(axis=1) + (point.s * point.z).sum(axis=1)
         is_done = gap < tolerance * np.maximum(1.0, (error**2).sum(axis=1) / 2)
         largest = np.maximum(np.abs(conditions).max(axis=(1, 2, 3), initial=0.0), np.abs(rows).max(axis=1, initial=0.0))
         is_done &= largest < tolerance * (1.0 + np.abs(point.v).max(axis=1))
-        is_done &= np.abs(dual).max(axis=1) < tolerance * sizes
-        return (conditions, rows, dual, gap, gradients), is_done
+        is_done &= np.abs(dual).max(axis=1) < tolerance * (1.0 + self.sizes)
+        return (conditions, rows, dual, gap, outward), is_done
 
     def _step(
-        self, point: _Point, gram: Array, conditions: Array, rows: Array, dual: Array, gap: Array, gradients: Array
+        self, point: _Point, conditions: Array, rows: Array, dual: Array, gap: Array, outward: Array
     ) -> tuple[_Point, NDArray[np.bool_]]:
         """Return the next point, and which programs can go on: their Newton matrix was factored, and they move."""
         S, Z, s, z = point.S, point.Z, point.s, point.z
         inverse: Array = np.asarray(np.linalg.inv(S), dtype=np.float64)
-        M = gram + self.curvature(inverse, Z, gradients, s, z)
+        M = self.gram.copy()
+        self.add_curvature(M, inverse, Z, outward, s, z)
         scales = 1 / np.sqrt(np.maximum(np.einsum("fii->fi", M), 1e-300))
-        M *= scales[:, :, None] * scales[:, None, :]
+        M *= scales[:, :, None]
+        M *= scales[:, None, :]
         np.einsum("fii->fi", M)[:] += RIDGE
         factors = [dpotrf(matrix.T) for matrix in M]
 
@@ -235,12 +253,12 @@ class _Batch:
             """Return the Newton step to S Z = targets (f, k) and s z = level (f, 1)."""
             fixed_Z, fixed_z = targets[..., None, None] * inverse - Z - more_Z, level / s - z - more_z
             change_Z = fixed_Z - _symmetric(inverse @ conditions @ Z)
-            right = (self.adjoint(change_Z, gradients, fixed_z - z * rows / s) - dual) * scales
+            right = (self.adjoint(change_Z, outward, fixed_z - z * rows / s) - dual) * scales
             v = np.array([dpotrs(L, x)[0] for (L, _), x in zip(factors, right, strict=True)])
             error = right - (M @ v[..., None])[..., 0]
             v += np.array([dpotrs(L, x)[0] for (L, _), x in zip(factors, error, strict=True)])
             v *= scales
-            dS, ds = self.matrices(v) + conditions, (gradients @ v[..., None])[..., 0] + rows
+            dS, ds = self.matrices(v) + conditions, self.along(v, outward) + rows
             return _Point(v, dS, fixed_Z - _symmetric(inverse @ dS @ Z), ds, fixed_z - z * ds / s)
 
         predictor = direction(self.weights, np.zeros((len(S), 1)), 0.0, 0.0)
@@ -283,14 +301,16 @@ def minimise_all(
     fixed = [_fixed_columns(program) for program in programs]
     if any(numbers is None for numbers in fixed):
         return [None] * len(programs)
-    at_once = max(1, BATCH_NUMBERS // first.size**2)
-    minima: list[Array | None] = []
-    for k in range(0, len(programs), at_once):
-        batch = _build_batch(programs[k : k + at_once], groups, np.array(fixed[k : k + at_once]), start)
+    at_once = max(MIN_BATCH, BATCH_NUMBERS // first.size**2)
+
+    def solve_some(taken: slice) -> list[Array | None]:
+        batch = _build_batch(programs[taken], groups, np.array(fixed[taken]), start)
         with np.errstate(all="ignore"):  # programs that diverge are given up
             values, is_found = batch.solve(start, tolerance)
-        minima += [v if found else None for v, found in zip(values, is_found, strict=True)]
-    return minima
+        return [v if found else None for v, found in zip(values, is_found, strict=True)]
+
+    batches = [slice(k, k + at_once) for k in range(0, len(programs), at_once)]
+    return [v for minima in map_in_threads(solve_some, batches) for v in minima]
 
 
 def _fixed_columns(program: ConicProgram) -> NDArray[np.bool_] | None:
@@ -319,8 +339,8 @@ def _build_batch(
     linear = [rows for rows in first.rows if rows.kind == "nonnegative"]
     G = np.vstack([nothing, *(rows.matrix for rows in linear)])
     h = np.concatenate([np.zeros(0), *(rows.offset for rows in linear)])
-    G_free = G * free[:, None]
-    h = np.where(G_free.any(axis=-1), h, 1.0)  # a row of fixed values only is satisfied
+    h = np.where(free.astype(np.float64) @ np.abs(G).T > 0, h, 1.0)  # a row of fixed values only is satisfied
+    pairs = np.array(np.nonzero((G != 0).T.astype(np.float64) @ (G != 0)))
     columns = np.array([_columns_of(rows) for rows in groups])
     F, constant = [], []
     for rows, numbers in zip(groups, columns, strict=True):
@@ -340,7 +360,11 @@ def _build_batch(
         for rows in program.rows:
             if rows.kind == "second order":
                 ball, radii[k] = np.column_stack([rows.matrix, rows.offset])[1:], rows.offset[0]
-    return _Batch(A, b, cost, weights, radii, G_free, h, ball, np.array(F), np.array(constant), columns)
+    gram = np.swapaxes(A, -1, -2) @ A
+    sizes = np.maximum(np.abs((b[:, None] @ A)[:, 0]), np.abs(cost)).max(axis=1)
+    data = A, b, cost, gram, sizes, weights, radii, free.astype(np.float64), h
+    products = G[:, pairs[0]] * G[:, pairs[1]], pairs
+    return _Batch(np.arange(len(programs)), *data, G, products, ball, np.array(F), np.array(constant), columns)
 
 
 def _columns_of(rows: ConeRows) -> NDArray[np.intp]:

@@ -23,7 +23,7 @@ from mindyn.algebra.values import Array
 from mindyn.estimators.estimate import Estimate
 from mindyn.feasibility.conic import COARSE_TOLERANCE, DIAGONAL_PLACES, ConeRows, ConicError, ConicProgram
 from mindyn.feasibility.interior_point import minimise_all
-from mindyn.feasibility.nearest import MIN_CORRELATION_EIGENVALUE, find_nearest_consistent, root_of_inverse
+from mindyn.feasibility.nearest import MIN_CORRELATION_EIGENVALUE, find_nearest_consistent, known_metric
 from mindyn.feasibility.physical_space import PhysicalSpace, physical_values, space_of
 from mindyn.logs.samples import Samples
 
@@ -74,14 +74,14 @@ def physical_ends(estimate: Estimate) -> Array:
         return ends
     space = space_of(estimate.regressor)
     free = estimate.beta if physical is None else physical.unconstrained
-    W = _root_of_inverse(estimate, known)
+    W = known_metric(estimate, known)
     further = _fit_conditions(estimate, space)
-    nearest = find_nearest_consistent(space, np.where(known, free, 0.0), _expand_columns(W, known, p), further)
-    least = float(np.linalg.norm(W @ (nearest.beta - free)[known]))
+    nearest = find_nearest_consistent(space, np.where(known, free, 0.0), W, further)
+    least = float(np.linalg.norm(W @ (nearest.beta - free)))
     numbers = np.flatnonzero(wanted)
     deviations = estimate.deviations[numbers]
     radii = np.sqrt(least**2 + (estimate.half_widths[numbers] / deviations) ** 2)
-    reached = _find_extremes(space, nearest.x, free, W, known, numbers, deviations, radii, further)
+    reached = _find_extremes(space, nearest.x, free, W, numbers, deviations, radii, further)
     # If a program was not solved, the bound without physics remains.
     outer = (free[numbers] - nearest.beta[numbers]) / deviations + np.array([[-1.0], [1.0]]) * radii
     reached = np.where(np.isnan(reached), outer, reached) + INTERVAL_MARGIN * np.array([[-1.0], [1.0]])
@@ -97,7 +97,6 @@ def _find_extremes(
     start: Array,
     free: Array,
     W: Array,
-    known: NDArray[np.bool_],
     numbers: NDArray[np.intp],
     deviations: Array,
     radii: Array,
@@ -109,8 +108,8 @@ def _find_extremes(
         if rows.kind == "zero":
             start[rows.matrix.any(axis=0)] = 0.0  # up to the tolerance of the solver, it is
     B = space.matrix * units
-    shift = W @ (space.matrix @ start - free)[known]
-    ball = np.vstack([np.zeros(space.size), W @ B[known]])
+    shift = W @ (space.matrix @ start - free)
+    ball = np.vstack([np.zeros(space.size), W @ B])
     others = (*space.cone_rows(units), *(rows.in_units(units) for rows in further))
     conditions = [rows.from_start(start / units) for rows in others]
     # Masses that the values leave open would grow without limit.
@@ -136,18 +135,6 @@ def _least_value(program: ConicProgram, cost: Array) -> float:
         return float(cost @ program.solve().x)
     except ConicError:
         return float("nan")
-
-
-def _root_of_inverse(estimate: Estimate, known: NDArray[np.bool_]) -> Array:
-    """Return W with W^T W the inverse covariance of the known parameters, inflated like their intervals."""
-    return root_of_inverse(estimate.correlations[np.ix_(known, known)], estimate.deviations[known])
-
-
-def _expand_columns(W: Array, known: NDArray[np.bool_], p: int) -> Array:
-    """Return W with columns for all p parameters; those that the data do not determine cost nothing."""
-    expanded = np.zeros((len(W), p))
-    expanded[:, known] = W
-    return expanded
 
 
 def _fit_conditions(estimate: Estimate, space: PhysicalSpace) -> tuple[ConeRows, ...]:

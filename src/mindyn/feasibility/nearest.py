@@ -10,9 +10,11 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mindyn.algebra.inertia import tensor_from_entries
 from mindyn.algebra.values import Array
+from mindyn.estimators.estimate import Estimate
 from mindyn.feasibility.conic import ConeRows, ConicError, ConicProgram
 from mindyn.feasibility.physical_space import PhysicalSpace
 from mindyn.notation import PARAMETERS_PER_LINK
@@ -70,6 +72,13 @@ def find_nearest_consistent(
         )
     except ConicError:
         return first
+
+
+def known_metric(estimate: Estimate, known: NDArray[np.bool_]) -> Array:
+    """Return W (k, p), W^T W the inverse covariance of k known parameters; the others cost nothing."""
+    W = np.zeros((int(known.sum()), len(known)))
+    W[:, known] = root_of_inverse(estimate.correlations[np.ix_(known, known)], estimate.deviations[known])
+    return W
 
 
 def root_of_inverse(correlations: Array, deviations: Array) -> Array:

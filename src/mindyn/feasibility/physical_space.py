@@ -31,8 +31,9 @@ MIN_INSIDE_EIGENVALUE: Final = 1e-9
 """Smallest eigenvalue of a pseudo-inertia relative to the largest or to 1 kg (simulators reject smaller ones)."""
 WIDTH_ALLOWANCE: Final = 2.0
 """Largest width of a link relative to its prior."""
-_UNIT_TENSORS = np.stack([pseudo_inertia(unit) for unit in np.eye(PARAMETERS_PER_LINK)])
-PSEUDO_ROWS: Final = triangle(_UNIT_TENSORS)
+UNIT_PSEUDO_INERTIAS: Final = np.stack([pseudo_inertia(unit) for unit in np.eye(PARAMETERS_PER_LINK)])
+"""(10, 4, 4) pseudo-inertia of each unit parameter."""
+PSEUDO_ROWS: Final = triangle(UNIT_PSEUDO_INERTIAS)
 """(10, 10) with PSEUDO_ROWS @ phi the scaled upper triangle of the pseudo-inertia."""
 _NONNEGATIVE_KINDS: Final[tuple[Kind, ...]] = ("rotor", *NONNEGATIVE_FRICTION)
 
@@ -116,17 +117,16 @@ class PhysicalSpace:
         units[: PARAMETERS_PER_LINK * self.link_count] = np.tile(self.link_units, self.link_count)
         return units
 
-    def cone_rows(self, units: Array | None = None) -> list[ConeRows]:
+    def cone_rows(self, units: Array) -> list[ConeRows]:
         """Return the conditions on v, x = units * v: one semidefinite group for each link, then all others."""
-        scale = np.ones(self.size) if units is None else units
         rows = []
         # A congruence with diag(1/length, 1/length, 1/length, 1) does not change the signs of the eigenvalues.
-        shrink = triangle([_squares(1 / self.length)])[:, 0] if units is not None else np.ones(PARAMETERS_PER_LINK)
+        shrink = np.array([*[1 / self.length**2] * 6, *[1 / self.length] * 3, 1.0])
         for i in range(self.link_count):
             matrix = np.zeros((PARAMETERS_PER_LINK, self.size))
-            matrix[:, self.link(i)] = shrink[:, None] * PSEUDO_ROWS * scale[self.link(i)]
+            matrix[:, self.link(i)] = shrink[:, None] * PSEUDO_ROWS * units[self.link(i)]
             rows.append(ConeRows("semidefinite", matrix, np.zeros(PARAMETERS_PER_LINK), 4))
-        others = np.vstack([np.eye(self.size)[list(self.nonnegative)], self.braking_rows]) * scale
+        others = np.vstack([np.eye(self.size)[list(self.nonnegative)], self.braking_rows]) * units
         if len(others):
             rows.append(ConeRows("nonnegative", others, np.zeros(len(others))))
         return rows
@@ -179,12 +179,6 @@ class PhysicalSpace:
     def drive_labels(self, kind: str | None = None) -> tuple[str, ...]:
         """Return labels of x that do not belong to links, optionally of one kind; a fit can drop these by name."""
         return tuple(column.name for column in self.columns if column.kind != "link" and kind in (None, column.kind))
-
-
-def _squares(s: float) -> Array:
-    d = np.array([s, s, s, 1.0])
-    scaled = np.outer(d, d)
-    return scaled / np.where(np.eye(4) > 0, 1.0, np.sqrt(2.0))
 
 
 def space_of(regressor: Regressor) -> PhysicalSpace:

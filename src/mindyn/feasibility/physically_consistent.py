@@ -17,8 +17,7 @@ from typing import Any, Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from mindyn.algebra.deviations import MIN_IMPROVEMENT_DEVIATIONS
-from mindyn.algebra.significance import exceeds_zero
+from mindyn.algebra.significance import MIN_IMPROVEMENT_DEVIATIONS, exceeds_zero
 from mindyn.algebra.values import Array
 from mindyn.errors import Code, InputError, require_choice
 from mindyn.estimators.estimate import Estimate, Estimator, Needs
@@ -157,7 +156,6 @@ class PhysicallyConsistent(Estimator):
         if self.weights == "joint":
             weights = problem.reweight(information, weights, choice.weight)
         x = problem.solve(information, weights, choice.weight)
-        x = problem.polish(information, weights, choice.weight, x)
         # The unconstrained fit with the same columns gives the covariance.
         zero = [problem.space.labels[k] for k in problem.zero]
         unconstrained = self._least_squares(tuple(name for name in zero if name in rows.regressor.names)).fit(rows)

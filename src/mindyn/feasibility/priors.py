@@ -18,7 +18,7 @@ from mindyn.algebra.inertia import check_consistency, mass_com_inertia, pseudo_i
 from mindyn.algebra.values import Array
 from mindyn.errors import Code, InputError, require_choice
 from mindyn.feasibility.conic import ConeRows, ConicProgram, triangle
-from mindyn.feasibility.physical_space import PhysicalSpace
+from mindyn.feasibility.physical_space import PSEUDO_ROWS, UNIT_PSEUDO_INERTIAS, PhysicalSpace
 from mindyn.notation import LINK_PARAMETERS, PARAMETERS_PER_LINK
 from mindyn.parameters.base import has_same_mechanism
 from mindyn.robots.parts import Link
@@ -27,7 +27,6 @@ from mindyn.robots.robot import Robot
 Divergence = Literal["entropic", "euclidean"]
 MIN_GYRATION_RADIUS_M: Final = 0.01
 """Smallest radius of gyration of a prior link, m: the entropic divergence of a point, rod or plate is infinite."""
-_UNIT_MATRICES = np.stack([pseudo_inertia(unit) for unit in np.eye(PARAMETERS_PER_LINK)])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -73,32 +72,26 @@ class Prior:
             else:
                 _add_euclidean(program, space, i, phi, units, weight)
 
-    def expand(self, space: PhysicalSpace, x: Array) -> tuple[float, Array, Array]:
-        """Return the divergence at x without its constant, its gradient (size,) and its curvature (size, size).
+    def curvature(self, space: PhysicalSpace, x: Array) -> Array:
+        """Return the curvature (size, size) of the divergence at x; links without a prior add nothing.
 
-        All are infinite where an entropic divergence is undefined; links without a prior add nothing.
+        It is infinite where an entropic divergence is undefined.
         """
-        value, gradient, curvature = 0.0, np.zeros(space.size), np.zeros((space.size, space.size))
+        curvature = np.zeros((space.size, space.size))
         for i, phi in enumerate(self.links):
             link = space.link(i)
             if phi is None:
                 continue
             if self.divergence == "entropic":
-                P, P0 = pseudo_inertia(x[link]), pseudo_inertia(phi)
+                P = pseudo_inertia(x[link])
                 if not np.isfinite(P).all() or np.linalg.eigvalsh(P)[0] <= 0:
-                    return float("inf"), np.full_like(gradient, np.inf), np.full_like(curvature, np.inf)
-                value += float(np.trace(np.linalg.solve(P0, P)) - np.linalg.slogdet(P)[1])
-                change = np.linalg.inv(P0) - np.linalg.inv(P)
-                gradient[link] = np.einsum("aij,ji->a", _UNIT_MATRICES, change)
-                turned = np.linalg.solve(P, _UNIT_MATRICES)
+                    return np.full_like(curvature, np.inf)
+                turned = np.linalg.solve(P, UNIT_PSEUDO_INERTIAS)
                 curvature[link, link] = np.einsum("aij,bji->ab", turned, turned)
             else:
-                triangles = triangle(_UNIT_MATRICES) / space.link_units
-                difference, square = triangles @ (x[link] - phi), float(np.linalg.norm(triangles @ phi)) ** 2
-                value += float(difference @ difference) / square
-                gradient[link] = 2 * (triangles.T @ difference) / square
-                curvature[link, link] = 2 * triangles.T @ triangles / square
-        return value, gradient, curvature
+                triangles = PSEUDO_ROWS / space.link_units
+                curvature[link, link] = 2 * triangles.T @ triangles / float(np.linalg.norm(triangles @ phi)) ** 2
+        return curvature
 
 
 def require_valid_prior(given: Robot | str | None, divergence: str) -> None:
@@ -217,7 +210,7 @@ def _thicken_body(link: Link, notes: list[str]) -> Array:
 def _add_entropic(program: ConicProgram, space: PhysicalSpace, i: int, phi: Array, units: Array, weight: float) -> None:
     """Add weight (tr Q - log det Q), Q = L^-1 P L^-T with P0 = L L^T."""
     turn = np.linalg.inv(np.linalg.cholesky(pseudo_inertia(phi)))
-    Q = turn @ _UNIT_MATRICES @ turn.T  # (10, 4, 4): Q of each unit parameter
+    Q = turn @ UNIT_PSEUDO_INERTIAS @ turn.T  # (10, 4, 4): Q of each unit parameter
     link = space.link(i)
     program.cost[link] += weight * np.trace(Q, axis1=1, axis2=2) * units[link]
     matrix = np.zeros((PARAMETERS_PER_LINK, space.size))
@@ -228,7 +221,7 @@ def _add_entropic(program: ConicProgram, space: PhysicalSpace, i: int, phi: Arra
 def _add_euclidean(
     program: ConicProgram, space: PhysicalSpace, i: int, phi: Array, units: Array, weight: float
 ) -> None:
-    link, triangles = space.link(i), triangle(_UNIT_MATRICES)
+    link, triangles = space.link(i), PSEUDO_ROWS
     expected = triangles @ (phi / space.link_units)
     root = np.sqrt(2 * weight) / float(np.linalg.norm(expected))
     A = np.zeros((len(LINK_PARAMETERS), space.size))

@@ -27,7 +27,7 @@ from numpy.typing import ArrayLike, NDArray
 from mindyn.algebra.values import Array
 from mindyn.errors import Code, InputError, RobotError
 from mindyn.feasibility.answer import Answer
-from mindyn.feasibility.inertia_family import FamilyMember, InertiaFamily, find_member
+from mindyn.feasibility.inertia_family import InertiaFamily, find_member
 from mindyn.parameters.base import BaseParameters
 from mindyn.robots.robot import Robot
 
@@ -74,9 +74,8 @@ class Minor:
         return F[np.sort(np.unique(np.round(F, 12), axis=0, return_index=True)[1])]
 
 
-def leading_minors(member: FamilyMember) -> tuple[Minor, ...]:
+def leading_minors(family: InertiaFamily) -> tuple[Minor, ...]:
     """Return the leading minors of order 1 to n, or raise `RobotError` if there are too many functions."""
-    family = member.family
     sliding = [family.joints[k].name for k in family.moving if family.joints[k].kind == "prismatic"]
     if sliding or len(family.moving) > MAX_ANGLES:
         cause = f"depends on prismatic joint {sliding[0]!r}" if sliding else f"depends on {len(family.moving)} angles"
@@ -89,21 +88,21 @@ def leading_minors(member: FamilyMember) -> tuple[Minor, ...]:
     return tuple(_expand_minor(family, order) for order in range(1, len(family.joints) + 1))
 
 
-def check_by_cones(robot_or_base: Robot | BaseParameters, values: ArrayLike, *, points: int = GRID_POINTS) -> Answer:
-    """Check whether the coefficients of every leading minor lie in their cones, with `points` for each angle."""
-    member = find_member((robot_or_base, values))
-    orders = [_order_record(minor, member.values, points) for minor in leading_minors(member)]
+def check_by_cones(robot_or_base: Robot | BaseParameters, values: ArrayLike) -> Answer:
+    """Check whether the coefficients of every leading minor lie in their cones."""
+    family, beta = find_member((robot_or_base, values))
+    orders = [_order_record(minor, beta) for minor in leading_minors(family)]
     failing = [record for record in orders if record["margin"] <= 0]
-    cone = f"cone of a grid of {points} points"
+    cone = f"cone of a grid of {GRID_POINTS} points"
     if not failing:
         return Answer("positive_definite", True, f"every leading minor is inside its {cone}", {"minors": orders})
     margins = ", ".join(f"order {record['order']} by {-record['margin']:.3g}" for record in failing)
     return Answer("positive_definite", False, f"leading minors outside their {cone}: {margins}", {"minors": orders})
 
 
-def _order_record(minor: Minor, beta: Array, points: int) -> dict[str, Any]:
+def _order_record(minor: Minor, beta: Array) -> dict[str, Any]:
     p = minor.coefficients(beta)
-    slacks = minor.facets(points) @ p
+    slacks = minor.facets() @ p
     return {
         "order": minor.order,
         "coefficients": p.tolist(),
@@ -147,28 +146,21 @@ def project_on_polyhedral_cone(p: Array, facets: Array) -> Array:
     return np.asarray(p + facets.T @ x)
 
 
-def project_by_cones(
-    robot_or_base: Robot | BaseParameters,
-    values: ArrayLike,
-    *,
-    points: int = GRID_POINTS,
-    inside: float = STEP_INSIDE_RATIO,
-) -> Array:
+def project_by_cones(robot_or_base: Robot | BaseParameters, values: ArrayLike) -> Array:
     """Return base values inside the polyhedral cones of a grid: repeat steps 1 to 4 until every minor is inside.
 
     Step 4 takes the base values whose coefficients are nearest to the points in the cones, in units of their lengths:
     coefficients of a higher order do not fill a box, since they are polynomials of fewer values. It is not convex and
     may fail from values far outside, which raises `InputError`.
     """
-    member = find_member((robot_or_base, values))
-    minors = leading_minors(member)
-    facets = [minor.facets(points) for minor in minors]
-    beta = member.values.copy()
+    family, beta = find_member((robot_or_base, values))
+    minors = leading_minors(family)
+    facets = [minor.facets() for minor in minors]
     for _ in range(MAX_PROJECTION_ROUNDS):
         lifted = [minor.coefficients(beta) for minor in minors]
         if all((F @ p > 0).all() for F, p in zip(facets, lifted, strict=True)):
             return beta
-        goals = [_step_inside(project_on_polyhedral_cone(p, F), F, inside) for p, F in zip(lifted, facets, strict=True)]
+        goals = [_step_inside(project_on_polyhedral_cone(p, F), F) for p, F in zip(lifted, facets, strict=True)]
         beta = _solve_base_values(minors, goals, beta)
     raise InputError(
         f"{MAX_PROJECTION_ROUNDS} rounds of Yoshida's modification found no base values inside the cones",
@@ -178,9 +170,9 @@ def project_by_cones(
     )
 
 
-def _step_inside(p: Array, facets: Array, inside: float) -> Array:
-    """Move p along the axis of the constant function until every facet is `inside` times its length away."""
-    short = inside * float(np.linalg.norm(p)) - float((facets @ p).min())
+def _step_inside(p: Array, facets: Array) -> Array:
+    """Move p along the axis of the constant function until every facet is `STEP_INSIDE_RATIO` of its length away."""
+    short = STEP_INSIDE_RATIO * float(np.linalg.norm(p)) - float((facets @ p).min())
     return np.asarray(p + max(0.0, short) * np.eye(len(p))[-1])
 
 

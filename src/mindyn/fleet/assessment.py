@@ -18,10 +18,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
-from scipy import special, stats
+from scipy import optimize, special, stats
 
 from mindyn.algebra.values import Array
 from mindyn.fleet.causes import FleetCause, FleetCauses, LogEvidence
@@ -115,15 +115,9 @@ def _moderation(variances: Array, degrees_of_freedom: Array) -> tuple[float, flo
 
 
 def _inverse_trigamma(y: float) -> float:
-    """Return x with trigamma(x) = y by Newton steps on 1 / trigamma, which is nearly linear."""
-    x = 0.5 + 1 / y
-    for _ in range(50):
-        tri = float(special.polygamma(1, x))
-        step = tri * (1 - tri / y) / float(special.polygamma(2, x))
-        x += step
-        if abs(step) < 1e-10 * x:
-            break
-    return x
+    """Return x with trigamma(x) = y, from 1 / x < trigamma(x) < 1 / x + 1 / x^2."""
+    largest = (1 + np.sqrt(1 + 4 * y)) / (2 * y)
+    return float(optimize.brentq(lambda x: special.polygamma(1, x) - y, 1 / y, largest))
 
 
 FAMILY_WISE_ERROR: Final = 0.01
@@ -140,6 +134,11 @@ UNDECIDED_MISFIT: Final = 10.0
 MAX_CAUSES: Final = 3
 MIN_DRIFT_DAYS: Final = 3
 """Smallest number of different days for a test of drift."""
+
+
+DIFFERENCE_COLUMNS: Final = (
+    *("robot", "what", "where", "drift", "size", "deviation", "unit", "p", "alternatives", "sentence"),
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -161,6 +160,14 @@ class RobotDifference:
     deviation: float
     p: float
     alternatives: tuple[FleetCause, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the difference for JSON and tables."""
+        unit = f"{self.cause.unit or 'of the type'}{'/year' if self.drift else ''}"
+        others = "; ".join(f"{other.what} of {other.where}" for other in self.alternatives)
+        place = (self.robot, self.cause.what, self.cause.where, self.drift)
+        values = (*place, self.size, self.deviation, unit, self.p, others, self.sentence)
+        return dict(zip(DIFFERENCE_COLUMNS, values, strict=True))
 
     @property
     def sentence(self) -> str:
@@ -220,10 +227,9 @@ class FleetAssessment(NamedTuple):
 def assess_fleet(causes: FleetCauses, evidence: Mapping[str, Sequence[LogEvidence]]) -> FleetAssessment:
     """Find robots that differ or drift significantly; `evidence` has every log of every robot."""
     effects = _fit_random_effects(causes, evidence)
-    sizes = {
-        test: {robot: _fit_size(effects, logs, [], test) for robot, logs in evidence.items()}
-        for test in _list_tests(causes, evidence)
-    }
+    tests = [(k, False) for k in range(len(causes.listed))] if len(evidence) >= MIN_ROBOTS else []
+    tests += [(k, True) for k, cause in enumerate(causes.listed) if cause.drifts]
+    sizes = {test: {robot: _fit_size(effects, logs, [], test) for robot, logs in evidence.items()} for test in tests}
     fleets = {
         test: fit_distribution(known)
         for test, by_robot in sizes.items()
@@ -255,12 +261,6 @@ def _compare_with_fleet(
     value = size.value - fleet.centre
     p = float(2 * stats.t.sf(abs(value) / deviation, freedom))
     return RobotDifference(robot, causes.listed[test[0]], test[1], value, deviation, p)
-
-
-def _list_tests(causes: FleetCauses, evidence: Mapping[str, Sequence[LogEvidence]]) -> list[Test]:
-    levels = len(evidence) >= MIN_ROBOTS
-    tests = [(k, False) for k in range(len(causes.listed)) if levels]
-    return tests + [(k, True) for k, cause in enumerate(causes.listed) if cause.drifts]
 
 
 def _find_causes(
@@ -384,9 +384,15 @@ class _CauseFit:
         days = np.array([log.day for log in logs])
         drifting = any(drift for _, drift in tests)
         years = (days - days.mean()) / DAYS_PER_YEAR if drifting else np.zeros(len(logs))
-        fixed, random = _fixed_columns(effects.causes, tests), _random_columns(effects.causes, tests)
-        columns = np.array([column for column, _ in [*fixed, *random]], dtype=np.intp)
-        grows = np.array([power for _, power in [*fixed, *random]], dtype=np.bool_)
+        causes = effects.causes
+        fixed: list[tuple[int, bool]] = []  # columns, and whether they grow with time: drifts first, then levels
+        for number, drift in tests:
+            own = causes.listed[number].columns
+            fixed += [*([(own[0], True)] if drift else []), *((column, False) for column in own)]
+        tested = {(causes.listed[number].what, causes.listed[number].where) for number, _ in tests}
+        others = [cause.columns[0] for cause in causes.individual if (cause.what, cause.where) not in tested]
+        columns = np.array([*(column for column, _ in fixed), *others], dtype=np.intp)
+        grows = np.array([*(drift for _, drift in fixed), *[False] * len(others)], dtype=np.bool_)
         scale = np.where(grows, years[:, None], 1.0)
         H = np.array([log.H[np.ix_(columns, columns)] for log in logs]) * scale[:, :, None] * scale[:, None, :]
         s = np.array([log.s[columns] for log in logs]) * scale
@@ -398,22 +404,6 @@ class _CauseFit:
     def misfit(self, values: Array) -> float:
         """Return the misfit at the minimising values."""
         return self.constant - float(self.s.sum(axis=0) @ values)
-
-
-def _fixed_columns(causes: FleetCauses, tests: Sequence[Test]) -> list[tuple[int, bool]]:
-    """Return columns, and whether they are multiplied by time: the drift of a cause first, then its level."""
-    terms: list[tuple[int, bool]] = []
-    for number, drift in tests:
-        columns = causes.listed[number].columns
-        terms += [(column, True) for column in columns[:1] if drift]
-        terms += [(column, False) for column in columns]
-    return terms
-
-
-def _random_columns(causes: FleetCauses, tests: Sequence[Test]) -> list[tuple[int, bool]]:
-    """Return the columns of individual parameters besides the tested causes."""
-    taken = {(causes.listed[number].what, causes.listed[number].where) for number, _ in tests}
-    return [(cause.columns[0], False) for cause in causes.individual if (cause.what, cause.where) not in taken]
 
 
 def _jackknife(H: Array, s: Array, weight: Array | float = 0.0) -> tuple[Array, Array] | None:

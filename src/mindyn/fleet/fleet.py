@@ -31,12 +31,11 @@ from mindyn.fleet.tally import (
     drop_zeros,
     gather_all,
     sum_information,
-    unexplained_fraction,
 )
 from mindyn.fleet.template import Template, list_tasks
 from mindyn.fleet.work import Excluded, Task, format_reason
 from mindyn.identification.selection.choose import choose, tuning_segments
-from mindyn.identification.uncertainty.jackknife import jackknife
+from mindyn.identification.uncertainty.covariance import jackknife
 from mindyn.logs.reading import CHUNK_ROWS, LogScan
 from mindyn.regression.information import Information
 from mindyn.regression.regressor import build_regressor, with_estimated_drives
@@ -92,8 +91,8 @@ class FleetStudy(ShortRepr):
     gathered : int
         Number of logs that were read in this run; the factors of the others were on disk.
     findings : tuple of Finding
-    histories : tuple of History
-        History of every difference, in their order.
+    histories : tuple of (ndarray, ndarray)
+        For every difference, the days of the logs of its robot (NaN if unknown) and its size in each of them.
     """
 
     group_by: tuple[str, ...]
@@ -104,21 +103,17 @@ class FleetStudy(ShortRepr):
     excluded: tuple[Excluded, ...]
     gathered: int
     findings: tuple[Finding, ...]
-    histories: tuple[History, ...]
+    histories: tuple[tuple[Array, Array], ...]
 
+    @property
+    def logs(self) -> int:
+        """Return the number of logs of all robots."""
+        return sum(member.logs for member in self.robots)
 
-@dataclass(frozen=True, slots=True, eq=False)
-class History:
-    """Size of a difference in every log of its robot.
-
-    days, sizes  one for each log; days are NaN if the date is unknown
-    """
-
-    robot: str
-    cause: str
-    unit: str
-    days: Array
-    sizes: Array
+    @property
+    def rows(self) -> int:
+        """Return the number of rows of all robots."""
+        return sum(member.rows for member in self.robots)
 
 
 @run_on_one_blas_thread
@@ -198,13 +193,9 @@ def study_fleet(
     failed = gather_all(store, missing, executor=executor, workers=workers, progress=progress)
     tally = build_tally(store, keys, is_excluded)
     unmatched = len({entry.name for entry in tally.entries} - {task.name for task in listed})
-    notes = (
-        [f"{unmatched} logs are used by their factors although the pattern does not match them now"]
-        if unmatched
-        else []
-    )
+    note = f"{unmatched} logs are used by their factors although the pattern does not match them now"
     say(f"summing {len(tally.entries)} logs of {len(tally.robots)} robots")
-    return _study_tally(tally, keys, (*excluded, *failed), len(missing) - len(failed), notes)
+    return _study_tally(tally, keys, (*excluded, *failed), len(missing) - len(failed), [note] if unmatched else [])
 
 
 def _choose_generation(
@@ -331,19 +322,21 @@ def _drop_foreign_logs(tally: Tally) -> Tally:
     estimate = _fit_total(tally, tally.total(tally.entries))
     if estimate is None or len(tally.entries) < 2:
         return tally
-    beta, weights = estimate.beta, np.asarray(estimate.joint_weights)
-    plain = ((entry.name, drop_zeros(tally.information(entry), len(beta))) for entry in tally.entries)
-    foreign = [name for name, information in plain if unexplained_fraction(information, beta, weights) > 1]
+    weights = np.asarray(estimate.joint_weights)
+    kept: list[Entry] = []
+    foreign: list[Entry] = []
+    for entry in tally.entries:
+        information = drop_zeros(tally.information(entry), len(estimate.beta))
+        power, missed = weights @ information.torques(), weights @ information.residuals(estimate.beta)
+        (foreign if 0 < power < missed else kept).append(entry)
     reason = "the model of the type predicts its torque worse than zero: another robot, or other units?"
-    kept = [entry for entry in tally.entries if entry.name not in foreign]
-    return Tally(tally.store, kept, (*tally.excluded, *(Excluded(name, reason) for name in foreign)))
+    return Tally(tally.store, kept, (*tally.excluded, *(Excluded(entry.name, reason) for entry in foreign)))
 
 
 def _fit_total(tally: Tally, total: Information) -> Estimate | None:
     """Fit the R factors by least squares; return None if there are too few rows."""
     plain = drop_zeros(total, tally.regressor.plain_count)
-    short = [count <= len(columns) for count, columns in zip(plain.counts, plain.columns, strict=True)]
-    if any(short):
+    if any(count <= len(columns) for count, columns in zip(plain.counts, plain.columns, strict=True)):
         return None
     generation = tally.store.generation
     columns = build_regressor(generation.robot, generation.settings)
@@ -357,36 +350,28 @@ def _build_member(
     estimate = known or _fit_total(tally, tally.total(entries))
     days = [entry.day for entry in entries if entry.day is not None]
     span = (min(days), max(days)) if days else None
-    nothing = np.full(tally.regressor.plain_count, np.nan)
-    deviations = nothing if estimate is None else _deviations(estimate, logs)
+    deviations = np.full(tally.regressor.plain_count, np.nan)
+    if estimate is not None and estimate.joint_weights is not None and len(logs) >= MIN_LOGS:
+        deviations = _deviations(estimate, estimate.joint_weights, logs)
     return FleetMember(key, len(entries), sum(entry.rows for entry in entries), span, estimate, deviations)
 
 
-def _deviations(estimate: Estimate, logs: Sequence[Information]) -> Array:
+def _deviations(estimate: Estimate, weights: Array, logs: Sequence[Information]) -> Array:
     """Return deviations of the values by the jackknife over logs, or over groups of many logs; NaN if unknown."""
     result = np.full(len(estimate.beta), np.nan)
     kept = np.array([name not in estimate.unidentifiable for name in estimate.names])
-    if len(logs) < MIN_LOGS or estimate.joint_weights is None:
-        return result
     count = min(len(logs), MAX_JACKKNIFE_PARTS)
     parts = [sum_information(logs[len(logs) * k // count : len(logs) * (k + 1) // count]) for k in range(count)]
-    deviations, informative = jackknife(parts, estimate.joint_weights, kept)
+    deviations, informative = jackknife(parts, weights, kept)
     result[kept] = np.where(informative >= MIN_LOGS, deviations, np.nan)
     return result
 
 
-def _build_history(difference: RobotDifference, logs: Sequence[LogEvidence]) -> History:
-    """Return the size of a cause in every log, with its other directions unchanged."""
+def _build_history(difference: RobotDifference, logs: Sequence[LogEvidence]) -> tuple[Array, Array]:
+    """Return the days of logs and the size of a cause in each of them, with its other directions unchanged."""
     column = difference.cause.columns[0]
-    H = np.array([log.H[column, column] for log in logs])
-    sizes = np.array([log.s[column] for log in logs]) / np.where(H > 0, H, np.nan)
-    cause = f"{difference.cause.what} of {difference.cause.where}"
-    return History(difference.robot, cause, difference.cause.unit, np.array([log.day for log in logs]), sizes)
-
-
-def _logged_days(tally: Tally, robot: str) -> int:
-    """Return the number of different days on which a robot has logs."""
-    return len({math.floor(log.day) for log in tally.by_robot[robot] if log.day is not None})
+    days, H, s = np.array([(log.day, log.H[column, column], log.s[column]) for log in logs]).T
+    return days, s / np.where(H > 0, H, np.nan)
 
 
 def _describe_limits(tally: Tally) -> list[str]:
@@ -399,7 +384,8 @@ def _describe_limits(tally: Tally) -> list[str]:
     few = [robot for robot in tally.robots if len(tally.by_robot[robot]) < MIN_LOGS]
     if few:
         limits.append(f"not tested, because they have fewer than {MIN_LOGS} logs: {', '.join(few[:20])}")
-    if not any(_logged_days(tally, robot) >= MIN_DRIFT_DAYS for robot in tally.robots):
+    days = [{math.floor(log.day) for log in logs if log.day is not None} for logs in tally.by_robot.values()]
+    if not any(len(different) >= MIN_DRIFT_DAYS for different in days):
         limits.append(
             f"drift is not tested: no robot has logs of {MIN_DRIFT_DAYS} days; the field {{date}} of a pattern gives "
             "the date of a log, by default that of its file"

@@ -13,24 +13,20 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, Executor, Future, wait
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, reduce
 from itertools import groupby
+from operator import add
 from pathlib import Path
 from typing import Final
 
 import numpy as np
 
-from mindyn.algebra.values import Array
 from mindyn.errors import Code, InputError
 from mindyn.executors import WorkersLostError, convert_worker_errors, process_pool, require_executor
 from mindyn.fleet.factors import Factor, FactorStore
 from mindyn.fleet.template import CALENDAR_FIELDS, calendar_fields
 from mindyn.fleet.work import Excluded, Task, gather_log
-from mindyn.regression.accumulators import triangle_of
-from mindyn.regression.information import Information, add_information
-
-STACKED_FACTORS: Final = 64
-"""Number of factors stacked at once; larger sums are trees of such stacks that depend on the order only."""
+from mindyn.regression.information import Information, triangle_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,29 +79,17 @@ class Tally:
 
 
 def sum_information(parts: Iterable[Information]) -> Information:
-    """Return the sum of many parts, by a tree that depends on their order only."""
-    level = list(_stack_factors(parts))
-    while len(level) > 1:
-        level = list(_stack_factors(level))
-    if not level:
+    """Return the sum of many parts, added in their order."""
+    others = iter(parts)
+    first = next(others, None)
+    if first is None:
         raise InputError(
             "all logs are excluded, so nothing can be estimated",
             hint="see the reasons of the excluded logs",
             code=Code.TOO_LITTLE_DATA,
             subject="logs",
         )
-    return level[0]
-
-
-def _stack_factors(parts: Iterable[Information]) -> Iterator[Information]:
-    held: list[Information] = []
-    for part in parts:
-        held.append(part)
-        if len(held) == STACKED_FACTORS:
-            yield add_information(held)
-            held = []
-    if held:
-        yield add_information(held)
+    return reduce(add, others, first)
 
 
 def build_tally(store: FactorStore, group_by: Sequence[str], exclude_logs: Callable[[str], bool]) -> Tally:
@@ -151,12 +135,6 @@ def drop_zeros(information: Information, count: int) -> Information:
         factors.append(triangle_of(factor[:, np.append(kept, True)]))
     names = information.names[:count]
     return Information(information.joint_names, names, tuple(columns), tuple(factors), information.counts)
-
-
-def unexplained_fraction(information: Information, beta: Array, weights: Array) -> float:
-    """Return the fraction of the weighted squared torque that values leave; above 1, zero would be better."""
-    power = float(weights @ information.torques())
-    return float(weights @ information.residuals(beta)) / power if power > 0 else 0.0
 
 
 MAX_LOGS_IN_FLIGHT: Final = 512

@@ -2,8 +2,3 @@
 # ruff: noqa: I001
 from mindyn.identifiability.reduction import reduce_model as reduce_model
 from mindyn.identifiability.essential_space import constraint_matrix as constraint_matrix
-from mindyn.identifiability.design_changes import (
-    evaluate_added_body as evaluate_added_body,
-    evaluate_point_mass as evaluate_point_mass,
-    place_point_mass as place_point_mass,
-)

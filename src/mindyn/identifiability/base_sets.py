@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from importlib import import_module
-from typing import cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from mindyn.algebra.values import RandomSource, seed_from
-from mindyn.equations.drives import load_dependent_extras, load_friction_error
+from mindyn.equations.drives import load_dependent_extras, load_friction_error, require_drives
 from mindyn.equations.loop_closure import home_closure
-from mindyn.errors import Code, InputError, MissingPhysicsError, NearlyDegenerateError, RobotError, unknown_name_error
+from mindyn.errors import Code, InputError, NearlyDegenerateError, RobotError, unknown_name_error
 from mindyn.identifiability.numeric import numeric_base, reduced_tree_base
-from mindyn.identifiability.random_states import RowSource, make_regressors, typical_rates
+from mindyn.identifiability.random_states import Regressors, RowSource, typical_rates
 from mindyn.parameters.base import BaseParameters
 from mindyn.parameters.certificate import (
     Deviation,
@@ -25,6 +23,10 @@ from mindyn.parameters.certificate import (
     standard_set,
     tree_deviation,
 )
+from mindyn.parameters.gautier_khalil import gautier_khalil_base
+from mindyn.parameters.general import general_base
+from mindyn.parameters.lin import lin_base
+from mindyn.parameters.mayeda import mayeda_base
 from mindyn.parameters.parallelogram import parallelogram_base
 from mindyn.parameters.structural import structural_base
 from mindyn.robots.robot import Robot, require_robot
@@ -32,16 +34,20 @@ from mindyn.robots.robot import Robot, require_robot
 FORMS = ("structural", "lin", "gautier", "mayeda", "general", "numeric")
 """structural: exact for any tree; lin, gautier, mayeda, general: closed forms; numeric: from random states."""
 
-_CLOSED_FORMS = {
-    "lin": ("mindyn.parameters.lin", "lin_base"),
-    "gautier": ("mindyn.parameters.gautier_khalil", "gautier_khalil_base"),
-    "mayeda": ("mindyn.parameters.mayeda", "mayeda_base"),
-    "general": ("mindyn.parameters.general", "general_base"),
+_CLOSED_FORMS: dict[str, Callable[[Robot], BaseParameters]] = {
+    "lin": lin_base,
+    "gautier": gautier_khalil_base,
+    "mayeda": mayeda_base,
+    "general": general_base,
 }
 LOOP_STATES = 4
 
 _LOOP_FORMS = ("structural", "mayeda", "numeric")
-_DRIVE_FORMS = ("structural", "numeric")
+OPTION_FORMS = {
+    **{"priority": ("numeric",), "constraints": ("numeric",), "tolerance": ("structural",)},
+    "drives": ("structural", "numeric"),
+}
+"""Forms that an option of `base_parameters` applies to."""
 
 
 def base_parameters(
@@ -103,28 +109,16 @@ def base_parameters(
     require_robot(robot, "base parameters are those of")
     if form not in FORMS:
         raise unknown_name_error("form of base parameters", form, FORMS, "the forms are")
-    if (priority is not None or constraints is not None) and form != "numeric":
-        raise InputError(
-            f"priority and constraints are options of form 'numeric', not of {form!r}",
-            code=Code.UNSUPPORTED,
-            subject="constraints" if priority is None else "priority",
-        )
-    if tolerance is not None and form != "structural":
-        raise InputError(
-            f"tolerance is an option of form 'structural', not of {form!r}", code=Code.UNSUPPORTED, subject="tolerance"
-        )
-    if drives and form not in _DRIVE_FORMS:
-        raise InputError(
-            f"form {form!r} does not support drives; with drives=True use one of: {', '.join(_DRIVE_FORMS)}",
-            code=Code.UNSUPPORTED,
-            subject="drives",
-        )
-    if drives and not (robot.drives or robot.extras):
-        raise MissingPhysicsError(
-            f"drives=True (--drives) needs drives, and robot {robot.name!r} has none",
-            hint="omit it, or add [[drive]] tables to the robot file",
-            subject=robot.name,
-        )
+    options = {"priority": priority, "constraints": constraints, "tolerance": tolerance, "drives": drives or None}
+    for name, value in options.items():
+        if value is not None and form not in OPTION_FORMS[name]:
+            raise InputError(
+                f"{name} is an option of form {' and '.join(map(repr, OPTION_FORMS[name]))}, not of {form!r}",
+                code=Code.UNSUPPORTED,
+                subject=name,
+            )
+    if drives:
+        require_drives(robot)
     if drives and (loaded := load_dependent_extras(robot)):
         raise load_friction_error(loaded[0], "it is not linear in the link parameters, so no base set contains it")
     if form == "numeric":
@@ -146,8 +140,7 @@ def base_parameters(
             return base  # parameters dropped on request have an effect, which the note states
         base = _certify_set(base)
         return _check_extras(base, seed) if drives and robot.extras else base
-    module, name = _CLOSED_FORMS[form]
-    return _certify_set(cast(BaseParameters, getattr(import_module(module), name)(robot)))
+    return _certify_set(_CLOSED_FORMS[form](robot))
 
 
 def _certify_set(base: BaseParameters) -> BaseParameters:
@@ -203,7 +196,7 @@ def _deviation(base: BaseParameters) -> Deviation:
 def _deviation_in_loops(base: BaseParameters) -> Deviation:
     """Return the deviation of a set of a robot with loops, in its primary joints, at states not used for it."""
     robot = base.robot
-    rows = make_regressors(robot, drives=base.drives)
+    rows = Regressors(robot, drives=base.drives)
     rng = np.random.default_rng(12345)
     q = rows.random_positions(rng, LOOP_STATES)
     speeds, accelerations = typical_rates(robot)

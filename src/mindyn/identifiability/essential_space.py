@@ -15,10 +15,9 @@ from numpy.typing import ArrayLike
 from mindyn.algebra.values import Array, frozen_array
 from mindyn.errors import Code, NearlyDegenerateError, RobotError, unknown_name_error
 from mindyn.identifiability.random_states import (
-    LoopRegressors,
+    Regressors,
     RowSource,
     characteristic_length,
-    make_regressors,
     sample_rows,
     typical_rates,
 )
@@ -129,8 +128,8 @@ def essential_space(
     C = np.zeros((0, parameters))
     if constraints is not None:
         C = frozen_array(constraints, (np.shape(constraints)[0], parameters), "constraints")
-    inside = make_regressors(robot, drives=drives)
-    anywhere = replace(inside, within_limits=False) if isinstance(inside, LoopRegressors) else inside
+    inside = Regressors(robot, drives)
+    anywhere = replace(inside, within_limits=False) if robot.has_dependents else inside
     for rows in (inside, anywhere):
         H = sample_rows(rows, source, parameters=parameters, seed=seed, rates=typical_rates(robot))
         H = select_valid_rows(H, robot)

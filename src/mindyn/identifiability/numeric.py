@@ -7,6 +7,7 @@ the parameters removed before it; with D_I = (1 - V_2 (F_2^T V_2)^-1 F_2^T) phi 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -22,7 +23,7 @@ from mindyn.identifiability.essential_space import (
     select_valid_rows,
     typical_sizes,
 )
-from mindyn.identifiability.random_states import RowSource, make_regressors, sample_rows, typical_rates
+from mindyn.identifiability.random_states import Regressors, RowSource, sample_rows, typical_rates
 from mindyn.notation import DRIVE_PARAMETERS, LINK_PARAMETERS
 from mindyn.parameters.base import BaseParameters, parameter_labels, round_coefficients
 from mindyn.robots.robot import Robot
@@ -74,15 +75,13 @@ def numeric_base(
         space, order, INDEPENDENCE_THRESHOLDS if priority is None else (ZERO_SINGULAR_VALUE,)
     )
     matrix, condition = independent_matrix(space, removed)
-    matrix = round_coefficients(robot, matrix, drives=drives, noise=NULL_SPACE_ROUNDING)
     kept = [k for k in range(len(labels)) if k not in removed]
-    names = _names(robot, labels, kept, matrix, drives=drives)
     notes = [f"from random states ({source}, seed {seed}): {space.notes[0]}"]
     if condition > MAX_CONDITION:
         notes.append(f"the chosen parameters are ill conditioned ({condition:.1e}): choose another priority")
+    base = _numeric_set(robot, matrix, kept, tuple(notes), drives=drives)
     # With constraints there are no survivors: values of single parameters would violate the constraints.
-    survivors = tuple(kept) if constraints is None else None
-    return BaseParameters(robot, "numeric", drives, matrix, names, survivors, tuple(notes))
+    return base if constraints is None else replace(base, survivors=None)
 
 
 def reduced_tree_base(tree: BaseParameters, *, seed: int = 0) -> BaseParameters:
@@ -95,7 +94,7 @@ def reduced_tree_base(tree: BaseParameters, *, seed: int = 0) -> BaseParameters:
     robot, drives = tree.robot, tree.drives
     labels, columns = tree.labels, list(tree.survivors or range(tree.count))
     source: RowSource = "torque" if drives else "energy"
-    regressors = make_regressors(robot, drives=drives)
+    regressors = Regressors(robot, drives=drives)
     H = sample_rows(regressors, source, parameters=len(labels), seed=seed, rates=typical_rates(robot))
     H = select_valid_rows(H, robot)
     space = compute_row_space(H[:, columns], typical_sizes(robot, H)[columns], zero=SAMPLED_ROUNDING, unclear=1.0)
@@ -103,21 +102,20 @@ def reduced_tree_base(tree: BaseParameters, *, seed: int = 0) -> BaseParameters:
     removed = choose_removed_parameters(
         space, [columns.index(k) for k in wanted if k in columns], INDEPENDENCE_THRESHOLDS
     )
-    regrouped, _ = independent_matrix(space, removed)
-    matrix = round_coefficients(robot, regrouped @ tree.matrix, drives=drives, noise=NULL_SPACE_ROUNDING)
     kept = [k for place, k in enumerate(columns) if place not in removed]
+    return _numeric_set(robot, independent_matrix(space, removed)[0] @ tree.matrix, kept, tree.notes, drives=drives)
+
+
+def _numeric_set(
+    robot: Robot, matrix: Array, kept: list[int], notes: tuple[str, ...], *, drives: bool
+) -> BaseParameters:
+    """Return the set of K with the identity at the kept parameters; a name has an R if others are regrouped with it."""
+    matrix = round_coefficients(robot, matrix, drives=drives, noise=NULL_SPACE_ROUNDING)
     matrix[:, kept] = np.eye(len(kept))
-    return BaseParameters(
-        robot, "numeric", drives, matrix, _names(robot, labels, kept, matrix, drives=drives), tuple(kept), tree.notes
-    )
-
-
-def _names(
-    robot: Robot, labels: tuple[str, ...], kept: Sequence[int], matrix: Array, *, drives: bool
-) -> tuple[str, ...]:
-    """Return the label of each kept parameter, with an R if others are regrouped with it."""
     shown = round_coefficients(robot, matrix, drives=drives, noise=MIN_SHOWN_COEFFICIENT)
-    return tuple(labels[k] if (row != 0).sum() == 1 else f"{labels[k]}R" for k, row in zip(kept, shown, strict=True))
+    labels = parameter_labels(robot, drives=drives)
+    names = tuple(labels[k] if (row != 0).sum() == 1 else f"{labels[k]}R" for k, row in zip(kept, shown, strict=True))
+    return BaseParameters(robot, "numeric", drives, matrix, names, tuple(kept), notes)
 
 
 def _order(labels: tuple[str, ...], priority: Sequence[str] | None, default: tuple[str, ...]) -> list[int]:

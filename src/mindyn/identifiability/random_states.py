@@ -12,9 +12,8 @@ import numpy as np
 
 from mindyn.algebra.values import Array
 from mindyn.equations.catalogue import equation
-from mindyn.equations.loop_closure import LoopClosure, home_closure
+from mindyn.equations.loop_closure import LoopClosure, home_closure, tree_state
 from mindyn.equations.loop_constraints import evaluate_batch, open_tree
-from mindyn.equations.projected_dynamics import state_of
 from mindyn.errors import Code, InputError, RobotError, require_choice
 from mindyn.robots.mimics import mimic_map
 from mindyn.robots.parts import Limits
@@ -34,52 +33,39 @@ the first.
 
 
 @dataclass(frozen=True, slots=True)
-class TreeRegressors:
-    """Regressors of an open tree."""
+class Regressors:
+    """Regressors of a robot in its primary joints; random positions may be outside the limits of its loops."""
 
     robot: Robot
-    drives: bool
-
-    def energy_rows(self, q: Array, qd: Array) -> Array:
-        """Return rows (N, p) with kinetic plus potential energy = rows @ phi."""
-        return np.asarray(evaluate_batch(equation(self.robot, "energy_regressor"), q, qd).sum(axis=1))
-
-    def torque_rows(self, q: Array, qd: Array, qdd: Array) -> Array:
-        """Return rows (N, k, p) with tau = rows @ phi."""
-        return evaluate_batch(equation(self.robot, "standard_regressor", drives=self.drives), q, qd, qdd)
-
-    def random_positions(self, rng: np.random.Generator, count: int) -> Array:
-        """Draw any angle for revolute joints, and positions within the robot's length for prismatic ones."""
-        return rng.uniform(-1, 1, (count, len(self.robot.joints))) * _ranges(self.robot)
-
-
-@dataclass(frozen=True, slots=True)
-class LoopRegressors:
-    """Regressors of a robot with loops in its primary joints; random positions may be outside its limits."""
-
-    closure: LoopClosure
-    drives: bool
+    drives: bool = False
     within_limits: bool = True
 
     def energy_rows(self, q: Array, qd: Array) -> Array:
-        """See `TreeRegressors`."""
-        state = state_of(self.closure, self.closure.positions(q), qd)
-        return TreeRegressors(open_tree(self.closure.robot), self.drives).energy_rows(state.q, state.qd)
+        """Return rows (N, p) with kinetic plus potential energy = rows @ phi."""
+        state = tree_state(self.robot, q, qd)
+        regressor = equation(open_tree(self.robot), "energy_regressor")
+        return np.asarray(evaluate_batch(regressor, state.q, state.qd).sum(axis=1))
 
     def torque_rows(self, q: Array, qd: Array, qdd: Array) -> Array:
-        """See `TreeRegressors`."""
-        state = state_of(self.closure, self.closure.positions(q), qd, qdd)
-        rows = TreeRegressors(open_tree(self.closure.robot), self.drives).torque_rows(state.q, state.qd, state.qdd)
-        return np.asarray(state.W.transpose(0, 2, 1) @ rows)
+        """Return rows (N, k, p) with tau = rows @ phi."""
+        state = tree_state(self.robot, q, qd, qdd)
+        regressor = equation(open_tree(self.robot), "standard_regressor", drives=self.drives)
+        rows = evaluate_batch(regressor, state.q, state.qd, state.qdd)
+        # Without loops the rows stay as they are: the product with W = 1 would spread the NaN of a formula.
+        return np.asarray(state.W.transpose(0, 2, 1) @ rows) if self.robot.has_dependents else rows
 
     def random_positions(self, rng: np.random.Generator, count: int) -> Array:
-        """Draw positions within the limits of all joints at which the loops close in the assembly of home.
+        """Draw any angle for revolute joints, and positions within the robot's length for prismatic ones.
 
-        If they do not close, the position is drawn again from a smaller box around home.
+        If joints are dependent, draw within the limits of all joints, where the loops close in the assembly of home; if
+        they do not close, draw again from a smaller box around home.
         """
-        closure, robot = self.closure, self.closure.robot
+        robot = self.robot
+        if not robot.has_dependents:
+            return rng.uniform(-1, 1, (count, len(robot.joints))) * _ranges(robot)
+        closure = home_closure(robot)
         primary = list(closure.primary)
-        home, (lower, upper) = closure.home[primary], self._limits()
+        home, (lower, upper) = closure.home[primary], self._limits(closure)
         around = _primary_ranges(robot)
         low, high = np.maximum(home - around, lower[primary]), np.minimum(home + around, upper[primary])
         q, lost = np.zeros((count, len(robot.joints))), np.arange(count)
@@ -100,17 +86,13 @@ class LoopRegressors:
             subject=robot.name,
         )
 
-    def _limits(self) -> tuple[Array, Array]:
+    def _limits(self, closure: LoopClosure) -> tuple[Array, Array]:
         """Return limits (n,) of all joints, extended to include home."""
-        closure = self.closure
         applied = self.within_limits and closure.affine is None
         limits = [joint.limits if applied else Limits() for joint in closure.robot.joints]
         lower = np.array([-np.inf if limit.lower is None else limit.lower for limit in limits])
         upper = np.array([np.inf if limit.upper is None else limit.upper for limit in limits])
         return np.minimum(lower, closure.home), np.maximum(upper, closure.home)
-
-
-Regressors = TreeRegressors | LoopRegressors
 
 
 def characteristic_length(robot: Robot) -> float:
@@ -138,11 +120,6 @@ def _primary_ranges(robot: Robot) -> Array:
         needed = [own_ranges[i] / abs(m) for i, m in enumerate(column) if m] + [np.pi / d for d in apart[apart > 0]]
         ranges.append(min(max(needed), MAX_MIMIC_RANGE_FACTOR * own_ranges[of]))
     return np.array(ranges)
-
-
-def make_regressors(robot: Robot, *, drives: bool = False) -> Regressors:
-    """Return the regressors of a robot; dependent joints are in the assembly of its home."""
-    return LoopRegressors(home_closure(robot), drives) if robot.has_dependents else TreeRegressors(robot, drives)
 
 
 def typical_rates(robot: Robot) -> tuple[Array, Array]:

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from mindyn.algebra.values import Array, RandomSource, ShortRepr, seed_from
 from mindyn.errors import Code, InputError
 from mindyn.identifiability.essential_space import essential_space
-from mindyn.identifiability.random_states import make_regressors
+from mindyn.identifiability.random_states import Regressors
 from mindyn.robots.robot import Robot
 
 MAX_ENERGY_ERROR = 0.01
@@ -112,7 +112,7 @@ def reduce_model(
             code=Code.OUT_OF_RANGE,
             subject="tolerance",
         )
-    rows = make_regressors(robot)
+    rows = Regressors(robot)
     V1 = essential_space(robot, seed=seed).basis
     ranked = (q, qd) if states is None else _read_rows("q, qd of states", q.shape[1], "states", *states)
     H = np.diff(rows.energy_rows(*ranked), axis=0) @ V1.T

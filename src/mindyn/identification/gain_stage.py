@@ -10,14 +10,14 @@ import numpy as np
 
 from mindyn.algebra.values import Array
 from mindyn.estimators.estimate import Estimate
-from mindyn.findings import Finding, Kind, Severity, info, warning
+from mindyn.findings import Finding, Kind, info, warning
 from mindyn.identification.selection.choose import sample_logs, tuning_segments
 from mindyn.loads.unknown_gains import MAX_HALF_WIDTH, EstimatedGains, Scale, estimate_gains
 from mindyn.logs.log import Log
 from mindyn.logs.metadata import UNKNOWN
 from mindyn.logs.reading import LogScan
 from mindyn.logs.servos import Servo, apply_gains, find_unknown_damping, find_unknown_gains
-from mindyn.regression.rows import Logs, Rows, list_logs
+from mindyn.regression.rows import Rows
 from mindyn.regression.settings import EquationSettings
 from mindyn.robots.robot import Robot
 
@@ -39,12 +39,11 @@ class GainStage:
     scale: Scale
 
     @staticmethod
-    def begin(robot: Robot, logs: Logs, scale: Scale) -> GainStage | None:
+    def begin(robot: Robot, logs: list[Log | LogScan], scale: Scale) -> GainStage | None:
         """Return the stage; None if all gains are known."""
-        listed = list_logs(logs) or []
-        if not any(map(_has_unknown_gains, listed)):
+        if not any(map(_has_unknown_gains, logs)):
             return None
-        return GainStage(robot, listed, tuning_segments(sample_logs(listed)), scale)
+        return GainStage(robot, logs, tuning_segments(sample_logs(logs)), scale)
 
     def estimate(self, settings: EquationSettings | None = None) -> tuple[EstimatedGains, list[Log | LogScan]]:
         """Return the gains by the settings, and the logs with them."""
@@ -57,7 +56,10 @@ class GainStage:
     def add_to(self, estimate: Estimate, rows: Rows, gains: EstimatedGains) -> Estimate:
         """Return the estimate with the uncertainty of the gains, with findings, and with gains for further logs."""
         has_merged_damping = any(UNKNOWN in str(log.metadata.kd) for log in self.logs) and not gains.damping.any()
-        found = gain_findings(gains) + ([_merged_damping()] if has_merged_damping else [])
+        found = gain_findings(gains)
+        if has_merged_damping:
+            message = "viscous friction includes kd: without a target velocity, the logs determine only their sum"
+            found.append(info(Kind.ESTIMATED_GAINS, message))
         conditioning = estimate.settings.conditioning
         assert conditioning is not None
         values = (*gains.values.tolist(), *gains.damping.tolist())
@@ -69,29 +71,17 @@ class GainStage:
             viscous = [p.link_or_joint == name and p.kind == "viscous" for p in estimate.parameters]
             added[viscous, viscous] += deviation**2  # the sum of kd and viscous friction is known much better
         added = np.where(is_finite, added, 0.0)
-        record = {
-            "values": dict(zip(gains.joint_names, gains.values.tolist(), strict=True)),
-            "half_widths": dict(
-                zip(gains.joint_names, (gains.half_widths * np.abs(gains.values)).tolist(), strict=True)
-            ),
-            "scale": gains.scale,
-            "undetermined": list(gains.undetermined),
-        }
-        return replace(
-            estimate,
-            covariance=estimate.covariance + added,
-            settings=settings,
-            findings=(*found, *estimate.findings),
-        ).with_provenance(gains=record)
+        findings = (*found, *estimate.findings)
+        return replace(estimate, covariance=estimate.covariance + added, settings=settings, findings=findings)
 
 
-def find_servo(logs: Logs) -> Servo | None:
+def find_servo(logs: Sequence[Log | LogScan]) -> Servo | None:
     """Return the position servo of all logs; None if one has torques or another servo."""
     servos = [
         (None if log.target is None else Servo.from_metadata(log.metadata, log.joint_names))
         if isinstance(log, Log)
         else log.servo
-        for log in list_logs(logs) or []
+        for log in logs
     ]
     records = [servo and servo.to_dict() for servo in servos]
     return servos[0] if records and all(record == records[0] for record in records) else None
@@ -154,23 +144,18 @@ def gain_findings(gains: EstimatedGains) -> list[Finding]:
     if wide:
         listed_widths = ", ".join(f"{name} (+- {100 * widths[name]:.2g} %)" for name in wide)
         message, remedy = f"the log determines these gains poorly: {listed_widths}", "Move these joints faster"
-        found.append(replace(warning(Kind.POOR_GAIN, message, remedy), joints=wide))
+        found.append(warning(Kind.POOR_GAIN, message, remedy, wide))
     if gains.undetermined:
         message = (
             f"the log does not determine the gain of {', '.join(gains.undetermined)}: the median of the others is used"
         )
         remedy = "Give it in the sidecar, or record a motion in which other joints move its link"
-        found.append(replace(warning(Kind.POOR_GAIN, message, remedy), joints=gains.undetermined))
+        found.append(warning(Kind.POOR_GAIN, message, remedy, gains.undetermined))
     reversed_joints = tuple(name for name, g in zip(gains.joint_names, gains.values, strict=True) if g < 0)
     if reversed_joints:
         message = (
             f"the gain of {', '.join(reversed_joints)} is negative: its signal has the opposite sign of its torque"
         )
         remedy = "Reverse the sign of its column"
-        found.append(Finding(Kind.WRONG_TORQUE_SIGN, Severity.WARNING, message, remedy, reversed_joints, -1.0))
+        found.append(warning(Kind.WRONG_TORQUE_SIGN, message, remedy, reversed_joints, -1.0))
     return found
-
-
-def _merged_damping() -> Finding:
-    message = "viscous friction includes kd: without a target velocity, the logs determine only their sum"
-    return info(Kind.ESTIMATED_GAINS, message)

@@ -7,10 +7,13 @@ The test compares the values of a fit that keeps frequencies above the motion wi
     d^T (C + C_low)^-1 d  against chi^2 of p,    d = beta - beta_low
 
 Fit the rows of the logs, and iterate until the load of load-dependent friction settles.
+
+Identify a robot with a floating base from logs whose metadata list phases with different contacts.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from typing import Final, Literal
@@ -22,17 +25,16 @@ from mindyn.algebra.blas import run_on_one_blas_thread
 from mindyn.algebra.values import Array
 from mindyn.errors import Code, InputError, MindynError
 from mindyn.estimators.estimate import Estimate, Estimator
-from mindyn.estimators.estimate_parts import Identifiability
+from mindyn.estimators.estimate_parts import CrossValidated, Identifiability
 from mindyn.estimators.least_squares import LeastSquares
 from mindyn.feasibility.conic import ConicError
 from mindyn.feasibility.intervals import add_physical_intervals
 from mindyn.feasibility.physically_consistent import PhysicallyConsistent
-from mindyn.findings import Finding, Kind, Severity, warning
+from mindyn.findings import Finding, Kind, Severity, info, warning
 from mindyn.identification.diagnostics.data import DiagnosticData
 from mindyn.identification.diagnostics.diagnose import diagnose, explain
 from mindyn.identification.diagnostics.torque import without_constant_torques
 from mindyn.identification.gain_stage import GainStage, find_servo
-from mindyn.identification.phases import identify_phases, list_phase_logs
 from mindyn.identification.selection.choose import (
     Choice,
     Progress,
@@ -44,16 +46,23 @@ from mindyn.identification.selection.choose import (
     tuning_segments,
 )
 from mindyn.identification.selection.trials import decimation_for, rate_of
+from mindyn.identification.uncertainty.covariance import (
+    with_dropped_parameters,
+    with_jackknife_deviation,
+    with_systematic_errors,
+)
 from mindyn.identification.uncertainty.friction_curves import with_friction_curves
-from mindyn.identification.uncertainty.jackknife import with_dropped_parameters, with_jackknife_deviation
-from mindyn.identification.uncertainty.systematic_errors import with_systematic_errors
 from mindyn.loads.unknown_gains import Scale
-from mindyn.logs.conditioning import Conditioning
+from mindyn.logs.conditioning import Conditioning, motion_cutoff, require_resolved
 from mindyn.logs.log import Log
 from mindyn.logs.pipeline import condition
 from mindyn.logs.reading import LogScan
+from mindyn.logs.resolving import noise_floor_cutoff, resolve_conditioning
 from mindyn.logs.samples import Samples
-from mindyn.regression.rows import Logs, Rows, build_rows, factors_on_gpu, list_logs
+from mindyn.regression.contact_phases import rows_of_logs
+from mindyn.regression.friction import Friction
+from mindyn.regression.gather_blocks import group_evenly, sources_of
+from mindyn.regression.rows import FOLDS, Logs, Rows, build_rows
 from mindyn.regression.settings import EquationSettings
 from mindyn.robots.robot import Robot
 
@@ -70,9 +79,8 @@ class Fit:
     """Robot, logs and workers of a fit."""
 
     robot: Robot
-    logs: Logs
+    logs: Sequence[Log | LogScan]
     executor: Executor | None
-    gpu: bool
 
     def run(self, choice: Choice, *, is_given: bool) -> tuple[Estimate, Rows]:
         """Fit by the selected estimator; use least squares if a selected consistent fit does not converge.
@@ -100,8 +108,8 @@ class Fit:
 
     def _rows(self, settings: EquationSettings) -> Rows:
         """Build the equations, without torques that never change."""
-        rows = build_rows(self.robot, self.logs, settings, executor=self.executor, gpu=self.gpu)
-        is_streamed = any(isinstance(log, LogScan) for log in list_logs(self.logs) or ())
+        rows = build_rows(self.robot, self.logs, settings, executor=self.executor)
+        is_streamed = any(isinstance(log, LogScan) for log in self.logs)
         return rows.without_constant_torques() if is_streamed else rows
 
     def _settle(self, estimator: Estimator, rows: Rows) -> tuple[Estimate, Rows]:
@@ -121,11 +129,10 @@ class Fit:
         return replace(estimate.with_own_load(), findings=findings), rows
 
 
-def zero_constant_torques(logs: Logs) -> Logs:
+def zero_constant_torques(logs: Sequence[Log | LogScan]) -> Sequence[Log | LogScan]:
     """Return the logs with zeros for torques that never change, if all rows are in memory."""
-    listed = list_logs(logs)
-    in_memory = [log for log in listed or () if isinstance(log, Log)]
-    return without_constant_torques(in_memory) if listed is not None and len(in_memory) == len(listed) else logs
+    in_memory = [log for log in logs if isinstance(log, Log)]
+    return without_constant_torques(in_memory) if len(in_memory) == len(logs) else logs
 
 
 def load_change(rows: Rows, estimate: Estimate) -> tuple[Array, Array]:
@@ -136,14 +143,10 @@ def load_change(rows: Rows, estimate: Estimate) -> tuple[Array, Array]:
     """
     squares = np.zeros((2, len(rows.regressor.columns)))
     if rows.regressor.friction.needs_load:
-        count, rigid = rows.regressor.base.count, rows.regressor.rigid
         reference = np.zeros(len(estimate.beta))
-        reference[:count] = rows.regressor.friction.reference
-        information = rows.information
-        for k, difference in enumerate((estimate.beta - reference, reference)):
-            values = np.where(rigid, difference, 0.0)
-            for joint, (columns, factor) in enumerate(zip(information.columns, information.factors, strict=True)):
-                squares[k, joint] = float(((factor[:, :-1] @ values[columns]) ** 2).sum())
+        reference[: rows.regressor.base.count] = rows.regressor.friction.reference
+        values = np.where(rows.regressor.rigid, [estimate.beta - reference, reference], 0.0)
+        squares = rows.information.without_torques([True] * squares.shape[1]).residuals(values)
     return squares[0], squares[1]
 
 
@@ -157,7 +160,7 @@ def find_unsettled_loads(rows: Rows, estimate: Estimate) -> list[Finding]:
         f"the load of {', '.join(names)} has not settled: its load-dependent friction is less certain than its interval"
     )
     remedy = "Move these joints against gravity or with a payload, where their load is large, and identify again"
-    return [replace(warning(Kind.NARROW_INTERVALS, message, remedy), joints=names)]
+    return [warning(Kind.NARROW_INTERVALS, message, remedy, names)]
 
 
 def without_samples(estimator: Estimator, *, is_given: bool) -> Estimator:
@@ -182,7 +185,6 @@ def identify(
     settings: EquationSettings | None = None,
     *,
     executor: Executor | None = None,
-    gpu: bool = False,
     progress: Progress | None = None,
     scale: Scale = "robot",
 ) -> Estimate:
@@ -205,9 +207,6 @@ def identify(
     executor : concurrent.futures.Executor, optional
         Its workers turn one log each into R factors, the same bits on any number of workers. Only for estimators that
         need R factors alone; a "correlated" covariance, if it was not asked for, becomes "white".
-    gpu : bool
-        Turn rows into R factors on a GPU, through CuPy: the CPU's estimate to rounding. For logs in memory and robots
-        without loops.
     progress : callable, optional
         Called with a status line after each step.
     scale : "robot", "free", mapping or WeighedLoad
@@ -223,19 +222,18 @@ def identify(
     Raises
     ------
     InputError
-        If no log is given, nothing moves, the torque is zero, or the estimator cannot use `executor` or `gpu`.
+        If no log is given, nothing moves, the torque is zero, or the estimator cannot use `executor`.
     """
-    if phase_logs := list_phase_logs(logs):
+    listed = require_logs(logs)
+    if phase_logs := list_phase_logs(listed):
         return identify_phases(robot, phase_logs, estimator, settings)
-    if gpu:
-        factors_on_gpu(logs, executor)  # raises before anything is selected
-    stage = GainStage.begin(robot, logs, scale)
-    logs = logs if stage is None else stage.estimate()[1]
-    fit = Fit(robot, zero_constant_torques(logs), executor, gpu)
+    stage = GainStage.begin(robot, listed, scale)
+    listed = listed if stage is None else stage.estimate()[1]
+    fit = Fit(robot, zero_constant_torques(listed), executor)
     choice = choose(robot, fit.logs, estimator, settings, progress=progress)
     if stage is not None:  # once more, with the selected filters and friction
-        gains, logs = stage.estimate(choice.settings)
-        fit = Fit(robot, zero_constant_torques(logs), executor, gpu)
+        gains, listed = stage.estimate(choice.settings)
+        fit = Fit(robot, zero_constant_torques(listed), executor)
     if progress is not None:
         progress("fitting all training rows")
     estimate, rows = fit.run(choice, is_given=estimator is not None)
@@ -244,20 +242,21 @@ def identify(
         findings=(*choice.findings, *estimate.findings, *rows.findings),
         sources=rows.sources,
         cross_validated=choice.score,
-        servo=find_servo(logs),
+        servo=find_servo(listed),
         provenance={**estimate.provenance, "samples": rows.count},
     )
     estimate = estimate if stage is None else stage.add_to(estimate, rows, gains)
     try:
-        segments = tuning_segments(sample_logs(require_logs(logs)))
+        segments = tuning_segments(sample_logs(listed))
         conditioned = condition(estimate.robot, segments, choice.settings.fit_conditioning)
         samples = conditioned.samples
         quantified = with_friction_curves(quantify(estimate, rows, samples), robot, rows, segments, samples)
-        biased = instrument_findings(choice.estimator, robot, estimate, logs)
-        return with_diagnosis(
-            _with_findings(quantified, biased),
-            DiagnosticData(robot, estimate, rows, samples, segments, conditioned.logs),
-        )
+        biased = instrument_findings(choice.estimator, robot, estimate, listed)
+        data = DiagnosticData(robot, estimate, rows, samples, segments, conditioned.logs)
+        findings = diagnose(data)
+        is_usable = all(finding.severity is not Severity.ERROR for finding in findings)
+        described = replace(quantified, identifiable=Identifiability(is_usable, data.uncertainty))
+        return _with_findings(_with_findings(described, biased), findings)
     except MindynError as error:
         why = error.message.splitlines()[0][:200]
         message = f"the intervals include only noise, and the logs were not diagnosed: {why}"
@@ -274,13 +273,6 @@ def quantify(estimate: Estimate, rows: Rows, samples: Samples) -> Estimate:
     wider = with_systematic_errors(estimate, samples, conditioning, rows.count)
     wider = add_physical_intervals(with_jackknife_deviation(wider, rows.independent_blocks))
     return with_dropped_parameters(wider, rows.independent_blocks)
-
-
-def with_diagnosis(estimate: Estimate, data: DiagnosticData) -> Estimate:
-    """Return the estimate with the findings of all diagnostics."""
-    findings = diagnose(data)
-    is_usable = all(finding.severity is not Severity.ERROR for finding in findings)
-    return _with_findings(replace(estimate, identifiable=Identifiability(is_usable, data.uncertainty)), findings)
 
 
 def _with_findings(estimate: Estimate, findings: list[Finding]) -> Estimate:
@@ -318,15 +310,69 @@ def instrument_findings(estimator: Estimator, robot: Robot, estimate: Estimate, 
     if distance <= chdtri(max(1, len(change)), LEVEL):
         return []
     kept = "no filter" if used is None else f"a filter of {used:.3g} Hz"
-    return [
-        Finding(
-            Kind.BIASED_INSTRUMENTS,
-            Severity.ERROR,
-            f"the values are biased: with {kept} they differ by up to {float(np.abs(change).max()):.2g} standard "
-            f"deviations from those below {highest:.3g} Hz, where the motion is; the controller probably feeds back "
-            "the noise of the encoders",
-            f'Leave filter_hz to be chosen ("auto"), or pass filter_hz={highest:.3g} or less.',
-            value=highest,
-            unit="Hz",
+    message = (
+        f"the values are biased: with {kept} they differ by up to {float(np.abs(change).max()):.2g} standard "
+        f"deviations from those below {highest:.3g} Hz, where the motion is; the controller probably feeds back "
+        "the noise of the encoders"
+    )
+    remedy = f'Leave filter_hz to be chosen ("auto"), or pass filter_hz={highest:.3g} or less.'
+    return [Finding(Kind.BIASED_INSTRUMENTS, Severity.ERROR, message, remedy, value=highest, unit="Hz")]
+
+
+FRICTIONS: Final = (Friction(), Friction("tanh", 0.02), Friction("tanh", 0.1))
+"""Friction models that are compared on blocks of rows."""
+
+
+def list_phase_logs(logs: Sequence[Log | LogScan]) -> list[Log]:
+    """Return the logs if their metadata list phases; raise if only some do, or a log is a stream."""
+    with_phases = [log for log in logs if log.metadata.phases]
+    in_memory = [log for log in with_phases if not isinstance(log, LogScan)]
+    if with_phases and len(in_memory) != len(logs):
+        raise InputError(
+            "logs with phases are read at once, and are not combined with logs without phases",
+            hint="omit --stream, and set phases in the sidecar of every log",
+            code=Code.UNSUPPORTED,
+            subject="phases",
         )
+    return in_memory
+
+
+def identify_phases(
+    robot: Robot, logs: Sequence[Log], estimator: Estimator | None, settings: EquationSettings | None
+) -> Estimate:
+    """Return the estimate, with friction selected by the error on held-out blocks and a filter below the cut-off."""
+    asked, used = settings or EquationSettings.automatic(), estimator or LeastSquares()
+    if isinstance(used, (LeastSquares, PhysicallyConsistent)):
+        used = replace(used, covariance="white")  # phases are R factors alone; blocks show what is correlated
+    c, chosen = resolve_conditioning(asked.conditioning or Conditioning(), logs, noise_floor_cutoff)
+    rate, cutoff = require_resolved(c.rate_hz, "rate_hz"), motion_cutoff(c)
+    filter_hz = asked.filter_hz if asked.filter_hz != "auto" else None if cutoff is None else cutoff / 2
+    step = asked.decimation if asked.decimation != "auto" else decimation_for(filter_hz, rate)
+    asked = replace(asked, conditioning=c, filter_hz=filter_hz, decimation=step)
+    tried = [
+        rows_of_logs(robot, logs, replace(asked, friction=friction))
+        for friction in (FRICTIONS if asked.friction == "auto" else (asked.friction,))
     ]
+    errors = [_block_error(used, candidate) for candidate in tried]
+    best = min(range(len(tried)), key=lambda k: errors[k].total)
+    estimate = with_jackknife_deviation(used.fit(tried[best]), tried[best].independent_blocks)
+    message = f"error on held-out blocks of all phases: {100 * errors[best].total:.3g} %"
+    finding = info(Kind.LOG_SETTING, message)
+    return replace(
+        estimate,
+        findings=(finding, *chosen, *(f for log in logs for f in log.findings), *estimate.findings),
+        sources=tuple(source for log in logs for source in sources_of(log)),
+        cross_validated=replace(errors[best], settings_tried=len(tried)),
+    ).with_provenance(samples=sum(tried[best].information.counts) // len(robot.joints))
+
+
+def _block_error(estimator: Estimator, rows: Rows) -> CrossValidated:
+    """Return the error of the torques of folds that were not used in the fit."""
+    blocks, squares = rows.independent_blocks, np.zeros(len(rows.regressor.joint_names))
+    for held_out in group_evenly(blocks, FOLDS):
+        beta = estimator.fit(rows.select(block for block in blocks if block not in held_out)).beta
+        squares += sum((block.information.residuals(beta) for block in held_out), np.zeros(len(squares)))
+    torques = rows.information.torques()
+    seen = torques > 0
+    each = np.sqrt(squares[seen] / torques[seen])
+    return CrossValidated(float(each.mean()), float(np.sqrt(squares.sum() / torques.sum())), 1)

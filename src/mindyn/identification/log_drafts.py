@@ -15,8 +15,7 @@ from mindyn.identification.diagnostics.robot_file import compare_with_file, find
 from mindyn.identification.diagnostics.thresholds import FILE_EXPLAINS, MAX_SCALE
 from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.draft import UNANSWERED, SidecarDraft, flatten_metadata
-from mindyn.logs.draft_head import DRAFT_ROWS, LONG_DRAFT_ROWS
-from mindyn.logs.draft_numbers import is_still
+from mindyn.logs.draft_head import DRAFT_ROWS, LONG_DRAFT_ROWS, is_still
 from mindyn.logs.drafting import draft_sidecar
 from mindyn.logs.errors import ACCEPTABLE_FINDINGS
 from mindyn.logs.pipeline import condition

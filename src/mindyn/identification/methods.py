@@ -13,7 +13,6 @@ from mindyn.estimators.estimate import Estimator
 from mindyn.estimators.instrumental_variables import InstrumentalVariables
 from mindyn.estimators.last_link_first import LastLinkFirst
 from mindyn.estimators.least_squares import LeastSquares
-from mindyn.estimators.total_least_squares import TotalLeastSquares
 
 METHODS: Final[dict[str, Estimator]] = {
     "ordinary": LeastSquares(weights="ordinary", covariance="correlated"),
@@ -22,7 +21,6 @@ METHODS: Final[dict[str, Estimator]] = {
     "instruments": InstrumentalVariables(),
     "energy": EnergyDifference("energy"),
     "momentum": EnergyDifference("momentum"),
-    "total": TotalLeastSquares(),
 }
 """Each replaces weighted least squares and keeps all parameters."""
 SERVO_METHODS: Final[dict[str, Estimator]] = {

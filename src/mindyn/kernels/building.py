@@ -7,43 +7,24 @@ Every rule is exact in floating point (division by a constant that is not a powe
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Iterable, Mapping
+
+import numpy as np
 
 from mindyn.kernels.program import Input, Instruction, Op, Output, Program
 
 _COMMUTATIVE = frozenset({Op.ADD, Op.MUL, Op.MIN, Op.MAX, Op.EQ, Op.NE, Op.AND, Op.OR})
 
 
-def _safe_divide(a: float, b: float) -> float:
-    if b == 0.0:
-        return math.nan if a == 0.0 or math.isnan(a) else math.copysign(math.inf, a) * math.copysign(1.0, b)
-    return a / b
-
-
-def _sign(a: float) -> float:
-    return a if a == 0.0 or math.isnan(a) else math.copysign(1.0, a)
-
-
 _FOLD: dict[Op, Callable[..., float]] = {
-    Op.ADD: lambda a, b: a + b,
-    Op.SUB: lambda a, b: a - b,
-    Op.MUL: lambda a, b: a * b,
-    Op.DIV: _safe_divide,
-    Op.NEG: lambda a: -a,
-    Op.SQRT: lambda a: math.sqrt(a) if a >= 0.0 else math.nan,
-    Op.SIN: lambda a: math.sin(a) if math.isfinite(a) else math.nan,
-    Op.COS: lambda a: math.cos(a) if math.isfinite(a) else math.nan,
-    Op.ABS: abs,
-    Op.SIGN: _sign,
-    Op.LT: lambda a, b: float(a < b),
-    Op.LE: lambda a, b: float(a <= b),
-    Op.EQ: lambda a, b: float(a == b),
-    Op.NE: lambda a, b: float(a != b),
-    Op.NOT: lambda a: float(a == 0.0),
-    Op.AND: lambda a, b: float(a != 0.0 and b != 0.0),
-    Op.OR: lambda a, b: float(a != 0.0 or b != 0.0),
-    Op.IF_ELSE_ZERO: lambda a, b: b if a != 0.0 else 0.0,
+    Op.ADD: operator.add,
+    Op.SUB: operator.sub,
+    Op.MUL: operator.mul,
+    Op.DIV: np.divide,  # by zero as in IEEE arithmetic
+    Op.NEG: operator.neg,
 }
+"""Operations whose result for constants is a constant; CasADi has folded the others before."""
 
 
 class ProgramBuilder:
@@ -53,7 +34,7 @@ class ProgramBuilder:
         self._instructions: list[Instruction] = []
         self._known: dict[tuple[object, ...], int] = {}
         self._constants: dict[int, float] = {}
-        self._negations: dict[int, int] = {}
+        self._negations: dict[int, int] = {}  # -x: x
 
     def constant(self, value: float) -> int:
         """Add the constant `value`; +0 and -0 are different constants."""
@@ -133,27 +114,17 @@ class ProgramBuilder:
         return self._append((op, operands), op, operands)
 
     def _fold_constants(self, op: Op, operands: tuple[int, ...]) -> int | None:
-        known = self._constants
-        for value in operands:
-            if value not in known:
-                return None
-        if op not in _FOLD:
+        if op not in _FOLD or any(value not in self._constants for value in operands):
             return None
-        return self.constant(float(_FOLD[op](*(known[value] for value in operands))))
-
-    def _constant_of(self, value: int) -> float | None:
-        return self._constants.get(value)
-
-    def _negation_operand(self, value: int) -> int | None:
-        """Return x if `value` is -x, otherwise None."""
-        return self._negations.get(value)
+        with np.errstate(all="ignore"):
+            return self.constant(float(_FOLD[op](*(self._constants[value] for value in operands))))
 
     def _add(self, a: int, b: int) -> int:
-        if self._constant_of(a) == 0.0:
+        if self._constants.get(a) == 0.0:
             return b
-        if self._constant_of(b) == 0.0:
+        if self._constants.get(b) == 0.0:
             return a
-        minus_a, minus_b = self._negation_operand(a), self._negation_operand(b)
+        minus_a, minus_b = self._negations.get(a), self._negations.get(b)
         if minus_b is not None:
             return self._sub(a, minus_b)
         if minus_a is not None:
@@ -161,11 +132,11 @@ class ProgramBuilder:
         return self._emit(Op.ADD, a, b)
 
     def _sub(self, a: int, b: int) -> int:
-        if self._constant_of(b) == 0.0:
+        if self._constants.get(b) == 0.0:
             return a
-        if self._constant_of(a) == 0.0:
+        if self._constants.get(a) == 0.0:
             return self._neg(b)
-        minus_a, minus_b = self._negation_operand(a), self._negation_operand(b)
+        minus_a, minus_b = self._negations.get(a), self._negations.get(b)
         if minus_b is not None:
             return self._add(a, minus_b)
         if minus_a is not None:
@@ -173,14 +144,14 @@ class ProgramBuilder:
         return self._emit(Op.SUB, a, b)
 
     def _mul(self, a: int, b: int) -> int:
-        if self._constant_of(a) is not None:
+        if self._constants.get(a) is not None:
             a, b = b, a
-        factor = self._constant_of(b)
-        minus_a, minus_b = self._negation_operand(a), self._negation_operand(b)
+        factor = self._constants.get(b)
+        minus_a, minus_b = self._negations.get(a), self._negations.get(b)
+        if minus_a is not None and factor is not None:
+            return self._mul(minus_a, self.constant(-factor))
         if minus_a is not None:
-            return (
-                self._mul(minus_a, self.constant(-factor)) if factor is not None else self._neg(self._mul(minus_a, b))
-            )
+            return self._neg(self._mul(minus_a, b))
         if minus_b is not None:
             return self._neg(self._mul(a, minus_b))
         match factor:
@@ -198,13 +169,13 @@ class ProgramBuilder:
                 return self._emit(Op.MUL, a, b)
 
     def _div(self, a: int, b: int) -> int:
-        divisor = self._constant_of(b)
+        divisor = self._constants.get(b)
         if divisor is not None and math.isfinite(divisor) and abs(math.frexp(divisor)[0]) == 0.5:
             return self._mul(a, self.constant(1.0 / divisor))
         return self._emit(Op.DIV, a, b)
 
     def _neg(self, a: int) -> int:
-        constant, minus_a = self._constant_of(a), self._negation_operand(a)
+        constant, minus_a = self._constants.get(a), self._negations.get(a)
         if constant is not None:
             return self.constant(-constant)
         if minus_a is not None:
@@ -217,7 +188,7 @@ class ProgramBuilder:
         kept = [
             (element, value)
             for element, value in zip(output.nonzeros, output.values, strict=True)
-            if self._constant_of(value) != 0.0
+            if self._constants.get(value) != 0.0
         ]
         return Output(output.name, output.shape, tuple(e for e, _ in kept), tuple(v for _, v in kept))
 

@@ -43,7 +43,7 @@ _CONTIGUOUS_ALIGNED, _WRITEABLE = 0x101, 0x400
 _MIN_SAMPLES_WITHOUT_LOCK = 256
 """Number of samples from which on the interpreter lock is released."""
 _FASTCALL = 0x80
-_WORDS_PER_ARRAY, _FIRST_ARRAY_WORD = 5, 9
+_WORDS_PER_ARRAY, _FIRST_ARRAY_WORD = 5, 6
 """Numbers that describe an array, and the index of the first one in a description."""
 
 DirectFunction = Callable[..., int]
@@ -64,13 +64,19 @@ class DirectCall:
     ) -> None:
         shapes = [*inputs, *outputs]
         self._description = np.zeros(_FIRST_ARRAY_WORD + _WORDS_PER_ARRAY * len(shapes), np.int64)
-        self._description[2:_FIRST_ARRAY_WORD] = (len(inputs), len(shapes), id(np.ndarray), id(dtype), *_interpreter())
-        for k, shape in enumerate(shapes):
+        self._description[2:_FIRST_ARRAY_WORD] = (len(inputs), len(shapes), id(np.ndarray), id(dtype))
+        fits = all(1 <= len(shape) <= 2 for shape in shapes) and bool(outputs)
+        for k, shape in enumerate(shapes if fits else ()):
             size = int(np.prod(shape)) * dtype.itemsize
             first = _FIRST_ARRAY_WORD + _WORDS_PER_ARRAY * k
-            self._description[first : first + _WORDS_PER_ARRAY] = (len(shape), shape[0], shape[-1], size, k in shared)
+            self._description[first : first + _WORDS_PER_ARRAY] = (
+                len(shape),
+                *shape,
+                *[0] * (2 - len(shape)),
+                size,
+                k in shared,
+            )
         self._codes: list[native.NativeCode] = []
-        fits = all(1 <= len(shape) <= 2 for shape in shapes) and bool(outputs)
         self.call: DirectFunction = _builtin(self._description) if fits and _is_layout_known() else _decline_call
 
     def set_kernel(self, code: native.NativeCode, *, batch: bool) -> None:
@@ -90,14 +96,6 @@ class _MethodDefinition(ctypes.Structure):
         ("flags", ctypes.c_int),
         ("doc", ctypes.c_char_p),
     )
-
-
-@cache
-def _interpreter() -> tuple[int, int, int]:
-    """Return the addresses of the three functions of CPython that a call needs."""
-    named = ("PyLong_FromLong", "PyEval_SaveThread", "PyEval_RestoreThread")
-    addresses = [ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0 for name in named]
-    return addresses[0], addresses[1], addresses[2]
 
 
 @cache
@@ -171,6 +169,11 @@ def _array_words(name: str, index: str) -> str:
 
 
 _IR = f"""
+declare ptr @PyLong_FromLongLong(i64)
+declare ptr @PyEval_SaveThread()
+declare void @PyEval_RestoreThread(ptr)
+declare i32 @memcmp(ptr, ptr, i64)
+
 define ptr @call(ptr %self, ptr %arguments, i64 %given) nounwind {{
 entry:
 {_word("words", "%self", _DATA, "ptr")}
@@ -178,7 +181,6 @@ entry:
 {_word("array_count", "%words", 24)}
 {_word("array_type", "%words", 32)}
 {_word("dtype", "%words", 40)}
-{_word("make_number", "%words", 48, "ptr")}
   %is_count_right = icmp eq i64 %given, %array_count
   br i1 %is_count_right, label %begin, label %leave
 
@@ -197,8 +199,8 @@ batch:
 {_array_words("out_words", "%input_count")}
 {_word("out_own", "%out_words", 0)}
   %batch_ndim = sub i64 %out_ndim64, %out_own
-  %batch_ok = icmp sge i64 %batch_ndim, 0
-  br i1 %batch_ok, label %counting, label %leave
+  %batch_possible = icmp sge i64 %batch_ndim, 0
+  br i1 %batch_possible, label %counting, label %leave
 counting:
   %j = phi i64 [ 0, %batch ], [ %j_next, %count_one ]
   %count = phi i64 [ 1, %batch ], [ %count_next, %count_one ]
@@ -210,10 +212,10 @@ count_one:
   %j_next = add i64 %j, 1
   br label %counting
 
-arrays:                                  ; each array: what it is, its shape, where it lies
-  %k = phi i64 [ 0, %counting ], [ %k_next, %kept ]
+arrays:                                  ; of each array: its type, its shape, its place
+  %k = phi i64 [ 0, %counting ], [ %k_next, %next ]
   %all_kept = icmp sge i64 %k, %array_count
-  br i1 %all_kept, label %overlaps, label %look
+  br i1 %all_kept, label %compute, label %look
 look:
 {_item("array", "%arguments", "%k", "ptr")}
 {_word("type", "%array", _TYPE)}
@@ -230,8 +232,6 @@ look_on:
   %kind_ok = and i1 %dtype_ok, %flags_ok
 {_array_words("own_words", "%k")}
 {_word("own", "%own_words", 0)}
-{_word("rows", "%own_words", 8)}
-{_word("columns", "%own_words", 16)}
 {_word("size", "%own_words", 24)}
 {_word("shared", "%own_words", 32)}
 {_word("ndim", "%array", _NDIM, "i32")}
@@ -242,30 +242,24 @@ look_on:
   %shape_possible = and i1 %kind_ok, %enough
   br i1 %shape_possible, label %shape, label %leave
 shape:
-{_item("its_rows", "%dims", "%extra")}
-  %rows_ok = icmp eq i64 %its_rows, %rows
-  %last = sub i64 %ndim64, 1
-{_item("its_columns", "%dims", "%last")}
-  %columns_ok = icmp eq i64 %its_columns, %columns
-  %shape_ok = and i1 %rows_ok, %columns_ok
+  %own_dims = getelementptr i64, ptr %dims, i64 %extra
+  %own_shape = getelementptr i64, ptr %own_words, i64 1
+  %own_bytes = mul i64 %own, 8
+  %own_order = call i32 @memcmp(ptr %own_dims, ptr %own_shape, i64 %own_bytes)
+  %shape_ok = icmp eq i32 %own_order, 0
   %alone = icmp eq i64 %extra, 0
   %one_for_all = and i1 %alone, %is_input
   %same_ndim = icmp eq i64 %extra, %batch_ndim
   %unshared = icmp eq i64 %shared, 0
   %one_for_each = and i1 %same_ndim, %unshared
   %batch_fits = or i1 %one_for_all, %one_for_each
-  %fits = and i1 %shape_ok, %batch_fits
-  br i1 %fits, label %dimensions, label %leave
-dimensions:
-  %d = phi i64 [ 0, %shape ], [ %d_next, %dimension ]
-  %all_same = icmp sge i64 %d, %extra
-  br i1 %all_same, label %kept, label %dimension
-dimension:
-{_item("d_size", "%dims", "%d")}
-{_item("b_size", "%batch_dims", "%d")}
-  %d_next = add i64 %d, 1
-  %d_same = icmp eq i64 %d_size, %b_size
-  br i1 %d_same, label %dimensions, label %leave
+  %common = select i1 %same_ndim, i64 %extra, i64 0
+  %batch_bytes = mul i64 %common, 8
+  %batch_order = call i32 @memcmp(ptr %dims, ptr %batch_dims, i64 %batch_bytes)
+  %batch_ok = icmp eq i32 %batch_order, 0
+  %shapes_ok = and i1 %shape_ok, %batch_ok
+  %fits = and i1 %shapes_ok, %batch_fits
+  br i1 %fits, label %kept, label %leave
 kept:
 {_word("data", "%array", _DATA)}
   %stride = select i1 %alone, i64 0, i64 %size
@@ -279,34 +273,23 @@ kept:
   %end = add i64 %data, %bytes
   %end_at = getelementptr i64, ptr %ends, i64 %k
   store i64 %end, ptr %end_at
-  %k_next = add i64 %k, 1
-  br label %arrays
-
-overlaps:                                ; no output may lie where an input, or another output, lies
-  %o = phi i64 [ %input_count, %arrays ], [ %o_next, %others ]
-  %all_apart = icmp sge i64 %o, %array_count
-  br i1 %all_apart, label %compute, label %with
-with:
-  %i = phi i64 [ 0, %overlaps ], [ %i_next, %apart ]
-  %none_left = icmp sge i64 %i, %o
-  br i1 %none_left, label %others, label %compare
+  br i1 %is_input, label %next, label %apart
+apart:                                   ; no output may lie where an input, or another output, lies
+  %i = phi i64 [ 0, %kept ], [ %i_next, %compare ]
+  %all_apart = icmp sge i64 %i, %k
+  br i1 %all_apart, label %next, label %compare
 compare:
-  %o_index = mul i64 %o, 2
-{_item("o_begin", "%table", "%o_index")}
-{_item("o_end", "%ends", "%o")}
   %i_index = mul i64 %i, 2
 {_item("i_begin", "%table", "%i_index")}
 {_item("i_end", "%ends", "%i")}
-  %o_after = icmp uge i64 %o_begin, %i_end
-  %i_after = icmp uge i64 %i_begin, %o_end
-  %is_apart = or i1 %o_after, %i_after
-  br i1 %is_apart, label %apart, label %leave
-apart:
+  %is_after = icmp uge i64 %data, %i_end
+  %is_before = icmp uge i64 %i_begin, %end
+  %is_apart = or i1 %is_after, %is_before
   %i_next = add i64 %i, 1
-  br label %with
-others:
-  %o_next = add i64 %o, 1
-  br label %overlaps
+  br i1 %is_apart, label %apart, label %leave
+next:
+  %k_next = add i64 %k, 1
+  br label %arrays
 
 compute:
   %some = icmp sgt i64 %count, 0
@@ -323,17 +306,15 @@ locked:
   %status_locked = call i64 %kernel(i64 0, i64 %count, ptr %table)
   br label %report
 unlocked:
-{_word("unlock", "%words", 56, "ptr")}
-{_word("lock", "%words", 64, "ptr")}
-  %state = call ptr %unlock()
+  %state = call ptr @PyEval_SaveThread()
   %status_unlocked = call i64 %kernel(i64 0, i64 %count, ptr %table)
-  call void %lock(ptr %state)
+  call void @PyEval_RestoreThread(ptr %state)
   br label %report
 leave:
   br label %report
 report:
   %number = phi i64 [ %status_locked, %locked ], [ %status_unlocked, %unlocked ], [ {NOT_HANDLED}, %leave ]
-  %result = call ptr %make_number(i64 %number)
+  %result = call ptr @PyLong_FromLongLong(i64 %number)
   ret ptr %result
 }}
 """

@@ -1,17 +1,12 @@
-"""`ClosedKernel`: a kernel of a robot with loops that solves, polishes and checks the loop closure.
-
-Exact derivatives of an equation as functions of the same inputs.
-"""
+"""`ClosedKernel`: a kernel of a robot with loops that solves, polishes and checks the loop closure."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, Final
 
 import casadi
 import numpy as np
 
-from mindyn.equations.catalogue import Function
 from mindyn.equations.closed_motion import CLOSURE, MAX_CLOSURE_ERROR, MIN_REGULARITY
 from mindyn.equations.loop_closure import home_closure
 from mindyn.errors import Code, InputError, RobotError
@@ -121,29 +116,3 @@ def make_kernel(robot: Robot, function: casadi.Function, **options: Any) -> Kern
     if CLOSURE in function.name_out():
         return ClosedKernel(robot, function, **options)
     return Kernel(function, **options)
-
-
-def _symbols(function: Function) -> dict[str, Any]:
-    return {name: casadi.SX.sym(name, function.sparsity_in(k)) for k, name in enumerate(function.name_in())}
-
-
-def jacobians(function: Function, inputs: Sequence[str]) -> Function:
-    """Return the Jacobians of the row-major output by each motion input as blocks (rows, columns of the input)."""
-    symbols = _symbols(function)
-    output, *closure = function.call([*symbols.values()])
-    flat = casadi.vec(output.T)
-    blocks = [casadi.cse(casadi.jacobian(flat, casadi.vec(symbols[name].T))) for name in inputs] + closure
-    names = [f"d{function.name_out()[0]}_d{name}" for name in inputs] + function.name_out()[1:]
-    return casadi.Function(f"{function.name()}_derivatives", [*symbols.values()], blocks, [*symbols], names)
-
-
-def gradients(function: Function, inputs: Sequence[str], places: Sequence[int] | None = None) -> Function:
-    """Return the gradients of sum(V * output) by each motion input; `places` restricts V to row-major elements."""
-    symbols = _symbols(function)
-    output, *closure = function.call([*symbols.values()])
-    summed = output if places is None else casadi.vec(casadi.densify(output).T)[list(places)]
-    V = casadi.SX.sym("V", *summed.shape)
-    total = casadi.sum1(casadi.vec(V * summed))
-    gradients = [casadi.cse(casadi.densify(casadi.gradient(total, symbols[name]))) for name in inputs] + closure
-    names = [f"gradient_{name}" for name in inputs] + function.name_out()[1:]
-    return casadi.Function(f"{function.name()}_adjoint", [*symbols.values(), V], gradients, [*symbols, "V"], names)

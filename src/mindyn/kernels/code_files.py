@@ -1,4 +1,4 @@
-"""Write a model's equations as C99 files, with libm as the only dependency, and a C++ header over them.
+"""Write a model's equations as C99 files that need libm alone, with a C++ header or a Python module over them.
 
 Each program is one function without allocation or globals; the C++ header has `std::array`, `std::span` and Eigen
 instead of pointers. The same program gives the same bytes. Sines and cosines of all joints are computed together in
@@ -11,34 +11,35 @@ addition) and angles beyond the fast range use libm.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from math import prod
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import mindyn
+from mindyn.escaping import c_comment, c_include, fill_template
 from mindyn.files import write_files_atomically
-from mindyn.kernels.source_text import DRIVES_COMMENT, SI_UNITS, Facts, SourceFunction, file_identifier
-
-if TYPE_CHECKING:
-    from mindyn.kernels.model import FunctionSelection, Model
-from collections.abc import Iterator
-from math import prod
-
-from mindyn.escaping import c_comment, c_include
 from mindyn.kernels.ordering import Compute, ComputeSines, Step, Store, order_steps
 from mindyn.kernels.program import Op, Program
-from mindyn.kernels.python_module import python_source
 from mindyn.kernels.sincos import RANGE_LIMIT, SINCOS, TWO_OVER_PI
 from mindyn.kernels.source_text import (
+    DRIVES_COMMENT,
+    SI_UNITS,
+    Facts,
+    SourceFunction,
     argument_names,
     c_names,
     constant_literal,
     describe_function,
     expression,
+    file_identifier,
     identifiers,
     literal,
 )
+
+if TYPE_CHECKING:
+    from mindyn.kernels.model import FunctionSelection, Model
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +58,9 @@ def generate_code(
     stem: str,
     prefix: str | None = None,
     facts: Facts = (),
-    further: Sequence[SourceFunction] = (),
 ) -> GeneratedCode:
-    """Return the contents of `stem`.c, .h, .hpp and .py with `further` functions; see `Model.write_c`."""
-    listed = [*model.describe_functions(functions), *further]
+    """Return the contents of `stem`.c, .h, .hpp and .py; see `Model.write_c`."""
+    listed = model.describe_functions(functions)
     begin = f"{file_identifier(stem).strip('_')}_" if prefix is None else prefix
     stated: Facts = ("JOINT_COUNT", model.robot.joint_count), ("MINDYN_VERSION", mindyn.__version__), *facts
     c = c_source(listed, stem, model.title(), (SI_UNITS, DRIVES_COMMENT[model.drives]), stated, begin)
@@ -104,12 +104,16 @@ def cpp_source(functions: Sequence[SourceFunction], stem: str, title: str, facts
         *(_format_fact(name, value) for name, value in facts),
         "",
         *(
-            f"{describe_function(function)}\n{_format_returning_overload(function, name, c)}"
+            f"{describe_function(function)}\n"
+            f"{_format_returning_overload(function, name, c, _array_type, 'const {} &{}')}"
             f"{_format_writing_overload(function, name, c)}"
             for function, name, c in wrapped
         ),
         "#if defined(EIGEN_WORLD_VERSION)",
-        *(_format_eigen_overload(function, name, c) for function, name, c in wrapped),
+        *(
+            _format_returning_overload(function, name, c, _eigen_type, "const Eigen::Ref<const {}> &{}")
+            for function, name, c in wrapped
+        ),
         "#endif\n",
         f"}}  // namespace {space}\n",
         "#endif\n",
@@ -122,76 +126,50 @@ def _format_fact(name: str, value: int | str) -> str:
     return f"inline constexpr {kind}{name.lower()} = {constant_literal(value)};"
 
 
-def _sizes(function: SourceFunction) -> tuple[list[tuple[str, int]], list[tuple[str, int]]]:
-    """Return (name, number of elements) of the inputs and of the outputs."""
-    inputs, outputs = argument_names(function.program)
-    program = function.program
-    return (
-        [(name, argument.size) for name, argument in zip(inputs, program.inputs, strict=True)],
-        [(name, argument.size) for name, argument in zip(outputs, program.outputs, strict=True)],
-    )
+def _array_type(shape: tuple[int, ...]) -> str:
+    return f"std::array<double, {prod(shape)}>"
 
 
-def _array_type(size: int) -> str:
-    return f"std::array<double, {size}>"
+def _eigen_type(shape: tuple[int, ...]) -> str:
+    rows, columns = shape[0], prod(shape[1:])
+    order = ", Eigen::RowMajor" if columns > 1 else ""
+    return f"Eigen::Matrix<double, {rows}, {columns}{order}>"
 
 
-def _format_arguments(names: Sequence[tuple[str, int]]) -> str:
-    return ", ".join(f"{name}.data()" for name, _ in names)
+def _format_call(function: SourceFunction, called: str) -> str:
+    names = [f"{name}.data()" for part in argument_names(function.program) for name in part]
+    return f"  {called}({', '.join(names)});\n"
 
 
-def _format_returning_overload(function: SourceFunction, name: str, called: str) -> str:
-    inputs, outputs = _sizes(function)
-    given = ", ".join(f"const {_array_type(size)} &{argument}" for argument, size in inputs)
-    return _format_function(
-        given, outputs, [_array_type(size) for _, size in outputs], name, called, _format_arguments([*inputs, *outputs])
-    )
-
-
-def _format_function(
-    given: str, outputs: Sequence[tuple[str, int]], kinds: Sequence[str], name: str, called: str, passed: str
+def _format_returning_overload(
+    function: SourceFunction, name: str, called: str, kind: Callable[[tuple[int, ...]], str], given: str
 ) -> str:
-    """Format a function that returns its results, each declared by its kind."""
-    several = len(outputs) > 1
-    kind = f"std::tuple<{', '.join(kinds)}>" if several else kinds[0]
-    results = ", ".join(output for output, _ in outputs)
-    declared = "".join(f"  {kind} {output};\n" for kind, (output, _) in zip(kinds, outputs, strict=True))
-    back = f"{{{results}}}" if several else results
-    return f"inline {kind} {name}({given}) noexcept\n{{\n{declared}  {called}({passed});\n  return {back};\n}}\n"
+    """Format a function that returns its results; `given` is the format of an input's kind and name."""
+    inputs, outputs = argument_names(function.program)
+    shapes = [argument.shape for argument in function.program.inputs]
+    parameters = ", ".join(given.format(kind(shape), item) for item, shape in zip(inputs, shapes, strict=True))
+    kinds = [kind(argument.shape) for argument in function.program.outputs]
+    declared = "".join(f"  {result} {output};\n" for result, output in zip(kinds, outputs, strict=True))
+    returned, back = kinds[0], outputs[0]
+    if len(outputs) > 1:
+        returned, back = f"std::tuple<{', '.join(kinds)}>", f"{{{', '.join(outputs)}}}"
+    effect = "" if kind is _eigen_type else " noexcept"  # Eigen asserts sizes, and assertions may throw
+    body = f"{{\n{declared}{_format_call(function, called)}  return {back};\n}}\n"
+    return f"inline {returned} {name}({parameters}){effect}\n{body}"
 
 
 def _format_writing_overload(function: SourceFunction, name: str, called: str) -> str:
-    inputs, outputs = _sizes(function)
-    spans = [f"std::span<const double, {size}> {argument}" for argument, size in inputs]
-    spans += [f"std::span<double, {size}> {argument}" for argument, size in outputs]
-    arrays = [f"const {_array_type(size)} &{argument}" for argument, size in inputs]
-    arrays += [f"{_array_type(size)} &{argument}" for argument, size in outputs]
-    body = f" noexcept\n{{\n  {called}({_format_arguments([*inputs, *outputs])});\n}}\n"
+    inputs, outputs = argument_names(function.program)
+    spans, arrays = [], []
+    for k, (item, argument) in enumerate(zip([*inputs, *outputs], function.program.arguments, strict=True)):
+        constant = "const " if k < len(inputs) else ""
+        spans.append(f"std::span<{constant}double, {argument.size}> {item}")
+        arrays.append(f"{constant}{_array_type(argument.shape)} &{item}")
+    body = f" noexcept\n{{\n{_format_call(function, called)}}}\n"
     return (
         f"#if defined(__cpp_lib_span)\ninline void {name}({', '.join(spans)}){body}"
         f"#else\ninline void {name}({', '.join(arrays)}){body}#endif\n"
     )
-
-
-def _format_eigen_overload(function: SourceFunction, name: str, called: str) -> str:
-    """Format the Eigen overload: inputs are `Ref`, which accepts expressions and dynamic sizes; results have fixed
-    size.
-    """
-    inputs, outputs = _sizes(function)
-    program = function.program
-    given = ", ".join(
-        f"const Eigen::Ref<const {_eigen_type(argument.shape)}> &{called_so}"
-        for (called_so, _), argument in zip(inputs, program.inputs, strict=True)
-    )
-    kinds = [_eigen_type(argument.shape) for argument in program.outputs]
-    text = _format_function(given, outputs, kinds, name, called, _format_arguments([*inputs, *outputs]))
-    return text.replace(") noexcept\n", ")\n", 1)  # Eigen asserts sizes, and assertions may throw
-
-
-def _eigen_type(shape: tuple[int, ...]) -> str:
-    rows, columns = (shape[0], prod(shape[1:]))
-    order = ", Eigen::RowMajor" if columns > 1 else ""
-    return f"Eigen::Matrix<double, {rows}, {columns}{order}>"
 
 
 HALF_PI = (1.5707963267923333, 2.5633441515839558e-12, 1.0562999066987428e-23)
@@ -390,3 +368,63 @@ def _horner(coefficients: tuple[float, ...]) -> str:
         sign, size = ("-", -coefficient) if coefficient < 0 else ("+", coefficient)
         text = f"({text} * z {sign} {literal(size)})"
     return text
+
+
+PYTHON_TEMPLATE: Final = '''\
+"""@TITLE@
+
+Generated by mindyn; needs NumPy and @STEM@.c alone. The first import compiles @STEM@.c with the compiler `CC` (cc) and
+`CFLAGS` (-O3) into lib@STEM@.so. Where there is no compiler, copy that file too.
+"""
+
+import ctypes
+import os
+import shlex
+import subprocess
+from pathlib import Path
+
+import numpy as np
+
+@FACTS@
+_SOURCE = Path(__file__).with_name(@FILE@)
+_LIBRARY = _SOURCE.with_name(f"lib{_SOURCE.stem}.so")
+if not _LIBRARY.exists() or (_SOURCE.exists() and _SOURCE.stat().st_mtime > _LIBRARY.stat().st_mtime):
+    _compiler = shlex.split(f"{os.environ.get('CC', 'cc')} {os.environ.get('CFLAGS', '-O3')}")
+    subprocess.run([*_compiler, "-shared", "-fPIC", _SOURCE, "-o", _LIBRARY, "-lm"], check=True)
+_FUNCTIONS = ctypes.CDLL(str(_LIBRARY))
+
+
+def _call(name, inputs, shapes):
+    arrays = [np.ascontiguousarray(values, dtype=np.float64) for values, _ in inputs]
+    for array, (_, shape) in zip(arrays, inputs):
+        if array.shape != shape:
+            raise ValueError(f"{name}: an input must have the shape {shape}, got {array.shape}")
+    results = [np.empty(shape) for shape in shapes]
+    getattr(_FUNCTIONS, name)(*(ctypes.c_void_p(array.ctypes.data) for array in (*arrays, *results)))
+    return results[0] if len(results) == 1 else tuple(results)
+'''
+
+
+def python_source(functions: Sequence[SourceFunction], stem: str, title: str, facts: Facts, prefix: str) -> str:
+    """Return the contents of `stem`.py: each C function on arrays of one sample; `facts` become constants."""
+    names = identifiers([function.name for function in functions], [key for key, _ in facts])
+    head = {
+        "TITLE": _quote_docstring(title),
+        "STEM": _quote_docstring(stem),
+        "FILE": repr(f"{stem}.c"),
+        "FACTS": "\n".join(f"{key} = {value!r}" for key, value in facts),
+    }
+    parts = [fill_template(PYTHON_TEMPLATE, head)]
+    for function, name, called in zip(functions, names, c_names(functions, prefix), strict=True):
+        inputs, outputs = function.program.inputs, function.program.outputs
+        arguments = argument_names(function.program)[0]
+        given = ", ".join(f"({name}, {argument.shape})" for name, argument in zip(arguments, inputs, strict=True))
+        shapes = ", ".join(str(argument.shape) for argument in outputs)
+        text = f'    """{_quote_docstring(function.summary)}."""\n    return _call({called!r}, [{given}], [{shapes}])\n'
+        parts.append(f"def {name}({', '.join(arguments)}):\n{text}")
+    return "\n\n".join(parts)
+
+
+def _quote_docstring(text: str) -> str:
+    """Return a text for a docstring."""
+    return c_comment(text).replace("\\", "/").replace('"', "'")

@@ -1,7 +1,7 @@
 """`DeviceFunction`: a function of a generated CUDA file on GPU arrays of CuPy, PyTorch or JAX.
 
-It needs only NumPy and CuPy. Arrays are exchanged through DLPack without copies, and results have the type of the first
-array.
+Arrays are exchanged through DLPack without copies, and results have the type of the first array. The module imports
+NumPy alone, so that GPU machines need nothing else but CuPy.
 """
 
 from __future__ import annotations
@@ -12,21 +12,8 @@ from typing import Any, Final
 
 import numpy as np
 
-try:
-    from mindyn.errors import Code, InputError
-except ImportError:  # this file is also used without mindyn
-
-    class Code:  # type: ignore[no-redef]
-        """Codes are dropped."""
-
-        WRONG_SHAPE = WRONG_TYPE = None
-
-    class InputError(ValueError):  # type: ignore[no-redef]
-        """Invalid arguments."""
-
-        def __init__(self, message: str, **_: object) -> None:
-            super().__init__(message)
-
+from mindyn.errors import Code, InputError
+from mindyn.numerics.arrays import batch_shape
 
 THREADS_PER_BLOCK: Final = 128
 """A launch takes ceil(count / THREADS_PER_BLOCK) blocks."""
@@ -35,63 +22,57 @@ Shape = tuple[int, ...]
 
 
 class DeviceFunction:
-    """Function on GPU arrays (..., n), `function(q, qd, qdd)`, in the precision of the first; batch shapes must be
-    equal.
+    """Function on GPU arrays (..., n), `function(q, qd, qdd)`, in the precision of the first; batches broadcast.
 
     Parameters
     ----------
     cupy : module
-    source : str
-        CUDA with kernels NAME_f32 and NAME_f64.
+    source : callable
+        Returns CUDA with kernels NAME_f32 and NAME_f64, given the names of the inputs that are one sample for the whole
+        batch: they are not expanded.
     name : str
     inputs : sequence of (name, shape)
         Names, and shapes of one sample.
     outputs : sequence of shape
         Shapes of one sample. One output is returned as an array, several as a tuple.
-    shared : collection of str
-        Names of inputs that are one sample for the whole batch.
     """
 
     def __init__(
         self,
         cupy: Any,
-        source: str,
+        source: Callable[[frozenset[str]], str],
         name: str,
         inputs: Sequence[tuple[str, Shape]],
         outputs: Sequence[Shape],
-        shared: Sequence[str] = (),
     ) -> None:
-        self._cupy = cupy
-        self._module = cupy.RawModule(code=source)
-        self.name = name
+        self._cupy, self._source, self.name = cupy, source, name
         self.inputs = [(called, tuple(shape)) for called, shape in inputs]
         self.outputs = [tuple(shape) for shape in outputs]
-        self._shared = frozenset(shared)
+        self._modules: dict[frozenset[str], Any] = {}
 
     def __call__(self, *arrays: Any, out: Any = None) -> Any:
         """Return the results for a batch; `out` is a device array to write into, or one for each of several results."""
-        given, back = self._convert_inputs(arrays)
-        batch = self._batch(given)
-        dtype = given[0].dtype
+        on_device = self._convert_inputs(arrays)
+        batch, dtype = self._batch(on_device), on_device[0].dtype
         if out is None:
             results = [self._cupy.empty(batch + shape, dtype) for shape in self.outputs]
         else:
             results = self._prepare_outputs(out if isinstance(out, (list, tuple)) else [out], batch, dtype)
-        count = prod(batch)
-        if count:
-            kernel = self._module.get_function(f"{self.name}_{SUFFIXES[dtype.name]}")
-            kernel(
-                ((count + THREADS_PER_BLOCK - 1) // THREADS_PER_BLOCK,),
-                (THREADS_PER_BLOCK,),
-                (*given, *results, np.int64(count)),
-            )
+        if count := prod(batch):
+            shared, given = self._share(on_device, batch)
+            if shared not in self._modules:
+                self._modules[shared] = self._cupy.RawModule(code=self._source(shared))
+            kernel = self._modules[shared].get_function(f"{self.name}_{SUFFIXES[dtype.name]}")
+            blocks = (count + THREADS_PER_BLOCK - 1) // THREADS_PER_BLOCK
+            kernel((blocks,), (THREADS_PER_BLOCK,), (*given, *results, np.int64(count)))
         if out is not None:
             return out
+        back = output_converter(arrays[0])
         converted = [back(result) for result in results]
         return converted[0] if len(converted) == 1 else tuple(converted)
 
-    def _convert_inputs(self, arrays: Sequence[Any]) -> tuple[list[Any], Callable[[Any], Any]]:
-        """Return the arrays as contiguous CuPy arrays of one precision, and the function that converts results back."""
+    def _convert_inputs(self, arrays: Sequence[Any]) -> list[Any]:
+        """Return the arrays as contiguous CuPy arrays of one precision."""
         if len(arrays) != len(self.inputs):
             wanted = ", ".join(name for name, _ in self.inputs)
             raise InputError(
@@ -103,8 +84,27 @@ class DeviceFunction:
             raise InputError(
                 f"{dtype} arrays given; a GPU computes in float32 or float64", code=Code.WRONG_TYPE, subject=dtype
             )
-        contiguous = [self._cupy.ascontiguousarray(array, dtype=dtype) for array in on_device]
-        return contiguous, output_converter(arrays[0])
+        return [self._cupy.ascontiguousarray(array, dtype=dtype) for array in on_device]
+
+    def _batch(self, arrays: Sequence[Any]) -> Shape:
+        inputs = zip(arrays, self.inputs, strict=True)
+        batches = [batch_shape(array.shape, shape, name) for array, (name, shape) in inputs]
+        try:
+            return np.broadcast_shapes(*batches)
+        except ValueError as error:
+            message = f"{self.name}: batch dimensions do not broadcast: {batches}"
+            raise InputError(message, code=Code.WRONG_SHAPE, subject=self.name) from error
+
+    def _share(self, arrays: Sequence[Any], batch: Shape) -> tuple[frozenset[str], list[Any]]:
+        """Return the names of the inputs that are one sample for the whole batch, and all inputs, others expanded."""
+        shared, given = set(), []
+        for array, (name, shape) in zip(arrays, self.inputs, strict=True):
+            if prod(batch) > 1 and array.size == prod(shape):
+                shared.add(name)
+                given.append(array.reshape(shape))
+            else:
+                given.append(self._cupy.ascontiguousarray(self._cupy.broadcast_to(array, batch + shape)))
+        return frozenset(shared), given
 
     def _prepare_outputs(self, out: Sequence[Any], batch: Shape, dtype: Any) -> list[Any]:
         if len(out) != len(self.outputs):
@@ -122,28 +122,6 @@ class DeviceFunction:
                     subject="out",
                 )
         return targets
-
-    def _batch(self, arrays: Sequence[Any]) -> Shape:
-        batches = set()
-        for (name, shape), array in zip(self.inputs, arrays, strict=True):
-            split = array.ndim - len(shape)
-            if split < 0 or array.shape[split:] != shape:
-                raise InputError(
-                    f"{name}: has shape {array.shape}, but (..., {', '.join(map(str, shape))}) is needed",
-                    code=Code.WRONG_SHAPE,
-                    subject=name,
-                )
-            if name in self._shared and split:
-                raise InputError(
-                    f"{name}: has shape {array.shape}, but one {shape} for all samples is needed",
-                    code=Code.WRONG_SHAPE,
-                    subject=name,
-                )
-            if name not in self._shared:
-                batches.add(array.shape[:split])
-        if len(batches) > 1:
-            raise InputError(f"batch shapes differ: {sorted(batches)}", code=Code.WRONG_SHAPE, subject=self.name)
-        return batches.pop() if batches else ()
 
 
 def to_device(cupy: Any, array: Any) -> Any:

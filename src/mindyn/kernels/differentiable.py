@@ -14,7 +14,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import cached_property
-from math import prod
 from typing import Any
 
 import casadi
@@ -26,13 +25,13 @@ from mindyn.equations.closed_motion import CLOSURE, MAX_CLOSURE_ERROR, MIN_REGUL
 from mindyn.equations.loop_closure import home_closure
 from mindyn.errors import Code, InputError, unknown_name_error
 from mindyn.kernels.closed_kernel import MAX_CLOSURE_ERROR_SINGLE
-from mindyn.kernels.device import DeviceFunction, output_converter, to_device
-from mindyn.kernels.gpu import import_cupy, load_device_function
+from mindyn.kernels.device import DeviceFunction
+from mindyn.kernels.gpu import load_device_function
 from mindyn.kernels.kernel import Kernel
 from mindyn.kernels.model import MATRICES, Model
 from mindyn.kernels.source_text import SourceFunction
 from mindyn.kernels.tracing import trace
-from mindyn.numerics.arrays import batch_shape
+from mindyn.numerics.arrays import batch_shape, common_batch
 from mindyn.robots.robot import Robot
 
 Shape = tuple[int, ...]
@@ -54,7 +53,7 @@ class DifferentiableFunction:
         self.name: str = function.name()
         self.input_names: list[str] = function.name_in()
         self._kernels: dict[np.dtype[Any], Kernel] = {}
-        self._on_device: dict[frozenset[str], DeviceFunction] = {}
+        self._on_device: DeviceFunction | None = None
 
     @cached_property
     def input_shapes(self) -> tuple[Shape, ...]:
@@ -91,11 +90,7 @@ class DifferentiableFunction:
         single = all(array.dtype == np.float32 for array in given)
         if single and self.single is not None:
             return self.single.run(*given)
-        kernel = self._kernel(np.dtype(np.float32 if single else np.float64))
-        batch = self.batch([array.shape for array in given])
-        if prod(batch) == 0:
-            return tuple(np.zeros(batch + shape, kernel.dtype) for shape in self.output_shapes)
-        out = kernel(*given)
+        out = self._kernel(np.dtype(np.float32 if single else np.float64))(*given)
         return (out,) if len(self.output_shapes) == 1 else tuple(out)
 
     def run_on_device(self, *arrays: Any, out: Sequence[Any] | None = None) -> tuple[Any, ...]:
@@ -106,27 +101,10 @@ class DifferentiableFunction:
         """
         if self.single is not None and all("float32" in str(array.dtype) for array in arrays):
             return self.single.run_on_device(*arrays, out=out)
-        cupy = import_cupy()
-        batch = self.batch([tuple(array.shape) for array in arrays])
-        given, shared = [], set()
-        for name, sample_shape, array in zip(self.input_names, self.input_shapes, arrays, strict=True):
-            seen = to_device(cupy, array)
-            if prod(batch) > 1 and prod(seen.shape) == prod(sample_shape):
-                shared.add(name)
-                given.append(seen.reshape(sample_shape))
-            else:
-                given.append(cupy.broadcast_to(seen, batch + sample_shape))
-        results = self.device_function(frozenset(shared))(*given, out=out)
-        if out is not None:
-            return tuple(out)
-        back = output_converter(arrays[0])
-        return tuple(back(result) for result in (results if isinstance(results, tuple) else (results,)))
-
-    def device_function(self, shared: frozenset[str]) -> DeviceFunction:
-        """Return the CUDA function; inputs named in `shared` are one sample for the whole batch."""
-        if shared not in self._on_device:
-            self._on_device[shared] = load_device_function(self.describe(), self.name, sorted(shared))
-        return self._on_device[shared]
+        if self._on_device is None:
+            self._on_device = load_device_function(self.describe(), self.name)
+        results = self._on_device(*arrays, out=out)
+        return tuple(results) if isinstance(results, (list, tuple)) else (results,)
 
     def describe(self) -> SourceFunction:
         """Return the function for source code."""
@@ -142,12 +120,7 @@ class DifferentiableFunction:
             )
         inputs = zip(self.input_names, shapes, self.input_shapes, strict=True)
         batches = [batch_shape(tuple(shape), sample_shape, name) for name, shape, sample_shape in inputs]
-        try:
-            return np.broadcast_shapes(*batches)
-        except ValueError as error:
-            raise InputError(
-                f"{self.name}: batch dimensions do not broadcast: {batches}", code=Code.WRONG_SHAPE, subject=self.name
-            ) from error
+        return common_batch(batches, self.input_names)
 
     def align_shapes(self, shapes: list[Shape]) -> list[Shape]:
         """Return the shapes with leading ones, so that all inputs have the same number of batch dimensions."""
@@ -163,12 +136,7 @@ class DifferentiableFunction:
 
     def _kernel(self, dtype: np.dtype[Any]) -> Kernel:
         if dtype not in self._kernels:
-            self._kernels[dtype] = Kernel(
-                self.function,
-                dtype=dtype,
-                matrices=self._own_matrices,
-                check_finite=False,
-            )
+            self._kernels[dtype] = Kernel(self.function, dtype=dtype, matrices=self._own_matrices, check_finite=False)
         return self._kernels[dtype]
 
 
@@ -263,9 +231,42 @@ class DifferentiableModel(ABC):
         self._ops = DifferentiableFunctions(model)
         self.model = model
 
-    @abstractmethod
     def __call__(self, name: str, *arrays: Any, link: str | None = None) -> Any:
-        """Evaluate any equation of the model by name."""
+        """Evaluate an equation of the model.
+
+        Parameters
+        ----------
+        name : str
+            Name of the equation, such as "inverse_dynamics".
+        *arrays : array_like, shape (..., n)
+            Arguments of the equation; batch dimensions broadcast.
+        link : str, optional
+            Link that the equation is about, if it has one.
+
+        Returns
+        -------
+        array
+            Value of the equation, in the framework's own type.
+
+        Raises
+        ------
+        InputError
+            If an array has a wrong shape, or a type or device that kernels do not compute on.
+        """
+        op, inputs = self._ops[name, link], self._convert(arrays)
+        closing = self._ops.loop_solver(inputs[0].shape[-1]) if inputs and inputs[0].ndim else None
+        if closing is not None:
+            inputs[0] = self._apply(closing, inputs[0])[0]
+        shapes = op.align_shapes([tuple(array.shape) for array in inputs])
+        return self._apply(op, *(array.reshape(shape) for array, shape in zip(inputs, shapes, strict=True)))[0]
+
+    @abstractmethod
+    def _convert(self, arrays: Sequence[Any]) -> list[Any]:
+        """Return the arguments as arrays of the framework, all of one precision."""
+
+    @abstractmethod
+    def _apply(self, op: DifferentiableFunction, *arrays: Any) -> tuple[Any, ...]:
+        """Evaluate a function on arrays with the same number of batch dimensions."""
 
     def inverse_dynamics(self, q: Any, qd: Any, qdd: Any, *given: Any) -> Any:
         """Return tau (..., n) = M(q) qdd + C(q, qd) qd + G(q); `drives=True` adds rotors, friction and offsets."""

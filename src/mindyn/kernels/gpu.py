@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from mindyn.errors import MissingExtraError
@@ -28,35 +27,20 @@ def import_cupy() -> Any:
     return cupy
 
 
-def require_cuda_device() -> Any:
-    """Return CuPy with a usable device, or raise an error that says which of them is missing."""
-    cupy = import_cupy()
-    try:
-        device_count = cupy.cuda.runtime.getDeviceCount()
-    except cupy.cuda.runtime.CUDARuntimeError as error:
-        raise MissingExtraError(
-            f"CuPy finds no CUDA device: {error}", hint="check the output of nvidia-smi", subject="CUDA device"
-        ) from error
-    if not device_count:
-        raise MissingExtraError(
-            "CuPy finds no CUDA device", hint="check the output of nvidia-smi", subject="CUDA device"
-        )
-    return cupy
-
-
-def load_device_function(function: SourceFunction, title: str, shared: Sequence[str]) -> DeviceFunction:
-    """Return a function on device arrays, which CuPy compiles; inputs in `shared` are one sample for all."""
-    program = function.program
-    inputs = [(argument.name, argument.shape) for argument in program.inputs]
-    outputs = [argument.shape for argument in program.outputs]
-    return DeviceFunction(import_cupy(), cuda_source([function], title, shared), function.name, inputs, outputs, shared)
+def load_device_function(function: SourceFunction, title: str) -> DeviceFunction:
+    """Return a function on device arrays, which CuPy compiles at the first call."""
+    inputs = [(argument.name, argument.shape) for argument in function.program.inputs]
+    outputs = [argument.shape for argument in function.program.outputs]
+    return DeviceFunction(
+        import_cupy(), lambda shared: cuda_source([function], title, sorted(shared)), function.name, inputs, outputs
+    )
 
 
 class GpuModel:
     """The equations of a model on a GPU: `gpu("inverse_dynamics", q, qd, qdd)` on device arrays (..., n).
 
     It accepts CuPy arrays, and PyTorch tensors and JAX arrays through DLPack, without copies; results have the same
-    type. float32 and float64 are computed in their own precision. Batch dimensions must be equal.
+    type. float32 and float64 are computed in their own precision. Batch dimensions broadcast.
     """
 
     def __init__(self, model: Model) -> None:
@@ -72,5 +56,5 @@ class GpuModel:
         """Return the equation with this name; CuPy compiles it at the first use."""
         if name not in self._loaded:
             (described,) = self._model.describe_functions([name])
-            self._loaded[name] = load_device_function(described, self._model.title(), self._model.shared)
+            self._loaded[name] = load_device_function(described, self._model.title())
         return self._loaded[name]

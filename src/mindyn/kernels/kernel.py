@@ -24,7 +24,7 @@ from mindyn.kernels.program import Program
 from mindyn.kernels.tracing import trace
 from mindyn.kernels.vectors import STAGE_BYTES, Format, Layout
 from mindyn.numerics import native
-from mindyn.numerics.arrays import Array, StridedSamples, batch_shape, common_batch, view_results, view_samples
+from mindyn.numerics.arrays import Array, address_of, batch_shape, common_batch, contiguous_samples
 from mindyn.numerics.cache import load_or_build
 from mindyn.numerics.native import NativeCode, host, thunk
 from mindyn.numerics.threads import split_range
@@ -156,8 +156,8 @@ class Kernel:
 
     def run(self, arrays: tuple[Any, ...], out: Any = None, threads: int = 1) -> Any:
         """Do the same with the arrays as a tuple, for callers with a million calls per second."""
-        if threads == 1 and (out is None or self._one_output) and not self._is_large(arrays):
-            results = self._allocate_results(arrays) if out is None else (out,)
+        if threads == 1 and not self._is_large(arrays):
+            results = self._allocate_results(arrays) if out is None else (out,) if self._one_output else tuple(out)
             status = self._direct.call(*arrays, *results)
             if status != calling.NOT_HANDLED:
                 if status:
@@ -220,15 +220,18 @@ class Kernel:
         arrays = self._convert(arguments)
         batch = self._batch(arrays)
         results = self._results(out, batch)
-        sources = [view_samples(a, shape, batch) for a, shape in zip(arrays, self.input_shapes, strict=True)]
-        inputs = [] if out is None else [source.owner for source in sources]
-        targets = [self._choose_target(result, k, batch, inputs) for k, result in enumerate(results)]
-        status = self._compute([*sources, *targets], prod(batch), threads)
-        if status:
-            self._raise_not_finite(arrays, [target.owner for target in targets])
+        inputs = zip(arrays, self.input_shapes, strict=True)
+        sources = [contiguous_samples(array, shape, batch) for array, shape in inputs]
+        targets = [self._choose_target(result, [] if out is None else sources) for result in results]
+        places = [
+            (target, prod(shape) * self.dtype.itemsize)
+            for target, shape in zip(targets, self.output_shapes, strict=True)
+        ]
+        if self._compute([*sources, *places], prod(batch), threads):
+            self._raise_not_finite(arrays, targets)
         for result, target in zip(results, targets, strict=True):
-            if target.owner is not result:
-                result[...] = target.owner
+            if target is not result:
+                result[...] = target
         return results[0] if len(results) == 1 else tuple(results)
 
     def _convert(self, arguments: tuple[Any, ...]) -> list[Array]:
@@ -282,26 +285,19 @@ class Kernel:
         if not array.flags.writeable:
             raise InputError(f"out for {name}: the array is read-only", subject="out", code=Code.NOT_WRITABLE)
 
-    def _choose_target(self, result: Array, k: int, batch: tuple[int, ...], inputs: list[Array]) -> StridedSamples:
-        """Return where to write output k: `result`, or a new array if `result` overlaps an input or has gaps."""
-        shape = self.output_shapes[k]
-        overlaps = any(np.may_share_memory(result, array) for array in inputs)
-        direct = None if overlaps else view_results(result, shape, batch)
-        if direct is not None:
-            return direct
-        fresh = view_results(np.empty(batch + shape, self.dtype), shape, batch)
-        assert fresh is not None
-        return fresh
+    def _choose_target(self, result: Array, sources: list[tuple[Array, int]]) -> Array:
+        """Return where to write: `result`, or a new array if `result` overlaps an input or is not in one piece."""
+        if result.flags.carray and not any(np.may_share_memory(result, source) for source, _ in sources):
+            return result
+        return np.empty(result.shape, self.dtype)
 
-    def _compute(self, arrays: list[StridedSamples], count: int, threads: int) -> int:
+    def _compute(self, arrays: list[tuple[Array, int]], count: int, threads: int) -> int:
         width = 1 if count == 1 else self._lanes
-        streamed = count > self._most_cached and all(
-            arrays[len(self.input_shapes) + k].stride == size for k, size in self._streamed.items()
-        )
+        streamed = count > self._most_cached
         if (width, streamed) not in self._run:
             self._run[width, streamed] = _KERNEL_FUNCTION_TYPE(self.code(width, streamed=streamed).address)
         run = self._run[width, streamed]
-        entries = [number for array in arrays for number in (array.address, array.stride)]
+        entries = [number for array, stride in arrays for number in (address_of(array), stride)]
 
         def compute(first: int, last: int) -> int:
             if not streamed:

@@ -42,18 +42,18 @@ attributes #0 = { nounwind "prefer-vector-width"="512" "min-legal-vector-width"=
 """Attributes of block code (LLVM prefers 256-bit registers on some CPUs that have 512), and metadata: 0 marks loads
 that may move, 1 marks the rare branch, 2 marks stores past the caches.
 """
-_PARAMETERS = "ptr noalias readonly %table, ptr noalias readonly %uniforms, ptr noalias %scratches"
-_ARGUMENTS = "ptr %table, ptr %uniforms, ptr %scratches"
+_PARAMETERS = "ptr noalias readonly %table, ptr noalias readonly %uniforms, ptr noalias %scratch"
+_ARGUMENTS = "ptr %table, ptr %uniforms, ptr %scratch"
 
 
 def emit(program: Program, layout: Layout) -> str:
     """Return the IR module of `program` with one visible function, `kernel`."""
     plan = schedule(program, layout)
     writers = _write_parts(program, layout, plan)
-    pieces = [_DEFINITIONS, sincos.large_angle_routines(layout.form), _prologue(program, layout, plan)]
-    pieces += [store_routine(layout.form)] if plan.huge and layout.form.width > 1 else []
-    pieces += [_part(number, writer, layout, plan) for number, writer in enumerate(writers)]
-    pieces += [_groups(layout, plan), _entry(program, layout, plan)]
+    pieces = [_DEFINITIONS, sincos.large_angle_routine(layout.form), _prologue(program, layout, plan)]
+    pieces += [store_routine(layout.form)] if plan.is_long and layout.form.width > 1 else []
+    pieces += [_part(number, writer, layout) for number, writer in enumerate(writers)]
+    pieces += [_blocks(layout, plan), _entry(program, layout, plan)]
     return "\n".join(pieces)
 
 
@@ -83,10 +83,8 @@ def _chunks_to_watch(program: Program, layout: Layout) -> set[tuple[int, int]]:
     }
 
 
-def _part(number: int, writer: PartWriter, layout: Layout, plan: Schedule) -> str:
-    """Return `@part<number>`: one part of the blocks from sample `first` to sample `to`; each block has its own
-    scratch.
-    """
+def _part(number: int, writer: PartWriter, layout: Layout) -> str:
+    """Return `@part<number>`: one part of the blocks from sample `first` to sample `to`."""
     status = writer.report()
     return "\n".join(
         [
@@ -97,11 +95,9 @@ def _part(number: int, writer: PartWriter, layout: Layout, plan: Schedule) -> st
             "block:",
             f"  %i = phi i64 [ %first, %entry ], [ %next, %{writer.last_label} ]",
             f"  %status = phi i64 [ 0, %entry ], [ %new_status, %{writer.last_label} ]",
-            f"  %scratch = phi ptr [ %scratches, %entry ], [ %next_scratch, %{writer.last_label} ]",
             *writer.lines,
             f"  %new_status = or i64 %status, {status}",
             f"  %next = add i64 %i, {layout.form.width}",
-            f"  %next_scratch = getelementptr i8, ptr %scratch, i64 {plan.scratch_bytes(layout.form)}",
             "  %more = icmp slt i64 %next, %to",
             "  br i1 %more, label %block, label %end",
             "end:",
@@ -111,30 +107,26 @@ def _part(number: int, writer: PartWriter, layout: Layout, plan: Schedule) -> st
     )
 
 
-def _groups(layout: Layout, plan: Schedule) -> str:
-    """Return `@blocks`: the parts in order, for one group of blocks after the other."""
+def _blocks(layout: Layout, plan: Schedule) -> str:
+    """Return `@blocks`: all blocks of the only part, or all parts in order for one block after the other."""
     calls, total = [], "%status"
     for k in range(len(plan.parts)):
         calls.append(f"  %report{k} = call i64 @part{k}(i64 %i, i64 %to, i64 %last, {_ARGUMENTS})")
         calls.append(f"  %total{k} = or i64 {total}, %report{k}")
         total = f"%total{k}"
-    if len(plan.parts) == 1:
-        bound = ["  %to = add i64 %last, 0"]
-    else:
-        size = plan.group(layout.form) * layout.form.width
-        bound = [f"  %full = add i64 %i, {size}", "  %to = call i64 @llvm.smin.i64(i64 %full, i64 %last)"]
+    to = f"add i64 %i, {layout.form.width}" if len(plan.parts) > 1 else "add i64 %last, 0"
     return "\n".join(
         [
             f"define internal i64 @blocks(i64 %first, i64 %last, {_PARAMETERS}) noinline nounwind {{",
             "entry:",
-            "  br label %group",
-            "group:",
-            "  %i = phi i64 [ %first, %entry ], [ %to, %group ]",
-            f"  %status = phi i64 [ 0, %entry ], [ {total}, %group ]",
-            *bound,
+            "  br label %block",
+            "block:",
+            "  %i = phi i64 [ %first, %entry ], [ %to, %block ]",
+            f"  %status = phi i64 [ 0, %entry ], [ {total}, %block ]",
+            f"  %to = {to}",
             *calls,
             "  %more = icmp slt i64 %to, %last",
-            "  br i1 %more, label %group, label %end",
+            "  br i1 %more, label %block, label %end",
             "end:",
             f"  ret i64 {total}",
             "}",
@@ -152,12 +144,12 @@ def _entry(program: Program, layout: Layout, plan: Schedule) -> str:
         writer.flush(len(program.inputs) + output)
     flush = "\n".join([*body.lines, "  fence seq_cst"]) if layout.streamed else ""
     uniform_count = max(1, len(plan.uniform_slots))
-    scratch_bytes = max(1, plan.group(form) * plan.scratch_bytes(form))
+    scratch_bytes = max(1, plan.scratch_bytes(form))
     return f"""
 define i64 @kernel(i64 %first, i64 %last, ptr %table) nounwind {{
 entry:
   %uniforms = alloca [{uniform_count} x {form.scalar}], align 64
-  %scratches = alloca [{scratch_bytes} x i8], align 64
+  %scratch = alloca [{scratch_bytes} x i8], align 64
   %shared_status = call i64 @prologue(ptr %table, ptr %uniforms)
   %any = icmp slt i64 %first, %last
   br i1 %any, label %work, label %done
@@ -397,10 +389,10 @@ class PartWriter:
 
     def _prefetch(self, array: int, offset: int) -> None:
         """Prefetch a line of the array for a later block."""
-        body, plan = self._body, self._plan
+        body = self._body
         if array not in self._others:
-            blocks = plan.group(body.form) if len(plan.parts) > 1 else PREFETCHED_BLOCKS
-            ahead = body.let(f"mul i64 {table_entry(body, 2 * array + 1, 'i64')}, {blocks * body.form.width}")
+            samples = PREFETCHED_BLOCKS * body.form.width
+            ahead = body.let(f"mul i64 {table_entry(body, 2 * array + 1, 'i64')}, {samples}")
             self._others[array] = (body.let(f"getelementptr i8, ptr {self._row_pointers(array)[0]}, i64 {ahead}"),)
         at = body.offset(self._others[array][0], offset)
         body.line(f"call void @llvm.prefetch.p0(ptr {at}, i32 {int(array >= len(self._program.inputs))}, i32 2, i32 1)")
@@ -465,7 +457,7 @@ class PartWriter:
                     self._stored.add(value)
                     self._sum = self._body.let(f"fadd {self._body.form.vector} {self._sum}, {column}")
         array = len(self._program.inputs) + step.output
-        if self._plan.huge and len(columns) == self._body.form.width > 1:
+        if self._plan.is_long and len(columns) == self._body.form.width > 1:
             given = ", ".join(f"{self._body.form.vector} {column}" for column in columns)
             offset = step.first * self._body.form.bytes
             self._body.line(f"call void @store_chunk(ptr {self._row_table(array)}, i64 {offset}, {given})")

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from mindyn.algebra.values import Array
+from mindyn.algebra.values import Array, hashable_content
 from mindyn.equations.catalogue import (
     EQUATIONS,
     FRAME_EQUATIONS,
@@ -19,7 +19,7 @@ from mindyn.equations.catalogue import (
     Function,
     equation,
 )
-from mindyn.equations.certificate import COMPARATORS, ReferenceDynamics
+from mindyn.equations.certificate import COMPARATORS, ReferenceDynamics, deviation_error, equation_deviation
 from mindyn.equations.closed_motion import CLOSURE
 from mindyn.equations.loop_closure import with_home
 from mindyn.equations.loop_equations import has_projection, loop_equation
@@ -27,18 +27,19 @@ from mindyn.equations.traces import NEEDS_BEYOND_BASE, Parameters
 from mindyn.errors import Code, InputError, RobotError, list_names, require_choice, unknown_name_error
 from mindyn.files import write_file_atomically
 from mindyn.identifiability.base_sets import base_parameters
-from mindyn.kernels.certification import certify_equation, list_alternatives
-from mindyn.kernels.closed_kernel import gradients, jacobians, make_kernel
+from mindyn.kernels.closed_kernel import make_kernel
 from mindyn.kernels.code_files import write_code
 from mindyn.kernels.cuda_source import cuda_source
+from mindyn.kernels.derivatives import forward_dynamics_jacobians, gradients, jacobians
 from mindyn.kernels.external_wrench import ContactKind, ExternalWrench, estimate_wrench
 from mindyn.kernels.gpu import GpuModel
 from mindyn.kernels.kernel import BoundKernel, Kernel
 from mindyn.kernels.program import OperationCounts, operation_counts
 from mindyn.kernels.source_text import Facts, SourceFunction
 from mindyn.kernels.tracing import trace
+from mindyn.numerics.cache import load_or_build
 from mindyn.parameters.base import BaseParameters
-from mindyn.parameters.certificate import standard_set
+from mindyn.parameters.certificate import Deviation, standard_set
 from mindyn.robots.robot import Robot, require_robot
 
 Precision = Literal["float64", "float32"]
@@ -59,6 +60,10 @@ SINGULAR_INERTIA_HINT = (
 
 LINK_FREE_EQUATIONS = tuple(name for name in EQUATIONS if name not in FRAME_EQUATIONS)
 """Equations that do not refer to a link or frame."""
+
+
+_Key = tuple[str, str, str | None, bool]
+"""Kind of a kernel ("equation", "derivatives", "adjoint"), name of the equation, link, and whether it is compact."""
 
 
 class Model:
@@ -87,11 +92,10 @@ class Model:
         self._base, self._own_base, self._notes = base, base is None and not robot.has_dependents, tuple[str, ...]()
         self.drives, self.parameters, self.dtype = drives, parameters, np.dtype(dtype)
         self._functions: dict[tuple[str, str | None], Function] = {}
-        self._kernels: dict[tuple[str, ...], Kernel] = {}
-        self._ready: dict[tuple[str, str | None, bool], Kernel] = {}
+        self._kernels: dict[_Key, Kernel] = {}
 
     def __getstate__(self) -> dict[str, Any]:  # pickle robot and options: the receiver compiles the code
-        return {**self.__dict__, "_functions": {}, "_kernels": {}, "_ready": {}}
+        return {**self.__dict__, "_functions": {}, "_kernels": {}}
 
     @property
     def base(self) -> BaseParameters:
@@ -309,44 +313,58 @@ class Model:
 
     def kernel(self, name: str, link: str | None = None, *, compact: bool = False) -> Kernel:
         """Return the kernel of an equation; `compact` stores only the structural nonzeros of its output."""
-        if (name, link, compact) not in self._ready:
-            key = ("equation", name, link or "", str(compact))
-            self._ready[name, link, compact] = self._compile(key, lambda: self.casadi(name, link), compact)
-        return self._ready[name, link, compact]
+        key = ("equation", name, link, compact)
+        if key not in self._kernels:
+            self._compile(key, self.casadi(name, link))
+        return self._kernels[key]
 
     def derivatives(self, name: str, link: str | None = None) -> Kernel:
         """Return a kernel with the exact Jacobians of an equation by q, qd, ...: one output for each motion input."""
-        key, inputs = ("derivatives", name, link or ""), EQUATIONS[name].inputs
-        return self._compile(key, lambda: jacobians(self.casadi(name, link), inputs))
+        key = ("derivatives", name, link, False)
+        if key not in self._kernels:
+            self._compile(key, self._jacobians(name, link))
+        return self._kernels[key]
+
+    def _jacobians(self, name: str, link: str | None) -> Function:
+        function = self.casadi(name, link)
+        if name == "forward_dynamics" and not self.drives and not self.robot.has_dependents:
+            inverse, M = self.casadi("inverse_dynamics"), self.casadi("inertia_matrix")
+            parameters = [each.name_in()[count:] for each, count in ((function, 3), (inverse, 3), (M, 1))]
+            if parameters[0] == parameters[1] == parameters[2]:
+                return forward_dynamics_jacobians(function, inverse, M)
+        return jacobians(function, EQUATIONS[name].inputs)
 
     def adjoint(self, name: str, link: str | None = None, *, compact: bool = False) -> Kernel:
         """Return a kernel with the gradients of <V, output> by q, qd, ...; V has the output's shape and is the last
         argument.
         """
-        key, inputs = ("adjoint", name, link or "", str(compact)), EQUATIONS[name].inputs
-        kernel = self.kernel(name, link, compact=True) if compact else None
-        places = None if kernel is None else kernel.nonzeros(EQUATIONS[name].output).tolist()
-        return self._compile(key, lambda: gradients(self.casadi(name, link), inputs, places))
-
-    def _compile(self, key: tuple[str, ...], make: Any, compact: bool = False) -> Kernel:
+        key = ("adjoint", name, link, compact)
         if key not in self._kernels:
-            function = make()
-            shared = [name for name in function.name_in() if name in SHARED_INPUTS]
-            self._kernels[key] = make_kernel(
-                self.robot,
-                function,
-                dtype=self.dtype,
-                shared=shared,
-                compact=function.name_out()[:1] if compact else (),
-                matrices=_matrices(function, key),
-                not_finite_hint=SINGULAR_INERTIA_HINT if key[1] == "forward_dynamics" else "",
-            )
-            joints = {"joint_names": self.robot.joint_names, "primary_names": self.robot.primary_names}
-            self._kernels[key].shape_hints = {
-                len(names): f"one value for each of robot.{which}: {list_names(names)}"
-                for which, names in joints.items()
-            }
+            kernel = self.kernel(name, link, compact=True) if compact else None
+            places = None if kernel is None else kernel.nonzeros(EQUATIONS[name].output).tolist()
+            self._compile(key, gradients(self.casadi(name, link), EQUATIONS[name].inputs, places))
         return self._kernels[key]
+
+    def _compile(self, key: _Key, function: Function) -> None:
+        kind, name, _, compact = key
+        matrices = [*MATRICES]
+        if kind == "derivatives":
+            matrices += [output for output in function.name_out() if output != CLOSURE]
+        if kind == "adjoint" and EQUATIONS[name].output in MATRICES and not compact:
+            matrices.append("V")
+        kernel = self._kernels[key] = make_kernel(
+            self.robot,
+            function,
+            dtype=self.dtype,
+            shared=[input_name for input_name in function.name_in() if input_name in SHARED_INPUTS],
+            compact=function.name_out()[:1] if compact and kind == "equation" else (),
+            matrices=matrices,
+            not_finite_hint=SINGULAR_INERTIA_HINT if name == "forward_dynamics" else "",
+        )
+        joints = {"joint_names": self.robot.joint_names, "primary_names": self.robot.primary_names}
+        kernel.shape_hints = {
+            len(names): f"one value for each of robot.{which}: {list_names(names)}" for which, names in joints.items()
+        }
 
     @property
     def operation_counts(self) -> dict[str, OperationCounts]:
@@ -422,11 +440,6 @@ class Model:
     def to_gpu(self) -> GpuModel:
         """Return the equations on a GPU, through CuPy."""
         return GpuModel(self)
-
-    @property
-    def shared(self) -> tuple[str, ...]:
-        """Names of inputs that are one sample for the whole batch."""
-        return SHARED_INPUTS
 
     def __repr__(self) -> str:
         return f"Model({self.robot!r}, drives={self.drives}, parameters={self.parameters!r}, dtype={self.dtype})"
@@ -504,12 +517,78 @@ def list_equations(robot: Robot) -> list[str]:
     return [name for name in names if not robot.has_dependents or has_projection(name)]
 
 
-def _matrices(function: Function, key: tuple[str, ...]) -> list[str]:
-    """Return the names of the function's inputs and outputs that are matrices even if they have one column."""
-    kind, name = key[:2]
-    named = [*MATRICES]
-    if kind == "derivatives":
-        named += [output for output in function.name_out() if output != CLOSURE]
-    if kind == "adjoint" and EQUATIONS[name].output in MATRICES and key[3] == str(False):
-        named.append("V")
-    return named
+NEARLY_DEGENERATE_HINT = (
+    "the geometry is nearly degenerate: load with snap=True if the file rounds its angles, or use "
+    'parameters="standard" and the structural base set'
+)
+
+
+Alternative = tuple[Parameters | None, bool]
+"""Parameters of the equation (None: the model's own), and whether its frames may be moved."""
+
+
+def list_alternatives(*, reducible: bool, movable: bool) -> list[Alternative]:
+    """Return what to try if a model's own equation deviates.
+
+    `reducible` says that base parameters were chosen automatically, so that standard parameters may replace them;
+    `movable` says the same of moved frames and the source's own.
+    """
+    ways: list[Alternative] = [("standard", True)] if reducible else []
+    return [*ways, ("standard" if reducible else None, False)] if movable else ways
+
+
+def certify_equation(
+    traced: Callable[[Parameters | None, bool], Function],
+    witness: ReferenceDynamics,
+    others: Sequence[Alternative],
+) -> tuple[Function, tuple[str, ...]]:
+    """Return the equation and no notes if it agrees with Newton-Euler, otherwise the first alternative that does and a
+    note.
+
+    Parameters
+    ----------
+    traced : callable
+        Traces the equation with the given parameters (None: the model's own), in moved frames or not.
+    witness : ReferenceDynamics
+        The reference to compare with.
+    others : sequence of Alternative
+        Alternatives in the order in which they are tried.
+
+    Raises
+    ------
+    RobotError
+        If no alternative agrees.
+    """
+    function = traced(None, True)
+    deviation = load_or_compute_deviation(function, witness)
+    if not deviation.is_wrong:
+        return function, ()
+    robot, name, last = witness.robot, function.name(), deviation
+    for parameters, moved in others:
+        function = traced(parameters, moved)
+        last = load_or_compute_deviation(function, witness)
+        if not last.is_wrong:
+            joint = robot.primary_joints[deviation.joint].name
+            whose = "standard parameters" if parameters == "standard" else "its parameters"
+            where = "" if moved else " in the frames of the file"
+            shorter = f"the shorter form has an error of {deviation.size:.1e} at joint {joint!r}"
+            return function, (f"{name} is computed from {whose}{where}: {shorter}",)
+    raise deviation_error(robot, name, last, NEARLY_DEGENERATE_HINT)
+
+
+def load_or_compute_deviation(function: Function, witness: ReferenceDynamics) -> Deviation:
+    """Return the deviation of an equation from standard parameters, from the cache if this function was compared
+    before.
+    """
+    if witness.base is not None and witness.base.survivors is None and witness.base.form == "numeric":
+        return Deviation(0, 0.0)  # a constrained set is valid only for parameters that satisfy the constraints
+
+    options = (witness.drives, witness.parameters)
+    key = ("certificate", function.serialize(), repr(hashable_content(witness.robot)), repr(options))
+
+    def compute() -> bytes:
+        deviation = equation_deviation(function, witness)
+        return np.array([float(deviation.joint), deviation.size]).tobytes()
+
+    joint, size = np.frombuffer(load_or_build(key, compute, prune=False))
+    return Deviation(int(joint), float(size))

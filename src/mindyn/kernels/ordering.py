@@ -10,7 +10,7 @@ value depends on, or greedily by what frees most values.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from mindyn.kernels.program import Op, Program
@@ -86,19 +86,15 @@ class _Ordering:
     def order_along_arm(self) -> list[Step]:
         """Put values of the first joints first, and each store as early as possible."""
         stages = value_stages(self._program)
-        order = sorted((v for v, known in enumerate(self._done) if not known), key=lambda v: (stages[v], v))
-        wanted, missing = self._count_readers()
-        steps: list[Step] = [self._stores[k] for k, count in enumerate(missing) if count == 0]
-        for value in order:
-            steps.append(Compute(value))
-            for k in wanted.get(value, ()):
-                missing[k] -= 1
-                if missing[k] == 0:
-                    steps.append(self._stores[k])
-        return steps
+        return self._order_by(lambda value, _: stages[value])
 
     def order_greedily(self) -> list[Step]:
         """Always take the step that frees most waiting values, and put each store as early as possible."""
+        instructions = self._program.instructions
+        return self._order_by(lambda value, left: -sum(left[v] == 1 for v in set(instructions[value].operands)))
+
+    def _order_by(self, cost: Callable[[int, Sequence[int]], float]) -> list[Step]:
+        """Always take the step with the least cost of its value, given the number of readers left of every value."""
         instructions, known = self._program.instructions, self._done
         wanted, missing = self._count_readers()
         readers: dict[int, list[int]] = {}
@@ -108,20 +104,18 @@ class _Ordering:
                 for operand in set(instruction.operands):
                     readers.setdefault(operand, []).append(value)
                     needs[value] += not known[operand]
-        left = {v: len(readers.get(v, ())) + len(wanted.get(v, ())) for v in range(len(instructions))}
-        entry = [0] * len(instructions)
-        waiting: list[tuple[int, int, int]] = []
+        left = [len(readers.get(v, ())) + len(wanted.get(v, ())) for v in range(len(instructions))]
+        taken, entry = list(known), [0] * len(instructions)
+        waiting: list[tuple[float, int, int]] = []
+        steps: list[Step] = [self._stores[k] for k, count in enumerate(missing) if count == 0]
 
         def offer(value: int) -> None:
-            frees = sum(left[v] == 1 for v in set(instructions[value].operands))
-            entry[value] += 1
-            heapq.heappush(waiting, (-frees, value, entry[value]))
+            if not taken[value] and needs[value] == 0:
+                entry[value] += 1
+                heapq.heappush(waiting, (cost(value, left), value, entry[value]))
 
-        for value, unknown in enumerate(needs):
-            if not known[value] and unknown == 0:
-                offer(value)
-        taken = list(known)
-        steps: list[Step] = [self._stores[k] for k, count in enumerate(missing) if count == 0]
+        for value in range(len(instructions)):
+            offer(value)
         while waiting:
             _, value, number = heapq.heappop(waiting)
             if taken[value] or number != entry[value]:
@@ -132,12 +126,10 @@ class _Ordering:
                 left[operand] -= 1
                 if left[operand] == 1:
                     for reader in readers.get(operand, ()):
-                        if not taken[reader] and needs[reader] == 0:
-                            offer(reader)
+                        offer(reader)
             for reader in readers.get(value, ()):
                 needs[reader] -= 1
-                if needs[reader] == 0:
-                    offer(reader)
+                offer(reader)
             for k in wanted.get(value, ()):
                 missing[k] -= 1
                 if missing[k] == 0:

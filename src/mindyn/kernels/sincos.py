@@ -1,4 +1,4 @@
-"""sin and cos of a vector within 2 ulp: fast for |x| <= 1e5, by `sincos_large_angles` beyond.
+"""sin and cos of a vector within 2 ulp: fast for |x| <= 1e5, one lane at a time beyond.
 
 x = k pi/2 + r, |r| <= pi/4, in three fused steps (Cody & Waite): with pi/2 = P1 + P2 + P3, P1 and P2 rounded to the
 format, x - k P1 is exact for |x| <= 1e5 (the last bit of P1 is 2^-52, and k P1 cancels all of x above 1), so only the
@@ -6,11 +6,10 @@ last steps round. Without fused steps, k (17 bits) is multiplied by parts of 36 
 float64. sin r and cos r are minimax polynomials in z = r^2, derived by `tests/kernels/fit_sincos.py`. The sign of zero
 is not kept: sin(-0) is +0.
 
-sin and cos of angles beyond the fast range, one lane at a time: reduction by Payne and Hanek in integers.
-
-With x = m 2^e (m a 53-bit integer), x 2/pi modulo 4 needs only the bits of 2/pi of weight 2^(1-e) and below. A window
-of 192 of them, times m, gives the quadrant (2 bits) and the fraction (126 bits, of which a double can cancel 62), so r
-is correct to the last bit for every double.
+Angles beyond the fast range are reduced by Payne and Hanek's method in integers. With x = m 2^e (m a 53-bit integer),
+x 2/pi modulo 4 needs only the bits of 2/pi of weight 2^(1-e) and below. A window of 192 of them, times m, gives the
+quadrant (2 bits) and the fraction (126 bits, of which a double can cancel 62), so r is correct to the last bit for
+every double.
 """
 
 from __future__ import annotations
@@ -73,8 +72,16 @@ def emit_sincos(body: CodeLines, x: str) -> tuple[str, str]:
     table, form = SINCOS[body.form.bits], body.form
     rounded = body.multiply_add(x, form.splat(TWO_OVER_PI), form.splat(table.round_number))
     k = body.let(f"fsub {form.vector} {rounded}, {form.splat(table.round_number)}")
-    r = _emit_remainder(body, x, k)
-    return emit_reduced(body, r, body.as_integers(rounded))
+    return _emit_reduced(body, _emit_remainder(body, x, k), body.as_integers(rounded))
+
+
+def _emit_reduced(body: CodeLines, r: str, k: str) -> tuple[str, str]:
+    """Emit sin and cos of r + k pi/2 for |r| <= pi/4 and integers k."""
+    table, form = SINCOS[body.form.bits], body.form
+    z = body.let(f"fmul {form.vector} {r}, {r}")
+    sine = body.multiply_add(body.let(f"fmul {form.vector} {r}, {z}"), _horner(body, table.sine, z), r)
+    cosine = body.multiply_add(z, _horner(body, table.cosine, z), form.splat(1.0))
+    return _rotate_quadrants(body, k, sine, cosine)
 
 
 def _emit_remainder(body: CodeLines, x: str, k: str) -> str:
@@ -91,15 +98,6 @@ def _emit_remainder(body: CodeLines, x: str, k: str) -> str:
         product = body.let(f"fmul {wide.vector} {k}, {wide.splat(part)}")
         r = body.let(f"fsub {wide.vector} {r}, {product}")
     return body.let(f"fptrunc {wide.vector} {r} to {form.vector}") if form.bits == 32 else r
-
-
-def emit_reduced(body: CodeLines, r: str, k: str) -> tuple[str, str]:
-    """Emit sin and cos of r + k pi/2 for |r| <= pi/4 and integers k."""
-    table, form = SINCOS[body.form.bits], body.form
-    z = body.let(f"fmul {form.vector} {r}, {r}")
-    sine = body.multiply_add(body.let(f"fmul {form.vector} {r}, {z}"), _horner(body, table.sine, z), r)
-    cosine = body.multiply_add(z, _horner(body, table.cosine, z), form.splat(1.0))
-    return _rotate_quadrants(body, k, sine, cosine)
 
 
 def emit_out_of_range(body: CodeLines, x: str) -> str:
@@ -191,42 +189,89 @@ TWO_OVER_PI_BITS = int(
     "a2f9836e4e441529fc2757d1f534ddc0db6295993c439041fe5163abdebbc561b7246e3a424dd2e0"
     "06492eea09d1921cfe1deb1cb129a73ee88235f52ebb4484e99c7026b45f7e413991d639835339f4"
     "9c845f8bbdf9283b1ff897ffde05980fef2f118b5a0a6d1f6d367ecf27cb09b74f463f669e5fea2d"
-    "7527bac7ebe5f17b3d0739f78a5292ea6bfb5fb11f8d5d0856033046fc7b6babf0cfbc209af4361d"
-    "",
+    "7527bac7ebe5f17b3d0739f78a5292ea6bfb5fb11f8d5d0856033046fc7b6babf0cfbc209af4361d",
     16,
 )
 """The first 1280 bits of 2/pi after the binary point."""
 
-_TABLE_WORDS = 21
-"""64 zero bits (angles of few turns start before the binary point), then 1280 bits."""
 
-
-def large_angle_routines(form: Format) -> str:
+def large_angle_routine(form: Format) -> str:
     """Return the IR of `@sincos_beyond(angles, sines, cosines, count)`; lanes in range keep their values.
 
-    Therefore the result of a sample does not depend on its neighbours.
+    Therefore the result of a sample does not depend on its neighbours. The table is read at byte positions, the lowest
+    byte first, with zeros above the 1280 bits.
     """
-    kind, narrow = form.scalar, form.bits == 32
-    widened = "fpext float %x to double" if narrow else "bitcast double %x to double"
-    narrowed = "fptrunc double {0} to float" if narrow else "bitcast double {0} to double"
-    return f"""{_angle_routine()}
+    kind, double = form.scalar, Format(64, 1)
+    widened, narrowed = (
+        ("fpext float %x to double", "fptrunc double {0} to float")
+        if form.bits == 32
+        else ("bitcast double %x to double", "bitcast double {0} to double")
+    )
+    body = CodeLines(double)
+    sine, cosine = _emit_reduced(body, "%r", "%k")
+    text = "\n".join(body.lines)
+    high, low = map(double.literal, SINCOS[64].half_pi[:2])
+    return f"""
+@two_over_pi = internal constant i1408 {TWO_OVER_PI_BITS}
 define internal void @sincos_beyond(ptr %angles, ptr %sines, ptr %cosines, i64 %count) cold noinline nounwind {{
 entry:
-  %results = alloca [2 x double]
-  %second = getelementptr double, ptr %results, i64 1
   br label %lane
 lane:
   %i = phi i64 [ 0, %entry ], [ %next, %done ]
   %at = getelementptr {kind}, ptr %angles, i64 %i
   %x = load {kind}, ptr %at
-  %size = call {kind} @llvm.fabs.f{form.bits}({kind} %x)
-  %beyond = fcmp ugt {kind} %size, {form.literal(RANGE_LIMIT)}
-  br i1 %beyond, label %slow, label %done
-slow:
   %wide = {widened}
-  call void @one_angle(double %wide, ptr %results)
-  %sine = load double, ptr %results
-  %cosine = load double, ptr %second
+  %absolute = call double @llvm.fabs.f64(double %wide)
+  %beyond = fcmp ugt double %absolute, {double.literal(RANGE_LIMIT)}
+  br i1 %beyond, label %reduce, label %done
+reduce:                         ; |x| = m 2^(exponent - 1075); NaN and infinity read the end of the table
+  %bits = bitcast double %absolute to i64
+  %exponent = lshr i64 %bits, 52
+  %fraction = and i64 %bits, 4503599627370495
+  %m = or i64 %fraction, 4503599627370496
+  %first = sub i64 2165, %exponent
+  %byte = lshr i64 %first, 3
+  %window_at = getelementptr i8, ptr @two_over_pi, i64 %byte
+  %read = load i256, ptr %window_at, align 1
+  %surplus = and i64 %first, 7
+  %surplus_wide = zext i64 %surplus to i256
+  %window = lshr i256 %read, %surplus_wide
+  %m_wide = zext i64 %m to i256
+  %product = mul i256 %m_wide, %window
+  %part = lshr i256 %product, 64
+  %f = trunc i256 %part to i128 ; 2 bits of quadrant and 126 of fraction: k to the nearest, the rest signed
+  %up = add i128 %f, {2**125}
+  %k_wide = lshr i128 %up, 126
+  %k = trunc i128 %k_wide to i64
+  %rest = shl i128 %f, 2
+  %size = call i128 @llvm.abs.i128(i128 %rest, i1 false)
+  %size_high = lshr i128 %size, 64
+  %top = trunc i128 %size_high to i64
+  %bottom = trunc i128 %size to i64
+  %head = and i64 %top, -2048
+  %tail = and i64 %top, 2047
+  %a = uitofp i64 %head to double ; the rest = (a + b + c) / 2^64, times pi/2
+  %b = uitofp i64 %tail to double
+  %c_large = uitofp i64 %bottom to double
+  %c = fmul double %c_large, {double.literal(2.0**-64)}
+  %bc = fadd double %b, %c
+  %main = fmul double %a, {high}
+  %minus_main = fneg double %main
+  %error1 = call double @llvm.fma.f64(double %a, double {high}, double %minus_main)
+  %error2 = call double @llvm.fma.f64(double %a, double {low}, double %error1)
+  %error3 = call double @llvm.fma.f64(double %bc, double {high}, double %error2)
+  %r_large = fadd double %main, %error3
+  %r_size = fmul double %r_large, {double.literal(2.0**-64)}
+  %is_below = icmp slt i128 %rest, 0
+  %minus_r = fneg double %r_size
+  %r = select i1 %is_below, double %minus_r, double %r_size
+{text}
+  %nan = fsub double %wide, %wide ; 0 for finite x
+  %positive_sine = fadd double {sine}, %nan
+  %minus_sine = fneg double %positive_sine
+  %is_negative = fcmp olt double %wide, 0.0
+  %sine = select i1 %is_negative, double %minus_sine, double %positive_sine
+  %cosine = fadd double {cosine}, %nan
   %sine_out = {narrowed.format("%sine")}
   %cosine_out = {narrowed.format("%cosine")}
   %to_sine = getelementptr {kind}, ptr %sines, i64 %i
@@ -242,117 +287,3 @@ end:
   ret void
 }}
 """
-
-
-def _angle_routine() -> str:
-    """Return the IR of `@one_angle(x, results)`: sine and cosine of a double beyond the fast range; NaN if x is not
-    finite.
-    """
-    body = CodeLines(Format(64, 1))
-    _write_reduction(body)
-    sine, cosine = emit_reduced(body, "%r", "%k")
-    body.line(f"%minus_sine = fneg double {sine}")
-    body.line(f"%signed_sine = select i1 %negative, double %minus_sine, double {sine}")
-    _write_results(body, "%signed_sine", cosine)
-    body.start_block("not_finite")
-    body.line("%nan = fsub double %x, %x")
-    _write_results(body, "%nan", "%nan")
-    text = "\n".join(body.lines)
-    return f"""
-@two_over_pi = internal constant [{_TABLE_WORDS} x i64] [{", ".join(f"i64 {word}" for word in _words())}]
-define internal void @one_angle(double %x, ptr %results) cold noinline nounwind {{
-entry:
-{text}
-}}
-"""
-
-
-def _words() -> list[int]:
-    """Return the table, highest word first, as signed integers."""
-    words = [(TWO_OVER_PI_BITS >> shift) & (2**64 - 1) for shift in range(64 * (_TABLE_WORDS - 1) - 64, -64, -64)]
-    return [0, *words]
-
-
-def _write_results(body: CodeLines, sine: str, cosine: str) -> None:
-    body.line(f"store double {sine}, ptr %results")
-    body.line(f"store double {cosine}, ptr {body.offset('%results', 8)}")
-    body.line("ret void")
-
-
-def _write_reduction(body: CodeLines) -> None:
-    """Write %r and %k with |x| = r + k pi/2, and %negative, the sign of x; branch to %not_finite."""
-    body.lines += _REDUCTION.format(
-        high=Format(64, 1).literal(SINCOS[64].half_pi[0]),
-        low=Format(64, 1).literal(SINCOS[64].half_pi[1]),
-    ).splitlines()
-
-
-_REDUCTION = """\
-  %bits = bitcast double %x to i64
-  %negative = icmp slt i64 %bits, 0
-  %shifted = lshr i64 %bits, 52
-  %exponent = and i64 %shifted, 2047
-  %finite = icmp ne i64 %exponent, 2047
-  br i1 %finite, label %reduce, label %not_finite
-reduce:
-  ; |x| = m 2^e; the window starts at bit p = e + 62 of the table, whose bit 64 has weight 1/2
-  %fraction = and i64 %bits, 4503599627370495
-  %m = or i64 %fraction, 4503599627370496
-  %p = sub i64 %exponent, 1013
-  %word = lshr i64 %p, 6
-  %shift = and i64 %p, 63
-  %at0 = getelementptr i64, ptr @two_over_pi, i64 %word
-  %at1 = getelementptr i64, ptr %at0, i64 1
-  %at2 = getelementptr i64, ptr %at0, i64 2
-  %at3 = getelementptr i64, ptr %at0, i64 3
-  %a0 = load i64, ptr %at0
-  %a1 = load i64, ptr %at1
-  %a2 = load i64, ptr %at2
-  %a3 = load i64, ptr %at3
-  %w2 = call i64 @llvm.fshl.i64(i64 %a0, i64 %a1, i64 %shift)
-  %w1 = call i64 @llvm.fshl.i64(i64 %a1, i64 %a2, i64 %shift)
-  %w0 = call i64 @llvm.fshl.i64(i64 %a2, i64 %a3, i64 %shift)
-  ; the highest 128 of the lowest 192 bits of m w
-  %m128 = zext i64 %m to i128
-  %w0wide = zext i64 %w0 to i128
-  %w1wide = zext i64 %w1 to i128
-  %w2wide = zext i64 %w2 to i128
-  %p0 = mul i128 %m128, %w0wide
-  %p1 = mul i128 %m128, %w1wide
-  %p2 = mul i128 %m128, %w2wide
-  %p0high = lshr i128 %p0, 64
-  %p2high = shl i128 %p2, 64
-  %low = add i128 %p1, %p0high
-  %f = add i128 %low, %p2high
-  ; f = 2 bits of quadrant and 126 of fraction: k to the nearest, the rest signed
-  %half = shl i128 1, 125
-  %up = add i128 %f, %half
-  %k128 = lshr i128 %up, 126
-  %k = trunc i128 %k128 to i64
-  %rest = shl i128 %f, 2
-  %below = icmp slt i128 %rest, 0
-  %opposite = sub i128 0, %rest
-  %size = select i1 %below, i128 %opposite, i128 %rest
-  %zeros = call i128 @llvm.ctlz.i128(i128 %size, i1 false)
-  %normal = shl i128 %size, %zeros
-  %top = lshr i128 %normal, 64
-  %top64 = trunc i128 %top to i64
-  ; 64 significant bits as the sum of two doubles, times pi/2
-  %head = and i64 %top64, -2048
-  %tail = and i64 %top64, 2047
-  %a = uitofp i64 %head to double
-  %b = uitofp i64 %tail to double
-  %zeros64 = trunc i128 %zeros to i64
-  %power = sub i64 959, %zeros64
-  %scalebits = shl i64 %power, 52
-  %scale = bitcast i64 %scalebits to double
-  %as = fmul double %a, %scale
-  %bs = fmul double %b, %scale
-  %product = fmul double %as, {high}
-  %minus_product = fneg double %product
-  %error = call double @llvm.fma.f64(double %as, double {high}, double %minus_product)
-  %error2 = call double @llvm.fma.f64(double %as, double {low}, double %error)
-  %error3 = call double @llvm.fma.f64(double %bs, double {high}, double %error2)
-  %r_size = fadd double %product, %error3
-  %minus_r = fneg double %r_size
-  %r = select i1 %below, double %minus_r, double %r_size"""

@@ -26,17 +26,16 @@ from mindyn.errors import Code, InputError, list_names
 from mindyn.estimators.estimate import Estimate
 from mindyn.feasibility.conic import ConeRows, ConicProgram
 from mindyn.findings import Finding, Kind, Severity, warning
-from mindyn.loads.from_runs import Payload, regressor_with_load
+from mindyn.loads.from_runs import LoadRegressor, Payload
 from mindyn.logs.log import Log
 from mindyn.logs.pipeline import condition
 from mindyn.logs.samples import Samples
 from mindyn.notation import LINK_PARAMETERS, PARAMETERS_PER_LINK
-from mindyn.parameters.parameter import Parameter
 from mindyn.regression.information import Information
 from mindyn.regression.regressor import RIGID
 from mindyn.regression.rows import Rows
 from mindyn.robots.edits import find_load_carrier
-from mindyn.simulation.inputs import require_positive
+from mindyn.simulation.inputs import require_number, require_positive
 
 LOAD_SIZE_M: Final = 0.1
 """Size of a load that decides whether its parameters are identifiable: half-widths must be below m * LOAD_SIZE_M / 2
@@ -173,13 +172,7 @@ def payload(
         )
     if gain_deviation is None:
         gain_deviation = default_gain_deviation(run)
-    if not (np.isfinite(gain_deviation) and 0 <= gain_deviation < 1):
-        raise InputError(
-            f"gain_deviation must be between 0 and 1, got {gain_deviation!r}",
-            hint="0.01 means 1 % of the torque",
-            code=Code.OUT_OF_RANGE,
-            subject="gain_deviation",
-        )
+    require_number(gain_deviation, "gain_deviation", "[0, 1)", "0.01 means 1 % of the torque")
     robot = estimate.robot
     carrier = find_load_carrier(robot, link)
     samples = run if isinstance(run, Samples) else _condition_like_fit(estimate, run)
@@ -207,7 +200,7 @@ def _fit_payload(
     calibration: LoadCalibration | None,
 ) -> Payload:
     """Fit the load; friction that grows with the load uses the links of the estimate and `carried` (10,)."""
-    regressor = regressor_with_load(estimate.regressor, carrier, carried)
+    regressor = LoadRegressor(estimate.regressor, carrier, carried)
     rows = Rows(regressor, estimate.settings, samples)
     p = estimate.regressor.count
     prior, start, free = _known_information(estimate, p)
@@ -293,29 +286,16 @@ def _known_information(estimate: Estimate, p: int) -> tuple[Array, Array, Array]
     at an arbitrary fitted value, they would bias the load.
     """
     start = np.concatenate([estimate.beta, np.zeros(PARAMETERS_PER_LINK)])
-    variances = np.diag(estimate.covariance)
-    moving = np.array(
-        [_is_free(parameter, v, estimate) for parameter, v in zip(estimate.parameters, variances, strict=True)]
-    )
+    variances, names = np.diag(estimate.covariance), [parameter.name for parameter in estimate.parameters]
+    rigid = np.array([parameter.kind in RIGID for parameter in estimate.parameters])
+    is_open = np.isin(names, estimate.unidentifiable)
+    moving = ~np.isin(names, estimate.dropped) & (~rigid | (variances > 0) | is_open)
+    known = np.flatnonzero(moving & rigid & np.isfinite(variances) & ~is_open)
     free = np.concatenate([np.flatnonzero(moving), np.arange(p, p + PARAMETERS_PER_LINK)])
-    known = np.isfinite(variances) & np.array(
-        [parameter.name not in estimate.unidentifiable for parameter in estimate.parameters]
-    )
-    rigid = (np.array([parameter.kind in RIGID for parameter in estimate.parameters]) & known)[moving]
-    columns = np.flatnonzero(moving)[rigid]
     information = np.zeros((len(free), len(free)))
-    if len(columns):
-        places = np.flatnonzero(rigid)
-        information[np.ix_(places, places)] = np.linalg.pinv(
-            estimate.covariance[np.ix_(columns, columns)], hermitian=True
-        )
+    places = np.searchsorted(free, known)
+    information[np.ix_(places, places)] = np.linalg.pinv(estimate.covariance[np.ix_(known, known)], hermitian=True)
     return information, start, free
-
-
-def _is_free(parameter: Parameter, variance: float, estimate: Estimate) -> bool:
-    if parameter.name in estimate.dropped:
-        return False
-    return parameter.kind not in RIGID or variance > 0 or parameter.name in estimate.unidentifiable
 
 
 def _normal_equations(stacked: tuple[Array, Array], start: Array, free: Array) -> tuple[Array, Array]:
@@ -365,15 +345,10 @@ def find_unidentifiable(load: Payload) -> tuple[str, ...]:
 
 def _build_findings(estimate: Estimate, samples: Samples) -> tuple[Finding, ...]:
     findings = []
-    frictions = [parameter for parameter in estimate.parameters if parameter.kind not in RIGID]
-    if not frictions:
-        findings.append(
-            warning(
-                Kind.MISSING_FRICTION,
-                "the estimate has no friction parameters: friction is attributed to the load",
-                "Identify the arm without the load again, with friction",
-            )
-        )
+    if all(parameter.kind in RIGID for parameter in estimate.parameters):
+        message = "the estimate has no friction parameters: friction is attributed to the load"
+        remedy = "Identify the arm without the load again, with friction"
+        findings.append(warning(Kind.MISSING_FRICTION, message, remedy))
     turns = np.ptp(samples.q, axis=0)
     still = [name for name, turn in zip(samples.joint_names, turns, strict=True) if turn < 0.05]
     if still:
@@ -401,9 +376,7 @@ def _misfit_findings(estimate: Estimate, samples: Samples, rms: Array) -> list[F
 
 def make_consistent(load: Payload) -> Payload:
     """Return the nearest load, by its covariance, whose pseudo-inertia [[S, h], [h, m]] is positive semidefinite."""
-    scale = np.sqrt(np.maximum(np.diag(load.covariance), 1e-300))
-    values, vectors = np.linalg.eigh(load.covariance / np.outer(scale, scale))
-    root = (vectors / np.sqrt(np.maximum(values, 1e-9 * values.max()))).T / scale
+    root = load.metric()
     program = ConicProgram(PARAMETERS_PER_LINK)
     program.add_squares(root, root @ load.phi)
     program.add_rows(ConeRows("semidefinite", _pseudo_inertia_rows(), np.zeros(10), 4))

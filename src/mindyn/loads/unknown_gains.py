@@ -1,7 +1,8 @@
 """`estimate_gains`: gains of currents or position servos together with the parameters, and what fixes their scale.
 
-Y_j beta = gain_j s_j has no right side: gains and parameters are known up to one common factor. A known gain, a weighed
-load, a known base parameter or the gravity parameters of the robot file fixes it. With h = 1 / gain, the fit is
+Y_j beta = gain_j s_j has no right side: gains and parameters are known up to one common factor. A known gain, a known
+base parameter or the gravity parameters of the robot file fixes it. So does a load of known mass: in its runs
+Y_j beta + L_j phi = gain_j s_j [Gautier & Briot 2014], and the mass in phi is known. With h = 1 / gain, the fit is
 
     minimise sum_j w_j |s_j - h_j Y_j beta|^2,   w_j = 1 / residual variance of the signal
 
@@ -24,17 +25,20 @@ from scipy.special import stdtrit
 
 from mindyn.algebra.values import Array, ShortRepr
 from mindyn.errors import Code, InputError, suggest_name
-from mindyn.identifiability.random_states import make_regressors, sample_rows, typical_rates
-from mindyn.loads.from_runs import drive_gains
+from mindyn.identifiability.random_states import Regressors, sample_rows, typical_rates
+from mindyn.loads.from_runs import LoadRegressor
 from mindyn.logs.log import Log
 from mindyn.logs.pipeline import condition
 from mindyn.logs.servos import Servo, find_unknown_damping, find_unknown_gains
+from mindyn.notation import PARAMETERS_PER_LINK
 from mindyn.parameters.base import all_parameters, parameter_sizes
 from mindyn.regression.information import Information
 from mindyn.regression.regressor import Regressor, with_estimated_drives
 from mindyn.regression.rows import Rows, build_rows
 from mindyn.regression.settings import EquationSettings
+from mindyn.robots.edits import find_load_carrier
 from mindyn.robots.robot import Robot
+from mindyn.simulation.inputs import require_positive
 
 MAX_HALF_WIDTH: Final = 0.2
 """Largest half-width of a 95 % interval of a well determined gain, relative to it: torque constants of one type of
@@ -59,11 +63,19 @@ class WeighedLoad:
         Mass of the load, in kg.
     link : str, optional
         Link that carries the load; the last one by default.
+
+    Raises
+    ------
+    InputError
+        If the mass is not positive.
     """
 
     logs: Sequence[Log]
     mass: float
     link: str | None = None
+
+    def __post_init__(self) -> None:
+        require_positive(self.mass, "mass", "the mass of the load in kg")
 
 
 Scale = Literal["robot", "free"] | Mapping[str, float] | WeighedLoad
@@ -143,25 +155,48 @@ def estimate_gains(
     Raises
     ------
     InputError
-        If no gain is unknown, the logs have unknown gains of different joints, or the scale cannot be fixed.
+        If no gain is unknown, the logs have unknown gains of different joints, or the scale cannot be fixed: the
+        parameter is unknown, or the runs do not determine the mass of the load.
     """
     unknown, fed = _require_unknown(logs)
     rows = build_rows(robot, list(logs), settings)
-    products = [GainProducts.from_information(part) for part in _parts(rows)]
-    if fed.any():  # products with the target velocity v, from the rows of v and of s + v
-        velocities = [_target_velocity(log) * fed for log in logs]
-        others = [
-            [replace(log, tau=keep * log.tau + v) for log, v in zip(logs, velocities, strict=True)] for keep in (0, 1)
-        ]
-        of_others = [map(GainProducts.from_information, _parts(build_rows(robot, o, settings))) for o in others]
-        triples = zip(products, *of_others, strict=True)
-        products = [plain.with_column(v, total, fed, rows.regressor.count) for plain, v, total in triples]
-    return _fix_scale(robot, rows, products, logs, unknown, fed, scale)
+    rows.information  # noqa: B018 - raises the error that names joints that never move or have too few rows
+    load = scale if isinstance(scale, WeighedLoad) and unknown.all() else None
+    first = rows.regressor.count + (PARAMETERS_PER_LINK if load is not None else 0)
+    blocks = _block_products(rows, lambda runs: build_rows(robot, runs, rows.settings), logs, fed, first)
+    if load is not None:
+        regressor = LoadRegressor(rows.regressor, find_load_carrier(rows.robot, load.link))
+        conditioning = rows.settings.fit_conditioning
+
+        def loaded_rows(runs: list[Log]) -> Rows:
+            return Rows(regressor, rows.settings, condition(rows.robot, runs, conditioning).samples)
+
+        blocks += _block_products(loaded_rows(list(load.logs)), loaded_rows, load.logs, fed, first)
+    return _fix_scale(rows, blocks, logs, unknown, fed, first, scale)
 
 
-def _parts(rows: Rows) -> list[Information]:
-    """Return the information of all rows, then that of each block."""
-    return [rows.information, *(block.information for block in rows.independent_blocks)]
+def _block_products(
+    rows: Rows, rows_of: Callable[[list[Log]], Rows], logs: Sequence[Log], fed: NDArray[np.bool_], first: int
+) -> list[GainProducts]:
+    """Return the products of each block of `rows`, which `rows_of` builds from the logs.
+
+    Parameters without a column in the rows have zeros. Target velocities v of `fed` joints become columns of the
+    parameters from `first` on, one for each joint.
+    """
+    size = first + len(fed) * bool(fed.any())
+
+    def block_products(rows: Rows) -> list[GainProducts]:
+        return [GainProducts.from_information(block.information, size) for block in rows.independent_blocks]
+
+    plain = block_products(rows)
+    if not fed.any():
+        return plain
+    velocities = [_target_velocity(log) * fed for log in logs]
+    others = [
+        [replace(log, tau=keep * log.tau + v) for log, v in zip(logs, velocities, strict=True)] for keep in (0, 1)
+    ]
+    triples = zip(plain, *(block_products(rows_of(runs)) for runs in others), strict=True)
+    return [signal.with_column(v, total, fed, first) for signal, v, total in triples]
 
 
 def _target_velocity(log: Log) -> Array:
@@ -188,52 +223,53 @@ def _require_unknown(logs: Sequence[Log]) -> tuple[NDArray[np.bool_], NDArray[np
     return masks[0][0], masks[0][1]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _ScaleRule:
-    """Factor of gains 1 / h and parameters of any solution, its name, and the relative deviation of its source."""
-
-    name: str
-    factor: Callable[[GainSolution], float]
-    deviation: float = 0.0
+ScaleRule = tuple[str, "Callable[[GainSolution], float]"]
+"""Name of what fixes the scale, and the factor of gains 1 / h and parameters of any solution."""
 
 
 def _fix_scale(
-    robot: Robot,
     rows: Rows,
-    products: Sequence[GainProducts],
+    blocks: Sequence[GainProducts],
     logs: Sequence[Log],
     unknown: NDArray[np.bool_],
     fed: NDArray[np.bool_],
+    first: int,
     scale: Scale,
 ) -> EstimatedGains:
     """Fit all rows and all but each block in turn, and fix the scale of all solutions in the same way."""
-    everything, *blocks = products
-    fixed, names, count = np.where(unknown, np.nan, 1.0), rows.regressor.joint_names, rows.regressor.count
+    everything = sum(blocks[1:], start=blocks[0])
+    fixed, names = np.where(unknown, np.nan, 1.0), rows.regressor.joint_names
     if unknown.all():
-        fixed[int(np.argmax(rows.information.torques()))] = 1.0
-    size = count + len(names) * bool(fed.any())
-    whole = fit_gains(everything, size, fixed)
-    parts = [fit_gains(everything.without(block), size, fixed, whole) for block in blocks]
+        fixed[int(np.argmax(everything.powers))] = 1.0
+    whole = fit_gains(everything, fixed)
+    parts = [fit_gains(everything - block, fixed, whole) for block in blocks]
     spread = _jackknife([whole.h / part.h for part in parts], len(names))
     variances = np.diag(spread)[:, None] + np.diag(spread) - 2 * spread
     if unknown.all():
         reference = int(np.argmin(np.minimum(variances, 1.0).sum(axis=0)))
-        rule = _find_rule(robot, rows, logs, scale, whole, variances[reference])
+        rule_name, rescale = _find_rule(rows, logs, scale, reference)
     else:
-        reference, rule = int(np.argmin(unknown)), _ScaleRule("known gain", lambda _: 1.0)
-    values = rule.factor(whole) / whole.h
-    covariance = _jackknife([rule.factor(part) / part.h / values for part in parts], len(names)) + rule.deviation**2
+        reference, rule_name, rescale = int(np.argmin(unknown)), "known gain", lambda _: 1.0
+    values = rescale(whole) / whole.h
+    covariance = _jackknife([rescale(part) / part.h / values for part in parts], len(names))
     factor = float(stdtrit(max(len(blocks) - 1, 1), 0.975))
+    if isinstance(scale, WeighedLoad) and factor * np.sqrt(covariance[reference, reference]) > UNDETERMINED_HALF_WIDTH:
+        raise InputError(
+            "the runs do not determine the mass of the load, which fixes the scale of the gains",
+            hint="check the mass and the link of the load, or record a motion in which the load exerts larger torques",
+            code=Code.NOT_IDENTIFIABLE,
+            subject="mass",
+        )
     lost = unknown & (factor * np.sqrt(variances[reference]) > UNDETERMINED_HALF_WIDTH)
     values = np.where(lost, np.median(values[~lost]), values) if not lost.all() else values
     listed = [tuple(name for name, is_listed in zip(names, mask, strict=True) if is_listed) for mask in (unknown, lost)]
-    found = EstimatedGains(names, values, covariance, factor, rule.name, names[reference], listed[0], listed[1])
+    gains = EstimatedGains(names, values, covariance, factor, rule_name, names[reference], listed[0], listed[1])
     if not fed.any():
-        return found
-    damping, *others = (-rule.factor(solution) * solution.beta[count:] for solution in (whole, *parts))
+        return gains
+    damping, *others = (-rescale(solution) * solution.beta[first:] for solution in (whole, *parts))
     changes = np.array(others) - damping
     deviations = np.sqrt((len(parts) - 1) / max(len(parts), 1) * (changes**2).sum(axis=0))
-    return replace(found, damping=damping, damping_deviations=deviations)
+    return replace(gains, damping=damping, damping_deviations=deviations)
 
 
 def _jackknife(ratios: Sequence[Array], count: int) -> Array:
@@ -244,17 +280,14 @@ def _jackknife(ratios: Sequence[Array], count: int) -> Array:
     return np.asarray((len(ratios) - 1) / len(ratios) * shifts.T @ shifts)
 
 
-def _find_rule(
-    robot: Robot, rows: Rows, logs: Sequence[Log], scale: Scale, whole: GainSolution, variances: Array
-) -> _ScaleRule:
-    """Return the rule; `variances` (n,) of the log ratios of gains to that of the reference, whose own is zero."""
-    reference = int(np.argmin(variances))
-    free = _ScaleRule("free", lambda solution: float(solution.h[reference]))
+def _find_rule(rows: Rows, logs: Sequence[Log], scale: Scale, reference: int) -> ScaleRule:
+    """Return the rule of `scale`; "free" makes the gain of the reference joint 1."""
     if isinstance(scale, WeighedLoad):
-        return _rule_of_load(rows, logs, scale, whole, variances)
+        return "weighed load", lambda solution: scale.mass / float(solution.beta[rows.regressor.count])
     if isinstance(scale, Mapping):
         return _rule_of_parameter(rows, scale)
-    if scale == "free" or not robot.has_parameters:
+    free = "free", lambda solution: float(solution.h[reference])
+    if scale == "free" or not rows.robot.has_parameters:
         return free
     torque_of = _gravity_torques(rows, logs)
     known = torque_of(rows.regressor.base.matrix @ all_parameters(rows.robot, drives=rows.regressor.base.drives))
@@ -262,7 +295,7 @@ def _find_rule(
         return free
     # The file's torque is the regressor: errors of the fit are smaller than those of the file.
     power = float((known**2).sum())
-    return _ScaleRule("robot file", lambda solution: power / float((known * torque_of(solution.beta)).sum()))
+    return "robot file", lambda solution: power / float((known * torque_of(solution.beta)).sum())
 
 
 def _gravity_torques(rows: Rows, logs: Sequence[Log]) -> Callable[[Array], Array]:
@@ -275,7 +308,7 @@ def _gravity_torques(rows: Rows, logs: Sequence[Log]) -> Callable[[Array], Array
     return lambda beta: np.asarray(Y @ beta[: regressor.count])
 
 
-def _rule_of_parameter(rows: Rows, scale: Mapping[str, float]) -> _ScaleRule:
+def _rule_of_parameter(rows: Rows, scale: Mapping[str, float]) -> ScaleRule:
     names = rows.regressor.names
     if len(scale) != 1 or next(iter(scale)) not in names:
         given = ", ".join(map(str, scale))
@@ -289,24 +322,7 @@ def _rule_of_parameter(rows: Rows, scale: Mapping[str, float]) -> _ScaleRule:
     if not np.isfinite(value) or value == 0:
         message = f"the value of {name} must be a finite number other than zero, got {value!r}"
         raise InputError(message, code=Code.OUT_OF_RANGE, subject=name)
-    return _ScaleRule(name, lambda solution: value / float(solution.beta[names.index(name)]))
-
-
-def _rule_of_load(
-    rows: Rows, logs: Sequence[Log], load: WeighedLoad, whole: GainSolution, variances: Array
-) -> _ScaleRule:
-    """Return the scale at which gains agree with those from runs without and with the load, weighted by precision."""
-    conditioning = rows.settings.fit_conditioning
-    unloaded, loaded = (condition(rows.robot, list(runs), conditioning).samples for runs in (logs, load.logs))
-    absolute = drive_gains(rows.robot, unloaded, loaded, mass=load.mass, link=load.link)
-    weights = 1 / (np.maximum(absolute.deviations / absolute.values, 1e-12) ** 2 + variances)
-    shares = weights / weights.sum()
-    middle = float(shares @ np.log(np.abs(absolute.values * whole.h)))
-
-    def factor(solution: GainSolution) -> float:
-        return float(np.exp(middle + shares @ np.log(np.abs(solution.h / whole.h))))
-
-    return _ScaleRule("weighed load", factor, float(weights.sum() ** -0.5))
+    return name, lambda solution: value / float(solution.beta[names.index(name)])
 
 
 MAX_STEPS: Final = 60
@@ -323,40 +339,44 @@ EIGENVALUE_TOLERANCE: Final = 1e-13
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GainProducts:
-    """Products W^T W (k_j + 1, k_j + 1) of the rows W = [Y | s] of each joint, and the numbers of rows."""
+    """Products W^T W (n, p + 1, p + 1) of the rows W = [Y | s] of each joint, and the numbers of rows (n,)."""
 
-    columns: tuple[NDArray[np.intp], ...]
-    squares: tuple[Array, ...]
+    squares: Array
     counts: Array
 
     @staticmethod
-    def from_information(information: Information) -> GainProducts:
-        """Return the products of R factors."""
-        squares = tuple(R.T @ R for R in information.factors)
-        return GainProducts(information.columns, squares, np.array(information.counts, dtype=np.float64))
+    def from_information(information: Information, size: int) -> GainProducts:
+        """Return the products of R factors for `size` parameters; those without a column have zeros."""
+        squares = np.zeros((len(information.factors), size + 1, size + 1))
+        for square, columns, R in zip(squares, information.columns, information.factors, strict=True):
+            square[np.ix_([*columns, size], [*columns, size])] = R.T @ R
+        return GainProducts(squares, np.array(information.counts, dtype=np.float64))
 
-    def without(self, block: GainProducts) -> GainProducts:
-        """Return the products without those of a block."""
-        squares = tuple(a - b for a, b in zip(self.squares, block.squares, strict=True))
-        return GainProducts(self.columns, squares, self.counts - block.counts)
+    @property
+    def powers(self) -> Array:
+        """Return the sum of squares (n,) of each signal."""
+        return self.squares[:, -1, -1]
+
+    def __add__(self, other: GainProducts) -> GainProducts:
+        return GainProducts(self.squares + other.squares, self.counts + other.counts)
+
+    def __sub__(self, other: GainProducts) -> GainProducts:
+        return GainProducts(self.squares - other.squares, self.counts - other.counts)
 
     def with_column(
         self, other: GainProducts, total: GainProducts, mask: NDArray[np.bool_], first: int
     ) -> GainProducts:
-        """Return the products with a column v before s for the masked joints j, for the parameters first + j.
+        """Return the products with a column v of parameter first + j for the masked joints j.
 
         other, total  products of [Y | v] and [Y | s + v]: s^T v is half of |s + v|^2 - |s|^2 - |v|^2
         """
-        columns, squares = list(self.columns), list(self.squares)
+        squares = self.squares.copy()
         for joint in np.flatnonzero(mask):
-            own, of_v = self.squares[joint], other.squares[joint]
-            k = len(own) - 1
-            W = np.zeros((k + 2, k + 2))
-            W[np.ix_([*range(k), k + 1], [*range(k), k + 1])] = own
-            W[: k + 1, : k + 1] = of_v
-            W[k, k + 1] = W[k + 1, k] = (total.squares[joint][-1, -1] - own[-1, -1] - of_v[-1, -1]) / 2
-            columns[joint], squares[joint] = np.append(columns[joint], first + joint), W
-        return GainProducts(tuple(columns), tuple(squares), self.counts)
+            column = other.squares[joint, :, -1].copy()
+            column[first + joint] = other.powers[joint]
+            column[-1] = (total.powers[joint] - self.powers[joint] - other.powers[joint]) / 2
+            squares[joint, first + joint] = squares[joint, :, first + joint] = column
+        return GainProducts(squares, self.counts)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -369,33 +389,29 @@ class GainSolution:
     criterion: float
 
 
-def fit_gains(products: GainProducts, size: int, fixed: Array, start: GainSolution | None = None) -> GainSolution:
+def fit_gains(products: GainProducts, fixed: Array, start: GainSolution | None = None) -> GainSolution:
     """Return the solution with the given `fixed` h (n,), NaN where it is unknown; at least one is known.
 
-    size   number p of parameters
     start  where to begin; by default the best solution from equal gains and from linear equations, in which gains of
            weakly coupled joints tend to zero, with each joint as the reference
     """
     if start is not None:
-        return _iterate(products, size, start.h, fixed)
+        return _iterate(products, start.h, fixed)
     known = int(np.flatnonzero(np.isfinite(fixed))[0])
-    linear = [_linear_start(products, size, reference) for reference in range(len(fixed))]
+    linear = [_linear_start(products, reference) for reference in range(len(fixed))]
     scaled = [h * (fixed[known] / h[known]) for h in linear]
     starts = [np.full(len(fixed), fixed[known]), *scaled, *(np.copysign(fixed[known], h) for h in scaled)]
     distinct = {tuple(np.where(np.isfinite(fixed), fixed, h)) for h in starts}
-    begun = [_iterate(products, size, np.array(h), fixed, TRIAL_STEPS) for h in sorted(distinct)]
-    return _iterate(products, size, min(begun, key=lambda solution: solution.criterion).h, fixed)
+    begun = [_iterate(products, np.array(h), fixed, TRIAL_STEPS) for h in sorted(distinct)]
+    return _iterate(products, min(begun, key=lambda solution: solution.criterion).h, fixed)
 
 
-def _linear_start(products: GainProducts, size: int, reference: int) -> Array:
+def _linear_start(products: GainProducts, reference: int) -> Array:
     """Return h (n,) of Y_j beta - gain_j s_j = 0 with gain 1 of the reference; signals weight the joints."""
-    n = len(products.columns)
-    A, right = np.zeros((size + n, size + n)), np.zeros(size + n)
-    for joint, (columns, own) in enumerate(zip(products.columns, products.squares, strict=True)):
-        weight = 1 / max(float(own[-1, -1]), 1e-300)
-        place = np.append(columns, size + joint)
-        signed = own * np.outer(np.append(np.ones(len(columns)), -1.0), np.append(np.ones(len(columns)), -1.0))
-        A[np.ix_(place, place)] += weight * signed
+    n, size = len(products.squares), products.squares.shape[1] - 1
+    scaled = products.squares / np.maximum(products.powers, 1e-300)[:, None, None]
+    across = -scaled[:, :size, size].T
+    A = np.block([[scaled[:, :size, :size].sum(axis=0), across], [across.T, np.diag(scaled[:, size, size])]])
     free = np.arange(size + n) != size + reference
     right = -A[free, size + reference]
     solution = np.zeros(size + n)
@@ -405,18 +421,18 @@ def _linear_start(products: GainProducts, size: int, reference: int) -> Array:
     return np.asarray(1 / np.where(np.abs(gains) > 1e-9, gains, 1e-9))
 
 
-def _iterate(products: GainProducts, size: int, h: Array, fixed: Array, steps: int = MAX_STEPS) -> GainSolution:
+def _iterate(products: GainProducts, h: Array, fixed: Array, steps: int = MAX_STEPS) -> GainSolution:
     """Return the solution by Gauss-Newton steps of log |h|, with the best beta for every h [Golub & Pereyra 1973].
 
     Steps of beta and h together leave the curved valley in which h beta is constant.
     """
-    current = _profile(products, size, h)
+    current = _profile(products, h)
     for _ in range(steps):
-        A, right = _normal_equations(products, current, fixed)
-        step = np.where(np.isnan(fixed), np.clip(_solve(A, right)[size:] / current.h, -1.0, 1.0), 0.0)
+        h_step = _gauss_newton_step(products, current, np.isnan(fixed))
+        step = np.where(np.isnan(fixed), np.clip(h_step / current.h, -1.0, 1.0), 0.0)
         length, moved = 1.0, current
         while length > SHORTEST_STEP:
-            moved = _profile(products, size, current.h * np.exp(length * step), current.variances)
+            moved = _profile(products, current.h * np.exp(length * step), current.variances)
             if moved.criterion < current.criterion:
                 break
             length /= 2
@@ -428,50 +444,30 @@ def _iterate(products: GainProducts, size: int, h: Array, fixed: Array, steps: i
     return current
 
 
-def _profile(products: GainProducts, size: int, h: Array, variances: Array | None = None) -> GainSolution:
+def _profile(products: GainProducts, h: Array, variances: Array | None = None) -> GainSolution:
     """Return the best beta for h, with weights from the residuals."""
-    used = np.array([own[-1, -1] for own in products.squares]) if variances is None else variances
-    solution: GainSolution | None = None
+    S, power, counts = products.squares, np.maximum(products.powers, 1e-300), np.maximum(products.counts, 1.0)
+    used, beta = products.powers if variances is None else variances, np.zeros(S.shape[1] - 1)
     for _ in range(WEIGHTING_ROUNDS):
-        A, right = np.zeros((size, size)), np.zeros(size)
-        for (columns, hj, own), variance in zip(_joints(products, h), np.maximum(used, 1e-300), strict=True):
-            A[np.ix_(columns, columns)] += hj**2 / variance * own[:-1, :-1]
-            right[columns] += hj / variance * own[:-1, -1]
-        solution = _evaluate(products, _solve(A, right), h)
-        used = solution.variances
-    assert solution is not None
-    return solution
+        weights = h / np.maximum(used, 1e-300)
+        beta = _solve(np.einsum("j,jab->ab", weights * h, S[:, :-1, :-1]), weights @ S[:, :-1, -1])
+        residual = np.column_stack([-np.outer(h, beta), np.ones(len(h))])  # s - h Y beta = [Y | s] residual
+        squares = np.einsum("ja,jab,jb->j", residual, S, residual)
+        used = np.maximum(squares, 1e-12 * power) / counts
+    return GainSolution(beta, h, used, float((products.counts * np.log(used)).sum()))
 
 
-def _evaluate(products: GainProducts, beta: Array, h: Array) -> GainSolution:
-    squares = np.array([_residual(beta[c], hj) @ own @ _residual(beta[c], hj) for c, hj, own in _joints(products, h)])
-    power = np.array([own[-1, -1] for own in products.squares])
-    variances = np.maximum(squares, 1e-12 * np.maximum(power, 1e-300)) / np.maximum(products.counts, 1.0)
-    return GainSolution(beta, h, variances, float((products.counts * np.log(variances)).sum()))
-
-
-def _joints(products: GainProducts, h: Array) -> zip[tuple[NDArray[np.intp], float, Array]]:
-    return zip(products.columns, h, products.squares, strict=True)
-
-
-def _residual(beta: Array, h: float) -> Array:
-    """Return c with residual [Y | s] c = s - h Y beta."""
-    return np.append(-h * beta, 1.0)
-
-
-def _normal_equations(products: GainProducts, solution: GainSolution, fixed: Array) -> tuple[Array, Array]:
-    """Return the matrix (p + n, p + n) and right side of a Gauss-Newton step; fixed h have no row and column."""
-    size, n = len(solution.beta), len(solution.h)
-    A, right = np.zeros((size + n, size + n)), np.zeros(size + n)
-    for joint, (columns, h, _) in enumerate(_joints(products, solution.h)):
-        beta, k = solution.beta[columns], len(columns)
-        B = np.zeros((k + 1, k + 1))
-        B[:k, :k], B[:k, k] = h * np.eye(k), beta * np.isnan(fixed[joint])
-        projected = B.T @ products.squares[joint] / solution.variances[joint]
-        place = np.append(columns, size + joint)
-        A[np.ix_(place, place)] += projected @ B
-        right[place] += projected @ _residual(beta, h)
-    return A, right
+def _gauss_newton_step(products: GainProducts, solution: GainSolution, is_free: NDArray[np.bool_]) -> Array:
+    """Return the step (n,) of h in a Gauss-Newton step of beta and the free h together."""
+    S, beta, h = products.squares, solution.beta, solution.h
+    weights = 1 / solution.variances
+    torques = S[:, :-1, :-1] @ beta  # Y^T Y beta of each joint
+    errors = S[:, :-1, -1] - h[:, None] * torques  # Y^T (s - h Y beta)
+    across = (torques * (weights * h * is_free)[:, None]).T
+    A = np.einsum("j,jab->ab", weights * h**2, S[:, :-1, :-1])
+    A = np.block([[A, across], [across.T, np.diag(weights * is_free * (torques @ beta))]])
+    right = np.concatenate([(weights * h) @ errors, weights * is_free * (errors @ beta)])
+    return _solve(A, right)[len(beta) :]
 
 
 def _solve(A: Array, right: Array) -> Array:
@@ -521,7 +517,7 @@ def gain_groups(robot: Robot, *, seed: int = 0) -> tuple[tuple[str, ...], ...]:
     driven = with_estimated_drives(robot)
     sizes, names = parameter_sizes(driven, drives=True), robot.primary_names
     rows = sample_rows(
-        make_regressors(driven, drives=True), "torque", parameters=len(sizes), seed=seed, rates=typical_rates(driven)
+        Regressors(driven, drives=True), "torque", parameters=len(sizes), seed=seed, rates=typical_rates(driven)
     )
     n = len(names)
     Y = (rows * sizes).reshape(-1, n, len(sizes))

@@ -16,7 +16,7 @@ since errors of a pose repeat in all its rows; the held-out error is that of eac
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Final
@@ -36,8 +36,7 @@ from mindyn.kernels.model import compile_model
 from mindyn.kernels.source_text import file_identifier, literal
 from mindyn.loads.from_runs import Payload
 from mindyn.loads.payload import UNSEEN_DEVIATION, UNSEEN_INFORMATION, find_unidentifiable, make_consistent
-from mindyn.logs.filters import edge_duration_s, lowpass
-from mindyn.logs.pose_rates import differentiate_poses
+from mindyn.logs.filters import differentiate_poses, edge_duration_s, lowpass
 from mindyn.logs.wrench_log import ActsOn, WrenchFrame, WrenchLog
 from mindyn.notation import STANDARD_GRAVITY
 from mindyn.parameters.certificate import link_wrenches
@@ -174,18 +173,6 @@ class _Motion:
         return np.concatenate([-W, np.broadcast_to(np.eye(6), (len(W), 6, 6))], axis=2)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Solution:
-    """Values (16,) and rotation, normal equations of each block, and residuals (N, 6)."""
-
-    values: Array
-    rotation: Array
-    normal: list[tuple[Array, Array]]
-    rows: tuple[Array, Array]
-    residuals: Array
-    blocks: list[slice] = field(default_factory=list)
-
-
 def payload_from_wrench(
     log: WrenchLog,
     robot: Robot | None = None,
@@ -237,15 +224,15 @@ def payload_from_wrench(
             subject=log.name,
         )
     place = link or (robot.link_names[-1] if robot is not None else "sensor")
-    signs, solutions, payloads = [], [], []
+    signs, payloads, fits = [], [], []
     for readings in (motion.smooth(motion.declared), motion.smooth(motion.other)):
         signs.append(_find_sign(motion, readings, start, estimate_rotation))
         sign = signs[-1] if log.acts_on is None else DECLARED_SIGNS[log.acts_on]
-        solutions.append(_solve(motion, sign * readings, start, estimate_rotation))
-        payload = _quantify(solutions[-1], place)
+        payload, residuals = _fit(motion, sign * readings, start, estimate_rotation, place)
         acts_on: ActsOn = "sensor" if sign > 0 else "tool"
         payloads.append(replace(payload, bias=sign * payload.bias, frame=log.frame, acts_on=acts_on))
-    findings = _compare_frames(log, payloads, solutions) or _compare_signs(log, signs[0])
+        fits.append((readings, residuals))
+    findings = _compare_frames(log, payloads, fits) or _compare_signs(log, signs[0])
     return replace(payloads[0], load=make_consistent(payloads[0].load), findings=(*log.findings, *findings))
 
 
@@ -314,15 +301,11 @@ def _find_sign(motion: _Motion, readings: Array, rotation: Array, is_unknown: bo
     """Return -1 if the readings are those of the sensor on the tool: the mass would be negative."""
     if is_unknown:
         return _start_rotation(motion, readings[:, 3:])[1]
-    solution = _solve(motion, readings, rotation, False)
-    return -1.0 if solution.values[0] < 0 else 1.0
+    return -1.0 if _fit(motion, readings, rotation, False, "")[0].load.phi[0] < 0 else 1.0
 
 
-def _solve(motion: _Motion, readings: Array, rotation: Array, is_unknown: bool) -> _Solution:
-    """Fit parameters, bias and, if it is unknown, the rotation."""
-    count = min(BLOCKS, len(readings))
-    ends = np.linspace(0, len(readings), count + 1).astype(int)
-    blocks = [slice(a, b) for a, b in pairwise(ends)]
+def _fit(motion: _Motion, readings: Array, rotation: Array, is_unknown: bool, link: str) -> tuple[WrenchPayload, Array]:
+    """Fit parameters, bias and, if it is unknown, the rotation; return them, and the residuals (N, 6)."""
     X = _start_rotation(motion, readings[:, 3:])[0] if is_unknown else rotation
     scale = np.maximum(readings.std(axis=0), 1e-12)
     weights = np.ones(6) / np.repeat([np.linalg.norm(scale[:3]), np.linalg.norm(scale[3:])], 3) ** 2
@@ -339,9 +322,7 @@ def _solve(motion: _Motion, readings: Array, rotation: Array, is_unknown: bool) 
         before, weights = weights, 1 / np.maximum((residuals**2).mean(axis=0), 1e-24 * scale**2)
         if np.abs(weights / before - 1).max() < 1e-9 and angle < 1e-12:
             break
-    parts = [(A[b] * np.sqrt(weights)[:, None], readings[b] * np.sqrt(weights)) for b in blocks]
-    normal = [(np.einsum("nij,nik->jk", Y, Y), np.einsum("nij,ni->j", Y, z)) for Y, z in parts]
-    return _Solution(values, X, normal, (A, readings), residuals, blocks)
+    return _quantify(A, readings, weights, X, link), residuals
 
 
 def _turned(motion: _Motion, X: Array, axis: int, values: Array, step: float = 1e-6) -> Array:
@@ -352,33 +333,33 @@ def _turned(motion: _Motion, X: Array, axis: int, values: Array, step: float = 1
 
 def _least_squares(A: Array, readings: Array, weights: Array) -> Array:
     """Return the smallest solution of the weighted equations: values that rows do not determine are zero."""
-    rows = (A * np.sqrt(weights)[:, None]).reshape(-1, A.shape[2])
-    length = np.maximum(np.linalg.norm(rows, axis=0), 1e-300)
-    length = np.where(length < 1e-9 * length.max(), 1.0, length)
-    solution = np.linalg.lstsq(rows / length, (readings * np.sqrt(weights)).ravel(), rcond=1e-9)[0]
-    return np.asarray(solution / length)
+    Y = A * weights[:, None]
+    return np.asarray(_inverse(np.einsum("nij,nik->jk", Y, A)) @ np.einsum("nij,ni->j", Y, readings))
 
 
-def _quantify(solution: _Solution, link: str) -> WrenchPayload:
+def _quantify(A: Array, readings: Array, weights: Array, rotation: Array, link: str) -> WrenchPayload:
     """Return the payload with jackknifed intervals and the held-out error."""
-    A, b = sum(N for N, _ in solution.normal), sum(n for _, n in solution.normal)
-    assert isinstance(A, np.ndarray)
-    inverse = _inverse(A)
-    values = inverse @ b
-    shifts, errors = [], np.zeros_like(solution.residuals)
-    for part, (N, n) in zip(solution.blocks, solution.normal, strict=True):
-        without = _inverse(A - N) @ (b - n)
+    ends = np.linspace(0, len(readings), min(BLOCKS, len(readings)) + 1).astype(int)
+    Y, z = A * np.sqrt(weights)[:, None], readings * np.sqrt(weights)
+    blocks = [slice(a, b) for a, b in pairwise(ends)]
+    normal = np.array([np.einsum("nij,nik->jk", Y[block], Y[block]) for block in blocks])
+    right = np.array([np.einsum("nij,ni->j", Y[block], z[block]) for block in blocks])
+    N, n = normal.sum(axis=0), right.sum(axis=0)
+    values = _inverse(N) @ n
+    shifts, errors = [], np.zeros_like(readings)
+    for block, N_block, n_block in zip(blocks, normal, right, strict=True):
+        without = _inverse(N - N_block) @ (n - n_block)
         shifts.append(without - values)
-        errors[part] = solution.rows[1][part] - solution.rows[0][part] @ without
+        errors[block] = readings[block] - A[block] @ without
     m = len(shifts)
-    covariance = (m - 1) / m * np.array(shifts).T @ np.array(shifts) + _unseen_covariance(A)
+    covariance = (m - 1) / m * np.array(shifts).T @ np.array(shifts) + _unseen_covariance(N)
     factor = float(stdtrit(m - 1, 0.975))
     load = Payload(link, values[:10], covariance[:10, :10], (), factor)
     load = replace(load, unidentifiable=find_unidentifiable(load))
     widths = factor * np.sqrt(np.maximum(np.diag(covariance), 0.0))
     turns = widths[16:] if len(widths) > 16 else np.zeros(3)
     moment, force = (float(np.sqrt((errors[:, k : k + 3] ** 2).sum(axis=1).mean())) for k in (0, 3))
-    return WrenchPayload(load, values[10:16], widths[10:16], solution.rotation, turns, moment, force)
+    return WrenchPayload(load, values[10:16], widths[10:16], rotation, turns, moment, force)
 
 
 def _column_lengths(A: Array) -> Array:
@@ -416,10 +397,10 @@ def _compare_signs(log: WrenchLog, sign: float) -> list[Finding]:
     return [Finding(Kind.WRENCH_SIGN, Severity.ERROR, message, f'State acts_on = "{other}" in the metadata')]
 
 
-def _compare_frames(log: WrenchLog, payloads: list[WrenchPayload], solutions: list[_Solution]) -> list[Finding]:
-    """Return a finding if the readings fit the axes of the other frame."""
-    scale = np.repeat([np.sqrt((solutions[0].rows[1][:, k : k + 3] ** 2).mean()) for k in (0, 3)], 3)
-    squares = [((s.residuals / np.maximum(scale, 1e-300)) ** 2).sum(axis=1) for s in solutions]
+def _compare_frames(log: WrenchLog, payloads: list[WrenchPayload], fits: list[tuple[Array, Array]]) -> list[Finding]:
+    """Return a finding if the readings fit the axes of the other frame; `fits` are readings and residuals."""
+    scale = np.repeat([np.sqrt((fits[0][0][:, k : k + 3] ** 2).mean()) for k in (0, 3)], 3)
+    squares = [((residuals / np.maximum(scale, 1e-300)) ** 2).sum(axis=1) for _, residuals in fits]
     improvement = squares[0] - squares[1]
     is_better = is_significantly_positive(improvement) and squares[0].sum() > MIN_FRAME_RATIO * squares[1].sum()
     lowest = [payload.load.mass_interval[0] for payload in payloads]

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from mindyn.errors import Code, MissingExtraError
 from mindyn.hints import install_command
 from mindyn.logs.errors import LogError
-from mindyn.logs.tables import COPY_HINT, Chunk, LogTable, raise_as_damaged, require_numbers, unreadable_error
+from mindyn.logs.tables import COPY_HINT, Chunk, LogTable, raise_as_damaged, require_numbers
 from mindyn.reading import ALWAYS_ALLOWED_BYTES, NUMBER_BYTES, InputBudget, are_limits_active
 
 _HEADER, _TAG = 128, 8
@@ -43,21 +43,15 @@ _VERSION_4_CODES: Final = ("f8", "f4", "i4", "i2", "u2", "u1")
 """NumPy codes of version 4, by its precision digit."""
 
 
-class DamagedError(Exception):
-    """The lengths in a file contradict each other."""
-
-
-def read_mat(path: Path) -> dict[str, NDArray[Any]]:
-    """Read real arrays by name, `struct.field` in structs, without axes of length 1; skip everything else.
-
-    Raise `LogError` if the file is damaged.
-    """
+def read_mat(path: Path) -> Mapping[str, Any]:
+    """Read real vectors and matrices by name, `struct.field` in structs, without axes of length 1; skip the rest."""
+    with path.open("rb") as file:
+        if file.read(10) == b"MATLAB 7.3":
+            return _open_hdf5(path)
     data = path.read_bytes()
-    try:
-        old = 0 in data[:4]
-        return dict(_read_version_4(data, path.name) if old else _read_arrays(data, path.name))
-    except (DamagedError, struct.error, zlib.error, ValueError, OverflowError) as error:
-        raise unreadable_error(path.name, "a MATLAB file", str(error)) from error
+    with raise_as_damaged("a MATLAB file", path.name):
+        arrays = (_read_version_4 if 0 in data[:4] else _read_arrays)(data, path.name)
+        return {name: array for name, array in arrays if array.ndim in (1, 2)}
 
 
 @dataclass(slots=True)
@@ -70,7 +64,7 @@ class _ByteReader:
 
     def take(self, count: int) -> memoryview:
         if count < 0 or count > len(self.data) - self.at:
-            raise DamagedError(f"{count} bytes are declared, but {len(self.data) - self.at} are left")
+            raise ValueError(f"{count} bytes are declared, but {len(self.data) - self.at} are left")
         self.at += count
         return self.data[self.at - count : self.at]
 
@@ -81,7 +75,7 @@ class _ByteReader:
             self.at -= 4
             content = self.take(4)
             if kind >> 16 > 4:
-                raise DamagedError("a small element has more than four bytes")
+                raise ValueError("a small element has more than four bytes")
             return kind & 0xFFFF, content[: kind >> 16]
         content = self.take(count)
         if kind != _COMPRESSED:
@@ -91,13 +85,13 @@ class _ByteReader:
     def numbers(self) -> NDArray[Any]:
         kind, content = self.element()
         if kind not in _NUMBER_CODES:
-            raise DamagedError(f"numbers have the unknown type {kind}")
+            raise ValueError(f"numbers have the unknown type {kind}")
         return np.frombuffer(content, np.dtype(_NUMBER_CODES[kind]).newbyteorder(self.mark))
 
     def text(self) -> str:
         content = self.element()[1]
         if len(content) > _MAX_NAME_BYTES:
-            raise DamagedError(f"a name has {len(content)} bytes")
+            raise ValueError(f"a name has {len(content)} bytes")
         return bytes(content).decode("latin-1").rstrip("\0")
 
     @property
@@ -107,7 +101,7 @@ class _ByteReader:
 
 def _read_arrays(data: bytes, name: str) -> Iterator[tuple[str, NDArray[Any]]]:
     if len(data) < _HEADER or data[126:128] not in (b"IM", b"MI"):
-        raise DamagedError("it has no header of a MATLAB file")
+        raise ValueError("it has no header of a MATLAB file")
     whole = _ByteReader(memoryview(data)[_HEADER:], "<" if data[126:128] == b"IM" else ">")
     budget = InputBudget(name, len(data), LogError)
     while whole.more:
@@ -126,7 +120,7 @@ def _decompress(content: memoryview, mark: str, budget: InputBudget) -> memoryvi
     budget.take_bytes(count)
     body = stream.decompress(stream.unconsumed_tail, count) if count else b""
     if len(body) < count:
-        raise DamagedError(f"{count} bytes are declared, but {len(body)} are compressed")
+        raise ValueError(f"{count} bytes are declared, but {len(body)} are compressed")
     return memoryview(head + body)
 
 
@@ -139,17 +133,17 @@ def _iterate_arrays(
     flags = int(part.numbers()[0])
     axes = part.numbers()
     if len(axes) > _MAX_AXES:
-        raise DamagedError(f"an array has {len(axes)} axes")
+        raise ValueError(f"an array has {len(axes)} axes")
     shape = tuple(int(n) for n in axes)
     own_name = part.text()
     name = prefix + (own_name if called is None else called)
     if min(shape, default=0) < 0:
-        raise DamagedError(f"array {name!r} has shape {shape}")
+        raise ValueError(f"array {name!r} has shape {shape}")
     kind = flags & 0xFF
     if _FIRST_NUMERIC <= kind <= _LAST_NUMERIC and not flags & _COMPLEX:
         values = part.numbers()
         if len(values) != prod(shape):
-            raise DamagedError(f"array {name!r} has {len(values)} numbers, but its shape is {shape}")
+            raise ValueError(f"array {name!r} has {len(values)} numbers, but its shape is {shape}")
         budget.take_bytes(len(values) * max(0, NUMBER_BYTES - values.itemsize))
         if max(shape) > 1 and name:  # MATLAB's internal data has no name
             yield name, values.reshape(shape, order="F").squeeze()
@@ -175,7 +169,7 @@ def _read_version_4(data: bytes, file: str) -> Iterator[tuple[str, NDArray[Any]]
         form, rows, columns, imaginary, length = struct.unpack(f"{mark}5i", part.take(20))
         precision, kind = form // 10 % 10, form % 10
         if min(form, rows, columns, length) < 0 or precision >= len(_VERSION_4_CODES) or kind > 2:
-            raise DamagedError("it has no header of a MATLAB file")
+            raise ValueError("it has no header of a MATLAB file")
         name = bytes(part.take(length)).decode("latin-1").rstrip("\0")
         dtype = np.dtype(_VERSION_4_CODES[precision]).newbyteorder(mark)
         values = np.frombuffer(part.take(rows * columns * dtype.itemsize), dtype)
@@ -267,7 +261,7 @@ class ArrayTable(LogTable):
 def open_arrays(path: Path, joint_count: int) -> ArrayTable:
     """Open an .npz, .mat, .h5 or .hdf5 file; `struct.field` and `group/dataset` name nested arrays."""
     suffix = path.suffix.lower()
-    readers = {".npz": NpzArrays, ".mat": _read_mat}
+    readers = {".npz": NpzArrays, ".mat": read_mat}
     return ArrayTable(path.name, readers.get(suffix, _open_hdf5)(path), joint_count)
 
 
@@ -344,13 +338,6 @@ def _read_npy_header(stream: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype
     return shape, by_columns, dtype
 
 
-def _read_mat(path: Path) -> Mapping[str, Any]:
-    with path.open("rb") as file:
-        if file.read(10) == b"MATLAB 7.3":
-            return _open_hdf5(path)
-    return {name: array for name, array in read_mat(path).items() if array.ndim in (1, 2)}
-
-
 class Hdf5Array:
     """Dataset of an HDF5 file whose chunks are checked before the library decompresses them.
 
@@ -418,33 +405,22 @@ def _open_hdf5(path: Path) -> Mapping[str, Any]:
         message = f"{path.name} is an HDF5 file, which needs h5py"
         raise MissingExtraError(message, hint=install_command("hdf5"), subject="hdf5") from error
     arrays: dict[str, Any] = {}
-    budget = InputBudget(path.name, path.stat().st_size, LogError)
-    seen: set[int] = set()
+    size = path.stat().st_size
+    budget = InputBudget(path.name, size, LogError)
 
-    def walk(group: Any, prefix: str, depth: int) -> None:
-        budget.require_depth(depth)
-        if (place := h5py.h5o.get_info(group).addr) in seen:
-            return
-        seen.add(place)
-        for link in group:  # bytes: names need not be UTF-8
-            if group.links.get_info(link).type != h5py.h5l.TYPE_HARD:
-                continue
-            budget.take_keys()
-            name, item = prefix + link.decode(errors="replace"), h5py.h5o.open(group, link)
-            if isinstance(item, h5py.h5g.GroupID):
-                walk(item, f"{name}/", depth + 1)
-            elif isinstance(item, h5py.h5d.DatasetID):
-                see(name, h5py.Dataset(item))
-
-    def see(name: str, item: Any) -> None:
-        if item.shape is None or item.dtype.kind not in "iufb":
+    def visit(path_in_file: str | bytes, item: Any) -> None:
+        # h5py follows hard links only, visits every object once, and gives names that are not UTF-8 as bytes.
+        name = path_in_file if isinstance(path_in_file, str) else path_in_file.decode(errors="replace")
+        budget.take_keys()
+        budget.require_depth(name.count("/") + 1)
+        if not isinstance(item, h5py.Dataset) or item.shape is None or item.dtype.kind not in "iufb":
             return
         if item.external or item.is_virtual:
             message = f"dataset {name!r} of {path.name} is stored in other files, which is not supported"
             raise LogError(message, code=Code.UNSAFE_INPUT, subject=name)
         if item.ndim in (1, 2):
-            arrays[name] = Hdf5Array(item, f"dataset {name!r} of {path.name}", path.stat().st_size)
+            arrays[name] = Hdf5Array(item, f"dataset {name!r} of {path.name}", size)
 
     with raise_as_damaged("HDF5", path.name):
-        walk(h5py.h5g.open(h5py.File(path, "r").id, b"/"), "", 1)
+        h5py.File(path, "r").visititems(visit)
     return arrays

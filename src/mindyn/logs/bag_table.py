@@ -1,9 +1,9 @@
 """Read sensor_msgs/JointState from a rosbag2 (.db3, .mcap, or a folder of them) as a `LogTable`, without ROS.
 
-Messages are decoded from CDR bytes [OMG DDS-RTPS 2.5, 10.2; ROS 2 uses XCDR1]. Compressed chunks of an MCAP file are
-checked before the reader decompresses them. A record is its kind (1 byte), its length (8 bytes) and its content. The
-content of a chunk begins with two stamps, the uncompressed length of its records, a checksum and the name of the
-compression [MCAP specification, "Chunk (op=0x06)"].
+Messages are decoded from CDR bytes [OMG DDS-RTPS 2.5, 10.2; ROS 2 uses XCDR1].
+
+An MCAP file is a sequence of records [MCAP specification]. A record is its kind (1 byte), its length (8 bytes) and its
+content. A chunk is a record of compressed records; it is decompressed to at most the length that it declares.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ import struct
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from importlib.util import find_spec
+from io import BytesIO
 from itertools import islice
 from pathlib import Path
 from typing import IO, Any, Final
@@ -27,15 +29,8 @@ from mindyn.errors import Code, MissingExtraError, list_names
 from mindyn.hints import Command, install_command
 from mindyn.logs.errors import LogError
 from mindyn.logs.metadata import si_units
-from mindyn.logs.tables import Chunk, LogTable, unreadable_error
-from mindyn.reading import (
-    LIFT_LIMITS_HINT,
-    MAX_COLUMNS,
-    MAX_EXPANSION_RATIO,
-    InputBudget,
-    are_limits_active,
-    require_file,
-)
+from mindyn.logs.tables import Chunk, LogTable
+from mindyn.reading import LIFT_LIMITS_HINT, MAX_COLUMNS, InputBudget, are_limits_active, require_file
 from mindyn.robots.robot import Robot
 
 MESSAGE_TYPES: Final = ("sensor_msgs/msg/JointState", "sensor_msgs/JointState")
@@ -45,11 +40,11 @@ _SAMPLED_MESSAGES: Final = 200
 """Messages from which the joint names are collected, because several publishers may share a topic."""
 MAX_CHUNK_BYTES: Final = 2**28
 """Largest uncompressed chunk; recorders write chunks of 1 to 16 MiB."""
-_MAGIC_BYTES, _MESSAGE, _CHUNK, _CHUNK_INDEX, _FOOTER_BYTES = 8, 0x05, 0x06, 0x08, 29
-_SHORTEST_MESSAGE, _MESSAGE_OBJECT = 31, 512
-"""Bytes of a message without content in a chunk, and of the reader's object for it."""
-_LZ4_MAGIC, _LZ4_MAX_EXPANSION = 0x184D2204, 255
-"""The first bytes of an LZ4 frame, and the largest expansion of one of its bytes."""
+_MAGIC: Final = b"\x89MCAP0\r\n"
+_FOOTER, _SCHEMA, _CHANNEL, _MESSAGE, _CHUNK = 2, 3, 4, 5, 6
+"""Kinds of MCAP records."""
+_FOOTER_BYTES, _MESSAGE_HEAD_BYTES = 29, 22
+"""Length of a footer record, and of channel, number and stamps before the data of a message."""
 _MIN_SQL_STEPS, _SQL_STEPS_PER_BYTE, _SQL_STEPS_PER_CHECK = 10**7, 8, 10**5
 """Steps of SQLite's virtual machine that a query may take; a row of a hundred bytes takes 60."""
 
@@ -147,19 +142,16 @@ def _iterate_messages(path: Path, topic: str) -> Iterator[JointState]:
 
 
 def _run_query(path: Path, text: str, values: Sequence[str] = ()) -> Iterator[tuple[Any, ...]]:
-    try:
-        with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro&immutable=1", uri=True)) as base:
-            base.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_MESSAGE_BYTES)
-            base.execute("pragma trusted_schema = off")
-            budget = InputBudget(path.name, path.stat().st_size, LogError)
-            steps = iter(range((_MIN_SQL_STEPS + _SQL_STEPS_PER_BYTE * budget.size) // _SQL_STEPS_PER_CHECK))
-            base.set_progress_handler(lambda: are_limits_active() and next(steps, None) is None, _SQL_STEPS_PER_CHECK)
-            _require_tables(base, path.name)
-            for row in base.execute(text, values):
-                budget.take_bytes(sum(len(cell) for cell in row if isinstance(cell, bytes | str)))
-                yield row
-    except sqlite3.DatabaseError as error:
-        raise unreadable_error(path.name, "rosbag2", str(error)) from error
+    with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro&immutable=1", uri=True)) as base:
+        base.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_MESSAGE_BYTES)
+        base.execute("pragma trusted_schema = off")
+        budget = InputBudget(path.name, path.stat().st_size, LogError)
+        steps = iter(range((_MIN_SQL_STEPS + _SQL_STEPS_PER_BYTE * budget.size) // _SQL_STEPS_PER_CHECK))
+        base.set_progress_handler(lambda: are_limits_active() and next(steps, None) is None, _SQL_STEPS_PER_CHECK)
+        _require_tables(base, path.name)
+        for row in base.execute(text, values):
+            budget.take_bytes(sum(len(cell) for cell in row if isinstance(cell, bytes | str)))
+            yield row
 
 
 def _require_tables(base: sqlite3.Connection, name: str) -> None:
@@ -196,37 +188,92 @@ def _read_db3_messages(path: Path, topic: str) -> Iterator[tuple[int, bytes]]:
 
 
 def _read_mcap_topics(path: Path) -> dict[str, str]:
-    with path.open("rb") as stream:
-        return {channel.topic: schema.name for schema, channel, _ in _read_mcap(stream, path, None) if schema}
+    schemas = {}
+    topics = {}
+    for kind, content in _read_mcap(path, summary=True):
+        if kind == _SCHEMA:
+            schemas[content[:2]] = _read_text(content, 2)
+        elif kind == _CHANNEL and (schema := schemas.get(content[2:4])) is not None:
+            topics[_read_text(content, 4)] = schema
+    return topics
 
 
 def _read_mcap_messages(path: Path, topic: str) -> Iterator[tuple[int, bytes]]:
-    with path.open("rb") as stream:
-        for _, channel, message in _read_mcap(stream, path, [topic]):
-            if channel.message_encoding != "cdr":
-                message = f"topic {topic!r} of {path.name} is encoded as {channel.message_encoding!r}, not cdr"
+    channels = set()
+    for kind, content in _read_mcap(path):
+        if kind == _CHANNEL and _read_text(content, 4) == topic:
+            encoding = _read_text(content, 8 + len(topic.encode()))
+            if encoding != "cdr":
+                message = f"topic {topic!r} of {path.name} is encoded as {encoding!r}, not cdr"
                 raise LogError(message, code=Code.UNSUPPORTED, subject=topic)
-            yield int(message.log_time), message.data
+            channels.add(content[:2])
+        elif kind == _MESSAGE and content[:2] in channels:
+            (logged_ns,) = struct.unpack_from("<Q", content, 6)
+            yield logged_ns, content[_MESSAGE_HEAD_BYTES:]
 
 
-def _read_mcap(stream: Any, path: Path, topics: list[str] | None) -> Iterator[tuple[Any, Any, Any]]:
-    """Yield schema, channel and message of every message on the topics; without topics, yield each channel."""
-    try:
-        from mcap.exceptions import McapError
-        from mcap.reader import make_reader
-    except ImportError as error:
-        message = f"{path.name} is an MCAP file, which needs mcap"
-        raise MissingExtraError(message, hint=install_command("ros"), subject="ros") from error
-    try:
-        require_plausible_chunks(stream, path.name)
-        reader = make_reader(stream)
-        summary = reader.get_summary()
-        if topics is None and summary is not None:
-            yield from ((summary.schemas.get(c.schema_id), c, None) for c in summary.channels.values())
+def _read_text(content: bytes, at: int) -> str:
+    (length,) = struct.unpack_from("<I", content, at)
+    return content[at + 4 : at + 4 + length].decode()
+
+
+def _read_mcap(path: Path, *, summary: bool = False) -> Iterator[tuple[int, bytes]]:
+    """Yield kind and content of the schemas, channels and messages, or of those in the summary if there is one."""
+    if not all(map(find_spec, ("lz4", "zstandard"))):
+        message = f"{path.name} is an MCAP file, which needs lz4 and zstandard"
+        raise MissingExtraError(message, hint=install_command("ros"), subject="ros")
+    with path.open("rb") as stream:
+        end = max(0, path.stat().st_size - _FOOTER_BYTES - len(_MAGIC))
+        stream.seek(end)
+        footer = stream.read()
+        if len(footer) != _FOOTER_BYTES + len(_MAGIC) or footer[0] != _FOOTER or not footer.endswith(_MAGIC):
+            raise ValueError("it does not end like an MCAP file: the copy or the recording is not complete")
+        (start,) = struct.unpack_from("<Q", footer, 9)
+        stream.seek(start if summary and start else len(_MAGIC))
+        yield from _split_records(stream, end, InputBudget(path.name, path.stat().st_size, LogError))
+
+
+def _split_records(stream: IO[bytes], end: int, budget: InputBudget) -> Iterator[tuple[int, bytes]]:
+    """Yield the schemas, channels and messages before `end`, also those in chunks."""
+    while stream.tell() < end:
+        kind, length = struct.unpack("<BQ", stream.read(9))
+        if length > end - stream.tell():
+            raise ValueError(f"a record declares {length} bytes where {end - stream.tell()} are left")
+        if kind == _CHUNK:
+            records = _decompress_chunk(stream.read(length), budget)
+            yield from _split_records(BytesIO(records), len(records), budget)
+        elif kind in (_SCHEMA, _CHANNEL, _MESSAGE):
+            yield kind, stream.read(length)
         else:
-            yield from reader.iter_messages(topics=topics)
-    except (McapError, EOFError, ValueError, struct.error) as error:
-        raise unreadable_error(path.name, "MCAP", repr(error)) from error
+            stream.seek(length, os.SEEK_CUR)
+
+
+def _decompress_chunk(content: bytes, budget: InputBudget) -> bytes:
+    """Return the records of a chunk, at most as many bytes as it declares."""
+    import lz4.frame
+    import zstandard
+
+    _, _, declared, _ = struct.unpack_from("<QQQI", content)
+    if declared > MAX_CHUNK_BYTES and are_limits_active():
+        raise LogError(
+            f"a chunk of {budget.name} expands to {declared / 2**20:.3g} MiB; at most {MAX_CHUNK_BYTES // 2**20} MiB "
+            "are allowed",
+            hint=f"the file is damaged, or crafted to fill the memory; {LIFT_LIMITS_HINT}",
+            code=Code.TOO_LARGE,
+            subject=budget.name,
+        )
+    budget.take_bytes(declared)
+    compression = _read_text(content, 28)
+    packed = content[40 + len(compression) :]
+    if compression == "zstd":
+        unpacked = zstandard.ZstdDecompressor().stream_reader(packed).read(declared + 1)
+    elif compression == "lz4":
+        unpacked = lz4.frame.LZ4FrameDecompressor().decompress(packed, declared + 1)
+    else:
+        return packed
+    if len(unpacked) != declared:
+        raise ValueError(f"a chunk does not expand to the {declared} bytes that it declares")
+    return bytes(unpacked)
 
 
 JOINT_STATE_FIELDS: Final = ("position", "velocity", "effort")
@@ -322,112 +369,3 @@ def decode_joint_state(data: bytes) -> JointState:
     except (struct.error, ValueError, UnicodeDecodeError) as error:
         message = f"a JointState message of {len(data)} bytes is truncated: {error}"
         raise LogError(message, code=Code.UNREADABLE, subject="JointState") from error
-
-
-def require_plausible_chunks(stream: IO[bytes], name: str) -> None:
-    """Raise if a chunk is implausibly large, or if an index points to bytes that are not such a record.
-
-    Rewind the stream afterwards.
-    """
-    if not are_limits_active():
-        return
-    budget = InputBudget(name, os.fstat(stream.fileno()).st_size, LogError)
-    stream.seek(max(0, budget.size - _MAGIC_BYTES - _FOOTER_BYTES + 9))
-    wanted = {int.from_bytes(stream.read(8), "little") or _MAGIC_BYTES}
-    chunks, indexed, at = set(), set(), _MAGIC_BYTES
-    while at < budget.size - _MAGIC_BYTES:
-        wanted.discard(at)
-        stream.seek(at)
-        kind, length = struct.unpack("<BQ", stream.read(9))
-        if length > budget.size - at - 9:
-            raise ValueError(f"a record declares {length} bytes where {budget.size - at - 9} are left")
-        if kind == _CHUNK:
-            unpacked = _unpacked_size(stream)
-            if unpacked > MAX_CHUNK_BYTES:
-                raise LogError(
-                    f"a chunk of {name} expands to {unpacked / 2**20:.3g} MiB; at most {MAX_CHUNK_BYTES // 2**20} MiB "
-                    "are allowed",
-                    hint=f"the file is damaged, or crafted to fill the memory; {LIFT_LIMITS_HINT}",
-                    code=Code.TOO_LARGE,
-                    subject=name,
-                )
-            budget.take_bytes(unpacked)
-            stream.seek(at + 9)
-            for _ in _dense_messages(stream, unpacked):
-                budget.take_bytes(_MESSAGE_OBJECT)
-            chunks.add(at)
-        elif kind == _CHUNK_INDEX:
-            indexed.add(int.from_bytes(stream.read(24)[16:], "little"))
-        at += 9 + length
-    if wanted or not indexed <= chunks:
-        raise ValueError("its index points to a place where no such record begins")
-    stream.seek(0)
-
-
-def _chunk_head(stream: IO[bytes]) -> tuple[int, str, int]:
-    """Return the uncompressed length of the records, their compression, and their compressed length."""
-    head = stream.read(32)
-    if len(head) < 32:
-        return 0, "", 0
-    _, _, declared, _, letters = struct.unpack("<QQQII", head)
-    compression = stream.read(min(letters, 16)).decode("latin-1")
-    return int(declared), compression, int.from_bytes(stream.read(8), "little")
-
-
-def _unpacked_size(stream: IO[bytes]) -> int:
-    """Return the uncompressed size of a chunk: the largest of its header, its frame and the bound of its data."""
-    declared, compression, packed = _chunk_head(stream)
-    start = stream.tell()
-    by_frame = _zstd_content_size(compression, stream.read(32))
-    stream.seek(start)
-    return max(declared, by_frame, _max_lz4_size(stream, packed) if compression == "lz4" else 0)
-
-
-def _dense_messages(stream: IO[bytes], unpacked: int) -> Iterator[int]:
-    """Yield where messages begin in a chunk that may hold very many for its size; other chunks are not decompressed."""
-    _, compression, packed = _chunk_head(stream)
-    if unpacked // _SHORTEST_MESSAGE * _MESSAGE_OBJECT <= MAX_EXPANSION_RATIO * packed:
-        return
-    data = stream.read(packed)
-    if compression == "zstd":
-        import zstandard
-
-        data = zstandard.ZstdDecompressor().decompress(data, max_output_size=MAX_CHUNK_BYTES)
-    elif compression == "lz4":
-        import lz4.frame  # type: ignore[import-untyped]
-
-        data = lz4.frame.decompress(data)
-    at = 0
-    while at + 9 <= len(data):
-        if data[at] == _MESSAGE:
-            yield at
-        at += 9 + int.from_bytes(data[at + 1 : at + 9], "little")
-
-
-def _max_lz4_size(stream: IO[bytes], packed: int) -> int:
-    """Return the largest uncompressed size of LZ4 frames: blocks times the block size of the frame header.
-
-    The header may omit the length of the content. All blocks but the last are full, so the bound is tight.
-    """
-    end, total = stream.tell() + packed, 0
-    while stream.tell() + 7 <= end:
-        magic, flags, descriptor = struct.unpack("<IBB", stream.read(6))
-        if magic != _LZ4_MAGIC:
-            return total + _LZ4_MAX_EXPANSION * (end - stream.tell())
-        stream.seek((8 if flags & 0x08 else 0) + (4 if flags & 0x01 else 0) + 1, os.SEEK_CUR)
-        while stream.tell() + 4 <= end and (size := int.from_bytes(stream.read(4), "little") & 0x7FFFFFFF):
-            total += 1 << (8 + 2 * (descriptor >> 4 & 7))
-            stream.seek(size + (4 if flags & 0x10 else 0), os.SEEK_CUR)
-        stream.seek(4 if flags & 0x04 else 0, os.SEEK_CUR)
-    return total
-
-
-def _zstd_content_size(compression: str, data: bytes) -> int:
-    if compression != "zstd":
-        return 0
-    import zstandard
-
-    try:
-        return max(0, int(zstandard.frame_content_size(data)))
-    except zstandard.ZstdError:
-        return 0

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mindyn.algebra.values import Array, column_extremes
-from mindyn.errors import Code, shorten_text
+from mindyn.errors import Code, list_names, shorten_text
 from mindyn.findings import Finding, Kind, Severity, warning
 from mindyn.logs.cleaning import MIN_GAP_RATIO, estimate_usual_step
 from mindyn.logs.errors import LogError, require_accepted
@@ -43,7 +43,6 @@ class ColumnSelection:
     count  number of columns of the array
     """
 
-    signal: str
     names: tuple[str, ...]
     order: tuple[int, ...] | None = None
     count: int = 0
@@ -83,50 +82,46 @@ def select_columns(signal: str, metadata: LogMetadata, robot: Robot, table: LogT
     if isinstance(entry, str) and "{" not in entry:
         return _select_array(signal, entry, metadata.joints, robot, table)
     names = _expand_column_names(signal, entry, metadata.joints, robot)
-    missing = {name: joint for name, joint in zip(names, robot.primary_names, strict=True) if name not in table.names}
-    if missing:
-        listed = ", ".join(f"{name} (of {joint})" for name, joint in missing.items())
-        raise LogError(
-            f"{table.name} has no {signal} column {listed}; {list_columns_and_joints(table.names, robot)}",
-            hint=f"is the pattern wrong, or is it the log of another robot? {_LOCK_HINT}",
-            code=Code.UNKNOWN_NAME,
-            subject=next(iter(missing)),
-        )
-    return ColumnSelection(signal, names)
+    shown = {name: f"{name} (of {joint})" for name, joint in zip(names, robot.primary_names, strict=True)}
+    hint = f"is the pattern wrong, or is it the log of another robot? {_LOCK_HINT}"
+    require_columns(table, shown, f"{signal} column", robot, hint)
+    return ColumnSelection(names)
+
+
+def require_columns(table: LogTable, shown: Mapping[str, str], what: str, robot: Robot | None, hint: str = "") -> None:
+    """Raise `LogError` if the table lacks columns; `shown` are their names in the message."""
+    if missing := [name for name in shown if name not in table.names]:
+        listed = ", ".join(shown[name] for name in missing)
+        message = f"{table.name} has no {what} {listed}; {list_columns_and_joints(table.names, robot)}"
+        raise LogError(message, hint=hint, code=Code.UNKNOWN_NAME, subject=missing[0])
 
 
 def list_unused_joints(
     metadata: LogMetadata, robot: Robot, tables: Mapping[str, LogTable], used: Collection[str] = ()
 ) -> list[str]:
-    """List joints that the log names in every signal of `tables` but that the robot does not have.
+    """List joints that the log names in every signal of `tables`, and numbered columns, that the robot does not have.
 
-    used  columns with a known meaning, such as time, which name no joint
+    used  columns with a known meaning, such as time and those of the robot's joints
     """
-    around = [_split_pattern(metadata.columns[signal]) for signal in tables]
-    if None in around or not around:
-        return []
-    named = [
-        {
-            name[len(a) : len(name) - len(b)]
-            for name in table.names
-            if name.startswith(a) and name.endswith(b) and name not in used
-        }
-        for (a, b), table in zip(filter(None, around), tables.values(), strict=True)
-    ]
-    return sorted(set.intersection(*named) - {"", *robot.joint_names})
+    named, numbered = [], set[str]()
+    for signal, table in tables.items():
+        entry = metadata.columns[signal]
+        if not isinstance(entry, str) or len(fields := list(_PATTERN_FIELD.finditer(entry))) != 1:
+            continue
+        before, after = entry[: fields[0].start()], entry[fields[0].end() :]
+        matching = [name for name in table.names if name.startswith(before) and name.endswith(after)]
+        joints = {name: name[len(before) : len(name) - len(after)] for name in matching if name not in used}
+        if fields[0][1] == "joint":
+            named.append(set(joints.values()) - {"", *robot.joint_names})
+        else:
+            numbered |= {name for name, number in joints.items() if number.isdigit()}
+    return sorted(numbered.union(set.intersection(*named) if tables and len(named) == len(tables) else ()))
 
 
-def _split_pattern(entry: ColumnNames) -> tuple[str, str] | None:
-    """Return the text before and after {joint} in a pattern; None for any other pattern."""
-    before, mark, after = entry.partition("{joint}") if isinstance(entry, str) else ("", "", "")
-    return (before, after) if mark and "{" not in before + after else None
-
-
-def list_columns_and_joints(columns: Collection[str], robot: Robot) -> str:
+def list_columns_and_joints(columns: Collection[str], robot: Robot | None) -> str:
     """Format `the file has: a, b; the robot has the joints: c, d`."""
-    shown = list(columns)[:60]
-    rest = f" and {len(columns) - len(shown)} more" if len(columns) > len(shown) else ""
-    return f"the file has: {', '.join(shown)}{rest}; the robot has the joints: {', '.join(robot.primary_names)}"
+    joints = "" if robot is None else f"; the robot has the joints: {', '.join(robot.primary_names)}"
+    return f"the file has: {list_names(columns, 60)}{joints}"
 
 
 def _expand_column_names(
@@ -176,9 +171,7 @@ def expand_pattern(pattern: str, signal: str, i: int, joint: str) -> str:
 def _select_array(
     signal: str, name: str, joints: Sequence[str] | None, robot: Robot, table: LogTable
 ) -> ColumnSelection:
-    if name not in table.names:
-        message = f"{table.name} has no {signal} array {name!r}; {list_columns_and_joints(table.names, robot)}"
-        raise LogError(message, code=Code.UNKNOWN_NAME, subject=name)
+    require_columns(table, {name: repr(name)}, f"{signal} array", robot)
     if joints is None:
         raise LogError(
             f"columns.{signal} names the array {name!r}, but the order of its columns is missing",
@@ -187,9 +180,7 @@ def _select_array(
             subject="joints",
         )
     _require_joints("joints", joints, robot)
-    return ColumnSelection(
-        signal, (name,), tuple(list(joints).index(joint) for joint in robot.primary_names), len(joints)
-    )
+    return ColumnSelection((name,), tuple(list(joints).index(joint) for joint in robot.primary_names), len(joints))
 
 
 def _require_joints(what: str, given: Sequence[str], robot: Robot) -> None:
@@ -201,25 +192,6 @@ def _require_joints(what: str, given: Sequence[str], robot: Robot) -> None:
             code=Code.DISAGREEMENT,
             subject=what,
         )
-
-
-def list_unused_columns(metadata: LogMetadata, robot: Robot, tables: Mapping[str, LogTable]) -> list[str]:
-    """Note numbered columns after the robot's last joint: a gripper, an axis, or another robot."""
-    notes = []
-    for signal, table in tables.items():
-        entry = metadata.columns[signal]
-        if not isinstance(entry, str) or "{i" not in entry:
-            continue
-        more: list[str] = []
-        count = len(metadata.joints or robot.primary_names)
-        while (following := expand_pattern(entry, signal, count + len(more), "")) in table.names:
-            more.append(following)
-        if more:
-            notes.append(
-                f"{signal} columns after those of the robot's {robot.joint_count} joints are not used: "
-                f"{', '.join(more)}"
-            )
-    return notes
 
 
 DEFAULT_REACH_RAD: Final = 4 * pi
@@ -403,18 +375,15 @@ class LogInspector:
         self.largest: list[tuple[float, float, int] | None] = [None] * len(self.joints)  # size, time and row of a jump
         self.counts = np.zeros(len(self.joints), dtype=int)
         self.last: Log | None = None
-        self.ends: dict[str, tuple[ColumnSelection, Array, Array]] = {}
-
-    def see_columns(self, pick: ColumnSelection, values: Array) -> None:
-        """Inspect the next rows (rows, n) of a signal as logged."""
-        low, high = column_extremes(values, gaps=True)
-        if pick.signal in self.ends:
-            _, lowest, highest = self.ends[pick.signal]
-            low, high = np.fmin(low, lowest), np.fmax(high, highest)
-        self.ends[pick.signal] = (pick, low, high)
+        self.ends: dict[str, tuple[Array, Array]] = {}
 
     def see(self, chunk: Log) -> None:
         """Inspect the next usable rows."""
+        for name, values in (("q", chunk.q), ("qd", chunk.qd)):
+            if values is not None:
+                low, high = column_extremes(values)
+                lowest, highest = self.ends.get(name, (low, high))
+                self.ends[name] = np.minimum(low, lowest), np.maximum(high, highest)
         before = chunk if self.last is None else self.last
         time, q = np.append(before.time[-1], chunk.time), np.vstack([before.q[-1], chunk.q])
         first = 1 if self.last is None else 0  # the first row of the log has no predecessor
@@ -446,19 +415,11 @@ class LogInspector:
                 yield Finding(Kind.POSITION_JUMP, Severity.WARNING, message, remedy, (joint.name,), size, unit)
 
     def _constant_velocities(self) -> Iterator[Finding]:
-        for joint in np.flatnonzero(self._constant("velocity") & ~self._constant("position")):
-            pick, low, _ = self.ends["velocity"]
-            column = pick.names[joint] if pick.order is None else f"{pick.names[0]}[{pick.order[joint]}]"
+        if "qd" not in self.ends:
+            return
+        rests, is_constant = (high - low <= CONSTANT_TOLERANCE * np.abs(high) for low, high in self.ends.values())
+        for joint in np.flatnonzero(is_constant & ~rests):
             name = self.joints[joint].name
-            message = (
-                f"the velocity of joint {name} never changes: column {column!r} holds {low[joint]:.4g} in every row"
-            )
+            message = f"the velocity of joint {name} never changes: it is {self.ends['qd'][0][joint]:.4g} in every row"
             remedy = "Check its sensor, or select another column"
             yield Finding(Kind.CONSTANT_VELOCITY, Severity.WARNING, message, remedy, (name,))
-
-    def _constant(self, signal: str) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-        """Return whether the column of each joint is constant, (n,)."""
-        if signal not in self.ends:
-            return np.zeros(len(self.joints), dtype=bool)
-        _, low, high = self.ends[signal]
-        return np.asarray(high - low <= CONSTANT_TOLERANCE * np.abs(high))

@@ -10,6 +10,7 @@ A few late rows can be sorted; a clock that restarts begins another recording.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from math import pi
 from typing import TYPE_CHECKING, Final
@@ -163,10 +164,11 @@ class Cleaner:
         self.row_count += len(chunk)
         return self._kept(self._ordered(self._over_midnight(self._finite(chunk))))
 
-    def rest(self) -> Log | None:
-        """Return the rows that were kept back; call it after the last chunk."""
-        waiting, self._waiting = self._waiting, None
-        return None if waiting is None else self._kept(waiting)
+    def rest(self) -> Iterator[Log]:
+        """Yield the rows that were kept back, after the last chunk."""
+        if self._waiting is not None:
+            waiting, self._waiting = self._waiting, None
+            yield self._kept(waiting)
 
     def _kept(self, chunk: Log) -> Log:
         chunk = self._unwrapped(self._advancing(chunk))

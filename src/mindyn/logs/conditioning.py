@@ -1,4 +1,4 @@
-"""`Conditioning`: settings that turn a log into samples; an immutable value that can be saved and reused."""
+"""`Conditioning`: settings that turn a log into samples, and their application to uniform rows."""
 
 from __future__ import annotations
 
@@ -6,11 +6,24 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from math import ceil
 from statistics import median
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
+import numpy as np
+
+from mindyn.algebra.values import Array
 from mindyn.errors import Code, InputError
 from mindyn.logs.cleaning import MIN_GAP_PERIODS
-from mindyn.logs.filters import SHIFT_REACH_ROWS, DifferentiationMethod, settling_rows, spline_settling_rows
+from mindyn.logs.errors import LogError
+from mindyn.logs.filters import (
+    SHIFT_REACH_ROWS,
+    central_difference,
+    delay_rows,
+    lowpass,
+    lowpass_positions,
+    settling_rows,
+)
+from mindyn.logs.log import Log
+from mindyn.logs.servos import apply_gains
 from mindyn.schemas import (
     ANY_NUMBER,
     POSITIVE_INTEGER,
@@ -32,8 +45,6 @@ CONDITIONING_SCHEMA: Final = table_schema(
         "stamps": {"enum": ["auto", "measured", "uniform"]},
         "longest_gap_rows": POSITIVE_NUMBER,
         "position_cutoff_hz": allow_also(POSITIVE_NUMBER, "auto", null=True),
-        "order": {**POSITIVE_INTEGER, "maximum": 20},
-        "differentiation": {"enum": ["central", "spline"]},
         "velocity": {"enum": ["differentiated", "measured"]},
         "acceleration": {"enum": ["differentiated", "measured"]},
         "delay_s": allow_also(list_schema(ANY_NUMBER, "number"), "auto"),
@@ -62,12 +73,8 @@ class Conditioning:
         A longer step between stamps, in sampling periods, splits the log into segments.
     position_cutoff_hz : float, "auto" or None
         Cut-off of the zero-phase low pass on the motion, in Hz; None applies no filter.
-    order : int
-        Order of the Butterworth filter, which is applied forward and backward.
-    differentiation : {"central", "spline"}
-        Differentiation method; "spline" smooths at the position cut-off itself.
     velocity : {"differentiated", "measured"}
-        Differentiate the position, or take the logged velocity and filter it in the same way.
+        Differentiate the position by central differences, or take the logged velocity and filter it in the same way.
     acceleration : {"differentiated", "measured"}
         Differentiate the velocity, or take the logged acceleration and filter it in the same way.
     delay_s : float, tuple of n floats, or "auto"
@@ -100,8 +107,6 @@ class Conditioning:
     stamps: Literal["auto", "measured", "uniform"] = "auto"
     longest_gap_rows: float = MIN_GAP_PERIODS
     position_cutoff_hz: float | Auto | None = "auto"
-    order: int = 4
-    differentiation: DifferentiationMethod = "central"
     velocity: Origin = "differentiated"
     acceleration: Origin = "differentiated"
     delay_s: float | tuple[float, ...] | Auto = 0.0
@@ -131,10 +136,6 @@ class Conditioning:
         """Differences of the delays of the joints from `motion_delay_s`; empty if all joints have one delay."""
         delays = self.delay_s if isinstance(self.delay_s, tuple) else ()
         return tuple(delay - self.motion_delay_s for delay in delays)
-
-    def with_delay(self, seconds: float) -> Conditioning:
-        """Return the settings with a torque delay of `seconds`."""
-        return replace(self, delay_s=seconds)
 
     def for_prediction(self) -> Conditioning:
         """Return the settings for the same motion at every row and the torque as logged.
@@ -200,7 +201,7 @@ def edge_rows(c: Conditioning) -> int:
 
 def min_segment_rows(c: Conditioning) -> int:
     """Return the fewest rows of a segment that yield a sample after cutting and differentiation."""
-    return max(2 * edge_rows(c) + 1, 6 if c.differentiation == "spline" else 2)
+    return max(2 * edge_rows(c) + 1, 2)
 
 
 DIFFERENCE_ROWS: Final = 22
@@ -213,11 +214,60 @@ def reach_rows(c: Conditioning) -> int:
     Blocks of a stream overlap by this number.
     """
     rate = require_resolved(c.rate_hz, "rate_hz")
-    if c.differentiation == "spline":
-        smooth = spline_settling_rows(motion_cutoff(c), rate)
-    else:
-        smooth = settling_rows(motion_cutoff(c), rate, c.order) + DIFFERENCE_ROWS
+    smooth = settling_rows(motion_cutoff(c), rate) + DIFFERENCE_ROWS
     delay = ceil(abs(c.motion_delay_s) * rate) + SHIFT_REACH_ROWS
     shift = max((ceil(abs(seconds) * rate) + SHIFT_REACH_ROWS for seconds in c.torque_shifts_s), default=0)
-    torque = settling_rows(torque_cutoff(c), rate, c.order) + shift
+    torque = settling_rows(torque_cutoff(c), rate) + shift
     return max(smooth + delay, torque) + edge_rows(c) + 2
+
+
+class ConditionedMotion(NamedTuple):
+    """Arrays (N, n) in SI units at the joints."""
+
+    q: Array
+    qd: Array
+    qdd: Array
+    tau: Array
+
+
+def condition_motion(rows: Log, c: Conditioning) -> ConditionedMotion:
+    """Filter and differentiate the motion, delay it to match the torque, and filter the torque."""
+    rate = require_resolved(c.rate_hz, "rate_hz")
+    rows = rows if c.gains is None else apply_gains(rows, c.gains)
+    motion = _filter_motion(rows, c, rate)
+    delay = c.motion_delay_s * rate
+    q, qd, qdd = (delay_rows(array, delay) for array in motion) if delay else motion
+    tau = delay_torques(lowpass(rows.tau, torque_cutoff(c), rate), c, -rate)
+    return ConditionedMotion(q, qd, qdd, tau)
+
+
+def delay_torques(tau: Array, c: Conditioning, rate: float) -> Array:
+    """Return torques (N, n) of uniform rows, each delayed by `torque_shifts_s`; a negative rate undoes it."""
+    shifts = c.torque_shifts_s
+    if shifts and len(shifts) != tau.shape[1]:
+        message = f"delay_s must have one number for each of {tau.shape[1]} joints; got {len(shifts)}"
+        raise InputError(message, code=Code.WRONG_SHAPE, subject="delay_s")
+    if not any(shifts):
+        return tau
+    return np.hstack([delay_rows(tau[:, [joint]], shift * rate) for joint, shift in enumerate(shifts)])
+
+
+def _filter_motion(rows: Log, c: Conditioning, rate: float) -> tuple[Array, Array, Array]:
+    cutoff = motion_cutoff(c)
+    q = lowpass_positions(rows.q, cutoff, rate)
+    is_measured = c.velocity == "measured"
+    qd = lowpass(_require_logged(rows.qd, "velocity"), cutoff, rate) if is_measured else central_difference(q, rate)
+    if c.acceleration == "measured":
+        return q, qd, lowpass(_require_logged(rows.qdd, "acceleration"), cutoff, rate)
+    return q, qd, central_difference(qd, rate)
+
+
+def _require_logged(values: Array | None, what: str) -> Array:
+    if values is None:
+        raise LogError(
+            f'{what} = "measured" is set, but the log has no {what}',
+            hint=f'set columns.{what} of the log, or {what} = "differentiated"',
+            code=Code.MISSING_VALUE,
+            subject=what,
+        )
+    return values

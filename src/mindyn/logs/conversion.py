@@ -9,14 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 
 import numpy as np
 
 from mindyn.algebra.values import Array, frozen_array
 from mindyn.equations.loop_closure import primary_gears
 from mindyn.errors import Code
-from mindyn.logs.errors import FaultCollector, LogError
+from mindyn.logs.errors import LogError
 from mindyn.logs.metadata import CURRENT_UNITS, UNKNOWN, LogMetadata, PerJoint, PerJointGain, unit_factor
 from mindyn.robots.drive_matrices import MAX_GEAR_CONDITION, gear_condition, gear_matrix
 from mindyn.robots.parts import Drive
@@ -44,25 +43,16 @@ class Conversion:
         return values + self.offset if signal in ("position", "target") else values
 
 
-def create_conversion(
-    metadata: LogMetadata, robot: Robot, signals: tuple[str, ...], faults: FaultCollector
-) -> Conversion:
-    """Create the conversion; take the gears from the metadata, or else from the robot's drives.
-
-    faults  collects the errors; the conversion is valid only if there are none
-    """
-    matrices, unsided = {}, False
+def create_conversion(metadata: LogMetadata, robot: Robot, signals: Sequence[str]) -> Conversion:
+    """Create the conversion; take the gears from the metadata, or else from the robot's drives."""
+    matrices = {}
     for signal in signals:
-        scales = faults.collect(partial(_unit_scales, signal, metadata, robot))
-        side = None if unsided else faults.collect(partial(metadata.side_of, signal))
-        unsided = metadata.side is None  # report it once
-        G = faults.collect(lambda: motor_gears(metadata, robot)) if side == "motor" else np.eye(robot.joint_count)
-        if scales is not None and G is not None:
-            S = np.diag(scales)
-            solved = G.T @ S if signal == "torque" else np.linalg.solve(G, S)
-            matrices[signal] = np.asarray(S if side == "joint" else solved, dtype=np.float64)
-    offset = faults.collect(lambda: _position_offset(metadata, robot))
-    return Conversion(matrices, np.zeros(0) if offset is None else offset)
+        A = np.diag(_unit_scales(signal, metadata, robot))
+        if metadata.side_of(signal) == "motor":
+            G = motor_gears(metadata, robot)
+            A = np.asarray(G.T @ A if signal == "torque" else np.linalg.solve(G, A), dtype=np.float64)
+        matrices[signal] = A
+    return Conversion(matrices, _position_offset(metadata, robot))
 
 
 def motor_gears(metadata: LogMetadata, robot: Robot) -> Array:
@@ -127,10 +117,8 @@ def _unit_scales(signal: str, metadata: LogMetadata, robot: Robot) -> Array:
 def _position_offset(metadata: LogMetadata, robot: Robot) -> Array:
     if metadata.position_offset is None:
         return np.zeros(robot.joint_count)
-    units = [unit_factor("position", metadata.unit("position", j.name), j.kind, j.name) for j in robot.primary_joints]
-    return np.asarray(
-        array_per_joint(metadata.position_offset, robot.primary_names, "position_offset") * np.array(units)
-    )
+    offset = array_per_joint(metadata.position_offset, robot.primary_names, "position_offset")
+    return np.asarray(offset * _unit_scales("position", metadata, robot))
 
 
 def array_per_joint(values: PerJoint, joints: Sequence[str], what: str) -> Array:
@@ -147,12 +135,15 @@ def gains_per_joint(values: PerJointGain, joints: Sequence[str], what: str) -> A
     """Return gains (n,) as `array_per_joint`, with NaN for unknown ones."""
     if isinstance(values, str):
         return np.full(len(joints), np.nan)
-    is_table = isinstance(values, Mapping)
-    listed = {str(k): v for k, v in (values.items() if is_table else enumerate(values))}  # type: ignore[union-attr]
-    known = {name: 0.0 if value == UNKNOWN else float(value) for name, value in listed.items()}
-    gains = array_per_joint(known if is_table else list(known.values()), joints, what)
-    order = list(joints) if is_table else list(listed)
-    return np.where([listed[name] == UNKNOWN for name in order], np.nan, gains)
+    known, unknown = (_replace_unknown(values, by) for by in (0.0, 1.0))
+    gains = array_per_joint(known, joints, what)
+    return np.where(gains == array_per_joint(unknown, joints, what), gains, np.nan)
+
+
+def _replace_unknown(values: PerJointGain, by: float) -> PerJoint:
+    if isinstance(values, Mapping):
+        return {name: by if value == UNKNOWN else float(value) for name, value in values.items()}
+    return [by if value == UNKNOWN else float(value) for value in values]
 
 
 def add_logged_gears(robot: Robot, metadata: Sequence[LogMetadata]) -> tuple[Robot, list[str]]:
@@ -165,20 +156,15 @@ def add_logged_gears(robot: Robot, metadata: Sequence[LogMetadata]) -> tuple[Rob
     coupled = [G for G in gears if not np.array_equal(G, np.diag(np.diag(G)))]
     if not coupled or robot.has_dependents:
         return robot, []
-    if len(gears) < len(metadata) or not all(np.array_equal(G, gears[0]) for G in gears):
-        return robot, [
-            "the logs have different gears: friction and rotors are not coupled by any of them; add drives to the robot"
-        ]
-    G = gears[0]
-    if robot.drives:
-        same = len(robot.drives) == len(G) and np.allclose(_gears_by_joint(robot), G)
-        return robot, [] if same else [
-            "the log's gears differ from those of the robot's drives; each is used where it is given"
-        ]
-    if not np.diag(G).all():
-        return robot, [
-            "the log's gears have a motor that does not move its own joint: friction and rotors stay uncoupled"
-        ]
+    G, note = gears[0], ""
+    if len(gears) < len(metadata) or not all(np.array_equal(other, G) for other in gears):
+        note = "the logs have different gears: none of them couples friction and rotors; add drives to the robot"
+    elif robot.drives and (len(robot.drives) != len(G) or not np.allclose(_gears_by_joint(robot), G)):
+        note = "the log's gears differ from those of the robot's drives; each is used where it is given"
+    elif not robot.drives and not np.diag(G).all():
+        note = "the log's gears have a motor that does not move its own joint: friction and rotors stay uncoupled"
+    if note or robot.drives:
+        return robot, [note] if note else []
     drives = tuple(_create_drive(name, j, G, robot.joint_names) for j, name in enumerate(robot.joint_names))
     pairs = ", ".join(f"{d.joint} with {', '.join(d.coupling)}" for d in drives if d.coupling)
     return replace(robot, drives=drives), [f"friction and rotors are coupled by the log's gears: {pairs}"]

@@ -130,4 +130,6 @@ def format_toml_value(value: Any) -> str:
         return str(value).lower()
     if isinstance(value, Mapping):
         return "{ " + ", ".join(f"{toml_key(key)} = {format_toml_value(entry)}" for key, entry in value.items()) + " }"
-    return f"[{', '.join(map(format_toml_value, value))}]" if isinstance(value, Sequence) else repr(value)
+    if isinstance(value, Sequence):
+        return f"[{', '.join(map(format_toml_value, value))}]"
+    return repr(float(value) if isinstance(value, float) else value)  # NumPy has its own repr

@@ -19,7 +19,7 @@ from mindyn.algebra.values import Array
 from mindyn.errors import Code, list_names, suggest_name
 from mindyn.logs.checks import expand_pattern, reachable_positions
 from mindyn.logs.draft import UNANSWERED, SidecarDraft, format_toml_value
-from mindyn.logs.draft_head import LogHead, read_log_head
+from mindyn.logs.draft_head import Clock, LogHead, read_log_head
 from mindyn.logs.draft_names import (
     JOINT_WORDS,
     MEASURED_WORDS,
@@ -35,7 +35,6 @@ from mindyn.logs.draft_names import (
     is_measured,
     split_words,
 )
-from mindyn.logs.draft_numbers import Clock
 from mindyn.logs.errors import LogError
 from mindyn.logs.metadata import SIGNALS, LogMetadata
 from mindyn.robots.robot import Robot
@@ -326,8 +325,8 @@ def recognise_missing(
     head, robot = log.head, log.robot
     count = 1 if robot is None else robot.joint_count
     wide = [group for group in groups if group.count >= count]
-    named = {id(group): meant[0] for group in wide if (meant := guess_signal(group.words))}
-    unknown = [group for group in wide if id(group) not in named and is_measured(group.words)]
+    named = [group for group in wide if group.signal]
+    unknown = [group for group in wide if not group.signal and is_measured(group.words)]
     known = [group for signal, group in log.chosen.items() if signal != "torque"]
     candidates: Candidates = {}
     if missing and (unknown or not head.is_named):
@@ -341,12 +340,12 @@ def recognise_missing(
         if signal not in found and len(free) == 1:
             found[signal] = free[0]
         elif signal not in found and signal in missing:
-            free += [group for group in wide if named.get(id(group)) == signal]  # commanded, or of a model
-            free += [group for group in wide if id(group) not in named and group not in [*unknown, *free]]
+            free += [group for group in named if group.signal == signal]  # commanded, or of a model
+            free += [group for group in wide if not group.signal and group not in [*unknown, *free]]
             draft = draft.with_line(f"columns.{signal}", UNANSWERED, _describe_candidates(free, head))
     taken = {name for group in found.values() for name in group.columns}
     asked = draft.questions
-    others = [(group, named[id(group)]) for group in wide if id(group) in named]
+    others = [(group, group.signal) for group in named]
     others += [(group, signal) for signal, listed in candidates.items() for group in listed]
     unused = {_describe_group(g): s for g, s in others if not taken & set(g.columns) and f"columns.{s}" not in asked}
     if unused:

@@ -1,25 +1,30 @@
-"""Read the first rows of a log without metadata: columns of numbers, and the first cell of other columns."""
+"""Read the first rows of a log without metadata, and guess units, side and time from their numbers."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from math import pi
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mindyn.algebra.values import Array
 from mindyn.errors import Code
-from mindyn.logs.array_table import ArrayTable, open_arrays
+from mindyn.logs.array_table import ArrayTable
+from mindyn.logs.checks import DEFAULT_REACH_RAD, reachable_positions
+from mindyn.logs.cleaning import count_restarts, estimate_usual_step
+from mindyn.logs.draft_names import guess_unit, split_words
 from mindyn.logs.errors import LogError
-from mindyn.logs.formats import TEXT_FORMATS, open_table
-from mindyn.logs.lerobot_table import INFO_FILE, is_lerobot_folder, match_motor_names
-from mindyn.logs.metadata import LogMetadata
+from mindyn.logs.formats import open_table
+from mindyn.logs.metadata import UNIT_FACTORS, LogMetadata
+from mindyn.logs.parquet_table import INFO_FILE, is_lerobot_folder, match_motor_names
 from mindyn.logs.tables import LogTable, raise_as_damaged
 from mindyn.logs.text_table import TextTable
-from mindyn.reading import read_json, require_file
+from mindyn.reading import read_json
 from mindyn.robots.parts import Joint, Link
 from mindyn.robots.robot import Robot
 
@@ -29,7 +34,6 @@ LONG_DRAFT_ROWS: Final = 20 * DRAFT_ROWS
 """Rows if nothing moves in the first `DRAFT_ROWS`: recordings often start before the motion."""
 MIN_NUMBER_FRACTION: Final = 0.5
 """Smallest fraction of numeric cells in a column of numbers."""
-_ARRAY_SUFFIXES: Final = (".npz", ".mat", ".h5", ".hdf5")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -61,18 +65,15 @@ def read_log_head(
     metadata: LogMetadata = LogMetadata(),  # noqa: B008
 ) -> LogHead:
     """Read the first rows of a log file; a bag needs the robot, because its joints are matched by name."""
-    suffix, is_folder = path.suffix.lower(), path.is_dir()
-    if robot is None and (suffix in (".db3", ".mcap") or is_folder) and not is_lerobot_folder(path):
+    is_bag = path.is_dir() or path.suffix.lower() in (".db3", ".mcap")
+    if robot is None and is_bag and not is_lerobot_folder(path):
         message = f"{path.name} is a bag, whose joints are matched by name with a robot"
         raise LogError(message, hint="give the robot after the log", code=Code.MISSING_VALUE, subject="robot")
-    if suffix in _ARRAY_SUFFIXES and not is_folder:
-        require_file(path, "log", LogError)
-        with raise_as_damaged(f"{suffix} file", path.name):
-            return _read_array_head(open_arrays(path, 0), rows)
     table = open_table(path, robot or _PLACEHOLDER_ROBOT, metadata)
-    if suffix in TEXT_FORMATS and not is_folder:
-        return _read_text_head(TextTable(path, metadata.separator, metadata.decimal, metadata.skip_rows), rows)
-    return _read_table_head(table, rows)
+    with raise_as_damaged(table.form, table.name):
+        if isinstance(table, TextTable):
+            return _read_text_head(table, rows)
+        return _read_array_head(table, rows) if isinstance(table, ArrayTable) else _read_table_head(table, rows)
 
 
 _PLACEHOLDER_ROBOT: Final = Robot(
@@ -139,3 +140,197 @@ def read_lerobot_names(path: Path, array: str, joints: Sequence[str]) -> list[st
         if info.is_file():
             return match_motor_names(read_json(info, "LeRobot's info.json", LogError), array, joints)
     return None
+
+
+USUAL_RATES_HZ: Final = (10.0, 5000.0)
+MAX_RATE_IN_SECONDS_HZ: Final = 20_000.0
+"""Largest rate that is accepted if only seconds fit: a step of 0.15 belongs to a slow log in s, not to one in ms."""
+MIN_CHANGED_FRACTION: Final = 0.3
+"""Smallest fraction of rows with a new stamp in a column of time, which may contain repeated rows."""
+MIN_POSITION_RANGE: Final = 1e-3
+"""Range of positions (rad, deg, m or mm) below which velocity and torque give no evidence."""
+NORMALISED_PEAK: Final = 100.0
+"""Largest value of normalised positions."""
+MIN_SQUARED_CORRELATION: Final = 0.5
+"""Smallest squared correlation of a velocity and its position; measured arms have 0.9 and more."""
+MIN_RADIAN_PEAK: Final = 0.2
+"""A smaller peak (in rad) may also be in degrees."""
+TIME_WORDS: Final = (
+    "stamp",
+    "timestamp",
+    "stamps",
+    "timestamps",
+    "time",
+    "times",
+    "t",
+    "sec",
+    "secs",
+    "seconds",
+    "clock",
+    "duration",
+)
+"""Words of time columns, the most likely first: the stamp of a message is better than that of the recorder."""
+UNIFORM_STEP_TOLERANCE: Final = 0.05
+MAX_UNEVENNESS: Final = 0.5
+MIN_EVEN_FRACTION: Final = 0.95
+"""Stamps without a name: steps within a half of the median, in nearly all rows; no motion keeps that."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Clock:
+    """Time of a log.
+
+    columns  the column of stamps, or the columns of seconds and nanoseconds; empty without time
+    unit     unit of the stamps; None if unknown
+    seconds  (rows,) s since the first row; None if unknown
+    rate_hz  rate of a log without time; None if unknown
+    """
+
+    columns: tuple[str, ...] = ()
+    unit: str | None = None
+    seconds: Array | None = None
+    evidence: str = "no column of the file is a time"
+    rate_hz: float | None = None
+
+    @property
+    def restarts(self) -> int:
+        """Number of times that the clock restarts."""
+        return 0 if self.seconds is None else count_restarts(self.seconds)
+
+
+def detect_clock(head: LogHead, given: str | None = None) -> Clock:
+    """Detect the clock of a log from column names, a line of units, and usual rates of robot logs.
+
+    If the columns have no names, a column with even steps other than 1 is the time.
+
+    given  column of stamps that the user names
+    """
+    columns = head.columns
+    ranks = {name: _time_rank(name) if head.is_named else _even_rank(columns[name]) for name in columns}
+    ranks = ranks if given is None else {given: 0}
+    named = [(rank, name) for name, rank in ranks.items() if rank is not None and columns[name].ndim == 1]
+    for _, name in sorted(named):
+        pair = _find_nanoseconds(name, columns)
+        if pair is not None:
+            seconds = (columns[name] - columns[name][0]) + 1e-9 * (columns[pair] - columns[pair][0])
+            return Clock((name, pair), "s", np.asarray(seconds), f"seconds and nanoseconds, {_describe_rate(seconds)}")
+    unused = ""
+    for _, name in sorted(named):
+        stamps = columns[name]
+        steps = np.diff(stamps)
+        changes = steps[steps != 0]
+        if (
+            len(changes) < max(2, MIN_CHANGED_FRACTION * len(steps))
+            or not np.isfinite(stamps).all()
+            or (changes > 0).mean() < MIN_SQUARED_CORRELATION
+        ):
+            unused = unused or name
+            continue
+        step = estimate_usual_step(steps[steps > 0])
+        unit_words = split_words(head.units.get(name, ""))
+        named_unit = guess_unit("time", (*split_words(name), *unit_words), unit_words or split_words(name)[-1:])
+        fitting = [unit for unit, size in UNIT_FACTORS["time"].items() if _is_usual_rate(1 / (step * size))]
+        fitting = fitting or (["s"] if USUAL_RATES_HZ[1] < 1 / step <= MAX_RATE_IN_SECONDS_HZ else [])
+        unit = named_unit if named_unit in fitting or not fitting else fitting[0]
+        if unit is None:
+            return Clock((name,), None, None, f"a step of {step:.4g} is not a usual rate in any unit of time")
+        seconds = np.asarray((stamps - stamps[0]) * UNIT_FACTORS["time"][unit])
+        how = "unit from the name" if unit == named_unit else "the unit that gives a usual rate"
+        return Clock((name,), unit, seconds, f"{_describe_rate(seconds)}; {how}")
+    return Clock(evidence=f"{unused} does not increase from row to row, or has missing values") if unused else Clock()
+
+
+def _time_rank(name: str) -> int | None:
+    words = split_words(name)
+    ranks = [TIME_WORDS.index(word) for word in words if word in TIME_WORDS]
+    return min(ranks) if ranks and not {"delta", "dt", "disc"} & set(words) else None
+
+
+def _even_rank(stamps: NDArray[Any]) -> int | None:
+    """Return 0 for a column that increases evenly, as stamps do; None otherwise, and for a counter of rows."""
+    steps = np.diff(stamps) if stamps.ndim == 1 else np.zeros(1)
+    typical = float(np.median(steps)) if len(steps) else 0.0
+    even = typical > 0 and typical != 1 and (np.abs(steps / typical - 1) < MAX_UNEVENNESS).mean() > MIN_EVEN_FRACTION
+    return 0 if even else None
+
+
+def _find_nanoseconds(name: str, columns: Mapping[str, NDArray[Any]]) -> str | None:
+    """Return the column of nanoseconds for a column of seconds: `header.stamp.nanosec` for `header.stamp.sec`."""
+    for seconds, nanoseconds in (("sec", "nanosec"), ("sec", "nsec"), ("secs", "nsecs"), ("sec", "nanosecs")):
+        if name.endswith(seconds) and not name.endswith(nanoseconds):
+            other = name.removesuffix(seconds) + nanoseconds
+            if other in columns and columns[other].ndim == 1:
+                return other
+    return None
+
+
+def _is_usual_rate(rate_hz: float) -> bool:
+    return USUAL_RATES_HZ[0] <= rate_hz <= USUAL_RATES_HZ[1]
+
+
+def _describe_rate(seconds: Array) -> str:
+    steps = np.diff(seconds)
+    step = estimate_usual_step(steps[steps > 0]) if (steps > 0).any() else np.nan
+    off = float((np.abs(steps / step - 1) > UNIFORM_STEP_TOLERANCE).mean())
+    rest = f", {100 * off:.0f} % of the steps differ from it" if off > 0.01 else ""
+    return f"{1 / step:.5g} Hz{rest}"
+
+
+def is_still(q: Array) -> bool:
+    """Return whether no position changes."""
+    return largest_magnitude(np.fmax.reduce(q, axis=0) - np.fmin.reduce(q, axis=0)) < MIN_POSITION_RANGE
+
+
+def fitting_velocity_units(position: str, slope: float, kind: str) -> list[str]:
+    """Return the units of a velocity that is `slope` times the derivative of a position in the unit `position`."""
+    sizes = {unit: UNIT_FACTORS["position"][position] / size for unit, size in UNIT_FACTORS["velocity"].items()}
+    linear = kind == "prismatic"
+    return [u for u, ratio in sizes.items() if u.startswith(("m/", "mm/")) == linear and 0.7 < slope / ratio < 1.4]
+
+
+@dataclass(frozen=True, slots=True)
+class Guess:
+    """Guessed unit or side with its evidence; the value is None if the numbers do not decide it."""
+
+    value: str | None
+    evidence: str
+
+
+def is_normalised(q: Array) -> bool:
+    """Return whether positions are normalised to -100 ... 100 as by LeRobot: the largest is 100."""
+    peaks = np.nanmax(np.abs(q), axis=0)
+    return bool((peaks <= NORMALISED_PEAK + 1e-3).all() and (np.abs(peaks - NORMALISED_PEAK) < 1e-3).any())
+
+
+def largest_magnitude(values: Array) -> float:
+    """Return the largest |value|, ignoring NaN; 0 without values."""
+    return float(np.fmax.reduce(np.abs(values), axis=None, initial=0.0))
+
+
+def guess_position_unit(q: Array, robot: Robot | None, kinds: Sequence[str]) -> Guess:
+    """Guess rad or deg (m or mm) from the range of the positions and the robot's limits."""
+    peak = largest_magnitude(q)
+    if kinds and all(kind == "prismatic" for kind in kinds):
+        return Guess("mm" if peak > 20 else "m", f"the largest is {peak:.4g}")
+    reach = np.full(q.shape[1], DEFAULT_REACH_RAD) if robot is None else reachable_positions(robot)
+    peaks = np.fmax.reduce(np.abs(q), axis=0, initial=0.0)[: len(reach)]
+    over = float((peaks / reach).max())
+    where = "the limits" if robot is not None else "two turns"
+    if over <= 1.05 and peak >= MIN_RADIAN_PEAK:
+        return Guess("rad", f"up to {peak:.3g}, within {where} in rad")
+    as_degrees = float((np.deg2rad(peaks) / reach).max())
+    if peak > 2 * pi and over > 2 and as_degrees <= 1.2:
+        return Guess(None, f"up to {peak:.4g}: deg at the joints, or rad at motors with gears")
+    return Guess(None, f"up to {peak:.4g}")
+
+
+def guess_position_side(q: Array, unit: str, robot: Robot | None) -> Guess:
+    """Guess the joint side if the positions lie within the robot's limits."""
+    if robot is None:
+        return Guess(None, "no robot is given")
+    values = np.fmax.reduce(np.abs(q), axis=0, initial=0.0)[: robot.joint_count] * UNIT_FACTORS["position"][unit]
+    over = float((values / reachable_positions(robot)).max())
+    if over <= 1.5:
+        return Guess("joint", f"at most {100 * over:.0f} % of the limits")
+    cause = "probably at the motors" if over > 5 else "another zero, or at the motors"
+    return Guess(None, f"{over:.3g} times the limits: {cause}")

@@ -89,6 +89,12 @@ class ColumnGroup:
     reason: str = ""
 
     @property
+    def signal(self) -> str | None:
+        """Signal that the words name; None if they name none."""
+        meant = guess_signal(self.words)
+        return meant[0] if meant else None
+
+    @property
     def is_current(self) -> bool:
         """Whether the words mean a current."""
         return any(word in CURRENT_WORDS for word in self.words) and not {"torque", "nm"} & set(self.words)

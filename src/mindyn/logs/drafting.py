@@ -17,7 +17,7 @@ import numpy as np
 from mindyn.algebra.values import Array
 from mindyn.errors import list_names
 from mindyn.logs.checks import velocity_slope
-from mindyn.logs.draft import UNANSWERED, SidecarDraft
+from mindyn.logs.draft import UNANSWERED, SidecarDraft, format_toml_value
 from mindyn.logs.draft_columns import (
     LogContents,
     add_unit_words,
@@ -31,18 +31,13 @@ from mindyn.logs.draft_columns import (
     round_rate,
     stack_values,
 )
-from mindyn.logs.draft_head import DRAFT_ROWS, LONG_DRAFT_ROWS, LogHead, read_lerobot_names, read_log_head
-from mindyn.logs.draft_names import (
-    JOINT_WORDS,
-    MOTOR_WORDS,
-    ColumnGroup,
-    group_columns,
-    guess_unit,
-    split_words,
-)
-from mindyn.logs.draft_numbers import (
+from mindyn.logs.draft_head import (
+    DRAFT_ROWS,
+    LONG_DRAFT_ROWS,
     MIN_SQUARED_CORRELATION,
     Clock,
+    Guess,
+    LogHead,
     detect_clock,
     fitting_velocity_units,
     guess_position_side,
@@ -50,6 +45,16 @@ from mindyn.logs.draft_numbers import (
     is_normalised,
     is_still,
     largest_magnitude,
+    read_lerobot_names,
+    read_log_head,
+)
+from mindyn.logs.draft_names import (
+    JOINT_WORDS,
+    MOTOR_WORDS,
+    ColumnGroup,
+    group_columns,
+    guess_unit,
+    split_words,
 )
 from mindyn.logs.metadata import CURRENT_UNITS, UNIT_FACTORS, LogMetadata, si_units
 from mindyn.robots.robot import Robot
@@ -199,7 +204,9 @@ def _reorder_columns(values: Array, draft: SidecarDraft, robot: Robot | None) ->
 def _add_units(draft: SidecarDraft, log: LogContents, assumed: str | None) -> SidecarDraft:
     chosen, robot = log.chosen, log.robot
     if robot is not None and len({kind == "prismatic" for kind in log.kinds}) > 1:
-        draft = draft.with_notes(f"the robot has revolute and prismatic joints: set {_describe_units_per_joint(robot)}")
+        units = [f"units.{key} = {format_toml_value(si_units(robot)[key])}" for key in ("position", "torque")]
+        example = f"units per joint, as in {' and '.join(units)}"
+        draft = draft.with_notes(f"the robot has revolute and prismatic joints: set {example}")
     known = _standard_units(chosen)
     if "position" not in chosen:
         return draft
@@ -225,9 +232,6 @@ def _add_units(draft: SidecarDraft, log: LogContents, assumed: str | None) -> Si
         return _add_side(draft, {s: g for s, g in chosen.items() if s in ("position", "velocity")}, q, unit, robot)
     if "torque" in chosen:
         draft = _add_torque(draft, log, known)
-        constant = [] if "torque" in log.files else _find_constant_columns(draft, log)
-        stuck = f"the torque never changes in {list_names(constant)}: is a sensor broken?"
-        draft = draft.with_notes(stuck) if constant else draft
     excluded = () if draft.value("columns.velocity") is not None else ("velocity",)
     used = {signal: group for signal, group in chosen.items() if signal not in excluded}
     return _add_side(draft, used, q, unit, robot)
@@ -248,15 +252,6 @@ def _add_normalised_units(draft: SidecarDraft, log: LogContents) -> SidecarDraft
     draft = draft.with_line("gears", answers[0], f"200 / range of each joint in {unit}")
     draft = draft.with_line("position_offset", answers[1], f"middle of the range of each joint in {unit}")
     return _add_targets(draft, log, unit) if "target" in log.chosen else draft
-
-
-def _describe_units_per_joint(robot: Robot) -> str:
-    """Show how to give units per joint: rad and N m for revolute joints, m and N for prismatic joints."""
-    examples = []
-    for signal in ("position", "torque"):
-        units = (f'{joint} = "{unit}"' for joint, unit in si_units(robot)[signal].items())
-        examples.append(f"units.{signal} = {{{', '.join(units)}}}")
-    return f"units per joint, as in {' and '.join(examples)}"
 
 
 def _standard_units(chosen: Mapping[str, ColumnGroup]) -> dict[str, str]:
@@ -336,24 +331,12 @@ def _add_targets(draft: SidecarDraft, log: LogContents, position: str | None) ->
     return draft.with_line("kd", UNANSWERED, 'N m s/rad at each joint, or "unknown"')
 
 
-def _find_constant_columns(draft: SidecarDraft, log: LogContents) -> list[str]:
-    """Return the torque columns of the robot's joints that are constant."""
-    group, robot, values = log.chosen["torque"], log.robot, log.values("torque")
-    names = group.columns if group.order != "array" else [f"{group.columns[0]}[{k}]" for k in range(group.count)]
-    joints = draft.value("joints")
-    used = [joints is None or robot is None or joints[k] in robot.primary_names for k in range(len(names))]
-    ends = np.fmin.reduce(values), np.fmax.reduce(values)
-    columns = zip(names, *ends, used, strict=True)
-    return [f"{name} ({low:.4g})" for name, low, high, is_used in columns if is_used and low == high]
-
-
 def _add_side(
     draft: SidecarDraft, chosen: Mapping[str, ColumnGroup], q: Array, unit: str | None, robot: Robot | None
 ) -> SidecarDraft:
-    position = guess_position_side(q, unit, robot) if unit is not None else None
-    motion = set(chosen["position"].words)
-    where = UNANSWERED if position is None or position.value is None else position.value
-    why = "motor or joint: the unit is unknown" if position is None else position.evidence
+    unknown = Guess(None, "motor or joint: the unit is unknown")
+    guess = unknown if unit is None else guess_position_side(q, unit, robot)
+    where, why, motion = guess.value or UNANSWERED, guess.evidence, set(chosen["position"].words)
     if where == UNANSWERED and motion & MOTOR_WORDS:
         where, why = "motor", f"from the name; {why}"
     elif where == UNANSWERED and motion & JOINT_WORDS and robot is None:

@@ -1,25 +1,30 @@
 """Zero-phase low pass: a Butterworth filter forward and backward, H(f) = 1 / (1 + (tan pi f/fs / tan pi fc/fs)^2p).
 
-Velocity and acceleration from uniform positions: central differences, smoothing spline.
+Velocity and acceleration from uniform positions: central differences, interpolating spline.
 
 Interpolate between rows with polynomials through the nearest rows; a block needs only a few rows around it.
+
+Angular velocity and accelerations of a frame from its logged poses: quaternions are differentiated, not angles, so that
+no attitude is singular. With unit quaternions s, w = 2 vec(s* sd) and wd = 2 vec(s* sdd), in the axes of the frame.
 """
 
 from __future__ import annotations
 
 from functools import lru_cache
-from math import ceil, log, pi, prod, sqrt
-from typing import Final, Literal
+from math import ceil, log, prod
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.interpolate import make_interp_spline, make_smoothing_spline
+from scipy.interpolate import make_interp_spline
 from scipy.signal import butter, sosfilt_zi
 
+from mindyn.algebra.poses import quaternion_from_rotation
 from mindyn.algebra.values import Array
 from mindyn.errors import Code, InputError
 from mindyn.numerics.sections import Cascade
 from mindyn.numerics.threads import can_use_threads, map_in_threads
+from mindyn.robots.floating_base import rotations_from_quaternions
 
 LOWEST_HZ: Final = 0.5
 """Lowest cut-off that the selection of settings tries."""
@@ -151,33 +156,16 @@ def _require_below_nyquist(cutoff_hz: float, rate_hz: float) -> None:
         raise InputError(message, code=Code.OUT_OF_RANGE, subject="cutoff_hz")
 
 
-DifferentiationMethod = Literal["central", "spline"]
-
-
 def central_difference(x: Array, rate_hz: float) -> Array:
     """Return (x[k+1] - x[k-1]) rate / 2; at the ends, the slope of the parabola through the nearest three rows."""
     return np.asarray(np.gradient(x, 1.0 / rate_hz, axis=0, edge_order=2 if len(x) > 2 else 1))
 
 
-def fit_smoothing_spline(q: Array, rate_hz: float, cutoff_hz: float | None) -> tuple[Array, Array, Array]:
-    """Return q, qd, qdd of the cubic spline that minimises sum (q - s)^2 + lambda integral s''^2.
-
-    For uniform rows it acts as 1 / (1 + lambda w^4 / rate): a zero-phase Butterworth filter of order 2 with
-    w_c^4 = rate / lambda [Silverman 1984]. Without a cut-off, the spline is the interpolating quintic. Knots are
-    counted in rows to scale the equations well.
-    """
+def fit_spline(q: Array, rate_hz: float) -> tuple[Array, Array, Array]:
+    """Return q, qd, qdd of the interpolating quintic spline; knots are counted in rows to scale the equations well."""
     rows = np.arange(len(q), dtype=np.float64)
-    if cutoff_hz is None:
-        spline = make_interp_spline(rows, q, k=5, axis=0)
-    else:
-        spline = make_smoothing_spline(rows, q, lam=(2 * pi * cutoff_hz / rate_hz) ** -4, axis=0)
+    spline = make_interp_spline(rows, q, k=5, axis=0)
     return tuple(np.asarray(spline(rows, nu=k)) * rate_hz**k for k in (0, 1, 2))  # type: ignore[return-value]
-
-
-def spline_settling_rows(cutoff_hz: float | None, rate_hz: float) -> int:
-    """Return the settling rows of the spline: e^(-w_c n / (sqrt 2 rate)); 0.43^n for the interpolating quintic."""
-    decay = log(1 / 0.43) if cutoff_hz is None else 2 * pi * cutoff_hz / rate_hz / sqrt(2)
-    return ceil(-log(SETTLED_FRACTION) / decay) + 8
 
 
 NEIGHBOUR_ROWS: Final = 2
@@ -229,3 +217,40 @@ def _extend_ends(x: Array, margin: int) -> Array:
         return np.repeat(x, 2 * margin + 1, axis=0)
     before, after = x[0] - steps[::-1] * (x[1] - x[0]), x[-1] + steps * (x[-1] - x[-2])
     return np.concatenate([before, x, after])
+
+
+def differentiate_quaternions(s: Array, rate_hz: float, cutoff_hz: float | None) -> tuple[Array, Array, Array]:
+    """Return filtered unit quaternions (N, 4) in the order (x, y, z, w), w (N, 3) and wd (N, 3) in the frame's axes."""
+    continuous = with_continuous_sign(s)
+    smooth = lowpass(continuous / np.linalg.norm(s, axis=1, keepdims=True), cutoff_hz, rate_hz)
+    smooth = smooth / np.linalg.norm(smooth, axis=1, keepdims=True)
+    _, rate, second = fit_spline(smooth, rate_hz)
+    return smooth, 2 * _product(smooth, rate), 2 * _product(smooth, second)
+
+
+def with_continuous_sign(s: Array) -> Array:
+    """Return poses (N, .) that end with quaternions, without jumps between s and -s, which are the same attitude."""
+    turns = np.where((s[1:, -4:] * s[:-1, -4:]).sum(axis=1) < 0, -1.0, 1.0)
+    signs = np.concatenate([np.ones(min(len(s), 1)), np.cumprod(turns)])[:, None]
+    return np.hstack([s[:, :-4], s[:, -4:] * signs])
+
+
+def differentiate_poses(
+    R: Array, position: Array | None, rate_hz: float, cutoff_hz: float | None
+) -> tuple[Array, Array, Array, Array]:
+    """Return filtered rotations (N, 3, 3), and w, wd and the acceleration of the origin (N, 3) in the frame's axes.
+
+    Without positions, the acceleration is zero.
+    """
+    s = np.array([np.roll(quaternion_from_rotation(rotation), -1) for rotation in R])
+    smooth, w, wd = differentiate_quaternions(s, rate_hz, cutoff_hz)
+    R = rotations_from_quaternions(smooth)
+    if position is None:
+        return R, w, wd, np.zeros_like(w)
+    acceleration = fit_spline(lowpass(position, cutoff_hz, rate_hz), rate_hz)[2]
+    return R, w, wd, np.einsum("nji,nj->ni", R, acceleration)
+
+
+def _product(s: Array, t: Array) -> Array:
+    """Return the vector part (N, 3) of the product s* t of quaternions (N, 4)."""
+    return np.asarray(s[:, 3:] * t[:, :3] - t[:, 3:] * s[:, :3] - np.cross(s[:, :3], t[:, :3]))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from mindyn.errors import Code
 from mindyn.logs.errors import LogError
@@ -18,7 +18,8 @@ from mindyn.logs.tables import LogTable, raise_as_damaged
 from mindyn.reading import require_file
 from mindyn.robots.robot import Robot
 
-Opener = Callable[[Path, Robot, LogMetadata], LogTable]
+Opener = Callable[[Any, Robot, LogMetadata], LogTable]
+"""Function of a path (a `RemoteFile` for Parquet in an object store), the robot and the metadata."""
 
 
 def _open_text(path: Path, robot: Robot, metadata: LogMetadata) -> LogTable:  # noqa: ARG001 - one signature for all formats
@@ -27,7 +28,7 @@ def _open_text(path: Path, robot: Robot, metadata: LogMetadata) -> LogTable:  # 
     return TextTable(path, metadata.separator, metadata.decimal, metadata.skip_rows)
 
 
-def _open_parquet(path: Path, robot: Robot, metadata: LogMetadata) -> LogTable:  # noqa: ARG001
+def _open_parquet(path: FileLocation, robot: Robot, metadata: LogMetadata) -> LogTable:  # noqa: ARG001
     from mindyn.logs.parquet_table import ParquetTable
 
     return ParquetTable(path)
@@ -46,7 +47,7 @@ def _open_arrays(path: Path, robot: Robot, metadata: LogMetadata) -> LogTable:
 
 
 def _open_lerobot(path: Path, robot: Robot, metadata: LogMetadata) -> LogTable:  # noqa: ARG001
-    from mindyn.logs.lerobot_table import LeRobotTable
+    from mindyn.logs.parquet_table import LeRobotTable
 
     return LeRobotTable(path, robot.primary_names)
 
@@ -57,9 +58,8 @@ def _open_bag(path: Path, robot: Robot, metadata: LogMetadata) -> LogTable:
     return BagTable(path, robot, metadata.topic)
 
 
-TEXT_FORMATS: Final = (".csv", ".txt", ".tsv")
 LOG_FORMATS: Final[dict[str, Opener]] = {
-    **dict.fromkeys(TEXT_FORMATS, _open_text),
+    **dict.fromkeys((".csv", ".txt", ".tsv"), _open_text),
     **dict.fromkeys((".jsonl", ".ndjson"), _open_json),
     ".parquet": _open_parquet,
     **dict.fromkeys((".h5", ".hdf5", ".npz", ".mat"), _open_arrays),
@@ -78,14 +78,24 @@ CONVERSION_HINTS: Final = {
 
 def open_table(path: FileLocation, robot: Robot, metadata: LogMetadata) -> LogTable:
     """Open a log file by its suffix; a folder is a LeRobot dataset or a rosbag2; object stores support only Parquet."""
+    suffix, form, opener = path.suffix.lower(), f"{path.suffix.lower()} file", LOG_FORMATS.get(path.suffix.lower())
     if isinstance(path, RemoteFile):
-        return _open_remote(path)
-    folder = _is_folder(path)
-    if not folder and require_file(path, "log", LogError) == 0:
-        raise _empty_error(path)
-    suffix = path.suffix.lower()
-    is_dataset = folder and (path / "meta" / "info.json").is_file()
-    opener = _open_lerobot if is_dataset else _open_bag if folder else LOG_FORMATS.get(suffix)
+        if suffix != ".parquet":
+            raise LogError(
+                f"{path.name} is not Parquet, the only format that mindyn reads from an object store",
+                hint="copy the file to this machine, or write the log as Parquet",
+                code=Code.UNSUPPORTED,
+                subject=path.name,
+            )
+        size = path.info().size
+    elif _is_folder(path):
+        is_dataset, size = (path / "meta" / "info.json").is_file(), 1
+        form, opener = ("LeRobot dataset", _open_lerobot) if is_dataset else ("rosbag2", _open_bag)
+    else:
+        size = require_file(path, "log", LogError)
+    if size == 0:
+        message, hint = f"{path.name} is empty (0 bytes)", "did the recording or the copy fail?"
+        raise LogError(message, hint=hint, code=Code.TOO_LITTLE_DATA, subject=path.name)
     if opener is None:
         raise LogError(
             f"{path.name} has an unsupported format; mindyn reads {', '.join(LOG_FORMATS)}, and folders of "
@@ -94,36 +104,10 @@ def open_table(path: FileLocation, robot: Robot, metadata: LogMetadata) -> LogTa
             code=Code.UNSUPPORTED,
             subject=path.name,
         )
-    form = "LeRobot dataset" if is_dataset else "rosbag2" if folder else f"{suffix} file"
     with raise_as_damaged(form, path.name):
         table = opener(path, robot, metadata)
     table.form = form
     return table
-
-
-def _open_remote(file: RemoteFile) -> LogTable:
-    if file.suffix.lower() != ".parquet":
-        raise LogError(
-            f"{file.name} is not Parquet, the only format that mindyn reads from an object store",
-            hint="copy the file to this machine, or write the log as Parquet",
-            code=Code.UNSUPPORTED,
-            subject=file.name,
-        )
-    if file.info().size == 0:
-        raise _empty_error(file)
-    from mindyn.logs.parquet_table import ParquetTable
-
-    with raise_as_damaged(".parquet file", file.name):
-        return ParquetTable(file)
-
-
-def _empty_error(file: FileLocation) -> LogError:
-    return LogError(
-        f"{file.name} is empty (0 bytes)",
-        hint="did the recording or the copy fail?",
-        code=Code.TOO_LITTLE_DATA,
-        subject=file.name,
-    )
 
 
 def _is_folder(path: Path) -> bool:

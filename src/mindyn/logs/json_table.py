@@ -19,8 +19,8 @@ from mindyn.algebra.values import Array
 from mindyn.errors import Code, list_names
 from mindyn.executors import require_polars_threads
 from mindyn.logs.errors import LogError
-from mindyn.logs.tables import BLOCK_BYTES, Chunk, LogTable, require_numbers
-from mindyn.logs.text_table import MAX_LINE_BYTES, parse_dates
+from mindyn.logs.tables import Chunk, LogTable, read_line_blocks, require_numbers, split_rows
+from mindyn.logs.text_table import parse_dates
 from mindyn.reading import InputBudget
 
 _SCHEMA_ROWS: Final = 100
@@ -40,7 +40,8 @@ class JsonLinesTable(LogTable):
         self.path = path
         self.name = path.name
         self._budget = InputBudget(path.name, path.stat().st_size, LogError)
-        first = self._frame(next(self._blocks(_SCHEMA_ROWS), []), 0)
+        lines = next(self._blocks(), b"").split(b"\n", _SCHEMA_ROWS)[:_SCHEMA_ROWS]
+        first = self._frame(b"\n".join(lines), 0)
         self.names: tuple[str, ...] = tuple(first.columns)
         joints = next((name for name in self.names if name.rpartition(".")[2] in JOINT_LIST_NAMES and len(first)), None)
         listed = first[joints][0].to_list() if joints and first[joints].dtype == pl.List(pl.String) else []
@@ -48,49 +49,34 @@ class JsonLinesTable(LogTable):
         self._joint_list = joints if listed else None
 
     def read_chunks(self, names: Collection[str], rows: int) -> Iterator[Chunk]:
-        """Yield `rows` lines at a time."""
+        """Yield blocks of whole lines with at most `rows` rows."""
         before = 0
-        for lines in self._blocks(rows):
-            frame = self._frame(lines, before)
+        for block in self._blocks():
+            frame = self._frame(block, before)
             self._require_same_joints(frame, before)
-            yield {name: self._values(frame, name, before) for name in names}
-            before += len(lines)
+            yield from split_rows({name: self._values(frame, name, before) for name in names}, rows)
+            before += len(frame)
 
-    def _blocks(self, rows: int) -> Iterator[list[bytes]]:
-        """Yield lines that are not blank, at most `rows` and about `BLOCK_BYTES` at a time."""
-        lines: list[bytes] = []
-        held = 0
+    def _blocks(self) -> Iterator[bytes]:
+        """Yield blocks of lines that are not blank."""
         with self.path.open("rb") as file:
-            while line := file.readline(MAX_LINE_BYTES + 1):
-                if len(line) > MAX_LINE_BYTES:
-                    raise LogError(
-                        f"{self.name} has a line of more than {MAX_LINE_BYTES // 2**20} MiB",
-                        hint="is it a single JSON array? write one object per line",
-                        code=Code.TOO_LARGE,
-                        subject=self.name,
-                    )
-                if line.strip():
-                    lines.append(line)
-                    held += len(line)
-                if len(lines) == rows or held > BLOCK_BYTES:
+            for block in read_line_blocks(file, self.name, "is it a single JSON array? write one object per line"):
+                if lines := b"\n".join(line for line in block.split(b"\n") if line.strip()):
                     yield lines
-                    lines, held = [], 0
-        if lines:
-            yield lines
 
-    def _frame(self, lines: list[bytes], before: int) -> pl.DataFrame:
-        if not lines:
+    def _frame(self, block: bytes, before: int) -> pl.DataFrame:
+        if not block:
             hint = "did the recording or the copy fail?"
             raise LogError(f"{self.name} has no lines", hint=hint, code=Code.TOO_LITTLE_DATA, subject=self.name)
         require_polars_threads()
-        block = b"".join(lines)
         self._budget.take_json(block)
         InputBudget(self.name, len(block), LogError).take_bytes(8 * self._budget.keys * block.count(b"{"))
+        last = before + block.count(b"\n")
         try:
             frame = pl.read_ndjson(io.BytesIO(block), infer_schema_length=None)
         except PolarsError as error:
             raise LogError(
-                f"rows {before} to {before + len(lines) - 1} of {self.name} are not JSON objects with the same "
+                f"rows {before} to {last} of {self.name} are not JSON objects with the same "
                 f"entries, one per line ({type(error).__name__})",
                 hint="is the last line truncated, or is it a single JSON array? write one object per line",
                 code=Code.UNREADABLE,
@@ -115,12 +101,7 @@ class JsonLinesTable(LogTable):
     def _values(self, frame: pl.DataFrame, name: str, before: int) -> NDArray[Any]:
         if name not in frame.columns:
             return np.full(len(frame), np.nan)
-        series = frame[name]
-        if isinstance(series.dtype, pl.String) and (dated := parse_dates(series)) is not None:
-            series = dated
-        if isinstance(series.dtype, pl.List):
-            return stack_lists(series, f"rows {before} to {before + len(series) - 1} of {self.name}")
-        return numbers_in(series, self.name)
+        return numbers_in(frame[name], f"rows {before} to {before + len(frame) - 1} of {self.name}")
 
 
 def column_expressions(schema: Mapping[str, Any]) -> dict[str, pl.Expr]:
@@ -155,7 +136,18 @@ def stack_lists(lists: pl.Series, file: str) -> Array:
 
 
 def numbers_in(series: pl.Series, file: str) -> NDArray[Any]:
-    """The numbers of a column, NaN where there is none; raises `LogError` if it holds anything else."""
+    """Return the numbers of a column, dates and durations in ns, lists of k as (rows, k), NaN where there is none.
+
+    Raise `LogError` if it holds anything else.
+    """
+    if isinstance(series.dtype, pl.List | pl.Array):
+        return stack_lists(series.cast(pl.List(pl.Float64)), file)
+    if isinstance(series.dtype, pl.String) and (dates := parse_dates(series)) is not None:
+        series = dates
+    elif isinstance(series.dtype, pl.Datetime):
+        series = series.dt.epoch("ns")
+    elif isinstance(series.dtype, pl.Duration):
+        series = series.dt.total_nanoseconds()
     if not (series.dtype.is_numeric() or series.dtype in (pl.Boolean, pl.Null)):  # before converting to objects
         message = f"column {series.name!r} of {file} holds {series.dtype}, not numbers"
         raise LogError(message, code=Code.WRONG_TYPE, subject=series.name)

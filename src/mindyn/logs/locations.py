@@ -75,23 +75,23 @@ class RemoteFile:
 
     def exists(self) -> bool:
         """Return whether the object exists."""
-        with _hide_credentials(self):
-            return bool(_filesystem(self.url).exists(self.url))
+        return bool(self._ask("exists"))
 
     def open(self) -> BinaryIO:
         """Open the object for reading; bytes are fetched as needed."""
-        with _hide_credentials(self):
-            return _filesystem(self.url).open(self.url, "rb")  # type: ignore[no-any-return]
+        return self._ask("open", "rb")  # type: ignore[no-any-return]
 
     def read_text(self, encoding: str = "utf-8") -> str:
         """Read the object as text."""
-        with _hide_credentials(self):
-            return bytes(_filesystem(self.url).cat_file(self.url)).decode(encoding)
+        return bytes(self._ask("cat_file")).decode(encoding)
 
     def info(self) -> FileListing:
         """Return the store's information about the object."""
+        return _list_remote(self, self._ask("info"))
+
+    def _ask(self, method: str, *arguments: str) -> Any:
         with _hide_credentials(self):
-            return _list_remote(self, _filesystem(self.url).info(self.url))
+            return getattr(_filesystem(self.url), method)(self.url, *arguments)
 
 
 FileLocation = Path | RemoteFile

@@ -1,23 +1,27 @@
-"""`Log`: measured motion and torque of a recording, at the joints, in SI units."""
+"""`Log`: measured motion and torque of a recording, at the joints, in SI units, and `write_log`, which writes it."""
 
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from io import BytesIO
 from pathlib import Path, PurePath
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mindyn.algebra.values import Array, native_array, require_unmasked
+from mindyn.algebra.values import Array, native_array
 from mindyn.errors import Code, InputError
+from mindyn.executors import require_polars_threads
+from mindyn.files import write_files_atomically
 from mindyn.findings import Finding
 from mindyn.logs.cleaning import Cleaner, sum_recorded_time
+from mindyn.logs.draft import format_toml_value
 from mindyn.logs.locations import FileLocation, RemoteFile
-from mindyn.logs.metadata import LogMetadata
-from mindyn.logs.writing import write_log
+from mindyn.logs.metadata import LogMetadata, si_units
 from mindyn.pages.notebook import Page, draw_page
 from mindyn.robots.robot import Robot
 
@@ -137,7 +141,7 @@ class Log:
         Page
             Page that notebooks show and `save(path)` writes.
         """
-        return draw_page(self)
+        return draw_page("log_page", self)
 
     def save(self, path: str | Path, robot: Robot, *, accept: Sequence[str] = ()) -> tuple[Path, ...]:
         """Write the log to a CSV or Parquet file, with a sidecar by which `read_log` needs no further arguments.
@@ -237,24 +241,13 @@ def log_from_arrays(
             code=Code.WRONG_TYPE,
             subject="joint_names",
         )
-    stamps, positions, torques = (
-        _require_floats(values, what) for values, what in ((time, "time"), (q, "q"), (tau, "tau"))
-    )
-    speeds, accelerations = (None if v is None else _require_floats(v, what) for v, what in ((qd, "qd"), (qdd, "qdd")))
-    rows = np.arange(len(stamps), dtype=np.int64)
+    rates = {what: values for what, values in (("qd", qd), ("qdd", qdd)) if values is not None}
+    given = {"time": time, "q": q, "tau": tau, **rates}
+    arrays: dict[str, Any] = {what: native_array(values, what) for what, values in given.items()}
     cleaner = Cleaner(name or "the log")
-    log = Log(tuple(joint_names), stamps, positions, torques, rows, speeds, accelerations, name=name)
-    cleaned = join_logs([part for part in (cleaner.clean(log), cleaner.rest()) if part is not None])
+    log = Log(tuple(joint_names), rows=np.arange(len(arrays["time"]), dtype=np.int64), name=name, **arrays)
+    cleaned = join_logs([cleaner.clean(log), *cleaner.rest()])
     return replace(cleaned, findings=tuple(cleaner.dropped_rows()))
-
-
-def _require_floats(values: ArrayLike, what: str) -> Array:
-    """Return the values as an array of floats."""
-    require_unmasked(values, what)
-    try:
-        return np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"{what} must be an array of numbers: {error}", code=Code.WRONG_TYPE, subject=what) from None
 
 
 def join_logs(logs: Sequence[Log]) -> Log:
@@ -281,3 +274,50 @@ def hash_sources(path: FileLocation, rows: tuple[int, int] | None = None) -> tup
         with entry.open("rb") as stream:
             sources.append(SourceFile(str(entry), hashlib.file_digest(stream, "sha256").hexdigest(), rows))
     return tuple(sources)
+
+
+_PLAIN_NAME: Final = re.compile(r"[^\W#][\w. ()/:\[\]-]*(?<! )")
+"""Names that a text header can hold unchanged: no separators, quotes, braces, comment marks or outer blanks."""
+
+
+def write_log(
+    robot: Robot,
+    time: Array,
+    signals: Mapping[str, Array],
+    path: Path,
+    side: Mapping[str, str],
+    accept: Sequence[str] = (),
+) -> tuple[Path, ...]:
+    """Write a log and its sidecar file, with columns named by joint; return both paths.
+
+    If a joint name cannot be used in the header of every format, all columns are numbered instead.
+
+    time     (N,) s
+    signals  position, velocity, torque: (N, n) of the primary joints in SI units
+    side     "joint" or "motor" for every signal
+    accept   findings of `read_log` to accept in this log
+    """
+    import polars
+
+    if path.suffix not in (".csv", ".parquet"):
+        message = f"a log is written as .csv or .parquet, not as {path.name!r}"
+        raise InputError(message, code=Code.UNSUPPORTED, subject=path.name)
+    by_name = all(_PLAIN_NAME.fullmatch(name) for name in robot.primary_names)
+    columns = {"time": time}
+    for signal, values in signals.items():
+        for k, name in enumerate(robot.primary_names):
+            columns[f"{name}.{signal}" if by_name else f"{signal}{k + 1}"] = values[:, k]
+    require_polars_threads()
+    table = polars.DataFrame(columns)
+    content = BytesIO()
+    table.write_csv(content) if path.suffix == ".csv" else table.write_parquet(content)
+    pattern, units = "{joint}.SIGNAL" if by_name else "SIGNAL{i}", si_units(robot)
+    entries = {
+        **({} if by_name else {"joints": list(robot.primary_names)}),
+        "side": {signal: side[signal] for signal in signals},
+        "columns": {"time": "time", **{signal: pattern.replace("SIGNAL", signal) for signal in signals}},
+        "units": {"time": "s", **{signal: units[signal] for signal in signals}},
+        **({"accept": list(accept)} if accept else {}),
+    }
+    sidecar = "".join(f"{key} = {format_toml_value(value)}\n" for key, value in entries.items())
+    return write_files_atomically({path: content.getvalue(), path.with_name(path.name + ".toml"): sidecar})

@@ -150,16 +150,16 @@ class LoopFollower:
         return np.concatenate(positions)
 
     def _require_no_dead_point(self, samples: Samples, known: Array, rows: NDArray[np.int64]) -> None:
+        segments, q = samples.segments, samples.q
+        if self._last is not None:  # the row before this block
+            segment, positions, before, row = self._last
+            segments, rows, known = np.append(segment, segments), np.append(row, rows), np.vstack([before, known])
+            q = np.vstack([positions[list(home_closure(self.robot).primary)], q])
         s, change = known[:, 1], known[:, 2] / samples.rate_hz
-        together = samples.segments[1:] == samples.segments[:-1]
-        passed = together & ((s[:-1] + change[:-1] < 0) | (s[1:] - change[1:] < 0))
+        passed = (segments[1:] == segments[:-1]) & ((s[:-1] + change[:-1] < 0) | (s[1:] - change[1:] < 0))
         if passed.any():
             k = int(np.argmax(passed))
-            raise self._passed(samples.q[k], rows[k], rows[k + 1])
-        if self._last is not None and self._last[0] == samples.segments[0]:
-            _, _, before, row = self._last
-            if before[1] + before[2] / samples.rate_hz < 0 or s[0] - change[0] < 0:
-                raise self._passed(samples.q[0], row, rows[0])
+            raise self._passed(q[k], rows[k], rows[k + 1])
 
     def _lost(self, closure: LoopClosure, p: Array, row: int) -> LogError:
         if closure.find_reachable(p[None])[1][0]:

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from mindyn.errors import Code, suggest_name
 from mindyn.hints import Command
-from mindyn.logs.errors import ACCEPTABLE_FINDINGS, FaultCollector, LogError
+from mindyn.logs.errors import ACCEPTABLE_FINDINGS, LogError, raise_together
 from mindyn.logs.locations import FileLocation
 from mindyn.reading import MAX_SETTINGS_BYTES, are_limits_active, parse_toml, read_toml
 from mindyn.robots.robot import Robot
@@ -146,8 +146,7 @@ class LogMetadata:
     accept: Sequence[str] = ()
 
     def __post_init__(self) -> None:
-        faults = [fault for key in fields(self) for fault in find_key_faults(key.name, getattr(self, key.name))]
-        FaultCollector(faults).raise_all("the log")
+        raise_together(find_faults({key.name: getattr(self, key.name) for key in fields(self)}), "the log")
 
     @property
     def wrench_columns(self) -> dict[str, Sequence[str]]:
@@ -187,31 +186,32 @@ class LogMetadata:
         return side
 
     def merge_with(self, over: Mapping[str, Any]) -> LogMetadata:
-        """Return the metadata updated with `over`; the tables columns, units and files are merged key by key."""
-        merged, errors = self.merge_valid(over)
-        FaultCollector(errors).raise_all("the log")
-        return merged
+        """Return the metadata updated with `over`; tables, such as columns and units, are merged key by key."""
+        raise_together(find_faults(over), "the log")
+        return LogMetadata(**merge_tables({entry.name: getattr(self, entry.name) for entry in fields(self)}, over))
 
-    def merge_valid(self, over: Mapping[str, Any]) -> tuple[LogMetadata, list[LogError]]:
-        """Return the metadata updated with the valid keys of `over`, and the errors of the other keys."""
-        values = {entry.name: getattr(self, entry.name) for entry in fields(self)}
-        faults = []
-        for name, value in over.items():
-            wrong = find_key_faults(name, value) if name in values else [_unknown_key_error(name)]
-            faults += wrong
-            if isinstance(value, Mapping) and all(fault.code is Code.MISSING_VALUE for fault in wrong):
-                known = {key: entry for key, entry in value.items() if not _is_question(entry)}
-                values[name] = {**values[name], **known} if isinstance(values[name], Mapping) else known
-            elif not wrong:
-                values[name] = value
-        return LogMetadata(**values), faults
+
+def merge_tables(below: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values of both; those of `over` take precedence, key by key in tables."""
+    merged = dict(below)
+    for key, value in over.items():
+        both = isinstance(value, Mapping) and isinstance(below.get(key), Mapping)
+        merged[key] = {**below[key], **value} if both else value
+    return merged
 
 
 METADATA_LOCATION: Final = "in the log's sidecar file or in the call"
 
 
+def find_faults(metadata: Mapping[str, Any]) -> list[LogError]:
+    """Return the errors of keys and values that do not depend on the log and the robot."""
+    return [fault for key, value in metadata.items() for fault in find_key_faults(key, value)]
+
+
 def find_key_faults(key: str, value: Any) -> list[LogError]:
-    """Return the errors of the value of a key that do not depend on the log and the robot."""
+    """Return the errors of a key and its value that do not depend on the log and the robot."""
+    if key not in SIDECAR_SCHEMA["properties"]:
+        return [_unknown_key_error(key)]
     if key == "draft" and value is True:
         message = "the sidecar file is a draft that nobody has confirmed"
         hint = "check its lines, replace each ?, and delete the line `draft = true`, which this does too"
@@ -287,7 +287,7 @@ _KEYS: Final[Mapping[str, tuple[Schema, str]]] = {
     "kp": (_PER_JOINT_GAIN, "[20.0, 20.0]"),
     "kd": (_PER_JOINT_GAIN, "[0.5, 0.5]"),
     "target_delay_s": ({"type": "number", "minimum": 0, "maximum": 1}, "0.005"),
-    "torque_limit": (_PER_JOINT, "[23.7, 23.7]"),
+    "torque_limit": (list_schema(POSITIVE_NUMBER, "object", "null"), "[23.7, 23.7]"),
     "base_pose": (list_schema(ANY_TEXT, "null", minItems=7, maxItems=7), '["x", "y", "z", "qx", "qy", "qz", "qw"]'),
     "phases": (list_schema(_PHASE), '[{ times = [0, 5], trunk = "held" }, { times = [5, 9], contacts = ["foot"] }]'),
     "position_offset": (_PER_JOINT, "[0, 0]"),

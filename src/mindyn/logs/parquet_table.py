@@ -1,4 +1,9 @@
-"""Read Parquet as a `LogTable`: slices of row groups, read by polars; dates and durations become nanoseconds."""
+"""Read Parquet as a `LogTable`: slices of row groups, read by polars; dates and durations become nanoseconds.
+
+A LeRobot dataset (folder of version 2 or 3) is all its episodes, one after the other. Version 2 has a Parquet file for
+each episode, version 3 files with several episodes. `observation.state` is the position and `action` the target of the
+position. Each episode starts at time 0.
+"""
 
 from __future__ import annotations
 
@@ -16,12 +21,13 @@ import polars as pl
 from numpy.typing import NDArray
 from polars.exceptions import PanicException, PolarsError
 
+from mindyn.errors import Code
 from mindyn.executors import require_polars_threads
 from mindyn.logs.errors import LogError
-from mindyn.logs.json_table import column_expressions, numbers_in, stack_lists
+from mindyn.logs.json_table import column_expressions, numbers_in
 from mindyn.logs.locations import FileLocation, RemoteFile, remote_error
-from mindyn.logs.tables import Chunk, LogTable, unreadable_error
-from mindyn.reading import MAX_ENTRIES, InputBudget, describe_exception
+from mindyn.logs.tables import Chunk, LogTable, split_rows, unreadable_error
+from mindyn.reading import MAX_ENTRIES, InputBudget, describe_exception, read_json
 
 _STDERR_LOCK: Final = Lock()
 _SAVED_STDERR: list[int | None] = []
@@ -37,21 +43,17 @@ class ParquetTable(LogTable):
     def __init__(self, path: FileLocation) -> None:
         self.path = path
         self.name = path.name
-        try:
+        with _raise_parquet_errors(path):
             self._footer = read_footer(path)
             self._size = path.stat().st_size if isinstance(path, Path) else path.info().size
             InputBudget(self.name, self._size, LogError).take_keys(len(self._footer[_SCHEMA]))
-            with hide_panic_text():
-                frame = pl.scan_parquet(self._source, glob=False)
-                self._entries = column_expressions(frame.collect_schema())
-                self.names: tuple[str, ...] = tuple(self._entries)
-                self.rows = int(frame.select(pl.len()).collect().item())
-        except (PolarsError, PanicException, OSError) as error:
-            raise _parquet_error(path, error) from None
+            frame = self._scan()
+            self._entries = column_expressions(frame.collect_schema())
+            self.names: tuple[str, ...] = tuple(self._entries)
+            self.rows = int(frame.select(pl.len()).collect().item())
 
-    @property
-    def _source(self) -> Path | str:
-        return self.path if isinstance(self.path, Path) else self.path.url
+    def _scan(self) -> pl.LazyFrame:
+        return pl.scan_parquet(self.path if isinstance(self.path, Path) else self.path.url, glob=False)
 
     def read_chunks(self, names: Collection[str], rows: int) -> Iterator[Chunk]:
         """Yield slices of `rows` rows; every row group is decoded once."""
@@ -60,11 +62,10 @@ class ParquetTable(LogTable):
         if max(groups, default=0) > MAX_WHOLE_GROUP_ROWS:
             yield from self._spooled(names, rows)
             return
-        frame = pl.scan_parquet(self._source, glob=False).select([self._entries[name] for name in names])
+        frame = self._scan().select([self._entries[name] for name in names])
         for start, count in _plan_fetches(groups, rows):
             piece = self._collected(frame.slice(start, count))
-            for first in range(0, count, rows):
-                yield {name: _to_numbers(piece[name].slice(first, rows), self.name) for name in names}
+            yield from split_rows({name: numbers_in(piece[name], self.name) for name in names}, rows)
 
     def _require_plausible(self, names: Collection[str]) -> None:
         """Raise if the page headers of the named columns declare more data than the pages can hold."""
@@ -98,8 +99,8 @@ class ParquetTable(LogTable):
         with TemporaryDirectory(prefix="mindyn-") as folder:
             kinds = {}
             for number, name in enumerate(names):
-                column = self._collected(pl.scan_parquet(self._source, glob=False).select(self._entries[name]))[name]
-                values = np.ascontiguousarray(_to_numbers(column, self.name))
+                column = self._collected(self._scan().select(self._entries[name]))[name]
+                values = np.ascontiguousarray(numbers_in(column, self.name))
                 kinds[name] = (Path(folder) / str(number), values.dtype, values.shape[1:])
                 values.tofile(kinds[name][0])
                 del column, values
@@ -108,11 +109,8 @@ class ParquetTable(LogTable):
                 yield {name: _read_slice(*kind, start, count) for name, kind in kinds.items()}
 
     def _collected(self, frame: pl.LazyFrame) -> pl.DataFrame:
-        try:
-            with hide_panic_text():
-                return frame.collect()
-        except (PolarsError, PanicException, OSError) as error:
-            raise _parquet_error(self.path, error) from None
+        with _raise_parquet_errors(self.path):
+            return frame.collect()
 
 
 def _plan_fetches(groups: Sequence[int], rows: int) -> Iterator[tuple[int, int]]:
@@ -164,14 +162,13 @@ def _read_slice(file: Path, dtype: np.dtype[Any], shape: tuple[int, ...], start:
     return values.reshape(count, *shape)
 
 
-def _to_numbers(series: pl.Series, file: str) -> NDArray[Any]:
-    if isinstance(series.dtype, pl.Datetime):
-        series = series.dt.epoch("ns")
-    if isinstance(series.dtype, pl.Duration):
-        series = series.dt.total_nanoseconds()
-    if isinstance(series.dtype, (pl.List, pl.Array)):
-        return stack_lists(series.cast(pl.List(pl.Float64)), file)
-    return numbers_in(series, file)
+@contextmanager
+def _raise_parquet_errors(path: FileLocation) -> Iterator[None]:
+    try:
+        with hide_panic_text():
+            yield
+    except (PolarsError, PanicException, OSError) as error:
+        raise _parquet_error(path, error) from None
 
 
 def _parquet_error(path: FileLocation, error: BaseException) -> LogError:
@@ -268,3 +265,71 @@ class _ThriftReader:
         """Decode a zigzag integer: 0, -1, 1, -2, ..."""
         coded = self._varint()
         return (coded >> 1) ^ -(coded & 1)
+
+
+INFO_FILE: Final = Path("meta") / "info.json"
+SUPPORTED_VERSIONS: Final = ("v2.", "v3.")
+
+
+def is_lerobot_folder(path: Path) -> bool:
+    """Return whether a folder is a LeRobot dataset."""
+    return (path / INFO_FILE).is_file()
+
+
+class LeRobotTable(LogTable):
+    """Columns of all episodes of a dataset; its features are arrays with a column for each motor."""
+
+    def __init__(self, path: Path, joints: Sequence[str]) -> None:
+        self.name = path.name
+        info = read_json(path / INFO_FILE, "LeRobot's info.json", LogError)
+        version = str(info.get("codebase_version", ""))
+        if not version.startswith(SUPPORTED_VERSIONS):
+            raise LogError(
+                f"{path.name} is a LeRobot dataset of version {version or 'unknown'}; mindyn reads versions 2 and 3",
+                hint="convert it with LeRobot's own scripts",
+                code=Code.UNSUPPORTED,
+                subject=path.name,
+            )
+        files = sorted((path / "data").glob("chunk-*/*.parquet"))
+        if not files:
+            raise LogError(
+                f"{path.name} has no data/chunk-*/*.parquet",
+                hint="was only meta/ downloaded?",
+                code=Code.MISSING_FILE,
+                subject=path.name,
+            )
+        self._tables = [ParquetTable(file) for file in files]
+        self.names: tuple[str, ...] = self._tables[0].names
+        columns = {"time": "timestamp", "position": "observation.state", "target": "action"}
+        present = {signal: column for signal, column in columns.items() if column in self.names}
+        named = match_motor_names(info, columns["position"], joints)
+        self.metadata = {
+            "columns": present,
+            "units": {"time": "s"},
+            "side": "joint",
+            "accept": ["restarts"],
+            **({} if named is None else {"joints": named}),
+        }
+
+    def read_chunks(self, names: Collection[str], rows: int) -> Iterator[Chunk]:
+        """Yield the chunks of all files in order."""
+        for table in self._tables:
+            yield from table.read_chunks(names, rows)
+
+
+def match_motor_names(info: Mapping[str, Any], array: str, joints: Sequence[str]) -> list[str] | None:
+    """Return the names of an array's columns in `info`, with joints by the robot's names; None if they do not match."""
+    features = info.get("features", {})
+    feature = features.get(array, {}) if isinstance(features, Mapping) else {}
+    names = feature.get("names") if isinstance(feature, Mapping) else None
+    flat: object = next(iter(names.values()), []) if isinstance(names, Mapping) else names
+    if not isinstance(flat, list) or not all(isinstance(name, str) for name in flat):
+        return None
+    meant = {_find_joint_name(name, joints) or name: None for name in flat}
+    return list(meant) if set(joints) <= set(meant) and len(meant) == len(flat) else None
+
+
+def _find_joint_name(name: str, joints: Sequence[str]) -> str | None:
+    """Return the longest joint name, with or without its ending `_joint`, that a name contains."""
+    known = [joint for joint in joints if joint.removesuffix("_joint") in name.removesuffix(".pos")]
+    return max(known, key=len, default=None)

@@ -14,11 +14,18 @@ from mindyn.algebra.values import Array, ShortRepr
 from mindyn.errors import Code
 from mindyn.findings import Finding, Kind, info
 from mindyn.logs.cleaning import estimate_even_step, has_bursts
-from mindyn.logs.conditioning import Conditioning, edge_rows, min_segment_rows, reach_rows, require_resolved
+from mindyn.logs.conditioning import (
+    ConditionedMotion,
+    Conditioning,
+    condition_motion,
+    edge_rows,
+    min_segment_rows,
+    reach_rows,
+    require_resolved,
+)
 from mindyn.logs.errors import LogError
 from mindyn.logs.log import Log
 from mindyn.logs.loop_follower import LoopFollower
-from mindyn.logs.motion import ConditionedMotion, condition_motion
 from mindyn.logs.reading import LogScan
 from mindyn.logs.resolving import estimate_period, noise_floor_cutoff, resolve_conditioning
 from mindyn.logs.samples import Samples

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from itertools import chain
@@ -19,14 +20,14 @@ from mindyn.logs.checks import (
     LogInspector,
     check_units,
     list_columns_and_joints,
-    list_unused_columns,
     list_unused_joints,
+    require_columns,
     select_columns,
     take_column,
 )
 from mindyn.logs.cleaning import Cleaner
-from mindyn.logs.conversion import Conversion, create_conversion
-from mindyn.logs.errors import FaultCollector, LogError
+from mindyn.logs.conversion import create_conversion
+from mindyn.logs.errors import LogError, raise_together
 from mindyn.logs.formats import open_table
 from mindyn.logs.locations import FileLocation, parse_location
 from mindyn.logs.log import Log, SourceFile, hash_sources, join_logs
@@ -35,13 +36,14 @@ from mindyn.logs.metadata import (
     TARGET_SIGNALS,
     ColumnNames,
     LogMetadata,
+    find_faults,
     find_sidecar,
     read_sidecar,
     unit_factor,
 )
 from mindyn.logs.servos import Servo, ServoStream, fill_gains
 from mindyn.logs.tables import LogTable, count_rows, read_in_step
-from mindyn.reading import ALLOW_OUTSIDE_FILES, describe_exception
+from mindyn.reading import ALLOW_OUTSIDE_FILES
 from mindyn.robots.floating_base import remove_floating_base
 from mindyn.robots.robot import Robot, require_robot
 
@@ -70,51 +72,37 @@ class LogScan:
         self.robot = robot
         self.chunk_rows = chunk_rows
         self._made_of = (path, robot, dict(metadata), chunk_rows, sidecar, outside_files)
-        self.tables: dict[str, LogTable] = {}
         self.picks: dict[str, ColumnSelection] = {}
         sidecar = read_sidecar(path) if sidecar is None else sidecar
-        of_sidecar, sidecar_errors = LogMetadata().merge_valid(sidecar)
-        given, call_errors = of_sidecar.merge_valid(metadata)
-        faults = FaultCollector([*sidecar_errors, *call_errors])
-        main = open_table(path, robot, given)
-        of_file, _ = LogMetadata().merge_with(main.metadata).merge_valid(sidecar)
-        self.metadata, _ = of_file.merge_valid(metadata)
+        if faults := [*find_faults(sidecar), *find_faults(metadata)]:
+            raise_together(faults, _describe_source(path, sidecar), path)
+        main = open_table(path, robot, LogMetadata().merge_with(sidecar).merge_with(metadata))
+        self.metadata = LogMetadata().merge_with(main.metadata).merge_with(sidecar).merge_with(metadata)
         if self.metadata.base_pose or self.metadata.phases:
             robot = self.robot = remove_floating_base(robot)
-        if self.metadata.side is None and "side" in {**sidecar, **metadata}:
-            self.metadata = replace(self.metadata, side="joint")  # its error is already collected
+        files = self.metadata.files
         if not outside_files:
-            _require_inside(path, self.metadata.files)
-        self.signals = faults.collect(lambda: _list_signals(self.metadata, main, robot)) or ()
-        for signal in self.signals:
-            faults.collect(partial(self._pick, signal, main))
+            _require_inside(path, files)
+        self.signals = _list_signals(self.metadata, main, robot)
+        self.places = {s: path.parent / files[s] if s in files else path for s in self.signals}
+        self.tables = {path: main}
+        for signal, place in self.places.items():
+            if place not in self.tables:
+                self.tables[place] = open_table(place, robot, self.metadata)
+            self.picks[signal] = select_columns(signal, self.metadata, robot, self.tables[place])
         self.base_columns = (*(self.metadata.base_pose or ()), *chain(*self.metadata.wrench_columns.values()))
-        for name in (name for name in self.base_columns if name not in main.names):
-            listed = list_columns_and_joints(main.names, robot)
-            wrong = LogError(f"{main.name} has no column {name!r}; {listed}", code=Code.UNKNOWN_NAME, subject=name)
-            faults.errors.append(wrong)
-        self.time_columns = faults.collect(lambda: _find_time_columns(self.metadata, main, robot)) or ()
-        self.conversion: Conversion = create_conversion(self.metadata, robot, self.signals, faults)
-        servo = None if "target" not in self.signals else faults.collect(self._servo)
-        faults.raise_all(_describe_source(path, sidecar), path)
-        self.main = main
+        require_columns(main, {name: repr(name) for name in self.base_columns}, "column", robot)
+        self.time_columns = _find_time_columns(self.metadata, main, robot)
+        self.conversion = create_conversion(self.metadata, robot, self.signals)
+        has_servo = "target" in self.signals
+        self.servo = Servo.from_metadata(self.metadata, robot.primary_names) if has_servo else None
         used = {*self.time_columns, *self.base_columns, *(name for pick in self.picks.values() for name in pick.names)}
-        self.servo = servo
-        needed = {signal: self.tables[signal] for signal in self.signals if signal in ("position", "torque", "target")}
-        unused = list_unused_columns(self.metadata, robot, self.tables)
-        if joints := list_unused_joints(self.metadata, robot, needed, used):
-            unused = [f"logged joints that the robot does not have are not used: {', '.join(joints)}", *unused]
+        needed = {s: self.tables[place] for s, place in self.places.items() if s in ("position", "torque", "target")}
+        unused = list_unused_joints(self.metadata, robot, needed, used)
+        message = f"logged joints that the robot does not have are not used: {', '.join(unused)}"
         remedy = "Check that the log belongs to this robot"
-        self._of_columns = tuple(warning(Kind.UNUSED_COLUMNS, message, remedy) for message in unused)
+        self._of_columns = (warning(Kind.UNUSED_COLUMNS, message, remedy),) if unused else ()
         self.findings: tuple[Finding, ...] = self._of_columns
-
-    def _servo(self) -> Servo:
-        return Servo.from_metadata(self.metadata, self.robot.primary_names)
-
-    def _pick(self, signal: str, main: LogTable) -> None:
-        file = self.metadata.files.get(signal)
-        self.tables[signal] = main if file is None else open_table(self.path.parent / file, self.robot, self.metadata)
-        self.picks[signal] = select_columns(signal, self.metadata, self.robot, self.tables[signal])
 
     @property
     def opening(self) -> partial[LogScan]:
@@ -129,17 +117,15 @@ class LogScan:
 
     def sources(self) -> tuple[SourceFile, ...]:
         """Return the files that are read, with their hashes."""
-        others = dict.fromkeys(self.metadata.files[s] for s in self.signals if s in self.metadata.files)
-        paths = dict.fromkeys([self.path, *(self.path.parent / name for name in others)])
         rows = None if self.metadata.rows is None else (int(self.metadata.rows[0]), int(self.metadata.rows[1]))
-        return tuple(source for path in paths for source in hash_sources(path, rows))
+        return tuple(source for path in self.tables for source in hash_sources(path, rows))
 
     def __iter__(self) -> Iterator[Log]:
         cleaner = Cleaner(self.path.name, restarts="restarts" in self.metadata.accept)
         inspector = LogInspector(self.robot)
         of_units: list[Finding] | None = None
-        usable = (cleaner.clean(self._in_range(whole)) for whole in self._converted(inspector))
-        for cleaned in self._with_torque(rows for rows in chain(usable, _iterate_rest(cleaner)) if len(rows)):
+        usable = (cleaner.clean(self._in_range(whole)) for whole in self._converted())
+        for cleaned in self._with_torque(rows for rows in chain(usable, cleaner.rest()) if len(rows)):
             if not len(cleaned):
                 continue
             if of_units is None:
@@ -150,7 +136,7 @@ class LogScan:
             message, hint = f"rows of {self.path.name} select no row", "rows count from 0"
             raise LogError(message, hint=hint, code=Code.TOO_LITTLE_DATA, subject="rows")
         dropped = cleaner.findings(tuple(self.metadata.accept))
-        of_files = [info(Kind.FILE_CONTENT, note) for table in self._distinct() for note in table.notes]
+        of_files = [info(Kind.FILE_CONTENT, note) for table in self.tables.values() for note in table.notes]
         self.findings = (*self._of_columns, *of_files, *(of_units or ()), *dropped, *inspector.findings())
 
     def _with_torque(self, chunks: Iterator[Log]) -> Iterator[Log]:
@@ -160,27 +146,30 @@ class LogScan:
             return
         stream = ServoStream(self.servo)
         yield from map(stream.add, chunks)
-        yield from _iterate_rest(stream)
+        yield from stream.rest()
 
-    def _converted(self, inspector: LogInspector) -> Iterator[Log]:
+    def _converted(self) -> Iterator[Log]:
         first_row, start = 0, None
-        for parts in read_in_step(self._wanted(), self.chunk_rows, self.path.name):
+        wanted = {self.path: [*self.time_columns, *self.base_columns]}
+        for signal, pick in self.picks.items():
+            wanted.setdefault(self.places[signal], []).extend(pick.names)
+        columns = {place: list(dict.fromkeys(names)) for place, names in wanted.items() if names}
+        tables = [(self.tables[place], names) for place, names in columns.items()]
+        for parts in read_in_step(tables, self.chunk_rows, self.path.name):
             rows = np.arange(first_row, first_row + count_rows(parts[0]), dtype=np.int64)
-            chunks = dict(zip(map(id, self._distinct()), parts, strict=True))
+            chunks = dict(zip(columns, parts, strict=True))
             values = {}
             for signal, pick in self.picks.items():
-                logged = pick.take(chunks[id(self.tables[signal])])
-                inspector.see_columns(pick, logged)
-                values[signal] = self.conversion.apply(signal, logged)
+                values[signal] = self.conversion.apply(signal, pick.take(chunks[self.places[signal]]))
             if not self.time_columns:
                 time: Array = rows / float(self.metadata.rate_hz or np.nan)
             else:
-                stamps = [take_column(chunks[id(self.main)], name) for name in self.time_columns]
+                stamps = [take_column(chunks[self.path], name) for name in self.time_columns]
                 start = [column[0] for column in stamps] if start is None else start
                 time = self._seconds([column - first for column, first in zip(stamps, start, strict=True)])
             log, poses = self._log(time, rows, values), 7 if self.metadata.base_pose else 0
             if self.base_columns:
-                base = np.column_stack([take_column(chunks[id(self.main)], name) for name in self.base_columns])
+                base = np.column_stack([take_column(chunks[self.path], name) for name in self.base_columns])
                 log = replace(log, base_pose=base[:, :poses] if poses else None, wrenches=base[:, poses:])
             yield log
             first_row += len(rows)
@@ -205,27 +194,6 @@ class LogScan:
         first, end = self.metadata.rows
         keep = (chunk.rows >= first) & (chunk.rows < end)
         return chunk if keep.all() else chunk.take(keep)
-
-    def _distinct(self) -> list[LogTable]:
-        """Return each table once, including the main table with the stamps."""
-        used = [*self.tables.values(), *([self.main] if self.time_columns or self.base_columns else [])]
-        return list({id(table): table for table in used}.values())
-
-    def _wanted(self) -> list[tuple[LogTable, list[str]]]:
-        wanted = []
-        for table in self._distinct():
-            picks: list[ColumnSelection] = [self.picks[s] for s in self.signals if self.tables[s] is table]
-            names = [name for pick in picks for name in pick.names]
-            times = (*self.time_columns, *self.base_columns) if table is self.main else ()
-            wanted.append((table, list(dict.fromkeys([*times, *names]))))
-        return wanted
-
-
-def _iterate_rest(stage: Cleaner | ServoStream) -> Iterator[Log]:
-    """Yield the rows that a stage kept back."""
-    rest = stage.rest()
-    if rest is not None:
-        yield rest
 
 
 def sample_segments(scan: LogScan, rows: int, segments: int = 8) -> Log:
@@ -272,16 +240,8 @@ def _require_inside(path: FileLocation, files: Mapping[str, str]) -> None:
     for signal, file in files.items():
         inside = not PurePath(file).is_absolute() and ".." not in PurePath(file).parts
         if isinstance(path, Path) and inside:
-            try:
+            with suppress(OSError, ValueError, RuntimeError):  # an invalid name: opening the file raises an error
                 inside = (path.parent / file).resolve().is_relative_to(path.parent.resolve())
-            except (OSError, ValueError, RuntimeError) as problem:
-                raise LogError(
-                    f"files.{signal} = {shorten_text(repr(file), 200)} is not a valid file name: "
-                    f"{describe_exception(problem)}",
-                    hint="name a file in the folder of the log",
-                    code=Code.INVALID_VALUE,
-                    subject=f"files.{signal}",
-                ) from problem
         if not inside:
             raise LogError(
                 f"files.{signal} = {shorten_text(repr(file), 200)} is outside the folder of {path.name}",
@@ -310,14 +270,8 @@ def _find_time_columns(metadata: LogMetadata, table: LogTable, robot: Robot) -> 
             code=Code.MISSING_VALUE,
             subject="columns.time",
         )
-    for column in columns:
-        if column not in table.names:
-            raise LogError(
-                f"{table.name} has no time column {column!r}; {list_columns_and_joints(table.names, robot)}",
-                hint=f"correct columns.time in {table.name}.toml or in the call",
-                code=Code.UNKNOWN_NAME,
-                subject=column,
-            )
+    hint = f"correct columns.time in {table.name}.toml or in the call"
+    require_columns(table, {name: repr(name) for name in columns}, "time column", robot, hint)
     if len(columns) == 1:
         metadata.unit("time", "")
     return columns

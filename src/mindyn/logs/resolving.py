@@ -20,11 +20,10 @@ from mindyn.algebra.values import Array
 from mindyn.errors import Code
 from mindyn.findings import Finding, Kind, info
 from mindyn.logs.cleaning import MIN_GAP_PERIODS, estimate_even_step, has_bursts
-from mindyn.logs.conditioning import Conditioning, motion_cutoff, require_resolved, torque_cutoff
+from mindyn.logs.conditioning import Conditioning, condition_motion, motion_cutoff, require_resolved, torque_cutoff
 from mindyn.logs.errors import LogError
 from mindyn.logs.filters import LOWEST_HZ, SHIFT_REACH_ROWS, delay_selected_rows, edge_duration_s
 from mindyn.logs.log import Log, join_logs
-from mindyn.logs.motion import condition_motion
 from mindyn.logs.reading import LogScan
 from mindyn.logs.samples import Samples
 from mindyn.logs.segments import SegmentPiece, resample_pieces, split_at_gaps
@@ -162,7 +161,7 @@ def _orthonormal_basis(Y: Array) -> Array:
 
 def estimate_delay_without_model(parts: Sequence[Log], c: Conditioning) -> float:
     """Estimate the delay from uniform segments, in s."""
-    motions = [condition_motion(part, c.with_delay(0.0)) for part in parts]
+    motions = [condition_motion(part, replace(c, delay_s=0.0)) for part in parts]
     q, qd, qdd, tau = (np.concatenate(arrays) for arrays in zip(*motions, strict=True))
     segments = np.concatenate([np.full(len(part), k, dtype=np.int64) for k, part in enumerate(parts)])
     rate = require_resolved(c.rate_hz, "rate_hz")
@@ -243,7 +242,7 @@ def resolve_conditioning(
         cut = f"{require_resolved(c.edge_s, 'edge_s'):.4g} s cut at both ends of every segment"
         findings.append(info(Kind.LOG_SETTING, cut, "edge_s"))
     if c.delay_s == "auto":
-        c = c.with_delay(estimate_delay_without_model(parts, c))
+        c = replace(c, delay_s=estimate_delay_without_model(parts, c))
         findings.append(delay_finding(c, "estimated from the data"))
     return c, tuple(findings)
 

@@ -83,16 +83,13 @@ class Samples:
                 code=Code.OUT_OF_RANGE,
                 subject="tau",
             )
-        for name, needed in (("segments", shape[:1]), ("usable", shape)):
-            if (given := getattr(self, name)) is not None and given.shape != needed:
+        for name in ("segments", *self.optional):
+            given = getattr(self, name)
+            if name in ("dependent_q", "closure"):
+                object.__setattr__(self, name, native_array(given, name))
+            needed = {"segments": shape[:1], "usable": shape}.get(name, (len(self.q), *given.shape[1:]))
+            if given.shape != needed:
                 message = f"{name} has shape {given.shape}, but {needed} is needed"
-                raise InputError(message, code=Code.WRONG_SHAPE, subject=name)
-        for name in ("dependent_q", "closure"):
-            if (given := getattr(self, name)) is None:
-                continue
-            object.__setattr__(self, name, native_array(given, name))
-            if len(given) != len(self.q):
-                message = f"{name} has {len(given)} rows, but {len(self.q)} are needed"
                 raise InputError(message, code=Code.WRONG_SHAPE, subject=name)
 
     def __len__(self) -> int:

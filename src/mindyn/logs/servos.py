@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -46,9 +46,6 @@ class Servo:
         limit = np.full(n, np.inf)
         if metadata.torque_limit is not None:
             limit = array_per_joint(metadata.torque_limit, joints, "torque_limit")
-            if not (limit > 0).all():
-                message = f"torque_limit must be positive, got {limit.tolist()}"
-                raise LogError(message, code=Code.OUT_OF_RANGE, subject="torque_limit")
         return Servo(kp, kd, metadata.target_delay_s, limit)
 
     def to_dict(self) -> dict[str, Any]:
@@ -108,12 +105,11 @@ class ServoStream:
         self._known, self._done = known.take(np.arange(first, len(known))), len(known) - 1 - first
         return replace(ready, tau=tau)
 
-    def rest(self) -> Log | None:
-        """Return the last row."""
-        if self._known is None:
-            return None
-        last = slice(len(self._known) - 1, None)
-        return replace(self._known.take(last), tau=self.servo.torque(self._known)[last])
+    def rest(self) -> Iterator[Log]:
+        """Yield the last row."""
+        if self._known is not None:
+            last = slice(len(self._known) - 1, None)
+            yield replace(self._known.take(last), tau=self.servo.torque(self._known)[last])
 
 
 def _gains(metadata: LogMetadata, joints: Sequence[str]) -> tuple[Array, Array]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import MappingProxyType
-from typing import Any, Final
+from typing import IO, Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,8 @@ from mindyn.reading import describe_exception
 
 BLOCK_BYTES: Final = 16 * 2**20
 """Bytes of a text file that are read at once."""
+MAX_LINE_BYTES: Final = 2**24
+"""Longest line of a text file: a hundred thousand columns take less."""
 COPY_HINT: Final = "is the copy complete?"
 Chunk = Mapping[str, NDArray[Any]]
 """Columns of some rows: (rows,) numbers, or (rows, k) for a column of arrays."""
@@ -36,6 +38,10 @@ class LogTable:
     names: Collection[str]
     metadata: Mapping[str, Any] = MappingProxyType({})
     notes: tuple[str, ...] = ()
+
+    def add_note(self, note: str) -> None:
+        """Add a note that the file does not have yet; every reading of its rows finds the same."""
+        self.notes = (*(known for known in self.notes if known != note), note)
 
     def chunks(self, names: Collection[str], rows: int) -> Iterator[Chunk]:
         """Yield the named columns, at most about `rows` rows at a time; raise `LogError` where the file is damaged."""
@@ -72,6 +78,34 @@ def unreadable_error(name: str, form: str, reason: str, hint: str = COPY_HINT) -
     """Return the error for a file that cannot be read as `form`."""
     message = f"{name} cannot be read{f' as {form}' if form else ''}: {reason}"
     return LogError(message, hint=hint, code=Code.UNREADABLE, subject=name)
+
+
+def read_line_blocks(file: IO[bytes], name: str, hint: str) -> Iterator[bytes]:
+    """Yield blocks of whole lines; the last line may lack its line feed. Raise `LogError` if a line is too long."""
+    rest = b""
+    while data := file.read(BLOCK_BYTES):
+        lines, newline, tail = data.rpartition(b"\n")
+        if newline:
+            yield rest + lines + newline
+            rest = tail
+        else:
+            rest += data
+        if len(rest) > MAX_LINE_BYTES:
+            raise long_line_error(name, hint)
+    if rest.strip():
+        yield rest
+
+
+def long_line_error(name: str, hint: str) -> LogError:
+    """Return the error for a text file with a line of more than `MAX_LINE_BYTES`."""
+    message = f"{name} has a line of more than {MAX_LINE_BYTES // 2**20} MiB"
+    return LogError(message, hint=hint, code=Code.TOO_LARGE, subject=name)
+
+
+def split_rows(chunk: Chunk, rows: int) -> Iterator[Chunk]:
+    """Yield parts of at most `rows` rows."""
+    for start in range(0, count_rows(chunk), rows):
+        yield {name: values[start : start + rows] for name, values in chunk.items()}
 
 
 def count_rows(chunk: Chunk) -> int:

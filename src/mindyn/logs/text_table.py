@@ -12,7 +12,6 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterator
 from pathlib import Path
-from tempfile import TemporaryFile
 from typing import IO, Final
 
 import polars as pl
@@ -22,7 +21,14 @@ from mindyn.errors import Code, list_names, shorten_text
 from mindyn.executors import require_polars_threads
 from mindyn.logs.errors import LogError
 from mindyn.logs.metadata import METADATA_LOCATION, SEPARATORS
-from mindyn.logs.tables import BLOCK_BYTES, Chunk, LogTable
+from mindyn.logs.tables import (
+    MAX_LINE_BYTES,
+    Chunk,
+    LogTable,
+    long_line_error,
+    read_line_blocks,
+    split_rows,
+)
 from mindyn.reading import MAX_COLUMNS
 
 DATE_PATTERN: Final = re.compile(
@@ -63,8 +69,7 @@ def _date_format(text: str) -> str | None:
     return f"{day} %H:%M:%S%.f"
 
 
-MAX_LINE_BYTES: Final = 2**24
-"""Longest line: a hundred thousand columns take less."""
+_LONG_LINE_HINT: Final = "is it a binary file, or a file without line breaks?"
 SEARCHED_LINES: Final = 20
 """Lines after the names in which a row of numbers must occur."""
 COMMENT_MARKS: Final = (b"#", b"%", b"//")
@@ -98,8 +103,11 @@ class TextTable(LogTable):
         self.path = path
         self.name = path.name
         self.legacy = False
-        with self._open() as file:
+        with self.path.open("rb") as file:
             header_start, separator_line = self._before_header(file)
+            file.seek(header_start)
+            self._line(file)
+            searched = [line for _ in range(SEARCHED_LINES) if (line := self._line(file)).strip()]
             file.seek(header_start)
             lines, blank = [self._line(file) for _ in range(1 + skip_rows)], 0
             while (after := self._line(file)) and not after.strip():
@@ -119,7 +127,7 @@ class TextTable(LogTable):
         self.open_ended = len(row) == len(given) + 1 and row[-1] == ""
         self.decimal = decimal or _detect_decimal(row, self.separator)
         named = not all(_is_number(word, self.decimal) for word in given)
-        if named and not self._holds_numbers(header_start + len(lines[0])):
+        if named and not self._hold_numbers(searched):
             raise LogError(  # do not quote the content: it may be any file
                 f"the {SEARCHED_LINES} lines of {path.name} after the first have no row of numbers; is it a log?",
                 hint=f"if more lines of text follow the names of the columns, set skip_rows = ... {METADATA_LOCATION}",
@@ -141,11 +149,8 @@ class TextTable(LogTable):
             message = f"{path.name} has more than one column named {list_names(repeated)}"
             raise LogError(message, code=Code.DUPLICATE, subject=repeated[0])
 
-    def _holds_numbers(self, start: int) -> bool:
-        """Return whether half of the cells of one of the first lines are numbers or dates, or there is no line."""
-        with self._open() as file:
-            file.seek(start)
-            lines = [line for _ in range(SEARCHED_LINES) if (line := self._line(file)).strip()]
+    def _hold_numbers(self, lines: list[bytes]) -> bool:
+        """Return whether half of the cells of one of the lines are numbers or dates, or there is no line."""
         rows = [list(filter(None, split_line(line.decode("utf-8", "replace"), self.separator))) for line in lines]
         numbers = [sum(_is_number(c, self.decimal) or bool(DATE_PATTERN.match(c)) for c in row) for row in rows]
         return not rows or any(2 * count >= len(row) > 0 for count, row in zip(numbers, rows, strict=True))
@@ -182,32 +187,11 @@ class TextTable(LogTable):
         is_header = len(_strip_comment_mark(split_line(comment, separator), row)) == len(row) > 1
         return last if is_header else start, separator_line
 
-    def _open(self) -> IO[bytes]:
-        """Open the file; if it has no line feeds, open a copy with line feeds in place of carriage returns."""
-        with self.path.open("rb") as file:
-            start = file.read(MAX_LINE_BYTES)
-            if b"\r" not in start or b"\n" in start:
-                return self.path.open("rb")
-            file.seek(0)
-            copy = TemporaryFile()  # noqa: SIM115 - the caller closes it
-            while block := file.read(BLOCK_BYTES):
-                copy.write(block.replace(b"\r", b"\n"))
-        copy.seek(0)
-        return copy
-
     def _line(self, file: IO[bytes]) -> bytes:
         line = file.readline(MAX_LINE_BYTES + 1)
         if len(line) > MAX_LINE_BYTES:
-            raise self._too_long()
+            raise long_line_error(self.name, _LONG_LINE_HINT)
         return line
-
-    def _too_long(self) -> LogError:
-        return LogError(
-            f"{self.name} has a line of more than {MAX_LINE_BYTES // 2**20} MiB",
-            hint="is it a binary file, or a file without line breaks?",
-            code=Code.TOO_LARGE,
-            subject=self.name,
-        )
 
     def _text(self, line: bytes) -> str:
         try:
@@ -230,9 +214,7 @@ class TextTable(LogTable):
         before = 0
         for block in self._line_blocks():
             frame = self._parsed(block, list(names), before)
-            for start in range(0, len(frame), rows):
-                piece = frame[start : start + rows]
-                yield {name: piece[name].to_numpy() for name in names}
+            yield from split_rows({name: frame[name].to_numpy() for name in names}, rows)
             before += len(frame)
 
     def texts(self, rows: int) -> pl.DataFrame:
@@ -246,33 +228,20 @@ class TextTable(LogTable):
         )
 
     def _line_blocks(self) -> Iterator[bytes]:
-        with self._open() as file:
+        with self.path.open("rb") as file:
             file.seek(self.data_start)
-            rest = b""
-            while data := file.read(BLOCK_BYTES):
-                whole, newline, tail = data.rpartition(b"\n")
-                if newline:
-                    yield rest + whole + newline
-                    rest = tail
+            for block in read_line_blocks(file, self.name, _LONG_LINE_HINT):
+                if block.endswith(b"\n"):
+                    yield block
+                    continue
+                cells = len(split_line(block.decode("utf-8", "replace").strip("\r"), self.separator))
+                missing = len(self.names) - cells
+                if missing > self.open_ended:
+                    self.add_note(
+                        f"the last line of {self.name} is truncated after {cells} of {len(self.names)} cells; dropped"
+                    )
                 else:
-                    rest += data
-                if len(rest) > MAX_LINE_BYTES:
-                    raise self._too_long()
-            if rest.strip() and not self._cut_off(rest):
-                ended = not self.open_ended or self._cells(rest) == len(self.names)
-                yield rest if ended else rest + self.separator.encode()
-
-    def _cells(self, line: bytes) -> int:
-        return len(split_line(line.decode("utf-8", "replace").strip("\r\n"), self.separator))
-
-    def _cut_off(self, line: bytes) -> bool:
-        """Return whether the last line, without a line feed, lacks cells; add a note that it is dropped."""
-        cells = self._cells(line)
-        if cells >= len(self.names) - self.open_ended:
-            return False
-        cut = f"the last line of {self.name} is truncated after {cells} of {len(self.names)} cells; dropped"
-        self.notes = (*(note for note in self.notes if note != cut), cut)
-        return True
+                    yield block + self.separator.encode() * max(0, missing)
 
     def _parsed(self, block: bytes, names: list[str], before: int) -> pl.DataFrame:
         if len(self.names) * block.count(b"\n") > 2 * len(block) + MAX_LINE_BYTES:  # a cell takes at least a byte
@@ -305,8 +274,7 @@ class TextTable(LogTable):
         cells = texts.select(pl.all().str.strip_chars())
         again = cells.select(pl.all_horizontal(pl.col(name) == name for name in cells.columns)).to_series()
         if again.any():
-            dropped = f"the line of names is repeated in {self.name}: dropped"
-            self.notes = (*(note for note in self.notes if note != dropped), dropped)
+            self.add_note(f"the line of names is repeated in {self.name}: dropped")
             cells = cells.filter(~again.fill_null(value=False))
         points = pl.all() if self.decimal == "." else pl.all().str.replace(",", ".", literal=True)
         numbers = cells.select(points.cast(pl.Float64, strict=False))

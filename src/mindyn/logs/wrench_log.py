@@ -18,10 +18,10 @@ import numpy as np
 from mindyn.algebra.values import Array, ShortRepr
 from mindyn.errors import Code, list_names
 from mindyn.findings import Finding, Kind, info
-from mindyn.logs.checks import expand_pattern, take_column
+from mindyn.logs.checks import expand_pattern, require_columns, take_column
 from mindyn.logs.errors import LogError
 from mindyn.logs.formats import open_table
-from mindyn.logs.metadata import RAD_PER_DEGREE, SEPARATORS, UNIT_FACTORS, LogMetadata, read_sidecar
+from mindyn.logs.metadata import RAD_PER_DEGREE, SIDECAR_SCHEMA, UNIT_FACTORS, LogMetadata, merge_tables, read_sidecar
 from mindyn.logs.tables import join_chunks
 from mindyn.robots.floating_base import rotations_from_quaternions
 from mindyn.robots.robot import Robot
@@ -61,9 +61,7 @@ WRENCH_SCHEMA: Final[Schema] = table_schema(
         "frame": {"enum": ["sensor", "world"]},
         "acts_on": {"enum": ["sensor", "tool"]},
         "rate_hz": POSITIVE_NUMBER,
-        "separator": {"enum": [*SEPARATORS]},
-        "decimal": {"enum": [".", ","]},
-        "skip_rows": {"type": "integer", "minimum": 0, "maximum": 1000},
+        **{key: SIDECAR_SCHEMA["properties"][key] for key in ("separator", "decimal", "skip_rows")},
     },
 )
 """Metadata of a wrench log.
@@ -84,8 +82,11 @@ _PATTERNS: Final = {
     "position": rf"(?:.*_)?(?:p|pos|position|translation){_AXIS}|(?P<plain>[xyz])",
     "rotation_vector": rf"(?:.*_)?(?:r|rot|rotvec|rotation_vector){_AXIS}",
 }
-_NUMBERED_WRENCH: Final = re.compile(r"(?P<name>.*(?:tcp_force|f_ext_hat_k|wrench|ft|f_t))_?(?P<number>[0-5])")
-_NUMBERED_POSE: Final = re.compile(r"(?P<name>.*tcp_pose)_?(?P<number>[0-5])")
+_NUMBERED_PATTERNS: Final = {
+    r".*(?:tcp_force|f_ext_hat_k|wrench|ft|f_t)_?([0-5])": ("force", "torque"),
+    r".*tcp_pose_?([0-5])": ("position", "rotation_vector"),
+}
+"""Six numbered columns, three of each quantity."""
 _WORLD_NAMES: Final = re.compile(r"tcp_force|^(?:.*_)?o_f_ext_hat")
 """Signals that robots give in the axes of their base: the TCP force of Universal Robots, O_F_ext_hat_K of Franka."""
 _TIME_NAMES: Final = re.compile(r"(?:.*_)?(?:time|timestamp|stamp|t|sec|seconds)(?:_(?P<unit>s|ms|us|ns))?")
@@ -193,10 +194,7 @@ def read_wrench_log(
     >>> log = read_wrench_log("ft.csv", metadata={"frame": "sensor", "units": {"torque": "N mm"}})  # doctest: +SKIP
     """
     location = Path(path)
-    given = dict(read_sidecar(location))
-    for key, value in (metadata or {}).items():
-        both = isinstance(value, Mapping) and isinstance(given.get(key), Mapping)
-        given[key] = {**given[key], **value} if both else value
+    given = merge_tables(read_sidecar(location), metadata or {})
     require_valid(given, WRENCH_SCHEMA, f"the metadata of {location.name}", LogError)
     text_format = {key: given[key] for key in ("separator", "decimal", "skip_rows") if key in given}
     table = open_table(location, robot, LogMetadata(**text_format))  # type: ignore[arg-type]  # not read by these formats
@@ -214,11 +212,7 @@ def read_wrench_log(
     wanted = {what: [names] if isinstance(names, str) else list(names) for what, names in columns.items()}
     wanted |= {"joints": joints} if joints else {}
     for what, names in wanted.items():
-        if absent := [name for name in names if name not in table.names]:
-            message = (
-                f"{location.name} has no column {list_names(absent)} for {what}; it has: {list_names(table.names)}"
-            )
-            raise LogError(message, code=Code.UNKNOWN_NAME, subject=absent[0])
+        require_columns(table, {name: name for name in names}, f"column of {what}", robot)
     every = list(dict.fromkeys(name for names in wanted.values() for name in names))
     whole = join_chunks(list(table.chunks(every, 65_536)))
     values = {
@@ -307,12 +301,10 @@ def find_wrench_columns(names: Collection[str]) -> WrenchColumns:
 
 def _classify(plain: str) -> list[tuple[str, str]]:
     """Return the quantity and axis of a column by its name in lower case with underscores."""
-    if match := _NUMBERED_WRENCH.fullmatch(plain):
-        number = int(match["number"])
-        return [("force" if number < 3 else "torque", "xyz"[number % 3])]
-    if match := _NUMBERED_POSE.fullmatch(plain):
-        number = int(match["number"])
-        return [("position" if number < 3 else "rotation_vector", "xyz"[number % 3])]
+    for pattern, quantities in _NUMBERED_PATTERNS.items():
+        if match := re.fullmatch(pattern, plain):
+            half, axis = divmod(int(match[1]), 3)
+            return [(quantities[half], "xyz"[axis])]
     for what, pattern in _PATTERNS.items():
         if match := re.fullmatch(pattern, plain):
             return [(what, next(axis for axis in match.groups() if axis))]

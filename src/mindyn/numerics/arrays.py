@@ -1,4 +1,4 @@
-"""NumPy arrays as a kernel sees them: an address and the stride from one sample to the next."""
+"""NumPy arrays as machine code sees them: addresses, and distances from one row to the next."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import ctypes
 import math
 import sys
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,14 +14,6 @@ from numpy.typing import DTypeLike, NDArray
 from mindyn.errors import Code, InputError
 
 Array = NDArray[Any]
-
-
-class StridedSamples(NamedTuple):
-    """Samples of an array: sample k starts at `address + k * stride` (bytes), and `owner` keeps the memory alive."""
-
-    owner: Array
-    address: int
-    stride: int
 
 
 def batch_shape(given: tuple[int, ...], shape: tuple[int, ...], name: str, hint: str = "") -> tuple[int, ...]:
@@ -48,34 +39,14 @@ def common_batch(batches: Sequence[tuple[int, ...]], names: Sequence[str]) -> tu
         ) from None
 
 
-def view_samples(array: Array, shape: tuple[int, ...], batch: tuple[int, ...]) -> StridedSamples:
-    """Return the samples of an input, broadcast to `batch`; copy only if its samples have no common stride."""
-    if array.flags.c_contiguous and array.flags.aligned and array.shape == batch + shape:
-        return _make_samples(array, math.prod(shape) * array.itemsize)
-    if not array.flags.aligned or not _is_packed(array, shape):
+def contiguous_samples(array: Array, shape: tuple[int, ...], batch: tuple[int, ...]) -> tuple[Array, int]:
+    """Return an input in one piece, as one sample or broadcast to `batch`, and the bytes between two samples."""
+    is_single = array.size == math.prod(shape)
+    if not is_single and array.shape != batch + shape:
+        array = np.broadcast_to(array, batch + shape)
+    if not (array.flags.c_contiguous and array.flags.aligned):
         array = np.require(array, requirements=["C", "A"])
-    own_batch = array.shape[: array.ndim - len(shape)]
-    if math.prod(own_batch) == 1:
-        return _make_samples(array, 0)
-    stride = _sample_stride(array, own_batch) if own_batch == batch else None
-    if stride is None:
-        array = np.ascontiguousarray(np.broadcast_to(array, batch + shape))
-        stride = math.prod(shape) * array.itemsize
-    return _make_samples(array, stride)
-
-
-def view_results(array: Array, shape: tuple[int, ...], batch: tuple[int, ...]) -> StridedSamples | None:
-    """Return the samples of an output array, or None if a kernel cannot write to it directly."""
-    if array.flags.carray:
-        return _make_samples(array, math.prod(shape) * array.itemsize)
-    if not array.flags.aligned or not _is_packed(array, shape):
-        return None
-    stride = _sample_stride(array, batch)
-    return None if stride is None else _make_samples(array, stride)
-
-
-def _make_samples(array: Array, stride: int) -> StridedSamples:
-    return StridedSamples(array, address_of(array), stride)
+    return array, 0 if is_single else math.prod(shape) * array.itemsize
 
 
 def _address_by_interface(array: Array) -> int:
@@ -104,7 +75,8 @@ def address_of_rows(array: Array, dtype: DTypeLike = np.float64) -> int:
 
     All addresses of rows come from here, because another layout or byte order gives wrong numbers, not an error.
     """
-    if array.dtype != dtype or not array.flags.aligned or not _is_packed(array, array.shape[-1:]):
+    is_packed = array.shape[-1] == 1 or array.strides[-1] == array.itemsize
+    if array.dtype != dtype or not array.flags.aligned or not is_packed:
         raise InputError(
             f"machine code cannot read an array of {array.dtype.str} with strides {array.strides}",
             hint=f"pass numpy.ascontiguousarray(array, dtype={np.dtype(dtype).name!r})",
@@ -125,24 +97,3 @@ class RowBlock(NamedTuple):
     def from_array(array: Array) -> RowBlock:
         """Return the rows of an array (..., N, width), which must live as long as they are used."""
         return RowBlock(address_of_rows(array), array.strides[-2] // array.itemsize, array.shape[-1])
-
-
-def _is_packed(array: Array, shape: tuple[int, ...]) -> bool:
-    """Return whether each sample is row-major without gaps."""
-    expected = array.itemsize
-    for size, stride in zip(reversed(shape), reversed(array.strides), strict=False):
-        if size != 1 and stride != expected:
-            return False
-        expected *= size
-    return True
-
-
-def _sample_stride(array: Array, batch: tuple[int, ...]) -> int | None:
-    """Return the stride between consecutive samples in bytes, or None if it is not constant."""
-    strides = [(size, stride) for size, stride in zip(batch, array.strides[: len(batch)], strict=True) if size != 1]
-    if not strides:
-        return 0
-    for (_, outer), (size, inner) in pairwise(strides):
-        if outer != size * inner:
-            return None
-    return strides[-1][1]

@@ -56,8 +56,8 @@ class SquareSums:
 
 
 def mirror_upper_triangle(total: Array) -> Array:
-    """Copy the entries above the diagonal to below it, in place, and return the matrix."""
-    np.copyto(total, total.T, where=_indices_below_diagonal(len(total)))
+    """Copy the entries above the diagonal to below it, in place, and return the matrix, or matrices (..., m, m)."""
+    np.copyto(total, np.swapaxes(total, -1, -2), where=_indices_below_diagonal(total.shape[-1]))
     return total
 
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 import json
 from base64 import b64encode
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, is_dataclass
+from dataclasses import asdict, dataclass, is_dataclass
 from hashlib import sha256
 from html import escape
 from importlib.resources import files
-from math import floor, isfinite, log10
+from math import isfinite
 from re import sub
 from typing import Any, Final
 
@@ -67,14 +67,11 @@ def card(title: str, content: Sequence[Content]) -> Html:
     return class_tag("div", "card", tag("h3", {}, title), content)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Section:
-    """Section of a page, and its plots by the names that its figures use."""
+    """Section of a page: its content as HTML, and its plots by the names that its figures use."""
 
-    key: str
-    title: str
-    body: Html
-    plots: Mapping[str, Any] = field(default_factory=dict)
+    def __init__(self, key: str, title: str, content: Content, plots: Mapping[str, Any] | None = None) -> None:
+        self.key, self.title, self.body, self.plots = key, title, to_html(content), plots or {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,11 +171,11 @@ def format_number(value: float | None, digits: int = 4) -> str:
         return "–"
     if value == 0:
         return "0"
-    exponent = floor(log10(abs(value)))
+    mantissa, power = f"{value:.{digits - 1}e}".split("e")
+    exponent = int(power)
     if -4 <= exponent < 6:
         return f"{value:,.{max(0, digits - 1 - exponent)}f}".replace(",", THIN_SPACE).replace("-", MINUS)
-    mantissa, power = f"{value:.{digits - 1}e}".split("e")
-    return f"{mantissa}·10{_superscript(int(power))}".replace("-", MINUS)
+    return f"{mantissa}·10{_superscript(exponent)}".replace("-", MINUS)
 
 
 def format_quantity(value: float | None, unit: str, digits: int = 3) -> str:

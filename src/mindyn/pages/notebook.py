@@ -58,14 +58,9 @@ class Page:
         return f'<iframe title="{escape(self.title)}" style="{style}" srcdoc="{escape(self.html)}"></iframe>'
 
 
-def draw_page(value: object, *more: Any) -> Page:
-    """Draw the page of a value: the report's figures that its numbers, and those of `more`, allow."""
-    page = _import_drawer().notebook_page(value, *more)
+def draw_page(drawer: str, *values: object) -> Page:
+    """Draw values by the function of `mindyn.report.notebook` with this name."""
+    package: Any = import_module("mindyn")
+    page = getattr(import_module(package._DRAWER), drawer)(*values)
     assert isinstance(page, Page)
     return page
-
-
-def _import_drawer() -> Any:
-    """Import the report module that draws values."""
-    package: Any = import_module("mindyn")
-    return import_module(package._DRAWER)

@@ -58,11 +58,6 @@ def _split_buckets(values: Array, rows: int) -> Array:
     return np.append(values, np.full(padding, values[-1])).reshape(-1, rows)
 
 
-def round_to_six_digits(values: Array) -> tuple[float, ...]:
-    """Round every value to six significant digits."""
-    return tuple(float(f"{value:.6g}") for value in values)
-
-
 def pack_levels(values: Array) -> PackedNumbers:
     """Pack values with two bytes each; the least and the greatest are preserved exactly."""
     low, high = float(values.min()), float(values.max())
@@ -84,13 +79,17 @@ def pack_indices(values: NDArray[np.int64]) -> PackedNumbers:
 
 
 SeriesKind = Literal["line", "band", "bars", "cells", "points"]
-PlotValues = Sequence[float] | PackedNumbers | str
-"""Numbers, packed numbers, or the name of numbers that several series share."""
+PlotValues = Sequence[float] | Array | PackedNumbers | str
+"""Numbers (arrays are rounded to six digits), packed numbers, or the name of numbers that several series share."""
 
 
 def to_json_values(values: PlotValues) -> Any:
     """Convert values to a form that JSON can represent."""
-    return asdict(values) if isinstance(values, PackedNumbers) else values if isinstance(values, str) else list(values)
+    if isinstance(values, PackedNumbers):
+        return asdict(values)
+    if isinstance(values, np.ndarray):
+        return [float(f"{value:.6g}") for value in values]
+    return values if isinstance(values, str) else list(values)
 
 
 def series(

@@ -10,7 +10,7 @@ from mindyn.papers.counting import Counts
 from mindyn.papers.lin_paper import JOINT_COUNT, NOTED_TOLERANCE, explained_row
 from mindyn.papers.operation_tables import angeles_rows
 from mindyn.papers.reproduction import PaperTable, Reproduction, Row
-from mindyn.papers.traced_robots import GIVEN_LINES, kane_chain
+from mindyn.papers.traced_robots import kane_chain
 from mindyn.robots.loading import load_robot
 
 CITATION = (
@@ -36,8 +36,8 @@ def reproduce() -> Reproduction:
 def _table_1() -> PaperTable:
     rows: list[Row] = [Row.quote(*algorithm) for algorithm in OTHER_ALGORITHMS]
     rows += [explained_row(row) for row in angeles_rows()]
-    general = kane_chain(JOINT_COUNT, dense={"motion before"}, gravity="any").tape.counts(without=GIVEN_LINES)
-    coincident = kane_chain(JOINT_COUNT, dense={"motion before"}).tape.counts(without=GIVEN_LINES)
+    general = kane_chain(JOINT_COUNT, dense={"motion before"}, gravity="any").counts()
+    coincident = kane_chain(JOINT_COUNT, dense={"motion before"}).counts()
     rows.append(
         Row.count(
             "saved with Z_0, Z_1 and their origins coincident (521 - 513, 435 - 432)",

@@ -8,7 +8,7 @@ with common subexpressions computed once.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeVar
 
@@ -17,6 +17,9 @@ from mindyn.equations.triples import Scalar, map_scalars
 T = TypeVar("T")
 
 Kind = Literal["number", "constant", "variable", "add", "mul", "twice"]
+
+GIVEN_LINES = ("R", "R_n", "first moment")
+"""Lines that no table charges: the entries of R_i and s_i, and the moments h of formulation 5."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +61,11 @@ class Tape:
     dense  lines whose results are replaced by new variables, entry by entry: their zeros and constants are unknown to
     the
            next line, as if a table is counted row by row
-    joint  the joint that operations are charged to, if this is recorded
+    outputs  results of the traced equations
     """
 
     dense: Collection[str] = ()
-    joint: int = -1
+    outputs: Sequence[Scalar] = ()
     nodes: list[_Node] = field(default_factory=list)
     _known: dict[tuple[object, ...], int] = field(default_factory=dict)
     _labelled: int = 0
@@ -75,26 +78,30 @@ class Tape:
         """Return a new quantity that is constant but unknown."""
         return TracedScalar(self, self._append("constant", (), False), 1)
 
-    def line(self, name: str, value: T, /) -> T:
+    def line(self, name: str, value: T, /, *, joint: int = -1) -> T:
         """Label the operations since the last line; return new variables instead of the value of a dense line."""
         for node in self.nodes[self._labelled :]:
             if not node.line:
-                node.line, node.joint = name, self.joint
+                node.line, node.joint = name, joint
         self._labelled = len(self.nodes)
         return map_scalars(value, lambda _: self.variable()) if name in self.dense else value
 
-    def counts(self, *, without: Collection[str] = (), twice: Literal["mul", "add"] = "add") -> Counts:
+    def counts(self, *, without: Collection[str] = GIVEN_LINES, twice: Literal["mul", "add"] = "add") -> Counts:
         """Count every line as written, except those named in `without`; 2 x is an addition, or a multiplication."""
         return _tally((node for node in self.nodes if node.costs and node.line not in without), twice)
 
     def by_line(self, twice: Literal["mul", "add"] = "add", joint: int | None = None) -> dict[str, Counts]:
-        """Count the operations of each line, of one joint or of all."""
+        """Count the operations of each line but the given ones, of one joint or of all."""
         nodes = [node for node in self.nodes if node.costs and joint in (None, node.joint)]
-        names = dict.fromkeys(node.line for node in nodes)
+        names = dict.fromkeys(node.line for node in nodes if node.line not in GIVEN_LINES)
         return {name: _tally((node for node in nodes if node.line == name), twice) for name in names}
 
-    def count_needed(self, outputs: Iterable[Scalar], *, shared: bool = False, without: Collection[str] = ()) -> Counts:
-        """Count what the outputs need, except lines named in `without`; with `shared`, equal expressions count once."""
+    def live(self, *, shared: bool = False) -> Counts:
+        """Count what the outputs need: constants folded, no dead code; with `shared`, equal expressions count once."""
+        return self.count_needed(self.outputs, shared=shared)
+
+    def count_needed(self, outputs: Iterable[Scalar], *, shared: bool = False) -> Counts:
+        """Count what results need except given lines; with `shared`, equal expressions count once."""
         marked: set[int] = set()
         waiting = [value.node for value in outputs if isinstance(value, TracedScalar)]
         while waiting:
@@ -104,7 +111,7 @@ class Tape:
                 marked.add(number)
                 waiting.extend(self.nodes[number].operands)
         live = (self.nodes[number] for number in marked)
-        return _tally((node for node in live if node.costs and node.line not in without), "add")
+        return _tally((node for node in live if node.costs and node.line not in GIVEN_LINES), "add")
 
     def number(self, value: float) -> int:
         """Return the node of a known number."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from functools import cache, partial
 
 from mindyn.papers.counting import Counts
 from mindyn.papers.lin_paper import JOINT_COUNT, NOTED_TOLERANCE, explained_row
@@ -15,13 +16,16 @@ from mindyn.papers.operation_tables import (
     TABLE_VI_MISPRINTS,
     TABLE_VI_SIZES,
     TWICE,
+    CountDifference,
     PaperRow,
+    fixed,
+    linear,
     live_counts,
     table_vi_rows,
     table_viii_rows,
 )
 from mindyn.papers.reproduction import PaperTable, Reproduction, Row
-from mindyn.papers.traced_robots import GIVEN_LINES, formulation_chain, moments_chain
+from mindyn.papers.traced_robots import formulation_chain, moments_chain
 
 CITATION = (
     "S.-K. Lin, C.-J. Fang, Efficient formulations for the manipulator inertia matrix in terms of minimal linear "
@@ -30,31 +34,17 @@ CITATION = (
 SIZES = range(3, 13)
 TABLE_VIII_SIZES = (4, 6, 8)
 CONTRADICTED_CLAIMS = {(2, 3): "table VI gives formulation 1 60 operations and formulation 2 73 at n = 3"}
-Entry = tuple[str, Counts, Callable[[int], int]]
-"""A line as printed: its name, its operations, and how often it is executed at n joints."""
 
 
 def reproduce() -> Reproduction:
     """Reproduce every table of the paper, and the choice of the best formulation."""
-    rows = list(table_vi_rows())
-    return Reproduction("lin-fang", CITATION, (*_line_tables(), _table_vi(rows), _winners(), _table_viii()))
+    return Reproduction("lin-fang", CITATION, (*_line_tables(), _table_vi(), _winners(), _table_viii()))
 
 
 def _line_tables() -> list[PaperTable]:
     tables: dict[str, list[Row]] = {}
-    traced: dict[tuple[str, int], dict[str, Counts]] = {}
-    for lines in fang_lines():
-        key = (lines.table, lines.kind)
-        if key not in traced:
-            traced[key] = traced_lines(*key, JOINT_COUNT)
-        entries = ", ".join(
-            f"{what} {each} x {times(JOINT_COUNT)}" for what, each, times in lines.entries if times(JOINT_COUNT)
-        )
-        name = f"type {lines.kind}: {entries}"
-        counted = traced[key].get(lines.label, Counts())
-        tables.setdefault(lines.table, []).append(
-            Row.count(name, lines.printed(JOINT_COUNT), counted, lines.saved(JOINT_COUNT), lines.why)
-        )
+    for row in fang_lines():
+        tables.setdefault(row.table, []).append(explained_row(row))
     titles = {"Table VII": "first moments and inertia tensors"}
     note = (
         f"Lines as printed, with their number of executions at n = {JOINT_COUNT}; lines without operations are omitted."
@@ -67,36 +57,37 @@ def _line_tables() -> list[PaperTable]:
     ]
 
 
-def _table_vi(rows: list[PaperRow]) -> PaperTable:
+def _row_at(paper_row: PaperRow, n: int) -> Row:
+    return replace(explained_row(replace(paper_row, size=n)), name=f"{paper_row.name}, n = {n}")
+
+
+def _formulas(rows: Iterable[PaperRow]) -> str:
+    return "Formulas as printed: " + "; ".join(f"{row.name}: {row.printed}" for row in rows)
+
+
+def _table_vi() -> PaperTable:
     """Compare every printed number with the traced lines; a number that its own formula contradicts is an erratum."""
     compared: list[Row] = []
-    for paper_row, (_, kind) in zip(rows, TABLE_VI, strict=True):
+    for paper_row, (_, kind) in zip(table_vi_rows(), TABLE_VI, strict=True):
         for n in TABLE_VI_SIZES[kind]:
-            row = replace(explained_row(replace(paper_row, size=n)), name=f"{paper_row.name}, n = {n}")
+            row = _row_at(paper_row, n)
             if misprint := TABLE_VI_MISPRINTS.get((paper_row.name, n)):
                 why = f"the printed formula, {paper_row.printed}, gives {row.printed}"
                 row = Row.correct(row.name, str(misprint), row.ours, why)
             compared.append(row)
-    formulas = "; ".join(f"{paper_row.name}: {paper_row.printed}" for paper_row in rows)
     title = "Table VI: the five formulations, with given m^, c^ and J^"
-    return PaperTable(title, NOTED_TOLERANCE, tuple(compared), f"Formulas as printed: {formulas}.")
+    return PaperTable(title, NOTED_TOLERANCE, tuple(compared), f"{_formulas(table_vi_rows())}.")
 
 
 def _table_viii() -> PaperTable:
     """Compare the formulas, which the table also prints at three sizes."""
-    rows: list[Row] = []
-    for paper_row in table_viii_rows():
-        rows += [
-            replace(explained_row(replace(paper_row, size=n)), name=f"{paper_row.name}, n = {n}")
-            for n in TABLE_VIII_SIZES
-        ]
-    formulas = "; ".join(f"{paper_row.name}: {paper_row.printed}" for paper_row in table_viii_rows())
     others = {
         "Kawasaki et al. I, type 1": "11n^2+15n-41 M, 7n^2+32n-66 A; n = 4, 6, 8: 194M 174A, 445M 378A, 783M 638A",
         "Kawasaki et al. II, type 1": "11n^2+9n-35 M, 7n^2+23n-57 A; n = 4, 6, 8: 177M 147A, 415M 333A, 741M 575A",
     }
+    rows = [_row_at(paper_row, n) for paper_row in table_viii_rows() for n in TABLE_VIII_SIZES]
     rows += [Row.quote(name, printed) for name, printed in others.items()]
-    note = f"Formulas as printed: {formulas}. Kawasaki's first formula gives 195, not 194, multiplications at n = 4."
+    note = f"{_formulas(table_viii_rows())}. Kawasaki's first formula gives 195, not 194, multiplications at n = 4."
     return PaperTable(
         "Table VIII: including first moments and inertia tensors from MLC", NOTED_TOLERANCE, tuple(rows), note
     )
@@ -140,146 +131,126 @@ def _winners() -> PaperTable:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class TableLines:
-    """Lines of a table that are traced under one label, for one type of manipulator.
-
-    label    of the traced lines; f and t of formulations 1 and 5 are traced as one
-    entries  as printed
-    saved    operations that are printed but not counted, at n joints, and why
-    """
-
-    table: str
-    kind: int
-    label: str
-    entries: tuple[Entry, ...]
-    saved: Callable[[int], Counts] = lambda _: Counts()
-    why: str = ""
-
-    def printed(self, n: int) -> Counts:
-        """Return the sum of the entries at n joints."""
-        total = Counts()
-        for _, each, times in self.entries:
-            total = total + times(n) * each
-        return total
-
-
 def _pairs(n: int) -> int:
     return n * (n - 1) // 2
 
 
-def _far(n: int) -> int:
-    """Return the number of pairs j, k with k >= j + 2."""
-    return _pairs(n - 1)
+Entry = tuple[str, Counts, Callable[[int, int], int]]
+"""A line as printed: its name, its operations, and how often it is executed with n joints, t of them translational."""
+
+COMMON_LINES: tuple[Entry, ...] = (
+    ("f_j,i", Counts(8, 4), lambda n, _: _pairs(n - 2)),
+    ("t_j,i", Counts(12, 8), lambda n, _: _pairs(n - 2)),
+    ("t_1,i", Counts(14, 10), lambda n, _: n - 2),
+)
+"""The last lines of tables I and V."""
 
 
-def _inner(n: int) -> int:
-    """Return the number of pairs i = 4 .. n, j = 2 .. i - 2."""
-    return _pairs(n - 2)
-
-
-FIRST_STEP_NOTE = "for i = n - 1, l_n and V_n are zero: the printed total uses this, the line does not"
-
-
-def _always(times: int) -> Callable[[int], int]:
-    return lambda _: times
-
-
-def _saved(counts: Counts) -> Callable[[int], Counts]:
-    return lambda _: counts
-
-
-def _all_but(fewer: int) -> Callable[[int], int]:
-    return lambda n: n - fewer
-
-
-_once = _always(1)
-
-
-def _common_lines() -> tuple[Entry, ...]:
-    """Return the last lines of tables I and V."""
-    return (
-        ("f_j,i", Counts(8, 4), _inner),
-        ("t_j,i", Counts(12, 8), _inner),
-        ("t_1,i", Counts(14, 10), _all_but(2)),
-    )
-
-
-def fang_lines() -> Iterator[TableLines]:
-    """Return every line with operations, for both types: all rotational, and joint 3 translational."""
-    for kind in (1, 2):
-        t = kind - 1  # translational joints
-        first = [
-            ("f_i-1,i", Counts(6, 2), _all_but(2 + t)),
-            *_by_kind("t_i-1,i", Counts(12, 8), Counts(8, 6), t, fewer=2),
-            ("t_1,2", Counts(12, 8), _once),
-        ]
-        yield TableLines("Table I", kind, "t", (*first, *_common_lines()))
-        yield TableLines("Table I", kind, "s_2", (("s in frame 2", Counts(2, 0), _once),))
-        turning = lambda n, t=t: _far(n) - t * (n - 4)  # noqa: E731 - lines of joint 3 fall away
-        yield TableLines("Table II", kind, "u", (("u_j in frame k", Counts(8, 4), _far),))
-        yield TableLines("Table II", kind, "s", (("s_j in frame k", Counts(8, 6), turning),))
-        yield TableLines("Table II", kind, "D", _pair_entries(t, Counts(7, 6), Counts(4, 3)))
-        swings = (("first s^", Counts(4, 2), _all_but(1 + t)), ("s^_j in frame k", Counts(12, 8), turning))
-        yield TableLines("Table III", kind, "u", (("u_j in frame k", Counts(8, 4), _far),))
-        yield TableLines("Table III", kind, "swing", swings)
-        yield TableLines("Table III", kind, "D", _pair_entries(t, Counts(5, 4), Counts(3, 2)))
-        yield from _table_iv(kind, t)
-        yield TableLines("Table V", kind, "f", (("f_i-1,i", Counts(4, 4), _all_but(1 + t)),))
-        moments = _by_kind("t_i-1,i", Counts(14, 10), Counts(8, 5), t)
-        flat = {1: Counts(), 2: Counts(4, 4)}[kind]
-        yield TableLines("Table V", kind, "t", (*moments, *_common_lines()), _saved(flat), SLIDE_F5 if t else "")
-        yield from _table_vii(kind, t)
-
-
-def _by_kind(name: str, turns: Counts, slides: Counts, t: int, fewer: int = 1) -> tuple[Entry, ...]:
+def _by_kind(name: str, turns: Counts, slides: Counts, fewer: int = 1) -> tuple[Entry, ...]:
     """Return a line of all rotational joints but some, and of the translational ones."""
-    return (f"{name}, K*", turns, _all_but(fewer + t)), (f"{name}, K", slides, _always(t))
+    return (f"{name}, K*", turns, lambda n, t: n - fewer - t), (f"{name}, K", slides, lambda _, t: t)
 
 
-def _pair_entries(t: int, both: Counts, onto: Counts) -> tuple[Entry, ...]:
+def _pair_entries(both: Counts, onto: Counts) -> tuple[Entry, ...]:
     """Return D_ji of two rotational joints, and of joint 3 with later and with earlier joints."""
     return (
-        ("D, K*_j K*_i", both, lambda n, t=t: _pairs(n - t)),
-        ("D, K_j K*_i", Counts(2, 1), lambda n, t=t: t * (n - 3)),
-        ("D, K*_j K_i", onto, _always(2 * t)),
+        ("D, K*_j K*_i", both, lambda n, t: _pairs(n - t)),
+        ("D, K_j K*_i", Counts(2, 1), lambda n, t: t * (n - 3)),
+        ("D, K*_j K_i", onto, lambda _, t: 2 * t),
     )
 
 
-def _table_iv(kind: int, t: int) -> Iterator[TableLines]:
-    yield TableLines("Table IV", kind, "iRn", (("iRn", Counts(24, 12), _all_but(2)),))
-    charged: Entry = ("u_i in frame n", Counts(8, 4), _all_but(2))
-    yield TableLines("Table IV", kind, "u", (charged,), lambda n: (n - 2) * Counts(8, 4), COLUMN_NOTE)
-    arms: tuple[Entry, ...] = (("last s", Counts(2, 0), _once), ("s in frame n", Counts(6, 3), _all_but(2)))
-    yield TableLines("Table IV", kind, "s", arms)
-    for label, turns, slides in (("f_ii", Counts(6, 3), Counts(3, 0)), ("t_ii", Counts(9, 6), Counts(6, 3))):
-        yield TableLines("Table IV", kind, label, _by_kind(label, turns, slides, t, fewer=2))
-    yield TableLines("Table IV", kind, "t", (("t_j,i", Counts(6, 6), _pairs),))
-    yield TableLines("Table IV", kind, "D", (("D_ji", Counts(3, 2), _pairs),))
+def _turning_pairs(n: int, t: int) -> int:
+    """Return the number of pairs j, k with k >= j + 2; lines of joint 3 fall away if it is translational."""
+    return _pairs(n - 1) - t * (n - 4)
 
 
-def _table_vii(kind: int, t: int) -> Iterator[TableLines]:
-    first_l = _by_kind("l", Counts(8, 4), Counts(9, 5), t)
-    yield TableLines("Table VII", kind, "l", first_l, lambda _: Counts(2, 2), FIRST_STEP_NOTE)
-    inner = _by_kind("X", Counts(3, 6), Counts(4, 5), t)
-    yield TableLines("Table VII", kind, "X", inner, lambda _: Counts(3, 6), FIRST_STEP_NOTE)
-    turned: tuple[Entry, ...] = (("Y", Counts(18, 14), _all_but(2)), ("Y_33, i = s - 1", Counts(10, 5), _once))
-    yield TableLines("Table VII", kind, "Y", turned, lambda n: Counts(n - 2, 0), TWICE)
-    shifted: tuple[Entry, ...] = (("V", Counts(3, 4), _all_but(2)), ("V_33, i = s - 1", Counts(1, 1), _once))
-    yield TableLines("Table VII", kind, "V", shifted)
-    yield TableLines("Table VII", kind, "c", _by_kind("c^", Counts(0, 2), Counts(0, 3), t))
-    tensors: tuple[Entry, ...] = (("J^", Counts(0, 3), _all_but(2 + t)), ("J^_33, i < s", Counts(0, 1), _once))
-    yield TableLines("Table VII", kind, "J", tensors)
+AXES: Entry = ("u_j in frame k", Counts(8, 4), lambda n, _: _pairs(n - 1))
+
+LINES: tuple[tuple[str, str, tuple[Entry, ...]], ...] = (
+    (
+        "Table I",
+        "t",
+        (
+            ("f_i-1,i", Counts(6, 2), lambda n, t: n - 2 - t),
+            *_by_kind("t_i-1,i", Counts(12, 8), Counts(8, 6), fewer=2),
+            ("t_1,2", Counts(12, 8), lambda *_: 1),
+            *COMMON_LINES,
+        ),
+    ),
+    ("Table I", "s_2", (("s in frame 2", Counts(2, 0), lambda *_: 1),)),
+    ("Table II", "u", (AXES,)),
+    ("Table II", "s", (("s_j in frame k", Counts(8, 6), _turning_pairs),)),
+    ("Table II", "D", _pair_entries(Counts(7, 6), Counts(4, 3))),
+    ("Table III", "u", (AXES,)),
+    (
+        "Table III",
+        "swing",
+        (("first s^", Counts(4, 2), lambda n, t: n - 1 - t), ("s^_j in frame k", Counts(12, 8), _turning_pairs)),
+    ),
+    ("Table III", "D", _pair_entries(Counts(5, 4), Counts(3, 2))),
+    ("Table IV", "iRn", (("iRn", Counts(24, 12), lambda n, _: n - 2),)),
+    ("Table IV", "u", (("u_i in frame n", Counts(8, 4), lambda n, _: n - 2),)),
+    ("Table IV", "s", (("last s", Counts(2, 0), lambda *_: 1), ("s in frame n", Counts(6, 3), lambda n, _: n - 2))),
+    ("Table IV", "f_ii", _by_kind("f_ii", Counts(6, 3), Counts(3, 0), fewer=2)),
+    ("Table IV", "t_ii", _by_kind("t_ii", Counts(9, 6), Counts(6, 3), fewer=2)),
+    ("Table IV", "t", (("t_j,i", Counts(6, 6), lambda n, _: _pairs(n)),)),
+    ("Table IV", "D", (("D_ji", Counts(3, 2), lambda n, _: _pairs(n)),)),
+    ("Table V", "f", (("f_i-1,i", Counts(4, 4), lambda n, t: n - 1 - t),)),
+    ("Table V", "t", (*_by_kind("t_i-1,i", Counts(14, 10), Counts(8, 5)), *COMMON_LINES)),
+    ("Table VII", "l", _by_kind("l", Counts(8, 4), Counts(9, 5))),
+    ("Table VII", "X", _by_kind("X", Counts(3, 6), Counts(4, 5))),
+    ("Table VII", "Y", (("Y", Counts(18, 14), lambda n, _: n - 2), ("Y_33, i = s - 1", Counts(10, 5), lambda *_: 1))),
+    ("Table VII", "V", (("V", Counts(3, 4), lambda n, _: n - 2), ("V_33, i = s - 1", Counts(1, 1), lambda *_: 1))),
+    ("Table VII", "c", _by_kind("c^", Counts(0, 2), Counts(0, 3))),
+    ("Table VII", "J", (("J^", Counts(0, 3), lambda n, t: n - 2 - t), ("J^_33, i < s", Counts(0, 1), lambda *_: 1))),
+)
+"""Every line with operations: its table, the label under which it is traced, and its entries; f and t of formulations 1
+and 5 are traced as one.
+"""
+
+FIRST_STEP_NOTE = "for i = n - 1, l_n and V_n are zero: the printed total uses this, the line does not"
+LINE_DIFFERENCES: dict[tuple[str, str], CountDifference] = {
+    ("Table IV", "u"): CountDifference(COLUMN_NOTE, linear(8, -16, 4, -8)),
+    ("Table VII", "l"): CountDifference(FIRST_STEP_NOTE, fixed(2, 2)),
+    ("Table VII", "X"): CountDifference(FIRST_STEP_NOTE, fixed(3, 6)),
+    ("Table VII", "Y"): CountDifference(TWICE, linear(1, -2, 0, 0)),
+}
+SLIDE_DIFFERENCES = {("Table V", "t"): CountDifference(SLIDE_F5, fixed(4, 4))}
+"""Operations that are printed but not counted, for both types, and for type 2 only."""
+
+
+def fang_lines() -> Iterator[PaperRow]:
+    """Return every line with operations, for both types: all rotational, and joint 3 translational."""
+    for kind in (1, 2):
+        differences = LINE_DIFFERENCES | (SLIDE_DIFFERENCES if kind == 2 else {})
+        for table, label, entries in LINES:
+            shown = [f"{what} {each} x {times(JOINT_COUNT, kind - 1)}" for what, each, times in entries]
+            yield PaperRow(
+                table,
+                f"type {kind}: {', '.join(text for text in shown if not text.endswith(' x 0'))}",
+                partial(_sum_entries, entries, kind),
+                partial(_count_line, table, label, kind),
+                (differences[table, label],) if (table, label) in differences else (),
+                JOINT_COUNT,
+            )
+
+
+def _sum_entries(entries: tuple[Entry, ...], kind: int, n: int) -> Counts:
+    return sum((times(n, kind - 1) * each for _, each, times in entries), Counts())
+
+
+def _count_line(table: str, label: str, kind: int, n: int) -> Counts:
+    return _traced_lines(table, kind, n).get(label, Counts())
 
 
 FORMULATION_OF_TABLE = {"Table I": 1, "Table II": 2, "Table III": 3, "Table IV": 4, "Table V": 5}
 
 
-def traced_lines(table: str, kind: int, n: int) -> dict[str, Counts]:
+@cache
+def _traced_lines(table: str, kind: int, n: int) -> dict[str, Counts]:
     """Count the traced equations of a table by label; 2 x is a multiplication, as in the print."""
     slide = None if kind == 1 else 2
     if table == "Table VII":
-        tape = moments_chain(n, slide=slide, dense={"X"}).tape
-    else:
-        tape = formulation_chain(FORMULATION_OF_TABLE[table], n, slide=slide, dense=FANG_DENSE).tape
-    return {label: counts for label, counts in tape.by_line("mul").items() if label not in GIVEN_LINES}
+        return moments_chain(n, slide=slide, dense={"X"}).by_line("mul")
+    return formulation_chain(FORMULATION_OF_TABLE[table], n, slide=slide, dense=FANG_DENSE).by_line("mul")

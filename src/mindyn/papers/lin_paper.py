@@ -7,15 +7,20 @@ import numpy as np
 from mindyn.algebra.values import Array
 from mindyn.equations.dh_joints import rotate_symmetric, shift_symmetric
 from mindyn.equations.triples import Symmetric, Triple
+from mindyn.estimators.last_link_first import fit_backwards
 from mindyn.kernels.model import compile_model
+from mindyn.logs.samples import Samples
 from mindyn.papers.counting import Counts, Tape
 from mindyn.papers.operation_tables import LIN_DENSE, PaperRow, lin_rows, table_ii
 from mindyn.papers.reproduction import PaperTable, Reproduction, Row, signed
-from mindyn.papers.traced_robots import GIVEN_LINES, constants, general_joint, lin_chain, variables
+from mindyn.papers.traced_robots import constants, general_joint, lin_chain, variables
 from mindyn.parameters.gautier_khalil import gautier_khalil_base
 from mindyn.parameters.lin import lin_base, lin_structure
+from mindyn.regression.rows import build_rows
+from mindyn.regression.settings import EquationSettings
 from mindyn.robots.loading import load_robot
 from mindyn.robots.robot import Robot
+from mindyn.simulation.controllers import SineMotion
 
 CITATION = "S.-K. Lin, Minimal linear combinations of the inertia parameters of a manipulator, 1995"
 NOTED_TOLERANCE = "exact, except for operations that the note lists"
@@ -53,18 +58,10 @@ def _table_i() -> PaperTable:
 
 
 def _table_ii() -> PaperTable:
-    rows = [
-        Row.count(
-            f"{entry.column}: {entry.line}",
-            entry.printed,
-            entry.counted,
-            entry.printed - entry.counted if entry.why else Counts(),
-            entry.why,
-        )
-        for entry in table_ii()
-    ]
     return PaperTable(
-        "Table II: operations of a joint, in all seven columns and the footnotes", NOTED_TOLERANCE, tuple(rows)
+        "Table II: operations of a joint, in all seven columns and the footnotes",
+        NOTED_TOLERANCE,
+        tuple(map(explained_row, table_ii())),
     )
 
 
@@ -83,11 +80,11 @@ def explained_row(row: PaperRow) -> Row:
     n = row.size or JOINT_COUNT
     if row.note:
         return Row.leave_open(f"present: {row.name}", str(row.printed(n)), row.note, str(row.counted(n)))
-    explained = Counts()
-    for difference in row.differences:
-        explained = explained + difference.worth(n)
-    why = "; ".join(f"{difference.why} ({signed(difference.worth(n))})" for difference in row.differences)
-    return Row.count(row.name, row.printed(n), row.counted(n), explained, why, "" if row.size else str(row.printed))
+    reasons = [difference.why for difference in row.differences]
+    if len(reasons) > 1:
+        reasons = [f"{difference.why} ({signed(difference.worth(n))})" for difference in row.differences]
+    explained, formula = row.explained(n), "" if row.size else str(row.printed)
+    return Row.count(row.name, row.printed(n), row.counted(n), explained, "; ".join(reasons), formula)
 
 
 def _composites() -> PaperTable:
@@ -121,7 +118,7 @@ def slide_operations() -> tuple[Counts, Counts, Counts, Counts]:
     J = rotate_symmetric(step, tensor) + shift_symmetric(step.s_before, w + 0.5 * mass * step.s_before)
 
     def needed(*vectors: Triple) -> Counts:
-        return tape.count_needed([scalar for vector in vectors for scalar in vector.scalars], without=GIVEN_LINES)
+        return tape.count_needed([scalar for vector in vectors for scalar in vector.scalars])
 
     return (
         needed(k + step.to_parent(l + along)),
@@ -136,8 +133,8 @@ def _savings() -> PaperTable:
     rows = []
     for n in (4, 6, 8):
         printed = 5 * (n - 1) * Counts(4, 2) + Counts(2, 1)
-        general = lin_chain(n, wrench=True, dense=LIN_DENSE).tape.counts(without=GIVEN_LINES)
-        square = lin_chain(n, wrench=True, dense=LIN_DENSE, right_angles=True).tape.counts(without=GIVEN_LINES)
+        general = lin_chain(n, wrench=True, dense=LIN_DENSE).counts()
+        square = lin_chain(n, wrench=True, dense=LIN_DENSE, right_angles=True).counts()
         more = Counts(3 * n - 8, 3 * n - 5)
         why = (
             f"the rule counts products with R; beta = 90 deg also makes s_z = 0 in Omega s, which saves another {more}"
@@ -149,7 +146,7 @@ def _savings() -> PaperTable:
 def stanford_identification() -> PaperTable:
     """Compare identified with true MLC without noise."""
     robot = load_robot("stanford")
-    rows = [_row(seed, *identify_mlc(robot, sinusoids(robot, seed))) for seed in range(MOTIONS)]
+    rows = [_row(seed, *identify_mlc(robot, seed)) for seed in range(MOTIONS)]
     return PaperTable(
         "Section IV: the Stanford arm identified from the last link to the first",
         f"relative error of every MLC below {MAX_NOISELESS_ERROR:g} (the paper: 'matched the true values very "
@@ -167,37 +164,26 @@ def _row(seed: int, errors: Array, conditions: Array) -> Row:
     )
 
 
-def sinusoids(robot: Robot, seed: int) -> tuple[Array, Array, Array]:
-    """Return q, qd, qdd (SAMPLES, n): three harmonics per joint, drawn from a seed."""
-    rng = np.random.default_rng(seed)
-    t = np.linspace(0, SECONDS, SAMPLES)[:, None]
-    n = len(robot.joints)
-    q, qd, qdd = np.zeros((3, SAMPLES, n))
-    for k in range(1, HARMONICS + 1):
-        w = 2 * np.pi * k / SECONDS * rng.uniform(0.8, 1.6, n)
-        size, phase = rng.uniform(0.2, 0.8, n), rng.uniform(0, 2 * np.pi, n)
-        q, qd = q + size * np.sin(w * t + phase), qd + size * w * np.cos(w * t + phase)
-        qdd = qdd - size * w**2 * np.sin(w * t + phase)
-    return q, qd, qdd
+def sine_motion(joint_count: int, seed: int) -> SineMotion:
+    """Return three harmonics per joint, drawn from a seed."""
+    rng, n = np.random.default_rng(seed), joint_count
+    draws = [
+        (k / SECONDS * rng.uniform(0.8, 1.6, n), rng.uniform(0.2, 0.8, n), rng.uniform(0, 2 * np.pi, n))
+        for k in range(1, HARMONICS + 1)
+    ]
+    frequency_hz, amplitude, phase = np.array(draws).transpose(1, 0, 2)
+    return SineMotion((amplitude * np.sin(phase)).sum(axis=0), amplitude, frequency_hz, phase)
 
 
-def identify_mlc(robot: Robot, motion: tuple[Array, Array, Array]) -> tuple[Array, Array]:
-    """Return the relative error of each joint's MLC, and cond(A_i) with columns of unit length [eq. 94-116].
-
-    From i = n to 1: A_i w_i = tau_i - phi_i, phi_i the torque of the later links with their identified values.
-    """
-    base, structure = lin_base(robot), lin_structure(robot)
-    Y = compile_model(robot, base=base).regressor(*motion)
-    tau = Y @ base.values
-    mlc = np.zeros(base.count)
-    n = len(robot.joints)
-    errors, conditions = np.zeros(n), np.zeros(n)
-    for i in reversed(range(n)):
-        columns = [position for (joint, _), position in structure.layout.items() if joint == i]
-        A = Y[:, i, columns]
-        units = np.linalg.norm(A, axis=0)
-        w = np.linalg.lstsq(A / units, tau[:, i] - Y[:, i] @ mlc, rcond=None)[0] / units
-        mlc[columns] = w
-        errors[i] = np.abs(w - base.values[columns]).max() / np.abs(base.values[columns]).max()
-        conditions[i] = np.linalg.cond(A / units)
-    return errors, conditions
+def identify_mlc(robot: Robot, seed: int) -> tuple[Array, Array]:
+    """Return the relative error of each joint's MLC, and cond(A_i) with columns of unit length [eq. 94-116]."""
+    times = np.linspace(0, SECONDS, SAMPLES)
+    motion = sine_motion(len(robot.joints), seed).rows(times)
+    tau, rate_hz = compile_model(robot).inverse_dynamics(*motion), 1 / float(times[1])
+    samples = Samples(robot.joint_names, *motion, tau, rate_hz, np.zeros(SAMPLES, dtype=np.int64))
+    rows = build_rows(robot, samples, EquationSettings(base_form="lin", drives="stated"))
+    beta, _, conditions, _ = fit_backwards(rows.information)
+    joints, expected = np.array([joint for joint, _ in lin_structure(robot).layout]), rows.regressor.base.values
+    misses, sizes = np.abs(beta - expected), np.abs(expected)
+    errors = [misses[joints == i].max() / sizes[joints == i].max() for i in range(len(robot.joints))]
+    return np.array(errors), np.array([conditions[name] for name in robot.joint_names])

@@ -18,8 +18,6 @@ import numpy as np
 from mindyn.equations.mlc_dynamics import mlc_links
 from mindyn.papers.counting import Counts
 from mindyn.papers.traced_robots import (
-    GIVEN_LINES,
-    CountedTrace,
     Kind,
     formulation_chain,
     kane_chain,
@@ -34,33 +32,31 @@ from mindyn.robots.loading import load_robot
 
 @dataclass(frozen=True, slots=True)
 class CountFormula:
-    """Counts as polynomials of the joint count: coefficients of n^2, n and 1."""
+    """Counts as printed: `10n^2 - 18n + 10 M, 6n^2 - 10n + 4 A`."""
 
-    multiplications: tuple[float, float, float]
-    additions: tuple[float, float, float]
+    text: str
 
     def __call__(self, n: int) -> Counts:
         """Return the counts of n joints."""
-        return Counts(*(round(a * n * n + b * n + c) for a, b, c in (self.multiplications, self.additions)))
+        sums = [part[:-2].replace(" - ", " + -").split(" + ") for part in self.text.split(", ")]
+        return Counts(*(round(sum(_evaluate_term(term, n) for term in terms)) for terms in sums))
 
     def __str__(self) -> str:
-        return f"{_text(self.multiplications)} M, {_text(self.additions)} A"
+        return self.text
 
 
-def _text(coefficients: tuple[float, float, float]) -> str:
-    terms = ((c, unit) for c, unit in zip(coefficients, ("n^2", "n", ""), strict=True) if c)
-    text = " ".join(
-        f"{'-' if c < 0 else '+'} {'' if unit and abs(c) == 1 else f'{abs(c):g}'}{unit}" for c, unit in terms
-    )
-    return text.removeprefix("+ ").replace("- ", "-", 1) if text.startswith("- ") else text.removeprefix("+ ") or "0"
+def _evaluate_term(term: str, n: int) -> float:
+    factor, symbol, power = term.partition("n")
+    degree = int(power.removeprefix("^") or 1) if symbol else 0
+    return float(factor) * float(n) ** degree
 
 
-def linear(m1: float, m0: float, a1: float, a0: float) -> CountFormula:
+def linear(m1: int, m0: int, a1: int, a0: int) -> Callable[[int], Counts]:
     """Return m1 n + m0 multiplications, a1 n + a0 additions."""
-    return CountFormula((0, m1, m0), (0, a1, a0))
+    return lambda n: Counts(m1 * n + m0, a1 * n + a0)
 
 
-def fixed(multiplications: int, additions: int) -> CountFormula:
+def fixed(multiplications: int, additions: int) -> Callable[[int], Counts]:
     """Return counts that do not depend on n."""
     return linear(0, multiplications, 0, additions)
 
@@ -70,7 +66,7 @@ class CountDifference:
     """Why a printed count differs from the counted one, and by how much (printed minus counted)."""
 
     why: str
-    worth: CountFormula
+    worth: Callable[[int], Counts]
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,18 +80,19 @@ class PaperRow:
 
     table: str
     name: str
-    printed: CountFormula
+    printed: Callable[[int], Counts]
     counted: Callable[[int], Counts]
     differences: tuple[CountDifference, ...] = ()
     size: int = 0
     note: str = ""
 
+    def explained(self, n: int) -> Counts:
+        """Return the sum of the differences."""
+        return sum((difference.worth(n) for difference in self.differences), Counts())
+
     def unexplained(self, n: int) -> Counts:
         """Return printed - counted - differences."""
-        rest = self.printed(n) - self.counted(n)
-        for difference in self.differences:
-            rest = rest - difference.worth(n)
-        return rest
+        return self.printed(n) - self.counted(n) - self.explained(n)
 
 
 LIN_DENSE = frozenset({"D", "motion before"})
@@ -104,18 +101,13 @@ FANG_DENSE = frozenset({"t_ii", "f_ii", "f", "u", "s", "swing", "R_n"})
 """Lin & Fang count every line with dense operands, except f_ii, whose zeros the next line uses."""
 
 
-def count_written(trace: CountedTrace) -> Counts:
-    """Count every line as written; 2 x is a multiplication, as in Lin & Fang's tables."""
-    return trace.tape.counts(without=GIVEN_LINES, twice="mul")
-
-
 def lin_rows() -> Iterator[PaperRow]:
     """Return Lin 1995, table III."""
     yield PaperRow(
         "Lin 1995, Table III",
         "n revolute joints, general",
-        linear(89, -82, 77, -71),
-        lambda n: lin_chain(n, wrench=True, dense=LIN_DENSE).tape.counts(without=GIVEN_LINES),
+        CountFormula("89n - 82 M, 77n - 71 A"),
+        lambda n: lin_chain(n, wrench=True, dense=LIN_DENSE).counts(),
         (CountDifference("cos(beta_1) g of a_1 is a constant and still charged", fixed(1, 0)),),
     )
     robot = load_robot("stanford")
@@ -125,7 +117,7 @@ def lin_rows() -> Iterator[PaperRow]:
         "Lin 1995, Table III",
         "Stanford arm, general (33 MLC)",
         fixed(231, 219),
-        lambda _: general.tape.counts(without=GIVEN_LINES),
+        lambda _: general.counts(),
         (
             CountDifference("Omega_3 is a permutation of Omega_2 and is not counted again", fixed(-6, -9)),
             CountDifference("d_3 W_3, which D_2 needs, is not counted", fixed(-4, -4)),
@@ -155,22 +147,22 @@ TWICE = "2 sin(beta) is a constant, and its product is charged with every rotate
 FIRST_C = "c^_1, 2A in Table VII, is missing in the total"
 
 TABLE_VI: dict[tuple[int, int], tuple[CountFormula, tuple[CountDifference, ...]]] = {
-    (1, 1): (CountFormula((10, -18, 10), (6, -10, 4)), ()),
-    (1, 2): (CountFormula((10, -18, 0), (6, -10, 0)), ()),
-    (2, 1): (CountFormula((11.5, -27.5, 16), (8, -18, 10)), ()),
-    (2, 2): (CountFormula((11.5, -40.5, 60), (8, -29, 46)), (CountDifference(SLIP_F2, fixed(3, 3)),)),
-    (3, 1): (CountFormula((12.5, -28.5, 16), (8, -18, 10)), ()),
-    (3, 2): (CountFormula((12.5, -43.5, 65), (8, -29, 45)), ()),
+    (1, 1): (CountFormula("10n^2 - 18n + 10 M, 6n^2 - 10n + 4 A"), ()),
+    (1, 2): (CountFormula("10n^2 - 18n M, 6n^2 - 10n A"), ()),
+    (2, 1): (CountFormula("11.5n^2 - 27.5n + 16 M, 8n^2 - 18n + 10 A"), ()),
+    (2, 2): (CountFormula("11.5n^2 - 40.5n + 60 M, 8n^2 - 29n + 46 A"), (CountDifference(SLIP_F2, fixed(3, 3)),)),
+    (3, 1): (CountFormula("12.5n^2 - 28.5n + 16 M, 8n^2 - 18n + 10 A"), ()),
+    (3, 2): (CountFormula("12.5n^2 - 43.5n + 65 M, 8n^2 - 29n + 45 A"), ()),
     (4, 1): (
-        CountFormula((4.5, 48.5, -108), (4, 24, -56)),
+        CountFormula("4.5n^2 + 48.5n - 108 M, 4n^2 + 24n - 56 A"),
         (CountDifference(COLUMN_NOTE, linear(8, -16, 4, -8)), CountDifference(SLIP_F4, fixed(-4, 0))),
     ),
     (4, 2): (
-        CountFormula((4.5, 48.5, -114), (4, 24, -62)),
+        CountFormula("4.5n^2 + 48.5n - 114 M, 4n^2 + 24n - 62 A"),
         (CountDifference(COLUMN_NOTE, linear(8, -16, 4, -8)), CountDifference(SLIP_F4, fixed(-4, 0))),
     ),
-    (5, 1): (CountFormula((10, -18, 14), (6, -6, 2)), ()),
-    (5, 2): (CountFormula((10, -18, 4), (6, -6, -7)), (CountDifference(SLIDE_F5, fixed(4, 4)),)),
+    (5, 1): (CountFormula("10n^2 - 18n + 14 M, 6n^2 - 6n + 2 A"), ()),
+    (5, 2): (CountFormula("10n^2 - 18n + 4 M, 6n^2 - 6n - 7 A"), (CountDifference(SLIDE_F5, fixed(4, 4)),)),
 }
 """Printed counts of formulations 1-5 by (formulation, type), with their differences from the traced lines."""
 
@@ -180,10 +172,10 @@ TABLE_VI_MISPRINTS = {("formulation 5, type 1", 11): Counts(1016, 662)}
 """Numbers of table VI that its own formulas contradict, by row and n."""
 
 TABLE_VIII: dict[tuple[int, int], CountFormula] = {
-    (1, 1): CountFormula((10, 14, -37), (6, 23, -53)),
-    (1, 2): CountFormula((10, 14, -45), (6, 23, -59)),
-    (2, 1): CountFormula((11.5, 4.5, -31), (8, 15, -47)),
-    (2, 2): CountFormula((11.5, -8.5, 15), (8, 4, -13)),
+    (1, 1): CountFormula("10n^2 + 14n - 37 M, 6n^2 + 23n - 53 A"),
+    (1, 2): CountFormula("10n^2 + 14n - 45 M, 6n^2 + 23n - 59 A"),
+    (2, 1): CountFormula("11.5n^2 + 4.5n - 31 M, 8n^2 + 15n - 47 A"),
+    (2, 2): CountFormula("11.5n^2 - 8.5n + 15 M, 8n^2 + 4n - 13 A"),
 }
 
 
@@ -205,7 +197,8 @@ def table_vi_rows() -> Iterator[PaperRow]:
 
 
 def _by_lines(number: int, slide: int | None, n: int) -> Counts:
-    return count_written(formulation_chain(number, n, slide=slide, dense=FANG_DENSE))
+    """Count every line as written; 2 x is a multiplication, as in Lin & Fang's tables."""
+    return formulation_chain(number, n, slide=slide, dense=FANG_DENSE).counts(twice="mul")
 
 
 def live_counts(n: int) -> dict[tuple[int, int], Counts]:
@@ -217,7 +210,7 @@ def live_counts(n: int) -> dict[tuple[int, int], Counts]:
 
 def _with_moments(number: int, slide: int | None, n: int) -> Counts:
     """Return the lines of tables VI and VII, added as in the paper."""
-    return _by_lines(number, slide, n) + count_written(moments_chain(n, slide=slide, dense={"X"}))
+    return _by_lines(number, slide, n) + moments_chain(n, slide=slide, dense={"X"}).counts(twice="mul")
 
 
 def table_viii_rows() -> Iterator[PaperRow]:
@@ -238,8 +231,8 @@ def angeles_rows() -> Iterator[PaperRow]:
     yield PaperRow(
         "Angeles et al. 1988, Table 1",
         "n revolute joints, general",
-        linear(105, -109, 90, -105),
-        lambda n: kane_chain(n, dense={"motion before"}, gravity="any").tape.counts(without=GIVEN_LINES),
+        CountFormula("105n - 109 M, 90n - 105 A"),
+        lambda n: kane_chain(n, dense={"motion before"}, gravity="any").counts(),
         (
             CountDifference("a_i - rho_{i-1} is a constant and still charged", linear(0, 0, 3, -3)),
             CountDifference("p_1'' is charged an addition of zero", fixed(0, 1)),
@@ -252,38 +245,22 @@ def angeles_rows() -> Iterator[PaperRow]:
 
 LINES = ("w", "wd", "Omega", "Psi", "h", "a", "rho", "mub", "zetab", "mu", "zeta", "tau")
 
-PRINTED_COLUMNS: dict[str, dict[str, Counts]] = {
-    "i < r": {"a": Counts(8, 5), "rho": Counts(1, 0), "mub": Counts(1, 0), "tau": Counts(0, 1)},
-    "i = r = 1": {
-        **{"Omega": Counts(1, 0), "a": Counts(3, 0), "zetab": Counts(3, 2), "mu": Counts(8, 4), "zeta": Counts(2, 3)},
-    },
-    "i = r > 1": {
-        **{"Omega": Counts(1, 0), "a": Counts(8, 4), "mub": Counts(4, 2), "zetab": Counts(3, 2)},
-        **{"mu": Counts(8, 7), "zeta": Counts(2, 3)},
-    },
-    "r < i < s, R": {
-        **{"w": Counts(0, 1), "wd": Counts(0, 1), "Omega": Counts(1, 0), "a": Counts(12, 8), "mub": Counts(4, 2)},
-        **{"zetab": Counts(3, 2), "mu": Counts(8, 7), "zeta": Counts(3, 4)},
-    },
-    "r < i < s, T": {
-        **{"w": Counts(3, 0), "wd": Counts(3, 0), "Omega": Counts(6, 9), "h": Counts(5, 4), "a": Counts(14, 10)},
-        **{"rho": Counts(4, 2), "mub": Counts(3, 0), "zetab": Counts(6, 3), "mu": Counts(8, 7), "zeta": Counts(4, 5)},
-        **{"tau": Counts(0, 1)},
-    },
-    "i >= s, R": {
-        **{"w": Counts(8, 5), "wd": Counts(10, 7), "Omega": Counts(6, 9), "Psi": Counts(0, 3), "a": Counts(17, 13)},
-        **{"mub": Counts(6, 3), "zetab": Counts(22, 19), "mu": Counts(8, 7), "zeta": Counts(12, 11)},
-    },
-    "i >= s, T": {
-        **{"w": Counts(8, 4), "wd": Counts(8, 4), "Omega": Counts(6, 9), "Psi": Counts(0, 3), "h": Counts(5, 4)},
-        **{"a": Counts(14, 10), "rho": Counts(4, 3), "mub": Counts(3, 0), "zetab": Counts(9, 5), "mu": Counts(8, 7)},
-        **{"zeta": Counts(12, 11), "tau": Counts(0, 1)},
-    },
-    "i = n, R": {"mu": Counts(0, 3), "zeta": Counts(6, 9)},
-    "footnote: i = s - 1, R": {"zeta": Counts(6, 6)},
-    "footnote: i = s - 1, T": {"zeta": Counts(15, 11)},
+PRINTED_COLUMNS = {
+    "i < r": "a 8 5, rho 1 0, mub 1 0, tau 0 1",
+    "i = r = 1": "Omega 1 0, a 3 0, zetab 3 2, mu 8 4, zeta 2 3",
+    "i = r > 1": "Omega 1 0, a 8 4, mub 4 2, zetab 3 2, mu 8 7, zeta 2 3",
+    "r < i < s, R": "w 0 1, wd 0 1, Omega 1 0, a 12 8, mub 4 2, zetab 3 2, mu 8 7, zeta 3 4",
+    "r < i < s, T": "w 3 0, wd 3 0, Omega 6 9, h 5 4, a 14 10, rho 4 2, mub 3 0, zetab 6 3, mu 8 7, zeta 4 5, tau 0 1",
+    "i >= s, R": "w 8 5, wd 10 7, Omega 6 9, Psi 0 3, a 17 13, mub 6 3, zetab 22 19, mu 8 7, zeta 12 11",
+    "i >= s, T": "w 8 4, wd 8 4, Omega 6 9, Psi 0 3, h 5 4, a 14 10, rho 4 3, mub 3 0, zetab 9 5, mu 8 7, zeta 12 11, "
+    "tau 0 1",
+    "i = n, R": "mu 0 3, zeta 6 9",
+    "footnote: i = s - 1, R": "zeta 6 6",
+    "footnote: i = s - 1, T": "zeta 15 11",
 }
-"""The printed entries; for joint s - 1, the entry plus the footnote: 3M 2A (R) or 11M 6A (T)."""
+"""The printed entries: line, multiplications, additions; for joint s - 1, the entry plus the footnote: 3M 2A (R) or 11M
+6A (T).
+"""
 
 MU_NOTE = "mu-bar of a rotational joint has no z component in the parallel group: two additions, three are charged"
 ALONG_NOTE = "u_r is along z here, which leaves one product and two additions of eq. 89 and 90"
@@ -326,27 +303,25 @@ COLUMN_JOINTS: dict[str, tuple[tuple[Kind, ...], int]] = {
 """A chain that contains the joint of a column, and the joint's number in it."""
 
 
-@dataclass(frozen=True, slots=True)
-class TableLine:
-    """An entry of table II: printed and counted, and why they differ."""
-
-    column: str
-    line: str
-    printed: Counts
-    counted: Counts
-    why: str
-
-
-def table_ii() -> list[TableLine]:
+def table_ii() -> list[PaperRow]:
     """Return every entry that is printed or counted, column by column."""
-    tapes = {chain: lin_groups_chain(chain, LIN_DENSE).tape for chain in (CHAIN, FROM_ROOT)}
-    lines: list[TableLine] = []
-    for column, printed in PRINTED_COLUMNS.items():
+    tapes = {chain: lin_groups_chain(chain, LIN_DENSE) for chain in (CHAIN, FROM_ROOT)}
+    rows: list[PaperRow] = []
+    for column, text in PRINTED_COLUMNS.items():
+        entries = [entry.split() for entry in text.split(", ")]
+        printed = {name: Counts(int(multiplications), int(additions)) for name, multiplications, additions in entries}
         chain, joint = COLUMN_JOINTS[column]
         counted = tapes[chain].by_line(joint=joint)
-        partial = column.startswith(("i = n", "footnote"))
-        for name in printed if partial else LINES:
-            pair = printed.get(name, Counts()), counted.get(name, Counts())
-            if pair != (Counts(), Counts()):
-                lines.append(TableLine(column, name, *pair, DIFFERENCE_NOTES.get((column, name), "")))
-    return lines
+        for line in printed if column.startswith(("i = n", "footnote")) else LINES:
+            theirs, ours = printed.get(line, Counts()), counted.get(line, Counts())
+            if Counts() != theirs or Counts() != ours:
+                rows.append(_table_ii_row(column, line, theirs, ours))
+    return rows
+
+
+def _table_ii_row(column: str, line: str, theirs: Counts, ours: Counts) -> PaperRow:
+    why = DIFFERENCE_NOTES.get((column, line))
+    differences = () if why is None else (CountDifference(why, lambda _: theirs - ours),)
+    return PaperRow(
+        "Lin 1995, Table II", f"{column}: {line}", lambda _: theirs, lambda _: ours, differences, len(CHAIN)
+    )

@@ -16,7 +16,7 @@ from mindyn.equations.catalogue import equation
 from mindyn.equations.loop_constraints import evaluate_batch
 from mindyn.identifiability.essential_space import essential_space
 from mindyn.identifiability.numeric import default_priority, numeric_base
-from mindyn.identifiability.random_states import make_regressors
+from mindyn.identifiability.random_states import Regressors
 from mindyn.identifiability.reduction import Reduction, reduce_model
 from mindyn.papers.reproduction import PaperTable, Reproduction, Row
 from mindyn.robots.loading import load_robot
@@ -226,7 +226,7 @@ def _vectors(robot: Robot, data: dict[str, Any]) -> list[PaperTable]:
 
 def decoupling_constraints(robot: Robot, q: Array) -> Array:
     """Return independent rows C: C phi = 0 makes every off-diagonal inertia between primary joints zero at all q."""
-    torque_rows, rest, count = make_regressors(robot).torque_rows, np.zeros_like(q), q.shape[1]
+    torque_rows, rest, count = Regressors(robot).torque_rows, np.zeros_like(q), q.shape[1]
     still = torque_rows(q, rest, rest)
     columns = [torque_rows(q, rest, rest + unit) - still for unit in np.eye(count)]
     rows = np.vstack([columns[j][:, i] for j in range(count) for i in range(j)])

@@ -3,33 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from typing import Literal, TypeVar
 
 from mindyn.algebra.poses import cos_sin
 from mindyn.equations import composite_bodies, kane, mlc_dynamics, mlc_inertia
 from mindyn.equations.dh_joints import DhJoint, EndWrench, dh_joint
 from mindyn.equations.mlc_dynamics import MlcLink
-from mindyn.equations.triples import Line, Scalar, Symmetric, Triple, map_scalars
-from mindyn.papers.counting import Counts, Tape
+from mindyn.equations.triples import Scalar, Symmetric, Triple, map_scalars
+from mindyn.papers.counting import Tape
 from mindyn.parameters.lin import LinStructure
 
 T = TypeVar("T")
-
-GIVEN_LINES = ("R", "R_n", "first moment")
-"""Lines that no table charges: the entries of R_i and s_i, and the moments h of formulation 5."""
-
-
-@dataclass(frozen=True, slots=True)
-class CountedTrace:
-    """A tape with the outputs of its equations."""
-
-    tape: Tape
-    outputs: tuple[Scalar, ...]
-
-    def live(self, *, shared: bool = False) -> Counts:
-        """Count operations that the outputs need: constants folded, no dead code, `shared` expressions once."""
-        return self.tape.count_needed(self.outputs, shared=shared, without=GIVEN_LINES)
 
 
 def constants(tape: Tape) -> Triple:
@@ -50,33 +34,28 @@ def general_joint(tape: Tape, slides: bool, *, right_angle: bool = False) -> DhJ
     return tape.line("R", joint)
 
 
-def chain_kinds(count: int, slide: int | None = None) -> list[bool]:
-    """Return whether each joint slides: none (type 1), or joint `slide` counted from 0 (type 2: joint 3)."""
-    return [i == slide for i in range(count)]
-
-
 def general_links(tape: Tape, slides: Sequence[bool]) -> list[MlcLink]:
     """Return the MLC of a general chain: joint 1 is the parallel group, gravity is not along its axis (delta = 1)."""
     others = [_link_of_kind(tape, "slide" if slide else "turn") for slide in slides[1:]]
     return [_link_of_kind(tape, "parallel turn"), *others]
 
 
-def lin_chain(count: int, *, wrench: bool, dense: Collection[str] = (), right_angles: bool = False) -> CountedTrace:
+def lin_chain(count: int, *, wrench: bool, dense: Collection[str] = (), right_angles: bool = False) -> Tape:
     """Trace Lin's inverse dynamics of a general chain with gravity along z_0; with `right_angles` between the other
     axes.
     """
-    tape, slides = Tape(dense), chain_kinds(count)
+    tape = Tape(dense)
     joints = [general_joint(tape, False, right_angle=right_angles and i > 0) for i in range(count)]
     end = EndWrench(variables(tape), variables(tape), constants(tape)) if wrench else None
     gravity = Triple(0.0, 0.0, tape.constant())
-    return _lin_trace(tape, joints, general_links(tape, slides), gravity, end)
+    return _lin_trace(tape, joints, general_links(tape, [False] * count), gravity, end)
 
 
 Kind = Literal["sliding", "parallel turn", "parallel slide", "turn", "slide"]
 """A joint's position in Lin's groups: i < r; r <= i < s, rotational or translational; i >= s, likewise."""
 
 
-def lin_groups_chain(kinds: Sequence[Kind], dense: Collection[str] = ()) -> CountedTrace:
+def lin_groups_chain(kinds: Sequence[Kind], dense: Collection[str] = ()) -> Tape:
     """Trace Lin's inverse dynamics of a chain with joints of every group, with operations charged joint by joint.
 
     Every joint has its own rotation and lengths; u_r is the axis of a rotational joint of the parallel group, and a
@@ -86,37 +65,7 @@ def lin_groups_chain(kinds: Sequence[Kind], dense: Collection[str] = ()) -> Coun
     joints = [general_joint(tape, kind in ("sliding", "parallel slide", "slide")) for kind in kinds]
     links = [_link_of_kind(tape, kind) for kind in kinds]
     end = EndWrench(variables(tape), variables(tape), constants(tape))
-    charge = _JointLabeller(tape, len(kinds))
-    return _lin_trace(tape, joints, links, Triple(0.0, 0.0, tape.constant()), end, (charge.outward, charge.inward))
-
-
-class _JointLabeller:
-    """Labels the lines of a recursion with the joint that they belong to, by the order in which they are written."""
-
-    def __init__(self, tape: Tape, count: int) -> None:
-        self.tape, self.count = tape, count
-        self.next_joint, self.carried = 0, False
-
-    def outward(self, name: str, value: T, /) -> T:
-        """Label lines outwards: the acceleration is the last line of a joint."""
-        self.tape.joint = self.next_joint
-        self.next_joint += name == "a"
-        return self.tape.line(name, value)
-
-    def inward(self, name: str, value: T, /) -> T:
-        """Label lines inwards: after mu-bar and its sum, mu is carried to the previous joint, which owns the next
-        lines.
-        """
-        if self.next_joint == self.count:
-            self.next_joint = self.count - 1
-            self.carried = False
-        if name == "mub":
-            self.carried = False
-        elif name == "mu" and self.carried:
-            self.next_joint -= 1
-        self.carried = self.carried or name == "mu"
-        self.tape.joint = self.next_joint
-        return self.tape.line(name, value)
+    return _lin_trace(tape, joints, links, Triple(0.0, 0.0, tape.constant()), end)
 
 
 def _link_of_kind(tape: Tape, kind: Kind) -> MlcLink:
@@ -137,18 +86,13 @@ def _link_of_kind(tape: Tape, kind: Kind) -> MlcLink:
 
 
 def _lin_trace(
-    tape: Tape,
-    joints: Sequence[DhJoint],
-    links: Sequence[MlcLink],
-    gravity: Triple,
-    end: EndWrench | None,
-    lines: tuple[Line, Line] | None = None,
-) -> CountedTrace:
-    """Trace both recursions with hooks for their lines, those of the tape by default."""
-    outward, inward = lines or (tape.line, tape.line)
+    tape: Tape, joints: Sequence[DhJoint], links: Sequence[MlcLink], gravity: Triple, end: EndWrench | None
+) -> Tape:
+    """Trace both recursions."""
     qd, qdd = ([tape.variable() for _ in joints] for _ in range(2))
-    motions = mlc_dynamics.propagate_outward(joints, links, gravity, qd, qdd, outward)
-    return CountedTrace(tape, tuple(mlc_dynamics.propagate_inward(joints, links, motions, qd, qdd, end, inward)))
+    motions = mlc_dynamics.propagate_outward(joints, links, gravity, qd, qdd, tape.line)
+    tape.outputs = mlc_dynamics.propagate_inward(joints, links, motions, qd, qdd, end, tape.line)
+    return tape
 
 
 def robot_joints(tape: Tape, structure: LinStructure) -> list[DhJoint]:
@@ -186,34 +130,34 @@ def robot_links(tape: Tape, links: Sequence[MlcLink]) -> list[MlcLink]:
     ]
 
 
-def lin_robot(structure: LinStructure, links: Sequence[MlcLink], dense: Collection[str] = ()) -> CountedTrace:
+def lin_robot(structure: LinStructure, links: Sequence[MlcLink], dense: Collection[str] = ()) -> Tape:
     """Trace Lin's inverse dynamics of a robot, with the zeros of its geometry and of the given MLC."""
     tape = Tape(dense)
     gravity = Triple(*(_make_known(tape, float(v)) for v in structure.gravity))
     return _lin_trace(tape, robot_joints(tape, structure), robot_links(tape, links), gravity, None)
 
 
-def formulation_chain(number: int, count: int, *, slide: int | None, dense: Collection[str]) -> CountedTrace:
+def formulation_chain(number: int, count: int, *, slide: int | None, dense: Collection[str]) -> Tape:
     """Trace a formulation of the inertia matrix with given m^, c^, J^ [Lin & Fang, table VI]."""
-    tape, slides = Tape(dense), chain_kinds(count, slide)
+    tape, slides = Tape(dense), [i == slide for i in range(count)]
     joints = [general_joint(tape, is_prismatic) for is_prismatic in slides]
     bodies = [
         composite_bodies.Composite(tape.constant(), variables(tape), Symmetric(*(tape.variable() for _ in range(6))))
         for _ in joints
     ]
-    D = composite_bodies.FORMULATIONS[number](joints, bodies, tape.line)
-    return CountedTrace(tape, tuple(D.values()))
+    tape.outputs = tuple(composite_bodies.FORMULATIONS[number](joints, bodies, tape.line).values())
+    return tape
 
 
-def moments_chain(count: int, *, slide: int | None, dense: Collection[str]) -> CountedTrace:
+def moments_chain(count: int, *, slide: int | None, dense: Collection[str]) -> Tape:
     """Trace moments and tensors from MLC [table VII]."""
-    tape, slides = Tape(dense), chain_kinds(count, slide)
+    tape, slides = Tape(dense), [i == slide for i in range(count)]
     joints, links = [general_joint(tape, is_prismatic) for is_prismatic in slides], general_links(tape, slides)
     mlc_inertia.moments(joints, links, tape.line)
-    return CountedTrace(tape, ())
+    return tape
 
 
-def kane_chain(count: int, *, dense: Collection[str] = (), gravity: str = "along z") -> CountedTrace:
+def kane_chain(count: int, *, dense: Collection[str] = (), gravity: str = "along z") -> Tape:
     """Trace Angeles' algorithm on a general chain of revolute joints."""
     tape = Tape(dense)
     joints = [general_joint(tape, False) for _ in range(count)]
@@ -224,4 +168,5 @@ def kane_chain(count: int, *, dense: Collection[str] = (), gravity: str = "along
     qd, qdd = ([tape.variable() for _ in joints] for _ in range(2))
     g = Triple(0.0, 0.0, tape.constant()) if gravity == "along z" else variables(tape)
     motions = kane.centre_motions(joints, bodies, g, qd, qdd, tape.line)
-    return CountedTrace(tape, tuple(kane.generalized_forces(joints, bodies, motions, None, tape.line)))
+    tape.outputs = kane.generalized_forces(joints, bodies, motions, None, tape.line)
+    return tape

@@ -17,10 +17,9 @@ import numpy as np
 from mindyn.algebra.values import Array
 from mindyn.errors import unknown_name_error
 from mindyn.estimators.estimate import Estimate
+from mindyn.estimators.instrumental_variables import model_acceleration
 from mindyn.estimators.least_squares import LeastSquares
 from mindyn.estimators.recursive_least_squares import RecursiveLeastSquares
-from mindyn.estimators.simulated_states import model_acceleration
-from mindyn.feasibility.inertia_family import find_member
 from mindyn.feasibility.yoshida_projection import project_by_cones
 from mindyn.kernels.model import compile_model
 from mindyn.logs.samples import Samples
@@ -35,6 +34,7 @@ from mindyn.robots.drive_matrices import gear_matrix
 from mindyn.robots.loading import load_robot
 from mindyn.robots.parts import Link
 from mindyn.robots.robot import Robot
+from mindyn.simulation.controllers import SineMotion
 from mindyn.simulation.sensors import Sensors
 from mindyn.step_tests.estimator import StepByStep
 from mindyn.step_tests.planner import plan_tests, simulate_tests
@@ -120,7 +120,6 @@ MAX_INERTIA_ERROR = 0.03
 """Largest relative error of an inertia by instrumental variables."""
 MAX_DEVIATIONS = 4.0
 """Largest error of any of the 52 values, in standard deviations."""
-TESTED_CONFIGURATIONS = 20_000
 COMPARED_METHODS = ("step by step", "least squares", "instrumental variables")
 STEP_S = 0.005
 ENCODER_COUNT_RAD = 2 * np.pi / 1000
@@ -150,7 +149,6 @@ def reproduce() -> Reproduction:
             _batch_agreement(recursive),
             _iterations(recursive),
             _trajectories(estimates),
-            _test_tables(),
             _two_links(),
         ),
     )
@@ -283,24 +281,6 @@ def _trajectories(estimates: dict[str, Estimate]) -> PaperTable:
     )
 
 
-def _test_tables() -> PaperTable:
-    """Compute the smallest eigenvalue over random configurations, which the thesis does not report."""
-    rows: list[Row] = []
-    rng = np.random.default_rng(0)
-    q = rng.uniform(-np.pi, np.pi, (TESTED_CONFIGURATIONS, 6))
-    for table in VALUE_TABLES:
-        for drives, what in ((False, "the chain"), (True, "with rotors")):
-            member = find_member(yoshida_puma(table), drives=drives)
-            least = np.linalg.eigvalsh(member.family.matrices(q, member.values))[:, 0]
-            share = 100 * float((least <= 0).mean())
-            text = f"not positive definite at {share:.1f} %, smallest eigenvalue {least.min():.3f}"
-            rows.append(Row.report(f"{table}, {what}", text))
-    note = "`check_positive_definite` adds a local descent. With the rotors tables 1 and 3 are possible."
-    return PaperTable(
-        "Chapter 4: tables 1 to 3 tested", "not printed: the thesis tests none of its tables", tuple(rows), note
-    )
-
-
 def _two_links() -> PaperTable:
     """Reproduce the worked case of a planar two-link arm: an impossible set and its modification."""
     base = structural_base(load_robot("planar2"))  # L = 1 m
@@ -329,9 +309,8 @@ def make_motion(count: int, seed: int) -> tuple[Array, Array, Array]:
     w = np.sqrt(size / ACCELERATION_SCALE) * rng.uniform(0.3, 1.3, (SINE_COUNT, 6))
     a, phase = rng.uniform(0.5, 1.0, w.shape), rng.uniform(0, 2 * np.pi, w.shape)
     a = a * size / np.sqrt((a**2 * w**4).sum(axis=0) / 2)
-    angle = STEP_S * np.arange(-1, count + 1)[:, None, None] * w + phase
-    sin, cos = np.sin(angle), np.cos(angle)
-    return (a * sin).sum(axis=1), (a * w * cos).sum(axis=1), -(a * w**2 * sin).sum(axis=1)
+    motion = SineMotion((a * np.sin(phase)).sum(axis=0), a, w / (2 * np.pi), phase)
+    return motion.rows(STEP_S * np.arange(-1.0, count + 1))
 
 
 def make_clean_samples(robot: Robot, count: int, seed: int) -> Samples:

@@ -2,13 +2,12 @@
 
 Names of standard and drive parameters: `Izz3`, `mcx3`, `Im2` (rotor inertia), `fv2`, `fc2`, `fo2`.
 
-Readable formulas: `Izz1 + Iyy2 + 0.8636 mcx3`, and the same in LaTeX.
+Readable formulas: `Izz1 + Iyy2 + 0.8636 mcx3`.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
@@ -28,17 +27,10 @@ DISPLAY_TOLERANCE: Final = 5e-6
 """Relative rounding of factors in text that people read: six digits."""
 
 
-@dataclass(frozen=True, slots=True)
-class Coefficients:
-    """A linear form: `labels` of the parameters and their factors (p,)."""
-
-    labels: tuple[str, ...]
-    factors: Array
-
-    def terms(self) -> list[tuple[float, str]]:
-        """Return nonzero factors with their labels: plain sums first, then the terms with geometry, each in order."""
-        terms = [(float(c), label) for c, label in zip(self.factors, self.labels, strict=True) if c != 0]
-        return [t for t in terms if abs(t[0]) == 1] + [t for t in terms if abs(t[0]) != 1]
+def list_terms(labels: Sequence[str], factors: Array) -> list[tuple[float, str]]:
+    """Return nonzero factors (p,) with their labels: plain sums first, then the terms with geometry, each in order."""
+    terms = [(float(c), label) for c, label in zip(factors, labels, strict=True) if c != 0]
+    return sorted(terms, key=lambda term: abs(term[0]) != 1)
 
 
 def number_text(value: float, within: float) -> str:
@@ -58,27 +50,6 @@ def format_sum(parts: Iterable[tuple[float, str]], join: str, within: float = DI
         sign = ("-" if factor < 0 else "") if not text else (" - " if factor < 0 else " + ")
         text += f"{sign}{size}{term}"
     return text or "0"
-
-
-def expression(form: Coefficients, within: float = EXACT_TOLERANCE) -> str:
-    """Return the formula as text, `Izz1 + Iyy2 - 0.3 mcz3`, with factors within a relative error `within`."""
-    return format_sum(form.terms(), " ", within)
-
-
-def latex_symbol(label: str) -> str:
-    """Return `Izz3` as `I_{3,zz}`, `mcx3` as `mc_{3,x}`, `m3` as `m_{3}`."""
-    match = re.fullmatch(r"(I|mc|m|Im|fv|fc|fo)([xyz]{0,2})(\d+)", label)
-    if match is None:
-        return "\\mathrm{" + label.replace("_", "\\_") + "}"
-    head, axes, number = match.groups()
-    named = {"I": "I", "mc": "mc", "m": "m", "Im": "I_m", "fv": "f_v", "fc": "f_c", "fo": "f_o"}[head]
-    index = f"{number},{axes}" if axes else number
-    return f"{named}_{{{index}}}" if "_" not in named else f"{{{named}}}_{{{index}}}"
-
-
-def latex_expression(form: Coefficients) -> str:
-    """Return the formula in LaTeX."""
-    return format_sum([(factor, latex_symbol(label)) for factor, label in form.terms()], r"\,")
 
 
 PRINT_NOISE = 1e-10
@@ -210,7 +181,7 @@ class BaseParameters:
 
     def _formulas(self, within: float) -> tuple[str, ...]:
         shown = round_coefficients(self.robot, self.matrix, drives=self.drives)
-        return tuple(expression(Coefficients(self.labels, row), within) for row in shown)
+        return tuple(format_sum(list_terms(self.labels, row), " ", within) for row in shown)
 
     @cached_property
     def embedding(self) -> Array:

@@ -40,10 +40,6 @@ class States:
     qd: Array
     qdd: Array
 
-    def __add__(self, other: States) -> States:
-        pairs = ((self.q, other.q), (self.qd, other.qd), (self.qdd, other.qdd))
-        return States(*(np.concatenate(pair) for pair in pairs))
-
 
 @dataclass(frozen=True, slots=True)
 class Deviation:

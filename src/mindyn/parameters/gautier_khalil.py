@@ -7,16 +7,16 @@ parent, and for coaxial joints, go beyond the textbook, which counts too many th
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
 
 from mindyn.algebra.values import Array
 from mindyn.notation import LINK_PARAMETERS, PARAMETERS_PER_LINK, TENSOR_INDICES
-from mindyn.parameters.axis_groups import AxisGroup, axis_groups, note_far_joints, require_no_loops
+from mindyn.parameters.axis_groups import note_far_joints, require_no_loops
 from mindyn.parameters.base import BaseParameters, remove_rounding
-from mindyn.parameters.lin import dh_frames, distance_from_centre
+from mindyn.parameters.lin import LinJoint, classify_joints
 from mindyn.parameters.linear_forms import (
     Moments,
     link_moments,
@@ -27,8 +27,7 @@ from mindyn.parameters.linear_forms import (
     shift_tensor,
     zero_moments,
 )
-from mindyn.robots.joint_frames import DhRow, modified_dh
-from mindyn.robots.parts import JointKind
+from mindyn.robots.joint_frames import modified_dh
 from mindyn.robots.robot import Robot
 
 KHALIL_NAMES: Final = dict(
@@ -39,39 +38,23 @@ SPATIAL_WITHOUT_MOMENT: Final = SPATIAL[2:]
 FIRST_MOMENTS: Final = ("mcx", "mcy", "mcz")
 
 
-@dataclass(frozen=True, slots=True)
-class _KhalilJoint:
-    """A joint's kind, its axis group, the axes of its frame, its step, and dl of the correction for g = 0."""
+def _survivors(joint: LinJoint) -> tuple[str, ...]:
+    """Return the standard parameters that stay, in the order of phi."""
+    if joint.kind == "prismatic":
+        if joint.group == "spatial":
+            return ("m", *FIRST_MOMENTS)
+        if not joint.sigma:
+            return ("m",)
+        return ("m", *(name for k, name in enumerate(FIRST_MOMENTS) if k != _dropped(joint)))
+    if joint.group == "spatial":
+        return SPATIAL if joint.from_centre is None else SPATIAL_WITHOUT_MOMENT
+    return ("mcx", "mcy", "Izz") if joint.delta else ("Izz",)
 
-    kind: JointKind
-    place: AxisGroup
-    axes: Array
-    row: DhRow
-    from_centre: float | None
 
-    @property
-    def survivors(self) -> tuple[str, ...]:
-        """Standard parameters that stay, in the order of phi."""
-        if self.kind == "prismatic":
-            if self.place.group == "spatial":
-                return ("m", *FIRST_MOMENTS)
-            if not self.place.oblique:
-                return ("m",)
-            return ("m", *(name for k, name in enumerate(FIRST_MOMENTS) if k != self.dropped))
-        if self.place.group == "spatial":
-            return SPATIAL if self.from_centre is None else SPATIAL_WITHOUT_MOMENT
-        return ("mcx", "mcy", "Izz") if self.place.swings else ("Izz",)
-
-    @property
-    def u(self) -> Array:
-        """The axis u_r in the joint's frame."""
-        assert self.place.first is not None
-        return np.asarray(self.axes.T @ self.place.first)
-
-    @property
-    def dropped(self) -> int:
-        """The first moment that an oblique prismatic joint loses: along the largest of u_z, u_y, u_x."""
-        return 2 - int(np.argmax(np.round(np.abs(self.u[::-1]), 9)))
+def _dropped(joint: LinJoint) -> int:
+    """Return the first moment that an oblique prismatic joint loses: along the largest of u_z, u_y, u_x."""
+    assert joint.u is not None
+    return 2 - int(np.argmax(np.round(np.abs(joint.u[::-1]), 9)))
 
 
 def gautier_khalil_base(robot: Robot) -> BaseParameters:
@@ -81,16 +64,13 @@ def gautier_khalil_base(robot: Robot) -> BaseParameters:
     """
     require_no_loops(robot, "gautier")
     dh = modified_dh(robot)
-    joints = [
-        _KhalilJoint(joint.kind, place, frame.rotation, row, distance_from_centre(place, frame))
-        for joint, place, frame, row in zip(robot.joints, axis_groups(robot), dh_frames(dh), dh.rows, strict=True)
-    ]
+    joints = classify_joints(robot, dh)
     moments = link_moments(dh.links)
     rows, names, survivors = [], [], []
     for i, regrouped in enumerate(_regroup_links(robot.parents, joints, moments)):
         plain = _entries(moments[i])
         entries = _entries(regrouped)
-        for name in joints[i].survivors:
+        for name in _survivors(joints[i]):
             rows.append(entries[name])
             names.append(_name(name, i, alone=np.array_equal(entries[name], plain[name])))
             survivors.append(PARAMETERS_PER_LINK * i + LINK_PARAMETERS.index(name))
@@ -111,7 +91,7 @@ def _entries(body: Moments) -> dict[str, Array]:
     return dict(zip(LINK_PARAMETERS, [body.mass, *body.first, *tensor], strict=True))
 
 
-def _regroup_links(parents: tuple[int, ...], joints: list[_KhalilJoint], moments: list[Moments]) -> list[Moments]:
+def _regroup_links(parents: tuple[int, ...], joints: Sequence[LinJoint], moments: list[Moments]) -> list[Moments]:
     """Process links from the last to the first and move what has no effect at a joint to its parent."""
     totals = list(moments)
     for i in reversed(range(len(joints))):
@@ -122,7 +102,7 @@ def _regroup_links(parents: tuple[int, ...], joints: list[_KhalilJoint], moments
     return totals
 
 
-def _regroup_revolute(joint: _KhalilJoint, body: Moments) -> tuple[Moments, Moments]:
+def _regroup_revolute(joint: LinJoint, body: Moments) -> tuple[Moments, Moments]:
     """Move Iyy, mcz and m to the parent; Ixx becomes Ixx - Iyy.
 
     Without gravity and with all axes through C, the tensor about C remains: Ixz - dl mcx, Iyz - dl mcy.
@@ -137,22 +117,24 @@ def _regroup_revolute(joint: _KhalilJoint, body: Moments) -> tuple[Moments, Mome
     return Moments(body.mass, body.first, kept), handed
 
 
-def _regroup_prismatic(joint: _KhalilJoint, body: Moments) -> tuple[Moments, Moments]:
+def _regroup_prismatic(joint: LinJoint, body: Moments) -> tuple[Moments, Moments]:
     """Move the tensor to the parent; between r and s, also first moments without effect for the single rotation
     direction.
     """
     R, z = joint.row.pose.rotation, joint.row.pose.rotation[:, 2]
     empty = zero_moments(body.mass.size)
     handed = Moments(empty.mass, empty.first, rotate_tensor(R, body.tensor))
-    if joint.place.group != "parallel":
+    if joint.group != "parallel":
         return body, handed
-    if joint.place.oblique:
+    if joint.sigma:
         return Moments(body.mass, _eliminate_dropped(joint, body.first), body.tensor), handed
     h = R @ (body.first * np.array([[1.0], [1.0], [0.0]]))
     p = joint.row.pose.translation - joint.row.d * z
     return body, Moments(empty.mass, h, handed.tensor + shift_tensor(p, h))
 
 
-def _eliminate_dropped(joint: _KhalilJoint, first: Array) -> Array:
+def _eliminate_dropped(joint: LinJoint, first: Array) -> Array:
     """Return mc - (u / u_k) mc_k: columns of an oblique joint satisfy u_x D(mcx) + u_y D(mcy) + u_z D(mcz) = 0."""
-    return first - outer(joint.u / joint.u[joint.dropped], first[joint.dropped])
+    assert joint.u is not None
+    k = _dropped(joint)
+    return first - outer(joint.u / joint.u[k], first[k])

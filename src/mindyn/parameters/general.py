@@ -7,7 +7,7 @@ It extends Yoshida's theorems 2.3.1 and 2.4.1 from parallel and perpendicular ax
   Jt_n = J_n + 2 (L_n.u_n) E - L_n u_n^T - u_n L_n^T       tensor with these moments at the position of joint n+1
   Y(n) = Jt_{n+1}^y + cos^2(alpha_{n+2}) Y(n+1)            moments of inertia perpendicular to the axes
 
-and Z(N) = Y(N) = 0. RC, J, M and L are those of augmented_links.py.
+and Z(N) = Y(N) = 0. RC, J, M and L are those of the augmented links.
 
 Augmented links: Yoshida's frames, and the moments of every revolute link including the masses that it carries.
 
@@ -20,8 +20,8 @@ leaves the reference point p_{n,t} free, here it is o_n; another choice only add
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import reduce
 
 import numpy as np
@@ -33,7 +33,6 @@ from mindyn.parameters.base import BaseParameters, remove_rounding
 from mindyn.parameters.lin import distance_from_centre
 from mindyn.parameters.linear_forms import Moments, link_moments, outer, point_mass_tensor, shift_tensor, zero_moments
 from mindyn.robots.joint_frames import home_axes, modified_dh
-from mindyn.robots.parts import Joint
 from mindyn.robots.robot import Robot
 
 
@@ -74,19 +73,14 @@ class AugmentedLink:
         return float(self.next_axis[2]), -float(self.next_axis[1])
 
 
-def augmented_links(robot: Robot) -> tuple[AugmentedLink, ...]:
-    """Return links 0..N of a serial robot in the frames of its modified DH description."""
-    return _augment_links(robot, _frames(robot))
-
-
 def upright_links(robot: Robot) -> tuple[AugmentedLink, ...]:
     """Return links 0..N with axes reversed so that twists of 180 degrees become 0, and -90 degrees become +90."""
-    frames = _frames(robot)
+    frames = yoshida_frames(robot)
     for n in range(1, len(frames)):
-        if _next_axis(frames[n - 1], frames[n])[2] < PARALLEL_ANGLE_RAD - 1:
+        if next_axis_in_frame(frames[n - 1], frames[n])[2] < PARALLEL_ANGLE_RAD - 1:
             frames[n] = frames[n] @ Pose(rot_x(-1.0, 0.0))
     for n in range(len(frames) - 1):
-        if _next_axis(frames[n], frames[n + 1])[1] > PARALLEL_ANGLE_RAD:
+        if next_axis_in_frame(frames[n], frames[n + 1])[1] > PARALLEL_ANGLE_RAD:
             frames[n] = frames[n] @ Pose(rot_z(-1.0, 0.0))
     return _augment_links(robot, frames)
 
@@ -99,18 +93,11 @@ def far_joints(robot: Robot) -> tuple[str, ...]:
 
 def _skeleton(robot: Robot) -> Robot | None:
     """Return the robot with only its revolute joints, the others fixed at q = 0; None if all joints slide."""
-    axes = home_axes(robot)
-    joints: list[Joint] = []
-    for joint, axis in zip(robot.joints, axes, strict=True):
-        if joint.kind == "revolute":
-            before = axes[robot.joint_index(joints[-1].name)].frame @ joints[-1].tip if joints else IDENTITY
-            parent = joints[-1].child if joints else robot.root.name
-            joints.append(replace(joint, parent=parent, origin=before.inverse() @ axis.frame))
-    links = tuple(robot.links[robot.link_index(joint.child)] for joint in joints)
-    return Robot(robot.name, robot.root, tuple(joints), links, robot.gravity) if joints else None
+    slides = {joint.name: 0.0 for joint in robot.joints if joint.kind == "prismatic"}
+    return None if len(slides) == len(robot.joints) else robot.lock(slides)
 
 
-def _frames(robot: Robot) -> list[Pose]:
+def yoshida_frames(robot: Robot) -> list[Pose]:
     """Return Yoshida's frames 1..N in the root frame at q = 0.
 
     If axes n-1 and n are parallel the foot is free: o_n is then the DH origin, which keeps the frames of the source.
@@ -127,10 +114,18 @@ def _frames(robot: Robot) -> list[Pose]:
     return frames
 
 
-def _next_axis(frame: Pose, after: Pose) -> Array:
+def next_axis_in_frame(frame: Pose, after: Pose) -> Array:
     """Return z_{n+1} in frame n, which is perpendicular to x_n by the choice of frames."""
     _, y, z = tidy(frame.rotation.T @ after.rotation[:, 2])
     return np.array([0.0, y, z])
+
+
+def step_to_next(frames: Sequence[Pose]) -> tuple[Array, Array]:
+    """Return L_n and z_{n+1} in the first of the given frames n..N; zero and e_3 if it is the last."""
+    if len(frames) == 1:
+        return np.zeros(3), np.array([0.0, 0.0, 1.0])
+    frame, after = frames[:2]
+    return frame.rotation.T @ (after.translation - frame.translation), next_axis_in_frame(frame, after)
 
 
 def _augment_links(robot: Robot, frames: list[Pose]) -> tuple[AugmentedLink, ...]:
@@ -140,9 +135,7 @@ def _augment_links(robot: Robot, frames: list[Pose]) -> tuple[AugmentedLink, ...
     bodies = _bodies(robot, homes, bounds)
     links = []
     for n, frame in enumerate(homes):
-        last = n == len(homes) - 1 or n == 0
-        length = np.zeros(3) if last else frame.rotation.T @ (homes[n + 1].translation - frame.translation)
-        next_axis = np.array([0.0, 0.0, 1.0]) if last else _next_axis(frame, homes[n + 1])
+        length, next_axis = step_to_next(homes[n:] if n else [frame])
         carried = _sum(bodies[bounds[n + 1] :], bodies[0].mass.size).mass
         body = _sum(bodies[max(bounds[n], 0) : bounds[n + 1]], bodies[0].mass.size)
         first, tensor = body.first + outer(length, carried), body.tensor + point_mass_tensor(length, carried)
@@ -196,23 +189,30 @@ def general_base(robot: Robot) -> BaseParameters:
     prismatic joint 4, whose moments are in the frame of the revolute link that it slides on.
     """
     require_serial(robot, "general")
-    links = augmented_links(robot)
-    places = axis_groups(robot)
+    links = _augment_links(robot, yoshida_frames(robot))
+    named = general_rows(links, axis_groups(robot), _prismatic_rows)
+    return base_of_rows(robot, "general", named, note_far_joints(far_joints(robot)))
+
+
+def general_rows(
+    links: Sequence[AugmentedLink],
+    places: Sequence[AxisGroup],
+    prismatic_rows: Callable[[SlidingLink, CarriedMoments, AxisGroup], NamedRows],
+) -> NamedRows:
+    """Return the rows of K of every link, those of sliding links by `prismatic_rows`."""
     named: NamedRows = []
     for link, carried in zip(links, sum_carried_moments(links), strict=True):
         if link.joint >= 0:
             named += _revolute_rows(link, carried, places[link.joint])
         for slide in link.sliding:
-            named += _prismatic_rows(slide, carried, places[slide.joint])
-    return base_of_rows(robot, "general", named)
+            named += prismatic_rows(slide, carried, places[slide.joint])
+    return named
 
 
-def base_of_rows(robot: Robot, form: str, named: NamedRows) -> BaseParameters:
+def base_of_rows(robot: Robot, form: str, named: NamedRows, notes: tuple[str, ...]) -> BaseParameters:
     """Return the base set of named rows of K."""
     names, rows = zip(*named, strict=True)
-    return BaseParameters(
-        robot, form, False, remove_rounding(robot, np.array(rows)), names, notes=note_far_joints(far_joints(robot))
-    )
+    return BaseParameters(robot, form, False, remove_rounding(robot, np.array(rows)), names, notes=notes)
 
 
 def sum_carried_moments(links: Sequence[AugmentedLink]) -> list[CarriedMoments]:

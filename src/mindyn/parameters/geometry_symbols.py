@@ -6,9 +6,10 @@ set is computed again for robots with other lengths and the same zeros.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import replace
 from itertools import combinations_with_replacement
+from types import MappingProxyType
 
 import numpy as np
 
@@ -23,16 +24,8 @@ from mindyn.robots.joint_frames import modified_dh
 from mindyn.robots.robot import Robot
 
 
-@dataclass(frozen=True, slots=True)
-class Lengths:
-    """Nonzero lengths of a robot by symbol, and a function that returns the robot with other lengths."""
-
-    values: dict[str, float]
-    with_values: Callable[[dict[str, float]], Robot]
-
-
-def find_lengths(robot: Robot) -> Lengths:
-    """Return a_i, b_i, d_i of a robot whose link frames are modified DH frames."""
+def find_lengths(robot: Robot) -> dict[str, float]:
+    """Return the nonzero a_i, b_i, d_i of a robot whose link frames are modified DH frames, by symbol."""
     dh = modified_dh(robot)
     if not all(link.is_identity for link in dh.links):
         raise InputError(
@@ -41,33 +34,19 @@ def find_lengths(robot: Robot) -> Lengths:
             code=Code.UNSUPPORTED,
             subject=robot.name,
         )
-    values = {
+    return {
         f"{name}{i + 1}": getattr(row, name) for i, row in enumerate(dh.rows) for name in "abd" if getattr(row, name)
     }
 
-    def with_values(new: dict[str, float]) -> Robot:
-        joints = []
-        for i, (joint, row, parent) in enumerate(zip(robot.joints, dh.rows, dh.parents, strict=True)):
-            changed = replace(row, **{name: new.get(f"{name}{i + 1}", getattr(row, name)) for name in "abd"})
-            joints.append(replace(joint, origin=dh.base @ changed.pose if parent < 0 else changed.pose))
-        return replace(robot, joints=tuple(joints))
 
-    return Lengths(values, with_values)
-
-
-def convert_to_dh_frames(robot: Robot) -> Robot:
-    """Return the robot with its modified DH frames as link frames and joint frames."""
+def convert_to_dh_frames(robot: Robot, lengths: Mapping[str, float] = MappingProxyType({})) -> Robot:
+    """Return the robot with its modified DH frames as link frames and joint frames, and with other lengths if given."""
     dh = modified_dh(robot)
-    moved = change_link_frames(robot, dh.links)
-    joints = [
-        replace(
-            joint,
-            origin=dh.base @ row.pose if parent < 0 else row.pose,
-            axis=np.array([0.0, 0.0, 1.0]),
-            tip=IDENTITY,
-        )
-        for joint, row, parent in zip(moved.joints, dh.rows, dh.parents, strict=True)
-    ]
+    moved, z = change_link_frames(robot, dh.links), np.array([0.0, 0.0, 1.0])
+    joints = []
+    for i, (joint, row, parent) in enumerate(zip(moved.joints, dh.rows, dh.parents, strict=True)):
+        X = replace(row, **{name: lengths.get(f"{name}{i + 1}", getattr(row, name)) for name in "abd"}).pose
+        joints.append(replace(joint, origin=dh.base @ X if parent < 0 else X, axis=z, tip=IDENTITY))
     return replace(moved, joints=tuple(joints))
 
 
@@ -81,13 +60,12 @@ def symbolic_expressions(base: BaseParameters) -> tuple[str, ...]:
         )
     links = PARAMETERS_PER_LINK * len(base.robot.joints)
     kept = [k for k in base.survivors if k < links]
-    lengths = find_lengths(base.robot)
-    symbols = tuple(lengths.values)
+    symbols = tuple(find_lengths(base.robot))
     monomials = [(), *((k,) for k in range(len(symbols))), *combinations_with_replacement(range(len(symbols)), 2)]
     samples = np.random.default_rng(0).uniform(0.5, 2.0, (len(monomials) + 2, len(symbols)))
     matrices = []
     for sample in samples:
-        robot = lengths.with_values(dict(zip(symbols, sample, strict=True)))
+        robot = convert_to_dh_frames(base.robot, dict(zip(symbols, sample, strict=True)))
         variant = structural_base(robot, drives=base.drives, survivors=kept)
         if variant.names != base.names:
             raise InputError(

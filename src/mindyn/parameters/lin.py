@@ -105,12 +105,7 @@ def lin_structure(robot: Robot) -> LinStructure:
     """Return r, s, delta, sigma, u of kappa, the DH numbers and the MLC layout of a serial robot."""
     require_serial(robot, "lin")
     dh = modified_dh(robot)
-    frames = dh_frames(dh)
-    joints = tuple(
-        _joint(joint.kind, group, frame, row)
-        for joint, group, frame, row in zip(robot.joints, axis_groups(robot), frames, dh.rows, strict=True)
-    )
-    return _lay_out(robot, dh, joints)
+    return _lay_out(robot, dh, classify_joints(robot, dh))
 
 
 def lin_structure_on_moving_root(robot: Robot) -> LinStructure:
@@ -128,20 +123,17 @@ def _lay_out(robot: Robot, dh: ModifiedDh, joints: tuple[LinJoint, ...]) -> LinS
     return LinStructure(joints, dh.base.rotation.T @ robot.gravity, dh, layout)
 
 
-def dh_frames(dh: ModifiedDh) -> tuple[Pose, ...]:
-    """Return the DH frames in the root frame at q = 0."""
-    frames: list[Pose] = []
-    for row, parent in zip(dh.rows, dh.parents, strict=True):
-        frames.append((dh.base if parent < 0 else frames[parent]) @ row.pose)
-    return tuple(frames)
-
-
-def _joint(kind: JointKind, place: AxisGroup, frame: Pose, row: DhRow) -> LinJoint:
-    turns = kind == "revolute"
-    u = frame.rotation.T @ place.first if place.group == "parallel" and place.first is not None else None
-    return LinJoint(
-        kind, place.group, place.swings or not turns, place.oblique, u, row, distance_from_centre(place, frame)
-    )
+def classify_joints(robot: Robot, dh: ModifiedDh) -> tuple[LinJoint, ...]:
+    """Return the joints of a tree in their DH frames."""
+    frames: list[Pose] = []  # in the root frame at q = 0
+    joints = []
+    for joint, place, row, parent in zip(robot.joints, axis_groups(robot), dh.rows, dh.parents, strict=True):
+        frame = (dh.base if parent < 0 else frames[parent]) @ row.pose
+        frames.append(frame)
+        u = frame.rotation.T @ place.first if place.group == "parallel" and place.first is not None else None
+        dl = distance_from_centre(place, frame)
+        joints.append(LinJoint(joint.kind, place.group, place.swings, place.oblique, u, row, dl))
+    return tuple(joints)
 
 
 def distance_from_centre(place: AxisGroup, frame: Pose) -> float | None:

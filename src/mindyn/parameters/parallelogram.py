@@ -5,18 +5,35 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from math import atan2, cos, sin
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from mindyn.algebra.poses import IDENTITY, PARALLEL_ANGLE_RAD, Pose, perpendicular_vector, tidy
+from mindyn.algebra.poses import IDENTITY, PARALLEL_ANGLE_RAD, Pose
 from mindyn.algebra.values import Array, frozen_array
 from mindyn.errors import Code, RobotError
-from mindyn.parameters.base import BaseParameters, remove_rounding
-from mindyn.parameters.linear_forms import Moments, link_moments, outer, point_mass_tensor, rotate_tensor
-from mindyn.robots.parts import Loop
+from mindyn.parameters.axis_groups import axis_groups
+from mindyn.parameters.base import BaseParameters
+from mindyn.parameters.general import (
+    AugmentedLink,
+    NamedRows,
+    base_of_rows,
+    general_rows,
+    step_to_next,
+    sum_carried_moments,
+    yoshida_frames,
+)
+from mindyn.parameters.linear_forms import (
+    Moments,
+    link_moments,
+    outer,
+    point_mass_tensor,
+    rotate_tensor,
+    shift_tensor,
+)
+from mindyn.robots.parts import Joint, Loop
 from mindyn.robots.robot import Robot
 
 EQUAL_LENGTH_TOLERANCE = 1e-9
@@ -125,44 +142,19 @@ def link_turns(robot: Robot, polygon: Polygon) -> Array:
 
 
 @dataclass(frozen=True, slots=True)
-class ParallelogramChain:
-    """A serial arm of N revolute joints with a parallelogram, in Yoshida's frames at home.
+class ParallelogramArm:
+    """A serial arm of N revolute joints with a parallelogram, in Yoshida's terms.
 
-    links   indices in the robot of links 1..N, then of the side links zeta and zeta + 1
-    xi      number of the link next to zeta, from 1
-    frames  poses of the N + 2 frames in the root frame
-    L       (N + 2, 3) far end of each link in its frame
-    twists  (N + 4,) alpha_n at n for n = 2..N; zero elsewhere
-    rho     angle at link xi + 1 from x to the line from the pin to axis xi + 1, rad
+    main   links 1..N as a serial robot, at home at q = 0
+    links  indices in the robot of links 1..N, then of the side links zeta and zeta + 1
+    xi     number of the link next to zeta, from 1
+    along  (3,) side of the parallelogram along link zeta at home, in the root frame
     """
 
+    main: Robot
     links: tuple[int, ...]
     xi: int
-    frames: tuple[Pose, ...]
-    L: Array
-    twists: Array
-    rho: float
-
-    @property
-    def N(self) -> int:
-        """Number of links of the main chain."""
-        return len(self.links) - 2
-
-    @property
-    def parallel(self) -> int:
-        """K: number of leading axes parallel to the first."""
-        turned = np.flatnonzero(np.abs(np.sin(self.twists[2 : self.N + 1])) > PARALLEL_ANGLE_RAD)
-        return int(turned[0]) + 1 if turned.size else self.N
-
-    def hidden_link_count(self, gravity: Array) -> int:
-        """Return Q: the number of leading links whose first moment has no effect."""
-        z = self.frames[0].rotation[:, 2]
-        if np.linalg.norm(np.cross(z, gravity)) > PARALLEL_ANGLE_RAD * np.linalg.norm(gravity):
-            return 0
-        for n in range(1, self.parallel + 1):
-            if (n == self.parallel < self.N) or abs(self.L[n - 1, 0]) > PARALLEL_ANGLE_RAD:
-                return n
-        return self.parallel
+    along: Array
 
 
 def _unsupported_structure(robot: Robot, why: str) -> RobotError:
@@ -174,7 +166,7 @@ def _unsupported_structure(robot: Robot, why: str) -> RobotError:
     )
 
 
-def parallelogram_chain(robot: Robot, home: Array) -> ParallelogramChain:
+def find_parallelogram_arm(robot: Robot, home: Array) -> ParallelogramArm:
     """Return the robot in the terms of the theorem; raise RobotError if its structure does not fit."""
     if len(robot.loops) != 1:
         raise _unsupported_structure(robot, f"it has {len(robot.loops)} loops instead of one")
@@ -194,7 +186,13 @@ def parallelogram_chain(robot: Robot, home: Array) -> ParallelogramChain:
         )
     ring = polygon.links[1:] if tail[0] == polygon.links[2] else polygon.links[:0:-1]
     hinges = polygon.hinges if tail[0] == polygon.links[2] else polygon.hinges[::-1]
-    return _assign_frames(robot, home, (*trunk, ring[0], *tail), (ring[3], ring[2]), hinges, len(trunk) + 1)
+    chain, xi = (*trunk, ring[0], *tail), len(trunk) + 1
+    poses = link_poses(robot, home)
+    axes = [_hinge(robot, poses, link) for link in chain]
+    axes[xi - 1 : xi + 1] = hinges[0], hinges[1]
+    along = hinges[3].point - hinges[4].point
+    along = along - (along @ hinges[0].axis) * hinges[0].axis
+    return ParallelogramArm(_main_chain(robot, poses, chain, axes), (*chain, ring[3], ring[2]), xi, along)
 
 
 def _tail(robot: Robot, polygon: Polygon) -> tuple[int, ...]:
@@ -211,61 +209,20 @@ def _tail(robot: Robot, polygon: Polygon) -> tuple[int, ...]:
     return tuple(tail)
 
 
-def _assign_frames(
-    robot: Robot,
-    home: Array,
-    chain: tuple[int, ...],
-    side_links: tuple[int, int],
-    hinges: tuple[Hinge, ...],
-    xi: int,
-) -> ParallelogramChain:
-    """Return Yoshida's frames: z on the joint, origin at the foot of the previous normal, x along the next normal."""
-    poses = link_poses(robot, home)
-    axes = [_hinge(robot, poses, link) for link in chain]
-    axes[xi - 1 : xi + 1] = hinges[0], hinges[1]
-    points, z, twists = [axes[0].point], [axes[0].axis], np.zeros(len(chain) + 4)
-    x: list[Array] = []
-    for n, axis in enumerate(axes[1:], start=2):
-        step = _next_axis(points[-1], z[-1], axis, x[-1] if x else None)
-        x.append(step[0])
-        points.append(step[1])
-        z.append(step[2])
-        twists[n] = step[3]
-    x.append(_perpendicular(z[-1], x[-1]))
-    frames = [Pose(tidy(np.column_stack([a, np.cross(c, a), c])), o) for a, c, o in zip(x, z, points, strict=True)]
-    L = [X.rotation.T @ (after - X.translation) for X, after in zip(frames, points[1:], strict=False)]
-    along = hinges[3].point - hinges[4].point
-    along = along - (along @ z[xi - 1]) * z[xi - 1]
-    side, z_xi, o_xi = float(np.linalg.norm(along)), z[xi - 1], points[xi - 1]
-    x_zeta = along / side
-    frames.append(Pose(np.column_stack([x_zeta, np.cross(z_xi, x_zeta), z_xi]), o_xi))
-    frames.append(Pose(frames[xi - 1].rotation, o_xi + along))
-    ends = np.array([*L, np.zeros(3), [side, 0, 0], np.zeros(3)])
-    back = frames[xi].rotation.T @ -along
-    return ParallelogramChain((*chain, *side_links), xi, tuple(frames), ends, twists, atan2(back[1], back[0]))
-
-
-def _perpendicular(z: Array, preferred: Array) -> Array:
-    v = preferred - (preferred @ z) * z
-    size = float(np.linalg.norm(v))
-    return v / size if size > 0.1 else perpendicular_vector(z)
-
-
-def _next_axis(o: Array, z: Array, axis: Hinge, before: Array | None) -> tuple[Array, Array, Array, float]:
-    """Return x of a frame at o on z, and origin, z and twist of the next frame, on the given axis."""
-    gap, normal = axis.point - o, np.cross(z, axis.axis)
-    if np.linalg.norm(normal) <= PARALLEL_ANGLE_RAD:
-        across = gap - (gap @ z) * z
-        size = float(np.linalg.norm(across))
-        coaxial = size <= EQUAL_LENGTH_TOLERANCE * (1 + float(np.linalg.norm(gap)))
-        x = _perpendicular(z, perpendicular_vector(z) if before is None else before) if coaxial else across / size
-        return x, o + (0 if coaxial else 1) * across, z, 0.0
-    x = normal / np.linalg.norm(normal)
-    if gap @ x < -EQUAL_LENGTH_TOLERANCE:
-        x = -x
-    # Feet of the common normal: o + s z + d x lies on the next axis, at the parameter t from its point.
-    t = float(np.linalg.solve(np.column_stack([z, x, -axis.axis]), gap)[2])
-    return x, axis.point + t * axis.axis, axis.axis, atan2(np.cross(z, axis.axis) @ x, z @ axis.axis)
+def _main_chain(robot: Robot, poses: tuple[Pose, ...], chain: tuple[int, ...], axes: list[Hinge]) -> Robot:
+    """Return the links of a chain as a serial robot with the given axes; parallel axes point the same way."""
+    joints: list[Joint] = []
+    parent, before, z = robot.root.name, IDENTITY, axes[0].axis
+    for link, hinge in zip(chain, axes, strict=True):
+        is_parallel = np.linalg.norm(np.cross(z, hinge.axis)) <= PARALLEL_ANGLE_RAD
+        z = z if is_parallel else hinge.axis
+        frame, child = Pose(None, hinge.point), robot.links[link].name
+        name = robot.joints[link].name
+        joints.append(
+            Joint(name, "revolute", parent, child, before.inverse() @ frame, z, frame.inverse() @ poses[link])
+        )
+        parent, before = child, poses[link]
+    return Robot(robot.name, robot.root, tuple(joints), tuple(robot.links[link] for link in chain), robot.gravity)
 
 
 def parallelogram_base(robot: Robot, home: ArrayLike | None = None) -> BaseParameters:
@@ -275,11 +232,8 @@ def parallelogram_base(robot: Robot, home: ArrayLike | None = None) -> BaseParam
     """
     q = np.zeros(len(robot.joints)) if home is None else frozen_array(home, (len(robot.joints),), "home")
     _require_closed(robot, q)
-    arm = parallelogram_chain(robot, q)
-    rows = _Forms(robot, arm, q).rows()
-    matrix = remove_rounding(robot, np.array([row for _, row in rows]))
     note = "closed form of planar parallelograms [Yoshida 1996, theorem 2.5.1, corrected]"
-    return BaseParameters(robot, "mayeda", False, matrix, tuple(name for name, _ in rows), None, (note,))
+    return base_of_rows(robot, "mayeda", _named_rows(robot, find_parallelogram_arm(robot, q), q), (note,))
 
 
 def _require_closed(robot: Robot, q: Array) -> None:
@@ -296,103 +250,60 @@ def _require_closed(robot: Robot, q: Array) -> None:
             )
 
 
-def _bodies(robot: Robot, arm: ParallelogramChain, home: Array) -> list[Moments]:
-    """Return the moments of the arm's links in its frames, in the theorem's order."""
+def _named_rows(robot: Robot, arm: ParallelogramArm, home: Array) -> NamedRows:
+    """Return the rows (2.170)-(2.174): the general form of the main chain, to which the side links add their moments.
+
+    Link zeta turns with link xi + 1, link zeta + 1 with link xi.
+    """
+    xi, count, side = arm.xi, len(arm.links) - 2, float(np.linalg.norm(arm.along))
+    frames = yoshida_frames(arm.main)
+    R_xi, o_xi = frames[xi - 1].rotation, frames[xi - 1].translation
+    x, z = arm.along / side, R_xi[:, 2]
+    # Parallel axes leave the origin of frame xi + 1 free: level with frame xi, all sides are in one plane.
+    frames[xi] = Pose(frames[xi].rotation, frames[xi].translation - z * (z @ (frames[xi].translation - o_xi)))
+    zeta_frames = [Pose(np.column_stack([x, np.cross(z, x), z]), o_xi), Pose(R_xi, o_xi + arm.along)]
+    *bodies, zeta, outer_side = _moments_in_frames(robot, arm.links, [*frames, *zeta_frames], home)
+    reach = np.array([side, 0.0, 0.0])
+    R_zeta = zeta.first + outer(reach, outer_side.mass)
+    J_zeta = zeta.tensor + point_mass_tensor(reach, outer_side.mass) + shift_tensor(reach, _along_z(outer_side.first))
+    A = frames[xi].rotation.T @ zeta_frames[0].rotation  # A_rho: frame zeta to frame xi + 1
+    links = []
+    for n, (frame, body) in enumerate(zip(frames, bodies, strict=True), start=1):
+        L, axis = step_to_next(frames[n - 1 :])
+        beyond = [*bodies[n:], zeta, outer_side] if n < xi else bodies[n:]
+        carried = sum((other.mass for other in beyond), start=np.zeros_like(body.mass))
+        first, tensor = body.first + outer(L, carried), body.tensor + point_mass_tensor(L, carried)
+        if n == xi:  # the moment of zeta along z does not pass through link xi
+            first = first + outer_side.first
+            tensor = tensor + outer_side.tensor - shift_tensor(L, _along_z(R_zeta))
+        if n == xi + 1:
+            first, tensor = first + A @ R_zeta, tensor + rotate_tensor(A, J_zeta)
+        links.append(AugmentedLink(n - 1, frame, L, axis, first, tensor, ()))
+    places = list(axis_groups(arm.main))
+    if places[xi].group == "parallel" and not places[xi - 1].swings:
+        places[xi] = replace(places[xi], swings=False)
+    rows = general_rows(links, places, lambda *_: [])
+    # (2.173), (2.174): the coupled moments of the two outer links, that of link xi + 1 without zeta.
+    R = links[xi].first - A @ R_zeta + sum_carried_moments(links)[xi].u
+    (cosine, sine), (outer_x, outer_y, _) = -A[:2, 0], outer_side.first
+    along = links[xi - 1].length[0] * R[0] - cosine * side * outer_x
+    across = links[xi - 1].length[0] * R[1] - sine * side * outer_x
+    names = f"L{xi}R{xi + 1}x", f"L{xi}R{xi + 1}y"
+    if places[xi].group == "parallel":
+        along, across = along - sine * side * outer_y, across + cosine * side * outer_y
+    else:
+        rows.append((f"R{count + 2}y", outer_y))
+    return [*rows, (names[0], along), (names[1], across)]
+
+
+def _along_z(first: Array) -> Array:
+    return outer(np.array([0.0, 0.0, 1.0]), first[2])
+
+
+def _moments_in_frames(robot: Robot, links: Sequence[int], frames: Sequence[Pose], home: Array) -> list[Moments]:
+    """Return the moments of links in given frames at home."""
     poses = list(link_poses(robot, home))
-    for link, frame in zip(arm.links, arm.frames, strict=True):
+    for link, frame in zip(links, frames, strict=True):
         poses[link] = frame.inverse() @ poses[link]
     bodies = link_moments(poses)
-    return [bodies[link] for link in arm.links]
-
-
-class _Forms:
-    """The theorem's forms, each a row over the standard parameters; n = 1..N, then N + 1: zeta, N + 2: zeta + 1."""
-
-    def __init__(self, robot: Robot, arm: ParallelogramChain, home: Array) -> None:
-        self.arm, self.N, self.xi = arm, arm.N, arm.xi
-        self.Q, self.K = arm.hidden_link_count(robot.gravity), arm.parallel
-        self.cos = [cos(a) for a in arm.twists]
-        self.sin = [0.0 if abs(sin(a)) <= PARALLEL_ANGLE_RAD else sin(a) for a in arm.twists]
-        self.R, self.J = self._add_carried_masses(_bodies(robot, arm, home))
-        self.A_rho = np.array([[-cos(arm.rho), sin(arm.rho), 0], [-sin(arm.rho), -cos(arm.rho), 0], [0, 0, 1]])
-        self.Rbar = dict(self.R)
-        self.Rbar[self.xi] = self.R[self.xi] + self.R[self.N + 2]
-        self.Rbar[self.xi + 1] = self.R[self.xi + 1] + self.A_rho @ self.R[self.N + 1]
-        self.RZ = self._sums_of_z()
-        self.Jhat = self._combined_tensors()
-        self.JY = self._sums_of_y()
-
-    def _add_carried_masses(self, bodies: list[Moments]) -> tuple[dict[int, Array], dict[int, Array]]:
-        """Compute R_n and J_n: links with the mass that they carry at their far end (2.117)-(2.123)."""
-        R, J = {}, {}
-        for n, (L, body) in enumerate(zip(self.arm.L, bodies, strict=True), start=1):
-            beyond = bodies[n:] if n < self.xi or n > self.N else bodies[n : self.N]
-            carried = sum((other.mass for other in beyond), start=np.zeros_like(body.mass))
-            R[n], J[n] = body.first + outer(L, carried), body.tensor + point_mass_tensor(L, carried)
-        return R, J
-
-    def _sums_of_z(self) -> dict[int, Array]:
-        """Compute RZ(n) (2.153)-(2.155)."""
-        zero = np.zeros_like(self.R[1][2])
-        RZ = {self.N: zero, self.N + 1: self.R[self.N + 2][2], self.N + 2: zero}
-        barred = zero
-        for n in range(self.N - 1, 0, -1):
-            beyond = self.cos[n + 2] * barred
-            barred = self.Rbar[n + 1][2] + beyond
-            RZ[n] = self.R[n + 1][2] + beyond if n == self.xi else barred
-        return RZ
-
-    def _combined_tensors(self) -> dict[int, Array]:
-        """Compute Jhat_n (2.156)-(2.168)."""
-        tilde = {n: self._tilde(n) for n in self.J}
-        tilde[self.xi + 1] = tilde[self.xi + 1] + rotate_tensor(self.A_rho, tilde[self.N + 1])
-        tilde[self.xi] = tilde[self.xi] + tilde[self.N + 2]
-        return tilde
-
-    def _tilde(self, n: int) -> Array:
-        J = self.J[n].copy()
-        c, s, RZ = self.cos[n + 1], self.sin[n + 1], self.RZ[n]
-        Lx, _, Lz = self.arm.L[n - 1]
-        J[0, 0] += 2 * Lz * c * RZ
-        J[1, 1] += 2 * Lz * c * RZ
-        for (i, j), factor in (((0, 1), Lx * s), ((0, 2), -Lx * c), ((1, 2), Lz * s)):
-            J[i, j] = J[j, i] = J[i, j] + factor * RZ
-        return J
-
-    def _sums_of_y(self) -> dict[int, Array]:
-        """Compute JY(n) (2.169)."""
-        JY = {self.N: np.zeros_like(self.R[1][0])}
-        for n in range(self.N - 1, 0, -1):
-            JY[n] = self.Jhat[n + 1][1, 1] + self.cos[n + 2] ** 2 * JY[n + 1]
-        return JY
-
-    def rows(self) -> list[tuple[str, Array]]:
-        """Return names and forms of the base parameters, link by link (2.170)-(2.174)."""
-        rows: list[tuple[str, Array]] = []
-        for n in range(1, self.N + 1):
-            c, s = self.cos[n + 1], self.sin[n + 1]
-            J, JY = self.Jhat[n], self.JY[n]
-            rows.append((f"J{n}z", J[2, 2] + s**2 * JY))
-            if n > self.K:
-                rows.append((f"J{n}(x-y)", J[0, 0] - J[1, 1] + s**2 * JY))
-                rows.extend(((f"J{n}xy", J[0, 1]), (f"J{n}xz", J[0, 2]), (f"J{n}yz", J[1, 2] + s * c * JY)))
-            hidden = n == self.xi + 1 <= self.K and self.xi == self.Q
-            if n > self.Q and not hidden:
-                rows.extend(((f"R{n}x", self.Rbar[n][0]), (f"R{n}y", self.Rbar[n][1] - s * self.RZ[n])))
-        return rows + self._loop_rows()
-
-    def _loop_rows(self) -> list[tuple[str, Array]]:
-        """Return (2.173), (2.174): the coupled moments of the two outer links; R of xi + 1 without its partner."""
-        n = self.xi + 1
-        Lx, side, rho = self.arm.L[self.xi - 1, 0], self.arm.L[self.N, 0], self.arm.rho
-        Rx, Ry = self.R[n][0], self.R[n][1] - self.sin[n + 1] * self.RZ[n]
-        outer_x, outer_y, _ = self.R[self.N + 2]
-        along = Lx * Rx - cos(rho) * side * outer_x
-        across = Lx * Ry - sin(rho) * side * outer_x
-        names = f"L{self.xi}R{n}x", f"L{self.xi}R{n}y"
-        if n <= self.K:
-            return [
-                (names[0], along - sin(rho) * side * outer_y),
-                (names[1], across + cos(rho) * side * outer_y),
-            ]
-        return [(f"R{self.N + 2}y", outer_y), (names[0], along), (names[1], across)]
+    return [bodies[link] for link in links]

@@ -243,13 +243,7 @@ class _System:
             )
             top += len(conditions.link)
         now = self._survivors(kept, kept_drives)
-        for _ in range(400):
-            rest = [column for column in range(M.shape[1]) if column not in now]
-            X = combination(M, now, M[:, rest])
-            row, column = np.unravel_index(np.abs(X).argmax(), X.shape)
-            if abs(X[row, column]) <= MAX_FACTOR:
-                break
-            now[int(row)] = rest[int(column)]
+        rest, X = exchange_columns(M, now)
         order = np.argsort(now)
         now, X = [now[k] for k in order], X[order]
         N = np.zeros((M.shape[1], len(rest)))
@@ -383,21 +377,25 @@ def rank(A: Array, floor: Array) -> int:
 def choose_columns(A: Array, order: Sequence[int], floor: Array) -> list[int]:
     """Return as many columns as the rank, with residuals of the others below the floor and factors below MAX_FACTOR."""
     kept = _choose_by_preference(A, order, floor, rank(A, floor))
-    # A volume of unit columns is above eps^rank and grows by MAX_FACTOR with each exchange: 200 are more than enough.
-    for _ in range(200):
-        rest = [column for column in range(A.shape[1]) if column not in kept]
-        if not rest:
-            break
-        X = np.abs(combination(A, kept, A[:, rest]))
-        if kept and X.max() > MAX_FACTOR:
-            row, column = np.unravel_index(X.argmax(), X.shape)
-            kept[int(row)] = rest[int(column)]
-            continue
+    while True:
+        exchange_columns(A, kept)
         left = residuals(A, kept)
         if not (left > floor).any():
-            break
+            return sorted(kept)
         kept.append(int(np.where(left > floor, left, 0.0).argmax()))
-    return sorted(kept)
+
+
+def exchange_columns(A: Array, kept: list[int]) -> tuple[list[int], Array]:
+    """Exchange kept columns until all factors of A_rest = A_kept X are below MAX_FACTOR; return the rest, and X."""
+    # A volume of unit columns is above eps^rank and grows by MAX_FACTOR with each exchange: 400 are more than enough.
+    for _ in range(400):
+        rest = [column for column in range(A.shape[1]) if column not in kept]
+        X = combination(A, kept, A[:, rest])
+        if not (X.size and np.abs(X).max() > MAX_FACTOR):
+            break
+        row, column = np.unravel_index(np.abs(X).argmax(), X.shape)
+        kept[int(row)] = rest[int(column)]
+    return rest, X
 
 
 def _choose_by_preference(A: Array, order: Sequence[int], floor: Array, count: int) -> list[int]:

@@ -7,4 +7,3 @@ from mindyn.regression.contact_phases import (
     floating_rows as floating_rows,
     floating_samples as floating_samples,
 )
-from mindyn.regression.device_job import write_device_job as write_device_job, rows_of_factors as rows_of_factors

@@ -27,14 +27,12 @@ from mindyn.errors import Code, InputError, list_names, require_choice
 from mindyn.kernels.external_wrench import ContactKind, frame_jacobian
 from mindyn.kernels.model import Model, compile_model
 from mindyn.logs.conditioning import Conditioning, edge_rows, min_segment_rows, motion_cutoff, require_resolved
-from mindyn.logs.filters import fit_smoothing_spline, lowpass
+from mindyn.logs.filters import differentiate_quaternions, fit_spline, lowpass, with_continuous_sign
 from mindyn.logs.log import Log
 from mindyn.logs.pipeline import MIN_SAMPLES
-from mindyn.logs.pose_rates import differentiate_quaternions, with_continuous_sign
-from mindyn.logs.resolving import noise_floor_cutoff, resolve_conditioning
 from mindyn.logs.samples import Samples
-from mindyn.regression.accumulators import triangle_of
 from mindyn.regression.gather_blocks import Block, block_counts, split_into_blocks
+from mindyn.regression.information import triangle_of
 from mindyn.regression.regressor import Parts, Regressor
 from mindyn.regression.rows import Rows, build_rows
 from mindyn.regression.settings import EquationSettings
@@ -88,7 +86,7 @@ def differentiate_free_flyer(
     smooth = lowpass(given, cutoff_hz, rate_hz).copy()
     smooth[:, 3:7] = s
     R = rotations_from_quaternions(s)
-    _, speeds, accelerations = fit_smoothing_spline(smooth, rate_hz, None)
+    _, speeds, accelerations = fit_spline(smooth, rate_hz)
     v = np.einsum("nji,nj->ni", R, speeds[:, :3])
     a = np.einsum("nji,nj->ni", R, accelerations[:, :3]) - np.cross(w, v)
     return smooth, np.hstack([v, w, speeds[:, 7:]]), np.hstack([a, wd, accelerations[:, 7:]])
@@ -217,7 +215,7 @@ def _rows_of_phases(
     return Rows(plain.regressor, plain.settings, None, tuple(_with_columns(block, columns) for block in blocks))
 
 
-def rows_of_logs(robot: Robot, logs: Sequence[Log], settings: EquationSettings | None = None) -> Rows:
+def rows_of_logs(robot: Robot, logs: Sequence[Log], settings: EquationSettings) -> Rows:
     """Return the equations of logs of a floating base whose metadata list `phases`.
 
     Parameters
@@ -226,8 +224,8 @@ def rows_of_logs(robot: Robot, logs: Sequence[Log], settings: EquationSettings |
         Robot with a floating base.
     logs : sequence of Log
         Logs with `base_pose`, unless the trunk is held, and `phases` in their metadata.
-    settings : EquationSettings, optional
-        Friction model, low-pass filter of the equations, and conditioning of the motion.
+    settings : EquationSettings
+        Friction model, low-pass filter of the equations, and conditioning of the motion, without any "auto".
 
     Returns
     -------
@@ -239,15 +237,14 @@ def rows_of_logs(robot: Robot, logs: Sequence[Log], settings: EquationSettings |
     InputError
         If a frame does not exist, the pose of a free trunk is missing, or no phase has enough rows.
     """
-    asked = settings or EquationSettings()
-    c, _ = resolve_conditioning(asked.conditioning or Conditioning(), logs, noise_floor_cutoff)
+    assert settings.conditioning is not None
     phases = [
         (samples, phase.get("contacts", ()), phase.get("contact", "point"))
         for log in logs
         for phase in log.metadata.phases
-        for samples in _phase_samples(robot, log, phase, c)
+        for samples in _phase_samples(robot, log, phase, settings.conditioning)
     ]
-    return _rows_of_phases(robot, phases, replace(asked, conditioning=c))
+    return _rows_of_phases(robot, phases, settings)
 
 
 def _phase_samples(robot: Robot, log: Log, phase: Mapping[str, Any], c: Conditioning) -> Iterator[Samples]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Final, Literal, get_args
 
 import numpy as np
@@ -11,20 +11,15 @@ from numpy.typing import NDArray
 
 from mindyn.algebra.values import Array
 from mindyn.errors import Code, InputError
-from mindyn.robots.friction_laws import FITTED_SHAPES, FRICTION_LAWS, LOAD_SHAPES
+from mindyn.robots.friction_laws import FITTED_SHAPES, LOAD_SHAPES
 from mindyn.schemas import ANY_NUMBER, ANY_TEXT, list_schema, require_valid, table_schema
 
 Direction = Literal["sign", "tanh", "stop"]
 
-SHAPES: Final[Mapping[str, Callable[[Array, Array], Array]]] = {
-    name: FRICTION_LAWS[name].values for name in FITTED_SHAPES
-}
-"""Additional friction columns as functions of the speed u and the direction s (`mindyn.robots.friction_laws`)."""
-KNOWN_SHAPES: Final = (*FITTED_SHAPES, *LOAD_SHAPES)
 FRICTION: Final = table_schema(
     {"direction": {"enum": get_args(Direction)}, "width": {"type": "number", "minimum": 0}},
     {
-        "shapes": list_schema({"enum": KNOWN_SHAPES}),
+        "shapes": list_schema({"enum": (*FITTED_SHAPES, *LOAD_SHAPES)}),
         "joint_side": list_schema(ANY_TEXT),
         "reference": list_schema(ANY_NUMBER),
         "without": list_schema(list_schema(ANY_TEXT, minItems=2, maxItems=2)),
@@ -118,14 +113,8 @@ class Friction:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the settings in types that JSON can store."""
-        return {
-            "direction": self.direction,
-            "width": self.width,
-            "shapes": list(self.shapes),
-            "joint_side": list(self.joint_side),
-            "reference": list(self.reference),
-            "without": [list(pair) for pair in self.without],
-        }
+        saved = {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
+        return {**saved, "without": [list(pair) for pair in self.without]}
 
     @staticmethod
     def from_dict(values: Mapping[str, Any]) -> Friction:

@@ -30,10 +30,10 @@ from scipy.optimize import nnls
 from mindyn.algebra.values import Array
 from mindyn.parameters.base import BaseParameters
 from mindyn.parameters.parameter import Kind, Parameter, friction_label, standard_parameters
-from mindyn.regression.friction import SHAPES, Friction
+from mindyn.regression.friction import Friction
 from mindyn.regression.information import Information
 from mindyn.regression.regressor import Regressor
-from mindyn.robots.friction_laws import FRICTION_LAWS, LOAD_SHAPES
+from mindyn.robots.friction_laws import FITTED_SHAPES, FRICTION_LAWS, LOAD_SHAPES
 from mindyn.robots.robot import Robot
 
 SPEED_COUNT: Final = 50
@@ -139,12 +139,13 @@ def friction_rows(base: BaseParameters, friction: Friction, columns: tuple[Param
             row = np.zeros(len(columns))
             row[[numbers[shape] for shape in loads]] = [sign if shape == "driving" else 1.0 for shape in loads]
             rows.append(row)
-        shapes = tuple(shape for shape in numbers if shape in SHAPES)
+        shapes = tuple(shape for shape in numbers if shape in FITTED_SHAPES)
         places = [number_of["viscous", drive.joint, "fv"], number_of["coulomb", drive.joint, "fc"]] if shapes else []
         ratio = drive.ratio if drive.side == "motor" else 1.0
-        for curve_row in _curve_rows(shapes, _velocity_limit(base.robot, drive.joint), ratio) if shapes else ():
+        scales = np.array([ratio**2, abs(ratio), *(1.0 for _ in shapes)])
+        for curve_row in _curve_rows(shapes, _velocity_limit(base.robot, drive.joint)) if shapes else ():
             row = np.zeros(len(columns))
-            row[[*places, *(numbers[shape] for shape in shapes)]] = curve_row
+            row[[*places, *(numbers[shape] for shape in shapes)]] = scales * curve_row
             rows.append(row)
     return np.array(rows).reshape(-1, len(columns))
 
@@ -155,8 +156,8 @@ def _velocity_limit(robot: Robot, joint: str) -> float:
 
 
 @lru_cache(maxsize=1024)
-def _curve_rows(shapes: tuple[str, ...], limit: float, ratio: float) -> Array:
-    """Return conditions (rows, 2 + shapes) on fv, fc and the coefficients of shapes, on the joint side."""
+def _curve_rows(shapes: tuple[str, ...], limit: float) -> Array:
+    """Return conditions (rows, 2 + shapes) on fv, fc and the coefficients of shapes, all on the joint side."""
     speeds = limit * (np.arange(1, SPEED_COUNT + 1) / SPEED_COUNT) ** 2
     slowest = FRICTION_LAWS["stribeck"].constants["speed"] if "stribeck" in shapes else speeds[0]
     rising = np.append(slowest, speeds[speeds > slowest])
@@ -165,8 +166,8 @@ def _curve_rows(shapes: tuple[str, ...], limit: float, ratio: float) -> Array:
 
         def torques(u: Array, s: float = direction) -> Array:
             """Return |torque| at speeds s u, u > 0, for unit coefficients."""
-            laws = [s * SHAPES[shape](s * u, np.full(len(u), s)) for shape in shapes]
-            return np.column_stack([ratio**2 * u, np.full(len(u), abs(ratio)), *laws])
+            laws = [s * FRICTION_LAWS[shape].values(s * u, np.full(len(u), s)) for shape in shapes]
+            return np.column_stack([u, np.ones(len(u)), *laws])
 
         rows += [torques(speeds), torques(rising * (1 + SLOPE_STEP)) - torques(rising * (1 - SLOPE_STEP))]
     stack = np.vstack(rows)
@@ -176,12 +177,19 @@ def _curve_rows(shapes: tuple[str, ...], limit: float, ratio: float) -> Array:
 def _without_implied(rows: Array) -> Array:
     """Return the rows that no nonnegative combination of the others, and of nonnegative fv and fc, implies."""
     scales = np.abs(rows).max(axis=0)
-    scaled = np.vstack([np.eye(2, rows.shape[1]), rows / scales])
-    is_left = np.ones(len(scaled), dtype=np.bool_)
-    for k in range(2, len(scaled)):
-        is_left[k] = False
-        is_left[k] = nnls(scaled[is_left].T, scaled[k])[1] > IMPLIED * np.linalg.norm(scaled[k])
-    return np.asarray(scaled[2:][is_left[2:]] * scales)
+    scaled, signs = rows / scales, np.eye(2, rows.shape[1])
+
+    def is_implied(k: int, others: list[int]) -> bool:
+        residual = nnls(np.vstack([signs, scaled[others]]).T, scaled[k])[1]
+        return bool(residual <= IMPLIED * np.linalg.norm(scaled[k]))
+
+    left: list[int] = []
+    for k in range(len(scaled)):  # most rows are implied by a few
+        left += [] if is_implied(k, left) else [k]
+    for k in list(left):
+        others = [other for other in left if other != k]
+        left = others if is_implied(k, others) else left
+    return np.asarray(rows[left])
 
 
 def with_friction_priors(

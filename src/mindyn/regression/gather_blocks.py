@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Final
+from typing import Final, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,8 +23,7 @@ from mindyn.logs.reading import LogScan
 from mindyn.logs.samples import Samples
 from mindyn.numerics.threads import map_in_threads
 from mindyn.parameters.base import BaseParameters
-from mindyn.regression.accumulators import Factors, accumulate
-from mindyn.regression.information import Information, add_information
+from mindyn.regression.information import Information, Triangle, accumulate, add_information
 from mindyn.regression.regressor import Regressor, build_regressor
 from mindyn.regression.row_blocks import (
     SampleSegment,
@@ -39,6 +38,7 @@ from mindyn.regression.row_blocks import (
 from mindyn.regression.settings import EquationSettings
 from mindyn.robots.robot import Robot
 
+Item = TypeVar("Item")
 BLOCKS: Final = 24
 """Number of blocks of all logs: it divides into 2, 3, 4, 6, 8 or 12 folds. A block of a 6-joint arm takes 0.1 MB."""
 BLOCK_GAP: Final = 16
@@ -71,8 +71,16 @@ def block_counts(rows: Sequence[int]) -> list[int]:
     return [max(1, round(BLOCKS * row / max(1, sum(rows)))) for row in rows]
 
 
+def group_evenly(items: Sequence[Item], count: int) -> list[list[Item]]:
+    """Split items into contiguous groups of nearly equal size: `count`, or as many as there are items."""
+    groups: dict[int, list[Item]] = {}
+    for k, item in enumerate(items):
+        groups.setdefault(k * count // len(items), []).append(item)
+    return list(groups.values())
+
+
 @run_on_one_blas_thread
-def host_factors(
+def factors_of_parts(
     regressor: Regressor, samples: Samples, settings: EquationSettings, spans: Sequence[tuple[int, int]]
 ) -> list[Information]:
     """Return R factors of consecutive parts of the samples, given by the first sample and the one after the last."""
@@ -88,17 +96,8 @@ def host_factors(
     return _factors(regressor, SampleSegment(samples, range(len(samples))), settings, labels, len(spans), directions)
 
 
-FactorsOf = Callable[[Regressor, Samples, EquationSettings, Sequence[tuple[int, int]]], list[Information]]
-"""Function that computes R factors of consecutive parts: `host_factors`, or one of a device."""
-
-
 def split_into_blocks(
-    regressor: Regressor,
-    samples: Samples,
-    settings: EquationSettings,
-    count: int = BLOCKS,
-    log: int = 0,
-    factors_of: FactorsOf = host_factors,
+    regressor: Regressor, samples: Samples, settings: EquationSettings, count: int = BLOCKS, log: int = 0
 ) -> list[Block]:
     """Split the samples of log number `log` into equal blocks; none if there are no samples."""
     require_joints(regressor, samples)
@@ -107,7 +106,7 @@ def split_into_blocks(
     spans = list(pairwise([-(-rows * k // count) for k in range(count + 1)]))
     return [
         Block(log, span, None, information, _reach(samples, slice(*span)))
-        for span, information in zip(spans, factors_of(regressor, samples, settings, spans), strict=True)
+        for span, information in zip(spans, factors_of_parts(regressor, samples, settings, spans), strict=True)
     ]
 
 
@@ -179,7 +178,7 @@ def _factors(
     directions: Array | None,
 ) -> list[Information]:
     """Return R factors of the rows of every label (None: of all) in one pass over the samples."""
-    joints = [Factors(regressor.width(i) + 1, count) for i in range(regressor.joint_count)]
+    joints = [[Triangle(regressor.width(i) + 1) for _ in range(count)] for i in range(regressor.joint_count)]
     stream = blocks_along(regressor, piece, directions, settings.cutoff_hz, settings.step)
     accumulate(stream, joints, usable_rows(piece.samples, labels))
     return [information_of(regressor, joints, number) for number in range(count)]

@@ -29,9 +29,8 @@ from mindyn.errors import Code, InputError
 from mindyn.kernels.closed_kernel import make_kernel
 from mindyn.kernels.kernel import Kernel
 from mindyn.logs.samples import Samples
-from mindyn.regression.accumulators import triangle_of
 from mindyn.regression.gather_blocks import BLOCKS, Block
-from mindyn.regression.information import Information
+from mindyn.regression.information import Information, triangle_of
 from mindyn.regression.regressor import Regressor
 from mindyn.regression.row_blocks import segment_ends
 from mindyn.regression.rows import Rows

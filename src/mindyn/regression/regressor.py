@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
 from typing import Any, Final
 
+import casadi
 import numpy as np
 from numpy.typing import NDArray
 
 from mindyn.algebra.values import Array
+from mindyn.equations.catalogue import equation
 from mindyn.equations.loop_closure import primary_friction
+from mindyn.equations.mlc_dynamics import mlc_inverse_dynamics
 from mindyn.errors import Code, InputError, unknown_name_error
 from mindyn.identifiability.base_sets import base_parameters
 from mindyn.kernels.kernel import Kernel
-from mindyn.kernels.loop_friction import VaryingFriction, varying_friction
+from mindyn.kernels.loop_friction import varying_friction
 from mindyn.kernels.model import compile_model
 from mindyn.logs.loop_follower import all_joint_positions
 from mindyn.logs.samples import Samples
 from mindyn.parameters.base import BaseParameters
+from mindyn.parameters.lin import LinStructure, lin_base, lin_base_with_drives, lin_structure
 from mindyn.parameters.parameter import (
     Kind,
     Parameter,
@@ -30,7 +34,6 @@ from mindyn.parameters.parameter import (
     standard_parameters,
 )
 from mindyn.regression.friction import Friction
-from mindyn.regression.mlc_columns import lin_columns
 from mindyn.regression.settings import EquationSettings
 from mindyn.robots.drive_matrices import drive_load_matrix, explain_unknown_load
 from mindyn.robots.floating_base import BASE_COUNT
@@ -40,6 +43,8 @@ from mindyn.robots.robot import CACHED_ROBOTS, Robot
 
 RIGID: Final[tuple[Kind, ...]] = ("link", "rotor")
 """Kinds of parameters whose torque is the load of friction."""
+CACHED_ROWS: Final = 1024
+"""Rows of a call of the kernel: its output stays in the cache, where it is read next."""
 Parts = list[list[Array]]
 """For each joint, arrays (N, k) whose columns together are its row of the regressor."""
 
@@ -129,7 +134,7 @@ class Regressor:
         """Pickle robot, friction and base set; the machine code is compiled where it runs."""
         is_default = self.base.form == "structural" and self.base is _own_base(self.robot, self.base.drives)[0]
         if not is_default and self.base.form == "lin":
-            return _lin_regressor, (self.robot, self.friction)
+            return build_regressor, (self.robot, EquationSettings(friction=self.friction, base_form="lin"))
         return Regressor, (self.robot, self.friction, None if is_default else self.base)
 
     def with_friction(self, friction: Friction) -> Regressor:
@@ -168,7 +173,10 @@ class Regressor:
 
     def columns_of_kernel(self, q: Array, qd: Array, qdd: Array, out: Array | None = None) -> Array:
         """Return the columns (N, .) that do not depend on the friction, all joints side by side."""
-        compact: Array = self.kernel(q, qd, qdd, out=out)
+        compact = np.empty((len(q), *self.kernel.output_shapes[0])) if out is None else out
+        for first in range(0, len(q), CACHED_ROWS):
+            taken = slice(first, first + CACHED_ROWS)
+            self.kernel(q[taken], qd[taken], qdd[taken], out=compact[taken])
         self._require_finite(compact, q)
         return compact
 
@@ -226,31 +234,13 @@ class Regressor:
 
         q  (N, k) or (N, n), as in `parts`; used if a friction moves with a dependent joint of a solved loop
         """
-        u: Array = qd @ self.friction_matrix().T
+        joints = [self.joint_names.index(name) for name in self.friction.joint_side]
+        matrix = np.concatenate([self._matrix / self._scales[:, None], np.eye(self.joint_count)[joints]])
+        u: Array = qd @ matrix.T
         if self._varying is not None:
             sources = list(self._varying.sources)
             u[:, sources] = np.einsum("nsk,nk->ns", self._varying.rows(q), qd) / self._scales[sources]
         return u
-
-    @property
-    def friction_columns(self) -> tuple[Sequence[tuple[int, int, float]], Sequence[_FrictionColumn]]:
-        """Return (place in the output of the kernel, speed, weight) of the Coulomb columns, and the shapes."""
-        return self._coulomb, self._shaped
-
-    def friction_matrix(self) -> Array:
-        """Return the matrix (speeds, n) with `friction_speeds` = qd @ matrix.T, except those that are `varying`."""
-        joints = [self.joint_names.index(name) for name in self.friction.joint_side]
-        return np.concatenate([self._matrix / self._scales[:, None], np.eye(self.joint_count)[joints]])
-
-    @property
-    def friction_scales(self) -> Array:
-        """Return for every drive the speed of its friction relative to that of its joint."""
-        return self._scales
-
-    @property
-    def varying(self) -> VaryingFriction | None:
-        """Return friction that moves with dependent joints of solved loops."""
-        return self._varying
 
     @property
     def varying_coulomb(self) -> list[tuple[int, int, int]]:
@@ -335,7 +325,7 @@ class Regressor:
         return ""
 
     def _load_weights(self) -> tuple[list[Array], Array]:
-        """Compute `load_weights`."""
+        """Return weights of columns whose sum is the load of each joint, and L (n, drives): drives carry load L."""
         if obstacle := self.load_obstacle():
             raise InputError(
                 f"friction cannot depend on the load: {obstacle}",
@@ -356,14 +346,6 @@ class Regressor:
         joint_weights = [weights[columns[columns < self.base.count]] for columns in self.columns]
         return joint_weights, drive_load_matrix(self.robot)[[self.robot.joint_index(name) for name in self.joint_names]]
 
-    @property
-    def load_weights(self) -> tuple[list[Array], Array] | None:
-        """Return the weights of the columns that sum to the load of each joint, and L (n, drives): drives carry load L.
-
-        None if no friction depends on the load.
-        """
-        return self._loads
-
     def _load(self, compact: Array, q: Array, qd: Array, qdd: Array) -> Array:
         """Return the load (N, drives) of every drive, joint side."""
         assert self._loads is not None
@@ -380,15 +362,18 @@ class Regressor:
     def _add_shapes(self, joint_parts: Parts, q: Array, qd: Array, directions: Array, load: Array | None) -> None:
         u = self.friction_speeds(q, qd)
         rows = None if self._varying is None else self._varying.rows(q)
+        laws = {}
+        for name in {shape.shape for shape in self._shaped}:
+            carried = load if name in LOAD_SHAPES else None
+            taken = slice(None if carried is None else carried.shape[1])  # drives alone carry a load
+            laws[name] = FRICTION_LAWS[name].values(u[:, taken], directions[:, taken], carried)
         for shape in self._shaped:
             k = shape.source
-            carried = load[:, k] if load is not None and shape.shape in LOAD_SHAPES else None
-            values = FRICTION_LAWS[shape.shape].values(u[:, k], directions[:, k], carried)
             for joint in np.flatnonzero(shape.weights):
                 weight = shape.weights[joint]
                 if shape.varies and rows is not None and self._varying is not None:
                     weight = rows[:, self._varying.number(k), joint] / self._scales[k]
-                joint_parts[joint].append((weight * values)[:, None])
+                joint_parts[joint].append((weight * laws[shape.shape][:, k])[:, None])
 
     def _require_finite(self, compact: Array, q: Array) -> None:
         """Raise if a formula of the user has no value at a sample."""
@@ -423,8 +408,25 @@ def build_regressor(robot: Robot, settings: EquationSettings, base: BaseParamete
     return Regressor(robot, settings.shape, base_parameters(robot, settings.base_form, drives=drives))
 
 
-def _lin_regressor(robot: Robot, friction: Friction) -> Regressor:
-    return Regressor(robot, friction, *lin_columns(robot))
+@lru_cache(maxsize=4)
+def lin_columns(robot: Robot) -> tuple[BaseParameters, Kernel]:
+    """Return Lin's base set, followed by drive parameters if the robot has drives, and Y with tau = Y w."""
+    base = lin_base_with_drives(robot) if robot.drives else lin_base(robot)
+    return base, Kernel(mlc_regressor(lin_structure(robot), base), compact=["Y"], matrices=["Y"])
+
+
+def mlc_regressor(structure: LinStructure, base: BaseParameters) -> Any:
+    """Return the `casadi.Function` (q, qd, qdd) -> Y (n, count) with tau = Y w [Lin 1995, eq. 57-92 and 94-116].
+
+    Columns of drive parameters, if the base set has them, are those of the structural set.
+    """
+    n, count = len(structure.joints), len(structure.layout)
+    motion = [casadi.SX.sym(name, n) for name in ("q", "qd", "qdd")]
+    mlc = casadi.SX.sym("mlc", count)
+    Y = casadi.jacobian(mlc_inverse_dynamics(structure, mlc, *motion), mlc)
+    if base.drives:
+        Y = casadi.horzcat(Y, equation(base.robot, "regressor", drives=True)(*motion)[:, count:])
+    return casadi.Function("mlc_regressor", motion, [casadi.cse(Y)], ["q", "qd", "qdd"], ["Y"])
 
 
 @lru_cache(maxsize=CACHED_ROBOTS)

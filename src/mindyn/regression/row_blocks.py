@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from math import ceil
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,19 +16,24 @@ from mindyn.errors import Code, InputError, list_names
 from mindyn.logs.filters import edge_duration_s, lowpass, settling_rows
 from mindyn.logs.pipeline import SampleStream, join_samples
 from mindyn.logs.samples import Samples
-from mindyn.regression.accumulators import FACTORED_ROWS, Factors, Group, RowStream, accumulate
-from mindyn.regression.device import Window
-from mindyn.regression.information import Information
+from mindyn.regression.information import FACTORED_ROWS, Group, Information, RowStream, Triangle, accumulate
 from mindyn.regression.regressor import Parts, Regressor
 
 FILTERED_ROWS: Final = 4096
 """Smallest number of rows that are filtered at once, without their overlap."""
 STOP_ROWS: Final = 8192
 """Rows of the previous block from which the state of a stop operator is computed."""
-Rows = TypeVar("Rows", int, NDArray[np.intp])
 RowWeight = Callable[[int, Array], Array]
 LEAST_MOVE: Final = 1e-9
 """Range of positions, rad or m, below which a joint does not move."""
+
+
+class Window(NamedTuple):
+    """Samples `first` to `last` - 1, which are filtered together, and the rows to keep."""
+
+    first: int
+    last: int
+    kept_rows: range
 
 
 @run_on_one_blas_thread
@@ -46,7 +51,7 @@ def gather(
     decimation  keep one of this many rows of a segment
     row_weight  for joint i and its rows [Y_i | tau_i] (N, p_i + 1), the weights (N,) of their squared residuals
     """
-    joints = [Factors(regressor.width(i) + 1) for i in range(regressor.joint_count)]
+    joints = [[Triangle(regressor.width(i) + 1)] for i in range(regressor.joint_count)]
     reach: Array | None = None
     for piece in with_neighbours(regressor, samples, cutoff_hz, decimation):
         block = piece.samples
@@ -61,9 +66,9 @@ def gather(
     return information
 
 
-def information_of(regressor: Regressor, joints: Sequence[Factors], number: int) -> Information:
+def information_of(regressor: Regressor, joints: Sequence[Sequence[Triangle]], number: int) -> Information:
     """Return the R factors of one group of rows."""
-    triangles = [factors.groups[number] for factors in joints]
+    triangles = [groups[number] for groups in joints]
     factors, counts = tuple(one.R for one in triangles), tuple(one.rows for one in triangles)
     names, columns = regressor.joint_names, regressor.columns
     return Information(names, regressor.names, columns, factors, counts, regressor.unforced)
@@ -180,7 +185,7 @@ def blocks_along(
 ) -> Iterator[tuple[Parts, NDArray[np.intp]]]:
     """Yield the same blocks, with the directions of all samples of the segment."""
     room = np.empty((0, *regressor.kernel.output_shapes[0]))
-    for first, last, kept in windows(piece, cutoff_hz, decimation, FACTORED_ROWS):
+    for first, last, kept in windows(piece, cutoff_hz, decimation):
         # Without a filter, only the rows to keep are computed.
         taken = slice(first, last, decimation if cutoff_hz is None else 1)
         count = len(range(*taken.indices(last)))
@@ -206,25 +211,20 @@ def _runs(piece: SampleSegment, decimation: int) -> Iterator[tuple[int, int]]:
         yield first + (-_since_start(piece, start, first)) % decimation, min(stop, meant.stop)
 
 
-def _since_start(piece: SampleSegment, start: int, row: Rows) -> Rows:
+def _since_start(piece: SampleSegment, start: int, row: int) -> int:
     """Return the number of rows between the start of its segment and a row; `start` is the first row of the segment."""
     return row - start + (piece.begun if start == 0 else 0)
 
 
 def windows(
-    piece: SampleSegment,
-    cutoff_hz: float | None,
-    decimation: int,
-    plain_rows: int = FILTERED_ROWS,
-    edge_rows: int | None = None,
+    piece: SampleSegment, cutoff_hz: float | None, decimation: int, edge_rows: int | None = None
 ) -> Iterator[Window]:
     """Yield the rows that `blocks` takes, as windows that are filtered separately; none without a row.
 
-    plain_rows  number of rows to keep of a window without a filter
-    edge_rows   rows that are excluded at the ends of segments; None: those that a filter distorts
+    edge_rows  rows that are excluded at the ends of segments; None: those that a filter distorts
     """
     if cutoff_hz is None:
-        size = plain_rows * decimation
+        size = FACTORED_ROWS * decimation
         for first, last in _runs(piece, decimation):
             for start in range(first, last, size):
                 stop = min(start + size, last)

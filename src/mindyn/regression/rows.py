@@ -29,16 +29,14 @@ from mindyn.logs.reading import LogScan
 from mindyn.logs.resolving import noise_floor_cutoff, resolve_conditioning
 from mindyn.logs.samples import Samples
 from mindyn.parameters.base import BaseParameters
-from mindyn.regression.device_factors import gpu_factors
 from mindyn.regression.gather_blocks import (
     BLOCKS,
     Block,
-    FactorsOf,
     GatheredLog,
     block_counts,
     blocks_by_label,
     gather_log,
-    host_factors,
+    group_evenly,
     sources_of,
     split_into_blocks,
     split_stream_into_blocks,
@@ -83,14 +81,12 @@ class Rows:
         blocks: tuple[Block, ...] | None = None,
         findings: Sequence[Finding] = (),
         quantity: Quantity = "torque",
-        factors_of: FactorsOf = host_factors,
     ) -> None:
         self.regressor = regressor
         self.settings = settings
         self._data = data
         self._given = blocks
         self._findings = tuple(findings)
-        self._factors_of = factors_of
         self.quantity = quantity
         self._of_logs: list[GatheredLog] | None = None
 
@@ -123,7 +119,7 @@ class Rows:
         """Return R factors of contiguous parts of the logs, in order: about `BLOCKS`, at least one for each log."""
         if self._given is not None:
             return self._given
-        return self._gather(self.settings)
+        return self._gather()
 
     @cached_property
     def information(self) -> Information:
@@ -145,19 +141,13 @@ class Rows:
 
     def folds(self, count: int = FOLDS) -> list[Information]:
         """Return `independent_blocks` in `count` contiguous groups of nearly equal size; fewer if blocks are few."""
-        groups: dict[int, list[Information]] = {}
-        for k, block in enumerate(self.independent_blocks):
-            groups.setdefault(k * count // len(self.independent_blocks), []).append(block.information)
-        parts = [add_information(group) for group in groups.values()]
+        groups = group_evenly([block.information for block in self.independent_blocks], count)
+        parts = [add_information(group) for group in groups]
         return [part for part in parts if sum(part.counts)]
 
     def select(self, blocks: Iterable[Block]) -> Rows:
         """Return the equations of some blocks, as R factors."""
         return Rows(self.regressor, self.settings, None, tuple(blocks), self._findings, self.quantity)
-
-    def without_log(self, number: int) -> Rows:
-        """Return the equations of all logs except one, as R factors."""
-        return self.select(block for block in self.blocks if block.log != number)
 
     @cached_property
     def timeline(self) -> Timeline | None:
@@ -178,27 +168,18 @@ class Rows:
                 code=Code.UNSUPPORTED,
                 subject="logs",
             )
-        conditioned, logs = self._data.all_samples, self._data.logs
-        at = np.empty(len(conditioned.samples))
-        for number, (log, place) in enumerate(zip(logs, places, strict=True)):
-            rows_of_log = conditioned.logs == number
-            assert isinstance(log, Log)
-            at[rows_of_log] = place[np.searchsorted(log.rows, conditioned.rows[rows_of_log])]
-        labels = np.minimum((at / length * count).astype(np.int64), count - 1)
+        conditioned, logs = self._data.all_samples, [log for log in self._data.logs if isinstance(log, Log)]
+        labels = labels_along(conditioned, logs, places, length, count)
         return blocks_by_label(self.regressor, conditioned.samples, self.settings, labels, count)
 
     def samples(self) -> Iterable[Samples]:
         """Yield the conditioned samples; every iteration starts again."""
-        data = self._require_data()
-        if isinstance(data, _LogRows):
-            return data.stream if data.streamed else (data.all_samples.samples,)
-        return (data,) if isinstance(data, Samples) else data
+        blocks = self._sample_blocks()
+        return (blocks,) if isinstance(blocks, Samples) else blocks
 
     def all_samples(self, who: str) -> Samples:
         """Return all samples at once; raise for a stream, with the name `who` of the method that needs them."""
-        data = self._require_data()
-        if isinstance(data, _LogRows) and not data.streamed:
-            return data.all_samples.samples
+        data = self._sample_blocks()
         if not isinstance(data, Samples):
             raise InputError(
                 f"{who}: all rows are needed at once, as Samples, not as a stream",
@@ -221,6 +202,10 @@ class Rows:
                 code=Code.UNSUPPORTED,
                 subject="samples",
             )
+        return self._sample_blocks()
+
+    def _sample_blocks(self) -> SampleBlocks:
+        data = self._require_data()
         if isinstance(data, _LogRows):
             return data.stream if data.streamed else data.all_samples.samples
         return data
@@ -302,10 +287,10 @@ class Rows:
         return self._data
 
     @run_on_one_blas_thread
-    def _gather(self, settings: EquationSettings) -> tuple[Block, ...]:
-        data, regressor = self._require_data(), self.regressor
+    def _gather(self) -> tuple[Block, ...]:
+        data, regressor, settings = self._require_data(), self.regressor, self.settings
         if isinstance(data, Samples):
-            return tuple(split_into_blocks(regressor, data, settings, factors_of=self._factors_of))
+            return tuple(split_into_blocks(regressor, data, settings))
         if not isinstance(data, _LogRows):
             return tuple(split_stream_into_blocks(regressor, data, settings))
         if data.executor is None and not data.streamed:
@@ -320,7 +305,18 @@ class Rows:
             assert count is not None
             first, after = np.searchsorted(data.all_samples.logs, [number, number + 1])
             samples = data.all_samples.samples.take(slice(first, after))
-            yield split_into_blocks(self.regressor, samples, self.settings, count, number, self._factors_of)
+            yield split_into_blocks(self.regressor, samples, self.settings, count, number)
+
+
+def labels_along(
+    conditioned: ConditionedSamples, logs: Sequence[Log], places: Sequence[Array], length: float, count: int
+) -> NDArray[np.int64]:
+    """Return (N,) in which of equal parts of a line each sample lies; `places` are those of each row of the logs."""
+    at = np.empty(len(conditioned.samples))
+    for number, (log, place) in enumerate(zip(logs, places, strict=True)):
+        in_log = conditioned.logs == number
+        at[in_log] = place[np.minimum(np.searchsorted(log.rows, conditioned.rows[in_log]), len(log) - 1)]
+    return np.clip((at / length * count).astype(np.int64), 0, count - 1)
 
 
 def _is_multiple(factor: Array, offsets: NDArray[np.bool_], tau: Array) -> bool:
@@ -377,7 +373,6 @@ def build_rows(
     *,
     base: BaseParameters | None = None,
     executor: Executor | None = None,
-    gpu: bool = False,
 ) -> Rows:
     """Return the equations tau = Y beta of logs or samples, computed when they are used.
 
@@ -394,8 +389,6 @@ def build_rows(
     executor : concurrent.futures.Executor, optional
         Each worker computes the blocks of one log. Workers open the files of a `LogScan` themselves, so no row is sent
         to them. The blocks are bit-identical for any number of workers.
-    gpu : bool, default False
-        Compute the blocks on a GPU through CuPy; only for logs and samples in memory.
 
     Returns
     -------
@@ -405,11 +398,10 @@ def build_rows(
     Raises
     ------
     InputError
-        If an item is not a log, or a GPU is combined with a stream or an executor.
+        If an item is not a log.
     """
     asked = settings or EquationSettings()
     logs = list_logs(data)
-    factors_of = factors_on_gpu(data, executor) if gpu else host_factors
     complete, findings = complete_robot(robot, asked, logs or ())
     regressor = build_regressor(complete, asked, base)
     if base is not None:
@@ -417,27 +409,11 @@ def build_rows(
     if logs is None:
         samples: SampleBlocks = data  # type: ignore[assignment]  # only samples remain
         samples = follow_loops(complete, samples) if isinstance(samples, Samples) else samples
-        return Rows(regressor, asked, samples, findings=findings, factors_of=factors_of)
+        return Rows(regressor, asked, samples, findings=findings)
     resolved, chosen = resolve_conditioning(asked.conditioning or Conditioning(), logs, noise_floor_cutoff)
     asked = replace(asked, conditioning=resolved)
     of_logs = _LogRows(logs, complete, asked, base, executor)
-    return Rows(regressor, asked, of_logs, findings=(*findings, *chosen), factors_of=factors_of)
-
-
-def factors_on_gpu(data: object, executor: Executor | None) -> FactorsOf:
-    """Return the function that gathers rows on a GPU; raise without a GPU and for rows that are not in memory."""
-    factors = gpu_factors()
-    logs = list_logs(data)
-    in_memory = isinstance(data, Samples) if logs is None else all(isinstance(log, Log) for log in logs)
-    if executor is not None or not in_memory:
-        what = "an executor" if executor is not None else "a stream"
-        raise InputError(
-            f"rows are gathered on a GPU or by {what}, not both",
-            hint="read_log has the rows in memory; of a stream, reading and filtering take longer than gathering",
-            code=Code.UNSUPPORTED,
-            subject="gpu",
-        )
-    return factors
+    return Rows(regressor, asked, of_logs, findings=(*findings, *chosen))
 
 
 def complete_robot(

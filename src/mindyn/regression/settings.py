@@ -120,28 +120,22 @@ class EquationSettings:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the settings in types that JSON can store."""
-        return {
+        parts = {
             "conditioning": None if self.conditioning is None else self.conditioning.to_dict(),
-            "filter_hz": self.filter_hz,
-            "decimation": self.decimation,
             "friction": self.friction if isinstance(self.friction, str) else self.friction.to_dict(),
-            "base_form": self.base_form,
-            "drives": self.drives,
         }
+        return {name: parts.get(name, getattr(self, name)) for name in SETTINGS_SCHEMA["properties"]}
 
     @staticmethod
     def from_dict(values: Mapping[str, Any]) -> EquationSettings:
         """Return the settings that `to_dict` stored."""
         require_valid(values, SETTINGS_SCHEMA, "settings")
         conditioning, friction = values["conditioning"], values["friction"]
-        return EquationSettings(
-            None if conditioning is None else Conditioning.from_dict(conditioning),
-            values["filter_hz"],
-            values["decimation"],
-            "auto" if friction == "auto" else Friction.from_dict(friction),
-            values["base_form"],
-            values["drives"],
-        )
+        parts = {
+            "conditioning": None if conditioning is None else Conditioning.from_dict(conditioning),
+            "friction": "auto" if friction == "auto" else Friction.from_dict(friction),
+        }
+        return EquationSettings(**{**values, **parts})
 
 
 def _require_selected(value: Chosen | Auto, name: str) -> Chosen:

@@ -1,23 +1,30 @@
-"""`ReportData`: everything that a report shows, as plain values."""
+"""`ReportData`: an estimate with its validation, logs and comparisons, from which sections are drawn."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
-from mindyn.export.writing import RobotFormat
-from mindyn.findings import Finding
-from mindyn.kernels.skeleton import SkeletonData
-from mindyn.pages.plots import PackedNumbers
-from mindyn.validation.validate import Grade
+from mindyn.errors import Code, InputError
+from mindyn.estimators.estimate import Estimate
+from mindyn.export.writing import choose_format
+from mindyn.feasibility.answer import Answer
+from mindyn.feasibility.check import Feasibility
+from mindyn.identification.diagnostics.diagnose import explain
+from mindyn.logs.log import Log
+from mindyn.report.parameters import ParameterRow, parameter_rows
+from mindyn.report.verdict import Commands, VerdictData, build_verdict
+from mindyn.robots.meshes import Meshes
+from mindyn.robots.robot import Robot
+from mindyn.validation.errors import TorqueError
+from mindyn.validation.prediction import TorquePrediction, predict_log
+from mindyn.validation.trajectories import Trajectories
+from mindyn.validation.validate import Validation, fit_error, prior_estimate, validate
 
-Numbers = tuple[float, ...]
+Role = Literal["held out", "training"]
 DEFAULT_ESTIMATE_NAME: Final = "this estimate"
 """Name of the reported estimate in comparisons if its run has none."""
-ParameterState = Literal[
-    "well determined", "poorly determined", "not significant", "from the prior", "dropped", "unidentifiable"
-]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,175 +36,13 @@ class JointData:
     position_unit: str
 
 
-@dataclass(frozen=True, slots=True)
-class JointVerdict:
-    """Torque errors of one joint, rms and relative.
-
-    floor    rms of white noise in the residual; None if unknown
-    pattern  pattern in the residual; None if there is none
-    """
-
-    grade: Grade
-    sentence: str
-    rmse: float
-    relative: float
-    floor: float | None = None
-    pattern: Finding | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class VerdictData:
-    """Torque errors of all joints; `held_out` says whether the samples were excluded from the fit.
-
-    with_ends          total error including the ends of segments, which are not scored; None if none were cut
-    earlier_total      total error of an earlier validation on held-out logs, if this one is not held out
-    consistent_nearby  whether physically consistent values lie within the uncertainty of inconsistent ones
-    findings           findings about robot, logs and values
-    """
-
-    held_out: bool
-    grade: Grade
-    total: float
-    rows: int
-    joints: tuple[JointVerdict, ...]
-    earlier_total: float | None = None
-    consistent_nearby: bool = False
-    findings: tuple[Finding, ...] = ()
-    with_ends: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class JointTrace:
-    """Torques of one joint over the time of its log, their range, and the rms and largest error."""
-
-    measured: PackedNumbers
-    predicted: PackedNumbers
-    residual: PackedNumbers
-    low: float
-    high: float
-    rms_error: float
-    largest_error: float
-    largest_error_s: float
-
-
-@dataclass(frozen=True, slots=True)
-class TorqueTrace:
-    """Torques of one log.
-
-    bucket    number of samples of which the plot keeps minimum and maximum
-    unscored  time intervals (from, to), s, that the errors exclude: ends of segments
-    """
+@dataclass(frozen=True, slots=True, eq=False)
+class LogView:
+    """A log, its role, and the prediction of the estimate."""
 
     name: str
-    role: Literal["held out", "training"]
-    rows: int
-    seconds: float
-    bucket: int
-    time: PackedNumbers
-    joints: tuple[JointTrace, ...]
-    unscored: tuple[tuple[float, float], ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class ParameterRow:
-    """One parameter: formula, value, uncertainty, and the value of the prior model.
-
-    relative  standard deviation relative to the value; None if the interval includes zero
-    clipped   whether the interval was clipped at zero, because the fit does not allow negative values
-    """
-
-    name: str
-    formula: str
-    unit: str
-    value: float
-    deviation: float | None
-    relative: float | None
-    low: float | None
-    high: float | None
-    clipped: bool
-    state: ParameterState
-    prior: float | None
-
-
-@dataclass(frozen=True, slots=True)
-class JointMotion:
-    """Motion of one joint in the logs; `coverage` has digits 0 to 9, one row per speed and one column per position."""
-
-    low: float
-    high: float
-    limit_low: float | None
-    limit_high: float | None
-    speed: float
-    acceleration: float
-    coverage: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class ExcitationData:
-    """Condition number of the fit and motion of the joints in the logs of `role`."""
-
-    role: Literal["held out", "training"]
-    condition_number: float | None
-    identifiable_count: int
-    rows: int
-    joints: tuple[JointMotion, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class FrictionData:
-    """Friction over speed with its 95 % band (None if not identifiable), and that of the prior.
-
-    load_coefficients        friction relative to the load while driving and braking; None if not fitted
-    data_speed, data_torque  samples of a log: the curve plus the residual
-    band_speed               speeds of `low` and `high`
-    load                     mean load of the gear that the curves are for
-    laws                     probabilities of the friction laws that the band includes; empty if it is the estimate's
-    """
-
-    speed: Numbers
-    torque: Numbers
-    low: Numbers | None
-    high: Numbers | None
-    prior: Numbers | None
-    load_coefficients: tuple[float, float] | None = None
-    data_speed: Numbers = ()
-    data_torque: Numbers = ()
-    band_speed: Numbers = ()
-    load: float = 0.0
-    laws: Mapping[str, float] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class ResidualData:
-    """Residual of one joint: histogram with normal density, and power spectra of residual and torque.
-
-    samples  some residuals in time order
-    against  position, speed and torque at the same samples
-    """
-
-    mean: float
-    deviation: float
-    beyond_three: float
-    edges: Numbers
-    density: Numbers
-    normal: Numbers
-    frequency: Numbers
-    residual_power: Numbers
-    torque_power: Numbers
-    samples: Numbers = ()
-    against: tuple[tuple[str, Numbers], ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class MotionData:
-    """Simulated and measured joint positions; `how` is a sentence about the simulation, empty if unknown."""
-
-    seconds: float
-    how: str
-    time: PackedNumbers
-    measured: tuple[PackedNumbers, ...]
-    simulated: tuple[PackedNumbers, ...]
-    rms: Numbers
+    role: Role
+    prediction: TorquePrediction
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,52 +50,177 @@ class ErrorColumn:
     """Relative errors of one model in the comparison."""
 
     name: str
-    relative: Numbers
+    relative: tuple[float, ...]
     total: float
     about: str
 
 
-@dataclass(frozen=True, slots=True)
-class ProvenanceData:
-    """Command, settings, files and versions that produced the result."""
-
-    command: str
-    settings: tuple[tuple[str, str], ...]
-    sources: tuple[tuple[str, str], ...]
-    versions: tuple[tuple[str, str], ...]
-    notes: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class ReportData:
-    """Everything that a report shows; sections without data are empty or None.
+    """Everything that a report draws; sections without data are omitted.
 
-    others               parameters of the compared estimates
-    robot_given, folder  robot and run folder as typed by the user, for suggested commands
-    file_format          format that can express the robot
-    name                 name of the estimate in comparisons
+    logs        held-out logs, then training logs
+    prior       values of the prior model; None if it has none
+    comparison  errors of this estimate, of others and of the prior; empty if there is nothing to compare
+    others      parameters of the compared estimates
+    run         record of the run
+    sources     SHA-256 of every file by its path
     """
 
-    robot: str
-    estimator: str
-    status: str
-    constrained: bool
-    physical_intervals: bool
-    joints: tuple[JointData, ...]
+    estimate: Estimate
     verdict: VerdictData
-    traces: tuple[TorqueTrace, ...]
+    logs: tuple[LogView, ...]
     parameters: tuple[ParameterRow, ...]
-    excitation: ExcitationData | None
-    friction: tuple[FrictionData, ...]
-    residual_role: Literal["held out", "training"]
-    residuals: tuple[ResidualData, ...]
-    feasibility: tuple[Mapping[str, Any], ...]
-    motion: MotionData | None
+    prior: Estimate | None
+    feasibility: tuple[Answer, ...]
+    motion: Trajectories | None
     comparison: tuple[ErrorColumn, ...]
-    skeleton: SkeletonData | None
-    provenance: ProvenanceData
-    others: tuple[tuple[str, tuple[ParameterRow, ...]], ...] = ()
-    robot_given: str = ""
-    folder: str = ""
-    file_format: RobotFormat = "urdf"
-    name: str = DEFAULT_ESTIMATE_NAME
+    others: tuple[tuple[str, tuple[ParameterRow, ...]], ...]
+    meshes: Meshes | None
+    commands: Commands
+    run: Mapping[str, Any]
+    sources: Mapping[str, str]
+
+    @property
+    def joints(self) -> tuple[JointData, ...]:
+        """Return the primary joints with their units."""
+        units = {"revolute": ("N m", "rad"), "prismatic": ("N", "m")}
+        return tuple(JointData(joint.name, *units[joint.kind]) for joint in self.estimate.robot.primary_joints)
+
+    @property
+    def scored_logs(self) -> tuple[LogView, ...]:
+        """Return the held-out logs or, without any, the training logs."""
+        return self._select_logs("held out")
+
+    @property
+    def motion_logs(self) -> tuple[LogView, ...]:
+        """Return the training logs or, without any, the held-out logs."""
+        return self._select_logs("training")
+
+    def _select_logs(self, role: Role) -> tuple[LogView, ...]:
+        return tuple(view for view in self.logs if view.role == role) or self.logs
+
+
+def collect_report_data(
+    estimate: Estimate,
+    validation_logs: Log | Sequence[Log] = (),
+    training_logs: Log | Sequence[Log] = (),
+    feasibility: Feasibility | Sequence[Answer] = (),
+    motion: Trajectories | None = None,
+    comparison: Mapping[str, Estimate] | None = None,
+    prior: Robot | None = None,
+    run: Mapping[str, Any] | None = None,
+    meshes: Meshes | None = None,
+    validation: Validation | None = None,
+) -> ReportData:
+    """Validate the estimate and collect everything that a report draws (see `write_report`)."""
+    held_out, training = ([logs] if isinstance(logs, Log) else logs for logs in (validation_logs, training_logs))
+    _require_agreement(estimate, held_out, motion, validation)
+    record, others = run or {}, comparison or {}
+    if validation is None and held_out:
+        validation = validate(estimate, held_out)
+    predictions = () if validation is None else validation.predictions
+    logs = (
+        *_view_logs(held_out, "held out", predictions),
+        *_view_logs(training, "training", [predict_log(estimate, log) for log in training]),
+    )
+    findings = [*estimate.robot.findings, *estimate.findings]
+    if isinstance(feasibility, Feasibility):
+        findings += feasibility.findings(estimate)
+        feasibility = feasibility.answers
+    earlier = record.get("validation")
+    scored = predictions or [view.prediction for view in logs]
+    verdict = build_verdict(
+        estimate, validation, scored, explain(findings), float(earlier["total"]) if earlier else None
+    )
+    values_before = prior_estimate(estimate, prior)
+    given = record.get("robot")
+    robot = str(given.get("given", "")) if isinstance(given, Mapping) else ""
+    return ReportData(
+        estimate,
+        verdict,
+        logs,
+        parameter_rows(estimate, values_before),
+        values_before,
+        tuple(feasibility),
+        motion,
+        _compare_models(estimate_name(record), estimate, verdict, others, values_before, held_out),
+        tuple((name, parameter_rows(other)) for name, other in others.items()),
+        meshes,
+        Commands(robot, str(record.get("folder") or ""), choose_format(estimate.robot)),
+        record,
+        _list_sources(estimate, record, (*training, *held_out)),
+    )
+
+
+def estimate_name(run: Mapping[str, Any]) -> str:
+    """Return the name of the estimate of a run in comparisons."""
+    return str(run.get("name") or DEFAULT_ESTIMATE_NAME)
+
+
+def _require_agreement(
+    estimate: Estimate, logs: Sequence[Log], motion: Trajectories | None, validation: Validation | None
+) -> None:
+    joints = estimate.robot.joint_count
+    if motion is not None and motion.measured.shape[1] != joints:
+        raise InputError(
+            f"the motion must have the {joints} joints of the robot, got {motion.measured.shape[1]}",
+            code=Code.WRONG_SHAPE,
+            subject="motion",
+        )
+    if validation is not None and len(validation.predictions) != len(logs):
+        raise InputError(
+            f"the validation is of {len(validation.predictions)} logs, but {len(logs)} are given",
+            hint="pass the logs of the validation, or omit the validation",
+            code=Code.DISAGREEMENT,
+            subject="validation",
+        )
+
+
+def _view_logs(logs: Sequence[Log], role: Role, predictions: Sequence[TorquePrediction]) -> list[LogView]:
+    titles = [log.name or f"{role} array {k}, {log.duration_s:.3g} s" for k, log in enumerate(logs, 1)]
+    return [LogView(title, role, prediction) for title, prediction in zip(titles, predictions, strict=True)]
+
+
+def _compare_models(
+    name: str,
+    estimate: Estimate,
+    verdict: VerdictData,
+    others: Mapping[str, Estimate],
+    prior: Estimate | None,
+    logs: Sequence[Log],
+) -> tuple[ErrorColumn, ...]:
+    """Return errors of this estimate, others and the prior on the same logs or, without logs, of the fits.
+
+    Torques can be compared only with estimates of the same joints.
+    """
+    joints = estimate.regressor.joint_names
+    errors = tuple(joint.relative for joint in verdict.joints)
+    columns = [ErrorColumn(name, errors, verdict.total, _describe_method(estimate))]
+    models = [(title, other, _describe_method(other)) for title, other in others.items()]
+    models += [("prior", prior, prior.status)] if prior is not None and logs else []
+    for title, other, about in models:
+        if other.regressor.joint_names == joints:
+            error = _compute_error(other, estimate, logs)
+            columns.append(ErrorColumn(title, tuple(error.relative.tolist()), error.total, about))
+    return tuple(columns) if len(columns) > 1 else ()
+
+
+def _describe_method(estimate: Estimate) -> str:
+    projection = ", then projected onto the nearest physically consistent values" if estimate.projected else ""
+    return f"{estimate.method}{projection}"
+
+
+def _compute_error(other: Estimate, estimate: Estimate, logs: Sequence[Log]) -> TorqueError:
+    """Compute the error of another estimate; one without conditioning uses that of this estimate."""
+    if not logs:
+        return fit_error(other)
+    conditioning = other.conditioning or estimate.conditioning
+    return validate(replace(other, settings=replace(other.settings, conditioning=conditioning)), logs).error
+
+
+def _list_sources(estimate: Estimate, run: Mapping[str, Any], logs: Sequence[Log]) -> dict[str, str]:
+    """Return the SHA-256 of every file by its path."""
+    sources = (*estimate.sources, *(source for log in logs for source in log.sources))
+    recorded = {str(entry["path"]): str(entry["sha256"]) for entry in run.get("inputs", ())}
+    return recorded | {source.path: source.sha256 for source in sources}

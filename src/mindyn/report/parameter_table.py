@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from math import ceil, floor, log10
 from typing import Any, Final
 
-from mindyn.algebra.deviations import MAX_WELL_DETERMINED_DEVIATION
-from mindyn.estimators.estimate_columns import CONDITIONAL
+from mindyn.algebra.significance import MAX_WELL_DETERMINED_DEVIATION
+from mindyn.estimators.estimate import CONDITIONAL
 from mindyn.pages.document import (
     MINUS,
     NO_BREAK_SPACE,
@@ -24,11 +24,11 @@ from mindyn.pages.document import (
     format_plural,
     p,
     tag,
-    to_html,
     typeset,
 )
 from mindyn.pages.plots import axis, interval_series, pane, plot
-from mindyn.report.data import ParameterRow, ParameterState, ReportData
+from mindyn.report.data import ReportData, estimate_name
+from mindyn.report.parameters import ParameterRow, ParameterState
 
 STATE_MEANINGS: Final[dict[ParameterState, str]] = {
     "well determined": f"a deviation up to {format_percent(MAX_WELL_DETERMINED_DEVIATION)}",
@@ -68,28 +68,27 @@ def parameter_section(data: ReportData) -> Section:
     )
     unidentifiable = [row.name for row in data.parameters if row.state == "unidentifiable"]
     prior = any(row.prior is not None for row in data.parameters)
-    columns = [Column("Parameter", sortable=True), Column("Value", number=True, sortable=True)]
-    columns += [Column("95 % interval", number=True), Column("Unit"), Column("State", sortable=True)]
-    columns += [Column("Deviation", number=True, sortable=True)]
-    columns += [Column("Prior", number=True, sortable=True)] if prior else []
+    columns = [
+        Column("Parameter", sortable=True),
+        Column("Value", number=True, sortable=True),
+        Column("95 % interval", number=True),
+        Column("Unit"),
+        Column("State", sortable=True),
+        Column("Deviation", number=True, sortable=True),
+        *([Column("Prior", number=True, sortable=True)] if prior else []),
+    ]
     rows = [(_parameter_cells(row, prior), row.formula.replace("-", MINUS)) for row in data.parameters]
     shown = annotated_table(columns, rows, "All parameters", "parameter-table")
-    warning = (
-        class_tag(
-            "p", "note", f"The data do not determine {', '.join(unidentifiable)}: a more exciting trajectory can."
-        )
-        if unidentifiable
-        else ""
-    )
-    figures, plots = draw_forest(data.parameters, data.others, data.name if data.others else "identified")
-    drawn = tag(
-        "details",
-        {"open": True},
-        tag("summary", {}, "Plot of values and intervals"),
-        class_tag("div", "forest", figures),
-    )
-    parts: list[Content] = [p(f"{lead}."), warning, drawn, _table_filters(counts), shown, _table_legend(data, counts)]
-    return Section("parameters", "Parameters", to_html(parts), plots)
+    parts: list[Content] = [p(f"{lead}.")]
+    if unidentifiable:
+        words = f"The data do not determine {', '.join(unidentifiable)}: a more exciting trajectory can."
+        parts.append(class_tag("p", "note", words))
+    name = estimate_name(data.run) if data.others else "identified"
+    figures, plots = draw_forest(data.parameters, data.others, name)
+    title = tag("summary", {}, "Plot of values and intervals")
+    parts.append(tag("details", {"open": True}, title, class_tag("div", "forest", figures)))
+    parts += [_table_filters(counts), shown, _table_legend(data, counts)]
+    return Section("parameters", "Parameters", parts, plots)
 
 
 def _parameter_cells(row: ParameterRow, prior: bool) -> list[Content]:
@@ -97,8 +96,9 @@ def _parameter_cells(row: ParameterRow, prior: bool) -> list[Content]:
     low = f"0{CLIPPED_MARK}" if row.clipped else format_number(row.low, digits)
     interval = "–" if row.low is None else f"{low} to{NO_BREAK_SPACE}{format_number(row.high, digits)}"
     state = tag("span", {"class": f"state state-{row.state.replace(' ', '-')}"}, row.state)
+    relative = "–" if row.relative is None else format_percent(row.relative)
     cells: list[Content] = [tag("code", {}, row.name), _format_parameter(row.value, row.deviation, digits), interval]
-    cells += [typeset(row.unit).replace(" ", NO_BREAK_SPACE), state, _format_deviation(row.relative)]
+    cells += [typeset(row.unit).replace(" ", NO_BREAK_SPACE), state, _sortable(row.relative, relative)]
     return [*cells, _format_parameter(row.prior, row.deviation, 4)] if prior else cells
 
 
@@ -112,13 +112,11 @@ def _count_digits(row: ParameterRow) -> int:
 def _format_parameter(value: float | None, deviation: float | None, digits: int) -> Html:
     """Format a value; values far below their deviation are solver noise and shown as zero."""
     dust = value is not None and abs(value) < MIN_VALUE_IN_DEVIATIONS * (deviation or 0.0)
-    return tag(
-        "span", {"data-sort": repr(value)} if value is not None else {}, "0" if dust else format_number(value, digits)
-    )
+    return _sortable(value, "0" if dust else format_number(value, digits))
 
 
-def _format_deviation(part: float | None) -> Html:
-    return tag("span", {}, "–") if part is None else tag("span", {"data-sort": repr(part)}, format_percent(part))
+def _sortable(value: float | None, text: str) -> Html:
+    return tag("span", {} if value is None else {"data-sort": repr(value)}, text)
 
 
 def _table_filters(counts: Mapping[ParameterState, int]) -> Html:
@@ -134,16 +132,15 @@ def _table_filters(counts: Mapping[ParameterState, int]) -> Html:
 
 def _table_legend(data: ReportData, counts: Mapping[ParameterState, int]) -> Html:
     meanings = "; ".join(f"{state}: {meaning}" for state, meaning in STATE_MEANINGS.items() if counts[state])
-    bounded = (
-        [PHYSICAL_INTERVALS_NOTE if data.physical_intervals else UNBOUNDED_INTERVALS_NOTE] if data.constrained else []
-    )
-    bounded += (
-        [f"{CLIPPED_MARK} Clipped at zero: the fit does not allow negative values."]
-        if any(row.clipped for row in data.parameters)
-        else []
-    )
-    bounded += [CONDITIONAL] if data.friction else []
-    return class_tag("p", "fine", " ".join([f"{meanings[0].upper()}{meanings[1:]}. {DEVIATION_NOTE}", *bounded]))
+    notes, physical = [f"{meanings[0].upper()}{meanings[1:]}. {DEVIATION_NOTE}"], data.estimate.physical
+    if data.estimate.constrained:
+        is_bounded = physical is not None and physical.ends is not None
+        notes.append(PHYSICAL_INTERVALS_NOTE if is_bounded else UNBOUNDED_INTERVALS_NOTE)
+    if any(row.clipped for row in data.parameters):
+        notes.append(f"{CLIPPED_MARK} Clipped at zero: the fit does not allow negative values.")
+    if data.logs and data.estimate.base.drives:
+        notes.append(CONDITIONAL)
+    return class_tag("p", "fine", " ".join(notes))
 
 
 def draw_forest(parameters: Rows, others: Sequence[tuple[str, Rows]], name: str) -> tuple[list[Html], dict[str, Any]]:

@@ -12,14 +12,12 @@ from mindyn.feasibility.check import Feasibility
 from mindyn.files import write_file_atomically
 from mindyn.logs.log import Log
 from mindyn.pages.document import format_plural, render_document
-from mindyn.report.collection import collect_report_data
-from mindyn.report.data import ReportData
-from mindyn.report.excitation_and_friction import comparison_section, excitation_section, friction_section
-from mindyn.report.feasibility_answers import feasibility_section
-from mindyn.report.inputs import ReportInputs
+from mindyn.report.data import ReportData, collect_report_data
+from mindyn.report.motion import excitation_section, motion_section, robot_section
 from mindyn.report.parameter_table import parameter_section
-from mindyn.report.residuals import motion_section, provenance_section, residual_section, robot_section
-from mindyn.report.verdict_sections import torque_section, verdict_section
+from mindyn.report.provenance import provenance_section
+from mindyn.report.torques import friction_section, residual_section, torque_section
+from mindyn.report.verdict_section import comparison_section, feasibility_section, verdict_section
 from mindyn.robots.meshes import Meshes
 from mindyn.robots.robot import Robot
 from mindyn.validation.trajectories import Trajectories
@@ -88,28 +86,15 @@ def write_report(
     --------
     >>> mindyn.write_report(estimate, "report.html", validation_logs=log)  # doctest: +SKIP
     """
-    inputs = ReportInputs(
-        estimate,
-        _as_list(validation_logs),
-        _as_list(training_logs),
-        feasibility.answers if isinstance(feasibility, Feasibility) else feasibility,
-        motion,
-        comparison or {},
-        prior,
-        run or {},
-        meshes,
-        validation,
-        feasibility.findings(estimate) if isinstance(feasibility, Feasibility) else (),
+    data = collect_report_data(
+        estimate, validation_logs, training_logs, feasibility, motion, comparison, prior, run, meshes, validation
     )
-    return write_file_atomically(path, build_page(collect_report_data(inputs)))
-
-
-def _as_list(logs: Log | Sequence[Log]) -> Sequence[Log]:
-    return [logs] if isinstance(logs, Log) else logs
+    return write_file_atomically(path, build_page(data))
 
 
 def build_page(data: ReportData) -> str:
     """Return the HTML text of a report."""
     sections = [section for make in SECTIONS if (section := make(data)) is not None]
-    about = ", ".join(filter(None, ("Identified dynamics", format_plural(len(data.joints), "joint"), data.estimator)))
-    return render_document(f"{data.robot}: identified dynamics", about, sections, heading=data.robot)
+    robot, method = data.estimate.robot.name, data.estimate.method
+    about = ", ".join(filter(None, ("Identified dynamics", format_plural(len(data.joints), "joint"), method)))
+    return render_document(f"{robot}: identified dynamics", about, sections, heading=robot)

@@ -14,7 +14,7 @@ from mindyn.algebra.poses import IDENTITY, Pose
 from mindyn.errors import Code, RobotError, list_names, unknown_name_error
 from mindyn.findings import Finding, Kind, info, warning
 from mindyn.robots.description import AnyJoint, Description, FixedJoint, UnsupportedJoint, hold_mimics_of_fixed_joints
-from mindyn.robots.parts import Frame, Joint, Link, Loop, Shape
+from mindyn.robots.parts import Frame, Joint, Link, Loop
 from mindyn.robots.robot import Robot, require_unique
 
 Carriers = Mapping[str, tuple[str, Pose]]
@@ -51,10 +51,10 @@ def assemble(description: Description) -> Robot:
     fixed = [Frame(name, *carrier[name]) for name in links if carrier[name][0] != name]
     return Robot(
         root=bodies[root],
-        joints=tuple(_attach_joint(joint, carrier) for joint in moving),
+        joints=tuple(attach_joint(joint, carrier) for joint in moving),
         links=tuple(bodies[joint.child] for joint in moving),
-        frames=(*fixed, *(Frame(f.name, *_locate_on_carrier(f.link, f.pose, carrier)) for f in d.frames)),
-        loops=tuple(_attach_loop(loop, carrier) for loop in d.loops),
+        frames=(*fixed, *(attach_frame(frame, carrier) for frame in d.frames)),
+        loops=tuple(attach_loop(loop, carrier) for loop in d.loops),
         home=np.array([d.home.get(joint.name, 0.0) for joint in moving]) if d.home and d.loops else None,
         findings=findings,
         **_common_fields(d),
@@ -157,15 +157,30 @@ def _locate_on_carrier(link: str, pose: Pose, carrier: Carriers) -> tuple[str, P
     return place, X @ pose
 
 
-def _attach_joint(joint: Joint, carrier: Carriers) -> Joint:
+def attach_joint(joint: Joint, carrier: Carriers) -> Joint:
+    """Return the joint on the link that carries its parent."""
     place, origin = _locate_on_carrier(joint.parent, joint.origin, carrier)
     return replace(joint, parent=place, origin=origin)
 
 
-def _attach_loop(loop: Loop, carrier: Carriers) -> Loop:
+def attach_loop(loop: Loop, carrier: Carriers) -> Loop:
+    """Return the loop between the links that carry its ends."""
     first, first_pose = _locate_on_carrier(loop.first, loop.first_pose, carrier)
     second, second_pose = _locate_on_carrier(loop.second, loop.second_pose, carrier)
     return replace(loop, first=first, first_pose=first_pose, second=second, second_pose=second_pose)
+
+
+def attach_frame(frame: Frame, carrier: Carriers) -> Frame:
+    """Return the frame on the link that carries its link."""
+    return Frame(frame.name, *_locate_on_carrier(frame.link, frame.pose, carrier))
+
+
+def transform_link(link: Link, X: Pose) -> Link:
+    """Return the link in frame a, for X = X_ab and a link in frame b."""
+    if X.is_identity:
+        return link
+    phi = None if link.phi is None else transform_phi(X, link.phi)
+    return Link(link.name, phi, tuple(replace(shape, pose=X @ shape.pose) for shape in link.shapes))
 
 
 def _merge_links(
@@ -190,11 +205,7 @@ def _merge_links(
 def _merge_body(place: str, names: Sequence[str], links: Mapping[str, Link], carrier: Carriers, known: bool) -> Link:
     if len(names) == 1:
         return links[place]
-    parts = [(links[name], carrier[name][1]) for name in names]
-    phis = [link.phi if X.is_identity else transform_phi(X, link.phi) for link, X in parts if link.phi is not None]
-    shapes = [
-        Shape(shape.kind, shape.dimensions, X @ shape.pose, shape.filename)
-        for link, X in parts
-        for shape in link.shapes
-    ]
-    return Link(place, sum(phis[1:], start=phis[0]) if known else None, tuple(shapes))
+    parts = [transform_link(links[name], carrier[name][1]) for name in names]
+    phis = [part.phi for part in parts if part.phi is not None]
+    shapes = tuple(shape for part in parts for shape in part.shapes)
+    return Link(place, sum(phis[1:], start=phis[0]) if known else None, shapes)

@@ -213,14 +213,11 @@ def _hold_joints(d: Description, positions: Mapping[str, float]) -> Description:
 def _loop_joints(d: Description, loop: Loop) -> set[str]:
     """Return the names of the joints between the two links of a loop that are not fixed."""
     above = {joint.child: joint for joint in d.joints}
-    paths = []
-    for link in (loop.first, loop.second):
-        path: list[AnyJoint] = []
-        while link in above and len(path) <= len(above):
-            path.append(above[link])
-            link = above[link].parent
-        paths.append({joint.name for joint in path if not isinstance(joint, FixedJoint)})
-    return paths[0] ^ paths[1]
+    first, second = (
+        {above[name].name for name in _links_above(above, link)[1:] if not isinstance(above[name], FixedJoint)}
+        for link in (loop.first, loop.second)
+    )
+    return first ^ second
 
 
 def hold_mimics_of_fixed_joints(d: Description) -> Description:
@@ -284,7 +281,13 @@ def _cut_chain(d: Description, root: str | None, tip: str | None) -> Description
         root_link, what = start, f"root {root}"
         kept = _collect_carried_links(d.joints, {start}, (Joint, FixedJoint, UnsupportedJoint))
     else:
-        chain = _find_chain(above, start, places[tip], root or "the root", tip)
+        chain = _links_above(above, places[tip], start)
+        if start is not None and chain[0] != start:
+            raise RobotError(
+                f"link {tip!r} is not a descendant of link {root!r}: there is no chain between them",
+                hint=f"the links above {tip!r} are: {list_names(chain[:-1])}",
+                subject=tip,
+            )
         root_link, what = chain[0], f"chain {chain[0]} -> {tip}"
         kept = _collect_carried_links(d.joints, set(chain), (FixedJoint,))
         if all(isinstance(above[link], FixedJoint) for link in chain[1:]):
@@ -322,19 +325,13 @@ def _drop_mimics(mimics: Sequence[Mimic], gone: set[str]) -> tuple[tuple[Mimic, 
     return kept, [joint for joint, root in roots.items() if root[0] in gone]
 
 
-def _find_chain(above: Mapping[str, AnyJoint], start: str | None, end: str, root: str, tip: str) -> list[str]:
-    """Return the links from `start`, or from the topmost link if it is None, to `end`."""
-    chain = [end]
+def _links_above(above: Mapping[str, AnyJoint], link: str, start: str | None = None) -> list[str]:
+    """Return the links from the topmost one, or from `start`, to a link; raise `RobotError` if they form a cycle."""
+    chain = [link]
     while chain[-1] != start and chain[-1] in above:
         chain.append(above[chain[-1]].parent)
         if len(chain) > len(above) + 1:
-            raise RobotError(f"the links above {tip!r} form a cycle", subject=tip)
-    if start is not None and chain[-1] != start:
-        raise RobotError(
-            f"link {tip!r} is not a descendant of link {root!r}: there is no chain between them",
-            hint=f"the links above {tip!r} are: {list_names(reversed(chain[1:]))}",
-            subject=tip,
-        )
+            raise RobotError(f"the links above {link!r} form a cycle", subject=link)
     return chain[::-1]
 
 
@@ -355,7 +352,7 @@ def _collect_carried_links(joints: Sequence[AnyJoint], links: set[str], through:
 def _home_rotation(above: Mapping[str, AnyJoint], link: str) -> Array:
     """Return the rotation of a link frame in the root frame at q = 0."""
     pose = IDENTITY
-    for child in reversed(_find_chain(above, None, link, "the root", link)[1:]):
+    for child in reversed(_links_above(above, link)[1:]):
         joint = above[child]
         pose = (joint.at(0.0) if isinstance(joint, Joint) else joint.origin) @ pose
     return pose.rotation

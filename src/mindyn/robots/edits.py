@@ -12,7 +12,7 @@ from mindyn.algebra.inertia import check_consistency, phi_about_origin, transfor
 from mindyn.algebra.poses import IDENTITY, Pose, rotation_from_rpy
 from mindyn.algebra.values import Array, frozen_array
 from mindyn.errors import Code, InputError, list_names
-from mindyn.robots.assembly import assemble, describe_robot
+from mindyn.robots.assembly import assemble, attach_frame, attach_joint, attach_loop, describe_robot, transform_link
 from mindyn.robots.description import Selection
 from mindyn.robots.parts import Link
 from mindyn.robots.robot import Robot
@@ -40,36 +40,19 @@ def change_link_frames(robot: Robot, links: Sequence[Pose]) -> Robot:
 
     links  pose of each source link frame in the new one
     """
-    to_source = dict(zip(robot.link_names, links, strict=True))
+    root = robot.root.name
+    places = {root: (root, IDENTITY)} | {name: (name, X) for name, X in zip(robot.link_names, links, strict=True)}
     joints = [
-        replace(
-            joint,
-            origin=to_source[joint.parent] @ joint.origin if joint.parent in to_source else joint.origin,
-            tip=joint.tip @ to_source[joint.child].inverse(),
-        )
-        for joint in robot.joints
+        replace(attach_joint(joint, places), tip=joint.tip @ X.inverse())
+        for joint, X in zip(robot.joints, links, strict=True)
     ]
-    moved = [
-        Link(
-            link.name,
-            None if link.phi is None else transform_phi(X, link.phi),
-            tuple(replace(shape, pose=X @ shape.pose) for shape in link.shapes),
-        )
-        for link, X in zip(robot.links, links, strict=True)
-    ]
-    frames = [
-        replace(frame, pose=to_source[frame.link] @ frame.pose) if frame.link in to_source else frame
-        for frame in robot.frames
-    ]
-    loops = [
-        replace(
-            loop,
-            first_pose=to_source.get(loop.first, IDENTITY) @ loop.first_pose,
-            second_pose=to_source.get(loop.second, IDENTITY) @ loop.second_pose,
-        )
-        for loop in robot.loops
-    ]
-    return replace(robot, joints=tuple(joints), links=tuple(moved), frames=tuple(frames), loops=tuple(loops))
+    return replace(
+        robot,
+        joints=tuple(joints),
+        links=tuple(transform_link(link, X) for link, X in zip(robot.links, links, strict=True)),
+        frames=tuple(attach_frame(frame, places) for frame in robot.frames),
+        loops=tuple(attach_loop(loop, places) for loop in robot.loops),
+    )
 
 
 def with_payload(robot: Robot, mass: float, com: ArrayLike, inertia: ArrayLike, at: str | None = None) -> Robot:
@@ -85,7 +68,7 @@ def with_payload(robot: Robot, mass: float, com: ArrayLike, inertia: ArrayLike, 
         reason = consistency.reason or ("its mass is not positive" if load[0] <= 0 else "its tensor is not symmetric")
         message = f"the payload is not physically consistent: {reason}"
         raise InputError(message, code=Code.NOT_FEASIBLE, subject="payload")
-    index, X = robot.locate(_last_link(robot) if at is None else at)
+    index, X = robot.locate(_only_tip(robot, "at") if at is None else at)
     if index < 0:
         message = f"a payload on the root link {robot.root.name!r} does not move and has no effect"
         raise InputError(message, subject=robot.root.name if at is None else at, code=Code.UNSUPPORTED)
@@ -97,11 +80,13 @@ def with_payload(robot: Robot, mass: float, com: ArrayLike, inertia: ArrayLike, 
     return replace(robot, links=tuple(links))
 
 
-def _last_link(robot: Robot) -> str:
+def _only_tip(robot: Robot, option: str) -> str:
+    """Return the only last link; raise `InputError` with the option that names one if there are several."""
     tips = _tips(robot)
     if len(tips) != 1:
-        message = f"the robot has several last links: {list_names(tips)}"
-        raise InputError(message, hint=f"pass at={tips[0]!r}", code=Code.AMBIGUOUS, subject="at")
+        message = f"robot {robot.name!r} has several last links: {list_names(tips)}"
+        hint = f'pass {option}="{tips[0]}"{" (--link)" if option == "link" else ""}'
+        raise InputError(message, hint=hint, code=Code.AMBIGUOUS, subject=option)
     return tips[0]
 
 
@@ -117,17 +102,7 @@ def find_load_carrier(robot: Robot, link: str | None) -> str:
     if link is not None:
         robot.link_index(link)
         return link
-    if not robot.loops:
-        return robot.link_names[-1]
-    tips = _tips(robot)
-    if len(tips) != 1:
-        raise InputError(
-            f"robot {robot.name!r} has {robot.dependence} and several possible load links: {list_names(tips)}",
-            hint=f'pass link="{tips[0]}" (--link)',
-            code=Code.AMBIGUOUS,
-            subject="link",
-        )
-    return tips[0]
+    return _only_tip(robot, "link") if robot.loops else robot.link_names[-1]
 
 
 def with_gravity(robot: Robot, gravity: ArrayLike | None, mount: str | ArrayLike | None) -> Robot:

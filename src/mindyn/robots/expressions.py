@@ -45,12 +45,6 @@ _OPERATORS: dict[type[ast.AST], Callable[..., Any]] = {
 _TRIAL_VALUE = 0.7
 """Value of all variables at which a formula is evaluated when it is read, to report a formula without a value early."""
 
-_TRIAL_FUNCTIONS: dict[str, Callable[..., float]] = {
-    **{name: getattr(math, name) for name in ("sin", "cos", "tan", "sqrt", "exp", "log", "tanh", "atan2")},
-    "abs": abs,
-    "sign": lambda x: math.copysign(1.0, x) if x else 0.0,
-}
-
 
 @dataclass(frozen=True, slots=True)
 class Formula:
@@ -97,9 +91,17 @@ def parse_formula(text: str, variables: Collection[str] | None = None) -> Formul
         message = f"the formula {text!r} cannot be parsed"
         hint = "an example: 2.5 * sin(q) + 0.1 * qd"
         raise RobotError(message, hint=hint, code=Code.INVALID_VALUE, subject=text) from error
+    names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    known = {name for name in names if (_MOTION_VARIABLE.fullmatch(name) if variables is None else name in variables)}
+    formula = Formula(text, tree, frozenset(known))
     try:
-        formula = Formula(text, tree, frozenset(_collect_variables(tree, text, variables)))
-        trial = formula.evaluate(dict.fromkeys(formula.variables, _TRIAL_VALUE), _TRIAL_FUNCTIONS)
+        with np.errstate(all="raise", under="ignore"):
+            trial = formula.evaluate(dict.fromkeys(formula.variables, np.float64(_TRIAL_VALUE)), NUMPY_FUNCTIONS)
+    except _UnsupportedPartError as error:
+        valid = "q qd load (or q1, qd2, ...)" if variables is None else " ".join(variables)
+        parts = f"numbers, + - * / **, {valid}, {', '.join(ARITY)} with their arguments"
+        message = f"{str(error)!r} in the formula {text!r} is not supported; a formula can contain {parts}"
+        raise RobotError(message, code=Code.UNSUPPORTED, subject=str(error)) from None
     except (ArithmeticError, ValueError, RecursionError, TypeError) as error:
         message = f"the formula {text!r} has no value at q = qd = {_TRIAL_VALUE}: {error}"
         raise RobotError(message, code=Code.INVALID_VALUE, subject=text) from error
@@ -109,36 +111,21 @@ def parse_formula(text: str, variables: Collection[str] | None = None) -> Formul
     return formula
 
 
-def _collect_variables(node: ast.expr, text: str, known: Collection[str] | None) -> list[str]:
-    match node:
-        case ast.Constant(value=int() | float()) if not isinstance(node.value, bool):
-            return []
-        case ast.Name(id=name) if _MOTION_VARIABLE.fullmatch(name) if known is None else name in known:
-            return [name]
-        case ast.UnaryOp(op=op, operand=operand) if type(op) in _OPERATORS:
-            return _collect_variables(operand, text, known)
-        case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATORS:
-            return _collect_variables(left, text, known) + _collect_variables(right, text, known)
-        case ast.Call(func=ast.Name(id=name), args=arguments, keywords=[]) if len(arguments) == ARITY.get(name):
-            return [variable for argument in arguments for variable in _collect_variables(argument, text, known)]
-    names = "q qd load (or q1, qd2, ...)" if known is None else " ".join(known)
-    parts = f"numbers, + - * / **, {names}, {', '.join(ARITY)} with their arguments"
-    part = ast.unparse(node)
-    message = f"{part!r} in the formula {text!r} is not supported; a formula can contain {parts}"
-    raise RobotError(message, code=Code.UNSUPPORTED, subject=part)
+class _UnsupportedPartError(Exception):
+    """Part of a formula that is not supported."""
 
 
 def _evaluate_node(node: ast.AST, variables: Mapping[str, Any], functions: Mapping[str, Callable[..., Any]]) -> Any:
     match node:
-        case ast.Constant(value=int() | float() as value):
+        case ast.Constant(value=int() | float() as value) if not isinstance(value, bool):
             return float(value)
-        case ast.Name(id=name):
+        case ast.Name(id=name) if name in variables:
             return variables[name]
-        case ast.UnaryOp(op=op, operand=operand):
+        case ast.UnaryOp(op=op, operand=operand) if type(op) in _OPERATORS:
             return _OPERATORS[type(op)](_evaluate_node(operand, variables, functions))
-        case ast.BinOp(left=left, op=op, right=right):
+        case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATORS:
             sides = (_evaluate_node(side, variables, functions) for side in (left, right))
             return _OPERATORS[type(op)](*sides)
-        case ast.Call(func=ast.Name(id=name), args=arguments):
+        case ast.Call(func=ast.Name(id=name), args=arguments, keywords=[]) if len(arguments) == ARITY.get(name):
             return functions[name](*(_evaluate_node(argument, variables, functions) for argument in arguments))
-    raise AssertionError(node)
+    raise _UnsupportedPartError(ast.unparse(node))

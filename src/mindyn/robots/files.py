@@ -13,7 +13,7 @@ import numpy as np
 
 from mindyn.algebra.values import Array
 from mindyn.errors import Code, RobotFileError, shorten_text
-from mindyn.reading import MAX_ENTRIES, InputBudget, describe_exception, require_file
+from mindyn.reading import MAX_ENTRIES, InputBudget, read_small_bytes
 
 MAX_FILE_BYTES: Final = 64 * 2**20
 """Size of a robot description; a larger file is probably not a description."""
@@ -27,20 +27,7 @@ MAX_FILE_NUMBER: Final = 1e15
 
 def read_text(path: Path) -> str:
     """Read the text of a robot file; raise `RobotFileError` if it is missing, too large or wrongly encoded."""
-    size = require_file(path, "file", RobotFileError)
-    if size > MAX_FILE_BYTES:
-        raise RobotFileError(
-            f"{path.name} has {size / 2**20:.0f} MiB; a robot description has at most {MAX_FILE_BYTES / 2**20:.0f} MiB",
-            hint="did you pass a mesh, a log or an archive instead of the robot file?",
-            code=Code.TOO_LARGE,
-            subject=path.name,
-        )
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise RobotFileError(
-            f"{path.name} cannot be read: {describe_exception(error)}", subject=path.name, code=Code.UNREADABLE
-        ) from error
+    content = read_small_bytes(path, "file", RobotFileError, MAX_FILE_BYTES)
     encoding = _detect_encoding(content)
     try:
         if codecs.lookup(encoding).name in _REJECTED_ENCODINGS:

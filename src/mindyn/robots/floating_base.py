@@ -141,9 +141,8 @@ def from_free_flyer(
     accelerations[..., :3] = _rotate(R, rates[..., :3] + np.cross(angular, linear))
     E = _angle_rate_matrix(pitch, roll)
     turns = _solve(E, angular)
-    E_rate = _angle_rate_matrix_derivative(pitch, roll, turns[..., 1], turns[..., 2])
     speeds[..., 3:6] = turns
-    accelerations[..., 3:6] = _solve(E, rates[..., 3:6] - _rotate(E_rate, turns))
+    accelerations[..., 3:6] = _solve(E, rates[..., 3:6] - _turning_rate(E, turns))
     return positions, speeds, accelerations
 
 
@@ -184,8 +183,7 @@ def to_free_flyer(
     E, turns = _angle_rate_matrix(pitch, roll), speeds[..., 3:6]
     angular = _rotate(E, turns)
     twist[..., :3], twist[..., 3:6] = _rotate(R_inverse, speeds[..., :3]), angular
-    E_rate = _angle_rate_matrix_derivative(pitch, roll, turns[..., 1], turns[..., 2])
-    rates[..., 3:6] = _rotate(E, accelerations[..., 3:6]) + _rotate(E_rate, turns)
+    rates[..., 3:6] = _rotate(E, accelerations[..., 3:6]) + _turning_rate(E, turns)
     rates[..., :3] = _rotate(R_inverse, accelerations[..., :3]) - np.cross(angular, twist[..., :3])
     return np.concatenate([positions[..., :3], quaternion, positions[..., BASE_COUNT:]], -1), twist, rates
 
@@ -294,13 +292,9 @@ def _angle_rate_matrix(pitch: Array, roll: Array) -> Array:
     return np.stack([np.stack(row, axis=-1) for row in rows], axis=-2)
 
 
-def _angle_rate_matrix_derivative(pitch: Array, roll: Array, pitchd: Array, rolld: Array) -> Array:
-    """Return dE/dt."""
-    zero = np.zeros_like(pitch)
-    cp, sp, cr, sr = np.cos(pitch), np.sin(pitch), np.cos(roll), np.sin(roll)
-    rows = [
-        [-cp * pitchd, zero, zero],
-        [cp * cr * rolld - sp * sr * pitchd, -sr * rolld, zero],
-        [-cp * sr * rolld - sp * cr * pitchd, -cr * rolld, zero],
-    ]
-    return np.stack([np.stack(row, axis=-1) for row in rows], axis=-2)
+def _turning_rate(E: Array, turns: Array) -> Array:
+    """Return dE/dt (yawd, pitchd, rolld): the axes of yaw and pitch, columns of E, turn with the later angles."""
+    yaw_axis, pitch_axis, roll_axis = np.moveaxis(E, -1, 0)
+    yawd, pitchd, rolld = (turns[..., k, None] for k in range(3))
+    after_yaw = pitchd * pitch_axis + rolld * roll_axis
+    return np.asarray(-yawd * np.cross(after_yaw, yaw_axis) - pitchd * rolld * np.cross(roll_axis, pitch_axis))

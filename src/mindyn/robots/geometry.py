@@ -21,7 +21,7 @@ from mindyn.robots.description import Description
 from mindyn.robots.files import parse_xml, read_text
 from mindyn.robots.loading import read_description
 from mindyn.robots.mesh_files import Triangles, read_mesh
-from mindyn.robots.mjcf_reader import compile_mjcf, import_mujoco
+from mindyn.robots.mjcf_source import compile_mjcf, import_mujoco
 from mindyn.robots.parts import Joint, Shape
 from mindyn.robots.robot import Robot
 from mindyn.robots.snapping import Snapper
@@ -145,30 +145,24 @@ class _MeshReader:
     """Reader that opens each mesh file once and records missing and unreadable ones."""
 
     robot_file: Path
-    read: dict[Path, Triangles | str] = field(default_factory=dict)
-    _problems: list[str] = field(default_factory=list)
+    read: dict[str, Triangles | str] = field(default_factory=dict)
 
     @property
     def problems(self) -> tuple[str, ...]:
         """Missing files, and the reasons why others cannot be read."""
-        return tuple(dict.fromkeys(self._problems))
+        return tuple(dict.fromkeys(problem for problem in self.read.values() if isinstance(problem, str)))
 
     def shape(self, shape: Shape) -> Triangles | None:
         """Return the triangles of a mesh; None if its file is missing or unreadable."""
-        path = next((path for path in _candidate_paths(shape.filename, self.robot_file) if path.is_file()), None)
-        if path is None:
-            self._problems.append(shape.filename)
-            return None
-        if path not in self.read:
+        name = shape.filename
+        if name not in self.read:
+            path = next((path for path in _candidate_paths(name, self.robot_file) if path.is_file()), None)
             try:
-                self.read[path] = read_mesh(path)
+                self.read[name] = name if path is None else read_mesh(path)
             except MindynError as error:
-                self.read[path] = error.message
-        mesh = self.read[path]
-        if isinstance(mesh, str):
-            self._problems.append(mesh)
-            return None
-        return Triangles(mesh.corners * np.array(shape.dimensions), mesh.faces)
+                self.read[name] = error.message
+        mesh = self.read[name]
+        return None if isinstance(mesh, str) else Triangles(mesh.corners * np.array(shape.dimensions), mesh.faces)
 
 
 def _candidate_paths(filename: str, robot_file: Path) -> Iterator[Path]:

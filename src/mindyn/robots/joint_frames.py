@@ -95,19 +95,22 @@ def _source_x(axis: HomeAxis) -> Array:
     return across[0] if across else perpendicular_vector(axis.axis)
 
 
+def _find_normal(axis: HomeAxis, other: HomeAxis) -> tuple[Array, float, Array]:
+    """Return the cross product of two axes, its length, and the point of `axis` nearest to the other axis."""
+    cross = np.cross(axis.axis, other.axis)
+    sine = float(np.linalg.norm(cross))
+    along = np.cross(other.point - axis.point, other.axis) @ cross / max(sine**2, 1e-300)
+    return cross, sine, axis.point + along * axis.axis
+
+
 def _common_normal(axis: HomeAxis, after: HomeAxis, after_origin: Array, nearly: float) -> Pose | None:
     """Return the frame on `axis` with x along the common normal to the next axis; None if that is too far away."""
-    cross = np.cross(axis.axis, after.axis)
-    sine = float(np.linalg.norm(cross))
+    cross, sine, foot = _find_normal(axis, after)
     if sine >= nearly:
         normal = cross / sine
-        # The line from `axis` along `normal` meets the next axis: solve for the foot.
-        gap = after.point - axis.point
-        along = np.cross(gap, after.axis) @ cross / sine**2
-        origin = axis.point + along * axis.axis
         if normal @ _source_x(axis) < -ROTATION_ROUNDING:
             normal = -normal
-        return _make_frame(axis, normal, origin)
+        return _make_frame(axis, normal, foot)
     if sine > PARALLEL_ANGLE_RAD:
         return None
     origin = _nearest_axis_point(axis, after_origin)
@@ -120,14 +123,11 @@ def _leaf_frame(axis: HomeAxis, before: HomeAxis | None) -> Pose:
     """Return the frame of a last joint, turned and moved along its axis so that theta and d vanish."""
     if before is None:
         return _make_frame(axis, _source_x(axis), axis.point)
-    cross = np.cross(before.axis, axis.axis)
-    sine = float(np.linalg.norm(cross))
+    cross, sine, foot = _find_normal(axis, before)
     if sine < MIN_NORMAL_ANGLE_RAD:
         return _make_frame(axis, _source_x(axis), _nearest_axis_point(axis, before.point))
-    gap = before.point - axis.point
-    along = np.cross(gap, before.axis) @ np.cross(axis.axis, before.axis) / sine**2
-    normal = cross if cross @ _source_x(axis) >= 0 else -cross
-    return _make_frame(axis, normal, axis.point + along * axis.axis)
+    normal = -cross if cross @ _source_x(axis) <= 0 else cross
+    return _make_frame(axis, normal, foot)
 
 
 def _is_dh_frame(axis: HomeAxis, after: HomeAxis | None) -> bool:
@@ -348,14 +348,8 @@ def _dh_row(X: Pose) -> DhRow:
         b = p[2] - d * np.cos(alpha)
     else:
         d, b = p[2] * R[2, 2], 0.0
-    return DhRow(
-        gamma,
-        *(float(v) for v in (_remove_value_noise(b), alpha, _remove_value_noise(p[0]), theta, _remove_value_noise(d))),
-    )
-
-
-def _remove_value_noise(value: float) -> float:
-    return 0.0 if abs(value) < ROTATION_ROUNDING else float(value)
+    b, a, d = _remove_noise(np.array([b, p[0], d])).tolist()
+    return DhRow(gamma, b, alpha, a, theta, d)
 
 
 def modified_dh(robot: Robot) -> ModifiedDh:

@@ -25,7 +25,7 @@ from mindyn.robots.mjcf_reader import read_mjcf
 from mindyn.robots.parts import Drive
 from mindyn.robots.robot import Robot
 from mindyn.robots.snapping import Snapper
-from mindyn.robots.toml_reader import read_toml
+from mindyn.robots.toml_format import read_toml
 from mindyn.robots.urdf_reader import read_urdf
 
 BUNDLED_NAME: Final = re.compile(r"(zoo/)?\w+")

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from mindyn.algebra.poses import Pose, rotation_about_axis
 from mindyn.algebra.values import Array
 from mindyn.errors import Code, RobotFileError
-from mindyn.reading import describe_exception, require_file
+from mindyn.reading import read_small_bytes
 from mindyn.robots.files import parse_numbers, parse_xml
 
 MAX_MESH_BYTES: Final = 256 * 2**20
@@ -55,15 +55,7 @@ def read_mesh(path: Path) -> Triangles:
     if read is None:
         message = f"{path.name} is not a mesh file that mindyn reads: {', '.join(MESH_READERS)}"
         raise RobotFileError(message, code=Code.WRONG_FORMAT, subject=path.name)
-    if require_file(path, "mesh", RobotFileError) > MAX_MESH_BYTES:
-        message = f"{path.name} is larger than {MAX_MESH_BYTES / 2**20:.0f} MiB"
-        raise RobotFileError(message, code=Code.TOO_LARGE, subject=path.name)
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise RobotFileError(
-            f"{path.name} cannot be read: {describe_exception(error)}", subject=path.name, code=Code.UNREADABLE
-        ) from error
+    content = read_small_bytes(path, "mesh", RobotFileError, MAX_MESH_BYTES)
     try:
         mesh = read(content)
     except (ValueError, IndexError, KeyError) as error:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,46 +12,22 @@ import numpy as np
 from mindyn.algebra.inertia import phi_about_origin
 from mindyn.algebra.poses import IDENTITY, Pose, rotation_about_axis, rotation_from_quaternion
 from mindyn.algebra.values import Array
-from mindyn.errors import Code, MissingExtraError, RobotFileError, list_names, shorten_text
+from mindyn.errors import Code, RobotFileError
 from mindyn.findings import Kind, info, summarise
-from mindyn.hints import install_command
 from mindyn.notation import PARAMETERS_PER_LINK
 from mindyn.robots.description import AnyJoint, Description, FixedJoint, UnsupportedJoint
 from mindyn.robots.files import MAX_FILE_NUMBER
-from mindyn.robots.mjcf_loops import DEPENDENT_TEXT_PREFIX, NO_LOOPS, FileLoops, LoopReader, mjcf_element_name
-from mindyn.robots.mjcf_source import MAX_BODIES, MjcfSource, prepare_mjcf
+from mindyn.robots.mjcf_loops import read_loops
+from mindyn.robots.mjcf_source import MAX_BODIES, CompiledMjcf, compile_for_dynamics
 from mindyn.robots.parts import Drive, ExtraTorque, Frame, Joint, JointKind, Limits, Link, Mimic
-from mindyn.robots.snapping import LIMIT_SUMMARIES, Snapper, keep_valid_limits
+from mindyn.robots.snapping import LIMIT_SUMMARIES, Snapper
 from mindyn.robots.springs import Spring
-
-
-def import_mujoco() -> Any:
-    """Import mujoco; raise `MissingExtraError` with the install command if it is missing."""
-    try:
-        import mujoco
-    except ImportError as error:
-        raise MissingExtraError("MJCF files need MuJoCo", hint=install_command("mjcf"), subject="mujoco") from error
-    return mujoco
-
-
-def compile_mjcf(path: Path) -> tuple[Any, list[str]]:
-    """Compile a file; if that fails, as without its meshes, compile the parts that dynamics needs and return why."""
-    mujoco = import_mujoco()
-    try:
-        return mujoco.MjModel.from_xml_path(str(path)), []
-    except (ValueError, mujoco.FatalError) as error:
-        return mujoco.MjModel.from_xml_string(prepare_mjcf(path).text), str(error).splitlines()[:1]
 
 
 def read_mjcf(path: Path, snap: Snapper, text: str | None = None) -> Description:
     """Read the description of an MJCF file, or of `text` instead of its content; the world body is the root."""
-    mujoco = import_mujoco()
-    source = prepare_mjcf(path, text)
-    try:
-        model = mujoco.MjModel.from_xml_string(source.text, dict(source.models))
-    except (ValueError, mujoco.FatalError) as error:
-        message = f"MuJoCo cannot compile {path.name}: {shorten_text(str(error), 600)}"
-        raise RobotFileError(message, subject=path.name, code=Code.UNREADABLE) from error
+    source = compile_for_dynamics(path, text)
+    model = source.model
     if not model.nbody <= MAX_BODIES:
         message = f"{path.name} has {model.nbody} bodies; at most {MAX_BODIES} are supported"
         raise RobotFileError(message, code=Code.TOO_LARGE, subject=path.name)
@@ -60,20 +35,7 @@ def read_mjcf(path: Path, snap: Snapper, text: str | None = None) -> Description
         if not (np.abs(getattr(model, what)) <= MAX_FILE_NUMBER).all():
             message = f"{path.name}: {what} is not finite or larger than {MAX_FILE_NUMBER:g} in SI units"
             raise RobotFileError(message, code=Code.OUT_OF_RANGE, subject=what)
-    return _MjcfReader(mujoco, model, snap, source).description(path.stem)
-
-
-def _parse_names(text: str) -> list[str]:
-    """Parse the joint names of a <text> that mindyn wrote: a JSON list."""
-    try:
-        names = json.loads(text)
-    except (ValueError, RecursionError):
-        names = None
-    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        shown = shorten_text(text, 100)
-        message = f"dependent joints of a loop must be a JSON list of names, got {shown!r}"
-        raise RobotFileError(message, code=Code.WRONG_TYPE, subject=shown)
-    return names
+    return _MjcfReader(source.mujoco, model, snap, source).description(path.stem)
 
 
 @dataclass(slots=True)
@@ -81,7 +43,7 @@ class _MjcfReader:
     mujoco: Any
     model: Any
     snap: Snapper
-    source: MjcfSource
+    source: CompiledMjcf
     links: list[Link] = field(default_factory=list)
     joints: list[AnyJoint] = field(default_factory=list)
     drives: list[Drive] = field(default_factory=list)
@@ -91,10 +53,11 @@ class _MjcfReader:
         for body in range(self.model.nbody):
             self.body(body)
         mimics, others = self.equalities()
-        active = [k for k in others if self.closes_loop(k)]
-        closed = self.loops(mimics, active) if active else NO_LOOPS
+        movable = {joint.name for joint in self.joints if isinstance(joint, Joint)}
+        closing = [k for k in others if self.closes_loop(k)]
+        closed = read_loops(self.source, closing, movable, mimics)
         ignored = {
-            "equality constraints": len(others) - len(active),
+            "equality constraints": len(others) - len(closing),
             "nonlinear springs and dampers": self.count_nonlinear(),
             "gravity compensations": np.count_nonzero(self.model.body_gravcomp),
             "fluid forces": int(self.model.opt.density > 0 or self.model.opt.viscosity > 0),
@@ -103,15 +66,6 @@ class _MjcfReader:
             info(Kind.DROPPED_PART, f"{count} {what} of the MJCF were dropped")
             for what, count in ignored.items()
             if count
-        ]
-        notes += [info(Kind.DROPPED_PART, f"{what} of the MJCF was dropped: {why}") for what, why in closed.dropped]
-        notes += [
-            info(
-                Kind.READ_LOOP,
-                f"loop {loop.name!r} from <{mjcf_element_name(loop)}>: dependent joints {list_names(loop.dependent)}",
-            )
-            for loop in closed.loops
-            if loop.name not in self.stated_dependents
         ]
         file_name = self.model.names[: self.model.names.index(b"\0")].decode()
         return Description(
@@ -125,7 +79,7 @@ class _MjcfReader:
             mimics=tuple(mimics),
             loops=closed.loops,
             home=closed.home,
-            findings=summarise([*self.source.findings, *notes, *self.snap.findings], LIMIT_SUMMARIES),
+            findings=summarise([*self.source.findings, *notes, *closed.findings, *self.snap.findings], LIMIT_SUMMARIES),
         )
 
     def gravity(self) -> Array:
@@ -133,27 +87,10 @@ class _MjcfReader:
         disabled = int(self.model.opt.disableflags) & int(self.mujoco.mjtDisableBit.mjDSBL_GRAVITY)
         return np.zeros(3) if disabled else np.array(self.model.opt.gravity)
 
-    @property
-    def stated_dependents(self) -> dict[str, list[str]]:
-        """Dependent joints by loop, as far as the file names them."""
-        texts = self.source.texts.items()
-        return {
-            name.removeprefix(DEPENDENT_TEXT_PREFIX): _parse_names(text)
-            for name, text in texts
-            if name.startswith(DEPENDENT_TEXT_PREFIX)
-        }
-
     def closes_loop(self, k: int) -> bool:
         """Return whether an equality is an active <connect> or <weld>."""
         kinds = int(self.mujoco.mjtEq.mjEQ_CONNECT), int(self.mujoco.mjtEq.mjEQ_WELD)
         return int(self.model.eq_type[k]) in kinds and bool(self.model.eq_active0[k])
-
-    def loops(self, mimics: list[Mimic], active: list[int]) -> FileLoops:
-        """Read the loops of these <connect>s and <weld>s."""
-        movable = {joint.name for joint in self.joints if isinstance(joint, Joint)}
-        following, actuated = {mimic.joint: mimic for mimic in mimics}, self.source.actuated
-        parts = (movable, following, actuated, self.stated_dependents)
-        return LoopReader(self.mujoco, self.model, self.name, *parts).read(active)
 
     def equalities(self) -> tuple[list[Mimic], list[int]]:
         """Return the joints that follow another one linearly, and the numbers of the other equalities.
@@ -171,22 +108,18 @@ class _MjcfReader:
                 others.append(k)
                 continue
             r1, r2 = (float(model.qpos0[model.jnt_qposadr[j]]) for j in joints)
-            names = [self.name("joint", j) for j in joints]
+            names = [self.source.name("joint", j) for j in joints]
             offset, multiplier = coefficients[:2]
             mimics.append(Mimic(names[0], names[1], multiplier, r1 + offset - multiplier * r2))
         return mimics, others
 
     def report_held_joint(self, joint: int, offset: float) -> None:
         """Add a finding about a joint that the file holds, with its position and how to hold it."""
-        name, at = self.name("joint", joint), float(self.model.qpos0[self.model.jnt_qposadr[joint]]) + offset
+        name, at = self.source.name("joint", joint), float(self.model.qpos0[self.model.jnt_qposadr[joint]]) + offset
         message = (
             f"the MJCF holds joint {name!r} at {at:g} by an equality, mindyn does not; use lock={{{name!r}: {at:g}}}"
         )
         self.snap.findings.append(info(Kind.DROPPED_PART, message))
-
-    def name(self, kind: str, index: int) -> str:
-        named = self.mujoco.mj_id2name(self.model, getattr(self.mujoco.mjtObj, f"mjOBJ_{kind.upper()}"), index)
-        return str(named) if named else f"{kind}{index}"
 
     def pose(self, quaternion: Any, translation: Any, what: str) -> Pose:
         return Pose(self.snap.rotation(rotation_from_quaternion(*quaternion), what), translation)
@@ -195,38 +128,38 @@ class _MjcfReader:
         """Yield the sites as frames, except those that define loops."""
         bodies = {link.name for link in self.links}
         for site in (site for site in range(self.model.nsite) if site not in closing):
-            name = self.name("site", site)
+            name = self.source.name("site", site)
             name = f"site {name}" if name in bodies else name  # MuJoCo allows a body and a site of the same name
             pose = self.pose(self.model.site_quat[site], self.model.site_pos[site], f"site {name!r}")
-            yield Frame(name, self.name("body", self.model.site_bodyid[site]), pose)
+            yield Frame(name, self.source.name("body", self.model.site_bodyid[site]), pose)
 
     def body(self, body: int) -> None:
         """Add the link of a body and its joints, with massless links between several joints of one body."""
-        name = self.name("body", body)
+        name = self.source.name("body", body)
         self.links.append(Link(name, self.phi(body)))
         if body == 0:
             return
-        parent = self.name("body", self.model.body_parentid[body])
+        parent = self.source.name("body", self.model.body_parentid[body])
         pose = self.pose(self.model.body_quat[body], self.model.body_pos[body], f"body {name!r}")
         count, first = self.model.body_jntnum[body], self.model.body_jntadr[body]
         if count == 0:
             self.joints.append(FixedJoint(f"{name} fixed", parent, name, pose))
         for k in range(first, first + count):
-            child = name if k == first + count - 1 else f"{name}/{self.name('joint', k)}"
+            child = name if k == first + count - 1 else f"{name}/{self.source.name('joint', k)}"
             if child != name:
                 self.links.append(Link(child, np.zeros(PARAMETERS_PER_LINK)))
             self.joints.append(self.any_joint(k, parent, child, pose))
             parent, pose = child, IDENTITY
 
     def phi(self, body: int) -> Any:
-        if self.name("body", body) in self.source.unknown:
+        if self.source.name("body", body) in self.source.unknown:
             return None
         X = Pose(rotation_from_quaternion(*self.model.body_iquat[body]), self.model.body_ipos[body])
         J = X.rotation @ np.diag(self.model.body_inertia[body]) @ X.rotation.T
         return phi_about_origin(self.model.body_mass[body], X.translation, J)
 
     def any_joint(self, k: int, parent: str, child: str, pose: Pose) -> AnyJoint:
-        name, kind = self.name("joint", k), int(self.model.jnt_type[k])
+        name, kind = self.source.name("joint", k), int(self.model.jnt_type[k])
         if kind == int(self.mujoco.mjtJoint.mjJNT_FREE):
             self.snap.findings.append(
                 info(Kind.HELD_JOINT, f"joint {name!r} is free: mindyn holds {child!r}, so the base is fixed")
@@ -244,13 +177,17 @@ class _MjcfReader:
         return self.joint(k, "revolute" if turns else "prismatic", parent, child, pose)
 
     def joint(self, k: int, kind: JointKind, parent: str, child: str, pose: Pose) -> Joint:
-        name, model = self.name("joint", k), self.model
+        name, model = self.source.name("joint", k), self.model
         axis = self.snap.axis(model.jnt_axis[k], f"axis of joint {name!r}")
         start = model.qpos0[model.jnt_qposadr[k]]
         anchor = Pose(None, model.jnt_pos[k])
         zero = Pose(rotation_about_axis(axis, -start)) if kind == "revolute" else Pose(None, -start * axis)
         dof = model.jnt_dofadr[k]
-        armature, viscous, coulomb = model.dof_armature[dof], self.damping(dof), model.dof_frictionloss[dof]
+        armature, viscous, coulomb = (
+            model.dof_armature[dof],
+            np.ravel(model.dof_damping[dof])[0],
+            model.dof_frictionloss[dof],
+        )
         if armature or viscous or coulomb:
             self.drives.append(Drive(name, 1.0, {}, float(armature), float(viscous), float(coulomb), 0.0, "joint"))
         if model.jnt_stiffness[k]:
@@ -269,11 +206,5 @@ class _MjcfReader:
         stated = stated if self.model.jnt_limited[k] else {}
         if self.model.jnt_actfrclimited[k]:
             stated["effort"] = float(self.model.jnt_actfrcrange[k][1])
-        limits, reasons = keep_valid_limits(stated)
-        for keys, why in reasons.items():
-            given = ", ".join(f"{key} {stated[key]:g}" for key in keys.split())
-            self.snap.findings.append(info(Kind.DROPPED_LIMIT, f"joint {name!r}: limit {given} was dropped: {why}"))
-        return limits
-
-    def damping(self, dof: int) -> float:
-        return float(np.ravel(self.model.dof_damping[dof])[0])
+        shown = {key: f"{value:g}" for key, value in stated.items()}
+        return self.snap.limits(stated, shown, f"joint {name!r}")

@@ -1,21 +1,23 @@
-"""Prepare MJCF for MuJoCo: remove parts that dynamics does not need, so that nothing is opened or generated for them.
+"""Compile MJCF with MuJoCo (extra `mjcf`), without the parts that dynamics does not need.
 
 Meshes, textures and height fields are files that may be missing, or numbers that take gigabytes; a mesh matters only if
-a body has no inertial. Includes are inserted, and copies are counted before they are created.
+a body has no inertial. Includes are inserted, and copies are counted before MuJoCo creates them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from math import prod
+from math import nan, prod
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
+from warnings import catch_warnings, simplefilter
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element
 
-from mindyn.errors import Code, RobotFileError, list_names, shorten_text
+from mindyn.errors import Code, MissingExtraError, RobotFileError, list_names, shorten_text
 from mindyn.findings import Finding, Kind, info
+from mindyn.hints import install_command
 from mindyn.reading import MAX_ENTRIES, InputBudget
 from mindyn.robots.files import MAX_FILE_BYTES, parse_xml, read_text
 
@@ -33,38 +35,122 @@ _UNUSED_SECTIONS: Final = {
 _UNUSED_PARTS: Final = {"light", "camera", "plugin"}
 _REPORTED_SECTIONS: Final = {"actuator": "actuators", "tendon": "tendons", "deformable": "deformable bodies"}
 """Dropped sections that affect the motion, which are therefore reported."""
-_OTHER_EQUALITIES: Final = {"tendon", "flex", "flexvert", "flexstrain", "distance"}
+_USED_EQUALITIES: Final = ("mjEQ_CONNECT", "mjEQ_WELD", "mjEQ_JOINT")
 _ACTUATOR_JOINT_KEYS: Final = ("joint", "jointinparent")
-_PLACEHOLDER_INERTIAL: Final = {"pos": "0 0 0", "mass": "1", "diaginertia": "1 1 1"}
 
 
-@dataclass(slots=True)
-class MjcfSource:
-    """Model for MuJoCo.
+def import_mujoco() -> Any:
+    """Import mujoco; raise `MissingExtraError` with the install command if it is missing."""
+    try:
+        import mujoco
+    except ImportError as error:
+        raise MissingExtraError("MJCF files need MuJoCo", hint=install_command("mjcf"), subject="mujoco") from error
+    return mujoco
 
-    text      the XML
-    unknown   names of bodies whose inertia would come from missing meshes; the text has a placeholder
+
+@dataclass(frozen=True, slots=True)
+class CompiledMjcf:
+    """Compiled model for dynamics.
+
+    mujoco    the module
+    model     mujoco.MjModel
+    unknown   names of bodies whose inertia would come from missing meshes; the model has a placeholder
     findings  dropped parts that matter
     actuated  names of joints with an actuator
     texts     <text> elements of <custom> by name
-    models    prepared files that <attach> copies from, by the name that the text uses
-    bodies    number of bodies, copies included
     """
 
-    text: str
+    mujoco: Any
+    model: Any
     unknown: frozenset[str]
     findings: tuple[Finding, ...]
-    actuated: frozenset[str] = frozenset()
-    texts: Mapping[str, str] = field(default_factory=dict)
-    models: Mapping[str, bytes] = field(default_factory=dict)
-    bodies: int = 0
+    actuated: frozenset[str]
+    texts: Mapping[str, str]
+
+    def name(self, kind: str, index: int) -> str:
+        """Return the name of an element by its kind, such as "body", and number."""
+        named = self.mujoco.mj_id2name(self.model, getattr(self.mujoco.mjtObj, f"mjOBJ_{kind.upper()}"), index)
+        return str(named) if named else f"{kind}{index}"
 
 
-def prepare_mjcf(path: Path, text: str | None = None) -> MjcfSource:
-    """Read a file with its includes and remove unused parts; `text` replaces the content of the file."""
-    return _Preparer(path.parent, opened=(path.resolve(),)).source(
-        parse_xml(read_text(path) if text is None else text, path.name)
-    )
+def compile_for_dynamics(path: Path, text: str | None = None) -> CompiledMjcf:
+    """Compile a file with its includes, without unused parts; `text` replaces the content of the file."""
+    mujoco = import_mujoco()
+    root = parse_xml(read_text(path) if text is None else text, path.name)
+    preparer = _Preparer(path.parent, opened=(path.resolve(),))
+    preparer.include(root)
+    actuators = [actuator for section in root.findall("actuator") for actuator in section]
+    actuated = {actuator.get(key) for actuator in actuators for key in _ACTUATOR_JOINT_KEYS}
+    custom = [entry for section in root.findall("custom") for entry in section.iter("text")]
+    texts = {entry.get("name", ""): entry.get("data", "") for entry in custom}
+    notes = preparer.clean(root)
+    try:
+        with catch_warnings():
+            simplefilter("ignore")  # such as attributes that are deprecated
+            spec = mujoco.MjSpec.from_string(ElementTree.tostring(root, encoding="unicode"), preparer.models)
+            others = [entry for entry in spec.equalities if entry.type.name not in _USED_EQUALITIES]
+            for entry in others:
+                spec.delete(entry)
+            unknown, missing = _strip_geoms(mujoco, spec)
+            model = spec.compile()
+    except (ValueError, mujoco.FatalError) as error:
+        message = f"MuJoCo cannot compile {path.name}: {shorten_text(str(error), 600)}"
+        raise RobotFileError(message, subject=path.name, code=Code.UNREADABLE) from error
+    if others:
+        message = f"{len(others)} equalities of tendons and flexible bodies in the MJCF were dropped"
+        notes.append(info(Kind.DROPPED_PART, message))
+    if missing:
+        message = f"{len(missing)} mesh files are missing, but not needed: the bodies have inertials"
+        if unknown:
+            message = f"{len(missing)} mesh files are missing; unknown without them is the inertia of: "
+            message += list_names(unknown)
+        notes.append(info(Kind.MESH, message, *missing))
+    joints = frozenset(name for name in actuated if name is not None)
+    return CompiledMjcf(mujoco, model, frozenset(unknown), tuple(notes), joints, texts)
+
+
+def compile_mjcf(path: Path) -> tuple[Any, list[str]]:
+    """Compile a file; if that fails, as without its meshes, compile the parts that dynamics needs and return why."""
+    mujoco = import_mujoco()
+    try:
+        return mujoco.MjModel.from_xml_path(str(path)), []
+    except (ValueError, mujoco.FatalError) as error:
+        return compile_for_dynamics(path).model, str(error).splitlines()[:1]
+
+
+def _strip_geoms(mujoco: Any, spec: Any) -> tuple[list[str], list[str]]:
+    """Remove geoms and meshes that no inertia needs; return the bodies of unknown inertia and the missing meshes.
+
+    These bodies, which would get their inertia from a missing mesh or from nothing, get a placeholder.
+    """
+    by_geoms = spec.compiler.inertiafromgeom == mujoco.mjtInertiaFromGeom.mjINERTIAFROMGEOM_TRUE
+    missing = [mesh.name for mesh in spec.meshes if mesh.file and not _is_mesh_file(Path(mesh.file))]
+    needed: set[str] = set()
+    unknown = []
+    for number, body in enumerate(spec.bodies):
+        geoms, has_inertial = list(body.geoms), body.explicitinertial and not by_geoms
+        counted = [geom for geom in geoms if geom.meshname and geom.mass != 0 and not has_inertial and number]
+        absent = any(geom.meshname in missing for geom in counted)
+        if absent or (body.joints and not geoms and not body.explicitinertial):
+            unknown.append(body.name or f"body{number}")
+            body.explicitinertial, body.mass, body.inertia = True, 1.0, (1.0, 1.0, 1.0)
+            body.fullinertia = (nan, 0.0, 0.0, 0.0, 0.0, 0.0)  # not given
+            counted = []
+        needed |= {geom.meshname for geom in counted}
+        for geom in geoms:
+            if number == 0 or (geom.meshname and geom not in counted):
+                spec.delete(geom)
+    for mesh in [mesh for mesh in spec.meshes if mesh.name not in needed]:
+        spec.delete(mesh)
+    return unknown, missing
+
+
+def _is_mesh_file(path: Path) -> bool:
+    """Whether a mesh file exists and is not too large."""
+    try:
+        return path.is_file() and path.stat().st_size <= MAX_FILE_BYTES
+    except (OSError, ValueError):
+        return False
 
 
 def read_with_includes(path: Path) -> tuple[Element, int]:
@@ -84,40 +170,31 @@ class _Preparer:
     opened: tuple[Path, ...] = ()
     models: dict[str, bytes] = field(default_factory=dict)
     bodies: int = 0
-    skipped: list[str] = field(default_factory=list)
-    unknown: list[str] = field(default_factory=list)
 
-    def source(self, root: Element) -> MjcfSource:
-        self.include(root)
+    def clean(self, root: Element) -> list[Finding]:
+        """Remove parts that MuJoCo need not read, and set absolute paths of meshes; return findings about the parts."""
         notes = [
             info(Kind.DROPPED_PART, f"{count} {what} of the MJCF were dropped")
             for section, what in _REPORTED_SECTIONS.items()
             if (count := sum(len(element) for element in root.findall(section)))
         ]
-        actuators = [actuator for section in root.findall("actuator") for actuator in section]
-        actuated = {actuator.get(key) for actuator in actuators for key in _ACTUATOR_JOINT_KEYS}
-        custom = [text for section in root.findall("custom") for text in section.iter("text")]
-        texts = {text.get("name", ""): text.get("data", "") for text in custom}
         closed = any(True for part in root.findall("equality") for entry in part if entry.tag in ("connect", "weld"))
         for section in [element for element in root if element.tag in _UNUSED_SECTIONS]:
             if not (closed and section.tag == "keyframe"):
                 root.remove(section)
-        _keep_keyframe_positions(root)
+        for key in (key for frames in root.findall("keyframe") for key in frames):
+            for attribute in key.attrib.keys() - {"name", "qpos"}:  # other values are those of removed sections
+                key.attrib.pop(attribute)
         self.limit_copies(root, 1, self.prepare_models(root))
-        notes += self.drop_equalities(root)
-        meshes = _take_default_meshes(root)
-        for world in root.findall("worldbody"):
-            _write_mesh_names(world, "main", meshes)
-        self.strip(root)
-        if self.skipped:
-            message = f"{len(self.skipped)} mesh files are missing, but not needed: the bodies have inertials"
-            if self.unknown:
-                message = f"{len(self.skipped)} mesh files are missing; unknown without them is the inertia of: "
-                message += list_names(self.unknown)
-            notes.append(info(Kind.MESH, message, *self.skipped))
-        text = ElementTree.tostring(root, encoding="unicode")
-        joints = frozenset(name for name in actuated if name is not None)
-        return MjcfSource(text, frozenset(self.unknown), tuple(notes), joints, texts, self.models, self.bodies)
+        for element in root.iter():
+            element.attrib.pop("material", None)
+            for part in [child for child in element if child.tag in _UNUSED_PARTS]:
+                element.remove(part)
+        for asset in root.findall("asset"):
+            for entry in [entry for entry in asset if entry.tag not in ("mesh", "model")]:
+                asset.remove(entry)
+        self.locate_meshes(root)
+        return notes
 
     def prepare_models(self, root: Element) -> dict[str, int]:
         """Prepare the files that <attach> copies from; return the number of bodies by model name."""
@@ -129,17 +206,12 @@ class _Preparer:
                 message = f"the attached model {file!r} is missing, attaches itself, or exceeds {MAX_INCLUDES} models"
                 raise RobotFileError(message, code=Code.MISSING_FILE, subject=file)
             inner = parse_xml(read_text(path), path.name)
-            source = _Preparer(path.parent, opened=(*self.opened, path), models=self.models).source(inner)
-            name = str(model.get("name") or inner.get("model"))
-            bodies[name] = source.bodies
-            self.unknown += [
-                attach.get("prefix", "") + body
-                for attach in root.iter("attach")
-                if attach.get("model") == name
-                for body in source.unknown
-            ]
+            preparer = _Preparer(path.parent, opened=(*self.opened, path), models=self.models)
+            preparer.include(inner)
+            preparer.clean(inner)
+            bodies[str(model.get("name") or inner.get("model"))] = preparer.bodies
             model.set("file", f"model{len(self.models)}.xml")
-            self.models[model.get("file", "")] = source.text.encode()
+            self.models[model.get("file", "")] = ElementTree.tostring(inner)
         return bodies
 
     def include(self, parent: Element) -> None:
@@ -182,123 +254,18 @@ class _Preparer:
         for child in element:
             self.limit_copies(child, copies, attached)
 
-    def drop_equalities(self, root: Element) -> list[Finding]:
-        """Remove constraints on tendons and flexible bodies."""
-        others = [
-            (parent, entry) for parent in root.findall("equality") for entry in parent if entry.tag in _OTHER_EQUALITIES
-        ]
-        for parent, entry in others:
-            parent.remove(entry)
-        message = f"{len(others)} equalities of tendons and flexible bodies in the MJCF were dropped"
-        return [info(Kind.DROPPED_PART, message)] if others else []
-
-    def strip(self, root: Element) -> None:
-        """Remove assets, and the geoms that need them if the body has an inertial."""
-        compilers = root.findall("compiler")
-        setting = {key: value for compiler in compilers for key, value in compiler.attrib.items()}
-        by_geoms = setting.get("inertiafromgeom", "auto") == "true"
-        meshes = {_mesh_name(mesh): mesh for asset in root.findall("asset") for mesh in asset.findall("mesh")}
+    def locate_meshes(self, root: Element) -> None:
+        """Replace the names of mesh files by absolute paths, and name meshes by their files as MuJoCo does."""
+        setting = {key: value for compiler in root.findall("compiler") for key, value in compiler.attrib.items()}
         folder = self.folder / setting.get("meshdir", setting.get("assetdir", ""))
-        files = {name: self.mesh_file(mesh, folder, setting) for name, mesh in meshes.items()}
-        needed: set[str] = set()
-        for body in root.iter("body"):
-            has_inertial = body.find("inertial") is not None and not by_geoms
-            geoms = list(_find_geoms(body))
-            counted = [
-                g
-                for _, g in geoms
-                if g.get("mesh") is not None and not has_inertial and g.get("mass") not in ("0", "0.0")
-            ]
-            absent = [str(g.get("mesh")) for g in counted if files.get(str(g.get("mesh"))) is None]
-            moves = any(child.tag in ("joint", "freejoint") for child in body)
-            if absent or (moves and not geoms and body.find("inertial") is None):
-                self.unknown.append(body.get("name", ""))
-                for old in body.findall("inertial"):
-                    body.remove(old)
-                body.insert(0, Element("inertial", _PLACEHOLDER_INERTIAL))
-            else:
-                needed |= {str(g.get("mesh")) for g in counted}
-            for parent, geom in geoms:
-                if geom.get("mesh") is not None and (absent or geom not in counted):
-                    parent.remove(geom)
-        for world in root.findall("worldbody"):
-            for parent, geom in list(_find_geoms(world)):
-                parent.remove(geom)
-        for asset in root.findall("asset"):
-            for entry in list(asset):
-                if entry.tag != "model" and not (entry.tag == "mesh" and _mesh_name(entry) in needed):
-                    asset.remove(entry)
-        self.skipped += [name for name, file in files.items() if file is None]
-        for mesh in (meshes[name] for name in needed if name in meshes):
-            if mesh.get("file") is not None:
-                mesh.set("file", str(files[_mesh_name(mesh)]))
-        for element in root.iter():
-            element.attrib.pop("material", None)
-            for part in [child for child in element if child.tag in _UNUSED_PARTS]:
-                element.remove(part)
-
-    def mesh_file(self, mesh: Element, folder: Path, setting: dict[str, str]) -> Path | None:
-        """Return the path of a mesh file; None if it is missing or too large."""
-        name = mesh.get("file")
-        if name is None:
-            return Path()  # the model contains the vertices
-        plain = Path(name.replace("\\", "/"))
-        path = folder / (plain.name if setting.get("strippath") == "true" else plain)
-        try:
-            usable = path.is_file() and path.stat().st_size <= MAX_FILE_BYTES
-        except (OSError, ValueError):
-            return None
-        return path.resolve() if usable else None
-
-
-def _keep_keyframe_positions(root: Element) -> None:
-    """Keep only the positions of keyframes, because the sections of their other values are removed."""
-    for frames in root.findall("keyframe"):
-        for key in frames:
-            for attribute in [name for name in key.attrib if name not in ("name", "qpos")]:
-                key.attrib.pop(attribute)
-
-
-def _mesh_name(mesh: Element) -> str:
-    return mesh.get("name") or Path(mesh.get("file", "").replace("\\", "/")).stem
-
-
-def _find_geoms(body: Element) -> Iterator[tuple[Element, Element]]:
-    """Yield the geoms of a body with their parents, including those in <frame> and <replicate>."""
-    for child in list(body):
-        if child.tag == "geom":
-            yield body, child
-        elif child.tag in ("frame", "replicate"):
-            yield from _find_geoms(child)
-
-
-def _take_default_meshes(root: Element) -> dict[str, str]:
-    """Return the default mesh of each geom class and remove it from the defaults."""
-    meshes: dict[str, str] = {}
-
-    def visit(element: Element, name: str, inherited: str | None) -> None:
-        geom = element.find("geom")
-        mesh = inherited if geom is None else geom.attrib.pop("mesh", inherited)
-        if mesh is not None:
-            meshes[name] = mesh
-        for child in element.findall("default"):
-            visit(child, child.get("class", ""), mesh)
-
-    for element in root.findall("default"):
-        visit(element, element.get("class", "main"), None)
-    return meshes
-
-
-def _write_mesh_names(body: Element, childclass: str, meshes: dict[str, str]) -> None:
-    """Write the default mesh of its class to every geom that names none."""
-    childclass = body.get("childclass", childclass)
-    for child in body:
-        if child.tag == "geom":
-            mesh = meshes.get(child.get("class", childclass))
-            if mesh is not None and child.get("mesh") is None:
-                child.set("mesh", mesh)
-        elif child.tag in ("body", "frame", "replicate"):
-            _write_mesh_names(child, childclass, meshes)
+        for mesh in [mesh for asset in root.findall("asset") for mesh in asset.findall("mesh")]:
+            if (file := mesh.get("file")) is not None:
+                plain = Path(file.replace("\\", "/"))
+                mesh.set("name", mesh.get("name") or plain.stem)
+                path = folder / (plain.name if setting.get("strippath") == "true" else plain)
+                mesh.set("file", str(path.absolute()))
+        for compiler in root.findall("compiler"):
+            compiler.attrib.pop("strippath", None)
 
 
 def _parse_counts(text: str) -> list[int]:

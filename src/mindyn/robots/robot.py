@@ -141,12 +141,11 @@ class Robot(Value):
                 self.joint_index(joint)
         # Motor columns follow the order of the joints, not that of the file.
         object.__setattr__(self, "drives", tuple(sorted(self.drives, key=lambda d: self.joint_index(d.joint))))
+        require_unique((extra.name for extra in self.extras), "names of extra torques must be unique")
         for extra in self.extras:
             if re.fullmatch(r"(I[xyz]{2}|mc[xyz]|m|Im|fv|fc|fo)\d+", extra.name):
                 message = f"an extra torque cannot have the name {extra.name!r} of a link or drive parameter"
                 raise RobotError(message, code=Code.DUPLICATE, subject=extra.name)
-        require_unique((extra.name for extra in self.extras), "names of extra torques must be unique")
-        for extra in self.extras:
             self.joint_index(extra.joint)
             numbers = [
                 int(name.lstrip("qdloa")) for name in parse_formula(extra.formula).variables if name[-1].isdigit()

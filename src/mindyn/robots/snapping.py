@@ -62,7 +62,7 @@ MIN_REPORTED_CHANGE: Final = 1e-15
 
 @dataclass(slots=True)
 class Snapper:
-    """Reader of angles, rotations and axes that rounds them if `active`, and collects `findings` about changes."""
+    """Reader of angles, rotations, axes and limits that rounds if `active`, and collects `findings` about changes."""
 
     active: bool = True
     findings: list[Finding] = field(default_factory=list)
@@ -133,6 +133,25 @@ class Snapper:
         self._note(f"{what}: {unit.tolist()} rounded to {snapped.round(6).tolist()} ({change:.1e} rad away)")
         return snapped
 
+    def limits(
+        self, stated: Mapping[str, float], shown: Mapping[str, str], what: str, *, continuous: bool = False
+    ) -> Limits:
+        """Return the valid limits of a joint; drop the others with findings, which quote them as `shown`."""
+        reasons = {key: "it is not a finite number" for key, value in stated.items() if not isfinite(value)}
+        for key in ("velocity", "acceleration", "jerk", "effort"):
+            if key in stated and key not in reasons and stated[key] <= 0:
+                reasons[key] = "it is negative" if stated[key] < 0 else "it allows no motion"
+        ends = [stated[key] for key in ("lower", "upper") if key in stated and key not in reasons]
+        if len(ends) == 2 and ends[0] >= ends[1]:
+            reasons["lower upper"] = (
+                "the lower end is above the upper one" if ends[0] > ends[1] else "it allows no motion"
+            )
+        for keys, why in reasons.items():
+            given = ", ".join(f"{key} {shown[key]}" for key in keys.split())
+            self.findings.append(info(Kind.DROPPED_LIMIT, f"{what}: limit {given} was dropped: {why}"))
+        dropped = {key for keys in reasons for key in keys.split()}
+        return Limits(**{key: value for key, value in stated.items() if key not in dropped}, continuous=continuous)
+
 
 NEARLY_PARALLEL_RAD: Final = 1e-3
 """Axes within this angle count as nearly parallel."""
@@ -174,17 +193,3 @@ def _unit_vector(gravity: Array) -> Array:
 
 LIMIT_SUMMARIES: Final = {Kind.DROPPED_LIMIT: "{count} invalid joint limits were dropped", **SNAP_SUMMARIES}
 """Messages for several findings of a kind; see `summarise`."""
-
-
-def keep_valid_limits(stated: Mapping[str, float], *, continuous: bool = False) -> tuple[Limits, dict[str, str]]:
-    """Return the valid limits, and why the others were dropped, by their keys separated by a space."""
-    reasons = {key: "it is not a finite number" for key, value in stated.items() if not isfinite(value)}
-    for key in ("velocity", "acceleration", "jerk", "effort"):
-        if key in stated and key not in reasons and stated[key] <= 0:
-            reasons[key] = "it is negative" if stated[key] < 0 else "it allows no motion"
-    ends = [stated[key] for key in ("lower", "upper") if key in stated and key not in reasons]
-    if len(ends) == 2 and ends[0] >= ends[1]:
-        reasons["lower upper"] = "the lower end is above the upper one" if ends[0] > ends[1] else "it allows no motion"
-    dropped = {key for keys in reasons for key in keys.split()}
-    valid = {key: value for key, value in stated.items() if key not in dropped}
-    return Limits(**valid, continuous=continuous), reasons

@@ -16,28 +16,8 @@ from mindyn.algebra.values import Array
 from mindyn.escaping import TERMINAL_COLUMNS, make_printable
 from mindyn.hints import Command
 from mindyn.pages.document import format_plural
-from mindyn.robots.parts import Drive, Joint, Link
+from mindyn.robots.parts import Drive, Joint
 from mindyn.robots.robot import Robot
-
-_JOINT_HEADER = (
-    "",
-    "joint",
-    "type",
-    "moves",
-    "on",
-    "axis",
-    "origin xyz [m]",
-    "rpy [deg]",
-    "range",
-    "mass [kg]",
-    "physical",
-)
-
-SUMMARY_COLUMNS: Final = (0, 1, 2, 8, 9, 10)
-"""Columns of the short table: number, joint, type, range, mass, physical."""
-_FRAME_COLUMNS: Final = (0, 1, 3, 4, 5, 6, 7)
-_TIP_HEADER = ("link frame xyz [m]", "rpy [deg]")
-
 
 MIN_COLUMN_WIDTH: Final = 8
 """Columns are not made narrower than this to fit a table."""
@@ -85,19 +65,30 @@ def count_joints(robot: Robot) -> str:
 
 def robot_table(robot: Robot, *, details: bool = False) -> str:
     """Format name, joints, links, gravity, drives, loops, frames and findings of a robot."""
-    rows = joint_rows(robot)
-    frames = [tuple(row[k] for k in _FRAME_COLUMNS) for row in rows]
+    frames: list[tuple[str, ...]] = [("", "joint", "moves", "on", "axis", "origin xyz [m]", "rpy [deg]")]
+    for number, joint in enumerate(robot.joints, 1):
+        frames.append((str(number), joint.name, joint.child, joint.parent, _vector(joint.axis), *_pose(joint.origin)))
     if not all(joint.tip.is_identity for joint in robot.joints):
-        tips = [_TIP_HEADER, *(_pose(joint.tip) for joint in robot.joints)]
+        tips = [("link frame xyz [m]", "rpy [deg]"), *(_pose(joint.tip) for joint in robot.joints)]
         frames = [(*frame, *tip) for frame, tip in zip(frames, tips, strict=True)]
     parts = [
         make_printable(f"{robot.name}: {count_joints(robot)}, root {robot.root.name}")
         + f", gravity {_vector(robot.gravity)} m/s^2",
-        format_table([tuple(row[k] for k in SUMMARY_COLUMNS) for row in rows]),
+        format_table(joint_rows(robot)),
         format_table(frames),
     ]
     if robot.drives:
-        parts.append(format_table([_DRIVE_HEADER, *(_drive_row(drive) for drive in robot.drives)]))
+        head = (
+            "drive of",
+            "ratio",
+            "coupling",
+            "rotor inertia [kg m^2]",
+            "viscous",
+            "Coulomb",
+            "offset",
+            "friction at",
+        )
+        parts.append(format_table([head, *(_drive_row(drive) for drive in robot.drives)]))
     for loop in robot.loops:
         closed = {"pin": "pinned to", "slide": "sliding on", "ball": "held by a ball to", "weld": "welded to"}[
             loop.kind
@@ -121,8 +112,11 @@ def robot_table(robot: Robot, *, details: bool = False) -> str:
 
 def joint_rows(robot: Robot) -> list[tuple[str, ...]]:
     """Return a header row, and a row for each joint and the link that it moves."""
-    pairs = enumerate(zip(robot.joints, robot.links, strict=True), 1)
-    return [_JOINT_HEADER, *(_joint_row(i, joint, link) for i, (joint, link) in pairs)]
+    rows: list[tuple[str, ...]] = [("", "joint", "type", "range", "mass [kg]", "physical")]
+    for number, (joint, link) in enumerate(zip(robot.joints, robot.links, strict=True), 1):
+        mass = "unknown" if link.phi is None else f"{mass_com_inertia(link.phi)[0]:.5g}"
+        rows.append((str(number), joint.name, joint.kind, _range(joint), mass, link.consistency().status))
+    return rows
 
 
 def _vector(values: Array) -> str:
@@ -131,22 +125,6 @@ def _vector(values: Array) -> str:
 
 def _pose(pose: Pose) -> tuple[str, str]:
     return _vector(pose.translation), _vector(np.degrees(rpy_from_rotation(pose.rotation)).round(6))
-
-
-def _joint_row(number: int, joint: Joint, link: Link) -> tuple[str, ...]:
-    mass = "unknown" if link.phi is None else f"{mass_com_inertia(link.phi)[0]:.5g}"
-    return (
-        str(number),
-        joint.name,
-        joint.kind,
-        joint.child,
-        joint.parent,
-        _vector(joint.axis),
-        *_pose(joint.origin),
-        _range(joint),
-        mass,
-        link.consistency().status,
-    )
 
 
 def _range(joint: Joint) -> str:
@@ -158,18 +136,6 @@ def _range(joint: Joint) -> str:
     if joint.limits.continuous:
         return "continuous"
     return "not given" if ends == ["?", "?"] else f"{ends[0]} .. {ends[1]} {'deg' if angle else 'm'}"
-
-
-_DRIVE_HEADER = (
-    "drive of",
-    "ratio",
-    "coupling",
-    "rotor inertia [kg m^2]",
-    "viscous",
-    "Coulomb",
-    "offset",
-    "friction at",
-)
 
 
 def _drive_row(drive: Drive) -> tuple[str, ...]:

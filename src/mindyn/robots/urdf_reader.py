@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import isfinite
-from typing import Final
+from typing import Any, Final
 from xml.etree.ElementTree import Element
 
 import numpy as np
@@ -18,15 +18,25 @@ from mindyn.findings import Kind, info, summarise
 from mindyn.notation import STANDARD_GRAVITY
 from mindyn.robots.description import AnyJoint, Description, FixedJoint, UnsupportedJoint
 from mindyn.robots.files import XACRO_HINT, parse_number, parse_numbers, parse_xml
-from mindyn.robots.parts import Drive, Joint, Limits, Link, Mimic, Shape
-from mindyn.robots.snapping import LIMIT_SUMMARIES, Snapper, keep_valid_limits
+from mindyn.robots.parts import Drive, Joint, Limits, Link, Mimic, Shape, ShapeKind
+from mindyn.robots.snapping import LIMIT_SUMMARIES, Snapper
 
 _JOINT_KINDS: Final = {"revolute": "revolute", "continuous": "revolute", "prismatic": "prismatic"}
 _MIMIC_ATTRIBUTES: Final = {"multiplier": "1", "offset": "0"}
 _FREE_JOINT_KINDS: Final = ("floating", "planar")
-DRAKE_GEAR_RATIO: Final = "drake:gear_ratio"
 DRAKE_ACCELERATION: Final = "drake:acceleration"
-DRAKE_ROTOR_INERTIA: Final = "drake:rotor_inertia"
+DRAKE_DRIVE: Final = {"rotor_inertia": "drake:rotor_inertia", "ratio": "drake:gear_ratio"}
+"""Drake's tags of an actuator by the field of `Drive`."""
+URDF_INERTIA: Final = ("ixx", "ixy", "iyy", "ixz", "iyz", "izz")
+"""Attributes of <inertia> in the order of our tensor entries."""
+URDF_SHAPES: Final[Mapping[ShapeKind, Mapping[str, int]]] = {
+    "box": {"size": 3},
+    "sphere": {"radius": 1},
+    "cylinder": {"radius": 1, "length": 1},
+    "capsule": {"radius": 1, "length": 1},
+    "mesh": {"scale": 3},
+}
+"""Attributes of each shape and how many numbers they have, in the order of `Shape.dimensions`."""
 _URDF_SUMMARIES: Final = {
     Kind.UNREADABLE_SHAPE: "{count} unreadable collision shapes were dropped",
     **LIMIT_SUMMARIES,
@@ -53,7 +63,7 @@ def read_visual_shapes(text: str, snap: Snapper) -> Description:
 @dataclass(slots=True)
 class _UrdfReader:
     snap: Snapper
-    drives: list[Drive] = field(default_factory=list)
+    drives: dict[str, Drive] = field(default_factory=dict)
     mimics: list[Mimic] = field(default_factory=list)
     unsupported_links: dict[str, RobotError] = field(default_factory=dict)
     moving_names: set[str] = field(default_factory=set)
@@ -73,14 +83,14 @@ class _UrdfReader:
             raise RobotFileError("the URDF has no <link>", hint=hint, code=Code.MISSING_VALUE, subject="link")
         joints = tuple(self.joint(element) for element in root.findall("joint"))
         for element in root.findall("transmission"):
-            self.rotor(element)
+            self.add_rotor(element)
         links += self.mounting_link(links, joints)
         return Description(
             (root.get("name") or "").strip() or "robot",
             links,
             joints,
             np.array(STANDARD_GRAVITY),
-            drives=tuple(self.drives),
+            drives=tuple(self.drives.values()),
             mimics=tuple(self.mimics),
             findings=summarise(self.snap.findings, _URDF_SUMMARIES),
             unsupported_links=self.unsupported_links,
@@ -117,7 +127,7 @@ class _UrdfReader:
 
     def link(self, element: Element) -> Link:
         name = self.name(element)
-        shapes = tuple(shape for collision in element.findall("collision") for shape in self.shape(collision, name))
+        shapes = tuple(self.shapes(element, f"collision shape of link {name!r}"))
         inertials = element.findall("inertial")
         if len(inertials) > 1:
             self.note(Kind.ASSUMED_PART, f"link {name!r} has {len(inertials)} <inertial>: the first one is used")
@@ -140,36 +150,30 @@ class _UrdfReader:
             )
         # An inertial frame is a measured pose, not a constructed one: it is not snapped.
         X = self.pose(element, what, Snapper(active=False))
-        entries = [parse_number(inertia.get(k), f"{what}, {k}") for k in ("ixx", "ixy", "iyy", "ixz", "iyz", "izz")]
+        entries = [parse_number(inertia.get(k), f"{what}, {k}") for k in URDF_INERTIA]
         J = X.rotation @ tensor_from_entries(np.array(entries)) @ X.rotation.T
         J = tensor_from_entries(tensor_entries(J))
         return phi_about_origin(parse_number(mass.get("value"), f"{what}, mass"), X.translation, J)
 
-    def shape(self, element: Element, link: str) -> Iterator[Shape]:
-        """Yield the shape of a <collision>; drop an unreadable one with a finding, because dynamics needs no shapes."""
-        what = f"collision shape of link {link!r}"
-        try:
-            yield self.solid(element, what)
-        except MindynError as error:
-            self.note(Kind.UNREADABLE_SHAPE, f"{what} was dropped: {error.message}")
+    def shapes(self, link: Element, what: str) -> Iterator[Shape]:
+        """Yield the collision shapes; drop unreadable ones with a finding, because dynamics needs no shapes."""
+        for element in link.findall("collision"):
+            try:
+                yield self.shape(element, what)
+            except MindynError as error:
+                self.note(Kind.UNREADABLE_SHAPE, f"{what} was dropped: {error.message}")
 
-    def solid(self, element: Element, what: str) -> Shape:
-        geometry = element.find("geometry")
-        if geometry is None or len(geometry) == 0:
+    def shape(self, element: Element, what: str) -> Shape:
+        solid = element.find("geometry/*")
+        if solid is None:
             raise RobotFileError("it has no geometry", code=Code.MISSING_VALUE, subject=what)
-        solid = geometry[0]
+        if (kind := next((kind for kind in URDF_SHAPES if kind == solid.tag), None)) is None:
+            message = f"unknown shape <{shorten_text(solid.tag, 60)}>"
+            raise RobotFileError(message, code=Code.UNSUPPORTED, subject=solid.tag)
+        given = {"scale": "1 1 1", **solid.attrib}
+        sizes = [parse_numbers(given.get(key), count, key) for key, count in URDF_SHAPES[kind].items()]
         pose = self.pose(element, what, Snapper(active=False))
-        if solid.tag == "box":
-            return Shape("box", tuple(parse_numbers(solid.get("size"), 3, "size").tolist()), pose)
-        if solid.tag == "sphere":
-            return Shape("sphere", (parse_number(solid.get("radius"), "radius"),), pose)
-        if solid.tag in ("cylinder", "capsule"):
-            size = (parse_number(solid.get("radius"), "radius"), parse_number(solid.get("length"), "length"))
-            return Shape("cylinder" if solid.tag == "cylinder" else "capsule", size, pose)
-        if solid.tag == "mesh":
-            scale = tuple(parse_numbers(solid.get("scale", "1 1 1"), 3, "scale").tolist())
-            return Shape("mesh", scale, pose, solid.get("filename", ""))
-        raise RobotFileError(f"unknown shape <{shorten_text(solid.tag, 60)}>", code=Code.UNSUPPORTED, subject=solid.tag)
+        return Shape(kind, tuple(np.concatenate(sizes).tolist()), pose, solid.get("filename", ""))
 
     def joint(self, element: Element) -> AnyJoint:
         name, kind = self.name(element), element.get("type", "")
@@ -209,8 +213,8 @@ class _UrdfReader:
             limits=self.limits(element, what, ranged=kind != "continuous"),
         )
         self.moving_names.add(plain.name)
-        self.drives.extend(self.friction(element))
-        self.mimics.extend(self.mimic(element))
+        self.add_friction(element.find("dynamics"), plain.name)
+        self.add_mimic(element.find("mimic"), plain.name)
         return joint
 
     def end(self, element: Element, role: str, what: str) -> str:
@@ -226,62 +230,42 @@ class _UrdfReader:
         if limit is not None and (text := limit.get(DRAKE_ACCELERATION)) is not None:
             stated["acceleration"] = text
         numbers = {key: _parse_float(text) for key, text in stated.items()}
-        limits, reasons = keep_valid_limits(numbers, continuous=not ranged)
-        for key, why in reasons.items():
-            given = ", ".join(f"{k} {shorten_text(stated[k], 40)!r}" for k in key.split())
-            self.note(Kind.DROPPED_LIMIT, f"{what}: limit {given} was dropped: {why}")
-        return limits
+        shown = {key: repr(shorten_text(text, 40)) for key, text in stated.items()}
+        return self.snap.limits(numbers, shown, what, continuous=not ranged)
 
-    def mimic(self, element: Element) -> Iterator[Mimic]:
-        mimic = element.find("mimic")
+    def add_mimic(self, mimic: Element | None, name: str) -> None:
         if mimic is None:
             return
-        name, of = self.name(element), mimic.get("joint")
-        if not of:
+        if not (of := mimic.get("joint")):
             message = f"the <mimic> of joint {name!r} names no joint"
             raise RobotFileError(message, code=Code.MISSING_VALUE, subject=name)
-        yield Mimic(
-            name,
-            of,
-            *(
-                parse_number(mimic.get(k, v), f"{k} of the mimic of joint {name!r}")
-                for k, v in _MIMIC_ATTRIBUTES.items()
-            ),
-        )
+        what = f"of the mimic of joint {name!r}"
+        numbers = (parse_number(mimic.get(k, v), f"{k} {what}") for k, v in _MIMIC_ATTRIBUTES.items())
+        self.mimics.append(Mimic(name, of, *numbers))
 
-    def friction(self, element: Element) -> Iterator[Drive]:
-        dynamics = element.find("dynamics")
+    def add_friction(self, dynamics: Element | None, name: str) -> None:
         if dynamics is None:
             return
-        what = f"dynamics of joint {element.get('name')!r}"
+        what = f"dynamics of joint {name!r}"
         viscous, coulomb = (parse_number(dynamics.get(key, "0"), f"{what}, {key}") for key in ("damping", "friction"))
         if viscous or coulomb:
-            yield Drive(self.name(element), viscous=viscous, coulomb=coulomb, side="joint")
+            self.drives[name] = Drive(name, viscous=viscous, coulomb=coulomb, side="joint")
 
-    def rotor(self, element: Element) -> None:
+    def add_rotor(self, element: Element) -> None:
         """Add gear ratio and rotor inertia of a <transmission> with Drake's tags to the drive of its joint."""
-        tags = (DRAKE_GEAR_RATIO, DRAKE_ROTOR_INERTIA)
-        drake_elements = {tag: child for tag in tags for child in element.iter(tag)}
+        tags = {key: child for key, tag in DRAKE_DRIVE.items() for child in element.iter(tag)}
         names = [joint.get("name", "") for joint in element.findall("joint")]
-        if not drake_elements:
-            return
         what = f"transmission {element.get('name')!r}"
-        if len(names) != 1:
-            self.note(
-                Kind.DROPPED_PART, f"{what} has {len(names)} joints: its rotor inertia and gear ratio were dropped"
-            )
-            return
-        (name,) = names
-        values = {tag: parse_number(child.get("value"), f"{what}, {tag}") for tag, child in drake_elements.items()}
-        present = [k for k, drive in enumerate(self.drives) if drive.joint == name]
-        drive = self.drives[present[0]] if present else Drive(name, side="joint")
-        drive = replace(
-            drive, ratio=values.get(DRAKE_GEAR_RATIO, 1.0), rotor_inertia=values.get(DRAKE_ROTOR_INERTIA, 0.0)
-        )
-        if present:
-            self.drives[present[0]] = drive
-        elif name in self.moving_names:
-            self.drives.append(drive)
+        if tags and len(names) != 1:
+            message = f"{what} has {len(names)} joints: its rotor inertia and gear ratio were dropped"
+            self.note(Kind.DROPPED_PART, message)
+        elif tags:
+            values: dict[str, Any] = {
+                key: parse_number(tag.get("value"), f"{what}, {tag.tag}") for key, tag in tags.items()
+            }
+            if names[0] in self.moving_names:
+                drive = self.drives.get(names[0], Drive(names[0], side="joint"))
+                self.drives[names[0]] = replace(drive, **values)
 
 
 def _parse_float(text: str) -> float:

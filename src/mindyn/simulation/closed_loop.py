@@ -20,14 +20,13 @@ from mindyn.algebra.values import Array
 from mindyn.equations.catalogue import Function, equation
 from mindyn.equations.chain import SX, constant
 from mindyn.equations.closed_motion import is_affine
-from mindyn.equations.forward_dynamics import coupled_joints
 from mindyn.equations.loop_closure import primary_friction
 from mindyn.equations.loop_equations import loop_equation
 from mindyn.errors import Code, InputError, RobotError
 from mindyn.kernels.kernel import Kernel
 from mindyn.notation import DRIVE_PARAMETERS, PARAMETERS_PER_LINK
 from mindyn.parameters.base import BaseParameters
-from mindyn.robots.drive_matrices import friction_matrix, gear_matrix
+from mindyn.robots.drive_matrices import friction_matrix
 from mindyn.robots.robot import CACHED_ROBOTS, Robot
 from mindyn.simulation.controllers import (
     ComputedTorque,
@@ -38,8 +37,8 @@ from mindyn.simulation.controllers import (
     sample_signals,
 )
 from mindyn.simulation.inputs import require_positive
-from mindyn.simulation.plant import Plant, create_plant, plant_response
-from mindyn.simulation.runge_kutta import State, law_torque, runge_kutta_step, state_slope
+from mindyn.simulation.plant import Plant, create_plant
+from mindyn.simulation.runge_kutta import step_function
 from mindyn.simulation.time_loop import TimeLoop
 
 
@@ -73,12 +72,6 @@ class CandidatePlant(Plant):
             robot, base.drives, shape.rows, levels, turns=shape.turns, base=base, beta=beta, smooth_values=smooth
         )
 
-    @property
-    def ancestors(self) -> list[list[int]]:
-        """Coupled joints, see `Plant`; gears that couple joints may reflect rotor inertia between them."""
-        G = gear_matrix(self.smooth) if self.drives else np.zeros((0, len(self.smooth.joints)))
-        return coupled_joints(self.smooth, coupled=bool((np.count_nonzero(G, axis=1) > 1).any()))
-
     def equation(self, name: str) -> Callable[..., SX]:
         """Return a symbolic equation without the Coulomb friction that can stick."""
         if name not in self._traced:
@@ -106,33 +99,11 @@ def _coulomb_indices(robot: Robot) -> list[int]:
     return [first + each * k + DRIVE_PARAMETERS.index("coulomb") for k in range(len(robot.drives))]
 
 
-def trace_closed_loop_step(plant: CandidatePlant, law: Function) -> Function:
-    """Trace (q, qd, lam, held, beta, refresh, signals, dt) -> states after dt, qdd and least pivot of M at the start.
-
-    If refresh is 1, the law computes a new torque; if it is 0, the held torque continues.
-    """
-    n = plant.joint_count
-    sizes = {"q": plant.position_count, "qd": n, "lam": len(plant.rows), "held": n}
-    given: dict[str, SX] = {name: casadi.SX.sym(name, size) for name, size in sizes.items() if size}
-    given |= {"beta": plant.beta, "refresh": casadi.SX.sym("refresh")}
-    asked = law_torque(law, given, plant.primary)
-    dt = given["dt"] = casadi.SX.sym("dt")
-    tau = casadi.if_else(given["refresh"], asked, given["held"])
-    state = State(given["q"], given["qd"], given.get("lam", casadi.SX(0, 1)))
-    (_, qdd), _ = state_slope(plant, state, tau, dt)
-    after = runge_kutta_step(plant, state, tau, dt)
-    pivot = casadi.mmin(plant_response(plant, state.q, state.qd, tau).D)
-    results = {"q_next": after.q, "qd_next": after.qd, "lam_next": after.lam, "held_next": tau}
-    results = {name: value for name, value in results.items() if name.removesuffix("_next") in given}
-    results |= {"qdd": qdd, "pivot": pivot}
-    outputs = [casadi.densify(result) for result in casadi.cse([*results.values()])]
-    return casadi.Function("closed_loop_step", [*given.values()], outputs, [*given], [*results])
-
-
 @lru_cache(maxsize=CACHED_ROBOTS)
 def compile_step(robot: Robot, base: BaseParameters, law: str) -> TimeLoop:
     """Compile the step of candidates under a law, which is serialised."""
-    function = trace_closed_loop_step(CandidatePlant.of(robot, base), casadi.Function.deserialize(law))
+    plant = CandidatePlant.of(robot, base)
+    function = step_function(plant, casadi.Function.deserialize(law), plant.beta)
     return TimeLoop(Kernel(function, shared=["dt"], check_finite=False))
 
 

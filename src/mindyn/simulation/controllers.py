@@ -7,18 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Protocol
 
 import casadi
 import numpy as np
 from numpy.typing import ArrayLike
 
-from mindyn.algebra.values import Array, frozen_array
+from mindyn.algebra.values import Array, frozen_array, real_array
 from mindyn.equations.catalogue import Function
 from mindyn.errors import Code, InputError
-from mindyn.robots.robot import CACHED_ROBOTS, Robot
-from mindyn.simulation.inputs import make_read_only, require_positive, require_real_numbers
+from mindyn.robots.robot import Robot
+from mindyn.simulation.inputs import make_read_only, require_finite, require_positive
 from mindyn.simulation.plant import Plant, create_plant
 
 Reference = Callable[[float], tuple[Array, Array, Array]]
@@ -61,10 +60,10 @@ class SineMotion:
     phase: Array
 
     def __post_init__(self) -> None:
-        centre = require_real_numbers(self.centre, "centre")
+        centre = _read_numbers(self.centre, "centre")
         object.__setattr__(self, "centre", make_read_only(centre.copy()))
         for name in ("amplitude", "frequency_hz", "phase"):
-            array = np.array(np.atleast_2d(require_real_numbers(getattr(self, name), name)))
+            array = np.array(np.atleast_2d(_read_numbers(getattr(self, name), name)))
             if array.ndim != 2 or array.shape[1:] != centre.shape:
                 message = f"{name} has shape {array.shape}, but (K, {len(centre)}) is needed"
                 raise InputError(message, code=Code.WRONG_SHAPE, subject=name)
@@ -82,6 +81,10 @@ class SineMotion:
         sin, cos = np.sin(angle), np.cos(angle)
         q = self.centre + (a * (sin - np.sin(self.phase))).sum(axis=1)
         return q, (a * w * cos).sum(axis=1), -(a * w**2 * sin).sum(axis=1)
+
+
+def _read_numbers(value: object, what: str) -> Array:
+    return require_finite(real_array(value, np.float64, what), what)
 
 
 class ReferenceRows(Protocol):
@@ -138,6 +141,15 @@ class ProportionalDerivative:
         q_r, qd_r, _ = self.reference(t)
         return np.asarray(self.stiffness * (q_r - q) + self.damping * (qd_r - qd))
 
+    def _law(self) -> ControlLaw:
+        """Return the controller as an expression."""
+        names = ("q_r", "qd_r")
+        return tracking_law(
+            self.stiffness,
+            self.damping,
+            lambda times: dict(zip(names, sample_reference(self.reference, times)[:2], strict=True)),
+        )
+
 
 class ComputedTorque:
     """Controller tau = M(q) (qdd_r + stiffness (q_r - q) + damping (qd_r - qd)) + h(q, qd) + F^T c sign(F qd_r).
@@ -181,6 +193,23 @@ class ComputedTorque:
         wanted = qdd_r + self.stiffness * (q_r - q) + self.damping * (qd_r - qd)
         return np.asarray(self._torque(q, qd, wanted) + self.dry_friction(q_r, qd_r))
 
+    def _law(self) -> ControlLaw:
+        """Return the controller as an expression; the compensation of Coulomb friction is a signal."""
+        plant, names = self.plant, ["q", "qd", "q_r", "qd_r", "qdd_r", "friction"]
+        sizes = [plant.position_count, *[plant.joint_count] * 5]
+        q, qd, q_r, qd_r, qdd_r, friction = symbols = [
+            casadi.SX.sym(name, size) for name, size in zip(names, sizes, strict=True)
+        ]
+        stiffness, damping = casadi.DM(self.stiffness), casadi.DM(self.damping)
+        wanted = qdd_r + stiffness * (q_r - q[plant.primary]) + damping * (qd_r - qd)
+        tau = plant.equation("inverse_dynamics")(q, qd, wanted) + friction
+
+        def signals(times: Array) -> dict[str, Array]:
+            reference = sample_reference(self.reference, times)
+            return dict(zip(names[2:], (*reference, self.dry_friction(*reference[:2])), strict=True))
+
+        return ControlLaw(casadi.Function("law", symbols, [tau], names, ["tau"]), signals)
+
     def dry_friction(self, q: Array, qd: Array) -> Array:
         """Return F^T c sign(F qd) (..., n) at positions and speeds (..., n)."""
         F = self.plant.rows_at(q)
@@ -222,10 +251,8 @@ def convert_to_law(controller: ControlLaw | ProportionalDerivative | ComputedTor
     """Return the control law of a controller."""
     if isinstance(controller, ControlLaw):
         return controller
-    if isinstance(controller, ProportionalDerivative):
-        return _create_pd_law(controller)
-    if isinstance(controller, ComputedTorque):
-        return _create_computed_torque_law(controller)
+    if isinstance(controller, (ProportionalDerivative, ComputedTorque)):
+        return controller._law()
     raise InputError(
         f"a controller that is simulated with candidates must be an expression, got {type(controller).__name__}",
         hint="pass a ProportionalDerivative, a ComputedTorque, or a ControlLaw(function, signals)",
@@ -248,12 +275,10 @@ def require_law(law: Function, plant: Plant, reserved: Collection[str]) -> None:
         if name in reserved:
             message = f"the law's input {name!r} has a reserved name; rename it. Reserved: {', '.join(reserved)}"
             raise InputError(message, code=Code.DUPLICATE, subject=name)
-        whole = name == "q" and law.size_in(k) == (plant.position_count, 1)
-        if name in ("q", "qd") and law.size_in(k) != (n, 1) and not whole:
-            message = f"the law's input {name!r} has shape {law.size_in(k)}, but ({n}, 1) is needed"
-            raise InputError(message, code=Code.WRONG_SHAPE, subject=name)
-        if law.size_in(k)[1] != 1:
-            message = f"the law's input {name!r} has shape {law.size_in(k)}, but a signal must have a single column"
+        rows, columns = law.size_in(k)
+        sizes = {"q": (n, plant.position_count), "qd": (n,)}.get(name, (rows,))
+        if rows not in sizes or columns != 1:
+            message = f"the law's input {name!r} has shape {(rows, columns)}, but ({sizes[0]}, 1) is needed"
             raise InputError(message, code=Code.WRONG_SHAPE, subject=name)
 
 
@@ -269,7 +294,7 @@ def sample_signals(law: ControlLaw, times: Array) -> dict[str, Array]:
 
 
 def _require_signal(value: Array, name: str, shape: tuple[int, int]) -> Array:
-    array = require_real_numbers(value, f"signal {name!r}")
+    array = _read_numbers(value, f"signal {name!r}")
     if array.shape != shape:
         message = f"signal {name!r} has shape {array.shape}, but {shape} is needed: a row for each time"
         raise InputError(message, code=Code.WRONG_SHAPE, subject=name)
@@ -285,33 +310,11 @@ def sample_reference(reference: Reference, times: Array) -> tuple[Array, Array, 
     return q, qd, qdd
 
 
-@lru_cache(maxsize=CACHED_ROBOTS)
-def _create_pd_law(controller: ProportionalDerivative) -> ControlLaw:
-    q, qd, q_r, qd_r = (casadi.SX.sym(name, len(controller.stiffness)) for name in ("q", "qd", "q_r", "qd_r"))
-    tau = casadi.DM(controller.stiffness) * (q_r - q) + casadi.DM(controller.damping) * (qd_r - qd)
-    function = casadi.Function("law", [q, qd, q_r, qd_r], [tau], ["q", "qd", "q_r", "qd_r"], ["tau"])
-
-    def signals(times: Array) -> dict[str, Array]:
-        wanted, speed, _ = sample_reference(controller.reference, times)
-        return {"q_r": wanted, "qd_r": speed}
-
-    return ControlLaw(function, signals)
-
-
-@lru_cache(maxsize=CACHED_ROBOTS)
-def _create_computed_torque_law(controller: ComputedTorque) -> ControlLaw:
-    plant = controller.plant
-    names = ["q", "qd", "q_r", "qd_r", "qdd_r", "friction"]
-    q = casadi.SX.sym("q", plant.position_count)
-    qd, q_r, qd_r, qdd_r, friction = (casadi.SX.sym(name, plant.joint_count) for name in names[1:])
-    stiffness, damping = casadi.DM(controller.stiffness), casadi.DM(controller.damping)
-    wanted = qdd_r + stiffness * (q_r - q[plant.primary]) + damping * (qd_r - qd)
-    tau = plant.equation("inverse_dynamics")(q, qd, wanted) + friction
-    function = casadi.Function("law", [q, qd, q_r, qd_r, qdd_r, friction], [tau], names, ["tau"])
-
-    def signals(times: Array) -> dict[str, Array]:
-        position, speed, acceleration = sample_reference(controller.reference, times)
-        expected = controller.dry_friction(position, speed)
-        return {"q_r": position, "qd_r": speed, "qdd_r": acceleration, "friction": expected}
-
-    return ControlLaw(function, signals)
+def tracking_law(stiffness: Array, damping: Array, signals: Signals, limit: Array | None = None) -> ControlLaw:
+    """Return tau = stiffness (q_r - q) + damping (qd_r - qd), within +-limit if one is given."""
+    names = ["q", "qd", "q_r", "qd_r"]
+    q, qd, q_r, qd_r = symbols = [casadi.SX.sym(name, len(stiffness)) for name in names]
+    tau = casadi.DM(stiffness) * (q_r - q) + casadi.DM(damping) * (qd_r - qd)
+    if limit is not None:
+        tau = casadi.fmin(casadi.fmax(tau, -limit), limit)
+    return ControlLaw(casadi.Function("law", symbols, [tau], names, ["tau"]), signals)

@@ -7,7 +7,6 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from mindyn.algebra.values import Array, require_unmasked
 from mindyn.errors import Code, InputError
 
 AnyArray = TypeVar("AnyArray", bound=NDArray[Any])
@@ -47,14 +46,8 @@ def make_read_only(array: AnyArray) -> AnyArray:
     return array
 
 
-def require_real_numbers(value: Any, what: str) -> Array:
-    """Return `value` as a float64 array; raise `InputError` if an element is not a finite number."""
-    require_unmasked(value, what)
-    try:
-        array = np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        message = f"{what} must be an array of numbers, got {type(value).__name__}"
-        raise InputError(message, code=Code.WRONG_TYPE, subject=what) from error
+def require_finite(array: AnyArray, what: str) -> AnyArray:
+    """Return an array of finite numbers; raise `InputError` that names the first element that is not."""
     finite = np.isfinite(array)
     if not finite.all():
         where = np.argwhere(~finite)[0].tolist()

@@ -23,14 +23,14 @@ from mindyn.equations.catalogue import Function, equation
 from mindyn.equations.chain import SX, constant
 from mindyn.equations.closed_motion import CLOSURE, MAX_CLOSURE_ERROR, MIN_REGULARITY, closed_motion, is_affine
 from mindyn.equations.drives import load_dependent_extras, load_friction_error
-from mindyn.equations.forward_dynamics import coupled_joints, factor, solve
+from mindyn.equations.forward_dynamics import Factors
 from mindyn.equations.loop_closure import home_closure, primary_friction
 from mindyn.equations.loop_equations import loop_equation
 from mindyn.errors import Code, RobotError
 from mindyn.kernels.closed_kernel import ClosedKernel, make_kernel
 from mindyn.kernels.kernel import Kernel
 from mindyn.kernels.loop_friction import friction_rows
-from mindyn.robots.drive_matrices import friction_matrix, reflected_inertia
+from mindyn.robots.drive_matrices import friction_matrix
 from mindyn.robots.robot import CACHED_ROBOTS, Robot, require_robot
 
 
@@ -69,12 +69,6 @@ class Plant:
     def has_friction(self) -> bool:
         """Whether some drive has Coulomb friction."""
         return len(self.rows) > 0
-
-    @property
-    def ancestors(self) -> list[list[int]]:
-        """For each joint, the earlier joints that M couples it to, nearest first (see `forward_dynamics`)."""
-        reflected = reflected_inertia(self.smooth)
-        return coupled_joints(self.smooth, coupled=bool(np.count_nonzero(reflected - np.diag(np.diag(reflected)))))
 
     @property
     def is_solved(self) -> bool:
@@ -230,14 +224,10 @@ class PlantResponse:
 
 def plant_response(plant: Plant, q: SX, qd: SX, tau: SX) -> PlantResponse:
     """Return the response of a plant with friction, from a single factorisation of M."""
-    M = plant.equation("inertia_matrix")(q)
-    ancestors = plant.ancestors
-    L, D = factor(M, ancestors)
+    M = Factors(plant.equation("inertia_matrix")(q))
     F, turning = plant.friction(q, qd)
-    free = solve(L, D, ancestors, tau - plant.equation("bias")(q, qd))
-    columns = [solve(L, D, ancestors, casadi.densify(F[k, :].T)) for k in range(F.shape[0])]
-    W = casadi.horzcat(*columns) if columns else casadi.SX(len(ancestors), 0)
-    return PlantResponse(free, F, W, casadi.densify(F @ W), casadi.densify(F @ free + turning), D)
+    free, W = M.solve(tau - plant.equation("bias")(q, qd)), M.solve(casadi.densify(F.T))
+    return PlantResponse(free, F, W, casadi.densify(F @ W), casadi.densify(F @ free + turning), M.D)
 
 
 def acceleration_function(plant: Plant) -> Function:
@@ -261,9 +251,7 @@ def acceleration_function(plant: Plant) -> Function:
     known = slip * (1 - stuck)
     held_together = here.A * (1 + REDUNDANCY_REGULARISATION * casadi.SX.eye(m)) if plant.redundant else here.A
     masked = held_together * (stuck @ stuck.T) + casadi.diag(1 - stuck)
-    everyone = [list(reversed(range(k))) for k in range(m)]
-    held = solve(*factor(masked, everyone), everyone, stuck * (here.b - here.A @ known))
-    lam = known + held
+    lam = known + Factors(masked).solve(stuck * (here.b - here.A @ known))
     qdd = here.free - here.W @ lam
     names = ["q", "qd", "tau", "slip", "stuck"]
     turning = {} if plant.turns is None else {"turning": plant.friction(q, qd)[1]}

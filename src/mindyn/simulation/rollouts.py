@@ -19,7 +19,7 @@ from mindyn.kernels.kernel import Kernel
 from mindyn.kernels.model import Precision
 from mindyn.robots.robot import CACHED_ROBOTS, Robot
 from mindyn.simulation.controllers import require_law
-from mindyn.simulation.inputs import make_read_only, require_count, require_positive
+from mindyn.simulation.inputs import make_read_only, require_count, require_finite, require_positive
 from mindyn.simulation.plant import Plant, create_plant
 from mindyn.simulation.results import Rollouts, SimulationError
 from mindyn.simulation.runge_kutta import step_function
@@ -106,7 +106,7 @@ class CompiledRollout:
         count = _count_rollouts(starts, signals)
         arrays = self._arrays(starts, count, steps) | signals | {"dt": np.full((1, 1, 1), dt, dtype=self.dtype)}
         status = self._loop.run(arrays, count, steps, threads)
-        self._require_finite(status, arrays)
+        self._require_finite_motions(status, arrays)
         times = make_read_only(np.arange(steps + 1) * np.float64(dt))
         arrays["q"] = arrays["q"][..., self.plant.primary] if self.plant.is_solved else arrays["q"]
         return Rollouts(times, *(make_read_only(arrays[name]) for name in ("q", "qd", "tau")))
@@ -125,11 +125,8 @@ class CompiledRollout:
         """Return a signal as (B or 1, steps, size), possibly with a stride of zero over the steps."""
         array, size = real_array(value, self.dtype, name), self._loop.sizes[name]
         shapes = f"(B, {steps}, {size}), ({steps}, {size}) or ({size},)"
-        if array.ndim not in (1, 2, 3) or array.shape[-1] != size:
+        if array.ndim not in (1, 2, 3) or array.shape[-1] != size or (array.ndim > 1 and array.shape[-2] != steps):
             message = f"{name} has shape {array.shape}, but {shapes} is needed"
-            raise InputError(message, code=Code.WRONG_SHAPE, subject=name)
-        if array.ndim > 1 and array.shape[-2] != steps:
-            message = f"{name} has {array.shape[-2]} steps, but the rollouts have {steps}: {shapes} is needed"
             raise InputError(message, code=Code.WRONG_SHAPE, subject=name)
         array = np.require(array, requirements=["C", "A"])
         if array.ndim == 1:
@@ -141,10 +138,7 @@ class CompiledRollout:
         if array.ndim not in (1, 2) or array.shape[-1] != n:
             message = f"{name} has shape {array.shape}, but (B, {n}) or ({n},) is needed"
             raise InputError(message, code=Code.WRONG_SHAPE, subject=name)
-        if not np.isfinite(array).all():
-            where = np.argwhere(~np.isfinite(array))[0].tolist()
-            raise InputError(f"{name}: element {where} is not finite", code=Code.NOT_FINITE, subject=name)
-        rows = np.atleast_2d(array)
+        rows = np.atleast_2d(require_finite(array, name))
         return self.plant.start(rows).astype(self.dtype) if name == "q0" else rows
 
     def _arrays(self, starts: list[Batch], count: int, steps: int) -> dict[str, Batch]:
@@ -159,11 +153,10 @@ class CompiledRollout:
             arrays["tau"] = np.empty((count, steps, self._loop.sizes["tau"]), self.dtype)
         return arrays
 
-    def _require_finite(self, status: int, arrays: Mapping[str, Batch]) -> None:
+    def _require_finite_motions(self, status: int, arrays: Mapping[str, Batch]) -> None:
         for name in self._loop.inputs if status else ():
-            if name not in (*ROLLOUT_STATES, "dt") and not np.isfinite(arrays[name]).all():
-                where = np.argwhere(~np.isfinite(arrays[name]))[0].tolist()
-                raise InputError(f"{name}: element {where} is not finite", code=Code.NOT_FINITE, subject=name)
+            if name not in (*ROLLOUT_STATES, "dt"):
+                require_finite(arrays[name], name)
         if status or not (np.isfinite(arrays["q"][:, -1]).all() and np.isfinite(arrays["qd"][:, -1]).all()):
             lost = np.asarray(~(np.isfinite(arrays["q"]) & np.isfinite(arrays["qd"])).all(axis=-1))
             if not lost.any():

@@ -108,28 +108,38 @@ class State:
         return State(self.q + h * rates[0], self.qd + h * rates[1], lam)
 
 
-def step_function(plant: Plant, law: Function | None = None) -> Function:
+def step_function(plant: Plant, law: Function | None = None, beta: SX | None = None) -> Function:
     """Return the step (q, qd[, lam], tau, dt) -> (q_next, qd_next[, lam_next]) with tau held.
 
     With a `law`, tau is its value at the start of the step; the law's inputs other than q and qd replace the input tau,
     and tau is an additional output.
+
+    With the symbols `beta` of a candidate plant, beta is an input. If the input refresh is 1, the law computes a new
+    torque; if it is 0, the input held continues. Outputs are held_next in place of tau, and qdd and the least pivot of
+    M at the start.
     """
-    n, m = plant.joint_count, len(plant.levels)
-    symbols = {"q": casadi.SX.sym("q", plant.position_count), "qd": casadi.SX.sym("qd", n)}
-    if m:
-        symbols["lam"] = casadi.SX.sym("lam", m)
+    n = plant.joint_count
+    sizes = {"q": plant.position_count, "qd": n, "lam": len(plant.rows), "held": 0 if beta is None else n}
+    symbols: dict[str, SX] = {name: casadi.SX.sym(name, size) for name, size in sizes.items() if size}
+    if beta is not None:
+        symbols |= {"beta": beta, "refresh": casadi.SX.sym("refresh")}
     state = State(symbols["q"], symbols["qd"], symbols.get("lam", casadi.SX(0, 1)))
-    tau = casadi.SX.sym("tau", n) if law is None else law_torque(law, symbols, plant.primary)
     if law is None:
-        symbols["tau"] = tau
+        tau = symbols["tau"] = casadi.SX.sym("tau", n)
+    else:
+        tau = law_torque(law, symbols, plant.primary)
     dt = symbols["dt"] = casadi.SX.sym("dt")
+    if beta is not None:
+        tau = casadi.if_else(symbols["refresh"], tau, symbols["held"])
     after = runge_kutta_step(plant, state, tau, dt)
-    results = {"q_next": after.q, "qd_next": after.qd}
-    if m:
-        results["lam_next"] = after.lam
-    if law is not None:
-        results["tau"] = casadi.densify(tau)
-    outputs = casadi.cse([*results.values()])
+    results = {"q_next": after.q, "qd_next": after.qd} | ({"lam_next": after.lam} if "lam" in symbols else {})
+    if beta is not None:
+        (_, qdd), _ = state_slope(plant, state, tau, dt)
+        pivot = casadi.mmin(plant_response(plant, state.q, state.qd, tau).D)
+        results |= {"held_next": tau, "qdd": qdd, "pivot": pivot}
+    elif law is not None:
+        results["tau"] = tau
+    outputs = [casadi.densify(result) for result in casadi.cse([*results.values()])]
     return casadi.Function("step", [*symbols.values()], outputs, [*symbols], [*results])
 
 

@@ -8,7 +8,7 @@ these.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import isfinite, pi
+from math import pi
 from typing import get_args
 
 import numpy as np
@@ -19,7 +19,7 @@ from mindyn.errors import Code, InputError, MissingPhysicsError, require_choice
 from mindyn.robots.drive_matrices import require_invertible_gears
 from mindyn.robots.parts import Side
 from mindyn.robots.robot import Robot
-from mindyn.simulation.inputs import make_read_only, require_positive
+from mindyn.simulation.inputs import make_read_only, require_number, require_positive
 from mindyn.simulation.results import Measurement, Simulation
 
 
@@ -79,14 +79,10 @@ class Sensors:
             if getattr(self, name) is not None:
                 require_positive(getattr(self, name), name, "leave it out for readings that are not rounded")
         for name in ("position_noise", "torque_noise", "position_delay_s", "torque_delay_s"):
-            value = getattr(self, name)
-            if not isfinite(value) or value < 0:
-                message = f"{name} must be finite and not negative, got {value!r}"
-                raise InputError(message, hint="0 is a perfect sensor", code=Code.OUT_OF_RANGE, subject=name)
-        for name in ("position_side", "torque_side"):
-            require_choice(getattr(self, name), get_args(Side), name)
-        if self.noise_side is not None:
-            require_choice(self.noise_side, get_args(Side), "noise_side")
+            require_number(getattr(self, name), name, "[0, inf)", "0 is a perfect sensor")
+        for name in ("position_side", "torque_side", "noise_side"):
+            if name != "noise_side" or self.noise_side is not None:
+                require_choice(getattr(self, name), get_args(Side), name)
         if not isinstance(self.seed, (int, np.integer)) or self.seed < 0:
             message = f"seed = {self.seed!r} must be a whole number, zero or more"
             raise InputError(message, hint="omit it for 0", code=Code.OUT_OF_RANGE, subject="seed")

@@ -25,7 +25,6 @@ from mindyn.algebra.values import Array
 from mindyn.errors import Code, InputError, require_choice
 from mindyn.estimators.estimate import Estimate
 from mindyn.estimators.estimate_parts import JointResidual, infinite_variances
-from mindyn.excitation.identifiable_subspace import IdentifiableSubspace
 from mindyn.identifiability.base_sets import base_parameters
 from mindyn.logs.log import Log
 from mindyn.regression.information import RANK_TOLERANCE
@@ -33,7 +32,7 @@ from mindyn.regression.integrated import IntegratedRegressor
 from mindyn.regression.regressor import Regressor
 from mindyn.regression.settings import EquationSettings
 from mindyn.robots.robot import Robot
-from mindyn.step_tests.plan import StepPlan, StepTest
+from mindyn.step_tests.plan import IdentifiableSubspace, StepPlan, StepTest
 from mindyn.step_tests.rows import MAX_TRACKING_ERROR, LogChecks, RowMaker, Rule
 
 MIN_DEGREES_OF_FREEDOM: Final = 8
@@ -94,20 +93,6 @@ class Noise:
     covariance: Array
 
 
-@dataclass(frozen=True, slots=True)
-class _ResidualSquares:
-    """Sum of squares that no parameters explain; its mean is reading^2 degrees_of_freedom + momentum^2 ends."""
-
-    squares: float
-    degrees_of_freedom: float
-    ends: float
-
-    def __add__(self, other: _ResidualSquares) -> _ResidualSquares:
-        return _ResidualSquares(
-            self.squares + other.squares, self.degrees_of_freedom + other.degrees_of_freedom, self.ends + other.ends
-        )
-
-
 def noises_of(tests: Sequence[TestRows]) -> list[Noise]:
     """Return the noise of each test; tests of the same joint's torque are pooled."""
     pools: dict[str, list[TestRows]] = {}
@@ -125,11 +110,12 @@ def noises_of(tests: Sequence[TestRows]) -> list[Noise]:
 
 def _joint_noise(tests: Sequence[TestRows]) -> tuple[float, float]:
     """Return the variances of a reading, from tests at rest or constant speed if they suffice, and of a momentum."""
-    nothing = _ResidualSquares(0.0, 0.0, 0.0)
-    quiet = sum((_unexplained_squares(test) for test in tests if not test.moving), nothing)
-    moving = sum((_unexplained_squares(test) for test in tests if test.moving), nothing)
-    both = quiet + moving
-    if not both.degrees_of_freedom:
+    quiet, moving = (
+        sum((_unexplained_squares(test) for test in tests if test.moving == is_moving), np.zeros(3))
+        for is_moving in (False, True)
+    )
+    squares, freedom, _ = quiet + moving
+    if not freedom:
         raise InputError(
             f"no test of the torque of joint {tests[0].joint!r} has more rows than unknowns: "
             "the uncertainty of its readings cannot be estimated",
@@ -137,21 +123,25 @@ def _joint_noise(tests: Sequence[TestRows]) -> tuple[float, float]:
             code=Code.TOO_LITTLE_DATA,
             subject=tests[0].joint,
         )
-    if quiet.degrees_of_freedom >= MIN_DEGREES_OF_FREEDOM and moving.ends > 0:
-        reading = quiet.squares / quiet.degrees_of_freedom
-        momentum = (moving.squares - reading * moving.degrees_of_freedom) / moving.ends
+    if quiet[1] >= MIN_DEGREES_OF_FREEDOM and moving[2] > 0:
+        reading = quiet[0] / quiet[1]
+        momentum = (moving[0] - reading * moving[1]) / moving[2]
         if momentum > 0:
-            return reading, momentum
-    return both.squares / both.degrees_of_freedom, 0.0
+            return float(reading), float(momentum)
+    return float(squares / freedom), 0.0
 
 
-def _unexplained_squares(test: TestRows) -> _ResidualSquares:
+def _unexplained_squares(test: TestRows) -> Array:
+    """Return the sum of squares that no parameters explain, and numbers of degrees of freedom and of momenta in it.
+
+    The mean of the sum is reading^2 times the first number and momentum^2 times the second one.
+    """
     lengths = np.linalg.norm(test.white_A, axis=0)
     U, s, _ = np.linalg.svd(test.white_A[:, lengths > 0] / lengths[lengths > 0], full_matrices=False)
     U = U[:, s > RANK_TOLERANCE * s.max(initial=0.0)]
     rest = test.white_z - U @ (U.T @ test.white_z)
     ends = test.white_D - U @ (U.T @ test.white_D)
-    return _ResidualSquares(float(rest @ rest), float(len(rest) - U.shape[1]), float((ends**2).sum()))
+    return np.array([rest @ rest, len(rest) - U.shape[1], (ends**2).sum()])
 
 
 Solution = Literal["steps", "together"]

@@ -2,24 +2,26 @@
 
 Motions of step-by-step tests: breakaways, a constant speed, sines; all other joints are held.
 
+`IdentifiableSubspace`: the combinations of parameters that are known so far, and what further rows add.
+
 Folders of step-by-step tests: the plan, the motions to command, and the recorded logs.
 """
 
 from __future__ import annotations
 
-import csv
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, fields, replace
-from io import StringIO
 from pathlib import Path
-from typing import Any, ClassVar, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mindyn.algebra.values import Array, ShortRepr
-from mindyn.errors import Code, ExportError, InputError, require_choice, unknown_name_error
+from mindyn.errors import Code, ExportError, InputError, unknown_name_error
+from mindyn.excitation.motion_files import format_samples
 from mindyn.files import finish_replacement, replace_folder_files, write_file_atomically
 from mindyn.logs.log import Log
 from mindyn.logs.reading import read_log
@@ -57,7 +59,7 @@ class Breakaways:
     q: tuple[float, ...]
     joint: int
     positions: tuple[float, ...]
-    kind: ClassVar[str] = "static"
+    kind: str = "static"
 
     @property
     def joints(self) -> tuple[int, ...]:
@@ -82,7 +84,7 @@ class ConstantSpeed:
     joint: int
     speed: float
     seconds: float
-    kind: ClassVar[str] = "constant velocity"
+    kind: str = "constant velocity"
 
     @property
     def joints(self) -> tuple[int, ...]:
@@ -108,7 +110,7 @@ class Sines:
     amplitudes: tuple[float, ...]
     frequencies_hz: tuple[float, ...]
     seconds: float
-    kind: ClassVar[str] = "accelerated"
+    kind: str = "accelerated"
 
     def trajectory(self, rate_hz: float) -> Trajectory:
         """Rows at a rate."""
@@ -131,28 +133,69 @@ def _instants(seconds: float, rate_hz: float) -> Array:
     return np.arange(int(seconds * rate_hz + 1e-6) + 1) / rate_hz
 
 
-def motion_to_dict(motion: StepMotion) -> dict[str, Any]:
-    """Return the motion in types that JSON can store."""
-    return {"kind": motion.kind, **asdict(motion)}
-
-
-def motion_from_dict(values: Mapping[str, Any]) -> StepMotion:
-    """Return the motion that `motion_to_dict` stored."""
-    kinds: dict[str, type[StepMotion]] = {motion.kind: motion for motion in (Breakaways, ConstantSpeed, Sines)}
-    require_choice(values.get("kind"), tuple(kinds), "the kind of a test motion")
-    entries: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in values.items() if k != "kind"}
-    return kinds[values["kind"]](**entries)
-
-
 PLAN_FORMAT: Final = "mindyn step plan 1"
-TEST_KINDS: Final = ("static", "constant velocity", "accelerated")
+MOTIONS: Final[Mapping[str, type[StepMotion]]] = {
+    "static": Breakaways,
+    "constant velocity": ConstantSpeed,
+    "accelerated": Sines,
+}
+"""Motions by the kind of their test."""
+
+
+NEW: Final = 1e-6
+"""Rows determine a direction if their part outside the known ones is longer than this, relative to the longest row;
+columns have unit length over the data. Rounding leaves 1e-13; the weakest one of Yoshida's tests (h5) has 1e-3."""
+FAINT: Final = 1e-3
+"""Smallest length of a row in comparisons: shorter rows contain only rounding errors."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class IdentifiableSubspace:
+    """L (k, p), orthonormal rows: L (scales * beta) is known.
+
+    scales  (p,) lengths of the columns; parameters are counted in units of 1 / scale
+    """
+
+    scales: Array
+    L: Array
+
+    @staticmethod
+    def of(scales: Array, known: NDArray[np.bool_]) -> IdentifiableSubspace:
+        """Return the subspace with the marked parameters known; parameters without any row are in their own units."""
+        return IdentifiableSubspace(np.where(scales > 0, scales, 1.0), np.eye(len(scales))[known])
+
+    @property
+    def rank(self) -> int:
+        """Return the number of known combinations."""
+        return len(self.L)
+
+    def scaled(self, A: Array) -> Array:
+        """Return rows (m, p) for parameters in units of 1 / scale."""
+        return np.asarray(A / self.scales)
+
+    def new(self, A: Array, least: float = NEW) -> tuple[Array, Array, Array]:
+        """Return U (m, r), s (r,), N (r, p): U diag(s) N is the part of the scaled rows that is not known."""
+        rows = self.scaled(A)
+        outside = rows - (rows @ self.L.T) @ self.L
+        outside -= (outside @ self.L.T) @ self.L  # once more, for rounding
+        U, s, N = np.linalg.svd(outside, full_matrices=False)
+        kept = s > least * np.linalg.norm(rows, axis=1).max(initial=FAINT)
+        return U[:, kept], s[kept], N[kept]
+
+    def with_directions(self, N: Array) -> IdentifiableSubspace:
+        """Return the subspace with further orthonormal directions, orthogonal to the known ones."""
+        return IdentifiableSubspace(self.scales, np.vstack([self.L, N]))
+
+    def identifiable(self) -> NDArray[np.bool_]:
+        """Return (p,) which parameters are known individually."""
+        return np.asarray((self.L**2).sum(axis=0) > 1 - NEW)
 
 
 @dataclass(frozen=True, slots=True)
 class StepTest:
     """A test: the joints that move, the row of the equations of motion that is used, and what it determines.
 
-    kind      one of `TEST_KINDS`
+    kind      one of `MOTIONS`
     moving    joints that move
     row       joint whose torque is used
     varied    held joints whose positions differ among the motions
@@ -239,7 +282,7 @@ class StepPlan(ShortRepr):
 
     def counts(self) -> dict[str, int]:
         """Return the number of tests of each kind."""
-        return {kind: sum(test.kind == kind for test in self.tests) for kind in TEST_KINDS}
+        return {kind: sum(test.kind == kind for test in self.tests) for kind in MOTIONS}
 
     def table(self) -> str:
         """Return a table of the tests, and list skipped tests and undetermined parameters."""
@@ -258,7 +301,7 @@ class StepPlan(ShortRepr):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the plan for JSON."""
-        return {"format": PLAN_FORMAT, **_listed(self), "tests": [_test_to_dict(test) for test in self.tests]}
+        return {"format": PLAN_FORMAT, **asdict(self)}
 
     @staticmethod
     def from_dict(values: Mapping[str, Any]) -> StepPlan:
@@ -267,8 +310,12 @@ class StepPlan(ShortRepr):
             raise InputError(
                 f"not a plan of mindyn: its format is not {PLAN_FORMAT!r}", code=Code.WRONG_FORMAT, subject="format"
             )
-        tests = tuple(_test_from_dict(test) for test in values["tests"])
-        return StepPlan(**{**_tupled(StepPlan, values), "tests": tests})
+        tests = tuple(
+            StepTest(**_tupled(test, motions=tuple(MOTIONS[one["kind"]](**_tupled(one)) for one in test["motions"])))
+            for test in values["tests"]
+        )
+        entries = {entry.name: values[entry.name] for entry in fields(StepPlan)}
+        return StepPlan(**_tupled(entries, tests=tests))
 
     def save(self, path: str | Path) -> Path:
         """Write the plan to a JSON file and return its path."""
@@ -302,25 +349,9 @@ def load_plan(path: str | Path) -> StepPlan:
         ) from error
 
 
-def _listed(value: StepPlan | StepTest) -> dict[str, Any]:
-    """Return the fields, with lists in place of tuples."""
-    entries = {entry.name: getattr(value, entry.name) for entry in fields(value)}
-    return {name: list(entry) if isinstance(entry, tuple) else entry for name, entry in entries.items()}
-
-
-def _tupled(kind: type[StepPlan | StepTest], values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the entries of a dictionary that are fields of a class, with tuples in place of lists."""
-    entries = {entry.name: values[entry.name] for entry in fields(kind)}
-    return {name: tuple(entry) if isinstance(entry, list) else entry for name, entry in entries.items()}
-
-
-def _test_to_dict(test: StepTest) -> dict[str, Any]:
-    return {**_listed(test), "motions": [motion_to_dict(motion) for motion in test.motions]}
-
-
-def _test_from_dict(values: Mapping[str, Any]) -> StepTest:
-    motions = tuple(motion_from_dict(motion) for motion in values["motions"])
-    return StepTest(**{**_tupled(StepTest, values), "motions": motions})
+def _tupled(values: Mapping[str, Any], **others: Any) -> dict[str, Any]:
+    """Return the entries with tuples in place of lists, and the others in place of theirs."""
+    return {name: tuple(entry) if isinstance(entry, list) else entry for name, entry in values.items()} | others
 
 
 PLAN: Final = "plan.json"
@@ -353,16 +384,12 @@ def write_motions(
     ExportError
         If the folder does not exist.
     """
-    # Without commas: readers of logs take a last comment with as many cells as the first row for the header.
-    head = [f"# {' '.join(line.replace(',', ';').split())}" for line in comments]
     files = [f"{name}.motion.csv" for name in plan.motions]
     with _replacing(folder, files) as target:
-        heads = [*(f"{name}.position" for name in plan.joints), *(f"{name}.velocity" for name in plan.joints)]
         for name, motion in plan.motions.items():
-            path = motion.trajectory(rate_hz)
-            rows = [[t, *q, *qd] for t, q, qd in zip(path.t, path.q, path.qd, strict=True)]
-            lines = [*head, _header(["time", *heads]), *(",".join(repr(float(value)) for value in row) for row in rows)]
-            write_file_atomically(target / f"{name}.motion.csv", "\n".join(lines) + "\n")
+            t, q, qd, _ = motion.trajectory(rate_hz)
+            text = format_samples(plan.joints, t, {"position": q, "velocity": qd}, comments)
+            write_file_atomically(target / f"{name}.motion.csv", text)
         plan.save(target / PLAN)
     return tuple(Path(folder) / name for name in (PLAN, *files))
 
@@ -441,13 +468,6 @@ def read_test_logs(folder: str | Path, robot: Robot) -> tuple[StepPlan, dict[str
             subject=missing[0],
         )
     return plan, {name: read_log(Path(folder) / file, robot) for name, file in files.items()}
-
-
-def _header(names: Sequence[str]) -> str:
-    """Return a line of names, quoted if they contain separators or quotes."""
-    line = StringIO()
-    csv.writer(line, lineterminator="").writerow(names)
-    return line.getvalue()
 
 
 def _replacing(folder: str | Path, names: Sequence[str]) -> AbstractContextManager[Path]:

@@ -12,6 +12,8 @@ and 5 through all of J5z.
 The information of a test is the rank of its rows outside the combinations that are already known
 (`IdentifiableSubspace`).
 
+`JointReach`: range and speed of every joint, from the limits of a robot, given ranges and defaults.
+
 Drafts of step-by-step tests: their motions for a held configuration, and the regressor rows of these motions.
 
 `simulate_tests`: the logs that a robot with known parameters gives in the motions of a plan.
@@ -29,23 +31,24 @@ import numpy as np
 
 from mindyn.algebra.values import Array, RandomSource, seed_from
 from mindyn.equations.closed_motion import is_affine
-from mindyn.errors import Code, InputError
-from mindyn.excitation.identifiable_subspace import NEW, IdentifiableSubspace
-from mindyn.excitation.joint_reach import JointReach
-from mindyn.excitation.loop_limits import require_closing_within
+from mindyn.errors import Code, InputError, unknown_name_error
+from mindyn.excitation.constraints import require_closing
 from mindyn.kernels.model import Model, compile_model
 from mindyn.logs.log import Log, log_from_arrays
 from mindyn.parameters.base import BaseParameters
 from mindyn.parameters.parameter import standard_parameters
 from mindyn.regression.regressor import Regressor
+from mindyn.robots.parts import Joint
 from mindyn.robots.robot import Robot
 from mindyn.simulation.inputs import require_positive
 from mindyn.simulation.results import Simulation
 from mindyn.simulation.sensors import Sensors, measure
 from mindyn.step_tests.plan import (
     BREAKAWAY_S,
+    NEW,
     Breakaways,
     ConstantSpeed,
+    IdentifiableSubspace,
     Sines,
     StepMotion,
     StepPlan,
@@ -53,6 +56,12 @@ from mindyn.step_tests.plan import (
     Trajectory,
 )
 
+DEFAULT_RANGE: Final = {"revolute": (-np.pi, np.pi), "prismatic": (-0.3, 0.3)}
+"""rad or m: range of joints without limits."""
+DEFAULT_SPEED: Final = {"revolute": 3.0, "prismatic": 0.5}
+"""rad/s or m/s: highest speed of a test within the limits."""
+USED_SHARE: Final = 0.8
+"""Fraction of a speed or acceleration limit that tests use."""
 VALUES: Final = 3
 """Positions of a held joint that is varied, and of a joint whose breakaway is measured."""
 LOWER_SPEED: Final = 1 / 3
@@ -67,6 +76,67 @@ which separates functions of its position from constants. The numbers are not wh
 log, the noise of the velocity decides the direction of friction."""
 ROWS_AN_INTERVAL: Final = 8
 """Rows of a draft per interval."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class JointReach:
+    """Limits of primary joints: lower, upper (n,) rad or m; speed, acceleration (n,), infinite if not stated."""
+
+    lower: Array
+    upper: Array
+    speed: Array
+    acceleration: Array
+
+    @staticmethod
+    def of(robot: Robot, ranges: Mapping[str, tuple[float, float]] | None = None) -> JointReach:
+        """Return the limits of the robot; `ranges` (joint -> lower, upper) replace its position limits."""
+        stated = dict(ranges or {})
+        for name in stated:
+            robot.joint_index(name)
+            if name not in robot.primary_names:
+                raise unknown_name_error("primary joint", name, robot.primary_names)
+        joints = robot.primary_joints
+        pairs = np.array([stated.get(joint.name, _range_of(joint)) for joint in joints], dtype=np.float64)
+        for joint, (low, high) in zip(joints, pairs, strict=True):
+            if not (np.isfinite([low, high]).all() and low < high):
+                message = f"the range of joint {joint.name!r} must be finite and not empty, got {low:g} to {high:g}"
+                raise InputError(message, code=Code.OUT_OF_RANGE, subject=joint.name)
+        speed = np.array([_allowed(joint.limits.velocity, DEFAULT_SPEED[joint.kind]) for joint in joints])
+        acceleration = np.array([_allowed(joint.limits.acceleration, np.inf) for joint in joints])
+        return JointReach(pairs[:, 0], pairs[:, 1], speed, acceleration)
+
+    def amplitude(self, joint: int, frequency_hz: float) -> float:
+        """Return the amplitude of a sine: a quarter of the range unless speed or acceleration allow less."""
+        w = 2 * np.pi * frequency_hz
+        allowed = (self.upper[joint] - self.lower[joint]) / 4, self.speed[joint] / w, self.acceleration[joint] / w**2
+        return float(min(allowed))
+
+    def steady_speed(self, joint: int, seconds: float) -> float:
+        """Return the highest speed that can be kept for `seconds` within half the range."""
+        return float(min(self.speed[joint], (self.upper[joint] - self.lower[joint]) / (2 * seconds)))
+
+    def inside(self, joint: int, share: float, margin: float) -> float:
+        """Return the position at a fraction (0 to 1) of the range, without a margin at both ends."""
+        low, high = self.lower[joint] + margin, self.upper[joint] - margin
+        return float(low + share * (high - low))
+
+    def spread(self, joint: int, shares: Sequence[float]) -> tuple[float, ...]:
+        """Divide the range into equal parts, one for each fraction, and return the position there."""
+        count = len(shares)
+        return tuple(self.inside(joint, (k + share) / count, 0.0) for k, share in enumerate(shares))
+
+
+def _range_of(joint: Joint) -> tuple[float, float]:
+    """Return the range of a joint; one with a single end has the width of the default range."""
+    low, high = DEFAULT_RANGE[joint.kind]
+    lower, upper = joint.limits.lower, joint.limits.upper
+    if lower is not None:
+        return lower, lower + (high - low) if upper is None else upper
+    return (low, high) if upper is None else (upper - (high - low), upper)
+
+
+def _allowed(limit: float | None, default: float) -> float:
+    return default if not limit else min(default, USED_SHARE * limit)
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,7 +315,7 @@ def plan_tests(
     regressor = Regressor(robot, base=base)
     reach = JointReach.of(robot, ranges)
     if robot.loops and not is_affine(robot):
-        require_closing_within(robot, reach.lower, reach.upper)
+        require_closing(robot, reach.lower, reach.upper)
     drafts = DraftMaker(regressor, reach, seconds, intervals)
     return _Planner(drafts, () if offsets else _offsets(regressor), weakest, seed).plan()
 

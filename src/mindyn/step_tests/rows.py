@@ -102,34 +102,24 @@ class LogChecks:
             if abs((high[j] + low[j]) / 2 - motion.q[j]) > self.within:
                 return f"joint {name!r} is held at {(high[j] + low[j]) / 2:.4g}, where the plan says {motion.q[j]:.4g}"
         if isinstance(motion, Breakaways):
-            return self._breakaway_fault(plan.joints[motion.joint], motion, log)
-        if isinstance(motion, ConstantSpeed):
-            return self._speed_fault(plan.joints[motion.joint], motion, log)
-        return self._reach_fault(plan.joints, motion, low, high)
-
-    def _breakaway_fault(self, name: str, motion: Breakaways, log: Log) -> str | None:
-        far = np.abs(log.q[:, motion.joint, None] - np.array(motion.positions)).min(axis=1)
-        if far.max() > self.within:
-            at = log.q[int(far.argmax()), motion.joint]
-            planned = ", ".join(f"{position:.4g}" for position in motion.positions)
-            return f"joint {name!r} breaks away at {at:.4g}, where the plan says {planned}"
-        return None
-
-    def _speed_fault(self, name: str, motion: ConstantSpeed, log: Log) -> str | None:
-        speed = mean_speed(log, motion.joint)
-        if abs(speed - motion.speed) > self.speed * abs(motion.speed):
-            return f"joint {name!r} moves at {speed:.3g} per s, where the plan says {motion.speed:.3g}"
-        return None
-
-    def _reach_fault(self, joints: tuple[str, ...], motion: StepMotion, low: Array, high: Array) -> str | None:
-        planned = motion.trajectory(PLANNED_ROWS).q
-        for j in motion.joints:
-            ends = planned[:, j].min(), planned[:, j].max()
-            if max(abs(low[j] - ends[0]), abs(high[j] - ends[1])) > self.within:
-                return (
-                    f"joint {joints[j]!r} moves between {low[j]:.4g} and {high[j]:.4g}, "
-                    f"where the plan says {ends[0]:.4g} and {ends[1]:.4g}"
-                )
+            far = np.abs(log.q[:, motion.joint, None] - np.array(motion.positions)).min(axis=1)
+            if far.max() > self.within:
+                at = log.q[int(far.argmax()), motion.joint]
+                planned = ", ".join(f"{position:.4g}" for position in motion.positions)
+                return f"joint {plan.joints[motion.joint]!r} breaks away at {at:.4g}, where the plan says {planned}"
+        elif isinstance(motion, ConstantSpeed):
+            name, speed = plan.joints[motion.joint], mean_speed(log, motion.joint)
+            if abs(speed - motion.speed) > self.speed * abs(motion.speed):
+                return f"joint {name!r} moves at {speed:.3g} per s, where the plan says {motion.speed:.3g}"
+        else:
+            q = motion.trajectory(PLANNED_ROWS).q
+            for j in motion.joints:
+                ends = q[:, j].min(), q[:, j].max()
+                if max(abs(low[j] - ends[0]), abs(high[j] - ends[1])) > self.within:
+                    return (
+                        f"joint {plan.joints[j]!r} moves between {low[j]:.4g} and {high[j]:.4g}, "
+                        f"where the plan says {ends[0]:.4g} and {ends[1]:.4g}"
+                    )
         return None
 
 
@@ -199,17 +189,6 @@ class RowMaker:
             return self._steady(motion, log, row)
         return self._accelerate(motion, log, row)
 
-    def _row(self, regressor: Regressor, q: Array, qd: Array, row: int) -> Array:
-        """Return (N, p) one joint's row of a regressor at qdd = 0."""
-        Y = np.zeros((len(q), regressor.count))
-        parts = regressor.parts(q, qd, np.zeros_like(q), self._directions(regressor, q, qd))
-        Y[:, regressor.columns[row]] = np.concatenate(parts[row], axis=1)
-        return Y
-
-    @staticmethod
-    def _directions(regressor: Regressor, q: Array, qd: Array) -> Array | None:
-        return regressor.directions(q, qd, np.zeros(len(qd), dtype=np.int64), 1.0)
-
     def _static(self, motion: Breakaways, log: Log, row: int) -> MotionRows:
         onsets = breakaway_onsets(motion, log)
         nearest = np.abs(log.q[:, motion.joint, None] - np.array(motion.positions)).argmin(axis=1)
@@ -228,7 +207,7 @@ class RowMaker:
                     code=Code.DISAGREEMENT,
                     subject=log.joint_names[motion.joint],
                 )
-        A = W @ self._row(self.regressor, _hold(motion, log.q), np.zeros_like(log.q), row)
+        A = W @ joint_row(self.regressor, _hold(motion, log.q), np.zeros_like(log.q), row)
         return MotionRows(A, W @ log.tau[:, row], W, np.zeros((len(W), 0)), tuple(friction))
 
     def _steady(self, motion: ConstantSpeed, log: Log, row: int) -> MotionRows:
@@ -243,7 +222,7 @@ class RowMaker:
         W = np.zeros((AVERAGED_PARTS, len(log)))
         for k, (a, b) in enumerate(pairwise(np.linspace(0, len(log), AVERAGED_PARTS + 1).astype(int))):
             W[k, a:b] = 1 / (b - a)
-        A = W @ self._row(self.regressor, _hold(motion, log.q), qd, row)
+        A = W @ joint_row(self.regressor, _hold(motion, log.q), qd, row)
         return MotionRows(A, W @ log.tau[:, row], W, np.zeros((AVERAGED_PARTS, 0)))
 
     def _accelerate(self, motion: Sines, log: Log, row: int) -> MotionRows:
@@ -251,7 +230,7 @@ class RowMaker:
         tau = torques[:, row]
         bounds = np.linspace(0, len(t) - 1, self.intervals + 1).astype(int)
         W = self._weights(motion, t, bounds)
-        A = W @ self._row(self.integrated.drift, q, qd, row)
+        A = W @ joint_row(self.integrated.drift, q, qd, row)
         ends = self.integrated.momentum(q[bounds], qd[bounds])[:, row]
         A[:, : ends.shape[1]] += np.diff(ends, axis=0)
         lengths = np.diff(t[bounds])[:, None]
@@ -284,6 +263,18 @@ class RowMaker:
         return W
 
 
+def joint_row(regressor: Regressor, q: Array, qd: Array, joint: int) -> Array:
+    """Return (N, p) one joint's row of a regressor at qdd = 0."""
+    directions = regressor.directions(q, qd, np.zeros(len(qd), dtype=np.int64), 1.0)
+    Y = np.zeros((len(q), regressor.count))
+    Y[:, regressor.columns[joint]] = np.concatenate(regressor.parts(q, qd, np.zeros_like(q), directions)[joint], axis=1)
+    return Y
+
+
+HeldMotion = tuple[Array, Array, Array, Array]
+"""q, qd (N, n), t (N,), tau (N, n) of an accelerated motion with held joints at rest."""
+
+
 def _differentiate(q: Array, t: Array) -> Array:
     """Return central differences; rows without motion get a tiny speed in the direction of the nearest motion.
 
@@ -302,7 +293,7 @@ def _differentiate(q: Array, t: Array) -> Array:
     return qd
 
 
-def find_held_motion(motion: Sines, log: Log) -> tuple[Array, Array, Array, Array]:
+def find_held_motion(motion: Sines, log: Log) -> HeldMotion:
     """Return q, qd (N, n), t (N,), tau (N, n) of an accelerated motion; velocities are differentiated if none are
     logged.
     """

@@ -12,7 +12,6 @@ from numpy.typing import ArrayLike
 from mindyn.algebra.values import Array, frozen_array
 from mindyn.errors import UnsafeMotionError
 from mindyn.excitation.encounters import Encounters, gaps_of
-from mindyn.excitation.joint_reach import DEFAULT_RANGE, DEFAULT_SPEED, USED_SHARE, JointReach
 from mindyn.excitation.limits import POSITION_FRACTION, guessed_limit, with_limits
 from mindyn.excitation.motion_check import PathCheck, check_path
 from mindyn.excitation.motion_design import require_safe, speed_findings
@@ -21,7 +20,7 @@ from mindyn.findings import Finding, Severity
 from mindyn.robots.parts import Limits
 from mindyn.robots.robot import Robot
 from mindyn.step_tests.plan import Breakaways, StepPlan
-from mindyn.step_tests.planner import plan_tests
+from mindyn.step_tests.planner import DEFAULT_RANGE, DEFAULT_SPEED, USED_SHARE, JointReach, plan_tests
 
 FRACTIONS: Final = (1.0, 0.8, 0.6, 0.45, 0.35, 0.25, 0.18, 0.12, 0.08, 0.05)
 """Fractions of the range of every joint that are tried, largest first."""

@@ -33,7 +33,8 @@ def friction_curve(estimate: Estimate, joint: int, speeds: ArrayLike, load: floa
 
 def curve_rows(regressor: Regressor, joint: int, speeds: Array, load: float) -> Array:
     """Return rows (k, p) with tau(qd) - tau(0) = rows @ beta for a joint that moves alone under a mean |load|."""
-    regressor = _steady_regressor(regressor)
+    if regressor.friction.direction == "stop":  # in steady motion, the stop operator is at its limit
+        regressor = regressor.with_friction(replace(regressor.friction, direction="sign", width=0.0))
     columns = regressor.columns[joint]
     rest = _rows(regressor, joint, np.zeros(1))
     rows = _rows(regressor, joint, speeds) - rest
@@ -59,13 +60,6 @@ def load_friction(estimate: Estimate, joint: int) -> tuple[float, float] | None:
         return None
     mean, half = (float(estimate.beta[numbers[shape]]) if shape in numbers else 0.0 for shape in ("load", "driving"))
     return mean + half, mean - half
-
-
-def _steady_regressor(regressor: Regressor) -> Regressor:
-    """Return the regressor with the stop operator at its limit, which it reaches in steady motion."""
-    if regressor.friction.direction != "stop":
-        return regressor
-    return regressor.with_friction(replace(regressor.friction, direction="sign", width=0.0))
 
 
 def _rows(regressor: Regressor, joint: int, speeds: Array) -> Array:

@@ -1,4 +1,4 @@
-"""Noise floor of a torque sensor: the flat noise in a residual, which no model can explain."""
+"""Power spectra of residuals and torques, and the noise floor of a sensor: flat noise, which no model can explain."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mindyn.algebra.values import Array
+from mindyn.regression.row_blocks import segment_ends
 from mindyn.validation.prediction import TorquePrediction
-from mindyn.validation.residual_spectra import spectrum
 
 MAX_FLOOR_RATIO: Final = 1.1
 """Ratio of residual to floor up to which the residual is noise: at most a fifth of its power is something else."""
@@ -22,6 +22,27 @@ residual may be an error of the model."""
 MAX_KURTOSIS: Final = 5.0
 """Fourth moment divided by the squared second; 3 for normal noise, 1.8 for rounding, larger for spikes."""
 MIN_FREQUENCIES: Final = 16
+MAX_WINDOW_ROWS: Final = 4096
+MIN_WINDOW_ROWS: Final = 64
+"""Rows of a window, at most and at least; at least four windows fit into the longest segment if it is long enough."""
+
+
+def spectrum(values: Array, segments: NDArray[np.int64], rate_hz: float) -> tuple[Array, Array]:
+    """Return frequencies (k,), Hz, and one-sided power density (k, n) of values (N, n), per Hz, by Welch's method.
+
+    Segments shorter than a window are skipped; both results are empty if all are.
+    """
+    from scipy.signal import welch
+
+    ends = segment_ends(segments)
+    longest = max(stop - start for start, stop in ends)
+    window = int(2 ** np.floor(np.log2(np.clip(longest / 4, MIN_WINDOW_ROWS, MAX_WINDOW_ROWS))))
+    total, weight, frequency = np.zeros(()), 0, np.zeros(0)
+    for start, stop in ends:
+        if stop - start >= window:
+            frequency, density = welch(values[start:stop], rate_hz, nperseg=window, axis=0)
+            total, weight = total + (stop - start) * density, weight + stop - start
+    return frequency, total / weight if weight else np.zeros((0, values.shape[1]))
 
 
 def noise_floor(prediction: TorquePrediction) -> Array:
@@ -41,14 +62,10 @@ def noise_floor(prediction: TorquePrediction) -> Array:
     if (speed[upper].sum(axis=0) > MAX_MOTION_POWER_FRACTION * speed.sum(axis=0)).any():
         return np.full(prediction.measured.shape[1], np.nan)
     floor = np.sqrt(np.median(residual[upper], axis=0) * rate / 2)
-    return np.where(_is_even_in_time(prediction.residual[prediction.scored]), floor, np.nan)
-
-
-def _is_even_in_time(residual: Array) -> NDArray[np.bool_]:
-    """Return whether residuals (k, n) are like noise in time: their fourth moment is not that of spikes."""
-    centred = residual - residual.mean(axis=0)
-    square = np.mean(centred**2, axis=0)
-    return np.asarray(np.mean(centred**4, axis=0) <= MAX_KURTOSIS * square**2)
+    scored = prediction.residual[prediction.scored]
+    centred = scored - scored.mean(axis=0)
+    has_no_spikes = np.mean(centred**4, axis=0) <= MAX_KURTOSIS * np.mean(centred**2, axis=0) ** 2
+    return np.where(has_no_spikes, floor, np.nan)
 
 
 def pool_floors(predictions: Sequence[TorquePrediction]) -> Array:

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from mindyn.algebra.values import Array
 from mindyn.errors import Code, InputError
 from mindyn.estimators.estimate import Estimate
+from mindyn.logs.conditioning import delay_torques
 from mindyn.logs.filters import interpolate_between_stamps
 from mindyn.logs.log import Log
-from mindyn.logs.motion import delay_torques
 from mindyn.logs.pipeline import ConditionedSamples
 from mindyn.logs.samples import Samples
 from mindyn.logs.servos import apply_gains

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import casadi
 import numpy as np
@@ -14,7 +14,7 @@ import numpy as np
 from mindyn.algebra.values import Array, ShortRepr
 from mindyn.errors import Code, InputError
 from mindyn.estimators.estimate import Estimate, predict_unfiltered
-from mindyn.estimators.simulated_states import inertia_matrices
+from mindyn.estimators.instrumental_variables import inertia_matrices
 from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.log import Log
 from mindyn.logs.loop_follower import add_dependent_positions
@@ -22,7 +22,7 @@ from mindyn.logs.pipeline import condition
 from mindyn.logs.samples import Samples
 from mindyn.robots.table import format_table
 from mindyn.simulation.closed_loop import CandidateController, ClosedLoop
-from mindyn.simulation.controllers import ControlLaw, convert_to_law
+from mindyn.simulation.controllers import ControlLaw, convert_to_law, tracking_law
 
 FEEDBACK_HZ: Final = 1.0
 """Bandwidth of the feedback that prevents drift of a motion under measured torque."""
@@ -102,7 +102,7 @@ def compare_trajectories(
         Controller of the recording, replayed with its reference. By default the measured torque is applied, with a weak
         feedback to the measured motion, without which any model drifts away.
     control_rate_hz, start_s : float
-        As in `LoopSettings`.
+        As in `ClosedLoopInstruments`.
     feedback_hz : float
         Bandwidth of the feedback.
 
@@ -122,13 +122,15 @@ def compare_trajectories(
         )
     samples = _samples(estimate, log)
     _require_simulable(estimate, samples)
-    law = _measured_torque(estimate, samples, feedback_hz) if controller is None else convert_to_law(controller)
-    start = 0.0 if controller is None else start_s
     extra = _extra_friction_torque(estimate, samples)
+    if controller is None:
+        law, start, torque = _follow_motion(estimate, samples, feedback_hz), 0.0, samples.tau - extra
+    else:
+        law, start, torque = convert_to_law(controller), start_s, -extra
     loop = ClosedLoop(
         estimate.robot,
         estimate.base,
-        law if extra is None else _subtract_torque(law, extra, samples.rate_hz, start),
+        _add_torque(law, torque, samples.rate_hz, start),
         rate_hz=samples.rate_hz,
         rows=len(samples),
         start_s=start,
@@ -145,9 +147,8 @@ def compare_trajectories(
             subject=estimate.robot.name,
         )
     t = np.arange(len(samples)) / samples.rate_hz
-    tau = run.tau[0] if extra is None else run.tau[0] + extra
     status = _format_status(estimate, len(t), feedback_hz if controller is None else None)
-    return Trajectories(samples.joint_names, t, samples.q, run.q[0], samples.tau, tau, status)
+    return Trajectories(samples.joint_names, t, samples.q, run.q[0], samples.tau, run.tau[0] + extra, status)
 
 
 def _format_status(estimate: Estimate, rows: int, feedback_hz: float | None) -> str:
@@ -161,19 +162,19 @@ def _format_status(estimate: Estimate, rows: int, feedback_hz: float | None) -> 
     return f"{'; '.join(parts)}; {rows} samples."
 
 
-def _extra_friction_torque(estimate: Estimate, samples: Samples) -> Array | None:
-    """Return torques (N, n) of friction shapes and joint-side friction along the measured motion; None without any."""
+def _extra_friction_torque(estimate: Estimate, samples: Samples) -> Array:
+    """Return torques (N, n) of friction shapes and joint-side friction along the measured motion."""
     beta = estimate.beta.copy()
     beta[: estimate.base.count] = 0.0
-    return predict_unfiltered(estimate.regressor, beta, samples) if beta.any() else None
+    return predict_unfiltered(estimate.regressor, beta, samples)
 
 
-def _subtract_torque(law: ControlLaw, torque: Array, rate_hz: float, start_s: float) -> ControlLaw:
-    """Return the control law minus a torque that is given at the rows."""
+def _add_torque(law: ControlLaw, torque: Array, rate_hz: float, start_s: float) -> ControlLaw:
+    """Return the control law plus a torque that is given at the rows and constant between them, as commanded."""
     names = law.function.name_in()
     inputs = {name: casadi.SX.sym(name, *law.function.size_in(k)) for k, name in enumerate(names)}
     beyond = casadi.SX.sym("beyond", torque.shape[1])
-    tau = law.function(*inputs.values()) - beyond
+    tau = law.function(*inputs.values()) + beyond
     function = casadi.Function("law", [*inputs.values(), beyond], [tau], [*names, "beyond"], ["tau"])
 
     def signals(times: Array) -> dict[str, Array]:
@@ -203,8 +204,8 @@ def _require_simulable(estimate: Estimate, samples: Samples) -> None:
         raise InputError("the log has gaps; simulate one segment without gaps", code=Code.UNSUPPORTED, subject="log")
 
 
-def _measured_torque(estimate: Estimate, samples: Samples, feedback_hz: float) -> ControlLaw:
-    """Return tau_m + stiffness (q_m - q) + damping (qd_m - qd), with gains from the inertia of the estimate."""
+def _follow_motion(estimate: Estimate, samples: Samples, feedback_hz: float) -> ControlLaw:
+    """Return stiffness (q_m - q) + damping (qd_m - qd), with gains from the inertia of the estimate."""
     M = inertia_matrices(estimate.regressor, estimate.beta, samples)
     inertia = np.einsum("kii->ki", M).mean(axis=0)
     if not (inertia > 0).all():
@@ -216,18 +217,12 @@ def _measured_torque(estimate: Estimate, samples: Samples, feedback_hz: float) -
             subject=", ".join(names),
         )
     w = 2 * np.pi * feedback_hz
-    n = len(inertia)
-    symbols: dict[str, Any] = {name: casadi.SX.sym(name, n) for name in ("q", "qd", "q_r", "qd_r", "measured")}
-    q, qd, q_r, qd_r, measured = symbols.values()
-    tau = measured + casadi.DM(inertia * w**2) * (q_r - q) + casadi.DM(2 * inertia * w) * (qd_r - qd)
-    function = casadi.Function("law", [*symbols.values()], [tau], [*symbols], ["tau"])
 
     def signals(times: Array) -> dict[str, Array]:
-        # Torque is constant between rows, as commanded; the motion is interpolated.
         at, last = times * samples.rate_hz, len(samples) - 1
         row = np.minimum(np.floor(at + 1e-6).astype(int), last)
         part, after = (at - row)[:, None], np.minimum(row + 1, last)
         q_r, qd_r = (x[row] + part * (x[after] - x[row]) for x in (samples.q, samples.qd))
-        return {"q_r": q_r, "qd_r": qd_r, "measured": samples.tau[row]}
+        return {"q_r": q_r, "qd_r": qd_r}
 
-    return ControlLaw(function, signals)
+    return tracking_law(inertia * w**2, 2 * inertia * w, signals)

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
@@ -17,7 +17,6 @@ from mindyn.estimators.estimate import Estimate
 from mindyn.logs.conditioning import torque_cutoff
 from mindyn.logs.log import Log
 from mindyn.parameters.base import all_parameters, has_same_mechanism
-from mindyn.robots.parts import Drive
 from mindyn.robots.robot import Robot
 from mindyn.robots.table import format_table
 from mindyn.validation.errors import TorqueError, pool_errors
@@ -142,11 +141,6 @@ def validate(
             f"rows has {len(rows)} entries, but there are {len(listed)} logs", code=Code.DISAGREEMENT, subject="rows"
         )
     predictions = [predict_log(estimate, log, None if rows is None else rows[k]) for k, log in enumerate(listed)]
-    return validate_predictions(estimate, predictions)
-
-
-def validate_predictions(estimate: Estimate, predictions: Sequence[TorquePrediction]) -> Validation:
-    """Return the validation of predictions of held-out logs."""
     error = pool_errors([prediction.error for prediction in predictions])
     return _build_validation(estimate, error, pool_floors(predictions), predictions)
 
@@ -245,11 +239,10 @@ def comparison_table(errors: Mapping[str, TorqueError]) -> str:
     if not errors:
         raise InputError("no estimate was given to compare", code=Code.MISSING_VALUE, subject="estimates")
     first = next(iter(errors.values()))
-    value: Callable[[float], str] = lambda x: f"{100 * x:.2f} %"  # noqa: E731
-    rows = [("relative error", *errors)]
-    for joint, name in enumerate(first.joint_names):
-        rows.append((name, *(value(error.relative[joint]) for error in errors.values())))
-    return format_table([*rows, ("total", *(value(error.total) for error in errors.values()))])
+    columns = [[*error.relative, error.total] for error in errors.values()]
+    rows = zip((*first.joint_names, "total"), *columns, strict=True)
+    texts = [(name, *(f"{100 * value:.2f} %" for value in values)) for name, *values in rows]
+    return format_table([("relative error", *errors), *texts])
 
 
 def prior_estimate(estimate: Estimate, prior: Robot | None = None) -> Estimate | None:
@@ -262,7 +255,10 @@ def prior_estimate(estimate: Estimate, prior: Robot | None = None) -> Estimate |
     if prior is None and not robot.has_parameters:
         return None
     known = {drive.joint: drive for drive in robot.drives}
-    drives = tuple(known.get(drive.joint, _clear_drive(drive)) for drive in estimate.robot.drives)
+    drives = tuple(
+        known.get(drive.joint, replace(drive, rotor_inertia=0.0, viscous=0.0, coulomb=0.0, offset=0.0))
+        for drive in estimate.robot.drives
+    )
     complete = replace(robot, drives=drives)
     if not has_same_mechanism(complete, estimate.robot):
         raise InputError(
@@ -283,7 +279,3 @@ def prior_estimate(estimate: Estimate, prior: Robot | None = None) -> Estimate |
         physical=None,
         projected=False,
     )
-
-
-def _clear_drive(drive: Drive) -> Drive:
-    return replace(drive, rotor_inertia=0.0, viscous=0.0, coulomb=0.0, offset=0.0)

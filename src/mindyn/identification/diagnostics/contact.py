@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.ndimage import median_filter
 
-from mindyn.findings import Finding, Kind, Severity
+from mindyn.findings import Finding, Kind, warning
 from mindyn.identification.diagnostics import thresholds as limit
 from mindyn.identification.diagnostics.data import DiagnosticData
 from mindyn.regression.row_blocks import segment_ends
@@ -36,4 +36,4 @@ def run(data: DiagnosticData) -> list[Finding]:
     where = "one short segment" if len(segments) == 1 else f"{len(segments)} short segments"
     message = f"{100 * fraction:.0f} % of the unexplained torque lies in {where}, at {', '.join(joints)}: contact?"
     remedy = "If the arm was in contact, find the times with mindyn contact, exclude them, and identify again"
-    return [Finding(Kind.CONTACT, Severity.WARNING, message, remedy, joints, float(len(segments)), "segments")]
+    return [warning(Kind.CONTACT, message, remedy, joints, float(len(segments)), "segments")]

@@ -17,7 +17,7 @@ from mindyn.estimators.least_squares import LeastSquares
 from mindyn.findings import Finding
 from mindyn.identification.diagnostics import thresholds as limit
 from mindyn.identification.diagnostics.robot_file import compare_with_file, find_correction
-from mindyn.identification.uncertainty.jackknife import weighted_blocks
+from mindyn.identification.uncertainty.covariance import weighted_blocks
 from mindyn.logs.filters import lowpass
 from mindyn.logs.log import Log
 from mindyn.logs.samples import Samples
@@ -80,10 +80,8 @@ class SmoothRows:
     tau: Array
     residuals: Array
     weights: Array
-    _all_tau: Array
-    _segments: NDArray[np.int64]
+    _all: Samples
     _rows: NDArray[np.intp]
-    rate_hz: float
     owners: NDArray[np.int64] | None = None
 
     def fit(self, tau: Array | None = None) -> Residuals:
@@ -100,11 +98,11 @@ class SmoothRows:
 
     def delayed_torque(self, joint: int, seconds: float) -> Array:
         """Return the torque (N, n) with one joint's torque taken `seconds` later; ends of segments do not change."""
-        tau, rows, moved = self._all_tau, self._rows, self.tau.copy()
-        near = np.clip(rows + seconds * self.rate_hz, 0, len(tau) - 1)
+        tau, segments, rows, moved = self._all.tau, self._all.segments, self._rows, self.tau.copy()
+        near = np.clip(rows + seconds * self._all.rate_hz, 0, len(tau) - 1)
         first = np.minimum(near.astype(np.intp), len(tau) - 2)
         part = near - first
-        same = (self._segments[first] == self._segments[rows]) & (self._segments[first + 1] == self._segments[rows])
+        same = (segments[first] == segments[rows]) & (segments[first + 1] == segments[rows])
         between = (1 - part) * tau[first, joint] + part * tau[first + 1, joint]
         moved[:, joint] = np.where(same, between, tau[rows, joint])
         return moved
@@ -160,6 +158,13 @@ class DiagnosticData:
         if not with_dropped:
             Y[:, :, [name in self.estimate.dropped for name in self.estimate.names]] = 0.0
         return np.asarray(Y)
+
+    def weight_columns(self, q: Array, directions: Array | None) -> Array:
+        """Return the columns (N, n, p) of links and rotors at rest; all others are zero."""
+        still = np.zeros_like(q)
+        Y = self.columns((q, still, still, directions))
+        Y[:, :, ~self.estimate.regressor.rigid] = 0.0
+        return Y
 
     def predict(self, beta: Array, samples: Samples | None = None) -> Array:
         """Return the torque (N, n) that other values predict, on other samples if they are given."""
@@ -222,7 +227,7 @@ class DiagnosticData:
         noise = np.maximum(np.sqrt((residuals**2).mean(axis=0)), LEAST_NOISE * np.maximum(sizes, 1e-6 * sizes.max()))
         weights = 1 / np.maximum(noise, 1e-300) ** 2
         owners = None if self.owners is None else np.concatenate([self.owners[a:b] for a, b in ends])[rows]
-        return SmoothRows(motion, Y, tau, residuals, weights, whole.tau, segments, rows, rate, owners)
+        return SmoothRows(motion, Y, tau, residuals, weights, whole, rows, owners)
 
     @cached_property
     def smooth_fit(self) -> Residuals | None:
@@ -264,6 +269,11 @@ class DiagnosticData:
         variance = np.einsum("ijk,kl,ijl->", Y, _inverse(self._normal_with_priors(smooth)), Y) / STATES
         power = float((self.smooth.tau**2).mean(axis=0).sum())
         return float(np.sqrt(variance / max(power, 1e-300)))
+
+    @property
+    def is_poorly_excited(self) -> bool:
+        """Whether the torque on other motion is too uncertain for most diagnostics."""
+        return (self.uncertainty or 0.0) > limit.MAX_UNCERTAINTY
 
     def _normal_with_priors(self, smooth: SmoothRows) -> Array:
         """Return the normal matrix (p, p) with priors of inseparable friction (see `uncertainty`)."""

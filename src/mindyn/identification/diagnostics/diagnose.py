@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Final, Protocol
 
 from mindyn.findings import Finding, Kind, Severity
-from mindyn.identification.diagnostics import contact, geometry, load, motion, timing, torque, weight
+from mindyn.identification.diagnostics import contact, geometry, load, motion, timing, torque
 from mindyn.identification.diagnostics.data import DiagnosticData
 
 
@@ -19,7 +19,7 @@ class Diagnostic(Protocol):
         ...
 
 
-DIAGNOSTICS: Final[tuple[Diagnostic, ...]] = (motion, torque, timing, geometry, weight, load, contact)
+DIAGNOSTICS: Final[tuple[Diagnostic, ...]] = (motion, torque, timing, geometry, load, contact)
 POOR_FIT: Final = frozenset(
     {
         Kind.UNEXPLAINED_TORQUE,

@@ -8,7 +8,7 @@ more of the log's torque, in block after block, then the log has a different pay
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import Final, NamedTuple
 
@@ -16,14 +16,12 @@ import numpy as np
 
 from mindyn.algebra.values import Array
 from mindyn.errors import InputError
-from mindyn.findings import Finding, Kind, Severity
+from mindyn.findings import Finding, Kind, warning
 from mindyn.identification.diagnostics import thresholds as limit
 from mindyn.identification.diagnostics.data import DiagnosticData
 from mindyn.identification.selection.trials import Gain, TrialScore, gain_of
 from mindyn.loads.from_runs import load_columns
-from mindyn.regression.accumulators import triangle_of
-from mindyn.regression.gather_blocks import Block
-from mindyn.regression.information import Information, add_information, solve
+from mindyn.regression.information import Information, add_information, solve, triangle_of
 from mindyn.robots.edits import find_load_carrier
 
 SPLIT_STEP: Final = 2
@@ -64,11 +62,8 @@ def run(data: DiagnosticData) -> list[Finding]:
     if change is None:
         return []
     mass = f"{change.mass:+.2g} kg on {carrier}" if change.has_mass else "or the same payload in another grasp"
-    message, remedy = (
-        f"{change.where} ({mass})",
-        "Identify logs of one payload at a time; mindyn payload finds a payload",
-    )
-    return [Finding(Kind.PAYLOAD_CHANGE, Severity.WARNING, message, remedy, (), change.mass, "kg")]
+    remedy = "Identify logs of one payload at a time; mindyn payload finds a payload"
+    return [warning(Kind.PAYLOAD_CHANGE, f"{change.where} ({mass})", remedy, (), change.mass, "kg")]
 
 
 class _PayloadFit(NamedTuple):
@@ -79,14 +74,16 @@ class _PayloadFit(NamedTuple):
     deviation: float
 
 
-def _sum(blocks: Sequence[Block], loaded: Sequence[bool], is_wanted: bool) -> Information | None:
-    """Return the information of all blocks that are loaded, or that are not; None if there is none."""
-    return _add([block.information for block, is_loaded in zip(blocks, loaded, strict=True) if is_loaded == is_wanted])
+Parts = list[tuple[bool, Information]]
+"""Whether the rows of an information are of loaded blocks; at most one of each."""
 
 
-def _add(parts: Sequence[Information | None]) -> Information | None:
-    known = [part for part in parts if part is not None]
-    return add_information(known) if known else None
+def _add(parts: Iterable[tuple[bool, Information]]) -> Parts:
+    """Add the information of the parts that are loaded, and of those that are not."""
+    groups: dict[bool, list[Information]] = {}
+    for is_loaded, information in parts:
+        groups.setdefault(is_loaded, []).append(information)
+    return [(is_loaded, add_information(group)) for is_loaded, group in sorted(groups.items())]
 
 
 class _Changes:
@@ -120,10 +117,10 @@ class _Changes:
             yield self._change(loaded, f"the payload changes at about {part:.0f} % of {self.log_name(log)}")
 
     def _change(self, loaded: Sequence[bool], where: str) -> _Change:
-        power, common, changed, halves = [], [], [], []
+        power, common, changed, halves = [], [], [], Parts()
         for half in (0, 1):
-            parts = [_sum(self.blocks[half::2], loaded[half::2], is_loaded) for is_loaded in (False, True)]
-            halves.append(parts)
+            parts = _add(zip(loaded[half::2], (block.information for block in self.blocks[half::2]), strict=True))
+            halves += parts
             with_load = self._fit(parts, self._columns)
             alone = self._fit(parts, self._columns[:, :0])
             for block, is_loaded in zip(self.blocks[1 - half :: 2], loaded[1 - half :: 2], strict=True):
@@ -134,19 +131,18 @@ class _Changes:
         gain = gain_of(
             [TrialScore(np.array(common), np.array(power))], [TrialScore(np.array(changed), np.array(power))]
         )
-        whole = self._fit([_add(pair) for pair in zip(*halves, strict=True)], self._columns)
+        whole = self._fit(_add(halves), self._columns)
         return _Change(where, gain, whole.mass, whole.deviation, sum(loaded))
 
-    def _fit(self, parts: Sequence[Information | None], columns: Array) -> _PayloadFit:
-        """Fit common values, and changes of friction and along `columns` (p, k) in the second part: loaded blocks."""
+    def _fit(self, parts: Parts, columns: Array) -> _PayloadFit:
+        """Fit common values, and changes of friction and along `columns` (p, k) in the loaded part."""
         kept = np.array([name not in self.estimate.dropped for name in self.estimate.names])
         own = np.eye(len(kept))[:, kept & [parameter.is_friction for parameter in self.estimate.parameters]]
         changes = np.hstack([columns, own])
         rows = []
-        for is_loaded, information in enumerate(parts):
-            if information is not None:
-                R, z = information.stacked(self.estimate.joint_weights)
-                rows.append(np.column_stack([R[:, kept], is_loaded * (R @ changes), z]))
+        for is_loaded, information in parts:
+            R, z = information.stacked(self.estimate.joint_weights)
+            rows.append(np.column_stack([R[:, kept], is_loaded * (R @ changes), z]))
         whole = triangle_of(np.vstack(rows))
         step = solve(whole[:, :-1], whole[:, -1])
         first = int(kept.sum())

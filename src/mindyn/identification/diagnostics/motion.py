@@ -18,8 +18,8 @@ RICHER: Final = (
 
 
 def run(data: DiagnosticData) -> list[Finding]:
-    """Return findings about the motion of the logs."""
-    return [*_find_still_joints(data), *_find_poor_motion(data)]
+    """Return findings about joints that do not move, and about insufficient excitation."""
+    return [*_find_still_joints(data), *_find_poor_excitation(data)]
 
 
 def _find_still_joints(data: DiagnosticData) -> Iterator[Finding]:
@@ -35,7 +35,7 @@ def _find_still_joints(data: DiagnosticData) -> Iterator[Finding]:
         yield Finding(Kind.STILL_JOINT, Severity.ERROR, message, remedy, names, value, "rad or m")
 
 
-def _find_poor_motion(data: DiagnosticData) -> Iterator[Finding]:
+def _find_poor_excitation(data: DiagnosticData) -> Iterator[Finding]:
     """Compare the torque uncertainty on other motion with the torque; physical consistency reduces it."""
     uncertainty = data.uncertainty or 0.0
     if uncertainty <= limit.MAX_UNCERTAINTY:

@@ -16,9 +16,8 @@ from mindyn.algebra.values import Array
 from mindyn.findings import Finding, Kind, Severity
 from mindyn.identification.diagnostics import thresholds as limit
 from mindyn.regression.row_blocks import segment_ends
-from mindyn.validation.noise_floor import is_at_floor, noise_floor
+from mindyn.validation.noise_floor import is_at_floor, noise_floor, spectrum
 from mindyn.validation.prediction import TorquePrediction
-from mindyn.validation.residual_spectra import spectrum
 
 Pattern = Literal["noise", "delay", "load", "speed", "reversals", "position", "acceleration", "offset", "vibration"]
 MIN_SCORED_ROWS: Final = 200

@@ -33,7 +33,7 @@ from casadi import Function
 from mindyn.algebra.values import Array
 from mindyn.equations.catalogue import equation
 from mindyn.feasibility.priors import has_placeholders
-from mindyn.findings import Finding, Kind, Severity, warning
+from mindyn.findings import Finding, Kind, warning
 from mindyn.identification.diagnostics import thresholds as limit
 from mindyn.logs.filters import lowpass
 from mindyn.logs.samples import Samples
@@ -219,21 +219,21 @@ def wrong_zero(joint: str, degrees: float, seen: str) -> Finding:
     message = f"the zero of joint {joint} is off: {degrees:+.0f} degrees {seen}"
     remedy = "Set position_offset to the zero of the robot file, or check the direction of the joint's axis"
     value = float(np.deg2rad(degrees))
-    return Finding(Kind.WRONG_JOINT_ZERO, Severity.WARNING, message, remedy, (joint,), value, "rad")
+    return warning(Kind.WRONG_JOINT_ZERO, message, remedy, (joint,), value, "rad")
 
 
 def _wrong_sign(joints: tuple[str, ...]) -> Finding:
     whose, columns = (f"the torque of joint {joints[0]}", "its column") if joints else ("every torque", "all columns")
     message = f"{whose} has the opposite sign of the torque that the masses of the robot file need"
     remedy = f"Reverse the sign of {columns} of torque (or of position, if the joint's axis is counted the other way)"
-    return Finding(Kind.WRONG_TORQUE_SIGN, Severity.WARNING, message, remedy, joints, -1.0)
+    return warning(Kind.WRONG_TORQUE_SIGN, message, remedy, joints, -1.0)
 
 
 def _wrong_gravity(gravity: Array, degrees: float) -> Finding:
     vector = " ".join(f"{component + 0.0:.3g}" for component in gravity)
     message = f"gravity is {degrees:.0f} degrees off the given direction: the torque fits ({vector}) m/s^2 in the base"
     remedy = f"Pass --gravity {vector}, or --mount; measure the slope if the base is not level"
-    return Finding(Kind.WRONG_GRAVITY, Severity.WARNING, message, remedy, (), float(np.deg2rad(degrees)), "rad")
+    return warning(Kind.WRONG_GRAVITY, message, remedy, (), float(np.deg2rad(degrees)), "rad")
 
 
 def find_correction(compared: FileComparison | None) -> Finding | None:
@@ -277,7 +277,7 @@ def _wrong_scale(slopes: Array) -> Finding | None:
             'A, or side = "motor" and the gears'
         )
     message = f"the torque is {factor:.3g} times that of the robot file's masses on this motion"
-    return Finding(kind, Severity.WARNING, message, remedy, value=factor)
+    return warning(kind, message, remedy, value=factor)
 
 
 def is_about_1000(factor: float) -> bool:
@@ -310,7 +310,7 @@ def _swap(tau: Array, pair: tuple[int, int]) -> Array:
 
 def _swapped(*joints: str) -> Finding:
     message = f"the torques of {' and '.join(joints)} are swapped"
-    return Finding(Kind.SWAPPED_TORQUES, Severity.WARNING, message, "Correct the order of the columns", joints)
+    return warning(Kind.SWAPPED_TORQUES, message, "Correct the order of the columns", joints)
 
 
 def _swapped_sizes(compared: FileComparison, T: Array) -> Finding | None:

@@ -18,7 +18,7 @@ REFINED_S: Final = (-0.02, -0.01, 0.01, 0.02)
 
 
 def run(data: DiagnosticData) -> list[Finding]:
-    """Return findings about delays."""
+    """Return findings about torque that is delayed or leads relative to the motion."""
     return [*_applied_delay(data), *_common_delay(data), *_joint_delays(data)]
 
 
@@ -51,13 +51,13 @@ def _common_delay(data: DiagnosticData) -> Iterator[Finding]:
         return
     whole = conditioning.motion_delay_s + delay.seconds
     remedy = f'Pass delay_s = {whole:.4g} (or "auto") in the settings of the conditioning'
-    yield _finding("all joints", (), delay.seconds, remedy, Severity.WARNING)
+    yield _delayed("all joints", (), delay.seconds, remedy, Severity.WARNING)
 
 
 def _joint_delays(data: DiagnosticData) -> Iterator[Finding]:
     """Find joints whose torque fits much better when shifted by another time than that of the others."""
     smooth, given, n = data.smooth, data.smooth_fit, len(data.joint_names)
-    if smooth is None or given is None or n < 2 or (data.uncertainty or 0.0) > limit.MAX_UNCERTAINTY:
+    if smooth is None or given is None or n < 2 or data.is_poorly_excited:
         return
     friction = smooth.Y @ data.friction_beta
     is_asked = friction.var(axis=0) < limit.FRICTION_DOMINATED_FRACTION * smooth.tau.var(axis=0)
@@ -82,10 +82,10 @@ def _joint_delays(data: DiagnosticData) -> Iterator[Finding]:
             remedy = (
                 "Log all joints with one clock, or pass one delay_s for each joint in the settings of the conditioning"
             )
-            yield _finding(f"joint {name}", (name,), best - common, remedy, Severity.ERROR)
+            yield _delayed(f"joint {name}", (name,), best - common, remedy, Severity.ERROR)
 
 
-def _finding(whose: str, joints: tuple[str, ...], seconds: float, remedy: str, severity: Severity) -> Finding:
+def _delayed(whose: str, joints: tuple[str, ...], seconds: float, remedy: str, severity: Severity) -> Finding:
     way = "is delayed by" if seconds > 0 else "leads by"
     relative = "relative to the motion" + (", unlike that of the others" if joints else "")
     message = f"the torque of {whose} {way} {1e3 * abs(seconds):.3g} ms {relative}"

@@ -21,14 +21,14 @@ from numpy.typing import NDArray
 
 from mindyn.algebra.values import Array
 from mindyn.estimators.estimate import Estimate
-from mindyn.findings import Finding, Kind, Severity
+from mindyn.findings import Finding, Kind, Severity, warning
 from mindyn.identification.diagnostics import thresholds as limit
 from mindyn.identification.diagnostics.data import DiagnosticData
 from mindyn.identification.diagnostics.residual_patterns import REMEDIES
 from mindyn.logs.log import Log
 from mindyn.logs.samples import Samples
 from mindyn.regression.gather_blocks import Block
-from mindyn.validation.residual_spectra import spectrum
+from mindyn.validation.noise_floor import spectrum
 
 UNKNOWN: Final = (
     "Check the sign of the torque, the order of the columns, units, side and gears, that the log is of this robot, and "
@@ -134,7 +134,7 @@ def _find_wrong_signs(data: DiagnosticData) -> Iterator[Finding]:
     """
     samples, estimate = data.samples, data.estimate
     enough = len(samples) > limit.MIN_ROWS_PER_PARAMETER * len(estimate.beta)
-    if data.correction is not None or not enough or (data.uncertainty or 0.0) > limit.MAX_UNCERTAINTY:
+    if data.correction is not None or not enough or data.is_poorly_excited:
         return
     rows = np.arange(0, len(samples), 1 + len(samples) // COMPARED_ROWS)
     thinned = replace(samples.take(rows), usable=None)
@@ -146,7 +146,7 @@ def _find_wrong_signs(data: DiagnosticData) -> Iterator[Finding]:
             why = "friction drives it instead of braking it" if is_driven[joint] else "its inertia is negative"
             message = f"the torque of joint {name} may have the wrong sign, or belong to another joint: {why}"
             remedy = "Reverse the sign of its torque column, or correct the order of the columns"
-            yield Finding(Kind.WRONG_TORQUE_SIGN, Severity.WARNING, message, remedy, (name,), -1.0)
+            yield warning(Kind.WRONG_TORQUE_SIGN, message, remedy, (name,), -1.0)
 
 
 def _friction_power(data: DiagnosticData, samples: Samples) -> Array:
@@ -184,13 +184,9 @@ def _find_unexplained(data: DiagnosticData) -> Iterator[Finding]:
         joints = {name: x for name, x in joints.items() if name not in vibrating.joints}
     if joints:
         where = ", ".join(f"{name} ({100 * x:.0f} %)" for name, x in joints.items())
-        message, value = (
-            f"a large part of the torque of the training rows is unexplained at {where}",
-            max(joints.values()),
-        )
-        yield Finding(
-            Kind.UNEXPLAINED_TORQUE, Severity.WARNING, message, UNKNOWN, tuple(joints), value, "of the torque"
-        )
+        message = f"a large part of the torque of the training rows is unexplained at {where}"
+        value = max(joints.values())
+        yield warning(Kind.UNEXPLAINED_TORQUE, message, UNKNOWN, tuple(joints), value, "of the torque")
 
 
 def _find_vibration(data: DiagnosticData, lasting: Array, asked: Sequence[bool]) -> Finding | None:
@@ -209,16 +205,8 @@ def _find_vibration(data: DiagnosticData, lasting: Array, asked: Sequence[bool])
     message = (
         f"most of the unexplained torque is vibration of gears or joints, above the frequencies of the motion: {where}"
     )
-    remedy = REMEDIES["vibration"]
-    return Finding(
-        Kind.VIBRATION,
-        Severity.WARNING,
-        message,
-        remedy,
-        names,
-        float(1 - slow[joints].max()),
-        "of the residual's power",
-    )
+    share = float(1 - slow[joints].max())
+    return warning(Kind.VIBRATION, message, REMEDIES["vibration"], names, share, "of the residual's power")
 
 
 class Coefficient(NamedTuple):
@@ -250,7 +238,7 @@ def friction_drifts(estimate: Estimate, blocks: Sequence[Block]) -> list[Coeffic
 
 
 def _find_friction_drift(data: DiagnosticData) -> Iterator[Finding]:
-    if (data.uncertainty or 0.0) > limit.MAX_UNCERTAINTY:
+    if data.is_poorly_excited:
         return
     joints = data.joint_names
     *each, whole = friction_drifts(data.estimate, data.blocks)
@@ -266,15 +254,13 @@ def _find_friction_drift(data: DiagnosticData) -> Iterator[Finding]:
     size = f"{100 * abs(whole.value):.0f} %{f' ({where})' if where else ''}"
     message = f"friction {way} by {size} from the beginning of the logs to their end{why}: its values are means"
     remedy = "Move the arm until its friction stays constant, then record"
-    yield Finding(
-        Kind.FRICTION_DRIFT, Severity.WARNING, message, remedy, tuple(drifting), whole.value, "of the friction"
-    )
+    yield warning(Kind.FRICTION_DRIFT, message, remedy, tuple(drifting), whole.value, "of the friction")
 
 
 def _find_scaled(data: DiagnosticData) -> Iterator[Finding]:
     blocks, beta = data.independent_blocks, data.estimate.beta
     too_few = len(blocks) < limit.MIN_BLOCKS or len(data.joint_names) < 2
-    if too_few or (data.uncertainty or 0.0) > limit.MAX_UNCERTAINTY:
+    if too_few or data.is_poorly_excited:
         return
     ends = np.cumsum([len(factor) for factor in blocks[0].information.factors])[:-1]
 
@@ -296,7 +282,7 @@ def _find_scaled(data: DiagnosticData) -> Iterator[Finding]:
     if sure[first].value < -1:  # a factor of 1 + value
         message = f"the torque of joint {first} has the opposite sign of that which the other joints need"
         remedy = "Reverse the sign of its torque column, or correct the order of the columns"
-        yield Finding(Kind.WRONG_TORQUE_SIGN, Severity.WARNING, message, remedy, (first,), 1 + sure[first].value)
+        yield warning(Kind.WRONG_TORQUE_SIGN, message, remedy, (first,), 1 + sure[first].value)
         return
     alike = [name for name in others if sure[name].explained > ALIKE * sure[first].explained and sure[name].value > -1]
     sizes = [
@@ -305,7 +291,7 @@ def _find_scaled(data: DiagnosticData) -> Iterator[Finding]:
     rest = "".join(f", or that of joint {name} {size}" for name, size in zip(alike, sizes[1:], strict=True))
     message = f"the torque of joint {first} is {sizes[0]} relative to the other joints{rest}"
     remedy = "Check its torque constant, gear ratio or sensor gain"
-    yield Finding(Kind.SCALED_TORQUE, Severity.WARNING, message, remedy, (first, *alike), 1 + sure[first].value)
+    yield warning(Kind.SCALED_TORQUE, message, remedy, (first, *alike), 1 + sure[first].value)
 
 
 def _coefficients(

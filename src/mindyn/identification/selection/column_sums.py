@@ -8,8 +8,9 @@ thread works on its own segments; results are combined in order, so that they do
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Final, NamedTuple
 
@@ -21,8 +22,8 @@ from mindyn.algebra.values import Array
 from mindyn.logs.filters import lowpass
 from mindyn.logs.samples import Samples
 from mindyn.numerics.threads import map_in_threads
-from mindyn.regression.accumulators import FACTORED_ROWS, GramMatrices
 from mindyn.regression.friction_limits import FrictionLimits, PriorGroups
+from mindyn.regression.information import FACTORED_ROWS, GramMatrices
 from mindyn.regression.regressor import Regressor
 from mindyn.regression.row_blocks import SampleSegment, find_directions, segment_ends, windows
 
@@ -40,11 +41,30 @@ class Part(NamedTuple):
     step: int = 1
     slowest: Slowest | None = None
 
+    @property
+    def with_slow_rows(self) -> Part:
+        """Return the part with rows of any speed."""
+        return self._replace(slowest=None)
+
     def within(self, rows: range) -> slice:
         """Return which of some consecutive rows belong to the part, counted from the first of them."""
         first = max(self.first, rows.start)
         first += -(first - self.first) % self.step
         return slice(first - rows.start, max(first, min(self.last, rows.stop)) - rows.start, self.step)
+
+
+class Buffers(threading.local):
+    """Arrays that a thread uses for pass after pass: the pages of new ones take as long as the sums."""
+
+    def __init__(self) -> None:
+        self._arrays: dict[Hashable, Array] = {}
+
+    def take(self, key: Hashable, rows: int, width: int) -> Array:
+        """Return an array (rows, width) with any contents, which is valid until the key is taken again."""
+        known = self._arrays.get(key)
+        if known is None or known.size < rows * width:
+            known = self._arrays[key] = np.empty(rows * width)
+        return known[: rows * width].reshape(rows, width)
 
 
 class ColumnSums:
@@ -54,9 +74,16 @@ class ColumnSums:
     widths  sizes of the Gram matrices of the joints
     """
 
-    def __init__(self, regressors: Sequence[Regressor], samples: Samples, cutoff_hz: float | None) -> None:
+    def __init__(
+        self,
+        regressors: Sequence[Regressor],
+        samples: Samples,
+        cutoff_hz: float | None,
+        buffers: Buffers | None = None,
+    ) -> None:
         self.samples, self.cutoff_hz = samples, cutoff_hz
         self.segments = segment_ends(samples.segments)
+        self._buffers = buffers or Buffers()
         directions = {r.friction.motion_key: find_directions(r, samples) for r in regressors if r.has_directions}
         # The sign of the kernel is overwritten by other directions: the regressor that uses it comes first.
         self._frictions = [
@@ -96,53 +123,73 @@ class ColumnSums:
         """Return the number of rows of the part that count for each joint."""
         rows = slice(part.first, part.last, part.step)
         if part.slowest is not None:
-            return np.asarray(self._fast(part.slowest, rows).sum(axis=0))
+            return np.asarray((np.abs(self.samples.qd[rows]) > np.asarray(part.slowest)).sum(axis=0))
         return np.full(len(self.widths), len(range(part.first, part.last, part.step)))
 
-    def _fast(self, slowest: Slowest, rows: slice) -> NDArray[np.bool_]:
-        """Return (rows, n) which joints exceed the slowest speed."""
-        return np.asarray(np.abs(self.samples.qd[rows]) > np.asarray(slowest))
-
     def _sums(self, segment: range, parts: Sequence[Part]) -> list[Matrices]:
-        """Return the Gram matrix for each part and joint; without a filter only rows that parts use are computed."""
+        """Return the Gram matrix for each part and joint; without a filter only rows that parts use are computed.
+
+        A part without slow rows is the part with them minus the slow rows, which are few.
+        """
         used = segment
         if self.cutoff_hz is None:
             used = range(min(part.first for part in parts), max(part.last for part in parts))
         piece = SampleSegment(self.samples, used, 0, [(segment.start, segment.stop)])
-        parts_of_rows = list(windows(piece, self.cutoff_hz, 1, FACTORED_ROWS, 0))
+        parts_of_rows = list(windows(piece, self.cutoff_hz, 1, 0))
         size = max((window.last - window.first for window in parts_of_rows), default=0)
-        compact = np.empty((size, *self._frictions[0][0].kernel.output_shapes[0]))
-        joints = [GramMatrices(width, len(parts), size) for width in self.widths]
+        rows = [self._buffers.take(joint, size, width) for joint, width in enumerate(self.widths)]
+        number_of = {part: k for k, part in enumerate(dict.fromkeys([*(p.with_slow_rows for p in parts), *parts]))}
+        joints = [GramMatrices(own, len(number_of)) for own in rows]
         for first, last, kept in parts_of_rows:
-            self._fill(slice(first, last), compact[: last - first], [sums.rows[: last - first] for sums in joints])
-            groups = list(self._groups(slice(first, last), kept, parts))
-            for joint, sums in enumerate(joints):
-                sums.add((k, taken if isinstance(taken, slice) else taken[:, joint]) for k, taken in groups)
-        return [list(matrices) for matrices in zip(*(sums.matrices for sums in joints), strict=True)]
+            window = slice(first, last)
+            used_rows = [own[: last - first] for own in rows]
+            self._fill(window, used_rows)
+            groups = list(self._groups(window, kept, list(number_of)))
+            for joint, (own, sums) in enumerate(zip(used_rows, joints, strict=True)):
+                own[:, -2] = own[:, -1] = self.samples.tau[window, joint]
+                if self.cutoff_hz is not None:
+                    lowpass(own[:, :-1], self.cutoff_hz, self.samples.rate_hz, out=own[:, :-1])
+                sums.add((k, taken if isinstance(taken, slice) else taken[joint]) for k, taken in groups)
+        matrices = [sums.matrices for sums in joints]
+
+        def of_part(part: Part) -> Matrices:
+            every = [joint[number_of[part.with_slow_rows]] for joint in matrices]
+            if part.slowest is None:
+                return every
+            pairs = zip(every, (joint[number_of[part]] for joint in matrices), self.counts(part), strict=True)
+            return [(total - slow) * bool(count) for total, slow, count in pairs]  # exactly zero without a row
+
+        return [of_part(part) for part in parts]
 
     def _groups(
         self, window: slice, kept: range, parts: Sequence[Part]
-    ) -> Iterator[tuple[int, slice | NDArray[np.bool_]]]:
-        """Yield the parts that have some of the kept rows of a window, with these rows of the window, or with (rows, n)
-        which count for each joint.
+    ) -> Iterator[tuple[int, slice | list[NDArray[np.intp]]]]:
+        """Yield the parts that have some of the kept rows of a window, with these rows of the window; for parts without
+        slow rows, with the slow rows of each joint.
         """
+        by = kept.start - window.start
         for k, part in enumerate(parts):
             first, last, step = part.within(range(kept.start, kept.stop)).indices(len(kept))
             if first >= last:
                 continue
-            by = kept.start - window.start
             taken = slice(first + by, last + by, step)
             if part.slowest is None:
                 yield k, taken
             else:
-                chosen = np.zeros((window.stop - window.start, len(self.widths)), dtype=np.bool_)
-                chosen[taken] = self._fast(part.slowest, window)[taken]
-                yield k, chosen
+                is_slow = np.abs(self.samples.qd[window][taken]) <= np.asarray(part.slowest)
+                yield k, [taken.start + step * np.flatnonzero(joint) for joint in is_slow.T]
 
-    def _fill(self, taken: slice, compact: Array, joints: Sequence[Array]) -> None:
-        """Write [columns of all frictions | smooth tau | tau] of every joint; `compact` is a buffer for the kernel."""
+    def _fill(self, window: slice, joints: Sequence[Array]) -> None:
+        """Write the columns of all frictions of every joint, few rows at a time, which stay in the cache."""
+        for start in range(window.start, window.stop, FACTORED_ROWS):
+            taken = slice(start, min(start + FACTORED_ROWS, window.stop))
+            within = slice(taken.start - window.start, taken.stop - window.start)
+            self._fill_columns(taken, [rows[within] for rows in joints])
+
+    def _fill_columns(self, taken: slice, joints: Sequence[Array]) -> None:
         samples, (first, _) = self.samples, self._frictions[0]
         motion = (first.positions(samples, taken), samples.qd[taken], samples.qdd[taken])
+        compact = self._buffers.take("compact", taken.stop - taken.start, first.kernel.output_shapes[0][0])
         first.columns_of_kernel(*motion, compact)
         for (regressor, directions), new in zip(self._frictions, self._new, strict=True):
             parts = regressor.with_friction_columns(compact, *motion, None if directions is None else directions[taken])
@@ -155,17 +202,19 @@ class ColumnSums:
                         rows[:, place] = arrays[k - width + 1][:, 0]
                     elif regressor is not first:
                         rows[:, place] = arrays[0][:, k]
-        for joint, rows in enumerate(joints):
-            rows[:, -2] = rows[:, -1] = samples.tau[taken, joint]
-            if self.cutoff_hz is not None:
-                lowpass(rows[:, :-1], self.cutoff_hz, samples.rate_hz, out=rows[:, :-1])
 
 
 REWEIGHTINGS: Final = 4
+"""Repetitions with weights from residuals. With 4, errors of a TX40 are converged to 2e-6 of them; a start from the
+weights of all blocks takes as many, since the blocks that are held out have a part in these: with 1, errors are wrong
+by 4e-4, which changes the settings of three measured logs."""
 SMALLEST: Final = 1e-12
 """Eigenvalues of the scaled normal matrix below this fraction of the largest count as zero in a trial."""
 WELL_CONDITIONED: Final = 1e-8
 """Reciprocal condition number above which no eigenvalue is near `SMALLEST`, so that none are computed."""
+
+LARGE_PIVOT: Final = 1e-2
+"""Smallest entry on the diagonal of the Cholesky factor above which a scaled matrix counts as well conditioned."""
 
 
 class Fits(NamedTuple):
@@ -182,7 +231,7 @@ class Kept(NamedTuple):
 
     numbers: list[int]
     priors: PriorGroups
-    limits: FrictionLimits
+    limits: FrictionLimits | None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -204,8 +253,9 @@ class Folds:
 
     def fit_all(self, kept: Kept) -> Fits:
         """Fit the rows of all blocks."""
-        whole = self.combine([range(len(self.rows))])
-        return fit_sums(whole, kept, equal_weights(whole.fitted), REWEIGHTINGS)
+        squares = [joint.sum(axis=0, keepdims=True) for joint in self.fitted]
+        sums = replace(self, fitted=squares, rows=self.rows.sum(axis=0, keepdims=True))
+        return fit_sums(sums, kept, equal_weights(squares), REWEIGHTINGS)
 
     def combine(self, groups: Sequence[Sequence[int]]) -> Folds:
         """Return the sums over groups of blocks."""
@@ -230,17 +280,12 @@ def squares_of_torque(matrices: Sequence[Array]) -> Array:
     return np.stack([joint[:, -1, -1] for joint in matrices], axis=1)
 
 
-def fit_sums(folds: Folds, kept: Kept, weights: Array, repeats: int) -> Fits:
-    """Fit each block alone, and repeat with weights (m, n) of the joints from their residuals."""
-    return _reweight(folds, folds.fitted, folds.rows, kept, weights, repeats)
-
-
 def fits_without_each(foldings: Sequence[Folds], kept: Kept) -> list[Fits]:
     """Fit all blocks but one, for each block of each folding."""
-    others = [[_of_others(joint) for joint in folds.fitted] for folds in foldings]
-    squares = [np.concatenate(joint) for joint in zip(*others, strict=True)]
+    joints = zip(*(folds.fitted for folds in foldings), strict=True)
+    squares = [np.concatenate([_of_others(matrices) for matrices in joint]) for joint in joints]
     rows = np.concatenate([_of_others(folds.rows) for folds in foldings])
-    fits = _reweight(foldings[0], squares, rows, kept, equal_weights(squares), REWEIGHTINGS)
+    fits = fit_sums(replace(foldings[0], fitted=squares, rows=rows), kept, equal_weights(squares), REWEIGHTINGS)
     ends = np.cumsum([0, *(len(folds.rows) for folds in foldings)])
     return [Fits(*(array[a:b] for array in fits)) for a, b in pairwise(ends)]
 
@@ -252,20 +297,17 @@ def equal_weights(squares: Sequence[Array]) -> Array:
 
 def _of_others(x: Array) -> Array:
     """Return (folds, ...) the sum over all other folds, for each fold; zero stays exactly zero."""
-    total = np.zeros(x.shape)
-    np.cumsum(x[:-1], axis=0, out=total[1:])
-    after = np.cumsum(x[:0:-1], axis=0)[::-1]
-    total[:-1] += after
-    return total
+    return np.asarray(x.sum(axis=0) - x)
 
 
-def _reweight(folds: Folds, squares: Sequence[Array], counts: Array, kept: Kept, weights: Array, repeats: int) -> Fits:
-    """Fit squares (fits, k + 1, k + 1) of each joint, then weight each joint (fits, n) by its residuals and repeat.
+def fit_sums(folds: Folds, kept: Kept, weights: Array, repeats: int) -> Fits:
+    """Fit each block alone, then weight each joint (m, n) by its residuals and repeat.
 
     Joints without torque have no weight. Friction has its priors, and stays within its limits. The fits only compare
     settings, so that they do not need the last digits that a QR would give. A coefficient of one joint has a prior for
     all weights of the joints or for none.
     """
+    squares, counts = folds.fitted, folds.rows
     torques, size = squares_of_torque(squares), folds.count + 1
     # Rounding may make the residual of a fully explained torque negative.
     least = np.maximum(1e-12 * torques, 1e-18 * torques.max(axis=1, keepdims=True) + 1e-300)
@@ -287,7 +329,7 @@ def _reweight(folds: Folds, squares: Sequence[Array], counts: Array, kept: Kept,
         whole = whole if len(chosen) == size else whole[:, chosen[:, None], chosen]
         matrices, rights = whole[:, :-1, :-1], whole[:, :-1, -1]
         betas[:, numbers] = _solve_folds(matrices, rights)
-        if len(kept.limits.rows):
+        if kept.limits is not None:
             for beta, matrix in zip(betas[:, :-1], matrices, strict=True):
                 beta[:] = kept.limits.apply(matrix, beta, numbers)
         if repeat < repeats:
@@ -308,7 +350,8 @@ def _solve_folds(matrices: Array, rights: Array) -> Array:
 
 def _solution(matrix: Array, right: Array, norm: float) -> Array:
     L, info = dpotrf(matrix.T)  # symmetric: the transpose has LAPACK's memory order
-    if info == 0 and dpocon(L, norm)[0] > WELL_CONDITIONED:
+    # Pivots take no time, the condition number as much as the solution.
+    if info == 0 and (L.diagonal().min() > LARGE_PIVOT or dpocon(L, norm)[0] > WELL_CONDITIONED):
         return np.asarray(dpotrs(L, right)[0])
     values, vectors = np.linalg.eigh(matrix)
     inverse = np.where(values > SMALLEST * values[-1], 1 / np.where(values > 0, values, 1.0), 0.0)

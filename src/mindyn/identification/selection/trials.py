@@ -16,22 +16,20 @@ Breiman et al. [1984] select the simplest model among those that the blocks do n
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache
+from functools import cache, cached_property, lru_cache, partial
 from math import ceil, isinf, prod
-from threading import Lock
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mindyn.algebra.deviations import MIN_IMPROVEMENT_DEVIATIONS
-from mindyn.algebra.significance import exceeds_zero
+from mindyn.algebra.significance import MIN_IMPROVEMENT_DEVIATIONS, exceeds_zero
 from mindyn.algebra.values import Array
 from mindyn.errors import Code, InputError
 from mindyn.estimators.essential import elimination
-from mindyn.identification.selection.column_sums import ColumnSums, Folds, Kept, Part, fits_without_each
+from mindyn.identification.selection.column_sums import Buffers, ColumnSums, Folds, Kept, Part, fits_without_each
 from mindyn.logs.conditioning import Conditioning, require_resolved
 from mindyn.logs.filters import MIN_EDGE_S, edge_duration_s
 from mindyn.logs.log import Log
@@ -41,10 +39,10 @@ from mindyn.logs.resolving import DelayScan
 from mindyn.numerics.threads import map_in_threads
 from mindyn.parameters.parameter import Kind, Parameter
 from mindyn.regression.friction import Friction
-from mindyn.regression.friction_limits import FrictionLimits, PriorGroups, friction_limits, prior_groups
+from mindyn.regression.friction_limits import PriorGroups, friction_limits, prior_groups
 from mindyn.regression.regressor import Regressor
 from mindyn.regression.row_blocks import segment_ends
-from mindyn.regression.rows import FOLDS
+from mindyn.regression.rows import FOLDS, labels_along
 from mindyn.regression.settings import EquationSettings
 
 TINY: Final = 1e-300
@@ -114,7 +112,8 @@ def gain_of(others: Sequence[TrialScore], scores: Sequence[TrialScore]) -> Gain:
     if any(isinf(score.criterion) for score in (*others, *scores)):
         return Gain(0.0, float("inf"))
     pairs = list(zip(others, scores, strict=True))
-    mean = sum(float(np.log(other.criterion / max(score.criterion, TINY))) for other, score in pairs) / len(pairs)
+    errors = [[max(score.criterion, TINY) for score in pair] for pair in pairs]
+    mean = sum(float(np.log(other / score)) for other, score in errors) / len(pairs)
     other, score = max(pairs, key=lambda pair: len(pair[0].left))
     scored = score.power.any(axis=1)
     gains = np.log(np.maximum(other.of_blocks(), TINY) / np.maximum(score.of_blocks(), TINY))[scored]
@@ -161,6 +160,8 @@ MOST_DROPPED: Final = 0.6
 """Largest fraction of the parameters that may be dropped."""
 SAME_VALUES: Final = 1e-6
 """Relative change below which values are the same."""
+MIN_SKETCHED_ROWS: Final = 4000
+"""Rows of every log from which on a quarter of them is enough to find settings that are far from the best."""
 LARGE: Final = 2**21
 """Size of the logs' columns, in numbers, from which settings are tried on threads: below it, the interpreter, which
 only one thread can hold, takes longer than the sums."""
@@ -216,34 +217,22 @@ class _Shared:
     """Data shared by trials that cut the same logs into different blocks; safe for threads."""
 
     def __init__(self, logs: Sequence[Log], regressor: Regressor) -> None:
-        self.logs, self.regressor = logs, regressor
-        self._lock = Lock()
-        self._samples: dict[Conditioning, ConditionedSamples] = {}
-        self._regressors: dict[Friction, Regressor] = {}
-
-    def with_friction(self, friction: Friction) -> Regressor:
-        """Return the regressor with this friction."""
-        if friction not in self._regressors:
-            self._regressors[friction] = self.regressor.with_friction(friction)
-        return self._regressors[friction]
+        self.with_friction = cache(regressor.with_friction)
+        self._conditioned = lru_cache(KEPT_SAMPLES)(partial(condition, regressor.robot, list(logs)))
+        self._kept: dict[tuple[Friction, tuple[Kind, ...]], Kept] = {}
+        self.buffers = Buffers()
 
     def kept(self, trial: Trial) -> Kept:
         """Return the parameters that a trial does not exclude, before dropping any."""
-        regressor = self.with_friction(trial.friction)
-        return rules_of(regressor, trial.kept(regressor.parameters))
+        key = trial.friction, trial.without
+        if key not in self._kept:
+            regressor = self.with_friction(trial.friction)
+            self._kept[key] = rules_of(regressor, trial.kept(regressor.parameters))
+        return self._kept[key]
 
     def samples(self, conditioning: Conditioning) -> ConditionedSamples:
         """Return all rows of the logs, with conditioned motion and unfiltered torque; the latest ones are kept."""
-        key = _for_prediction(conditioning)
-        with self._lock:
-            conditioned = self._samples.pop(key, None)
-        if conditioned is None:
-            conditioned = condition(self.regressor.robot, list(self.logs), key)
-        with self._lock:
-            self._samples[key] = conditioned
-            while len(self._samples) > KEPT_SAMPLES:
-                self._samples.pop(next(iter(self._samples)))
-        return conditioned
+        return self._conditioned(_for_prediction(conditioning))
 
 
 def rules_of(regressor: Regressor, numbers: list[int]) -> Kept:
@@ -252,18 +241,8 @@ def rules_of(regressor: Regressor, numbers: list[int]) -> Kept:
     Only friction with shapes is limited: viscous and Coulomb friction that drive reveal a reversed torque.
     """
     every = np.ones(regressor.count, dtype=np.bool_)
-    limits = friction_limits(regressor) if regressor.friction.shapes else no_limits(regressor)
+    limits = friction_limits(regressor) if regressor.friction.shapes else None
     return Kept(numbers, prior_groups(regressor.parameters).select(every, numbers), limits)
-
-
-def no_limits(regressor: Regressor) -> FrictionLimits:
-    """Return no conditions on the parameters of a regressor."""
-    return FrictionLimits(np.zeros((0, regressor.count)))
-
-
-def sums_key(trial: Trial) -> tuple[Conditioning, float | None]:
-    """Return the entries of a trial on which its rows depend, except for the friction."""
-    return _for_prediction(trial.conditioning), trial.filter_hz
 
 
 @lru_cache(maxsize=256)
@@ -286,6 +265,7 @@ class Trials:
         self.regressor = regressor
         self._shared = _Shared(logs, regressor)
         self._errors: dict[Trial, tuple[Array, Array, bool]] = {}
+        self._latest: tuple[EquationSettings, Folds] | None = None
 
     def score(self, trial: Trial) -> TrialScore:
         """Return the cross-validated error of a trial."""
@@ -306,6 +286,18 @@ class Trials:
         """Return whether a trial has been scored, with all numbers of dropped parameters if it drops any."""
         *_, is_path = self._errors.get(replace(trial, dropped=0), (None,))
         return is_path is not None and (is_path or not trial.dropped)
+
+    @cached_property
+    def sketch(self) -> Trials | None:
+        """Trials of the middle quarter of every log, or segment of a long log, if all are long; otherwise None."""
+        lengths = [len(log) for log in self.logs]
+        if len(lengths) < self.fold_count or min(lengths) < MIN_SKETCHED_ROWS or self.timeline.repeated:
+            return None
+        logs = [log.take(slice(3 * n // 8, 5 * n // 8)) for log, n in zip(self.logs, lengths, strict=True)]
+        others = Trials(logs, self.regressor, self.fold_count)
+        others.__dict__["timeline"] = self.timeline
+        others._shared.with_friction = self._shared.with_friction
+        return others
 
     @property
     def at_once(self) -> int | None:
@@ -371,27 +363,37 @@ class Trials:
         if not trial.friction.shapes:
             return False
         kept, folds = self._shared.kept(trial), self._folds(trial)
-        unlimited = Kept(kept.numbers, PriorGroups(()), no_limits(self._shared.with_friction(trial.friction)))
+        unlimited = Kept(kept.numbers, PriorGroups(()), None)
         limited, free = (folds.fit_all(rule).betas[0] for rule in (kept, unlimited))
         return bool(np.abs(limited - free).max() > SAME_VALUES * np.abs(free).max())
 
-    def values(self, trial: Trial) -> dict[Parameter, float]:
-        """Return the values fitted to all rows, zero for parameters that the trial excludes."""
+    def values(self, trial: Trial, excluded: Collection[tuple[str, str]] = ()) -> dict[Parameter, float]:
+        """Return the values fitted to all rows, zero for parameters that the trial excludes.
+
+        excluded  pairs (joint, shape) of load-dependent friction that the fit and its values leave out
+        """
         folds = self._folds(trial)
         if not len(folds.rows):
             message = "the logs are too short to fit the load of load-dependent friction: the filters leave no row"
             hint = "record a longer motion, or choose friction shapes that do not depend on the load"
             raise InputError(message, hint=hint, code=Code.TOO_LITTLE_DATA, subject="logs")
-        (beta,) = folds.fit_all(self._shared.kept(trial)).betas
-        return dict(zip(self._shared.with_friction(trial.friction).parameters, beta.tolist(), strict=True))
+        regressor, kept = self._shared.with_friction(trial.friction), self._shared.kept(trial)
+        left_out = {k for k, p in enumerate(regressor.parameters) if (p.link_or_joint, p.load_shape) in excluded}
+        if left_out:
+            kept = rules_of(regressor, [k for k in kept.numbers if k not in left_out])
+        (beta,) = folds.fit_all(kept).betas.tolist()
+        return {p: v for k, (p, v) in enumerate(zip(regressor.parameters, beta, strict=True)) if k not in left_out}
 
     def reference(self, trial: Trial) -> tuple[float, ...]:
         """Return the base values fitted to all rows, as the reference of load-dependent friction."""
         return tuple(self.values(trial).values())[: self.regressor.base.count]
 
     def _folds(self, trial: Trial) -> Folds:
-        ((folds,),) = _sum_columns([self], [trial])
-        return folds
+        """Return the Gram matrices of a trial; those of the latest one are kept."""
+        if self._latest is None or self._latest[0] != trial.settings:
+            ((folds,),) = _sum_columns([self], [trial])
+            self._latest = trial.settings, folds
+        return self._latest[1]
 
     def _parts(self, trial: Trial, conditioned: ConditionedSamples) -> list[list[tuple[Part, list[Part]]]]:
         """Return for each block the parts to fit, each with the parts to score."""
@@ -401,11 +403,11 @@ class Trials:
         trim, edge = ceil(edge_duration_s(trial.filter_hz) * rate), ceil(MIN_EDGE_S * rate)
         blocks: dict[int, list[tuple[Part, list[Part]]]] = {}
         for start, stop in ends:
-            for label, first, last in _runs(labels[start:stop]):
+            for first, last in segment_ends(labels[start:stop]):
                 fit = Part(start + first + trim, start + last - trim, step, trial.conditioning.slow_speed)
                 score = range(start + max(first, edge), start + min(last, stop - start - edge))
                 if fit.first < fit.last and len(score):
-                    blocks.setdefault(label, []).append((fit, _parts_to_score(fit, score)))
+                    blocks.setdefault(int(labels[start + first]), []).append((fit, _parts_to_score(fit, score)))
         return [parts for _, parts in sorted(blocks.items())]
 
     def _labels(self, conditioned: ConditionedSamples, ends: Sequence[tuple[int, int]]) -> NDArray[np.int64]:
@@ -419,12 +421,7 @@ class Trials:
                 labels[start:stop] = first + np.repeat(np.arange(count), np.diff(cuts))
                 first += count
             return labels
-        at = np.empty(len(samples))
-        for k, (log, places) in enumerate(zip(self.logs, self.timeline.times, strict=True)):
-            in_log = conditioned.logs == k
-            at[in_log] = places[np.minimum(np.searchsorted(log.rows, conditioned.rows[in_log]), len(log) - 1)]
-        part = at / self.timeline.length_s * self.fold_count
-        return np.clip(part.astype(np.int64), 0, self.fold_count - 1)
+        return labels_along(conditioned, self.logs, self.timeline.times, self.timeline.length_s, self.fold_count)
 
 
 def score_all(foldings: Sequence[Trials], listed: Sequence[Trial]) -> list[list[TrialScore]]:
@@ -433,11 +430,17 @@ def score_all(foldings: Sequence[Trials], listed: Sequence[Trial]) -> list[list[
     Trials that differ in friction and parameters alone share one pass over the rows. Passes over large logs run on
     threads.
     """
-    alike: dict[Any, list[Trial]] = {}
+    conditionings: dict[Conditioning, dict[float | None, list[Trial]]] = {}
     for trial in dict.fromkeys(listed):
         if not all(trials.knows(trial) for trials in foldings):
-            alike.setdefault(sums_key(trial), []).append(trial)
-    map_in_threads(lambda trials: _cross_validate(foldings, trials), list(alike.values()), foldings[0].at_once)
+            alike = conditionings.setdefault(_for_prediction(trial.conditioning), {})
+            alike.setdefault(trial.filter_hz, []).append(trial)
+
+    def score_alike(alike: dict[float | None, list[Trial]]) -> None:
+        for trials in alike.values():
+            _cross_validate(foldings, trials)
+
+    map_in_threads(score_alike, list(conditionings.values()), foldings[0].at_once)
     return [[trials.score(trial) for trials in foldings] for trial in listed]
 
 
@@ -471,7 +474,7 @@ def _sum_columns(foldings: Sequence[Trials], listed: Sequence[Trial]) -> Iterato
     shared, first = foldings[0]._shared, listed[0]
     conditioned = shared.samples(first.conditioning)
     regressors = {trial.friction: shared.with_friction(trial.friction) for trial in listed}
-    sums = ColumnSums(list(regressors.values()), conditioned.samples, first.filter_hz)
+    sums = ColumnSums(list(regressors.values()), conditioned.samples, first.filter_hz, shared.buffers)
     speeds = {trial.conditioning.slow_speed: trial for trial in listed}
     cuts = [{speed: trials._parts(trial, conditioned) for speed, trial in speeds.items()} for trials in foldings]
     parts = {
@@ -531,18 +534,11 @@ class _Totals(NamedTuple):
         return Folds(regressor.columns, fitted, scored, self.rows, regressor.count)
 
 
-def _runs(labels: NDArray[np.int64]) -> list[tuple[int, int, int]]:
-    """Return label, start and end of each run of equal labels."""
-    starts = np.flatnonzero(np.diff(labels, prepend=labels[0] - 1))
-    ends = [*starts[1:].tolist(), len(labels)]
-    return [(int(labels[start]), int(start), stop) for start, stop in zip(starts, ends, strict=True)]
-
-
 def _parts_to_score(fit: Part, score: range) -> list[Part]:
     """Split the rows to score into parts, such that the fitted part among them is summed once."""
-    if fit.step > 1 or fit.slowest is not None or fit.first < score.start or fit.last > score.stop:
+    if fit.step > 1 or fit.first < score.start or fit.last > score.stop:
         return [Part(score.start, score.stop)]
-    around = [Part(score.start, fit.first), fit, Part(fit.last, score.stop)]
+    around = [Part(score.start, fit.first), fit.with_slow_rows, Part(fit.last, score.stop)]
     return [part for part in around if part.first < part.last]
 
 

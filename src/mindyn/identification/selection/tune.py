@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from math import isinf, log
+from math import inf, isinf, log
 from typing import Final
 
 import numpy as np
@@ -24,9 +24,9 @@ from mindyn.identification.selection.trials import (
 )
 from mindyn.logs.filters import LOWEST_HZ
 from mindyn.parameters.parameter import Kind
-from mindyn.regression.friction import SHAPES, Friction
+from mindyn.regression.friction import Friction
 from mindyn.regression.settings import EquationSettings
-from mindyn.robots.friction_laws import LOAD_SHAPES
+from mindyn.robots.friction_laws import FITTED_SHAPES, LOAD_SHAPES
 
 Progress = Callable[[str], None]
 
@@ -35,6 +35,8 @@ HIGHEST: Final = 0.4
 COARSE: Final = 2.0
 FINER: Final = (2.0**0.5, 2.0**0.25)
 """Factors between the cut-offs tried, first over the whole range, then around the best."""
+MAX_PROMISING_RATIO: Final = 1.3
+"""Ratio to the smallest error on a part of long logs above which a cut-off is not tried on all rows."""
 MOTION_TO_FILTER: Final = 2.5
 """Ratio of the motion's cut-off to that of the parallel filter while the latter is selected."""
 TANH_WIDTHS: Final = (0.005, 0.01, 0.02, 0.03, 0.05, 0.1, 0.2)
@@ -69,12 +71,14 @@ class SearchSpace:
     is_speed_logged    whether every log has a velocity
     is_estimator_given if it is, the parameters to drop are selected only along with filter or friction
     highest_filter_hz  highest cut-off of the parallel filter; None: any, or no filter
+    lowest_hz          lowest cut-off of the parallel filter and of the motion; None: any
     """
 
     asked: EquationSettings
     is_speed_logged: bool = True
     is_estimator_given: bool = False
     highest_filter_hz: float | None = None
+    lowest_hz: float | None = None
 
     @property
     def delay(self) -> bool:
@@ -138,7 +142,6 @@ def tune_settings(trials: Trials, start: Trial, search_space: SearchSpace, progr
         progress(_line("friction shape", trials, best))
     if search_space.parameters:
         best = _better(trials, best, [replace(best, without=kinds) for kinds in DROPPED_TOGETHER], 1.0)
-    if search_space.parameters:
         best = _essential(trials, best, search_space)
         progress(_line(f"{best.dropped} parameters dropped", trials, best))
     return best
@@ -227,12 +230,25 @@ def _better(trials: Trials, best: Trial, others: Iterable[Trial], factor: float)
     return listed[k] if errors[k] < factor * errors[0] else best
 
 
+def _promising(trials: Trials, listed: Sequence[Trial]) -> list[Trial]:
+    """Return the trials that are not far from the best on a part of long logs; all of them for short logs."""
+    if trials.sketch is None:
+        return list(listed)
+    errors = [score.criterion for (score,) in score_all([trials.sketch], listed)]
+    return [
+        trial
+        for trial, error in zip(listed, errors, strict=True)
+        if not MAX_PROMISING_RATIO * min(errors) < error < inf
+    ]
+
+
 def _filters(trials: Trials, best: Trial, search_space: SearchSpace) -> Trial:
-    rate, highest = rate_of(best.conditioning), search_space.highest_filter_hz
+    highest = search_space.highest_filter_hz
+    grid = _grid(rate_of(best.conditioning), search_space.lowest_hz or LOWEST_HZ)
     if search_space.filter:
         if highest is not None and best.filter_hz is None:
             best = _with_filters(best, [highest], search_space)[0]
-        best = _better(trials, best, _with_filters(best, _grid(rate), search_space), 1.0)
+        best = _better(trials, best, _promising(trials, _with_filters(best, grid, search_space)), 1.0)
         for step in FINER:
             if best.filter_hz is not None:
                 near = [best.filter_hz / step, best.filter_hz * step]
@@ -241,18 +257,18 @@ def _filters(trials: Trials, best: Trial, search_space: SearchSpace) -> Trial:
         # The motion alone may need a filter: its derivatives are noisy, while the torque jumps with the friction.
         filters = {best.filter_hz, None} if search_space.filter and highest is None else {best.filter_hz}
         kinds = [best.with_settings(filter_hz=f) for f in filters]
-        others = [trial.with_conditioning(position_cutoff_hz=f) for trial in kinds for f in _grid(rate)]
-        best = _better(trials, best, others, 1.0)
+        others = [trial.with_conditioning(position_cutoff_hz=f) for f in grid for trial in kinds]
+        best = _better(trials, best, _promising(trials, others), 1.0)
     if search_space.velocity:
         others = [best.with_conditioning(velocity=origin) for origin in ("differentiated", "measured")]
         best = _better(trials, best, others, 1.0)
     return best
 
 
-def _grid(rate: float) -> list[float | None]:
+def _grid(rate: float, lowest_hz: float) -> list[float | None]:
     """Return None for no filter, then cut-offs over the whole range."""
     values: list[float | None] = [None]
-    f = LOWEST_HZ
+    f = lowest_hz
     while f < HIGHEST * rate:
         values.append(f)
         f *= COARSE
@@ -263,8 +279,9 @@ def _with_filters(best: Trial, filters: Sequence[float | None], search_space: Se
     """Return candidates for the parallel filter; the motion's cut-off changes along if it may be selected."""
     candidates = []
     highest, bound = HIGHEST * rate_of(best.conditioning), search_space.highest_filter_hz
+    lowest = search_space.lowest_hz or 0.0
     for f in filters:
-        if (f is not None and f > highest) or (bound is not None and (f is None or f > bound)):
+        if (f is not None and not lowest <= f <= highest) or (bound is not None and (f is None or f > bound)):
             continue
         candidate = best.with_settings(filter_hz=f)
         if search_space.cutoff:
@@ -346,11 +363,6 @@ def add_load_friction(trials: Trials, best: Trial) -> Trial:
     return chosen.with_friction(reference=trials.reference(chosen))
 
 
-def _error(foldings: Sequence[Trials], trial: Trial) -> float:
-    """Return the geometric mean of the errors over several numbers of blocks."""
-    return error_over(scores(foldings, trial))
-
-
 def _gain(foldings: Sequence[Trials], best: Trial, other: Trial) -> Gain:
     """Return by how much the other trial predicts better."""
     return gain_of(*(scores(foldings, trial) for trial in (best, other)))
@@ -360,34 +372,32 @@ def _braking(trials: Trials, trial: Trial) -> Trial | None:
     """Exclude load-dependent friction that would drive or lock a joint; return None if that excludes all of it.
 
     The difference between driving and braking loads is excluded first, since it acts like a gain, then the rest.
-    Excluding some parameters may change the sign of others, so that this repeats at most as often as there are such
-    parameters.
+    Excluding some parameters may change the sign of others, so that this repeats until none is excluded.
     """
-    joints = _driven_joints(trials)
-    for _ in range(len(LOAD_SHAPES) * len(joints)):
+    excluded: set[tuple[str, str]] = set()
+    while True:
         values = {
             (parameter.load_shape, parameter.link_or_joint): v
-            for parameter, v in trials.values(trial).items()
+            for parameter, v in trials.values(trial, excluded).items()
             if parameter.load_shape
         }
-        excluded = []
+        if not values:
+            return None
+        more = set()
         for joint in {joint for _, joint in values}:
             mean, half = values.get(("load", joint), 0.0), values.get(("driving", joint), 0.0)
             impossible = {
                 "load": not SAME_VALUES < mean < SELF_LOCKING,  # rounding may make a value at its limit positive
                 "driving": not abs(half) <= mean < SELF_LOCKING - abs(half),
             }
-            excluded += [
+            more |= {
                 (joint, shape)
                 for shape in LOAD_SHAPES
                 if (shape, joint) in values and (impossible[shape] or impossible["load"])
-            ]
-        if not excluded:
-            break
-        trial = trial.with_settings(friction=trial.friction.exclude(excluded, joints))
-        if not trial.friction.needs_load:
-            return None
-    return trial
+            }
+        if not more:
+            return trial.with_settings(friction=trial.friction.exclude(excluded, _driven_joints(trials)))
+        excluded |= more
 
 
 def _driven_joints(trials: Trials) -> list[str]:
@@ -404,9 +414,9 @@ def _shapes(trials: Trials, best: Trial) -> Trial:
     loaded = len([name for name in best.friction.shapes if name in LOAD_SHAPES])
     for _ in range(MOST_SHAPES - loaded):
         taken = best.friction.shapes
-        others = [best.with_friction(shapes=(*taken, name)) for name in SHAPES if name not in taken]
+        others = [best.with_friction(shapes=(*taken, name)) for name in FITTED_SHAPES if name not in taken]
         score_all(foldings, [best, *others])
-        other = min(others, key=lambda candidate: _error(foldings, candidate))
+        other = min(others, key=lambda candidate: error_over(scores(foldings, candidate)))
         if not _gain(foldings, best, other).is_significantly_above(SHAPE_GAIN):
             break
         best = _where_it_does_no_harm(foldings, best, other)

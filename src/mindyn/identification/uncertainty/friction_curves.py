@@ -119,7 +119,8 @@ class _LawFits:
         rows = curve_rows(self.regressor, joint, speeds, float(self.loads[joint]))
         laws = self._laws(shapes)
         values = self._fit(shapes, laws, blocks)
-        probabilities = _probabilities(self._errors(joint, values[:, 1:], blocks))
+        errors = [block.information.residuals(values[:, 1 + k])[:, joint] for k, block in enumerate(blocks)]
+        probabilities = _probabilities(np.stack(errors, axis=1))  # errors on each block, from the fit without it
         curves = values @ rows.T  # (laws, 1 + blocks, speeds)
         mean = self.values + probabilities @ (values[:, 0] - values[0, 0])
         torque = rows @ mean
@@ -199,11 +200,6 @@ class _LawFits:
             fitted[:, common] = (solved[:, :, -1:] - solved[:, :, at] @ coefficients)[..., 0]
             fitted[:, [added[k] for k in at]] = coefficients[..., 0]
         return np.asarray(values * (scales[-1] / scales[:-1]))
-
-    def _errors(self, joint: int, values: Array, blocks: Sequence[Block]) -> Array:
-        """Return squared errors (laws, blocks) of the joint on each block, from the fit without it."""
-        errors = [block.information.residuals(values[:, k])[:, joint] for k, block in enumerate(blocks)]
-        return np.stack(errors, axis=1)
 
 
 def _probabilities(errors: Array) -> Array:
