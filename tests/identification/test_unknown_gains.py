@@ -131,6 +131,23 @@ def test_a_gain_that_the_log_does_not_excite_is_reported(leg):
     assert [finding.joints for finding in findings if finding.kind is Kind.POOR_GAIN] == [("calf",)]
 
 
+@pytest.mark.parametrize(("error", "seed"), [(0.1, 0), (0.1, 2), (0.2, 0), (0.2, 1), (0.2, 2)])
+def test_a_gain_is_near_its_true_value_or_reported_if_joints_move_alike_and_the_model_has_errors(leg, error, seed):
+    """Errors of the model repeat in all blocks: a jackknife gave a ratio of 23 000 with an interval of 50 %."""
+    rng, t = np.random.default_rng(seed), np.arange(20 * int(RATE)) / RATE
+    chirp = np.sin(2 * np.pi * (0.1 * t + 2.9 * t**2 / 40))
+    target = np.array([0.1, 0.6, -1.2]) + chirp[:, None] * [0.15, 0.3, 0.3] * rng.uniform(0.8, 1.2, 3)
+    q = simulate_leg(target, RATE) + rng.normal(0, 1e-4, target.shape)
+    angle = 20 * (q - q.mean(axis=0)) + rng.uniform(0, 6, 3)
+    wrong = target + error * (target - q).std(axis=0) * np.sin(angle)
+    gains = estimate_gains(
+        leg, [log_from_targets(JOINTS, t, q, wrong, "unknown", "unknown", target_delay_s=HOLD)], SETTINGS
+    )
+    assert gains.undetermined
+    ratios = gains.ratios(gains.reference)[0] / (KP / KP[JOINTS.index(gains.reference)])
+    assert all(0.6 < ratio < 1.7 for name, ratio in zip(JOINTS, ratios, strict=True) if name not in gains.undetermined)
+
+
 def test_a_reversed_signal_is_one_finding(leg, log):
     reversed_log = replace(log, target=2 * log.q - log.target, tau=log.tau * [1.0, -1.0, 1.0])
     gains = estimate_gains(leg, [reversed_log], SETTINGS)

@@ -131,10 +131,7 @@ def gain_findings(gains: EstimatedGains) -> list[Finding]:
     listed = info(Kind.ESTIMATED_GAINS, f"gains were estimated with the parameters: {'; '.join(lines)}", *lines)
     found = [listed]
     if gains.scale == "free":
-        message = (
-            f"the scale of all values is unknown: they are in units in which the gain of {gains.reference} is 1, and "
-            "ratios of values are right"
-        )
+        message = f"the scale of all values is unknown: they are in units in which the gain of {gains.reference} is 1"
         found.append(warning(Kind.FREE_SCALE, message, _SCALE_REMEDY))
     elif gains.scale == "robot file":
         message = "the gravity parameters of the robot file fix the common scale of all values: its errors scale them"
