@@ -7,10 +7,18 @@ from math import ceil
 import numpy as np
 import pytest
 from closeness import SAME_ALGEBRA, assert_close
-from scipy.signal import butter, sosfiltfilt
+from scipy.signal import butter, sosfilt_zi, sosfiltfilt, welch
 
 from mindyn.logs import filters
-from mindyn.logs.filters import MIN_EDGE_S, central_difference, lowpass, lowpass_positions
+from mindyn.logs.filters import (
+    MIN_EDGE_S,
+    central_difference,
+    lowpass,
+    lowpass_positions,
+    power_density,
+    second_order_sections,
+)
+from mindyn.logs.resolving import BLACKMAN_HARRIS
 from mindyn.numerics import threads
 
 RATE_HZ = 1000.0
@@ -27,6 +35,28 @@ def test_filters_as_scipy_does(order, shape):
     x = np.random.default_rng(0).normal(size=shape).cumsum(axis=0)
     for cutoff_hz in (0.5, 10.0, 200.0):
         assert_close(lowpass(x, cutoff_hz, RATE_HZ, order), scipys(x, cutoff_hz, order), rtol=SAME_ALGEBRA)
+
+
+@pytest.mark.parametrize("order", range(1, 9))
+@pytest.mark.parametrize("rate_hz", [10.0, 125.0, 1000.0, 5000.0])
+def test_sections_are_scipys(order, rate_hz):
+    """To the last bit, over cut-offs from 0.05 Hz to 0.45 of the rate."""
+    for cutoff_hz in np.geomspace(0.05, 0.45 * rate_hz, 50):
+        sections, settled = second_order_sections(cutoff_hz, rate_hz, order)
+        expected = butter(order, cutoff_hz, fs=rate_hz, output="sos")
+        np.testing.assert_array_equal(sections, expected)
+        np.testing.assert_array_equal(settled, sosfilt_zi(expected))
+
+
+@pytest.mark.parametrize(("rows", "length"), [(1000, 256), (1001, 255), (300, 300)])
+def test_power_densities_are_scipys(rows, length):
+    x = np.random.default_rng(0).normal(size=(rows, 3)).cumsum(axis=0)
+    given = {"fs": 200.0, "nperseg": length, "axis": 0}
+    harris = welch(x, window="blackmanharris", detrend="linear", **given)
+    for values, expected in zip(power_density(x, 200.0, length, BLACKMAN_HARRIS, 1), harris, strict=True):
+        assert_close(values, expected, rtol=SAME_ALGEBRA)
+    for values, expected in zip(power_density(x[:, 0], 200.0, length), welch(x[:, 0], **given), strict=True):
+        assert_close(values, expected, rtol=SAME_ALGEBRA)
 
 
 def end_error(smooth, accelerations, rate_hz, periods_s):

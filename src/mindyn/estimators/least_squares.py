@@ -15,7 +15,7 @@ from typing import Final, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_toeplitz
-from scipy.signal import lfilter
+from scipy.linalg.lapack import dtbtrs
 
 from mindyn.algebra.values import Array
 from mindyn.errors import Code, InputError, require_choice
@@ -79,7 +79,8 @@ def coloured_covariance_of(
             states[joint][:] = 0.0
         shaped = Y
         if len(a) > 1:
-            shaped, states[joint] = lfilter([1.0], a, Y, axis=0, zi=states[joint])
+            shaped = shape_noise(a, Y, states[joint])
+            states[joint] = np.concatenate([states[joint], shaped])[1 - len(a) :]
         grams[joint] += shaped.T @ shaped
     covariances = []
     for i, gram in enumerate(grams):
@@ -87,6 +88,15 @@ def coloured_covariance_of(
         whole[np.ix_(regressor.columns[i], regressor.columns[i])] = weights[i] ** 2 * colouring.variances[i] * gram
         covariances.append(whole)
     return covariances
+
+
+def shape_noise(a: Array, x: Array, before: Array) -> Array:
+    """Return y (N, k) with sum_j a[j] y[i - j] = x[i], a[0] = 1, after the rows `before` (len(a) - 1, k) of y."""
+    memory = len(a) - 1
+    longer, past = np.array(x), np.concatenate([before, np.zeros_like(before)])
+    for back in range(1, memory + 1):
+        longer[:memory] -= a[back] * past[memory - back : 2 * memory - back][: len(x)]
+    return np.asarray(dtbtrs(np.repeat(a[:, None], len(x), axis=1), longer, uplo="L", diag="U")[0])
 
 
 def sandwich(bread: Array, meat: Array) -> Array:

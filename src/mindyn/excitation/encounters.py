@@ -9,7 +9,6 @@ from itertools import combinations, product
 from typing import Final, Literal
 
 import numpy as np
-from scipy.stats import rankdata
 
 from mindyn.algebra.values import Array
 from mindyn.equations.closed_motion import is_affine
@@ -224,7 +223,7 @@ class _Finder:
             if other.by == "covers":
                 is_free &= gaps_of(self.bodies, other, self.poses) >= other.needed_m
         ranks = [
-            np.where(apart > encounter.required_m, 1.0, rankdata(apart, "max") / len(apart))
+            np.where(apart > encounter.required_m, 1.0, np.searchsorted(np.sort(apart), apart, "right") / len(apart))
             for encounter, apart in self.coarse
         ]
         lowest = np.min(ranks, axis=0)[is_free if is_free.any() else slice(None)]

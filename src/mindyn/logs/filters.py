@@ -16,8 +16,6 @@ from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.interpolate import make_interp_spline
-from scipy.signal import butter, sosfilt_zi
 
 from mindyn.algebra.poses import quaternion_from_rotation
 from mindyn.algebra.values import Array
@@ -127,9 +125,29 @@ def _start_pass(design: tuple[Array, Array], first: Array) -> Cascade:
 @lru_cache
 def second_order_sections(cutoff_hz: float, rate_hz: float, order: int = 4) -> tuple[Array, Array]:
     """Return the second-order sections, and their steady states for an input of 1."""
-    # Cached: the selection of settings filters the same short segments thousands of times, and a design takes 1 ms.
-    sections = np.asarray(butter(order, cutoff_hz, fs=rate_hz, output="sos"))
-    return sections, np.asarray(sosfilt_zi(sections))
+    # Cached: the selection of settings filters the same short segments thousands of times. Designed here, with the
+    # operations of SciPy, since the import of scipy.signal takes 0.4 s.
+    poles, gain = _butterworth_poles(cutoff_hz, rate_hz, order)
+    poles = poles[poles.imag >= 0]
+    poles = poles[np.argsort(np.abs(poles))]  # the pole nearest to the unit circle last
+    sections = np.zeros((len(poles), 6))
+    sections[:, :4], sections[:, 4], sections[:, 5] = (1, 2, 1, 1), -2 * poles.real, poles.real**2 + poles.imag**2
+    if order % 2:
+        sections[0, 4:] = -poles[0].real, 0
+        sections[max(np.flatnonzero(poles.real > -0.5), default=0), 1:3] = 1, 0
+    sections[0, :3] *= gain
+    settled, size = np.empty((len(poles), 2)), 1.0
+    for state, (b0, b1, b2, _, a1, a2) in zip(settled, sections, strict=True):
+        state[:] = size * np.linalg.solve([[1 + a1, -1], [a2, 1]], [b1 - a1 * b0, b2 - a2 * b0])
+        size *= (b0 + b1 + b2) / (1 + a1 + a2)
+    return sections, settled
+
+
+def _butterworth_poles(cutoff_hz: float, rate_hz: float, order: int) -> tuple[NDArray[np.complex128], float]:
+    """Return the poles and the gain of a Butterworth low pass after the bilinear transform; its zeros are -1."""
+    warped = 4 * np.tan(np.pi * (2 * cutoff_hz / rate_hz) / 2)
+    poles = warped * -np.exp(1j * np.pi * np.arange(1 - order, order, 2) / (2 * order))
+    return (4 + poles) / (4 - poles), float(warped**order * (1 / np.prod(4 - poles)).real)
 
 
 def edge_duration_s(*cutoffs_hz: float | None) -> float:
@@ -143,8 +161,7 @@ def settling_rows(cutoff_hz: float | None, rate_hz: float, order: int = 4) -> in
     if cutoff_hz is None:
         return 0
     _require_below_nyquist(cutoff_hz, rate_hz)
-    _, poles, _ = butter(order, cutoff_hz, fs=rate_hz, output="zpk")
-    slowest = float(np.abs(poles).max())
+    slowest = float(np.abs(_butterworth_poles(cutoff_hz, rate_hz, order)[0]).max())
     # Forward and backward passes convolve two decays: n r^n decays as fast as r^n except for the factor n.
     single = log(SETTLED_FRACTION) / log(slowest)
     return ceil(1.3 * single) + extension_rows(cutoff_hz, rate_hz)
@@ -156,6 +173,29 @@ def _require_below_nyquist(cutoff_hz: float, rate_hz: float) -> None:
         raise InputError(message, code=Code.OUT_OF_RANGE, subject="cutoff_hz")
 
 
+HANN: Final = (0.5, -0.5)
+"""Cosine terms of the Hann window."""
+
+
+def power_density(
+    x: Array, rate_hz: float, length: int, cosines: tuple[float, ...] = HANN, degree: int = 0
+) -> tuple[Array, Array]:
+    """Return frequencies (k,), Hz, and the one-sided power density (k, ...) of x (N, ...) by Welch's method.
+
+    length   rows of a window; each overlaps half of the one before
+    cosines  terms of the window: sum_k cosines[k] cos(2 pi k i / length)
+    degree   degree of the polynomial that is subtracted from each window
+    """
+    starts = np.arange(0, len(x) - length + 1, length - length // 2)
+    parts = x[starts + np.arange(length)[:, None]].reshape(length, -1)
+    powers = np.vander(np.linspace(-1, 1, length), degree + 1)
+    parts = parts - powers @ np.linalg.lstsq(powers, parts, rcond=None)[0]
+    window = np.cos(2 * np.pi / length * np.outer(np.arange(length), np.arange(len(cosines)))) @ cosines
+    density = np.abs(np.fft.rfft(window[:, None] * parts, axis=0)) ** 2 / (rate_hz * (window @ window))
+    density[1 : (length + 1) // 2] *= 2
+    return np.fft.rfftfreq(length, 1 / rate_hz), density.reshape(-1, len(starts), *x.shape[1:]).mean(axis=1)
+
+
 def central_difference(x: Array, rate_hz: float) -> Array:
     """Return (x[k+1] - x[k-1]) rate / 2; at the ends, the slope of the parabola through the nearest three rows."""
     return np.asarray(np.gradient(x, 1.0 / rate_hz, axis=0, edge_order=2 if len(x) > 2 else 1))
@@ -163,6 +203,8 @@ def central_difference(x: Array, rate_hz: float) -> Array:
 
 def fit_spline(q: Array, rate_hz: float) -> tuple[Array, Array, Array]:
     """Return q, qd, qdd of the interpolating quintic spline; knots are counted in rows to scale the equations well."""
+    from scipy.interpolate import make_interp_spline
+
     rows = np.arange(len(q), dtype=np.float64)
     spline = make_interp_spline(rows, q, k=5, axis=0)
     return tuple(np.asarray(spline(rows, nu=k)) * rate_hz**k for k in (0, 1, 2))  # type: ignore[return-value]

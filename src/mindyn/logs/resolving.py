@@ -14,7 +14,6 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
-from scipy.signal import welch
 
 from mindyn.algebra.values import Array
 from mindyn.errors import Code
@@ -22,7 +21,7 @@ from mindyn.findings import Finding, Kind, info
 from mindyn.logs.cleaning import MIN_GAP_PERIODS, estimate_even_step, has_bursts
 from mindyn.logs.conditioning import Conditioning, condition_motion, motion_cutoff, require_resolved, torque_cutoff
 from mindyn.logs.errors import LogError
-from mindyn.logs.filters import LOWEST_HZ, SHIFT_REACH_ROWS, delay_selected_rows, edge_duration_s
+from mindyn.logs.filters import LOWEST_HZ, SHIFT_REACH_ROWS, delay_selected_rows, edge_duration_s, power_density
 from mindyn.logs.log import Log, join_logs
 from mindyn.logs.reading import LogScan
 from mindyn.logs.samples import Samples
@@ -178,6 +177,8 @@ MIN_SIGNAL_TO_FLOOR: Final = 4.0
 MAX_CUTOFF_FRACTION: Final = 0.4
 """With a cut-off above this fraction of the rate, a filter has no significant effect: none is applied."""
 MAX_WELCH_ROWS: Final = 4096
+BLACKMAN_HARRIS: Final = (0.35875, -0.48829, 0.14128, -0.01168)
+"""Cosine terms of the Blackman-Harris window: a strong low frequency does not leak into the noise floor."""
 
 
 def noise_floor_cutoff(segments: Sequence[Log], rate_hz: float) -> float | None:
@@ -204,7 +205,7 @@ def _power_density(parts: Sequence[Array], rate_hz: float) -> tuple[Array, Array
     weights, densities = [], []
     for part in parts:
         if len(part) >= length:
-            frequency, density = welch(part, rate_hz, window="blackmanharris", nperseg=length, detrend="linear")
+            frequency, density = power_density(part, rate_hz, length, BLACKMAN_HARRIS, 1)
             weights.append(len(part))
             densities.append(density)
     return frequency, np.average(densities, axis=0, weights=weights)

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mindyn.algebra.values import Array
+from mindyn.logs.filters import power_density
 from mindyn.regression.row_blocks import segment_ends
 from mindyn.validation.prediction import TorquePrediction
 
@@ -32,15 +33,13 @@ def spectrum(values: Array, segments: NDArray[np.int64], rate_hz: float) -> tupl
 
     Segments shorter than a window are skipped; both results are empty if all are.
     """
-    from scipy.signal import welch
-
     ends = segment_ends(segments)
     longest = max(stop - start for start, stop in ends)
     window = int(2 ** np.floor(np.log2(np.clip(longest / 4, MIN_WINDOW_ROWS, MAX_WINDOW_ROWS))))
     total, weight, frequency = np.zeros(()), 0, np.zeros(0)
     for start, stop in ends:
         if stop - start >= window:
-            frequency, density = welch(values[start:stop], rate_hz, nperseg=window, axis=0)
+            frequency, density = power_density(values[start:stop], rate_hz, window)
             total, weight = total + (stop - start) * density, weight + stop - start
     return frequency, total / weight if weight else np.zeros((0, values.shape[1]))
 

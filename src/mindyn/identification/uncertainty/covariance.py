@@ -35,14 +35,13 @@ from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.signal import lfilter
 
 from mindyn.algebra.significance import NORMAL_95
 from mindyn.algebra.values import Array
 from mindyn.errors import Code, InputError
 from mindyn.estimators.estimate import Estimate, predict_unfiltered
 from mindyn.estimators.estimate_parts import FEWEST_BLOCKS, JackknifeDeviation
-from mindyn.estimators.least_squares import colouring_of, joint_rows
+from mindyn.estimators.least_squares import colouring_of, joint_rows, shape_noise
 from mindyn.findings import Finding, Kind, info
 from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.samples import Samples
@@ -126,8 +125,8 @@ def timing_error(rows: FitRows) -> tuple[Array, float, float]:
     seconds = sum(w * float(a @ e) for w, a, e in zip(weights, alone, residuals, strict=True)) / information
     spread = 0.0
     for w, a, shape, variance in zip(weights, alone, colouring.coefficients, colouring.variances, strict=True):
-        shaped = lfilter([1.0], shape, a)
-        spread += w**2 * variance * float(shaped @ shaped)
+        shaped = shape_noise(shape, a[:, None], np.zeros((len(shape) - 1, 1)))
+        spread += w**2 * variance * float((shaped**2).sum())
     return -taken_up, float(seconds), float(np.sqrt(spread) / information)
 
 
