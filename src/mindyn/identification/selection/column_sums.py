@@ -330,8 +330,8 @@ def fit_sums(folds: Folds, kept: Kept, weights: Array, repeats: int) -> Fits:
         matrices, rights = whole[:, :-1, :-1], whole[:, :-1, -1]
         betas[:, numbers] = _solve_folds(matrices, rights)
         if kept.limits is not None:
-            for beta, matrix in zip(betas[:, :-1], matrices, strict=True):
-                beta[:] = kept.limits.apply(matrix, beta, numbers)
+            for k in np.flatnonzero((betas[:, :-1] @ kept.limits.rows.T < 0).any(axis=1)):
+                betas[k, :-1] = kept.limits.apply(matrices[k], betas[k, :-1], numbers)
         if repeat < repeats:
             v = [betas[:, place] for place in places]
             left = [((x[:, None] @ joint)[:, 0] * x).sum(axis=1) for x, joint in zip(v, squares, strict=True)]
