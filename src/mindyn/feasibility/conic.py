@@ -227,9 +227,10 @@ def triangle(matrices: Sequence[Array] | Array) -> Array:
 
 
 def matrix_of_triangle(entries: Array) -> Array:
-    """Return the symmetric matrix of one scaled upper triangle, the inverse of `triangle`."""
-    order = int(np.sqrt(2 * len(entries)))
+    """Return the symmetric matrix of each scaled upper triangle (..., k), the inverse of `triangle`."""
+    order = int(np.sqrt(2 * entries.shape[-1]))
     columns, rows = np.tril_indices(order)
-    matrix = np.zeros((order, order))
-    matrix[rows, columns] = matrix[columns, rows] = entries / np.where(rows == columns, 1.0, np.sqrt(2.0))
+    matrix = np.zeros((*entries.shape[:-1], order, order))
+    scaled = entries / np.where(rows == columns, 1.0, np.sqrt(2.0))
+    matrix[..., rows, columns] = matrix[..., columns, rows] = scaled
     return matrix

@@ -66,14 +66,18 @@ class _Point:
         """Return (f,) the longest of `STEPS` that stays inside."""
         closing = [-(dx / x).min(axis=1, initial=0.0) for x, dx in ((self.s, direction.s), (self.z, direction.z))]
         left, lengths = np.arange(len(self.v)), np.zeros(len(self.v))
-        X, dX = (np.concatenate([point.S, point.Z], axis=1) for point in (self, direction))
+        # Entries first: operations on all matrices take a third of the time of those on one 4 x 4 matrix after another.
+        X, dX = (
+            np.ascontiguousarray(np.moveaxis(np.concatenate([point.S, point.Z], axis=1), (-2, -1), (0, 1)))
+            for point in (self, direction)
+        )
         for steps in STEPS:
             far = steps / STEP_FRACTION
-            is_inside = _is_positive(X + far[:, None, None, None, None] * dX).all(axis=-1)
+            is_inside = _is_positive(X[:, :, None] + far[:, None, None] * dX[:, :, None]).all(axis=-1)
             is_inside &= far[:, None] * np.maximum(*closing)[left] < 1.0
             moves = is_inside.any(axis=0)
             lengths[left[moves]] = steps[is_inside.argmax(axis=0)[moves]]
-            left, X, dX = left[~moves], X[~moves], dX[~moves]
+            left, X, dX = left[~moves], X[:, :, ~moves], dX[:, :, ~moves]
             if not len(left):
                 break
         return lengths
@@ -84,13 +88,12 @@ class _Point:
 
 
 def _is_positive(X: Array) -> NDArray[np.bool_]:
-    """Return (...,) whether matrices (..., 4, 4) are positive definite, by the pivots of their elimination."""
-    is_positive = np.ones(X.shape[:-2], dtype=np.bool_)
+    """Return (...,) whether matrices (4, 4, ...) are positive definite, by the pivots of their elimination."""
+    is_positive = np.ones(X.shape[2:], dtype=np.bool_)
     for _ in range(ORDER):
-        pivot = X[..., 0, 0]
+        pivot, column = X[0, 0], X[1:, 0]
         is_positive &= pivot > 0
-        column = X[..., 1:, 0]
-        X = X[..., 1:, 1:] - column[..., :, None] * (column / np.where(pivot > 0, pivot, 1.0)[..., None])[..., None, :]
+        X = X[1:, 1:] - column[:, None] * (column / np.where(pivot > 0, pivot, 1.0))
     return is_positive
 
 
@@ -111,8 +114,9 @@ class _Batch:
     G, h        (r, p), (f, r): rows that must not be negative
     products    (r, s), with the places (2, s) in the Newton matrix: products of two entries of each row
     ball        (u, p + 1): [U | d]; no rows if there is no ball
+    metric      (p, p): U^T U
     F, constant (k, 10, 16), (k, 16): S = F v + constant, for each block of columns
-    columns     (k, 10): numbers of v
+    columns     (k, 10): numbers of v, from the first on
     """
 
     numbers: NDArray[np.intp]
@@ -128,6 +132,7 @@ class _Batch:
     G: Array
     products: tuple[Array, NDArray[np.intp]]
     ball: Array
+    metric: Array
     F: Array
     constant: Array
     columns: NDArray[np.intp]
@@ -136,7 +141,7 @@ class _Batch:
         """Return some of the programs."""
         data = (self.A, self.b, self.cost, self.gram, self.sizes, self.weights, self.radii, self.free, self.h)
         A, b, cost, gram, sizes, weights, radii, free, h = (array[chosen] for array in data)
-        shared = self.G, self.products, self.ball, self.F, self.constant, self.columns
+        shared = self.G, self.products, self.ball, self.metric, self.F, self.constant, self.columns
         return _Batch(self.numbers[chosen], A, b, cost, gram, sizes, weights, radii, free, h, *shared)
 
     def matrices(self, v: Array) -> Array:
@@ -165,8 +170,8 @@ class _Batch:
         total = self.free * (z[:, : len(self.G)] @ self.G)
         if len(self.ball):
             total += z[:, -1:] * gradient
-        for columns, part in zip(self.columns, np.moveaxis(self._products(Z), 1, 0), strict=True):
-            total[:, columns] += part
+        for first, part in zip(self.columns[:, 0], np.moveaxis(self._products(Z), 1, 0), strict=True):
+            total[:, first : first + part.shape[1]] += part
         return np.asarray(total)
 
     def _products(self, Z: Array) -> Array:
@@ -177,15 +182,18 @@ class _Batch:
         products, (row, column) = self.products
         M[:, row, column] += (z / s)[:, : len(self.G)] @ products * self.free[:, row] * self.free[:, column]
         if len(self.ball):
-            last, U = z[:, -1], self.ball[:, :-1]
-            M += (2 * last / self.radii**2)[:, None, None] * (U.T @ U)
-            M += ((last / s[:, -1])[:, None] * gradient)[:, :, None] * gradient[:, None]
+            last = z[:, -1]
+            steep = (last / s[:, -1])[:, None] * gradient
+            for matrix, size, left, right in zip(M, 2 * last / self.radii**2, steep, gradient, strict=True):
+                matrix += size * self.metric  # one matrix at a time stays in the cache
+                matrix += np.outer(left, right)
         # tr(F_a S^-1 F_b Z) = F_a . (S^-1 x Z) F_b for the entries of F row by row
         outer = S_inverse[..., :, None, :, None] * Z[..., None, :, None, :]
         outer = outer.reshape(*Z.shape[:2], ORDER**2, ORDER**2)
         blocks = _symmetric((self.F @ outer) @ np.swapaxes(self.F, -1, -2))
-        for k, columns in enumerate(self.columns):
-            M[:, columns[:, None], columns] += blocks[:, k]
+        for k, first in enumerate(self.columns[:, 0]):
+            own = slice(first, first + blocks.shape[-1])
+            M[:, own, own] += blocks[:, k]
 
     def start(self, v: Array) -> _Point:
         """Return a point inside, near v (p,)."""
@@ -211,8 +219,10 @@ class _Batch:
                 remaining = tuple(array[~is_done] for array in remaining)
             try:
                 point, is_sound = batch._step(point, *remaining)
-            except np.linalg.LinAlgError:  # a matrix is singular to rounding
-                break
+            except np.linalg.LinAlgError:  # a matrix is singular to rounding: the other programs go on
+                is_sound = _is_positive(np.moveaxis(point.S, (-2, -1), (0, 1))).all(axis=1)
+                if is_sound.all():
+                    break
             if not is_sound.all():
                 batch, point = batch.select(is_sound), point.select(is_sound)
         return minima, is_found
@@ -244,10 +254,12 @@ class _Batch:
         M = self.gram.copy()
         self.add_curvature(M, inverse, Z, outward, s, z)
         scales = 1 / np.sqrt(np.maximum(np.einsum("fii->fi", M), 1e-300))
-        M *= scales[:, :, None]
-        M *= scales[:, None, :]
-        np.einsum("fii->fi", M)[:] += RIDGE
-        factors = [dpotrf(matrix.T) for matrix in M]
+        factors = []
+        for matrix, scale in zip(M, scales, strict=True):
+            matrix *= scale[:, None]
+            matrix *= scale
+            matrix.flat[:: len(scale) + 1] += RIDGE
+            factors.append(dpotrf(matrix.T))
 
         def direction(targets: Array, level: Array, more_Z: Array | float, more_z: Array | float) -> _Point:
             """Return the Newton step to S Z = targets (f, k) and s z = level (f, 1)."""
@@ -331,7 +343,7 @@ def _build_batch(
     nothing = np.zeros((0, first.size))
     A = np.array([np.vstack([nothing, *(A for A, _ in program.squares)]) for program in programs]) * free[:, None]
     # A fixed value is a further unknown that only its own square determines.
-    A = np.concatenate([A, np.eye(first.size) * fixed[:, None]], axis=1) if fixed.any() else A
+    A = np.concatenate([A, np.eye(first.size)[fixed.any(axis=0)] * fixed[:, None]], axis=1)
     b = np.zeros(A.shape[:2])
     for k, program in enumerate(programs):
         right = np.concatenate([np.zeros(0), *(b for _, b in program.squares)])
@@ -348,7 +360,7 @@ def _build_batch(
         matrix = matrix_of_triangle(rows.matrix @ start + rows.offset)
         values, vectors = np.linalg.eigh(matrix)
         turn = (vectors / np.sqrt(values)).T if values[0] > MIN_RATIO * values[-1] else np.eye(ORDER)
-        parts = np.array([matrix_of_triangle(column) for column in (*rows.matrix[:, numbers].T, rows.offset)])
+        parts = matrix_of_triangle(np.column_stack([rows.matrix[:, numbers], rows.offset]).T)
         parts = (turn @ parts @ turn.T).reshape(len(parts), -1)
         F.append(parts[:-1])
         constant.append(parts[-1])
@@ -364,7 +376,17 @@ def _build_batch(
     sizes = np.maximum(np.abs((b[:, None] @ A)[:, 0]), np.abs(cost)).max(axis=1)
     data = A, b, cost, gram, sizes, weights, radii, free.astype(np.float64), h
     products = G[:, pairs[0]] * G[:, pairs[1]], pairs
-    return _Batch(np.arange(len(programs)), *data, G, products, ball, np.array(F), np.array(constant), columns)
+    return _Batch(
+        np.arange(len(programs)),
+        *data,
+        G,
+        products,
+        ball,
+        ball[:, :-1].T @ ball[:, :-1],
+        np.array(F),
+        np.array(constant),
+        columns,
+    )
 
 
 def _columns_of(rows: ConeRows) -> NDArray[np.intp]:
