@@ -243,7 +243,9 @@ def delay_rows(x: Array, rows: float) -> Array:
 
 def delay_selected_rows(x: Array, rows: float, index: NDArray[np.intp]) -> Array:
     """Return x(k - rows) at the rows k of `index`, which must be |rows| + SHIFT_REACH_ROWS away from the ends."""
-    return np.asarray(sum(w * x[index - back] for back, w in _delay_weights(rows)))
+    start = int(index.min())
+    index = index - start
+    return np.asarray(sum(w * x[start - back :][index] for back, w in _delay_weights(rows)))
 
 
 def _delay_weights(rows: float) -> list[tuple[int, float]]:

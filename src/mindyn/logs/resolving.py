@@ -89,7 +89,7 @@ class DelayScan:
         reach = int(np.ceil(longest_s * samples.rate_hz))
         self.rows = _select_compared_rows(samples.segments, reach + 2 * SHIFT_REACH_ROWS)
         # Interpolation between rows removes noise near half the rate, which would look like a better fit.
-        self._torque = np.stack([np.convolve(tau, BINOMIAL_WEIGHTS, mode="same") for tau in samples.tau.T], axis=1)
+        self._torques = [np.convolve(tau, BINOMIAL_WEIGHTS, mode="same") for tau in samples.tau.T]
         self.is_enough = len(self.rows) >= MIN_COMPARED_ROWS
         self._parts: list[tuple[NDArray[np.intp], Array]] = []
         for joint, Y in enumerate(columns(self.rows) if self.is_enough else ()):
@@ -121,7 +121,7 @@ class DelayScan:
     def _share(self, joint: int, seconds: float) -> float:
         rows, U = self._parts[joint]
         # A delayed torque must be moved to earlier times: a negative delay.
-        torque = delay_selected_rows(self._torque[:, joint], -seconds * self.samples.rate_hz, rows)
+        torque = delay_selected_rows(self._torques[joint], -seconds * self.samples.rate_hz, rows)
         centred = float(((torque - torque.mean()) ** 2).sum())
         if not centred > 0:
             return 1.0

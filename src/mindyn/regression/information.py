@@ -265,11 +265,13 @@ class Information(ShortRepr):
 
     def residuals(self, beta: Array) -> Array:
         """Return the sum of squared residuals (..., n) of every joint for beta (..., p)."""
-        errors = []
-        for columns, factor in zip(self.columns, self.factors, strict=True):
-            error = beta[..., columns] @ factor[:, :-1].T - factor[:, -1]
-            errors.append(np.einsum("...k,...k->...", error, error))
-        return np.stack(errors, axis=-1)
+        return np.stack([self.residuals_of(joint, beta) for joint in range(len(self.factors))], axis=-1)
+
+    def residuals_of(self, joint: int, beta: Array) -> Array:
+        """Return the sum of squared residuals (...,) of one joint."""
+        factor = self.factors[joint]
+        error = beta[..., self.columns[joint]] @ factor[:, :-1].T - factor[:, -1]
+        return np.asarray(np.einsum("...k,...k->...", error, error))
 
     def torques(self) -> Array:
         """Return the sum of squared torques (n,) of every joint."""

@@ -344,14 +344,15 @@ def _solve_folds(matrices: Array, rights: Array) -> Array:
     scales = np.sqrt(np.einsum("fkk->fk", matrices))
     scales = np.where(scales > 0, scales, 1.0)
     scaled, scaled_rights = matrices / scales[:, None] / scales[:, :, None], rights / scales
-    norms = np.abs(scaled).sum(axis=1).max(axis=1)
-    return np.array([_solution(*problem) for problem in zip(scaled, scaled_rights, norms, strict=True)]) / scales
+    return np.array([_solution(*problem) for problem in zip(scaled, scaled_rights, strict=True)]) / scales
 
 
-def _solution(matrix: Array, right: Array, norm: float) -> Array:
+def _solution(matrix: Array, right: Array) -> Array:
     L, info = dpotrf(matrix.T)  # symmetric: the transpose has LAPACK's memory order
     # Pivots take no time, the condition number as much as the solution.
-    if info == 0 and (L.diagonal().min() > LARGE_PIVOT or dpocon(L, norm)[0] > WELL_CONDITIONED):
+    if info == 0 and (
+        L.diagonal().min() > LARGE_PIVOT or dpocon(L, np.abs(matrix).sum(axis=0).max())[0] > WELL_CONDITIONED
+    ):
         return np.asarray(dpotrs(L, right)[0])
     values, vectors = np.linalg.eigh(matrix)
     inverse = np.where(values > SMALLEST * values[-1], 1 / np.where(values > 0, values, 1.0), 0.0)

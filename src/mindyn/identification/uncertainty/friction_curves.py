@@ -87,18 +87,21 @@ def with_friction_curves(
     blocks = rows.independent_blocks
     if len(blocks) < FEWEST_BLOCKS:
         return estimate
-    fits = _LawFits(estimate, rows.regressor, weights, samples)
+    fits = _LawFits(estimate, rows.regressor, weights, samples, blocks)
     drifts = friction_drifts(estimate, fitted.blocks)[: len(weights)]
     changes = [0.0 if drift is None else max(0.0, drift.value**2 - drift.deviation**2) for drift in drifts]
-    curves = (fits.curve(joint, blocks, change) for joint, change in enumerate(changes))
+    curves = (fits.curve(joint, change) for joint, change in enumerate(changes))
     return replace(estimate, friction_curves=tuple(curve for curve in curves if curve is not None))
 
 
 class _LawFits:
     """Least-squares fits with several friction laws of one joint, to all blocks and without each of them."""
 
-    def __init__(self, estimate: Estimate, regressor: Regressor, weights: Array, samples: Samples) -> None:
+    def __init__(
+        self, estimate: Estimate, regressor: Regressor, weights: Array, samples: Samples, blocks: Sequence[Block]
+    ) -> None:
         self.estimate, self.regressor, self.weights, self.samples = estimate, regressor, weights, samples
+        self.blocks = blocks
         self.is_kept = np.array(
             [name in estimate.names and name not in estimate.dropped for name in regressor.names], dtype=np.bool_
         )
@@ -106,8 +109,14 @@ class _LawFits:
         self.values[[regressor.names.index(name) for name in estimate.names]] = estimate.beta
         rigid = np.where(regressor.rigid, self.values, 0.0)
         self.loads = np.abs(predict_unfiltered(regressor, rigid, samples)).mean(axis=0)
+        stacks = (np.column_stack(block.information.stacked(weights)) for block in blocks)
+        parts = [stacked.T @ stacked for stacked in stacks]
+        total = np.sum(parts, axis=0)
+        self.scales = np.sqrt(np.maximum(np.diag(total), 1e-300))
+        # Of all blocks, then without each of them
+        self.sums = np.array([total, *(total - part for part in parts)]) / np.outer(self.scales, self.scales)
 
-    def curve(self, joint: int, blocks: Sequence[Block], change: float) -> FrictionCurve | None:
+    def curve(self, joint: int, change: float) -> FrictionCurve | None:
         """Return the curve of a joint from independent blocks; None if it stands still or has no torque.
 
         change  square of the relative change of its friction within the logs
@@ -118,13 +127,13 @@ class _LawFits:
             return None
         rows = curve_rows(self.regressor, joint, speeds, float(self.loads[joint]))
         laws = self._laws(shapes)
-        values = self._fit(shapes, laws, blocks)
-        errors = [block.information.residuals(values[:, 1 + k])[:, joint] for k, block in enumerate(blocks)]
+        values = self._fit(shapes, laws)
+        errors = [block.information.residuals_of(joint, values[:, 1 + k]) for k, block in enumerate(self.blocks)]
         probabilities = _probabilities(np.stack(errors, axis=1))  # errors on each block, from the fit without it
         curves = values @ rows.T  # (laws, 1 + blocks, speeds)
         mean = self.values + probabilities @ (values[:, 0] - values[0, 0])
         torque = rows @ mean
-        m = len(blocks)
+        m = len(self.blocks)
         between = (m - 1) / m * ((curves[:, 1:] - curves[:, :1]) ** 2).sum(axis=1)
         named = [self.regressor.names.index(name) for name in self.estimate.names]
         noise = (self.estimate.half_widths_of(rows[:, named]) / self.estimate.quantile) ** 2
@@ -175,15 +184,9 @@ class _LawFits:
         speeds = [(), tuple(s for s in own if s in FITTED_SHAPES), *((s,) for s in shapes if s in FITTED_SHAPES)]
         return list(dict.fromkeys([own, *(speed + load for speed, load in product(speeds, loads))]))
 
-    def _fit(self, shapes: dict[str, int], laws: Sequence[tuple[str, ...]], blocks: Sequence[Block]) -> Array:
+    def _fit(self, shapes: dict[str, int], laws: Sequence[tuple[str, ...]]) -> Array:
         """Return the values (laws, 1 + blocks, p) fitted to all blocks, then without each."""
-        parts = []
-        for block in blocks:
-            stacked = np.column_stack(block.information.stacked(self.weights))
-            parts.append(stacked.T @ stacked)
-        total = np.sum(parts, axis=0)
-        scales = np.sqrt(np.maximum(np.diag(total), 1e-300))
-        sums = np.array([total, *(total - part for part in parts)]) / np.outer(scales, scales)
+        sums, scales = self.sums, self.scales
         added = list(shapes.values())
         common = np.flatnonzero(self.is_kept & ~np.isin(np.arange(self.regressor.count), added))
         rest = [*added, self.regressor.count]  # shapes and torque, after the common columns are removed
