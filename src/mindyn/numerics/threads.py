@@ -68,13 +68,27 @@ def map_in_threads(
     running = min(usable_cores(), at_once or len(tasks))
     if len(tasks) < 2 or running < 2 or not can_use_threads():
         return [function(task) for task in tasks]
-    gate = threading.Semaphore(running)
+    waiting, results, failures = iter(enumerate(tasks)), dict[int, Result](), dict[int, BaseException]()
+    lock = threading.Lock()
 
-    def gated(task: Task) -> Result:
-        with gate:
-            return function(task)
+    def work() -> None:
+        """Take tasks until none is left or one has failed."""
+        while not failures:
+            with lock:
+                number, task = next(waiting, (-1, tasks[0]))
+            if number < 0:
+                return
+            try:
+                results[number] = function(task)
+            except BaseException as error:
+                failures[number] = error
 
-    return list(_executor().map(gated, tasks))
+    # One call for each core, not for each task: a pool starts a thread for each, with buffers and memory of its own.
+    for worker in [_executor().submit(work) for _ in range(running)]:
+        worker.result()
+    if failures:
+        raise failures[min(failures)]
+    return [results[number] for number in range(len(tasks))]
 
 
 def _executor() -> ThreadPoolExecutor:
