@@ -11,8 +11,8 @@ joints20   the same with 20 joints
 given      1 000 000 rows in memory, filter and friction given, least squares
 
 Each run is a process of its own on two cores, from start to the written values: the sources of the other checkout, then
-those of this one; machine code is compiled before, by a fit of the first rows. The least of all runs counts. Processor
-time depends little on what else the machine does, wall time much.
+those of this one; machine code and bytecode are compiled before, by a fit of the first rows. The least of all runs
+counts. Processor time depends little on what else the machine does, wall time much.
 """
 
 from __future__ import annotations
@@ -36,6 +36,8 @@ import numpy as np
 import mindyn
 log_from_arrays = getattr(mindyn, "log_from_arrays", None) or mindyn.log_of_arrays
 words = "metadata" if hasattr(mindyn, "log_from_arrays") else "stated"
+EquationSettings = getattr(mindyn, "EquationSettings", None) or mindyn.Treatment
+build_rows = getattr(mindyn, "build_rows", None) or mindyn.rows_of
 
 def motion(n, rows, rate_hz, seed):
     rng = np.random.default_rng(seed)
@@ -69,8 +71,8 @@ AUTOMATIC = """given = (log.take(slice(1500)), mindyn.LeastSquares()) if is_firs
 found = mindyn.identify(robot, *given)
 print(found.method, *found.beta)
 """
-GIVEN = """settings = mindyn.EquationSettings(mindyn.Conditioning(position_cutoff_hz=20.0, delay_s=0.0), 10.0, 10)
-print(*mindyn.LeastSquares().fit(mindyn.build_rows(robot, log, settings)).beta)
+GIVEN = """settings = EquationSettings(mindyn.Conditioning(position_cutoff_hz=20.0, delay_s=0.0), 10.0, 10)
+print(*mindyn.LeastSquares().fit(build_rows(robot, log, settings)).beta)
 """
 UR10E = """robot = mindyn.load_robot(f"{folder}/ur10e_innopolis/model/ur10e.urdf")
 names = {"time": "t_s", "position": "q{i}_rad", "velocity": "qd{i}_rad_s", "torque": "current{i}_A"}
@@ -105,14 +107,14 @@ NOTES = [
     "would joint weights that are not converged: started from the fit to all blocks and repeated once, which takes two "
     "solutions instead of five, errors change by 4e-4, and a TX40, a UR10 and an LWR4+ had other settings. Blocks of "
     "512 instead of 1024 rows sum the products of 14 and 20 joints at most 10 % faster, and R factors from blocks "
-    "of 256 rows take three times as long, so the block does not depend on the robot. Imports take 1.0 s of every run, "
-    "0.4 s of it scipy.signal; a filter design of our own differs from SciPy's by 6e-11 at 0.5 Hz.",
+    "of 256 rows take three times as long, so the block does not depend on the robot.",
 ]
 
 
 def seconds(case: str, checkout: Path, cache: Path, *, first: bool = False) -> tuple[float, float, str]:
     """Processor time and wall time of one process, and the last line that it printed."""
     expected = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MINDYN_CACHE_DIR": str(cache)}
+    expected |= {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(cache / "bytecode")}
     script = f"TESTS = {str(checkout / 'tests')!r}\n" + COMMON + CASES[case]
     before, start = os.times(), perf_counter()
     run = subprocess.run(
