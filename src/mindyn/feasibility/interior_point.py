@@ -11,8 +11,7 @@ logarithm. The direction is that of Helmberg et al. [1996], with the predictor a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,8 +40,7 @@ MIN_BATCH: Final = 16
 """Smallest number of programs that are solved at once: with fewer, the interpreter takes longer than the algebra."""
 
 
-@dataclass(slots=True, eq=False)
-class _Point:
+class _Point(NamedTuple):
     """Values v (f, p), and S, Z (f, k, 4, 4) and s, z (f, r) of the conditions of f programs."""
 
     v: Array
@@ -53,14 +51,8 @@ class _Point:
 
     def moved(self, direction: _Point, step: Array) -> _Point:
         """Return the point after a step (f,)."""
-        a = step[:, None, None, None]
-        return _Point(
-            self.v + step[:, None] * direction.v,
-            self.S + a * direction.S,
-            self.Z + a * direction.Z,
-            self.s + step[:, None] * direction.s,
-            self.z + step[:, None] * direction.z,
-        )
+        pairs = zip(self, direction, strict=True)
+        return _Point(*(x + step.reshape(-1, *(1,) * (x.ndim - 1)) * dx for x, dx in pairs))
 
     def longest_step(self, direction: _Point) -> Array:
         """Return (f,) the longest of `STEPS` that stays inside."""
@@ -84,7 +76,7 @@ class _Point:
 
     def select(self, chosen: NDArray[np.bool_]) -> _Point:
         """Return the point of some of the programs."""
-        return _Point(self.v[chosen], self.S[chosen], self.Z[chosen], self.s[chosen], self.z[chosen])
+        return _Point(*(array[chosen] for array in self))
 
 
 def _is_positive(X: Array) -> NDArray[np.bool_]:
@@ -101,8 +93,7 @@ def _symmetric(X: Array) -> Array:
     return np.asarray((X + np.swapaxes(X, -1, -2)) / 2)
 
 
-@dataclass(slots=True, eq=False)
-class _Batch:
+class _Batch(NamedTuple):
     """Programs with the same conditions.
 
     numbers     (f,): which of all programs
@@ -139,10 +130,8 @@ class _Batch:
 
     def select(self, chosen: NDArray[np.bool_]) -> _Batch:
         """Return some of the programs."""
-        data = (self.A, self.b, self.cost, self.gram, self.sizes, self.weights, self.radii, self.free, self.h)
-        A, b, cost, gram, sizes, weights, radii, free, h = (array[chosen] for array in data)
-        shared = self.G, self.products, self.ball, self.metric, self.F, self.constant, self.columns
-        return _Batch(self.numbers[chosen], A, b, cost, gram, sizes, weights, radii, free, h, *shared)
+        shared = self._fields.index("G")
+        return _Batch(*(array[chosen] for array in self[:shared]), *self[shared:])
 
     def matrices(self, v: Array) -> Array:
         """Return F v (f, k, 4, 4)."""

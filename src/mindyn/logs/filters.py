@@ -10,6 +10,7 @@ no attitude is singular. With unit quaternions s, w = 2 vec(s* sd) and wd = 2 ve
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import lru_cache
 from math import ceil, log, prod
 from typing import Final
@@ -178,22 +179,27 @@ HANN: Final = (0.5, -0.5)
 
 
 def power_density(
-    x: Array, rate_hz: float, length: int, cosines: tuple[float, ...] = HANN, degree: int = 0
+    segments: Iterable[Array], rate_hz: float, length: int, cosines: tuple[float, ...] = HANN, degree: int = 0
 ) -> tuple[Array, Array]:
-    """Return frequencies (k,), Hz, and the one-sided power density (k, ...) of x (N, ...) by Welch's method.
+    """Return frequencies (k,), Hz, and the one-sided power density (k, n) by Welch's method.
 
+    segments (N, n) or (N,): averaged with the weights N; those shorter than a window do not count
     length   rows of a window; each overlaps half of the one before
     cosines  terms of the window: sum_k cosines[k] cos(2 pi k i / length)
     degree   degree of the polynomial that is subtracted from each window
     """
-    starts = np.arange(0, len(x) - length + 1, length - length // 2)
-    parts = x[starts + np.arange(length)[:, None]].reshape(length, -1)
     powers = np.vander(np.linspace(-1, 1, length), degree + 1)
-    parts = parts - powers @ np.linalg.lstsq(powers, parts, rcond=None)[0]
     window = np.cos(2 * np.pi / length * np.outer(np.arange(length), np.arange(len(cosines)))) @ cosines
-    density = np.abs(np.fft.rfft(window[:, None] * parts, axis=0)) ** 2 / (rate_hz * (window @ window))
-    density[1 : (length + 1) // 2] *= 2
-    return np.fft.rfftfreq(length, 1 / rate_hz), density.reshape(-1, len(starts), *x.shape[1:]).mean(axis=1)
+    kept = [x for x in segments if len(x) >= length]
+    densities = []
+    for x in kept:
+        starts = np.arange(0, len(x) - length + 1, length - length // 2)
+        parts = x[starts + np.arange(length)[:, None]].reshape(length, -1)
+        parts = parts - powers @ np.linalg.lstsq(powers, parts, rcond=None)[0]
+        density = np.abs(np.fft.rfft(window[:, None] * parts, axis=0)) ** 2 / (rate_hz * (window @ window))
+        density[1 : (length + 1) // 2] *= 2
+        densities.append(density.reshape(-1, len(starts), *x.shape[1:]).mean(axis=1))
+    return np.fft.rfftfreq(length, 1 / rate_hz), np.average(densities, axis=0, weights=[len(x) for x in kept])
 
 
 def central_difference(x: Array, rate_hz: float) -> Array:

@@ -200,15 +200,8 @@ def _joint_cutoff(parts: Sequence[Array], rate_hz: float) -> float:
 
 
 def _power_density(parts: Sequence[Array], rate_hz: float) -> tuple[Array, Array]:
-    """Return the power density, averaged over the segments that are long enough and weighted by their lengths."""
-    length = min(MAX_WELCH_ROWS, max(len(part) for part in parts))
-    weights, densities = [], []
-    for part in parts:
-        if len(part) >= length:
-            frequency, density = power_density(part, rate_hz, length, BLACKMAN_HARRIS, 1)
-            weights.append(len(part))
-            densities.append(density)
-    return frequency, np.average(densities, axis=0, weights=weights)
+    """Return the power density of the parts that are long enough."""
+    return power_density(parts, rate_hz, min(MAX_WELCH_ROWS, max(map(len, parts))), BLACKMAN_HARRIS, 1)
 
 
 HEAD_ROWS: Final = 200_000

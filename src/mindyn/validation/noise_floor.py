@@ -33,15 +33,12 @@ def spectrum(values: Array, segments: NDArray[np.int64], rate_hz: float) -> tupl
 
     Segments shorter than a window are skipped; both results are empty if all are.
     """
-    ends = segment_ends(segments)
-    longest = max(stop - start for start, stop in ends)
+    parts = [values[start:stop] for start, stop in segment_ends(segments)]
+    longest = max(map(len, parts))
     window = int(2 ** np.floor(np.log2(np.clip(longest / 4, MIN_WINDOW_ROWS, MAX_WINDOW_ROWS))))
-    total, weight, frequency = np.zeros(()), 0, np.zeros(0)
-    for start, stop in ends:
-        if stop - start >= window:
-            frequency, density = power_density(values[start:stop], rate_hz, window)
-            total, weight = total + (stop - start) * density, weight + stop - start
-    return frequency, total / weight if weight else np.zeros((0, values.shape[1]))
+    if longest < window:
+        return np.zeros(0), np.zeros((0, values.shape[1]))
+    return power_density(parts, rate_hz, window)
 
 
 def noise_floor(prediction: TorquePrediction) -> Array:
