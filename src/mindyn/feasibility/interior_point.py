@@ -131,7 +131,7 @@ class _Batch(NamedTuple):
     def select(self, chosen: NDArray[np.bool_]) -> _Batch:
         """Return some of the programs."""
         shared = self._fields.index("G")
-        return _Batch(*(array[chosen] for array in self[:shared]), *self[shared:])
+        return _Batch(*(array[chosen] for array in self[:shared]), *self[shared:])  # type: ignore[arg-type]
 
     def matrices(self, v: Array) -> Array:
         """Return F v (f, k, 4, 4)."""
@@ -209,7 +209,7 @@ class _Batch(NamedTuple):
             try:
                 point, is_sound = batch._step(point, *remaining)
             except np.linalg.LinAlgError:  # a matrix is singular to rounding: the other programs go on
-                is_sound = _is_positive(np.moveaxis(point.S, (-2, -1), (0, 1))).all(axis=1)
+                is_sound = np.asarray(_is_positive(np.moveaxis(point.S, (-2, -1), (0, 1))).all(axis=1))
                 if is_sound.all():
                     break
             if not is_sound.all():

@@ -199,7 +199,8 @@ def power_density(
         density = np.abs(np.fft.rfft(window[:, None] * parts, axis=0)) ** 2 / (rate_hz * (window @ window))
         density[1 : (length + 1) // 2] *= 2
         densities.append(density.reshape(-1, len(starts), *x.shape[1:]).mean(axis=1))
-    return np.fft.rfftfreq(length, 1 / rate_hz), np.average(densities, axis=0, weights=[len(x) for x in kept])
+    mean = np.average(densities, axis=0, weights=[len(x) for x in kept])
+    return np.asarray(np.fft.rfftfreq(length, 1 / rate_hz)), np.asarray(mean)
 
 
 def central_difference(x: Array, rate_hz: float) -> Array:
