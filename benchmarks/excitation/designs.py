@@ -89,7 +89,9 @@ def checked(design):
 
 
 def designs():
-    table = [("robot", "time", "parameters", "condition number", "random motions", "times lower", "D of either design")]
+    table = [
+        ("robot", "time", "parameters", "condition number", "random motions", "ratio", "D criterion of both designs")
+    ]
     largest, smallest, dropped = 0.0, np.inf, {}
     with tempfile.TemporaryDirectory() as cache:
         os.environ["MINDYN_CACHE_DIR"] = cache

@@ -143,7 +143,7 @@ def main() -> None:
     robot = mindyn.load_robot("puma560")
     model = mindyn.compile_model(robot, parameters="input")
     sides = {"GpuModel": by_cupy(robot), "mindyn.torch": by_torch(model), "mindyn.jax": by_jax(model)}
-    lines = [("", "arrays of", "torques a second", "with gradients")]
+    lines = [("", "arrays", "evaluations per second", "with gradients")]
     for name, side in sides.items():
         if side is not None:
             lines.append((name, side[0], *("" if item is None else f"{item / 1e9:.2f}e9" for item in side[1:])))
@@ -156,9 +156,10 @@ def main() -> None:
             "python -m benchmarks.gpu.bridges",
             device,
             [
-                f"Inverse dynamics of a PUMA 560 in float64, {spaced(SAMPLES)} samples on the device, and gradients of "
-                "its squared torques by q, qd and qdd. PyTorch and JAX call our CUDA on their own memory and stream, "
-                "without copies; the numbers agree with the CPU to 1e-12; gradcheck, second-order check_grads, vmap "
+                f"Inverse dynamics of a PUMA 560 in float64, {spaced(SAMPLES)} samples on the device, and gradients "
+                "of its squared torques with respect to q, qd and qdd. PyTorch and JAX call our CUDA on their own "
+                "memory and stream, without copies; the numbers agree with the CPU to 1e-12; gradcheck, second-order "
+                "check_grads, vmap "
                 "and jit pass. " + (f"Not there: {', '.join(absent)}." if absent else "")
             ],
             lines,

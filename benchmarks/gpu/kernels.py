@@ -20,7 +20,7 @@ INPUTS = {
     "forward_dynamics": ("q", "qd", "tau"),
     "regressor": ("q", "qd", "qdd"),
 }
-ASKED = {
+REQUIRED = {
     ("f32", "inverse_dynamics"): 0.8,
     ("f64", "inverse_dynamics"): 0.6,
     ("f32", "inertia_matrix"): 0.8,
@@ -71,7 +71,9 @@ def worst_errors(module, data) -> dict[str, float]:
 
 def measure(module, peak: float, worst: dict[str, float]) -> list[tuple[str, ...]]:
     """Samples and bytes per second at a batch that no cache holds: lines of the table."""
-    lines = [("function", "numbers", "per second", "memory traffic", "share of copy", "asked", "error against the CPU")]
+    lines = [
+        ("function", "numbers", "per second", "memory traffic", "relative to copy", "required", "error against the CPU")
+    ]
     for name, inputs in INPUTS.items():
         count = SAMPLES if name != "regressor" else SAMPLES // 8
         width = {"inverse_dynamics": 6, "inertia_matrix": 36, "forward_dynamics": 6, "regressor": 216}[name]
@@ -81,15 +83,15 @@ def measure(module, peak: float, worst: dict[str, float]) -> list[tuple[str, ...
             out = cupy.empty((count, width), dtype)
             time = seconds(launch(module.get_function(f"{name}_{suffix}"), [*arrays, out], count))
             moved = sum(a.nbytes for a in arrays) + out.nbytes
-            asked = f">= {ASKED[suffix, name]:.0%}" if (suffix, name) in ASKED else ""
+            required = f">= {REQUIRED[suffix, name]:.0%}" if (suffix, name) in REQUIRED else ""
             speeds = (f"{count / time / 1e9:.1f}e9", f"{moved / time / 1e12:.2f} TB/s", f"{moved / time / peak:.0%}")
             error = f"{worst[f'{name}_{suffix}']:.0e}"
-            lines.append((name.replace("_", " "), f"float{suffix[1:]}", *speeds, asked, error))
+            lines.append((name.replace("_", " "), f"float{suffix[1:]}", *speeds, required, error))
     return lines
 
 
 def tried_blocks(source: str, peak: float) -> None:
-    """Forward dynamics with registers bounded so that so many blocks are resident at once: share of the copy."""
+    """Forward dynamics with registers bounded so that this many blocks are resident: relative to the copy."""
     plain = f"__launch_bounds__({THREADS})"
     assert plain in source
     for suffix, dtype in (("f32", cupy.float32), ("f64", cupy.float64)):

@@ -87,7 +87,7 @@ def fits(robot, logs, chosen):
     """The fits that are chosen among, with the settings that were chosen."""
     wanted = {"plain": mindyn.LeastSquares(dropped=chosen.dropped), "consistent": PhysicallyConsistent(prior=None)}
     if any(link.phi is not None for link in robot.links):
-        wanted["near the file"] = PhysicallyConsistent(prior="robot")
+        wanted["with prior"] = PhysicallyConsistent(prior="robot")
     result = {}
     for words, estimator in wanted.items():
         try:
@@ -136,7 +136,9 @@ def main() -> None:
     options = parser.parse_args()
     if not FOLDER.is_dir():
         sys.exit("MINDYN_REAL_DATA names no folder with the real logs")
-    lines = [("set", "chosen", "plain", "consistent", "near the file", "regret", "bar", "processor time", "chosen fit")]
+    lines = [
+        ("set", "selected", "plain", "consistent", "with prior", "regret", "target", "processor time", "selected fit")
+    ]
     regrets = []
     for name in options.sets:
         robot, logs = training(name)
@@ -161,7 +163,7 @@ def main() -> None:
             if title != "LWR4+, another motion":
                 regrets.append(regret)
             cells = [
-                f"{each[words]:.2f} %" if words in each else "-" for words in ("plain", "consistent", "near the file")
+                f"{each[words]:.2f} %" if words in each else "-" for words in ("plain", "consistent", "with prior")
             ]
             bar = f"{BARS[title]:.2f} %" if title in BARS else "-"
             lines.append((title, f"{total:.2f} %", *cells, f"{100 * regret:.1f} %", bar, time, why.split(" was")[0]))
@@ -178,12 +180,13 @@ def main() -> None:
             [
                 "Held-out torque error with default settings: the fit that was selected on the training rows, and "
                 "the candidates with the same conditioning and friction. Processor time is that of the whole "
-                "`identify`; in brackets, in multiples of commit 90d9a94."
+                "`identify`; in brackets, relative to commit 90d9a94. Regret: the error relative to that of the "
+                "best candidate, minus one. Target: the error that the selection should reach."
             ],
             lines,
             [
                 f"Regret: median {100 * median:.1f} %, largest {100 * largest:.1f} %, LWR4+ on another motion "
-                "excluded: its log repeats one motion, as a finding says."
+                "excluded: its log repeats one motion, and a finding reports this."
             ],
         ),
         record=options.record,

@@ -56,7 +56,7 @@ def row(name: str, equation: str) -> tuple[str, ...]:
 
 def main() -> None:
     given = arguments(__doc__ or "").parse_args()
-    head = ("robot", "equation", "first time, ms", "of it certificate", "again, ms", "of it certificate")
+    head = ("robot", "equation", "first time, ms", "certificate, ms", "cached, ms", "certificate, ms")
     publish(
         Section(
             "certificate",
@@ -65,8 +65,8 @@ def main() -> None:
             this_machine(),
             [
                 "Every equation is compared once with plain Newton-Euler before it is compiled; the compiled code "
-                "records that it passed. Processor time to compile one kernel and call it with an empty cache, and "
-                "to create it again in a new model, which only computes the key of the cache."
+                "records that it passed. The table shows the processor time to compile one kernel and call it with an "
+                "empty cache, and to create it again in a new model, which only computes the key of the cache."
             ],
             [head, *(row(name, equation) for name in ROBOTS for equation in EQUATIONS)],
         ),

@@ -34,7 +34,7 @@ def main():
     robot = robot.lock(dict.fromkeys(robot.joint_names[7:], 0.02))
     regressor = Regressor(robot)
     table = [("prior", *(f"{spaced(count)} samples" for count in LENGTHS))]
-    for prior, label in ((None, "none: least mass"), ("robot", "the robot's own values")):
+    for prior, label in ((None, "none: least mass"), ("robot", "the robot's values")):
         fit = PhysicallyConsistent(prior=prior, prior_weight=1e-2, kinds="all")
         gathered = [gather(regressor, samples_of(robot, count)) for count in LENGTHS]
         times = [min(timed(fit, regressor, item) for _ in range(3)) for item in gathered]

@@ -195,8 +195,10 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, nargs="+", default=[301, 302, 303])
     options = parser.parse_args()
     robot = mindyn.load_robot("panda")
-    titles = ("the file as it is", "mujoco.sysid", "mindyn", "the arm itself")
-    lines = [("seed", *titles, "seconds (processor) of mujoco.sysid", "of mindyn", "times less")]
+    titles = ("robot file", "mujoco.sysid", "mindyn", "true model")
+    lines = [
+        ("seed", *titles, "mujoco.sysid, wall (processor) s", "mindyn, wall (processor) s", "ratio of processor times")
+    ]
     ratios: list[tuple[float, float]] = []
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -218,12 +220,12 @@ def main() -> None:
             f"MuJoCo {mujoco.__version__}",
             [
                 "A Panda in MuJoCo with a load, armature, damping and dry friction that its file does not state, "
-                "drawn at random; 8 s of positions and torques at 500 Hz with noise. mujoco.sysid fits the ten "
+                "chosen at random; 8 s of positions and torques at 500 Hz with noise. mujoco.sysid fits the ten "
                 "numbers of the last link and three of every joint to rollouts of 0.5 s from the true states; mindyn "
                 "identifies all links, with the inertial parameters of the file as prior, and drives (without torque "
                 "offsets, which MJCF cannot express) from positions and torques only, and writes MJCF. Error: rms of "
                 "positions in rollouts of 0.5 s along another motion; the error of the true model comes from the "
-                "torque noise. The settings of mindyn were chosen on other arms, by rollouts of the fitted motion."
+                "torque noise. The settings of mindyn were selected on other arms, by rollouts of the fitted motion."
             ],
             lines,
             [_summary(ratios)],

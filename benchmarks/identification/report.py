@@ -56,7 +56,7 @@ def in_browser(path: Path) -> dict[str, float]:
         result["open, first plot drawn"] = perf_counter() - start
         timed = "(act) => { const start = performance.now(); act(); return (performance.now() - start) / 1000; }"
         result["redraw after a zoom"] = page.evaluate(f"({timed})(() => Plot.all[0].zoomBy(0.5))")
-        result["redraw of the whole"] = page.evaluate(f"({timed})(() => Plot.all[0].setRange(null))")
+        result["redraw of the whole range"] = page.evaluate(f"({timed})(() => Plot.all[0].setRange(null))")
         start = perf_counter()
         page.locator("#torque [role=tab]").nth(3).click()
         page.locator("#torque-panel-3 path.curve").nth(2).wait_for(state="attached")
@@ -82,7 +82,7 @@ def main() -> None:
         size = path.stat().st_size / 1e6
         seconds = in_browser(path)
     table = [
-        ("", "measured", "asked"),
+        ("", "measured", "limit"),
         ("write, with the prediction (processor time)", f"{written:.2f} s", ""),
         ("size", f"{size:.1f} MB", f"< {LIMIT_MB} MB"),
         *(

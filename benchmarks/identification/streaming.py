@@ -103,7 +103,7 @@ def main() -> None:
         fit(options.fit)
         return
     with tempfile.TemporaryDirectory() as folder:
-        table = [("row groups", "file", "time", "memory in all", "largest deviation of a parameter")]
+        table = [("row groups", "file", "time", "total memory", "largest deviation of a parameter")]
         table += [measured(Path(folder), options.rows, one_group=item) for item in (False, True)]
     publish(
         Section(

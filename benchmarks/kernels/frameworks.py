@@ -151,7 +151,7 @@ def main() -> None:
     kernel = shortest(lambda: model.inverse_dynamics(*data), LARGEST)
     theirs = [sides[name] for name in peers if name in sides]
     best = [min(their[k] for their in theirs) if theirs else float("nan") for k in range(2)]
-    lines = [("function of", "torques", "the best peer takes", "with gradients", "the best peer takes")]
+    lines = [("function of", "torques", "fastest other / mindyn", "with gradients", "fastest other / mindyn")]
     for name in ("mindyn.torch", "mindyn.jax", *(name for name in peers if name in sides)):
         ratios = [f"{best[k] / sides[name][k]:.1f}x" if name.startswith("mindyn") else "" for k in range(2)]
         times = [f"{side:.0f} ns" if np.isfinite(side) else "" for side in sides[name]]
@@ -166,9 +166,9 @@ def main() -> None:
             else "python -m benchmarks.kernels.frameworks",
             f"JAX {jax.__version__}, PyTorch {torch.__version__}",
             [
-                "Inverse dynamics of a Panda in float64 and the gradients of its squared torques by q, qd and qdd: "
-                "processor time of a sample, mindyn in batches of 100 000, frax in batches of 256 or 2 048, "
-                "whichever is faster"
+                "Inverse dynamics of a Panda in float64 and the gradients of its squared torques with respect to q, "
+                "qd and qdd: processor time of a sample, mindyn in batches of 100 000, frax in batches of 256 or 2 "
+                "048, whichever is faster"
                 + (", MJX in batches of 1 024; its gradients were not compiled. " if options.mjx else ". ")
                 + f"The kernel itself takes {kernel:.0f} ns. "
                 + (f"Not installed: {', '.join(absent)}." if absent else "")

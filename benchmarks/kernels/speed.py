@@ -2,8 +2,8 @@
 
 python -m benchmarks.kernels.speed [--record]
 
-Two sections: batches beside Pinocchio compiled in C++ for this CPU, and single calls beside its generated C. What a
-user of Pinocchio's Python module sees stands in a column of its own.
+Two sections: batches compared with Pinocchio compiled in C++ for this CPU, and single calls compared with its
+generated C. Another column has the times of Pinocchio's Python module.
 """
 
 from __future__ import annotations
@@ -99,8 +99,8 @@ def batches(robot, model, rng) -> list[tuple[str, ...]]:
         if native is not None:
             require_equal(label, outputs, theirs, n)
         ours, loop = seconds["ours"] / (len(AGAIN) * BATCH), seconds["python"] / LOOP
-        beside = min((seconds[side] for side in sides if side not in ("ours", "python")), default=None)
-        rows.append((robot.name, label, *compared(ours, beside and beside / BATCH, label), ns(loop)))
+        other = min((seconds[side] for side in sides if side not in ("ours", "python")), default=None)
+        rows.append((robot.name, label, *compared(ours, other and other / BATCH, label), ns(loop)))
     assert np.array_equal(tau, motion[2])
     return rows + own_rows(robot, model, motion)
 
@@ -143,7 +143,7 @@ def python_loops(robot, motion, columns):
 
 
 def own_rows(robot, model, motion) -> list[tuple[str, ...]]:
-    """Two threads (by the clock on the wall) and float32 beside one thread in float64, in batches of 100 000."""
+    """Two threads (wall time) and float32 compared with one thread in float64, in batches of 100 000."""
     rows = np.repeat(motion, 98, axis=1)[:, :100_000].copy()
     small, rows32 = mindyn.compile_model(robot, dtype="float32"), rows.astype(np.float32)
     out, out32 = np.empty_like(rows[0]), np.empty_like(rows32[0])
@@ -187,8 +187,8 @@ def calls(robot, model, rng) -> list[tuple[str, ...]]:
     ]
     exported = exported_c(robot, model, rng)
     if exported is not None:
-        beside = "its generated C" if exported[1] is not None else "no compiler for C++"
-        rows.append((robot.name, "exported C", beside, *compared(*exported, "exported C")))
+        peer_name = "Pinocchio's generated C" if exported[1] is not None else "no compiler for C++"
+        rows.append((robot.name, "exported C", peer_name, *compared(*exported, "exported C")))
     return rows
 
 
@@ -269,8 +269,8 @@ CORE = (
 def main() -> None:
     options = arguments(__doc__).parse_args()
     rng = np.random.default_rng(0)
-    table = [("robot", "function", "mindyn", "Pinocchio in C++", "ratio", "asked", "Pinocchio from Python")]
-    single = [("robot", "inverse dynamics", "beside", "mindyn", "beside it", "ratio", "asked")]
+    table = [("robot", "function", "mindyn", "Pinocchio in C++", "ratio", "required", "Pinocchio from Python")]
+    single = [("robot", "inverse dynamics", "compared with", "mindyn", "other", "ratio", "required")]
     for name in ROBOTS:
         robot = mindyn.load_robot(name)
         model = mindyn.compile_model(robot)
@@ -288,9 +288,9 @@ def main() -> None:
             [
                 f"Processor time of one sample, one thread on both sides, row-major batches of {spaced(BATCH)} "
                 "samples that stay in cache; the fastest of 25 runs that alternate. Pinocchio is compiled here from "
-                f"its headers ({' '.join(CPU)}) with the joint types of arms alone, 7 to 19 % faster than with all: "
-                "`rnea`, `aba` and `crba` (in local or world frames, whichever is faster), "
-                "`computeJointTorqueRegressor` (for the base regressor its columns of the base set are taken), "
+                f"its headers ({' '.join(CPU)}) with only the joint types of arms (7 to 19 % faster than with all "
+                "types): `rnea`, `aba` and `crba` (in local or world frames, whichever is faster), "
+                "`computeJointTorqueRegressor` (for the base regressor, only the columns of the base set), "
                 "`computeRNEADerivatives` and `computeABADerivatives` in a loop in C++, without copies of the "
                 "matrices. The last column calls its Python module in a Python loop. Regressors are written "
                 "as structural nonzeros, or dense. Two threads (wall time, if two cores are free) "
