@@ -168,7 +168,7 @@ def shorten_text(text: str, longest: int = LONGEST_MESSAGE) -> str:
     """The text, or its beginning and end where it is longer than a person reads."""
     if len(text) <= longest:
         return text
-    left_out = f" ... ({len(text) - longest} characters left out) ... "
+    left_out = f" ... ({len(text) - longest} characters omitted) ... "
     return text[: longest * 2 // 3] + left_out + text[len(text) - longest // 3 :]
 
 
@@ -179,7 +179,7 @@ def list_names(names: Iterable[str], most: int = LISTED_NAMES) -> str:
     return f"{shown} and {len(given) - most} more" if len(given) > most else shown
 
 
-LISTED_HINT = "take one of those listed, as it is written there"
+LISTED_HINT = "use one of the listed names, spelled as listed"
 
 
 def suggest_name(given: object, valid: Iterable[str], otherwise: str = LISTED_HINT) -> str:

@@ -43,7 +43,7 @@ def test_a_fit_says_how_many_combinations_stay_open(regressor):
     estimate = LeastSquares().fit(Rows.of_information(regressor, information))
     if alone:
         names = ", ".join(regressor.names[k] for k in alone)
-        assert f"the data leave 1 combinations open, among: {names} (their values" in estimate.status
+        assert f"the data do not determine 1 combinations of: {names} (their values" in estimate.status
     whole = LeastSquares(dropped=(regressor.names[0],)).fit(Rows.of_information(regressor, information))
     assert whole.status.startswith(f"{regressor.count - 1} parameters from 120 equations")
     assert "open" not in whole.status

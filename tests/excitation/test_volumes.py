@@ -196,7 +196,7 @@ def test_planned_tests_and_the_ways_between_them_keep_clear_of_floor_and_crate(t
     assert ended.code == 0, ended.err
     text = " ".join(ended.out.split())
     assert "Checked 6 of 6 links against floor, each other, 1 obstacle" in text
-    assert "straight ways between the motions checked, from home and back too; warning: guessed volume" in text
+    assert "straight paths between the motions checked, also from and to home; warning: guessed volume" in text
     comments = [line for line in next((tmp_path / "plan").glob("*.csv")).read_text().splitlines() if line[0] == "#"]
     assert comments[0].startswith("# Checked 6 of 6 links")
     robot = mindyn.load_robot("ur10")

@@ -51,7 +51,7 @@ def recorded(delays_s, noise=0.02, seed=0):
     return robot, log_from_arrays(robot.joint_names, time, q, tau, qd)
 
 
-@pytest.mark.parametrize(("milliseconds", "way"), [(74.5, "to lag"), (-6.0, "to lead"), (4.9, ""), (0.0, "")])
+@pytest.mark.parametrize(("milliseconds", "way"), [(74.5, "lags"), (-6.0, "leads"), (4.9, ""), (0.0, "")])
 def test_an_applied_delay_of_more_than_a_sample_is_shown(milliseconds, way, capsys):
     """At 200 Hz; it is an info that the first screen shows."""
     conditioning = replace(AS_LOGGED, delay_s=milliseconds * MS)
@@ -66,7 +66,7 @@ def test_an_applied_delay_of_more_than_a_sample_is_shown(milliseconds, way, caps
         (finding,) = findings
         assert (finding.kind, finding.severity) == (Kind.APPLIED_DELAY, Severity.INFO)
         print_findings(findings)
-        assert f"info     the torque is taken {way} the motion by {abs(milliseconds):g} ms" in capsys.readouterr().err
+        assert f"info     the torque {way} the motion by {abs(milliseconds):g} ms" in capsys.readouterr().err
     thinned = replace(AS_LOGGED, delay_s=10 * MS, decimation=5)  # 2 rows, of which a fifth are samples
     data = SimpleNamespace(
         estimate=SimpleNamespace(conditioning=thinned), samples=SimpleNamespace(rate_hz=40.0), joint_names=("a",)

@@ -49,7 +49,7 @@ def test_rows_that_come_late_are_put_in_order(tmp_path, chunk_rows):
     q = np.concatenate([chunk.q for chunk in chunks])
     assert_close(q, MOTION.q, SAME_ALGEBRA)
     assert np.concatenate([chunk.rows for chunk in chunks])[10:14].tolist() == [13, 11, 12, 10]
-    assert any("rows of run.csv came late: sorted by stamps" in note for note in messages(scan))
+    assert any("rows of run.csv were delayed: sorted by their stamps" in note for note in messages(scan))
     whole = log_from_arrays(NAMES, MOTION.t[swapped(1200)], MOTION.q[swapped(1200)], MOTION.tau[swapped(1200)])
     assert_close(whole.tau, MOTION.tau, EXACT)
 
@@ -263,7 +263,7 @@ def test_lines_of_json_that_cannot_be_read_are_rejected(tmp_path):
 @pytest.mark.parametrize("chunk_rows", [64, 1200])
 @pytest.mark.parametrize("before", [600, 1180])
 def test_times_of_the_day_go_on_after_midnight(tmp_path, before, chunk_rows):
-    """Rows behind midnight are neither another recording nor rows that came late, however few they are."""
+    """Rows behind midnight are neither another recording nor delayed rows, however few they are."""
     stamps = (MOTION.t - MOTION.t[before]) % DAY_S
     scan = scan_log(
         written(tmp_path, TABLE.with_columns(t=pl.Series(stamps))), ROBOT, metadata=STATED, chunk_rows=chunk_rows

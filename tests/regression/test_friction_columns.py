@@ -105,7 +105,7 @@ def test_a_slide_whose_weight_is_one_with_its_offset_has_no_known_load():
     slide = with_estimated_drives(random_robot(5, joints=2, tree=False, special=False, gravity=(0.0, 0.0, -9.81)))
     assert slide.joints[0].kind == "prismatic"
     obstacle = Regressor(slide).load_obstacle()
-    assert obstacle == "fo1R holds a link's weight and a drive's offset together"
+    assert obstacle == "fo1R combines the weight of a link and the offset of a drive"
     values = tuple(base_parameters(slide, drives=True).values.tolist())
     with raises(InputError, Code.UNSUPPORTED, "friction"):
         Regressor(slide, Friction(shapes=LOAD_SHAPES, reference=values))

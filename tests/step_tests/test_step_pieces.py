@@ -161,7 +161,7 @@ def test_fits_say_what_they_were_known_from():
     item = Information(("x",), result.names, result.columns[:1], result.factors[:1], (30,))
     assert data_summary(item, EquationSettings()) == "30 equations (30 samples of 1 joint)"
     assert describe_status(["a", "b"], []) == "a; b."
-    assert describe_status(["a"], ["x", "y"]) == "a; the data leave combinations open, among: x, y."
+    assert describe_status(["a"], ["x", "y"]) == "a; the data do not determine some combinations of: x, y."
 
 
 def test_what_is_unidentifiable_has_an_infinite_variance_alone():

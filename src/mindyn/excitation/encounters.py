@@ -154,7 +154,7 @@ LISTED: Final = {
     "narrow": (
         Kind.NARROW_PAIR,
         Severity.WARNING,
-        "these can hardly be farther apart than the tracking error, and keep only the distance in brackets, which is "
+        "these can hardly be farther apart than the tracking error; they keep only the distance in brackets, which is "
         "negative where guessed volumes overlap",
         "Track the path more closely than that, or watch them during the rehearsal",
     ),
@@ -168,7 +168,7 @@ LISTED: Final = {
     "linked": (
         Kind.UNCHECKED_PAIR,
         Severity.WARNING,
-        "links of one loop are not checked against each other, since the file has no geometry of them",
+        "links of one loop are not checked against each other, because the robot file has no geometry for them",
         "Add collision geometry to the robot file",
     ),
     "unchecked": (

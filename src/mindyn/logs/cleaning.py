@@ -282,7 +282,7 @@ class Cleaner:
         messages = []
         if self.late:
             rows = "a row" if self.late == 1 else f"{self.late} rows"
-            messages.append(f"{rows} of {self.name} came late: sorted by stamps")
+            messages.append(f"{rows} of {self.name} were delayed: sorted by their stamps")
         if self.midnights:
             messages.append(f"the stamps of {self.name} pass midnight: a day is added to the stamps after it")
         if self.begun_anew:

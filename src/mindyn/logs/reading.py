@@ -319,7 +319,7 @@ def scan_log(
     LogError
         If the file cannot be read, or its metadata is missing or wrong.
     """
-    require_robot(robot, "a log is read for")
+    require_robot(robot, "read_log")
     given = {"columns": columns, "units": units, "side": side}
     over = {**(metadata or {}), **{key: value for key, value in given.items() if value is not None}}
     return LogScan(parse_location(path), robot, over, chunk_rows, outside_files="files" in over or outside_files)

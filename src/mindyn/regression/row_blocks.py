@@ -315,7 +315,7 @@ def require_enough_rows(regressor: Regressor, counts: tuple[int, ...], reach: Ar
         locks = " ".join(f"--lock {name}={place}" for name, place in still.items())
         raise InputError(
             f"{which}: {their} friction and inertia are not identifiable",
-            hint=f"record a motion there, or lock where it stands: {locks}, in code robot.lock({still})",
+            hint=f"record a motion in which they move, or lock them: {locks}, in Python robot.lock({still})",
             code=Code.NOT_IDENTIFIABLE,
             subject=next(iter(still)),
         )
@@ -327,7 +327,7 @@ def require_enough_rows(regressor: Regressor, counts: tuple[int, ...], reach: Ar
     if short:
         raise InputError(
             f"too few rows: {', '.join(short)}",
-            hint="a longer log, fewer masked rows or less decimation is needed",
+            hint="use a longer log, fewer masked rows or less decimation",
             code=Code.TOO_LITTLE_DATA,
             subject=short[0].partition(" (")[0],
         )

@@ -353,7 +353,7 @@ class _Planner:
         for joint in joints:
             self._single("static", joint, "static test of {}: gravity does not act on it, or adds no information")
         if not self.regressor.base.drives:
-            self.skipped.append("constant-velocity tests: the robot states no drives, and therefore no friction")
+            self.skipped.append("constant-velocity tests: the robot has no drives, and therefore no friction")
         driven = {drive.joint for drive in robot.drives} if self.regressor.base.drives else set()
         for joint in joints:
             if self.regressor.joint_names[joint] in driven:

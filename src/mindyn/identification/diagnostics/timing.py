@@ -33,13 +33,13 @@ def _applied_delay(data: DiagnosticData) -> Iterator[Finding]:
         if samples > 1:
             of_each = zip(data.joint_names, delays, strict=True) if len(delays) > 1 else ()
             joints = tuple(name for name, of_joint in of_each if of_joint == delay)
-            way = "to lag" if delay > 0 else "to lead"
+            way = "lags" if delay > 0 else "leads"
             whose = f" of {', '.join(joints)}" if joints else ""
             size = f"{1e3 * abs(delay):.3g} ms ({samples:.3g} samples)"
-            message = f"the torque{whose} is taken {way} the motion by {size}"
+            message = f"the torque{whose} {way} the motion by {size}, which the fit corrects"
             remedy = (
-                "Log torque and position with one clock; delay_s = 0 in the settings of the conditioning fits without "
-                "it"
+                "Log torque and position with one clock; set delay_s = 0 in the conditioning to fit without the "
+                "correction"
             )
             yield Finding(Kind.APPLIED_DELAY, Severity.INFO, message, remedy, joints, delay, "s")
 

@@ -280,7 +280,7 @@ def _find_scaled(data: DiagnosticData) -> Iterator[Finding]:
         return
     first, *others = sorted(sure, key=lambda name: -sure[name].explained)
     if sure[first].value < -1:  # a factor of 1 + value
-        message = f"the torque of joint {first} has the opposite sign of that which the other joints need"
+        message = f"the torque of joint {first} has the opposite sign of the torque that the other joints imply"
         remedy = "Reverse the sign of its torque column, or correct the order of the columns"
         yield warning(Kind.WRONG_TORQUE_SIGN, message, remedy, (first,), 1 + sure[first].value)
         return
