@@ -30,7 +30,7 @@ CONSTANT_PROBES: Final = 100
 OFTEN_APART: Final = 0.2
 """Fraction of random positions at which guessed volumes must be apart; otherwise they are too coarse."""
 LEAST_OVERLAPPING: Final = 0.1
-"""Fraction of random positions, those with the least overlap, that volumes which are too coarse keep to,"""
+"""Fraction of random positions, with the least overlap, in which volumes that are too coarse must stay,"""
 LEAST_ROOM: Final = 0.05
 """or more of them, if fewer than this fraction would remain for all coarse pairs together, of the positions at which
 everything else keeps its distance. The study safe-motions measures how often the true bodies touch nevertheless."""
@@ -368,7 +368,7 @@ def gaps_of(bodies: Bodies, encounter: Encounter, poses: Array, *, is_exact: boo
 
 
 def cover_gaps(bodies: Bodies, pair: tuple[int, int], poses: Array, parts: tuple[slice, slice] = ALL) -> Array:
-    """(N,) least gap between the covers of two bodies, or some of them, at poses (N, bodies, 4, 3)."""
+    """Return (N,), the least gap between the covers of two bodies, or some of them, at poses (N, bodies, 4, 3)."""
     ends, reach = [], []
     first, second = (bodies.volumes[k].covers[part] for k, part in zip(pair, parts, strict=True))
     placed = [

@@ -177,12 +177,12 @@ def _chunks(q: Array, bodies: Bodies, step_m: float) -> Iterator[Array]:
             parts = np.clip(np.ceil(steps / step_m), 1, MOST_PARTS).astype(int)
             if (parts == 1).all():
                 break
-            rows = _divided(rows, parts)
+            rows = _subdivide(rows, parts)
         for start in range(0, len(rows) - 1, CHUNK):
             yield rows[start : start + CHUNK + 1]
 
 
-def _divided(q: Array, parts: NDArray[np.int64]) -> Array:
+def _subdivide(q: Array, parts: NDArray[np.int64]) -> Array:
     """Divide each step into `parts` equal steps."""
     step = np.repeat(np.arange(len(parts)), parts)
     share = (np.arange(len(step)) - np.repeat(np.cumsum(parts) - parts, parts)) / parts[step]
@@ -208,7 +208,7 @@ def _least(encounters: Encounters, q: Array, so_far: Array) -> Array:
 
 
 def _steps(corners: Array) -> Array:
-    """(N - 1,) how far the fastest corner of (N, 8, 3) moves in each step."""
+    """Return (N - 1,), the distance that the fastest corner of (N, 8, 3) moves in each step."""
     x, y, z = np.moveaxis(np.diff(corners, axis=0), -1, 0)
     return np.asarray(np.sqrt((x**2 + y**2 + z**2).max(axis=1)))
 

@@ -313,7 +313,7 @@ def _fit(motion: _Motion, readings: Array, rotation: Array, is_unknown: bool, li
         A = motion.columns(X)
         if is_unknown:
             values = _least_squares(A, readings, weights)
-            turns = [_turned(motion, X, k, values) for k in range(3)]
+            turns = [_rotation_derivative(motion, X, k, values) for k in range(3)]
             A = np.concatenate([A, np.stack(turns, axis=2)], axis=2)
         values = _least_squares(A, readings, weights)
         residuals = readings - A @ values
@@ -325,7 +325,7 @@ def _fit(motion: _Motion, readings: Array, rotation: Array, is_unknown: bool, li
     return _quantify(A, readings, weights, X, link), residuals
 
 
-def _turned(motion: _Motion, X: Array, axis: int, values: Array, step: float = 1e-6) -> Array:
+def _rotation_derivative(motion: _Motion, X: Array, axis: int, values: Array, step: float = 1e-6) -> Array:
     """Return the derivative (N, 6) of the fitted readings by a rotation of the sensor about its axis k."""
     ends = [motion.columns(X @ rotation_about_axis(np.eye(3)[axis], s * step)) @ values for s in (1, -1)]
     return np.asarray((ends[0] - ends[1]) / (2 * step))

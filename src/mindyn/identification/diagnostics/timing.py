@@ -51,7 +51,7 @@ def _common_delay(data: DiagnosticData) -> Iterator[Finding]:
         return
     whole = conditioning.motion_delay_s + delay.seconds
     remedy = f'Pass delay_s = {whole:.4g} (or "auto") in the settings of the conditioning'
-    yield _delayed("all joints", (), delay.seconds, remedy, Severity.WARNING)
+    yield _delay_finding("all joints", (), delay.seconds, remedy, Severity.WARNING)
 
 
 def _joint_delays(data: DiagnosticData) -> Iterator[Finding]:
@@ -82,10 +82,10 @@ def _joint_delays(data: DiagnosticData) -> Iterator[Finding]:
             remedy = (
                 "Log all joints with one clock, or pass one delay_s for each joint in the settings of the conditioning"
             )
-            yield _delayed(f"joint {name}", (name,), best - common, remedy, Severity.ERROR)
+            yield _delay_finding(f"joint {name}", (name,), best - common, remedy, Severity.ERROR)
 
 
-def _delayed(whose: str, joints: tuple[str, ...], seconds: float, remedy: str, severity: Severity) -> Finding:
+def _delay_finding(whose: str, joints: tuple[str, ...], seconds: float, remedy: str, severity: Severity) -> Finding:
     way = "is delayed by" if seconds > 0 else "leads by"
     relative = "relative to the motion" + (", unlike that of the others" if joints else "")
     message = f"the torque of {whose} {way} {1e3 * abs(seconds):.3g} ms {relative}"

@@ -326,9 +326,9 @@ def _coefficients(
 
 def _remainder(squares: Array, count: int) -> Array:
     """Return the sums of squares of the other columns after removing the first `count` columns."""
-    first, beside = squares[:count, :count], squares[:count, count:]
+    first, cross = squares[:count, :count], squares[:count, count:]
     values, vectors = np.linalg.eigh(first)
-    turned = vectors.T @ beside
+    turned = vectors.T @ cross
     large = values > RANK_TOLERANCE * values[-1]
     return np.asarray(squares[count:, count:] - (turned[large].T / values[large]) @ turned[large])
 
