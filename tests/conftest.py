@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import os
+import sys
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -41,9 +42,12 @@ def find_missing_imports(path: Path) -> frozenset[str]:
     return frozenset(missing)
 
 
-# Helper modules are rewritten like tests, so that their asserts also work under `python -O`.
+# Helper modules are rewritten like tests, so that their asserts also work under `python -O`. Imported modules cannot be,
+# such as the package `coverage` (tools/mutants.py), which has the name of a helper.
 helpers = [path.relative_to(TESTS).with_suffix("") for path in TESTS.rglob("*.py") if not path.name.startswith("test_")]
-pytest.register_assert_rewrite(*{name for path in helpers for name in (path.name, ".".join(path.parts))} - {"conftest"})
+pytest.register_assert_rewrite(
+    *{name for path in helpers for name in (path.name, ".".join(path.parts))} - {"conftest", *sys.modules}
+)
 
 test_files = TESTS.rglob("test_*.py") if MISSING else ()
 collect_ignore = [str(path) for path in test_files if find_missing_imports(path)]
