@@ -42,8 +42,8 @@ def find_missing_imports(path: Path) -> frozenset[str]:
     return frozenset(missing)
 
 
-# Helper modules are rewritten like tests, so that their asserts also work under `python -O`. Imported modules cannot be,
-# such as the package `coverage` (tools/mutants.py), which has the name of a helper.
+# Helper modules are rewritten like tests, so that their asserts also work under `python -O`; imported modules cannot be
+# (tools/mutants.py imports the package `coverage`, which has the name of a helper).
 helpers = [path.relative_to(TESTS).with_suffix("") for path in TESTS.rglob("*.py") if not path.name.startswith("test_")]
 pytest.register_assert_rewrite(
     *{name for path in helpers for name in (path.name, ".".join(path.parts))} - {"conftest", *sys.modules}

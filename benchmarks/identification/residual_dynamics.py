@@ -32,7 +32,7 @@ ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "tests"))  # the sets, their splits and what their notes say are described there
 
 # ruff: noqa: E402
-from honesty.repeated_runs import ur10e
+from honesty.repeated_runs import load_ur10e
 from logs.real_sets import FOLDER
 
 import mindyn
@@ -264,7 +264,7 @@ def with_lags(data, predictions):
 
 def measure(name):
     """Return the errors of all models on the blocks of one set."""
-    robot, logs = training(name) if name in TITLES else (ur10e("free.parquet")[0], [ur10e("free.parquet")[1]])
+    robot, logs = training(name) if name in TITLES else (load_ur10e("free.parquet")[0], [load_ur10e("free.parquet")[1]])
     choice = choose(robot, logs)
     estimate = mindyn.identify(robot, logs, choice.estimator, choice.settings)
     data = Data(estimate, logs)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from closeness import SAME_ALGEBRA, assert_close
 from equations import equations
-from honesty.feedback import AS_THEY_ARE, CHOSEN, recorded
+from honesty.feedback import AUTOMATIC, UNFILTERED, record_log
 from raising import raises
 from recovered import exact_samples, smooth_samples
 from robots import random_robot, with_random_drives
@@ -213,11 +213,11 @@ def test_what_it_cannot_treat_is_rejected_by_name():
 
 def test_noise_that_a_controller_feeds_back_is_filtered_out_by_choice():
     """Encoder noise is in the torque and so in the instruments: the rows as they are would be biased."""
-    arm, log = recorded(1207)
-    chosen = choose(arm, log, InstrumentalVariables(), CHOSEN).settings
+    arm, log = record_log(1207)
+    chosen = choose(arm, log, InstrumentalVariables(), AUTOMATIC).settings
     assert chosen.filter_hz is not None
     true = base_parameters(arm, drives=True).values
-    plain = LeastSquares().fit(build_rows(arm, log, AS_THEY_ARE))
+    plain = LeastSquares().fit(build_rows(arm, log, UNFILTERED))
     estimate = InstrumentalVariables().fit(build_rows(arm, log, chosen))
     assert np.abs(estimate.beta[: len(true)] - true).max() < 0.05 * np.abs(plain.beta - true).max()
     assert np.mean(np.abs(estimate.beta[: len(true)] - true) < 3 * estimate.deviations[: len(true)]) > 0.9

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from honesty.arms import TURN_RAD_S, Recording, motion, random_arm, torque
+from honesty.arms import FRICTION_WIDTH_RAD_S, Recording, motion, random_arm, torque
 
 import mindyn
 from mindyn.estimators.estimate import load_estimate
@@ -20,7 +20,7 @@ from mindyn.report.torques import friction_section
 from mindyn.validation.friction_curves import friction_curve
 
 PLAIN = mindyn.LeastSquares(covariance="correlated")
-GIVEN = EquationSettings(mindyn.Conditioning(position_cutoff_hz=10.0), friction=Friction("tanh", TURN_RAD_S))
+GIVEN = EquationSettings(mindyn.Conditioning(position_cutoff_hz=10.0), friction=Friction("tanh", FRICTION_WIDTH_RAD_S))
 HOW = Recording(noise=0.02)
 
 
@@ -43,7 +43,7 @@ def identified(arm, log):
 
 def true_curve(arm, curve):
     drive = arm.drives[arm.joint_names.index(curve.joint)]
-    return drive.viscous * curve.speed + drive.coulomb * np.tanh(curve.speed / TURN_RAD_S)
+    return drive.viscous * curve.speed + drive.coulomb * np.tanh(curve.speed / FRICTION_WIDTH_RAD_S)
 
 
 def test_the_curve_is_the_mean_of_fits_with_each_law(arm):
@@ -57,7 +57,7 @@ def test_the_curve_is_the_mean_of_fits_with_each_law(arm):
         shapes = () if law == "plain" else tuple(law.split(", "))
         reference = tuple(estimate.base_values.tolist()) if "load" in shapes else ()
         others = tuple((arm.joint_names[0], shape) for shape in shapes)
-        friction = Friction("tanh", TURN_RAD_S, shapes, reference=reference, without=others)
+        friction = Friction("tanh", FRICTION_WIDTH_RAD_S, shapes, reference=reference, without=others)
         alone = mindyn.identify(replace(arm, drives=()), log, PLAIN, replace(GIVEN, friction=friction))
         torques.append(probability * friction_curve(alone, 1, curve.speed, curve.load).torque)
     assert (np.abs(sum(torques) - curve.torque) < 0.05 * curve.half_width).all()
@@ -95,7 +95,7 @@ def test_drift_widens_the_band_by_the_deviation_of_a_uniform_distribution(arm):
     viscous, coulomb = map(np.array, zip(*drives, strict=True))
 
     def warming(qd, t):
-        return 0.4 * (0.5 - t / HOW.seconds) * (viscous * qd + coulomb * np.tanh(qd / TURN_RAD_S))
+        return 0.4 * (0.5 - t / HOW.seconds) * (viscous * qd + coulomb * np.tanh(qd / FRICTION_WIDTH_RAD_S))
 
     steady, drifting = (identified(arm, recorded(arm, 1, further)) for further in (lambda qd, _: 0 * qd, warming))
     for still, curve in zip(steady.friction_curves, drifting.friction_curves, strict=True):

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from estimators.recovered import smooth_samples
-from honesty.spoiled import seen
+from honesty.spoiled import visible_findings
 from messages import messages
 from raising import raises
 
@@ -34,7 +34,7 @@ def sound(name="puma560", rows=2000):
 
 def visible(robot, log, settings=PLAIN):
     """Errors and warnings that a user sees."""
-    return seen(mindyn.identify(robot, log, FIT, EquationSettings(settings)))
+    return visible_findings(mindyn.identify(robot, log, FIT, EquationSettings(settings)))
 
 
 @pytest.mark.parametrize("name", ["puma560", "puma560_fgl", "ur10", "panda", "scara", "planar2"])
