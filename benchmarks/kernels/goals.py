@@ -24,7 +24,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.kernels.joints import arm
+from benchmarks.kernels.joints import build_arm
 from benchmarks.sections import Section, arguments, publish
 from benchmarks.timing import this_machine
 
@@ -60,7 +60,8 @@ def per_row(kernel, rows):
 """
 SCRIPTS = {
     "memory": """
-print(json.dumps({f"{n} joints, {rows} rows": per_row(mindyn.compile_model(arm(n)).kernel("inverse_dynamics"), rows)
+print(json.dumps({f"{n} joints, {rows} rows":
+                  per_row(mindyn.compile_model(build_arm(n)).kernel("inverse_dynamics"), rows)
                   for n in (40, 60) for rows in (1024, 100_000)}))
 """,
     "large": """
@@ -73,7 +74,7 @@ for name in ("inertia_matrix", "regressor"):
 print(json.dumps(times))
 """,
     "regressor": """
-kernel = mindyn.compile_model(arm(40)).kernel("regressor", compact=True)
+kernel = mindyn.compile_model(build_arm(40)).kernel("regressor", compact=True)
 print(json.dumps({f"40 joints, {rows} rows": per_row(kernel, rows) for rows in (64, 256, 1024)}))
 """,
     "simulate": """
@@ -106,9 +107,9 @@ NOTES = [
 
 
 def measure(case: str, checkout: Path, cache: Path) -> dict[str, float]:
-    """Nanoseconds of each row of a case, in a new process."""
+    """Return the nanoseconds of each row of a case, measured in a new process."""
     run = subprocess.run(
-        [sys.executable, "-c", COMMON + getsource(arm) + SCRIPTS[case]],
+        [sys.executable, "-c", COMMON + getsource(build_arm) + SCRIPTS[case]],
         env={
             **os.environ,
             "PYTHONPATH": str(checkout / "src"),
@@ -123,7 +124,7 @@ def measure(case: str, checkout: Path, cache: Path) -> dict[str, float]:
 
 
 def compare(case: str, checkouts: tuple[Path, Path], folder: Path, runs: int) -> list[tuple[str, ...]]:
-    """Rows of the table of one case: before, now, ratio."""
+    """Return the rows of one case: before, now, ratio."""
     least: list[dict[str, float]] = [{}, {}]
     for _ in range(runs):
         for times, checkout, name in zip(least, checkouts, ("before", "now"), strict=True):

@@ -3,7 +3,7 @@ Runge-Kutta 4.
 
     python -m benchmarks.kernels.rollouts [--robot ur10] [--threads 1 2] [--record]
 
-Pinocchio is timed on fewer rollouts, one after the other, as its time is the same for each.
+Pinocchio is timed on fewer rollouts, one after the other, because each takes the same time.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ FEW = 4
 TARGETS = {"Pinocchio aba in Python": 20, "mujoco.rollout": 3}
 
 
-def bare(robot):
-    """The chain alone, without limits: what all three then simulate."""
+def remove_drives_and_limits(robot):
+    """Return the chain without drives and limits, which all three simulate."""
     joints = tuple(replace(joint, limits=Limits()) for joint in robot.joints)
     return replace(robot, joints=joints, drives=())
 
 
 def pinocchio_rollouts(robot, q0, qd0, tau):
-    """The same steps with `pin.aba`, one rollout and one step at a time."""
+    """Simulate the same steps with `pin.aba`, one rollout and one step at a time."""
     model = mindyn.to_pinocchio(robot)
     data, aba = model.createData(), pin.aba
     half, sixth = DT / 2, DT / 6
@@ -79,7 +79,7 @@ class MujocoRollouts:
 
 
 def measure(robot, threads):
-    """Seconds of 1000 rollouts: ours and each peer's, and the largest difference of positions."""
+    """Return the seconds of 1000 rollouts, ours and each peer's, and the largest difference of positions."""
     rng = np.random.default_rng(0)
     n = robot.joint_count
     q0, qd0 = rng.uniform(-1, 1, (2, ROLLOUTS, n))
@@ -103,7 +103,7 @@ def main() -> None:
     parser.add_argument("--robot", default="ur10")
     parser.add_argument("--threads", type=int, nargs="+", default=sorted({1, os.cpu_count() or 1}))
     options = parser.parse_args()
-    robot = bare(mindyn.load_robot(options.robot))
+    robot = remove_drives_and_limits(mindyn.load_robot(options.robot))
     table = [("threads", "compared with", "mindyn", "other", "ratio", "required", "position difference")]
     for threads in options.threads:
         seconds, differences = measure(robot, threads)
