@@ -24,7 +24,7 @@ def step(x, u):
     return np.concatenate([x[:n] + STEP * qd, qd])
 
 
-def linearised(xs, us):
+def linearise(xs, us):
     """A = df/dx (T, 4, 4) and B = df/du (T, 4, 2) along a trajectory."""
     by_q, by_qd, by_tau = slopes(xs[:, :n], xs[:, n:], us)
     eye = np.broadcast_to(np.eye(n), by_q.shape)
@@ -33,7 +33,7 @@ def linearised(xs, us):
     return np.concatenate([place, speed], axis=1), np.concatenate([STEP**2 * by_tau, STEP * by_tau], axis=1)
 
 
-def rolled(x0, us, xs=None, gains=None, share=1.0):
+def roll_out(x0, us, xs=None, gains=None, share=1.0):
     """Trajectory under torques, or under corrections of them about an earlier trajectory, and its cost."""
     states, torques, cost = [x0], [], 0.0
     for k, u in enumerate(us):
@@ -50,7 +50,7 @@ def rolled(x0, us, xs=None, gains=None, share=1.0):
 
 def gains_of(xs, us, damping):
     """Feed-forward and feedback of every step, backwards from the end."""
-    A, B = linearised(xs[:-1], us)
+    A, B = linearise(xs[:-1], us)
     V, v, result = at_end, at_end @ (xs[-1] - goal), []
     for k in reversed(range(len(us))):
         Qx, Qu = on_the_way @ (xs[k] - goal) + A[k].T @ v, effort @ us[k] + B[k].T @ v
@@ -64,11 +64,11 @@ def gains_of(xs, us, damping):
 
 
 x0 = np.array([-np.pi / 2, 0.0, 0.0, 0.0])
-xs, us, cost = rolled(x0, np.tile(model.gravity(x0[:n]), (STEPS, 1)))
+xs, us, cost = roll_out(x0, np.tile(model.gravity(x0[:n]), (STEPS, 1)))
 damping = 1e-3
 for iteration in range(1, 61):  # noqa: B007
     gains = gains_of(xs, us, damping)
-    better = next((r for s in 0.5 ** np.arange(8) if (r := rolled(x0, us, xs, gains, s))[2] < cost), None)
+    better = next((r for s in 0.5 ** np.arange(8) if (r := roll_out(x0, us, xs, gains, s))[2] < cost), None)
     if better is None:
         damping *= 10
         continue

@@ -45,13 +45,13 @@ def fit(robot: Robot, logs):
         config = kinds | {"act_idxv": list(range(n))}
         return build_regressor_basic(wrapped, q[rows], qd[rows], qdd[rows], config), rows
 
-    def gathered(cutoff_hz):
+    def gather(cutoff_hz):
         """(n, N, p) columns and (n, N) torques of all training logs."""
         parts = [(*regressor(log, cutoff_hz, step), log) for log in logs]
         W = np.concatenate([W.reshape(n, -1, W.shape[1]) for W, _, _ in parts], axis=1)
         return W, np.concatenate([log.tau[rows].T for _, rows, log in parts], axis=1)
 
-    def solved(W, tau):
+    def solve(W, tau):
         """Kept columns and their values."""
         stacked, names = W.reshape(-1, W.shape[2]), {f"p{k}": 0.0 for k in range(W.shape[2])}
         gone, left = get_index_eliminate(stacked, names)
@@ -67,11 +67,11 @@ def fit(robot: Robot, logs):
         total = 0.0
         for block in np.array_split(np.arange(tau.shape[1]), BLOCKS):
             rest = np.setdiff1d(np.arange(tau.shape[1]), block)
-            kept, phi = solved(W[:, rest], tau[:, rest])
+            kept, phi = solve(W[:, rest], tau[:, rest])
             total += float(((W[:, block][:, :, kept] @ phi - tau[:, block]) ** 2).sum())
         return total
 
-    result = {cutoff: gathered(cutoff) for cutoff in CUTOFFS_HZ}
+    result = {cutoff: gather(cutoff) for cutoff in CUTOFFS_HZ}
     best = min(result, key=lambda cutoff: error(*result[cutoff]))
-    kept, phi = solved(*result[best])
+    kept, phi = solve(*result[best])
     return lambda log: (regressor(log, best)[0][:, kept] @ phi).reshape(n, -1).T

@@ -9,7 +9,7 @@ import pytest
 from closeness import assert_close
 from equations import equations
 from estimators.recovered import exact_samples, gains_by_load, smooth_samples
-from identifiability.parallelogram_arms import arm, closed_at_zero, home_of, random_entry
+from identifiability.parallelogram_arms import arm, home_of, move_home_to_zero, random_entry
 from robots import random_robot, with_random_drives
 from scipy.signal import lfilter
 
@@ -41,7 +41,7 @@ def test_noise_free_logs_give_the_parameters_to_1e8(seed):
 def test_parallelograms_give_their_parameters_to_1e8(seed):
     """Rows are the primary joints; even seeds have gears on all of them, coupled at random."""
     entry = random_entry(seed)
-    robot = closed_at_zero(arm(entry, seed), home_of(entry))
+    robot = move_home_to_zero(arm(entry, seed), home_of(entry))
     robot = with_random_gears(robot, seed) if seed % 2 == 0 else with_estimated_drives(robot)
     truth = base_parameters(robot, drives=True).values
     estimate = LeastSquares().fit(equations(robot, exact_samples(robot, 700, seed)))

@@ -95,7 +95,7 @@ def test_the_separator_divides_names_and_numbers_alike(header, first, separator)
     assert _detect_separator(header, first) == separator
 
 
-def recorded(time, first=0):
+def build_columns(time, first=0):
     q = np.column_stack([np.asarray(time), np.asarray(time)])
     return Log(("a", "b"), np.asarray(time, dtype=float), q, np.ones_like(q), np.arange(first, first + len(time)))
 
@@ -104,14 +104,14 @@ def test_of_rows_that_came_late_only_the_last_wait():
     time = np.arange(200) / 100
     time[[90, 91]] = time[[91, 90]]
     cleaner = Cleaner("log")
-    begun = cleaner.clean(recorded(time))
+    begun = cleaner.clean(build_columns(time))
     assert_close(begun.time, np.arange(200 - MAX_LATE_ROWS) / 100, EXACT)
     assert cleaner.late == 1
-    more = cleaner.clean(recorded(np.arange(200, 260) / 100, 200))
+    more = cleaner.clean(build_columns(np.arange(200, 260) / 100, 200))
     assert_close(more.time, np.arange(200 - MAX_LATE_ROWS, 260) / 100, EXACT)
     assert list(cleaner.rest()) == []
     few = Cleaner("log")
-    assert len(few.clean(recorded([0.0, 0.02, 0.01, *np.arange(3, 30) / 100]))) == 0
+    assert len(few.clean(build_columns([0.0, 0.02, 0.01, *np.arange(3, 30) / 100]))) == 0
     assert_close(next(few.rest()).time, np.arange(30) / 100, EXACT)
     assert few.kept == few.row_count == 30
 
@@ -124,11 +124,11 @@ def test_an_empty_file_of_a_store_is_said_to_be_empty(monkeypatch):
 
 def test_times_that_go_back_are_recordings_one_after_the_other():
     cleaner = Cleaner("log", restarts=True)
-    created = [cleaner.clean(recorded(np.arange(5) / 10)), cleaner.clean(recorded([0.5, 0.0, 0.1, 0.2], 5))]
+    created = [cleaner.clean(build_columns(np.arange(5) / 10)), cleaner.clean(build_columns([0.5, 0.0, 0.1, 0.2], 5))]
     time = np.concatenate([item.time for item in created])
     assert_close(time, [*np.arange(6) / 10, *(0.5 + RESTART_GAP_S + np.arange(3) / 10)], SAME_ALGEBRA)
     assert cleaner.begun_anew == 1
-    (more,) = [cleaner.clean(recorded([0.3, 0.4], 9))]
+    (more,) = [cleaner.clean(build_columns([0.3, 0.4], 9))]
     assert_close(more.time, 0.5 + RESTART_GAP_S + np.array([0.3, 0.4]), SAME_ALGEBRA)
 
 

@@ -180,7 +180,7 @@ def test_rows_choose_a_part_of_a_log(tmp_path, given, rows):
         read_log(path, ROBOT, metadata={**stated, "rows": [100, 200]})
 
 
-def converted(signals, **stated):
+def convert(signals, **stated):
     units = {"position": "rad", "velocity": "deg/s", "torque": "N m"}
     return create_conversion(LogMetadata(units=units, **stated), ROBOT, signals)
 
@@ -188,11 +188,11 @@ def converted(signals, **stated):
 def test_motors_turn_further_and_push_less_than_joints():
     G = np.array([[100.0, 0.0], [20.0, 50.0]])
     raw = np.array([[100.0, 70.0], [-3.0, 5.0]])
-    created = converted(("position", "velocity", "torque"), side="motor", gears=G.tolist(), position_offset=[0.5, 0.0])
+    created = convert(("position", "velocity", "torque"), side="motor", gears=G.tolist(), position_offset=[0.5, 0.0])
     assert_close(created.apply("position", raw), raw @ np.linalg.inv(G).T + [0.5, 0.0], SAME_ALGEBRA)
     assert_close(created.apply("velocity", raw), np.deg2rad(raw @ np.linalg.inv(G).T), SAME_ALGEBRA)
     assert_close(created.apply("torque", raw), raw @ G, SAME_ALGEBRA)
-    joint = converted(("position", "torque"), side="joint")
+    joint = convert(("position", "torque"), side="joint")
     assert_close(joint.apply("torque", raw), raw, EXACT)
     assert_close(joint.apply("position", raw), raw, EXACT)
     kept = joint.apply("torque", np.array([[np.nan, 1.0]]))

@@ -185,15 +185,15 @@ def turning(t):
     return np.column_stack([4.0 * np.sin(0.7 * t), 9.0 * np.cos(0.4 * t)])
 
 
-def wrapped(q):
+def wrap(q):
     return (q + np.pi) % (2 * np.pi) - np.pi
 
 
 def test_angles_that_wrap_around_are_unwrapped():
     t = np.arange(4000) / 200
     q = turning(t)
-    log = mindyn.log_from_arrays(ARM.primary_names, t, wrapped(q), np.cos(q))
-    jumps = [int((np.abs(np.diff(column)) > 3).sum()) for column in wrapped(q).T]
+    log = mindyn.log_from_arrays(ARM.primary_names, t, wrap(q), np.cos(q))
+    jumps = [int((np.abs(np.diff(column)) > 3).sum()) for column in wrap(q).T]
     assert np.allclose(np.diff(log.q, axis=0), np.diff(q, axis=0), atol=1e-12)
     assert all(f"wraps around: {k} jumps by a turn" in note for k, note in zip(jumps, messages(log), strict=True))
     assert min(jumps) > 1
@@ -205,7 +205,7 @@ def test_angles_that_wrap_around_are_unwrapped():
 @pytest.mark.parametrize("rows", [1, 7, 1000])
 def test_angles_are_unwrapped_across_the_chunks_of_a_stream(tmp_path, rows):
     t = np.arange(1500) / 200
-    np.savez(tmp_path / "log.npz", t=t, q=wrapped(turning(t)), tau=np.cos(turning(t)))
+    np.savez(tmp_path / "log.npz", t=t, q=wrap(turning(t)), tau=np.cos(turning(t)))
     whole = mindyn.read_log(tmp_path / "log.npz", ARM, metadata=STATED)
     chunks = list(mindyn.scan_log(tmp_path / "log.npz", ARM, metadata=STATED, chunk_rows=rows))
     assert np.array_equal(np.concatenate([chunk.q for chunk in chunks]), whole.q)

@@ -236,7 +236,7 @@ def test_names_say_the_side_where_numbers_do_not(name, robot, side):
     assert draft.value("side.position") == side
 
 
-def packed_chunk(stated, rest=b""):
+def pack_chunk(stated, rest=b""):
     return (
         struct.pack("<BQ", 0x06, 32 + 8 + len(rest))
         + struct.pack("<QQQII", 0, 0, stated, 0, 0)
@@ -251,7 +251,7 @@ def packed_chunk(stated, rest=b""):
 def test_chunks_of_bags_become_no_larger_together_than_recordings_are(tmp_path, stated, code):
     path = tmp_path / "one.mcap"
     footer = struct.pack("<BQQQI", 2, 20, 0, 0, 0) + b"\x89MCAP0\r\n"
-    path.write_bytes(b"\x89MCAP0\r\n" + packed_chunk(10) + packed_chunk(stated) + footer)
+    path.write_bytes(b"\x89MCAP0\r\n" + pack_chunk(10) + pack_chunk(stated) + footer)
     if code is None:
         assert list(_read_mcap(path)) == []
         return

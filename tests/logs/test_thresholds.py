@@ -35,7 +35,7 @@ def log_at(time, names=ROBOT.joint_names):
     return log_from_arrays(names, time, q, 2 * q)
 
 
-def cleaned(*chunks, names=("a", "b")):
+def clean(*chunks, names=("a", "b")):
     cleaner = Cleaner("run")
     for time, q in chunks:
         cleaner.clean(Log(names, time, q, q, np.arange(len(time))))
@@ -47,40 +47,38 @@ def test_a_tenth_of_the_rows_may_be_no_numbers(value):
     t = np.arange(20.0)
     q = np.column_stack([np.sin(t), np.cos(t)])
     q[[3, 7], 1] = value
-    (note,) = messages(cleaned((t, q)).findings(()))
+    (note,) = messages(clean((t, q)).findings(()))
     assert note.startswith("2 of 20 rows of run hold NaN")
     assert "position of b (2), torque of b (2); dropped" in note
     q[9, 0] = value
     with raises(LogError, code=Code.NOT_FINITE, subject="position of a"):
-        messages(cleaned((t, q)).findings(()))
+        messages(clean((t, q)).findings(()))
 
 
 def test_a_tenth_of_the_rows_may_repeat_a_stamp():
     t = np.arange(20.0)
     q = np.column_stack([np.sin(t), np.cos(t)])
     t[[4, 8]] = t[[3, 7]]
-    assert messages(cleaned((t, q)).findings(())) == (
-        "2 of 20 rows of run repeat the stamp of the row before; dropped",
-    )
+    assert messages(clean((t, q)).findings(())) == ("2 of 20 rows of run repeat the stamp of the row before; dropped",)
     t[12] = t[11]
     with raises(LogError, code=Code.DUPLICATE, subject="stamps"):
-        messages(cleaned((t, q)).findings(()))
-    assert messages(cleaned((t, q)).findings(("stamps",)))[0].startswith("accepted: 3 of 20 rows")
+        messages(clean((t, q)).findings(()))
+    assert messages(clean((t, q)).findings(("stamps",)))[0].startswith("accepted: 3 of 20 rows")
 
 
 def test_rows_that_stand_twice_are_left_out_however_many():
     t = np.repeat(np.arange(20.0), 2)
     q = np.column_stack([np.sin(t), np.cos(t)])
-    (note,) = messages(cleaned((t, q)).findings(()))
+    (note,) = messages(clean((t, q)).findings(()))
     assert note == "20 of 40 rows of run repeat the stamp and values of the row before; dropped"
 
 
 def test_two_rows_are_a_log_and_one_is_none():
     t = np.arange(2.0)
     q = np.column_stack([t, t])
-    assert messages(cleaned((t, q)).findings(())) == ()
+    assert messages(clean((t, q)).findings(())) == ()
     with raises(LogError, code=Code.TOO_LITTLE_DATA, subject="run"):
-        messages(cleaned((t[:1], q[:1])).findings(()))
+        messages(clean((t[:1], q[:1])).findings(()))
     with raises(LogError, code=Code.TOO_LITTLE_DATA, subject="run"):
         messages(Cleaner("run").findings(()))
 

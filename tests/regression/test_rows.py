@@ -48,14 +48,14 @@ def robot():
     return with_random_drives(random_robot(2, joints=2, tree=False), 2)
 
 
-def recorded(robot, rows, seed):
+def draw_log(robot, rows, seed):
     samples = smooth_samples(robot, rows, seed)
     return log_from_arrays(samples.joint_names, np.arange(rows) / 200.0, samples.q, samples.tau)
 
 
 @pytest.fixture(scope="module")
 def logs(robot):
-    return [recorded(robot, 2000, 1), recorded(robot, 900, 2), recorded(robot, 3100, 3)]
+    return [draw_log(robot, 2000, 1), draw_log(robot, 900, 2), draw_log(robot, 3100, 3)]
 
 
 def grams(information):
@@ -115,7 +115,7 @@ def test_blocks_tile_their_logs_and_are_small(robot, logs):
 
 
 def test_a_long_stream_has_few_blocks_and_knows_its_logs(robot, logs):
-    longer = [*logs, recorded(robot, 250_000, 4)]
+    longer = [*logs, draw_log(robot, 250_000, 4)]
     stream = condition_stream(robot, longer, SETTINGS, block_rows=3000)
     rows = equations(robot, stream)
     assert_close(

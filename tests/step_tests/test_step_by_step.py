@@ -28,7 +28,7 @@ QUADRATURE_5_MS, QUADRATURE_1_MS = 2.8e-3, 1.1e-4
 NORMAL_95 = 1.96
 
 
-def drawn_drives(robot, seed):
+def draw_drives(robot, seed):
     """Random friction and rotor inertia on every joint, without offsets."""
     rng = np.random.default_rng(seed)
     drives = [
@@ -64,7 +64,7 @@ def test_all_52_parameters_of_yoshidas_puma_are_recovered(plan, table):
 @pytest.mark.parametrize("name", ["stanford", "scara", "puma560"])
 @pytest.mark.parametrize("driven", [False, True])
 def test_recovers_arms_with_and_without_drives(name, driven):
-    robot = drawn_drives(load_robot(name), 3) if driven else replace(load_robot(name), drives=())
+    robot = draw_drives(load_robot(name), 3) if driven else replace(load_robot(name), drives=())
     plan = plan_tests(robot)
     estimate = StepByStep(rule="gregory").fit(robot, plan, simulate_tests(robot, plan, rate_hz=200.0))
     assert estimate.unidentifiable == ()
