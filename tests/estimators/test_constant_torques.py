@@ -83,7 +83,7 @@ def test_predictions_are_bounded(name, method, constant):
 
 @pytest.mark.parametrize("constant", [0.0, 2.5])
 @pytest.mark.parametrize("joint", [0, 1])
-def test_identify_is_bounded_and_says_so_in_memory_streamed_and_spread(tmp_path, joint, constant):
+def test_identify_bounds_and_reports_a_constant_torque_in_memory_streamed_and_distributed(tmp_path, joint, constant):
     arm = mindyn.load_robot("planar2")
     whole, dead = draw_samples(arm, joint, constant, noise=1e-3)
     time = np.arange(len(dead.q)) / dead.rate_hz

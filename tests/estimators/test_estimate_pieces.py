@@ -72,7 +72,7 @@ def test_deviations_correlations_and_half_widths_follow_the_covariance(regressor
     assert_close(result.half_widths_of(both), [1.959963984540054 * np.sqrt(variance)], SAME_ALGEBRA)
 
 
-def test_blocks_and_shifts_are_taken_off_where_noise_alone_counts(regressor):
+def test_intervals_of_noise_alone_exclude_blocks_and_shifts(regressor):
     p = regressor.count
     shifts = np.random.default_rng(1).normal(size=(2, p))
     blocks = JackknifeDeviation(9, False, np.full(p, 9.0), np.full(p, 2.0))
@@ -134,7 +134,7 @@ def test_predictions_in_blocks_are_those_of_all_rows(regressor, monkeypatch):
     assert_close(predict_unfiltered(regressor, beta, samples), whole, ORACLE)
 
 
-def test_a_file_of_another_format_says_so(tmp_path):
+def test_a_file_of_another_format_raises_an_error_that_names_it(tmp_path):
     for text, hint in (('{"format": "mindyn estimate 99"}', "a later version"), ('{"format": 4}', ""), ("{}", "")):
         (tmp_path / "e.json").write_text(text)
         with raises(InputError, Code.WRONG_FORMAT, str(tmp_path / "e.json")) as rejected:
@@ -218,7 +218,7 @@ def test_a_sandwich_is_bread_meat_bread():
     assert (np.linalg.eigvalsh(sandwich(np.eye(2), np.array([[1.0, 1 + 1e-9], [1 + 1e-9, 1.0]]))) >= -1e-15).all()
 
 
-def test_a_joint_is_solved_with_what_later_ones_gave():
+def test_a_joint_is_solved_with_the_results_of_later_joints():
     """Two joints: the last has parameters 1, 2, the first all three; against sums over their rows."""
     rng = np.random.default_rng(6)
     beta = np.array([1.0, -2.0, 0.5])

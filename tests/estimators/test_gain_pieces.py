@@ -156,7 +156,7 @@ def test_noise_of_a_torque_is_the_median_of_its_bends():
     assert torque_noise(alone).tolist() == [0.0]
 
 
-def test_a_step_of_instruments_matters_beside_deviations_or_the_largest_value():
+def test_a_step_of_instruments_is_compared_with_deviations_and_the_largest_value():
     def step(change, deviation):
         change = np.array(change)
         return InstrumentStep(change, deviation**2 * np.eye(2), (), np.eye(2), np.ones(2))

@@ -29,7 +29,7 @@ def samples_of(regressor, rows=12, usable=None):
     return Samples(regressor.joint_names, *arrays, 100.0, np.zeros(rows, dtype=np.int64), usable)
 
 
-def test_a_fit_says_how_many_combinations_stay_open(regressor):
+def test_the_status_of_a_fit_counts_undetermined_combinations(regressor):
     rng = np.random.default_rng(1)
     tables = []
     for columns in regressor.columns:

@@ -128,7 +128,7 @@ def test_forgetting_follows_a_change():
     assert online.estimate().value("fo1") == pytest.approx(3.0, abs=1e-6)
 
 
-def test_essential_parameters_leave_out_what_is_zero_and_keep_what_is_not():
+def test_essential_parameters_drop_zeros_and_keep_others():
     robot = with_estimated_drives(random_robot(8, joints=3, tree=False))
     robot = replace(
         robot, drives=tuple(replace(d, viscous=2.0, coulomb=1.0) for d in robot.drives)

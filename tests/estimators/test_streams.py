@@ -105,7 +105,7 @@ def _with_gap(log, row):
     return replace(log, time=log.time + (np.arange(len(log)) >= row))
 
 
-def test_a_stream_that_can_be_read_once_is_rejected_where_two_passes_are_needed():
+def test_a_stream_that_can_be_read_once_is_rejected_if_two_passes_are_needed():
     robot = revolute_robot()
     once = iter(condition_stream(robot, noisy_log(robot, 3000), SETTINGS))
     with raises(InputError, Code.UNSUPPORTED, "samples"):

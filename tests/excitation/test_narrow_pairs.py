@@ -51,7 +51,7 @@ def encounters_of(robot):
     return limits, find_encounters(robot, volumes_of(robot).volumes, [], [], probes, 0.06, tracking_error_m=0.01)
 
 
-def test_a_pair_that_is_never_far_apart_is_checked_to_half_of_what_it_reaches(arm):
+def test_a_pair_that_is_always_close_must_keep_half_of_its_largest_distance(arm):
     _, result = encounters_of(mindyn.load_robot(arm))
     (pair,) = result.checked
     assert GAP_M < LEAST_M

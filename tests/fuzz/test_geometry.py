@@ -118,7 +118,7 @@ def test_a_payload_leaves_the_base_set(name):
         assert item.matrix.tobytes() == other.matrix.tobytes()
 
 
-def test_a_tolerance_drops_more_and_says_so():
+def test_a_tolerance_drops_more_parameters_with_a_note():
     robot = chain_of_twists((0.0, 1e-6), (0.0, 0.4))
     strict, loose = base_parameters(robot), base_parameters(robot, tolerance=1e-3)
     assert loose.count == structural_base(chain_of_twists((0.0, 0.0), (0.0, 0.4))).count < strict.count

@@ -109,7 +109,7 @@ def test_a_file_without_inertials_has_no_prior(arm):
     assert estimator.prior is None
 
 
-def test_data_that_contradict_the_robot_are_said_to(arm):
+def test_data_that_contradict_the_robot_have_a_finding(arm):
     log = record_log(arm, 20.0, 40.0, noise=1e-3)
     _, _, notes = select(arm, replace(log, tau=-log.tau))
     assert any(note.kind == Kind.INCONSISTENT_DATA for note in notes)
@@ -140,7 +140,7 @@ def test_the_simpler_friction_is_taken_unless_shapes_have_a_smaller_error():
     assert _simpler(simple, None) is simple
 
 
-def test_a_repeated_motion_is_said_and_what_is_stated_is_not_chosen(arm):
+def test_a_repeated_motion_is_reported_and_given_settings_are_not_selected(arm):
     log = record_log(arm, 30.0, 10.0)
     usual = EquationSettings(Conditioning(position_cutoff_hz=None), friction=Friction("tanh", 0.05))
     choice = choose(arm, log, LeastSquares(), usual)

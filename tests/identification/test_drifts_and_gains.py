@@ -87,7 +87,7 @@ def test_more_than_a_hundred_percent_less_is_the_opposite_sign(arm, log, monkeyp
     assert [finding.message for finding in findings if finding.kind == Kind.WRONG_TORQUE_SIGN] == ["first"]
 
 
-def test_a_scaled_torque_is_no_drift_and_a_drift_no_scale(arm, log):
+def test_a_scaled_torque_is_not_a_drift_and_a_drift_is_not_a_scale(arm, log):
     assert diagnosed(Kind.FRICTION_DRIFT, arm, scale_torque(log, 1.25)) == []
     assert diagnosed(Kind.SCALED_TORQUE, arm, add_drift(log, 0.3)) == []
 

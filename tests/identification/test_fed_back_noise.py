@@ -40,7 +40,7 @@ def test_strong_noise_does_not_bias_what_choose_selects(seed):
     assert not [note for note in estimate.findings if note.kind == Kind.BIASED_INSTRUMENTS]
 
 
-def test_a_biased_fit_that_was_asked_for_has_an_error():
+def test_a_requested_biased_fit_has_an_error_finding():
     arm, log = noisy(24)
     estimate = mindyn.identify(arm, log, InstrumentalVariables(), replace(AUTOMATIC, filter_hz=None))
     assert assess_intervals(estimate, arm)[2] > 1.0

@@ -148,7 +148,7 @@ def test_a_projected_estimate_uses_its_own_load(arm, samples):
     assert_close(model.inverse_dynamics(samples.q, samples.qd, samples.qdd), projected.predict(samples), SAME_ALGEBRA)
 
 
-def test_it_is_chosen_where_it_is(arm):
+def test_load_friction_is_selected_if_present(arm):
     """And not where there is none: a setting that adds freedom must predict blocks that it has not seen."""
     for truth, wanted in ((with_load(arm, driving=(0.0, 0.0)), True), (with_drives(arm), False)):
         assert ("load" in select_load_shapes(arm, truth).friction.shapes) is wanted

@@ -73,7 +73,7 @@ def test_friction_of_passive_joints_is_plain():
     assert [name for name in added if "root" in name] == [f"f_root{k}" for k in range(1, 6)]
 
 
-def test_a_motor_that_turns_with_a_passive_joint_has_no_load_of_its_own():
+def test_a_motor_that_turns_with_a_passive_joint_has_no_known_load():
     robot = mindyn.load_robot("five_bar")
     coupled = mindyn.Drive("joint2", 50.0, {"joint3": 10.0}, side="motor")
     robot = replace(robot, drives=(mindyn.Drive("joint1"), coupled, mindyn.Drive("joint4")))

@@ -86,7 +86,7 @@ def test_nothing_rests_on_a_joint_whose_torque_is_zero():
     assert np.linalg.norm(Y @ (estimate.beta - whole.beta)[first]) < 1e-3 * np.linalg.norm(Y @ whole.beta[first])
 
 
-def test_friction_that_no_row_sees_is_zero_in_a_physical_fit():
+def test_friction_that_no_row_excites_is_zero_in_a_physical_fit():
     arm, dead = (
         mindyn.load_robot("scara", lock={"joint3": 0.0, "joint4": 0.0}),
         build_log(300, 100.0, torque=(1.0, 0.0)),
@@ -182,7 +182,7 @@ def test_file_names_in_place_of_robots_and_logs_raise_an_error_that_names_the_re
         mindyn.identify(ARM, ["run1.csv"])
 
 
-def test_a_torque_that_never_changes_counts_for_as_little_as_one_that_is_zero():
+def test_a_constant_torque_has_as_little_weight_as_a_zero_torque():
     settings = mindyn.EquationSettings(mindyn.Conditioning())
     dead, stuck = (build_log(600, 100.0, torque=(1.0, 0.0)) for _ in range(2))
     stuck = replace(stuck, tau=stuck.tau + np.array([0.0, 3.7]))
@@ -194,7 +194,7 @@ def test_a_torque_that_never_changes_counts_for_as_little_as_one_that_is_zero():
     assert "never changes" in str(mindyn.identify(ARM, every, mindyn.LeastSquares(), settings).findings[0])
 
 
-def test_a_torque_that_never_changes_counts_for_nothing_in_a_stream(tmp_path):
+def test_a_constant_torque_has_no_weight_in_a_stream(tmp_path):
     settings, path = mindyn.EquationSettings(mindyn.Conditioning(), filter_hz=8.0), tmp_path / "stuck.csv"
     stuck = build_log(600, 100.0, torque=(1.0, 0.0))
     table = np.column_stack([stuck.time, stuck.q, stuck.tau + np.array([0.0, 3.7])])

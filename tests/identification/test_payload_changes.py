@@ -47,7 +47,7 @@ def test_logs_are_named_by_their_files(arm):
     assert result.message.startswith("log run1.csv was recorded")
 
 
-def test_a_load_that_is_held_otherwise_is_no_other_mass(arm):
+def test_a_load_in_another_grasp_is_not_another_mass(arm):
     (result,) = diagnose(arm, (12.0, 0.0), (12.0, 0.6))
     assert "or the same payload in another grasp" in result.message
 
@@ -57,7 +57,7 @@ def test_other_motions_are_no_other_loads(arm):
     assert diagnose(arm, (0.0, 0.0)) == []
 
 
-def test_a_load_that_is_taken_up_on_the_way_is_named(arm):
+def test_a_payload_change_within_a_log_is_reported(arm):
     loaded = arm.with_payload(mass=12.0, com=(0.3, 0.0, 0.0), inertia=0.02 * np.eye(3))
     before, after = (record_log(robot, 24.0, 9.0, noise=0.02, seed=3) for robot in (arm, loaded))
     half = len(before) // 2

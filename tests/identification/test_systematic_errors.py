@@ -59,7 +59,7 @@ def test_the_estimate_moves_with_the_timing_as_said():
     assert_close(message[smooth], measured[smooth], 0.1)
 
 
-def test_better_differences_move_the_estimate_as_said():
+def test_better_differences_change_the_estimate_as_predicted():
     exact = with_noise(EXACT)
     qd = central_difference(exact.q, exact.rate_hz)
     rough = replace(exact, qd=qd, qdd=central_difference(qd, exact.rate_hz)).take(INNER)

@@ -53,7 +53,7 @@ def test_reaches_are_lengths_of_chains():
     assert (np.diff(find_reaches(puma)) <= 0).all()
 
 
-def test_gravity_that_one_log_lacks_is_found_and_the_log_named(arm, logs):
+def test_a_log_without_gravity_is_detected_and_named(arm, logs):
     assert geometry.run(data_of(remove_masses(arm), logs)) == []
     compensated = replace(logs[1], tau=logs[1].tau - holding_torque(arm, logs[1].q, arm.gravity))
     for robot in (arm, remove_masses(arm)):

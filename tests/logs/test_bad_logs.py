@@ -108,7 +108,7 @@ def test_gaps_split_the_log(tmp_path):
     assert np.array_equal(np.unique(created.samples.segments, return_counts=True)[1], [200, 450])
 
 
-def test_degrees_taken_for_radians_are_named(tmp_path):
+def test_degrees_read_as_radians_are_reported(tmp_path):
     degrees = {f"q_{name}": np.rad2deg(MOTION.q[:, j]) for j, name in enumerate(NAMES)}
     with raises(LogError, code=Code.WRONG_UNIT, subject="degrees"):
         read(tmp_path, change_columns(**degrees))

@@ -277,7 +277,7 @@ def test_edits_of_a_draft_are_kept_and_each_open_question_is_listed_once(tmp_pat
     assert_close(read_log(path, arm).tau, TAU[:, :2], ROUND_TRIP)
 
 
-def test_a_velocity_that_is_none_is_left_out_and_a_wrong_unit_is_contradicted(tmp_path):
+def test_a_wrong_velocity_is_not_used_and_a_wrong_unit_is_reported(tmp_path):
     table = {"t": T, **number_columns("q{i}", Q), **number_columns("tau{i}", TAU)}
     other = csv({**table, **number_columns("qd{i}", Q[::-1])}, tmp_path / "other.csv")
     draft = draft_log(other, ROBOT)

@@ -116,7 +116,7 @@ def test_of_rows_that_came_late_only_the_last_wait():
     assert few.kept == few.row_count == 30
 
 
-def test_an_empty_file_of_a_store_is_said_to_be_empty(monkeypatch):
+def test_an_empty_file_of_a_store_is_reported_as_empty(monkeypatch):
     monkeypatch.setattr(RemoteFile, "info", lambda _: SimpleNamespace(size=0))
     with raises(LogError, code=Code.TOO_LITTLE_DATA, subject="one.parquet"):
         formats.open_table(RemoteFile("s3://store/one.parquet"), None, LogMetadata())
@@ -132,7 +132,7 @@ def test_times_that_go_back_are_recordings_one_after_the_other():
     assert_close(more.time, 0.5 + RESTART_GAP_S + np.array([0.3, 0.4]), SAME_ALGEBRA)
 
 
-def test_joints_of_a_statement_are_those_of_the_robot():
+def test_joints_of_the_metadata_are_those_of_the_robot():
     for joints in (["joint1", "elbow"], ["joint1"], ["joint1", "joint1"]):
         with raises(LogError, code=Code.DISAGREEMENT, subject="joints"):
             _expand_column_names("position", ["a", "b"], joints, PLANAR)
@@ -210,7 +210,7 @@ def test_the_number_that_most_names_count_by_is_that_of_the_joint():
     assert result.columns == ("a1_b1", "a1_b2", "a1_b3")
 
 
-def test_a_place_stays_itself_and_a_pattern_is_of_what_there_is(tmp_path):
+def test_a_path_is_kept_and_a_pattern_lists_existing_files(tmp_path):
     place = RemoteFile("s3://key:secret@store.example/one.parquet?token=abc")
     assert parse_location(place) is place
     (tmp_path / "one.csv").write_text("t\n")

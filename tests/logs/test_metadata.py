@@ -211,7 +211,7 @@ def test_keys_of_a_wrong_kind_are_named(path, wrong):
         read_log(path, arm(), metadata={**STATED, **wrong})
 
 
-def test_a_question_mark_is_no_answer(path):
+def test_a_question_mark_is_not_an_answer(path):
     with raises(LogError, code=Code.MISSING_VALUE, subject="units.torque"):
         read_log(path, arm(), metadata={**STATED, "units": {**UNITS, "torque": "?"}, "gears": "?"})
 
@@ -239,7 +239,7 @@ def test_joints_may_name_columns_of_an_array_that_are_not_used(tmp_path):
     assert_close(read_log(tmp_path / "run.npz", arm(), metadata=stated).tau, MOTION.tau, EXACT)
 
 
-def test_a_last_line_cut_off_is_left_out(tmp_path):
+def test_a_truncated_last_line_is_dropped(tmp_path):
     text = pl.DataFrame(MOTION.table()).write_csv()
     (tmp_path / "old.csv").write_bytes(text.replace("\n", "\r").encode())
     with raises(LogError, code=Code.UNREADABLE, subject="line"):  # a single line

@@ -110,7 +110,7 @@ def test_stamps_that_are_to_be_measured_are_not_taken_for_bursts():
 
 
 @pytest.mark.parametrize("key", ["rate_hz", "side", "columns", "joints", "separator"])
-def test_a_question_is_no_value_of_any_key(key):
+def test_a_question_mark_is_invalid_for_every_key(key):
     (fault,) = find_key_faults(key, "?")
     assert fault.message == f"{key} is still a question"
     assert "replace the ?" in fault.hint

@@ -37,7 +37,7 @@ def with_rows_between_gaps(count):
 @pytest.mark.parametrize("velocity", ["differentiated", "measured"])
 @pytest.mark.parametrize("cutoff", [None, 20.0])
 @pytest.mark.parametrize("edge", [0.0, 0.02])
-def test_a_few_rows_between_gaps_are_left_out_and_named(velocity, cutoff, edge):
+def test_short_segments_between_gaps_are_dropped_with_a_note(velocity, cutoff, edge):
     settings = Conditioning(
         velocity=velocity,
         position_cutoff_hz=cutoff,
@@ -92,7 +92,7 @@ def test_time_of_two_columns_is_rejected(tmp_path):
         mindyn.read_log(tmp_path / "log.npz", ARM, metadata=STATED)
 
 
-def test_a_name_that_is_no_text_is_listed_as_far_as_it_is(tmp_path):
+def test_a_name_that_is_not_utf8_does_not_break_the_error(tmp_path):
     h5py = pytest.importorskip("h5py")
     with h5py.File(tmp_path / "log.h5", "w") as file:
         file.create_dataset(b"t\xff", data=np.arange(400) / 200)
@@ -110,7 +110,7 @@ def test_stamps_that_no_clock_can_tell_apart_are_the_same():
     assert len(created) == len(log) - 1
 
 
-def test_a_folder_is_no_robot(tmp_path):
+def test_a_folder_is_rejected_as_robot(tmp_path):
     with raises(RobotFileError, code=Code.WRONG_TYPE):
         mindyn.load_robot(tmp_path)
 
@@ -212,13 +212,13 @@ def test_angles_are_unwrapped_across_the_chunks_of_a_stream(tmp_path, rows):
     assert np.abs(np.diff(whole.q, axis=0)).max() < 0.1
 
 
-def test_a_jump_that_is_no_turn_stays():
+def test_a_jump_that_is_not_a_full_turn_is_kept():
     t = np.arange(400) / 200
     q = turning(t) + 5.0 * (t > 1)[:, None]
     assert np.array_equal(mindyn.log_from_arrays(ARM.primary_names, t, q, q).q, q)
 
 
-def test_bursts_that_are_to_be_resampled_are_taken_at_their_stamps():
+def test_bursts_that_are_resampled_use_their_stamps():
     t = np.arange(3000) / 500
     q = np.column_stack([np.sin(t) + 0.3 * np.sin(4 * t), np.cos(3 * t)])
     log = mindyn.log_from_arrays(ARM.primary_names, BURSTS["pairs"](t), q, np.cos(q))

@@ -54,7 +54,7 @@ def test_rows_that_come_late_are_put_in_order(tmp_path, chunk_rows):
     assert_close(whole.tau, MOTION.tau, EXACT)
 
 
-def test_a_clock_that_is_set_back_is_no_disorder():
+def test_a_clock_that_is_set_back_is_not_sorted():
     t = np.arange(400) / 100
     assert sort_late_rows(t[swap_rows(400)]).tolist() == swap_rows(400).tolist()
     for back in (0.05, 0.053):  # rows of other instants get the same stamps, or stamps between those
@@ -140,7 +140,7 @@ def test_text_of_spreadsheets_and_old_programs_is_read(tmp_path):
     assert_close(read_log(tmp_path / "run.csv", ROBOT, metadata=stated).q, MOTION.q, SAME_ALGEBRA)
 
 
-def test_files_put_one_behind_the_other_are_two_recordings(tmp_path):
+def test_concatenated_files_are_two_recordings(tmp_path):
     text = TABLE.write_csv()
     (tmp_path / "run.csv").write_text(text + text)
     draft = draft_log(tmp_path / "run.csv", ROBOT)
@@ -184,7 +184,7 @@ def test_joints_that_the_log_does_not_have_are_named(tmp_path):
 
 
 @pytest.mark.parametrize(("ratio", "asked"), [(1.0, True), (50.0, False)])
-def test_gears_of_motors_are_asked_for_where_the_file_knows_none(tmp_path, ratio, asked):
+def test_gears_of_motors_are_requested_if_the_file_has_none(tmp_path, ratio, asked):
     """A URDF with transmissions of 1 at every joint knows no gears."""
     names = {name: name.replace("_", "_motor_") for name in TABLE.columns if name != "t"}
     drives = tuple(Drive(name, ratio) for name in NAMES)

@@ -183,7 +183,7 @@ def test_angles_are_unwrapped_as_numpy_does_over_chunks():
 @pytest.mark.parametrize(
     ("jump", "taken_out"), [(2 * np.pi - 0.49, True), (2 * np.pi - 0.51, False), (2 * np.pi + 0.49, True)]
 )
-def test_a_jump_by_nearly_a_turn_is_taken_out(jump, taken_out):
+def test_a_jump_by_nearly_a_turn_is_removed(jump, taken_out):
     result = Cleaner("log").clean(chunk([0.0, 0.1], [0.0, jump], [0.0, 0.0])).q[1, 0]
     assert result == pytest.approx(jump - 2 * np.pi * taken_out)
 

@@ -172,7 +172,7 @@ def test_files_of_matlab_are_read_in_either_version(tmp_path, version):
     assert (mat["t"] == given["t"][:, 0]).all()
 
 
-def test_a_last_word_d_or_c_says_desired_or_commanded():
+def test_a_last_word_d_or_c_means_desired_or_commanded():
     assert is_measured(("q",))
     assert is_measured(("d",))
     assert is_measured(("tau", "j"))

@@ -83,7 +83,7 @@ def test_dates_and_durations_of_parquet(tmp_path, unit):
         assert np.allclose(log.time, T, rtol=0, atol=1e-9)
 
 
-def test_dates_said_to_be_seconds_are_rejected(tmp_path):
+def test_dates_declared_as_seconds_are_rejected(tmp_path):
     stamps = [(START + timedelta(seconds=t)).isoformat() for t in T]
     (tmp_path / "log.csv").write_text(",".join(NAMES) + "\n" + rows_of_text(stamps))
     with raises(LogError, code=Code.WRONG_UNIT, subject="rate"):

@@ -237,7 +237,7 @@ def test_windows_hold_every_row_once_with_its_surroundings(block, reach):
     assert seen == list(range(100))
 
 
-def test_fewer_samples_than_asked_for_are_rejected_with_the_reason():
+def test_fewer_samples_than_required_are_rejected_with_the_reason():
     require_samples(10, [])
     with raises(LogError, code=Code.TOO_LITTLE_DATA, subject="samples"):
         require_samples(9, [])

@@ -236,7 +236,7 @@ def test_a_joint_is_not_named_by_another_whose_name_begins_alike(tmp_path):
     assert known.value.hint.startswith(f"the log has no torque of {JOINTS[0]}: lock joints that did not move")
 
 
-def test_forces_of_slides_stand_beside_torques(tmp_path):
+def test_forces_of_slides_appear_with_torques(tmp_path):
     arm = load_robot("scara")
     names, kinds = arm.primary_names, [joint.kind for joint in arm.primary_joints]
     words = ["force" if kind == "prismatic" else "torque" for kind in kinds]
@@ -256,7 +256,7 @@ def test_torques_of_another_recording_are_not_taken(tmp_path):
     )
 
 
-def test_an_arm_that_stands_before_it_moves_is_read_on(tmp_path, monkeypatch):
+def test_a_log_that_starts_at_rest_is_read_further(tmp_path, monkeypatch):
     monkeypatch.setattr(drafting, "DRAFT_ROWS", 30)
     still = {name: np.concatenate([np.full(40, column[0]), column]) for name, column in PLAIN.items()}
     still |= {"time": np.arange(100) / 100, "qd1": np.concatenate([np.zeros(40), V[:, 0]])}
@@ -266,7 +266,7 @@ def test_an_arm_that_stands_before_it_moves_is_read_on(tmp_path, monkeypatch):
     assert "times the derivative of the position" in result["units.velocity"][1]
 
 
-def test_an_angle_that_wraps_keeps_its_velocity_and_rows_that_stand_twice_their_clock(tmp_path):
+def test_a_wrapped_angle_keeps_its_velocity_and_repeated_rows_keep_their_stamps(tmp_path):
     wrapped = {**PLAIN, **pair("q{}", np.mod(Q, 2 * np.pi))}
     assert draft_sidecar(write(tmp_path / "run.csv", wrapped), PLANAR).value("units.velocity") == "rad/s"
     twice = {name: np.repeat(column, 2) for name, column in PLAIN.items()}

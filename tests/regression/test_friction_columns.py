@@ -100,7 +100,7 @@ def test_what_a_load_adds_to_the_torque_is_carried_too():
         assert_close(ours[name], theirs[name], 1e-9)
 
 
-def test_a_slide_whose_weight_is_one_with_its_offset_has_no_known_load():
+def test_a_slide_whose_weight_and_offset_are_inseparable_has_no_known_load():
     """The constant weight on a first slide is identifiable only together with the offset of its drive."""
     slide = with_estimated_drives(random_robot(5, joints=2, tree=False, special=False, gravity=(0.0, 0.0, -9.81)))
     assert slide.joints[0].kind == "prismatic"
@@ -113,7 +113,7 @@ def test_a_slide_whose_weight_is_one_with_its_offset_has_no_known_load():
     assert Regressor(weightless).load_obstacle() == ""
 
 
-def test_friction_at_the_joint_is_beside_that_of_the_motor_or_alone():
+def test_friction_at_the_joint_is_added_to_that_of_the_motor_or_used_alone():
     q, qd, qdd = motion(seed=2)
     for robot, base in ((GEARED, None), (GEARED, base_parameters(GEARED, drives=False)), (ARM, None)):
         regressor = Regressor(robot, Friction(joint_side=(SECOND,)), base)

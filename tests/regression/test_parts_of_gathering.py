@@ -46,7 +46,7 @@ def draw_samples(rows, seed=0):
 
 
 @pytest.mark.parametrize("count", [5, None])
-def test_a_worker_gathers_what_the_rows_of_the_log_hold(count):
+def test_a_worker_gathers_the_information_of_the_rows(count):
     log = draw_samples(900)
     whole = build_rows(ROBOT, log, EQUATION_SETTINGS)
     for given in (log, lambda: log):
@@ -65,7 +65,7 @@ def test_a_worker_gathers_what_the_rows_of_the_log_hold(count):
 
 
 @pytest.mark.parametrize("count", [5, None])
-def test_a_log_without_samples_has_no_block_and_is_no_error_of_its_worker(count):
+def test_a_log_without_samples_has_no_block_and_raises_no_error_in_its_worker(count):
     log = gather_log(ROBOT, draw_samples(30), EQUATION_SETTINGS, None, 0, count)
     assert (log.blocks, log.count) == ((), 0)
     assert any("dropped" in note for note in messages(log))

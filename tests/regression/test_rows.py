@@ -92,7 +92,7 @@ def test_blocks_made_by_threads_are_those_of_one_pass(robot, logs, name, monkeyp
 
 
 @pytest.mark.parametrize("name", EQUATION_SETTINGS)
-def test_a_log_can_be_left_out_afterwards(robot, logs, name):
+def test_a_log_can_be_excluded_afterwards(robot, logs, name):
     rows = build_rows(robot, logs, EQUATION_SETTINGS[name])
     others = build_rows(robot, [logs[0], logs[2]], EQUATION_SETTINGS[name])
     assert_close(
@@ -201,7 +201,7 @@ def test_the_stop_operator_reaches_back_and_other_directions_do_not(robot):
     assert reach == {"tanh": 0, "stop": STOP_ROWS}
 
 
-def test_a_fit_says_what_it_was_known_from(robot):
+def test_the_status_of_a_fit_summarizes_its_data(robot):
     """Root mean squares of torques, and thinning only where rows were left out."""
     samples = exact_samples(robot, 60, 3)
     rows = equations(robot, samples)

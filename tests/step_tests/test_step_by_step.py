@@ -279,7 +279,7 @@ def test_without_the_tenth_test_of_the_reference_four_parameters_stay_open(puma,
     assert_close(estimate.beta[known], estimate.base.values[known], RECOVERY)
 
 
-def test_a_test_that_shows_less_than_planned_is_counted(puma, plan, logs):
+def test_a_test_that_determines_less_than_planned_is_counted(puma, plan, logs):
     """The held configurations of one test all alike: one equation in place of three."""
     test = next(t for t in plan.tests if t.name == "accelerated-02")
     first = logs[test.motions[0].name]

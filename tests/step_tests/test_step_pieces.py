@@ -153,7 +153,7 @@ def test_residuals_of_joints_are_root_means():
     assert unexplained_fraction([JointResidual("x", 3, 0.0, 0.0)]) == 0.0
 
 
-def test_fits_say_what_they_were_known_from():
+def test_the_status_of_fits_summarizes_their_data():
     result, _ = information()
     assert data_summary(result, EquationSettings()) == "50 equations (30 samples of 2 joints)"
     message = data_summary(result, EquationSettings(None, 5.0, 4))

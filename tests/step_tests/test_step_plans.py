@@ -200,7 +200,7 @@ def test_logs_come_back_from_their_files(tmp_path):
         read_test_logs(tmp_path, robot)
 
 
-def test_a_velocity_that_is_no_derivative_is_rejected_in_moving_logs(tmp_path):
+def test_a_velocity_that_is_not_the_derivative_is_rejected_in_moving_logs(tmp_path):
     robot = load_robot("scara")
     plan = plan_tests(robot)
     logs = simulate_tests(robot, plan, rate_hz=50.0)
