@@ -117,7 +117,7 @@ def test_a_score_is_the_measure_on_the_scored_rows(folder, motion):
         assert_close(result.scores["mean torque"][split].total, expected, SAME_ALGEBRA)
 
 
-def test_no_method_sees_the_torque_it_is_asked_for(folder):
+def test_no_method_gets_the_held_out_torque(folder):
     (folder / "cheat.py").write_text(CHEAT)
     result = compare_on_logs(read_sets(folder), [str(folder / "cheat.py")], folder)
     assert all(score.total == 1.0 for score in result.scores["cheat"].values())  # it was given zeros

@@ -105,7 +105,7 @@ class TestBadInput:
         with raises(InputError, Code.TOO_LITTLE_DATA, "samples"):
             RecursiveLeastSquares(robot).estimate()
 
-    def test_unknown_parameters_cannot_be_left_out(self, robot):
+    def test_unknown_parameter_names_cannot_be_dropped(self, robot):
         with raises(InputError, Code.UNKNOWN_NAME, "Izz99"):
             LeastSquares(dropped=("Izz99",)).fit(equations(robot, exact_samples(robot)))
 

@@ -149,7 +149,7 @@ def test_an_indefinite_instrument_model_is_rejected_or_known():
     assert_close(estimate.beta, estimate.base.values, RECOVERY)
 
 
-def test_least_squares_that_noise_made_indefinite_is_no_instrument():
+def test_an_indefinite_least_squares_estimate_is_rejected_as_instrument_model():
     robot = random_robot(1, joints=3, tree=False, gravity=(0.0, 0.0, -9.81))
     noisy = with_acceleration_noise(smooth_samples(robot, count=3000), 2.0, 0)
     with raises(InputError, Code.NOT_FEASIBLE, "instrument_model"):

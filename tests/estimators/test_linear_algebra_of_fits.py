@@ -91,7 +91,7 @@ def rows_of_test(rng, reading, momentum, *, moving, count=4000):
     return TestRows("elbow", A, z, A, z, D, ())
 
 
-def test_noise_of_readings_and_of_momenta_are_known_apart():
+def test_noise_of_readings_and_of_momenta_are_estimated_separately():
     rng = np.random.default_rng(8)
     quiet, moving = rows_of_test(rng, 0.1, 0.0, moving=False), rows_of_test(rng, 0.1, 0.5, moving=True, count=800)
     noises = noises_of([quiet, moving])

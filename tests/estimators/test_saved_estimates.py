@@ -45,7 +45,7 @@ def load_error(tmp_path, values) -> str:
     return str(error.value)
 
 
-def test_what_is_saved_follows_the_published_schema(saved):
+def test_saved_estimates_follow_the_published_schema(saved):
     assert load_estimate(SAVED).to_dict() == saved
     assert not list(find_violations(saved, schema(), ""))
     jsonschema = pytest.importorskip("jsonschema")

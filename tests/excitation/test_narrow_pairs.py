@@ -95,7 +95,7 @@ def test_a_motion_stays_in_the_ranges_where_the_disc_does_not_touch_the_fork(arm
     assert max(np.ptp(q) for q in motion.q.values()) > 0.1
 
 
-def test_solids_that_overlap_nearly_everywhere_are_checked_if_they_can_be_apart(tmp_path):
+def test_solids_that_overlap_nearly_everywhere_are_checked_if_they_can_separate(tmp_path):
     """Links 1 and 3 of this robot are apart at 0.3 % of all positions, by 0.3 mm, and else up to 50 mm deep."""
     robot = mindyn.load_robot(write_random_robot(54, tmp_path).original)
     ends = np.array([(joint.limits.lower, joint.limits.upper) for joint in robot.joints]).T

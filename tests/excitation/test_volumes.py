@@ -220,7 +220,7 @@ def test_planned_tests_and_the_ways_between_them_keep_clear_of_floor_and_crate(t
     assert not (tmp_path / "other").exists()
 
 
-def test_planned_tests_keep_to_the_tip_speed_and_say_which_limits_they_guess(tmp_path):
+def test_planned_tests_keep_the_tip_speed_and_report_guessed_limits(tmp_path):
     file = tmp_path / "arm.urdf"
     text = urdf(forearm=BOX.format(tag="collision", shape='<box size="0.05 0.05 0.3"/>'))
     file.write_text(text.replace(' velocity="2"', ""))
@@ -434,7 +434,7 @@ def test_a_constant_distance_of_five_millimetres_is_the_smallest_that_is_reporte
     assert 0.0045 < check.closest.distance_m <= 0.005
 
 
-def test_thin_parts_keep_apart_where_thick_guesses_of_the_same_links_overlap():
+def test_thin_parts_do_not_touch_although_thick_guesses_of_the_same_links_overlap():
     """The overlap that is allowed to thick capsules must not let the joint lines of two links cross."""
     robot = mindyn.load_robot("panda")
     limits = mindyn.MotionLimits.of(robot)

@@ -182,7 +182,7 @@ def test_a_form_that_does_not_hold_is_rejected():
         base_parameters(robot, "mayeda")
 
 
-def test_rotations_of_few_digits_are_taken_as_rotations():
+def test_rotations_with_few_digits_are_accepted():
     R = np.round(random_robot(3).joints[0].origin.rotation, 7)
     pose = Pose(R)
     assert np.abs(pose.rotation @ pose.rotation.T - np.eye(3)).max() < 1e-15

@@ -126,7 +126,7 @@ def test_least_squares_is_selected_if_consistent_values_are_significantly_worse(
     assert "significantly worse" in notes[0].message
 
 
-def test_the_simpler_friction_is_taken_unless_shapes_have_a_smaller_error():
+def test_the_simpler_friction_is_selected_unless_shapes_have_a_smaller_error():
     power, rng = np.ones((8, 2)), np.random.default_rng(0)
 
     def candidate(name, sizes):

@@ -27,7 +27,7 @@ noisy = cache(lambda seed: record_log(seed, STRONG_RAD))
 
 
 @pytest.mark.parametrize("seed", [10, 14, 24])
-def test_strong_noise_does_not_bias_what_choose_selects(seed):
+def test_strong_noise_does_not_bias_the_fit_that_choose_selects(seed):
     """Without a bound these arms chose no filter, and values that were wrong by up to 16 times the largest one."""
     arm, log = noisy(seed)
     estimate = mindyn.identify(arm, log, InstrumentalVariables(), AUTOMATIC)

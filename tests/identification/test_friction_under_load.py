@@ -253,7 +253,7 @@ def test_a_payload_is_weighed_with_friction_that_grows_by_it(arm, samples):
     assert abs(mindyn.payload(estimate, run).mass - 6.0) < 0.05
 
 
-def test_what_does_not_know_the_load_says_so(arm, samples):
+def test_functions_without_a_known_load_raise_an_error(arm, samples):
     result = fit_with_settled_load(arm, samples)
     rows = build_rows(arm, samples, result.settings)
     with raises(InputError, Code.UNSUPPORTED, "friction"):

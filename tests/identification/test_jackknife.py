@@ -92,7 +92,7 @@ def bent():
     return created
 
 
-def test_repetitions_are_no_new_evidence(bent):
+def test_repetitions_add_no_evidence(bent):
     twice, often = bent
     assert twice.jackknife.repeated
     assert often.jackknife.repeated

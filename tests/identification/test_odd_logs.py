@@ -135,7 +135,7 @@ def test_a_program_of_huge_residuals_is_solved_with_the_cost_and_duals_of_its_ow
     assert plain.x[1] == pytest.approx(0.0, abs=1e-6)
 
 
-def test_least_squares_is_taken_where_the_chosen_conic_fit_is_not_solved(monkeypatch):
+def test_least_squares_is_used_if_the_selected_conic_fit_is_not_solved(monkeypatch):
     def unsolved(*_):
         raise ConicError("the conic program was not solved: NumericalError")
 

@@ -52,7 +52,7 @@ def test_a_load_in_another_grasp_is_not_another_mass(arm):
     assert "or the same payload in another grasp" in result.message
 
 
-def test_other_motions_are_no_other_loads(arm):
+def test_other_motions_are_not_reported_as_other_loads(arm):
     assert diagnose(arm, (12.0, 0.3), (12.0, 0.3), (12.0, 0.3)) == []
     assert diagnose(arm, (0.0, 0.0)) == []
 

@@ -136,7 +136,7 @@ def test_gravity_that_a_controller_took_out_is_named(name):
         assert "--gravity 0 0 0" in result.remedy
 
 
-def test_placeholders_and_missing_inertials_say_nothing():
+def test_placeholders_and_missing_inertials_give_no_evidence():
     robot, sound = record_samples("ur10", 11)
     same = tuple(replace(link, phi=robot.links[2].phi) for link in robot.links)
     assert not corrections(replace(robot, links=same), scale_torque(sound, 1e3))

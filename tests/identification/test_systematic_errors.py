@@ -49,7 +49,7 @@ def test_a_delay_is_found_within_its_deviation(seconds, filter_hz):
     assert 0 < deviation < 5e-4
 
 
-def test_the_estimate_moves_with_the_timing_as_said():
+def test_the_estimate_changes_with_the_timing_as_predicted():
     base = with_noise(EXACT)
     fits = {t: FIT.fit(equations(ROBOT, delay_motion(base, t))) for t in (-2e-4, 0.0, 2e-4)}
     samples = delay_motion(base, 0.0)

@@ -44,7 +44,7 @@ def test_swapped_torques_of_the_same_shape_are_named_by_their_sizes():
 
 
 @pytest.mark.parametrize("number", range(3))
-def test_nothing_is_said_of_a_sound_log(number):
+def test_a_correct_log_has_no_finding(number):
     result = run_trial(number, SOUND)
     assert result["good"]
     assert result["usable"]
@@ -70,7 +70,7 @@ def test_the_verdict_is_saved(tmp_path):
     assert estimate.identifiable.uncertainty > 1
 
 
-def test_rounded_torques_are_no_saturation():
+def test_rounded_torques_are_not_reported_as_saturated():
     _, _, robot, log, _ = draw_log(5)
     rounded = replace(log, tau=np.round(log.tau / (0.02 * np.ptp(log.tau, axis=0))) * 0.02 * np.ptp(log.tau, axis=0))
     findings = diagnose(diagnostic_data(robot, rounded, GIVEN_SETTINGS))
@@ -112,7 +112,7 @@ def test_truths_of_the_simulation_have_a_value_for_every_parameter():
     assert draw_recording(0).period_s
 
 
-def test_the_command_says_it_first_and_ends_with_no(tmp_path, monkeypatch):
+def test_the_command_prints_the_error_first_and_exits_with_no(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     robot = mindyn.load_robot("planar2")
     time = np.arange(0, 8, 0.01)

@@ -95,7 +95,7 @@ def test_impacts_that_are_shorter_than_a_contact_are_none(arm, logs, millisecond
     assert len(contact.run(data_of(arm, [replace(log, tau=tau)]))) == count
 
 
-def test_residuals_at_the_ends_of_a_log_are_no_contact(arm, logs):
+def test_residuals_at_the_ends_of_a_log_are_not_reported_as_contact(arm, logs):
     """A delay of 60 ms is applied by moving the motion, which is then extrapolated."""
     log = logs[0]
     data = data_of(arm, [log])

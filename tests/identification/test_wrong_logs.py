@@ -42,7 +42,7 @@ def test_a_sound_log_raises_no_question(name):
     assert visible(*sound(name)) == []
 
 
-def test_noise_above_the_torque_of_a_wrist_is_not_taken_for_a_mistake():
+def test_noise_above_the_torque_of_a_wrist_is_not_a_finding():
     robot, log = sound()
     noise = np.random.default_rng(1).standard_normal(log.tau.shape) * np.array([0, 0, 0, 1, 1, 3])
     estimate = mindyn.identify(

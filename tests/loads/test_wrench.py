@@ -310,7 +310,7 @@ def test_shapes_of_common_drivers_give_the_same_tool(tmp_path, shape, separator)
     assert [kind for kind in kinds(payload) if kind is not Kind.LOG_SETTING] == []
 
 
-def test_metadata_replace_what_names_suggest_and_bad_input_is_named(tmp_path):
+def test_metadata_replace_guesses_from_names_and_bad_input_is_named(tmp_path):
     R = attitudes(12, 7)
     table = pl.DataFrame(name_columns("a,b,c,d,e,f,g,h,i,j", np.hstack([at_rest(R, 7), quaternions(R)])))
     table.write_csv(tmp_path / "ft.csv")

@@ -29,7 +29,7 @@ def change_columns(**columns):
     return {**MOTION.table(), **columns}
 
 
-def test_rows_with_nan_are_left_out_and_reported(tmp_path):
+def test_rows_with_nan_are_dropped_and_reported(tmp_path):
     tau = MOTION.tau[:, 1].copy()
     tau[400:403] = np.nan
     log = read(tmp_path, change_columns(tau_elbow=tau))
@@ -87,7 +87,7 @@ def test_backward_time_is_rejected(tmp_path):
         read(tmp_path, change_columns(t=t))
 
 
-def test_repeated_stamps_are_left_out_and_reported(tmp_path):
+def test_repeated_stamps_are_dropped_and_reported(tmp_path):
     t = MOTION.t.copy()
     t[[10, 700]] = t[[9, 699]]
     log = read(tmp_path, change_columns(t=t))
@@ -114,7 +114,7 @@ def test_degrees_read_as_radians_are_reported(tmp_path):
         read(tmp_path, change_columns(**degrees))
 
 
-def test_millinewtons_taken_for_newtons_are_named(tmp_path):
+def test_millinewtons_read_as_newtons_are_reported(tmp_path):
     large = {f"tau_{name}": 1e3 * MOTION.tau[:, j] for j, name in enumerate(NAMES)}
     with raises(LogError, code=Code.WRONG_UNIT, subject="milli"):
         read(tmp_path, change_columns(**large))
@@ -208,7 +208,7 @@ def test_measured_velocity_must_be_logged():
         condition(arm(), log, Conditioning(velocity="measured"))
 
 
-def test_microseconds_stated_as_milliseconds_are_named(tmp_path):
+def test_microseconds_declared_as_milliseconds_are_reported(tmp_path):
     table = {name: values for name, values in change_columns(t=1e6 * MOTION.t).items() if not name.startswith("v_")}
     stated = {"columns": {k: v for k, v in STATED["columns"].items() if k != "velocity"}}
     with raises(LogError, code=Code.WRONG_UNIT, subject="rate"):
@@ -230,7 +230,7 @@ def test_a_jump_is_reported_with_joint_time_and_size(tmp_path, chunk_rows):
     assert "at 1.28 s (row 640), the largest of 2 such steps" in note or "at 1.282 s (row 641)" in note
 
 
-def test_noise_is_no_jump(tmp_path):
+def test_noise_is_not_reported_as_a_jump(tmp_path):
     noisy = {f"q_{name}": MOTION.q[:, j] for j, name in enumerate(NAMES)}
     noise = np.random.default_rng(0).standard_normal((3, 1000))
     for amplitude in (1e-4, 1e-2):  # at 500 Hz, speeds of 0.07 and 7 rad/s
@@ -245,7 +245,7 @@ def test_dead_velocities_are_named(tmp_path):
     assert any("velocity of joint wrist never changes: it is 0 in every row" in note for note in messages(log))
 
 
-def test_numbers_that_stand_for_nothing_are_left_out(tmp_path):
+def test_placeholder_numbers_are_dropped(tmp_path):
     tau = MOTION.tau[:, 1].copy()
     tau[400:403] = np.finfo(np.float32).max
     log = read(tmp_path, change_columns(tau_elbow=tau))

@@ -251,7 +251,7 @@ def test_lines_on_units_of_positions():
     assert rad.notes == ()
 
 
-def test_logs_that_cannot_be_read_say_what_they_hold():
+def test_errors_of_unreadable_logs_describe_their_content():
     log_head = LogHead({"a": T, "b": T}, {}, {}, ())
     assert find_missing_joints(Path("run.csv"), log_head, ["position", "torque"], ("j1", "j2"), {}) is None
     some = LogHead({"j1_pos": T, "j1_tau": T}, {}, {}, ())

@@ -169,7 +169,7 @@ SHAPES = [
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_of_every_shape_the_draft_and_what_is_asked_for_read_the_log(tmp_path, shape):
+def test_a_draft_with_answered_questions_reads_a_log_of_every_shape(tmp_path, shape):
     path, answers = shape(tmp_path)
     draft = draft_log(path, ROBOT)
     asked = {key.partition(".")[0] for key in draft.questions}

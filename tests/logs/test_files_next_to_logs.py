@@ -197,7 +197,7 @@ def test_rows_with_an_empty_cell_stay_where_the_names_stand_again(tmp_path):
 
 
 @pytest.mark.parametrize("mark", ["#", "%", "//"])
-def test_the_mark_of_a_comment_is_no_part_of_a_name(mark):
+def test_the_comment_mark_is_not_part_of_a_name(mark):
     assert _strip_comment_mark([f"{mark}t", "q"], ["0", "1"]) == ["t", "q"]
     assert _strip_comment_mark([mark, "t", "q"], ["0", "1"]) == ["t", "q"]
     assert _strip_comment_mark([mark, "q"], ["0", "1"]) == [mark, "q"]

@@ -45,14 +45,14 @@ def without(key, entry=None):
 
 
 @pytest.mark.parametrize("name", ["run.parquet.toml", "run.log.toml"])
-def test_the_sidecar_states_what_the_call_does_not(path, name):
+def test_the_sidecar_gives_entries_that_the_call_does_not(path, name):
     (path.parent / name).write_text(SIDECAR)
     assert_close(read_log(path, arm()).tau, MOTION.tau, ROUND_TRIP)
     degrees = read_log(path, arm(), units={"position": "deg", "velocity": "deg/s"})
     assert_close(degrees.q, np.deg2rad(MOTION.q), ROUND_TRIP)
 
 
-def test_the_time_in_files_of_one_signal_each_is_no_joint(tmp_path):
+def test_the_time_column_of_signal_files_is_not_a_joint(tmp_path):
     names = arm().joint_names
     for file, values in (("run.csv", MOTION.q), ("torque.csv", MOTION.tau)):
         table = {"t": MOTION.t, **{name: values[:, k] for k, name in enumerate(names)}, "gripper": MOTION.t}

@@ -57,7 +57,7 @@ ROBOT = load_robot("planar2")
         ("units", {"position": "rad"}, {"position": "?"}),
     ],
 )
-def test_statements_on_either_side_of_what_can_be_meant(key, good, bad):
+def test_metadata_values_at_both_sides_of_their_bounds(key, good, bad):
     assert getattr(LogMetadata(**{key: good}), key) == good
     for use in (lambda: LogMetadata(**{key: bad}), lambda: LogMetadata().merge_with({key: bad})):
         with raises(LogError, (Code.INVALID_VALUE, Code.MISSING_VALUE, Code.OUT_OF_RANGE)) as raised:
@@ -215,7 +215,7 @@ def test_derivatives_have_the_units_of_their_rate():
     assert_close(spline[2][inner], np.column_stack([2 + 0 * t, 0 * t])[inner], 1e-6)
 
 
-def test_measured_motion_is_taken_where_it_is_asked_for():
+def test_measured_motion_is_used_if_requested():
     t = np.arange(100) / 50
     q, qd, qdd = (np.column_stack([f(t), f(2 * t)]) for f in (np.sin, np.cos, np.exp))
     log = log_from_arrays(ROBOT.joint_names, t, q, 5 * q, qd, qdd)

@@ -101,7 +101,7 @@ def test_a_name_that_is_not_utf8_does_not_break_the_error(tmp_path):
         mindyn.read_log(tmp_path / "log.h5", ARM, metadata=STATED)
 
 
-def test_stamps_that_no_clock_can_tell_apart_are_the_same():
+def test_stamps_within_clock_resolution_are_equal():
     log = with_rows_between_gaps(1)
     stamps = np.array(log.time)
     stamps[5] = stamps[4] + 1e-12
@@ -115,7 +115,7 @@ def test_a_folder_is_rejected_as_robot(tmp_path):
         mindyn.load_robot(tmp_path)
 
 
-def test_the_sidecar_of_the_folder_one_stands_in_lies_beside_it(tmp_path, monkeypatch):
+def test_the_sidecar_of_the_current_folder_is_found(tmp_path, monkeypatch):
     (tmp_path / "bag").mkdir()
     (tmp_path / "bag.toml").write_text("")
     monkeypatch.chdir(tmp_path / "bag")
@@ -168,7 +168,7 @@ def test_a_gap_among_bursts_divides_the_log():
     assert result.conditioning.rate_hz == pytest.approx(500.0, rel=1e-4)
 
 
-def test_rows_sampled_in_bursts_are_taken_at_their_stamps():
+def test_rows_sampled_in_bursts_keep_their_stamps():
     t = BURSTS["pairs"](np.arange(3000) / 500)
     q = np.column_stack([np.sin(t) + 0.3 * np.sin(4 * t), np.cos(3 * t)])
     log = mindyn.log_from_arrays(ARM.primary_names, t, q, np.cos(q))

@@ -262,7 +262,7 @@ def test_lines_of_json_that_cannot_be_read_are_rejected(tmp_path):
 
 @pytest.mark.parametrize("chunk_rows", [64, 1200])
 @pytest.mark.parametrize("before", [600, 1180])
-def test_times_of_the_day_go_on_after_midnight(tmp_path, before, chunk_rows):
+def test_times_of_the_day_continue_after_midnight(tmp_path, before, chunk_rows):
     """Rows behind midnight are neither another recording nor delayed rows, however few they are."""
     stamps = (MOTION.t - MOTION.t[before]) % DAY_S
     scan = scan_log(

@@ -188,7 +188,7 @@ def test_a_jump_by_nearly_a_turn_is_removed(jump, taken_out):
     assert result == pytest.approx(jump - 2 * np.pi * taken_out)
 
 
-def test_rows_left_out_are_counted_by_what_is_wrong_with_them():
+def test_dropped_rows_are_counted_by_reason():
     cleaner = Cleaner("log")
     first = chunk([0.0, 0.1, np.nan, 0.3], [0.0, np.nan, 1.0, 2.0], [0.0, np.inf, 0.0, 1.0])
     second = chunk([0.3, 0.3 + 4e-10, 0.4, 0.4, *np.arange(5, 60) / 10], *np.ones((2, 59)))
@@ -230,7 +230,7 @@ def test_a_draft_is_written_until_it_is_confirmed_and_its_tables_come_last():
     ("name", "robot", "side"),
     [("motor_position", PLANAR, "motor"), ("joint_position", None, "joint"), ("position", None, "?")],
 )
-def test_names_say_the_side_where_numbers_do_not(name, robot, side):
+def test_names_determine_the_side_if_numbers_do_not(name, robot, side):
     chosen = {"position": group(name), "torque": group("torque")}
     draft = _add_side(EMPTY, chosen, np.zeros((5, 2)), None, robot)
     assert draft.value("side.position") == side

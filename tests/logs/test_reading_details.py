@@ -81,7 +81,7 @@ def test_names_of_a_dataset_serve_where_they_are_texts_of_all_joints(tmp_path):
         assert said(wrong) is None
 
 
-def test_rows_that_repeat_a_stamp_are_left_out_and_counted():
+def test_rows_that_repeat_a_stamp_are_dropped_and_counted():
     time = np.array([0.0, 0.1, 0.1, 0.2, 0.3])
     q = np.arange(5.0)[:, None]
     cleaner = Cleaner("run")
@@ -234,7 +234,7 @@ def draft(folder, columns):
     return {line.key: line for line in draft_sidecar(folder / "run.csv", load_robot("planar2")).lines}
 
 
-def test_of_a_draft_only_what_is_known_is_stated(tmp_path):
+def test_a_draft_contains_only_known_values(tmp_path):
     t = np.arange(400) / 100
     q = {f"pos_{k}": np.sin((k + 1) * t) for k in (1, 2)}
     v = {f"vel_{k}": (k + 1) * np.cos((k + 1) * t) for k in (1, 2)}

@@ -90,7 +90,7 @@ def test_dates_declared_as_seconds_are_rejected(tmp_path):
         mindyn.condition(ARM, mindyn.read_log(tmp_path / "log.csv", ARM, metadata=STATED))
 
 
-def test_other_formats_are_rejected_with_what_to_do(tmp_path):
+def test_other_formats_are_rejected_with_a_hint(tmp_path):
     for name, advice in (("log.csv.gz", "decompress"), ("log.bag", "rosbags-convert"), ("log.xlsx", "CSV or Parquet")):
         (tmp_path / name).write_bytes(b"something")
         with raises(LogError, code=Code.UNSUPPORTED, subject=name) as raised:

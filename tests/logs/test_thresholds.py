@@ -66,7 +66,7 @@ def test_a_tenth_of_the_rows_may_repeat_a_stamp():
     assert messages(clean((t, q)).findings(("stamps",)))[0].startswith("accepted: 3 of 20 rows")
 
 
-def test_rows_that_stand_twice_are_left_out_however_many():
+def test_any_number_of_repeated_rows_is_dropped():
     t = np.repeat(np.arange(20.0), 2)
     q = np.column_stack([np.sin(t), np.cos(t)])
     (note,) = messages(clean((t, q)).findings(()))
@@ -140,7 +140,7 @@ def test_the_period_is_that_of_the_usual_steps():
     assert [_round_rate(rate) for rate in (499.97, 500.04, 499.9, 0.4)] == [500.0, 500.0, 499.9, 0.4]
 
 
-def test_logs_of_two_rates_are_sampled_at_the_lowest_unless_one_is_stated():
+def test_logs_of_two_rates_are_sampled_at_the_lowest_unless_a_rate_is_given():
     logs = [log_at(np.arange(200) / rate) for rate in (100.0, 103.0)]
     for both in (logs, logs[::-1]):
         created, (note, *_) = resolve_conditioning(replace(AS_LOGGED, stamps="auto"), both, lambda *_: None)
@@ -312,7 +312,7 @@ class Chunks(list):
     findings = ()
 
 
-def test_samples_are_numbered_anew_wherever_rows_were_left_out():
+def test_a_new_segment_starts_where_rows_were_dropped():
     time = np.concatenate([np.arange(900), 920 + np.arange(900)]) / 100
     log = log_at(time)
     c = Conditioning(rate_hz=100.0, stamps="uniform", position_cutoff_hz=None, edge_s=0.02, decimation=3)
@@ -333,7 +333,7 @@ def test_samples_are_numbered_anew_wherever_rows_were_left_out():
         assert "a gap of 0.21 s after row 899: the log is split into 2 segments" in messages(stream)[1]
 
 
-def test_slow_rows_are_known_from_moving_ones():
+def test_slow_rows_are_computed_from_moving_ones():
     t = np.arange(300) / 100
     q = np.column_stack([np.where(t < 1.0, t, 1.0), 0.2 * t])
     qd = np.column_stack([np.where(t < 1.0, 1.0, 0.0), 0.2 + 0 * t])

@@ -90,7 +90,7 @@ def test_positions_and_torques_without_a_velocity_are_separated_by_the_limits(tm
     assert {"columns.position", "columns.torque"} <= set(both.questions)
 
 
-def test_positions_are_found_beside_a_torque_that_is_known(tmp_path):
+def test_positions_are_recognised_if_the_torque_is_known(tmp_path):
     """By a name, or by the user's word; a known torque says nothing about the motion."""
     path = csv({"t": T, **number_columns("ax{i}_act", Q), **number_columns("ax{i}_trq", TAU)}, tmp_path / "run.csv")
     draft = draft_log(path, ROBOT)

@@ -203,7 +203,7 @@ def test_arrays_of_a_folder_that_lerobot_made_are_in_the_order_of_its_info(tmp_p
     assert draft_sidecar(deeper / "run.npz", PLANAR).value("joints") == list(JOINTS)  # three folders up at most
 
 
-def test_logs_of_fewer_joints_say_what_to_hold(tmp_path):
+def test_logs_with_fewer_joints_propose_joints_to_lock(tmp_path):
     robot = load_robot("scara")
     names = robot.primary_names
     some = {"time": T, **pair("{}_pos", Q, names[:2]), **pair("{}_torque", TAU, names[:2])}
@@ -353,7 +353,7 @@ def test_rows_without_numbers_do_not_count_in_the_slope_of_a_velocity():
     assert agrees == pytest.approx(1.0, abs=1e-3)
 
 
-def test_lines_of_a_draft_can_be_replaced_and_taken_out():
+def test_lines_of_a_draft_can_be_replaced_and_removed():
     draft = SidecarDraft(
         "x", (DraftLine("a.b", [1, "t"], ""), DraftLine("c", True, ""), DraftLine("a.d", {"k": 2.5}, ""))
     )

@@ -85,7 +85,7 @@ def test_friction_under_load_has_the_torque_that_the_motor_carries():
             number += 1
 
 
-def test_what_a_load_adds_to_the_torque_is_carried_too():
+def test_the_torque_of_a_load_is_part_of_the_carried_torque():
     q, qd, qdd = motion(seed=3)
     base = base_parameters(GEARED, drives=True)
     friction = Friction("sign", 0.0, LOAD_SHAPES, (), tuple(base.values.tolist()))

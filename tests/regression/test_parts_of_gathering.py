@@ -173,7 +173,7 @@ def test_a_joint_moves_where_it_stands_elsewhere_in_another_part_of_a_stream():
 
 
 @pytest.mark.parametrize("constant", [(), (0,), (1,), (0, 1)])
-def test_torques_that_never_change_beside_others_count_as_none(constant):
+def test_constant_torques_of_some_joints_have_no_weight(constant):
     """A dead sensor reads one value; if all do, it cannot be distinguished from a joint that needs no torque."""
     robot = with_estimated_drives(ROBOT)
     samples = exact_samples(robot, 90, noise=0.2)

@@ -216,7 +216,7 @@ def test_the_status_of_a_fit_summarizes_its_data(robot):
     assert "one of 3 kept" in data_summary(rows.information, EquationSettings(decimation=3))
 
 
-def test_rows_that_workers_make_count_and_tell_as_those_made_here(robot, logs):
+def test_rows_of_workers_equal_those_of_this_process(robot, logs):
     here = build_rows(robot, logs, EQUATION_SETTINGS["plain"])
     with ThreadPoolExecutor(1) as workers:
         there = build_rows(robot, logs, EQUATION_SETTINGS["plain"], executor=workers)
@@ -226,7 +226,7 @@ def test_rows_that_workers_make_count_and_tell_as_those_made_here(robot, logs):
     assert there.sources == here.sources
 
 
-def test_rows_say_what_was_left_out_of_logs_and_where_they_come_from(robot, logs):
+def test_rows_have_findings_about_dropped_parts_and_list_their_files(robot, logs):
     noted = [
         replace(log, findings=(info(Kind.FILE_CONTENT, f"note {k}"),), sources=(SourceFile(f"{k}.csv", "0"),))
         for k, log in enumerate(logs)

@@ -71,7 +71,7 @@ def test_squares_are_those_of_the_rows(case):
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_what_is_left_of_a_column_is_what_a_qr_leaves(case):
+def test_the_residual_of_a_column_equals_that_of_a_qr(case):
     """Pivots say which columns depend on others, and how much torque is noise: the root of rounding is too much."""
     rows = build_rows_of(case)
     sizes = np.linalg.norm(rows, axis=0)

@@ -180,7 +180,7 @@ def noisy(logs, seed):
 
 
 @pytest.mark.parametrize("solution", ["steps", "together"])
-def test_stated_intervals_cover_the_truth(puma, plan, logs, solution):
+def test_intervals_contain_the_true_values(puma, plan, logs, solution):
     inside, errors, stated = [], [], []
     for seed in range(60):
         estimate = StepByStep(rule="gregory", solution=solution).fit(puma, plan, noisy(logs, seed))
