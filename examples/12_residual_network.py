@@ -23,7 +23,7 @@ rng = np.random.default_rng(0)
 
 
 def simulate_motion(count, reach):
-    """Motion and torque of the arm, with a ripple of the gears and noise."""
+    """Return motion and torque of the arm, with gear ripple and noise."""
     q, qd, qdd = reach * rng.uniform(-1, 1, (3, count, 2))
     rigid = mindyn.compile_model(robot, drives=True).inverse_dynamics(q, qd, qdd)
     return q, qd, qdd, rigid * (1 + 0.05 * np.sin(8 * q)) + rng.normal(0, 0.5, q.shape)
@@ -45,7 +45,7 @@ def features(q, qd, qdd):
 
 
 def train(net, predict, data):
-    """Adam on the squared error; gradients pass through the model's kernels where `predict` calls them."""
+    """Train with Adam on the squared error; gradients pass through the kernels that `predict` calls."""
     *motion, target = (torch.tensor(item) for item in data)
     scale = target.std(0)
     optimizer = torch.optim.Adam(net.parameters(), lr=1e-2)

@@ -19,13 +19,13 @@ on_the_way, effort = STEP * np.diag([1.0, 1.0, 0.1, 0.1]), STEP * 1e-6 * np.eye(
 
 
 def step(x, u):
-    """Semi-implicit Euler."""
+    """Return the next state by a semi-implicit Euler step."""
     qd = x[n:] + STEP * model.forward_dynamics(x[:n], x[n:], u)
     return np.concatenate([x[:n] + STEP * qd, qd])
 
 
 def linearise(xs, us):
-    """A = df/dx (T, 4, 4) and B = df/du (T, 4, 2) along a trajectory."""
+    """Return A = df/dx (T, 4, 4) and B = df/du (T, 4, 2) along a trajectory."""
     by_q, by_qd, by_tau = slopes(xs[:, :n], xs[:, n:], us)
     eye = np.broadcast_to(np.eye(n), by_q.shape)
     speed = np.concatenate([STEP * by_q, eye + STEP * by_qd], axis=2)
@@ -34,7 +34,7 @@ def linearise(xs, us):
 
 
 def roll_out(x0, us, xs=None, gains=None, share=1.0):
-    """Trajectory under torques, or under corrections of them about an earlier trajectory, and its cost."""
+    """Return the trajectory under torques, optionally with feedback around an earlier trajectory, and its cost."""
     states, torques, cost = [x0], [], 0.0
     for k, u in enumerate(us):
         if gains is not None:
@@ -49,7 +49,7 @@ def roll_out(x0, us, xs=None, gains=None, share=1.0):
 
 
 def gains_of(xs, us, damping):
-    """Feed-forward and feedback of every step, backwards from the end."""
+    """Return feed-forward and feedback of every step, computed backwards."""
     A, B = linearise(xs[:-1], us)
     V, v, result = at_end, at_end @ (xs[-1] - goal), []
     for k in reversed(range(len(us))):
