@@ -36,7 +36,7 @@ class RayExecutor(Executor):
 
 
 def logs(robot: mindyn.Robot, count: int) -> list[mindyn.Log]:
-    """Write logs of a two-link arm, computed by inverse dynamics."""
+    """Return logs of a two-link arm, computed by inverse dynamics."""
     model, created = mindyn.compile_model(robot, drives=True), []
     for seed in range(count):
         rng = np.random.default_rng(seed)
