@@ -53,9 +53,9 @@ the same run, on the same inputs. `make bench` prints the first two sections for
 class Section:
     """The result of one benchmark.
 
-    name, title  of the record, and of the section
-    command      that measures it
-    machine      it ran on, and the versions of what it was compared with
+    name, title  name of the record, title of the section
+    command      command that measures it
+    machine      machine, and versions of compared programs
     text         paragraphs before the table
     table        rows of cells, the header first; none if empty
     notes        paragraphs after the table
@@ -71,18 +71,18 @@ class Section:
 
     def markdown(self) -> str:
         about = f"`{self.command}`, {date.today():%Y-%m-%d}, {self.machine}."
-        parts = [f"## {self.title}", *map(_wrapped, (about, *self.text))]
+        parts = [f"## {self.title}", *map(_wrap, (about, *self.text))]
         if self.table:
-            parts.append(_table(self.table))
-        return "\n\n".join([*parts, *map(_wrapped, self.notes)]) + "\n"
+            parts.append(_format_table(self.table))
+        return "\n\n".join([*parts, *map(_wrap, self.notes)]) + "\n"
 
 
-def _wrapped(paragraph: str) -> str:
+def _wrap(paragraph: str) -> str:
     return paragraph if paragraph.startswith("!") else fill(paragraph, 120, break_on_hyphens=False)
 
 
-def _table(rows: Sequence[Sequence[str]]) -> str:
-    """A Markdown table whose columns are aligned for readers of a terminal too."""
+def _format_table(rows: Sequence[Sequence[str]]) -> str:
+    """Format a Markdown table with aligned columns."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = [
         "| " + " | ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) + " |" for row in rows
@@ -91,14 +91,14 @@ def _table(rows: Sequence[Sequence[str]]) -> str:
 
 
 def arguments(about: str) -> argparse.ArgumentParser:
-    """A parser with what every benchmark takes."""
+    """Return a parser with the options of every benchmark."""
     parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--record", action="store_true", help="put the section into docs/benchmarks.md")
+    parser.add_argument("--record", action="store_true", help="write the section to docs/benchmarks.md")
     return parser
 
 
 def publish(section: Section, *, record: bool) -> None:
-    """Print the section; put it into the page where asked."""
+    """Print the section; write it to the page if `record`."""
     print(section.markdown(), flush=True)
     if record:
         assert section.name in ORDER
@@ -108,20 +108,20 @@ def publish(section: Section, *, record: bool) -> None:
 
 
 def page() -> str:
-    """The whole page from the records there are."""
+    """Return the page that consists of all records."""
     kept = [RECORDS / f"{name}.md" for name in ORDER]
     return "\n".join([HEAD, *(path.read_text(encoding="utf-8") for path in kept if path.is_file())])
 
 
 def spaced(count: int) -> str:
-    """1000000 as 1 000 000."""
+    """Format 1000000 as 1 000 000."""
     return f"{count:,}".replace(",", " ")
 
 
-def ratio(times: float, asked: float | None = None) -> str:
-    """How many times faster, said to be short where more was asked."""
+def ratio(times: float, required: float | None = None) -> str:
+    """Format a ratio of times, marked as short if it is below the required one."""
     message = f"{times:.0f}x" if times >= 100 else f"{times:.3g}x"
-    return message if asked is None or times >= asked else f"{message} (short)"
+    return message if required is None or times >= required else f"{message} (short)"
 
 
 if __name__ == "__main__":

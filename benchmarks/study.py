@@ -1,7 +1,7 @@
 """Run one long study by name: make study NAME=spoiled [SECONDS=600] [OPTIONS=...].
 
-A study that takes SECONDS stops after so many (0: when all its cases are done) and records each case under build/,
-so that the next run continues. OPTIONS are passed to each of its commands.
+A study that accepts SECONDS stops after that time (0: when all cases are done) and records each case under build/; the
+next run continues there. OPTIONS are passed to each of its commands.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Study:
 
     purpose   one line for the list
     commands  arguments of Python, one string for each process
-    limit_s   seconds by default, passed as --seconds; None: it has no limit
+    limit_s   default of --seconds; None: no time limit
     settings  further environment variables
     """
 
@@ -67,7 +67,7 @@ STUDIES = {
         "every command from robot file to exported code",
         (f"-m benchmarks.identification.whole_chain {whole_chain_robots()}",),
     ),
-    "coverage": Study("how often intervals contain the truth, on random arms", ("tests/honesty/coverage.py",), 0),
+    "coverage": Study("how often intervals contain the true value, on random arms", ("tests/honesty/coverage.py",), 0),
     "cross": Study("kernels for other machines; those for aarch64 run under qemu-user", ("tools/cross.py",)),
     "families": Study("how often each rule of automatic identification fails", ("tests/honesty/families.py",), 0),
     "feedback": Study("intervals of instruments under feedback of encoder noise", ("tests/honesty/feedback.py",)),
@@ -92,7 +92,7 @@ STUDIES = {
         tuple(f"tests/fuzz/readers.py {form}" for form in ("urdf", "toml", "mjcf")),
     ),
     "mutants": Study(
-        "single faults of the code that no test notices (half an hour)",
+        "single faults of the code that no test detects (half an hour)",
         (
             f"tools/mutants.py map {' '.join(f'tests/{name}' for name in MAPPED_TESTS)}",
             "tools/mutants.py run",
@@ -100,7 +100,7 @@ STUDIES = {
         ),
     ),
     "payloads": Study(
-        "how often intervals of a payload contain the truth", ("-m benchmarks.identification.payload_coverage",)
+        "how often intervals of a payload contain the true value", ("-m benchmarks.identification.payload_coverage",)
     ),
     "repeated-runs": Study(
         "do two recordings of one robot agree within their intervals? (MINDYN_REAL_DATA)",
@@ -109,15 +109,13 @@ STUDIES = {
     "safe-motions": Study(
         "designed motions against the meshes of the original robot files", ("-m benchmarks.excitation.safe_motions",), 0
     ),
-    "soak": Study("memory and descriptors over an hour of work", ("tests/attacks/soak.py",), 3600),
+    "soak": Study("memory and file descriptors during an hour of work", ("tests/attacks/soak.py",), 3600),
     "servo-filters": Study(
         "cut-offs that are selected for position servos, on MuJoCo's leg", ("tests/honesty/servo_filters.py",)
     ),
     "servo-gains": Study("intervals of gains of position servos, on MuJoCo's leg", ("tests/honesty/servo_gains.py",)),
-    "spoiled": Study("false alarms and misses on sound and spoiled logs", ("tests/honesty/spoiled.py --faults",), 0),
-    "strangers": Study(
-        "identify and a plain pipeline on logs as strangers record them", ("tests/honesty/strangers.py",), 0
-    ),
+    "spoiled": Study("false alarms and misses on correct and faulty logs", ("tests/honesty/spoiled.py --faults",), 0),
+    "strangers": Study("identify and a plain pipeline on logs of varying quality", ("tests/honesty/strangers.py",), 0),
 }
 
 
@@ -149,7 +147,7 @@ def main(arguments: list[str]) -> int:
         return 2
     study = STUDIES[given.name]
     if given.seconds is not None and study.limit_s is None:
-        print(f"the study {given.name!r} has no limit of time: leave SECONDS away", file=sys.stderr)
+        print(f"the study {given.name!r} has no time limit: omit SECONDS", file=sys.stderr)
         return 2
     return run_study(study, given.seconds, options)
 

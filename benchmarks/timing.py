@@ -1,4 +1,4 @@
-"""What the benchmarks time with: the best of interleaved repetitions, and the machine they say they ran on."""
+"""Time functions by the best of alternating runs, and describe the machine."""
 
 import os
 from collections.abc import Callable, Mapping
@@ -25,6 +25,6 @@ def measure_best_times(
 
 
 def this_machine(*packages: str) -> str:
-    """CPU, cores, registers; versions of mindyn and of the packages beside it."""
+    """Return CPU, cores and registers, and the versions of mindyn and of other packages."""
     versions = ", ".join([f"mindyn {__version__}", *(f"{name} {version(name)}" for name in packages)])
     return f"{host().cpu} with {os.cpu_count()} cores and {host().lanes(64)} float64 lanes, {versions}"

@@ -13,7 +13,7 @@ model = mindyn.compile_model(robot, drives=True)
 
 
 def recording(seed: int, rows: int = 4000, rate: float = 200.0):
-    """Five sines for each joint; encoders of 2e-5 rad, torque with 0.1 N m of noise."""
+    """Return a log with five sines for each joint, encoder steps of 2e-5 rad and torque noise of 0.1 N m."""
     rng = np.random.default_rng(seed)
     t = np.arange(rows) / rate
     w = 2 * np.pi * rng.uniform(0.1, 0.8, (5, 6))

@@ -40,7 +40,7 @@ print(f"largest difference from Newton-Euler at t = {times[middle]:.1f} s: {same
 
 
 def panel(left, top, name, values):
-    """One curve in a frame of 240 x 120 pixels, scaled to its own range."""
+    """Draw one curve in a frame of 240 x 120 pixels, scaled to its range."""
     low, high = values.min(), values.max()
     x = left + 240 * (times - times[0]) / (times[-1] - times[0])
     y = top + 120 - 120 * (values - low) / max(high - low, 1e-12)

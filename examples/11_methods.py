@@ -17,7 +17,7 @@ sensors = mindyn.Sensors(200.0, counts_per_revolution=1000, torque_noise=0.01, n
 
 
 def simulate(sines, **options):
-    """A motion under a controller whose model is 10 % too light, with its controller."""
+    """Simulate a motion under a controller whose model is 10 % too light; return it with the controller."""
     light = tuple(replace(link, phi=0.9 * link.phi) for link in robot.links)
     controller = mindyn.ComputedTorque(replace(robot, links=light), sines, 400.0, 40.0, drives=True)
     q0, qd0, _ = sines(0.0)

@@ -22,14 +22,14 @@ robot = mindyn.load_robot("planar2")
 rng = np.random.default_rng(0)
 
 
-def recorded(count, reach):
-    """Motion and torque of the arm, with a ripple of the gears and noise."""
+def simulate_motion(count, reach):
+    """Return motion and torque of the arm, with gear ripple and noise."""
     q, qd, qdd = reach * rng.uniform(-1, 1, (3, count, 2))
     rigid = mindyn.compile_model(robot, drives=True).inverse_dynamics(q, qd, qdd)
     return q, qd, qdd, rigid * (1 + 0.05 * np.sin(8 * q)) + rng.normal(0, 0.5, q.shape)
 
 
-q, qd, qdd, tau = recorded(3000, 1.5)
+q, qd, qdd, tau = simulate_motion(3000, 1.5)
 samples = mindyn.Samples(robot.joint_names, q, qd, qdd, tau, 100.0, np.zeros(len(q), int))
 feasible = mindyn.make_feasible(mindyn.LeastSquares().fit(mindyn.build_rows(robot, samples)))
 dynamics = make_differentiable(mindyn.compile_model(mindyn.full_model(feasible), drives=True))
@@ -44,8 +44,8 @@ def features(q, qd, qdd):
     return torch.cat([torch.sin(q), torch.cos(q), torch.sin(8 * q), torch.cos(8 * q), qd, qdd], dim=-1)
 
 
-def trained(net, predict, data):
-    """Adam on the squared error; gradients pass through the model's kernels where `predict` calls them."""
+def train(net, predict, data):
+    """Train with Adam on the squared error; gradients pass through the kernels that `predict` calls."""
     *motion, target = (torch.tensor(item) for item in data)
     scale = target.std(0)
     optimizer = torch.optim.Adam(net.parameters(), lr=1e-2)
@@ -67,8 +67,8 @@ def on_top(net, q, qd, qdd):
 
 
 data = (q, qd, qdd, tau)
-*motion, truth = (torch.tensor(array) for array in recorded(2000, 2.5))  # outside the training range
-nets = {"network alone": (alone, trained(network(), alone, data)), "on top": (on_top, trained(network(), on_top, data))}
+*motion, truth = (torch.tensor(array) for array in simulate_motion(2000, 2.5))  # outside the training range
+nets = {"network alone": (alone, train(network(), alone, data)), "on top": (on_top, train(network(), on_top, data))}
 errors = {"model alone": dynamics.inverse_dynamics(*motion)}
 errors |= {name: predict(net, *motion).detach() for name, (predict, net) in nets.items()}
 for name, predicted in errors.items():

@@ -19,13 +19,13 @@ on_the_way, effort = STEP * np.diag([1.0, 1.0, 0.1, 0.1]), STEP * 1e-6 * np.eye(
 
 
 def step(x, u):
-    """Semi-implicit Euler."""
+    """Return the next state by a semi-implicit Euler step."""
     qd = x[n:] + STEP * model.forward_dynamics(x[:n], x[n:], u)
     return np.concatenate([x[:n] + STEP * qd, qd])
 
 
-def linearised(xs, us):
-    """A = df/dx (T, 4, 4) and B = df/du (T, 4, 2) along a trajectory."""
+def linearise(xs, us):
+    """Return A = df/dx (T, 4, 4) and B = df/du (T, 4, 2) along a trajectory."""
     by_q, by_qd, by_tau = slopes(xs[:, :n], xs[:, n:], us)
     eye = np.broadcast_to(np.eye(n), by_q.shape)
     speed = np.concatenate([STEP * by_q, eye + STEP * by_qd], axis=2)
@@ -33,8 +33,8 @@ def linearised(xs, us):
     return np.concatenate([place, speed], axis=1), np.concatenate([STEP**2 * by_tau, STEP * by_tau], axis=1)
 
 
-def rolled(x0, us, xs=None, gains=None, share=1.0):
-    """Trajectory under torques, or under corrections of them about an earlier trajectory, and its cost."""
+def roll_out(x0, us, xs=None, gains=None, share=1.0):
+    """Return the trajectory under torques, optionally with feedback around an earlier trajectory, and its cost."""
     states, torques, cost = [x0], [], 0.0
     for k, u in enumerate(us):
         if gains is not None:
@@ -49,8 +49,8 @@ def rolled(x0, us, xs=None, gains=None, share=1.0):
 
 
 def gains_of(xs, us, damping):
-    """Feed-forward and feedback of every step, backwards from the end."""
-    A, B = linearised(xs[:-1], us)
+    """Return feed-forward and feedback of every step, computed backwards."""
+    A, B = linearise(xs[:-1], us)
     V, v, result = at_end, at_end @ (xs[-1] - goal), []
     for k in reversed(range(len(us))):
         Qx, Qu = on_the_way @ (xs[k] - goal) + A[k].T @ v, effort @ us[k] + B[k].T @ v
@@ -64,11 +64,11 @@ def gains_of(xs, us, damping):
 
 
 x0 = np.array([-np.pi / 2, 0.0, 0.0, 0.0])
-xs, us, cost = rolled(x0, np.tile(model.gravity(x0[:n]), (STEPS, 1)))
+xs, us, cost = roll_out(x0, np.tile(model.gravity(x0[:n]), (STEPS, 1)))
 damping = 1e-3
 for iteration in range(1, 61):  # noqa: B007
     gains = gains_of(xs, us, damping)
-    better = next((r for s in 0.5 ** np.arange(8) if (r := rolled(x0, us, xs, gains, s))[2] < cost), None)
+    better = next((r for s in 0.5 ** np.arange(8) if (r := roll_out(x0, us, xs, gains, s))[2] < cost), None)
     if better is None:
         damping *= 10
         continue

@@ -25,18 +25,18 @@ class RayExecutor(Executor):
         self._run = ray.remote(max_retries=3)(lambda function, args, given: function(*args, **given))
 
     def submit(self, function, /, *args, **given) -> Future:
-        """A future of Ray's own, which is a `concurrent.futures.Future`."""
+        """Submit a task to Ray; return its `concurrent.futures.Future`."""
         return self._run.remote(function, args, given).future()
 
     def shutdown(self, wait=True, *, cancel_futures=False):  # noqa: ARG002 - as Executor has it
-        """Leaves the cluster."""
+        """Disconnect from the cluster."""
         import ray
 
         ray.shutdown()
 
 
 def logs(robot: mindyn.Robot, count: int) -> list[mindyn.Log]:
-    """Logs of a two-link arm, by inverse dynamics."""
+    """Return logs of a two-link arm, computed by inverse dynamics."""
     model, created = mindyn.compile_model(robot, drives=True), []
     for seed in range(count):
         rng = np.random.default_rng(seed)

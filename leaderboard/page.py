@@ -28,8 +28,8 @@ RULES = (
     "predicted| / |measured| over all joints and rows. A method that fails, or returns a value that is not finite, has "
     "no score.",
     "Coverage is the fraction of held-out torques inside the 95 % bands that a method states.",
-    "All of these sets were used while mindyn was developed, so they flatter it. The column for new sets stays empty "
-    "until the maintainers add sets that were kept apart.",
+    "All of these sets were used while mindyn was developed, so their errors are optimistic. The column for new "
+    "sets stays empty until the maintainers add sets that were not used.",
 )
 SUBMIT = """## Submit a method
 

@@ -34,7 +34,7 @@ ZOO = {"kr300_2021": "kuka_kr300", "tx40_figaroh": "staubli_tx40", "ur10_2025": 
 CAUTIONS = {
     "kuka_kr300": "The mass of the plate at its flange is not known: it is part of the last link.",
     "staubli_tx40": "The source does not state how its signal becomes a motor torque: "
-    "the scale of all values rests on it.",
+    "the scale of all values depends on it.",
     "ur10_unisa": "The torque was computed from motor currents with gains of the source: all values scale with them.",
 }
 SPEEDS = 21
@@ -86,7 +86,7 @@ def describe(name: str, estimate: Estimate, robot: Robot, part: HeldOut, manifes
         "date": f"{date.today():%Y-%m-%d}",
         "mindyn": mindyn_version,
         "command": f"python -m leaderboard.zoo {name}",
-        "caution": "One specimen was measured; another one, its payload and its friction differ. "
+        "caution": "Measured on one robot; other robots of this type have another payload and friction. "
         f"{CAUTIONS[ZOO[name]]}",
         "settings": estimate.settings.to_dict(),
         "held_out": held_out_error(robot, estimate, part),

@@ -42,10 +42,12 @@ def find_missing_imports(path: Path) -> frozenset[str]:
     return frozenset(missing)
 
 
-# Helper modules are rewritten like tests, so that their asserts also work under `python -O`.
+# Helper modules are rewritten like tests, so that their asserts also work under `python -O`; imported modules cannot be
+# (tools/mutants.py imports the package `coverage`, which has the name of a helper).
 helpers = [path.relative_to(TESTS).with_suffix("") for path in TESTS.rglob("*.py") if not path.name.startswith("test_")]
-names = {name for path in helpers for name in (path.name, ".".join(path.parts))}
-pytest.register_assert_rewrite(*names - {"conftest", *sys.modules})
+pytest.register_assert_rewrite(
+    *{name for path in helpers for name in (path.name, ".".join(path.parts))} - {"conftest", *sys.modules}
+)
 
 test_files = TESTS.rglob("test_*.py") if MISSING else ()
 collect_ignore = [str(path) for path in test_files if find_missing_imports(path)]

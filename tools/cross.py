@@ -1,7 +1,7 @@
-"""Kernels for machines that are not this one: compiled for all of them, those of aarch64 run by qemu-user.
+"""Compile kernels for other machines, and run those for aarch64 with qemu-user.
 
-What is left undefined in an object must be what the system itself gives. Numbers of aarch64 are compared with those of
-this machine, per result relative to its largest.
+Undefined symbols of an object must be symbols that the system provides. Results of aarch64 are compared with those of
+this machine, relative to the largest number of each result.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ MACHINES = {
     "macOS x86-64": Machine("x86_64-apple-macosx12.0.0", "haswell", "", 256),
     "Windows x86-64": Machine("x86_64-pc-windows-msvc-elf", "haswell", "", 256),
 }
-GIVEN_BY_SYSTEM = {
+SYSTEM_SYMBOLS = {
     "fma",
     "fmaf",
     "_fma",
@@ -45,7 +45,7 @@ GIVEN_BY_SYSTEM = {
     "bzero",
     "_bzero",
 }
-"""Symbols that a process has anyway. `__chkstk` is ntdll's: it touches the pages of a large stack frame in order."""
+"""Symbols that every process has. `__chkstk` of ntdll touches the pages of a large stack frame in order."""
 EQUATIONS = ("inverse_dynamics", "inertia_matrix", "forward_dynamics", "regressor", "coriolis")
 LARGEST_DIFFERENCE = 1e-14
 SAMPLES = 37
@@ -75,14 +75,14 @@ int main(int count, char **text)
 """
 
 
-def emitted(kernel: Kernel, machine: Machine) -> bytes:
-    """A kernel's object for a machine."""
+def compile_for(kernel: Kernel, machine: Machine) -> bytes:
+    """Compile a kernel to an object for a machine."""
     layout = Layout(Format(64, machine.lanes(64), machine.fused), (), (), True)
     return native.assemble(emit(kernel.program, layout), machine)
 
 
-def undefined(code: bytes) -> set[str]:
-    """Names that an object needs from elsewhere, of ELF and Mach-O alike."""
+def find_undefined_symbols(code: bytes) -> set[str]:
+    """Return the undefined symbols of an object (ELF or Mach-O)."""
     tool = next(filter(None, map(shutil.which, ("llvm-nm", "llvm-nm-14", "nm"))), None)
     if tool is None:
         return set()
@@ -95,9 +95,9 @@ def undefined(code: bytes) -> set[str]:
     return {line.split()[-1] for line in listed.stdout.splitlines() if line.split()}
 
 
-def by_emulator(kernel: Kernel, inputs: list[np.ndarray], folder: Path) -> np.ndarray:
-    """The results of aarch64 code on these inputs."""
-    (folder / "kernel.o").write_bytes(emitted(kernel, NEON))
+def run_in_emulator(kernel: Kernel, inputs: list[np.ndarray], folder: Path) -> np.ndarray:
+    """Run the aarch64 code with qemu-user; return its results."""
+    (folder / "kernel.o").write_bytes(compile_for(kernel, NEON))
     (folder / "driver.c").write_text(DRIVER)
     program = folder / "program"
     command = ["aarch64-linux-gnu-gcc", "-static", "-O1", "driver.c", "kernel.o", "-lm", "-o", program]
@@ -110,7 +110,7 @@ def by_emulator(kernel: Kernel, inputs: list[np.ndarray], folder: Path) -> np.nd
 
 
 def main() -> int:
-    """Compile for all, run what can be run; 1 where something is wrong."""
+    """Compile for all machines, run aarch64; return 1 if something is wrong."""
     binding.initialize_all_targets()
     binding.initialize_all_asmprinters()
     rng, good = np.random.default_rng(0), True
@@ -120,20 +120,20 @@ def main() -> int:
         for name in EQUATIONS
     }
     for title, machine in MACHINES.items():
-        needed = {name for kernel in kernels.values() for name in undefined(emitted(kernel, machine))}
-        strange = needed - GIVEN_BY_SYSTEM
-        good &= not strange
+        needed = {name for kernel in kernels.values() for name in find_undefined_symbols(compile_for(kernel, machine))}
+        unknown = needed - SYSTEM_SYMBOLS
+        good &= not unknown
         print(f"{title:28s} {len(kernels)} kernels compiled; from the system: {', '.join(sorted(needed)) or 'nothing'}"
-              + (f"; UNKNOWN: {', '.join(sorted(strange))}" if strange else ""), flush=True)  # fmt: skip
+              + (f"; UNKNOWN: {', '.join(sorted(unknown))}" if unknown else ""), flush=True)  # fmt: skip
     if not (shutil.which("qemu-aarch64") and shutil.which("aarch64-linux-gnu-gcc")):
         print("nothing was run: qemu-aarch64 or aarch64-linux-gnu-gcc is missing (qemu-user, gcc-aarch64-linux-gnu)")
         return 1
     worst = 0.0
     for title, kernel in kernels.items():
         inputs = [rng.uniform(-3, 3, (SAMPLES, *shape)) for shape in kernel.input_shapes]
-        inputs[0][0] *= 1e5  # the slow way of sine and cosine too
+        inputs[0][0] *= 1e5  # large angles use the slow path of sine and cosine
         with tempfile.TemporaryDirectory() as folder:
-            there = by_emulator(kernel, inputs, Path(folder))
+            there = run_in_emulator(kernel, inputs, Path(folder))
         here = kernel(*inputs)
         difference = float(np.abs(there - here).max() / np.abs(here).max())
         worst = max(worst, difference)

@@ -1,7 +1,7 @@
-"""Build sdist and wheel from a clean copy of the last commit, twice, and try the wheel in an empty environment.
+"""Build sdist and wheel from a clean copy of the last commit, twice, and run the wheel in an empty environment.
 
 Both builds must have the same bytes, `twine check` must accept them, the sdist must have every committed file, the
-workflows must pass zizmor, the repository sp-repo-review, and `mindyn` must run where nothing else is installed.
+workflows must pass zizmor, the repository must pass sp-repo-review, and `mindyn` must run without other packages.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ DIST = ROOT / "dist"
 
 
 def run(*command: object, **options: object) -> str:
-    """The output of a command that must succeed."""
+    """Run a command that must succeed; return its output."""
     done = subprocess.run([*map(str, command)], check=True, text=True, stdout=subprocess.PIPE, **options)  # type: ignore[call-overload]
     return str(done.stdout)
 
 
-def built(folder: Path) -> dict[str, str]:
-    """Names and hashes of what a clean copy of the last commit gives."""
+def build(folder: Path) -> dict[str, str]:
+    """Build from a clean copy of the last commit; return the names and hashes of the files."""
     copy, out = folder / "copy", folder / "out"
     copy.mkdir(parents=True)
     archive = subprocess.run(["git", "archive", "HEAD"], cwd=ROOT, check=True, stdout=subprocess.PIPE).stdout
@@ -50,12 +50,12 @@ def check_repository() -> None:
 
 
 def size_of(folder: Path) -> float:
-    """Megabytes."""
+    """Return the size of a folder in MB."""
     return sum(item.stat().st_size for item in folder.rglob("*") if item.is_file() and not item.is_symlink()) / 1e6
 
 
-def tried(wheel: Path, folder: Path, *, demo: bool) -> None:
-    """Install the wheel alone, and run it away from the sources."""
+def try_wheel(wheel: Path, folder: Path, *, demo: bool) -> None:
+    """Install only the wheel, and run it outside the source folder."""
     home = folder / "empty"
     venv.create(home, with_pip=True)
     binaries = home / ("Scripts" if os.name == "nt" else "bin")
@@ -71,14 +71,14 @@ def tried(wheel: Path, folder: Path, *, demo: bool) -> None:
 
 
 def main() -> int:
-    """Build, compare, check, try; 1 where the builds differ."""
+    """Build, compare, check and run; return 1 if the builds differ."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--demo", action="store_true", help="run the demonstration in the empty environment too")
-    parser.add_argument("--no-install", action="store_true", help="build and compare alone")
+    parser.add_argument("--demo", action="store_true", help="also run the demo in the empty environment")
+    parser.add_argument("--no-install", action="store_true", help="only build and compare")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="mindyn-dist-") as name:
         folder = Path(name)
-        first, second = built(folder / "one"), built(folder / "two")
+        first, second = build(folder / "one"), build(folder / "two")
         if first != second:
             print(f"the builds differ:\n{first}\n{second}")
             return 1
@@ -90,7 +90,7 @@ def main() -> int:
             print(f"{digest}  {file}  {(DIST / file).stat().st_size / 1e3:.0f} kB")
         if not given.no_install:
             (wheel,) = DIST.glob("*.whl")
-            tried(wheel, folder, demo=given.demo)
+            try_wheel(wheel, folder, demo=given.demo)
     return 0
 
 

@@ -1,4 +1,4 @@
-"""Single faults of a file's code, and modules that have one: what `tools/mutants.py` breaks."""
+"""Create single faults (mutants) of a source file, and load modules that contain one; used by `tools/mutants.py`."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ OPERATORS = {
     **{ast.MatMult: ast.Mult, ast.FloorDiv: ast.Mult, ast.Mod: ast.Mult, ast.BitAnd: ast.BitOr, ast.BitOr: ast.BitAnd},
 }
 IDENTITIES = {"abs", "sqrt", "sign", "square", "log", "exp"}
-"""Functions of one argument whose call may be lost."""
+"""Functions of one argument whose call a mutant removes."""
 SWAPPED = {"max": "min", "min": "max", "maximum": "minimum", "minimum": "maximum", "any": "all", "all": "any"}
-ON_GPU_ALONE = ("device.py",)
-"""Files whose code runs on a GPU alone."""
-AT_ONCE = (
+GPU_FILES = ("device.py",)
+"""Files whose code runs only on a GPU."""
+SIZE_CONSTANTS = (
     "CACHED_ROBOTS",
     "BLOCK_ROWS",
     "FACTORED_ROWS",
@@ -37,17 +37,17 @@ AT_ONCE = (
     "BLOCK_BYTES",
     "WAITING_ROWS",
 )
-"""Constants that say how much is worked on at once, or kept for the next call: results are the same with any."""
-ROUNDING = 1e-9
-"""Numbers below this keep divisors from zero or separate rounding from data; tripling them changes no result."""
+"""Sizes of blocks and caches: results do not depend on them."""
+LARGEST_ROUNDING = 1e-9
+"""Smaller numbers only avoid division by zero or separate rounding from data; tripling them changes no result."""
 
 
 @dataclass(frozen=True)
 class Mutant:
-    """One fault: its file, the number of the place in it, its line, whether a function has it, the code and what of it.
+    """A fault: file, number in the file, line, whether it is in a function, and the code before and after.
 
-    nth    how many faults of the same text come before it in the file
-    apart  why no test of results can notice it: it is counted by itself, and not met; else empty
+    nth       number of faults with the same text that come before it in the file
+    excluded  why no test of results can detect it, so that it is not sampled; empty otherwise
     """
 
     file: str
@@ -57,22 +57,22 @@ class Mutant:
     before: str
     after: str
     nth: int
-    apart: str = ""
+    excluded: str = ""
 
     @property
     def key(self) -> str:
-        """Return what distinguishes it from others, whatever changes around it."""
+        """Return a name that does not change if other code of the file changes."""
         return f"{self.file}: {self.before} -> {self.after} #{self.nth}"
 
 
-def faults_of(node: ast.AST) -> Iterator[ast.AST]:
-    """Each thing that the node may become."""
+def generate_faults(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield the faulty variants of a node."""
     new = copy.deepcopy(node)
     match new:
         case ast.Compare(ops=[op]) if type(op) in COMPARISONS:
             new.ops = [COMPARISONS[type(op)]()]
             yield new
-        case ast.BinOp(op=op) if type(op) in OPERATORS and not _of_types(new):
+        case ast.BinOp(op=op) if type(op) in OPERATORS and not _is_type_or_text(new):
             new.op = OPERATORS[type(op)]()
             yield new
         case ast.BoolOp(op=op):
@@ -110,14 +110,14 @@ def faults_of(node: ast.AST) -> Iterator[ast.AST]:
             yield ast.Pass()
 
 
-def _of_types(node: ast.BinOp) -> bool:
-    """Whether it is a type, as `int | None`, or a text put together."""
+def _is_type_or_text(node: ast.BinOp) -> bool:
+    """Return whether the node is a type such as `int | None`, or concatenates texts."""
     texts = [item for item in ast.walk(node) if isinstance(item, ast.JoinedStr)]
     return bool(texts) or any(isinstance(item, ast.Constant) and isinstance(item.value, str) for item in ast.walk(node))
 
 
 class _Places(ast.NodeTransformer):
-    """Numbers every fault of a module in order; with `wanted`, makes that one."""
+    """Number the faults of a module in order; with `wanted`, apply that fault."""
 
     def __init__(self, wanted: int = -1) -> None:
         self.wanted, self.seen, self.depth, self.assigned = wanted, 0, 0, ""
@@ -127,7 +127,7 @@ class _Places(ast.NodeTransformer):
         if isinstance(node, ast.JoinedStr | ast.Raise | ast.arg):
             return node  # texts of messages and errors; types
         if isinstance(node, ast.keyword) and node.arg in ("strict", "optimize"):
-            return node  # of zip: what is checked there changes no result; of einsum: nor does the order of its sums
+            return node  # neither strict of zip nor optimize of einsum changes a result
         if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
             return node  # never runs
         if isinstance(node, ast.AnnAssign):
@@ -145,59 +145,61 @@ class _Places(ast.NodeTransformer):
             self.depth -= 1
             return node
         chosen = None
-        for fault in faults_of(node):
+        for fault in generate_faults(node):
             line = getattr(node, "lineno", 0)
             if self.wanted < 0:
-                self.found.append((self.seen, line, self.depth > 0, _shown(node), _shown(fault), self._apart(node)))
+                self.found.append(
+                    (self.seen, line, self.depth > 0, _unparse(node), _unparse(fault), self._find_exclusion(node))
+                )
             elif self.seen == self.wanted:
                 chosen = ast.copy_location(fault, node)
             self.seen += 1
         return self.generic_visit(node) if chosen is None else chosen
 
-    def _apart(self, node: ast.AST) -> str:
-        if self.assigned in AT_ONCE:
-            return "how much is worked on at once or kept"
-        if isinstance(node, ast.Constant) and isinstance(node.value, float) and 0 < abs(node.value) < ROUNDING:
-            return "how small rounding is"
+    def _find_exclusion(self, node: ast.AST) -> str:
+        if self.assigned in SIZE_CONSTANTS:
+            return "block or cache size"
+        if isinstance(node, ast.Constant) and isinstance(node.value, float) and 0 < abs(node.value) < LARGEST_ROUNDING:
+            return "rounding threshold"
         return ""
 
 
-def _shown(node: ast.AST) -> str:
+def _unparse(node: ast.AST) -> str:
     text = ast.unparse(ast.If(node.test, [ast.Pass()], [])) if isinstance(node, ast.If) else ast.unparse(node)
     return " ".join(text.split())[:160]
 
 
 def mutants_of(path: Path) -> list[Mutant]:
-    """Every fault of a file."""
+    """Return all faults of a file."""
     places = _Places()
     places.visit(ast.parse(path.read_text()))
     same: Counter[tuple[str, str]] = Counter()
     created = []
-    for *where, before, after, apart in places.found:
-        reason = "code that a GPU alone runs" if path.name in ON_GPU_ALONE else apart
+    for *where, before, after, excluded in places.found:
+        reason = "code that runs only on a GPU" if path.name in GPU_FILES else excluded
         created.append(Mutant(str(path.relative_to(ROOT)), *where, before, after, same[before, after], reason))
         same[before, after] += 1
     return created
 
 
-def sample_of(mutants: list[Mutant], count: int, seed: int) -> list[Mutant]:
-    """`count` of those that are not counted apart, by a digest of the seed and of each one's own text."""
+def sample_mutants(mutants: list[Mutant], count: int, seed: int) -> list[Mutant]:
+    """Return `count` mutants that are not excluded, selected by a hash of the seed and of their own text."""
 
     def rank(mutant: Mutant) -> str:
         return hashlib.sha256(f"{seed} {mutant.key}".encode()).hexdigest()
 
-    return sorted((mutant for mutant in mutants if not mutant.apart), key=rank)[:count]
+    return sorted((mutant for mutant in mutants if not mutant.excluded), key=rank)[:count]
 
 
-def broken(mutant: Mutant) -> CodeType:
-    """The code of a module with the fault; lines as in its file."""
+def compile_mutant(mutant: Mutant) -> CodeType:
+    """Compile the module with the fault; line numbers are those of its file."""
     tree = _Places(mutant.place).visit(ast.parse((ROOT / mutant.file).read_text()))
     assert isinstance(tree, ast.Module)
     return compile(ast.fix_missing_locations(tree), str(ROOT / mutant.file), "exec")
 
 
-class BrokenModule(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
-    """Gives one module, imported from now on, another code than that of its file."""
+class MutantModule(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
+    """Replace the code of one module when it is imported."""
 
     def __init__(self, name: str, path: Path, code: CodeType) -> None:
         self.name, self.path, self.code = name, path, code
@@ -215,7 +217,7 @@ class BrokenModule(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
 
 
 def functions_by_file() -> dict[str, list[FunctionType]]:
-    """Every function of this process by the file of its code."""
+    """Return all functions of this process by source file."""
     result: dict[str, list[FunctionType]] = {}
     for item in gc.get_objects():
         if type(item) is FunctionType:
@@ -224,7 +226,7 @@ def functions_by_file() -> dict[str, list[FunctionType]]:
 
 
 def replace_code(functions: Iterable[FunctionType], code: CodeType) -> None:
-    """Gives the functions of an imported module the code that they have in another compilation of its file."""
+    """Replace the code of the functions of an imported module by that of another compilation of its file."""
     new = {}
     waiting = [code]
     while waiting:

@@ -1,6 +1,6 @@
 """Play the first hour of a new user at one terminal: a URDF and three odd CSV files to exported C, without docs.
 
-The program runs from the wheel alone, with an empty home and an empty cache. `mindyn start` asks what it cannot
+The program runs from the wheel, with an empty home and an empty cache. `mindyn start` asks what it cannot
 determine; the answers below are what the owner of the arm knows. The exported C is compiled and compared with the arm.
 
     python tools/first_hour.py [WHEEL]        default: the wheel in dist/ (make dist)
@@ -28,7 +28,7 @@ import mindyn
 ROOT = Path(__file__).parents[1]
 ROWS, RATE = 3000, 250.0
 ANSWERS = {"columns.torque": "chan_c[{i0}]", "units.torque": "N m", "side.torque": "joint", "Export as": "c"}
-"""What the owner of the arm knows, by the key that is asked for."""
+"""Answers of the owner of the arm, by a part of the question."""
 LONGEST_S = 600
 
 
@@ -72,11 +72,11 @@ def install(wheel: Path, folder: Path) -> Path:
 
 def play(command: list[str], folder: Path, home: Path) -> str:
     """Run a command at a terminal, answer its questions, and return what it printed."""
-    kept = {key: os.environ[key] for key in ("PATH", "LANG") if key in os.environ}
+    environment = {key: os.environ[key] for key in ("PATH", "LANG") if key in os.environ}
     process, terminal = pty.fork()
     if process == 0:
         os.chdir(folder)
-        os.execve(command[0], command, {**kept, "HOME": str(home), "COLUMNS": "100", "TERM": "dumb"})
+        os.execve(command[0], command, {**environment, "HOME": str(home), "COLUMNS": "100", "TERM": "dumb"})
     text, answered, start = "", 0, time.monotonic()
     while time.monotonic() - start < LONGEST_S:
         ready, _, _ = select.select([terminal], [], [], 1.0)
@@ -86,9 +86,9 @@ def play(command: list[str], folder: Path, home: Path) -> str:
             break
         text += data.decode(errors="replace")
         sys.stdout.write(data.decode(errors="replace"))
-        asked = text[answered:].rstrip(" ")
-        if not ready and asked.endswith(":"):
-            question = asked.rsplit("\n", 1)[-1]
+        prompt = text[answered:].rstrip(" ")
+        if not ready and prompt.endswith(":"):
+            question = prompt.rsplit("\n", 1)[-1]
             answer = next((value for key, value in ANSWERS.items() if key in question), "")
             os.write(terminal, f"{answer}\n".encode())
             answered = len(text)

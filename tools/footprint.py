@@ -1,7 +1,7 @@
-"""Size of what an environment has installed, and what each first command of mindyn imports.
+"""Print the size of all installed packages, and the packages that each first command of mindyn imports.
 
-python tools/footprint.py                    of this environment
-python tools/footprint.py clean/bin/python   of another one, with mindyn installed
+python tools/footprint.py                    this environment
+python tools/footprint.py clean/bin/python   another environment with mindyn
 """
 
 from __future__ import annotations
@@ -54,14 +54,14 @@ print(json.dumps([sorted({name.split(".")[0] for name in sys.modules}), taken]))
 
 
 def measure(python: str, code: str, *arguments: str, folder: str | None = None) -> object:
-    """Return what a program prints as JSON."""
+    """Run a program and return the JSON that it prints."""
     done = subprocess.run([python, "-c", code, *arguments], check=True, capture_output=True, text=True, cwd=folder)
     return json.loads(done.stdout.splitlines()[-1])
 
 
 def main(python: str) -> None:
     """Print both tables."""
-    python = str(Path(python).absolute())  # commands run in another folder; a link stays what it is
+    python = str(Path(python).absolute())  # commands run in another folder; links are not resolved
     sizes = measure(python, SIZES)
     assert isinstance(sizes, dict)
     print(f"{sum(sizes.values()):7.0f} MB in {len(sizes)} packages")

@@ -1,4 +1,4 @@
-"""Which test runs which line of the code that mutants are made of, and how long: what `tools/mutants.py map` finds."""
+"""Record which test runs which line of the mutated packages, and the time of each test (`tools/mutants.py map`)."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+from types import FrameType
 
 from faults import ROOT
 
@@ -22,24 +23,24 @@ SOURCE = ROOT / "src"
 BUILD = ROOT / "build" / "mutants"
 LAYERS = ("logs", "regression", "estimators", "feasibility")
 LONGEST_TEST_S = 3.0
-"""Processor time of a test; longer ones are ended while lines are mapped, and not run on mutants."""
+"""Processor time of a test; slower tests are stopped while lines are mapped, and not run on mutants."""
 LONGEST_WAIT_S = 900
-"""Record of a test file that is mapped."""
-NOT_MET = 99
-"""What a forked process returns that could not begin with its tests."""
+"""Wall time after which a forked process is stopped."""
+NOT_RUN = 99
+"""Exit code of a forked process that could not start its tests."""
 
 
-def in_fork(work: Callable[[], int], processor_s: float | None = None, wait_s: int = LONGEST_WAIT_S) -> int:
-    """What a forked process returns whose output goes nowhere; negative: the signal that ended it.
+def run_in_fork(work: Callable[[], int], processor_s: float | None = None, wait_s: int = LONGEST_WAIT_S) -> int:
+    """Run `work` in a forked process without output; return its exit code, or minus the signal that ended it.
 
-    Processes that wait without end, as for a lock that a test's end left closed, are ended too.
+    Processes that wait forever, for example for a lock that a test did not release, are stopped.
     """
     child = os.fork()
     if child == 0:
         null = os.open(os.devnull, os.O_WRONLY)
         os.dup2(null, 1)
         os.dup2(null, 2)
-        code = NOT_MET
+        code = NOT_RUN
         signal.alarm(wait_s)
         try:
             if processor_s is not None:
@@ -51,7 +52,7 @@ def in_fork(work: Callable[[], int], processor_s: float | None = None, wait_s: i
 
 
 def import_outside() -> None:
-    """What tests and modules need of others; the package will be that beside these tools, whatever is installed."""
+    """Import the dependencies; put this repository's package first on the path, whatever is installed."""
     sys.path.insert(0, str(SOURCE))
     os.environ["PYTHONPATH"] = str(SOURCE)
     for name in ("numpy", "scipy.linalg", "scipy.signal", "scipy.optimize", "casadi", "llvmlite.binding"):
@@ -61,7 +62,7 @@ def import_outside() -> None:
 
 
 def import_everything() -> None:
-    """Every module of the package that can be."""
+    """Import all modules of the package except those of optional frameworks."""
     package = importlib.import_module("mindyn")
     for result in pkgutil.walk_packages(package.__path__, "mindyn."):
         if result.name not in ("mindyn.torch", "mindyn.jax"):
@@ -69,7 +70,7 @@ def import_everything() -> None:
 
 
 def map_lines(tests: list[str]) -> None:
-    """Run the tests file by file under coverage; which test runs which line, and seconds of each test."""
+    """Run the tests file by file under coverage; write which test runs which line, and the time of each test."""
     files = [
         path
         for test in tests
@@ -83,20 +84,25 @@ def map_lines(tests: list[str]) -> None:
             continue
         out.parent.mkdir(parents=True, exist_ok=True)
         begin = time.time()
-        code = in_fork(lambda: trace(path, out))  # noqa: B023
+        code = run_in_fork(lambda: trace(path, out))  # noqa: B023
         print(f"{path}  {time.time() - begin:.0f} s", "" if out.exists() else f"ended with {code}", flush=True)
 
 
 def trace(path: Path, out: Path) -> int:
-    """One test file under coverage, test by test."""
+    """Run one test file under coverage, test by test."""
     import coverage
     import pytest
 
     folders = [str(SOURCE / "mindyn" / layer) for layer in LAYERS]
     measured = coverage.Coverage(data_file=None, source=folders, branch=False, config_file=False)
 
-    def too_long(*_: object) -> None:
-        pytest.fail("longer than mutants are worth")
+    def too_long(_: int, frame: FrameType | None) -> None:
+        while frame is not None:
+            if "/coverage/" in frame.f_code.co_filename:  # an exception there would leave its lock closed
+                signal.setitimer(signal.ITIMER_PROF, 0.01)
+                return
+            frame = frame.f_back
+        pytest.fail("too slow for mutants")
 
     class Switch:
         seconds: dict[str, float]
@@ -128,7 +134,7 @@ def trace(path: Path, out: Path) -> int:
     for file in data.measured_files():
         name = str(Path(file).relative_to(ROOT))
         lines[name] = {str(k): v for k, v in data.contexts_by_lineno(file).items()}
-        sources[name] = kept_source(ROOT / name)
+        sources[name] = store_source(ROOT / name)
     seconds = {node: taken for node, taken in switch.seconds.items() if taken < LONGEST_TEST_S}
     if code in (0, 1):
         result = {"tests": digest_of(path), "seconds": seconds, "lines": lines, "sources": sources}
@@ -137,12 +143,12 @@ def trace(path: Path, out: Path) -> int:
 
 
 def digest_of(path: Path) -> str:
-    """Return a hash of a file's content: copies and fresh checkouts of a file that was mapped are not mapped again."""
+    """Return a hash of a file's content, so that copies of a mapped file are not mapped again."""
     return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
 
 
-def kept_source(path: Path) -> str:
-    """The digest under which a copy of a file is kept: lines that were mapped in it are found again when it changes."""
+def store_source(path: Path) -> str:
+    """Store a copy of a file, so that its mapped lines are found after it changes; return its hash."""
     content, digest = path.read_bytes(), digest_of(path)
     copy_of = BUILD / "sources" / f"{digest}.py"
     copy_of.parent.mkdir(parents=True, exist_ok=True)
@@ -151,26 +157,26 @@ def kept_source(path: Path) -> str:
 
 
 @cache
-def moved_lines(file: str, digest: str) -> dict[int, int]:
-    """For each line of a file as it was mapped, its line now; what changed or went has none."""
+def find_moved_lines(file: str, digest: str) -> dict[int, int]:
+    """Return, for each mapped line of a file, its present line number; changed and removed lines have none."""
     before, now = ((path.read_text().splitlines()) for path in (BUILD / "sources" / f"{digest}.py", ROOT / file))
     same = difflib.SequenceMatcher(None, before, now, autojunk=False).get_matching_blocks()
     return {block.a + k + 1: block.b + k + 1 for block in same for k in range(block.size)}
 
 
-def mapped() -> tuple[dict[str, float], dict[str, dict[int, set[str]]]]:
-    """Seconds of tests, and for each file and line the tests that run it."""
+def read_map() -> tuple[dict[str, float], dict[str, dict[int, set[str]]]]:
+    """Return the time of each test in s, and for each file and line the tests that run it."""
     seconds: dict[str, float] = {}
     lines: dict[str, dict[int, set[str]]] = {}
     for path in sorted((BUILD / "lines").glob("*.json")):
         content = json.loads(path.read_text())
         if not all((ROOT / file).exists() for file in {test.partition("::")[0] for test in content["seconds"]}):
-            continue  # tests that have moved are mapped where they are now
+            continue  # moved tests are mapped at their new place
         seconds |= content["seconds"]
         for file, tests_by_line in content["lines"].items():
             if not (ROOT / file).exists():
                 continue
-            moved = moved_lines(file, content["sources"][file])
+            moved = find_moved_lines(file, content["sources"][file])
             for line, tests in tests_by_line.items():
                 if int(line) in moved:
                     expected = lines.setdefault(file, {}).setdefault(moved[int(line)], set())

@@ -1,9 +1,9 @@
 """Lines, files, constants, repeated names and modules with one importer of a source tree.
 
 python tools/measure_code.py src/mindyn                      one row for every layer
-python tools/measure_code.py src/mindyn --one-importer       those modules, with who imports each
-python tools/measure_code.py src/mindyn --repeated           constants and classes of one name in several modules
-python tools/measure_code.py src/mindyn --code               lines of code alone, and files of more than 400 of them
+python tools/measure_code.py src/mindyn --one-importer       modules with one importer
+python tools/measure_code.py src/mindyn --repeated           constants and classes with the same name in several modules
+python tools/measure_code.py src/mindyn --code               lines of code, and files with more than 400 of them
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 
 
 def constants(tree: ast.Module) -> list[str]:
-    """Names in capitals that a module assigns."""
+    """Return the names in capitals that a module assigns."""
     result = []
     for node in tree.body:
         targets = [node.target] if isinstance(node, ast.AnnAssign) else getattr(node, "targets", [])
@@ -26,7 +26,7 @@ def constants(tree: ast.Module) -> list[str]:
 
 
 MAX_CODE_LINES = 400
-"""Lines of a file without its docstrings."""
+"""Largest number of code lines of a file."""
 
 
 def code_lines(text: str) -> int:
@@ -58,7 +58,7 @@ def print_code_lines(texts: dict[Path, str], source: Path) -> None:
 
 
 def importers(trees: dict[str, ast.Module]) -> dict[str, set[str]]:
-    """For each module, the modules that import it, also by its name in a text; lists of public names do not count."""
+    """Return, for each module, the modules that import it (also by a string); package `__init__` files do not count."""
     result: dict[str, set[str]] = {name: set() for name in trees}
     for name, tree in trees.items():
         for node in [] if name in packages(trees) else ast.walk(tree):
@@ -74,12 +74,12 @@ def importers(trees: dict[str, ast.Module]) -> dict[str, set[str]]:
 
 
 def packages(trees: dict[str, ast.Module]) -> set[str]:
-    """Those of the modules that hold others."""
+    """Return the modules that contain other modules."""
     return {name.rpartition(".")[0] for name in trees} & set(trees)
 
 
 def with_public_names(trees: dict[str, ast.Module]) -> set[str]:
-    """Modules of which a package offers a name to users: whoever uses mindyn imports them too."""
+    """Return the modules with public names."""
     nodes = [node for name in packages(trees) for node in ast.walk(trees[name])]
     return {node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)}
 
@@ -132,7 +132,7 @@ def _path(names: dict[Path, str], module: str) -> Path:
 
 
 def repeated_constants(trees: dict[str, ast.Module]) -> dict[str, list[str]]:
-    """Constants that several modules assign under one name."""
+    """Return constants of the same name in several modules."""
     result: dict[str, list[str]] = defaultdict(list)
     for module, tree in trees.items():
         for name in constants(tree):
@@ -141,7 +141,7 @@ def repeated_constants(trees: dict[str, ast.Module]) -> dict[str, list[str]]:
 
 
 def repeated_classes(trees: dict[str, ast.Module]) -> dict[str, list[str]]:
-    """Classes that several modules have under one name."""
+    """Return classes of the same name in several modules."""
     result: dict[str, list[str]] = defaultdict(list)
     for module, tree in trees.items():
         for node in tree.body:

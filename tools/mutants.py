@@ -1,16 +1,16 @@
-"""Mutants of the code that fits and diagnoses: which single faults the tests do not notice.
+"""Find single faults (mutants) of the code that fits and diagnoses that no test detects.
 
-    python tools/mutants.py map tests/regression tests/estimators ...   which test runs which line, and how long
-    python tools/mutants.py run --count 240 --seed 1                    break one thing at a time, run its tests
-    python tools/mutants.py list                                        the survivors, with what was changed
+    python tools/mutants.py map tests/regression tests/estimators ...   record which test runs which line, and its time
+    python tools/mutants.py run --count 240 --seed 1                    apply one fault at a time and run its tests
+    python tools/mutants.py list                                        list the surviving mutants
 
-All write below `build/mutants` and go on where they were stopped. A mutant is caught when one of the quick tests that
-run its line fails, or takes many times its processor time; what survives a few of them meets more. Which mutants are
-met depends on the seed and on their own text alone, so that a change elsewhere leaves the sample as it was; those that
-no result can show are counted apart (`faults.py` says which). The files must not change while it runs. Tests run
-in forked processes that have imported everything: there, functions of the module get their code from the broken source;
-faults outside of functions (numbers with a name, defaults) are met in processes that import the broken module. No file
-of the source is changed.
+All commands write to `build/mutants` and continue where they were stopped. A mutant is caught if a quick test that runs
+its line fails or takes many times its processor time. Mutants that survive the first tests are run with more tests. The
+sample depends only on the seed and on the text of each mutant, so a change of other code does not change it. Mutants
+that no result can show are excluded (`faults.py` lists them). Source files must not change during a run. Tests run in
+forked processes that have imported all modules, in which the functions of the mutated module get new code. Faults
+outside functions (constants, defaults) are tested in processes that import the mutated module. No source file is
+modified.
 """
 
 from __future__ import annotations
@@ -29,68 +29,72 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from faults import BrokenModule, Mutant, broken, functions_by_file, mutants_of, replace_code, sample_of
+from faults import Mutant, MutantModule, compile_mutant, functions_by_file, mutants_of, replace_code, sample_mutants
 from lines_of_tests import (
     BUILD,
     LAYERS,
-    NOT_MET,
+    NOT_RUN,
     ROOT,
     SOURCE,
     import_everything,
     import_outside,
-    in_fork,
     map_lines,
-    mapped,
+    read_map,
+    run_in_fork,
 )
 
 MOST_TESTS = 40
 MOST_SECONDS = 3.0
-"""Seconds of tests, in an unchanged tree, that a mutant meets; at most `MOST_OF_FILE` of one file at first."""
+"""Total time of the tests of a mutant, measured without it; at most `MOST_OF_FILE` tests of one file come first."""
 MOST_OF_FILE = 8
-WAITS = 8
-"""Seconds that a mutant's tests may take, of each of processor time that they may: machines have other work too."""
+WALL_TIME_RATIO = 8
+"""Limit of wall time relative to the limit of processor time: the machine may be busy."""
 PASSES = 3
-MORE = 4
-"""Times as many tests, and seconds of them, that the survivors of one pass meet in the next."""
-NEAR = 8
-"""Lines before a line that no test is known to run in which one is looked for."""
+TEST_GROWTH = 4
+"""Factor by which the number and the time of the tests grow from one pass to the next."""
+SEARCHED_LINES = 8
+"""Number of previous lines to search if no test is known to run a line."""
 
 
 @cache
-def imported_by(file: str) -> frozenset[str]:
-    """Modules of the package that a test file names in its imports."""
+def modules_imported_by(file: str) -> frozenset[str]:
+    """Return the modules of the package that a test file imports."""
     return frozenset(re.findall(r"^from (mindyn[.\w]*) import", (ROOT / file).read_text(), re.MULTILINE))
 
 
-def nearest(tests_by_line: dict[int, set[str]], line: int) -> set[str]:
-    """Tests of a line, or of the one before it that has some: statements of several lines, and lines that are new."""
-    return next((tests_by_line[k] for k in range(line, max(0, line - NEAR), -1) if tests_by_line.get(k)), set())
+def find_tests_near(tests_by_line: dict[int, set[str]], line: int) -> set[str]:
+    """Return the tests of a line, or of the closest previous line that has tests (for long statements and new
+    lines).
+    """
+    return next(
+        (tests_by_line[k] for k in range(line, max(0, line - SEARCHED_LINES), -1) if tests_by_line.get(k)), set()
+    )
 
 
-def quickest_for(
+def select_tests(
     mutant: Mutant,
     seconds: dict[str, float],
     lines: dict[str, dict[int, set[str]]],
     tried: Collection[str] = (),
     more: int = 1,
 ) -> list[str]:
-    """The quickest tests that run the line: of test files that import the module or are named like it, then of others.
+    """Return the quickest tests that run the line, first from test files that import the module or have its name.
 
-    For lines that run on import: tests that run any line of the file, or whose file imports it. The latter too where no
-    test is known to run a line: those of files that were moved are not known before they are mapped again.
+    For lines that run on import, and lines that no test is known to run (such as those of moved files), also take the
+    tests whose file imports the module.
 
-    tried  tests that it has survived
-    more   times as many tests, and as many seconds of them, as in the first pass
+    tried  tests that the mutant has survived
+    more   number and time of the tests relative to the first pass
     """
     tests_by_line = lines.get(mutant.file, {})
     module = ".".join(Path(mutant.file).with_suffix("").parts[1:])
-    tests = nearest(tests_by_line, mutant.line) if mutant.in_function else set().union(*tests_by_line.values())
+    tests = find_tests_near(tests_by_line, mutant.line) if mutant.in_function else set().union(*tests_by_line.values())
     if not (mutant.in_function and tests):
-        tests = tests | {test for test in seconds if module in imported_by(test.partition("::")[0])}
+        tests = tests | {test for test in seconds if module in modules_imported_by(test.partition("::")[0])}
 
     def of_module(test: str) -> bool:
         file = test.partition("::")[0]
-        return module in imported_by(file) or Path(mutant.file).stem in file
+        return module in modules_imported_by(file) or Path(mutant.file).stem in file
 
     waiting = sorted(tests - set(tried), key=lambda item: (not of_module(item), seconds[item], item))
     of_file: Counter[str] = Counter()
@@ -107,14 +111,14 @@ def quickest_for(
     return sorted(chosen, key=lambda entry: (seconds[entry], entry))
 
 
-class Collected:
-    """A session of pytest that has collected the tests of some files, and runs some of them in forked processes."""
+class TestSession:
+    """A pytest session that collects the tests of some files and runs selected tests in forked processes."""
 
     def __init__(self, files: list[str]) -> None:
         self.files = files
 
-    def __call__(self, work: Callable[[Collected], None]) -> None:
-        """Collects, then does the work."""
+    def __call__(self, work: Callable[[TestSession], None]) -> None:
+        """Collect the tests, then call `work`."""
         import pytest
 
         self.work = work
@@ -122,15 +126,15 @@ class Collected:
         pytest.main([*how, *self.files], plugins=[self])
 
     def pytest_runtestloop(self, session: Any) -> bool:
-        """In place of running all tests."""
+        """Call `work` instead of running all tests."""
         self.items = {item.nodeid: item for item in session.items}
         self.functions = functions_by_file()
-        gc.freeze()  # what forked processes share is not copied by their collections
+        gc.freeze()  # garbage collection in forked processes then copies no shared memory
         self.work(self)
         return True
 
     def run(self, tests: list[str]) -> int:
-        """1 as soon as one of the tests fails; called in a forked process."""
+        """Return 1 as soon as a test fails, otherwise 0; called in a forked process."""
         from _pytest.runner import runtestprotocol
 
         items = [self.items[test] for test in tests]
@@ -143,51 +147,51 @@ class Collected:
         return 0
 
 
-def outcome(mutant: Mutant, tests: list[str], processor_s: float, collected: Collected | None) -> str:
-    """What the tests say in a forked process: "caught", "late" or "survived"."""
+def find_outcome(mutant: Mutant, tests: list[str], processor_s: float, collected: TestSession | None) -> str:
+    """Run the tests in a forked process; return "caught", "late" or "survived"."""
     path = ROOT / mutant.file
 
-    def meet() -> int:
-        code = broken(mutant)
+    def run_tests() -> int:
+        code = compile_mutant(mutant)
         if collected is not None:
             replace_code(collected.functions[str(path)], code)
             return collected.run(tests)
         import pytest
 
         name = ".".join(path.relative_to(SOURCE).with_suffix("").parts)
-        sys.meta_path.insert(0, BrokenModule(name, path, code))
+        sys.meta_path.insert(0, MutantModule(name, path, code))
         return int(pytest.main(["-q", "-x", "-p", "no:xdist", "-p", "no:cacheprovider", *tests]))
 
-    code = in_fork(meet, processor_s, round(WAITS * processor_s))
-    if code == NOT_MET:
-        raise RuntimeError(f"{mutant.key} was not met by any test: is mindyn imported from {SOURCE}?")
+    code = run_in_fork(run_tests, processor_s, round(WALL_TIME_RATIO * processor_s))
+    if code == NOT_RUN:
+        raise RuntimeError(f"{mutant.key} was not run by any test: is mindyn imported from {SOURCE}?")
     if code in (-signal.SIGXCPU, -signal.SIGKILL, -signal.SIGALRM):
         return "late"
     return "survived" if code == 0 else "caught"
 
 
 def known_outcomes() -> dict[str, dict[str, Any]]:
-    """Read earlier runs; for a mutant that was met more than once, the last."""
+    """Read the outcomes of earlier runs; the last one counts."""
     record = BUILD / "outcomes.jsonl"
     read = map(json.loads, record.read_text().splitlines()) if record.exists() else ()
     return {item["key"]: item for item in read}
 
 
-def every_mutant(layers: Collection[str]) -> list[Mutant]:
+def list_mutants(layers: Collection[str]) -> list[Mutant]:
     """List the mutants of all files of some layers."""
     files = [path for layer in layers for path in sorted((SOURCE / "mindyn" / layer).glob("*.py"))]
     return [mutant for path in files for mutant in mutants_of(path)]
 
 
 def run(count: int, seed: int, layers: list[str], again: bool, passes: int, share: tuple[int, int]) -> None:
-    """Sample mutants and write what became of each; those that survive meet more of the tests that run their line.
+    """Sample mutants and write the outcome of each; survivors are run with more tests in the next pass.
 
-    share  (k, n): every n-th of them from the k-th on, where n processes share the work
+    share  (k, n): process k of n, each of which runs every n-th mutant
     """
     import_outside()
     os.chdir(ROOT)
-    seconds, lines = mapped()
-    chosen = sample_of(every_mutant(layers), count, seed)
+    seconds, lines = read_map()
+    chosen = sample_mutants(list_mutants(layers), count, seed)
     (BUILD / "sample.json").write_text(json.dumps([item.key for item in chosen]))
     known = known_outcomes()
     waiting = [item for item in chosen[share[0] :: share[1]] if again or item.key not in known]
@@ -195,36 +199,36 @@ def run(count: int, seed: int, layers: list[str], again: bool, passes: int, shar
         known = known_outcomes()
         waiting = [item for item in waiting if known.get(item.key, {}).get("outcome") not in ("caught", "late")]
         choices = {
-            item.key: quickest_for(item, seconds, lines, known.get(item.key, {}).get("tests", ()), MORE**number)
+            item.key: select_tests(item, seconds, lines, known.get(item.key, {}).get("tests", ()), TEST_GROWTH**number)
             for item in waiting
         }
         run_once([item for item in waiting if choices[item.key] or item.key not in known], choices, seconds)
 
 
 def run_once(waiting: list[Mutant], choices: dict[str, list[str]], seconds: dict[str, float]) -> None:
-    """Each mutant meets the tests chosen for it: those in functions in a process that imports everything."""
+    """Run the selected tests of each mutant; those in functions run in a process that has imported everything."""
     child = os.fork()
     if child == 0:
         import_everything()
         inner = [item for item in waiting if item.in_function]
         files = sorted({test.partition("::")[0] for item in inner for test in choices[item.key]})
-        Collected(files)(lambda collected: meet(inner, choices, seconds, collected))
+        TestSession(files)(lambda collected: run_tests(inner, choices, seconds, collected))
         os._exit(0)
     os.waitpid(child, 0)
-    meet([item for item in waiting if not item.in_function], choices, seconds, None)
+    run_tests([item for item in waiting if not item.in_function], choices, seconds, None)
 
 
-def meet(
-    mutants: list[Mutant], choices: dict[str, list[str]], seconds: dict[str, float], collected: Collected | None
+def run_tests(
+    mutants: list[Mutant], choices: dict[str, list[str]], seconds: dict[str, float], collected: TestSession | None
 ) -> None:
-    """Breaks one thing after the other and writes down what became of it."""
+    """Run the tests of one mutant after the other and write the outcomes."""
     known = known_outcomes()
     for number, mutant in enumerate(mutants, 1):
         survived, tests = known.get(mutant.key, {}).get("tests", []), choices[mutant.key]
         if collected is not None:
             tests = [test for test in tests if test in collected.items]
         allowed_s = 10 + 4 * sum(seconds[test] for test in tests)
-        result = outcome(mutant, tests, allowed_s, collected) if tests else "survived" if survived else "not run"
+        result = find_outcome(mutant, tests, allowed_s, collected) if tests else "survived" if survived else "not run"
         with (BUILD / "outcomes.jsonl").open("a") as file:
             tried = [*survived, *tests]
             file.write(json.dumps({"key": mutant.key, **asdict(mutant), "outcome": result, "tests": tried}) + "\n")
@@ -233,17 +237,17 @@ def meet(
         sys.stderr.flush()
 
 
-def listed() -> None:
-    """Counts and survivors of the last sample."""
+def print_survivors() -> None:
+    """Print counts and survivors of the last sample."""
     known = known_outcomes()
-    met = [known[key] for key in json.loads((BUILD / "sample.json").read_text()) if key in known]
-    caught = sum(item["outcome"] in ("caught", "late") for item in met)
-    print(f"{len(met)} mutants, {caught} caught ({caught / max(1, len(met)):.1%})")
-    every = every_mutant(LAYERS)
-    apart = Counter(item.apart for item in every if item.apart)
-    print(f"of {len(every)} in all, {sum(apart.values())} are counted apart and not drawn:", end=" ")
-    print(", ".join(f"{reason} ({count})" for reason, count in apart.most_common()))
-    for item in sorted(met, key=lambda entry: (entry["file"], entry["line"])):
+    sampled = [known[key] for key in json.loads((BUILD / "sample.json").read_text()) if key in known]
+    caught = sum(item["outcome"] in ("caught", "late") for item in sampled)
+    print(f"{len(sampled)} mutants, {caught} caught ({caught / max(1, len(sampled)):.1%})")
+    every = list_mutants(LAYERS)
+    excluded = Counter(item.excluded for item in every if item.excluded)
+    print(f"{sum(excluded.values())} of {len(every)} mutants are excluded from the sample:", end=" ")
+    print(", ".join(f"{reason} ({count})" for reason, count in excluded.most_common()))
+    for item in sorted(sampled, key=lambda entry: (entry["file"], entry["line"])):
         if item["outcome"] != "caught":
             print(f"{item['outcome']:9} {item['file']}:{item['line']}  {item['before']}  ->  {item['after']}")
 
@@ -256,9 +260,11 @@ if __name__ == "__main__":
     entry.add_argument("--count", type=int, default=240)
     entry.add_argument("--seed", type=int, default=1)
     entry.add_argument("--layers", nargs="+", default=list(LAYERS))
-    entry.add_argument("--again", action="store_true", help="meet survivors of earlier runs again")
-    entry.add_argument("--passes", type=int, default=PASSES, help="each with more tests for what survives")
-    entry.add_argument("--share", type=int, nargs=2, default=(0, 1), help="K N: part K, from 0 on, of N processes")
+    entry.add_argument("--again", action="store_true", help="run survivors of earlier runs again")
+    entry.add_argument(
+        "--passes", type=int, default=PASSES, help="number of passes, each with more tests for survivors"
+    )
+    entry.add_argument("--share", type=int, nargs=2, default=(0, 1), help="K N: run part K (from 0) of N")
     commands.add_parser("list")
     given = parser.parse_args()
     if given.command == "map":
@@ -266,4 +272,4 @@ if __name__ == "__main__":
     elif given.command == "run":
         run(given.count, given.seed, given.layers, given.again, given.passes, tuple(given.share))
     else:
-        listed()
+        print_survivors()

@@ -21,9 +21,9 @@ PARTS = {
     "residuals": "#residuals [role=tabpanel]:not([hidden])",
     "motion": "#robot .robot",
 }
-"""Pictures of one part of the page: name and place."""
+"""Pictures of one part of the page: name and CSS selector."""
 TALLEST = 900
-"""Pixels of the longest pictures; the rest of a part is cut."""
+"""Largest height of a picture, pixels; longer ones are cut."""
 
 
 def save(png: bytes, path: Path) -> None:

@@ -1,9 +1,9 @@
-"""Count the files that a reader of `identify` visits: those of which a function is called for a two-joint CSV.
+"""Count the files that a reader of `identify` visits: files with a function that a two-joint CSV calls.
 
 python tools/trace_path.py            the number of files, and of changes of package in the order of first calls
 python tools/trace_path.py --list     the files too, in that order
 
-Kernels, equations, parameters, algebra and robots are not counted: they compute, `identify` decides.
+Kernels, equations, parameters, algebra and robots are not counted, because they only compute.
 """
 
 from __future__ import annotations

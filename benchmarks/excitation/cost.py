@@ -1,10 +1,10 @@
-"""Processor time and criterion of designed motions beside another version's.
+"""Compare processor time and criterion of designed motions with those of another version.
 
     python -m benchmarks.excitation.cost --before CHECKOUT [robot:criterion:seed ...]
 
-20 s, 5 harmonics, whole limits and no floor, as in earlier versions; kernels compiled before the clock starts. Each
-design runs in a process of its own with the sources of this checkout, then with those of the other. A criterion of the
-log is better where it is smaller; one search ends higher or lower by chance, so several seeds are more informative.
+20 s, 5 harmonics, full limits and no floor, as in earlier versions; kernels are compiled before the measurement. Each
+design runs in its own process, with the sources of this checkout and then of the other. A smaller criterion is better.
+The result of a single search varies by chance: use several seeds.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ print(time.process_time() - start, design.criteria[kind])
 """
 
 
-def designed(which: str, sources: Path) -> tuple[float, float]:
-    """Processor time (s) and the criterion, as a logarithm."""
+def measure_design(which: str, sources: Path) -> tuple[float, float]:
+    """Design a motion in a new process; return the processor time (s) and the logarithm of the criterion."""
     one_thread = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     run = subprocess.run(
         [sys.executable, "-c", CODE, which],
@@ -52,12 +52,12 @@ def designed(which: str, sources: Path) -> tuple[float, float]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("designs", nargs="*", metavar="robot:criterion:seed", help=f"{' '.join(DESIGNS)} if left out")
-    parser.add_argument("--before", type=Path, required=True, help="a checkout of another version")
+    parser.add_argument("designs", nargs="*", metavar="robot:criterion:seed", help=f"default: {' '.join(DESIGNS)}")
+    parser.add_argument("--before", type=Path, required=True, help="checkout of another version")
     options = parser.parse_args()
     times, changes = [], []
     for which in options.designs or DESIGNS:
-        (now, value), (then, old) = (designed(which, sources) for sources in (ROOT, options.before.resolve()))
+        (now, value), (then, old) = (measure_design(which, sources) for sources in (ROOT, options.before.resolve()))
         times.append(then / now)
         changes.append(value - old)
         print(

@@ -1,12 +1,12 @@
-"""Exciting motions: designs for four robots checked from outside, promised deviations, and a peer's way to compute.
+"""Measure excitation trajectories: independent check, predicted deviations, and a search with finite differences.
 
     python -m benchmarks.excitation.designs [designs] [deviations] [peer] [--record]
 
-designs     20 s, 5 harmonics, for puma560, ur10, panda and stanford: wall and processor time, compiling included;
+designs     20 s, 5 harmonics, for puma560, ur10, panda and stanford: time including compilation;
             every limit, torque and capsule at 1 kHz by tests/excitation/independent_check.py (NumPy, Pinocchio, coal);
-            the condition number against 200 random Fourier motions, each scaled until it reaches a limit; "condition"
-            and "D" designs by each other's measure
-deviations  predicted standard deviations against 400 identifications of a simulated, controlled PUMA 560
+            condition number compared with 200 random Fourier motions, each scaled until it reaches a limit; "condition"
+            and "D" designs, each by both criteria
+deviations  predicted standard deviations compared with 400 identifications of a simulated, controlled PUMA 560
 peer        the same search with Pinocchio's regressor, sample by sample, and finite-difference gradients
 """
 
@@ -49,19 +49,19 @@ from mindyn.regression.row_blocks import gather
 
 ROBOTS = ("puma560", "ur10", "panda", "stanford")
 STATED = {"stanford": {"velocity": [2.0, 2.0, 0.5, 3.0, 3.0, 3.0], "effort": [60.0, 60.0, 100.0, 10.0, 10.0, 10.0]}}
-"""Limits that the robot's own file does not state, chosen for this benchmark."""
+"""Limits that the robot file does not have, chosen for this benchmark."""
 CLEARANCE_M = 0.01
 WHOLE = {"speed": 1.0, "acceleration": 1.0, "safety": SafetySettings(floor=None)}
-"""The setting of the earlier records: whole limits, no floor."""
+"""Settings of the earlier records: full limits, no floor."""
 RANDOM = 200
 
 
-def limits_of(robot):
+def read_limits(robot):
     return mindyn.MotionLimits.of(robot, **STATED.get(robot.name, {}))
 
 
-def problem_of(robot, limits, family, seconds, noise, **around):
-    """The problem of a design again, for other motions of its kind."""
+def build_problem(robot, limits, family, seconds, noise, **around):
+    """Build the optimization problem of a design, to evaluate other motions."""
     columns = Columns(robot, drives=True, speeds=limits.velocity)
     safety = safety_of(columns, limits, columns.base.values, SafetySettings(floor=None, **around), 0)
     none = np.zeros((columns.count, columns.count))
@@ -70,42 +70,44 @@ def problem_of(robot, limits, family, seconds, noise, **around):
 
 def random_condition_numbers(design, count):
     rng = np.random.default_rng(123)
-    problem = problem_of(design.robot, design.limits, design.motion.family, design.seconds, design.noise)
+    problem = build_problem(design.robot, design.limits, design.motion.family, design.seconds, design.noise)
     places = places_to_stand(problem, design.limits, rng)
     return [np.exp(exact_value(problem, random_motion(problem, design.limits, places, rng))) for _ in range(count)]
 
 
-def checked(design):
-    """Largest part of any limit, and smallest gap (m), by the check of the tests; pairs not checked by capsules."""
+def check_design(design):
+    """Return the used fraction of each limit, the smallest gap (m), and the number of pairs that are not checked."""
     parts = worst_parts(design.robot, design.limits, design.to_dict())
     capsules = volumes_of(design.robot).capsules
-    beside = neighbours(design.robot, capsules)
+    adjacent = neighbours(design.robot, capsules)
     names = {label.removeprefix("gap of ") for label in design.used if label.startswith("gap of ")}
-    apart = [(i, j) for j in range(len(capsules)) for i in range(j) if (i, j) not in beside]
-    pairs = [(i, j) for i, j in apart if f"{capsules[i].link} - {capsules[j].link}" in names]
+    distant = [(i, j) for j in range(len(capsules)) for i in range(j) if (i, j) not in adjacent]
+    pairs = [(i, j) for i, j in distant if f"{capsules[i].link} - {capsules[j].link}" in names]
     q = motion_at(design.to_dict(), sample_times(design.seconds, 1000.0))[0]
     gaps = smallest_gaps(design.robot, capsules, q, pairs)
-    return parts, min(gaps.values()), len(apart) - len(pairs)
+    return parts, min(gaps.values()), len(distant) - len(pairs)
 
 
 def designs():
-    table = [("robot", "time", "parameters", "condition number", "random motions", "times lower", "D of either design")]
+    table = [
+        ("robot", "time", "parameters", "condition number", "random motions", "ratio", "D criterion of both designs")
+    ]
     largest, smallest, dropped = 0.0, np.inf, {}
     with tempfile.TemporaryDirectory() as cache:
         os.environ["MINDYN_CACHE_DIR"] = cache
         for name in ROBOTS:
             robot = mindyn.load_robot(name)
             start = perf_counter()
-            design = mindyn.design_motion(robot, limits=limits_of(robot), criterion="condition", **WHOLE)
+            design = mindyn.design_motion(robot, limits=read_limits(robot), criterion="condition", **WHOLE)
             wall = perf_counter() - start
             random = np.median(random_condition_numbers(design, RANDOM))
-            other = mindyn.design_motion(robot, limits=limits_of(robot), criterion="D", **WHOLE)
+            other = mindyn.design_motion(robot, limits=read_limits(robot), criterion="D", **WHOLE)
             for item in (design, other):
-                parts, gap, left_out = checked(item)
-                assert max(parts.values()) <= 1 + 1e-9, f"{name} breaks a limit: {parts}"
-                assert gap >= CLEARANCE_M - 1e-6, f"{name} comes as near as {gap} m to itself"
+                parts, gap, unchecked = check_design(item)
+                assert max(parts.values()) <= 1 + 1e-9, f"{name} exceeds a limit: {parts}"
+                assert gap >= CLEARANCE_M - 1e-6, f"{name} has links only {gap} m apart"
                 largest, smallest = max(largest, *parts.values()), min(smallest, gap)
-                dropped[name] = left_out
+                dropped[name] = unchecked
             reached, both = design.condition_number, f"{design.criteria['D']:.2f}, {other.criteria['D']:.2f}"
             numbers = (f"{wall:.1f} s", str(len(design.prediction.names)), f"{reached:.2f}", f"{random:.0f}")
             table.append((name, *numbers, f"{random / reached:.0f}", both))
@@ -163,15 +165,16 @@ def deviations(repetitions=400):
 
 @dataclass(frozen=True, eq=False)
 class PeerProblem(Problem):
-    """The same problem, its regressor and torques by Pinocchio sample by sample, gradients by forward differences."""
+    """The same problem with Pinocchio's regressor and torques, sample by sample, and gradients by forward
+    differences."""
 
     def objective(self, x, power=np.inf):
-        return self.differentiated(lambda y: self.criterion_of(y, power), x)
+        return self.differentiate(lambda y: self.criterion_of(y, power), x)
 
     def excess(self, x, sharpness):
-        return self.differentiated(lambda y: self.excess_of(y, sharpness), x)
+        return self.differentiate(lambda y: self.excess_of(y, sharpness), x)
 
-    def differentiated(self, function, x, h=1e-7):
+    def differentiate(self, function, x, h=1e-7):
         value = function(x)
         return value, lambda: np.array([(function(x + h * unit) - value) / h for unit in np.eye(len(x))]).T
 
@@ -225,14 +228,14 @@ class Peer:
 
 
 def peer(starts=2):
-    """UR10, 20 s, 5 harmonics, without capsules: the same optimisation from the same beginnings to its end.
+    """Run the same search for a UR10 (20 s, 5 harmonics, without capsules) from the same starts with both gradients.
 
-    Searches end in local minima, better or worse by chance; the exact one is also run with what `design_motion` adds.
+    Searches end in different local minima. The exact one is also run with the refinement of `design_motion`.
     """
     global PEER
     robot = with_estimated_drives(mindyn.load_robot("ur10"))
-    limits, family, seconds = limits_of(robot), mindyn.Fourier(), 20.0
-    ours = problem_of(robot, limits, family, seconds, 0.01 * limits.effort, self_collision=False)
+    limits, family, seconds = read_limits(robot), mindyn.Fourier(), 20.0
+    ours = build_problem(robot, limits, family, seconds, 0.01 * limits.effort, self_collision=False)
     theirs = PeerProblem(**{field.name: getattr(ours, field.name) for field in fields(ours) if field.init})
     PEER = Peer(ours.columns)
     dense = Instants.at(sample_times(seconds, 1000.0), family, seconds)

@@ -1,4 +1,4 @@
-"""Motions of `mindyn excite` against the original robot files, by a reference that shares no code with the design.
+"""Check motions of `mindyn excite` against the original robot files with a reference that shares no code with them.
 
     python -m benchmarks.excitation.safe_motions [--seconds 0] [--only wheels] [--names ur5] [--starts 1] [--again]
                                                  [--record]
@@ -6,14 +6,14 @@
 Each case runs the command, and MuJoCo, Pinocchio and coal measure the written CSV file: smallest distance to the floor
 and between links that are not adjacent, and the limits. Sets of cases:
 
-    wheels      arms with meshes from the packages dm_control, robosuite and example-robot-data, which are looked for in
-                the folder MINDYN_ROBOT_WHEELS (pip install --no-deps --target FOLDER ...) or among installed packages
+    wheels      arms with meshes from the packages dm_control, robosuite and example-robot-data, searched in the
+                folder MINDYN_ROBOT_WHEELS (pip install --no-deps --target FOLDER ...) or among installed packages
     primitives  files of MINDYN_ROBOT_FILES whose moving links all have primitive collision shapes
-    random      100 random robots whose bodies mindyn does not get (tests/robots_with_bodies.py)
+    random      100 random robots whose bodies are hidden from mindyn (tests/robots_with_bodies.py)
     bodied      the same robots with their bodies
     played      UR5, Panda, iiwa14 and the tutorial's arm in MuJoCo with contacts
 
-Results are kept in build/safe_motions.json, which several runs may share. The exit code is 1 if a motion penetrates
+Results are stored in build/safe_motions.json, which several runs can share. The exit code is 1 if a motion penetrates
 although no volume was guessed, or if mindyn reports a larger distance than the reference measures.
 """
 
@@ -70,11 +70,11 @@ class Case:
     options: tuple[str, ...] = ()
     seconds: float = 6.0
     driven: str = ""
-    """How the names of driven joints start, for robots with loops."""
+    """Prefix of the names of driven joints, for robots with loops."""
 
 
 def wheel_folders() -> list[Path]:
-    """Return the folders that hold the robot packages."""
+    """Return the folders with the robot packages."""
     places = [Path(os.environ["MINDYN_ROBOT_WHEELS"])] if "MINDYN_ROBOT_WHEELS" in os.environ else []
     for name in ("robosuite", "dm_control", "example_robot_data"):
         spec = importlib.util.find_spec(name)
@@ -134,7 +134,7 @@ def played_cases(work: Path) -> Iterator[Case]:
 
 
 def write_missing_limits(scene: Scene, driven: str, path: Path) -> None:
-    """Write the limits that the original file does not state."""
+    """Write the limits that the original file does not have."""
     lines: dict[str, list[str]] = {"lower": [], "upper": [], "velocity": [], "effort": []}
     for name in scene.joints:
         limit = scene.limits[name]
@@ -163,7 +163,7 @@ def excite(case: Case, scene: Scene, out: Path, *, starts: int, deadline_s: floa
 
 
 def reported_distances(out: Path) -> list[dict]:
-    """Return the distances that mindyn states in the motion file."""
+    """Return the distances in the motion file."""
     return (json.loads((out / "motion.json").read_text()).get("check") or {}).get("distances", [])
 
 
@@ -230,7 +230,7 @@ def run_case(case: Case, *, starts: int, deadline_s: float) -> dict[str, object]
 
 
 def _reason(message: str) -> str:
-    """Return the line of the output that says why no motion was written."""
+    """Return the line of the output with the reason why no motion was written."""
     lines = [line for line in message.splitlines() if line.strip() and not line.startswith("note:")]
     return next((line for line in lines if line.startswith("error")), lines[-1] if lines else "")[:240]
 
@@ -242,12 +242,12 @@ SOURCES = {
     "guess": "guessed from inertia and joint frames",
     "": "played in MuJoCo with contacts",
 }
-"""What a volume is known from, in the order of the table."""
+"""Source of the volumes, in the order of the table."""
 OUTCOMES = ("safe", "penetrating", "limits", "withheld", "error")
 
 
 def find_failures(records: dict[str, dict]) -> list[str]:
-    """Return the cases that must not be: contact or an overstated distance although no volume was guessed."""
+    """Return the failures: contact, or an overstated distance, although no volume was guessed."""
     failures = []
     for key, record in records.items():
         is_known = record.get("source") != "guess"
@@ -301,19 +301,19 @@ def section_of(records: dict[str, dict]) -> Section:
 
 
 def read_records(path: Path) -> dict[str, dict]:
-    """Return what this and other runs recorded; nothing if there is no file."""
+    """Return the records of this and other runs; empty if there is no file."""
     return json.loads(path.read_text()) if path.is_file() else {}
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seconds", type=float, default=0.0, help="stop after so long; 0: until all cases are done")
+    parser.add_argument("--seconds", type=float, default=0.0, help="stop after this time; 0: when all cases are done")
     parser.add_argument("--only", default="", help="wheels, primitives, random, bodied or played")
     parser.add_argument("--names", default="", help="cases whose name matches this regular expression")
     parser.add_argument("--starts", type=int, default=1)
     parser.add_argument("--deadline", type=float, default=60.0, help="seconds of each search; 0: none")
     parser.add_argument("--again", action="store_true", help="repeat cases that are recorded")
-    parser.add_argument("--record", action="store_true", help="put the counts into docs/benchmarks.md")
+    parser.add_argument("--record", action="store_true", help="write the counts to docs/benchmarks.md")
     parser.add_argument("--file", type=Path, default=ROOT / "build" / "safe_motions.json")
     given = parser.parse_args()
     given.file.parent.mkdir(parents=True, exist_ok=True)

@@ -1,9 +1,9 @@
-"""What a worker of a fleet needs: memory with a log of 10 million rows, and rows per second beside a streamed fit.
+"""Measure a worker of a fleet: memory with a log of 10 million rows, and speed compared with a streamed fit.
 
     python -m benchmarks.fleet.cost [--rows 10000000]
 
-Ends with an error above 600 MB, or below 0.8 of the rows per second of processor time of `LeastSquares` on `scan_log`
-in one process.
+The exit code is 1 above 600 MB, or below 0.8 times the rows per second of processor time of `LeastSquares` on
+`scan_log` in one process.
 """
 
 from __future__ import annotations
@@ -28,28 +28,28 @@ EQUATION_SETTINGS = mindyn.EquationSettings(SETTINGS, 10.0, 10)
 LEAST_RATIO, MOST_MB = 0.8, 600
 
 
-def generation(path: Path) -> bytes:
-    """What the driver sends with every log."""
+def pickle_generation(path: Path) -> bytes:
+    """Return the data that the driver sends with every log."""
     robot = with_estimated_drives(mindyn.load_robot(ROBOT))
     values = mindyn.base_parameters(robot, drives=True).values
     resolved = mindyn.build_rows(robot, mindyn.scan_log(path, robot, metadata=STATED), EQUATION_SETTINGS).settings
     return pickle.dumps(Generation(robot, resolved, values))
 
 
-def work_on(path: Path, sent: bytes) -> Factor:
+def process_log(path: Path, sent: bytes) -> Factor:
     log = gather_log(sent, Task(path, str(path), "changed:1", {"robot_id": "a"}, 0.0, STATED))
     assert isinstance(log, Factor), log.reason
     return log
 
 
 def measure(path: Path) -> None:
-    """In a process of its own: a first log warms the worker, as the first of many does."""
+    """Print the measurement; runs in its own process, and the first log only warms the worker."""
     robot = mindyn.load_robot(ROBOT)
     times: dict[str, list[float]] = {"worker": [], "fit": []}
-    sent = generation(path)
+    sent = pickle_generation(path)
     for _ in range(3):
         start = process_time()
-        factor = work_on(path, sent)
+        factor = process_log(path, sent)
         times["worker"].append(process_time() - start)
         start = process_time()
         mindyn.LeastSquares().fit(
@@ -63,7 +63,8 @@ def measure(path: Path) -> None:
 def main() -> None:
     if sys.argv[1:2] == ["--memory"]:
         json.dump(
-            {"rows": work_on(Path(sys.argv[2]), generation(Path(sys.argv[2]))).rows, "peak_mb": peak_mb()}, sys.stdout
+            {"rows": process_log(Path(sys.argv[2]), pickle_generation(Path(sys.argv[2]))).rows, "peak_mb": peak_mb()},
+            sys.stdout,
         )
         return
     if sys.argv[1:2] == ["--measure"]:
@@ -75,20 +76,20 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "log.parquet"
         write_log(path, 1_000_000, one_group=False)
-        speed = _said("--measure", path)
+        speed = _run_measurement("--measure", path)
         write_log(path, options.rows, one_group=False)
         size = path.stat().st_size
-        memory = _said("--memory", path)
+        memory = _run_measurement("--memory", path)
     ratio = speed["fit"] / speed["worker"]
     per_hour = 3600 * speed["rows"] / speed["worker"]
     spent = f"worker {speed['worker']:.2f} s, streamed fit {speed['fit']:.2f} s, ratio {ratio:.2f}"
     print(f"{speed['rows']:.0f} rows: {spent}")
-    print(f"{per_hour:.3g} rows, {per_hour * size / options.rows / 1e9:.3g} GB of Parquet, a core and hour")
+    print(f"{per_hour:.3g} rows, {per_hour * size / options.rows / 1e9:.3g} GB of Parquet per core-hour")
     print(f"{memory['rows']:.0f} rows in one log: {memory['peak_mb']:.0f} MB")
     sys.exit(ratio < LEAST_RATIO or memory["peak_mb"] > MOST_MB)
 
 
-def _said(mode: str, path: Path) -> dict[str, float]:
+def _run_measurement(mode: str, path: Path) -> dict[str, float]:
     command = [sys.executable, "-m", __spec__.name, mode, str(path)]
     content: dict[str, float] = json.loads(
         subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout

@@ -1,10 +1,10 @@
-"""A simulated fleet in which some arms are not as their type is: who is named, and who is named wrongly.
+"""Count faults that are named and missed, and false alarms, in simulated fleets.
 
     python -m benchmarks.fleet.detection [--repetitions 10] [--first 0] [--arms 100] [--logs 8] [--workers 2]
 
-Every repetition draws a fleet anew: 5 arms whose friction grows, 3 with a forgotten payload, 2 with a miscalibrated
-zero; the others differ by what arms of one type differ by (friction and offsets by some percent). Ends with an error
-if one of the ten is not named in some repetition, or if more than one other is named in all of them together.
+Each repetition simulates a new fleet: 5 arms whose friction grows, 3 with an unknown payload, 2 with a wrong zero
+position; friction and offsets of all arms vary by some percent. The exit code is 1 if one of the ten is not named in a
+repetition, or if more than one other arm is named in all repetitions together.
 """
 
 from __future__ import annotations
@@ -41,23 +41,23 @@ START = date(2026, 1, 1)
 
 @dataclass(frozen=True)
 class Fault:
-    """What is wrong with an arm: friction of a joint grows by a part over all logs, a payload, a zero."""
+    """Fault of an arm: growth of the friction of a joint over all logs, a payload, or a wrong zero position."""
 
     kind: str
     joint: int = 0
     size: float = 0.0
 
 
-def faults(rng: np.random.Generator, arms: int, joints: int) -> dict[int, Fault]:
-    """Ten arms, or as many as there are, each with one fault."""
+def draw_faults(rng: np.random.Generator, arms: int, joints: int) -> dict[int, Fault]:
+    """Return ten arms (or all, if there are fewer), each with one fault."""
     chosen = rng.permutation(arms)[:10].tolist()
     created = {arm: Fault("friction", int(rng.integers(joints)), rng.uniform(0.3, 0.6)) for arm in chosen[:5]}
     created |= {arm: Fault("payload", 0, rng.uniform(0.8, 2.0)) for arm in chosen[5:8]}
     return created | {arm: Fault("zero", 1 + int(rng.integers(2)), rng.choice([-1, 1]) * 0.02) for arm in chosen[8:]}
 
 
-def motion(rng: np.random.Generator, n: int) -> tuple[np.ndarray, ...]:
-    """A sum of sines, and its derivatives."""
+def draw_motion(rng: np.random.Generator, n: int) -> tuple[np.ndarray, ...]:
+    """Return a sum of sines and its derivatives."""
     t = np.arange(int(SECONDS * RATE_HZ)) / RATE_HZ
     w, a, phase = 2 * np.pi * rng.uniform(0.05, 0.5, (4, n)), rng.uniform(0.1, 0.4, (4, n)), rng.uniform(0, 6, (4, n))
     angle = t[:, None, None] * w + phase
@@ -65,7 +65,7 @@ def motion(rng: np.random.Generator, n: int) -> tuple[np.ndarray, ...]:
 
 
 class Arm:
-    """One arm: its own friction and offsets, and its fault."""
+    """An arm with its friction, offsets and fault."""
 
     def __init__(self, robot: mindyn.Robot, rng: np.random.Generator, fault: Fault | None) -> None:
         self.fault, self.rng = fault, rng
@@ -83,8 +83,8 @@ class Arm:
         self.offset = rng.normal(0.0, 0.05, len(drives))
 
     def log(self, age: float) -> pl.DataFrame:
-        """A recording; `age` from 0 to 1 over the study."""
-        t, q, qd, qdd = motion(self.rng, self.links.robot.joint_count)
+        """Simulate a log; `age` goes from 0 to 1 over the study."""
+        t, q, qd, qdd = draw_motion(self.rng, self.links.robot.joint_count)
         growth = np.ones(q.shape[1])
         zero = np.zeros(q.shape[1])
         if self.fault is not None and self.fault.kind == "friction":
@@ -101,10 +101,10 @@ class Arm:
 
 
 def write_fleet(folder: Path, seed: int, arms: int, logs: int) -> dict[str, Fault]:
-    """All logs of a fleet; what is wrong with whom."""
+    """Write all logs of a fleet; return the fault of each faulty arm."""
     robot = mindyn.load_robot(ROBOT)
     rng = np.random.default_rng(seed)
-    wrong = faults(rng, arms, robot.joint_count)
+    wrong = draw_faults(rng, arms, robot.joint_count)
     (folder / "logs.toml").write_text(SIDECAR)
     for number in range(arms):
         arm = Arm(robot, np.random.default_rng([seed, number]), wrong.get(number))
@@ -116,13 +116,13 @@ def write_fleet(folder: Path, seed: int, arms: int, logs: int) -> dict[str, Faul
     return {f"arm{number:03d}": fault for number, fault in wrong.items()}
 
 
-def study(folder: Path, workers: int) -> FleetStudy:
+def run_study(folder: Path, workers: int) -> FleetStudy:
     pattern = f"{folder}/logs/{{robot_id}}/{{date}}/*.parquet"
     return study_fleet(mindyn.load_robot(ROBOT), pattern, folder / "out", settings=EQUATION_SETTINGS, workers=workers)
 
 
-def named_rightly(result: FleetStudy, wrong: dict[str, Fault]) -> tuple[set[str], list[str]]:
-    """Faulty arms that are named with their fault, and everything else that is named."""
+def split_named(result: FleetStudy, wrong: dict[str, Fault]) -> tuple[set[str], list[str]]:
+    """Return the faulty arms that are named with their fault, and all other named arms."""
     robot = mindyn.load_robot(ROBOT)
     right: set[str] = set()
     others: list[str] = []
@@ -155,8 +155,8 @@ def main() -> None:
             (folder / "logs").mkdir()
             wrong = write_fleet(folder / "logs", seed, options.arms, options.logs)
             start = perf_counter()
-            result = study(folder, options.workers)
-            right, others = named_rightly(result, wrong)
+            result = run_study(folder, options.workers)
+            right, others = split_named(result, wrong)
         absent = sorted(set(wrong) - right)
         missed, alarms = missed + len(absent), alarms + len(others)
         print(

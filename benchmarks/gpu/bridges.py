@@ -1,7 +1,7 @@
-"""`mindyn.torch`, `mindyn.jax` and `GpuModel` on a GPU: the CPU's numbers, no copies, how fast.
+"""Compare `mindyn.torch`, `mindyn.jax` and `GpuModel` on a GPU with the CPU, and measure their speed.
 
-`python -m benchmarks.gpu.bridges [--record]` on a machine with mindyn, CuPy and those of PyTorch and JAX that are
-there; what is not there is said.
+`python -m benchmarks.gpu.bridges [--record]` on a machine with mindyn and CuPy; PyTorch and JAX are skipped with a
+message if they are not installed.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ CLOSE = 1e-12
 REPETITIONS = 5
 
 
-def close(result, expected) -> float:
-    """The largest difference, relative to the largest number; raises if it is not small."""
+def require_close(result, expected) -> float:
+    """Return the largest difference relative to the largest number; raise if it is not small."""
     error = float(np.abs(result - expected).max() / np.abs(expected).max())
     assert error < CLOSE, error
     return error
 
 
-def rate(run, ready) -> float:
-    """Samples in a second: the best of some runs, each waited for."""
+def measure_rate(run, ready) -> float:
+    """Return the samples per second of the fastest of several runs."""
     ready(run())
     times = []
     for _ in range(REPETITIONS):
@@ -42,19 +42,19 @@ def rate(run, ready) -> float:
     return SAMPLES / min(times)
 
 
-def data_of(robot, count=500):
+def draw_data(robot, count=500):
     return np.random.default_rng(5).uniform(-1, 1, (3, count, robot.joint_count))
 
 
-def by_torch(model):
-    """(version, samples a second without and with gradients); None where PyTorch is not there."""
+def measure_torch(model):
+    """Return (version, samples per second without and with gradients); None without PyTorch."""
     try:
         import torch
     except ImportError:
         return None
     import mindyn.torch
 
-    dynamics, data, phi = mindyn.torch.make_differentiable(model), data_of(model.robot), model.robot.phi
+    dynamics, data, phi = mindyn.torch.make_differentiable(model), draw_data(model.robot), model.robot.phi
     given = [torch.tensor(item, device="cuda") for item in (*data, phi)]
     expected = mindyn.torch.make_differentiable(model)
     for name, arrays in {
@@ -64,11 +64,11 @@ def by_torch(model):
     }.items():
         result = dynamics(name, *arrays)
         assert result.is_cuda
-        close(result.cpu().numpy(), expected(name, *(array.cpu() for array in arrays)).numpy())
+        require_close(result.cpu().numpy(), expected(name, *(array.cpu() for array in arrays)).numpy())
     few = [item[:3].detach().requires_grad_() for item in given[:3]] + [given[3].detach().requires_grad_()]
     assert torch.autograd.gradcheck(dynamics.inverse_dynamics, few)
     mapped = torch.func.vmap(dynamics.inverse_dynamics, (0, 0, 0, None))(*given)
-    close(mapped.cpu().numpy(), dynamics.inverse_dynamics(*given).cpu().numpy())
+    require_close(mapped.cpu().numpy(), dynamics.inverse_dynamics(*given).cpu().numpy())
     n = model.robot.joint_count
     large = [torch.rand(SAMPLES, n, device="cuda", dtype=torch.float64, requires_grad=True) for _ in range(3)]
     pool = cupy.get_default_memory_pool()
@@ -79,16 +79,16 @@ def by_torch(model):
     del tau
     ready = lambda _: torch.cuda.synchronize()  # noqa: E731
     with torch.no_grad():
-        plain = rate(lambda: dynamics.inverse_dynamics(*large, given[3]), ready)
+        plain = measure_rate(lambda: dynamics.inverse_dynamics(*large, given[3]), ready)
     return (
         f"PyTorch {torch.__version__}",
         plain,
-        rate(lambda: dynamics.inverse_dynamics(*large, given[3]).square().sum().backward(), ready),
+        measure_rate(lambda: dynamics.inverse_dynamics(*large, given[3]).square().sum().backward(), ready),
     )
 
 
-def by_jax(model):
-    """(version, samples a second without and with gradients); None where JAX is not there or has no GPU."""
+def measure_jax(model):
+    """Return (version, samples per second without and with gradients); None without JAX or without its GPU."""
     try:
         import jax
     except ImportError:
@@ -99,7 +99,7 @@ def by_jax(model):
 
     import mindyn.jax
 
-    dynamics, data, phi = mindyn.jax.make_differentiable(model), data_of(model.robot), model.robot.phi
+    dynamics, data, phi = mindyn.jax.make_differentiable(model), draw_data(model.robot), model.robot.phi
     given = [jax.numpy.asarray(item) for item in (*data, phi)]
     host = [jax.device_put(item, jax.devices("cpu")[0]) for item in given]
     for name, places in {
@@ -109,11 +109,11 @@ def by_jax(model):
     }.items():
         result = dynamics(name, *(given[k] for k in places))
         assert result.devices() == given[0].devices()
-        close(np.asarray(result), np.asarray(dynamics(name, *(host[k] for k in places))))
+        require_close(np.asarray(result), np.asarray(dynamics(name, *(host[k] for k in places))))
     torques = jax.jit(dynamics.inverse_dynamics)
     check_grads(torques, [*(item[:3] for item in given[:3]), given[3]], order=2, modes=["rev"], atol=1e-5, rtol=1e-5)
     mapped = jax.jit(jax.vmap(dynamics.inverse_dynamics, (0, 0, 0, None)))(*given)
-    close(np.asarray(mapped), np.asarray(torques(*given)))
+    require_close(np.asarray(mapped), np.asarray(torques(*given)))
     text = torques.lower(*given).compile().as_text()
     assert "mindyn_inverse_dynamics" in text
     assert "python_gpu_callback" not in text
@@ -123,27 +123,27 @@ def by_jax(model):
     ready = jax.block_until_ready
     return (
         f"JAX {jax.__version__}",
-        rate(lambda: torques(*large, given[3]), ready),
-        rate(lambda: gradient(*large), ready),
+        measure_rate(lambda: torques(*large, given[3]), ready),
+        measure_rate(lambda: gradient(*large), ready),
     )
 
 
-def by_cupy(robot):
+def measure_cupy(robot):
     model = mindyn.compile_model(robot)
-    gpu, data = model.to_gpu(), data_of(robot)
-    close(gpu("inverse_dynamics", *map(cupy.asarray, data)).get(), model.inverse_dynamics(*data))
+    gpu, data = model.to_gpu(), draw_data(robot)
+    require_close(gpu("inverse_dynamics", *map(cupy.asarray, data)).get(), model.inverse_dynamics(*data))
     large = [cupy.random.rand(SAMPLES, robot.joint_count) for _ in range(3)]
     out = cupy.empty_like(large[0])
     ready = lambda _: cupy.cuda.Device().synchronize()  # noqa: E731
-    return f"CuPy {cupy.__version__}", rate(lambda: gpu("inverse_dynamics", *large, out=out), ready), None
+    return f"CuPy {cupy.__version__}", measure_rate(lambda: gpu("inverse_dynamics", *large, out=out), ready), None
 
 
 def main() -> None:
     options = arguments(__doc__).parse_args()
     robot = mindyn.load_robot("puma560")
     model = mindyn.compile_model(robot, parameters="input")
-    sides = {"GpuModel": by_cupy(robot), "mindyn.torch": by_torch(model), "mindyn.jax": by_jax(model)}
-    lines = [("", "arrays of", "torques a second", "with gradients")]
+    sides = {"GpuModel": measure_cupy(robot), "mindyn.torch": measure_torch(model), "mindyn.jax": measure_jax(model)}
+    lines = [("", "arrays", "evaluations per second", "with gradients")]
     for name, side in sides.items():
         if side is not None:
             lines.append((name, side[0], *("" if item is None else f"{item / 1e9:.2f}e9" for item in side[1:])))
@@ -156,9 +156,10 @@ def main() -> None:
             "python -m benchmarks.gpu.bridges",
             device,
             [
-                f"Inverse dynamics of a PUMA 560 in float64, {spaced(SAMPLES)} samples on the device, and gradients of "
-                "its squared torques by q, qd and qdd. PyTorch and JAX call our CUDA on their own memory and stream, "
-                "without copies; the numbers agree with the CPU to 1e-12; gradcheck, second-order check_grads, vmap "
+                f"Inverse dynamics of a PUMA 560 in float64, {spaced(SAMPLES)} samples on the device, and gradients "
+                "of its squared torques with respect to q, qd and qdd. PyTorch and JAX call our CUDA on their own "
+                "memory and stream, without copies; the numbers agree with the CPU to 1e-12; gradcheck, second-order "
+                "check_grads, vmap "
                 "and jit pass. " + (f"Not there: {', '.join(absent)}." if absent else "")
             ],
             lines,

@@ -1,7 +1,7 @@
-"""Generated CUDA on tensors of PyTorch and arrays of JAX through DLPack: the CPU's numbers, gradients, throughput.
+"""Run generated CUDA on PyTorch tensors and JAX arrays through DLPack; compare with the CPU, measure throughput.
 
-`python -m benchmarks.gpu.frameworks FOLDER`, with the files that `prepare.py` wrote; needs CuPy and whichever of
-the two is there, and says which are not.
+`python -m benchmarks.gpu.frameworks FOLDER`, with the files that `prepare.py` wrote. It needs CuPy; PyTorch and JAX are
+skipped with a message if they are not installed.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from mindyn.kernels.device import DeviceFunction
 SAMPLES = 1 << 22
 
 
-def loaded(folder: Path, name: str):
+def load_kernel(folder: Path, name: str):
     shapes = json.loads((folder / f"{name}.json").read_text())
     source = (folder / f"{name}.cu").read_text()
     inputs = [(called, tuple(shape)) for called, shape in shapes["inputs"]]
     return DeviceFunction(cupy, lambda _: source, name, inputs, shapes["outputs"])
 
 
-def checked(function, data, array, host, kind) -> None:
+def check_function(function, data, array, host, kind) -> None:
     given = [array(data[name]) for name, _ in function.inputs]
     results = function(*given)
     results = results if isinstance(results, tuple) else (results,)
@@ -36,16 +36,16 @@ def checked(function, data, array, host, kind) -> None:
         assert error < 1e-12, f"{function.name} output {k}: {error:.1e}"
 
 
-def by_torch(folder: Path, forward, backward) -> None:
+def check_torch(folder: Path, forward, backward) -> None:
     try:
         import torch
     except ImportError:
-        print("PyTorch is not there: not run")
+        print("PyTorch is not installed: not run")
         return
     tensor = lambda values: torch.tensor(values, device="cuda")  # noqa: E731
     for function in (forward, backward):
         data = np.load(folder / f"{function.name}.npz")
-        checked(function, data, tensor, lambda entry: entry.cpu().numpy(), "torch")
+        check_function(function, data, tensor, lambda entry: entry.cpu().numpy(), "torch")
 
     class Torques(torch.autograd.Function):
         @staticmethod
@@ -72,29 +72,29 @@ def by_torch(folder: Path, forward, backward) -> None:
         torch.cuda.synchronize()
         times.append(start.elapsed_time(end) / 1e3)
     rate = SAMPLES / min(times) / 1e9
-    print(f"PyTorch {torch.__version__}: gradcheck passes; {rate:.2f}e9 torques with gradients a second")
+    print(f"PyTorch {torch.__version__}: gradcheck passes; {rate:.2f}e9 torques with gradients per second")
 
 
-def by_jax(folder: Path, forward, backward) -> None:
+def check_jax(folder: Path, forward, backward) -> None:
     try:
         import jax
     except ImportError:
-        print("JAX is not there: not run")
+        print("JAX is not installed: not run")
         return
     jax.config.update("jax_enable_x64", True)
     for function in (forward, backward):
         data = np.load(folder / f"{function.name}.npz")
-        checked(function, data, jax.numpy.asarray, np.asarray, "jax")
+        check_function(function, data, jax.numpy.asarray, np.asarray, "jax")
     print(f"JAX {jax.__version__}: arrays in and out through DLPack")
 
 
 def main(folder: Path) -> None:
-    forward, backward = (loaded(folder, name) for name in ("inverse_dynamics", "inverse_dynamics_adjoint"))
+    forward, backward = (load_kernel(folder, name) for name in ("inverse_dynamics", "inverse_dynamics_adjoint"))
     data = np.load(folder / "inverse_dynamics.npz")
-    checked(forward, data, cupy.asarray, cupy.asnumpy, "cupy")
-    print(f"CuPy {cupy.__version__}: the CPU's numbers")
-    by_torch(folder, forward, backward)
-    by_jax(folder, forward, backward)
+    check_function(forward, data, cupy.asarray, cupy.asnumpy, "cupy")
+    print(f"CuPy {cupy.__version__}: agrees with the CPU")
+    check_torch(folder, forward, backward)
+    check_jax(folder, forward, backward)
 
 
 if __name__ == "__main__":

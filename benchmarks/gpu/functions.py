@@ -1,7 +1,7 @@
-"""Every function of several robots on a GPU: the CPU's numbers in both precisions, and the same errors.
+"""Compare every function of several robots on a GPU with the CPU, in both precisions, and its errors.
 
-`python -m benchmarks.gpu.functions FOLDER`, with the files that `prepare.py` wrote; needs NumPy and CuPy alone:
-what tests/kernels/test_on_gpu.py shows where mindyn is installed too.
+`python -m benchmarks.gpu.functions FOLDER`, with the files that `prepare.py` wrote; needs only NumPy and
+CuPy. tests/kernels/test_on_gpu.py does the same with mindyn installed.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from mindyn.errors import InputError
 from mindyn.kernels.device import DeviceFunction
 
 DOUBLE, SINGLE = 1e-12, 1e-5
-"""Largest error relative to the largest number, times the condition number of M where it is inverted."""
+"""Largest error relative to the largest number, times the condition number of M if it is inverted."""
 OPEN = {np.float64: 1e-9, np.float32: 1e-4}
-"""What is left of a closure, relative to the loop's size."""
+"""Largest residual of a closure relative to the size of the loop."""
 
 
-def error_of(result, expected) -> float:
+def relative_error(result, expected) -> float:
     return float(np.abs(result.get() - expected).max() / np.abs(expected).max())
 
 
-def checked(path: Path) -> tuple[float, float]:
-    """Errors in float64 and float32 of one function."""
+def check_function(path: Path) -> tuple[float, float]:
+    """Return the errors of one function in float64 and float32."""
     about, data = json.loads(path.read_text()), np.load(path.with_suffix(".npz"))
     source = path.with_suffix(".cu").read_text()
     function = DeviceFunction(cupy, lambda _: source, about["name"], about["inputs"], about["outputs"])
@@ -39,7 +39,7 @@ def checked(path: Path) -> tuple[float, float]:
         out, *closure = results if isinstance(results, tuple) else [results]
         assert out.dtype == dtype
         assert all(float(abs(item[..., 0]).max()) < OPEN[dtype] for item in closure), f"{path.stem}: a loop is open"
-        errors.append(error_of(out, data["result"].reshape(out.shape)))
+        errors.append(relative_error(out, data["result"].reshape(out.shape)))
         assert errors[-1] < bound * condition, f"{path.stem} {np.dtype(dtype)}: {errors[-1]:.1e}"
         expected = [cupy.empty_like(item) for item in (out, *closure)]
         assert function(*given, out=expected) is expected
@@ -72,9 +72,9 @@ def require_rejection(function, given) -> None:
 
 def main(folder: Path) -> None:
     paths = sorted((folder / "robots").glob("*.json"))
-    errors = np.array([checked(path) for path in paths])
+    errors = np.array([check_function(path) for path in paths])
     worst = [paths[k].stem for k in errors.argmax(axis=0)]
-    print(f"{len(paths)} functions on {cupy.cuda.runtime.getDeviceProperties(0)['name'].decode()}: the CPU's numbers;")
+    print(f"{len(paths)} functions on {cupy.cuda.runtime.getDeviceProperties(0)['name'].decode()}: agree with the CPU;")
     for number, kind in enumerate(("float64", "float32")):
         print(f"largest error in {kind} {errors[:, number].max():.1e} ({worst[number]})")
 

@@ -1,7 +1,7 @@
-"""The exported CUDA file on one GPU: correct, and how near to the device's own copy bandwidth.
+"""Check the exported CUDA file on one GPU, and compare its memory traffic with the copy bandwidth of the device.
 
-`python -m benchmarks.gpu.kernels FOLDER [--record]`, with the files that `prepare.py` wrote; needs CuPy alone.
-`--blocks` tries, for forward dynamics, how many blocks a multiprocessor should have room for.
+`python -m benchmarks.gpu.kernels FOLDER [--record]`, with the files that `prepare.py` wrote; needs only CuPy.
+`--blocks` tries several numbers of resident blocks for forward dynamics.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ INPUTS = {
     "forward_dynamics": ("q", "qd", "tau"),
     "regressor": ("q", "qd", "qdd"),
 }
-ASKED = {
+REQUIRED = {
     ("f32", "inverse_dynamics"): 0.8,
     ("f64", "inverse_dynamics"): 0.6,
     ("f32", "inertia_matrix"): 0.8,
@@ -29,8 +29,8 @@ ASKED = {
 THREADS = 128
 
 
-def seconds(run, repetitions: int = 20) -> float:
-    """Best time of one launch, by CUDA events."""
+def measure_seconds(run, repetitions: int = 20) -> float:
+    """Return the best time of one launch, by CUDA events."""
     best = float("inf")
     for _ in range(repetitions):
         start, end = cupy.cuda.Event(), cupy.cuda.Event()
@@ -46,15 +46,15 @@ def launch(kernel, arrays, count):
     return lambda: kernel(((count + THREADS - 1) // THREADS,), (THREADS,), (*arrays, np.int64(count)))
 
 
-def copy_bandwidth() -> float:
-    """Bytes read and written per second of a copy on the device."""
+def measure_copy_bandwidth() -> float:
+    """Return the bytes read and written per second by a copy on the device."""
     source = cupy.ones(1 << 29, dtype=cupy.float64)
     target = cupy.empty_like(source)
-    return 2 * source.nbytes / seconds(lambda: cupy.copyto(target, source))
+    return 2 * source.nbytes / measure_seconds(lambda: cupy.copyto(target, source))
 
 
-def worst_errors(module, data) -> dict[str, float]:
-    """Largest error against the CPU's numbers, relative to the largest of them, of every exported function."""
+def measure_errors(module, data) -> dict[str, float]:
+    """Return the largest error of every exported function, relative to the largest number of the CPU."""
     worst = {}
     for name, inputs in INPUTS.items():
         for suffix, dtype, tolerance in (("f64", np.float64, 1e-12), ("f32", np.float32, 1e-4)):
@@ -70,8 +70,10 @@ def worst_errors(module, data) -> dict[str, float]:
 
 
 def measure(module, peak: float, worst: dict[str, float]) -> list[tuple[str, ...]]:
-    """Samples and bytes per second at a batch that no cache holds: lines of the table."""
-    lines = [("function", "numbers", "per second", "memory traffic", "share of copy", "asked", "error against the CPU")]
+    """Return the rows of the table: samples and bytes per second of a batch larger than all caches."""
+    lines = [
+        ("function", "numbers", "per second", "memory traffic", "relative to copy", "required", "error against the CPU")
+    ]
     for name, inputs in INPUTS.items():
         count = SAMPLES if name != "regressor" else SAMPLES // 8
         width = {"inverse_dynamics": 6, "inertia_matrix": 36, "forward_dynamics": 6, "regressor": 216}[name]
@@ -79,17 +81,17 @@ def measure(module, peak: float, worst: dict[str, float]) -> list[tuple[str, ...
             cupy.get_default_memory_pool().free_all_blocks()
             arrays = [cupy.random.uniform(-2, 2, (count, 6)).astype(dtype) for _ in inputs]
             out = cupy.empty((count, width), dtype)
-            time = seconds(launch(module.get_function(f"{name}_{suffix}"), [*arrays, out], count))
+            time = measure_seconds(launch(module.get_function(f"{name}_{suffix}"), [*arrays, out], count))
             moved = sum(a.nbytes for a in arrays) + out.nbytes
-            asked = f">= {ASKED[suffix, name]:.0%}" if (suffix, name) in ASKED else ""
+            required = f">= {REQUIRED[suffix, name]:.0%}" if (suffix, name) in REQUIRED else ""
             speeds = (f"{count / time / 1e9:.1f}e9", f"{moved / time / 1e12:.2f} TB/s", f"{moved / time / peak:.0%}")
             error = f"{worst[f'{name}_{suffix}']:.0e}"
-            lines.append((name.replace("_", " "), f"float{suffix[1:]}", *speeds, asked, error))
+            lines.append((name.replace("_", " "), f"float{suffix[1:]}", *speeds, required, error))
     return lines
 
 
-def tried_blocks(source: str, peak: float) -> None:
-    """Forward dynamics with registers bounded so that so many blocks are resident at once: share of the copy."""
+def try_block_counts(source: str, peak: float) -> None:
+    """Print the speed of forward dynamics relative to the copy, for several numbers of resident blocks."""
     plain = f"__launch_bounds__({THREADS})"
     assert plain in source
     for suffix, dtype in (("f32", cupy.float32), ("f64", cupy.float64)):
@@ -99,7 +101,7 @@ def tried_blocks(source: str, peak: float) -> None:
         for blocks in (1, 3, 4, 5, 6, 7, 8, 10, 12):
             code = source.replace(plain, f"__launch_bounds__({THREADS}, {blocks})")
             kernel = cupy.RawModule(code=code, options=("-std=c++17",)).get_function(f"forward_dynamics_{suffix}")
-            share = 4 * out.nbytes / seconds(launch(kernel, [*arrays, out], SAMPLES), 8) / peak
+            share = 4 * out.nbytes / measure_seconds(launch(kernel, [*arrays, out], SAMPLES), 8) / peak
             about = f"{kernel.num_regs} registers, {kernel.local_size_bytes} B spilled"
             print(f"forward dynamics {suffix}, {blocks:2} blocks: {share:.1%} of the copy, {about}")
 
@@ -111,11 +113,11 @@ def main() -> None:
     options = parser.parse_args()
     device = cupy.cuda.runtime.getDeviceProperties(0)["name"].decode()
     if options.blocks:
-        tried_blocks((options.folder / "forward_dynamics.cu").read_text(), copy_bandwidth())
+        try_block_counts((options.folder / "forward_dynamics.cu").read_text(), measure_copy_bandwidth())
         return
     code, data = (options.folder / "puma560.cu").read_text(), np.load(options.folder / "puma560.npz")
     module = cupy.RawModule(code=code, options=("-std=c++17",))
-    worst, peak = worst_errors(module, data), copy_bandwidth()
+    worst, peak = measure_errors(module, data), measure_copy_bandwidth()
     lines = measure(module, peak, worst)
     publish(
         Section(

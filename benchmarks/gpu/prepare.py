@@ -1,7 +1,7 @@
-"""Write what the GPU benchmark needs, on a machine with mindyn: `python -m benchmarks.gpu.prepare FOLDER`.
+"""Write the files of the GPU benchmarks on a machine with mindyn: `python -m benchmarks.gpu.prepare FOLDER`.
 
-Then `PYTHONPATH=src python -m benchmarks.gpu.kernels FOLDER`, and `functions` and `frameworks` of the same
-folder likewise, on a machine with a GPU: they need NumPy and CuPy, and none of mindyn's own dependencies.
+Then run `PYTHONPATH=src python -m benchmarks.gpu.kernels FOLDER`, and `functions` and `frameworks` in the same way, on
+a machine with a GPU. They need NumPy and CuPy, but no other dependency of mindyn.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def main(folder: Path) -> None:
 
 
 def write_robots(folder: Path) -> None:
-    """Every function of several robots, loops among them: CUDA, random inputs, what the CPU makes of them."""
+    """Write CUDA code, random inputs and CPU results of every function of several robots, also with loops."""
     folder.mkdir(exist_ok=True)
     for label, names in ROBOTS.items():
         robot = mindyn.load_robot(label)
@@ -65,7 +65,7 @@ def write_robots(folder: Path) -> None:
 
 
 def closed_positions(robot: mindyn.Robot, count: int) -> np.ndarray:
-    """Positions (count, n) near home, dependent joints a little off: kernels close the loops."""
+    """Return positions (count, n) near home with dependent joints slightly off; kernels close the loops."""
     closure = home_closure(robot)
     primary = closure.home[list(closure.primary)] + np.random.default_rng(6).uniform(-0.1, 0.1, (count, 1))
     q = closure.along(primary)
@@ -74,7 +74,7 @@ def closed_positions(robot: mindyn.Robot, count: int) -> np.ndarray:
 
 
 def write_functions(folder: Path) -> None:
-    """Inverse dynamics with phi as an input, and its adjoint, for the frameworks' own arrays."""
+    """Write inverse dynamics with phi as input, and its adjoint, for the frameworks."""
     robot = mindyn.load_robot("puma560")
     op = DifferentiableFunction(mindyn.compile_model(robot, parameters="input").casadi("inverse_dynamics"))
     phi = frozenset(["phi"])

@@ -1,4 +1,4 @@
-"""What the certificate adds to making a kernel: the first time, and with all of it in the cache. Processor time.
+"""Measure the processor time that the certificate adds to creating a kernel, with an empty and a full cache.
 
 python -m benchmarks.identification.certificate [--record]
 """
@@ -23,8 +23,9 @@ REPEATS = 3
 EQUATIONS = ("inverse_dynamics", "forward_dynamics", "regressor")
 
 
-def row(name: str, equation: str) -> tuple[str, ...]:
-    """Milliseconds of making a kernel and of what the certificate takes, with the cache empty and with it full."""
+def measure_row(name: str, equation: str) -> tuple[str, ...]:
+    """Return a row of the table: time to create a kernel and time of the certificate, with an empty and a full
+    cache."""
     robot = load_robot(name)
     model = compile_model(robot)
     function, regressor = model.casadi(equation), "regressor" in equation
@@ -56,7 +57,7 @@ def row(name: str, equation: str) -> tuple[str, ...]:
 
 def main() -> None:
     given = arguments(__doc__ or "").parse_args()
-    head = ("robot", "equation", "first time, ms", "of it certificate", "again, ms", "of it certificate")
+    head = ("robot", "equation", "first time, ms", "certificate, ms", "cached, ms", "certificate, ms")
     publish(
         Section(
             "certificate",
@@ -65,10 +66,10 @@ def main() -> None:
             this_machine(),
             [
                 "Every equation is compared once with plain Newton-Euler before it is compiled; the compiled code "
-                "records that it passed. Processor time to compile one kernel and call it with an empty cache, and "
-                "to create it again in a new model, which only computes the key of the cache."
+                "records that it passed. The table shows the processor time to compile one kernel and call it with an "
+                "empty cache, and to create it again in a new model, which only computes the key of the cache."
             ],
-            [head, *(row(name, equation) for name in ROBOTS for equation in EQUATIONS)],
+            [head, *(measure_row(name, equation) for name in ROBOTS for equation in EQUATIONS)],
         ),
         record=given.record,
     )

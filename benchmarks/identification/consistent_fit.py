@@ -1,4 +1,4 @@
-"""Time of a physically consistent fit of a 7-joint arm, friction, rotor inertia and offsets free, by length of the log.
+"""Measure the time of a physically consistent fit of a 7-joint arm with friction, rotors and offsets, by log length.
 
 python -m benchmarks.identification.consistent_fit [--record]
 """
@@ -20,8 +20,8 @@ from mindyn.regression.rows import Rows
 LENGTHS = (1_000, 10_000, 100_000)
 
 
-def samples_of(robot, count):
-    """Random states, the arm's torque with friction, and 0.5 N m of noise."""
+def draw_samples(robot, count):
+    """Return random states and the torque of the arm with friction and 0.5 N m of noise."""
     rng = np.random.default_rng(count)
     q, qd, qdd = rng.uniform(-2, 2, (3, count, robot.joint_count))
     tau = compile_model(robot, drives=True).inverse_dynamics(q, qd, qdd) + 0.5 * rng.standard_normal(q.shape)
@@ -34,10 +34,10 @@ def main():
     robot = robot.lock(dict.fromkeys(robot.joint_names[7:], 0.02))
     regressor = Regressor(robot)
     table = [("prior", *(f"{spaced(count)} samples" for count in LENGTHS))]
-    for prior, label in ((None, "none: least mass"), ("robot", "the robot's own values")):
+    for prior, label in ((None, "none: least mass"), ("robot", "the robot's values")):
         fit = PhysicallyConsistent(prior=prior, prior_weight=1e-2, kinds="all")
-        gathered = [gather(regressor, samples_of(robot, count)) for count in LENGTHS]
-        times = [min(timed(fit, regressor, item) for _ in range(3)) for item in gathered]
+        gathered = [gather(regressor, draw_samples(robot, count)) for count in LENGTHS]
+        times = [min(time_fit(fit, regressor, item) for _ in range(3)) for item in gathered]
         table.append((label, *(f"{seconds:.2f} s" for seconds in times)))
     publish(
         Section(
@@ -55,7 +55,7 @@ def main():
     )
 
 
-def timed(fit, regressor, information):
+def time_fit(fit, regressor, information):
     start = perf_counter()
     fit.fit(Rows.of_information(regressor, information))
     return perf_counter() - start

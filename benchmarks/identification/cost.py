@@ -10,9 +10,9 @@ joints14   10 000 rows of an arm with 14 joints
 joints20   the same with 20 joints
 given      1 000 000 rows in memory, filter and friction given, least squares
 
-Each run is a process of its own on two cores, from start to the written values: the sources of the other checkout, then
-those of this one; machine code and bytecode are compiled before, by a fit of the first rows. The least of all runs
-counts. Processor time depends little on what else the machine does, wall time much.
+Each run is a new process on two cores, from start to the written values, first with the sources of the other checkout,
+then with those of this one. A fit of the first rows compiles machine code and bytecode before. The fastest run counts.
+Other programs on the machine affect wall time much more than processor time.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ NOTES = [
 
 
 def seconds(case: str, checkout: Path, cache: Path, *, first: bool = False) -> tuple[float, float, str]:
-    """Processor time and wall time of one process, and the last line that it printed."""
+    """Run one process; return its processor time, its wall time, and the last line that it printed."""
     expected = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MINDYN_CACHE_DIR": str(cache)}
     expected |= {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(cache / "bytecode")}
     script = f"TESTS = {str(checkout / 'tests')!r}\n" + COMMON + CASES[case]

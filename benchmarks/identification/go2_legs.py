@@ -2,8 +2,8 @@
 
     MINDYN_REAL_DATA=folder python -m benchmarks.identification.go2_legs [--record] [--training]
 
-The split of the set's note: settings and values come from the first 65 % of the rows, errors from the last 35 %, in
-signals below 15 Hz, with the gains of the note (kp = 20 N m/rad, kd = 1.5 N m s/rad) or with kp and kd unknown.
+The split of the data set's notes: settings and values come from the first 65 % of the rows, errors from the last 35 %,
+in signals below 15 Hz, with the gains of the note (kp = 20 N m/rad, kd = 1.5 N m s/rad) or with kp and kd unknown.
 `--training` scores the training rows instead. A torque depends on the scale of the gains; the deflection target - q
 does not: with given gains it is predicted as (tau + kd qd) / kp, with unknown ones as tau / kp, where tau contains kd.
 """
@@ -40,7 +40,7 @@ FIXED = mindyn.EquationSettings(mindyn.Conditioning(position_cutoff_hz=37.5), BA
 
 
 def leg_robot(leg: str) -> mindyn.Robot:
-    """Return the leg by the note's geometry, without masses."""
+    """Return the leg with the geometry of the notes, without masses."""
     side = 0.0955 if leg[1] == "L" else -0.0955
     places = ((0.0, 0.0, 0.0), (0.0, side, 0.0), (0.0, 0.0, -0.213))
     axes = np.array([[1.0, 0, 0], [0, 1, 0], [0, 1, 0]])
@@ -67,12 +67,12 @@ def errors_of(estimate: mindyn.Estimate, log: mindyn.Log) -> tuple[float, np.nda
     """Return the error of the torque, and of the deflection of each joint, below 15 Hz, in percent."""
     prediction = predict_log(estimate, log)
     kp = GIVEN[0] if estimate.conditioning.gains is None else np.array(estimate.conditioning.gains[:3])
-    measured, apart, deflection = (
+    measured, difference, deflection = (
         lowpass(x, BAND_HZ, RATE_HZ)[prediction.scored]
         for x in (prediction.measured, prediction.residual, log.target - log.q)
     )
-    torque = np.linalg.norm(apart) / np.linalg.norm(measured)
-    return 100 * float(torque), 100 * np.linalg.norm(apart / kp, axis=0) / np.linalg.norm(deflection, axis=0)
+    torque = np.linalg.norm(difference) / np.linalg.norm(measured)
+    return 100 * float(torque), 100 * np.linalg.norm(difference / kp, axis=0) / np.linalg.norm(deflection, axis=0)
 
 
 def main() -> None:
@@ -81,7 +81,9 @@ def main() -> None:
     given = parser.parse_args()
     if not FOLDER.is_dir():
         sys.exit("MINDYN_REAL_DATA names no folder with the real logs")
-    rows = [("leg", "note, torque", "15 Hz, torque", "torque", "target - q, given gains", "target - q, unknown gains")]
+    rows = [
+        ("leg", "plain fit, torque", "15 Hz, torque", "torque", "target - q, given gains", "target - q, unknown gains")
+    ]
     for leg, note in zip(LEGS, NOTE, strict=True):
         robot = leg_robot(leg)
         training, held_out = leg_logs(leg, GIVEN)
@@ -101,10 +103,10 @@ def main() -> None:
             "MINDYN_REAL_DATA=... python -m benchmarks.identification.go2_legs",
             this_machine(),
             [
-                "Targets and positions of four legs, identified from the first 65 % of a chirp. Errors on the last "
-                "35 %, in signals below 15 Hz: of the torque with given gains (by the plain fit of the set's note, by "
-                "least squares with a 15 Hz filter, and with default settings), and of target - q at hip, thigh and "
-                "calf with default settings, with given and with unknown gains."
+                "Targets and positions of four legs, identified from the first 65 % of a chirp. Errors on the last 35 "
+                "%, in signals below 15 Hz: of the torque with given gains (of the plain fit in the notes of the data "
+                "set, of least squares with a 15 Hz filter, and with default settings), and of target - q at hip, "
+                "thigh and calf with default settings, with given and with unknown gains."
             ],
             rows,
         ),

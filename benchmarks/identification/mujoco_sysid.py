@@ -1,15 +1,15 @@
-"""A MuJoCo model of an arm with unknown load and friction: the file as it is, fitted by mujoco.sysid, and by mindyn.
+"""Compare models of a MuJoCo arm with unknown load and friction: the robot file, mujoco.sysid and mindyn.
 
     python -m benchmarks.identification.mujoco_sysid [--seeds 301 302 303] [--record]
 
-Each arm is a Panda in MuJoCo itself, with a load, armature, damping and dry friction that its file does not state and
-that are drawn from the seed, as motions and noise are. Positions and torques are recorded at 500 Hz. Both sides see the
-same 8 s; error is that of positions in rollouts of half a second under the recorded torques of another motion.
-mindyn's settings were chosen on the arms of seeds 11, 12 and 13, by rollouts of the motion that was fitted, none on
-the seeds that are recorded. mujoco.sysid's settings were not tuned.
+Each arm is a Panda in MuJoCo with a load, armature, damping and dry friction that its file does not have. The seed
+determines them, the motions and the noise. Positions and torques are recorded at 500 Hz. Both tools get the same 8 s.
+The error is that of positions in rollouts of 0.5 s with the recorded torques of another motion. The settings of mindyn
+were selected on the arms of seeds 11, 12 and 13, by rollouts of the fitted motion, and not on the recorded seeds. The
+settings of mujoco.sysid were not tuned.
 
-Torque offsets are left out of the fit: MJCF has none, and the parameters beside them are then not the best without
-them. With seven offsets in the fit and out of the file, errors of the same settings were up to twice as large
+The fit has no torque offsets, because MJCF has none and the other parameters would compensate for them. With seven
+offsets in the fit, which the file then lacks, errors of the same settings were up to twice as large
 (seeds 11, 12, 13: 1.1, 1.7, 6.1 mrad with them, 0.8, 1.2, 3.0 without, at prior_weight=0.01 and slow_speed=0.05).
 """
 
@@ -36,8 +36,8 @@ START = 0.1
 """Armature, damping and frictionloss at which mujoco.sysid starts; its bounds are 0 and 5."""
 
 
-def truth(robot, rng):
-    """The arm as it is: loaded with 1 to 3 kg, and with drives that are stronger at the shoulder than at the wrist."""
+def draw_true_arm(robot, rng):
+    """Return the true arm: with a load of 1 to 3 kg, and drives that are stronger at the shoulder than at the wrist."""
     mass, com = rng.uniform(1.0, 3.0), rng.uniform((-0.03, -0.03, 0.05), (0.03, 0.03, 0.2))
     loaded = robot.with_payload(mass=mass, com=com, inertia=0.005 * mass * np.diag(rng.uniform(0.8, 1.2, 3)))
     armature, damping = np.array([np.linspace(0.4, 0.1, 7), np.linspace(1.5, 0.3, 7)]) * rng.uniform(0.5, 1.5, (2, 7))
@@ -48,13 +48,13 @@ def truth(robot, rng):
     return replace(loaded, drives=tuple(drives))
 
 
-def spec_of(robot, folder: Path, name: str):
-    """MuJoCo's specification of a robot with a motor and an encoder at every joint."""
+def write_spec(robot, folder: Path, name: str):
+    """Return the MuJoCo specification of a robot with a motor and an encoder at every joint."""
     mindyn.write_mjcf(robot, folder / f"{name}.xml")
-    return equipped(folder / f"{name}.xml", robot)
+    return load_equipped_spec(folder / f"{name}.xml", robot)
 
 
-def equipped(path: Path, robot):
+def load_equipped_spec(path: Path, robot):
     spec = mujoco.MjSpec.from_file(str(path))
     spec.option.timestep = STEP
     spec.option.integrator = mujoco.mjtIntegrator.mjINT_IMPLICITFAST
@@ -68,8 +68,8 @@ def equipped(path: Path, robot):
     return spec
 
 
-def motion(t, rng):
-    """Sums of sines about the middle of the joints' ranges."""
+def draw_motion(t, rng):
+    """Return sums of sines around the middle of the joint ranges."""
     middle = np.array([0.0, 0.2, 0.0, -1.6, 0.0, 1.6, 0.0])
     q = np.tile(middle, (len(t), 1))
     for frequency in (0.15, 0.35, 0.6, 0.9):
@@ -78,11 +78,11 @@ def motion(t, rng):
     return q
 
 
-def recorded(model, seconds: float, seed: int | list[int]):
-    """Position, velocity, noisy position and torque (N, 7) of the arm that follows a motion."""
+def record_motion(model, seconds: float, seed: int | list[int]):
+    """Return position, velocity, noisy position and torque (N, 7) of the arm that follows a motion."""
     rng, data = np.random.default_rng(seed), mujoco.MjData(model)
     t = np.arange(int(seconds / STEP)) * STEP
-    wanted = motion(t, rng)
+    wanted = draw_motion(t, rng)
     speed = np.gradient(wanted, STEP, axis=0)
     data.qpos[:], data.qvel[:] = wanted[0], speed[0]
     rows = []
@@ -97,7 +97,7 @@ def recorded(model, seconds: float, seed: int | list[int]):
 
 
 def rollout_error(model, log) -> float:
-    """rms error of positions, rad, in windows that begin at the true state."""
+    """Return the rms position error, rad, of rollouts that start at true states."""
     _, q, qd, _, tau = log
     data, errors = mujoco.MjData(model), []
     for start in range(0, len(q) - WINDOW, WINDOW):
@@ -110,11 +110,11 @@ def rollout_error(model, log) -> float:
     return float(np.sqrt(np.mean(np.square(errors))))
 
 
-def by_mindyn(robot, log, folder: Path):
-    """The log to an MJCF: a physically consistent fit near the file's inertials, of what MJCF can say.
+def fit_by_mindyn(robot, log, folder: Path):
+    """Fit a physically consistent model with the robot file as prior and without offsets; write and compile its MJCF.
 
-    Dry friction of MuJoCo is soft near standstill, so that slow rows are left out. `identify` gives the same values and
-    also computes intervals and findings, which mujoco.sysid does not, and which take most of its time.
+    Dry friction of MuJoCo is soft near standstill, so slow rows are excluded. `identify` gives the same values and also
+    computes intervals and findings, which mujoco.sysid does not, and which take most of its time.
     """
     t, _, _, q, tau = log
     settings = mindyn.Conditioning(rate_hz=1 / STEP, position_cutoff_hz=60.0, edge_s=0.1, slow_speed=0.1)
@@ -124,11 +124,11 @@ def by_mindyn(robot, log, folder: Path):
         mindyn.build_rows(robot, mindyn.log_from_arrays(robot.joint_names, t, q, tau), equation_settings)
     )
     mindyn.write_mjcf(estimate, folder / "found.xml")
-    return equipped(folder / "found.xml", robot).compile()
+    return load_equipped_spec(folder / "found.xml", robot).compile()
 
 
-def by_sysid(robot, spec, log):
-    """The log to a model: load on the last link, armature, damping and friction of every joint."""
+def fit_by_sysid(robot, spec, log):
+    """Fit the load on the last link, and armature, damping and friction of every joint with mujoco.sysid."""
     t, q, qd, noisy, tau = log
     model = spec.compile()
     parameters = sysid.ParameterDict()
@@ -163,26 +163,26 @@ def put(joint, key: str, value: float) -> None:
     setattr(joint, key, stated if stated.ndim else float(stated))
 
 
-def timed(run):
+def time_run(run):
     start, processor = time.perf_counter(), time.process_time()
     process = run()
     return process, time.perf_counter() - start, time.process_time() - processor
 
 
-def compared(robot, folder: Path, seed: int) -> dict[str, tuple[float, float, float]]:
+def compare_fits(robot, folder: Path, seed: int) -> dict[str, tuple[float, float, float]]:
     """Return for the arm of a seed, for each side: error of held-out rollouts, rad; seconds; processor seconds."""
-    arm = spec_of(truth(robot, np.random.default_rng([seed, 0])), folder, "truth").compile()
-    training, other = recorded(arm, 8.0, [seed, 1]), recorded(arm, 4.0, [seed, 2])
-    ours, *our_time = timed(lambda: by_mindyn(robot, training, folder))
-    theirs, *their_time = timed(lambda: by_sysid(robot, spec_of(robot, folder, "start"), training))
-    before = spec_of(robot, folder, "file").compile()
+    arm = write_spec(draw_true_arm(robot, np.random.default_rng([seed, 0])), folder, "truth").compile()
+    training, other = record_motion(arm, 8.0, [seed, 1]), record_motion(arm, 4.0, [seed, 2])
+    ours, *our_time = time_run(lambda: fit_by_mindyn(robot, training, folder))
+    theirs, *their_time = time_run(lambda: fit_by_sysid(robot, write_spec(robot, folder, "start"), training))
+    before = write_spec(robot, folder, "file").compile()
     sides = {"file": (before, 0.0, 0.0), "sysid": (theirs, *their_time)}
     sides |= {"mindyn": (ours, *our_time), "arm": (arm, 0.0, 0.0)}
     return {name: (rollout_error(model, other), *spent) for name, (model, *spent) in sides.items()}
 
 
-def _summary(ratios) -> str:
-    """Who is better at what, by the least and the greatest ratio of errors and of processor times."""
+def _summarize(ratios) -> str:
+    """Summarize the smallest and largest ratios of errors and of processor times."""
     (low, fast), (high, faster) = (tuple(end(item) for item in zip(*ratios, strict=True)) for end in (min, max))
     return (
         f"The error of mindyn is {low:.2f} to {high:.2f} times that of mujoco.sysid, in {fast:.0f} to {faster:.0f} "
@@ -195,15 +195,17 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, nargs="+", default=[301, 302, 303])
     options = parser.parse_args()
     robot = mindyn.load_robot("panda")
-    titles = ("the file as it is", "mujoco.sysid", "mindyn", "the arm itself")
-    lines = [("seed", *titles, "seconds (processor) of mujoco.sysid", "of mindyn", "times less")]
+    titles = ("robot file", "mujoco.sysid", "mindyn", "true model")
+    lines = [
+        ("seed", *titles, "mujoco.sysid, wall (processor) s", "mindyn, wall (processor) s", "ratio of processor times")
+    ]
     ratios: list[tuple[float, float]] = []
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        arm = spec_of(truth(robot, np.random.default_rng(0)), folder, "warm").compile()
-        by_mindyn(robot, recorded(arm, 2.0, 3), folder)  # kernels compiled and cached: a robot's first use
+        arm = write_spec(draw_true_arm(robot, np.random.default_rng(0)), folder, "warm").compile()
+        fit_by_mindyn(robot, record_motion(arm, 2.0, 3), folder)  # compiles and caches the kernels
         for seed in options.seeds:
-            sides = compared(robot, folder, seed)
+            sides = compare_fits(robot, folder, seed)
             theirs, ours = sides["sysid"], sides["mindyn"]
             errors = [f"{1e3 * side[0]:.3g} mrad" for side in sides.values()]
             spent = [f"{item[1]:.1f} ({item[2]:.1f})" for item in (theirs, ours)]
@@ -218,15 +220,15 @@ def main() -> None:
             f"MuJoCo {mujoco.__version__}",
             [
                 "A Panda in MuJoCo with a load, armature, damping and dry friction that its file does not state, "
-                "drawn at random; 8 s of positions and torques at 500 Hz with noise. mujoco.sysid fits the ten "
+                "chosen at random; 8 s of positions and torques at 500 Hz with noise. mujoco.sysid fits the ten "
                 "numbers of the last link and three of every joint to rollouts of 0.5 s from the true states; mindyn "
                 "identifies all links, with the inertial parameters of the file as prior, and drives (without torque "
                 "offsets, which MJCF cannot express) from positions and torques only, and writes MJCF. Error: rms of "
                 "positions in rollouts of 0.5 s along another motion; the error of the true model comes from the "
-                "torque noise. The settings of mindyn were chosen on other arms, by rollouts of the fitted motion."
+                "torque noise. The settings of mindyn were selected on other arms, by rollouts of the fitted motion."
             ],
             lines,
-            [_summary(ratios)],
+            [_summarize(ratios)],
         ),
         record=options.record,
     )

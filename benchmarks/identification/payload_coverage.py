@@ -1,10 +1,10 @@
-"""How often a payload lies inside its 95 % intervals: friction that grows with the load, encoder noise, gains 1 % off.
+"""Measure how often a payload lies inside its 95 % intervals: load-dependent friction, encoder noise, gains 1 % off.
 
     python -m benchmarks.identification.payload_coverage [--runs 200] [--seed 0]
 
-Each run draws anew: gains of the drives (1 % each, the same with and without the load), a load, two motions, noise of
-encoders and torques. The arm is identified from its own motion, the load from the other. Ends with 1 where the share of
-masses or of centres inside is not 93 to 98 %.
+Each run has other drive gains (1 % each, the same with and without the load), load, motions and noise. The arm is
+identified from one motion, the load from the other. The exit code is 1 unless 93 to 98 % of the masses and of the
+centres lie inside.
 """
 
 import argparse
@@ -30,15 +30,15 @@ EQUATION_SETTINGS = EquationSettings(
 )
 
 
-def arm() -> mindyn.Robot:
-    """The bundled Panda with drives."""
+def load_arm() -> mindyn.Robot:
+    """Return the bundled Panda with drives."""
     robot = mindyn.load_robot("panda")
     drives = tuple(Drive(name, 1.0, {}, 0.1, 1.0, 0.8, 0.0, "joint") for name in robot.joint_names)
     return replace(robot, drives=drives)
 
 
-def run(robot: mindyn.Robot, rng: np.random.Generator, gains: np.ndarray) -> mindyn.Log:
-    """A log of a smooth random motion; its torques are the gains' parts of the true ones."""
+def simulate_log(robot: mindyn.Robot, rng: np.random.Generator, gains: np.ndarray) -> mindyn.Log:
+    """Return a log of a smooth random motion; its torques are the true ones times the gains."""
     n = robot.joint_count
     t = np.arange(int(RATE_HZ * SECONDS)) / RATE_HZ
     w, phase = rng.uniform(0.6, 4.0, (4, n)), rng.uniform(0, 6.28, (4, n))
@@ -57,14 +57,14 @@ def run(robot: mindyn.Robot, rng: np.random.Generator, gains: np.ndarray) -> min
 
 def inside(seed: int) -> tuple[bool, np.ndarray, float]:
     """Whether the mass and each coordinate of the centre lie in their intervals; the width of the mass's, kg."""
-    rng, robot = np.random.default_rng(seed), arm()
+    rng, robot = np.random.default_rng(seed), load_arm()
     gains = 1 + GAIN * rng.normal(size=robot.joint_count)
     mass, centre = rng.uniform(0.5, 3.0), rng.uniform((-0.08, -0.08, 0.02), (0.08, 0.08, 0.18))
     loaded = robot.with_payload(mass, centre, mass * 0.03**2 * np.eye(3))
     estimate = mindyn.identify(
-        robot, [run(robot, rng, gains)], mindyn.LeastSquares(covariance="correlated"), EQUATION_SETTINGS
+        robot, [simulate_log(robot, rng, gains)], mindyn.LeastSquares(covariance="correlated"), EQUATION_SETTINGS
     )
-    load = mindyn.payload(estimate, run(loaded, rng, gains), gain_deviation=GAIN)
+    load = mindyn.payload(estimate, simulate_log(loaded, rng, gains), gain_deviation=GAIN)
     low, high = load.mass_interval
     return low <= mass <= high, np.abs(load.centre - centre) <= load.centre_half_widths, high - low
 

@@ -1,4 +1,4 @@
-"""One million samples of a 6-joint arm with friction: mindyn's streaming QR against chunked Pinocchio loops.
+"""Compare mindyn's streaming QR with chunked Pinocchio loops: one million samples of a 6-joint arm with friction.
 
     python -m benchmarks.identification.regression [--samples SAMPLES] [--record]
 
@@ -51,7 +51,8 @@ def pinocchio_model(robot):
 
 
 def full_columns(model, scratch, samples, rows, out):
-    """Regressor, rotor inertia, viscous, Coulomb and offset of every joint: (rows n, 10 n + 4 n)."""
+    """Return columns (rows n, 14 n): regressor, rotor inertia, viscous and Coulomb friction, and offset of every
+    joint."""
     n = model.nv
     for i, k in enumerate(rows):
         Y = pin.computeJointTorqueRegressor(model, scratch, samples.q[k], samples.qd[k], samples.qdd[k])
@@ -66,7 +67,7 @@ def full_columns(model, scratch, samples, rows, out):
 
 
 def base_columns(model, samples):
-    """Independent columns by pivoted QR of some samples."""
+    """Return independent columns, by pivoted QR of some samples."""
     from scipy.linalg import qr
 
     Y = full_columns(model, model.createData(), samples, range(400), np.zeros((400 * model.nv, 14 * model.nv)))
@@ -98,7 +99,7 @@ def pinocchio_loop(model, samples, kept, method):
 
 
 def recursive_update_us(robot, samples):
-    """The least time of a sample's update from Python, of runs of 1000."""
+    """Return the least time per update from Python, in runs of 1000."""
     online, times = mindyn.RecursiveLeastSquares(robot), []
     for first in range(0, 10_000, 1000):
         start = perf_counter()
@@ -109,7 +110,7 @@ def recursive_update_us(robot, samples):
 
 
 def memory_mb(field):
-    """VmRSS (now) or VmHWM (peak since it was reset), of Linux."""
+    """Return VmRSS (now) or VmHWM (peak since the reset) of Linux, MB."""
     (line,) = [
         splitline for splitline in Path("/proc/self/status").read_text().splitlines() if splitline.startswith(field)
     ]

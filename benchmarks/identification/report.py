@@ -1,4 +1,4 @@
-"""The report of a million-row log of six joints: seconds to write, size, and how fast a browser opens and zooms it.
+"""Measure the report of a million-row log of six joints: time to write, size, and speed in a browser.
 
 python -m benchmarks.identification.report [--rows ROWS] [--record]
 """
@@ -23,8 +23,8 @@ RATE = 1000.0
 LIMIT_MB, LIMIT_S = 10, 3.0
 
 
-def recording(robot, rows: int, seed: int):
-    """Five sines for each joint, with 0.1 N m of noise."""
+def simulate_log(robot, rows: int, seed: int):
+    """Return a log with five sines for each joint and 0.1 N m of torque noise."""
     rng = np.random.default_rng(seed)
     n = robot.joint_count
     t = np.arange(rows) / RATE
@@ -39,8 +39,8 @@ def recording(robot, rows: int, seed: int):
     return log_from_arrays(robot.joint_names, t, q, tau + 0.1 * rng.standard_normal(tau.shape), qd, qdd)
 
 
-def in_browser(path: Path) -> dict[str, float]:
-    """Seconds until the first plot stands, for a zoom, and for a plot in a tab not seen before."""
+def measure_in_browser(path: Path) -> dict[str, float]:
+    """Return the seconds until the first plot is drawn, for a zoom, and for a plot in another tab."""
     from playwright.sync_api import sync_playwright
 
     result = {}
@@ -51,12 +51,14 @@ def in_browser(path: Path) -> dict[str, float]:
         start = perf_counter()
         page.goto(path.as_uri())
         result["open, first screen"] = perf_counter() - start
-        page.locator("#torque-panel-0 figure").first.scroll_into_view_if_needed()  # plots are drawn when they are seen
+        page.locator(
+            "#torque-panel-0 figure"
+        ).first.scroll_into_view_if_needed()  # plots are drawn when they are visible
         page.locator("#torque-panel-0 path.curve").nth(2).wait_for(state="attached")
         result["open, first plot drawn"] = perf_counter() - start
         timed = "(act) => { const start = performance.now(); act(); return (performance.now() - start) / 1000; }"
         result["redraw after a zoom"] = page.evaluate(f"({timed})(() => Plot.all[0].zoomBy(0.5))")
-        result["redraw of the whole"] = page.evaluate(f"({timed})(() => Plot.all[0].setRange(null))")
+        result["redraw of the whole range"] = page.evaluate(f"({timed})(() => Plot.all[0].setRange(null))")
         start = perf_counter()
         page.locator("#torque [role=tab]").nth(3).click()
         page.locator("#torque-panel-3 path.curve").nth(2).wait_for(state="attached")
@@ -71,18 +73,18 @@ def main() -> None:
     options = parser.parse_args()
     robot = with_estimated_drives(mindyn.load_robot("puma560"))
     estimate = mindyn.identify(
-        robot, recording(robot, 20_000, 1), mindyn.LeastSquares(), mindyn.EquationSettings(AS_LOGGED)
+        robot, simulate_log(robot, 20_000, 1), mindyn.LeastSquares(), mindyn.EquationSettings(AS_LOGGED)
     )
-    log = recording(robot, options.rows, 2)
+    log = simulate_log(robot, options.rows, 2)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "report.html"
         start = process_time()
         mindyn.write_report(estimate, path, validation_logs=log)
         written = process_time() - start
         size = path.stat().st_size / 1e6
-        seconds = in_browser(path)
+        seconds = measure_in_browser(path)
     table = [
-        ("", "measured", "asked"),
+        ("", "measured", "limit"),
         ("write, with the prediction (processor time)", f"{written:.2f} s", ""),
         ("size", f"{size:.1f} MB", f"< {LIMIT_MB} MB"),
         *(

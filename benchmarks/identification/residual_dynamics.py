@@ -11,9 +11,9 @@ search admits, selected on the remaining blocks:
 
 "after" filters the prediction of the default model and keeps its parameters. "refit" estimates all parameters together
 with the filters, by least squares; it is compared with the same fit without filters. The mode of "refit" acts on the
-torque of the links alone, since rotor and friction are on the motor's side of the spring; "all" filters every column.
+torque of the links only, because rotor and friction are on the motor's side of the spring; "all" filters every column.
 "lags" is a reference without physics: five past values, 10 ms apart, of speed and predicted torque of the same joint.
-A candidate belongs into the product if it lowers the error by 5 % on two sets.
+A candidate is added to mindyn if it lowers the error by 5 % on two sets.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "tests"))  # the sets, their splits and what their notes say are described there
 
 # ruff: noqa: E402
-from honesty.repeated_runs import ur10e
+from honesty.repeated_runs import load_ur10e
 from logs.real_sets import FOLDER
 
 import mindyn
-from benchmarks.identification.automatic_choice import TITLES, settled, training
+from benchmarks.identification.automatic_choice import TITLES, fit_with_settled_load, load_training
 from benchmarks.sections import Section, arguments, publish
 from benchmarks.timing import this_machine
 from mindyn.identification.selection.choose import choose
@@ -226,7 +226,7 @@ def held_out_predictions(data, robot, logs, choice):
                 continue
             low, high = np.searchsorted(part.rows, [rows.min(), rows.max() + 1])
             rest += [piece for piece in (part.take(slice(0, low)), part.take(slice(high, None))) if len(piece) > 50]
-        yield settled(choice.estimator, robot, rest, choice.settings).predict(data.samples)
+        yield fit_with_settled_load(choice.estimator, robot, rest, choice.settings).predict(data.samples)
 
 
 def after(data, predictions, filters):
@@ -264,7 +264,9 @@ def with_lags(data, predictions):
 
 def measure(name):
     """Return the errors of all models on the blocks of one set."""
-    robot, logs = training(name) if name in TITLES else (ur10e("free.parquet")[0], [ur10e("free.parquet")[1]])
+    robot, logs = (
+        load_training(name) if name in TITLES else (load_ur10e("free.parquet")[0], [load_ur10e("free.parquet")[1]])
+    )
     choice = choose(robot, logs)
     estimate = mindyn.identify(robot, logs, choice.estimator, choice.settings)
     data = Data(estimate, logs)

@@ -1,9 +1,9 @@
-"""10 million rows of q and tau from Parquet to parameters: filtered, differentiated and fitted in bounded memory.
+"""Measure memory and time of a fit of 10 million rows of q and tau from Parquet.
 
     python -m benchmarks.identification.streaming [--rows ROWS] [--record]
 
-Writes the log of a 6-joint arm to a temporary folder (about 1 GB for 10 million rows), in row groups of the writer's
-own size and then as one single group; for each a second process reads it block by block and says its peak memory.
+It writes the log of a 6-joint arm to a temporary folder (about 1 GB for 10 million rows), with row groups of default
+size and then as a single group. A second process reads each file block by block and prints its peak memory.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ STATED = {
 PART_ROWS = 500_000
 
 
-def part_of_log(model: mindyn.Model, start: int, rows: int) -> pl.DataFrame:
-    """Sums of sines that do not repeat, torque with noise, positions with the steps of an encoder."""
+def simulate_rows(model: mindyn.Model, start: int, rows: int) -> pl.DataFrame:
+    """Return rows of a motion that does not repeat, with torque noise and encoder steps."""
     rng = np.random.default_rng(0)
     n = model.robot.joint_count
     w, a, phase = 2 * np.pi * rng.uniform(0.05, 0.5, (4, n)), rng.uniform(0.1, 0.4, (4, n)), rng.uniform(0, 6, (4, n))
@@ -49,7 +49,7 @@ def part_of_log(model: mindyn.Model, start: int, rows: int) -> pl.DataFrame:
 
 def write_log(path: Path, rows: int, *, one_group: bool) -> None:
     model = mindyn.compile_model(mindyn.load_robot(ROBOT), drives=True)
-    parts = [part_of_log(model, start, min(PART_ROWS, rows - start)) for start in range(0, rows, PART_ROWS)]
+    parts = [simulate_rows(model, start, min(PART_ROWS, rows - start)) for start in range(0, rows, PART_ROWS)]
     pl.concat(parts).write_parquet(path, row_group_size=rows if one_group else None)
 
 
@@ -77,8 +77,8 @@ def fit(path: Path) -> None:
     )
 
 
-def measured(folder: Path, rows: int, *, one_group: bool) -> tuple[str, ...]:
-    """A line of the table: what a process of its own needed for the file."""
+def measure(folder: Path, rows: int, *, one_group: bool) -> tuple[str, ...]:
+    """Return a row of the table: time and memory of a process that reads the file."""
     path = folder / "long.parquet"
     write_log(path, rows, one_group=one_group)
     done = subprocess.run(
@@ -103,8 +103,8 @@ def main() -> None:
         fit(options.fit)
         return
     with tempfile.TemporaryDirectory() as folder:
-        table = [("row groups", "file", "time", "memory in all", "largest deviation of a parameter")]
-        table += [measured(Path(folder), options.rows, one_group=item) for item in (False, True)]
+        table = [("row groups", "file", "time", "total memory", "largest deviation of a parameter")]
+        table += [measure(Path(folder), options.rows, one_group=item) for item in (False, True)]
     publish(
         Section(
             "streaming",

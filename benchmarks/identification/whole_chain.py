@@ -1,10 +1,10 @@
-"""The commands of docs/guides/whole-chain.md for any robots, as they stand there.
+"""Run the commands of docs/guides/whole-chain.md for any robots.
 
     python -m benchmarks.identification.whole_chain panda path/to/ur5.urdf [--quick]
 
---quick  a motion that is hardly searched for, and no report: for tests
+--quick  a short search for the motion, and no report: for tests
 
-Limits that a robot's file does not state are assumed (2 rad/s, 100 N m). Ends with 1 where a command fails.
+Missing limits of a robot file are assumed (2 rad/s, 100 N m). The exit code is 1 if a command fails.
 """
 
 import argparse
@@ -24,8 +24,8 @@ CHECKED_NO = 3
 SENSORS = 'rate_hz = 100.0\nposition_noise = 1e-5\ntorque_noise = 0.3\nnoise_side = "joint"\n'
 
 
-def commands(robot: str, quick: bool) -> list[list[str]]:
-    """The lines of the page with the robot in place of arm.urdf."""
+def read_commands(robot: str, quick: bool) -> list[list[str]]:
+    """Return the commands of the page for the robot."""
     (block,) = re.findall(r"```sh\n(.*?)```", PAGE.read_text(), re.DOTALL)
     lines = [shlex.split(line) for line in block.splitlines() if line.startswith("mindyn ")]
     created = [[robot if word == "arm.urdf" else word for word in line] for line in lines]
@@ -33,8 +33,8 @@ def commands(robot: str, quick: bool) -> list[list[str]]:
     return [[*line, *more.get(line[1], [])] for line in created]
 
 
-def files(robot: mindyn.Robot) -> dict[str, str]:
-    """What the lines take from the folder that they run in."""
+def list_input_files(robot: mindyn.Robot) -> dict[str, str]:
+    """Return the files that the commands read: name and text."""
     lacking = [joint for joint in robot.joints if not (joint.limits.velocity and joint.limits.effort)]
     cell = "velocity = 2.0\neffort = 100.0\n" if lacking else ""
     drive = '[[drive]]\njoint = "{}"\nratio = 1.0\nrotor_inertia = 0.05\nviscous = 1.0\ncoulomb = 0.8\nside = "joint"\n'
@@ -42,19 +42,21 @@ def files(robot: mindyn.Robot) -> dict[str, str]:
     return {"cell.toml": cell, "drives.toml": drives, "sensors.toml": SENSORS}
 
 
-def started(words: list[str], folder: Path) -> tuple[int, str]:
-    """Exit code and stderr of `mindyn words...` in a folder."""
+def run_command(words: list[str], folder: Path) -> tuple[int, str]:
+    """Run `mindyn words...` in a folder; return the exit code and stderr."""
     program = [sys.executable, "-c", "from mindyn.cli.main import run; run()", *words]
     done = subprocess.run(program, cwd=folder, capture_output=True, text=True, check=False)
     return done.returncode, done.stderr
 
 
-def run(robot: str, quick: bool, folder: Path, start: Callable[[list[str], Path], tuple[int, str]] = started) -> int:
-    """Run the chain in a folder; how many of its commands failed."""
-    for name, text in files(mindyn.load_robot(robot)).items():
+def run(
+    robot: str, quick: bool, folder: Path, start: Callable[[list[str], Path], tuple[int, str]] = run_command
+) -> int:
+    """Run the commands in a folder; return the number of failed commands."""
+    for name, text in list_input_files(mindyn.load_robot(robot)).items():
         (folder / name).write_text(text)
     failed = 0
-    for line in commands(robot, quick):
+    for line in read_commands(robot, quick):
         code, message = start(line[1:], folder)
         allowed = (0, CHECKED_NO) if line[1] == "check" else (0,)
         if code not in allowed:
@@ -64,7 +66,7 @@ def run(robot: str, quick: bool, folder: Path, start: Callable[[list[str], Path]
 
 
 def main() -> int:
-    """Run the chain for every robot that is given."""
+    """Run the commands for every given robot."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("robots", nargs="+")
     parser.add_argument("--quick", action="store_true")

@@ -1,4 +1,4 @@
-"""Inverse dynamics of the five-bar: the compiled kernel beside rnea on the tree with a dense projection, in C++.
+"""Compare inverse dynamics of the five-bar with rnea on the tree and a dense projection, in C++.
 
 python -m benchmarks.kernels.closed_loops
 """
@@ -22,16 +22,16 @@ REPEATED = 7
 LIBRARIES["loop"] = LIBRARIES["peer"]
 
 
-def motion(robot: Robot) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Closed positions (ROWS, n) and rates of the primary joints."""
+def draw_motion(robot: Robot) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return closed positions (ROWS, n) and rates of the primary joints."""
     closure, rng = home_closure(robot), np.random.default_rng(0)
     p = closure.home[list(closure.primary)] + rng.uniform(-0.3, 0.3, (200, len(closure.primary)))
     q = np.tile(closure.positions(p), (ROWS // 200, 1))
     return q, *rng.uniform(-2, 2, (2, ROWS, p.shape[1]))
 
 
-def least(run) -> float:
-    """Seconds of processor time of the fastest of several runs."""
+def measure_least_time(run) -> float:
+    """Return the processor time of the fastest of several runs."""
     times = []
     for _ in range(REPEATED):
         start = time.process_time()
@@ -40,8 +40,8 @@ def least(run) -> float:
     return min(times)
 
 
-def peer_of(robot: Robot):
-    """The peer's function over a motion, or None."""
+def build_peer(robot: Robot):
+    """Return the peer's function of a motion, or None."""
     built = library("loop")
     if built is None:
         return None
@@ -60,18 +60,18 @@ def peer_of(robot: Robot):
 
 
 def main() -> None:
-    """Prints nanoseconds a sample and their ratio."""
+    """Print the nanoseconds per sample and their ratio."""
     robot = mindyn.load_robot("five_bar")
-    q, pd, pdd = motion(robot)
+    q, pd, pdd = draw_motion(robot)
     kernel, out = mindyn.compile_model(robot).kernel("inverse_dynamics"), np.empty_like(pd)
     tau = kernel(q, pd, pdd)
-    ours = least(lambda: kernel(q, pd, pdd)) / ROWS * 1e9
+    ours = measure_least_time(lambda: kernel(q, pd, pdd)) / ROWS * 1e9
     print(f"five_bar inverse dynamics, closure polished and checked: {ours:.1f} ns a sample")
-    peer = peer_of(robot)
+    peer = build_peer(robot)
     if peer is not None:
         peer(q, pd, pdd, out)
         assert np.abs(out - tau).max() < 1e-9 * np.abs(tau).max(), "the two disagree"
-        theirs = least(lambda: peer(q, pd, pdd, out)) / ROWS * 1e9
+        theirs = measure_least_time(lambda: peer(q, pd, pdd, out)) / ROWS * 1e9
         print(f"Pinocchio, rnea on the tree and a dense projection in C++: {theirs:.1f} ns a sample")
         print(f"ratio {theirs / ours:.1f}")
 

@@ -1,11 +1,10 @@
-"""Processor time to compile the kernels of a long arm beside another version's, and to count their operations.
+"""Compare the processor time to compile the kernels of a long arm with another version, and to count operations.
 
     python -m benchmarks.kernels.compile_cost --before CHECKOUT [--joints 60] [equation ...]
 
-The arm of `joints.py`. Each equation is compiled from nothing, from tracing to machine code for batches, in a process
-of its own with the sources of this checkout, then with those of the other: all those that the other has too, if none
-are named, which takes some minutes. The caches of compiled code are not read. `counting` is `operation_counts` of the
-model of 20 joints, beside the compilation of what it counts.
+The arm is that of `joints.py`. Each equation is traced and compiled for batches in a new process, with the sources of
+this checkout and then of the other; the default is all equations that both have, which takes some minutes. Caches are
+not read. `counting` is `operation_counts` of the model of 20 joints, compared with its compilation.
 """
 
 from __future__ import annotations
@@ -26,11 +25,11 @@ COUNTED = 20
 """Joints of the arm whose operations are counted."""
 CODE = """
 import sys, time
-from benchmarks.kernels.joints import arm
+from benchmarks.kernels.joints import build_arm
 import mindyn
 name, joints = sys.argv[1], int(sys.argv[2])
-mindyn.compile_model(arm(2)).kernel("gravity").compile()
-model = mindyn.compile_model(arm(joints))
+mindyn.compile_model(build_arm(2)).kernel("gravity").compile()
+model = mindyn.compile_model(build_arm(joints))
 start = time.process_time()
 if name == "counting":
     model.operation_counts
@@ -44,7 +43,7 @@ print(time.process_time() - start)
 
 
 def seconds(name: str, joints: int, sources: Path) -> float:
-    """Processor time of one process, without starting it."""
+    """Return the processor time of one process, without its start."""
     with tempfile.TemporaryDirectory() as empty:
         paths = os.pathsep.join([str(sources / "src"), str(ROOT)])
         single = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MINDYN_CACHE_DIR": empty}

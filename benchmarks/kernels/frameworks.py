@@ -1,11 +1,10 @@
-"""Inverse dynamics of a Panda as differentiable functions, processor time of a sample: mindyn, frax and MJX.
+"""Compare differentiable inverse dynamics of a Panda in mindyn, frax and MJX: processor time per sample.
 
     python -m benchmarks.kernels.frameworks [--mjx] [--record]
 
-Peers are those that are installed (`pip install frax mujoco-mjx`), each at its strongest: batches as large as suit it,
-frax with the settings of XLA that its documentation recommends for a CPU, MJX in a process of its own without XLA's
-fusion emitters, with which it took 12 ms a sample in place of 7 us, and by its recursion alone (`mjx.inverse` does
-more).
+Peers must be installed (`pip install frax mujoco-mjx`). Each runs with its best settings: the best batch size, frax
+with the XLA settings that its documentation recommends for a CPU, MJX in its own process without XLA's fusion emitters,
+with which it took 12 ms instead of 7 us per sample, and only its recursion (`mjx.inverse` does more).
 """
 
 from __future__ import annotations
@@ -41,8 +40,8 @@ BATCHES = {"mindyn.jax": (LARGEST,), "frax": (256, 2048), "MJX": (1024,)}
 REPETITIONS = 3
 
 
-def shortest(run: Callable[[], object], samples: int) -> float:
-    """ns of processor time for a sample."""
+def measure_ns(run: Callable[[], object], samples: int) -> float:
+    """Return the processor time per sample, ns."""
     run()
     times = []
     for _ in range(REPETITIONS):
@@ -85,8 +84,8 @@ def mjx_peer(robot) -> Callable[..., object] | None:
     return inverse
 
 
-def mjx_alone() -> float | None:
-    """ns of a sample of MJX, by a process with its own settings of XLA; None where it is not installed."""
+def run_mjx() -> float | None:
+    """Return the time per sample of MJX, ns, from a process with its own XLA settings; None if it is not installed."""
     command = [sys.executable, "-m", __spec__.name, "--mjx-alone"]
     process = subprocess.run(
         command, env={**os.environ, "XLA_FLAGS": MJX_FLAGS}, capture_output=True, text=True, check=True
@@ -96,7 +95,7 @@ def mjx_alone() -> float | None:
 
 
 def print_mjx(data) -> None:
-    """What `mjx_alone` reads: the time at the best batch, of torques that are ours."""
+    """Print the time at the best batch for `run_mjx`, after comparing the torques with ours."""
     robot = mindyn.load_robot("panda")
     peer = mjx_peer(robot)
     if peer is None:
@@ -104,15 +103,15 @@ def print_mjx(data) -> None:
     function, few = jax.jit(jax.vmap(peer)), [part[:1024] for part in data]
     expected = mindyn.compile_model(robot).inverse_dynamics(*few)
     assert np.abs(np.asarray(function(*few)) - expected).max() < 1e-9 * np.abs(expected).max()
-    print(measured(function, data, BATCHES["MJX"]))
+    print(measure_best_batch(function, data, BATCHES["MJX"]))
 
 
-def measured(function, data, batches) -> float:
-    """ns of a sample at the best batch."""
+def measure_best_batch(function, data, batches) -> float:
+    """Return the time per sample at the best batch, ns."""
     times = []
     for size in batches:
         motion = [jax.numpy.asarray(part[:size]) for part in data]
-        times.append(shortest(lambda motion=motion: jax.block_until_ready(function(*motion)), size))
+        times.append(measure_ns(lambda motion=motion: jax.block_until_ready(function(*motion)), size))
     return min(times)
 
 
@@ -120,7 +119,7 @@ def by_torch(model, data) -> tuple[float, float]:
     dynamics, size = mindyn.torch.make_differentiable(model), LARGEST
     tensors = [torch.tensor(part, requires_grad=True) for part in data]
     backward = lambda: (dynamics.inverse_dynamics(*tensors) ** 2).sum().backward()  # noqa: E731
-    return shortest(lambda: dynamics.inverse_dynamics(*tensors), size), shortest(backward, size)
+    return measure_ns(lambda: dynamics.inverse_dynamics(*tensors), size), measure_ns(backward, size)
 
 
 def main() -> None:
@@ -141,17 +140,17 @@ def main() -> None:
     functions = {"mindyn.jax": ours} | {name: jax.vmap(peer) for name, peer in peers.items() if peer is not None}
     for name, function in functions.items():
         gradient = jax.jit(jax.grad(lambda *x, f=function: (f(*x) ** 2).sum(), (0, 1, 2)))
-        plain = measured(jax.jit(function), data, BATCHES[name])
-        sides[name] = (plain, measured(gradient, data, BATCHES[name]))
+        plain = measure_best_batch(jax.jit(function), data, BATCHES[name])
+        sides[name] = (plain, measure_best_batch(gradient, data, BATCHES[name]))
         print(name, *(f"{side:.0f} ns" for side in sides[name]), file=sys.stderr, flush=True)
     if options.mjx:
-        peers["MJX"] = result = mjx_alone()
+        peers["MJX"] = result = run_mjx()
         if result is not None:
             sides["MJX"] = (result, float("inf"))
-    kernel = shortest(lambda: model.inverse_dynamics(*data), LARGEST)
+    kernel = measure_ns(lambda: model.inverse_dynamics(*data), LARGEST)
     theirs = [sides[name] for name in peers if name in sides]
     best = [min(their[k] for their in theirs) if theirs else float("nan") for k in range(2)]
-    lines = [("function of", "torques", "the best peer takes", "with gradients", "the best peer takes")]
+    lines = [("function of", "torques", "fastest other / mindyn", "with gradients", "fastest other / mindyn")]
     for name in ("mindyn.torch", "mindyn.jax", *(name for name in peers if name in sides)):
         ratios = [f"{best[k] / sides[name][k]:.1f}x" if name.startswith("mindyn") else "" for k in range(2)]
         times = [f"{side:.0f} ns" if np.isfinite(side) else "" for side in sides[name]]
@@ -166,9 +165,9 @@ def main() -> None:
             else "python -m benchmarks.kernels.frameworks",
             f"JAX {jax.__version__}, PyTorch {torch.__version__}",
             [
-                "Inverse dynamics of a Panda in float64 and the gradients of its squared torques by q, qd and qdd: "
-                "processor time of a sample, mindyn in batches of 100 000, frax in batches of 256 or 2 048, "
-                "whichever is faster"
+                "Inverse dynamics of a Panda in float64 and the gradients of its squared torques with respect to q, "
+                "qd and qdd: processor time of a sample, mindyn in batches of 100 000, frax in batches of 256 or 2 "
+                "048, whichever is faster"
                 + (", MJX in batches of 1 024; its gradients were not compiled. " if options.mjx else ". ")
                 + f"The kernel itself takes {kernel:.0f} ns. "
                 + (f"Not installed: {', '.join(absent)}." if absent else "")

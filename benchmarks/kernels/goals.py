@@ -1,15 +1,15 @@
-"""Times of kernels, of a simulation and of the start beside another version, in the same run.
+"""Times of kernels, of a simulation and of the start-up compared with another version, in the same run.
 
     python -m benchmarks.kernels.goals --before CHECKOUT [case ...] [--runs RUNS] [--record]
 
-memory      inverse dynamics of 40 and 60 joints: 100 000 rows from memory beside 1 024 rows in cache
+memory      inverse dynamics of 40 and 60 joints: 100 000 rows from memory compared with 1 024 rows in cache
 large       inertia matrix and dense regressor of the Panda: 100 000 rows, 1 024 in cache, and numpy.fill of as much
 regressor   compact regressor of 40 joints: 64, 256 and 1 024 rows
 simulate    30 s of a PUMA 560 with a Python controller at 1 kHz: without drives, and with their dry friction
 start       a new process to the first torque of a PUMA 560, with a filled cache of machine code
 
-Each case runs in processes of their own, those of the other checkout and of this one in turn; the least of all runs
-counts. Times are processor times.
+Each case runs in new processes that alternate between the other checkout and this one; the fastest run counts. Times
+are processor times.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.kernels.joints import arm
+from benchmarks.kernels.joints import build_arm
 from benchmarks.sections import Section, arguments, publish
 from benchmarks.timing import this_machine
 
@@ -60,7 +60,8 @@ def per_row(kernel, rows):
 """
 SCRIPTS = {
     "memory": """
-print(json.dumps({f"{n} joints, {rows} rows": per_row(mindyn.compile_model(arm(n)).kernel("inverse_dynamics"), rows)
+print(json.dumps({f"{n} joints, {rows} rows":
+                  per_row(mindyn.compile_model(build_arm(n)).kernel("inverse_dynamics"), rows)
                   for n in (40, 60) for rows in (1024, 100_000)}))
 """,
     "large": """
@@ -73,7 +74,7 @@ for name in ("inertia_matrix", "regressor"):
 print(json.dumps(times))
 """,
     "regressor": """
-kernel = mindyn.compile_model(arm(40)).kernel("regressor", compact=True)
+kernel = mindyn.compile_model(build_arm(40)).kernel("regressor", compact=True)
 print(json.dumps({f"40 joints, {rows} rows": per_row(kernel, rows) for rows in (64, 256, 1024)}))
 """,
     "simulate": """
@@ -96,19 +97,19 @@ print(json.dumps({"new process to the first torque": process_time() * 1e9}))
 """,
 }
 NOTES = [
-    "Data from memory must take at most 1.3 times the time in cache, and large matrices at most 1.2 times the larger "
-    "of the time in cache and of `fill`, which only writes as many bytes; the compact regressor of 40 joints 4 us, a "
-    "simulation 2 s, the start 0.3 s.",
-    "Data from memory and the simulation reach that. The large matrices take 1.5 to 1.7 times the larger of the two, "
-    "and the regressor of 40 joints, which writes 46 kB for each sample, 5.4 to 6.2 us. Of the start, Python and NumPy "
-    "take about 0.1 s.",
+    "Targets: data from memory take at most 1.3 times the time in cache, and large matrices at most 1.2 times the "
+    "larger of the time in cache and of `fill`, which only writes as many bytes; the compact regressor of 40 joints 4 "
+    "us, a simulation 2 s, the start 0.3 s.",
+    "Data from memory and the simulation meet these targets. The large matrices take 1.5 to 1.7 times the larger of "
+    "the two, and the regressor of 40 joints, which writes 46 kB for each sample, 5.4 to 6.2 us. Python and NumPy "
+    "take about 0.1 s of the start-up.",
 ]
 
 
 def measure(case: str, checkout: Path, cache: Path) -> dict[str, float]:
-    """Nanoseconds of each row of a case, in a new process."""
+    """Return the nanoseconds of each row of a case, measured in a new process."""
     run = subprocess.run(
-        [sys.executable, "-c", COMMON + getsource(arm) + SCRIPTS[case]],
+        [sys.executable, "-c", COMMON + getsource(build_arm) + SCRIPTS[case]],
         env={
             **os.environ,
             "PYTHONPATH": str(checkout / "src"),
@@ -123,17 +124,20 @@ def measure(case: str, checkout: Path, cache: Path) -> dict[str, float]:
 
 
 def compare(case: str, checkouts: tuple[Path, Path], folder: Path, runs: int) -> list[tuple[str, ...]]:
-    """Rows of the table of one case: before, now, ratio."""
+    """Return the rows of one case: before, now, ratio."""
     least: list[dict[str, float]] = [{}, {}]
     for _ in range(runs):
         for times, checkout, name in zip(least, checkouts, ("before", "now"), strict=True):
             for label, ns in measure(case, checkout, folder / name).items():
                 times[label] = min(ns, times.get(label, np.inf))
     before, now = least
-    return [(case, label, said(before[label]), said(ns), f"{ns / before[label]:.2f}") for label, ns in now.items()]
+    return [
+        (case, label, format_time(before[label]), format_time(ns), f"{ns / before[label]:.2f}")
+        for label, ns in now.items()
+    ]
 
 
-def said(ns: float) -> str:
+def format_time(ns: float) -> str:
     return f"{ns:.1f} ns" if ns < 1e4 else f"{ns / 1e3:.1f} us" if ns < 1e6 else f"{ns / 1e9:.2f} s"
 
 
@@ -152,12 +156,12 @@ def main() -> None:
     publish(
         Section(
             "kernel_goals",
-            "Kernels, simulation and start beside 0.2.0",
+            "Kernels, simulation and start-up compared with 0.2.0",
             "python -m benchmarks.kernels.goals --before CHECKOUT",
             this_machine(),
             [
                 "Processor time of one sample, of 30 s of simulation, and of a new process with bytecode and machine "
-                "code in their caches; the least of some runs that alternate with the other version."
+                "code in their caches; the fastest of several runs that alternate with the other version."
             ],
             table,
             NOTES,

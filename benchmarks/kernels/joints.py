@@ -1,4 +1,4 @@
-"""Cost of inverse dynamics against the number of joints, 2 to 60, with a plot.
+"""Measure the cost of inverse dynamics for 2 to 60 joints, with a plot.
 
 python -m benchmarks.kernels.joints [--record]
 """
@@ -23,8 +23,8 @@ SHORT = 20
 """Joints up to which, from 6 on, the straight line is drawn through the times."""
 
 
-def arm(joints: int) -> mindyn.Robot:
-    """A serial arm of general links, its axes turned by 90 and -90 degrees in turn, with offsets."""
+def build_arm(joints: int) -> mindyn.Robot:
+    """Return a serial arm of general links, with offsets and axes that alternate by 90 and -90 degrees."""
     rng = np.random.default_rng(joints)
     names = ["base", *(f"link{i}" for i in range(1, joints + 1))]
     created, links = [], []
@@ -39,8 +39,8 @@ def arm(joints: int) -> mindyn.Robot:
 
 
 def measure(joints: int) -> tuple[int, float, float]:
-    """Operations, and nanoseconds for each sample on one thread: of data in cache, and of data in memory."""
-    kernel = mindyn.compile_model(arm(joints)).kernel("inverse_dynamics")
+    """Return the operations, and the nanoseconds per sample on one thread for data in cache and in memory."""
+    kernel = mindyn.compile_model(build_arm(joints)).kernel("inverse_dynamics")
     runs = {}
     for samples in (SAMPLES, SAMPLES_IN_MEMORY):
         motion = np.random.default_rng(0).uniform(-1, 1, (3, samples, joints))
@@ -50,19 +50,19 @@ def measure(joints: int) -> tuple[int, float, float]:
     return operation_counts(kernel.program).total, *(seconds[samples] / samples * 1e9 for samples in runs)
 
 
-def line_of(rows: list[tuple[int, int, float, float]]) -> tuple[float, float]:
-    """Slope and start of the line through the times of arms of 6 to SHORT joints."""
+def fit_line(rows: list[tuple[int, int, float, float]]) -> tuple[float, float]:
+    """Return slope and intercept of the line through the times of arms with 6 to SHORT joints."""
     slope, start = np.polyfit(*zip(*((n, ns) for n, _, ns, _ in rows if 6 <= n <= SHORT), strict=True), 1)
     return slope, start
 
 
-def svg(rows: list[tuple[int, int, float, float]]) -> str:
-    """A plot of nanoseconds over joints, with the straight line through those of short arms."""
+def draw_plot(rows: list[tuple[int, int, float, float]]) -> str:
+    """Draw the nanoseconds over the joints, with the line through those of short arms."""
     width, height, left, bottom = 640, 360, 60, 40
     top_ns = max(ns for _, _, ns, _ in rows) * 1.1
     x = lambda n: left + (width - left - 20) * n / 62  # noqa: E731
     y = lambda ns: height - bottom - (height - bottom - 20) * ns / top_ns  # noqa: E731
-    slope, start = line_of(rows)
+    slope, start = fit_line(rows)
     dots = [f'<circle cx="{x(n):.1f}" cy="{y(ns):.1f}" r="4" fill="#2563eb"/>' for n, _, ns, _ in rows]
     ticks = [f'<text x="{x(n):.0f}" y="{height - 20}" text-anchor="middle">{n}</text>' for n in range(0, 61, 10)]
     step = 10 ** np.floor(np.log10(top_ns))
@@ -91,10 +91,10 @@ def main() -> None:
     table = [("joints", "operations", "time of a sample", "from memory", "ratio")]
     table += [(str(n), str(ops), f"{ns:.1f} ns", f"{far:.1f} ns", f"{far / ns:.2f}") for n, ops, ns, far in rows]
     (n0, first, *_), (n1, last, *_) = rows[-2:]
-    slope, start = line_of(rows)
+    slope, start = fit_line(rows)
     beyond = [f"{ns / (start + slope * n):.2f} at {n}" for n, _, ns, _ in rows if n > SHORT]
     if options.record:
-        PAGE.with_name("cost-per-joint.svg").write_text(svg(rows) + "\n")
+        PAGE.with_name("cost-per-joint.svg").write_text(draw_plot(rows) + "\n")
     publish(
         Section(
             "joints",

@@ -1,7 +1,7 @@
-"""Pinocchio at its strongest: compiled here in C++ for this CPU, and its inverse dynamics as generated C.
+"""Compile Pinocchio in C++ for this CPU, and its inverse dynamics as generated C.
 
-Its wheel ships the headers, and cmeel-eigen Eigen's; libraries are built once into build/native (a few minutes of
-compiler time) and kept. Without a C++ compiler or the headers, `native_peer` says why and gives None.
+The wheels of Pinocchio and cmeel-eigen contain the headers. Libraries are built once into build/native, which takes a
+few minutes. Without a C++ compiler or the headers, `native_peer` prints the reason and returns None.
 """
 
 from __future__ import annotations
@@ -47,32 +47,32 @@ class NativePeer:
         self._library = library
 
     def choose_base(self, base: mindyn.BaseParameters) -> None:
-        """Let `base_regressor` take the columns of this base set out of the standard regressor."""
+        """Select the columns of the standard regressor that `base_regressor` copies."""
         columns = base_columns(base)
         self._library.peer_choose(
             ctypes.c_void_p(self._handle), (ctypes.c_int * len(columns))(*columns), ctypes.c_int(len(columns))
         )
 
     def run(self, name: str, motion: np.ndarray, out: np.ndarray) -> None:
-        """`peer_<name>` over motion (3, N, n)."""
+        """Run `peer_<name>` over a motion (3, N, n)."""
         function = getattr(self._library, f"peer_{name}")
         function.argtypes = [ctypes.c_void_p, *[Pointer] * 4, ctypes.c_long]
         function(self._handle, *motion, out, motion.shape[1])
 
 
 def base_columns(base: mindyn.BaseParameters) -> list[int]:
-    """Columns of Pinocchio's standard regressor that are the base regressor."""
+    """Return the columns of Pinocchio's standard regressor that form the base regressor."""
     return list(base.survivors)  # both order the parameters of a link alike
 
 
 def native_peer(robot: mindyn.Robot) -> NativePeer | None:
-    """The peer of a robot, or None, and why on stderr."""
+    """Return the peer of a robot; None, with the reason on stderr, if it cannot be built."""
     built = library("peer")
     return None if built is None else NativePeer(robot, ctypes.CDLL(str(built)))
 
 
 def write_traced(robot: mindyn.Robot, folder: Path) -> bool:
-    """Writes traced.c, Pinocchio's inverse dynamics of the robot as CasADi generates it, into the folder."""
+    """Write traced.c, Pinocchio's inverse dynamics of the robot as CasADi generates it, into the folder."""
     built = library("traced")
     if built is None:
         return False
@@ -83,7 +83,7 @@ def write_traced(robot: mindyn.Robot, folder: Path) -> bool:
 
 
 def numbers_of(robot: mindyn.Robot) -> tuple[np.ndarray, np.ndarray]:
-    """What native/arm.hpp makes a model of."""
+    """Return the numbers from which native/arm.hpp builds a model."""
     model = mindyn.to_pinocchio(robot)
     rows = []
     for k, joint in enumerate(robot.joints, 1):
@@ -95,7 +95,7 @@ def numbers_of(robot: mindyn.Robot) -> tuple[np.ndarray, np.ndarray]:
 
 
 def library(name: str) -> Path | None:
-    """The built library, built now if it is not there; None, and why on stderr, where it cannot be."""
+    """Return the library, built if necessary; None, with the reason on stderr, if it cannot be built."""
     compiler = shutil.which("c++") or shutil.which("g++") or shutil.which("clang++")
     if compiler is None:
         return absent("no C++ compiler")
@@ -121,7 +121,7 @@ def library(name: str) -> Path | None:
 
 
 def include_folder() -> Path | None:
-    """Where the wheels put the headers of Pinocchio, Boost and Eigen."""
+    """Return the folder with the headers of Pinocchio, Boost and Eigen."""
     for parent in Path(pin.__file__).parents:
         result = parent / "include"
         if (result / "pinocchio").is_dir() and (result / "eigen3" / "Eigen").is_dir():

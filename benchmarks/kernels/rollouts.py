@@ -1,8 +1,9 @@
-"""Rollouts beside Pinocchio in Python and MuJoCo's `rollout`, in one run: 1000 motions of 1 s at 1 kHz, Runge-Kutta 4.
+"""Rollouts compared with Pinocchio in Python and MuJoCo's `rollout`, in one run: 1000 motions of 1 s at 1 kHz,
+Runge-Kutta 4.
 
     python -m benchmarks.kernels.rollouts [--robot ur10] [--threads 1 2] [--record]
 
-Pinocchio is timed on fewer rollouts, one after the other, as its time is the same for each.
+Pinocchio is timed on fewer rollouts, one after the other, because each takes the same time.
 """
 
 from __future__ import annotations
@@ -28,14 +29,14 @@ FEW = 4
 TARGETS = {"Pinocchio aba in Python": 20, "mujoco.rollout": 3}
 
 
-def bare(robot):
-    """The chain alone, without limits: what all three then simulate."""
+def remove_drives_and_limits(robot):
+    """Return the chain without drives and limits, which all three simulate."""
     joints = tuple(replace(joint, limits=Limits()) for joint in robot.joints)
     return replace(robot, joints=joints, drives=())
 
 
 def pinocchio_rollouts(robot, q0, qd0, tau):
-    """The same steps with `pin.aba`, one rollout and one step at a time."""
+    """Simulate the same steps with `pin.aba`, one rollout and one step at a time."""
     model = mindyn.to_pinocchio(robot)
     data, aba = model.createData(), pin.aba
     half, sixth = DT / 2, DT / 6
@@ -78,7 +79,7 @@ class MujocoRollouts:
 
 
 def measure(robot, threads):
-    """Seconds of 1000 rollouts: ours and each peer's, and how far the results are apart."""
+    """Return the seconds of 1000 rollouts, ours and each peer's, and the largest difference of positions."""
     rng = np.random.default_rng(0)
     n = robot.joint_count
     q0, qd0 = rng.uniform(-1, 1, (2, ROLLOUTS, n))
@@ -90,11 +91,11 @@ def measure(robot, threads):
     reference = pinocchio_rollouts(robot, q0[:FEW], qd0[:FEW], tau[:FEW])
     seconds["pin"] = (perf_counter() - begin) * ROLLOUTS / FEW
     result, states = run(), theirs.run(q0, qd0, tau)
-    apart = {
+    differences = {
         "pin": np.abs(result.q[:FEW, 1:] - reference[:, :, 0]).max(),
         "mujoco": np.abs(result.q[:, 1:] - states[:, :, 1 : n + 1]).max(),
     }
-    return seconds, apart
+    return seconds, differences
 
 
 def main() -> None:
@@ -102,17 +103,17 @@ def main() -> None:
     parser.add_argument("--robot", default="ur10")
     parser.add_argument("--threads", type=int, nargs="+", default=sorted({1, os.cpu_count() or 1}))
     options = parser.parse_args()
-    robot = bare(mindyn.load_robot(options.robot))
-    table = [("threads", "beside", "mindyn", "beside it", "ratio", "asked", "positions apart")]
+    robot = remove_drives_and_limits(mindyn.load_robot(options.robot))
+    table = [("threads", "compared with", "mindyn", "other", "ratio", "required", "position difference")]
     for threads in options.threads:
-        seconds, apart = measure(robot, threads)
+        seconds, differences = measure(robot, threads)
         for key, label in (("pin", "Pinocchio aba in Python"), ("mujoco", "mujoco.rollout")):
             if key == "pin" and threads > 1:
                 continue
             times = (f"{seconds['ours']:.3f} s", f"{seconds[key]:.2f} s")
             message = ratio(seconds[key] / seconds["ours"], TARGETS[label])
-            apart_by = f"{apart[key]:.0e} rad"
-            table.append((str(threads), label, *times, message, f">= {TARGETS[label]}x", apart_by))
+            difference = f"{differences[key]:.0e} rad"
+            table.append((str(threads), label, *times, message, f">= {TARGETS[label]}x", difference))
     publish(
         Section(
             "rollouts",

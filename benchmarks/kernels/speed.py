@@ -2,8 +2,8 @@
 
 python -m benchmarks.kernels.speed [--record]
 
-Two sections: batches beside Pinocchio compiled in C++ for this CPU, and single calls beside its generated C. What a
-user of Pinocchio's Python module sees stands in a column of its own.
+Two sections: batches compared with Pinocchio compiled in C++ for this CPU, and single calls compared with its
+generated C. Another column has the times of Pinocchio's Python module.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from benchmarks.timing import measure_best_times, this_machine
 ROBOTS = ("puma560", "panda")
 BATCH, LOOP = 1024, 500
 """Samples of a batch, whose inputs and outputs stay in cache, and of a Python loop."""
-AGAIN = range(20)
-"""Our batches in one timed run: as long as one of the peer's, so that both find their memory in cache."""
+BATCH_REPETITIONS = range(20)
+"""Number of our batches in one timed run, which then takes as long as one of the peer."""
 TARGETS = {  # ratio that each line must reach with AVX-512
     "inverse dynamics": 45,
     "forward dynamics": 40,
@@ -56,11 +56,12 @@ PEERS = {
     "derivatives of inverse dynamics": ("rnea_derivatives",),
     "derivatives of forward dynamics": ("aba_derivatives",),
 }
-"""Pinocchio's algorithms for each of our kernels, of which the fastest counts; the first is called from Python too."""
+"""Pinocchio's algorithms for each of our kernels; the fastest counts, and the first is also called from Python."""
 
 
-def kernels_of(model):
-    """Our kernels: regressors with their structural nonzeros alone, and dense; derivatives by all motion inputs."""
+def build_kernels(model):
+    """Return our kernels: regressors as structural nonzeros and dense, derivatives with respect to all motion
+    inputs."""
     return {
         **{label: model.kernel(label.replace(" ", "_")) for label in list(PEERS)[:3]},
         "base regressor": model.kernel("regressor", compact=True),
@@ -72,41 +73,43 @@ def kernels_of(model):
     }
 
 
-def timed(functions, repetitions=25):
-    """Processor seconds of the fastest run of each: the machine may be busy with other things."""
+def time_functions(functions, repetitions=25):
+    """Return the processor time of the fastest run of each function, since the machine may be busy."""
     return measure_best_times(functions, repetitions, clock=process_time)
 
 
-def batches(robot, model, rng) -> list[tuple[str, ...]]:
-    """Rows of the table of one robot."""
+def measure_batches(robot, model, rng) -> list[tuple[str, ...]]:
+    """Return the rows of the table of one robot."""
     n = robot.joint_count
     motion = rng.uniform(-2, 2, (3, BATCH, n))
-    motion[2] = model.inverse_dynamics(*motion)  # accelerations for rnea, torques for aba: any numbers do
+    motion[2] = model.inverse_dynamics(*motion)  # accelerations for rnea, torques for aba: the values do not matter
     native, python = native_peer(robot), python_loops(robot, motion, base_columns(model.base))
     if native is not None:
         native.choose_base(model.base)
     tau, theirs = motion[2].copy(), np.empty(max(BATCH * n, 10 * n * n))
     rows = []
-    for label, kernel in kernels_of(model).items():
+    for label, kernel in build_kernels(model).items():
         outputs = tuple(np.empty((BATCH, *shape)) for shape in kernel.output_shapes)
         out = outputs if len(outputs) > 1 else outputs[0]
         given = motion[: len(kernel.input_shapes)]
-        sides = {"ours": lambda kernel=kernel, given=given, out=out: [kernel(*given, out=out) for _ in AGAIN]}
+        sides = {
+            "ours": lambda kernel=kernel, given=given, out=out: [kernel(*given, out=out) for _ in BATCH_REPETITIONS]
+        }
         sides["python"] = python[PEERS[label][0]]
         for item in PEERS[label] if native is not None else ():
             sides[item] = lambda item=item: native.run(item, motion, theirs)
-        seconds = timed(sides)
+        seconds = time_functions(sides)
         if native is not None:
             require_equal(label, outputs, theirs, n)
-        ours, loop = seconds["ours"] / (len(AGAIN) * BATCH), seconds["python"] / LOOP
-        beside = min((seconds[side] for side in sides if side not in ("ours", "python")), default=None)
-        rows.append((robot.name, label, *compared(ours, beside and beside / BATCH, label), ns(loop)))
+        ours, loop = seconds["ours"] / (len(BATCH_REPETITIONS) * BATCH), seconds["python"] / LOOP
+        other = min((seconds[side] for side in sides if side not in ("ours", "python")), default=None)
+        rows.append((robot.name, label, *format_comparison(ours, other and other / BATCH, label), format_ns(loop)))
     assert np.array_equal(tau, motion[2])
-    return rows + own_rows(robot, model, motion)
+    return rows + measure_own_rows(robot, model, motion)
 
 
 def require_equal(label: str, outputs, theirs, n: int) -> None:
-    """Compare with what the peer wrote last: all torques or accelerations, or the matrices of the last sample."""
+    """Compare with the last output of the peer: all torques or accelerations, or the matrices of the last sample."""
     if label in ("inverse dynamics", "forward dynamics"):
         assert np.allclose(outputs[0].ravel(), theirs[: outputs[0].size], rtol=1e-8, atol=1e-8)
     elif label == "base regressor, dense":
@@ -117,18 +120,18 @@ def require_equal(label: str, outputs, theirs, n: int) -> None:
             assert np.allclose(ours, other, rtol=1e-8, atol=1e-8)
 
 
-def ns(seconds: float | None) -> str:
+def format_ns(seconds: float | None) -> str:
     return "-" if seconds is None else f"{seconds * 1e9:.1f} ns"
 
 
-def compared(ours: float, theirs: float | None, label: str) -> tuple[str, ...]:
+def format_comparison(ours: float, theirs: float | None, label: str) -> tuple[str, ...]:
     least = TARGETS.get(label)
     reached = "-" if theirs is None else ratio(theirs / ours, least)
-    return ns(ours), ns(theirs), reached, "" if least is None else f">= {least}x"
+    return format_ns(ours), format_ns(theirs), reached, "" if least is None else f">= {least}x"
 
 
 def python_loops(robot, motion, columns):
-    """A Python loop over single samples, as a user of the peer's Python module writes it; columns of the base set."""
+    """Return Python loops over single samples with the peer's Python module; `columns` are those of the base set."""
     peer = mindyn.to_pinocchio(robot)
     data, few = peer.createData(), list(zip(*motion[:, :LOOP], strict=True))
     return {
@@ -142,25 +145,26 @@ def python_loops(robot, motion, columns):
     }
 
 
-def own_rows(robot, model, motion) -> list[tuple[str, ...]]:
-    """Two threads (by the clock on the wall) and float32 beside one thread in float64, in batches of 100 000."""
+def measure_own_rows(robot, model, motion) -> list[tuple[str, ...]]:
+    """Return rows that compare two threads (wall time) and float32 with one thread in float64, in batches of 100
+    000."""
     rows = np.repeat(motion, 98, axis=1)[:, :100_000].copy()
     small, rows32 = mindyn.compile_model(robot, dtype="float32"), rows.astype(np.float32)
     out, out32 = np.empty_like(rows[0]), np.empty_like(rows32[0])
     item = lambda: model.inverse_dynamics(*rows, out=out)  # noqa: E731
     two = lambda: model.inverse_dynamics(*rows, out=out, threads=2)  # noqa: E731
     half = lambda: small.inverse_dynamics(*rows32, out=out32)  # noqa: E731
-    busy = timed({"one": item, "half": half})
+    busy = time_functions({"one": item, "half": half})
     cases = {"float32": (busy["half"], busy["one"])}
     if two_cores_are_free():
         wall = measure_best_times({"one": item, "two": two}, 25)
         cases["2 threads"] = (wall["two"], wall["one"])
     labels = {f"inverse dynamics, {name}": times for name, times in cases.items()}
-    return [(robot.name, label, *compared(a / 1e5, b / 1e5, label), "-") for label, (a, b) in labels.items()]
+    return [(robot.name, label, *format_comparison(a / 1e5, b / 1e5, label), "-") for label, (a, b) in labels.items()]
 
 
 def two_cores_are_free() -> bool:
-    """Whether the machine is idle enough to time two threads; says so if not."""
+    """Return whether the machine is idle enough to time two threads; print a message if not."""
     load = os.getloadavg()[0]
     free = load < (os.cpu_count() or 1) - 0.5
     if not free:
@@ -168,12 +172,12 @@ def two_cores_are_free() -> bool:
     return free
 
 
-def calls(robot, model, rng) -> list[tuple[str, ...]]:
-    """One sample at a time: from Python, and from C."""
+def measure_calls(robot, model, rng) -> list[tuple[str, ...]]:
+    """Return the rows of single calls from Python and from C."""
     sample = [np.ascontiguousarray(item) for item in rng.uniform(-2, 2, (3, robot.joint_count))]
     peer = mindyn.to_pinocchio(robot)
     data, bound, repeat = peer.createData(), model.bind("inverse_dynamics"), range(2000)
-    seconds = timed(
+    seconds = time_functions(
         {
             "bound": lambda: [bound.run() for _ in repeat],
             "plain": lambda: [model.inverse_dynamics(*sample) for _ in repeat],
@@ -182,13 +186,13 @@ def calls(robot, model, rng) -> list[tuple[str, ...]]:
     )
     bound_ns, plain_ns, pin_ns = (seconds[name] / 2000 for name in ("bound", "plain", "pin"))
     rows = [
-        (robot.name, "bound call", "pinocchio.rnea", *compared(bound_ns, pin_ns, "bound call")),
-        (robot.name, "plain call", "pinocchio.rnea", *compared(plain_ns, pin_ns, "plain call")),
+        (robot.name, "bound call", "pinocchio.rnea", *format_comparison(bound_ns, pin_ns, "bound call")),
+        (robot.name, "plain call", "pinocchio.rnea", *format_comparison(plain_ns, pin_ns, "plain call")),
     ]
-    exported = exported_c(robot, model, rng)
+    exported = measure_exported_c(robot, model, rng)
     if exported is not None:
-        beside = "its generated C" if exported[1] is not None else "no compiler for C++"
-        rows.append((robot.name, "exported C", beside, *compared(*exported, "exported C")))
+        peer_name = "Pinocchio's generated C" if exported[1] is not None else "no compiler for C++"
+        rows.append((robot.name, "exported C", peer_name, *format_comparison(*exported, "exported C")))
     return rows
 
 
@@ -206,8 +210,8 @@ void many(const double *q, const double *qd, const double *qdd, double *tau, lon
 """
 
 
-def exported_c(robot, model, rng) -> tuple[float, float | None] | None:
-    """Seconds of a call from C of our export and of Pinocchio's generated code; None without a C compiler."""
+def measure_exported_c(robot, model, rng) -> tuple[float, float | None] | None:
+    """Return the seconds per call of our exported C and of Pinocchio's generated code; None without a C compiler."""
     compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
     if compiler is None:
         print("no C compiler to time the export with", file=sys.stderr)
@@ -217,21 +221,21 @@ def exported_c(robot, model, rng) -> tuple[float, float | None] | None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         model.write_c(folder / "arm.c")
-        built = {"ours": shared_library(compiler, folder, "arm", DRIVER)}
+        built = {"ours": compile_library(compiler, folder, "arm", DRIVER)}
         if write_traced(robot, folder):
-            built["traced"] = shared_library(compiler, folder, "traced", TRACED_DRIVER)
+            built["traced"] = compile_library(compiler, folder, "traced", TRACED_DRIVER)
     for side, many in built.items():
         results[side] = out = np.empty_like(motion[0])
         addresses = [ctypes.c_void_p(part.ctypes.data) for part in (*motion, out)]
         many.argtypes = [ctypes.c_void_p] * 4 + [ctypes.c_long] * 2
         sides[side] = lambda many=many, given=addresses: many(*given, BATCH, robot.joint_count)
-    seconds = timed(sides)
+    seconds = time_functions(sides)
     for out in results.values():
         assert np.allclose(out, model.inverse_dynamics(*motion), rtol=1e-9, atol=1e-9)
     return seconds["ours"] / BATCH, seconds["traced"] / BATCH if "traced" in seconds else None
 
 
-def shared_library(compiler, folder: Path, stem: str, driver: str):
+def compile_library(compiler, folder: Path, stem: str, driver: str):
     (folder / f"{stem}_driver.c").write_text(driver)
     sources = [f"{stem}.c", f"{stem}_driver.c"]
     command = [compiler, *CPU, "-shared", "-fPIC", *sources, "-lm", "-o", f"{stem}.so"]
@@ -251,8 +255,8 @@ print(time.process_time() - start)
 """
 
 
-def compile_times(robot: str, names: tuple[str, ...]) -> tuple[float, float]:
-    """Seconds from equation to machine code in a fresh process, with an empty cache and then from it."""
+def measure_compile_times(robot: str, names: tuple[str, ...]) -> tuple[float, float]:
+    """Return the seconds from equation to machine code in a new process, with an empty and a filled cache."""
     with tempfile.TemporaryDirectory() as folder:
         environment = {**os.environ, "MINDYN_CACHE_DIR": folder}
         command = [sys.executable, "-c", COMPILE.format(robot=robot, names=names)]
@@ -269,15 +273,15 @@ CORE = (
 def main() -> None:
     options = arguments(__doc__).parse_args()
     rng = np.random.default_rng(0)
-    table = [("robot", "function", "mindyn", "Pinocchio in C++", "ratio", "asked", "Pinocchio from Python")]
-    single = [("robot", "inverse dynamics", "beside", "mindyn", "beside it", "ratio", "asked")]
+    table = [("robot", "function", "mindyn", "Pinocchio in C++", "ratio", "required", "Pinocchio from Python")]
+    single = [("robot", "inverse dynamics", "compared with", "mindyn", "other", "ratio", "required")]
     for name in ROBOTS:
         robot = mindyn.load_robot(name)
         model = mindyn.compile_model(robot)
-        table += batches(robot, model, rng)
-        single += calls(robot, model, rng)
-    one_cold, one_warm = compile_times("puma560", ("inverse_dynamics",))
-    all_cold, all_warm = compile_times("panda", CORE)
+        table += measure_batches(robot, model, rng)
+        single += measure_calls(robot, model, rng)
+    one_cold, one_warm = measure_compile_times("puma560", ("inverse_dynamics",))
+    all_cold, all_warm = measure_compile_times("panda", CORE)
     machine = this_machine("pin")
     publish(
         Section(
@@ -288,9 +292,9 @@ def main() -> None:
             [
                 f"Processor time of one sample, one thread on both sides, row-major batches of {spaced(BATCH)} "
                 "samples that stay in cache; the fastest of 25 runs that alternate. Pinocchio is compiled here from "
-                f"its headers ({' '.join(CPU)}) with the joint types of arms alone, 7 to 19 % faster than with all: "
-                "`rnea`, `aba` and `crba` (in local or world frames, whichever is faster), "
-                "`computeJointTorqueRegressor` (for the base regressor its columns of the base set are taken), "
+                f"its headers ({' '.join(CPU)}) with only the joint types of arms (7 to 19 % faster than with all "
+                "types): `rnea`, `aba` and `crba` (in local or world frames, whichever is faster), "
+                "`computeJointTorqueRegressor` (for the base regressor, only the columns of the base set), "
                 "`computeRNEADerivatives` and `computeABADerivatives` in a loop in C++, without copies of the "
                 "matrices. The last column calls its Python module in a Python loop. Regressors are written "
                 "as structural nonzeros, or dense. Two threads (wall time, if two cores are free) "

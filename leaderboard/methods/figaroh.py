@@ -35,7 +35,7 @@ def fit(robot: Robot, logs):
     step = max(1, sum(map(len, logs)) // MOST_ROWS)
 
     def regressor(log, cutoff_hz, every=1):
-        """(n N, p), joint after joint, and the rows it takes of the log."""
+        """Return the regressor (n N, p), joint by joint, and the rows of the log that it uses."""
         rate = (len(log) - 1) / (log.time[-1] - log.time[0])
         taps = butter(4, min(cutoff_hz, 0.4 * rate) / (rate / 2))
         q = np.column_stack([filtfilt(*taps, medfilt(column, 5)) for column in log.q.T])
@@ -45,14 +45,14 @@ def fit(robot: Robot, logs):
         config = kinds | {"act_idxv": list(range(n))}
         return build_regressor_basic(wrapped, q[rows], qd[rows], qdd[rows], config), rows
 
-    def gathered(cutoff_hz):
-        """(n, N, p) columns and (n, N) torques of all training logs."""
+    def gather(cutoff_hz):
+        """Return columns (n, N, p) and torques (n, N) of all training logs."""
         parts = [(*regressor(log, cutoff_hz, step), log) for log in logs]
         W = np.concatenate([W.reshape(n, -1, W.shape[1]) for W, _, _ in parts], axis=1)
         return W, np.concatenate([log.tau[rows].T for _, rows, log in parts], axis=1)
 
-    def solved(W, tau):
-        """Kept columns and their values."""
+    def solve(W, tau):
+        """Return the kept columns and their values."""
         stacked, names = W.reshape(-1, W.shape[2]), {f"p{k}": 0.0 for k in range(W.shape[2])}
         gone, left = get_index_eliminate(stacked, names)
         reduced = build_regressor_reduced(stacked, gone)
@@ -67,11 +67,11 @@ def fit(robot: Robot, logs):
         total = 0.0
         for block in np.array_split(np.arange(tau.shape[1]), BLOCKS):
             rest = np.setdiff1d(np.arange(tau.shape[1]), block)
-            kept, phi = solved(W[:, rest], tau[:, rest])
+            kept, phi = solve(W[:, rest], tau[:, rest])
             total += float(((W[:, block][:, :, kept] @ phi - tau[:, block]) ** 2).sum())
         return total
 
-    result = {cutoff: gathered(cutoff) for cutoff in CUTOFFS_HZ}
+    result = {cutoff: gather(cutoff) for cutoff in CUTOFFS_HZ}
     best = min(result, key=lambda cutoff: error(*result[cutoff]))
-    kept, phi = solved(*result[best])
+    kept, phi = solve(*result[best])
     return lambda log: (regressor(log, best)[0][:, kept] @ phi).reshape(n, -1).T

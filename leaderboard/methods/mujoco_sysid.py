@@ -70,7 +70,7 @@ def fit(robot, logs):
     for link in robot.link_names:
         pseudo = {"inertia_type": sysid.InertiaType.Pseudo, "modifier": link_writer(link)}
         parameters.add(sysid.body_inertia_param(spec, model, link, **pseudo, **wide))
-    _, qd, qdd = gathered(logs, CUTOFFS_HZ[0])
+    _, qd, qdd = gather(logs, CUTOFFS_HZ[0])
     units = {"armature": size / qdd.std(axis=0), "damping": size / qd.std(axis=0), "frictionloss": size}
     for kind in KINDS:
         for joint, unit in zip(robot.joint_names, units[kind], strict=True):
@@ -82,8 +82,8 @@ def fit(robot, logs):
         fitted = sysid.apply_param_modifiers(values, spec)
         return Predictor(mujoco, fitted, size * values["offset"].value, cutoff_hz)
 
-    def optimized(values, cutoff_hz, iterations):
-        states = [part[take] for part in gathered(logs, cutoff_hz)]
+    def optimize(values, cutoff_hz, iterations):
+        states = [part[take] for part in gather(logs, cutoff_hz)]
 
         def residual(x, current):
             """Return the residual (m, k) of k columns of parameters, which the optimizer asks for at once."""
@@ -97,12 +97,12 @@ def fit(robot, logs):
         return sysid.optimize(values, residual, verbose=False, max_iters=iterations)[0]
 
     def error(values, cutoff_hz):
-        states = [part[take] for part in gathered(logs, cutoff_hz)]
+        states = [part[take] for part in gather(logs, cutoff_hz)]
         return np.linalg.norm((predictor(values, cutoff_hz).torque(*states) - tau[take]) / size)
 
-    first = optimized(parameters, CUTOFFS_HZ[0], first_count)
+    first = optimize(parameters, CUTOFFS_HZ[0], first_count)
     best = min(CUTOFFS_HZ, key=lambda cutoff_hz: error(first, cutoff_hz))
-    return predictor(optimized(first, best, last_count), best)
+    return predictor(optimize(first, best, last_count), best)
 
 
 def link_writer(link):
@@ -146,7 +146,7 @@ def put(joint, key, value):
     setattr(joint, key, stored if stored.ndim else float(stored))
 
 
-def gathered(logs, cutoff_hz):
+def gather(logs, cutoff_hz):
     return [np.concatenate(parts) for parts in zip(*(motion(log, cutoff_hz) for log in logs), strict=True)]
 
 

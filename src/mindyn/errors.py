@@ -114,18 +114,18 @@ class RobotError(MindynError):
     default_code = Code.INVALID_STRUCTURE
 
     def with_hint(self, hint: str) -> RobotError:
-        """The error with a hint, where it has none of its own."""
+        """Return the error with a hint, unless it already has one."""
         return self if self.hint else type(self)(self.message, hint=hint, code=self.code, subject=self.subject)
 
 
 class NearlyDegenerateError(RobotError):
-    """A geometry lies so near a special one that a method cannot decide which parameters its dynamics depend on."""
+    """A geometry is so close to a special one that a method cannot decide which parameters the dynamics depend on."""
 
     default_code = Code.INACCURATE
 
 
 class RobotFileError(RobotError):
-    """A robot file cannot be read: not the format it claims, truncated, unsafe, too large, unsupported."""
+    """A robot file cannot be read: it has another format, or is truncated, unsafe, too large or unsupported."""
 
     default_code = Code.UNREADABLE
 
@@ -141,7 +141,7 @@ class InputError(MindynError):
 
 
 class MissingPhysicsError(MindynError):
-    """A computation needs physical values that the robot does not state."""
+    """A computation needs physical values that the robot does not have."""
 
     default_code = Code.MISSING_VALUE
 
@@ -159,38 +159,38 @@ class UnsafeMotionError(MindynError):
 
 
 class ExportError(MindynError):
-    """A file cannot be written: its format cannot say what is asked, the robot is not physical, no such folder."""
+    """A file cannot be written: its format cannot express the robot, or there is no such folder."""
 
     default_code = Code.NOT_WRITABLE
 
 
 def shorten_text(text: str, longest: int = LONGEST_MESSAGE) -> str:
-    """The text, or its beginning and end where it is longer than a person reads."""
+    """Return the text, or only its beginning and end if it is long."""
     if len(text) <= longest:
         return text
-    left_out = f" ... ({len(text) - longest} characters left out) ... "
-    return text[: longest * 2 // 3] + left_out + text[len(text) - longest // 3 :]
+    omitted = f" ... ({len(text) - longest} characters omitted) ... "
+    return text[: longest * 2 // 3] + omitted + text[len(text) - longest // 3 :]
 
 
 def list_names(names: Iterable[str], most: int = LISTED_NAMES) -> str:
-    """`a, b, c`; of very many names the first, and how many more there are."""
+    """Return `a, b, c`, or the first names and the number of further ones if there are many."""
     given = list(names)
     shown = ", ".join(shorten_text(str(name), 100) for name in given[:most])
     return f"{shown} and {len(given) - most} more" if len(given) > most else shown
 
 
-LISTED_HINT = "take one of those listed, as it is written there"
+LISTED_HINT = "use one of the listed names, spelled as listed"
 
 
 def suggest_name(given: object, valid: Iterable[str], otherwise: str = LISTED_HINT) -> str:
-    """A hint: the name that is most like the given one, or `otherwise` where none is."""
-    # Beyond some length nothing was mistyped, and the comparison takes quadratic time.
+    """Return a hint with the name that is most similar to the given one; `otherwise` if none is similar."""
+    # A long text is not a mistyped name, and the comparison takes quadratic time.
     near = get_close_matches(str(given), list(valid), n=1) if len(str(given)) <= LONGEST_COMPARED_NAME else []
     return f"did you mean {near[0]!r}?" if near else otherwise
 
 
 def unknown_name_error(kind: str, given: str, valid: Iterable[str], has: str = "the model has") -> UnknownNameError:
-    """`no joint 'elbow2'; the model has: shoulder, elbow, wrist`."""
+    """Return the error `no joint 'elbow2'; the model has: shoulder, elbow, wrist`."""
     names = tuple(valid)
     hint = suggest_name(given, names) if names else ""
     message = f"no {kind} {shorten_text(given, 100)!r}; {has}: {list_names(names) or 'none'}"

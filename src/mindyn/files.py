@@ -234,7 +234,7 @@ def relative_path(path: str, folder: Path) -> str:
 
 
 def locate_beside(path: str, folder: Path) -> str:
-    """Return where a file is that a run in `folder` names: at its relative path, or beside or in the folder."""
+    """Locate a file that a run in `folder` names: at its relative path, next to the folder or in it."""
     if "://" in path:
         return path
     name = Path(path).name

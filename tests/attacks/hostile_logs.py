@@ -33,7 +33,7 @@ def attack(make: Attack) -> Attack:
     return make
 
 
-def stated(path: Path, text: str = SIDECAR) -> Path:
+def write_sidecar(path: Path, text: str = SIDECAR) -> Path:
     path.with_name(path.name + ".toml").write_text(text)
     return path
 
@@ -59,13 +59,13 @@ def arrays(rows: int = 400) -> dict[str, np.ndarray]:
 @attack
 def endless_device_as_csv(folder: Path) -> Path:
     (folder / "zero.csv").symlink_to("/dev/zero")
-    return stated(folder / "zero.csv")
+    return write_sidecar(folder / "zero.csv")
 
 
 @attack
 def pipe_without_writer(folder: Path) -> Path:
     os.mkfifo(folder / "pipe.csv")
-    return stated(folder / "pipe.csv")
+    return write_sidecar(folder / "pipe.csv")
 
 
 @attack
@@ -100,7 +100,7 @@ def name_with_a_null(folder: Path) -> Path:
 
 @attack
 def unreadable_file(folder: Path) -> Path:
-    path = stated(folder / "log.csv")
+    path = write_sidecar(folder / "log.csv")
     path.write_text(csv_text())
     path.chmod(0)
     return path
@@ -109,7 +109,7 @@ def unreadable_file(folder: Path) -> Path:
 @attack
 def skip_rows_without_end(folder: Path) -> Path:
     (folder / "log.csv").write_text(csv_text())
-    return stated(folder / "log.csv", SIDECAR + "skip_rows = 100000000\n")
+    return write_sidecar(folder / "log.csv", SIDECAR + "skip_rows = 100000000\n")
 
 
 @attack
@@ -117,66 +117,66 @@ def line_of_a_gigabyte(folder: Path) -> Path:
     with (folder / "log.csv").open("wb") as file:
         file.write(b"t,q1,q2,tau1,tau2\n")
         file.truncate(2**30)
-    return stated(folder / "log.csv")
+    return write_sidecar(folder / "log.csv")
 
 
 @attack
 def half_a_million_columns(folder: Path) -> Path:
     (folder / "log.csv").write_text(",".join(f"c{k}" for k in range(500_000)) + "\n" + ",".join(["0"] * 500_000) + "\n")
-    return stated(folder / "log.csv")
+    return write_sidecar(folder / "log.csv")
 
 
 @attack
 def the_same_name_half_a_million_times(folder: Path) -> Path:
     (folder / "log.csv").write_text("t," * 500_000 + "q1\n")
-    return stated(folder / "log.csv")
+    return write_sidecar(folder / "log.csv")
 
 
 @attack
 def cell_of_200_000_characters(folder: Path) -> Path:
     (folder / "log.csv").write_text(f't,q1,q2,tau1,tau2\n"{"1" * 200_000}",0,0,0,0\n')
-    return stated(folder / "log.csv")
+    return write_sidecar(folder / "log.csv")
 
 
 @attack
 def quotes_that_do_not_end(folder: Path) -> Path:
     (folder / "log.csv").write_text('t,q1,q2,tau1,tau2\n"0,0,0,0,0\n' + "0,0,0,0,0\n" * 100)
-    return stated(folder / "log.csv")
+    return write_sidecar(folder / "log.csv")
 
 
 @attack
 def binary_as_csv(folder: Path) -> Path:
     (folder / "log.csv").write_bytes(np.random.default_rng(0).bytes(100_000))
-    return stated(folder / "log.csv")
+    return write_sidecar(folder / "log.csv")
 
 
 @attack
 def sidecar_with_a_key_of_20_000_parts(folder: Path) -> Path:
     (folder / "log.csv").write_text(csv_text())
-    return stated(folder / "log.csv", "a." * 20_000 + "a = 1\n")
+    return write_sidecar(folder / "log.csv", "a." * 20_000 + "a = 1\n")
 
 
 @attack
 def sidecar_of_nested_brackets(folder: Path) -> Path:
     (folder / "log.csv").write_text(csv_text())
-    return stated(folder / "log.csv", "gears = " + "[" * 5000)
+    return write_sidecar(folder / "log.csv", "gears = " + "[" * 5000)
 
 
 @attack
 def sidecar_of_40_megabytes(folder: Path) -> Path:
     (folder / "log.csv").write_text(csv_text())
-    return stated(folder / "log.csv", f'topic = "{"a" * 40_000_000}"\n')
+    return write_sidecar(folder / "log.csv", f'topic = "{"a" * 40_000_000}"\n')
 
 
 @attack
 def sidecar_with_an_integer_of_5000_digits(folder: Path) -> Path:
     (folder / "log.csv").write_text(csv_text())
-    return stated(folder / "log.csv", SIDECAR + f"rate_hz = {'9' * 5000}\n")
+    return write_sidecar(folder / "log.csv", SIDECAR + f"rate_hz = {'9' * 5000}\n")
 
 
 def npz(folder: Path, header: dict[str, str]) -> Path:
     """An NPZ whose headers are as given, over the bytes of a good one."""
-    path = stated(folder / "log.npz", ARRAYS)
+    path = write_sidecar(folder / "log.npz", ARRAYS)
     with zipfile.ZipFile(path, "w") as file:
         for name, values in arrays().items():
             content = io.BytesIO()
@@ -212,7 +212,7 @@ def npz_of_objects(folder: Path) -> Path:
 
 @attack
 def npz_of_four_gigabytes_of_zeros(folder: Path) -> Path:
-    path = stated(folder / "bomb.npz", ARRAYS)
+    path = write_sidecar(folder / "bomb.npz", ARRAYS)
     head = io.BytesIO()
     np.lib.format.write_array_header_1_0(head, {"descr": "<f8", "fortran_order": False, "shape": (2**28, 2)})
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as file:
@@ -226,23 +226,25 @@ def npz_of_four_gigabytes_of_zeros(folder: Path) -> Path:
 
 @attack
 def mat_with_lengths_that_lie(folder: Path) -> Path:
-    return damaged_mat(folder, lambda data: data[:132] + struct.pack("<I", 2**31 - 1) + data[136:])
+    return write_damaged_mat(folder, lambda data: data[:132] + struct.pack("<I", 2**31 - 1) + data[136:])
 
 
 @attack
 def mat_cut_in_the_middle(folder: Path) -> Path:
-    return damaged_mat(folder, lambda data: data[: len(data) // 2])
+    return write_damaged_mat(folder, lambda data: data[: len(data) // 2])
 
 
 @attack
 def mat_of_a_shape_that_overflows(folder: Path) -> Path:
-    return damaged_mat(folder, lambda data: data.replace(struct.pack("<ii", 400, 2), struct.pack("<ii", 2**30, 2**30)))
+    return write_damaged_mat(
+        folder, lambda data: data.replace(struct.pack("<ii", 400, 2), struct.pack("<ii", 2**30, 2**30))
+    )
 
 
-def damaged_mat(folder: Path, change: Callable[[bytes], bytes]) -> Path:
+def write_damaged_mat(folder: Path, change: Callable[[bytes], bytes]) -> Path:
     from scipy.io import savemat
 
-    path = stated(folder / "log.mat", ARRAYS)
+    path = write_sidecar(folder / "log.mat", ARRAYS)
     content = io.BytesIO()
     savemat(content, arrays())
     path.write_bytes(change(content.getvalue()))
@@ -251,7 +253,7 @@ def damaged_mat(folder: Path, change: Callable[[bytes], bytes]) -> Path:
 
 @attack
 def mat_that_expands_to_two_gigabytes(folder: Path) -> Path:
-    path = stated(folder / "log.mat", ARRAYS)
+    path = write_sidecar(folder / "log.mat", ARRAYS)
     packer = zlib.compressobj(1)
     packed = packer.compress(struct.pack("<II", 14, 2**31))
     packed += b"".join(packer.compress(bytes(2**24)) for _ in range(64)) + packer.flush()
@@ -264,7 +266,7 @@ def mat_that_expands_to_two_gigabytes(folder: Path) -> Path:
 def hdf5_that_declares_ten_billion_rows(folder: Path) -> Path:
     import h5py
 
-    path = stated(folder / "log.h5", ARRAYS)
+    path = write_sidecar(folder / "log.h5", ARRAYS)
     with h5py.File(path, "w") as file:
         file.create_dataset("t", (10**10,), "f8", chunks=(2**16,))
         for name in ("q", "tau"):
@@ -276,7 +278,7 @@ def hdf5_that_declares_ten_billion_rows(folder: Path) -> Path:
 def hdf5_that_reads_a_device(folder: Path) -> Path:
     import h5py
 
-    path = stated(folder / "log.h5", ARRAYS)
+    path = write_sidecar(folder / "log.h5", ARRAYS)
     with h5py.File(path, "w") as file:
         for name, shape in (("t", (1000,)), ("q", (1000, 2)), ("tau", (1000, 2))):
             file.create_dataset(name, shape, "f8", external=[("/dev/zero", 0, 8 * int(np.prod(shape)))])
@@ -287,7 +289,7 @@ def hdf5_that_reads_a_device(folder: Path) -> Path:
 def parquet_of_ten_billion_equal_rows(folder: Path) -> Path:
     import polars as pl
 
-    path = stated(folder / "log.parquet")
+    path = write_sidecar(folder / "log.parquet")
     zero = pl.repeat(0.0, 4_000_000, eager=True)
     pl.DataFrame(dict.fromkeys(columns(), zero)).write_parquet(path, row_group_size=4_000_000)
     return path

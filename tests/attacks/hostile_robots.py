@@ -21,13 +21,13 @@ def attack_on(attacks: dict[str, Attack]) -> Callable[[Attack], Attack]:
     return add
 
 
-def written(path: Path, text: str) -> Path:
+def write_text(path: Path, text: str) -> Path:
     path.write_text(text)
     return path
 
 
 def mjcf(path: Path, assets: str, world: str) -> Path:
-    return written(path, f"<mujoco><asset>{assets}</asset><worldbody>{world}</worldbody></mujoco>")
+    return write_text(path, f"<mujoco><asset>{assets}</asset><worldbody>{world}</worldbody></mujoco>")
 
 
 @attack_on(ROBOTS)
@@ -62,43 +62,43 @@ def mjcf_of_a_built_in_mesh_without_end(folder: Path) -> Path:
 
 @attack_on(ROBOTS)
 def urdf_of_four_million_links(folder: Path) -> Path:
-    return written(folder / "arm.urdf", "<robot>" + "<a/>" * 4_000_000 + "</robot>")
+    return write_text(folder / "arm.urdf", "<robot>" + "<a/>" * 4_000_000 + "</robot>")
 
 
 @attack_on(ROBOTS)
 def urdf_of_four_million_attributes(folder: Path) -> Path:
     words = " ".join(f'a{k}=""' for k in range(4_000_000))
-    return written(folder / "arm.urdf", f"<robot><link {words}/></robot>")
+    return write_text(folder / "arm.urdf", f"<robot><link {words}/></robot>")
 
 
 @attack_on(ROBOTS)
 def toml_of_escaped_key_parts(folder: Path) -> Path:
-    return written(folder / "arm.toml", '"\\"".' * 28_000 + "a = 1\n")
+    return write_text(folder / "arm.toml", '"\\"".' * 28_000 + "a = 1\n")
 
 
 @attack_on(ROBOTS)
 def toml_of_a_million_tables(folder: Path) -> Path:
-    return written(folder / "arm.toml", "[[a]]\n" * 4_000_000)
+    return write_text(folder / "arm.toml", "[[a]]\n" * 4_000_000)
 
 
 @attack_on(ESTIMATES)
 def estimate_of_lists(folder: Path) -> Path:
-    return written(folder / "estimate.json", '{"a": [' + "[]," * 20_000_000 + "[]]}")
+    return write_text(folder / "estimate.json", '{"a": [' + "[]," * 20_000_000 + "[]]}")
 
 
 @attack_on(ESTIMATES)
 def estimate_of_keys(folder: Path) -> Path:
-    return written(folder / "estimate.json", "{" + ",".join(f'"{k}":{{}}' for k in range(4_000_000)) + "}")
+    return write_text(folder / "estimate.json", "{" + ",".join(f'"{k}":{{}}' for k in range(4_000_000)) + "}")
 
 
 @attack_on(ESTIMATES)
 def estimate_nested_100_000_deep(folder: Path) -> Path:
-    return written(folder / "estimate.json", '{"a":' * 100_000 + "1" + "}" * 100_000)
+    return write_text(folder / "estimate.json", '{"a":' * 100_000 + "1" + "}" * 100_000)
 
 
 @attack_on(PLANS)
 def plan_nested_100_000_deep(folder: Path) -> Path:
-    return written(folder / "plan.json", '{"a":' * 100_000 + "1" + "}" * 100_000)
+    return write_text(folder / "plan.json", '{"a":' * 100_000 + "1" + "}" * 100_000)
 
 
 @attack_on(PLANS)
@@ -109,8 +109,8 @@ def plan_that_is_a_device(folder: Path) -> Path:
 
 @attack_on(ROBOTS)
 def mjcf_that_includes_a_file_a_hundred_times(folder: Path) -> Path:
-    written(folder / "part.xml", "<mujoco>" + "<custom><text/></custom>" * 200_000 + "</mujoco>")
-    return written(folder / "arm.xml", "<mujoco>" + '<include file="part.xml"/>' * 100 + "</mujoco>")
+    write_text(folder / "part.xml", "<mujoco>" + "<custom><text/></custom>" * 200_000 + "</mujoco>")
+    return write_text(folder / "arm.xml", "<mujoco>" + '<include file="part.xml"/>' * 100 + "</mujoco>")
 
 
 @attack_on(ROBOTS)
@@ -121,7 +121,7 @@ def mjcf_with_a_list_of_joints_nested_100_000_deep(folder: Path) -> Path:
     )
     text = f'<custom><text name="dependent joints of loop l" data="{"[" * 100_000}"/></custom>'
     loop = '<equality><connect name="l" body1="a" body2="b" anchor="0 0 0"/></equality>'
-    return written(folder / "arm.xml", f"<mujoco>{text}<worldbody>{first}{second}</worldbody>{loop}</mujoco>")
+    return write_text(folder / "arm.xml", f"<mujoco>{text}<worldbody>{first}{second}</worldbody>{loop}</mujoco>")
 
 
 @attack_on(ROBOTS)
@@ -132,7 +132,7 @@ def urdf_of_a_chain_of_3000_joints(folder: Path) -> Path:
         f'<joint name="j{k}" type="continuous"><parent link="l{k}"/><child link="l{k + 1}"/></joint>'
         for k in range(3000)
     )
-    return written(folder / "arm.urdf", f'<robot name="r">{links}{joints}</robot>')
+    return write_text(folder / "arm.urdf", f'<robot name="r">{links}{joints}</robot>')
 
 
 @attack_on(ROBOTS)
@@ -142,45 +142,45 @@ def urdf_of_a_star_of_30_000_joints(folder: Path) -> Path:
         f'<joint name="j{k}" type="continuous"><parent link="l0"/><child link="l{k + 1}"/></joint>'
         for k in range(30_000)
     )
-    return written(folder / "arm.urdf", f'<robot name="r">{links}{joints}</robot>')
+    return write_text(folder / "arm.urdf", f'<robot name="r">{links}{joints}</robot>')
 
 
 @attack_on(ROBOTS)
 def urdf_of_entities_in_entities(folder: Path) -> Path:
     entities = "".join(f'<!ENTITY e{k + 1} "{f"&e{k};" * 10}">' for k in range(12))
     head = f'<!DOCTYPE robot [<!ENTITY e0 "x">{entities}]>'
-    return written(folder / "arm.urdf", f'{head}<robot name="&e12;"/>')
+    return write_text(folder / "arm.urdf", f'{head}<robot name="&e12;"/>')
 
 
 @attack_on(ROBOTS)
 def urdf_of_an_entity_that_is_repeated(folder: Path) -> Path:
     head = f'<!DOCTYPE robot [<!ENTITY e "{"x" * 100_000}">]>'
-    return written(folder / "arm.urdf", f'{head}<robot name="{"&e;" * 100_000}"/>')
+    return write_text(folder / "arm.urdf", f'{head}<robot name="{"&e;" * 100_000}"/>')
 
 
 @attack_on(ROBOTS)
 def urdf_of_parameter_entities(folder: Path) -> Path:
     head = '<!DOCTYPE robot [<!ENTITY % f SYSTEM "/dev/zero"> %f; ]>'
-    return written(folder / "arm.urdf", f'{head}<robot name="r"/>')
+    return write_text(folder / "arm.urdf", f'{head}<robot name="r"/>')
 
 
 @attack_on(ROBOTS)
 def urdf_of_defaults_in_its_document_type(folder: Path) -> Path:
     """An attribute that every element has by default is written once in the file."""
     head = f'<!DOCTYPE robot [<!ATTLIST link name CDATA "{"x" * 100_000}" xmlns CDATA "{"y" * 100_000}">]>'
-    return written(folder / "arm.urdf", f'{head}<robot name="r">{"<link/>" * 100_000}</robot>')
+    return write_text(folder / "arm.urdf", f'{head}<robot name="r">{"<link/>" * 100_000}</robot>')
 
 
 @attack_on(ROBOTS)
 def toml_of_integers_of_many_digits(folder: Path) -> Path:
-    return written(folder / "arm.toml", "a = [" + ("9" * 4000 + ",") * 200 + "]\nb = 0x" + "f" * 100_000 + "\n")
+    return write_text(folder / "arm.toml", "a = [" + ("9" * 4000 + ",") * 200 + "]\nb = 0x" + "f" * 100_000 + "\n")
 
 
 @attack_on(ESTIMATES)
 def estimate_of_numbers_of_many_digits(folder: Path) -> Path:
-    return written(folder / "estimate.json", '{"format": 5, "beta": [' + "9" * 4000 + ", 1e999999, -1e-999999]}")
+    return write_text(folder / "estimate.json", '{"format": 5, "beta": [' + "9" * 4000 + ", 1e999999, -1e-999999]}")
 
 
 @attack_on(ESTIMATES)
 def estimate_of_a_text_that_does_not_end(folder: Path) -> Path:
-    return written(folder / "estimate.json", '{"a":' + '\\"' * 5_000_000)
+    return write_text(folder / "estimate.json", '{"a":' + '\\"' * 5_000_000)

@@ -10,7 +10,7 @@ import zlib
 from pathlib import Path
 
 import numpy as np
-from hostile_logs import ARRAYS, LOGS, attack, columns, csv_text, stated
+from hostile_logs import ARRAYS, LOGS, attack, columns, csv_text, write_sidecar
 
 __all__ = ["LOGS"]
 
@@ -138,7 +138,7 @@ def bag_whose_frame_does_not_say_its_size(folder: Path) -> Path:
 
 @attack
 def npz_header_of_four_gigabytes(folder: Path) -> Path:
-    path = stated(folder / "log.npz", ARRAYS)
+    path = write_sidecar(folder / "log.npz", ARRAYS)
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as file:
         for name in ("t", "q", "tau"):
             with file.open(f"{name}.npy", "w", force_zip64=True) as stream:
@@ -151,7 +151,7 @@ def npz_header_of_four_gigabytes(folder: Path) -> Path:
 @attack
 def npz_of_a_million_entries(folder: Path) -> Path:
     """A directory of entries that all lie at the same place."""
-    path, name = stated(folder / "log.npz", ARRAYS), b"t.npy"
+    path, name = write_sidecar(folder / "log.npz", ARRAYS), b"t.npy"
     buffer = io.BytesIO()
     np.lib.format.write_array(buffer, np.zeros(3))
     data = buffer.getvalue()
@@ -169,7 +169,7 @@ def hdf5_of_packed_zeros(folder: Path, size: int, rows: int, declared_rows: int)
     """Write datasets whose only chunk is a deflated stream of `size` zeros."""
     import h5py
 
-    path = stated(folder / "log.h5", ARRAYS)
+    path = write_sidecar(folder / "log.h5", ARRAYS)
     packer = zlib.compressobj(9)
     packed = b"".join(packer.compress(bytes(2**24)) for _ in range(size >> 24)) + packer.flush()
     with h5py.File(path, "w") as file:
@@ -196,7 +196,7 @@ def hdf5_chunk_larger_than_its_dataset(folder: Path) -> Path:
 def hdf5_without_the_chunks_that_it_declares(folder: Path) -> Path:
     import h5py
 
-    path = stated(folder / "log.h5", ARRAYS)
+    path = write_sidecar(folder / "log.h5", ARRAYS)
     with h5py.File(path, "w") as file:
         for name, width in (("t", ()), ("q", (2,)), ("tau", (2,))):
             file.create_dataset(name, (10_000_000, *width), "f8", chunks=(1000, *width))
@@ -205,14 +205,14 @@ def hdf5_without_the_chunks_that_it_declares(folder: Path) -> Path:
 
 @attack
 def json_lines_of_300_000_keys(folder: Path) -> Path:
-    path = stated(folder / "log.jsonl")
+    path = write_sidecar(folder / "log.jsonl")
     path.write_text("".join("{" + f'"k{k}":{k}' + "}\n" for k in range(300_000)))
     return path
 
 
 @attack
 def json_line_of_300_000_keys(folder: Path) -> Path:
-    path = stated(folder / "log.jsonl")
+    path = write_sidecar(folder / "log.jsonl")
     path.write_text("{" + ",".join(f'"k{k}":{k}' for k in range(300_000)) + "}\n" + '{"k0":1}\n' * 1000)
     return path
 
@@ -225,28 +225,28 @@ def json_lines_of_few_words_on_many_paths(folder: Path) -> Path:
         below = tree(depth - 1) if depth else "1"
         return f'{{"a":{below},"b":{below}}}'
 
-    path = stated(folder / "log.jsonl")
+    path = write_sidecar(folder / "log.jsonl")
     path.write_text((tree(16) + "\n") + '{"a":1}\n' * 1000)
     return path
 
 
 @attack
 def json_lines_nested_900_deep(folder: Path) -> Path:
-    path = stated(folder / "log.jsonl")
+    path = write_sidecar(folder / "log.jsonl")
     path.write_text(('{"a":' * 900 + "1" + "}" * 900 + "\n") * 100)
     return path
 
 
 @attack
 def json_lines_of_lists_nested_900_deep(folder: Path) -> Path:
-    path = stated(folder / "log.jsonl")
+    path = write_sidecar(folder / "log.jsonl")
     path.write_text(('{"a":' + "[" * 900 + "1" + "]" * 900 + "}\n") * 100)
     return path
 
 
 @attack
 def json_lines_of_sparse_rows(folder: Path) -> Path:
-    path = stated(folder / "log.jsonl")
+    path = write_sidecar(folder / "log.jsonl")
     first = "{" + ",".join(f'"k{k}":{k}' for k in range(9000)) + "}\n"
     path.write_text(first + '{"k0":1}\n' * 1_000_000)
     return path
@@ -254,7 +254,7 @@ def json_lines_of_sparse_rows(folder: Path) -> Path:
 
 @attack
 def csv_of_rows_without_cells(folder: Path) -> Path:
-    path = stated(folder / "log.csv")
+    path = write_sidecar(folder / "log.csv")
     names = [*columns(), *(f"c{k}" for k in range(5000))]
     row = ",".join(["0"] * len(names))
     path.write_text(",".join(names) + "\n" + row + "\n" + "0\n" * 5_000_000)
@@ -264,21 +264,21 @@ def csv_of_rows_without_cells(folder: Path) -> Path:
 @attack
 def sidecar_of_escaped_key_parts(folder: Path) -> Path:
     (folder / "log.csv").write_text(csv_text())
-    return stated(folder / "log.csv", '"\\"".' * 28_000 + "a = 1\n")
+    return write_sidecar(folder / "log.csv", '"\\"".' * 28_000 + "a = 1\n")
 
 
 @attack
 def sidecar_of_many_long_keys(folder: Path) -> Path:
     (folder / "log.csv").write_text(csv_text())
-    return stated(folder / "log.csv", "".join(f"a{k}.{'b.' * 60}c = 1\n" for k in range(8000)))
+    return write_sidecar(folder / "log.csv", "".join(f"a{k}.{'b.' * 60}c = 1\n" for k in range(8000)))
 
 
-def packed_mat(folder: Path, *elements: bytes) -> Path:
+def write_packed_mat(folder: Path, *elements: bytes) -> Path:
     """Write a MATLAB file of one compressed matrix whose elements are given."""
     content = b"".join(elements)
     packed = zlib.compress(struct.pack("<II", 14, len(content)) + content, 1)
     header = b"MATLAB 5.0 MAT-file".ljust(124) + struct.pack("<H", 0x0100) + b"IM"
-    path = stated(folder / "log.mat", ARRAYS)
+    path = write_sidecar(folder / "log.mat", ARRAYS)
     path.write_bytes(header + struct.pack("<II", 15, len(packed)) + packed)
     return path
 
@@ -290,23 +290,25 @@ def element(kind: int, content: bytes) -> bytes:
 @attack
 def mat_of_a_hundred_million_axes(folder: Path) -> Path:
     shape = struct.pack("<i", 3) * 100_000_000
-    return packed_mat(folder, element(6, struct.pack("<II", 6, 0)), element(5, shape), element(1, b"q"))
+    return write_packed_mat(folder, element(6, struct.pack("<II", 6, 0)), element(5, shape), element(1, b"q"))
 
 
 @attack
 def mat_of_a_hundred_million_fields(folder: Path) -> Path:
     flags, shape, name = element(6, struct.pack("<II", 2, 0)), element(5, struct.pack("<ii", 1, 1)), element(1, b"q")
-    return packed_mat(folder, flags, shape, name, element(5, struct.pack("<i", 1)), element(1, b"a" * 100_000_000))
+    return write_packed_mat(
+        folder, flags, shape, name, element(5, struct.pack("<i", 1)), element(1, b"a" * 100_000_000)
+    )
 
 
 @attack
 def mat_of_a_long_name(folder: Path) -> Path:
     flags, shape = element(6, struct.pack("<II", 2, 0)), element(5, struct.pack("<ii", 1, 1))
-    return packed_mat(folder, flags, shape, element(1, b"q" * 400_000_000))
+    return write_packed_mat(folder, flags, shape, element(1, b"q" * 400_000_000))
 
 
 def parquet_of_footer(folder: Path, footer: bytes, declared: int | None = None) -> Path:
-    path = stated(folder / "log.parquet")
+    path = write_sidecar(folder / "log.parquet")
     path.write_bytes(b"PAR1" + footer + struct.pack("<I", len(footer) if declared is None else declared) + b"PAR1")
     return path
 

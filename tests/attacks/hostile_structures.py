@@ -13,7 +13,7 @@ import zlib
 from pathlib import Path
 
 import numpy as np
-from hostile_logs import ARRAYS, attack, columns, csv_text, stated
+from hostile_logs import ARRAYS, attack, columns, csv_text, write_sidecar
 from hostile_sizes import (
     CHANNEL,
     COUNT,
@@ -27,10 +27,10 @@ from hostile_sizes import (
     chunk_index,
     element,
     mcap,
-    packed_mat,
     parquet_of_footer,
     record,
     text,
+    write_packed_mat,
 )
 
 __all__ = ["LOGS"]
@@ -51,7 +51,7 @@ def npy(values: np.ndarray) -> bytes:
 @attack
 def npz_packed_by_bzip2(folder: Path) -> Path:
     """zipfile unpacks bzip2 without a limit: 100 kB become 2 GB, of which an entry of 100 kB is cut out."""
-    path, data = stated(folder / "log.npz", ARRAYS), npy(np.zeros(400_000))
+    path, data = write_sidecar(folder / "log.npz", ARRAYS), npy(np.zeros(400_000))
     packer = bz2.BZ2Compressor(9)
     block = bytes(2**24)
     packed = packer.compress(data) + b"".join(packer.compress(block) for _ in range(160)) + packer.flush()
@@ -68,7 +68,7 @@ def npz_packed_by_bzip2(folder: Path) -> Path:
 
 @attack
 def npz_of_pickled_objects(folder: Path) -> Path:
-    path = stated(folder / "log.npz", ARRAYS)
+    path = write_sidecar(folder / "log.npz", ARRAYS)
     with zipfile.ZipFile(path, "w") as file:
         for name in ("t", "q", "tau"):
             file.writestr(f"{name}.npy", npy(np.array([{"a": 1}] * 3, dtype=object)))
@@ -77,7 +77,7 @@ def npz_of_pickled_objects(folder: Path) -> Path:
 
 @attack
 def npz_of_a_header_of_brackets(folder: Path) -> Path:
-    path = stated(folder / "log.npz", ARRAYS)
+    path = write_sidecar(folder / "log.npz", ARRAYS)
     header = b"{'descr': " + b"[" * 4900 + b"]" * 4900 + b"}"
     with zipfile.ZipFile(path, "w") as file:
         for name in ("t", "q", "tau"):
@@ -89,7 +89,7 @@ def npz_of_a_header_of_brackets(folder: Path) -> Path:
 def hdf5_of_groups_nested_30_000_deep(folder: Path) -> Path:
     import h5py
 
-    path = stated(folder / "log.h5", ARRAYS)
+    path = write_sidecar(folder / "log.h5", ARRAYS)
     with h5py.File(path, "w", libver="latest") as file:
         group = file
         for _ in range(30_000):
@@ -102,7 +102,7 @@ def hdf5_of_groups_nested_30_000_deep(folder: Path) -> Path:
 def hdf5_of_a_chunk_for_each_number(folder: Path) -> Path:
     import h5py
 
-    path = stated(folder / "log.h5", ARRAYS)
+    path = write_sidecar(folder / "log.h5", ARRAYS)
     with h5py.File(path, "w", libver="latest") as file:
         for name, width in (("t", ()), ("q", (2,)), ("tau", (2,))):
             data = np.zeros((60_000, *width))
@@ -114,7 +114,7 @@ def hdf5_of_a_chunk_for_each_number(folder: Path) -> Path:
 def hdf5_of_links_to_other_files(folder: Path) -> Path:
     import h5py
 
-    path = stated(folder / "log.h5", ARRAYS)
+    path = write_sidecar(folder / "log.h5", ARRAYS)
     with h5py.File(path, "w") as file:
         for name in ("t", "q", "tau"):
             file[name] = h5py.ExternalLink("/dev/zero", "/x")
@@ -127,7 +127,7 @@ def hdf5_of_links_to_other_files(folder: Path) -> Path:
 def hdf5_of_virtual_datasets(folder: Path) -> Path:
     import h5py
 
-    path = stated(folder / "log.h5", ARRAYS)
+    path = write_sidecar(folder / "log.h5", ARRAYS)
     layout = h5py.VirtualLayout((10_000_000,), "f8")
     layout[:] = h5py.VirtualSource("/etc/passwd", "t", (10_000_000,))
     with h5py.File(path, "w") as file:
@@ -139,7 +139,7 @@ def hdf5_of_virtual_datasets(folder: Path) -> Path:
 @attack
 def mat_7_3_of_groups_nested_30_000_deep(folder: Path) -> Path:
     inner = hdf5_of_groups_nested_30_000_deep(folder)
-    path = stated(folder / "log.mat", ARRAYS)
+    path = write_sidecar(folder / "log.mat", ARRAYS)
     path.write_bytes(b"MATLAB 7.3 MAT-file".ljust(512, b"\0") + inner.read_bytes())
     return path
 
@@ -151,7 +151,7 @@ def mat_of_structs_in_structs(folder: Path) -> Path:
     inner = b""
     for _ in range(20_000):
         inner = element(14, flags + shape + element(1, b"") + names + inner)
-    return packed_mat(folder, flags, shape, element(1, b"q"), names, inner)
+    return write_packed_mat(folder, flags, shape, element(1, b"q"), names, inner)
 
 
 @attack
@@ -174,7 +174,7 @@ def bag_of_100_000_foreign_topics(folder: Path) -> Path:
     return bag_of_statements(folder, TOPICS, topics, MESSAGES)
 
 
-def packed_chunk(records: bytes) -> bytes:
+def pack_chunk(records: bytes) -> bytes:
     """Return an MCAP chunk of the records, packed by zstd."""
     import zstandard
 
@@ -187,13 +187,13 @@ def packed_chunk(records: bytes) -> bytes:
 @attack
 def bag_of_eight_million_empty_messages(folder: Path) -> Path:
     """A message takes 31 bytes in a chunk and half a kilobyte as an object."""
-    return mcap(folder, packed_chunk(SCHEMA + CHANNEL + record(5, struct.pack("<HIQQ", 1, 0, 0, 0)) * 8_000_000))
+    return mcap(folder, pack_chunk(SCHEMA + CHANNEL + record(5, struct.pack("<HIQQ", 1, 0, 0, 0)) * 8_000_000))
 
 
 @attack
 def indexed_bag_of_eight_million_empty_messages(folder: Path) -> Path:
     records = SCHEMA + CHANNEL + record(5, struct.pack("<HIQQ", 1, 0, 0, 0)) * 8_000_000
-    chunk = packed_chunk(records)
+    chunk = pack_chunk(records)
     return mcap(folder, chunk, SCHEMA + CHANNEL + chunk_index(MCAP_DATA, len(chunk), len(records)))
 
 
@@ -201,14 +201,14 @@ def indexed_bag_of_eight_million_empty_messages(folder: Path) -> Path:
 def bag_of_chunks_in_chunks(folder: Path) -> Path:
     records = SCHEMA + CHANNEL
     for _ in range(50):
-        records = SCHEMA + CHANNEL + packed_chunk(records)
+        records = SCHEMA + CHANNEL + pack_chunk(records)
     return mcap(folder, records)
 
 
 @attack
 def json_lines_of_objects_in_a_list(folder: Path) -> Path:
     """Every object of a list has all keys of the others in memory."""
-    path = stated(folder / "log.jsonl")
+    path = write_sidecar(folder / "log.jsonl")
     wide = "{" + ",".join(f'"k{k}":{k}' for k in range(9000)) + "}"
     path.write_text('{"t":0,"a":[' + wide + ",{}" * 200_000 + "]}\n")
     return path
@@ -216,7 +216,7 @@ def json_lines_of_objects_in_a_list(folder: Path) -> Path:
 
 @attack
 def json_lines_of_a_text_that_does_not_end(folder: Path) -> Path:
-    path = stated(folder / "log.jsonl")
+    path = write_sidecar(folder / "log.jsonl")
     path.write_text('{"a":' + '\\"' * 2_000_000 + "\n")
     return path
 
@@ -224,12 +224,12 @@ def json_lines_of_a_text_that_does_not_end(folder: Path) -> Path:
 @attack
 def sidecar_of_a_text_that_does_not_end(folder: Path) -> Path:
     (folder / "log.csv").write_text(csv_text())
-    return stated(folder / "log.csv", "a = [" + '\\"' * 500_000)
+    return write_sidecar(folder / "log.csv", "a = [" + '\\"' * 500_000)
 
 
 @attack
 def csv_of_cells_of_one_quote(folder: Path) -> Path:
-    path = stated(folder / "log.csv")
+    path = write_sidecar(folder / "log.csv")
     path.write_text(",".join(columns()) + "\n" + '","' * 4_000_000)
     return path
 
@@ -237,7 +237,7 @@ def csv_of_cells_of_one_quote(folder: Path) -> Path:
 def parquet(folder: Path, table: dict[str, object], sidecar: str) -> Path:
     import polars as pl
 
-    path = stated(folder / "log.parquet", sidecar)
+    path = write_sidecar(folder / "log.parquet", sidecar)
     pl.DataFrame(table).write_parquet(path)
     return path
 
@@ -247,7 +247,7 @@ def parquet_of_long_texts(folder: Path) -> Path:
     """A text of a megabyte that 20 000 rows share becomes 20 GB as Python's objects."""
     import polars as pl
 
-    path = stated(folder / "log.parquet")
+    path = write_sidecar(folder / "log.parquet")
     pl.DataFrame(columns(20_000)).with_columns(q1=pl.lit("x" * 1_000_000, pl.Categorical)).write_parquet(path)
     return path
 
@@ -268,7 +268,7 @@ def parquet_of_zeros_within_the_limit(folder: Path) -> Path:
 
 @attack
 def npz_of_zeros_within_the_limit(folder: Path) -> Path:
-    path, rows = stated(folder / "log.npz", RATE), ROWS_WITHIN
+    path, rows = write_sidecar(folder / "log.npz", RATE), ROWS_WITHIN
     np.savez_compressed(path, q=np.zeros((rows, 2)), tau=np.zeros((rows, 2)))
     return path
 
@@ -276,7 +276,7 @@ def npz_of_zeros_within_the_limit(folder: Path) -> Path:
 @attack
 def npz_of_bytes(folder: Path) -> Path:
     """A byte becomes a number of eight."""
-    path, rows = stated(folder / "log.npz", RATE), 128_000_000
+    path, rows = write_sidecar(folder / "log.npz", RATE), 128_000_000
     zeros = np.zeros((rows, 2), np.int8)
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as file:
         for name, values in {"q": zeros, "tau": zeros}.items():
@@ -294,7 +294,7 @@ def mat_of_bytes(folder: Path) -> Path:
         packed = zlib.compress(struct.pack("<II", 14, len(body)) + body, 1)
         content += struct.pack("<II", 15, len(packed)) + packed
     header = b"MATLAB 5.0 MAT-file".ljust(124) + struct.pack("<H", 0x0100) + b"IM"
-    path = stated(folder / "log.mat", RATE)
+    path = write_sidecar(folder / "log.mat", RATE)
     path.write_bytes(header + content)
     return path
 
@@ -303,7 +303,7 @@ def mat_of_bytes(folder: Path) -> Path:
 def hdf5_of_bytes(folder: Path) -> Path:
     import h5py
 
-    path, rows = stated(folder / "log.h5", RATE), 100_000_000
+    path, rows = write_sidecar(folder / "log.h5", RATE), 100_000_000
     with h5py.File(path, "w") as file:
         for name, width in (("q", (2,)), ("tau", (2,))):
             data = file.create_dataset(name, (rows, *width), "i1", chunks=(10_000_000, *width), compression="gzip")
@@ -353,7 +353,7 @@ def parquet_of_pages_without_end(folder: Path) -> Path:
                 if isinstance(value, bytes)
                 else 6
             )
-            created += bytes([(number - before) << 4 | code]) + coded(value)
+            created += bytes([(number - before) << 4 | code]) + encode(value)
             before = number
         return created + b"\0"
 
@@ -363,12 +363,12 @@ def parquet_of_pages_without_end(folder: Path) -> Path:
             created, n = result + bytes([n & 127 | 128]), n >> 7
         return created + bytes([n])
 
-    def coded(value: object) -> bytes:
+    def encode(value: object) -> bytes:
         if isinstance(value, dict):
             return struct_of(value)
         if isinstance(value, list):
             code = 12 if value and isinstance(value[0], dict) else 8 if value and isinstance(value[0], bytes) else 5
-            return (bytes([15 << 4 | code]) + varint(len(value))) + b"".join(map(coded, value))
+            return (bytes([15 << 4 | code]) + varint(len(value))) + b"".join(map(encode, value))
         if isinstance(value, bytes):
             return varint(len(value)) + value
         assert isinstance(value, int)
@@ -380,6 +380,6 @@ def parquet_of_pages_without_end(folder: Path) -> Path:
             about = {k: chunk[3][k] for k in (1, 2, 3, 4, 5, 6, 7, 9)}
             chunk[3] = about | {7: len(body), 9: 4, 6: len(body)}
     result = struct_of({1: 2, 2: footer[2], 3: footer[3], 4: [{1: g[1], 2: g[2], 3: g[3]} for g in groups]})
-    path = stated(folder / "log.parquet")
+    path = write_sidecar(folder / "log.parquet")
     path.write_bytes(b"PAR1" + body + result + struct.pack("<I", len(result)) + b"PAR1")
     return path

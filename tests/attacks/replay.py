@@ -45,7 +45,7 @@ def attempt(run: Callable[[], None]) -> int:
     return WORKED
 
 
-def watched(run: Callable[[], None]) -> tuple[str, float, float, str]:
+def watch(run: Callable[[], None]) -> tuple[str, float, float, str]:
     """Outcome, seconds, peak bytes and what went to the standard error."""
     with tempfile.TemporaryFile() as message:
         start = time.monotonic()
@@ -84,7 +84,7 @@ def watched(run: Callable[[], None]) -> tuple[str, float, float, str]:
     return outcome, seconds, peak, text
 
 
-def prepared(case: cases.Case, folder: Path) -> Path:
+def prepare(case: cases.Case, folder: Path) -> Path:
     """The attack's file, made in a fork: libraries with threads must not have been used before the next one."""
     here, there = os.pipe()
     pid = os.fork()
@@ -98,13 +98,13 @@ def prepared(case: cases.Case, folder: Path) -> Path:
     return Path(text.decode("unicode_escape"))
 
 
-def replayed(wanted: list[str]) -> Iterator[bool]:
+def replay(wanted: list[str]) -> Iterator[bool]:
     for name, case in cases.all_cases():
         if wanted and not any(word in name for word in wanted):
             continue
         with tempfile.TemporaryDirectory(prefix="mindyn-attack-") as folder:
-            path = prepared(case, Path(folder))
-            outcome, seconds, peak, text = watched(lambda path=path, case=case: case.run(path))
+            path = prepare(case, Path(folder))
+            outcome, seconds, peak, text = watch(lambda path=path, case=case: case.run(path))
         good = outcome in ("works", "rejected")
         print(
             f"{'ok  ' if good else 'FAIL'} {name:60s} {outcome:12s} {seconds:5.1f} s {peak / 2**20:6.0f} MB", flush=True
@@ -115,7 +115,7 @@ def replayed(wanted: list[str]) -> Iterator[bool]:
 
 
 def main() -> int:
-    results = list(replayed(sys.argv[1:]))
+    results = list(replay(sys.argv[1:]))
     print(f"{sum(results)} of {len(results)} attacks passed")
     return 0 if results and all(results) else 1
 

@@ -90,15 +90,20 @@ def test_undecided_consistency_exits_with_no(monkeypatch):
     from mindyn.feasibility.answer import Answer
     from mindyn.feasibility.check import Feasibility
 
-    def ended(*holds: bool | None) -> int:
+    def exit_code_of(*holds: bool | None) -> int:
         names = ("positive_definite", "consistent", "plausible")
         feasibility = Feasibility(*(Answer(name, answer, "so.") for name, answer in zip(names, holds, strict=True)))
         monkeypatch.setattr(check, "load_run_estimate", lambda _: SimpleNamespace(robot=mindyn.load_robot("planar2")))
         monkeypatch.setattr(check, "check_feasible", lambda *_: feasibility)
         return mindyn_program("check", "run").code
 
-    assert ended(True, True, True) == ended(None, True, None) == ExitCode.DONE
-    assert ended(True, None, None) == ended(False, True, True) == ended(True, True, False) == ExitCode.NO
+    assert exit_code_of(True, True, True) == exit_code_of(None, True, None) == ExitCode.DONE
+    assert (
+        exit_code_of(True, None, None)
+        == exit_code_of(False, True, True)
+        == exit_code_of(True, True, False)
+        == ExitCode.NO
+    )
 
 
 @pytest.mark.parametrize("command", WITH_JSON)
@@ -286,7 +291,7 @@ def test_counts_of_a_parallelogram_equal_those_of_its_kernels():
     assert "the other formulations are only for open chains" in ended.err
 
 
-def completed(line: str, folder: Path) -> list[str]:
+def complete(line: str, folder: Path) -> list[str]:
     """Return the completions of bash after `line`."""
     asks = {"_MINDYN_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": str(len(line.split(" ")) - 1)}
     code = "import sys; sys.argv = ['mindyn']; from mindyn.cli.main import app; app(prog_name='mindyn')"
@@ -300,12 +305,12 @@ def test_a_shell_completes_commands_robots_and_options(tmp_path):
     (tmp_path / "arm.urdf").touch()
     (tmp_path / "notes.txt").touch()
     (tmp_path / "arms").mkdir()
-    assert completed("mindyn do", tmp_path) == ["doctor"]
-    assert completed("mindyn robots pum", tmp_path) == ["puma560", "puma560_fgl", "puma560_yoshida"]
-    assert completed("mindyn robots ar", tmp_path) == ["arm.urdf", "arms/"]
-    assert completed("mindyn base puma560 --form m", tmp_path) == ["mayeda"]
-    assert completed("mindyn export run --to m", tmp_path) == ["mjcf"]
-    assert completed("mindyn identify arm log --method in", tmp_path) == ["instruments"]
+    assert complete("mindyn do", tmp_path) == ["doctor"]
+    assert complete("mindyn robots pum", tmp_path) == ["puma560", "puma560_fgl", "puma560_yoshida"]
+    assert complete("mindyn robots ar", tmp_path) == ["arm.urdf", "arms/"]
+    assert complete("mindyn base puma560 --form m", tmp_path) == ["mayeda"]
+    assert complete("mindyn export run --to m", tmp_path) == ["mjcf"]
+    assert complete("mindyn identify arm log --method in", tmp_path) == ["instruments"]
 
 
 def test_robot_files_complete_in_subfolders(tmp_path, monkeypatch):
@@ -355,12 +360,12 @@ def test_doctor_checks_the_extras_of_the_project():
 def test_doctor_fails_if_kernels_do_not_work(monkeypatch, how):
     from mindyn.kernels.model import Model
 
-    def broken(_, q, *__, **___):
+    def raise_error(_, q, *__, **___):
         if how == "no compiler":
             raise OSError("LLVM is not there")
         return np.ones_like(q)
 
-    monkeypatch.setattr(Model, "inverse_dynamics", broken)
+    monkeypatch.setattr(Model, "inverse_dynamics", raise_error)
     ended = mindyn_program("doctor", "--json")
     assert ended.code == ExitCode.NO
     assert findings(ended)["kernel"]["state"] == "failed"

@@ -207,20 +207,20 @@ def test_wrong_usage_ends_with_code_2():
 
 @pytest.mark.parametrize(("raised", "code"), [(KeyboardInterrupt, 130), (InputError("no"), 1)])
 def test_errors_and_interrupts_have_their_exit_codes(monkeypatch, raised, code):
-    def stopped(*_, **__):
+    def interrupt(*_, **__):
         raise raised
 
-    monkeypatch.setattr(RobotOptions, "load", stopped)
+    monkeypatch.setattr(RobotOptions, "load", interrupt)
     ended = mindyn_program("robots", "planar2")
     assert ended.code == code
     assert ended.err == ("error: no\n" if code == 1 else f"interrupted: {NOTHING_WRITTEN}\n")
 
 
 def test_an_unexpected_exception_is_not_hidden(monkeypatch):
-    def broken(*_, **__):
+    def raise_error(*_, **__):
         raise ZeroDivisionError
 
-    monkeypatch.setattr(RobotOptions, "load", broken)
+    monkeypatch.setattr(RobotOptions, "load", raise_error)
     with pytest.raises(ZeroDivisionError):
         mindyn_program("robots", "planar2")
 

@@ -72,7 +72,7 @@ def test_payload_prints_mass_and_centre_first(folder):
     assert "a training log: its payload is part of the estimate" in " ".join(ended.err.split())
 
 
-def test_contact_prints_the_wrench_and_what_the_posture_hides(folder):
+def test_contact_prints_the_wrench_and_unobserved_directions(folder):
     words = ("contact", folder / "run1", folder / "pushed.csv", "--free", folder / "free.csv", "--wrench")
     text, _ = done(*words)
     assert "wrench on link2 in its axes at" in text

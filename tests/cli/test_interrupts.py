@@ -55,14 +55,14 @@ def test_an_acknowledged_interrupt_is_not_raised_again():
 
 @pytest.mark.usefixtures("default_handler")
 def test_a_second_ctrl_c_is_raised_while_the_first_is_handled():
-    def pressed_twice():
+    def press_twice():
         try:
             signal.raise_signal(signal.SIGINT)
         finally:
             signal.raise_signal(signal.SIGINT)
 
     with reraise_interrupts(), pytest.raises(KeyboardInterrupt) as heard:
-        pressed_twice()
+        press_twice()
     assert isinstance(heard.value.__context__, KeyboardInterrupt)
 
 

@@ -13,7 +13,7 @@ from mindyn.files import locate_beside, relative_path
 from mindyn.logs.log import SourceFile
 
 
-def test_paths_are_relative_to_the_run_and_found_beside_it(tmp_path, monkeypatch):
+def test_paths_are_relative_to_the_run_and_found_next_to_it(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name in ("a/logs", "a/runs/run1", "b"):
         Path(name).mkdir(parents=True)

@@ -93,7 +93,7 @@ def test_verbose_shows_every_parameter(arm):
     assert max(map(len, ended.err.splitlines())) <= 120
 
 
-def interrupted(folder, after, *words):
+def run_and_interrupt(folder, after, *words):
     """Return exit code and stderr of a command that gets Ctrl-C once `after` is printed or drawn."""
     master, terminal = pty.openpty()
     command = [sys.executable, "-c", "from mindyn.cli.main import run; run()", *map(str, words)]
@@ -122,7 +122,7 @@ def interrupted(folder, after, *words):
 
 
 def test_ctrl_c_ends_with_one_line_and_leaves_no_empty_folder(arm):
-    code, lines = interrupted(arm, b"identifying", "identify", "arm.urdf", "run1.csv", "--out", "deep/stopped")
+    code, lines = run_and_interrupt(arm, b"identifying", "identify", "arm.urdf", "run1.csv", "--out", "deep/stopped")
     assert code == 130, lines
     assert NOTHING_WRITTEN in " ".join(lines.split())
     assert "Traceback" not in lines
@@ -131,10 +131,10 @@ def test_ctrl_c_ends_with_one_line_and_leaves_no_empty_folder(arm):
 
 
 def test_an_early_interrupt_of_fleet_leaves_no_folder(tmp_path, monkeypatch):
-    def stopped(*_, **__):
+    def interrupt(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("mindyn.cli.fleet.study_fleet", stopped)
+    monkeypatch.setattr("mindyn.cli.fleet.study_fleet", interrupt)
     ended = mindyn_program("fleet", "planar2", "logs/{robot_id}/*.csv", "--out", tmp_path / "deep" / "fleet")
     assert ended.code == 130
     assert ended.err == f"interrupted: {NOTHING_WRITTEN}\n"

@@ -23,7 +23,7 @@ FAULTS = {
 }
 
 
-def recorded(robot):
+def simulate_motion(robot):
     """Return motion and torque of the robot with friction."""
     rng = np.random.default_rng(3)
     t, n = np.arange(0, 16, 0.01), robot.joint_count
@@ -45,7 +45,7 @@ def test_a_wrong_input_is_one_finding_with_its_remedy(name, fault, tmp_path, mon
     robot = replace(mindyn.load_robot(name), drives=(), extras=())
     robot = replace(robot, joints=tuple(replace(joint, limits=Limits()) for joint in robot.joints))
     mindyn.write_toml(robot, tmp_path / "robot.toml")
-    t, q, tau = recorded(robot)
+    t, q, tau = simulate_motion(robot)
     order = [0, 2, 1, *range(3, robot.joint_count)]
     tau = {"reversed": -tau, "swapped": tau[:, order], "unit": 1e3 * tau}.get(fault, tau)
     sides = {"position": "joint", "torque": "joint"}

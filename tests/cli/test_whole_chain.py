@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[2]
 spec = importlib.util.spec_from_file_location("whole_chain", ROOT / "benchmarks" / "identification" / "whole_chain.py")
 whole_chain = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(whole_chain)
-commands, run = whole_chain.commands, whole_chain.run
+commands, run = whole_chain.read_commands, whole_chain.run
 
 UR5 = Path(os.environ.get("MINDYN_ROBOT_FILES", "/nonexistent")) / (
     "ros-industrial/xacro_generated/universal_robots/ur_description/urdf/ur5.urdf"

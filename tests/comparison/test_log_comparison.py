@@ -89,7 +89,7 @@ def _split(rows, file):
     return {"train": train, "held_out": held_out}
 
 
-def changed(folder, change):
+def change_splits(folder, change):
     path = folder / "splits.json"
     content = json.loads(path.read_text())
     change(content["sets"]["tables"])
@@ -117,7 +117,7 @@ def test_a_score_is_the_measure_on_the_scored_rows(folder, motion):
         assert_close(result.scores["mean torque"][split].total, expected, SAME_ALGEBRA)
 
 
-def test_no_method_sees_the_torque_it_is_asked_for(folder):
+def test_no_method_gets_the_held_out_torque(folder):
     (folder / "cheat.py").write_text(CHEAT)
     result = compare_on_logs(read_sets(folder), [str(folder / "cheat.py")], folder)
     assert all(score.total == 1.0 for score in result.scores["cheat"].values())  # it was given zeros
@@ -209,13 +209,13 @@ def test_two_recordings_are_compared_by_their_intervals(folder):
     ],
 )
 def test_invalid_sets_raise(folder, change, code, subject):
-    changed(folder, change)
+    change_splits(folder, change)
     with raises(mindyn.MindynError, code, subject):
         read_sets(folder)
 
 
 def test_a_missing_model_of_a_set_is_named(folder):
-    changed(folder, lambda entry: entry.update(model="model/none.toml"))
+    change_splits(folder, lambda entry: entry.update(model="model/none.toml"))
     with raises(mindyn.MindynError, Code.MISSING_FILE, "none.toml"):
         read_sets(folder)
 

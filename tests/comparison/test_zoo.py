@@ -64,7 +64,7 @@ def test_links_are_physically_consistent_and_values_have_intervals(name):
 
 @needs_real_data
 @pytest.mark.parametrize("name", NAMES)
-def test_the_stated_error_is_that_on_held_out_rows(tmp_path, name):
+def test_the_reported_error_is_that_on_held_out_rows(tmp_path, name):
     entry = identified_robots()[f"zoo/{name}"]
     (split,) = read_sets(prepare(tmp_path, [ZOO[name]], FOLDER), [ZOO[name]])
     (part,) = split.held_out

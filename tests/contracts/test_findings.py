@@ -55,7 +55,7 @@ def test_every_kind_is_shown_everywhere(estimate, severity, capsys, tmp_path):
         assert item.to_dict() in saved
 
 
-def test_infos_are_counted_unless_asked_for(capsys):
+def test_infos_are_counted_unless_requested(capsys):
     print_findings([finding(Kind.CONTACT), finding(Kind.STAMPS, Severity.INFO), finding(Kind.GEARS, Severity.INFO)])
     printed = capsys.readouterr().err
     assert "message of CONTACT" in printed
@@ -137,7 +137,7 @@ def test_thresholds_are_few_and_state_their_rates():
 
 
 @pytest.mark.parametrize("path", sorted(DIAGNOSTICS.glob("*.py")), ids=lambda path: path.name)
-def test_diagnostics_compare_with_thresholds_alone(path):
+def test_diagnostics_use_only_named_thresholds(path):
     """A number in a comparison decides: it belongs in the table."""
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Compare):

@@ -24,7 +24,7 @@ SOURCE = ROOT / "src" / "mindyn"
 TREES = {path.relative_to(SOURCE).as_posix(): ast.parse(path.read_text()) for path in SOURCE.rglob("*.py")}
 
 
-def proposed():
+def list_proposed_commands():
     """The words of every command that the program proposes; None for a value that is known only when it runs."""
     for path, tree in TREES.items():
         for node in ast.walk(tree):
@@ -35,7 +35,7 @@ def proposed():
                     yield path, tuple(w.value if isinstance(w, ast.Constant) else None for w in words)
 
 
-PROPOSED = sorted(set(proposed()), key=str)
+PROPOSED = sorted(set(list_proposed_commands()), key=str)
 
 
 def test_commands_are_found():

@@ -88,12 +88,12 @@ def imported_modules(path: Path, walk: Callable[[ast.AST], Iterator[ast.AST]] = 
     return {name for name in result if name.startswith("mindyn.")}
 
 
-def walked(tree: ast.AST) -> Iterator[ast.AST]:
+def walk_runtime_nodes(tree: ast.AST) -> Iterator[ast.AST]:
     """All nodes but those under `if TYPE_CHECKING`, which import nothing when the program runs."""
     for node in ast.iter_child_nodes(tree):
         if not (isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"):
             yield node
-            yield from walked(node)
+            yield from walk_runtime_nodes(node)
 
 
 def imported_layers(path: Path) -> set[str]:
@@ -113,7 +113,7 @@ def test_modules_of_a_layer_import_one_another_without_a_circle():
 
     `Robot` alone may: its methods name what other modules make of a robot.
     """
-    graph = {module_name(path): imported_modules(path, walked) - {module_name(path)} for path in FILES}
+    graph = {module_name(path): imported_modules(path, walk_runtime_nodes) - {module_name(path)} for path in FILES}
     graph["mindyn.robots.robot"] -= {
         f"mindyn.robots.{name}" for name in ("drive_matrices", "edits", "floating_base", "table")
     }

@@ -44,7 +44,7 @@ def test_readme_links_are_absolute_when_built():
     assert all(target.startswith(f"{URLS['Repository']}/raw/") for target in pictures)
 
 
-def test_addresses_stand_in_one_file():
+def test_addresses_are_defined_in_one_file():
     """No other file has an address of the project, so that publication changes pyproject.toml alone."""
     texts = [
         path for pattern in ("*.md", "*.cff", "*.yml", "paper/*.md", "docs/**/*.md") for path in ROOT.glob(pattern)

@@ -74,7 +74,7 @@ def entries_asked_for(tree: ast.AST) -> list[str]:
     return result
 
 
-def asked_by_name(tree: ast.AST) -> set[str]:
+def find_string_attributes(tree: ast.AST) -> set[str]:
     """Estimators whose attributes are asked for by their names."""
     asked = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)]
     subjects = [ast.unparse(node.args[0]) for node in asked if node.func.id in ("getattr", "hasattr")]
@@ -85,7 +85,7 @@ def violations(path: Path) -> list[object]:
     tree, place = ast.parse(path.read_text()), path.relative_to(SOURCE).as_posix()
     by_name = [] if place.split("/")[0] in OF_OTHER_NAMES else names_begun_with(tree)
     reads = [] if place in SHOWS_PROVENANCE else provenance_reads(tree)
-    return [*read_off_names(tree), *by_name, *reads, *entries_asked_for(tree), *asked_by_name(tree)]
+    return [*read_off_names(tree), *by_name, *reads, *entries_asked_for(tree), *find_string_attributes(tree)]
 
 
 def test_the_type_of_a_parameter_says_what_it_is():
@@ -105,8 +105,8 @@ def test_the_type_of_a_parameter_says_what_it_is():
         ("weights = found.provenance['joint_weights']", provenance_reads),
         ("weights = self.provenance.get('joint_weights')", entries_asked_for),
         ("constrained = 'unconstrained' in estimate.provenance", entries_asked_for),
-        ("friction = getattr(estimator, 'friction', None)", asked_by_name),
-        ("known = hasattr(solver, 'left_out')", asked_by_name),
+        ("friction = getattr(estimator, 'friction', None)", find_string_attributes),
+        ("known = hasattr(solver, 'left_out')", find_string_attributes),
     ],
 )
 def test_what_the_contract_forbids_is_seen(text, seen):

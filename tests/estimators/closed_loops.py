@@ -39,7 +39,7 @@ def tracking(robot, reference):
     return ComputedTorque(robot, reference, 400.0, 40.0, drives=bool(robot.drives))
 
 
-def tracked(robot, controller, *, seconds=3.0, method="adaptive", rate_hz=100.0):
+def simulate_tracking(robot, controller, *, seconds=3.0, method="adaptive", rate_hz=100.0):
     """The motion that the controller makes of its reference."""
     q0, qd0, _ = controller.reference(0.0)
     return simulate(

@@ -9,7 +9,7 @@ import pytest
 from closeness import assert_close
 from equations import equations
 from estimators.recovered import exact_samples, smooth_samples
-from estimators.test_streams import SETTINGS, noisy_log, revolute_robot, scanned
+from estimators.test_streams import SETTINGS, noisy_log, revolute_robot, write_and_scan
 from raising import raises
 from robots import random_robot
 
@@ -76,7 +76,9 @@ def test_instrumental_variables_of_a_parallelogram():
 def test_what_needs_all_rows_refuses_a_stream(estimator, tmp_path):
     robot = revolute_robot()
     with raises(InputError, Code.UNSUPPORTED, "samples"):
-        mindyn.identify(robot, scanned(noisy_log(robot, 3000), robot, tmp_path), estimator, EquationSettings(SETTINGS))
+        mindyn.identify(
+            robot, write_and_scan(noisy_log(robot, 3000), robot, tmp_path), estimator, EquationSettings(SETTINGS)
+        )
 
 
 def test_last_link_first_identifies_a_robot_without_drives():

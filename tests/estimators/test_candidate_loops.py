@@ -7,7 +7,7 @@ from dataclasses import replace
 import casadi
 import numpy as np
 import pytest
-from closed_loops import CONTROL_HZ, driven_arm, encoder_samples, sines, tracked, tracking
+from closed_loops import CONTROL_HZ, driven_arm, encoder_samples, simulate_tracking, sines, tracking
 from closeness import SAME_ALGEBRA, assert_close
 from equations import equations
 from raising import raises
@@ -25,7 +25,7 @@ LOOP = {"control_rate_hz": CONTROL_HZ, "initial": "reference"}
 def test_the_loop_is_that_of_simulate():
     robot = driven_arm(2, joints=3)
     controller = tracking(robot, sines(robot))
-    motion = tracked(robot, controller, method="fixed")
+    motion = simulate_tracking(robot, controller, method="fixed")
     base = Regressor(robot).base
     loop = ClosedLoop(robot, base, controller, rate_hz=100.0, rows=len(motion.t), control_rate_hz=CONTROL_HZ)
     process = loop.run(base.values[None], motion.q[0], motion.qd[0])
@@ -36,7 +36,7 @@ def test_the_loop_is_that_of_simulate():
 def test_a_candidate_that_runs_away_is_rejected():
     robot = driven_arm(0)
     controller = tracking(robot, sines(robot))
-    samples = tracked(robot, controller, method="fixed").samples()
+    samples = simulate_tracking(robot, controller, method="fixed").samples()
     true = LeastSquares().fit(equations(robot, samples))
     with raises(InputError, Code.NOT_CONVERGED, "given"):
         ClosedLoopInstruments(controller, model=replace(true, beta=-true.base.values), **LOOP).fit(
@@ -52,7 +52,7 @@ def test_least_squares_that_noise_made_useless_is_replaced_by_regular_values():
     for seed in range(3):
         robot = driven_arm(seed)
         controller = tracking(robot, sines(robot))
-        noisy = encoder_samples(robot, tracked(robot, controller, method="fixed"), position_noise=1e-2)
+        noisy = encoder_samples(robot, simulate_tracking(robot, controller, method="fixed"), position_noise=1e-2)
         rows = equations(robot, noisy)
         first = LoopReplay(ClosedLoopInstruments(controller, **LOOP), rows.regressor, noisy).first(
             LeastSquares().fit(rows), None
@@ -65,7 +65,7 @@ def test_least_squares_that_noise_made_useless_is_replaced_by_regular_values():
 def test_what_it_cannot_treat_is_rejected_by_name():
     robot = driven_arm(0)
     controller = tracking(robot, sines(robot))
-    samples = tracked(robot, controller, method="fixed", seconds=1.0).samples()
+    samples = simulate_tracking(robot, controller, method="fixed", seconds=1.0).samples()
     for settings, code, subject in (
         ({"initial": "guess"}, Code.UNKNOWN_NAME, "guess"),
         ({"passes": 0}, Code.OUT_OF_RANGE, "passes"),
@@ -107,7 +107,7 @@ def test_what_it_cannot_treat_is_rejected_by_name():
 def test_signals_that_do_not_fit_their_law_are_rejected(signals, code, subject):
     """The compiled loop reads them without looking: a column or row too few would be memory of something else."""
     robot = driven_arm(0)
-    samples = tracked(robot, tracking(robot, sines(robot)), method="fixed", seconds=1.0).samples()
+    samples = simulate_tracking(robot, tracking(robot, sines(robot)), method="fixed", seconds=1.0).samples()
     q, qd, aim = (casadi.SX.sym(name, 2) for name in ("q", "qd", "aim"))
     law = casadi.Function("law", [q, qd, aim], [aim - q - qd], ["q", "qd", "aim"], ["tau"])
     with raises(InputError, code, subject):
@@ -116,7 +116,7 @@ def test_signals_that_do_not_fit_their_law_are_rejected(signals, code, subject):
 
 def test_laws_that_the_loop_cannot_take_are_rejected():
     robot = driven_arm(0)
-    samples = tracked(robot, tracking(robot, sines(robot)), method="fixed", seconds=1.0).samples()
+    samples = simulate_tracking(robot, tracking(robot, sines(robot)), method="fixed", seconds=1.0).samples()
     q, other = casadi.SX.sym("q", 2), casadi.SX.sym("other", 2)
     for inputs, outputs, names, code, subject in (
         ([q], [-q, q], ["q"], Code.WRONG_SHAPE, "law"),

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from closed_loops import CONTROL_HZ, driven_arm, encoder_samples, sines, tracked, tracking
+from closed_loops import CONTROL_HZ, driven_arm, encoder_samples, simulate_tracking, sines, tracking
 from closeness import assert_close
 from equations import equations
 from raising import raises
@@ -23,7 +23,7 @@ RECOVERY = 1e-8
 def test_recovers_arms_without_noise_from_rough_instruments(seed):
     robot = driven_arm(seed, coulomb=0.0)
     controller = tracking(robot, sines(robot, seed))
-    samples = tracked(robot, controller).samples()
+    samples = simulate_tracking(robot, controller).samples()
     plain = LeastSquares().fit(equations(robot, samples))
     rough = replace(plain, beta=1.1 * plain.base.values)
     estimate = ClosedLoopInstruments(controller, rough, passes=2, **LOOP).fit(equations(robot, samples))
@@ -33,13 +33,13 @@ def test_recovers_arms_without_noise_from_rough_instruments(seed):
 def test_encoder_noise_biases_least_squares_but_not_closed_loop_instruments():
     robot = driven_arm(1, joints=3, coulomb=0.3)
     controller = tracking(robot, sines(robot))
-    motion = tracked(robot, controller, method="fixed", seconds=20.0, rate_hz=100.0)
+    motion = simulate_tracking(robot, controller, method="fixed", seconds=20.0, rate_hz=100.0)
     fits = {"plain": [], "iv": []}
     for seed in range(8):
         noisy = encoder_samples(robot, motion, position_noise=1e-3, torque_noise=0.1, seed=seed)
         fits["plain"].append(LeastSquares().fit(equations(robot, noisy)))
         fits["iv"].append(ClosedLoopInstruments(controller, **LOOP).fit(equations(robot, noisy)))
-    clean = tracked(robot, tracking(robot, sines(robot, 9)), method="fixed", seconds=5.0).samples()
+    clean = simulate_tracking(robot, tracking(robot, sines(robot, 9)), method="fixed", seconds=5.0).samples()
     moving = (np.abs(clean.qd) > 0.05).all(axis=1)
     wrong = {}
     for name, ours in fits.items():
@@ -53,7 +53,7 @@ def test_encoder_noise_biases_least_squares_but_not_closed_loop_instruments():
 def test_models_that_cannot_be_simulated_are_rejected():
     robot = driven_arm(0)
     controller = tracking(robot, sines(robot))
-    samples = tracked(robot, controller, method="fixed", seconds=1.0).samples()
+    samples = simulate_tracking(robot, controller, method="fixed", seconds=1.0).samples()
     plain = LeastSquares().fit(equations(robot, samples))
     with raises(InputError, Code.NOT_CONVERGED, "given"):
         ClosedLoopInstruments(controller, replace(plain, beta=-plain.base.values), **LOOP).fit(

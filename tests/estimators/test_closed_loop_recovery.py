@@ -43,7 +43,7 @@ def recorded():
     ],
     ids=["least squares", "instruments", "momentum"],
 )
-def test_estimators_that_need_logs_alone_recover_the_parameters(recorded, estimator, within):
+def test_estimators_that_need_only_logs_recover_the_parameters(recorded, estimator, within):
     rows, truth = recorded
     assert_close(estimator.fit(rows).beta, truth, within)
 

@@ -59,7 +59,7 @@ def test_a_residual_that_never_changes_is_predicted():
 
 
 @pytest.mark.parametrize("together", [False, True])
-def test_memory_is_that_of_what_the_parameters_leave(together):
+def test_memory_is_estimated_from_residuals(together):
     regressor, Y = dense(SAMPLES)
     beta = 0.9 * regressor.base.values
     colouring = colouring_of(regressor, beta, SAMPLES if together else one_by_one(SAMPLES), None, 1)

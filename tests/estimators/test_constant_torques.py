@@ -46,7 +46,7 @@ def rms(array):
     return np.sqrt((array**2).mean(axis=0))
 
 
-def recorded(arm, joint, constant, noise=0.0):
+def draw_samples(arm, joint, constant, noise=0.0):
     """Samples of a smooth motion, and the same with one torque that never changes."""
     whole = smooth_samples(arm, count=2000, seed=1)
     tau = whole.tau + noise * rms(whole.tau) * np.random.default_rng(1).normal(size=whole.tau.shape)
@@ -61,7 +61,7 @@ def recorded(arm, joint, constant, noise=0.0):
 def test_predictions_are_bounded(name, method, constant):
     arm, estimator = ARMS[name](), METHODS_AND_DEFAULT[method]
     for joint in range(arm.joint_count):
-        whole, dead = recorded(arm, joint, constant, noise=1e-3)
+        whole, dead = draw_samples(arm, joint, constant, noise=1e-3)
         equation_settings = estimator.settings_for(arm, EquationSettings(drives="stated"))
         try:
             estimate = estimator.fit(build_rows(arm, dead, equation_settings))
@@ -83,9 +83,9 @@ def test_predictions_are_bounded(name, method, constant):
 
 @pytest.mark.parametrize("constant", [0.0, 2.5])
 @pytest.mark.parametrize("joint", [0, 1])
-def test_identify_is_bounded_and_says_so_in_memory_streamed_and_spread(tmp_path, joint, constant):
+def test_identify_bounds_and_reports_a_constant_torque_in_memory_streamed_and_distributed(tmp_path, joint, constant):
     arm = mindyn.load_robot("planar2")
-    whole, dead = recorded(arm, joint, constant, noise=1e-3)
+    whole, dead = draw_samples(arm, joint, constant, noise=1e-3)
     time = np.arange(len(dead.q)) / dead.rate_hz
     header = ",".join(["time", *(f"{signal}_{name}" for signal in ("q", "tau") for name in arm.joint_names)])
     np.savetxt(

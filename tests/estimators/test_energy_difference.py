@@ -160,7 +160,7 @@ def test_noisy_accelerations_do_not_harm_it_as_they_harm_least_squares():
     assert errors[1] < 1e-3 * errors[0]
 
 
-def test_intervals_with_unusable_rows_are_left_out():
+def test_intervals_with_unusable_rows_are_dropped():
     robot = some_robot(2)
     samples = smooth_samples(robot, count=8000, rate=400.0)
     spoilt, usable = samples.tau.copy(), np.ones(samples.q.shape, dtype=bool)

@@ -101,11 +101,11 @@ class TestBadInput:
         with raises(InputError, Code.NOT_FINITE, "joint2"):
             online.update(np.zeros(3), np.array([0.0, np.nan, 0.0]), np.zeros(3), np.zeros(3))
 
-    def test_an_estimate_asked_for_too_early_is_rejected(self, robot):
+    def test_an_estimate_from_too_few_samples_is_rejected(self, robot):
         with raises(InputError, Code.TOO_LITTLE_DATA, "samples"):
             RecursiveLeastSquares(robot).estimate()
 
-    def test_unknown_parameters_cannot_be_left_out(self, robot):
+    def test_unknown_parameter_names_cannot_be_dropped(self, robot):
         with raises(InputError, Code.UNKNOWN_NAME, "Izz99"):
             LeastSquares(dropped=("Izz99",)).fit(equations(robot, exact_samples(robot)))
 
@@ -113,7 +113,7 @@ class TestBadInput:
         with raises(InputError, Code.INVALID_VALUE, "weights"):
             LeastSquares(weights="best")
 
-    def test_a_file_that_is_no_estimate_is_rejected(self, tmp_path):
+    def test_a_file_that_is_not_an_estimate_is_rejected(self, tmp_path):
         (tmp_path / "x.json").write_text("{}")
         with raises(InputError, Code.WRONG_FORMAT, str(tmp_path / "x.json")):
             load_estimate(tmp_path / "x.json")

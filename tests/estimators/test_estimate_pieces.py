@@ -37,7 +37,7 @@ def regressor():
     return Regressor(replace(robot, drives=tuple(Drive(name) for name in robot.joint_names)))
 
 
-def made(regressor, **fields):
+def build_estimate(regressor, **fields):
     p = regressor.count
     root = np.random.default_rng(0).normal(size=(p, p))
     residuals = tuple(JointResidual(name, 100, 0.1, 2.0) for name in regressor.joint_names)
@@ -47,14 +47,16 @@ def made(regressor, **fields):
 
 
 def test_deviations_correlations_and_half_widths_follow_the_covariance(regressor):
-    result = made(regressor)
+    result = build_estimate(regressor)
     C = result.covariance
     assert_close(result.deviations, np.sqrt(np.diag(C)), EXACT)
     assert_close(result.correlations, C / np.outer(result.deviations, result.deviations), SAME_ALGEBRA)
     open_one = C.copy()
     open_one[1, 1], open_one[2] = np.inf, 0.0
     open_one[:, 2] = 0.0
-    loose = made(regressor, covariance=open_one, unidentifiable=(regressor.names[1],), dropped=(regressor.names[2],))
+    loose = build_estimate(
+        regressor, covariance=open_one, unidentifiable=(regressor.names[1],), dropped=(regressor.names[2],)
+    )
     assert not loose.correlations[[1, 2]].any()
     assert_close(loose.correlations[0, 0], 1.0, SAME_ALGEBRA)
     rows = np.eye(regressor.count)[[0, 1]] * 2
@@ -70,12 +72,12 @@ def test_deviations_correlations_and_half_widths_follow_the_covariance(regressor
     assert_close(result.half_widths_of(both), [1.959963984540054 * np.sqrt(variance)], SAME_ALGEBRA)
 
 
-def test_blocks_and_shifts_are_taken_off_where_noise_alone_counts(regressor):
+def test_intervals_of_noise_alone_exclude_blocks_and_shifts(regressor):
     p = regressor.count
     shifts = np.random.default_rng(1).normal(size=(2, p))
     blocks = JackknifeDeviation(9, False, np.full(p, 9.0), np.full(p, 2.0))
-    plain = made(regressor).covariance
-    whole = made(regressor, covariance=plain * 4 + shifts.T @ shifts, shifts=shifts, jackknife=blocks)
+    plain = build_estimate(regressor).covariance
+    whole = build_estimate(regressor, covariance=plain * 4 + shifts.T @ shifts, shifts=shifts, jackknife=blocks)
     alone = whole.by_noise_alone()
     assert_close(alone.covariance, plain, ORACLE)
     assert alone.shifts is None
@@ -94,7 +96,7 @@ def test_ends_of_physical_values_go_before_those_of_the_covariance(regressor):
     ends = np.stack([np.zeros(p), np.full(p, 9.0)])
     ends[0, 3] = np.nan
     held = Physical((), np.zeros(0), np.zeros(p), ends=ends)
-    result = made(regressor, physical=held)
+    result = build_estimate(regressor, physical=held)
     assert result.constrained
     assert result.intervals[:, 0].tolist() == [0.0, 9.0]
     assert np.isnan(result.intervals[:, 3]).all()
@@ -105,7 +107,7 @@ def test_ends_of_physical_values_go_before_those_of_the_covariance(regressor):
 
 
 def test_values_by_name_and_states_of_any_shape(regressor):
-    result = made(regressor)
+    result = build_estimate(regressor)
     assert result.value(regressor.names[2]) == 3.0
     with raises(InputError, Code.UNKNOWN_NAME, "nothing"):
         result.value("nothing")
@@ -132,7 +134,7 @@ def test_predictions_in_blocks_are_those_of_all_rows(regressor, monkeypatch):
     assert_close(predict_unfiltered(regressor, beta, samples), whole, ORACLE)
 
 
-def test_a_file_of_another_format_says_so(tmp_path):
+def test_a_file_of_another_format_raises_an_error_that_names_it(tmp_path):
     for text, hint in (('{"format": "mindyn estimate 99"}', "a later version"), ('{"format": 4}', ""), ("{}", "")):
         (tmp_path / "e.json").write_text(text)
         with raises(InputError, Code.WRONG_FORMAT, str(tmp_path / "e.json")) as rejected:
@@ -216,7 +218,7 @@ def test_a_sandwich_is_bread_meat_bread():
     assert (np.linalg.eigvalsh(sandwich(np.eye(2), np.array([[1.0, 1 + 1e-9], [1 + 1e-9, 1.0]]))) >= -1e-15).all()
 
 
-def test_a_joint_is_solved_with_what_later_ones_gave():
+def test_a_joint_is_solved_with_the_results_of_later_joints():
     """Two joints: the last has parameters 1, 2, the first all three; against sums over their rows."""
     rng = np.random.default_rng(6)
     beta = np.array([1.0, -2.0, 0.5])

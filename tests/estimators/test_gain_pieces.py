@@ -108,7 +108,7 @@ def test_noise_of_moving_tests_has_two_parts_where_quiet_ones_suffice():
     assert_close(pooled[0].reading, pooled[1].reading, EXACT)
 
 
-def test_tests_one_after_the_other_tell_what_is_new_in_each():
+def test_each_step_test_determines_new_parameters():
     beta = np.array([1.0, -2.0, 0.5])
     rng = np.random.default_rng(4)
     item, two = rng.normal(size=(6, 3)), rng.normal(size=(8, 3))
@@ -128,7 +128,7 @@ def test_tests_one_after_the_other_tell_what_is_new_in_each():
     assert abs(fixed.beta[0]) < 1e-12
 
 
-def test_the_status_of_tests_counts_what_they_tell():
+def test_the_status_of_tests_counts_determined_parameters():
     group = TestRows("a", np.eye(2), np.array([3.0, 4.0]), np.eye(2), np.zeros(2), np.zeros((2, 0)), ())
     sequence = SimpleNamespace(beta=np.array([3.0, 3.0]), yields=(1,))
     push = SimpleNamespace(name="push", yields=2)
@@ -156,7 +156,7 @@ def test_noise_of_a_torque_is_the_median_of_its_bends():
     assert torque_noise(alone).tolist() == [0.0]
 
 
-def test_a_step_of_instruments_matters_beside_deviations_or_the_largest_value():
+def test_a_step_of_instruments_is_compared_with_deviations_and_the_largest_value():
     def step(change, deviation):
         change = np.array(change)
         return InstrumentStep(change, deviation**2 * np.eye(2), (), np.eye(2), np.ones(2))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from closeness import SAME_ALGEBRA, assert_close
 from equations import equations
-from honesty.feedback import AS_THEY_ARE, CHOSEN, recorded
+from honesty.feedback import AUTOMATIC, UNFILTERED, record_log
 from raising import raises
 from recovered import exact_samples, smooth_samples
 from robots import random_robot, with_random_drives
@@ -149,7 +149,7 @@ def test_an_indefinite_instrument_model_is_rejected_or_known():
     assert_close(estimate.beta, estimate.base.values, RECOVERY)
 
 
-def test_least_squares_that_noise_made_indefinite_is_no_instrument():
+def test_an_indefinite_least_squares_estimate_is_rejected_as_instrument_model():
     robot = random_robot(1, joints=3, tree=False, gravity=(0.0, 0.0, -9.81))
     noisy = with_acceleration_noise(smooth_samples(robot, count=3000), 2.0, 0)
     with raises(InputError, Code.NOT_FEASIBLE, "instrument_model"):
@@ -213,11 +213,11 @@ def test_what_it_cannot_treat_is_rejected_by_name():
 
 def test_noise_that_a_controller_feeds_back_is_filtered_out_by_choice():
     """Encoder noise is in the torque and so in the instruments: the rows as they are would be biased."""
-    arm, log = recorded(1207)
-    chosen = choose(arm, log, InstrumentalVariables(), CHOSEN).settings
+    arm, log = record_log(1207)
+    chosen = choose(arm, log, InstrumentalVariables(), AUTOMATIC).settings
     assert chosen.filter_hz is not None
     true = base_parameters(arm, drives=True).values
-    plain = LeastSquares().fit(build_rows(arm, log, AS_THEY_ARE))
+    plain = LeastSquares().fit(build_rows(arm, log, UNFILTERED))
     estimate = InstrumentalVariables().fit(build_rows(arm, log, chosen))
     assert np.abs(estimate.beta[: len(true)] - true).max() < 0.05 * np.abs(plain.beta - true).max()
     assert np.mean(np.abs(estimate.beta[: len(true)] - true) < 3 * estimate.deviations[: len(true)]) > 0.9

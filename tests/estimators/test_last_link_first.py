@@ -122,7 +122,7 @@ def test_the_geared_puma_is_found_from_the_last_link():
     assert_close(estimate.beta, estimate.base.values, RECOVERY)
 
 
-def test_stated_deviations_are_the_spread_of_repetitions():
+def test_deviations_equal_those_of_repetitions():
     robot = random_robot(2, joints=2, tree=False)
     samples, fits = exact_samples(robot, count=80), []
     for seed in range(200):

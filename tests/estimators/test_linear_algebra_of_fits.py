@@ -45,7 +45,7 @@ def test_what_no_row_sees_and_what_data_tell_fill_the_space(scales):
     assert null_space(two).shape == (3, 0)
 
 
-def test_elimination_leaves_out_what_costs_least_each_time():
+def test_elimination_drops_the_least_costly_parameter_each_time():
     A, scales = tall(2), np.array([1.0, 100.0, 1e-2, 3.0, 1.0])
     A = A * scales
     z = A @ (np.array([1.0, -2.0, 0.1, 0.01, 0.5]) / scales) + 0.1 * np.random.default_rng(3).normal(size=len(A))
@@ -91,7 +91,7 @@ def rows_of_test(rng, reading, momentum, *, moving, count=4000):
     return TestRows("elbow", A, z, A, z, D, ())
 
 
-def test_noise_of_readings_and_of_momenta_are_known_apart():
+def test_noise_of_readings_and_of_momenta_are_estimated_separately():
     rng = np.random.default_rng(8)
     quiet, moving = rows_of_test(rng, 0.1, 0.0, moving=False), rows_of_test(rng, 0.1, 0.5, moving=True, count=800)
     noises = noises_of([quiet, moving])
@@ -109,7 +109,7 @@ def test_noise_of_readings_and_of_momenta_are_known_apart():
     assert noises_of([few, moving])[1].momentum == 0
 
 
-def test_columns_that_a_test_does_not_see_take_no_freedom():
+def test_columns_that_a_test_does_not_excite_use_no_degree_of_freedom():
     rng = np.random.default_rng(9)
     rows = rows_of_test(rng, 0.1, 0.0, moving=False, count=40)
     wide = np.column_stack([rows.white_A, np.zeros(40), rows.white_A[:, 0]])

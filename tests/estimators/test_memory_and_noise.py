@@ -119,7 +119,7 @@ def test_a_recursive_fit_waits_for_more_samples_than_parameters():
     assert len(online.beta) == online.regressor.count
 
 
-def test_quantiles_are_student_s_for_the_blocks_that_tell():
+def test_quantiles_are_student_s_for_the_number_of_informative_blocks():
     spread = JackknifeDeviation(8, False, np.array([2.9, 3.0, 11.0]), np.ones(3))
     assert_close(spread.quantiles, [student.ppf(0.975, np.inf), student.ppf(0.975, 2), student.ppf(0.975, 10)], 1e-9)
     assert_close(spread.quantile, student.ppf(0.975, 7), 1e-9)

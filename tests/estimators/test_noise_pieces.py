@@ -29,7 +29,7 @@ def samples_of(regressor, rows=12, usable=None):
     return Samples(regressor.joint_names, *arrays, 100.0, np.zeros(rows, dtype=np.int64), usable)
 
 
-def test_a_fit_says_how_many_combinations_stay_open(regressor):
+def test_the_status_of_a_fit_counts_undetermined_combinations(regressor):
     rng = np.random.default_rng(1)
     tables = []
     for columns in regressor.columns:
@@ -43,7 +43,7 @@ def test_a_fit_says_how_many_combinations_stay_open(regressor):
     estimate = LeastSquares().fit(Rows.of_information(regressor, information))
     if alone:
         names = ", ".join(regressor.names[k] for k in alone)
-        assert f"the data leave 1 combinations open, among: {names} (their values" in estimate.status
+        assert f"the data do not determine 1 combinations of: {names} (their values" in estimate.status
     whole = LeastSquares(dropped=(regressor.names[0],)).fit(Rows.of_information(regressor, information))
     assert whole.status.startswith(f"{regressor.count - 1} parameters from 120 equations")
     assert "open" not in whole.status

@@ -9,7 +9,7 @@ import pytest
 from closeness import assert_close
 from equations import equations
 from estimators.recovered import exact_samples, gains_by_load, smooth_samples
-from identifiability.parallelogram_arms import arm, closed_at_zero, home_of, random_entry
+from identifiability.parallelogram_arms import arm, home_of, move_home_to_zero, random_entry
 from robots import random_robot, with_random_drives
 from scipy.signal import lfilter
 
@@ -41,7 +41,7 @@ def test_noise_free_logs_give_the_parameters_to_1e8(seed):
 def test_parallelograms_give_their_parameters_to_1e8(seed):
     """Rows are the primary joints; even seeds have gears on all of them, coupled at random."""
     entry = random_entry(seed)
-    robot = closed_at_zero(arm(entry, seed), home_of(entry))
+    robot = move_home_to_zero(arm(entry, seed), home_of(entry))
     robot = with_random_gears(robot, seed) if seed % 2 == 0 else with_estimated_drives(robot)
     truth = base_parameters(robot, drives=True).values
     estimate = LeastSquares().fit(equations(robot, exact_samples(robot, 700, seed)))
@@ -128,7 +128,7 @@ def test_forgetting_follows_a_change():
     assert online.estimate().value("fo1") == pytest.approx(3.0, abs=1e-6)
 
 
-def test_essential_parameters_leave_out_what_is_zero_and_keep_what_is_not():
+def test_essential_parameters_drop_zeros_and_keep_others():
     robot = with_estimated_drives(random_robot(8, joints=3, tree=False))
     robot = replace(
         robot, drives=tuple(replace(d, viscous=2.0, coulomb=1.0) for d in robot.drives)

@@ -19,7 +19,7 @@ def case():
 
 
 @pytest.mark.parametrize(("signal", "name"), list(enumerate(("q", "qd", "qdd", "tau"))))
-def test_a_value_that_is_no_number_is_named_by_signal_and_joint(case, signal, name):
+def test_a_value_that_is_not_a_number_is_named_by_signal_and_joint(case, signal, name):
     robot, samples = case
     rows = [array[0].copy() for array in (samples.q, samples.qd, samples.qdd, samples.tau)]
     rows[signal][1] = np.nan

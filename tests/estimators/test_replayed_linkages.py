@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from closed_loops import CONTROL_HZ, tracked, tracking
+from closed_loops import CONTROL_HZ, simulate_tracking, tracking
 from closeness import assert_close
 from equations import equations
 
@@ -48,7 +48,7 @@ def reference(robot):
 @pytest.mark.parametrize("robot", [press(), palletiser()], ids=lambda robot: robot.name)
 def test_the_loop_is_that_of_simulate(robot):
     controller = tracking(robot, reference(robot))
-    motion = tracked(robot, controller, method="fixed", seconds=1.0)
+    motion = simulate_tracking(robot, controller, method="fixed", seconds=1.0)
     base = Regressor(robot).base
     loop = ClosedLoop(robot, base, controller, rate_hz=100.0, rows=len(motion.t), control_rate_hz=CONTROL_HZ)
     process = loop.run(base.values[None], motion.q[0], motion.qd[0])
@@ -63,7 +63,7 @@ def recorded():
     """The controller of the press, and the rows of its motion."""
     robot = press()
     controller = tracking(robot, SWING)
-    return controller, equations(robot, tracked(robot, controller, method="fixed").samples())
+    return controller, equations(robot, simulate_tracking(robot, controller, method="fixed").samples())
 
 
 def test_instruments_of_the_simulated_motion_bear_noise_that_least_squares_does_not(recorded):

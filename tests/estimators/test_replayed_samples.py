@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from closed_loops import CONTROL_HZ, tracked, tracking
+from closed_loops import CONTROL_HZ, simulate_tracking, tracking
 from closeness import SAME_ALGEBRA, assert_close
 from equations import equations
 from recovered import exact_samples
@@ -50,7 +50,7 @@ def test_replayed_samples_of_a_linkage_have_the_positions_of_its_loops():
         robot, drives=(Drive(robot.primary_names[0], 10.0, viscous=0.02, coulomb=0.05, rotor_inertia=2e-3),)
     )
     controller = tracking(robot, SineMotion([0.4], [[1.0]], [[0.5]], [[0.0]]))
-    recorded = tracked(robot, controller, method="fixed", seconds=0.3).samples()
+    recorded = simulate_tracking(robot, controller, method="fixed", seconds=0.3).samples()
     rows = equations(robot, recorded)
     replay = LoopReplay(ClosedLoopInstruments(controller, **LOOP), rows.regressor, recorded)
     motions = replay.run(np.stack([rows.regressor.base.values, 1.5 * rows.regressor.base.values]))

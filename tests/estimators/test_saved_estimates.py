@@ -37,7 +37,7 @@ def saved() -> dict:
     return json.loads(SAVED.read_text())
 
 
-def rejected(tmp_path, values) -> str:
+def load_error(tmp_path, values) -> str:
     (tmp_path / "estimate.json").write_text(json.dumps(values))
     codes = (Code.DISAGREEMENT, Code.INVALID_VALUE, Code.MISSING_VALUE, Code.WRONG_FORMAT)
     with raises(InputError, codes) as error:
@@ -45,7 +45,7 @@ def rejected(tmp_path, values) -> str:
     return str(error.value)
 
 
-def test_what_is_saved_follows_the_published_schema(saved):
+def test_saved_estimates_follow_the_published_schema(saved):
     assert load_estimate(SAVED).to_dict() == saved
     assert not list(find_violations(saved, schema(), ""))
     jsonschema = pytest.importorskip("jsonschema")
@@ -83,12 +83,14 @@ def test_unsound_content_is_rejected_with_its_place(tmp_path, saved, name):
     for key in way:
         part = part[key]
     part[last] = value
-    assert re.search(says, rejected(tmp_path, changed))
+    assert re.search(says, load_error(tmp_path, changed))
 
 
 @pytest.mark.parametrize("key", ["robot", "base", "names", "beta", "covariance", "residuals", "settings", "physical"])
 def test_a_missing_entry_is_named(tmp_path, saved, key):
-    assert f"has no entry {key!r}" in rejected(tmp_path, {name: value for name, value in saved.items() if name != key})
+    assert f"has no entry {key!r}" in load_error(
+        tmp_path, {name: value for name, value in saved.items() if name != key}
+    )
 
 
 @pytest.mark.parametrize("seed", range(60))
@@ -126,7 +128,7 @@ def test_nested_brackets_and_large_files_are_rejected(tmp_path):
 def test_other_names_than_those_of_the_robot_are_rejected(tmp_path, saved):
     """In another order the values would be those of other parameters."""
     names = [saved["names"][1], saved["names"][0], *saved["names"][2:]]
-    assert "has other parameters" in rejected(tmp_path, saved | {"names": names})
+    assert "has other parameters" in load_error(tmp_path, saved | {"names": names})
 
 
 def numbers(part, way=()):
@@ -138,7 +140,7 @@ def numbers(part, way=()):
             yield (*way, key)
 
 
-def changed(document, way, value):
+def change_entry(document, way, value):
     copied = copy.deepcopy(document)
     part = copied
     for key in way[:-1]:
@@ -163,7 +165,7 @@ def require_loads_consistently(path, values) -> bool:
     return True
 
 
-def fitted_estimates() -> dict[str, dict]:
+def fit_estimates() -> dict[str, dict]:
     """Estimates of several kinds as their files hold them: by hand, of another base set, with friction of the load."""
     created = {"held to what is physical": json.loads(SAVED.read_text())}
     arm, rng = load_robot("planar2"), np.random.default_rng(1)
@@ -181,7 +183,7 @@ def fitted_estimates() -> dict[str, dict]:
     return created
 
 
-ESTIMATES = fitted_estimates()
+ESTIMATES = fit_estimates()
 
 
 @pytest.mark.parametrize("name", ESTIMATES)
@@ -197,7 +199,7 @@ def test_whatever_number_is_changed_nothing_contradicts_itself(tmp_path, name):
     changes = (lambda v: v + 1, lambda v: 2 * v, lambda v: -v, lambda v: v * 1.13, lambda _: 0, lambda _: 1e9)
     for k in rng.permutation(len(places))[:60]:
         change = changes[rng.integers(len(changes))]
-        require_loads_consistently(tmp_path / "estimate.json", changed(document, places[k], change))
+        require_loads_consistently(tmp_path / "estimate.json", change_entry(document, places[k], change))
 
 
 @pytest.mark.parametrize("name", ESTIMATES)
@@ -206,8 +208,8 @@ def test_every_coefficient_of_the_base_set_is_that_of_the_robot(tmp_path, name):
     for i, j in np.random.default_rng(4).integers(0, (len(K), len(K[0])), (12, 2)).tolist():
         largest = max(map(abs, K[i]))
         for off in (largest, 1e-6 * largest):
-            wrong = changed(ESTIMATES[name], ("base", "matrix", i, j), lambda v, off=off: v + off)
-            assert "does not belong to robot" in rejected(tmp_path, wrong)
+            wrong = change_entry(ESTIMATES[name], ("base", "matrix", i, j), lambda v, off=off: v + off)
+            assert "does not belong to robot" in load_error(tmp_path, wrong)
 
 
 def test_another_choice_of_the_same_base_set_loads(tmp_path):
@@ -225,10 +227,12 @@ def test_another_choice_of_the_same_base_set_loads(tmp_path):
     again = load_estimate(tmp_path / "estimate.json")
     assert np.abs(again.predict(q, qd, qdd) - estimate.predict(q, qd, qdd)).max() < 1e-9
     i, j = np.argwhere((other.matrix != 0) & (other.matrix != 1))[0].tolist()
-    assert "does not belong to robot" in rejected(tmp_path, changed(estimate.to_dict(), ("base", "matrix", i, j), 0.5))
+    assert "does not belong to robot" in load_error(
+        tmp_path, change_entry(estimate.to_dict(), ("base", "matrix", i, j), 0.5)
+    )
 
 
 def test_physical_values_are_those_behind_beta(tmp_path):
     document = ESTIMATES["held to what is physical"]
     for way in (("beta", 0), ("physical", "values", 1)):
-        assert "do not give its beta" in rejected(tmp_path, changed(document, way, lambda v: 1.1 * v + 0.1))
+        assert "do not give its beta" in load_error(tmp_path, change_entry(document, way, lambda v: 1.1 * v + 0.1))

@@ -10,7 +10,7 @@ import pytest
 from closeness import assert_close
 from equations import equations
 from estimators.recovered import smooth_samples
-from identifiability.parallelogram_arms import arm, closed_at_zero, home_of, random_entry
+from identifiability.parallelogram_arms import arm, home_of, move_home_to_zero, random_entry
 from raising import raises
 from robots import random_robot, with_random_drives
 
@@ -58,7 +58,7 @@ def write(log, path):
     pl.DataFrame(columns).write_parquet(path)
 
 
-def scanned(log, robot, folder, chunk_rows=1000):
+def write_and_scan(log, robot, folder, chunk_rows=1000):
     write(log, folder / "run.parquet")
     return scan_log(folder / "run.parquet", robot, metadata=STATED, chunk_rows=chunk_rows)
 
@@ -69,7 +69,7 @@ def test_blocks_give_the_fit_of_the_whole(name, tmp_path):
     log = noisy_log(robot, 12_000)
     fit, equation_settings = FITS[name]
     whole = fit.fit(equations(robot, condition(robot, log, SETTINGS).samples, **equation_settings))
-    stream = condition_stream(robot, scanned(log, robot, tmp_path), SETTINGS, block_rows=2500)
+    stream = condition_stream(robot, write_and_scan(log, robot, tmp_path), SETTINGS, block_rows=2500)
     assert sum(1 for _ in stream) > 3
     pieces = fit.fit(equations(robot, stream, **equation_settings))
     assert [residual.rows for residual in pieces.residuals] == [residual.rows for residual in whole.residuals]
@@ -93,7 +93,7 @@ def test_neither_block_borders_nor_short_blocks_change_which_rows_are_fitted(fit
     folders = [tmp_path / "first", tmp_path / "second"]
     for folder in folders:
         folder.mkdir()
-    scans = [scanned(log, robot, folder, chunk_rows=100) for log, folder in zip(logs, folders, strict=True)]
+    scans = [write_and_scan(log, robot, folder, chunk_rows=100) for log, folder in zip(logs, folders, strict=True)]
     whole = fit.fit(equations(robot, condition(robot, logs, settings).samples, **changes))
     pieces = fit.fit(equations(robot, condition_stream(robot, scans, settings, block_rows=block_rows), **changes))
     assert [residual.rows for residual in pieces.residuals] == [residual.rows for residual in whole.residuals]
@@ -105,7 +105,7 @@ def _with_gap(log, row):
     return replace(log, time=log.time + (np.arange(len(log)) >= row))
 
 
-def test_a_stream_that_can_be_read_once_is_rejected_where_two_passes_are_needed():
+def test_a_stream_that_can_be_read_once_is_rejected_if_two_passes_are_needed():
     robot = revolute_robot()
     once = iter(condition_stream(robot, noisy_log(robot, 3000), SETTINGS))
     with raises(InputError, Code.UNSUPPORTED, "samples"):
@@ -137,7 +137,7 @@ def test_sparse_segments_are_the_log_or_spread_over_it(tmp_path, rows):
 
 def test_a_parallelogram_is_identified_from_a_log_of_its_primary_joints(tmp_path):
     entry = random_entry(4)
-    robot = with_estimated_drives(closed_at_zero(arm(entry, 4), home_of(entry)))
+    robot = with_estimated_drives(move_home_to_zero(arm(entry, 4), home_of(entry)))
     log = noisy_log(robot, 6000)
     write(log, tmp_path / "run.parquet")
     read = read_log(tmp_path / "run.parquet", robot, metadata=STATED)

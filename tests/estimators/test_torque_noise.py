@@ -16,7 +16,7 @@ ROBOT = with_random_drives(random_robot(5, joints=3, tree=False, gravity=(0.0, 0
 CLEAN = smooth_samples(ROBOT, count=2000)
 
 
-def test_the_level_of_the_noise_is_known_beside_jumps_of_friction():
+def test_the_noise_level_is_estimated_despite_jumps_of_friction():
     sigma = np.array([0.5, 1.0, 2.0])
     noise = sigma * np.random.default_rng(0).standard_normal(CLEAN.tau.shape)
     jumps = 30.0 * np.sign(np.sin(np.arange(len(CLEAN)) / 40.0))[:, None]

@@ -43,7 +43,7 @@ def noisy(rng, beta, columns, rows, deviation):
     return columns, np.column_stack([Y, Y @ beta[columns] + deviation * rng.normal(size=rows)])
 
 
-def test_each_joint_has_its_residual_variance_over_what_freedom_is_left_to_it():
+def test_residual_variances_use_the_degrees_of_freedom_of_each_joint():
     rng, beta = np.random.default_rng(0), np.array([1.0, -2.0, 0.5])
     joints = [noisy(rng, beta, [0, 1], 12, 0.3), noisy(rng, beta, [1, 2], 7, 0.1)]
     data, weights = information_of(*joints), np.array([2.0, 9.0])
@@ -144,7 +144,7 @@ def test_links_are_wide_only_where_compact_ones_fit_worse():
     assert not Widths(1.2).relax_compactness().compact
 
 
-def test_data_of_one_direction_leave_the_others_open():
+def test_data_of_one_direction_do_not_determine_the_others():
     rng = np.random.default_rng(5)
     item = np.outer(rng.normal(size=20), [1.0, 2.0, -3.0])
     assert null_space(item).shape == (3, 2)

@@ -48,7 +48,7 @@ def excite(arm, tmp_path, home, *, more=""):
     return mindyn_program("excite", arm, *SHORT, "--limits", limits, "--out", tmp_path / "motion")
 
 
-def test_the_approach_leads_around_what_stands_between_home_and_start(arm, tmp_path):
+def test_the_approach_avoids_obstacles_between_home_and_start(arm, tmp_path):
     home, start = [-0.9, 1.3, 0.2], [0.9, 1.3, 0.2]
     scene = load_scene(arm)
     share = np.linspace(0, 1, 200)

@@ -229,7 +229,7 @@ def test_limits_and_floor_hold_through_loops_that_are_solved_for():
     assert all(gap.distance_m >= gap.required_m for gap in design.check.distances)
 
 
-def test_a_log_of_the_motion_shows_what_was_promised():
+def test_a_log_of_the_motion_has_the_predicted_deviations():
     """Identified from it with noise, the parameters lie within five predicted deviations."""
     robot = palletiser()
     robot = replace(robot, drives=tuple(drive for drive in robot.drives if drive.joint in robot.primary_names))

@@ -130,7 +130,7 @@ def test_predicted_deviations_are_those_of_identified_logs(design):
     assert np.abs(ratios - 1).max() < 0.16  # 4.5 standard deviations of a deviation from 400 draws
 
 
-def test_a_design_after_a_log_shows_what_the_log_did_not(design, determinant_design):
+def test_a_design_after_a_log_excites_what_the_log_did_not_determine(design, determinant_design):
     q, qd, qdd, t = determinant_design.sample(100.0)
     segments = np.zeros(len(t), dtype=np.int64)
     samples = mindyn.Samples(design.robot.joint_names, q, qd, qdd, qdd, 100.0, segments)

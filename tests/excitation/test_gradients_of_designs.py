@@ -91,7 +91,7 @@ def test_smooth_maxima_approach_the_maxima_at_the_knots():
     assert errors[2] < 1e-3
 
 
-def test_earlier_information_counts():
+def test_earlier_information_is_used():
     problem, rng = make_problem(Fourier(3, ramp_s=1.0), "D"), np.random.default_rng(3)
     x = unknowns(problem, rng)
     without = replace(problem, earlier=np.zeros_like(problem.earlier))

@@ -56,7 +56,7 @@ def test_accelerations_of_drake_are_read_and_grippers_are_held(tmp_path):
 
 
 @pytest.mark.parametrize("hand", HANDS)
-def test_what_hangs_on_an_arm_is_held_and_the_arm_is_not(hand, tmp_path):
+def test_grippers_of_an_arm_are_held_and_the_arm_is_not(hand, tmp_path):
     parts, expected = HANDS[hand]
     loop = '<equality><connect anchor="0 .03 .05" body1="spring_link" body2="coupler"/></equality>'
     file = tmp_path / "arm.xml"

@@ -62,7 +62,7 @@ def test_known_bodies_never_touch_and_reported_distances_are_not_too_large(seed,
     assert result.find_overstated([{**item, "distance_m": item["distance_m"] + 0.02} for item in reported])
 
 
-def test_coarse_guesses_are_checked_and_keep_bodies_apart_that_mindyn_does_not_know(tmp_path):
+def test_guessed_volumes_keep_hidden_bodies_from_touching(tmp_path):
     """Link 1 and link 3 of this robot touch at 42 % of all positions, and their guessed volumes at nearly all."""
     robot = write_random_robot(7, tmp_path)
     scene = load_scene(robot.original)

@@ -51,7 +51,7 @@ def encounters_of(robot):
     return limits, find_encounters(robot, volumes_of(robot).volumes, [], [], probes, 0.06, tracking_error_m=0.01)
 
 
-def test_a_pair_that_is_never_far_apart_is_checked_to_half_of_what_it_reaches(arm):
+def test_a_pair_that_is_always_close_must_keep_half_of_its_largest_distance(arm):
     _, result = encounters_of(mindyn.load_robot(arm))
     (pair,) = result.checked
     assert GAP_M < LEAST_M
@@ -95,7 +95,7 @@ def test_a_motion_stays_in_the_ranges_where_the_disc_does_not_touch_the_fork(arm
     assert max(np.ptp(q) for q in motion.q.values()) > 0.1
 
 
-def test_solids_that_overlap_nearly_everywhere_are_checked_if_they_can_be_apart(tmp_path):
+def test_solids_that_overlap_nearly_everywhere_are_checked_if_they_can_separate(tmp_path):
     """Links 1 and 3 of this robot are apart at 0.3 % of all positions, by 0.3 mm, and else up to 50 mm deep."""
     robot = mindyn.load_robot(write_random_robot(54, tmp_path).original)
     ends = np.array([(joint.limits.lower, joint.limits.upper) for joint in robot.joints]).T

@@ -30,7 +30,7 @@ def design(robot, limits=None, **options):
     return design_motion(robot, limits=limits, **settings)
 
 
-def test_limits_that_the_robot_does_not_state_are_asked_for_by_name():
+def test_missing_limits_of_the_robot_are_listed_by_name():
     robot, _ = arm()
     joints = tuple(replace(j, limits=Limits(-1, 1) if k else j.limits) for k, j in enumerate(robot.joints))
     bare = replace(robot, joints=joints)
@@ -41,7 +41,7 @@ def test_limits_that_the_robot_does_not_state_are_asked_for_by_name():
     assert stated.velocity.tolist() == [3.0, 1.0, 2.0]
 
 
-def test_infinity_says_that_there_is_no_limit():
+def test_infinity_means_no_limit():
     robot, limits = arm(effort=np.inf)
     with raises(MissingPhysicsError, Code.MISSING_VALUE, "noise"):
         design(robot, limits)

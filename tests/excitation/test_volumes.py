@@ -196,7 +196,7 @@ def test_planned_tests_and_the_ways_between_them_keep_clear_of_floor_and_crate(t
     assert ended.code == 0, ended.err
     text = " ".join(ended.out.split())
     assert "Checked 6 of 6 links against floor, each other, 1 obstacle" in text
-    assert "straight ways between the motions checked, from home and back too; warning: guessed volume" in text
+    assert "straight paths between the motions checked, also from and to home; warning: guessed volume" in text
     comments = [line for line in next((tmp_path / "plan").glob("*.csv")).read_text().splitlines() if line[0] == "#"]
     assert comments[0].startswith("# Checked 6 of 6 links")
     robot = mindyn.load_robot("ur10")
@@ -220,7 +220,7 @@ def test_planned_tests_and_the_ways_between_them_keep_clear_of_floor_and_crate(t
     assert not (tmp_path / "other").exists()
 
 
-def test_planned_tests_keep_to_the_tip_speed_and_say_which_limits_they_guess(tmp_path):
+def test_planned_tests_keep_the_tip_speed_and_report_guessed_limits(tmp_path):
     file = tmp_path / "arm.urdf"
     text = urdf(forearm=BOX.format(tag="collision", shape='<box size="0.05 0.05 0.3"/>'))
     file.write_text(text.replace(' velocity="2"', ""))
@@ -434,7 +434,7 @@ def test_a_constant_distance_of_five_millimetres_is_the_smallest_that_is_reporte
     assert 0.0045 < check.closest.distance_m <= 0.005
 
 
-def test_thin_parts_keep_apart_where_thick_guesses_of_the_same_links_overlap():
+def test_thin_parts_do_not_touch_although_thick_guesses_of_the_same_links_overlap():
     """The overlap that is allowed to thick capsules must not let the joint lines of two links cross."""
     robot = mindyn.load_robot("panda")
     limits = mindyn.MotionLimits.of(robot)

@@ -56,7 +56,7 @@ def cmake(*arguments: object) -> None:
     assert "Warning" not in done.stderr
 
 
-def built(package, build, *options: str) -> None:
+def build_package(package, build, *options: str) -> None:
     cmake("-S", package, "-B", build, "-DCMAKE_C_FLAGS=-Wall -Wextra -Werror -pedantic", *options)
     cmake("--build", build)
 
@@ -66,7 +66,7 @@ def test_functions_of_the_library_equal_the_kernels(tmp_path):
     robot = mindyn.load_robot("puma560")
     model = mindyn.compile_model(robot, drives=True)
     mindyn.write_ros2_package(model, tmp_path / "puma_dynamics")
-    built(tmp_path / "puma_dynamics", tmp_path / "build")
+    build_package(tmp_path / "puma_dynamics", tmp_path / "build")
     (shared,) = (path for path in (tmp_path / "build").glob("libpuma_dynamics.*"))
     library = ctypes.CDLL(str(shared))
     n, rng = robot.joint_count, np.random.default_rng(0)
@@ -84,11 +84,11 @@ def test_functions_of_the_library_equal_the_kernels(tmp_path):
 def test_another_project_finds_the_installed_library(tmp_path):
     robot = mindyn.load_robot("planar2")
     mindyn.write_ros2_package(robot, tmp_path / "package", name="arm_dynamics")
-    built(tmp_path / "package", tmp_path / "build", f"-DCMAKE_INSTALL_PREFIX={tmp_path / 'there'}")
+    build_package(tmp_path / "package", tmp_path / "build", f"-DCMAKE_INSTALL_PREFIX={tmp_path / 'there'}")
     cmake("--install", tmp_path / "build")
     (tmp_path / "CMakeLists.txt").write_text(USER)
     (tmp_path / "user.c").write_text(USER_C)
-    built(tmp_path, tmp_path / "user", f"-DCMAKE_PREFIX_PATH={tmp_path / 'there'}")
+    build_package(tmp_path, tmp_path / "user", f"-DCMAKE_PREFIX_PATH={tmp_path / 'there'}")
     done = subprocess.run([tmp_path / "user" / "user"], capture_output=True, text=True, check=True, timeout=60)
     expected = mindyn.compile_model(robot).gravity(np.array([0.3, -0.4]))
     assert_close([float(word) for word in done.stdout.split()], expected, SAME_ALGEBRA)

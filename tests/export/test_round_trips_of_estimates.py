@@ -35,7 +35,7 @@ from mindyn.robots.parts import Drive, ExtraTorque
 COMPILERS = ("gcc", "clang", "g++", "clang++")
 
 
-def simulated(friction: Friction):
+def simulate_estimate(friction: Friction):
     """Return an estimate of a Panda from noisy torques, and motions for the comparison."""
     robot, rng = mindyn.load_robot("panda"), np.random.default_rng(7)
     drives = tuple(
@@ -53,7 +53,7 @@ def simulated(friction: Friction):
 
 @pytest.fixture(scope="module")
 def plain():
-    return simulated(Friction())
+    return simulate_estimate(Friction())
 
 
 def terms(full, q, qd, qdd):
@@ -210,7 +210,7 @@ extern "C" void call(const double *q, const double *qd, const double *qdd, doubl
 @pytest.fixture(scope="module")
 def smooth_code(tmp_path_factory):
     """Write code of an estimate with tanh friction."""
-    folder, smooth = tmp_path_factory.mktemp("code"), simulated(Friction("tanh", 0.1))
+    folder, smooth = tmp_path_factory.mktemp("code"), simulate_estimate(Friction("tanh", 0.1))
     full = mindyn.full_model(smooth[0], friction="fitted")
     mindyn.compile_model(full, drives=True).write_c(folder / "arm.hpp")
     return folder, smooth

@@ -36,17 +36,17 @@ def source(tmp_path):
     return path
 
 
-def shown(path, what):
+def list_elements(path, what):
     return parse_xml(path.read_text(), path.name).findall(f"link/{what}/geometry/*")
 
 
 def test_meshes_are_kept_unless_disabled(source, tmp_path):
     robot, kept, bare = mindyn.load_robot(source), tmp_path / "kept.urdf", tmp_path / "bare.urdf"
     mindyn.write_urdf(robot, kept, source=source)
-    assert [element.get("filename") for element in shown(kept, "visual")] == ["package://arm/link.dae"] * 2
+    assert [element.get("filename") for element in list_elements(kept, "visual")] == ["package://arm/link.dae"] * 2
     mindyn.write_urdf(robot, bare, source=source, meshes=False)
-    assert shown(bare, "visual") == []
-    assert [element.tag for element in shown(bare, "collision")] == ["box"]
+    assert list_elements(bare, "visual") == []
+    assert [element.tag for element in list_elements(bare, "collision")] == ["box"]
 
 
 @pytest.mark.parametrize("edited", [True, False])

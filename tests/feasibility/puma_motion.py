@@ -72,7 +72,7 @@ def clean_samples(kind, count, seed):
     return _samples(robot, q, qd, qdd, compile_model(robot, drives=True).inverse_dynamics(q, qd, qdd))
 
 
-def measured_samples(kind, count, seed):
+def simulate_samples(kind, count, seed):
     """Exact torques; motor angles rounded (fast) or with uniform noise of one count; central differences."""
     robot, _ = consistent_puma()
     q, qd, qdd = motion(kind, count, seed)

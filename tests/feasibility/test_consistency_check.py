@@ -33,7 +33,7 @@ def test_random_robots_are_consistent(start):
         np.testing.assert_allclose(base.matrix @ x, base.values, atol=1e-6 * np.abs(base.values).max())
 
 
-def moved_against(robot, seed):
+def find_refuted_values(robot, seed):
     """Base values whose kinetic energy at one configuration is negative, and the functional that says so."""
     rng = np.random.default_rng(seed)
     base = structural_base(robot)
@@ -47,7 +47,7 @@ def moved_against(robot, seed):
 @pytest.mark.parametrize("seed", range(12))
 def test_negative_kinetic_energy_is_a_contradiction_with_a_checked_certificate(seed):
     robot = random_robot(seed, joints=2 + seed % 4)
-    base, beta = moved_against(robot, seed)
+    base, beta = find_refuted_values(robot, seed)
     answer = check_base_values(base, beta)
     assert answer.holds is False
     y = np.array([answer.witness["certificate"][name] for name in base.names])
@@ -101,7 +101,7 @@ def test_nearest_values_are_an_independent_solvers(seed):
     import cvxpy as cp
 
     robot = random_robot(seed, joints=2)
-    base, beta = moved_against(robot, seed)
+    base, beta = find_refuted_values(robot, seed)
     beta = beta + 0.3 * np.abs(beta) * np.random.default_rng(seed).standard_normal(len(beta))
     W = np.diag(1 / np.maximum(np.abs(beta), 0.1 * np.abs(beta).max()))
     ours = find_nearest_consistent(space_of_base(base), beta, W)

@@ -81,7 +81,7 @@ def test_rows_are_reduced_to_a_basis():
     assert _independent_rows(np.diag([1.0, 1e-9])).shape == (2, 2)
 
 
-def test_a_margin_is_taken_off_the_eigenvalues(space):
+def test_a_margin_is_subtracted_from_the_eigenvalues(space):
     rows = space.cone_rows(space.units)[0]
     v = solid(space) / space.units
     inner = _shift_cone(rows, 0.125)

@@ -58,7 +58,7 @@ def test_the_fit_of_a_load_starts_from_the_estimate():
     assert not information[1:].any()
 
 
-def test_directions_of_a_load_that_a_run_does_not_see_are_wide():
+def test_directions_of_a_load_that_a_run_does_not_excite_have_wide_intervals():
     rng = np.random.default_rng(1)
     Y = rng.normal(size=(40, 6))
     Y[:, 5] = Y[:, 0]  # of the three of the load (3, 4, 5), the last is one with a column of the arm

@@ -182,7 +182,7 @@ def test_a_weighed_load_calibrates_the_scale(arm, estimate):
         calibrate_load(too_large, replace(free, tau=1.08 * free.tau), 3.0)
 
 
-def test_a_motion_that_hides_the_mass_says_so(arm, estimate):
+def test_a_motion_that_does_not_determine_the_mass_has_a_finding(arm, estimate):
     """A residual that is not noise moves the mass; the motion of the last joint alone hardly lifts the load."""
     loaded = exact_samples(arm.with_payload(2.0, CENTRE, TENSOR), 900, 2)
     wide = mindyn.payload(estimate, noisy(loaded, 4))

@@ -148,7 +148,7 @@ def test_why_friction_may_not_grow_with_the_load(arm):
     sprung = Regressor(replace(robot, extras=(ExtraTorque("spring", second, "q", 3.0),)))
     assert sprung.load_obstacle() == ""
     loop = load_robot("slider_crank")  # loops may have it; here the slide's constant weight stands in the way
-    assert "holds a link's weight and a drive's offset together" in Regressor(loop).load_obstacle()
+    assert "combines the weight of a link and the offset of a drive" in Regressor(loop).load_obstacle()
     assert arm.rigid.tolist() == [parameter.kind in ("link", "rotor") for parameter in arm.parameters]
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from equations import equations
-from puma_motion import clean_samples, consistent_puma, measured_samples, torque_errors
+from puma_motion import clean_samples, consistent_puma, simulate_samples, torque_errors
 
 from mindyn.errors import InputError
 from mindyn.estimators.instrumental_variables import InstrumentalVariables
@@ -37,7 +37,7 @@ def test_encoders_bias_least_squares_with_drives_but_not_instrumental_variables(
     """Means of four runs, first pass, as in the simulation that the errors (%) come from."""
     robot, _ = consistent_puma()
     true = np.array([robot.links[k].phi[9] for k in range(3)])
-    runs = [(measured_samples(kind, ROWS, seed), clean_samples(kind, 2000, 50 + seed)) for seed in range(4)]
+    runs = [(simulate_samples(kind, ROWS, seed), clean_samples(kind, 2000, 50 + seed)) for seed in range(4)]
     solvers = {"plain": LeastSquares(weights=ORDINARY), "iv": InstrumentalVariables(weights=ORDINARY, passes=1)}
     fits = {name: [solver.fit(equations(robot, samples)) for samples, _ in runs] for name, solver in solvers.items()}
     result = {name: np.mean([inertias(item) for item in ours], axis=0) for name, ours in fits.items()}
@@ -54,7 +54,7 @@ def test_encoders_bias_least_squares_with_drives_but_not_instrumental_variables(
 @pytest.mark.parametrize("seed", [0, 1])
 def test_on_slow_motion_a_projected_model_is_a_valid_instrument_unlike_least_squares(seed):
     robot, _ = consistent_puma()
-    samples, clean = measured_samples("slow", ROWS, seed), clean_samples("slow", 2000, 50 + seed)
+    samples, clean = simulate_samples("slow", ROWS, seed), clean_samples("slow", 2000, 50 + seed)
     plain = LeastSquares(weights=ORDINARY).fit(equations(robot, samples))
     assert check_positive_definite(plain, count=5000).holds is False
     assert inertias(plain)[0] < 0.25 * 5.60

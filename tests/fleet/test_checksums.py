@@ -53,7 +53,7 @@ def test_every_changed_byte_of_a_factor_file_is_detected(fleet):
     assert all((a == b).all() for a, b in zip(store.read(path).factors, factor.factors, strict=True))
 
 
-def test_a_study_of_a_changed_factor_file_names_it_and_goes_on_without_it(fleet):
+def test_a_study_names_a_changed_factor_file_and_continues_without_it(fleet):
     folder, out = fleet
     path = next((out / "factors").glob("*/??/*.npz"))
     good = path.read_bytes()

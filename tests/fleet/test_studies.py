@@ -80,7 +80,7 @@ def test_robots_that_differ_are_named_and_no_others(first_study):
 
 
 def test_a_robot_s_estimate_is_that_of_its_logs_alone(first_study, logs):
-    scans = [mindyn.scan_log(logs / "arm2" / day(k) / "run.parquet", ARM, metadata=_stated()) for k in range(LOGS)]
+    scans = [mindyn.scan_log(logs / "arm2" / day(k) / "run.parquet", ARM, metadata=_sidecar()) for k in range(LOGS)]
     alone = mindyn.LeastSquares().fit(mindyn.build_rows(ARM, scans, SETTINGS))
     (member,) = [robot for robot in first_study.robots if robot.key == ("arm2",)]
     assert_close(member.estimate.beta, alone.beta, ORACLE)
@@ -89,7 +89,7 @@ def test_a_robot_s_estimate_is_that_of_its_logs_alone(first_study, logs):
     assert {group.key for group in first_study.groups} >= {("arm2", "2026-01"), ("arm2", "2026-03")}
 
 
-def _stated() -> dict[str, object]:
+def _sidecar() -> dict[str, object]:
     import tomllib
 
     return tomllib.loads(SIDECAR)

@@ -15,7 +15,7 @@ ODD_VALUES: tuple[Any, ...] = (None, True, [], {}, "", [[]], {"x": 1}, 0, -1, 1e
 ODD_TYPES = ("f4", "i8", "u1", "?", "c16", "U8", "S3", "M8[ns]", ">f8", "O")
 
 
-def changed_bytes(data: bytes, rng: np.random.Generator) -> bytes:
+def change_bytes(data: bytes, rng: np.random.Generator) -> bytes:
     """One to five bytes, words or slices changed, left out or repeated; sometimes the end cut off."""
     changed = bytearray(data)
     for _ in range(rng.integers(1, 6)):
@@ -34,7 +34,7 @@ def changed_bytes(data: bytes, rng: np.random.Generator) -> bytes:
     return bytes(changed[: rng.integers(1, len(changed) + 1)] if rng.random() < 0.1 else changed)
 
 
-def changed_arrays(arrays: dict[str, np.ndarray], rng: np.random.Generator) -> dict[str, np.ndarray]:
+def change_arrays(arrays: dict[str, np.ndarray], rng: np.random.Generator) -> dict[str, np.ndarray]:
     """One or two arrays with odd values, another type, another shape or another name."""
     changed = dict(arrays)
     for _ in range(rng.integers(1, 3)):
@@ -60,7 +60,7 @@ def changed_arrays(arrays: dict[str, np.ndarray], rng: np.random.Generator) -> d
     return changed
 
 
-def changed_json(text: bytes, rng: np.random.Generator) -> bytes:
+def change_json(text: bytes, rng: np.random.Generator) -> bytes:
     """One to three values anywhere in a document replaced, left out, scaled or repeated."""
     document = json.loads(text)
     for _ in range(rng.integers(1, 4)):
@@ -89,7 +89,7 @@ def changed_json(text: bytes, rng: np.random.Generator) -> bytes:
     return json.dumps(document).encode("utf-8", "surrogatepass")
 
 
-def changed_words(words: list[str], options: list[str], rng: np.random.Generator) -> list[str]:
+def change_words(words: list[str], options: list[str], rng: np.random.Generator) -> list[str]:
     """A command's words with one to three replaced, left out, added or doubled."""
     changed = list(words)
     for _ in range(rng.integers(1, 4)):

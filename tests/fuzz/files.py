@@ -31,9 +31,9 @@ from scipy.io import savemat
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "attacks"))
 
-from changes import changed_arrays, changed_bytes, changed_json, changed_words
+from changes import change_arrays, change_bytes, change_json, change_words
 from hostile_logs import ARRAYS, SIDECAR, arrays, columns, csv_text
-from readers import mutated as changed_text
+from readers import mutate as changed_text
 from readers import seeds as robot_texts
 from readers import try_case as try_robot
 from typer.main import get_command
@@ -119,7 +119,7 @@ class Cases:
             path, (data, sidecar) = self.folder / name, self.logs[name]
             both = rng.integers(0, 3)
             path.unlink(missing_ok=True)
-            path.write_bytes(self._changed_log(name, path, rng) if both else data)
+            path.write_bytes(self._change_log(name, path, rng) if both else data)
             if both != 1:
                 sidecar = changed_text(sidecar, random.Random(int(rng.integers(2**31))))
             path.with_name(name + ".toml").write_bytes(sidecar.encode("utf-8", "surrogatepass"))
@@ -128,19 +128,19 @@ class Cases:
 
         return case
 
-    def _changed_log(self, name: str, path: Path, rng: np.random.Generator) -> bytes:
+    def _change_log(self, name: str, path: Path, rng: np.random.Generator) -> bytes:
         data = self.logs[name][0]
         if rng.random() < 0.4:
-            return changed_bytes(data, rng)
+            return change_bytes(data, rng)
         if name == "log.csv":
             text = changed_text(data.decode(), random.Random(int(rng.integers(2**31))))
             return text.encode("utf-8", "surrogatepass")
         if name not in WRITERS:
-            return changed_bytes(data, rng)
+            return change_bytes(data, rng)
         try:
-            WRITERS[name](path, changed_arrays(columns(ROWS) if name == "log.parquet" else arrays(ROWS), rng))
+            WRITERS[name](path, change_arrays(columns(ROWS) if name == "log.parquet" else arrays(ROWS), rng))
         except (Exception, PanicException):  # what the format cannot hold
-            return changed_bytes(data, rng)
+            return change_bytes(data, rng)
         return path.read_bytes()
 
     def _robot_case(self, form: str) -> Callable[[int, np.random.Generator], None]:
@@ -155,7 +155,7 @@ class Cases:
 
     def _estimate_case(self, _: int, rng: np.random.Generator) -> None:
         path = self.folder / "estimate.json"
-        change = changed_bytes if rng.random() < 0.2 else changed_json
+        change = change_bytes if rng.random() < 0.2 else change_json
         path.write_bytes(change(self.estimate, rng))
         estimate = mindyn.load_estimate(path)
         repr(estimate)
@@ -187,7 +187,7 @@ class Cases:
     def _command_case(self, seed: int, rng: np.random.Generator) -> None:
         words, options = self.commands[(seed // 100) % len(self.commands)]
         with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()) as message:
-            before, sys.argv = sys.argv, ["mindyn", *changed_words(words, options, rng)]
+            before, sys.argv = sys.argv, ["mindyn", *change_words(words, options, rng)]
             try:
                 with chdir(self.folder):
                     run()
@@ -214,10 +214,10 @@ def main() -> int:
         if given.only is not None:
             print(cases.run(given.only))
             return 0
-        return counted(cases, given.record, given.start, given.seconds)
+        return run_cases(cases, given.record, given.start, given.seconds)
 
 
-def counted(cases: Cases, path: Path, start: int, seconds: float) -> int:
+def run_cases(cases: Cases, path: Path, start: int, seconds: float) -> int:
     """Run cases for so long and keep the record; 1 where something escaped."""
     record: dict[str, Any] = {"next_seed": start, "cases": 0, "ends": {}, "escaped": []}
     if path.exists():

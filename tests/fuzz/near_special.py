@@ -149,7 +149,7 @@ def _each(function, *arrays) -> np.ndarray:
     return np.array([np.array(function(*item)) for item in zip(*arrays, strict=True)])
 
 
-def checked(case: Case, *, thorough: bool = True, compiled: bool = False) -> Findings:
+def check_case(case: Case, *, thorough: bool = True, compiled: bool = False) -> Findings:
     """All that the issue asks of a case; less thorough, one other equation or form beside inverse dynamics."""
     robot, result = case.robot, Findings()
     truth, model = Truth(robot), compile_model(robot)

@@ -99,7 +99,7 @@ def seeds(form: str) -> list[str]:
     return [URDF, re.sub(r"<mimic[^>]*>", "", URDF)]
 
 
-def mutated(text: str, chance: random.Random) -> str:
+def mutate(text: str, chance: random.Random) -> str:
     """One to four changes: a number, a word, a line, a slice, a character."""
     for _ in range(chance.randint(1, 4)):
         lines = text.splitlines(keepends=True) or [""]
@@ -136,7 +136,7 @@ def _put(text: str, result: re.Match[str], value: str) -> str:
 def try_case(form: str, texts: list[str], seed: int, folder: Path) -> str:
     """How the case ended: `robot`, the name of a MindynError, or a traceback after `!`."""
     chance = random.Random(f"{form} {seed}")
-    text = mutated(chance.choice(texts), chance)
+    text = mutate(chance.choice(texts), chance)
     path = folder / f"case.{'xml' if form == 'mjcf' else form}"
     path.write_bytes(text.encode("utf-8", "surrogatepass"))
     try:

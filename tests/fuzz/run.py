@@ -14,7 +14,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from fuzz.near_special import checked, random_case
+from fuzz.near_special import check_case, random_case
 
 RECORD = Path("build/fuzz.json")
 SAVED_EVERY = 20
@@ -46,7 +46,7 @@ def main() -> int:
 def _count(state: dict, seed: int, *, thorough: bool) -> None:
     try:
         case = random_case(seed)
-        result = checked(case, thorough=thorough, compiled=seed % 10 == 0)
+        result = check_case(case, thorough=thorough, compiled=seed % 10 == 0)
     except Exception as error:
         state["failures"].append({"seed": seed, "error": f"{type(error).__name__}: {error}"[:500]})
         return

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from closeness import ORACLE
-from fuzz.near_special import Truth, checked, random_case
+from fuzz.near_special import Truth, check_case, random_case
 from raising import raises
 from robots import random_robot, with_random_drives
 
@@ -30,7 +30,7 @@ CHUNK = 10
 @pytest.mark.parametrize("chunk", range(50))
 def test_torques_near_special_geometry(chunk):
     for seed in range(10**6 + chunk * CHUNK, 10**6 + (chunk + 1) * CHUNK):
-        result = checked(random_case(seed), thorough=False, compiled=seed % 10 == 0)
+        result = check_case(random_case(seed), thorough=False, compiled=seed % 10 == 0)
         assert not result.wrong, f"seed {seed}: {result.wrong}"
 
 
@@ -38,7 +38,7 @@ def test_torques_near_special_geometry(chunk):
 def test_digits_that_moved_frames_would_lose_are_kept(seed):
     """Offsets and angles far below the links' size: right in the file's own frames, with a note."""
     case = random_case(seed)
-    result = checked(case, thorough=False, compiled=False)
+    result = check_case(case, thorough=False, compiled=False)
     assert not result.wrong
     assert result.fallbacks
     model = compile_model(case.robot)
@@ -48,7 +48,7 @@ def test_digits_that_moved_frames_would_lose_are_kept(seed):
 
 def test_a_joint_that_carries_little_of_large_forces():
     """At joint2 1e-7 of the forces within remain; Pinocchio's own torque is 3e-10 off there."""
-    assert not checked(random_case(14425), thorough=False, compiled=True).wrong
+    assert not check_case(random_case(14425), thorough=False, compiled=True).wrong
 
 
 @pytest.mark.parametrize("formulation", ["kane", "mlc"])
@@ -118,7 +118,7 @@ def test_a_payload_leaves_the_base_set(name):
         assert item.matrix.tobytes() == other.matrix.tobytes()
 
 
-def test_a_tolerance_drops_more_and_says_so():
+def test_a_tolerance_drops_more_parameters_with_a_note():
     robot = chain_of_twists((0.0, 1e-6), (0.0, 0.4))
     strict, loose = base_parameters(robot), base_parameters(robot, tolerance=1e-3)
     assert loose.count == structural_base(chain_of_twists((0.0, 0.0), (0.0, 0.4))).count < strict.count
@@ -182,7 +182,7 @@ def test_a_form_that_does_not_hold_is_rejected():
         base_parameters(robot, "mayeda")
 
 
-def test_rotations_of_few_digits_are_taken_as_rotations():
+def test_rotations_with_few_digits_are_accepted():
     R = np.round(random_robot(3).joints[0].origin.rotation, 7)
     pose = Pose(R)
     assert np.abs(pose.rotation @ pose.rotation.T - np.eye(3)).max() < 1e-15

@@ -1,6 +1,6 @@
-"""Random serial arms and what their sensors log: drives with friction that may grow with the load, soft joints.
+"""Random serial arms and simulated logs of their sensors: load-dependent friction, flexible joints, noise.
 
-Made by formulas alone, without integrating motion: positions are given, torques follow by inverse dynamics.
+Motions are formulas and torques come from inverse dynamics, so nothing is integrated.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from mindyn.logs.log import Log, log_from_arrays
 from mindyn.robots.parts import Drive, Joint, Limits, Link
 from mindyn.robots.robot import Robot
 
-TURN_RAD_S = 0.02
-"""Speed over which Coulomb friction turns over."""
+FRICTION_WIDTH_RAD_S = 0.02
+"""Width of the transition of Coulomb friction around zero velocity."""
 
 
 @dataclass(frozen=True)
 class Recording:
-    """How a log is made.
+    """Settings of a simulated log.
 
-    seconds, rate_hz  of the log
-    period_s          of a Fourier motion; None: a motion that never repeats
-    speed             rms rad/s of the joints, about
-    noise             white noise of the torque, part of each joint's rms
-    ripple            torque with the joint's angle (cogging), part of each joint's rms
+    seconds, rate_hz  length and rate of the log
+    period_s          period of the motion; None: it never repeats
+    speed             rms speed of the joints, rad/s, approximately
+    noise             white noise of the torque relative to the rms of each joint
+    ripple            torque that depends on the angle (cogging), relative to the rms of each joint
     encoder_rad       resolution of positions
-    compliance        rad by which a joint gives way under its rms torque
+    compliance        deflection of a joint under its rms torque, rad
     load_friction     growth of Coulomb friction with the rigid torque: s of (fc + s |tau|) sign(qd)
     """
 
@@ -46,10 +46,9 @@ class Recording:
 
 
 def random_arm(seed: int, joints: int | None = None, *, shoulder: bool = False) -> Robot:
-    """A serial arm of 3 to 7 turning joints, heaviest at its base, with a drive on every joint.
+    """Return a serial arm with 3 to 7 revolute joints, heaviest at its base, with a drive on every joint.
 
-    shoulder  the first axis upright and the second across it, then an upper arm and a forearm with length, as arms on a
-              floor have them
+    shoulder  vertical first axis, horizontal second axis, upper arm and forearm, like an arm on a floor
     """
     rng = np.random.default_rng(seed)
     n = int(rng.integers(3, 8)) if joints is None else joints
@@ -100,8 +99,8 @@ def random_arm(seed: int, joints: int | None = None, *, shoulder: bool = False) 
     return Robot(f"arm{seed}", Link("base"), tuple(created), tuple(links), gravity, drives=tuple(drives))
 
 
-def file_of(arm: Robot, seed: int) -> Robot:
-    """What the arm's file says of it: masses 15 % off, centres a centimetre or two, no drives."""
+def build_robot_file(arm: Robot, seed: int) -> Robot:
+    """Return the arm as a robot file describes it: wrong masses (up to 20 %) and centres (1 to 2 cm), no drives."""
     rng = np.random.default_rng([seed, 1])
     links = []
     for link in arm.links:
@@ -111,13 +110,13 @@ def file_of(arm: Robot, seed: int) -> Robot:
     return replace(arm, links=tuple(links), drives=())
 
 
-def unknown(arm: Robot) -> Robot:
-    """The arm's geometry alone."""
+def remove_masses(arm: Robot) -> Robot:
+    """Return the arm with its geometry only."""
     return replace(arm, links=tuple(replace(link, phi=None) for link in arm.links), drives=())
 
 
 def motion(arm: Robot, how: Recording, seed: int):
-    """t, q, qd, qdd: sines of many rates, of whole periods where it repeats; within the limits."""
+    """Return t, q, qd, qdd: a sum of sines within the limits, periodic if the motion repeats."""
     rng = np.random.default_rng([seed, 2])
     n = arm.joint_count
     t = np.arange(0, how.seconds, 1 / how.rate_hz)
@@ -137,20 +136,20 @@ def motion(arm: Robot, how: Recording, seed: int):
 
 
 def torque(arm: Robot, q, qd, qdd, load_friction: float = 0.0):
-    """Joint torque with drives; friction may grow with the torque of the rigid arm."""
+    """Return the joint torque with drives; friction can grow with the torque of the rigid arm."""
     bare = replace(arm, drives=())
     rigid = np.asarray(mindyn.equation(bare, "inverse_dynamics")(q.T, qd.T, qdd.T)).T
     rotors, viscous, coulomb, offset = (
         np.array([getattr(drive, name) for drive in arm.drives])
         for name in ("rotor_inertia", "viscous", "coulomb", "offset")
     )
-    direction = np.tanh(qd / TURN_RAD_S)
+    direction = np.tanh(qd / FRICTION_WIDTH_RAD_S)
     rigid = rigid + rotors * qdd
     return rigid + viscous * qd + (coulomb + load_friction * np.abs(rigid)) * direction + offset
 
 
-def recorded(arm: Robot, how: Recording, seed: int) -> Log:
-    """What the sensors log of a motion."""
+def record_log(arm: Robot, how: Recording, seed: int) -> Log:
+    """Return the log of the sensors during a motion."""
     rng = np.random.default_rng([seed, 3])
     t, q, qd, qdd = motion(arm, how, seed)
     tau = torque(arm, q, qd, qdd, how.load_friction)

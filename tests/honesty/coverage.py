@@ -1,9 +1,9 @@
-"""How often 95 % intervals hold the truth: random arms, soft joints, friction that grows with the load, encoders.
+"""Measure how often 95 % intervals contain the true value: random arms, flexible joints, load-dependent friction.
 
 python tests/honesty/coverage.py [--arms 30] [--seconds 0] [--folder build/coverage]
 
-Every arm is identified once, with nothing stated, from a log that repeats its motion or not; its result is kept, and
-the next run goes on where this one ended. Wanted: 93 to 98 % of true values inside, median error 0.5 to 0.8 deviations.
+Each arm is identified once with automatic settings, from a log whose motion may repeat. Results are stored, and the
+next run continues. Target: 93 to 98 % of the true values inside, median error 0.5 to 0.8 deviations.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if __package__ in (None, ""):
     import sys
 
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from honesty.arms import Recording, file_of, random_arm, recorded, unknown
+from honesty.arms import Recording, build_robot_file, random_arm, record_log, remove_masses
 
 import mindyn
 
@@ -28,8 +28,9 @@ WANTED = (0.93, 0.98)
 WANTED_MEDIAN = (0.5, 0.8)
 
 
-def recording_of(seed: int) -> Recording:
-    """Half of the motions repeat; joints give way, friction grows with the load and torque ripples in some."""
+def draw_recording(seed: int) -> Recording:
+    """Return random settings of a log: half of the motions repeat; some logs have compliance, load friction or
+    ripple."""
     rng = np.random.default_rng([seed, 9])
     return Recording(
         period_s=None if seed % 2 else 8.0,
@@ -41,19 +42,21 @@ def recording_of(seed: int) -> Recording:
     )
 
 
-def truth_of(result, arm, how):
-    """(p,) the arm's own values of the parameters that were asked for."""
+def find_true_values(result, arm, how):
+    """Return the true values (p,) of the estimated parameters."""
     base = replace(result.base, robot=arm).values
     further = [how.load_friction if "load" in parameter.name else 0.0 for parameter in result.parameters[len(base) :]]
     return np.concatenate([base, further])
 
 
-def trial(seed: int) -> dict:
-    """One arm identified with nothing stated; every third file states no inertials."""
-    arm, how = random_arm(seed), recording_of(seed)
+def run_trial(seed: int) -> dict:
+    """Identify one arm with automatic settings; every third robot file has no inertial parameters."""
+    arm, how = random_arm(seed), draw_recording(seed)
     began = process_time()
-    estimate = mindyn.identify(file_of(arm, seed) if seed % 3 else unknown(arm), recorded(arm, how, seed))
-    truth, (low, high) = truth_of(estimate, arm, how), estimate.intervals
+    estimate = mindyn.identify(
+        build_robot_file(arm, seed) if seed % 3 else remove_masses(arm), record_log(arm, how, seed)
+    )
+    truth, (low, high) = find_true_values(estimate, arm, how), estimate.intervals
     without = np.array([name in estimate.dropped for name in estimate.names])
     held = (low <= truth) & (truth <= high)
     given = np.isfinite(low) & ~without
@@ -67,15 +70,15 @@ def trial(seed: int) -> dict:
         "parameters": len(estimate.beta),
         "dropped": len(estimate.dropped),
         "inside": held[given].tolist(),
-        "left_out_inside": held[np.isfinite(low) & without].tolist(),
+        "dropped_inside": held[np.isfinite(low) & without].tolist(),
         "deviations": (np.abs(truth - centre)[given] / estimate.deviations[given]).tolist(),
         "outside": [estimate.names[k] for k in np.flatnonzero(given & ~held)],
         "seconds": process_time() - began,
     }
 
 
-def summary(trials: list[dict]) -> str:
-    """Coverage over all intervals of all arms, and of motions that repeat and do not."""
+def summarize(trials: list[dict]) -> str:
+    """Summarize the coverage of all intervals, and of motions that repeat and do not."""
     lines = []
     kinds = {
         "all": trials,
@@ -87,20 +90,20 @@ def summary(trials: list[dict]) -> str:
         sizes = [size for item in chosen for size in item["deviations"]]
         if inside:
             lines.append(
-                f"{name:14} {len(chosen):3} arms, {len(inside):5} intervals: {100 * np.mean(inside):.1f} % hold the "
-                f"truth, median error {np.median(sizes):.2f} deviations"
+                f"{name:14} {len(chosen):3} arms, {len(inside):5} intervals: {100 * np.mean(inside):.1f} % contain "
+                f"the truth, median error {np.median(sizes):.2f} deviations"
             )
-    beside = [held for trial in trials for held in trial.get("left_out_inside", ())]
-    if beside:
-        lines.append(f"{'left out':14} {len(beside):5} intervals: {100 * np.mean(beside):.1f} % hold the truth")
+    dropped = [held for trial in trials for held in trial.get("dropped_inside", ())]
+    if dropped:
+        lines.append(f"{'dropped':14} {len(dropped):5} intervals: {100 * np.mean(dropped):.1f} % contain the truth")
     return "\n".join(lines)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--arms", type=int, default=30)
-    parser.add_argument("--first", type=int, default=0, help="number of the first; others are other arms and motions")
-    parser.add_argument("--seconds", type=float, default=0.0, help="stop after so many; 0: when all arms are done")
+    parser.add_argument("--first", type=int, default=0, help="seed of the first arm")
+    parser.add_argument("--seconds", type=float, default=0.0, help="stop after this time; 0: when all arms are done")
     parser.add_argument("--folder", type=Path, default=Path("build/coverage"))
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
@@ -111,14 +114,14 @@ def main() -> None:
             continue
         if options.seconds and monotonic() - began > options.seconds:
             break
-        item = trial(seed)
+        item = run_trial(seed)
         path.write_text(json.dumps(item), encoding="utf-8")
         held = np.mean(item["inside"])
         print(
             f"{seed:3} {item['method']}, {item['joints']} joints: {100 * held:.0f} % of {len(item['inside'])}",
             flush=True,
         )
-    print(summary([json.loads(path.read_text(encoding="utf-8")) for path in sorted(options.folder.glob("*.json"))]))
+    print(summarize([json.loads(path.read_text(encoding="utf-8")) for path in sorted(options.folder.glob("*.json"))]))
 
 
 if __name__ == "__main__":

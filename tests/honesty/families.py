@@ -1,20 +1,20 @@
-"""One family of simulated logs for each rule of automatic identification: how often does the rule fail?
+"""Count how often each rule of automatic identification fails, on simulated logs made for that rule.
 
 python tests/honesty/families.py [--logs 20] [--first 0] [--seconds 0] [--file build/families.json]
 
-Everything is selected. What fails, by family:
+All settings are automatic. A rule fails if:
 
 one way       joints hardly turn back: the error on another motion is above 30 % of the torque
 short         fast motions of 3 to 6 s: as above
 consistent    correct file: the values are not physically consistent
 wrong file    masses of the file 0.3 to 3 times the true ones: the error on another motion is more than a tenth above
               that of the same log without masses in the file
-no delay      a delay of more than one sample is applied where there is none
+no delay      a delay of more than one sample is applied although there is none
 delay         a delay of 20 to 60 ms is missed by more than one sample
 ends          motion at full speed at both ends of the log: the fit's error is more than a fifth larger with the ends
 
-The families of wrong logs are those of `spoiled.py`, of friction curves those of `friction_pairs.py`. What was done is
-kept, and the next run goes on.
+`spoiled.py` has the families of faulty logs, `friction_pairs.py` those of friction curves. Results are stored, and the
+next run continues.
 """
 
 from __future__ import annotations
@@ -32,22 +32,22 @@ if __package__ in (None, ""):
     import sys
 
     sys.path[:0] = [str(Path(__file__).resolve().parents[k]) for k in (1, 2)]
-from honesty.arms import unknown
-from honesty.spoiled import rate
-from honesty.strangers import Stranger, arm_of, recorded, share
+from honesty.arms import remove_masses
+from honesty.spoiled import format_rate
+from honesty.strangers import RecordingSetup, build_arm, record_log, relative_error
 
 import mindyn
 
 LARGE_ERROR = 0.3
 FAMILIES = ("one way", "short", "consistent", "wrong file", "no delay", "delay", "ends")
 BASELINE: dict[str, tuple[int, int]] = {}
-"""Failures of version 0.2.0, and logs."""
+"""Failures of version 0.2.0, and number of logs."""
 
 
-def drawn(seed: int, family: str) -> Stranger:
-    """Return how the log of a family is made."""
+def draw_setup(seed: int, family: str) -> RecordingSetup:
+    """Return random settings of a log of a family."""
     rng = np.random.default_rng([seed, 60])
-    how = Stranger(
+    how = RecordingSetup(
         joints=int(rng.integers(4, 8)),
         seconds=float(rng.uniform(12, 20)),
         rate_hz=100.0,
@@ -63,12 +63,12 @@ def drawn(seed: int, family: str) -> Stranger:
     return replace(how, delay_s=delay, file="wrong" if family == "wrong file" else "right")
 
 
-def fails(seed: int, family: str) -> bool:
+def check_failure(seed: int, family: str) -> bool:
     """Identify a log, and return whether the rule of its family fails."""
-    how = drawn(seed, family)
-    arm, robot = arm_of(how, seed)
-    log = recorded(arm, how, seed, 0)
-    other = recorded(arm, how, seed, 1, faster=1.15)
+    how = draw_setup(seed, family)
+    arm, robot = build_arm(how, seed)
+    log = record_log(arm, how, seed, 0)
+    other = record_log(arm, how, seed, 1, faster=1.15)
     estimate = mindyn.identify(robot, log)
     if family == "consistent":
         return estimate.physical is None
@@ -80,29 +80,29 @@ def fails(seed: int, family: str) -> bool:
         residual, tau = estimate.predict_log(log) - log.tau, log.tau
         inner = np.linalg.norm(residual[edge:-edge]) / np.linalg.norm(tau[edge:-edge])
         return bool(np.linalg.norm(residual) / np.linalg.norm(tau) > 1.2 * inner)
-    error = share(estimate.predict_log(other), other)
+    error = relative_error(estimate.predict_log(other), other)
     if family == "wrong file":
-        return error > 1.1 * share(mindyn.identify(unknown(robot), log).predict_log(other), other)
+        return error > 1.1 * relative_error(mindyn.identify(remove_masses(robot), log).predict_log(other), other)
     return error > LARGE_ERROR
 
 
-def summary(done: list[dict]) -> str:
+def summarize(done: list[dict]) -> str:
     """Return the failures of every family, next to those of version 0.2.0."""
     logs = Counter(item["family"] for item in done)
     failed = Counter(item["family"] for item in done if item["fails"])
     lines = [f"{'family':14}{'failures':32}0.2.0"]
     for family in FAMILIES:
         if logs[family]:
-            before = rate(*BASELINE[family]) if family in BASELINE else ""
-            lines.append(f"{family:14}{rate(failed[family], logs[family]):32}{before}")
+            before = format_rate(*BASELINE[family]) if family in BASELINE else ""
+            lines.append(f"{family:14}{format_rate(failed[family], logs[family]):32}{before}")
     return "\n".join(lines)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--logs", type=int, default=20, help="of each family")
-    parser.add_argument("--first", type=int, default=0, help="number of the first")
-    parser.add_argument("--seconds", type=float, default=0.0, help="stop after so many; 0: when all are done")
+    parser.add_argument("--logs", type=int, default=20, help="logs of each family")
+    parser.add_argument("--first", type=int, default=0, help="seed of the first log")
+    parser.add_argument("--seconds", type=float, default=0.0, help="stop after this time; 0: when all logs are done")
     parser.add_argument("--file", type=Path, default=Path("build/families.json"))
     options = parser.parse_args()
     options.file.parent.mkdir(parents=True, exist_ok=True)
@@ -112,9 +112,9 @@ def main() -> None:
         for family in FAMILIES:
             if (seed, family) in known or (options.seconds and monotonic() - began > options.seconds):
                 continue
-            done.append({"seed": seed, "family": family, "fails": fails(seed, family)})
+            done.append({"seed": seed, "family": family, "fails": check_failure(seed, family)})
             options.file.write_text(json.dumps(done), encoding="utf-8")
-    print(summary(done))
+    print(summarize(done))
 
 
 if __name__ == "__main__":

@@ -1,12 +1,11 @@
-"""How often intervals of instrumental variables hold the truth where a controller feeds encoder noise back.
+"""Measure how often intervals of instrumental variables contain the truth if a controller feeds encoder noise back.
 
 python tests/honesty/feedback.py [--arms 30] [--first 0]
 
-Random arms of two and three joints under computed torque: the controller sees noisy encoders and their differences, so
-that the torque, and the accelerations that instruments expect by it, have the noise of the columns. Instruments are
-fitted to the rows as they are, and with the settings that `choose` selects for them. Ends with an error unless 93 to
-98 % of the intervals of the latter hold the truth. Those of `identify` are wider by what a model may lack, which these
-arms have nothing of.
+Random arms with two or three joints run under computed torque. The controller reads noisy encoders and their
+differences, so torque and instruments contain the noise of the columns. Instruments are fitted to unfiltered rows, and
+with the settings that `choose` selects. The exit code is 1 unless 93 to 98 % of the intervals of the latter contain the
+truth. Intervals of `identify` are wider, because they include model errors, which these arms do not have.
 """
 
 from __future__ import annotations
@@ -30,15 +29,16 @@ from mindyn.simulation.controllers import ComputedTorque
 
 RATE_HZ, SECONDS = 500.0, 10.0
 WANTED = (0.93, 0.98)
-AS_THEY_ARE = mindyn.EquationSettings(
+UNFILTERED = mindyn.EquationSettings(
     mindyn.Conditioning(rate_hz=RATE_HZ, stamps="uniform", position_cutoff_hz=None, delay_s=0.0), drives="stated"
 )
-CHOSEN = replace(mindyn.EquationSettings.automatic(), drives="stated")
+AUTOMATIC = replace(mindyn.EquationSettings.automatic(), drives="stated")
 
 
 @dataclass
 class NoisyFeedback:
-    """A controller that sees encoders with noise (rad), and their differences as speeds; keeps what it saw and did."""
+    """A controller that reads noisy encoders (rad) and their differences as velocities, and stores readings and
+    torques."""
 
     law: ComputedTorque
     noise: float
@@ -54,8 +54,8 @@ class NoisyFeedback:
         return self.torques[-1]
 
 
-def recorded(seed: int, noise_rad: float | None = None) -> tuple[mindyn.Robot, mindyn.Log]:
-    """An arm and what its controller logs: encoders, and mean torques about the instants of their reading."""
+def record_log(seed: int, noise_rad: float | None = None) -> tuple[mindyn.Robot, mindyn.Log]:
+    """Return an arm and the log of its controller: encoders, and the mean torque around each reading."""
     rng = np.random.default_rng([seed, 5])
     arm = driven_arm(seed, joints=2 + seed % 2)
     reference = sines(arm, seed)
@@ -73,8 +73,9 @@ def recorded(seed: int, noise_rad: float | None = None) -> tuple[mindyn.Robot, m
     return arm, mindyn.log_from_arrays(arm.joint_names, np.arange(len(tau)) / RATE_HZ, np.array(loop.seen), tau)
 
 
-def intervals_and_errors(result: mindyn.Estimate, arm: mindyn.Robot) -> tuple[np.ndarray, np.ndarray, float]:
-    """Which intervals hold the truth, errors in deviations, and the largest error as part of the largest value."""
+def assess_intervals(result: mindyn.Estimate, arm: mindyn.Robot) -> tuple[np.ndarray, np.ndarray, float]:
+    """Return which intervals contain the truth, errors in deviations, and the largest error relative to the largest
+    value."""
     base = replace(result.base, robot=arm).values
     truth = np.concatenate([base, np.zeros(len(result.beta) - len(base))])
     low, high = result.intervals
@@ -88,36 +89,34 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--arms", type=int, default=30)
     parser.add_argument("--first", type=int, default=0, help="seed of the first arm")
-    parser.add_argument("--noise", type=float, help="rad of encoder noise; by default 5e-5, 1e-4 or 2e-4, drawn")
+    parser.add_argument("--noise", type=float, help="encoder noise, rad; default: 5e-5, 1e-4 or 2e-4 at random")
     options = parser.parse_args()
-    names = ("as they are", "chosen", "of identify")
+    names = ("unfiltered", "selected", "identify")
     result: dict[str, list[tuple[np.ndarray, np.ndarray, float]]] = {name: [] for name in names}
     method = InstrumentalVariables()
     for seed in range(options.first, options.first + options.arms):
-        arm, log = recorded(seed, options.noise)
-        chosen = mindyn.choose(arm, log, method, CHOSEN).settings
+        arm, log = record_log(seed, options.noise)
+        chosen = mindyn.choose(arm, log, method, AUTOMATIC).settings
         with suppress(InputError):  # noise may make the first model indefinite
-            result["as they are"].append(
-                intervals_and_errors(method.fit(mindyn.build_rows(arm, log, AS_THEY_ARE)), arm)
-            )
+            result["unfiltered"].append(assess_intervals(method.fit(mindyn.build_rows(arm, log, UNFILTERED)), arm))
         try:
-            result["chosen"].append(intervals_and_errors(method.fit(mindyn.build_rows(arm, log, chosen)), arm))
-            result["of identify"].append(intervals_and_errors(mindyn.identify(arm, log, method, chosen), arm))
+            result["selected"].append(assess_intervals(method.fit(mindyn.build_rows(arm, log, chosen)), arm))
+            result["identify"].append(assess_intervals(mindyn.identify(arm, log, method, chosen), arm))
         except InputError as error:
             print(f"{seed}: {chosen.filter_hz and round(chosen.filter_hz, 1)} Hz, rejected: {error.message[:90]}")
             continue
-        held, _, error = result["chosen"][-1]
+        held, _, error = result["selected"][-1]
         used = chosen.filter_hz and round(chosen.filter_hz, 1)
         print(f"{seed}: {used} Hz, {held.sum()} of {len(held)}, off by {100 * error:.2g} %", flush=True)
     for name, trials in result.items():
         inside, sizes = (np.concatenate([trial[k] for trial in trials]) for k in (0, 1))
         rejected = f", {options.arms - len(trials)} rejected" if len(trials) < options.arms else ""
         print(
-            f"rows {name}: {len(trials)} arms{rejected}, {100 * inside.mean():.1f} % of {len(inside)} intervals hold "
-            f"the truth, median error {np.median(sizes):.2f} deviations, largest error "
+            f"rows {name}: {len(trials)} arms{rejected}, {100 * inside.mean():.1f} % of {len(inside)} intervals "
+            f"contain the truth, median error {np.median(sizes):.2f} deviations, largest error "
             f"{100 * np.median([trial[2] for trial in trials]):.2g} % of the largest value"
         )
-    coverage = np.concatenate([item[0] for item in result["chosen"]]).mean()
+    coverage = np.concatenate([item[0] for item in result["selected"]]).mean()
     sys.exit(not WANTED[0] <= coverage <= WANTED[1])
 
 

@@ -1,18 +1,19 @@
-"""Two recordings of one robot: does the friction curve of one lie in the band of the other?
+"""Measure how often the friction curve of one recording lies in the band of another recording of the same robot.
 
 python tests/honesty/friction_pairs.py [--pairs 300] [--first 1000] [--seconds 0] [--folder build/friction-pairs]
 [--defaults] [--real]
 
-Simulated pairs: a random arm moves twice, by different motions; half of the motions repeat. The friction of each joint
-follows another law: Coulomb and viscous alone, Stribeck, different in both directions, growing with the load, or
-saturating, which no fitted law describes. In two thirds of the pairs it falls as the drives warm up, and the second
-recording begins at most half of a recording before or after the first, so that their temperatures overlap. The curves
-of least squares do not depend on the law that was selected, since all laws are averaged: conditioning and law are given
-here. With --defaults everything is selected for each recording by itself (twenty times slower). Each result is kept,
-and the next run goes on where this one ended. Wanted: 93 to 98 % of the points of a curve lie in the band of the other.
+Simulated pairs: a random arm performs two different motions; half of the motions repeat. The friction of each joint
+follows another law: Coulomb and viscous friction, Stribeck, asymmetric, load-dependent, or saturating, which no fitted
+law describes. In two thirds of the pairs friction decreases as the drives warm up, and the second recording starts at
+most half a recording before or after the first, so that their temperatures overlap. The curves of least squares do not
+depend on the selected law, because all laws are averaged; conditioning and law are therefore given. --defaults selects
+all settings for each recording (twenty times slower). Results are stored, and the next run continues. Target: 93 to 98
+% of the points of a curve lie in the band of the other.
 
---real: pairs of measured recordings (MINDYN_REAL_DATA), training rows and repetitions alone; coverage, and the median
-half-width and rms difference of the curves, both relative to the rms of each curve. No error of prediction is computed.
+--real: pairs of measured recordings (MINDYN_REAL_DATA), only training rows and repetitions. It prints the coverage, and
+the median half-width and rms difference of the curves, relative to the rms of each curve. No prediction error is
+computed.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ if __package__ in (None, ""):
     import sys
 
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from honesty.arms import TURN_RAD_S, Recording, file_of, motion, random_arm, unknown
-from honesty.repeated_runs import PLAIN, halves, panda, ur10e
+from honesty.arms import FRICTION_WIDTH_RAD_S, Recording, build_robot_file, motion, random_arm, remove_masses
+from honesty.repeated_runs import PLAIN, load_panda, load_ur10e, split_in_halves
 from logs.real_sets import FOLDER, real_log, real_robot
 
 import mindyn
@@ -38,13 +39,15 @@ from mindyn.logs.log import log_from_arrays
 from mindyn.regression.settings import EquationSettings
 
 WANTED = (0.93, 0.98)
-GIVEN = EquationSettings(mindyn.Conditioning(position_cutoff_hz=10.0), friction=mindyn.Friction("tanh", TURN_RAD_S))
+GIVEN = EquationSettings(
+    mindyn.Conditioning(position_cutoff_hz=10.0), friction=mindyn.Friction("tanh", FRICTION_WIDTH_RAD_S)
+)
 LAWS = ("plain", "stribeck", "asymmetric", "load", "saturating")
 
 
 @dataclass(frozen=True)
 class TrueFriction:
-    """Friction of one joint: its law, Coulomb and viscous part, size and speed of the law, growth with the load."""
+    """Friction of one joint: law, Coulomb and viscous coefficients, and size, speed and exponent of the law."""
 
     law: str
     coulomb: float
@@ -54,8 +57,8 @@ class TrueFriction:
     exponent: float
 
     def torque(self, qd, load):
-        """Friction torque without offset."""
-        s, u = np.tanh(qd / TURN_RAD_S), np.abs(qd)
+        """Return the friction torque without offset."""
+        s, u = np.tanh(qd / FRICTION_WIDTH_RAD_S), np.abs(qd)
         further = {
             "plain": 0.0,
             "stribeck": self.coulomb * self.size * s * np.exp(-((u / self.speed) ** self.exponent)),
@@ -66,7 +69,7 @@ class TrueFriction:
         return self.coulomb * s + self.viscous * qd + further
 
 
-def drawn_friction(arm, seed):
+def draw_friction(arm, seed):
     rng = np.random.default_rng([seed, 50])
     return [
         TrueFriction(
@@ -81,11 +84,12 @@ def drawn_friction(arm, seed):
     ]
 
 
-def recordings(seed: int):
-    """The robot's file, two logs, and the true friction curve of a joint (number, speeds, load) in each."""
+def record_pair(seed: int):
+    """Return the robot file, two logs, a function (joint, speeds, load) of the true curve of each, and the
+    frictions."""
     rng = np.random.default_rng([seed, 51])
     arm = random_arm(seed, int(rng.integers(2, 4)))
-    frictions, bare = drawn_friction(arm, seed), replace(arm, drives=())
+    frictions, bare = draw_friction(arm, seed), replace(arm, drives=())
     how = Recording(
         seconds=20.0,
         period_s=None if seed % 2 else 5.0,
@@ -112,11 +116,11 @@ def recordings(seed: int):
         logs.append(log_from_arrays(arm.joint_names, t, q, tau))
         mean_level = level.mean(axis=0)
         truths.append(lambda j, v, load, g=mean_level: g[j] * frictions[j].torque(v, load))
-    return (file_of(arm, seed) if seed % 3 else unknown(arm)), logs, truths, frictions
+    return (build_robot_file(arm, seed) if seed % 3 else remove_masses(arm)), logs, truths, frictions
 
 
-def compared(first, second, truth=None):
-    """Points at which the curves of two estimates, and the true one, may be compared: one entry for each curve."""
+def compare_curves(first, second, truth=None):
+    """Return the points at which two friction curves and the true one can be compared, one entry for each curve."""
     others = {curve.joint: curve for curve in second.friction_curves}
     entries = []
     for curve in first.friction_curves:
@@ -144,22 +148,22 @@ def compared(first, second, truth=None):
     return entries
 
 
-def pair_of(seed: int, *, by_default: bool) -> dict:
-    """One simulated pair, compared in both directions."""
-    robot, logs, truths, frictions = recordings(seed)
+def run_pair(seed: int, *, by_default: bool) -> dict:
+    """Identify one simulated pair, and compare its curves in both directions."""
+    robot, logs, truths, frictions = record_pair(seed)
     began = monotonic()
     given = () if by_default else (PLAIN, GIVEN)
     result = [mindyn.identify(robot, log, *given) for log in logs]
     entries = [
         {**entry, "law": frictions[entry["joint"]].law}
         for k in (0, 1)
-        for entry in compared(result[k], result[1 - k], truths[1 - k])
+        for entry in compare_curves(result[k], result[1 - k], truths[1 - k])
     ]
     shapes = [[*estimate.settings.shape.shapes] for estimate in result]
     return {"seed": seed, "entries": entries, "shapes": shapes, "seconds": monotonic() - began}
 
 
-def points(pairs, key):
+def collect_points(pairs, key):
     return np.concatenate([np.zeros(0), *(entry[key] for pair in pairs for entry in pair["entries"])])
 
 
@@ -167,21 +171,21 @@ def rms(values):
     return float(np.sqrt(np.mean(np.square(values))))
 
 
-def summary(pairs) -> str:
-    """Coverage over all points of all curves, by law."""
+def summarize(pairs) -> str:
+    """Summarize the coverage of all points, by law."""
 
     def line(name, chosen):
-        torque, width, other = (points(chosen, key) for key in ("torque", "half_width", "other"))
+        torque, width, other = (collect_points(chosen, key) for key in ("torque", "half_width", "other"))
         if not len(torque):
             return f"{name:14} no curve"
-        apart, truth = other - torque, points(chosen, "truth")
-        text = f"{name:14} {len(torque):6} points: {100 * np.mean(np.abs(apart) <= width):.1f} % in the other's band"
-        together = np.hypot(width, points(chosen, "other_half_width"))
-        text += f", {100 * np.mean(np.abs(apart) <= together):.1f} % of bands agree"
+        gap, truth = other - torque, collect_points(chosen, "truth")
+        text = f"{name:14} {len(torque):6} points: {100 * np.mean(np.abs(gap) <= width):.1f} % in the band of the other"
+        together = np.hypot(width, collect_points(chosen, "other_half_width"))
+        text += f", {100 * np.mean(np.abs(gap) <= together):.1f} % of bands agree"
         if len(truth):
-            text += f", {100 * np.mean(np.abs(truth - torque) <= width):.1f} % hold the truth of the other"
+            text += f", {100 * np.mean(np.abs(truth - torque) <= width):.1f} % contain the truth of the other"
         size = np.concatenate([np.full(len(e["torque"]), rms(e["torque"])) for p in chosen for e in p["entries"]])
-        middle, difference = 100 * np.median(width / size), 100 * rms(apart / size)
+        middle, difference = 100 * np.median(width / size), 100 * rms(gap / size)
         return f"{text}; median half-width {middle:.1f} % of the friction, rms difference {difference:.1f} %"
 
     lines = [line(f"{len(pairs)} pairs", pairs)]
@@ -192,27 +196,32 @@ def summary(pairs) -> str:
 
 
 def real_pairs():
-    """Robots with two recordings each, or two halves of one."""
+    """Return robots with two recordings each, or two halves of one."""
     arm = real_robot("kuka_lwr4")
     whole = real_log("kuka_lwr4", "measurements_1.npz").between(500, 5027)
     robot = real_robot("ur10_unisa")
-    (seven, joints), (six, free) = panda(), ur10e("free.parquet")
+    (seven, joints), (six, free) = load_panda(), load_ur10e("free.parquet")
     kr300 = real_robot("kuka_kr300")
     return {
-        "LWR4+, halves": (arm, *halves(whole)),
-        "UR10, halves": (robot, *halves(real_log("ur10_unisa", "ur10_exciting_trajectory.csv").between(0, 1720))),
+        "LWR4+, halves": (arm, *split_in_halves(whole)),
+        "UR10, halves": (
+            robot,
+            *split_in_halves(real_log("ur10_unisa", "ur10_exciting_trajectory.csv").between(0, 1720)),
+        ),
         "KR300, two motions": (kr300, *(real_log("kuka_kr300", f"traj_{k}.mat") for k in "AB")),
-        "Panda, halves": (seven, *halves(joints)),
-        "UR10e, halves": (six, *halves(free)),
-        "UR10e loaded, two motions": (six, *(ur10e(f"loaded_{k}.parquet")[1] for k in (1, 2))),
+        "Panda, halves": (seven, *split_in_halves(joints)),
+        "UR10e, halves": (six, *split_in_halves(free)),
+        "UR10e loaded, two motions": (six, *(load_ur10e(f"loaded_{k}.parquet")[1] for k in (1, 2))),
     }
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pairs", type=int, default=300)
-    parser.add_argument("--first", type=int, default=1000, help="seeds below 1000 tuned the band")
-    parser.add_argument("--seconds", type=float, default=0.0, help="stop after so many; 0: when all pairs are done")
+    parser.add_argument(
+        "--first", type=int, default=1000, help="first seed; seeds below 1000 were used to tune the band"
+    )
+    parser.add_argument("--seconds", type=float, default=0.0, help="stop after this time; 0: when all pairs are done")
     parser.add_argument("--folder", type=Path, default=Path("build/friction-pairs"))
     parser.add_argument("--defaults", action="store_true")
     parser.add_argument("--real", action="store_true")
@@ -222,7 +231,10 @@ def main() -> None:
             raise SystemExit("MINDYN_REAL_DATA names no folder with the real logs")
         for name, (robot, *logs) in real_pairs().items():
             result = [mindyn.identify(robot, log) for log in logs]
-            print(f"{name}: {summary([{'entries': compared(result[k], result[1 - k])} for k in (0, 1)])}", flush=True)
+            print(
+                f"{name}: {summarize([{'entries': compare_curves(result[k], result[1 - k])} for k in (0, 1)])}",
+                flush=True,
+            )
         return
     options.folder.mkdir(parents=True, exist_ok=True)
     began, seeds = monotonic(), range(options.first, options.first + options.pairs)
@@ -232,9 +244,9 @@ def main() -> None:
             continue
         if options.seconds and monotonic() - began > options.seconds:
             break
-        path.write_text(json.dumps(pair_of(seed, by_default=options.defaults)), encoding="utf-8")
+        path.write_text(json.dumps(run_pair(seed, by_default=options.defaults)), encoding="utf-8")
     done = [json.loads(path.read_text(encoding="utf-8")) for path in paths.values() if path.exists()]
-    print(summary(done))
+    print(summarize(done))
     print(f"{len(done)} of {len(seeds)} pairs are done")
 
 

@@ -1,9 +1,10 @@
-"""Two recordings of one measured robot: do they agree within their intervals?
+"""Measure how often two recordings of one measured robot agree within their intervals.
 
 MINDYN_REAL_DATA=... python tests/honesty/repeated_runs.py
 
-The share of parameters with |b1 - b2| <= sqrt(h1^2 + h2^2), h half the 95 % interval: about 95 % where intervals hold.
-Fits are plain, of all parameters, with the same settings for both runs; no error of prediction is computed.
+It prints the fraction of parameters with |b1 - b2| <= sqrt(h1^2 + h2^2), where h is half of the 95 % interval: about
+95 % if the intervals are correct. Both runs are fitted by least squares with the same settings and all parameters. No
+prediction error is computed.
 """
 
 from __future__ import annotations
@@ -24,41 +25,41 @@ from mindyn.regression.settings import EquationSettings
 PLAIN = mindyn.LeastSquares(covariance="correlated")
 
 
-def agreement(robot, item, other, cutoff_hz: float) -> tuple[float, float]:
-    """Shares of parameters that agree: by intervals as they are, and by noise alone."""
+def measure_agreement(robot, item, other, cutoff_hz: float) -> tuple[float, float]:
+    """Return the fraction of parameters that agree, with the intervals of `identify` and with those of noise alone."""
     settings = EquationSettings(
         mindyn.Conditioning(position_cutoff_hz=2.5 * cutoff_hz),
         filter_hz=cutoff_hz,
         friction=mindyn.Friction("tanh", 0.02),
     )
     both = [mindyn.identify(robot, log, PLAIN, settings) for log in (item, other)]
-    shares = []
+    fractions = []
     for result in (both, [each.by_noise_alone() for each in both]):
-        apart = np.abs(result[0].beta - result[1].beta)
-        shares.append(float(np.mean(apart <= np.hypot(result[0].half_widths, result[1].half_widths))))
-    return shares[0], shares[1]
+        differences = np.abs(result[0].beta - result[1].beta)
+        fractions.append(float(np.mean(differences <= np.hypot(result[0].half_widths, result[1].half_widths))))
+    return fractions[0], fractions[1]
 
 
-def measured(folder: str, model: str, file: str, **stated):
-    """Robot and log of a set whose columns are q1, q2, ...; `stated` says the rest."""
+def read_set(folder: str, model: str, file: str, **metadata):
+    """Return the robot and a log of a set; `metadata` describes the log."""
     robot = mindyn.load_robot(FOLDER / folder / "model" / model)
-    return robot, mindyn.read_log(FOLDER / folder / file, robot, metadata={"units": SI, "side": "joint", **stated})
+    return robot, mindyn.read_log(FOLDER / folder / file, robot, metadata={"units": SI, "side": "joint", **metadata})
 
 
-def panda():
-    """The Panda and the training rows of its log."""
+def load_panda():
+    """Return the Panda and the training rows of its log."""
     columns = {"time": "t", "position": "q{i}", "velocity": "qd{i}", "torque": "tau{i}"}
-    robot, log = measured("panda_gaz2019", "panda.toml", "exciting.parquet", columns=columns)
+    robot, log = read_set("panda_gaz2019", "panda.toml", "exciting.parquet", columns=columns)
     return robot, log.between(0, 14380)
 
 
-def ur10e(file: str):
-    """The UR10e; its currents are taken for torques, which two runs of one robot agree on as well."""
+def load_ur10e(file: str):
+    """Return the UR10e and a log; its currents are read as torques, which does not affect the agreement of two runs."""
     columns = {"time": "t_s", "position": "q{i}_rad", "velocity": "qd{i}_rad_s", "torque": "current{i}_A"}
-    return measured("ur10e_innopolis", "ur10e.urdf", file, columns=columns)
+    return read_set("ur10e_innopolis", "ur10e.urdf", file, columns=columns)
 
 
-def halves(log):
+def split_in_halves(log):
     return log.take(slice(0, len(log) // 2)), log.take(slice(len(log) // 2, None))
 
 
@@ -69,20 +70,20 @@ def main() -> None:
     runs = [real_log("kuka_lwr4", f"measurements_{k}.npz") for k in (1, 2, 3)]
     robot = real_robot("ur10_unisa")
     whole = real_log("ur10_unisa", "ur10_exciting_trajectory.csv")
-    (seven, joints), (six, free) = panda(), ur10e("free.parquet")
-    loaded = [ur10e(f"loaded_{k}.parquet")[1] for k in (1, 2)]
+    (seven, joints), (six, free) = load_panda(), load_ur10e("free.parquet")
+    loaded = [load_ur10e(f"loaded_{k}.parquet")[1] for k in (1, 2)]
     cases = {
         "LWR4+, one motion twice": (arm, runs[0], runs[1], 8.0),
         "LWR4+, two motions": (arm, runs[0], runs[2], 8.0),
-        "UR10, there and back": (robot, *halves(whole), 5.0),
-        "UR10e, halves of a motion": (six, *halves(free), 5.0),
+        "UR10, there and back": (robot, *split_in_halves(whole), 5.0),
+        "UR10e, halves of a motion": (six, *split_in_halves(free), 5.0),
         "UR10e loaded, two motions": (six, *loaded, 5.0),
-        "Panda, halves of a motion": (seven, *halves(joints), 8.0),
+        "Panda, halves of a motion": (seven, *split_in_halves(joints), 8.0),
     }
     for name, case in cases.items():
-        share, noise = agreement(*case)
+        fraction, noise = measure_agreement(*case)
         print(
-            f"{name:26} {100 * share:.0f} % agree within their intervals ({100 * noise:.0f} % by noise alone)",
+            f"{name:26} {100 * fraction:.0f} % agree within their intervals ({100 * noise:.0f} % by noise alone)",
             flush=True,
         )
 

@@ -1,8 +1,8 @@
-"""How often 95 % intervals of gain ratios, and of kd, hold the truth: MuJoCo's leg under position servos.
+"""Measure how often 95 % intervals of gain ratios and of kd contain the truth: MuJoCo's leg under position servos.
 
 python tests/honesty/servo_gains.py [--logs 40] [--step 1.5e-4]
 
-Every log has other targets, noise, encoder steps and gains of the servos. Wanted: 93 to 98 % of true values inside.
+Every log has other targets, noise, encoder steps and gains of the servos. Target: 93 to 98 % of true values inside.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ if __name__ == "__main__":
     given = parser.parse_args()
     trials = [trial(seed, given.step) for seed in range(given.logs)]
     relative, percent = (np.concatenate([part[k] for part in trials]) for k in (0, 1))
-    print(f"{len(relative)} intervals, {100 * (np.abs(relative) <= 1).mean():.1f} % hold the truth")
+    print(f"{len(relative)} intervals, {100 * (np.abs(relative) <= 1).mean():.1f} % contain the truth")
     print(
         f"errors: mean {percent.mean():.2f} %, deviation {percent.std():.2f} %, largest {np.abs(percent).max():.2f} %"
     )

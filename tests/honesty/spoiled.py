@@ -1,11 +1,11 @@
-"""Sound and spoiled logs of random arms: does `identify` name what is wrong with them, and nothing of sound ones?
+"""Count false alarms and misses of `identify` on correct and faulty logs of random arms.
 
 python tests/honesty/spoiled.py [--logs 100] [--automatic 10] [--first 0] [--seconds 0] [--file build/spoiled.json]
 
-Every log is identified with given settings, some with automatic ones too, and the findings of the estimate are compared
-by kind. A fault is missed unless its finding is among the errors and warnings that a user sees; any error or warning of
-a sound log is a false alarm. Rates have binomial 95 % bounds [Clopper & Pearson 1934], next to those of version 0.2.0.
-What was done is kept, and the next run goes on.
+Every log is identified with given settings, some also with automatic ones, and the findings are compared by kind. A
+fault is missed unless its finding is among the errors and warnings that a user sees; any error or warning on a correct
+log is a false alarm. Rates have binomial 95 % bounds [Clopper & Pearson 1934], next to those of version 0.2.0. Results
+are stored, and the next run continues.
 """
 
 from __future__ import annotations
@@ -24,7 +24,16 @@ if __package__ in (None, ""):
     import sys
 
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from honesty.arms import TURN_RAD_S, Recording, file_of, motion, random_arm, recorded, torque, unknown
+from honesty.arms import (
+    FRICTION_WIDTH_RAD_S,
+    Recording,
+    build_robot_file,
+    motion,
+    random_arm,
+    record_log,
+    remove_masses,
+    torque,
+)
 
 import mindyn
 from mindyn.findings import Kind, Severity
@@ -45,7 +54,7 @@ ERRORS = {
     "slope": Kind.WRONG_GRAVITY,
     "compensated": Kind.ABSENT_GRAVITY,
 }
-"""What users give wrongly."""
+"""Wrong metadata."""
 UNFIT = {
     "one joint": Kind.STILL_JOINT,
     "constant speed": Kind.POOR_MOTION,
@@ -55,9 +64,9 @@ UNFIT = {
     "late joint": Kind.DELAYED_TORQUE,
     "passive": Kind.UNRELATED_TORQUE,
 }
-"""Logs that cannot identify their robot; `passive`: a double pendulum that swings on free joints, in three logs."""
+"""Logs that cannot identify their robot; `passive`: three logs of a double pendulum that swings on free joints."""
 SUBTLE = {"warming": Kind.FRICTION_DRIFT, "gain 20 %": Kind.SCALED_TORQUE, "gain 5 %": Kind.SCALED_TORQUE}
-"""Faults that some logs determine, and others do not."""
+"""Faults that not every log can show."""
 SETS = {
     "no file, unit": Kind.IMPLAUSIBLE_WEIGHT,
     "no file, current": Kind.IMPLAUSIBLE_WEIGHT,
@@ -69,11 +78,11 @@ SETS = {
 FAULTS = {**ERRORS, **UNFIT, **SUBTLE, **SETS}
 SOUND = "sound"
 HARMLESS = ("no file", "set", "impact")
-"""No fault: a file without masses, three logs whose friction differs by up to a fifth, and an impact of 20 ms."""
+"""No fault: a file without masses, three logs whose friction differs by up to 20 %, and an impact of 20 ms."""
 TRUE_OF_HARMLESS = {"set": Kind.FRICTION_DRIFT}
-"""Findings that are true: friction that differs between logs changes from the beginning to the end."""
+"""Findings that are correct: friction that differs between logs drifts."""
 WARMING = (0.4, 15.0)
-"""Part of friction that goes, and s in which two thirds of it are gone."""
+"""Fraction of friction that is lost, and the time constant, s."""
 BASELINE = {
     "sound": (0, 100),
     "zero 10": (1, 100),
@@ -94,11 +103,11 @@ BASELINE = {
     "gain 20 %": (44, 100),
     "gain 5 %": (87, 100),
 }
-"""Misses (false alarms of sound logs) of version 0.2.0 with given settings, and logs."""
+"""Misses (false alarms on correct logs) of version 0.2.0 with given settings, and number of logs."""
 
 
-def drawn(seed: int):
-    """An arm, its file and a sound log; and what draws the faults."""
+def draw_log(seed: int):
+    """Return an arm, its settings, its robot file, a correct log, and the generator of the faults."""
     rng = np.random.default_rng([seed, 20])
     arm = random_arm(seed + 5000, int(rng.integers(4, 8)), shoulder=True)
     how = Recording(
@@ -109,11 +118,12 @@ def drawn(seed: int):
         ripple=float(rng.choice([0.0, 0.01])),
         noise=float(rng.uniform(0.005, 0.03)),
     )
-    return arm, how, file_of(arm, seed), recorded(arm, how, seed), rng
+    return arm, how, build_robot_file(arm, seed), record_log(arm, how, seed), rng
 
 
-def swinging(rng):
-    """Three logs of a double pendulum on free joints with a little friction; its torque is noise and an offset."""
+def simulate_pendulum(rng):
+    """Simulate three logs of a double pendulum on free joints with little friction; its torque is noise and an
+    offset."""
     links = replace(mindyn.load_robot("planar2"), extras=())
     robot = replace(links, drives=tuple(Drive(name, 1.0, {}, 0.0, 2.0, 0.0, 0.0) for name in links.joint_names))
     logs = []
@@ -127,11 +137,11 @@ def swinging(rng):
     return links, logs
 
 
-def log_set(seed: int, fault: str):
-    """The robot as stated, and three short logs, of which the second may differ."""
-    arm, how, robot, _, rng = drawn(seed)
+def build_log_set(seed: int, fault: str):
+    """Return the robot file and three short logs, the second of which may differ."""
+    arm, how, robot, _, rng = draw_log(seed)
     if fault == "passive":
-        return swinging(rng)
+        return simulate_pendulum(rng)
     logs = []
     for k in range(3):
         warmth = 1 + rng.uniform(-0.2, 0.2, arm.joint_count)
@@ -142,24 +152,24 @@ def log_set(seed: int, fault: str):
         if fault == "log with a load" and k == 1:
             mass = rng.uniform(0.03, 0.1) * sum(link.phi[0] for link in arm.links)
             moved = moved.with_payload(mass, rng.uniform(-0.1, 0.1, 3), 0.005 * mass * np.eye(3))
-        log = replace(recorded(moved, replace(how, seconds=12.0), 3 * seed + k), name=f"run{k}.csv")
+        log = replace(record_log(moved, replace(how, seconds=12.0), 3 * seed + k), name=f"run{k}.csv")
         if fault == "log without weight" and k == 1:
-            log = replace(log, tau=log.tau - weight(arm, log.q, arm.gravity))
+            log = replace(log, tau=log.tau - holding_torque(arm, log.q, arm.gravity))
         logs.append(log)
     return robot, logs
 
 
-def spoiled(seed: int, fault: str):
-    """The robot as stated, and the log or logs with one fault."""
+def build_faulty_log(seed: int, fault: str):
+    """Return the robot file and the log or logs with one fault."""
     if fault in ("set", "passive") or fault.startswith("log "):
-        return log_set(seed, fault)
-    arm, how, robot, log, rng = drawn(seed)
+        return build_log_set(seed, fault)
+    arm, how, robot, log, rng = draw_log(seed)
     n = arm.joint_count
     joint = int(rng.integers(0, n))
     q, tau = log.q.copy(), log.tau.copy()
     if fault.startswith("no file"):
         factor = {"unit": 1000.0, "current": rng.uniform(0.02, 0.1)}.get(fault.partition(", ")[2], 1.0)
-        return unknown(arm), replace(log, tau=factor * tau)
+        return remove_masses(arm), replace(log, tau=factor * tau)
     if fault in ("mode", "impact"):
         size = np.sqrt((tau**2).mean(axis=0))
         shape = np.sin(2 * np.pi * rng.uniform(10, 20) * log.time) * rng.uniform(0.7, 1.2)
@@ -175,7 +185,9 @@ def spoiled(seed: int, fault: str):
     elif fault == "warming":
         part, seconds = WARMING
         t, _, qd, _ = motion(arm, how, seed)
-        friction = [d.viscous * v + d.coulomb * np.tanh(v / TURN_RAD_S) for d, v in zip(arm.drives, qd.T, strict=True)]
+        friction = [
+            d.viscous * v + d.coulomb * np.tanh(v / FRICTION_WIDTH_RAD_S) for d, v in zip(arm.drives, qd.T, strict=True)
+        ]
         tau -= part * (1 - np.exp(-t / seconds))[:, None] * np.column_stack(friction)
     elif fault.startswith("gain"):
         tau[:, joint] *= 1 + float(fault.split()[1]) / 100
@@ -195,9 +207,11 @@ def spoiled(seed: int, fault: str):
     elif fault in ("slope", "compensated"):
         tilt, way = rng.uniform(0.25, 0.6), rng.uniform(0, 2 * np.pi)
         level = np.array([np.sin(tilt) * np.cos(way), np.sin(tilt) * np.sin(way), -np.cos(tilt)])
-        tau += weight(arm, q, 9.81 * level if fault == "slope" else np.zeros(3)) - weight(arm, q, arm.gravity)
+        tau += holding_torque(arm, q, 9.81 * level if fault == "slope" else np.zeros(3)) - holding_torque(
+            arm, q, arm.gravity
+        )
     elif fault in ("one joint", "constant speed"):
-        log = unfit_motion(arm, how, seed, fault, joint)
+        log = record_unfit_motion(arm, how, seed, fault, joint)
         return robot, log
     elif fault == "noise":
         tau = tau.std(axis=0) * rng.standard_normal(tau.shape)
@@ -213,14 +227,14 @@ def spoiled(seed: int, fault: str):
     return robot, replace(log, q=q, tau=tau)
 
 
-def weight(arm, q, gravity):
-    """(N, n) torque that holds the arm up at rest."""
+def holding_torque(arm, q, gravity):
+    """Return the torque (N, n) that holds the arm at rest."""
     still = np.zeros_like(q.T)
     return np.asarray(mindyn.equation(replace(arm, gravity=gravity), "inverse_dynamics")(q.T, still, still)).T
 
 
-def unfit_motion(arm, how, seed, fault, joint):
-    """All joints held but one, or all at constant speed."""
+def record_unfit_motion(arm, how, seed, fault, joint):
+    """Return a log in which all joints but one are held, or all move at constant speed."""
     rng = np.random.default_rng([seed, 21])
     t, q, qd, qdd = motion(arm, how, seed)
     if fault == "one joint":
@@ -237,20 +251,20 @@ def unfit_motion(arm, how, seed, fault, joint):
     return log_from_arrays(arm.joint_names, t, q, tau)
 
 
-def joints_of(number: int, fault: str, robot) -> tuple[str, ...]:
-    """The joints that a finding must name."""
+def expected_joints(number: int, fault: str, robot) -> tuple[str, ...]:
+    """Return the joints that a finding must name."""
     if fault.startswith(("zero", "late")) or fault == "sign":
         return (robot.joint_names[1],)
     if fault == "swapped":
         return robot.joint_names[1:3]
     if fault.startswith("gain"):
-        *_, rng = drawn(number)
+        *_, rng = draw_log(number)
         return (robot.joint_names[int(rng.integers(0, len(robot.joint_names)))],)
     return ()
 
 
-def seen(estimate) -> list:
-    """Errors and warnings that a user sees."""
+def visible_findings(estimate) -> list:
+    """Return the errors and warnings that a user sees."""
     return [
         finding
         for finding in estimate.findings
@@ -258,15 +272,17 @@ def seen(estimate) -> list:
     ]
 
 
-def trial(number: int, fault: str, *, automatic: bool = False) -> dict:
-    """Identify a sound or a spoiled log, and compare the findings."""
-    robot, log = drawn(number)[2:4] if fault == SOUND else spoiled(number, fault)
+def run_trial(number: int, fault: str, *, automatic: bool = False) -> dict:
+    """Identify a correct or faulty log, and compare the findings."""
+    robot, log = draw_log(number)[2:4] if fault == SOUND else build_faulty_log(number, fault)
     settings = () if automatic else (mindyn.LeastSquares(), GIVEN_SETTINGS)
     findings = [
-        item for item in seen(mindyn.identify(robot, log, *settings)) if item.kind != TRUE_OF_HARMLESS.get(fault)
+        item
+        for item in visible_findings(mindyn.identify(robot, log, *settings))
+        if item.kind != TRUE_OF_HARMLESS.get(fault)
     ]
     wanted = FAULTS.get(fault)
-    joints = {*joints_of(number, fault, robot)}
+    joints = {*expected_joints(number, fault, robot)}
     named = [finding for finding in findings if finding.kind == wanted and joints <= {*finding.joints}]
     return {
         "number": number,
@@ -278,20 +294,20 @@ def trial(number: int, fault: str, *, automatic: bool = False) -> dict:
     }
 
 
-def bounds(count: int, of: int) -> tuple[float, float]:
-    """Binomial 95 % bounds of a rate."""
+def rate_bounds(count: int, of: int) -> tuple[float, float]:
+    """Return binomial 95 % bounds of a rate."""
     low = 0.0 if count == 0 else float(beta.ppf(0.025, count, of - count + 1))
     return low, 1.0 if count == of else float(beta.ppf(0.975, count + 1, of - count))
 
 
-def rate(count: int, of: int) -> str:
-    """A count with the bounds of its rate."""
-    low, high = bounds(count, of)
+def format_rate(count: int, of: int) -> str:
+    """Format a count with the bounds of its rate."""
+    low, high = rate_bounds(count, of)
     return f"{count:3} of {of:3} ({100 * low:4.1f} to {100 * high:5.1f} %)"
 
 
-def summary(trials: list[dict]) -> str:
-    """Misses by fault, with bounds, and logs with a second error or warning."""
+def summarize(trials: list[dict]) -> str:
+    """Summarize misses by fault with bounds, and logs with a second error or warning."""
     groups: dict[tuple[bool, str], list[dict]] = defaultdict(list)
     for entry in trials:
         groups[entry["automatic"], entry["fault"]].append(entry)
@@ -299,24 +315,24 @@ def summary(trials: list[dict]) -> str:
     for automatic in (False, True):
         for fault in (SOUND, *HARMLESS, *FAULTS):
             if expected := groups.get((automatic, fault)):
-                missed = rate(sum(not item["good"] for item in expected), len(expected))
-                before = "" if automatic or fault not in BASELINE else rate(*BASELINE[fault])
+                missed = format_rate(sum(not item["good"] for item in expected), len(expected))
+                before = "" if automatic or fault not in BASELINE else format_rate(*BASELINE[fault])
                 second = sum(item["good"] and bool(item["others"]) for item in expected)
                 lines.append(f"{'automatic' if automatic else 'given':10}{fault:16}{missed:32}{before:32}{second}")
     assessed = [trial for trial in trials if trial["fault"] == SOUND or trial["fault"] in UNFIT]
     wrong = sum(item["usable"] != (item["fault"] == SOUND) for item in assessed)
-    lines += [f"{'':10}{'usable or not':16}{rate(wrong, len(assessed))}"] if assessed else []
+    lines += [f"{'':10}{'usable or not':16}{format_rate(wrong, len(assessed))}"] if assessed else []
     return "\n".join(lines)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--logs", type=int, default=100, help="of each kind, with given settings")
-    parser.add_argument("--automatic", type=int, default=10, help="of each kind, with automatic settings")
-    parser.add_argument("--first", type=int, default=0, help="number of the first; others are other arms and motions")
-    parser.add_argument("--seconds", type=float, default=0.0, help="stop after so many; 0: when all are done")
+    parser.add_argument("--logs", type=int, default=100, help="logs of each kind with given settings")
+    parser.add_argument("--automatic", type=int, default=10, help="logs of each kind with automatic settings")
+    parser.add_argument("--first", type=int, default=0, help="seed of the first arm")
+    parser.add_argument("--seconds", type=float, default=0.0, help="stop after this time; 0: when all logs are done")
     parser.add_argument("--file", type=Path, default=Path("build/spoiled.json"))
-    parser.add_argument("--faults", action="store_true", help="print what was missed, and second findings")
+    parser.add_argument("--faults", action="store_true", help="print missed faults and second findings")
     options = parser.parse_args()
     options.file.parent.mkdir(parents=True, exist_ok=True)
     done = json.loads(options.file.read_text(encoding="utf-8")) if options.file.exists() else []
@@ -327,11 +343,11 @@ def main() -> None:
                 continue
             for fault in (SOUND, *HARMLESS, *FAULTS):
                 if (number, fault, automatic) not in known:
-                    done.append(trial(number, fault, automatic=automatic))
+                    done.append(run_trial(number, fault, automatic=automatic))
         options.file.write_text(json.dumps(done), encoding="utf-8")
         if options.seconds and monotonic() - began > options.seconds:
             break
-    print(summary(done))
+    print(summarize(done))
     for item in done if options.faults else ():
         if not item["good"] or item["others"]:
             print(item["number"], item["fault"], "missed" if not item["good"] else "named", item["others"])

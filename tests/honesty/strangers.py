@@ -1,15 +1,14 @@
-"""Logs as strangers record them: the automatic choice of `identify` compared with a plain cross-validated pipeline.
+"""Compare `identify` with automatic settings and a plain cross-validated pipeline on logs of varying quality.
 
 python tests/honesty/strangers.py [--logs 60] [--first 0] [--seconds 0] [--file build/strangers.json]
 
-Random arms of 2 to 7 joints, some of them sliding; rates from 50 Hz to 2 kHz, uneven stamps, gaps, positions alone or
-with speeds, coarse encoders, rests, heavy-tailed noise, friction that warms up, late torque, soft joints, drive gains
-that are off, one motion over and over, a joint that stands still, short and fast motions, joints that mostly turn one
-way; files with inertials that are right, wrong, placeholders or missing. Each log is identified with automatic
-settings, and the model predicts the torque of another motion and of the same motion repeated. The peer is weighted
-least squares on Pinocchio's columns with viscous, Coulomb and offset friction and rotors, after zero-phase Butterworth
-filters of motion and torque; cut-offs and width are cross-validated. The aim: no crash, and no error more than a few
-per cent above the peer's.
+The logs are of random arms with 2 to 7 joints, some prismatic. They vary in rate (50 Hz to 2 kHz), jitter, gaps, logged
+velocities, encoder resolution, rests, heavy-tailed noise, warming friction, delay, flexible joints, wrong drive gains,
+repetition, joints that do not move, short and fast motions, and joints that mostly turn one way. The inertial
+parameters of the robot file are correct, wrong, placeholders or missing. The identified model predicts the torque of
+another motion and of the same motion repeated. The peer is weighted least squares on Pinocchio's columns with viscous,
+Coulomb and offset friction and rotors, after zero-phase Butterworth filters; cut-offs and friction width are
+cross-validated. Target: no crash, and no error more than a few per cent above that of the peer.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ if __package__ in (None, ""):
     import sys
 
     sys.path[:0] = [str(Path(__file__).resolve().parents[k]) for k in (1, 2)]
-from honesty.arms import TURN_RAD_S, file_of, random_arm, unknown
+from honesty.arms import FRICTION_WIDTH_RAD_S, build_robot_file, random_arm, remove_masses
 
 import mindyn
 from leaderboard.methods import pinocchio_pipeline as peer
@@ -39,29 +38,29 @@ from mindyn.robots.parts import Limits
 from mindyn.validation.validate import validate
 
 WARM_S = 15.0
-"""Time in which friction that warms up has come down by two thirds."""
+"""Time constant of friction that decreases as drives warm up."""
 
 
 @dataclass(frozen=True)
-class Stranger:
-    """How a log is recorded.
+class RecordingSetup:
+    """Settings of a simulated log.
 
-    joints, sliding   number of joints, and which of them slide
-    file              "right", "wrong", "placeholder" or "none": the inertials of the robot's file
-    seconds, rate_hz, period_s   of the recording; no period: a motion that never repeats
-    jitter            of the stamps, part of the step
-    gaps              parts of the log that are missing
-    speeds            whether they are logged
+    joints, sliding   number of joints, and numbers of the prismatic ones
+    file              inertial parameters of the robot file: "right", "wrong", "placeholder" or "none"
+    seconds, rate_hz, period_s   length, rate and period of the motion; no period: it never repeats
+    jitter            jitter of the stamps relative to the step
+    gaps              number of gaps
+    speeds            whether velocities are logged
     encoder_rad       resolution of positions
-    rest_s            before and after the motion
-    noise, tails      of the torque, part of each joint's rms; degrees of freedom of Student's t, 0: normal
-    warming           part of friction that goes as the drives warm up
-    delay_s           of the torque
-    compliance        rad by which a joint gives way under its rms torque
-    load_friction, stribeck, ripple   friction with the load, more of it at low speed, torque with the angle
-    gains             how far the drives' gains are off
-    still             a joint that never moves, -1: none
-    course            "sines"; "short": 3 to 6 s at twice the speed; "one way": 3 to 8 s, and joints hardly turn back
+    rest_s            standstill before and after the motion
+    noise, tails      torque noise relative to the rms of each joint; degrees of freedom of Student's t, 0: normal
+    warming           fraction of friction that is lost while the drives warm up
+    delay_s           delay of the torque
+    compliance        deflection of a joint under its rms torque, rad
+    load_friction, stribeck, ripple   load-dependent friction, additional friction at low speed, torque over the angle
+    gains             largest relative error of the drive gains
+    still             number of a joint that never moves, -1: none
+    course            "sines"; "short": 3 to 6 s at twice the speed; "one way": 3 to 8 s, joints hardly reverse
     """
 
     joints: int = 6
@@ -88,8 +87,8 @@ class Stranger:
     course: str = "sines"
 
 
-def drawn(seed: int) -> Stranger:
-    """Each feature in some of the logs."""
+def draw_setup(seed: int) -> RecordingSetup:
+    """Return random settings of a log."""
     rng = np.random.default_rng([seed, 40])
     n = int(rng.choice([2, 3, 5, 6, 6, 7, 7]))
     rate = float(rng.choice([50, 100, 125, 250, 500, 1000, 2000]))
@@ -97,7 +96,7 @@ def drawn(seed: int) -> Stranger:
     def some(p: float, *values):
         return rng.choice(values) if rng.random() < p else type(values[0])()
 
-    how = Stranger(
+    how = RecordingSetup(
         joints=n,
         sliding=(int(rng.integers(0, n)),) if rng.random() < 0.2 else (),
         file=str(rng.choice(["right", "right", "wrong", "placeholder", "none"])),
@@ -126,8 +125,8 @@ def drawn(seed: int) -> Stranger:
     return replace(how, course=course, seconds=seconds + 2 * how.rest_s if course in longest else seconds)
 
 
-def arm_of(how: Stranger, seed: int):
-    """The arm, its drives with friction of its own; and what its file says of it."""
+def build_arm(how: RecordingSetup, seed: int):
+    """Return the arm with its drives, and the robot file."""
     arm = random_arm(seed + 20000, how.joints, shoulder=seed % 2 == 0 and how.joints > 3)
     joints = list(arm.joints)
     for k in how.sliding:
@@ -137,8 +136,8 @@ def arm_of(how: Stranger, seed: int):
     arm = replace(arm, joints=tuple(joints))
     rng = np.random.default_rng([seed, 41])
     links = {
-        "right": file_of(arm, seed).links,
-        "none": unknown(arm).links,
+        "right": build_robot_file(arm, seed).links,
+        "none": remove_masses(arm).links,
         "wrong": tuple(replace(link, phi=link.phi * rng.uniform(0.3, 3)) for link in arm.links),
         "placeholder": tuple(replace(link, phi=arm.links[0].phi) for link in arm.links),
     }[how.file]
@@ -146,9 +145,9 @@ def arm_of(how: Stranger, seed: int):
 
 
 class Motion:
-    """q, qd, qdd at any times: sines of many rates, or of whole periods; at rest before and after."""
+    """Motion q, qd, qdd as a function of time: a sum of sines, with a rest before and after."""
 
-    def __init__(self, how: Stranger, seed: int, faster: float = 1.0) -> None:
+    def __init__(self, how: RecordingSetup, seed: int, faster: float = 1.0) -> None:
         rng, n = np.random.default_rng([seed, 42]), how.joints
         harmonics = np.repeat(np.arange(1, 6)[:, None], n, axis=1)
         rates = rng.uniform(0.05, 0.55, (6, n)) if how.period_s is None else harmonics / how.period_s
@@ -176,7 +175,7 @@ class Motion:
         return q, first * rate[:, None], second * rate[:, None] ** 2 + first * change[:, None]
 
     def _progress(self, t):
-        """Time along the motion with its first two derivatives: it starts and stops within a second."""
+        """Return the time along the motion and its first two derivatives; it starts and stops within 1 s."""
         rest, end = self.how.rest_s, self.how.seconds
         if not rest:
             return t * self.faster, np.full(len(t), self.faster), np.zeros(len(t))
@@ -188,8 +187,8 @@ class Motion:
         return tuple(np.interp(t, fine, item) for item in (along, speed, np.gradient(speed, step)))
 
 
-def recorded(arm, how: Stranger, seed: int, motion: int, *, faster: float = 1.0, warm: float = 0.0):
-    """Return the log of a motion that begins `warm` s after the drives were switched on."""
+def record_log(arm, how: RecordingSetup, seed: int, motion: int, *, faster: float = 1.0, warm: float = 0.0):
+    """Return the log of a motion that starts `warm` s after the drives are switched on."""
     rng = np.random.default_rng([seed, motion, 43])
     t = np.arange(0, how.seconds, 1 / how.rate_hz)
     t = t + how.jitter / how.rate_hz * rng.uniform(-1, 1, len(t))
@@ -213,7 +212,7 @@ def recorded(arm, how: Stranger, seed: int, motion: int, *, faster: float = 1.0,
     return log.take(kept) if how.gaps else log
 
 
-def _torque(arm, how: Stranger, seed: int, state, since):
+def _torque(arm, how: RecordingSetup, seed: int, state, since):
     q, qd, qdd = state
     rng = np.random.default_rng([seed, 44])
     bare = replace(arm, drives=())
@@ -223,7 +222,7 @@ def _torque(arm, how: Stranger, seed: int, state, since):
         for name in ("rotor_inertia", "viscous", "coulomb", "offset")
     )
     rigid = rigid + rotors * qdd
-    direction = np.tanh(qd / TURN_RAD_S)
+    direction = np.tanh(qd / FRICTION_WIDTH_RAD_S)
     cold = (1 - how.warming * (1 - np.exp(-since / WARM_S)))[:, None]
     slow = 1 + how.stribeck * np.exp(-((qd / 0.1) ** 2))
     friction = cold * (viscous * qd + (coulomb * slow + how.load_friction * np.abs(rigid)) * direction)
@@ -232,10 +231,10 @@ def _torque(arm, how: Stranger, seed: int, state, since):
     return tau * rng.uniform(1 - how.gains, 1 + how.gains, how.joints)
 
 
-def peer_fit(robot, log):
-    """The plain pipeline at its strongest: torque and columns may be filtered as well."""
+def fit_peer(robot, log):
+    """Fit the plain pipeline; a filter of torque and columns is one of its options. Return its prediction function."""
     columns = peer._PinocchioColumns(peer.import_pinocchio(), robot)
-    even = _even(log)
+    even = _resample(log)
     rate = peer._rate_hz(even)
     settings = [
         peer._PipelineSetting(f, w) for f, w in product(peer.CUTOFFS_HZ, peer.FRICTION_WIDTHS) if f < 0.4 * rate
@@ -243,8 +242,8 @@ def peer_fit(robot, log):
     scored = []
     for item, parallel in product(settings, (False, True)):
         Y = columns(even, item)
-        filtered = _through(Y, rate, item.cutoff_hz / 2) if parallel else Y
-        tau = _through(even.tau, rate, item.cutoff_hz / 2) if parallel else even.tau
+        filtered = _lowpass(Y, rate, item.cutoff_hz / 2) if parallel else Y
+        tau = _lowpass(even.tau, rate, item.cutoff_hz / 2) if parallel else even.tau
         edge = min(len(tau) // 8, int(np.ceil(max(0.1, 0.5 / item.cutoff_hz) * rate)))
         step = max(1, int(rate / (8 * item.cutoff_hz))) if parallel else 1
         ends = np.linspace(edge, len(tau) - edge, peer.FOLD_COUNT + 1).astype(int)
@@ -257,35 +256,35 @@ def peer_fit(robot, log):
     return lambda other: columns(other, chosen) @ beta
 
 
-def _through(x, rate, cutoff):
+def _lowpass(x, rate, cutoff):
     return sosfiltfilt(butter(4, min(cutoff, 0.45 * rate), fs=rate, output="sos"), x, axis=0)
 
 
-def _even(log):
-    """The log on an even grid of 250 Hz at most, as people interpolate it."""
+def _resample(log):
+    """Return the log interpolated to a uniform rate of at most 250 Hz."""
     t = np.linspace(log.time[0], log.time[-1], len(log))
     columns = [np.column_stack([np.interp(t, log.time, item) for item in x.T]) for x in (log.q, log.tau)]
     step = max(1, round(peer._rate_hz(log) / 250))
     if step > 1:
-        columns = [_through(x, peer._rate_hz(log), 100.0)[::step] for x in columns]
+        columns = [_lowpass(x, peer._rate_hz(log), 100.0)[::step] for x in columns]
     return log_from_arrays(log.joint_names, t[::step], *columns)
 
 
-def share(predicted, log) -> float:
+def relative_error(predicted, log) -> float:
     edge = max(1, int(0.1 * peer._rate_hz(log)))
     rest = (predicted - log.tau)[edge:-edge]
     return float(np.linalg.norm(rest) / np.linalg.norm(log.tau[edge:-edge]))
 
 
-def trial(seed: int, **changes) -> dict:
+def run_trial(seed: int, **changes) -> dict:
     """Identify one log by both pipelines; return their errors on another motion and on the same one repeated."""
-    how = replace(drawn(seed), **changes)
-    arm, robot = arm_of(how, seed)
-    log = recorded(arm, how, seed, 0)
+    how = replace(draw_setup(seed), **changes)
+    arm, robot = build_arm(how, seed)
+    log = record_log(arm, how, seed, 0)
     clean = replace(how, jitter=0.0, gaps=0)
     others = {
-        "another motion": recorded(arm, clean, seed, 1, faster=1.15, warm=how.seconds),
-        "the same again": recorded(arm, clean, seed, 10, warm=how.seconds),
+        "another motion": record_log(arm, clean, seed, 1, faster=1.15, warm=how.seconds),
+        "the same again": record_log(arm, clean, seed, 10, warm=how.seconds),
     }
     created = {"seed": seed, "how": asdict(how), "errors": {}, "peer": {}}
     began = process_time()
@@ -307,37 +306,37 @@ def trial(seed: int, **changes) -> dict:
         created["errors"] = {name: validate(estimate, other).error.total for name, other in others.items()}
     except MindynError as error:
         created["rejected"] = str(error)
-    except Exception:  # a crash is what is looked for
+    except Exception:  # crashes are counted
         created["crash"] = traceback.format_exc()
-    predict = peer_fit(robot, log)
-    created["peer"] = {name: share(predict(other), other) for name, other in others.items()}
+    predict = fit_peer(robot, log)
+    created["peer"] = {name: relative_error(predict(other), other) for name, other in others.items()}
     return created
 
 
-def ratios(item: dict) -> dict[str, float]:
+def error_ratios(item: dict) -> dict[str, float]:
     return {name: error / item["peer"][name] for name, error in item["errors"].items()}
 
 
-def line(item: dict) -> str:
-    default = asdict(Stranger())
+def format_trial(item: dict) -> str:
+    default = asdict(RecordingSetup())
     how = ", ".join(f"{name} {value}" for name, value in item["how"].items() if value != default[name])
     if "crash" in item or "rejected" in item:
         message = item.get("rejected") or item["crash"].splitlines()[-1]
         return f"{item['seed']:4} {'crash' if 'crash' in item else 'rejected'}: {message[:150]} [{how}]"
     errors = "; ".join(
-        f"{100 * error:.3g} % (peer {100 * item['peer'][name]:.3g} %, {ratios(item)[name]:.2f})"
+        f"{100 * error:.3g} % (peer {100 * item['peer'][name]:.3g} %, {error_ratios(item)[name]:.2f})"
         for name, error in item["errors"].items()
     )
     return f"{item['seed']:4} {errors}; {item['method']} {item['seconds']:.0f} s [{how}]"
 
 
-def summary(trials: list[dict]) -> str:
-    """Errors relative to the peer's: of all logs, and by the course of their motion."""
+def summarize(trials: list[dict]) -> str:
+    """Summarize the errors relative to those of the peer, for all logs and by kind of motion."""
     crashed, rejected = (sum(word in trial for trial in trials) for word in ("crash", "rejected"))
     lines = [f"{len(trials)} logs, {crashed} crashes, {rejected} rejected"]
     assessed = [trial for trial in trials if trial["errors"] and trial["how"]["still"] < 0]
     for course, name in product(("all", "sines", "short", "one way"), ("another motion", "the same again")):
-        values = np.array([ratios(item)[name] for item in assessed if course in ("all", item["how"]["course"])])
+        values = np.array([error_ratios(item)[name] for item in assessed if course in ("all", item["how"]["course"])])
         if len(values):
             lines.append(
                 f"{course:8} {name:15} error over the peer's: median {np.median(values):.3f}, above 1.03 in "
@@ -350,8 +349,8 @@ def summary(trials: list[dict]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--logs", type=int, default=60)
-    parser.add_argument("--first", type=int, default=0, help="number of the first")
-    parser.add_argument("--seconds", type=float, default=0.0, help="stop after so many; 0: when all are done")
+    parser.add_argument("--first", type=int, default=0, help="seed of the first log")
+    parser.add_argument("--seconds", type=float, default=0.0, help="stop after this time; 0: when all logs are done")
     parser.add_argument("--file", type=Path, default=Path("build/strangers.json"))
     options = parser.parse_args()
     options.file.parent.mkdir(parents=True, exist_ok=True)
@@ -360,12 +359,12 @@ def main() -> None:
     for seed in range(options.first, options.first + options.logs):
         if seed in known:
             continue
-        done.append(trial(seed))
-        print(line(done[-1]), flush=True)
+        done.append(run_trial(seed))
+        print(format_trial(done[-1]), flush=True)
         options.file.write_text(json.dumps(done), encoding="utf-8")
         if options.seconds and monotonic() - began > options.seconds:
             break
-    print(summary(done))
+    print(summarize(done))
 
 
 if __name__ == "__main__":

@@ -42,7 +42,7 @@ def arm(entry: dict, seed: int = 0) -> Robot:
     return Robot(entry["name"], Link("base"), tuple(joints), links, np.array(entry["gravity"], float), loops=(pin,))
 
 
-def closed(entry: dict, theta: np.ndarray) -> np.ndarray:
+def close_angles(entry: dict, theta: np.ndarray) -> np.ndarray:
     """All angles from theta_1..theta_xi, theta_{xi+2}..theta_N, theta_zeta, by the published closure."""
     N, xi = entry["n_dof"], entry["xi"]
     q = np.zeros(N + 2)
@@ -55,10 +55,10 @@ def closed(entry: dict, theta: np.ndarray) -> np.ndarray:
 def home_of(entry: dict) -> np.ndarray:
     theta = np.zeros(entry["n_dof"])
     theta[-1] = 1.0
-    return closed(entry, theta)
+    return close_angles(entry, theta)
 
 
-def closed_at_zero(robot: Robot, home: np.ndarray) -> Robot:
+def move_home_to_zero(robot: Robot, home: np.ndarray) -> Robot:
     """The same mechanism with every joint counted from `home`, so that it is closed at q = 0."""
     turns = [Pose(rot_z(*cos_sin(angle)), (0, 0, 0)) for angle in home]
     joints = [replace(joint, origin=joint.origin @ turn) for joint, turn in zip(robot.joints, turns, strict=True)]

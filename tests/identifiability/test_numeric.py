@@ -7,7 +7,7 @@ import pytest
 from closed_models import closed_model
 from closeness import ORACLE, assert_close
 from parameters.oracle import row_space
-from parameters.oracle import sampled_rows as oracle_rows
+from parameters.oracle import sample_rows as oracle_rows
 from raising import raises
 from robots import NONE, random_motion, random_robot, with_random_drives
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from closeness import SAME_ALGEBRA, assert_negligible
 from identifiability.loop_oracle import LoopOracle
-from identifiability.parallelogram_arms import PUBLISHED, arm, closed, home_of, in_other_frames, random_entry
+from identifiability.parallelogram_arms import PUBLISHED, arm, close_angles, home_of, in_other_frames, random_entry
 from parameters.oracle import assert_spans_row_space
 from raising import raises
 
@@ -28,7 +28,7 @@ def oracle_rows(robot, entry, samples: int = 40) -> np.ndarray:
     rows = []
     for _ in range(samples):
         theta, pd, pdd = rng.uniform(-3, 3, (3, size))
-        rows.append(oracle.torque_rows(closed(entry, theta), pd, pdd))
+        rows.append(oracle.torque_rows(close_angles(entry, theta), pd, pdd))
     return np.vstack(rows)
 
 

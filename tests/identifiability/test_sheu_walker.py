@@ -51,7 +51,7 @@ def paper_puma(twist: float):
     return replace(robot, joints=tuple(joints))
 
 
-def kept(base) -> set[str]:
+def kept_labels(base) -> set[str]:
     return {base.labels[k] for k in base.survivors}
 
 
@@ -63,7 +63,7 @@ def test_table_5_needs_the_papers_rounded_right_angle():
     robot = paper_puma(1.5708)
     base = numeric_base(robot, priority=default_priority(robot))
     assert base.count == 36
-    assert kept(base) == labels_of(PUMA["table5"]["paper_and_computed_alpha_1_5708"])
+    assert kept_labels(base) == labels_of(PUMA["table5"]["paper_and_computed_alpha_1_5708"])
     assert any("ill conditioned" in note for note in base.notes)
 
 
@@ -71,7 +71,7 @@ def test_table_5_needs_the_papers_rounded_right_angle():
 def test_the_default_set_of_the_exact_puma_is_well_conditioned(source):
     robot = load_robot("puma560_fgl")
     base = numeric_base(robot, source)
-    assert kept(base) == labels_of(PUMA["table5"]["computed_alpha_exact"])
+    assert kept_labels(base) == labels_of(PUMA["table5"]["computed_alpha_exact"])
     assert not any("ill conditioned" in note for note in base.notes)
     assert np.abs(base.matrix).max() < 10
     expected = vector(PUMA["table8_alpha_exact"])
@@ -114,7 +114,7 @@ def test_the_five_bar_has_26_parameters_and_the_pattern_of_table_12(offset, sour
     robot = replace(robot, home=np.array([0.0, 0.0, 1.0, -1.0, 1.0]))
     base = numeric_base(robot, source, priority=default_priority(robot))
     assert base.count == FIVE_BAR["result"]["coaxial"]["rank"] == 26
-    assert kept(base) == labels_of(FIVE_BAR["table12"])
+    assert kept_labels(base) == labels_of(FIVE_BAR["table12"])
 
 
 def test_the_five_bar_has_the_row_space_of_the_oracle():

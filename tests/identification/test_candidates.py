@@ -26,7 +26,7 @@ from mindyn.regression.settings import EquationSettings
 RATE_HZ = 100.0
 
 
-def recorded(robot, seconds, period_s, noise=0.02, seed=0, size=0.6):
+def record_log(robot, seconds, period_s, noise=0.02, seed=0, size=0.6):
     """A log of the arm on a random Fourier motion."""
     rng = np.random.default_rng(seed)
     n = robot.joint_count
@@ -54,9 +54,9 @@ def trials_of(robot, logs, folds=8):
 
 
 def test_rows_of_one_phase_are_held_out_together(arm):
-    log = recorded(arm, 30.0, 10.0)
+    log = record_log(arm, 30.0, 10.0)
     trials, equation_settings = trials_of(arm, [log])
-    created = trials.samples(resolved(equation_settings))
+    created = trials.samples(resolve(equation_settings))
     labels = trials._labels(created, segment_ends(created.samples.segments))
     later = round(10.0 * RATE_HZ)
     assert (labels[later:] == labels[:-later]).mean() > 0.98
@@ -64,8 +64,8 @@ def test_rows_of_one_phase_are_held_out_together(arm):
 
 
 def test_motions_that_do_not_repeat_are_cut_into_contiguous_blocks(arm):
-    trials, equation_settings = trials_of(arm, [recorded(arm, 20.0, 40.0)])
-    created = trials.samples(resolved(equation_settings))
+    trials, equation_settings = trials_of(arm, [record_log(arm, 20.0, 40.0)])
+    created = trials.samples(resolve(equation_settings))
     labels = trials._labels(created, segment_ends(created.samples.segments))
     assert (np.diff(labels) >= 0).all()
     assert len(np.unique(labels)) == 8
@@ -73,29 +73,29 @@ def test_motions_that_do_not_repeat_are_cut_into_contiguous_blocks(arm):
 
 def test_held_out_phases_predict_the_error_on_another_motion_better(arm):
     """A spring that the robot does not state bends the model: on its own motion it fits, on others it does not."""
-    log = recorded(arm, 40.0, 10.0)
+    log = record_log(arm, 40.0, 10.0)
     bent = replace(log, tau=log.tau + 30.0 * np.sin(3 * log.q))
     repeated, equation_settings = trials_of(arm, [bent])
     blind = Trials([bent], repeated.regressor)
     blind.__dict__["timeline"] = replace(repeated.timeline, repeats=1.0)
-    trial = Trial(replace(equation_settings, conditioning=resolved(equation_settings), friction=Friction("tanh", 0.05)))
+    trial = Trial(replace(equation_settings, conditioning=resolve(equation_settings), friction=Friction("tanh", 0.05)))
     assert repeated.score(trial).total > 1.1 * blind.score(trial).total
 
 
-def resolved(settings):
+def resolve(settings):
     return replace(settings.conditioning, rate_hz=RATE_HZ, delay_s=0.0)
 
 
-def chosen(robot, log, settings=None):
+def select(robot, log, settings=None):
     trials, usual = trials_of(robot, [log])
-    trial = Trial(replace(usual, conditioning=resolved(usual), friction=Friction("tanh", 0.05)))
-    wanted = replace(usual, conditioning=resolved(usual), drives="estimated")
+    trial = Trial(replace(usual, conditioning=resolve(usual), friction=Friction("tanh", 0.05)))
+    wanted = replace(usual, conditioning=resolve(usual), drives="estimated")
     return best_estimator(robot, trials, trial, settings or wanted, ())
 
 
 def test_a_weak_log_is_fitted_with_the_prior_of_its_file():
     arm = replace(mindyn.load_robot("ur10"), drives=(), extras=())
-    estimator, _, notes = chosen(arm, recorded(arm, 6.0, 20.0, noise=0.1, size=0.3))
+    estimator, _, notes = select(arm, record_log(arm, 6.0, 20.0, noise=0.1, size=0.3))
     assert isinstance(estimator, PhysicallyConsistent)
     assert estimator.prior == "robot"
     assert notes[0].kind == Kind.SELECTED_ESTIMATOR
@@ -104,29 +104,29 @@ def test_a_weak_log_is_fitted_with_the_prior_of_its_file():
 
 def test_a_file_without_inertials_has_no_prior(arm):
     bare = replace(arm, links=tuple(replace(link, phi=None) for link in arm.links))
-    estimator, _, _ = chosen(bare, recorded(arm, 20.0, 40.0))
+    estimator, _, _ = select(bare, record_log(arm, 20.0, 40.0))
     assert isinstance(estimator, PhysicallyConsistent)
     assert estimator.prior is None
 
 
-def test_data_that_contradict_the_robot_are_said_to(arm):
-    log = recorded(arm, 20.0, 40.0, noise=1e-3)
-    _, _, notes = chosen(arm, replace(log, tau=-log.tau))
+def test_data_that_contradict_the_robot_have_a_finding(arm):
+    log = record_log(arm, 20.0, 40.0, noise=1e-3)
+    _, _, notes = select(arm, replace(log, tau=-log.tau))
     assert any(note.kind == Kind.INCONSISTENT_DATA for note in notes)
-    estimator, _, notes = chosen(arm, log)
+    estimator, _, notes = select(arm, log)
     assert isinstance(estimator, PhysicallyConsistent)
     assert not any(note.kind == Kind.INCONSISTENT_DATA for note in notes)
 
 
 def test_least_squares_is_selected_if_consistent_values_are_significantly_worse(arm):
-    log = recorded(arm, 20.0, 10.0, noise=1e-3, seed=3)
+    log = record_log(arm, 20.0, 10.0, noise=1e-3, seed=3)
     turned = log.tau - 200.0 * np.gradient(log.qd, 1 / RATE_HZ, axis=0)  # as if its inertia were negative
-    estimator, _, notes = chosen(arm, replace(log, tau=turned))
+    estimator, _, notes = select(arm, replace(log, tau=turned))
     assert isinstance(estimator, LeastSquares)
     assert "significantly worse" in notes[0].message
 
 
-def test_the_simpler_friction_is_taken_unless_shapes_have_a_smaller_error():
+def test_the_simpler_friction_is_selected_unless_shapes_have_a_smaller_error():
     power, rng = np.ones((8, 2)), np.random.default_rng(0)
 
     def candidate(name, sizes):
@@ -140,8 +140,8 @@ def test_the_simpler_friction_is_taken_unless_shapes_have_a_smaller_error():
     assert _simpler(simple, None) is simple
 
 
-def test_a_repeated_motion_is_said_and_what_is_stated_is_not_chosen(arm):
-    log = recorded(arm, 30.0, 10.0)
+def test_a_repeated_motion_is_reported_and_given_settings_are_not_selected(arm):
+    log = record_log(arm, 30.0, 10.0)
     usual = EquationSettings(Conditioning(position_cutoff_hz=None), friction=Friction("tanh", 0.05))
     choice = choose(arm, log, LeastSquares(), usual)
     assert isinstance(choice.estimator, LeastSquares)

@@ -51,7 +51,7 @@ def samples_of(regressor, count=2400):
     )
 
 
-def expected(regressor, samples, cutoff_hz, part):
+def compute_expected(regressor, samples, cutoff_hz, part):
     """The definition: columns side by side, filtered segment by segment, rows taken, multiplied."""
     directions = regressor.directions(samples.q, samples.qd, samples.segments, samples.rate_hz)
     result = []
@@ -82,7 +82,7 @@ def test_sums_are_those_of_the_columns(regressor, cutoff_hz, together):
         for separate, places in zip(group, sums.places, strict=True):
             for part, matrices in zip(PARTS, matrices_of_parts, strict=True):
                 assert np.array_equal(sums.counts(part), counts_of(samples, part))
-                wanted = expected(separate, samples, cutoff_hz, part)
+                wanted = compute_expected(separate, samples, cutoff_hz, part)
                 for place, M, wide in zip(places, matrices, sums.widths, strict=True):
                     taken = np.concatenate([place, [wide - 2, wide - 1]])
                     assert_close(M[np.ix_(taken, taken)], wanted.pop(0), SAME_ALGEBRA)

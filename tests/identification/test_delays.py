@@ -27,7 +27,7 @@ RATE_HZ = 200.0
 MS = 1e-3
 
 
-def recorded(delays_s, noise=0.02, seed=0):
+def record_log(delays_s, noise=0.02, seed=0):
     """A planar arm with much friction, whose torques are logged so much later than its motion."""
     robot = replace(mindyn.load_robot("planar2"), drives=(), extras=())
     rng = np.random.default_rng(seed)
@@ -51,7 +51,7 @@ def recorded(delays_s, noise=0.02, seed=0):
     return robot, log_from_arrays(robot.joint_names, time, q, tau, qd)
 
 
-@pytest.mark.parametrize(("milliseconds", "way"), [(74.5, "to lag"), (-6.0, "to lead"), (4.9, ""), (0.0, "")])
+@pytest.mark.parametrize(("milliseconds", "way"), [(74.5, "lags"), (-6.0, "leads"), (4.9, ""), (0.0, "")])
 def test_an_applied_delay_of_more_than_a_sample_is_shown(milliseconds, way, capsys):
     """At 200 Hz; it is an info that the first screen shows."""
     conditioning = replace(AS_LOGGED, delay_s=milliseconds * MS)
@@ -66,7 +66,7 @@ def test_an_applied_delay_of_more_than_a_sample_is_shown(milliseconds, way, caps
         (finding,) = findings
         assert (finding.kind, finding.severity) == (Kind.APPLIED_DELAY, Severity.INFO)
         print_findings(findings)
-        assert f"info     the torque is taken {way} the motion by {abs(milliseconds):g} ms" in capsys.readouterr().err
+        assert f"info     the torque {way} the motion by {abs(milliseconds):g} ms" in capsys.readouterr().err
     thinned = replace(AS_LOGGED, delay_s=10 * MS, decimation=5)  # 2 rows, of which a fifth are samples
     data = SimpleNamespace(
         estimate=SimpleNamespace(conditioning=thinned), samples=SimpleNamespace(rate_hz=40.0), joint_names=("a",)
@@ -91,41 +91,41 @@ def test_applied_delays_of_single_joints_name_them():
 def test_a_delay_for_each_joint_is_undone_and_predicted(delays_s, tmp_path):
     """The error is that of a log without delays; a stream has the same equations; wrong numbers of delays raise."""
 
-    def identified(log, delay_s):
+    def identify_with(log, delay_s):
         conditioning = mindyn.Conditioning(position_cutoff_hz=None, velocity="measured", delay_s=delay_s, edge_s=0.1)
         settings = EquationSettings(conditioning, friction=mindyn.Friction("tanh", 0.02))
         return mindyn.identify(robot, log, mindyn.LeastSquares(), settings)
 
-    robot, log = recorded(delays_s)
-    aligned = recorded((0.0, 0.0))[1]
-    wanted = mindyn.validate(identified(aligned, 0.0), aligned).error.relative
-    estimate = identified(log, delays_s)
+    robot, log = record_log(delays_s)
+    aligned = record_log((0.0, 0.0))[1]
+    wanted = mindyn.validate(identify_with(aligned, 0.0), aligned).error.relative
+    estimate = identify_with(log, delays_s)
     loaded = mindyn.load_estimate(estimate.save(tmp_path / "estimate.json"))
     for fitted in (estimate, loaded):
         assert mindyn.validate(fitted, log).error.relative == pytest.approx(wanted, rel=0.03)
-    assert mindyn.validate(identified(log, 0.0), log).error.relative[1] > 2 * wanted[1]
+    assert mindyn.validate(identify_with(log, 0.0), log).error.relative[1] > 2 * wanted[1]
     path = log.save(tmp_path / "log.csv", robot)[0]
-    streamed = identified(mindyn.scan_log(path, robot, chunk_rows=500), delays_s)
+    streamed = identify_with(mindyn.scan_log(path, robot, chunk_rows=500), delays_s)
     np.testing.assert_allclose(streamed.beta, estimate.beta, rtol=1e-6, atol=1e-9)
     with raises(InputError, Code.WRONG_SHAPE, "delay_s"):
-        identified(log, (*delays_s, 0.0))
+        identify_with(log, (*delays_s, 0.0))
 
 
-def chosen(delays_s):
+def select_delay(delays_s):
     """Nothing is stated but that there is no parallel filter, which the delay does not depend on."""
-    robot, log = recorded(delays_s)
+    robot, log = record_log(delays_s)
     return choose(robot, [log], mindyn.LeastSquares(), EquationSettings(filter_hz=None, friction="auto"))
 
 
 @pytest.mark.parametrize("milliseconds", [53, -30])
 def test_a_long_delay_is_found(milliseconds):
     """Not a part of it that friction turning over too early makes up for."""
-    result = chosen([milliseconds * MS] * 2)
+    result = select_delay([milliseconds * MS] * 2)
     assert result.settings.conditioning.delay_s == pytest.approx(milliseconds * MS, abs=1.5 * MS)
 
 
 def test_a_delay_of_one_joint_is_named():
-    robot, log = recorded([0.0, 30 * MS])
+    robot, log = record_log([0.0, 30 * MS])
     estimate = mindyn.identify(robot, log, mindyn.LeastSquares(), EquationSettings(filter_hz=None, friction="auto"))
     (delay,) = [finding for finding in estimate.findings if finding.kind == Kind.DELAYED_TORQUE]
     joint = robot.joint_names.index(delay.joints[0])

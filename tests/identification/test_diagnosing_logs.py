@@ -52,7 +52,7 @@ def test_a_dead_torque_column_is_not_called_unexplained():
     assert visible == [Kind.CONSTANT_TORQUE]
 
 
-def test_a_chosen_delay_is_said():
+def test_a_selected_delay_is_reported():
     samples = smooth_samples(ROBOT, 3000)
     late = replace(samples, tau=np.roll(samples.tau, 3, axis=0)).take(slice(10, None))
     estimate = mindyn.identify(ROBOT, log_of(late))

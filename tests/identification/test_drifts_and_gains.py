@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from closeness import SAME_ALGEBRA, assert_close
 from identification.diagnosed import diagnostic_data
-from identification.test_candidates import recorded
+from identification.test_candidates import record_log
 
 import mindyn
 from mindyn.findings import Kind
@@ -32,14 +32,14 @@ def arm():
 @pytest.fixture(scope="module")
 def log(arm):
     """A motion that never repeats, with friction of a tenth of each torque."""
-    return recorded(arm, 30.0, 23.0, noise=0.01)
+    return record_log(arm, 30.0, 23.0, noise=0.01)
 
 
 def diagnosed(kind, arm, *logs, **changes):
     return [item for item in torque.run(diagnostic_data(arm, list(logs), SETTINGS, **changes)) if item.kind == kind]
 
 
-def drifted(log, part, joints=(0, 1)):
+def add_drift(log, part, joints=(0, 1)):
     """Friction that has fallen by `part` of its mean from the beginning of the log to its end."""
     friction = 0.1 * np.sqrt((log.tau**2).mean(axis=0)) * np.tanh(log.qd / 0.05)
     ramp = part * (0.5 - np.linspace(0, 1, len(log)))[:, None]
@@ -48,27 +48,27 @@ def drifted(log, part, joints=(0, 1)):
     return replace(log, tau=tau)
 
 
-def scaled(log, factor, joint=1):
+def scale_torque(log, factor, joint=1):
     return replace(log, tau=log.tau * np.where(np.arange(log.tau.shape[1]) == joint, factor, 1.0))
 
 
 def test_friction_that_falls_is_named_with_its_size_and_joints(arm, log):
-    (result,) = diagnosed(Kind.FRICTION_DRIFT, arm, drifted(log, 0.3))
+    (result,) = diagnosed(Kind.FRICTION_DRIFT, arm, add_drift(log, 0.3))
     assert result.value == pytest.approx(-0.3, abs=0.04)
     assert result.joints == ("joint1", "joint2")
-    (result,) = diagnosed(Kind.FRICTION_DRIFT, arm, drifted(log, -0.3))
+    (result,) = diagnosed(Kind.FRICTION_DRIFT, arm, add_drift(log, -0.3))
     assert result.value == pytest.approx(0.3, abs=0.04)
     assert "warm" not in result.message
 
 
 def test_drift_goes_on_through_several_logs(arm, log):
-    whole = drifted(log, 0.3)
+    whole = add_drift(log, 0.3)
     (result,) = diagnosed(Kind.FRICTION_DRIFT, arm, whole.take(slice(0, 1500)), whole.take(slice(1500, None)))
     assert result.value == pytest.approx(-0.3, abs=0.04)
 
 
 def test_a_torque_that_is_scaled_is_named_with_its_factor(arm, log):
-    (result,) = diagnosed(Kind.SCALED_TORQUE, arm, scaled(log, 1.25))
+    (result,) = diagnosed(Kind.SCALED_TORQUE, arm, scale_torque(log, 1.25))
     assert "joint2" in result.joints
     assert abs(result.value - 1) == pytest.approx(0.25, abs=0.06)
 
@@ -87,16 +87,16 @@ def test_more_than_a_hundred_percent_less_is_the_opposite_sign(arm, log, monkeyp
     assert [finding.message for finding in findings if finding.kind == Kind.WRONG_TORQUE_SIGN] == ["first"]
 
 
-def test_a_scaled_torque_is_no_drift_and_a_drift_no_scale(arm, log):
-    assert diagnosed(Kind.FRICTION_DRIFT, arm, scaled(log, 1.25)) == []
-    assert diagnosed(Kind.SCALED_TORQUE, arm, drifted(log, 0.3)) == []
+def test_a_scaled_torque_is_not_a_drift_and_a_drift_is_not_a_scale(arm, log):
+    assert diagnosed(Kind.FRICTION_DRIFT, arm, scale_torque(log, 1.25)) == []
+    assert diagnosed(Kind.SCALED_TORQUE, arm, add_drift(log, 0.3)) == []
 
 
 def test_sound_logs_are_not_questioned(arm, log):
     for seed in range(3):
-        sound = log if seed == 0 else recorded(arm, 20.0, 19.0, noise=0.02, seed=seed)
+        sound = log if seed == 0 else record_log(arm, 20.0, 19.0, noise=0.02, seed=seed)
         assert diagnosed(Kind.FRICTION_DRIFT, arm, sound) + diagnosed(Kind.SCALED_TORQUE, arm, sound) == []
-    repeated = recorded(arm, 20.0, 4.0, noise=0.02, seed=4)
+    repeated = record_log(arm, 20.0, 4.0, noise=0.02, seed=4)
     assert diagnosed(Kind.FRICTION_DRIFT, arm, repeated) + diagnosed(Kind.SCALED_TORQUE, arm, repeated) == []
     # Factors on all torques are other masses.
     assert diagnosed(Kind.SCALED_TORQUE, arm, replace(log, tau=1.25 * log.tau)) == []
@@ -104,7 +104,7 @@ def test_sound_logs_are_not_questioned(arm, log):
 
 @pytest.mark.parametrize("kind", [Kind.FRICTION_DRIFT, Kind.SCALED_TORQUE])
 def test_few_blocks_and_fits_without_weights_say_nothing(arm, log, kind):
-    spoiled = scaled(drifted(log, 0.3), 1.25)
+    spoiled = scale_torque(add_drift(log, 0.3), 1.25)
     blocks = diagnostic_data(arm, spoiled, SETTINGS).blocks[:5]
     assert diagnosed(kind, arm, spoiled, blocks=blocks, independent_blocks=blocks) == []
     assert diagnosed(kind, arm, spoiled, blocks=[], independent_blocks=[]) == []
@@ -114,7 +114,7 @@ def test_few_blocks_and_fits_without_weights_say_nothing(arm, log, kind):
 
 
 def test_coefficients_and_deviations_are_those_of_fits_with_the_column(arm, log):
-    data = diagnostic_data(arm, scaled(log, 1.1), SETTINGS)
+    data = diagnostic_data(arm, scale_torque(log, 1.1), SETTINGS)
     rows, result = data.rows, data.estimate
     rng = np.random.default_rng(0)
     mixed = rng.normal(size=(len(result.beta), 2))

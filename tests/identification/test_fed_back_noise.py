@@ -12,7 +12,7 @@ from functools import cache
 
 import numpy as np
 import pytest
-from honesty.feedback import CHOSEN, intervals_and_errors, recorded
+from honesty.feedback import AUTOMATIC, assess_intervals, record_log
 
 import mindyn
 from mindyn.estimators.instrumental_variables import InstrumentalVariables
@@ -23,42 +23,42 @@ from mindyn.identification.selection.trials import Trial
 from mindyn.identification.selection.tune import HIGHEST, LOWEST_HZ, SearchSpace, _filters
 
 STRONG_RAD = 4e-4
-noisy = cache(lambda seed: recorded(seed, STRONG_RAD))
+noisy = cache(lambda seed: record_log(seed, STRONG_RAD))
 
 
 @pytest.mark.parametrize("seed", [10, 14, 24])
-def test_strong_noise_does_not_bias_what_choose_selects(seed):
+def test_strong_noise_does_not_bias_the_fit_that_choose_selects(seed):
     """Without a bound these arms chose no filter, and values that were wrong by up to 16 times the largest one."""
     arm, log = noisy(seed)
-    estimate = mindyn.identify(arm, log, InstrumentalVariables(), CHOSEN)
+    estimate = mindyn.identify(arm, log, InstrumentalVariables(), AUTOMATIC)
     cutoff = estimate.settings.filter_hz
     assert cutoff is not None
     assert cutoff <= choose.highest_filter(mindyn.Conditioning(), [log])
-    held, _, error = intervals_and_errors(estimate, arm)
+    held, _, error = assess_intervals(estimate, arm)
     assert held.mean() > 0.8
     assert error < 0.1
     assert not [note for note in estimate.findings if note.kind == Kind.BIASED_INSTRUMENTS]
 
 
-def test_a_biased_fit_that_was_asked_for_has_an_error():
+def test_a_requested_biased_fit_has_an_error_finding():
     arm, log = noisy(24)
-    estimate = mindyn.identify(arm, log, InstrumentalVariables(), replace(CHOSEN, filter_hz=None))
-    assert intervals_and_errors(estimate, arm)[2] > 1.0
+    estimate = mindyn.identify(arm, log, InstrumentalVariables(), replace(AUTOMATIC, filter_hz=None))
+    assert assess_intervals(estimate, arm)[2] > 1.0
     (note,) = (note for note in estimate.findings if note.kind == Kind.BIASED_INSTRUMENTS)
     assert note.severity is Severity.ERROR
     (finding,) = instrument_findings(InstrumentalVariables(), arm, estimate, log)
     assert (finding.severity, finding.unit) == (Severity.ERROR, "Hz")
-    again = replace(CHOSEN, filter_hz=finding.value)
-    assert intervals_and_errors(mindyn.identify(arm, log, InstrumentalVariables(), again), arm)[2] < 0.1
+    again = replace(AUTOMATIC, filter_hz=finding.value)
+    assert assess_intervals(mindyn.identify(arm, log, InstrumentalVariables(), again), arm)[2] < 0.1
 
 
 def test_noise_that_is_not_fed_back_raises_no_error():
-    arm, log = recorded(24, 0.0)
+    arm, log = record_log(24, 0.0)
     rng = np.random.default_rng(0)
     tau = log.tau + 0.02 * log.tau.std(axis=0) * rng.normal(size=log.tau.shape)
     q = log.q + 1e-6 * rng.normal(size=log.q.shape)
     quiet = mindyn.log_from_arrays(log.joint_names, log.time, q, tau)
-    estimate = mindyn.identify(arm, quiet, InstrumentalVariables(), replace(CHOSEN, filter_hz=None))
+    estimate = mindyn.identify(arm, quiet, InstrumentalVariables(), replace(AUTOMATIC, filter_hz=None))
     assert not [note for note in estimate.findings if note.kind == Kind.BIASED_INSTRUMENTS]
 
 

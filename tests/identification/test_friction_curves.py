@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from honesty.arms import TURN_RAD_S, Recording, motion, random_arm, torque
+from honesty.arms import FRICTION_WIDTH_RAD_S, Recording, motion, random_arm, torque
 
 import mindyn
 from mindyn.estimators.estimate import load_estimate
@@ -20,7 +20,7 @@ from mindyn.report.torques import friction_section
 from mindyn.validation.friction_curves import friction_curve
 
 PLAIN = mindyn.LeastSquares(covariance="correlated")
-GIVEN = EquationSettings(mindyn.Conditioning(position_cutoff_hz=10.0), friction=Friction("tanh", TURN_RAD_S))
+GIVEN = EquationSettings(mindyn.Conditioning(position_cutoff_hz=10.0), friction=Friction("tanh", FRICTION_WIDTH_RAD_S))
 HOW = Recording(noise=0.02)
 
 
@@ -29,7 +29,7 @@ def arm():
     return random_arm(3, 2)
 
 
-def recorded(arm, seed, further=lambda qd, _: 0 * qd):
+def record_log(arm, seed, further=lambda qd, _: 0 * qd):
     """Log of a motion with further friction."""
     t, q, qd, qdd = motion(arm, HOW, seed)
     tau = torque(arm, q, qd, qdd) + further(qd, t[:, None])
@@ -37,19 +37,19 @@ def recorded(arm, seed, further=lambda qd, _: 0 * qd):
     return log_from_arrays(arm.joint_names, t, q, tau, qd)
 
 
-def identified(arm, log):
+def identify(arm, log):
     return mindyn.identify(replace(arm, drives=()), log, PLAIN, GIVEN)
 
 
 def true_curve(arm, curve):
     drive = arm.drives[arm.joint_names.index(curve.joint)]
-    return drive.viscous * curve.speed + drive.coulomb * np.tanh(curve.speed / TURN_RAD_S)
+    return drive.viscous * curve.speed + drive.coulomb * np.tanh(curve.speed / FRICTION_WIDTH_RAD_S)
 
 
 def test_the_curve_is_the_mean_of_fits_with_each_law(arm):
     """Each law is fitted again by itself, as a user would."""
-    log = recorded(arm, 1)
-    estimate = identified(arm, log)
+    log = record_log(arm, 1)
+    estimate = identify(arm, log)
     curve = estimate.friction_curves[1]
     assert sum(curve.laws.values()) == pytest.approx(1.0)
     torques = []
@@ -57,14 +57,14 @@ def test_the_curve_is_the_mean_of_fits_with_each_law(arm):
         shapes = () if law == "plain" else tuple(law.split(", "))
         reference = tuple(estimate.base_values.tolist()) if "load" in shapes else ()
         others = tuple((arm.joint_names[0], shape) for shape in shapes)
-        friction = Friction("tanh", TURN_RAD_S, shapes, reference=reference, without=others)
+        friction = Friction("tanh", FRICTION_WIDTH_RAD_S, shapes, reference=reference, without=others)
         alone = mindyn.identify(replace(arm, drives=()), log, PLAIN, replace(GIVEN, friction=friction))
         torques.append(probability * friction_curve(alone, 1, curve.speed, curve.load).torque)
     assert (np.abs(sum(torques) - curve.torque) < 0.05 * curve.half_width).all()
 
 
 def test_bands_hold_the_true_curve_and_that_of_another_recording(arm):
-    first, second = (identified(arm, recorded(arm, seed)) for seed in (1, 2))
+    first, second = (identify(arm, record_log(arm, seed)) for seed in (1, 2))
     inside = []
     for curve, other in zip(first.friction_curves, second.friction_curves, strict=True):
         assert len(curve.speed) == 20
@@ -82,7 +82,7 @@ def test_bands_hold_the_true_curve_and_that_of_another_recording(arm):
 def test_a_law_that_the_blocks_reject_has_no_weight(arm):
     """Friction that falls by half up to 0.1 rad/s is not plain."""
     coulomb = np.array([drive.coulomb for drive in arm.drives])
-    estimate = identified(arm, recorded(arm, 1, lambda qd, _: coulomb * np.sign(qd) * np.exp(-np.abs(qd) / 0.1)))
+    estimate = identify(arm, record_log(arm, 1, lambda qd, _: coulomb * np.sign(qd) * np.exp(-np.abs(qd) / 0.1)))
     for curve, c in zip(estimate.friction_curves, coulomb, strict=True):
         assert curve.laws.get("plain", 0.0) == 0.0
         assert sum(p for law, p in curve.laws.items() if "stribeck" in law) > 0.5
@@ -95,9 +95,9 @@ def test_drift_widens_the_band_by_the_deviation_of_a_uniform_distribution(arm):
     viscous, coulomb = map(np.array, zip(*drives, strict=True))
 
     def warming(qd, t):
-        return 0.4 * (0.5 - t / HOW.seconds) * (viscous * qd + coulomb * np.tanh(qd / TURN_RAD_S))
+        return 0.4 * (0.5 - t / HOW.seconds) * (viscous * qd + coulomb * np.tanh(qd / FRICTION_WIDTH_RAD_S))
 
-    steady, drifting = (identified(arm, recorded(arm, 1, further)) for further in (lambda qd, _: 0 * qd, warming))
+    steady, drifting = (identify(arm, record_log(arm, 1, further)) for further in (lambda qd, _: 0 * qd, warming))
     for still, curve in zip(steady.friction_curves, drifting.friction_curves, strict=True):
         assert curve.deviations[2] / np.abs(curve.torque) == pytest.approx(0.4 / np.sqrt(12), rel=0.25)
         assert (still.deviations[2] < 0.2 * curve.deviations[2]).all()
@@ -111,15 +111,15 @@ def test_a_direction_that_was_not_driven_has_no_curve(arm):
     q, qdd = np.cumsum(speeds, axis=0) * 0.01, np.gradient(speeds, 0.01, axis=0)
     tau = torque(arm, q, speeds, qdd)
     tau += 0.02 * tau.std(axis=0) * np.random.default_rng(1).normal(size=tau.shape)
-    curves = identified(arm, log_from_arrays(arm.joint_names, t, q, tau, speeds)).friction_curves
+    curves = identify(arm, log_from_arrays(arm.joint_names, t, q, tau, speeds)).friction_curves
     assert (curves[0].speed > 0).all()
     assert curves[0].speed[-1] == pytest.approx(1.0, rel=0.02)
     assert (curves[1].speed < 0).any()
 
 
 def test_curves_are_saved_and_reported(arm, tmp_path):
-    log = recorded(arm, 1)
-    estimate = identified(arm, log)
+    log = record_log(arm, 1)
+    estimate = identify(arm, log)
     restored = load_estimate(estimate.save(tmp_path / "estimate.json")).friction_curves
     for curve, again in zip(estimate.friction_curves, restored, strict=True):
         assert again.to_dict() == curve.to_dict()
@@ -139,6 +139,6 @@ def test_curves_are_saved_and_reported(arm, tmp_path):
 
 
 def test_fits_of_other_quantities_have_no_curves(arm):
-    estimate = mindyn.identify(replace(arm, drives=()), recorded(arm, 1), METHODS["momentum"], GIVEN)
+    estimate = mindyn.identify(replace(arm, drives=()), record_log(arm, 1), METHODS["momentum"], GIVEN)
     assert estimate.residual_of != "torque"
     assert estimate.friction_curves == ()

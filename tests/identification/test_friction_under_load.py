@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from closeness import ORACLE, SAME_ALGEBRA, SOLVED, assert_close
-from identification.test_candidates import recorded
+from identification.test_candidates import record_log
 from raising import raises
 
 import mindyn
@@ -50,7 +50,7 @@ def arm():
 @pytest.fixture(scope="module")
 def samples(arm):
     """A motion whose accelerations are exact, with load friction and a little of the other kinds."""
-    log = recorded(arm, 20.0, 9.7, noise=0.0)
+    log = record_log(arm, 20.0, 9.7, noise=0.0)
     time, q = log.time, log.q
     spline = mindyn.condition(arm, log, Conditioning(position_cutoff_hz=None, edge_s=0.0)).samples
     tau = mindyn.compile_model(with_load(arm), drives=True).inverse_dynamics(spline.q, spline.qd, spline.qdd)
@@ -59,7 +59,7 @@ def samples(arm):
     return replace(spline, tau=tau)
 
 
-def settled(robot, samples, shapes=("load", "driving"), times=9):
+def fit_with_settled_load(robot, samples, shapes=("load", "driving"), times=9):
     """Least squares with its own values as the reference of the load."""
     friction = Friction("tanh", WIDTH)
     for _ in range(times):
@@ -69,7 +69,7 @@ def settled(robot, samples, shapes=("load", "driving"), times=9):
 
 
 def test_a_joint_whose_load_has_not_settled_is_named(arm, samples):
-    result = settled(arm, samples)
+    result = fit_with_settled_load(arm, samples)
     equation_settings = replace(result.settings, friction=result.regressor.friction)
     assert find_unsettled_loads(build_rows(arm, samples, equation_settings), result) == []
     other = np.array(result.regressor.friction.reference)
@@ -90,7 +90,7 @@ def test_a_joint_whose_load_has_not_settled_is_named(arm, samples):
 
 
 def test_coefficients_are_found_without_noise(arm, samples):
-    result = settled(arm, samples)
+    result = fit_with_settled_load(arm, samples)
     values = [result.value(f"f_{shape}{k}") for shape in ("load", "driving") for k in (1, 2)]
     # The first joint's share of a driven load is another gain of its torque: the second joint's links determine it.
     assert_close(values[:2], TAKEN, 1e-6)
@@ -125,7 +125,7 @@ def test_columns_are_the_formula(arm, samples, coupled):
 
 @pytest.mark.parametrize("friction", ["fitted", "sign"])
 def test_a_robot_made_of_an_estimate_has_its_torques(arm, samples, friction, tmp_path):
-    estimate = settled(arm, samples)
+    estimate = fit_with_settled_load(arm, samples)
     if friction == "sign":
         law = replace(estimate.regressor.friction, direction="sign", width=0.0)
         equation_settings = replace(estimate.settings, friction=law)
@@ -140,27 +140,29 @@ def test_a_robot_made_of_an_estimate_has_its_torques(arm, samples, friction, tmp
 
 
 def test_a_projected_estimate_uses_its_own_load(arm, samples):
-    result = settled(arm, replace(samples, tau=samples.tau + np.random.default_rng(0).normal(0, 5, samples.tau.shape)))
+    result = fit_with_settled_load(
+        arm, replace(samples, tau=samples.tau + np.random.default_rng(0).normal(0, 5, samples.tau.shape))
+    )
     projected = mindyn.make_feasible(result)
     model = mindyn.compile_model(mindyn.full_model(projected, friction="fitted"), drives=True)
     assert_close(model.inverse_dynamics(samples.q, samples.qd, samples.qdd), projected.predict(samples), SAME_ALGEBRA)
 
 
-def test_it_is_chosen_where_it_is(arm):
+def test_load_friction_is_selected_if_present(arm):
     """And not where there is none: a setting that adds freedom must predict blocks that it has not seen."""
     for truth, wanted in ((with_load(arm, driving=(0.0, 0.0)), True), (with_drives(arm), False)):
-        assert ("load" in chosen_load(arm, truth).friction.shapes) is wanted
+        assert ("load" in select_load_shapes(arm, truth).friction.shapes) is wanted
 
 
-def chosen_load(arm, truth):
+def select_load_shapes(arm, truth):
     conditioning = Conditioning(position_cutoff_hz=None, delay_s=0.0, edge_s=0.1, rate_hz=100.0)
     equation_settings = EquationSettings(conditioning, friction=Friction("tanh", WIDTH))
-    trials = Trials([loaded_log(arm, truth)], build_regressor(with_estimated_drives(arm), equation_settings))
+    trials = Trials([simulate_loaded_log(arm, truth)], build_regressor(with_estimated_drives(arm), equation_settings))
     return add_load_friction(trials, Trial(equation_settings))
 
 
 def test_an_estimate_stores_its_own_values_as_the_reference(arm):
-    log = loaded_log(arm, with_load(arm, driving=(0.0, 0.0)))
+    log = simulate_loaded_log(arm, with_load(arm, driving=(0.0, 0.0)))
     settings = EquationSettings(Conditioning(position_cutoff_hz=None, delay_s=0.0), friction="auto")
     estimate = mindyn.identify(arm, log, mindyn.LeastSquares(), settings)
     assert "load" in estimate.regressor.friction.shapes
@@ -172,7 +174,10 @@ def test_an_estimate_stores_its_own_values_as_the_reference(arm):
 def test_a_given_estimator_keeps_the_limits_of_selected_shapes(arm):
     """Least squares within the limits; without shapes its own setting stays; a given one is not changed."""
     settings = EquationSettings(Conditioning(position_cutoff_hz=None, delay_s=0.0), friction="auto")
-    log, plain = loaded_log(arm, with_load(arm, driving=(0.0, 0.0))), loaded_log(arm, with_drives(arm))
+    log, plain = (
+        simulate_loaded_log(arm, with_load(arm, driving=(0.0, 0.0))),
+        simulate_loaded_log(arm, with_drives(arm)),
+    )
     shaped = mindyn.choose(arm, log, mindyn.LeastSquares(), settings)
     assert shaped.settings.shape.shapes
     assert shaped.estimator.friction == "dissipative"
@@ -186,13 +191,13 @@ def test_a_given_estimator_keeps_the_limits_of_selected_shapes(arm):
 def test_other_estimators_lose_shapes_that_need_limits(arm, needs, monkeypatch):
     monkeypatch.setattr(Trials, "needs_limits", lambda *_: needs)
     settings = EquationSettings(Conditioning(position_cutoff_hz=None, delay_s=0.0), friction="auto")
-    log = loaded_log(arm, with_load(arm, driving=(0.0, 0.0)))
+    log = simulate_loaded_log(arm, with_load(arm, driving=(0.0, 0.0)))
     choice = mindyn.choose(arm, log, mindyn.InstrumentalVariables(), settings)
     assert bool(choice.settings.shape.shapes) is not needs
 
 
 def test_a_stated_shape_gets_its_reference(arm):
-    log = loaded_log(arm, with_load(arm))
+    log = simulate_loaded_log(arm, with_load(arm))
     stated = EquationSettings(
         Conditioning(position_cutoff_hz=None, delay_s=0.0), friction=Friction("tanh", WIDTH, ("load",))
     )
@@ -202,7 +207,7 @@ def test_a_stated_shape_gets_its_reference(arm):
 
 def test_a_load_that_would_lock_its_gear_is_something_else(arm):
     """No arm's links turn a gear whose friction is more than its load: what looks like it is left out."""
-    result = chosen_load(arm, with_load(arm, taken=(0.12, 1.4), driving=(0.0, 0.0)))
+    result = select_load_shapes(arm, with_load(arm, taken=(0.12, 1.4), driving=(0.0, 0.0)))
     assert result.friction.shapes == ("load",)
     assert result.friction.without == (("joint2", "load"),)
 
@@ -211,8 +216,8 @@ def with_drives(arm):
     return replace(arm, drives=(mindyn.Drive("joint1", viscous=1.0), mindyn.Drive("joint2")))
 
 
-def loaded_log(arm, truth, noise=0.02):
-    log = recorded(arm, 15.0, 11.3, noise=0.0)
+def simulate_loaded_log(arm, truth, noise=0.02):
+    log = record_log(arm, 15.0, 11.3, noise=0.0)
     rest = mindyn.condition(arm, log, Conditioning(position_cutoff_hz=None, edge_s=0.0)).samples
     tau = mindyn.compile_model(truth, drives=True).inverse_dynamics(rest.q, rest.qd, rest.qdd)
     tau = tau + 2 * np.tanh(rest.qd / WIDTH) + noise * tau.std(axis=0) * np.random.default_rng(2).normal(size=tau.shape)
@@ -220,17 +225,17 @@ def loaded_log(arm, truth, noise=0.02):
 
 
 def test_the_friction_curve_excludes_the_load_and_reports_it(arm, samples):
-    result = settled(arm, samples)
+    result = fit_with_settled_load(arm, samples)
     curve = friction_curve(result, 1, [-1.0, -0.5, 0.5, 1.0])
     assert_close(curve.torque, [-0.8, -0.65, 0.65, 0.8], 1e-3)
     driven, braked = load_friction(result, 1)
     assert_close([driven, braked], [0.25, 0.15], 1e-4)
-    assert load_friction(settled(arm, samples, shapes=()), 0) is None
+    assert load_friction(fit_with_settled_load(arm, samples, shapes=()), 0) is None
 
 
 def test_physical_values_never_drive(arm, samples):
     """f_load +- f_driving >= 0 are rows of what is physical."""
-    space = space_of(settled(arm, samples).regressor)
+    space = space_of(fit_with_settled_load(arm, samples).regressor)
     x = np.zeros(space.size)
     x[space.labels.index("f_load2")] = 0.1
     for half, possible in ((0.09, True), (-0.09, True), (0.11, False), (-0.11, False)):
@@ -240,7 +245,7 @@ def test_physical_values_never_drive(arm, samples):
 
 def test_a_payload_is_weighed_with_friction_that_grows_by_it(arm, samples):
     """Its weight lets the gears take more: a fit that does not know so finds too much."""
-    estimate = settled(arm, samples)
+    estimate = fit_with_settled_load(arm, samples)
     estimate = replace(estimate, covariance=np.diag(np.maximum(1e-8, (1e-4 * estimate.beta) ** 2)))
     heavy = with_load(arm).with_payload(mass=6.0, com=(0.1, 0, 0), inertia=0.02 * np.eye(3))
     tau = mindyn.compile_model(heavy, drives=True).inverse_dynamics(samples.q, samples.qd, samples.qdd)
@@ -248,8 +253,8 @@ def test_a_payload_is_weighed_with_friction_that_grows_by_it(arm, samples):
     assert abs(mindyn.payload(estimate, run).mass - 6.0) < 0.05
 
 
-def test_what_does_not_know_the_load_says_so(arm, samples):
-    result = settled(arm, samples)
+def test_functions_without_a_known_load_raise_an_error(arm, samples):
+    result = fit_with_settled_load(arm, samples)
     rows = build_rows(arm, samples, result.settings)
     with raises(InputError, Code.UNSUPPORTED, "friction"):
         EnergyDifference("momentum").fit(rows)
@@ -264,7 +269,7 @@ def test_what_does_not_know_the_load_says_so(arm, samples):
 
 def test_streams_and_samples_agree(arm, samples):
     """Blocks of a stream carry the same load columns."""
-    result = settled(arm, samples)
+    result = fit_with_settled_load(arm, samples)
     parts = [samples.take(slice(k, k + 700)) for k in range(0, len(samples), 700)]
     assert all(isinstance(part, Samples) for part in parts)
     whole = build_rows(arm, samples, result.settings).information

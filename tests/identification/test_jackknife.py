@@ -9,7 +9,7 @@ import pytest
 from closeness import SAME_ALGEBRA, assert_close
 from equations import equations
 from estimators.recovered import exact_samples
-from honesty.arms import Recording, random_arm, recorded, unknown
+from honesty.arms import Recording, random_arm, record_log, remove_masses
 from robots import random_robot, with_random_drives
 from scipy.stats import t as student
 
@@ -86,13 +86,13 @@ def bent():
     arm = random_arm(3, joints=3)
     created = []
     for periods in (2, 6):
-        log = recorded(arm, Recording(seconds=6.0 * periods, period_s=6.0, noise=0.01), 5)
+        log = record_log(arm, Recording(seconds=6.0 * periods, period_s=6.0, noise=0.01), 5)
         log = replace(log, tau=log.tau + 0.05 * log.tau.std(axis=0) * np.sin(4 * log.q))
-        created.append(mindyn.identify(unknown(arm), log, mindyn.LeastSquares(covariance="correlated"), PLAIN))
+        created.append(mindyn.identify(remove_masses(arm), log, mindyn.LeastSquares(covariance="correlated"), PLAIN))
     return created
 
 
-def test_repetitions_are_no_new_evidence(bent):
+def test_repetitions_add_no_evidence(bent):
     twice, often = bent
     assert twice.jackknife.repeated
     assert often.jackknife.repeated
@@ -113,8 +113,8 @@ def test_intervals_of_blocks_are_saved(bent, tmp_path):
 
 def test_groups_of_a_motion_that_repeats_are_phases_of_it():
     arm = random_arm(3, joints=2)
-    log = recorded(arm, Recording(seconds=12.0, period_s=3.0), 5)
-    rows = build_rows(with_estimated_drives(unknown(arm)), log, PLAIN)
+    log = record_log(arm, Recording(seconds=12.0, period_s=3.0), 5)
+    rows = build_rows(with_estimated_drives(remove_masses(arm)), log, PLAIN)
     assert all(block.phase is not None for block in rows.independent_blocks)
     assert [block.phase for block in rows.independent_blocks] == sorted(
         block.phase for block in rows.independent_blocks

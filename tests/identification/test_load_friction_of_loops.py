@@ -22,7 +22,7 @@ from mindyn.regression.settings import EquationSettings
 WIDTH, VISCOUS, NOISE = 0.05, 1.0, 0.01
 
 
-def recorded(robot, seed=1):
+def record_log(robot, seed=1):
     """A log of sines in the primary joints, and the true shares of the load and Coulomb torques."""
     rng, closure = np.random.default_rng(seed), home_closure(robot)
     t, count = np.arange(0, 6, 0.01), len(closure.primary)
@@ -43,7 +43,7 @@ def recorded(robot, seed=1):
 def test_shares_of_the_load_lie_in_their_intervals(name):
     """And the robot made of the estimate has its torques."""
     robot = replace(mindyn.load_robot(name), drives=(), extras=())
-    log, share, coulomb = recorded(robot)
+    log, share, coulomb = record_log(robot)
     stated = EquationSettings(
         Conditioning(position_cutoff_hz=None, delay_s=0.0), friction=Friction("tanh", WIDTH, ("load",))
     )
@@ -73,7 +73,7 @@ def test_friction_of_passive_joints_is_plain():
     assert [name for name in added if "root" in name] == [f"f_root{k}" for k in range(1, 6)]
 
 
-def test_a_motor_that_turns_with_a_passive_joint_has_no_load_of_its_own():
+def test_a_motor_that_turns_with_a_passive_joint_has_no_known_load():
     robot = mindyn.load_robot("five_bar")
     coupled = mindyn.Drive("joint2", 50.0, {"joint3": 10.0}, side="motor")
     robot = replace(robot, drives=(mindyn.Drive("joint1"), coupled, mindyn.Drive("joint4")))

@@ -37,7 +37,7 @@ def test_every_method_explains_the_log_with_the_chosen_settings(recorded, method
     assert estimate.status != start.status
 
 
-def test_an_estimator_alone_gets_the_settings_that_were_chosen_for_least_squares(recorded):
+def test_a_given_estimator_gets_the_settings_selected_for_least_squares(recorded):
     robot, log, _, start = recorded
     estimate = mindyn.identify(robot, log, METHODS["ordinary"])
     assert estimate.settings == start.settings

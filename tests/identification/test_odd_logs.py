@@ -24,7 +24,7 @@ from mindyn.logs.errors import LogError
 ARM = mindyn.load_robot("planar2")
 
 
-def logged(rows, rate_hz, *, torque=(1.0, 1.0), stamps=None):
+def build_log(rows, rate_hz, *, torque=(1.0, 1.0), stamps=None):
     t = np.arange(rows) / rate_hz
     q = np.column_stack([np.sin(2.0 * t) + 0.4 * np.sin(5.1 * t), np.cos(3.3 * t) + 0.3 * np.sin(1.1 * t)])
     qd, qdd = (np.gradient(q, t, axis=0), np.gradient(np.gradient(q, t, axis=0), t, axis=0))
@@ -33,37 +33,37 @@ def logged(rows, rate_hz, *, torque=(1.0, 1.0), stamps=None):
     return mindyn.log_from_arrays(ARM.primary_names, t if stamps is None else stamps(t), q, tau + noise)
 
 
-def reloaded(estimate, tmp_path):
+def save_and_load(estimate, tmp_path):
     estimate.save(tmp_path / "estimate.json")
     return mindyn.load_estimate(tmp_path / "estimate.json")
 
 
 def test_a_log_too_short_to_select_settings_is_reported_and_its_estimate_loads(tmp_path):
-    estimate = mindyn.identify(ARM, [logged(30, 20.0)])
+    estimate = mindyn.identify(ARM, [build_log(30, 20.0)])
     assert estimate.cross_validated is None
     assert any("too short to select" in str(note) for note in messages(estimate))
     assert not any("by cross-validation" in str(note) for note in messages(estimate))
-    assert np.array_equal(reloaded(estimate, tmp_path).beta, estimate.beta)
+    assert np.array_equal(save_and_load(estimate, tmp_path).beta, estimate.beta)
 
 
 def test_settings_are_chosen_by_the_joints_that_have_torque(tmp_path):
-    estimate = mindyn.identify(ARM, [logged(500, 100.0, torque=(1.0, 0.0))])
+    estimate = mindyn.identify(ARM, [build_log(500, 100.0, torque=(1.0, 0.0))])
     assert estimate.cross_validated is not None
     assert 0 < estimate.cross_validated.mean < 1
-    assert np.array_equal(reloaded(estimate, tmp_path).beta, estimate.beta)
+    assert np.array_equal(save_and_load(estimate, tmp_path).beta, estimate.beta)
 
 
 def test_arrays_are_cleaned_as_files_are():
-    log = logged(400, 100.0, stamps=lambda t: np.where(t == t[200], t[199], t))
+    log = build_log(400, 100.0, stamps=lambda t: np.where(t == t[200], t[199], t))
     assert len(log) == 399
     assert 200 not in log.rows
     assert messages(log) == ("1 of 400 rows of the log repeat the stamp of the row before; dropped",)
     with raises(LogError, Code.INVALID_VALUE, "time"):
-        logged(400, 100.0, stamps=lambda t: np.where(t == t[200], t[197], t))
+        build_log(400, 100.0, stamps=lambda t: np.where(t == t[200], t[197], t))
 
 
 def test_rows_that_are_not_numbers_are_excluded():
-    log = logged(400, 100.0)
+    log = build_log(400, 100.0)
     tau = np.array(log.tau)
     tau[7, 1] = np.nan
     created = mindyn.log_from_arrays(ARM.primary_names, log.time, log.q, tau, name="bench")
@@ -74,7 +74,7 @@ def test_rows_that_are_not_numbers_are_excluded():
 
 
 def test_nothing_rests_on_a_joint_whose_torque_is_zero():
-    dead, sound = (logged(1500, 100.0, torque=(1.0, last)) for last in (0.0, 1.0))
+    dead, sound = (build_log(1500, 100.0, torque=(1.0, last)) for last in (0.0, 1.0))
     rows = [mindyn.build_rows(ARM, [log], mindyn.EquationSettings(mindyn.Conditioning())) for log in (dead, sound)]
     estimate = mindyn.LeastSquares().fit(rows[0])
     assert estimate.joint_weights is not None
@@ -86,8 +86,11 @@ def test_nothing_rests_on_a_joint_whose_torque_is_zero():
     assert np.linalg.norm(Y @ (estimate.beta - whole.beta)[first]) < 1e-3 * np.linalg.norm(Y @ whole.beta[first])
 
 
-def test_friction_that_no_row_sees_is_zero_in_a_physical_fit():
-    arm, dead = mindyn.load_robot("scara", lock={"joint3": 0.0, "joint4": 0.0}), logged(300, 100.0, torque=(1.0, 0.0))
+def test_friction_that_no_row_excites_is_zero_in_a_physical_fit():
+    arm, dead = (
+        mindyn.load_robot("scara", lock={"joint3": 0.0, "joint4": 0.0}),
+        build_log(300, 100.0, torque=(1.0, 0.0)),
+    )
     log = mindyn.log_from_arrays(arm.primary_names, dead.time, dead.q, dead.tau)
     rows = mindyn.build_rows(arm, [log], mindyn.EquationSettings(mindyn.Conditioning()))
     estimate = PhysicallyConsistent(prior_weight=1e-3, kinds="all").fit(rows)
@@ -132,11 +135,11 @@ def test_a_program_of_huge_residuals_is_solved_with_the_cost_and_duals_of_its_ow
     assert plain.x[1] == pytest.approx(0.0, abs=1e-6)
 
 
-def test_least_squares_is_taken_where_the_chosen_conic_fit_is_not_solved(monkeypatch):
+def test_least_squares_is_used_if_the_selected_conic_fit_is_not_solved(monkeypatch):
     def unsolved(*_):
         raise ConicError("the conic program was not solved: NumericalError")
 
-    log, equation_settings = logged(300, 100.0), mindyn.EquationSettings(mindyn.Conditioning())
+    log, equation_settings = build_log(300, 100.0), mindyn.EquationSettings(mindyn.Conditioning())
     chosen = Choice(PhysicallyConsistent(), equation_settings, (), None, ())
     monkeypatch.setattr("mindyn.identification.identify.choose", lambda *_, **__: chosen)
     monkeypatch.setattr(PhysicallyConsistent, "fit", unsolved)
@@ -151,7 +154,7 @@ def test_least_squares_is_taken_where_the_chosen_conic_fit_is_not_solved(monkeyp
 
 
 def test_arrays_of_a_log_may_be_lists_and_must_be_numbers():
-    log = logged(50, 100.0)
+    log = build_log(50, 100.0)
     created = mindyn.log_from_arrays(list(ARM.primary_names), log.time.tolist(), log.q.tolist(), log.tau.tolist())
     assert np.array_equal(created.q, log.q)
     with raises(InputError, Code.WRONG_TYPE, "q"):
@@ -164,8 +167,8 @@ def test_arrays_of_a_log_may_be_lists_and_must_be_numbers():
 
 def test_file_names_in_place_of_robots_and_logs_raise_an_error_that_names_the_reader(tmp_path):
     doors = [
-        lambda robot: mindyn.identify(robot, [logged(50, 100.0)]),
-        lambda robot: mindyn.build_rows(robot, [logged(50, 100.0)], mindyn.EquationSettings(mindyn.Conditioning())),
+        lambda robot: mindyn.identify(robot, [build_log(50, 100.0)]),
+        lambda robot: mindyn.build_rows(robot, [build_log(50, 100.0)], mindyn.EquationSettings(mindyn.Conditioning())),
         lambda robot: mindyn.compile_model(robot),
         lambda robot: mindyn.base_parameters(robot),
         lambda robot: mindyn.read_log(tmp_path / "log.csv", robot),
@@ -179,9 +182,9 @@ def test_file_names_in_place_of_robots_and_logs_raise_an_error_that_names_the_re
         mindyn.identify(ARM, ["run1.csv"])
 
 
-def test_a_torque_that_never_changes_counts_for_as_little_as_one_that_is_zero():
+def test_a_constant_torque_has_as_little_weight_as_a_zero_torque():
     settings = mindyn.EquationSettings(mindyn.Conditioning())
-    dead, stuck = (logged(600, 100.0, torque=(1.0, 0.0)) for _ in range(2))
+    dead, stuck = (build_log(600, 100.0, torque=(1.0, 0.0)) for _ in range(2))
     stuck = replace(stuck, tau=stuck.tau + np.array([0.0, 3.7]))
     zero, constant = (mindyn.identify(ARM, log, mindyn.LeastSquares(), settings) for log in (dead, stuck))
     assert constant.joint_weights[1] == 0.0
@@ -191,9 +194,9 @@ def test_a_torque_that_never_changes_counts_for_as_little_as_one_that_is_zero():
     assert "never changes" in str(mindyn.identify(ARM, every, mindyn.LeastSquares(), settings).findings[0])
 
 
-def test_a_torque_that_never_changes_counts_for_nothing_in_a_stream(tmp_path):
+def test_a_constant_torque_has_no_weight_in_a_stream(tmp_path):
     settings, path = mindyn.EquationSettings(mindyn.Conditioning(), filter_hz=8.0), tmp_path / "stuck.csv"
-    stuck = logged(600, 100.0, torque=(1.0, 0.0))
+    stuck = build_log(600, 100.0, torque=(1.0, 0.0))
     table = np.column_stack([stuck.time, stuck.q, stuck.tau + np.array([0.0, 3.7])])
     np.savetxt(path, table, delimiter=",", header="t,q1,q2,tau1,tau2", comments="")
     stated = {

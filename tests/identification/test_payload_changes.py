@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from identification.diagnosed import diagnostic_data
-from identification.test_candidates import recorded
+from identification.test_candidates import record_log
 
 import mindyn
 from mindyn.identification.diagnostics import load
@@ -22,44 +22,44 @@ def arm():
     return replace(mindyn.load_robot("planar2"), drives=(), extras=())
 
 
-def diagnosed(arm, *carried):
+def diagnose(arm, *carried):
     """Diagnose logs of different motions; carried: mass in kg and how far out it is held."""
     logs = []
     for k, (mass, out) in enumerate(carried):
         robot = arm.with_payload(mass=mass, com=(out, 0.0, 0.0), inertia=0.02 * np.eye(3)) if mass else arm
-        logs.append(recorded(robot, 12.0, 9.0 + 2 * k, noise=0.02, seed=k))
+        logs.append(record_log(robot, 12.0, 9.0 + 2 * k, noise=0.02, seed=k))
     return load.run(diagnostic_data(arm, logs, SETTINGS))
 
 
 def test_the_log_with_the_load_is_named_with_its_mass(arm):
-    (result,) = diagnosed(arm, (0.0, 0.0), (0.0, 0.0), (12.0, 0.3))
+    (result,) = diagnose(arm, (0.0, 0.0), (0.0, 0.0), (12.0, 0.3))
     assert result.message.startswith("log 3 ")
     assert result.value == pytest.approx(12.0, abs=1.5)
-    (result,) = diagnosed(arm, (12.0, 0.3), (0.0, 0.0))
+    (result,) = diagnose(arm, (12.0, 0.3), (0.0, 0.0))
     assert result.message.startswith("log 1 ")
 
 
 def test_logs_are_named_by_their_files(arm):
     loaded = arm.with_payload(mass=12.0, com=(0.3, 0.0, 0.0), inertia=0.02 * np.eye(3))
-    logs = [recorded(robot, 12.0, 9.0 + k, noise=0.02, seed=k) for k, robot in enumerate((arm, loaded))]
+    logs = [record_log(robot, 12.0, 9.0 + k, noise=0.02, seed=k) for k, robot in enumerate((arm, loaded))]
     named = [replace(log, name=f"run{k}.csv") for k, log in enumerate(logs)]
     (result,) = load.run(diagnostic_data(arm, named, SETTINGS))
     assert result.message.startswith("log run1.csv was recorded")
 
 
-def test_a_load_that_is_held_otherwise_is_no_other_mass(arm):
-    (result,) = diagnosed(arm, (12.0, 0.0), (12.0, 0.6))
+def test_a_load_in_another_grasp_is_not_another_mass(arm):
+    (result,) = diagnose(arm, (12.0, 0.0), (12.0, 0.6))
     assert "or the same payload in another grasp" in result.message
 
 
-def test_other_motions_are_no_other_loads(arm):
-    assert diagnosed(arm, (12.0, 0.3), (12.0, 0.3), (12.0, 0.3)) == []
-    assert diagnosed(arm, (0.0, 0.0)) == []
+def test_other_motions_are_not_reported_as_other_loads(arm):
+    assert diagnose(arm, (12.0, 0.3), (12.0, 0.3), (12.0, 0.3)) == []
+    assert diagnose(arm, (0.0, 0.0)) == []
 
 
-def test_a_load_that_is_taken_up_on_the_way_is_named(arm):
+def test_a_payload_change_within_a_log_is_reported(arm):
     loaded = arm.with_payload(mass=12.0, com=(0.3, 0.0, 0.0), inertia=0.02 * np.eye(3))
-    before, after = (recorded(robot, 24.0, 9.0, noise=0.02, seed=3) for robot in (arm, loaded))
+    before, after = (record_log(robot, 24.0, 9.0, noise=0.02, seed=3) for robot in (arm, loaded))
     half = len(before) // 2
     log = replace(before, tau=np.concatenate([before.tau[:half], after.tau[half:]]))
     (result,) = load.run(diagnostic_data(arm, log, SETTINGS))

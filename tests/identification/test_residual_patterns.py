@@ -79,7 +79,7 @@ CASES = {  # of q, qd, qdd, tau
 
 
 @pytest.mark.parametrize("kind", CASES)
-def test_a_residual_is_named_by_what_made_it(kind):
+def test_the_pattern_of_a_residual_names_its_cause(kind):
     (result,) = find_patterns([prediction(CASES[kind])])
     assert result is not None
     assert result.details == (kind,)

@@ -24,7 +24,7 @@ def corrections(robot, samples):
 ROBOTS = ("ur10", "panda", "puma560")
 
 
-def built(name, rng):
+def build_arm(name, rng):
     """The arm that was built to the file: masses 20 % off, centres of mass 2 cm, inertias accordingly."""
     robot = mindyn.load_robot(name)
     links = []
@@ -35,10 +35,10 @@ def built(name, rng):
     return replace(robot, links=tuple(links), drives=(), extras=())
 
 
-def recorded(name, seed):
+def record_samples(name, seed):
     """Samples of the arm on a random motion, with friction and torque noise; and its file."""
     rng = np.random.default_rng(seed)
-    arm = built(name, rng)
+    arm = build_arm(name, rng)
     n = arm.joint_count
     time = np.arange(0, 20, 1 / RATE_HZ)
     rates = 2 * np.pi * np.arange(1, 5) / 20
@@ -54,27 +54,27 @@ def recorded(name, seed):
     return replace(mindyn.load_robot(name), drives=(), extras=()), samples
 
 
-def moved(samples, joint, degrees):
+def move_zero(samples, joint, degrees):
     q = samples.q.copy()
     q[:, joint] += np.deg2rad(degrees)
     return replace(samples, q=q)
 
 
-def scaled(samples, factors):
+def scale_torque(samples, factors):
     return replace(samples, tau=samples.tau * factors)
 
 
 @pytest.mark.parametrize("name", ROBOTS)
 @pytest.mark.parametrize("seed", range(4))
 def test_sound_logs_are_not_suspected(name, seed):
-    assert not corrections(*recorded(name, seed))
+    assert not corrections(*record_samples(name, seed))
 
 
 @pytest.mark.parametrize("name", ROBOTS)
 def test_a_zero_that_is_off_is_named(name):
-    robot, sound = recorded(name, 7)
+    robot, sound = record_samples(name, 7)
     for degrees in (10, -90):
-        (result,) = corrections(robot, moved(sound, 1, degrees))
+        (result,) = corrections(robot, move_zero(sound, 1, degrees))
         assert result.kind == Kind.WRONG_JOINT_ZERO
         assert result.joints == (robot.joint_names[1],)
         assert np.rad2deg(result.value) == pytest.approx(-degrees, abs=5)
@@ -82,28 +82,28 @@ def test_a_zero_that_is_off_is_named(name):
 
 @pytest.mark.parametrize("name", ROBOTS)
 def test_units_and_currents_are_named(name):
-    robot, sound = recorded(name, 8)
+    robot, sound = record_samples(name, 8)
     gains = np.random.default_rng(0).uniform(0.07, 0.13, robot.joint_count)
     for factors, kind in ((1e3, Kind.WRONG_TORQUE_UNIT), (1e-3, Kind.WRONG_TORQUE_UNIT), (gains, Kind.MOTOR_CURRENT)):
-        (result,) = corrections(robot, scaled(sound, factors))
+        (result,) = corrections(robot, scale_torque(sound, factors))
         assert result.kind == kind
 
 
 @pytest.mark.parametrize("name", ROBOTS)
 def test_a_sign_turned_around_is_named_on_a_short_log(name):
-    robot, sound = recorded(name, 9)
+    robot, sound = record_samples(name, 9)
     factors = np.ones(robot.joint_count)
     factors[1] = -1.0
-    (result,) = corrections(robot, scaled(sound.take(slice(0, 500)), factors))
+    (result,) = corrections(robot, scale_torque(sound.take(slice(0, 500)), factors))
     assert (result.kind, result.joints) == (Kind.WRONG_TORQUE_SIGN, (robot.joint_names[1],))
-    (result,) = corrections(robot, scaled(sound, -1.0))
+    (result,) = corrections(robot, scale_torque(sound, -1.0))
     assert (result.kind, result.joints) == (Kind.WRONG_TORQUE_SIGN, ())
 
 
 @pytest.mark.parametrize("name", ROBOTS)
 @pytest.mark.parametrize("gravity", [(9.81, 0, 0), (0, -9.81, 0), (0, 0, 9.81)])
 def test_the_direction_of_gravity_is_found(name, gravity):
-    robot, sound = recorded(name, 10)
+    robot, sound = record_samples(name, 10)
     (result,) = corrections(replace(robot, gravity=np.array(gravity, dtype=float)), sound)
     assert result.kind == Kind.WRONG_GRAVITY
     assert "--gravity 0 0 -9.81, or --mount" in result.remedy  # as the shell takes it
@@ -117,9 +117,9 @@ def weight(robot, samples):
 
 @pytest.mark.parametrize("name", ["ur10", "panda"])
 def test_an_arm_on_a_slope_is_named_with_its_gravity(name):
-    robot, sound = recorded(name, 1)
+    robot, sound = record_samples(name, 1)
     slope = np.array([0.6 * np.sin(0.35), 0.8 * np.sin(0.35), -np.cos(0.35)])
-    arm, tilted = built(name, np.random.default_rng(1)), 9.81 * slope
+    arm, tilted = build_arm(name, np.random.default_rng(1)), 9.81 * slope
     weights = weight(replace(arm, gravity=tilted), sound) - weight(arm, sound)
     (result,) = corrections(robot, replace(sound, tau=sound.tau + weights))
     assert result.kind == Kind.WRONG_GRAVITY
@@ -129,23 +129,23 @@ def test_an_arm_on_a_slope_is_named_with_its_gravity(name):
 @pytest.mark.parametrize("name", ROBOTS)
 def test_gravity_that_a_controller_took_out_is_named(name):
     """By the arm's own weight, and by that of the file, which is 20 % off."""
-    robot, sound = recorded(name, 0)
-    for model in (robot, built(name, np.random.default_rng(0))):
+    robot, sound = record_samples(name, 0)
+    for model in (robot, build_arm(name, np.random.default_rng(0))):
         (result,) = corrections(robot, replace(sound, tau=sound.tau - weight(model, sound)))
         assert result.kind == Kind.ABSENT_GRAVITY
         assert "--gravity 0 0 0" in result.remedy
 
 
-def test_placeholders_and_missing_inertials_say_nothing():
-    robot, sound = recorded("ur10", 11)
+def test_placeholders_and_missing_inertials_give_no_evidence():
+    robot, sound = record_samples("ur10", 11)
     same = tuple(replace(link, phi=robot.links[2].phi) for link in robot.links)
-    assert not corrections(replace(robot, links=same), scaled(sound, 1e3))
+    assert not corrections(replace(robot, links=same), scale_torque(sound, 1e3))
     unknown = (replace(robot.links[0], phi=None), *robot.links[1:])
-    assert not corrections(replace(robot, links=unknown), scaled(sound, 1e3))
+    assert not corrections(replace(robot, links=unknown), scale_torque(sound, 1e3))
 
 
 def test_torques_under_another_gravity_are_those_of_a_robot_that_has_it():
-    robot, samples = recorded("panda", 0)
+    robot, samples = record_samples("panda", 0)
     compared = compare_with_file(replace(robot, gravity=np.array([1.0, -2.0, -9.0])), samples)
     gravity, moved = np.array([3.0, -7.0, 5.0]), np.linspace(-0.2, 0.3, 7)
     other = mindyn.compile_model(replace(robot, gravity=gravity))

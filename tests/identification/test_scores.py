@@ -21,7 +21,7 @@ def test_the_criterion_serves_small_and_large_joints():
     assert_close(error_over([score, TrialScore(4 * LEFT, POWER)]), sqrt(2) * score.criterion, SAME_ALGEBRA)
 
 
-def test_a_gain_of_all_blocks_is_sure_and_one_of_a_single_block_is_not():
+def test_a_gain_in_all_blocks_is_significant_and_in_a_single_block_is_not():
     score = TrialScore(LEFT, POWER)
     all_alike = gain_of([score], [TrialScore(0.81 * LEFT, POWER)])
     assert_close(all_alike.mean, -log(0.9), SAME_ALGEBRA)
@@ -78,7 +78,7 @@ def test_a_gain_of_one_joint_does_not_depend_on_the_others():
     ).is_significant
 
 
-def test_joints_and_blocks_without_torque_do_not_count():
+def test_joints_and_blocks_without_torque_are_ignored():
     silent = TrialScore(LEFT, POWER * [1.0, 0.0])
     alone = TrialScore(LEFT[:, :1], POWER[:, :1])
     assert_close([silent.mean, silent.total], [alone.mean, alone.total], SAME_ALGEBRA)

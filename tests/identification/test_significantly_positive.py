@@ -28,5 +28,5 @@ def test_a_mean_beyond_its_deviation_is_positive():
     assert not is_significantly_positive(noise(rng) - 8 * deviation)
 
 
-def test_one_row_says_nothing():
+def test_one_row_gives_no_evidence():
     assert not is_significantly_positive(np.array([1.0]))

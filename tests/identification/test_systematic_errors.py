@@ -32,7 +32,7 @@ def with_noise(samples, sigma=0.05):
     return replace(samples, tau=samples.tau + sigma * noise)
 
 
-def moved(samples, seconds):
+def delay_motion(samples, seconds):
     """The samples with their motion later by so much."""
     rows = seconds * samples.rate_hz
     late = {name: delay_rows(getattr(samples, name), rows) for name in ("q", "qd", "qdd")}
@@ -42,24 +42,24 @@ def moved(samples, seconds):
 @pytest.mark.parametrize("filter_hz", [None, 20.0])
 @pytest.mark.parametrize("seconds", [-0.001, 0.0, 0.0015])
 def test_a_delay_is_found_within_its_deviation(seconds, filter_hz):
-    samples = with_noise(moved(EXACT, seconds))
+    samples = with_noise(delay_motion(EXACT, seconds))
     estimate = LeastSquares().fit(equations(ROBOT, samples, filter_hz=filter_hz))
     _, asked, deviation = timing_error(FitRows(estimate, samples))
     assert asked == pytest.approx(-seconds, abs=4 * deviation)
     assert 0 < deviation < 5e-4
 
 
-def test_the_estimate_moves_with_the_timing_as_said():
+def test_the_estimate_changes_with_the_timing_as_predicted():
     base = with_noise(EXACT)
-    fits = {t: FIT.fit(equations(ROBOT, moved(base, t))) for t in (-2e-4, 0.0, 2e-4)}
-    samples = moved(base, 0.0)
+    fits = {t: FIT.fit(equations(ROBOT, delay_motion(base, t))) for t in (-2e-4, 0.0, 2e-4)}
+    samples = delay_motion(base, 0.0)
     message, _, _ = timing_error(FitRows(fits[0.0], samples))
     smooth = [k for k, name in enumerate(fits[0.0].names) if not name.startswith("fc")]
     measured = (fits[2e-4].beta - fits[-2e-4].beta) / 4e-4
     assert_close(message[smooth], measured[smooth], 0.1)
 
 
-def test_better_differences_move_the_estimate_as_said():
+def test_better_differences_change_the_estimate_as_predicted():
     exact = with_noise(EXACT)
     qd = central_difference(exact.q, exact.rate_hz)
     rough = replace(exact, qd=qd, qdd=central_difference(qd, exact.rate_hz)).take(INNER)

@@ -78,7 +78,7 @@ def test_findings_name_the_selected_cutoff():
 
 
 @pytest.mark.parametrize("without", [(), ("rotor",), ("rotor", "offset")])
-def test_drops_are_counted_among_the_parameters_that_are_fitted(without, monkeypatch):
+def test_dropped_parameters_are_counted_among_the_fitted_ones(without, monkeypatch):
     """A kind that is left out stands for all its parameters."""
     robot = with_random_drives(random_robot(2, joints=3, tree=False), 2)
     log = exact_log(robot, 2000)
@@ -172,7 +172,7 @@ def test_stops_are_looked_at_again_between_the_widths_tried_before():
 
 
 @pytest.mark.parametrize(("gain", "taken"), [(0.001, "tanh"), (0.01, "stop")])
-def test_a_stop_is_taken_for_a_clear_gain_alone(gain, taken, monkeypatch):
+def test_a_stop_operator_is_selected_only_for_a_significant_gain(gain, taken, monkeypatch):
     def known(_, setting):
         better = setting.friction.direction == "stop"
         return replace(setting, dropped=1), 0.1 * (1 - gain * better)

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from honesty.arms import Recording, random_arm, recorded, unknown
-from honesty.spoiled import GIVEN_SETTINGS, swinging, weight
+from honesty.arms import Recording, random_arm, record_log, remove_masses
+from honesty.spoiled import GIVEN_SETTINGS, holding_torque, simulate_pendulum
 
 import mindyn
 from mindyn.findings import Kind
@@ -26,7 +26,7 @@ def arm():
 
 @pytest.fixture(scope="module")
 def logs(arm):
-    return [replace(recorded(arm, HOW, 50 + k), name=f"run{k}.csv") for k in range(3)]
+    return [replace(record_log(arm, HOW, 50 + k), name=f"run{k}.csv") for k in range(3)]
 
 
 def data_of(robot, logs):
@@ -39,7 +39,7 @@ def data_of(robot, logs):
 @pytest.mark.parametrize("factor", [1.0, 1000.0, 1e-3, 0.05])
 def test_weight_that_no_arm_of_that_reach_has_is_found_without_masses(arm, logs, factor):
     scaled = [replace(logs[0], tau=factor * logs[0].tau)]
-    findings = find_implausible_weight(data_of(unknown(arm), scaled))
+    findings = find_implausible_weight(data_of(remove_masses(arm), scaled))
     assert [finding.kind for finding in findings] == ([] if factor == 1.0 else [Kind.IMPLAUSIBLE_WEIGHT])
     assert find_implausible_weight(data_of(arm, scaled)) == [], "masses of a file are compared with the torque instead"
 
@@ -53,10 +53,10 @@ def test_reaches_are_lengths_of_chains():
     assert (np.diff(find_reaches(puma)) <= 0).all()
 
 
-def test_gravity_that_one_log_lacks_is_found_and_the_log_named(arm, logs):
-    assert geometry.run(data_of(unknown(arm), logs)) == []
-    compensated = replace(logs[1], tau=logs[1].tau - weight(arm, logs[1].q, arm.gravity))
-    for robot in (arm, unknown(arm)):
+def test_a_log_without_gravity_is_detected_and_named(arm, logs):
+    assert geometry.run(data_of(remove_masses(arm), logs)) == []
+    compensated = replace(logs[1], tau=logs[1].tau - holding_torque(arm, logs[1].q, arm.gravity))
+    for robot in (arm, remove_masses(arm)):
         (finding,) = geometry.run(data_of(robot, [logs[0], compensated, logs[2]]))
         assert finding.kind is Kind.ABSENT_GRAVITY
         assert "in log run1.csv" in finding.message
@@ -64,7 +64,7 @@ def test_gravity_that_one_log_lacks_is_found_and_the_log_named(arm, logs):
 
 def test_a_double_pendulum_on_free_joints_carries_no_other_load():
     """Its torque is noise and an offset: the motion identifies nothing, and no log lacks gravity or has a load."""
-    robot, logs = swinging(np.random.default_rng(3))
+    robot, logs = simulate_pendulum(np.random.default_rng(3))
     data = data_of(robot, logs)
     assert [finding.kind for finding in motion.run(data)] == [Kind.POOR_MOTION]
     assert load.run(data) == []
@@ -95,7 +95,7 @@ def test_impacts_that_are_shorter_than_a_contact_are_none(arm, logs, millisecond
     assert len(contact.run(data_of(arm, [replace(log, tau=tau)]))) == count
 
 
-def test_residuals_at_the_ends_of_a_log_are_no_contact(arm, logs):
+def test_residuals_at_the_ends_of_a_log_are_not_reported_as_contact(arm, logs):
     """A delay of 60 ms is applied by moving the motion, which is then extrapolated."""
     log = logs[0]
     data = data_of(arm, [log])

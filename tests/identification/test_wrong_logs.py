@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from estimators.recovered import smooth_samples
-from honesty.spoiled import seen
+from honesty.spoiled import visible_findings
 from messages import messages
 from raising import raises
 
@@ -34,7 +34,7 @@ def sound(name="puma560", rows=2000):
 
 def visible(robot, log, settings=PLAIN):
     """Errors and warnings that a user sees."""
-    return seen(mindyn.identify(robot, log, FIT, EquationSettings(settings)))
+    return visible_findings(mindyn.identify(robot, log, FIT, EquationSettings(settings)))
 
 
 @pytest.mark.parametrize("name", ["puma560", "puma560_fgl", "ur10", "panda", "scara", "planar2"])
@@ -42,7 +42,7 @@ def test_a_sound_log_raises_no_question(name):
     assert visible(*sound(name)) == []
 
 
-def test_noise_above_the_torque_of_a_wrist_is_not_taken_for_a_mistake():
+def test_noise_above_the_torque_of_a_wrist_is_not_a_finding():
     robot, log = sound()
     noise = np.random.default_rng(1).standard_normal(log.tau.shape) * np.array([0, 0, 0, 1, 1, 3])
     estimate = mindyn.identify(

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from identification.diagnosed import diagnostic_data
-from identification.test_robot_file import moved, recorded
+from identification.test_robot_file import move_zero, record_samples
 
 import mindyn
 from mindyn.findings import Kind
@@ -18,7 +18,7 @@ from mindyn.regression.settings import EquationSettings
 SETTINGS = EquationSettings(mindyn.Conditioning(position_cutoff_hz=None), friction=Friction("tanh", 0.02))
 
 
-def diagnosed(samples, robot):
+def diagnose_motion(samples, robot):
     """Findings by a robot file without inertial parameters."""
     bare = replace(robot, links=tuple(replace(link, phi=None) for link in robot.links))
     return geometry.find_wrong_geometry(diagnostic_data(bare, samples, SETTINGS))
@@ -26,8 +26,8 @@ def diagnosed(samples, robot):
 
 @pytest.mark.parametrize("degrees", [-15.0, 90.0])
 def test_a_shoulder_that_is_off_is_named_without_inertials(degrees):
-    robot, samples = recorded("panda", 0)
-    (result,) = diagnosed(moved(samples, 1, degrees), robot)
+    robot, samples = record_samples("panda", 0)
+    (result,) = diagnose_motion(move_zero(samples, 1, degrees), robot)
     assert result.joints == (robot.joint_names[1],)
     assert abs(np.rad2deg(result.value) + degrees) < 5
     assert result.kind == Kind.WRONG_JOINT_ZERO
@@ -35,10 +35,10 @@ def test_a_shoulder_that_is_off_is_named_without_inertials(degrees):
 
 
 def test_zeros_that_are_right_are_not_questioned():
-    robot, samples = recorded("panda", 0)
-    assert diagnosed(samples, robot) == []
+    robot, samples = record_samples("panda", 0)
+    assert diagnose_motion(samples, robot) == []
 
 
 def test_a_last_joint_takes_its_zero_up():
-    robot, samples = recorded("panda", 0)
-    assert diagnosed(moved(samples, 6, 40.0), robot) == []
+    robot, samples = record_samples("panda", 0)
+    assert diagnose_motion(move_zero(samples, 6, 40.0), robot) == []

@@ -25,7 +25,7 @@ OF_FIXED_JOINTS = {"eve_r3.urdf"}
 """Files in which joints mimic only fixed joints."""
 
 
-def published() -> list[Path]:
+def list_published_files() -> list[Path]:
     if not os.environ.get("MINDYN_ROBOT_FILES"):
         return []
     return sorted(path for path in PUBLISHED.rglob("*.urdf") if "<mimic" in path.read_text(errors="replace"))
@@ -111,8 +111,10 @@ def test_toml_checks_the_keys_and_types_of_mimics(tmp_path):
         load_robot(tmp_path / "a.toml")
 
 
-@pytest.mark.skipif(not published(), reason="MINDYN_ROBOT_FILES is not set: published robots are not in the repository")
-@pytest.mark.parametrize("path", published(), ids=lambda path: path.stem)
+@pytest.mark.skipif(
+    not list_published_files(), reason="MINDYN_ROBOT_FILES is not set: published robots are not in the repository"
+)
+@pytest.mark.parametrize("path", list_published_files(), ids=lambda path: path.stem)
 def test_published_mimics_match_the_projected_tree_of_pinocchio(path):
     read = load_robot(path, snap=False)
     assert read.joint_count < len(read.joints) or path.name in OF_FIXED_JOINTS

@@ -19,7 +19,7 @@ def puma_text(tmp_path_factory):
     return path.read_text()
 
 
-def rounded(text: str, right_angle: str, path):
+def load_rounded(text: str, right_angle: str, path):
     exact = repr(np.pi / 2)
     assert exact in text
     path.write_text(text.replace(exact, right_angle))
@@ -27,9 +27,9 @@ def rounded(text: str, right_angle: str, path):
 
 
 def test_puma_with_rounded_pi_is_the_same_robot(puma_text, tmp_path):
-    exact = load_robot(rounded(puma_text, repr(np.pi / 2), tmp_path / "exact.urdf"))
-    nine = load_robot(rounded(puma_text, "1.570796327", tmp_path / "nine.urdf"))
-    five = load_robot(rounded(puma_text, "1.5708", tmp_path / "five.urdf"))
+    exact = load_robot(load_rounded(puma_text, repr(np.pi / 2), tmp_path / "exact.urdf"))
+    nine = load_robot(load_rounded(puma_text, "1.570796327", tmp_path / "nine.urdf"))
+    five = load_robot(load_rounded(puma_text, "1.5708", tmp_path / "five.urdf"))
     assert nine == exact
     assert five == exact
     assert messages(exact) == ()
@@ -40,7 +40,7 @@ def test_puma_with_rounded_pi_is_the_same_robot(puma_text, tmp_path):
 
 
 def test_snapping_can_be_turned_off(puma_text, tmp_path):
-    path = rounded(puma_text, "1.5708", tmp_path / "five.urdf")
+    path = load_rounded(puma_text, "1.5708", tmp_path / "five.urdf")
     unsnapped = load_robot(path, snap=False)
     assert unsnapped != load_robot(path)
     assert unsnapped.findings == ()
@@ -85,9 +85,9 @@ def test_rotations_by_quaternion_and_matrix_snap_too():
 @pytest.mark.parametrize("snap", [True, False])
 def test_an_angle_above_one_turn_is_reported(puma_text, tmp_path, snap):
     """The angle may be in degrees by mistake; it is kept, and exactly one turn is not reported."""
-    written = load_robot(rounded(puma_text, "90", tmp_path / "degrees.urdf"), snap=snap)
+    written = load_robot(load_rounded(puma_text, "90", tmp_path / "degrees.urdf"), snap=snap)
     (note,) = [note for note in written.findings if note.kind == Kind.LARGE_ANGLE]
     assert note.message == "4 angles are larger than one turn: were they written in degrees?"
     assert "joint 'joint4' origin roll is 90 rad, more than one turn" in note.details
-    turned = load_robot(rounded(puma_text, repr(2 * np.pi), tmp_path / "turn.urdf"), snap=snap)
+    turned = load_robot(load_rounded(puma_text, repr(2 * np.pi), tmp_path / "turn.urdf"), snap=snap)
     assert Kind.LARGE_ANGLE not in [note.kind for note in turned.findings]

@@ -103,7 +103,7 @@ def folder(tmp_path_factory):
     return directory, np.concatenate(expected)
 
 
-def built(compiler: str, *arguments: str, folder: Path) -> None:
+def compile_program(compiler: str, *arguments: str, folder: Path) -> None:
     done = subprocess.run([compiler, *arguments], cwd=folder, capture_output=True, text=True, timeout=120)
     if "sanitize" in done.stderr and "cannot find" in done.stderr:
         pytest.skip(f"{compiler} has no sanitizers on this machine")
@@ -120,9 +120,9 @@ def test_the_cpp_header_gives_the_kernels_numbers_and_allocates_nothing(folder, 
     if program == "eigen" and eigen is None:
         pytest.skip("no Eigen on this machine")
     include = [f"-isystem{eigen}"] if program == "eigen" else []
-    built(c, "-std=c99", *WARNINGS, *SANITIZERS, "-c", "arm.c", "-o", "arm.o", folder=directory)
+    compile_program(c, "-std=c99", *WARNINGS, *SANITIZERS, "-c", "arm.c", "-o", "arm.o", folder=directory)
     sources = [f"{program}.cpp", "arm.o", "-lm", "-o", program]
-    built(COMPILERS[c], f"-std={standard}", *WARNINGS, *SANITIZERS, *include, *sources, folder=directory)
+    compile_program(COMPILERS[c], f"-std={standard}", *WARNINGS, *SANITIZERS, *include, *sources, folder=directory)
     done = subprocess.run([directory / program], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
     assert_close([float(word) for word in done.stdout.split()], expected, SAME_ALGEBRA)

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="no g++ on t
 PUMA = puma_like()
 
 
-def divided_inertia(arm):
+def divide_inertia(arm):
     """The first row of M(q) over its first entry: several divisions by one number."""
     q = ca.SX.sym("q", 6)
     M = inertia_matrix(arm)(q)
@@ -41,7 +41,7 @@ FUNCTIONS = {
     "wide": regressor(random_arm(4)),
     "parameters": inverse_dynamics(PUMA, phi_as_input=True),
     "whole_rows": inertia_matrix(random_arm(8)),
-    "divided": divided_inertia(PUMA),
+    "divided": divide_inertia(PUMA),
     "sines": sines_and_cosines(),
 }
 
@@ -147,14 +147,14 @@ def test_sines_in_single_precision(library):
 def run(library, name, inputs, columns, shift=0):
     """Return the kernel's results; arrays begin `shift` numbers after an even address."""
     count, dtype = len(inputs[0]), inputs[0].dtype
-    arrays = [placed(array, shift) for array in [*inputs, np.full((count + 1, columns), 77.0, dtype)]]
+    arrays = [copy_shifted(array, shift) for array in [*inputs, np.full((count + 1, columns), 77.0, dtype)]]
     pointers = (ctypes.c_void_p * len(arrays))(*(array.ctypes.data for array in arrays))
     getattr(library, f"run_{name}")(pointers, ctypes.c_longlong(count))
     assert (arrays[-1][-1] == 77.0).all()
     return arrays[-1][:-1]
 
 
-def placed(array, shift):
+def copy_shifted(array, shift):
     """A copy that begins `shift` numbers after a multiple of 16 bytes."""
     room = np.empty(array.nbytes + 16 + shift * array.itemsize, np.uint8)
     first = -room.ctypes.data % 16 + shift * array.itemsize

@@ -38,7 +38,7 @@ print(json.dumps({"joints": arm.JOINT_COUNT, "others": sorted(others)} | {k: v.t
 
 
 @pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
-def test_the_module_needs_numpy_alone_and_returns_what_the_kernels_return(tmp_path):
+def test_the_module_needs_only_numpy_and_equals_the_kernels(tmp_path):
     model = mindyn.compile_model(mindyn.load_robot("puma560"))
     files = model.write_c(tmp_path / "arm.py", FUNCTIONS, facts=[("ESTIMATE_DATE", 'a "day"\\')])
     assert [path.name for path in files] == ["arm.c", "arm.h", "arm.py"]

@@ -147,7 +147,7 @@ assert (out == expected).all()
 """
 
 
-def test_a_bound_function_keeps_what_it_needs():
+def test_a_bound_function_keeps_its_arrays_alive():
     subprocess.run([sys.executable, "-c", BOUND], check=True, timeout=120)
     run = mindyn.compile_model(ROBOT).bind("gravity").run
     gc.collect()

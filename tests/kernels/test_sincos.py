@@ -36,11 +36,11 @@ def sincos(request):
             for module in (kernel_module, native, cache):
                 patch.setattr(module, "host", lambda: plain)
             cache._build_environment.cache_clear()
-        yield from _evaluated(dtype)
+        yield from _evaluate(dtype)
     cache._build_environment.cache_clear()
 
 
-def _evaluated(dtype):
+def _evaluate(dtype):
     x = ca.SX.sym("x")
     function = ca.Function("sincos", [x], [ca.vertcat(ca.sin(x), ca.cos(x))], ["x"], ["y"])
     kernel = Kernel(function, dtype=dtype, check_finite=False)

@@ -34,7 +34,7 @@ needs_gcc = pytest.mark.skipif(shutil.which("gcc") is None, reason="no gcc on th
 needs_nvcc = pytest.mark.skipif(shutil.which("nvcc") is None, reason="no nvcc on this machine")
 
 
-def described(function: ca.Function, summary: str = "What it computes.") -> SourceFunction:
+def describe(function: ca.Function, summary: str = "What it computes.") -> SourceFunction:
     return SourceFunction(trace(function), function.name(), summary, {"q": "joint angles, rad"})
 
 
@@ -56,7 +56,7 @@ def call_c(library, function, inputs):
 
 @needs_gcc
 def test_c_equals_casadi(tmp_path):
-    library = compile_c(tmp_path, [described(item) for item in FUNCTIONS])
+    library = compile_c(tmp_path, [describe(item) for item in FUNCTIONS])
     for function in FUNCTIONS:
         inputs = random_inputs(function, (1,))
         results = call_c(library, function, [a[0] for a in inputs])
@@ -75,7 +75,7 @@ def test_every_operation_compiles_and_agrees_in_c(tmp_path):
         *(ca.copysign(a, b), ca.SX(3), ca.SX(1e300) * a, ca.SX(0)),
     ]
     function = ca.Function("every", [a, b], [ca.vertcat(*every)], ["double", "v3"], ["sin"])
-    library = compile_c(tmp_path, [described(function)])
+    library = compile_c(tmp_path, [describe(function)])
     inputs = random_inputs(function, (1,))
     reference = evaluate(function, *inputs)[0][0]
     result = call_c(library, function, [a[0] for a in inputs])[0]
@@ -114,14 +114,14 @@ def test_literals_are_exact(value):
 
 
 def test_the_same_program_gives_the_same_bytes():
-    first, second = (c_source([described(inverse_dynamics(puma_like()))], "arm", "an arm") for _ in range(2))
+    first, second = (c_source([describe(inverse_dynamics(puma_like()))], "arm", "an arm") for _ in range(2))
     assert first == second
-    first, second = (cuda_source([described(inverse_dynamics(puma_like()))], "an arm") for _ in range(2))
+    first, second = (cuda_source([describe(inverse_dynamics(puma_like()))], "an arm") for _ in range(2))
     assert first == second
 
 
 def test_the_header_documents_meaning_shapes_units_and_cost():
-    header = c_source([described(FUNCTIONS[0], "Torques of the arm.")], "arm", "an arm").header
+    header = c_source([describe(FUNCTIONS[0], "Torques of the arm.")], "arm", "an arm").header
     assert "Torques of the arm." in header
     assert "q [6] joint angles, rad" in header
     assert f"Cost: {operation_counts(trace(FUNCTIONS[0]))}" in header
@@ -129,7 +129,7 @@ def test_the_header_documents_meaning_shapes_units_and_cost():
 
 
 def test_c_has_no_globals_and_allocates_nothing():
-    source = c_source([described(function) for function in FUNCTIONS], "arm", "an arm").source
+    source = c_source([describe(function) for function in FUNCTIONS], "arm", "an arm").source
     assert not any(word in source for word in ("malloc", "free("))
     assert all("void mindyn_sincos" in line for line in source.splitlines() if "static" in line)
     begins = (" ", "/*", "#", "void", "static void", "{", "}")
@@ -138,7 +138,7 @@ def test_c_has_no_globals_and_allocates_nothing():
 
 @needs_nvcc
 def test_cuda_compiles(tmp_path):
-    functions = [described(function) for function in FUNCTIONS]
+    functions = [describe(function) for function in FUNCTIONS]
     (tmp_path / "arm.cu").write_text(cuda_source(functions, HOSTILE[0]))
     command = [
         "nvcc",
@@ -155,7 +155,7 @@ def test_cuda_compiles(tmp_path):
 
 @needs_nvcc
 def test_cuda_compiles_with_shared_parameters(tmp_path):
-    function = described(inverse_dynamics(puma_like(), phi_as_input=True))
+    function = describe(inverse_dynamics(puma_like(), phi_as_input=True))
     (tmp_path / "arm.cu").write_text(cuda_source([function], "an arm", shared=("phi",)))
     command = ["nvcc", "-arch=sm_90", "-c", "-o", str(tmp_path / "arm.o"), str(tmp_path / "arm.cu")]
     subprocess.run(command, check=True)

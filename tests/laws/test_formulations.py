@@ -28,7 +28,7 @@ def test_formulations_agree(robot):
 
 
 @pytest.mark.parametrize("name", ["puma560", "stanford"])
-def test_auto_is_the_cheapest_and_the_default_is_as_short(name):
+def test_auto_selects_the_cheapest_formulation_and_the_default_is_as_cheap(name):
     robot = load_robot(name)
     totals = {
         f: operation_counts(trace(equation(robot, "inverse_dynamics", formulation=f))).total for f in INVERSE_DYNAMICS

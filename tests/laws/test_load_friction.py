@@ -29,7 +29,7 @@ def smooth(robot):
     return replace(robot, drives=tuple(replace(drive, coulomb=0.0) for drive in robot.drives))
 
 
-def loaded(robot, taken=TAKEN, driving=DRIVING):
+def add_load_friction(robot, taken=TAKEN, driving=DRIVING):
     s = f"tanh(qd / {WIDTH})"
     extras = []
     for joint, part, more in zip(robot.joint_names, taken, driving, strict=True):
@@ -55,20 +55,20 @@ def torque(robot, q, qd, qdd):
 
 
 def test_inverse_dynamics_has_the_formula(arm):
-    tau = mindyn.compile_model(loaded(arm), drives=True).inverse_dynamics(Q, QD, QDD)
+    tau = mindyn.compile_model(add_load_friction(arm), drives=True).inverse_dynamics(Q, QD, QDD)
     assert_close(tau, torque(arm, Q, QD, QDD), SAME_ALGEBRA)
 
 
 def test_forward_dynamics_inverts_inverse_dynamics(arm):
     """The load is found as a fixed point, also with rotors coupled by gears."""
     for robot in (arm, smooth(mindyn.load_robot("puma560_yoshida"))):
-        model = mindyn.compile_model(loaded(robot), drives=True)
+        model = mindyn.compile_model(add_load_friction(robot), drives=True)
         tau = model.inverse_dynamics(Q, QD, QDD)
         assert_close(model.forward_dynamics(Q, QD, tau), QDD, ORACLE)
 
 
 def test_exported_c_has_the_formula(arm, tmp_path):
-    mindyn.compile_model(loaded(arm), drives=True).write_c(tmp_path / "arm.c", ["inverse_dynamics"])
+    mindyn.compile_model(add_load_friction(arm), drives=True).write_c(tmp_path / "arm.c", ["inverse_dynamics"])
     library = tmp_path / "arm.so"
     subprocess.run(["cc", "-O1", "-shared", "-fPIC", "-o", library, tmp_path / "arm.c", "-lm"], check=True)
     out = np.empty(6)
@@ -89,7 +89,7 @@ def test_a_simulated_arm_loses_the_energy_that_friction_dissipates():
     """Under a constant torque, its energy changes by the work of the torque minus that of friction."""
     arm = replace(mindyn.load_robot("planar2"), drives=())
     taken, tau = np.array([0.1, 0.2]), np.array([300.0, 60.0])
-    robot = loaded(arm, taken, np.zeros(2))
+    robot = add_load_friction(arm, taken, np.zeros(2))
     motion = mindyn.simulate(robot, lambda *_: tau, seconds=1.0, q0=[0.3, 0.5], drives=True)
     energy = mindyn.compile_model(arm).energy(motion.q, motion.qd).sum(axis=1)
     held = np.broadcast_to(tau, motion.q.shape)
@@ -106,12 +106,12 @@ def test_an_arm_without_torque_has_no_friction_of_its_load():
     arm = replace(mindyn.load_robot("planar2"), drives=())
     q, qd = RNG.normal(size=(2, 5, 2))
     free = mindyn.compile_model(arm).forward_dynamics(q, qd, np.zeros((5, 2)))
-    robot = loaded(arm, np.array([0.1, 0.2]), np.zeros(2))
+    robot = add_load_friction(arm, np.array([0.1, 0.2]), np.zeros(2))
     assert_close(mindyn.compile_model(robot, drives=True).forward_dynamics(q, qd, np.zeros((5, 2))), free, ORACLE)
 
 
 def test_too_large_load_friction_is_rejected(arm):
-    model = mindyn.compile_model(loaded(arm, np.full(6, 0.9), np.zeros(6)), drives=True)
+    model = mindyn.compile_model(add_load_friction(arm, np.full(6, 0.9), np.zeros(6)), drives=True)
     assert np.isfinite(model.inverse_dynamics(Q, QD, QDD)).all()
     with raises(RobotError, Code.UNSUPPORTED, model.robot.extras[0].name):
         model.forward_dynamics(Q, QD, QDD)
@@ -119,7 +119,7 @@ def test_too_large_load_friction_is_rejected(arm):
 
 @pytest.mark.parametrize("name", ["regressor", "standard_regressor", "momentum_observer"])
 def test_equations_without_the_load_reject_load_friction(arm, name):
-    model = mindyn.compile_model(loaded(arm), drives=True)
+    model = mindyn.compile_model(add_load_friction(arm), drives=True)
     with raises(RobotError, Code.UNSUPPORTED, "load_joint1"):
         model.kernel(name) if name != "momentum_observer" else MomentumObserver(model, 20.0, 1e-3)
 
@@ -129,7 +129,7 @@ def test_sticking_friction_and_load_friction_are_not_simulated_together():
     robot = replace(robot, drives=tuple(replace(drive, coulomb=0.1) for drive in robot.drives))
     with raises(RobotError, Code.UNSUPPORTED, "load_joint1"):
         mindyn.simulate(
-            loaded(robot, np.full(2, 0.1), np.zeros(2)),
+            add_load_friction(robot, np.full(2, 0.1), np.zeros(2)),
             lambda *_: np.zeros(2),
             seconds=0.1,
             q0=np.zeros(2),
@@ -138,5 +138,5 @@ def test_sticking_friction_and_load_friction_are_not_simulated_together():
 
 
 def test_a_robot_file_preserves_load_friction(arm, tmp_path):
-    mindyn.write_toml(loaded(arm), tmp_path / "arm.toml")
-    assert mindyn.load_robot(tmp_path / "arm.toml").extras == loaded(arm).extras
+    mindyn.write_toml(add_load_friction(arm), tmp_path / "arm.toml")
+    assert mindyn.load_robot(tmp_path / "arm.toml").extras == add_load_friction(arm).extras

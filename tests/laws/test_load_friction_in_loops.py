@@ -45,7 +45,7 @@ def states(robot):
     return q[reached], *rng.normal(size=(2, reached.sum(), p.shape[1]))
 
 
-def expected(robot, q, pd, pdd):
+def compute_expected(robot, q, pd, pdd):
     """Return torques (k,) of one state by the multipliers of the pins, plus explicit friction."""
     oracle = LoopOracle(robot)
     load = oracle.torque_rows(q, pd, pdd) @ robot.phi
@@ -57,10 +57,10 @@ def expected(robot, q, pd, pdd):
 def test_torques_have_the_load_of_the_multipliers(case):
     robot = linkage(*case)
     q, pd, pdd = states(robot)
-    tau = np.array([expected(robot, *state) for state in zip(q, pd, pdd, strict=True)])
+    tau = np.array([compute_expected(robot, *state) for state in zip(q, pd, pdd, strict=True)])
     assert_close(evaluate(worn(robot), "inverse_dynamics", q, pd, pdd), tau, ORACLE)
     assert_close(evaluate(worn(robot), "forward_dynamics", q, pd, tau), pdd, ORACLE)
-    at_rest = np.array([expected(robot, *state) for state in zip(q, pd, np.zeros_like(pdd), strict=True)])
+    at_rest = np.array([compute_expected(robot, *state) for state in zip(q, pd, np.zeros_like(pdd), strict=True)])
     assert_close(evaluate(worn(robot), "bias", q, pd), at_rest, ORACLE)
 
 
@@ -91,7 +91,7 @@ def test_models_with_parameters_as_input_have_load_friction():
     used = worn(robot)
     model = mindyn.compile_model(used, drives=True, parameters="input")
     values = [*(x for drive in used.drives for x in (0.0, drive.viscous, 0.0, 0.0)), *(TAKEN for _ in used.extras)]
-    tau = np.array([expected(robot, *state) for state in zip(q, pd, pdd, strict=True)])
+    tau = np.array([compute_expected(robot, *state) for state in zip(q, pd, pdd, strict=True)])
     assert_close(model.kernel("inverse_dynamics")(q, pd, pdd, robot.phi, np.array(values)), tau, ORACLE)
     with raises(RobotError, Code.UNSUPPORTED, used.extras[0].name):
         model.kernel("forward_dynamics")
@@ -120,7 +120,7 @@ def test_exported_c_has_load_friction(tmp_path):
     tau, closure, pointer = np.empty(2), np.empty(2), ctypes.POINTER(ctypes.c_double)
     function = ctypes.CDLL(str(library)).bar_inverse_dynamics
     function(*(np.ascontiguousarray(array).ctypes.data_as(pointer) for array in (q, pd, pdd, tau, closure)))
-    assert_close(tau, expected(robot, q, pd, pdd), ORACLE)
+    assert_close(tau, compute_expected(robot, q, pd, pdd), ORACLE)
 
 
 def test_loads_that_torques_do_not_determine_are_rejected():

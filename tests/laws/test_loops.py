@@ -33,15 +33,15 @@ def bennett(twist: float = 0.6) -> Robot:
     shapes = [(a, twist), (b, beta), (a, twist)]
     rng = np.random.default_rng(1)
     joints = [
-        Joint(f"j{i + 1}", "revolute", "base" if i == 0 else f"l{i}", f"l{i + 1}", tip=turned(length, angle))
+        Joint(f"j{i + 1}", "revolute", "base" if i == 0 else f"l{i}", f"l{i + 1}", tip=rotated_pose(length, angle))
         for i, (length, angle) in enumerate(shapes)
     ]
     links = [Link(f"l{i + 1}", random_phi(rng)) for i in range(3)]
-    pin = Loop("bennett", "l3", "base", Pose(), turned(b, beta).inverse(), ("j2", "j3"))
+    pin = Loop("bennett", "l3", "base", Pose(), rotated_pose(b, beta).inverse(), ("j2", "j3"))
     return Robot("bennett", Link("base"), tuple(joints), tuple(links), np.array([1.0, 2.0, -9.0]), loops=(pin,))
 
 
-def turned(length: float, twist: float) -> Pose:
+def rotated_pose(length: float, twist: float) -> Pose:
     return Pose(rot_x(np.cos(twist), np.sin(twist)), (length, 0, 0))
 
 
@@ -189,7 +189,7 @@ def test_regressors_of_parallelograms_carry_no_rounding_noise():
     assert counts["regressor"].total < 3.5 * counts["standard_regressor"].total
 
 
-def moved_zeros(robot: Robot, angles) -> Robot:
+def move_zeros(robot: Robot, angles) -> Robot:
     """Return the same mechanism with q' = q - angles."""
     turns = [Pose(rot_z(np.cos(angle), np.sin(angle))) for angle in angles]
     joints = [replace(joint, origin=joint.origin @ turn) for joint, turn in zip(robot.joints, turns, strict=True)]
@@ -201,7 +201,7 @@ def moved_zeros(robot: Robot, angles) -> Robot:
 )
 def test_compiled_models_take_a_home(angles):
     plain = load_robot("parallelogram_planar", gravity=(2.0, 1.0, -9.0))
-    robot = moved_zeros(plain, angles)
+    robot = move_zeros(plain, angles)
     if angles[0]:
         with raises(RobotError, Code.INACCURATE, robot.loops[0].name) as caught:
             compile_model(robot).inverse_dynamics(*np.zeros((3, 2)))

@@ -241,21 +241,23 @@ def rotation_vectors(R: np.ndarray) -> np.ndarray:
     return s[:, :3] / np.linalg.norm(s[:, :3], axis=1)[:, None] * angle[:, None]
 
 
-def named(names: str, values: np.ndarray) -> dict[str, np.ndarray]:
+def name_columns(names: str, values: np.ndarray) -> dict[str, np.ndarray]:
     return dict(zip(names.split(","), values.T, strict=True))
 
 
 SHAPES = {
-    "plain": lambda w, R: named("Fx,Fy,Fz,Tx,Ty,Tz,qx,qy,qz,qw", np.hstack([w[:, 3:], w[:, :3], quaternions(R)])),
-    "units": lambda w, R: named(
+    "plain": lambda w, R: name_columns(
+        "Fx,Fy,Fz,Tx,Ty,Tz,qx,qy,qz,qw", np.hstack([w[:, 3:], w[:, :3], quaternions(R)])
+    ),
+    "units": lambda w, R: name_columns(
         "time [s],Fx [N],Fy [N],Fz [N],Mx [Nm],My [Nm],Mz [Nm],Quat_x,Quat_y,Quat_z,Quat_w",
         np.hstack([np.arange(len(w))[:, None], w[:, 3:], w[:, :3], quaternions(R)]),
     ),
-    "millimetres": lambda w, R: named(
+    "millimetres": lambda w, R: name_columns(
         "Fx (N),Fy (N),Fz (N),Tx (Nmm),Ty (Nmm),Tz (Nmm),qw,qx,qy,qz",
         np.hstack([w[:, 3:], 1e3 * w[:, :3], np.roll(quaternions(R), 1, axis=1)]),
     ),
-    "ros1 rostopic echo -p": lambda w, R: named(
+    "ros1 rostopic echo -p": lambda w, R: name_columns(
         "%time,field.header.seq,field.wrench.force.x,field.wrench.force.y,field.wrench.force.z,field.wrench.torque.x,"
         "field.wrench.torque.y,field.wrench.torque.z,field.pose.orientation.x,field.pose.orientation.y,"
         "field.pose.orientation.z,field.pose.orientation.w",
@@ -263,33 +265,33 @@ SHAPES = {
             [1.7e18 + 1e9 * np.arange(len(w))[:, None], np.arange(len(w))[:, None], w[:, 3:], w[:, :3], quaternions(R)]
         ),
     ),
-    "plotjuggler": lambda w, R: named(
+    "plotjuggler": lambda w, R: name_columns(
         "__time,/ft/wrench/force/x,/ft/wrench/force/y,/ft/wrench/force/z,/ft/wrench/torque/x,/ft/wrench/torque/y,"
         "/ft/wrench/torque/z,/tf/rotation/x,/tf/rotation/y,/tf/rotation/z,/tf/rotation/w",
         np.hstack([np.arange(len(w))[:, None], w[:, 3:], w[:, :3], quaternions(R)]),
     ),
-    "underscores": lambda w, R: named(
+    "underscores": lambda w, R: name_columns(
         "timestamp,force_x,force_y,force_z,torque_x,torque_y,torque_z,orientation_x,orientation_y,orientation_z,"
         "orientation_w",
         np.hstack([np.arange(len(w))[:, None], w[:, 3:], w[:, :3], quaternions(R)]),
     ),
-    "capitals": lambda w, R: named(
+    "capitals": lambda w, R: name_columns(
         "Force X,Force Y,Force Z,Moment X,Moment Y,Moment Z,Quaternion X,Quaternion Y,Quaternion Z,Quaternion W",
         np.hstack([w[:, 3:], w[:, :3], quaternions(R)]),
     ),
-    "ur rtde": lambda w, R: named(
+    "ur rtde": lambda w, R: name_columns(
         ",".join([*(f"actual_TCP_force_{k}" for k in range(6)), *(f"actual_TCP_pose_{k}" for k in range(6))]),
         np.hstack([np.roll(to_world(R, w), 3, axis=1), np.zeros((len(w), 3)), rotation_vectors(R)]),
     ),
-    "franka base": lambda w, R: named(
+    "franka base": lambda w, R: name_columns(
         ",".join([*(f"O_F_ext_hat_K[{k}]" for k in range(6)), "qx,qy,qz,qw"]),
         np.hstack([np.roll(to_world(R, w), 3, axis=1), quaternions(R)]),
     ),
-    "franka stiffness frame": lambda w, R: named(
+    "franka stiffness frame": lambda w, R: name_columns(
         ",".join([*(f"K_F_ext_hat_K_{k}" for k in range(6)), "rx,ry,rz"]),
         np.hstack([np.roll(w, 3, axis=1), rotation_vectors(R)]),
     ),
-    "numbered": lambda w, R: named(
+    "numbered": lambda w, R: name_columns(
         ",".join([*(f"wrench_{k}" for k in range(6)), "q_x,q_y,q_z,q_w"]),
         np.hstack([np.roll(w, 3, axis=1), quaternions(R)]),
     ),
@@ -308,9 +310,9 @@ def test_shapes_of_common_drivers_give_the_same_tool(tmp_path, shape, separator)
     assert [kind for kind in kinds(payload) if kind is not Kind.LOG_SETTING] == []
 
 
-def test_metadata_replace_what_names_suggest_and_bad_input_is_named(tmp_path):
+def test_metadata_replace_guesses_from_names_and_bad_input_is_named(tmp_path):
     R = attitudes(12, 7)
-    table = pl.DataFrame(named("a,b,c,d,e,f,g,h,i,j", np.hstack([at_rest(R, 7), quaternions(R)])))
+    table = pl.DataFrame(name_columns("a,b,c,d,e,f,g,h,i,j", np.hstack([at_rest(R, 7), quaternions(R)])))
     table.write_csv(tmp_path / "ft.csv")
     with raises(LogError, Code.MISSING_VALUE, "force"):
         read_wrench_log(tmp_path / "ft.csv")

@@ -38,6 +38,6 @@ def contents(chosen, first_rows, files=(), seconds=None, robot=None):
     return LogContents(first_rows, chosen, dict(files), clock, robot)
 
 
-def limited(reach):
+def build_limited_robot(reach):
     joints = tuple(replace(joint, limits=Limits(-reach, reach)) for joint in PLANAR.joints)
     return replace(PLANAR, joints=joints)

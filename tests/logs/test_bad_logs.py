@@ -25,14 +25,14 @@ def read(tmp_path, table, **stated):
     return read_log(tmp_path / "run.parquet", arm(), metadata={**STATED, **stated})
 
 
-def changed(**columns):
+def change_columns(**columns):
     return {**MOTION.table(), **columns}
 
 
-def test_rows_with_nan_are_left_out_and_reported(tmp_path):
+def test_rows_with_nan_are_dropped_and_reported(tmp_path):
     tau = MOTION.tau[:, 1].copy()
     tau[400:403] = np.nan
-    log = read(tmp_path, changed(tau_elbow=tau))
+    log = read(tmp_path, change_columns(tau_elbow=tau))
     assert len(log) == 997
     assert (
         "3 of 1000 rows of run.parquet hold NaN, infinity or more than 1e+30: torque of elbow (3); dropped"
@@ -44,7 +44,7 @@ def test_rows_with_nan_are_left_out_and_reported(tmp_path):
     assert not ({400, 401, 402} & set(created.rows))
 
 
-def written(tmp_path, header, rows):
+def write_log(tmp_path, header, rows):
     (tmp_path / "run.csv").write_text("\n".join([*header, *rows]) + "\n")
     return read_log(tmp_path / "run.csv", arm(), metadata=STATED)
 
@@ -55,7 +55,7 @@ def test_headers_and_rows_of_doubtful_csv_files_are_matched(tmp_path, kind):
     header, *rows = pl.DataFrame(MOTION.table()).write_csv(separator=separator).splitlines()
     lines = [f"# {header}" if kind.startswith("# ") else f"#{header}" if kind == "#tight" else header]
     end = separator if kind.startswith("trailing") else ""
-    log = written(tmp_path, [*lines, *(["", "  "] if kind == "blank after" else [])], [row + end for row in rows])
+    log = write_log(tmp_path, [*lines, *(["", "  "] if kind == "blank after" else [])], [row + end for row in rows])
     assert not messages(log)
     assert_close(log.tau, MOTION.tau, EXACT)
     assert_close(log.q, MOTION.q, EXACT)
@@ -64,40 +64,40 @@ def test_headers_and_rows_of_doubtful_csv_files_are_matched(tmp_path, kind):
 def test_rows_of_other_lengths_are_known_in_our_words(tmp_path):
     header, *rows = pl.DataFrame(MOTION.table()).write_csv().splitlines()
     with raises(LogError, code=Code.WRONG_SHAPE, subject="run.csv"):
-        written(tmp_path, [header], [*rows[:5], rows[5] + ",1.0", *rows[6:]])
+        write_log(tmp_path, [header], [*rows[:5], rows[5] + ",1.0", *rows[6:]])
     with raises(LogError, code=Code.WRONG_SHAPE, subject="run.csv"):
-        written(tmp_path, [header], [row.rpartition(",")[0] for row in rows])
+        write_log(tmp_path, [header], [row.rpartition(",")[0] for row in rows])
     numbered = [f"{k},{row}" for k, row in enumerate(rows)]
     numbered[0] = numbered[0].rpartition(",")[0] + ","  # its last cell is missing: the rows do not all end so
     with raises(LogError, code=Code.WRONG_SHAPE, subject="run.csv"):
-        written(tmp_path, [header], numbered)
+        write_log(tmp_path, [header], numbered)
     with raises(LogError, code=Code.MISSING_VALUE, subject="run.csv"):
-        written(tmp_path, ["", "", ""], [])
+        write_log(tmp_path, ["", "", ""], [])
 
 
 def test_a_column_of_nan_is_rejected(tmp_path):
     with raises(LogError, code=Code.NOT_FINITE, subject="torque of elbow"):
-        read(tmp_path, changed(tau_elbow=np.full(1000, np.nan)))
+        read(tmp_path, change_columns(tau_elbow=np.full(1000, np.nan)))
 
 
 def test_backward_time_is_rejected(tmp_path):
     t = MOTION.t.copy()
     t[500:] -= 0.5
     with raises(LogError, code=Code.INVALID_VALUE, subject="time"):
-        read(tmp_path, changed(t=t))
+        read(tmp_path, change_columns(t=t))
 
 
-def test_repeated_stamps_are_left_out_and_reported(tmp_path):
+def test_repeated_stamps_are_dropped_and_reported(tmp_path):
     t = MOTION.t.copy()
     t[[10, 700]] = t[[9, 699]]
-    log = read(tmp_path, changed(t=t))
+    log = read(tmp_path, change_columns(t=t))
     assert len(log) == 998
     assert "2 of 1000 rows of run.parquet repeat the stamp of the row before; dropped" in messages(log)
 
 
 def test_stamps_rounded_to_nothing_are_rejected(tmp_path):
     with raises(LogError, code=Code.DUPLICATE, subject="stamps"):
-        read(tmp_path, changed(t=np.floor(MOTION.t * 100) / 100))
+        read(tmp_path, change_columns(t=np.floor(MOTION.t * 100) / 100))
 
 
 def test_gaps_split_the_log(tmp_path):
@@ -108,20 +108,22 @@ def test_gaps_split_the_log(tmp_path):
     assert np.array_equal(np.unique(created.samples.segments, return_counts=True)[1], [200, 450])
 
 
-def test_degrees_taken_for_radians_are_named(tmp_path):
+def test_degrees_read_as_radians_are_reported(tmp_path):
     degrees = {f"q_{name}": np.rad2deg(MOTION.q[:, j]) for j, name in enumerate(NAMES)}
     with raises(LogError, code=Code.WRONG_UNIT, subject="degrees"):
-        read(tmp_path, changed(**degrees))
+        read(tmp_path, change_columns(**degrees))
 
 
-def test_millinewtons_taken_for_newtons_are_named(tmp_path):
+def test_millinewtons_read_as_newtons_are_reported(tmp_path):
     large = {f"tau_{name}": 1e3 * MOTION.tau[:, j] for j, name in enumerate(NAMES)}
     with raises(LogError, code=Code.WRONG_UNIT, subject="milli"):
-        read(tmp_path, changed(**large))
-    assert_close(read(tmp_path, changed(**large), units={**UNITS, "torque": "mN m"}).tau, MOTION.tau, 1e-14)
+        read(tmp_path, change_columns(**large))
+    assert_close(read(tmp_path, change_columns(**large), units={**UNITS, "torque": "mN m"}).tau, MOTION.tau, 1e-14)
     with raises(LogError, code=Code.WRONG_UNIT, subject="milli"):
         read(
-            tmp_path, changed(**{key: values / 1e4 for key, values in large.items()}), units={**UNITS, "torque": "mN m"}
+            tmp_path,
+            change_columns(**{key: values / 1e4 for key, values in large.items()}),
+            units={**UNITS, "torque": "mN m"},
         )
 
 
@@ -134,11 +136,11 @@ def test_velocity_that_is_not_the_derivative_is_named(tmp_path, unit, word):
 
 def test_time_in_the_wrong_unit_is_named(tmp_path):
     with raises(LogError, code=Code.WRONG_UNIT, subject="velocity"):
-        read(tmp_path, changed(t=1e3 * MOTION.t))
+        read(tmp_path, change_columns(t=1e3 * MOTION.t))
 
 
 def test_positions_beyond_the_limits_are_reported(tmp_path):
-    log = read(tmp_path, changed(q_elbow=MOTION.q[:, 1] + 2.5))
+    log = read(tmp_path, change_columns(q_elbow=MOTION.q[:, 1] + 2.5))
     assert any(
         note.startswith("joint elbow moves from 1.7 to 3.3, beyond its limits -3 to 3") for note in messages(log)
     )
@@ -206,8 +208,8 @@ def test_measured_velocity_must_be_logged():
         condition(arm(), log, Conditioning(velocity="measured"))
 
 
-def test_microseconds_stated_as_milliseconds_are_named(tmp_path):
-    table = {name: values for name, values in changed(t=1e6 * MOTION.t).items() if not name.startswith("v_")}
+def test_microseconds_declared_as_milliseconds_are_reported(tmp_path):
+    table = {name: values for name, values in change_columns(t=1e6 * MOTION.t).items() if not name.startswith("v_")}
     stated = {"columns": {k: v for k, v in STATED["columns"].items() if k != "velocity"}}
     with raises(LogError, code=Code.WRONG_UNIT, subject="rate"):
         read(tmp_path, table, **stated, units={**UNITS, "time": "ms"})
@@ -219,7 +221,7 @@ def test_microseconds_stated_as_milliseconds_are_named(tmp_path):
 def test_a_jump_is_reported_with_joint_time_and_size(tmp_path, chunk_rows):
     q = MOTION.q[:, 1].copy()
     q[640] += np.deg2rad(1000)
-    pl.DataFrame(changed(q_elbow=q)).write_parquet(tmp_path / "run.parquet")
+    pl.DataFrame(change_columns(q_elbow=q)).write_parquet(tmp_path / "run.parquet")
     stated = {**STATED, "accept": ["velocity", "degrees"]}
     scan = scan_log(tmp_path / "run.parquet", arm(), metadata=stated, chunk_rows=chunk_rows)
     list(scan)
@@ -228,23 +230,25 @@ def test_a_jump_is_reported_with_joint_time_and_size(tmp_path, chunk_rows):
     assert "at 1.28 s (row 640), the largest of 2 such steps" in note or "at 1.282 s (row 641)" in note
 
 
-def test_noise_is_no_jump(tmp_path):
+def test_noise_is_not_reported_as_a_jump(tmp_path):
     noisy = {f"q_{name}": MOTION.q[:, j] for j, name in enumerate(NAMES)}
     noise = np.random.default_rng(0).standard_normal((3, 1000))
     for amplitude in (1e-4, 1e-2):  # at 500 Hz, speeds of 0.07 and 7 rad/s
         columns = {key: q + amplitude * e for (key, q), e in zip(noisy.items(), noise, strict=True)}
-        assert not any("jumps" in note for note in messages(read(tmp_path, changed(**columns), accept=["velocity"])))
+        assert not any(
+            "jumps" in note for note in messages(read(tmp_path, change_columns(**columns), accept=["velocity"]))
+        )
 
 
 def test_dead_velocities_are_named(tmp_path):
-    log = read(tmp_path, changed(tau_elbow=np.full(1000, 2.0), v_wrist=np.zeros(1000)))
+    log = read(tmp_path, change_columns(tau_elbow=np.full(1000, 2.0), v_wrist=np.zeros(1000)))
     assert any("velocity of joint wrist never changes: it is 0 in every row" in note for note in messages(log))
 
 
-def test_numbers_that_stand_for_nothing_are_left_out(tmp_path):
+def test_placeholder_numbers_are_dropped(tmp_path):
     tau = MOTION.tau[:, 1].copy()
     tau[400:403] = np.finfo(np.float32).max
-    log = read(tmp_path, changed(tau_elbow=tau))
+    log = read(tmp_path, change_columns(tau_elbow=tau))
     assert len(log) == 997
     assert any("more than 1e+30: torque of elbow (3); dropped" in note for note in messages(log))
 

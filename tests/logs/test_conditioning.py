@@ -84,7 +84,7 @@ STREAMED = [
 
 
 @pytest.mark.parametrize("conditioning", STREAMED, ids=range(len(STREAMED)))
-def test_a_stream_gives_what_the_whole_log_gives(conditioning):
+def test_a_stream_gives_the_result_of_the_whole_log(conditioning):
     motion = noisy(20_000)
     keep = np.r_[0:7000, 7400:20_000]
     log = log_of(motion).take(np.isin(np.arange(20_000), keep))

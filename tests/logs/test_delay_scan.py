@@ -39,7 +39,7 @@ def test_a_delay_is_found_to_a_hundredth_of_a_row(seconds):
     assert result.unexplained < 1e-6 < result.unexplained_without
 
 
-def test_rows_beside_the_ends_of_segments_are_not_compared():
+def test_rows_next_to_the_ends_of_segments_are_not_compared():
     segments = np.repeat([0, 1, 2], [30, 5, 40])
     assert _select_compared_rows(segments, 3).tolist() == [*range(3, 27), *range(38, 72)]
     assert _select_compared_rows(segments, 20).size == 0

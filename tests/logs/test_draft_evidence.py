@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from closeness import SAME_ALGEBRA, assert_close
-from draft_parts import T, clock_of, limited
+from draft_parts import T, build_limited_robot, clock_of
 
 from mindyn.logs.checks import velocity_slope
 from mindyn.logs.draft_head import (
@@ -98,7 +98,7 @@ def test_the_slope_of_a_velocity_is_that_of_travelled_ways():
 )
 def test_units_of_positions_at_their_bounds(peak, reach, value, said):
     q = np.array([[0.0, 0.0], [-peak, 0.1]])
-    result = guess_position_unit(q, limited(reach), ["revolute"] * 2)
+    result = guess_position_unit(q, build_limited_robot(reach), ["revolute"] * 2)
     assert result.value == value
     assert said in result.evidence
     assert ("motors" in result.evidence) == ("deg at the joints" in said)
@@ -111,7 +111,9 @@ def test_units_of_positions_without_a_robot_or_of_slides():
     assert guess_position_unit(np.array([[-20.5]]), None, ["prismatic"]).evidence == "the largest is 20.5"
     assert guess_position_unit(np.array([[-19.5, 1.0]]), None, ["prismatic", "revolute"]).value is None
     wide = np.array([[1.0, 1.0, 900.0]])  # a third column that the robot has not
-    assert guess_position_unit(wide, limited(2.0), ["revolute"] * 2).evidence.startswith("up to 900, within")
+    assert guess_position_unit(wide, build_limited_robot(2.0), ["revolute"] * 2).evidence.startswith(
+        "up to 900, within"
+    )
 
 
 @pytest.mark.parametrize(
@@ -125,7 +127,7 @@ def test_units_of_positions_without_a_robot_or_of_slides():
 )
 def test_sides_of_positions_at_their_bounds(times, value, said):
     q = np.rad2deg(np.array([[0.0, 0.0, 1e9], [-2.0 * times, 0.1, 0.0]]))
-    result = guess_position_side(q, "deg", limited(2.0))
+    result = guess_position_side(q, "deg", build_limited_robot(2.0))
     assert result.value == value
     assert said in result.evidence
     assert guess_position_side(q, "deg", None).evidence == "no robot is given"

@@ -53,7 +53,7 @@ def test_recordings_begin_where_the_time_goes_back():
     assert Clock(("t",), "s", late).restarts == 0
 
 
-def test_a_velocity_is_known_by_what_the_position_does():
+def test_a_velocity_is_recognised_as_derivative_of_the_position():
     t = STAMPS
     q = np.column_stack([np.sin(9 * t), 0.3 * np.cos(7 * t)])
     v = np.column_stack([9 * np.cos(9 * t), -2.1 * np.sin(7 * t)])

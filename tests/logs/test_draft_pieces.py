@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 from closeness import EXACT, assert_close
-from draft_parts import EMPTY, PLANAR, T, contents, group, head, limited
+from draft_parts import EMPTY, PLANAR, T, build_limited_robot, contents, group, head
 
 from mindyn.logs.draft import UNANSWERED, DraftLine, SidecarDraft
 from mindyn.logs.draft_columns import choose_groups, find_missing_joints, stack_values
@@ -197,7 +197,7 @@ def side_of(position, torque, q, unit="rad", robot=PLANAR, torque_unit="N m", ex
 
 def test_lines_on_sides():
     inside, far = np.array([[1.0, 1.0]]), np.array([[80.0, 80.0]])
-    arm = limited(2.0)
+    arm = build_limited_robot(2.0)
     both = side_of("q", "tau", inside, robot=arm, extra=("velocity",))
     assert (both.value("side.position"), both.value("side.velocity")) == ("joint", "joint")
     assert [line.evidence for line in both.lines if line.key == "side.velocity"] == ["as the position"]
@@ -225,7 +225,7 @@ def test_lines_on_sides():
 
 
 def test_lines_on_units_of_positions():
-    robot = limited(2.0)
+    robot = build_limited_robot(2.0)
     chosen = {"position": group("q"), "acceleration": group("qdd"), "torque": group("tau")}
 
     def of(peak, assumed=None, robot=robot, chosen=chosen):
@@ -251,7 +251,7 @@ def test_lines_on_units_of_positions():
     assert rad.notes == ()
 
 
-def test_logs_that_cannot_be_read_say_what_they_hold():
+def test_errors_of_unreadable_logs_describe_their_content():
     log_head = LogHead({"a": T, "b": T}, {}, {}, ())
     assert find_missing_joints(Path("run.csv"), log_head, ["position", "torque"], ("j1", "j2"), {}) is None
     some = LogHead({"j1_pos": T, "j1_tau": T}, {}, {}, ())

@@ -43,7 +43,7 @@ GAINS = np.array([12.0, 12.0, 9.0, 9.0, 5.0, 5.0, 5.0])
 GEARS = np.full(N, 100.0)
 
 
-def numbered(pattern, values):
+def number_columns(pattern, values):
     return {pattern.format(i=i + 1, i0=i): column for i, column in enumerate(values.T)}
 
 
@@ -70,7 +70,7 @@ def ros_topic(folder):
     stamp = (1.6e18 + np.round(1e9 * T)).astype(np.int64)
     values = {}
     for word, array in (("position", Q), ("velocity", QD), ("effort", TAU)):
-        values |= numbered(f"field.{word}{{i0}}", array[:, order])
+        values |= number_columns(f"field.{word}{{i0}}", array[:, order])
     table = {"%time": stamp + 1000, "field.header.seq": np.arange(ROWS), "field.header.stamp": stamp, **names, **values}
     return csv(table, folder / "run.csv"), {}
 
@@ -79,7 +79,7 @@ def ros_seconds(folder):
     stamp = np.round(1e9 * T).astype(np.int64) + 1_700_000_000_123_456_789
     table = {"header.stamp.sec": stamp // 10**9, "header.stamp.nanosec": stamp % 10**9}
     for word, array in (("position", Q), ("velocity", QD), ("effort", TAU)):
-        table |= numbered(f"{word}_{{i0}}", array)
+        table |= number_columns(f"{word}_{{i0}}", array)
     return csv(table, folder / "run.csv"), {}
 
 
@@ -93,17 +93,17 @@ def plot_juggler(folder):
 def ur_rtde(folder):
     table = {"timestamp": 5030.0 + T}
     for word, array in (("target_q", Q + 0.01), ("actual_q", Q), ("target_qd", QD), ("actual_qd", QD)):
-        table |= numbered(f"{word}_{{i0}}", array)
-    table |= numbered("target_moment_{i0}", TAU + 1) | numbered("actual_current_{i0}", TAU / GAINS)
-    table |= numbered("actual_TCP_pose_{i0}", Q) | numbered("joint_temperatures_{i0}", 30 + 0 * Q)
+        table |= number_columns(f"{word}_{{i0}}", array)
+    table |= number_columns("target_moment_{i0}", TAU + 1) | number_columns("actual_current_{i0}", TAU / GAINS)
+    table |= number_columns("actual_TCP_pose_{i0}", Q) | number_columns("joint_temperatures_{i0}", 30 + 0 * Q)
     return csv(table, folder / "run.csv", separator=" "), {"current_gains": GAINS.tolist()}
 
 
 def franka(folder):
     table = {"time": T}
     for word, array in (("q", Q), ("q_d", Q + 0.01), ("dq", QD), ("tau_J", TAU), ("tau_J_d", TAU + 1), ("dtau_J", QD)):
-        table |= numbered(f"state.{word}[{{i0}}]", array)
-    table |= numbered("state.tau_ext_hat_filtered[{i0}]", 0.1 * QD)
+        table |= number_columns(f"state.{word}[{{i0}}]", array)
+    table |= number_columns("state.tau_ext_hat_filtered[{i0}]", 0.1 * QD)
     return csv(table, folder / "run.csv"), {}
 
 
@@ -129,7 +129,7 @@ def lerobot(folder):
 
 def german_degrees(folder):
     """Degrees that no name states, milliseconds, semicolons and decimal commas."""
-    table = {"Zeit time": 1000 * T, **numbered("Pos_A{i}", np.rad2deg(Q)), **numbered("Trq_A{i}", TAU)}
+    table = {"Zeit time": 1000 * T, **number_columns("Pos_A{i}", np.rad2deg(Q)), **number_columns("Trq_A{i}", TAU)}
     return csv(table, folder / "run.csv", separator=";", decimal_comma=True), {}
 
 
@@ -139,7 +139,11 @@ def arrays(folder):
 
 
 def motors(folder):
-    table = {"t_ms": 1000 * T, **numbered("motor{i}_pos_rad", Q * GEARS), **numbered("motor{i}_torque_Nm", TAU / GEARS)}
+    table = {
+        "t_ms": 1000 * T,
+        **number_columns("motor{i}_pos_rad", Q * GEARS),
+        **number_columns("motor{i}_torque_Nm", TAU / GEARS),
+    }
     return csv(table, folder / "run.csv"), {"gears": GEARS.tolist()}
 
 
@@ -165,7 +169,7 @@ SHAPES = [
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_of_every_shape_the_draft_and_what_is_asked_for_read_the_log(tmp_path, shape):
+def test_a_draft_with_answered_questions_reads_a_log_of_every_shape(tmp_path, shape):
     path, answers = shape(tmp_path)
     draft = draft_log(path, ROBOT)
     asked = {key.partition(".")[0] for key in draft.questions}
@@ -273,22 +277,22 @@ def test_edits_of_a_draft_are_kept_and_each_open_question_is_listed_once(tmp_pat
     assert_close(read_log(path, arm).tau, TAU[:, :2], ROUND_TRIP)
 
 
-def test_a_velocity_that_is_none_is_left_out_and_a_wrong_unit_is_contradicted(tmp_path):
-    table = {"t": T, **numbered("q{i}", Q), **numbered("tau{i}", TAU)}
-    other = csv({**table, **numbered("qd{i}", Q[::-1])}, tmp_path / "other.csv")
+def test_a_wrong_velocity_is_not_used_and_a_wrong_unit_is_reported(tmp_path):
+    table = {"t": T, **number_columns("q{i}", Q), **number_columns("tau{i}", TAU)}
+    other = csv({**table, **number_columns("qd{i}", Q[::-1])}, tmp_path / "other.csv")
     draft = draft_log(other, ROBOT)
     assert draft.value("columns.velocity") is None
     assert any("is called a velocity" in note for note in draft.notes)
-    wrong = csv({**table, **numbered("qd{i}_rad_s", np.rad2deg(QD))}, tmp_path / "wrong.csv")
+    wrong = csv({**table, **number_columns("qd{i}_rad_s", np.rad2deg(QD))}, tmp_path / "wrong.csv")
     assert draft_log(wrong, ROBOT).value("units.velocity") == "deg/s"
 
 
 def test_a_log_without_torque_asks_for_it_and_one_of_fewer_joints_is_rejected(tmp_path):
-    pl.DataFrame({"t": T, **numbered("q{i}", Q)}).write_csv(tmp_path / "run.csv", include_header=False)
+    pl.DataFrame({"t": T, **number_columns("q{i}", Q)}).write_csv(tmp_path / "run.csv", include_header=False)
     draft = draft_log(tmp_path / "run.csv", ROBOT)
     assert draft.questions == ("columns.torque",)
     assert draft.value("columns.position") == [f"column_{k}" for k in range(2, 2 + N)]
-    few = {"t": T, **numbered("q{i}", Q[:, :5]), **numbered("tau{i}", TAU[:, :5])}
+    few = {"t": T, **number_columns("q{i}", Q[:, :5]), **number_columns("tau{i}", TAU[:, :5])}
     pl.DataFrame(few).write_csv(tmp_path / "short.csv")
     with raises(LogError, code=Code.MISSING_VALUE, subject="columns.position"):
         draft_log(tmp_path / "short.csv", ROBOT)
@@ -297,6 +301,6 @@ def test_a_log_without_torque_asks_for_it_and_one_of_fewer_joints_is_rejected(tm
 def test_a_draft_is_a_toml_file_whatever_the_names_are(tmp_path):
     import tomllib
 
-    path = csv({"t": T, **numbered('q"\u2028{i}', Q), **numbered("tau{i}", TAU)}, tmp_path / "odd.csv")
+    path = csv({"t": T, **number_columns('q"\u2028{i}', Q), **number_columns("tau{i}", TAU)}, tmp_path / "odd.csv")
     draft = draft_log(path, ROBOT).with_line("rows", [0, 10], "two\nlines")
     assert tomllib.loads(draft.toml())["rows"] == [0, 10]

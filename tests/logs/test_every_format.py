@@ -191,7 +191,7 @@ def test_rollouts_compute_the_same_bits_from_every_layout(layout):
 @pytest.mark.parametrize(
     "wrong", [np.ones((700, 2), dtype=complex), np.full((700, 2), "a"), np.ma.masked_invalid(np.ones((700, 2)))]
 )
-def test_what_is_not_real_numbers_is_rejected(wrong):
+def test_arrays_of_other_types_than_real_numbers_are_rejected(wrong):
     signals = RECORDING.signals
     with raises(InputError, code=Code.WRONG_TYPE):
         mindyn.Log(ROBOT.joint_names, RECORDING.time, wrong, signals["torque"], np.arange(700))

@@ -295,7 +295,7 @@ def chunk(compression, stated, packed):
     return head + struct.pack("<Q", len(packed)) + packed
 
 
-def unpacked(compression, stated, packed):
+def unpack(compression, stated, packed):
     return _decompress_chunk(chunk(compression, stated, packed), InputBudget("bag", 2**22, LogError))
 
 
@@ -306,10 +306,10 @@ def test_chunks_of_lz4_expand_to_what_they_declare(length, block_size, options):
     frame = pytest.importorskip("lz4.frame")
     for content in (bytes(length), np.random.default_rng(0).bytes(length)):
         packed = frame.compress(content, block_size=block_size, **options)
-        assert unpacked("lz4", length, packed) == content
+        assert unpack("lz4", length, packed) == content
         for wrong in (length - 1, length + 1):
             with pytest.raises(ValueError, match="does not expand"):
-                unpacked("lz4", wrong, packed)
+                unpack("lz4", wrong, packed)
 
 
 @pytest.mark.parametrize("said_by_frame", [True, False])
@@ -317,10 +317,10 @@ def test_chunks_of_zstandard_expand_to_what_they_declare(said_by_frame):
     zstandard = pytest.importorskip("zstandard")
     content = np.random.default_rng(0).bytes(1000) * 5000
     packed = zstandard.ZstdCompressor(write_content_size=said_by_frame).compress(content)
-    assert unpacked("zstd", len(content), packed) == content
+    assert unpack("zstd", len(content), packed) == content
     for wrong in (len(content) - 1, len(content) + 1):
         with pytest.raises(ValueError, match="does not expand"):
-            unpacked("zstd", wrong, packed)
+            unpack("zstd", wrong, packed)
     with pytest.raises(zstandard.ZstdError):
-        unpacked("zstd", 10, b"no frame")
-    assert unpacked("", 3, b"abc") == b"abc"
+        unpack("zstd", 10, b"no frame")
+    assert unpack("", 3, b"abc") == b"abc"

@@ -95,7 +95,7 @@ def test_the_separator_divides_names_and_numbers_alike(header, first, separator)
     assert _detect_separator(header, first) == separator
 
 
-def recorded(time, first=0):
+def build_columns(time, first=0):
     q = np.column_stack([np.asarray(time), np.asarray(time)])
     return Log(("a", "b"), np.asarray(time, dtype=float), q, np.ones_like(q), np.arange(first, first + len(time)))
 
@@ -104,19 +104,19 @@ def test_of_rows_that_came_late_only_the_last_wait():
     time = np.arange(200) / 100
     time[[90, 91]] = time[[91, 90]]
     cleaner = Cleaner("log")
-    begun = cleaner.clean(recorded(time))
+    begun = cleaner.clean(build_columns(time))
     assert_close(begun.time, np.arange(200 - MAX_LATE_ROWS) / 100, EXACT)
     assert cleaner.late == 1
-    more = cleaner.clean(recorded(np.arange(200, 260) / 100, 200))
+    more = cleaner.clean(build_columns(np.arange(200, 260) / 100, 200))
     assert_close(more.time, np.arange(200 - MAX_LATE_ROWS, 260) / 100, EXACT)
     assert list(cleaner.rest()) == []
     few = Cleaner("log")
-    assert len(few.clean(recorded([0.0, 0.02, 0.01, *np.arange(3, 30) / 100]))) == 0
+    assert len(few.clean(build_columns([0.0, 0.02, 0.01, *np.arange(3, 30) / 100]))) == 0
     assert_close(next(few.rest()).time, np.arange(30) / 100, EXACT)
     assert few.kept == few.row_count == 30
 
 
-def test_an_empty_file_of_a_store_is_said_to_be_empty(monkeypatch):
+def test_an_empty_file_of_a_store_is_reported_as_empty(monkeypatch):
     monkeypatch.setattr(RemoteFile, "info", lambda _: SimpleNamespace(size=0))
     with raises(LogError, code=Code.TOO_LITTLE_DATA, subject="one.parquet"):
         formats.open_table(RemoteFile("s3://store/one.parquet"), None, LogMetadata())
@@ -124,15 +124,15 @@ def test_an_empty_file_of_a_store_is_said_to_be_empty(monkeypatch):
 
 def test_times_that_go_back_are_recordings_one_after_the_other():
     cleaner = Cleaner("log", restarts=True)
-    created = [cleaner.clean(recorded(np.arange(5) / 10)), cleaner.clean(recorded([0.5, 0.0, 0.1, 0.2], 5))]
+    created = [cleaner.clean(build_columns(np.arange(5) / 10)), cleaner.clean(build_columns([0.5, 0.0, 0.1, 0.2], 5))]
     time = np.concatenate([item.time for item in created])
     assert_close(time, [*np.arange(6) / 10, *(0.5 + RESTART_GAP_S + np.arange(3) / 10)], SAME_ALGEBRA)
     assert cleaner.begun_anew == 1
-    (more,) = [cleaner.clean(recorded([0.3, 0.4], 9))]
+    (more,) = [cleaner.clean(build_columns([0.3, 0.4], 9))]
     assert_close(more.time, 0.5 + RESTART_GAP_S + np.array([0.3, 0.4]), SAME_ALGEBRA)
 
 
-def test_joints_of_a_statement_are_those_of_the_robot():
+def test_joints_of_the_metadata_are_those_of_the_robot():
     for joints in (["joint1", "elbow"], ["joint1"], ["joint1", "joint1"]):
         with raises(LogError, code=Code.DISAGREEMENT, subject="joints"):
             _expand_column_names("position", ["a", "b"], joints, PLANAR)
@@ -197,7 +197,7 @@ def test_rows_with_an_empty_cell_stay_where_the_names_stand_again(tmp_path):
 
 
 @pytest.mark.parametrize("mark", ["#", "%", "//"])
-def test_the_mark_of_a_comment_is_no_part_of_a_name(mark):
+def test_the_comment_mark_is_not_part_of_a_name(mark):
     assert _strip_comment_mark([f"{mark}t", "q"], ["0", "1"]) == ["t", "q"]
     assert _strip_comment_mark([mark, "t", "q"], ["0", "1"]) == ["t", "q"]
     assert _strip_comment_mark([mark, "q"], ["0", "1"]) == [mark, "q"]
@@ -210,7 +210,7 @@ def test_the_number_that_most_names_count_by_is_that_of_the_joint():
     assert result.columns == ("a1_b1", "a1_b2", "a1_b3")
 
 
-def test_a_place_stays_itself_and_a_pattern_is_of_what_there_is(tmp_path):
+def test_a_path_is_kept_and_a_pattern_lists_existing_files(tmp_path):
     place = RemoteFile("s3://key:secret@store.example/one.parquet?token=abc")
     assert parse_location(place) is place
     (tmp_path / "one.csv").write_text("t\n")

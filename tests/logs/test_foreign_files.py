@@ -15,7 +15,7 @@ from mindyn.logs.errors import LogError
 from mindyn.reading import ALLOW_OUTSIDE_FILES
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "attacks"))
-from hostile_logs import SIDECAR, csv_text, stated
+from hostile_logs import SIDECAR, csv_text, write_sidecar
 
 ARM = mindyn.load_robot("planar2")
 FILES = 'files = { torque = "%s" }\n'
@@ -24,7 +24,7 @@ FILES = 'files = { torque = "%s" }\n'
 def log_beside(folder, file):
     """Write a log whose torques its sidecar looks for in `file`."""
     (folder / "run").mkdir()
-    path = stated(folder / "run" / "log.csv", SIDECAR + FILES % file)
+    path = write_sidecar(folder / "run" / "log.csv", SIDECAR + FILES % file)
     path.write_text(csv_text())
     (folder / "torque.csv").write_text(csv_text())
     (folder / "run" / "link.csv").symlink_to(folder / "torque.csv")
@@ -78,7 +78,7 @@ SECRET = "correct-horse-battery"
 )
 @pytest.mark.parametrize("suffix", [".csv", ".txt", ".jsonl", ".npz", ".mat", ".h5", ".parquet", ".mcap", ".db3"])
 def test_a_file_that_is_not_a_log_is_not_quoted(tmp_path, text, suffix):
-    path = stated(tmp_path / f"log{suffix}")
+    path = write_sidecar(tmp_path / f"log{suffix}")
     path.write_text(text)
     for use in (mindyn.read_log, draft_log):
         with raises(MindynError, (Code.UNREADABLE, Code.WRONG_FORMAT)) as error:

@@ -101,7 +101,7 @@ def test_decimal_commas_are_read(tmp_path, separator, header):
     assert_same(read_log(tmp_path / "run.csv", ROBOT, columns=columns, metadata=STATED))
 
 
-def test_quoted_decimal_commas_are_read_when_stated(tmp_path):
+def test_quoted_decimal_commas_are_read_if_declared(tmp_path):
     header, *lines = spaced_text(";", ",").splitlines()
     quoted = [",".join(f'"{cell}"' for cell in line.split(";")) for line in (header, *lines)]
     (tmp_path / "run.csv").write_text("\n".join(quoted))

@@ -23,7 +23,7 @@ from mindyn.logs.metadata import LogMetadata
 from mindyn.reading import parse_toml
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "attacks"))
-from hostile_logs import ARRAYS, SIDECAR, arrays, columns, csv_text, stated
+from hostile_logs import ARRAYS, SIDECAR, arrays, columns, csv_text, write_sidecar
 from hostile_structures import LOGS
 
 ARM = mindyn.load_robot("planar2")
@@ -72,7 +72,7 @@ def test_looking_for_bombs_takes_time_in_proportion(text):
 
 
 def test_limits_on_sizes_can_be_lifted(tmp_path, monkeypatch):
-    path = stated(tmp_path / "log.csv", f"{SIDECAR}topic = {'a' * 2**20!r}\n")
+    path = write_sidecar(tmp_path / "log.csv", f"{SIDECAR}topic = {'a' * 2**20!r}\n")
     path.write_text(csv_text())
     with raises(MindynError, code=Code.TOO_LARGE):
         mindyn.read_log(path, ARM)
@@ -134,7 +134,7 @@ def test_a_damaged_matlab_file_is_read_or_rejected(tmp_path, seed):
 
 def test_a_matlab_log_is_read(tmp_path):
     savemat(tmp_path / "log.mat", arrays())
-    log = mindyn.read_log(stated(tmp_path / "log.mat", ARRAYS), ARM)
+    log = mindyn.read_log(write_sidecar(tmp_path / "log.mat", ARRAYS), ARM)
     assert_close(log.q[:, 0], columns()["q1"], 0.0)
 
 
@@ -164,7 +164,7 @@ def test_a_text_that_does_not_end_takes_time_in_proportion(tmp_path, where):
     text, start = TEXTS_WITHOUT_END[where], process_time()
     (tmp_path / "log.jsonl").write_text(text)
     readers = {
-        "jsonl": lambda: mindyn.read_log(stated(tmp_path / "log.jsonl"), ARM),
+        "jsonl": lambda: mindyn.read_log(write_sidecar(tmp_path / "log.jsonl"), ARM),
         "estimate": lambda: mindyn.load_estimate(tmp_path / "log.jsonl"),
         "toml": lambda: parse_toml(text, "text", MindynError),
     }

@@ -80,7 +80,7 @@ def test_torques_a_thousand_times_off_are_recognised():
     assert "torques" not in notes_of(log_with(half, torque=0.04), half)
 
 
-def test_a_unit_of_the_other_kind_of_joint_is_rejected_with_those_that_fit():
+def test_a_unit_of_the_other_kind_of_joint_is_rejected_with_a_list_of_valid_units():
     assert unit_factor("position", "deg", "revolute", "j") == pytest.approx(np.pi / 180)
     assert unit_factor("position", "mm", "prismatic", "j") == 1e-3
     assert unit_factor("torque", "mA", "revolute", "j") == unit_factor("torque", "mA", "prismatic", "j")

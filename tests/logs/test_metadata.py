@@ -45,14 +45,14 @@ def without(key, entry=None):
 
 
 @pytest.mark.parametrize("name", ["run.parquet.toml", "run.log.toml"])
-def test_the_sidecar_states_what_the_call_does_not(path, name):
+def test_the_sidecar_gives_entries_that_the_call_does_not(path, name):
     (path.parent / name).write_text(SIDECAR)
     assert_close(read_log(path, arm()).tau, MOTION.tau, ROUND_TRIP)
     degrees = read_log(path, arm(), units={"position": "deg", "velocity": "deg/s"})
     assert_close(degrees.q, np.deg2rad(MOTION.q), ROUND_TRIP)
 
 
-def test_the_time_in_files_of_one_signal_each_is_no_joint(tmp_path):
+def test_the_time_column_of_signal_files_is_not_a_joint(tmp_path):
     names = arm().joint_names
     for file, values in (("run.csv", MOTION.q), ("torque.csv", MOTION.tau)):
         table = {"t": MOTION.t, **{name: values[:, k] for k, name in enumerate(names)}, "gripper": MOTION.t}
@@ -211,7 +211,7 @@ def test_keys_of_a_wrong_kind_are_named(path, wrong):
         read_log(path, arm(), metadata={**STATED, **wrong})
 
 
-def test_a_question_mark_is_no_answer(path):
+def test_a_question_mark_is_not_an_answer(path):
     with raises(LogError, code=Code.MISSING_VALUE, subject="units.torque"):
         read_log(path, arm(), metadata={**STATED, "units": {**UNITS, "torque": "?"}, "gears": "?"})
 
@@ -239,7 +239,7 @@ def test_joints_may_name_columns_of_an_array_that_are_not_used(tmp_path):
     assert_close(read_log(tmp_path / "run.npz", arm(), metadata=stated).tau, MOTION.tau, EXACT)
 
 
-def test_a_last_line_cut_off_is_left_out(tmp_path):
+def test_a_truncated_last_line_is_dropped(tmp_path):
     text = pl.DataFrame(MOTION.table()).write_csv()
     (tmp_path / "old.csv").write_bytes(text.replace("\n", "\r").encode())
     with raises(LogError, code=Code.UNREADABLE, subject="line"):  # a single line

@@ -57,7 +57,7 @@ ROBOT = load_robot("planar2")
         ("units", {"position": "rad"}, {"position": "?"}),
     ],
 )
-def test_statements_on_either_side_of_what_can_be_meant(key, good, bad):
+def test_metadata_values_at_both_sides_of_their_bounds(key, good, bad):
     assert getattr(LogMetadata(**{key: good}), key) == good
     for use in (lambda: LogMetadata(**{key: bad}), lambda: LogMetadata().merge_with({key: bad})):
         with raises(LogError, (Code.INVALID_VALUE, Code.MISSING_VALUE, Code.OUT_OF_RANGE)) as raised:
@@ -180,7 +180,7 @@ def test_rows_choose_a_part_of_a_log(tmp_path, given, rows):
         read_log(path, ROBOT, metadata={**stated, "rows": [100, 200]})
 
 
-def converted(signals, **stated):
+def convert(signals, **stated):
     units = {"position": "rad", "velocity": "deg/s", "torque": "N m"}
     return create_conversion(LogMetadata(units=units, **stated), ROBOT, signals)
 
@@ -188,11 +188,11 @@ def converted(signals, **stated):
 def test_motors_turn_further_and_push_less_than_joints():
     G = np.array([[100.0, 0.0], [20.0, 50.0]])
     raw = np.array([[100.0, 70.0], [-3.0, 5.0]])
-    created = converted(("position", "velocity", "torque"), side="motor", gears=G.tolist(), position_offset=[0.5, 0.0])
+    created = convert(("position", "velocity", "torque"), side="motor", gears=G.tolist(), position_offset=[0.5, 0.0])
     assert_close(created.apply("position", raw), raw @ np.linalg.inv(G).T + [0.5, 0.0], SAME_ALGEBRA)
     assert_close(created.apply("velocity", raw), np.deg2rad(raw @ np.linalg.inv(G).T), SAME_ALGEBRA)
     assert_close(created.apply("torque", raw), raw @ G, SAME_ALGEBRA)
-    joint = converted(("position", "torque"), side="joint")
+    joint = convert(("position", "torque"), side="joint")
     assert_close(joint.apply("torque", raw), raw, EXACT)
     assert_close(joint.apply("position", raw), raw, EXACT)
     kept = joint.apply("torque", np.array([[np.nan, 1.0]]))
@@ -215,7 +215,7 @@ def test_derivatives_have_the_units_of_their_rate():
     assert_close(spline[2][inner], np.column_stack([2 + 0 * t, 0 * t])[inner], 1e-6)
 
 
-def test_measured_motion_is_taken_where_it_is_asked_for():
+def test_measured_motion_is_used_if_requested():
     t = np.arange(100) / 50
     q, qd, qdd = (np.column_stack([f(t), f(2 * t)]) for f in (np.sin, np.cos, np.exp))
     log = log_from_arrays(ROBOT.joint_names, t, q, 5 * q, qd, qdd)

@@ -100,7 +100,7 @@ def test_numbers_of_files_are_those_that_can_be_squared_or_are_known():
     assert _is_type(-3, "integer")
 
 
-def test_stamps_that_are_to_be_measured_are_not_taken_for_bursts():
+def test_measured_stamps_are_not_treated_as_bursts():
     even = np.arange(2000) * 0.01
     stamps = even[7::8].repeat(8) + 1e-3 * np.tile(np.arange(8), 250) / 8
     q = np.column_stack([np.sin(3 * even), np.cos(2 * even)])
@@ -110,7 +110,7 @@ def test_stamps_that_are_to_be_measured_are_not_taken_for_bursts():
 
 
 @pytest.mark.parametrize("key", ["rate_hz", "side", "columns", "joints", "separator"])
-def test_a_question_is_no_value_of_any_key(key):
+def test_a_question_mark_is_invalid_for_every_key(key):
     (fault,) = find_key_faults(key, "?")
     assert fault.message == f"{key} is still a question"
     assert "replace the ?" in fault.hint

@@ -37,7 +37,7 @@ def with_rows_between_gaps(count):
 @pytest.mark.parametrize("velocity", ["differentiated", "measured"])
 @pytest.mark.parametrize("cutoff", [None, 20.0])
 @pytest.mark.parametrize("edge", [0.0, 0.02])
-def test_a_few_rows_between_gaps_are_left_out_and_named(velocity, cutoff, edge):
+def test_short_segments_between_gaps_are_dropped_with_a_note(velocity, cutoff, edge):
     settings = Conditioning(
         velocity=velocity,
         position_cutoff_hz=cutoff,
@@ -92,7 +92,7 @@ def test_time_of_two_columns_is_rejected(tmp_path):
         mindyn.read_log(tmp_path / "log.npz", ARM, metadata=STATED)
 
 
-def test_a_name_that_is_no_text_is_listed_as_far_as_it_is(tmp_path):
+def test_a_name_that_is_not_utf8_does_not_break_the_error(tmp_path):
     h5py = pytest.importorskip("h5py")
     with h5py.File(tmp_path / "log.h5", "w") as file:
         file.create_dataset(b"t\xff", data=np.arange(400) / 200)
@@ -101,7 +101,7 @@ def test_a_name_that_is_no_text_is_listed_as_far_as_it_is(tmp_path):
         mindyn.read_log(tmp_path / "log.h5", ARM, metadata=STATED)
 
 
-def test_stamps_that_no_clock_can_tell_apart_are_the_same():
+def test_stamps_within_clock_resolution_are_equal():
     log = with_rows_between_gaps(1)
     stamps = np.array(log.time)
     stamps[5] = stamps[4] + 1e-12
@@ -110,12 +110,12 @@ def test_stamps_that_no_clock_can_tell_apart_are_the_same():
     assert len(created) == len(log) - 1
 
 
-def test_a_folder_is_no_robot(tmp_path):
+def test_a_folder_is_rejected_as_robot(tmp_path):
     with raises(RobotFileError, code=Code.WRONG_TYPE):
         mindyn.load_robot(tmp_path)
 
 
-def test_the_sidecar_of_the_folder_one_stands_in_lies_beside_it(tmp_path, monkeypatch):
+def test_the_sidecar_of_the_current_folder_is_found(tmp_path, monkeypatch):
     (tmp_path / "bag").mkdir()
     (tmp_path / "bag.toml").write_text("")
     monkeypatch.chdir(tmp_path / "bag")
@@ -168,7 +168,7 @@ def test_a_gap_among_bursts_divides_the_log():
     assert result.conditioning.rate_hz == pytest.approx(500.0, rel=1e-4)
 
 
-def test_rows_sampled_in_bursts_are_taken_at_their_stamps():
+def test_rows_sampled_in_bursts_keep_their_stamps():
     t = BURSTS["pairs"](np.arange(3000) / 500)
     q = np.column_stack([np.sin(t) + 0.3 * np.sin(4 * t), np.cos(3 * t)])
     log = mindyn.log_from_arrays(ARM.primary_names, t, q, np.cos(q))
@@ -185,15 +185,15 @@ def turning(t):
     return np.column_stack([4.0 * np.sin(0.7 * t), 9.0 * np.cos(0.4 * t)])
 
 
-def wrapped(q):
+def wrap(q):
     return (q + np.pi) % (2 * np.pi) - np.pi
 
 
 def test_angles_that_wrap_around_are_unwrapped():
     t = np.arange(4000) / 200
     q = turning(t)
-    log = mindyn.log_from_arrays(ARM.primary_names, t, wrapped(q), np.cos(q))
-    jumps = [int((np.abs(np.diff(column)) > 3).sum()) for column in wrapped(q).T]
+    log = mindyn.log_from_arrays(ARM.primary_names, t, wrap(q), np.cos(q))
+    jumps = [int((np.abs(np.diff(column)) > 3).sum()) for column in wrap(q).T]
     assert np.allclose(np.diff(log.q, axis=0), np.diff(q, axis=0), atol=1e-12)
     assert all(f"wraps around: {k} jumps by a turn" in note for k, note in zip(jumps, messages(log), strict=True))
     assert min(jumps) > 1
@@ -205,20 +205,20 @@ def test_angles_that_wrap_around_are_unwrapped():
 @pytest.mark.parametrize("rows", [1, 7, 1000])
 def test_angles_are_unwrapped_across_the_chunks_of_a_stream(tmp_path, rows):
     t = np.arange(1500) / 200
-    np.savez(tmp_path / "log.npz", t=t, q=wrapped(turning(t)), tau=np.cos(turning(t)))
+    np.savez(tmp_path / "log.npz", t=t, q=wrap(turning(t)), tau=np.cos(turning(t)))
     whole = mindyn.read_log(tmp_path / "log.npz", ARM, metadata=STATED)
     chunks = list(mindyn.scan_log(tmp_path / "log.npz", ARM, metadata=STATED, chunk_rows=rows))
     assert np.array_equal(np.concatenate([chunk.q for chunk in chunks]), whole.q)
     assert np.abs(np.diff(whole.q, axis=0)).max() < 0.1
 
 
-def test_a_jump_that_is_no_turn_stays():
+def test_a_jump_that_is_not_a_full_turn_is_kept():
     t = np.arange(400) / 200
     q = turning(t) + 5.0 * (t > 1)[:, None]
     assert np.array_equal(mindyn.log_from_arrays(ARM.primary_names, t, q, q).q, q)
 
 
-def test_bursts_that_are_to_be_resampled_are_taken_at_their_stamps():
+def test_bursts_that_are_resampled_use_their_stamps():
     t = np.arange(3000) / 500
     q = np.column_stack([np.sin(t) + 0.3 * np.sin(4 * t), np.cos(3 * t)])
     log = mindyn.log_from_arrays(ARM.primary_names, BURSTS["pairs"](t), q, np.cos(q))

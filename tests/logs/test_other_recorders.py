@@ -29,12 +29,12 @@ MOTION = sines(1200)
 TABLE = pl.DataFrame(MOTION.table())
 
 
-def written(folder, frame, name="run.csv"):
+def write_csv(folder, frame, name="run.csv"):
     frame.write_csv(folder / name)
     return folder / name
 
 
-def swapped(rows, apart=3, every=100):
+def swap_rows(rows, apart=3, every=100):
     order = np.arange(rows)
     for k in range(10, rows - apart, every):
         order[[k, k + apart]] = order[[k + apart, k]]
@@ -43,20 +43,20 @@ def swapped(rows, apart=3, every=100):
 
 @pytest.mark.parametrize("chunk_rows", [64, 1200])
 def test_rows_that_come_late_are_put_in_order(tmp_path, chunk_rows):
-    path = written(tmp_path, TABLE[swapped(1200)])
+    path = write_csv(tmp_path, TABLE[swap_rows(1200)])
     scan = scan_log(path, ROBOT, metadata=STATED, chunk_rows=chunk_rows)
     chunks = list(scan)
     q = np.concatenate([chunk.q for chunk in chunks])
     assert_close(q, MOTION.q, SAME_ALGEBRA)
     assert np.concatenate([chunk.rows for chunk in chunks])[10:14].tolist() == [13, 11, 12, 10]
-    assert any("rows of run.csv came late: sorted by stamps" in note for note in messages(scan))
-    whole = log_from_arrays(NAMES, MOTION.t[swapped(1200)], MOTION.q[swapped(1200)], MOTION.tau[swapped(1200)])
+    assert any("rows of run.csv were delayed: sorted by their stamps" in note for note in messages(scan))
+    whole = log_from_arrays(NAMES, MOTION.t[swap_rows(1200)], MOTION.q[swap_rows(1200)], MOTION.tau[swap_rows(1200)])
     assert_close(whole.tau, MOTION.tau, EXACT)
 
 
-def test_a_clock_that_is_set_back_is_no_disorder():
+def test_a_clock_that_is_set_back_is_not_sorted():
     t = np.arange(400) / 100
-    assert sort_late_rows(t[swapped(400)]).tolist() == swapped(400).tolist()
+    assert sort_late_rows(t[swap_rows(400)]).tolist() == swap_rows(400).tolist()
     for back in (0.05, 0.053):  # rows of other instants get the same stamps, or stamps between those
         assert sort_late_rows(np.where(t < 2, t, t - back)) is None
     run = np.r_[t[:100], t[101 : 102 + MAX_LATE_ROWS], t[100], t[102 + MAX_LATE_ROWS :]]
@@ -69,7 +69,7 @@ def test_a_clock_that_is_set_back_is_no_disorder():
 
 def test_recordings_in_one_file_are_segments_of_their_own(tmp_path):
     again = np.where(MOTION.t < 1, MOTION.t, MOTION.t - 1)
-    path = written(tmp_path, TABLE.with_columns(t=pl.Series(again)))
+    path = write_csv(tmp_path, TABLE.with_columns(t=pl.Series(again)))
     with raises(LogError, code=Code.INVALID_VALUE, subject="time"):
         read_log(path, ROBOT, metadata=STATED)
     log = read_log(path, ROBOT, metadata={**STATED, "accept": ["restarts"]})
@@ -109,7 +109,7 @@ def test_names_in_two_lines_are_joined(tmp_path):
     assert TextTable(tmp_path / "words.csv").names == ("t", "pos"), "a line of words above other words is not a header"
 
 
-def stamped(form):
+def format_stamps(form):
     day = datetime(2024, 5, 6, 10, 0, 0)
     return [(day + timedelta(seconds=float(t))).strftime(form) for t in MOTION.t]
 
@@ -124,7 +124,7 @@ def stamped(form):
     ],
 )
 def test_times_of_the_day_and_dates_are_stamps(tmp_path, form, how):
-    TABLE.with_columns(t=pl.Series(stamped(form))).write_csv(tmp_path / "run.csv", **how)
+    TABLE.with_columns(t=pl.Series(format_stamps(form))).write_csv(tmp_path / "run.csv", **how)
     log = read_log(tmp_path / "run.csv", ROBOT, metadata={**STATED, "units": {**STATED["units"], "time": "ns"}})
     assert_close(log.time, MOTION.t, 1e-6)
     assert_close(log.tau, MOTION.tau, SAME_ALGEBRA)
@@ -140,7 +140,7 @@ def test_text_of_spreadsheets_and_old_programs_is_read(tmp_path):
     assert_close(read_log(tmp_path / "run.csv", ROBOT, metadata=stated).q, MOTION.q, SAME_ALGEBRA)
 
 
-def test_files_put_one_behind_the_other_are_two_recordings(tmp_path):
+def test_concatenated_files_are_two_recordings(tmp_path):
     text = TABLE.write_csv()
     (tmp_path / "run.csv").write_text(text + text)
     draft = draft_log(tmp_path / "run.csv", ROBOT)
@@ -151,15 +151,15 @@ def test_files_put_one_behind_the_other_are_two_recordings(tmp_path):
 
 
 def test_stamps_that_do_not_grow_are_named_in_a_draft(tmp_path):
-    draft = draft_log(written(tmp_path, TABLE.with_columns(t=pl.lit(1.0))), ROBOT)
+    draft = draft_log(write_csv(tmp_path, TABLE.with_columns(t=pl.lit(1.0))), ROBOT)
     (rate,) = (line for line in draft.lines if line.key == "rate_hz")
     assert rate.evidence.startswith("t does not increase from row to row")
 
 
 def test_positions_are_not_taken_from_another_file(tmp_path):
-    written(tmp_path, TABLE, "pos.csv")
+    write_csv(tmp_path, TABLE, "pos.csv")
     odd = TABLE.rename({name: name.replace("q_", "unknown_") for name in TABLE.columns})
-    draft = draft_log(written(tmp_path, odd), ROBOT)  # recognised by their numbers, in this file
+    draft = draft_log(write_csv(tmp_path, odd), ROBOT)  # recognised by their numbers, in this file
     assert draft.value("columns.position") == "unknown_{joint}"
     assert draft.value("files.position") is None
 
@@ -172,7 +172,7 @@ def test_joints_that_the_log_does_not_have_are_named(tmp_path):
         (*ROBOT.links, Link("tip")),
     )
     with raises(LogError, code=Code.MISSING_VALUE, subject="columns.position"):
-        draft_log(written(tmp_path, TABLE), fingered)
+        draft_log(write_csv(tmp_path, TABLE), fingered)
     counted = {"t": "t"}
     counted |= {
         f"{a}_{name}": f"{b}{k}"
@@ -180,20 +180,20 @@ def test_joints_that_the_log_does_not_have_are_named(tmp_path):
         for k, name in enumerate(NAMES, 1)
     }
     with raises(LogError, code=Code.MISSING_VALUE, subject="columns.position"):
-        draft_log(written(tmp_path, TABLE.rename(counted)), fingered)
+        draft_log(write_csv(tmp_path, TABLE.rename(counted)), fingered)
 
 
 @pytest.mark.parametrize(("ratio", "asked"), [(1.0, True), (50.0, False)])
-def test_gears_of_motors_are_asked_for_where_the_file_knows_none(tmp_path, ratio, asked):
+def test_gears_of_motors_are_requested_if_the_file_has_none(tmp_path, ratio, asked):
     """A URDF with transmissions of 1 at every joint knows no gears."""
     names = {name: name.replace("_", "_motor_") for name in TABLE.columns if name != "t"}
     drives = tuple(Drive(name, ratio) for name in NAMES)
-    draft = draft_log(written(tmp_path, TABLE.rename(names)), arm(drives=drives))
+    draft = draft_log(write_csv(tmp_path, TABLE.rename(names)), arm(drives=drives))
     assert ("gears" in draft.questions) is asked
 
 
 def test_torques_without_values_are_missing_in_a_draft(tmp_path):
-    path = written(tmp_path, TABLE.with_columns(tau_elbow=pl.lit(None, dtype=pl.Float64)))
+    path = write_csv(tmp_path, TABLE.with_columns(tau_elbow=pl.lit(None, dtype=pl.Float64)))
     with raises(LogError, code=Code.MISSING_VALUE, subject="columns.torque"):
         draft_log(path, ROBOT)
 
@@ -262,11 +262,11 @@ def test_lines_of_json_that_cannot_be_read_are_rejected(tmp_path):
 
 @pytest.mark.parametrize("chunk_rows", [64, 1200])
 @pytest.mark.parametrize("before", [600, 1180])
-def test_times_of_the_day_go_on_after_midnight(tmp_path, before, chunk_rows):
-    """Rows behind midnight are neither another recording nor rows that came late, however few they are."""
+def test_times_of_the_day_continue_after_midnight(tmp_path, before, chunk_rows):
+    """Rows behind midnight are neither another recording nor delayed rows, however few they are."""
     stamps = (MOTION.t - MOTION.t[before]) % DAY_S
     scan = scan_log(
-        written(tmp_path, TABLE.with_columns(t=pl.Series(stamps))), ROBOT, metadata=STATED, chunk_rows=chunk_rows
+        write_csv(tmp_path, TABLE.with_columns(t=pl.Series(stamps))), ROBOT, metadata=STATED, chunk_rows=chunk_rows
     )
     chunks = list(scan)
     assert_close(np.concatenate([chunk.q for chunk in chunks]), MOTION.q, SAME_ALGEBRA)

@@ -183,12 +183,12 @@ def test_angles_are_unwrapped_as_numpy_does_over_chunks():
 @pytest.mark.parametrize(
     ("jump", "taken_out"), [(2 * np.pi - 0.49, True), (2 * np.pi - 0.51, False), (2 * np.pi + 0.49, True)]
 )
-def test_a_jump_by_nearly_a_turn_is_taken_out(jump, taken_out):
+def test_a_jump_by_nearly_a_turn_is_removed(jump, taken_out):
     result = Cleaner("log").clean(chunk([0.0, 0.1], [0.0, jump], [0.0, 0.0])).q[1, 0]
     assert result == pytest.approx(jump - 2 * np.pi * taken_out)
 
 
-def test_rows_left_out_are_counted_by_what_is_wrong_with_them():
+def test_dropped_rows_are_counted_by_reason():
     cleaner = Cleaner("log")
     first = chunk([0.0, 0.1, np.nan, 0.3], [0.0, np.nan, 1.0, 2.0], [0.0, np.inf, 0.0, 1.0])
     second = chunk([0.3, 0.3 + 4e-10, 0.4, 0.4, *np.arange(5, 60) / 10], *np.ones((2, 59)))
@@ -230,13 +230,13 @@ def test_a_draft_is_written_until_it_is_confirmed_and_its_tables_come_last():
     ("name", "robot", "side"),
     [("motor_position", PLANAR, "motor"), ("joint_position", None, "joint"), ("position", None, "?")],
 )
-def test_names_say_the_side_where_numbers_do_not(name, robot, side):
+def test_names_determine_the_side_if_numbers_do_not(name, robot, side):
     chosen = {"position": group(name), "torque": group("torque")}
     draft = _add_side(EMPTY, chosen, np.zeros((5, 2)), None, robot)
     assert draft.value("side.position") == side
 
 
-def packed_chunk(stated, rest=b""):
+def pack_chunk(stated, rest=b""):
     return (
         struct.pack("<BQ", 0x06, 32 + 8 + len(rest))
         + struct.pack("<QQQII", 0, 0, stated, 0, 0)
@@ -251,7 +251,7 @@ def packed_chunk(stated, rest=b""):
 def test_chunks_of_bags_become_no_larger_together_than_recordings_are(tmp_path, stated, code):
     path = tmp_path / "one.mcap"
     footer = struct.pack("<BQQQI", 2, 20, 0, 0, 0) + b"\x89MCAP0\r\n"
-    path.write_bytes(b"\x89MCAP0\r\n" + packed_chunk(10) + packed_chunk(stated) + footer)
+    path.write_bytes(b"\x89MCAP0\r\n" + pack_chunk(10) + pack_chunk(stated) + footer)
     if code is None:
         assert list(_read_mcap(path)) == []
         return

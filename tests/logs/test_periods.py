@@ -71,7 +71,7 @@ def test_a_log_that_does_the_same_as_another_is_placed_on_it(seed):
     assert result.repeated
 
 
-def test_rest_at_both_ends_is_no_period():
+def test_rest_at_both_ends_is_not_a_period():
     time = np.arange(0, 20, STEP_S)
     bump = np.where((time > 6) & (time < 14), np.sin((time - 6) * np.pi / 8) ** 2, 0.0)
     q = bump[:, None] * np.array([1.0, -0.5, 0.3])

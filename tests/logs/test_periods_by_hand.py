@@ -50,7 +50,7 @@ def wave(rows, period, seed=0):
     return np.column_stack([0.5 + 0.5 * np.sin(phase + seed), 0.5 + 0.35 * np.cos(phase) + 0.15 * np.cos(2 * phase)])
 
 
-def test_a_segment_grows_over_the_rows_beside_it_that_agree_with_the_row_a_period_off():
+def test_a_segment_grows_over_adjacent_rows_that_agree_with_the_row_one_period_away():
     q = wave(100, 20)
     q[:13] += 0.3
     q[90:] -= 0.2
@@ -62,7 +62,7 @@ def test_a_segment_grows_over_the_rows_beside_it_that_agree_with_the_row_a_perio
     assert _extend_repeats(q, 40, 60, 20)[0] == 14
 
 
-def test_a_log_is_folded_on_its_period_and_what_is_beside_it_keeps_its_own_places():
+def test_a_log_is_folded_on_its_period_and_other_rows_keep_their_places():
     step = 0.1
     line, period = _fold_repeats(wave(120, 30), step)
     assert period == 30
@@ -144,7 +144,7 @@ def test_times_on_the_line_go_on_within_its_steps(monkeypatch):
     assert "the logs repeat their motion (2 times)" in both.sentence
 
 
-def test_a_joint_that_hardly_moves_says_nothing():
+def test_a_joint_that_hardly_moves_gives_no_evidence():
     t = np.arange(400) / 40
     moving = np.sin(2 * np.pi * t / 2.5)
     drift = 0.019 * t / t[-1]

@@ -81,7 +81,7 @@ def test_names_of_a_dataset_serve_where_they_are_texts_of_all_joints(tmp_path):
         assert said(wrong) is None
 
 
-def test_rows_that_repeat_a_stamp_are_left_out_and_counted():
+def test_rows_that_repeat_a_stamp_are_dropped_and_counted():
     time = np.array([0.0, 0.1, 0.1, 0.2, 0.3])
     q = np.arange(5.0)[:, None]
     cleaner = Cleaner("run")
@@ -99,24 +99,24 @@ def message(order, names, position):
     """A JointState as a robot sends it."""
     data = bytearray([0, 1 if order == "<" else 0, 0, 0])
 
-    def aligned(size):
+    def align(size):
         data.extend(b"\0" * (-(len(data) - 4) % size))
 
     def text(word):
-        aligned(4)
+        align(4)
         data.extend(struct.pack(order + "I", len(word) + 1) + word.encode() + b"\0")
 
     data.extend(struct.pack(order + "iI", 7, 500))
     text("base")
-    aligned(4)
+    align(4)
     data.extend(struct.pack(order + "I", len(names)))
     for name in names:
         text(name)
     for values in (position, [], [1.5] * len(position)):
-        aligned(4)
+        align(4)
         data.extend(struct.pack(order + "I", len(values)))
         if values:
-            aligned(8)
+            align(8)
             data.extend(struct.pack(f"{order}{len(values)}d", *values))
     return bytes(data)
 
@@ -172,7 +172,7 @@ def test_files_of_matlab_are_read_in_either_version(tmp_path, version):
     assert (mat["t"] == given["t"][:, 0]).all()
 
 
-def test_a_last_word_d_or_c_says_desired_or_commanded():
+def test_a_last_word_d_or_c_means_desired_or_commanded():
     assert is_measured(("q",))
     assert is_measured(("d",))
     assert is_measured(("tau", "j"))
@@ -227,36 +227,34 @@ def test_places_are_paths_unless_they_are_urls():
         parse_location(Path("s3://bucket/run.parquet"))
 
 
-def drafted(folder, columns):
+def draft(folder, columns):
     rows = zip(*columns.values(), strict=True)
     text = "\n".join([",".join(columns), *(",".join(f"{value:.9g}" for value in row) for row in rows)])
     (folder / "run.csv").write_text(text + "\n")
     return {line.key: line for line in draft_sidecar(folder / "run.csv", load_robot("planar2")).lines}
 
 
-def test_of_a_draft_only_what_is_known_is_stated(tmp_path):
+def test_a_draft_contains_only_known_values(tmp_path):
     t = np.arange(400) / 100
     q = {f"pos_{k}": np.sin((k + 1) * t) for k in (1, 2)}
     v = {f"vel_{k}": (k + 1) * np.cos((k + 1) * t) for k in (1, 2)}
     tau = {f"torque_{k}": np.cos(k * t) for k in (1, 2)}
-    timeless = drafted(tmp_path, {**q, **v, **tau})
+    timeless = draft(tmp_path, {**q, **v, **tau})
     assert (timeless["units.velocity"].value, timeless["rate_hz"].value) == ("rad/s", 100.0)
     assert "in the same unit" in timeless["rate_hz"].evidence
     assert "definition of the format" not in timeless["units.position"].evidence
-    timed = drafted(tmp_path, {"time": t, **q, **v, **tau})
+    timed = draft(tmp_path, {"time": t, **q, **v, **tau})
     assert timed["units.velocity"].value == "rad/s"
-    slow = drafted(tmp_path, {"time": t, **q, **{name: np.rad2deg(item) for name, item in v.items()}, **tau})
+    slow = draft(tmp_path, {"time": t, **q, **{name: np.rad2deg(item) for name, item in v.items()}, **tau})
     assert slow["units.velocity"].value == "deg/s"
-    named = drafted(tmp_path, {**q, **{f"vel_deg_s_{k}": item for k, item in enumerate(v.values(), 1)}, **tau})
+    named = draft(tmp_path, {**q, **{f"vel_deg_s_{k}": item for k, item in enumerate(v.values(), 1)}, **tau})
     assert (named["units.velocity"].value, named["rate_hz"].value) == ("deg/s", "?")
     tiny = {name: 0.01 * item for name, item in q.items()}  # radians or degrees
-    unknown = drafted(
-        tmp_path, {"time": t, **tiny, **{f"acc_{k}": item for k, item in enumerate(v.values(), 1)}, **tau}
-    )
+    unknown = draft(tmp_path, {"time": t, **tiny, **{f"acc_{k}": item for k, item in enumerate(v.values(), 1)}, **tau})
     assert unknown["units.position"].value == unknown["units.acceleration"].value == "?"
-    known = drafted(tmp_path, {"time": t, **q, **{f"acc_{k}": item for k, item in enumerate(v.values(), 1)}, **tau})
+    known = draft(tmp_path, {"time": t, **q, **{f"acc_{k}": item for k, item in enumerate(v.values(), 1)}, **tau})
     assert known["units.acceleration"].value == "rad/s^2"
-    other = drafted(tmp_path, {"time": t, **q, **{name: item[::-1] ** 2 for name, item in v.items()}, **tau})
+    other = draft(tmp_path, {"time": t, **q, **{name: item[::-1] ** 2 for name, item in v.items()}, **tau})
     assert "columns.velocity" not in other
 
 

@@ -67,7 +67,7 @@ def test_columns_are_one_number_a_row():
     assert ColumnSelection(("b", "a")).take(pairs).tolist() == [[0.0, 0.0], [1.0, 1.0]]
 
 
-def test_a_decimal_comma_is_known_where_a_point_would_not_do():
+def test_a_decimal_comma_is_recognised_if_a_point_does_not_parse():
     assert _detect_decimal(["1,5", "2"], ";") == ","
     assert _detect_decimal(["1,5", "2"], ",") == "."
     assert _detect_decimal(["1,5", "2.5"], ";") == "."
@@ -95,6 +95,6 @@ def test_bins_beyond_nine_tenths_of_the_band_are_no_floor(monkeypatch):
     assert _joint_cutoff([], 100.0) == 25.0
 
 
-def test_copies_of_samples_keep_what_is_not_changed():
+def test_copies_of_samples_keep_unchanged_arrays():
     item = samples(closure=np.ones((4, 2)))
     assert replace(item, rate_hz=20.0).closure is item.closure

@@ -344,7 +344,7 @@ def test_what_followed_loops_say():
     assert add_dependent_positions(robot, q, None) is q
 
 
-def followed(s, change, segments, last=None):
+def find_rejected_rows(s, change, segments, last=None):
     """Return whether rows with these measures are rejected, and between which rows."""
     follower = LoopFollower(load_robot("slider_crank"))
     n = len(s)
@@ -359,19 +359,19 @@ def followed(s, change, segments, last=None):
 
 
 def test_a_dead_point_lies_where_the_measure_would_pass_zero():
-    assert followed([0.3, 0.2, 0.3], [-0.1, 0.0, 0.1], [0, 0, 0]) is None
-    assert followed([0.3, 0.2, 0.3], [-0.31, 0.0, 0.1], [0, 0, 0]) == [10, 11]
-    assert followed([0.3, 0.2, 0.3], [-0.1, 0.0, 0.31], [0, 0, 0]) == [11, 12]
-    assert followed([0.3, 0.2, 0.3], [-0.1, 0.0, 0.31], [0, 0, 1]) is None  # another segment begins anywhere
-    assert followed([0.3, 0.3], [0.31, 0.1], [0, 0]) is None  # moving away
-    assert followed([0.9, 0.3, 0.5], [-0.1, -0.31, 0.1], [0, 0, 0]) == [11, 12]
-    assert followed([0.9, 0.5, 0.3], [0.0, 0.0, 0.31], [0, 0, 0]) == [11, 12]
+    assert find_rejected_rows([0.3, 0.2, 0.3], [-0.1, 0.0, 0.1], [0, 0, 0]) is None
+    assert find_rejected_rows([0.3, 0.2, 0.3], [-0.31, 0.0, 0.1], [0, 0, 0]) == [10, 11]
+    assert find_rejected_rows([0.3, 0.2, 0.3], [-0.1, 0.0, 0.31], [0, 0, 0]) == [11, 12]
+    assert find_rejected_rows([0.3, 0.2, 0.3], [-0.1, 0.0, 0.31], [0, 0, 1]) is None  # another segment begins anywhere
+    assert find_rejected_rows([0.3, 0.3], [0.31, 0.1], [0, 0]) is None  # moving away
+    assert find_rejected_rows([0.9, 0.3, 0.5], [-0.1, -0.31, 0.1], [0, 0, 0]) == [11, 12]
+    assert find_rejected_rows([0.9, 0.5, 0.3], [0.0, 0.0, 0.31], [0, 0, 0]) == [11, 12]
     before = (0, np.zeros(1), np.array([0.0, 0.2, -21.0]), 7)
-    assert followed([0.3, 0.3], [0.0, 0.0], [0, 0], before) == [7, 10]
-    assert followed([0.3, 0.3], [0.0, 0.0], [1, 1], before) is None
+    assert find_rejected_rows([0.3, 0.3], [0.0, 0.0], [0, 0], before) == [7, 10]
+    assert find_rejected_rows([0.3, 0.3], [0.0, 0.0], [1, 1], before) is None
     away = (0, np.zeros(1), np.array([0.0, 0.2, 21.0]), 7)
-    assert followed([0.3, 0.3], [0.0, 0.0], [0, 0], away) is None
-    assert followed([0.3, 0.3], [0.31, 0.0], [0, 0], away) == [7, 10]
+    assert find_rejected_rows([0.3, 0.3], [0.0, 0.0], [0, 0], away) is None
+    assert find_rejected_rows([0.3, 0.3], [0.31, 0.0], [0, 0], away) == [7, 10]
 
 
 def test_samples_of_robots_without_solved_loops_stay_as_they_are():

@@ -128,7 +128,7 @@ def test_matlab_files_of_version_7_3_are_read_as_hdf5(tmp_path):
 
 
 @pytest.mark.parametrize("count", [400, 5000, 40_000])
-def test_a_sparse_log_has_between_half_and_all_of_the_rows_asked_for(count, tmp_path):
+def test_a_sparse_log_has_between_half_and_all_of_the_requested_rows(count, tmp_path):
     time = np.arange(count) / 100
     log = straight(time)
     np.savez(tmp_path / "run.npz", t=time, q=log.q, tau=log.tau)

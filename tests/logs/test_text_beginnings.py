@@ -83,14 +83,14 @@ def test_dates_and_durations_of_parquet(tmp_path, unit):
         assert np.allclose(log.time, T, rtol=0, atol=1e-9)
 
 
-def test_dates_said_to_be_seconds_are_rejected(tmp_path):
+def test_dates_declared_as_seconds_are_rejected(tmp_path):
     stamps = [(START + timedelta(seconds=t)).isoformat() for t in T]
     (tmp_path / "log.csv").write_text(",".join(NAMES) + "\n" + rows_of_text(stamps))
     with raises(LogError, code=Code.WRONG_UNIT, subject="rate"):
         mindyn.condition(ARM, mindyn.read_log(tmp_path / "log.csv", ARM, metadata=STATED))
 
 
-def test_other_formats_are_rejected_with_what_to_do(tmp_path):
+def test_other_formats_are_rejected_with_a_hint(tmp_path):
     for name, advice in (("log.csv.gz", "decompress"), ("log.bag", "rosbags-convert"), ("log.xlsx", "CSV or Parquet")):
         (tmp_path / name).write_bytes(b"something")
         with raises(LogError, code=Code.UNSUPPORTED, subject=name) as raised:

@@ -98,7 +98,7 @@ def test_missing_cells_are_not_numbers(tmp_path, word):
     assert (result["q"][0], result["q"][2]) == (1.0, 5.0)
 
 
-def test_a_last_line_that_lacks_cells_is_left_out_and_known(tmp_path):
+def test_a_last_line_with_missing_cells_is_dropped_with_a_note(tmp_path):
     table = table_of(tmp_path, "t,a,b\n0,1,2\n1,2")
     for _ in range(2):
         assert read(table)["t"] == [0.0]

@@ -35,7 +35,7 @@ def log_at(time, names=ROBOT.joint_names):
     return log_from_arrays(names, time, q, 2 * q)
 
 
-def cleaned(*chunks, names=("a", "b")):
+def clean(*chunks, names=("a", "b")):
     cleaner = Cleaner("run")
     for time, q in chunks:
         cleaner.clean(Log(names, time, q, q, np.arange(len(time))))
@@ -47,40 +47,38 @@ def test_a_tenth_of_the_rows_may_be_no_numbers(value):
     t = np.arange(20.0)
     q = np.column_stack([np.sin(t), np.cos(t)])
     q[[3, 7], 1] = value
-    (note,) = messages(cleaned((t, q)).findings(()))
+    (note,) = messages(clean((t, q)).findings(()))
     assert note.startswith("2 of 20 rows of run hold NaN")
     assert "position of b (2), torque of b (2); dropped" in note
     q[9, 0] = value
     with raises(LogError, code=Code.NOT_FINITE, subject="position of a"):
-        messages(cleaned((t, q)).findings(()))
+        messages(clean((t, q)).findings(()))
 
 
 def test_a_tenth_of_the_rows_may_repeat_a_stamp():
     t = np.arange(20.0)
     q = np.column_stack([np.sin(t), np.cos(t)])
     t[[4, 8]] = t[[3, 7]]
-    assert messages(cleaned((t, q)).findings(())) == (
-        "2 of 20 rows of run repeat the stamp of the row before; dropped",
-    )
+    assert messages(clean((t, q)).findings(())) == ("2 of 20 rows of run repeat the stamp of the row before; dropped",)
     t[12] = t[11]
     with raises(LogError, code=Code.DUPLICATE, subject="stamps"):
-        messages(cleaned((t, q)).findings(()))
-    assert messages(cleaned((t, q)).findings(("stamps",)))[0].startswith("accepted: 3 of 20 rows")
+        messages(clean((t, q)).findings(()))
+    assert messages(clean((t, q)).findings(("stamps",)))[0].startswith("accepted: 3 of 20 rows")
 
 
-def test_rows_that_stand_twice_are_left_out_however_many():
+def test_any_number_of_repeated_rows_is_dropped():
     t = np.repeat(np.arange(20.0), 2)
     q = np.column_stack([np.sin(t), np.cos(t)])
-    (note,) = messages(cleaned((t, q)).findings(()))
+    (note,) = messages(clean((t, q)).findings(()))
     assert note == "20 of 40 rows of run repeat the stamp and values of the row before; dropped"
 
 
 def test_two_rows_are_a_log_and_one_is_none():
     t = np.arange(2.0)
     q = np.column_stack([t, t])
-    assert messages(cleaned((t, q)).findings(())) == ()
+    assert messages(clean((t, q)).findings(())) == ()
     with raises(LogError, code=Code.TOO_LITTLE_DATA, subject="run"):
-        messages(cleaned((t[:1], q[:1])).findings(()))
+        messages(clean((t[:1], q[:1])).findings(()))
     with raises(LogError, code=Code.TOO_LITTLE_DATA, subject="run"):
         messages(Cleaner("run").findings(()))
 
@@ -142,7 +140,7 @@ def test_the_period_is_that_of_the_usual_steps():
     assert [_round_rate(rate) for rate in (499.97, 500.04, 499.9, 0.4)] == [500.0, 500.0, 499.9, 0.4]
 
 
-def test_logs_of_two_rates_are_sampled_at_the_lowest_unless_one_is_stated():
+def test_logs_of_two_rates_are_sampled_at_the_lowest_unless_a_rate_is_given():
     logs = [log_at(np.arange(200) / rate) for rate in (100.0, 103.0)]
     for both in (logs, logs[::-1]):
         created, (note, *_) = resolve_conditioning(replace(AS_LOGGED, stamps="auto"), both, lambda *_: None)
@@ -239,7 +237,7 @@ def test_windows_hold_every_row_once_with_its_surroundings(block, reach):
     assert seen == list(range(100))
 
 
-def test_fewer_samples_than_asked_for_are_rejected_with_the_reason():
+def test_fewer_samples_than_required_are_rejected_with_the_reason():
     require_samples(10, [])
     with raises(LogError, code=Code.TOO_LITTLE_DATA, subject="samples"):
         require_samples(9, [])
@@ -314,7 +312,7 @@ class Chunks(list):
     findings = ()
 
 
-def test_samples_are_numbered_anew_wherever_rows_were_left_out():
+def test_a_new_segment_starts_where_rows_were_dropped():
     time = np.concatenate([np.arange(900), 920 + np.arange(900)]) / 100
     log = log_at(time)
     c = Conditioning(rate_hz=100.0, stamps="uniform", position_cutoff_hz=None, edge_s=0.02, decimation=3)
@@ -335,7 +333,7 @@ def test_samples_are_numbered_anew_wherever_rows_were_left_out():
         assert "a gap of 0.21 s after row 899: the log is split into 2 segments" in messages(stream)[1]
 
 
-def test_slow_rows_are_known_from_moving_ones():
+def test_slow_rows_are_computed_from_moving_ones():
     t = np.arange(300) / 100
     q = np.column_stack([np.where(t < 1.0, t, 1.0), 0.2 * t])
     qd = np.column_stack([np.where(t < 1.0, 1.0, 0.0), 0.2 + 0 * t])

@@ -101,7 +101,7 @@ def test_torques_look_like_millis_from_twenty_times_the_limits_on():
 SPEED = np.column_stack([3 * np.cos(3 * T), -2 * np.sin(2 * T)])
 
 
-def test_velocities_of_joints_that_hardly_move_say_nothing():
+def test_velocities_of_joints_that_hardly_move_give_no_evidence():
     still = np.column_stack([TURN[:, 0], 0.009 * TURN[:, 1]])
     speed = np.column_stack([SPEED[:, 0], 500.0 + 0 * T])
     assert finding(still, qd=speed) == ""
@@ -120,7 +120,7 @@ def test_limits_are_left_on_either_side_by_a_hundredth_of_their_range():
             assert f"joint joint1 moves from {low:.4g} to {high:.4g}, beyond its limits -1 to 3" in str(notes[0])
 
 
-def test_what_cleaning_refuses():
+def test_cleaning_rejects_bad_logs():
     with raises(LogError, code=Code.TOO_LITTLE_DATA, subject="run"):
         Cleaner("run").findings(())
     cleaner = Cleaner("run")

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 from closeness import ROUND_TRIP, SAME_ALGEBRA, assert_close
 from raising import raises
-from test_drafts import QD, RATE, ROBOT, ROWS, TAU, N, Q, T, by_joint, csv, numbered
+from test_drafts import QD, RATE, ROBOT, ROWS, TAU, N, Q, T, by_joint, csv, number_columns
 from typer.testing import CliRunner
 
 from mindyn.cli.main import app
@@ -60,7 +60,11 @@ def test_the_rate_is_that_of_the_velocity_over_the_differenced_position(tmp_path
 def test_an_odd_rate_or_an_unlike_velocity_leaves_a_question(tmp_path):
     odd = headerless(tmp_path / "odd.csv", Q, QD * 1432.4 / RATE, TAU)  # deg/s for rad at 25 Hz
     assert "rate_hz" in draft_log(odd, ROBOT).questions
-    named = {**numbered("q{i}", Q), **numbered("qd{i}", NOISE.normal(0, 1, Q.shape)), **numbered("tau{i}", TAU)}
+    named = {
+        **number_columns("q{i}", Q),
+        **number_columns("qd{i}", NOISE.normal(0, 1, Q.shape)),
+        **number_columns("tau{i}", TAU),
+    }
     assert "rate_hz" in draft_log(csv(named, tmp_path / "run.csv"), ROBOT).questions
 
 
@@ -73,7 +77,7 @@ def test_several_candidates_are_a_question(tmp_path):
     assert json.dumps(block(2 + 3 * N)) in evidence
     commanded = headerless(tmp_path / "commanded.csv", T, Q, Q + 1e-3, QD, TAU)
     assert "columns.position" in draft_log(commanded, ROBOT).questions
-    named = {"t": T, **numbered("q{i}", Q), **numbered("model_tau{i}", TAU)}
+    named = {"t": T, **number_columns("q{i}", Q), **number_columns("model_tau{i}", TAU)}
     only_model = draft_log(csv(named, tmp_path / "run.csv"), ROBOT)
     assert only_model.questions == ("columns.torque",)
     assert '"model_tau{i}"' in next(line.evidence for line in only_model.lines if line.is_question)
@@ -86,9 +90,9 @@ def test_positions_and_torques_without_a_velocity_are_separated_by_the_limits(tm
     assert {"columns.position", "columns.torque"} <= set(both.questions)
 
 
-def test_positions_are_found_beside_a_torque_that_is_known(tmp_path):
+def test_positions_are_recognised_if_the_torque_is_known(tmp_path):
     """By a name, or by the user's word; a known torque says nothing about the motion."""
-    path = csv({"t": T, **numbered("ax{i}_act", Q), **numbered("ax{i}_trq", TAU)}, tmp_path / "run.csv")
+    path = csv({"t": T, **number_columns("ax{i}_act", Q), **number_columns("ax{i}_trq", TAU)}, tmp_path / "run.csv")
     draft = draft_log(path, ROBOT)
     assert (draft.value("columns.position"), draft.value("columns.torque")) == ("ax{i}_act", "ax{i}_trq")
     done = run(
@@ -100,12 +104,14 @@ def test_positions_are_found_beside_a_torque_that_is_known(tmp_path):
 
 
 NAMES = {
-    "unknown words": (lambda v: numbered("alpha_{i}", v), lambda v: numbered("gamma_{i}", v), {}),
-    "units": (lambda v: numbered("ax{i}_act_rad", v), lambda v: numbered("ax{i}_trq", v), {}),
+    "unknown words": (lambda v: number_columns("alpha_{i}", v), lambda v: number_columns("gamma_{i}", v), {}),
+    "units": (lambda v: number_columns("ax{i}_act_rad", v), lambda v: number_columns("ax{i}_trq", v), {}),
     "by joint": (lambda v: by_joint("state_{joint}", v), lambda v: by_joint("eff_{joint}", v), {}),
     "German": (
-        lambda v: numbered("Achse {i} Istwinkel [°]", np.rad2deg(v)) | numbered("Achse {i} Sollwinkel [°]", v),
-        lambda v: numbered("Achse {i} Drehmoment [Nm]", v),
+        lambda v: (
+            number_columns("Achse {i} Istwinkel [°]", np.rad2deg(v)) | number_columns("Achse {i} Sollwinkel [°]", v)
+        ),
+        lambda v: number_columns("Achse {i} Drehmoment [Nm]", v),
         {"separator": ";", "decimal_comma": True},
     ),
 }
@@ -114,7 +120,7 @@ NAMES = {
 @pytest.mark.parametrize("name", NAMES)
 def test_odd_names_are_understood(tmp_path, name):
     position, torque, how = NAMES[name]
-    speed = numbered("beta_{i}", QD) if name == "unknown words" else {}
+    speed = number_columns("beta_{i}", QD) if name == "unknown words" else {}
     path = csv({"Zeit [ms]": 1000 * T, **position(Q), **speed, **torque(TAU)}, tmp_path / "run.csv", **how)
     draft = draft_log(path, ROBOT)
     assert not draft.questions, draft.toml()
@@ -165,7 +171,7 @@ def test_wrong_answers_are_rejected(tmp_path):
 
 
 def test_a_partial_sidecar_is_completed(tmp_path):
-    path = csv({"t": T, **numbered("a{i}", np.rad2deg(Q)), **numbered("b{i}", TAU)}, tmp_path / "run.csv")
+    path = csv({"t": T, **number_columns("a{i}", np.rad2deg(Q)), **number_columns("b{i}", TAU)}, tmp_path / "run.csv")
     sidecar = tmp_path / "run.csv.toml"
     sidecar.write_text('columns.position = "a{i}"\nunits.position = "deg"\n')
     shown = run(path, "panda")

@@ -203,7 +203,7 @@ def test_arrays_of_a_folder_that_lerobot_made_are_in_the_order_of_its_info(tmp_p
     assert draft_sidecar(deeper / "run.npz", PLANAR).value("joints") == list(JOINTS)  # three folders up at most
 
 
-def test_logs_of_fewer_joints_say_what_to_hold(tmp_path):
+def test_logs_with_fewer_joints_propose_joints_to_lock(tmp_path):
     robot = load_robot("scara")
     names = robot.primary_names
     some = {"time": T, **pair("{}_pos", Q, names[:2]), **pair("{}_torque", TAU, names[:2])}
@@ -236,7 +236,7 @@ def test_a_joint_is_not_named_by_another_whose_name_begins_alike(tmp_path):
     assert known.value.hint.startswith(f"the log has no torque of {JOINTS[0]}: lock joints that did not move")
 
 
-def test_forces_of_slides_stand_beside_torques(tmp_path):
+def test_forces_of_slides_appear_with_torques(tmp_path):
     arm = load_robot("scara")
     names, kinds = arm.primary_names, [joint.kind for joint in arm.primary_joints]
     words = ["force" if kind == "prismatic" else "torque" for kind in kinds]
@@ -256,7 +256,7 @@ def test_torques_of_another_recording_are_not_taken(tmp_path):
     )
 
 
-def test_an_arm_that_stands_before_it_moves_is_read_on(tmp_path, monkeypatch):
+def test_a_log_that_starts_at_rest_is_read_further(tmp_path, monkeypatch):
     monkeypatch.setattr(drafting, "DRAFT_ROWS", 30)
     still = {name: np.concatenate([np.full(40, column[0]), column]) for name, column in PLAIN.items()}
     still |= {"time": np.arange(100) / 100, "qd1": np.concatenate([np.zeros(40), V[:, 0]])}
@@ -266,7 +266,7 @@ def test_an_arm_that_stands_before_it_moves_is_read_on(tmp_path, monkeypatch):
     assert "times the derivative of the position" in result["units.velocity"][1]
 
 
-def test_an_angle_that_wraps_keeps_its_velocity_and_rows_that_stand_twice_their_clock(tmp_path):
+def test_a_wrapped_angle_keeps_its_velocity_and_repeated_rows_keep_their_stamps(tmp_path):
     wrapped = {**PLAIN, **pair("q{}", np.mod(Q, 2 * np.pi))}
     assert draft_sidecar(write(tmp_path / "run.csv", wrapped), PLANAR).value("units.velocity") == "rad/s"
     twice = {name: np.repeat(column, 2) for name, column in PLAIN.items()}
@@ -353,7 +353,7 @@ def test_rows_without_numbers_do_not_count_in_the_slope_of_a_velocity():
     assert agrees == pytest.approx(1.0, abs=1e-3)
 
 
-def test_lines_of_a_draft_can_be_replaced_and_taken_out():
+def test_lines_of_a_draft_can_be_replaced_and_removed():
     draft = SidecarDraft(
         "x", (DraftLine("a.b", [1, "t"], ""), DraftLine("c", True, ""), DraftLine("a.d", {"k": 2.5}, ""))
     )

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 from closeness import ORACLE, assert_close, assert_negligible
-from parameters.oracle import assert_spans_row_space, sampled_rows
+from parameters.oracle import assert_spans_row_space, sample_rows
 from robots import random_motion, random_phi, random_pose, random_rotation, with_link_frames
 
 from mindyn.algebra.poses import Pose, cos_sin, rot_x, rot_z
@@ -86,7 +86,7 @@ def assert_equals_structural(base) -> None:
 
 def assert_equals_sampled(bases, seed: int) -> None:
     """Sets of one robot have the count and span of the sampled torque regressor of Pinocchio."""
-    rows = sampled_rows(bases[0].robot, seed, samples=40)
+    rows = sample_rows(bases[0].robot, seed, samples=40)
     for base in bases:
         assert_spans_row_space(base.matrix, rows)
 

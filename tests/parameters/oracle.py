@@ -9,7 +9,7 @@ from oracles.pinocchio_oracle import body_parameter_map, pinocchio_model
 from mindyn.robots.drive_matrices import friction_matrix, gear_matrix
 
 
-def sampled_rows(robot, seed: int, samples: int = 60, rotors: bool = False) -> np.ndarray:
+def sample_rows(robot, seed: int, samples: int = 60, rotors: bool = False) -> np.ndarray:
     """Stacked torque regressors of Pinocchio at random states, in the source's link frames.
 
     rotors  with columns of rotor inertia and torque offset

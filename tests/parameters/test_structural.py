@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pytest
 from closeness import ORACLE, assert_close
-from parameters.oracle import assert_spans_row_space, sampled_rows
+from parameters.oracle import assert_spans_row_space, sample_rows
 from robots import NONE, OBLIQUE, random_motion, random_robot, with_link_frames, with_random_drives
 
 from mindyn import load_robot, write_urdf
@@ -28,7 +28,7 @@ def test_span_of_random_trees(chunk):
         columns = [*range(10 * n), *(10 * n + 4 * k + j for j in (0, 3) for k in range(n) if rotors)]
         inertial = base.matrix[:, columns]
         inertial = inertial[np.abs(inertial).sum(axis=1) > 0]
-        assert_spans_row_space(inertial, sampled_rows(robot, seed, samples=30, rotors=rotors))
+        assert_spans_row_space(inertial, sample_rows(robot, seed, samples=30, rotors=rotors))
         assert (base.matrix[:, base.survivors] == np.eye(base.count)).all()
 
 

@@ -50,7 +50,7 @@ def test_files_load_or_give_a_valid_reason(files):
     assert all(len(names) <= REASONS[reason] for reason, names in result.items()), result
 
 
-def followed(text: str) -> dict[str, tuple[str, float, float]]:
+def read_mimics(text: str) -> dict[str, tuple[str, float, float]]:
     """Joints that mimic others, as the file states it: whom, multiplier, offset."""
     result = {}
     bound = re.sub(r"(</?|\s)(\w+):(?=\w+[\s=/>])", r"\1\2_", text)  # files use prefixes that they never declare
@@ -87,7 +87,7 @@ def test_torques_are_pinocchios(files):
         if not robot.has_parameters:
             continue
         single = [i for i in range(1, model.njoints) if model.joints[i].nv == 1]
-        A, b = tree_motion([model.names[i] for i in single], robot.primary_names, followed(text))
+        A, b = tree_motion([model.names[i] for i in single], robot.primary_names, read_mimics(text))
         p, pd, pdd = np.random.default_rng(0).uniform(-1, 1, (3, A.shape[1]))
         state, rates, accelerations = pin.neutral(model), np.zeros(model.nv), np.zeros(model.nv)
         for i, q in zip(single, A @ p + b, strict=True):

@@ -69,7 +69,7 @@ def test_blocks_that_join_reach_as_far_as_both(arm, logs):
         assert_close(R.T @ R, factor.T @ factor + other.T @ other, SAME_ALGEBRA)
 
 
-def test_every_row_is_taken_unless_some_are_to_be_left(arm, logs):
+def test_every_row_is_used_unless_some_are_excluded(arm, logs):
     samples = mindyn.condition(arm, logs[0]).samples
     regressor = Regressor(arm)
     numbers = np.concatenate([rows for _, rows in blocks(regressor, samples)])

@@ -85,7 +85,7 @@ def test_friction_under_load_has_the_torque_that_the_motor_carries():
             number += 1
 
 
-def test_what_a_load_adds_to_the_torque_is_carried_too():
+def test_the_torque_of_a_load_is_part_of_the_carried_torque():
     q, qd, qdd = motion(seed=3)
     base = base_parameters(GEARED, drives=True)
     friction = Friction("sign", 0.0, LOAD_SHAPES, (), tuple(base.values.tolist()))
@@ -100,12 +100,12 @@ def test_what_a_load_adds_to_the_torque_is_carried_too():
         assert_close(ours[name], theirs[name], 1e-9)
 
 
-def test_a_slide_whose_weight_is_one_with_its_offset_has_no_known_load():
+def test_a_slide_whose_weight_and_offset_are_inseparable_has_no_known_load():
     """The constant weight on a first slide is identifiable only together with the offset of its drive."""
     slide = with_estimated_drives(random_robot(5, joints=2, tree=False, special=False, gravity=(0.0, 0.0, -9.81)))
     assert slide.joints[0].kind == "prismatic"
     obstacle = Regressor(slide).load_obstacle()
-    assert obstacle == "fo1R holds a link's weight and a drive's offset together"
+    assert obstacle == "fo1R combines the weight of a link and the offset of a drive"
     values = tuple(base_parameters(slide, drives=True).values.tolist())
     with raises(InputError, Code.UNSUPPORTED, "friction"):
         Regressor(slide, Friction(shapes=LOAD_SHAPES, reference=values))
@@ -113,7 +113,7 @@ def test_a_slide_whose_weight_is_one_with_its_offset_has_no_known_load():
     assert Regressor(weightless).load_obstacle() == ""
 
 
-def test_friction_at_the_joint_is_beside_that_of_the_motor_or_alone():
+def test_friction_at_the_joint_is_added_to_that_of_the_motor_or_used_alone():
     q, qd, qdd = motion(seed=2)
     for robot, base in ((GEARED, None), (GEARED, base_parameters(GEARED, drives=False)), (ARM, None)):
         regressor = Regressor(robot, Friction(joint_side=(SECOND,)), base)

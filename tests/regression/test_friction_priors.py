@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from honesty.arms import TURN_RAD_S, Recording, motion, random_arm
+from honesty.arms import FRICTION_WIDTH_RAD_S, Recording, motion, random_arm
 
 from mindyn.regression.friction_limits import prior_precision
 from mindyn.robots.friction_laws import FRICTION_LAWS
@@ -23,7 +23,7 @@ def prior_count(kind, motions):
     """Return on how many joints a coefficient has a prior."""
     count = 0
     for u in (column for qd in motions for column in qd.T):
-        direction, item = np.tanh(u / TURN_RAD_S), np.ones(len(u))
+        direction, item = np.tanh(u / FRICTION_WIDTH_RAD_S), np.ones(len(u))
         columns = (
             [item, direction, u] if kind == "offset" else [FRICTION_LAWS[kind].values(u, direction), direction, u, item]
         )

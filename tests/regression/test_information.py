@@ -90,7 +90,7 @@ def test_unusable_rows_do_not_count():
     assert_close(solve(*information.stacked()).beta, structural_base(robot, drives=True).values, 1e-8)
 
 
-def test_parameters_that_the_data_cannot_tell_are_named():
+def test_unidentifiable_parameters_are_named():
     robot = with_estimated_drives(random_robot(5, joints=3, tree=False))
     samples = exact_samples(robot, 400)
     one_way = replace(samples, qd=np.abs(samples.qd) + 0.1)  # offset and Coulomb friction are then the same column

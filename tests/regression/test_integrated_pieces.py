@@ -127,7 +127,7 @@ def test_weights_of_gregory_integrate_polynomials_of_degree_five():
             assert_close(weights @ x**degree / (rows - 1), 1 / (degree + 1), ORACLE)
 
 
-def test_intervals_count_where_all_their_rows_do():
+def test_intervals_are_used_if_all_their_rows_are():
     usable = np.ones((6, 2), dtype=bool)
     usable[4, 1] = False
     samples = replace(samples_of(6), usable=usable)

@@ -31,7 +31,7 @@ def test_without_coupling_nothing_is_taken(statements):
 
 @pytest.mark.parametrize("other", [DIAGONAL, LogMetadata(), LogMetadata(gears=((50.0, 0.0), (11.0, 40.0)))])
 @pytest.mark.parametrize("turned", [False, True])
-def test_different_gears_are_known_and_none_is_taken(other, turned):
+def test_different_gears_are_reported_and_none_is_used(other, turned):
     given = [other, COUPLED] if turned else [COUPLED, other]
     robot, notes = add_logged_gears(ROBOT, given)
     assert robot == ROBOT

@@ -39,15 +39,15 @@ SETTINGS = Conditioning(rate_hz=200.0, stamps="uniform", position_cutoff_hz=20.0
 EQUATION_SETTINGS = EquationSettings(SETTINGS, drives="stated")
 
 
-def recorded(rows, seed=0):
+def draw_samples(rows, seed=0):
     samples = smooth_samples(ROBOT, rows, seed)
     log = log_from_arrays(samples.joint_names, np.arange(rows) / 200.0, samples.q, samples.tau)
     return replace(log, findings=(info(Kind.FILE_CONTENT, "a note"),))
 
 
 @pytest.mark.parametrize("count", [5, None])
-def test_a_worker_gathers_what_the_rows_of_the_log_hold(count):
-    log = recorded(900)
+def test_a_worker_gathers_the_information_of_the_rows(count):
+    log = draw_samples(900)
     whole = build_rows(ROBOT, log, EQUATION_SETTINGS)
     for given in (log, lambda: log):
         result = gather_log(ROBOT, given, EQUATION_SETTINGS, None, 3, count)
@@ -65,14 +65,14 @@ def test_a_worker_gathers_what_the_rows_of_the_log_hold(count):
 
 
 @pytest.mark.parametrize("count", [5, None])
-def test_a_log_without_samples_has_no_block_and_is_no_error_of_its_worker(count):
-    log = gather_log(ROBOT, recorded(30), EQUATION_SETTINGS, None, 0, count)
+def test_a_log_without_samples_has_no_block_and_raises_no_error_in_its_worker(count):
+    log = gather_log(ROBOT, draw_samples(30), EQUATION_SETTINGS, None, 0, count)
     assert (log.blocks, log.count) == ((), 0)
     assert any("dropped" in note for note in messages(log))
 
 
 def test_one_log_that_streams_makes_all_stream():
-    log, scan = recorded(100), object.__new__(LogScan)
+    log, scan = draw_samples(100), object.__new__(LogScan)
     for logs, streamed in (([log, log], False), ([log, scan], True), ([scan, log], True)):
         assert _LogRows(logs, ROBOT, EQUATION_SETTINGS, None, None).streamed == streamed
     assert _LogRows([scan, log], ROBOT, EQUATION_SETTINGS, None, None).block_counts == [None, None]
@@ -127,7 +127,7 @@ def test_joints_count_as_still_by_what_all_blocks_reach():
 
 
 def test_samples_of_rows_are_those_given_or_made():
-    samples, log = exact_samples(ROBOT, 50), recorded(900)
+    samples, log = exact_samples(ROBOT, 50), draw_samples(900)
     (same,) = build_rows(ROBOT, samples, EQUATION_SETTINGS).samples()
     assert same is samples
     rows = build_rows(ROBOT, log, EQUATION_SETTINGS)
@@ -153,7 +153,7 @@ def test_inertia_matrices_of_linkages_at_many_configurations_are_those_at_each()
 
 
 def test_workers_are_sent_no_regressor_and_the_way_to_a_file_in_place_of_it(monkeypatch):
-    log, regressor = recorded(900), build_regressor(ROBOT, EQUATION_SETTINGS)
+    log, regressor = draw_samples(900), build_regressor(ROBOT, EQUATION_SETTINGS)
     scan = object.__new__(LogScan)
     monkeypatch.setattr(LogScan, "opening", "how to open it")
     for executor, sent, here in ((None, scan, regressor), (object(), "how to open it", None)):
@@ -173,7 +173,7 @@ def test_a_joint_moves_where_it_stands_elsewhere_in_another_part_of_a_stream():
 
 
 @pytest.mark.parametrize("constant", [(), (0,), (1,), (0, 1)])
-def test_torques_that_never_change_beside_others_count_as_none(constant):
+def test_constant_torques_of_some_joints_have_no_weight(constant):
     """A dead sensor reads one value; if all do, it cannot be distinguished from a joint that needs no torque."""
     robot = with_estimated_drives(ROBOT)
     samples = exact_samples(robot, 90, noise=0.2)

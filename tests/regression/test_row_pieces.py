@@ -73,7 +73,7 @@ def test_one_log_or_several_are_logs_and_samples_are_not():
     assert list(log_rows.block_counts) == [8, 16]
 
 
-def test_factors_alone_count_as_many_rows_as_the_fullest_joint(regressor):
+def test_factors_have_the_row_count_of_the_joint_with_most_rows(regressor):
     tables = [np.random.default_rng(2).normal(size=(40, len(c) + 1)) for c in regressor.columns]
     factors = tuple(map(triangle_of, tables))
     information = Information(NAMES, regressor.names, regressor.columns, factors, (40, 25))
@@ -198,7 +198,7 @@ def test_logs_whose_stamps_begin_late_have_the_same_line():
     assert early.repeats == pytest.approx(2.5, abs=0.02)
 
 
-def test_a_draft_marks_what_it_asks_and_puts_tables_last():
+def test_a_draft_marks_open_questions_and_puts_tables_last():
     draft = SidecarDraft(
         "run.csv",
         (DraftLine("units.torque", UNANSWERED, "one of\nmany"), DraftLine("rows", [0, 9], "why")),

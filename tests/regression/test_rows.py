@@ -48,14 +48,14 @@ def robot():
     return with_random_drives(random_robot(2, joints=2, tree=False), 2)
 
 
-def recorded(robot, rows, seed):
+def draw_log(robot, rows, seed):
     samples = smooth_samples(robot, rows, seed)
     return log_from_arrays(samples.joint_names, np.arange(rows) / 200.0, samples.q, samples.tau)
 
 
 @pytest.fixture(scope="module")
 def logs(robot):
-    return [recorded(robot, 2000, 1), recorded(robot, 900, 2), recorded(robot, 3100, 3)]
+    return [draw_log(robot, 2000, 1), draw_log(robot, 900, 2), draw_log(robot, 3100, 3)]
 
 
 def grams(information):
@@ -92,7 +92,7 @@ def test_blocks_made_by_threads_are_those_of_one_pass(robot, logs, name, monkeyp
 
 
 @pytest.mark.parametrize("name", EQUATION_SETTINGS)
-def test_a_log_can_be_left_out_afterwards(robot, logs, name):
+def test_a_log_can_be_excluded_afterwards(robot, logs, name):
     rows = build_rows(robot, logs, EQUATION_SETTINGS[name])
     others = build_rows(robot, [logs[0], logs[2]], EQUATION_SETTINGS[name])
     assert_close(
@@ -115,7 +115,7 @@ def test_blocks_tile_their_logs_and_are_small(robot, logs):
 
 
 def test_a_long_stream_has_few_blocks_and_knows_its_logs(robot, logs):
-    longer = [*logs, recorded(robot, 250_000, 4)]
+    longer = [*logs, draw_log(robot, 250_000, 4)]
     stream = condition_stream(robot, longer, SETTINGS, block_rows=3000)
     rows = equations(robot, stream)
     assert_close(
@@ -201,7 +201,7 @@ def test_the_stop_operator_reaches_back_and_other_directions_do_not(robot):
     assert reach == {"tanh": 0, "stop": STOP_ROWS}
 
 
-def test_a_fit_says_what_it_was_known_from(robot):
+def test_the_status_of_a_fit_summarizes_its_data(robot):
     """Root mean squares of torques, and thinning only where rows were left out."""
     samples = exact_samples(robot, 60, 3)
     rows = equations(robot, samples)
@@ -216,7 +216,7 @@ def test_a_fit_says_what_it_was_known_from(robot):
     assert "one of 3 kept" in data_summary(rows.information, EquationSettings(decimation=3))
 
 
-def test_rows_that_workers_make_count_and_tell_as_those_made_here(robot, logs):
+def test_rows_of_workers_equal_those_of_this_process(robot, logs):
     here = build_rows(robot, logs, EQUATION_SETTINGS["plain"])
     with ThreadPoolExecutor(1) as workers:
         there = build_rows(robot, logs, EQUATION_SETTINGS["plain"], executor=workers)
@@ -226,7 +226,7 @@ def test_rows_that_workers_make_count_and_tell_as_those_made_here(robot, logs):
     assert there.sources == here.sources
 
 
-def test_rows_say_what_was_left_out_of_logs_and_where_they_come_from(robot, logs):
+def test_rows_have_findings_about_dropped_parts_and_list_their_files(robot, logs):
     noted = [
         replace(log, findings=(info(Kind.FILE_CONTENT, f"note {k}"),), sources=(SourceFile(f"{k}.csv", "0"),))
         for k, log in enumerate(logs)

@@ -12,7 +12,7 @@ from mindyn.regression.information import Triangle
 WIDTH = 30
 
 
-def appended(rows, block=1024):
+def append_rows(rows, block=1024):
     triangle = Triangle(rows.shape[1])
     for start in range(0, len(rows), block):
         part = rows[start : start + block]
@@ -27,7 +27,7 @@ def noisy(count=12_000):
     return rows
 
 
-def changed(name):
+def build_rows_of(name):
     """Rows of which some assumption of summed squares does not hold."""
     rows, rng = noisy(), np.random.default_rng(1)
     if name == "no noise":
@@ -62,8 +62,8 @@ CASES = (
 
 @pytest.mark.parametrize("case", CASES)
 def test_squares_are_those_of_the_rows(case):
-    rows = changed(case)
-    triangle = appended(rows)
+    rows = build_rows_of(case)
+    triangle = append_rows(rows)
     sizes = np.linalg.norm(rows, axis=0)
     assert triangle.rows == len(rows)
     assert np.array_equal(triangle.R, np.triu(triangle.R))
@@ -71,11 +71,11 @@ def test_squares_are_those_of_the_rows(case):
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_what_is_left_of_a_column_is_what_a_qr_leaves(case):
+def test_the_residual_of_a_column_equals_that_of_a_qr(case):
     """Pivots say which columns depend on others, and how much torque is noise: the root of rounding is too much."""
-    rows = changed(case)
+    rows = build_rows_of(case)
     sizes = np.linalg.norm(rows, axis=0)
-    ours, theirs = (np.abs(np.diag(R)) / sizes for R in (appended(rows).R, np.linalg.qr(rows, mode="r")))
+    ours, theirs = (np.abs(np.diag(R)) / sizes for R in (append_rows(rows).R, np.linalg.qr(rows, mode="r")))
     # The direction of a dependent column is rounding error; later columns are compared without it.
     compared = slice(10 if case == "dependent" else None)
     assert_negligible((ours - theirs)[compared], 1.0, rtol=ORACLE)
@@ -86,7 +86,7 @@ def test_rows_that_grow_do_not_drown_those_that_known_the_rest():
     rows, rng = noisy(), np.random.default_rng(1)
     together = rng.normal(size=WIDTH) * np.logspace(3, -3, WIDTH)
     rows[1024:] = ((4.0 ** (np.arange(len(rows)) // 1024)) * rng.normal(size=len(rows)))[1024:, None] * together
-    ours, theirs = (np.abs(np.diag(R)) for R in (appended(rows).R, np.linalg.qr(rows, mode="r")))
+    ours, theirs = (np.abs(np.diag(R)) for R in (append_rows(rows).R, np.linalg.qr(rows, mode="r")))
     assert_close(ours / theirs, np.ones(WIDTH), rtol=DERIVATIVE)
 
 
@@ -96,7 +96,7 @@ def test_most_blocks_need_no_reflections(monkeypatch):
     monkeypatch.setattr(information, "_reflect", lambda *given: created.append(1) or reflected(*given))
     for case in ("noisy", "no noise", "dependent", "almost dependent"):
         created.clear()
-        appended(changed(case))
+        append_rows(build_rows_of(case))
         assert len(created) == 1, case
 
 

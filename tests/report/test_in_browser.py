@@ -21,7 +21,7 @@ def times(page):
     return shown.locator("text.tick[text-anchor=middle]").all_text_contents()
 
 
-def drawn_curves(page, place):
+def wait_for_curves(page, place):
     """Scroll to a torque plot and wait for its three curves."""
     page.locator(place).first.scroll_into_view_if_needed()
     page.locator(f"{place} path.curve").nth(2).wait_for(state="attached")
@@ -36,7 +36,7 @@ def test_tabs_switch_by_click_and_keys(open_page):
     assert panels.nth(2).is_visible()
     assert not panels.nth(0).is_visible()
     assert tabs.nth(2).get_attribute("aria-selected") == "true"
-    drawn_curves(page, "#torque-panel-2")
+    wait_for_curves(page, "#torque-panel-2")
     for key, expected in (
         ("ArrowRight", 3),
         ("ArrowRight", 4),
@@ -53,7 +53,7 @@ def test_tabs_switch_by_click_and_keys(open_page):
 def test_plots_zoom_by_buttons_keys_and_drag_and_joints_zoom_together(open_page):
     page = open_page()
     area = page.locator(f"{FIRST_PLOT} .area").first
-    drawn_curves(page, "#torque-panel-0")
+    wait_for_curves(page, "#torque-panel-0")
     whole = times(page)
     page.get_by_role("button", name="Zoom in").first.click()
     closer = times(page)
@@ -73,7 +73,7 @@ def test_plots_zoom_by_buttons_keys_and_drag_and_joints_zoom_together(open_page)
     assert dragged != whole
     assert "N" in page.locator(f"{FIRST_PLOT} .legend .value").first.text_content()
     page.locator("#torque [role=tab]").nth(1).click()
-    drawn_curves(page, "#torque-panel-1")
+    wait_for_curves(page, "#torque-panel-1")
     assert times(page) == dragged
     page.locator("#torque-panel-1 figure:not([hidden]) .area svg").dblclick()
     assert times(page) == whole
@@ -82,7 +82,7 @@ def test_plots_zoom_by_buttons_keys_and_drag_and_joints_zoom_together(open_page)
 def test_curves_are_drawn_where_the_numbers_are(open_page):
     """Check that the highest drawn point of the measured torque is at the largest value of the axis."""
     page = open_page()
-    drawn_curves(page, "#torque-panel-0")
+    wait_for_curves(page, "#torque-panel-0")
     places, greatest = page.evaluate(
         """() => {
           const plot = Plot.all[0], path = plot.svg.querySelector("path.role-measured");
@@ -104,7 +104,7 @@ def test_another_log_can_be_chosen(open_page):
     figures = page.locator("#torque-panel-0 figure")
     assert not figures.nth(0).is_visible()
     assert figures.nth(1).is_visible()
-    drawn_curves(page, "#torque-panel-0 figure:nth-of-type(2)")
+    wait_for_curves(page, "#torque-panel-0 figure:nth-of-type(2)")
 
 
 def test_the_robot_rotates_by_drag_keys_and_buttons_and_moves_in_time(open_page):
@@ -220,7 +220,7 @@ def test_a_desktop_shows_all_parameters_with_a_fixed_header(open_page):
 
 def test_unscored_ends_are_shaded(open_page):
     page = open_page()
-    drawn_curves(page, "#torque-panel-0")
+    wait_for_curves(page, "#torque-panel-0")
     assert page.locator("#torque-panel-0 figure:not([hidden]) rect.shaded").count() == 4
 
 
@@ -250,17 +250,19 @@ def test_a_joint_without_friction_is_drawn_as_a_flat_line(open_page, tmp_path):
     estimate = estimate_of(replace(robot, drives=tuple(replace(d, viscous=0.0, coulomb=0.0) for d in robot.drives)))
     none = replace(estimate, dropped=("fv1", "fc1"))
     gone = [estimate.names.index(name) for name in none.dropped]
-    none = replace(none, beta=_zeroed(none.beta, gone), covariance=_zeroed(_zeroed(none.covariance, gone).T, gone))
+    none = replace(
+        none, beta=_zero_rows(none.beta, gone), covariance=_zero_rows(_zero_rows(none.covariance, gone).T, gone)
+    )
     mindyn.write_report(none, tmp_path / "report.html", validation_logs=log_of(robot, 2))
     page = open_page(path=tmp_path / "report.html")
     page.locator("#friction").scroll_into_view_if_needed()
-    drawn_curves(page, "#friction")
+    wait_for_curves(page, "#friction")
     flat = page.locator("#friction figure").first
     assert "no friction was identified" in flat.inner_text()
     assert flat.locator("path.role-predicted").get_attribute("d").count("L") > 10
 
 
-def _zeroed(values, rows):
+def _zero_rows(values, rows):
     estimate = values.copy()
     estimate[rows] = 0.0
     return estimate

@@ -48,7 +48,7 @@ def data(robot, estimate):
     return collect_report_data(estimate, **everything(robot))
 
 
-def unpacked(packed):
+def unpack(packed):
     raw = base64.b64decode(packed["data"])
     if packed["kind"] == "f64":
         return np.frombuffer(raw, "<f8")
@@ -87,12 +87,12 @@ def test_decimated_times_increase_and_match_the_extremes():
 
 def test_packed_values_are_unpacked():
     values = np.random.default_rng(3).normal(size=1000)
-    levels = unpacked(asdict(pack_levels(values)))
+    levels = unpack(asdict(pack_levels(values)))
     assert levels.min() == values.min()
     assert levels.max() == pytest.approx(values.max(), rel=1e-15)
     assert np.abs(levels - values).max() <= 0.501 * np.ptp(values) / MAX_LEVEL
-    assert (unpacked(asdict(pack_exactly(values))) == values).all()
-    assert (unpacked(asdict(pack_levels(np.full(5, 2.5)))) == 2.5).all()
+    assert (unpack(asdict(pack_exactly(values))) == values).all()
+    assert (unpack(asdict(pack_levels(np.full(5, 2.5)))) == 2.5).all()
 
 
 def test_the_verdict_equals_validate(data, robot, estimate):
@@ -135,7 +135,7 @@ def test_traces_hold_the_torques(data, robot):
     plots, text = torque_section(data).plots, torque_section(data).body
     for joint, unit in enumerate(joint.torque_unit for joint in data.joints):
         measured, low, high = torque_series(plots, joint)[0]["y"], log.tau[:, joint].min(), log.tau[:, joint].max()
-        assert unpacked(measured) == pytest.approx(log.tau[:, joint], abs=np.ptp(log.tau[:, joint]) / MAX_LEVEL)
+        assert unpack(measured) == pytest.approx(log.tau[:, joint], abs=np.ptp(log.tau[:, joint]) / MAX_LEVEL)
         assert (measured["low"], measured["high"]) == (low, high)
         assert f"ranges from {format_number(low, 3)} to {format_quantity(high, unit)}" in text
 
@@ -148,7 +148,7 @@ def test_unscored_ends_do_not_scale_the_residual_axis(robot, estimate):
     prediction, plots = data.logs[0].prediction, torque_section(data).plots
     largest = np.abs(prediction.residual[prediction.scored]).max(axis=0)
     for joint, error in enumerate(largest):
-        assert np.abs(unpacked(torque_series(plots, joint)[2]["y"])).max() <= 1.001 * error < 100
+        assert np.abs(unpack(torque_series(plots, joint)[2]["y"])).max() <= 1.001 * error < 100
 
 
 def test_histograms_and_coverage_count_all_rows(data):

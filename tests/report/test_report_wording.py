@@ -271,35 +271,35 @@ def test_units_have_one_style(robot, estimate):
 def test_next_steps_follow_the_verdict(good):
     """Suggest an export if the model is usable, with care for weak joints; otherwise a projection or another log."""
 
-    def advised(data):
+    def list_advice(data):
         return [(item.sentence.split()[0], item.command) for item in summarize_report(data).advice]
 
     run = replace(good, commands=Commands("arm.urdf", "run 1", "urdf"))
-    assert advised(run) == [("Use", "mindyn export 'run 1' --to urdf --out model.urdf")]
+    assert list_advice(run) == [("Use", "mindyn export 'run 1' --to urdf --out model.urdf")]
     unfit = replace(run, verdict=replace(run.verdict, findings=(STOOD,)))
     assert report_headline(unfit) == ("This log cannot identify this robot.", "unusable")
     assert "It stood. Record it moving." in verdict_section(unfit).body
-    assert advised(unfit) == [("Do", "mindyn excite arm.urdf --seconds 30 --out motion")]
+    assert list_advice(unfit) == [("Do", "mindyn excite arm.urdf --seconds 30 --out motion")]
     wrong = replace(run, verdict=replace(run.verdict, findings=(LOADED,)))
     assert report_headline(wrong) == ("The information about the robot or its logs seems to be wrong.", "fair")
     assert "Log 2 carries another payload." in verdict_section(wrong).body
-    assert advised(wrong) == [("Do", "")]
+    assert list_advice(wrong) == [("Do", "")]
     no = tuple(replace(item, holds=False) for item in FEASIBLE)
     impossible = replace(run, feasibility=no)
-    assert advised(impossible)[0] == ("Make", "mindyn export 'run 1' --to urdf --out model.urdf --feasible")
+    assert list_advice(impossible)[0] == ("Make", "mindyn export 'run 1' --to urdf --out model.urdf --feasible")
     alone = replace(run, verdict=replace(run.verdict, held_out=False))
-    assert [sentence for sentence, _ in advised(alone)][:1] == ["Validate"]
-    assert "Use" not in {sentence for sentence, _ in advised(alone)}
-    assert advised(alone)[0] == ("Validate", "mindyn report 'run 1' --validate other.csv")
+    assert [sentence for sentence, _ in list_advice(alone)][:1] == ["Validate"]
+    assert "Use" not in {sentence for sentence, _ in list_advice(alone)}
+    assert list_advice(alone)[0] == ("Validate", "mindyn report 'run 1' --validate other.csv")
     first, *others = run.verdict.joints
     weak = replace(run, verdict=replace(run.verdict, joints=(replace(first, grade="poor"), *others)))
-    assert [sentence for sentence, _ in advised(weak)] == ["Use", "The"]
+    assert [sentence for sentence, _ in list_advice(weak)] == ["Use", "The"]
     assert f"not at {run.joints[0].name}" in summarize_report(weak).advice[0].sentence
     python = replace(run, commands=Commands("", "", "urdf"))
-    assert advised(python) == [("Use", 'mindyn.write_urdf(estimate, "model.urdf")')]
+    assert list_advice(python) == [("Use", 'mindyn.write_urdf(estimate, "model.urdf")')]
     looped = replace(run, commands=Commands("arm.urdf", "run 1", "mjcf"))
-    assert advised(looped) == [("Use", "mindyn export 'run 1' --to mjcf --out model.xml")]
-    assert advised(replace(python, commands=Commands("", "", "toml"))) == [
+    assert list_advice(looped) == [("Use", "mindyn export 'run 1' --to mjcf --out model.xml")]
+    assert list_advice(replace(python, commands=Commands("", "", "toml"))) == [
         ("Use", 'mindyn.write_toml(estimate, "model.toml")')
     ]
 

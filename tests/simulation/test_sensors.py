@@ -80,7 +80,7 @@ def test_readings_between_the_rows_follow_the_motion(robot, motion):
     assert_close(read.position, fine.q, 1e-6)
 
 
-def test_noise_has_the_stated_deviation_and_follows_the_seed(robot, motion):
+def test_noise_has_the_given_deviation_and_depends_on_the_seed(robot, motion):
     settings = {"position_noise": 2e-4, "torque_noise": 0.05, "position_side": "motor", "torque_side": "motor"}
     exact = measure(robot, motion, Sensors(position_side="motor", torque_side="motor"))
     read, again, other = (measure(robot, motion, Sensors(seed=seed, **settings)) for seed in (1, 1, 2))

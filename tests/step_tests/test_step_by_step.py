@@ -28,7 +28,7 @@ QUADRATURE_5_MS, QUADRATURE_1_MS = 2.8e-3, 1.1e-4
 NORMAL_95 = 1.96
 
 
-def drawn_drives(robot, seed):
+def draw_drives(robot, seed):
     """Random friction and rotor inertia on every joint, without offsets."""
     rng = np.random.default_rng(seed)
     drives = [
@@ -64,7 +64,7 @@ def test_all_52_parameters_of_yoshidas_puma_are_recovered(plan, table):
 @pytest.mark.parametrize("name", ["stanford", "scara", "puma560"])
 @pytest.mark.parametrize("driven", [False, True])
 def test_recovers_arms_with_and_without_drives(name, driven):
-    robot = drawn_drives(load_robot(name), 3) if driven else replace(load_robot(name), drives=())
+    robot = draw_drives(load_robot(name), 3) if driven else replace(load_robot(name), drives=())
     plan = plan_tests(robot)
     estimate = StepByStep(rule="gregory").fit(robot, plan, simulate_tests(robot, plan, rate_hz=200.0))
     assert estimate.unidentifiable == ()
@@ -180,7 +180,7 @@ def noisy(logs, seed):
 
 
 @pytest.mark.parametrize("solution", ["steps", "together"])
-def test_stated_intervals_cover_the_truth(puma, plan, logs, solution):
+def test_intervals_contain_the_true_values(puma, plan, logs, solution):
     inside, errors, stated = [], [], []
     for seed in range(60):
         estimate = StepByStep(rule="gregory", solution=solution).fit(puma, plan, noisy(logs, seed))
@@ -279,7 +279,7 @@ def test_without_the_tenth_test_of_the_reference_four_parameters_stay_open(puma,
     assert_close(estimate.beta[known], estimate.base.values[known], RECOVERY)
 
 
-def test_a_test_that_shows_less_than_planned_is_counted(puma, plan, logs):
+def test_a_test_that_determines_less_than_planned_is_counted(puma, plan, logs):
     """The held configurations of one test all alike: one equation in place of three."""
     test = next(t for t in plan.tests if t.name == "accelerated-02")
     first = logs[test.motions[0].name]

@@ -34,7 +34,7 @@ def test_a_speed_may_be_missed_by_a_fifth(speed, right, way):
     assert_close(mean_speed(log_of(3 + speed * way * T), 0), speed * way, SAME_ALGEBRA)
 
 
-def test_what_is_held_may_neither_slip_nor_be_elsewhere():
+def test_held_joints_must_not_slip_or_be_elsewhere():
     planned, checks = ConstantSpeed("turn", HELD, 0, 0.5, 2.0), LogChecks()
     ramp = np.linspace(-0.5, 0.5, len(T))
     assert checks.fault(PLAN, planned, log_of(0.5 * T, 0.3 + 0.009 * ramp)) is None

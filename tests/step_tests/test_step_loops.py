@@ -83,7 +83,7 @@ def test_logs_determine_all_that_a_plan_does_not_list(name, seed, reach):
         assert_close(estimate.beta, Regressor(robot).base.values, 1e-5)
 
 
-def test_the_program_lists_what_no_test_determines(tmp_path):
+def test_the_program_lists_parameters_that_no_test_determines(tmp_path):
     mindyn.write_toml(six_bar("watt-1", reach=0.05), tmp_path / "robot.toml")
     ended = mindyn_program("step-by-step", "plan", tmp_path / "robot.toml", tmp_path / "tests")
     assert ended.code == 3, ended.err

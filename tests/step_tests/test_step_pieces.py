@@ -153,7 +153,7 @@ def test_residuals_of_joints_are_root_means():
     assert unexplained_fraction([JointResidual("x", 3, 0.0, 0.0)]) == 0.0
 
 
-def test_fits_say_what_they_were_known_from():
+def test_the_status_of_fits_summarizes_their_data():
     result, _ = information()
     assert data_summary(result, EquationSettings()) == "50 equations (30 samples of 2 joints)"
     message = data_summary(result, EquationSettings(None, 5.0, 4))
@@ -161,7 +161,7 @@ def test_fits_say_what_they_were_known_from():
     item = Information(("x",), result.names, result.columns[:1], result.factors[:1], (30,))
     assert data_summary(item, EquationSettings()) == "30 equations (30 samples of 1 joint)"
     assert describe_status(["a", "b"], []) == "a; b."
-    assert describe_status(["a"], ["x", "y"]) == "a; the data leave combinations open, among: x, y."
+    assert describe_status(["a"], ["x", "y"]) == "a; the data do not determine some combinations of: x, y."
 
 
 def test_what_is_unidentifiable_has_an_infinite_variance_alone():

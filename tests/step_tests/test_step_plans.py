@@ -132,7 +132,7 @@ def test_motions_stay_inside_limits(name):
                 assert np.abs(path.qd[:, j]).max() <= joint.limits.velocity
 
 
-def test_stated_ranges_go_before_limits(puma):
+def test_given_ranges_take_precedence_over_limits(puma):
     ranges = dict.fromkeys(puma.joint_names, (0.2, 1.4))
     plan = plan_tests(puma, ranges=ranges)
     assert plan.unidentifiable == ()
@@ -200,7 +200,7 @@ def test_logs_come_back_from_their_files(tmp_path):
         read_test_logs(tmp_path, robot)
 
 
-def test_a_velocity_that_is_no_derivative_is_rejected_in_moving_logs(tmp_path):
+def test_a_velocity_that_is_not_the_derivative_is_rejected_in_moving_logs(tmp_path):
     robot = load_robot("scara")
     plan = plan_tests(robot)
     logs = simulate_tests(robot, plan, rate_hz=50.0)
@@ -210,7 +210,7 @@ def test_a_velocity_that_is_no_derivative_is_rejected_in_moving_logs(tmp_path):
         read_test_logs(tmp_path, robot)
 
 
-def test_what_cannot_be_planned_is_rejected_by_name(puma):
+def test_unsupported_plans_are_rejected_by_name(puma):
     with raises(UnknownNameError, Code.UNKNOWN_NAME, "elbow"):
         plan_tests(puma, ranges={"elbow": (0, 1)})
     with raises(InputError, Code.OUT_OF_RANGE, "joint1"):

@@ -92,7 +92,7 @@ def test_noise_of_the_first_row_is_not_a_contact(estimate, thresholds):
         assert not contact_trace(estimate, replace(log, tau=tau), thresholds).alarms.any()
 
 
-def test_gumbel_thresholds_are_passed_as_rarely_as_is_asked():
+def test_gumbel_thresholds_have_the_requested_alarm_rate():
     rng = np.random.default_rng(0)
     drawn = rng.gumbel(2.0, 0.5, (400_000, 1))
     bound = _rare_peak_threshold(drawn[:2000], 1e-3)

@@ -153,7 +153,7 @@ side = "motor"
 """
 
 
-def invoked(*given):
+def invoke(*given):
     app = typer.Typer()
     app.command()(identify)
     return CliRunner().invoke(app, [*map(str, given), "--json"], catch_exceptions=False)
@@ -178,7 +178,7 @@ def fixed(logs):
 def test_drives_come_from_a_file(logs, arm, fixed):
     (logs / "drives.toml").write_text(DRIVES)
     given = (arm, logs / "run1.parquet", "--conditioning", fixed, "--drives", logs / "drives.toml")
-    result = invoked(*given, "--out", logs / "out", "--no-report")
+    result = invoke(*given, "--out", logs / "out", "--no-report")
     assert "fvj3" in json.loads(result.stdout)["parameters"]["name"]  # friction behind the coupling
     drive = {value.joint: value for value in load_estimate(logs / "out" / "estimate.json").robot.drives}["joint3"]
     assert (drive.ratio, dict(drive.coupling), drive.side) == (50.0, {"joint2": 20.0}, "motor")
@@ -186,10 +186,10 @@ def test_drives_come_from_a_file(logs, arm, fixed):
     assert any(item["path"].endswith("drives.toml") for item in run["inputs"])
     (logs / "drives.toml").write_text(DRIVES.replace("ratio", "ration"))
     with raises(RobotFileError, Code.UNKNOWN_NAME, "ration"):
-        invoked(*given)
+        invoke(*given)
     (logs / "drives.toml").write_text(f"{DRIVES}{DRIVES}")
     with raises(RobotFileError, Code.DUPLICATE, "joint3"):
-        invoked(*given)
+        invoke(*given)
 
 
 def test_an_earlier_run_stays_complete_until_the_new_one_is(logs, arm, fixed, monkeypatch):
@@ -204,9 +204,9 @@ def test_an_earlier_run_stays_complete_until_the_new_one_is(logs, arm, fixed, mo
     monkeypatch.setattr("mindyn.cli.identify.write_report", no_space)
     given = (arm, logs / "run1.parquet", "--conditioning", fixed, "--out", logs / "out")
     with raises(ExportError, Code.NOT_WRITABLE, ""):
-        invoked(*given)
+        invoke(*given)
     assert {value.name: value.read_text() for value in (logs / "out").iterdir()} == earlier
-    invoked(*given, "--no-report")
+    invoke(*given, "--no-report")
     assert {item.name for item in (logs / "out").iterdir()} == {"estimate.json", "parameters.parquet", "run.json"}
 
 
@@ -216,12 +216,12 @@ def test_unlogged_joints_are_locked(logs, arm, fixed):
     (logs / "two.parquet.toml").write_text(SIDECAR)
     given = (arm, logs / "two.parquet", "--conditioning", fixed)
     with raises(LogError, Code.UNKNOWN_NAME, "q3"):
-        invoked(*given)
-    names = json.loads(invoked(*given, "--lock", "joint3=0.5").stdout)["parameters"]["name"]
+        invoke(*given)
+    names = json.loads(invoke(*given, "--lock", "joint3=0.5").stdout)["parameters"]["name"]
     assert "fv2" in names
     assert "fv3" not in names
     with raises(InputError, Code.WRONG_FORMAT, "--lock"):
-        invoked(*given, "--lock", "joint3")
+        invoke(*given, "--lock", "joint3")
 
 
 def test_a_fault_is_one_finding(logs, arm, fixed):
@@ -232,7 +232,7 @@ def test_a_fault_is_one_finding(logs, arm, fixed):
         (-pl.col("tau1"), "warning  the torque of joint joint1 may have the wrong sign"),
     ):
         table.with_columns(spoiled).write_parquet(logs / "odd.parquet")
-        result = invoked(arm, logs / "odd.parquet", "--conditioning", fixed).stderr.splitlines()
+        result = invoke(arm, logs / "odd.parquet", "--conditioning", fixed).stderr.splitlines()
         (shown,) = [line for line in result if line.startswith(("error", "warning"))]
         assert shown.startswith(finding)
         assert result[result.index(shown) + 1].startswith(" " * 9)  # the remedy
@@ -241,7 +241,7 @@ def test_a_fault_is_one_finding(logs, arm, fixed):
 def test_the_end_of_a_log_is_held_out(logs, arm, fixed):
     """As good as two logs: trained on the first rows alone, validated on the others."""
     given = (arm, logs / "run1.parquet", "--conditioning", fixed)
-    result = json.loads(invoked(*given, "--hold-out", 0.25).stdout)
+    result = json.loads(invoke(*given, "--hold-out", 0.25).stdout)
     robot = mindyn.load_robot(arm)
     log = mindyn.read_log(logs / "run1.parquet", robot)
     settings = mindyn.Conditioning(position_cutoff_hz=20.0, delay_s=0.0)
@@ -254,9 +254,9 @@ def test_the_end_of_a_log_is_held_out(logs, arm, fixed):
         ((0.2, "--validate", "x"), Code.DISAGREEMENT, "--validate"),
     ):
         with raises(InputError, code, subject):
-            invoked(*given, "--hold-out", *more)
+            invoke(*given, "--hold-out", *more)
 
 
 def test_a_log_counts_once(logs):
     with raises(InputError, Code.DUPLICATE, str(logs / ".." / logs.name / "run1.parquet")):
-        invoked(logs / "whole.toml", logs / "run1.parquet", logs / ".." / logs.name / "run1.parquet")
+        invoke(logs / "whole.toml", logs / "run1.parquet", logs / ".." / logs.name / "run1.parquet")

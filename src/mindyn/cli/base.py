@@ -29,7 +29,7 @@ def base(
     symbols: Annotated[bool, typer.Option("--symbols", help="Print lengths as symbols instead of numbers.")] = False,
     unknown_gains: Annotated[
         bool,
-        typer.Option("--unknown-gains", help="Print what currents or position targets of unknown gain leave open."),
+        typer.Option("--unknown-gains", help="Print what logs with unknown gains do not determine."),
     ] = False,
     *,
     options: RobotOptions,

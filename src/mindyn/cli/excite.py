@@ -36,42 +36,42 @@ from mindyn.robots.meshes import read_meshes
 @with_motion_options
 def excite(
     robot: Annotated[str, ROBOT_ARGUMENT],
-    seconds: Annotated[float, typer.Option(help="Length of the motion.")] = 20.0,
+    seconds: Annotated[float, typer.Option(help="Length of the motion, s.")] = 20.0,
     harmonics: Annotated[int, typer.Option(help="Number of harmonics of the Fourier series.")] = 5,
     purpose: Annotated[
         str,
         typer.Option(
             "--for",
-            help="arm: all of its parameters; payload: those of a load on the last link, the arm being known.",
+            help="Parameters to excite. arm: all of the arm; payload: those of a load on the last link of a known arm.",
             autocompletion=complete_from(get_args(Purpose)),
         ),
     ] = "arm",
     *,
     motion: MotionOptions,
     speed: Annotated[
-        float, typer.Option(help="Fraction of the speed limits to use; 1.0 for all, after a first run.")
+        float, typer.Option(help="Fraction of the speed limits to use; use 1.0 only after a first run.")
     ] = 0.5,
     acceleration: Annotated[float, typer.Option(help="Fraction of the acceleration limits to use.")] = 0.5,
     out: Annotated[Path | None, typer.Option(help="Folder for samples, coefficients, ROS 2, URScript, plot.")] = None,
-    rate_hz: Annotated[float, typer.Option(help="Rate of the log to be recorded.")] = 100.0,
+    rate_hz: Annotated[float, typer.Option(help="Rate of the log that will be recorded, Hz.")] = 100.0,
     controller_hz: Annotated[
-        float | None, typer.Option(help="Rate of the samples that are written; that of the log if left out.")
+        float | None, typer.Option(help="Rate of the written samples, Hz; default: the rate of the log.")
     ] = None,
-    starts: Annotated[int, typer.Option(help="Searches from random motions.")] = 4,
+    starts: Annotated[int, typer.Option(help="Number of searches, each from a random motion.")] = 4,
     seed: Annotated[int, typer.Option(help="Seed of the random motions.")] = 0,
     deadline_s: Annotated[
-        float | None, typer.Option(help="Seconds after which the best so far is taken, and checked once more.")
+        float | None, typer.Option(help="Time limit of the search, s; mindyn then takes the best motion so far.")
     ] = None,
     meshes: Annotated[bool, MESHES_OPTION] = False,
     as_json: Annotated[bool, JSON_OPTION] = False,
     verbose: Annotated[bool, VERBOSE_OPTION] = False,
     options: RobotOptions,
 ) -> None:
-    """Design an exciting motion within a robot's limits; Ctrl-C takes the best so far."""
+    """Design an exciting motion within a robot's limits; Ctrl-C keeps the best motion so far."""
     arm, options, held = load_and_hold(options, robot, motion.move)
     if meshes and out is None:
         raise InputError(
-            "--meshes needs --out: meshes are drawn in the motion's page",
+            "--meshes needs --out: meshes are drawn on the page of the motion",
             hint="--out motion",
             code=Code.MISSING_VALUE,
             subject="--out",
@@ -111,7 +111,7 @@ def excite(
         for sentence in design.summary():
             print_output(sentence)
         if design.prediction.relative is not None:
-            print_output("Every parameter with its standard deviation: --verbose.")
+            print_output("Pass --verbose for the standard deviation of every parameter.")
     if out is not None:
         drawn = read_meshes(robot, arm) if meshes else None
         print_notes(() if drawn is None else drawn.findings)

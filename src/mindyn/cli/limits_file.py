@@ -114,7 +114,7 @@ def read_limits_file(path: Path | None, robot: Robot, held: Iterable[Finding] = 
     """
     if path is None:
         return LimitsFile()
-    hint = "a line of it is like: velocity = { joint1 = 2.0 }"
+    hint = "for example: velocity = { joint1 = 2.0 }"
     given = read_toml(path, "file of limits", InputError, hint)
     require_valid(given, LIMITS_FILE_SCHEMA, path.name, hint=hint)
     absent = {name for finding in held for name in finding.joints} - set(robot.joint_names)

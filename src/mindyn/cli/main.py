@@ -22,12 +22,12 @@ from mindyn.interrupts import exit_on_interrupt, reraise_interrupts
 from mindyn.reading import ALLOW_OUTSIDE_FILES
 
 COMMANDS: Mapping[str, str] = {
-    "start": "Go from a robot and its logs to exported code, asking only what cannot be determined.",
+    "start": "Go from a robot and its logs to exported code, asking only for what cannot be determined.",
     "demo": "Simulate a PUMA 560, identify it with three estimators, check and validate it, and write a report.",
     "robots": "List the bundled robots, or show one robot.",
     "base": "Print the base parameters: the combinations of link parameters that the dynamics depend on.",
     "count": "Count the multiplications and additions of one evaluation of the dynamics.",
-    "excite": "Design an exciting motion within a robot's limits; Ctrl-C takes the best so far.",
+    "excite": "Design an exciting motion within a robot's limits; Ctrl-C keeps the best motion so far.",
     "simulate": "Simulate a motion and write the log of its sensors.",
     "log": "Inspect a log: the likely meaning of its columns with evidence, and a draft of its sidecar file.",
     "identify": "Identify the dynamic parameters of a robot from its logs.",

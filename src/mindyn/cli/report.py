@@ -94,8 +94,8 @@ def _find_meshes(record: Mapping[str, Any], prior: str | None, robot: Robot) -> 
     """Read the meshes of the robot file of the run, or of --prior; print notes about missing files."""
     stated = record.get("robot")
     given = str(stated.get("given", "")) if isinstance(stated, Mapping) else ""
-    beside = locate_beside(given, Path(record["folder"])) if given else ""
-    source = beside if Path(beside).is_file() else prior or given
+    mesh_source = locate_beside(given, Path(record["folder"])) if given else ""
+    source = mesh_source if Path(mesh_source).is_file() else prior or given
     if not source:
         print_status("note: no meshes are drawn, because the robot file is not known; pass it with --prior FILE")
         return None

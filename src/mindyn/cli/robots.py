@@ -60,7 +60,7 @@ def _print_identified(*, as_json: bool) -> None:
         error = f"{100 * entry['held_out']['total']:.2f} %"
         rows.append((name, entry["title"], error, str(entry["held_out"]["rows"]), entry["licence"], entry["date"]))
     print_table(rows)
-    print_output("One specimen of each was measured: another one, its payload and its friction differ.")
+    print_output("Each was measured on one robot; other robots of the type have another payload and friction.")
 
 
 def _print_robot(robot: Robot) -> None:

@@ -1,4 +1,4 @@
-"""`mindyn start`: go from a robot file and logs to exported code, asking only what cannot be determined."""
+"""`mindyn start`: go from a robot file and logs to exported code, asking only for what cannot be determined."""
 
 from __future__ import annotations
 
@@ -67,11 +67,11 @@ def start(
     out: Annotated[
         Path | None, typer.Option("--out", help="Folder of the run. Default: the name of the first log.")
     ] = None,
-    to: Annotated[str | None, typer.Option("--to", help="Format of the export; asked for by default.")] = None,
+    to: Annotated[str | None, typer.Option("--to", help="Format of the export; default: mindyn asks.")] = None,
     *,
     options: RobotOptions,
 ) -> None:
-    """Go from a robot and its logs to exported code, asking only what cannot be determined."""
+    """Go from a robot and its logs to exported code, asking only for what cannot be determined."""
     if to is not None:
         require_choice(to, FORMAT_WRITERS, "--to")
     guide, words, arm = Guide(context, sys.stdin.isatty()), format_robot_options(options), options.load(robot)
@@ -139,4 +139,4 @@ def _ask_line(guide: Guide, log: Path, line: DraftLine) -> str:
         text = guide.ask(f"{log.name}: {line.key} ({line.evidence})", default)
         if text or line.key not in REQUIRED_ENTRIES:
             return f"{line.key}={text}"
-        print_status(f"error: {line.key} is needed: name the columns of the file")
+        print_status(f"error: {line.key} is required: name the columns of the file")

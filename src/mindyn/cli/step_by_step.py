@@ -41,11 +41,11 @@ def step_by_step(
     action: Annotated[str, typer.Argument(help="plan, simulate or identify.", autocompletion=complete_from(ACTIONS))],
     robot: Annotated[str, ROBOT_ARGUMENT],
     folder: Annotated[Path, typer.Argument(help="Folder of the plan, the motions and the logs; plan creates it.")],
-    rate_hz: Annotated[float, typer.Option("--rate", help="Samples a second of motions and simulated logs.")] = 200.0,
-    seconds: Annotated[float, typer.Option(help="plan: length of an accelerated motion.")] = 2.0,
-    counts: Annotated[int | None, typer.Option(help="simulate: encoder counts a motor turn; exact without.")] = None,
+    rate_hz: Annotated[float, typer.Option("--rate", help="Sample rate of motions and simulated logs, Hz.")] = 200.0,
+    seconds: Annotated[float, typer.Option(help="plan: length of an accelerated motion, s.")] = 2.0,
+    counts: Annotated[int | None, typer.Option(help="simulate: encoder counts per motor turn; default: exact.")] = None,
     torque_noise: Annotated[float, typer.Option(help="simulate: standard deviation at the motors, N m.")] = 0.0,
-    seed: Annotated[int, typer.Option(help="Seed. plan: of held configurations; simulate: of the noise.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the held configurations (plan) or of the noise (simulate).")] = 0,
     through: Annotated[str | None, typer.Option(help="identify: use only the tests up to this one.")] = None,
     *,
     motion: MotionOptions,
@@ -62,13 +62,13 @@ def step_by_step(
         stated = with_limits(loaded, given.bounds)
         plan, check = plan_safe_tests(stated, around, home=given.home, seconds=seconds, seed=seed)
         folder.mkdir(parents=True, exist_ok=True)
-        ways = "straight ways between the motions checked"
+        paths = "straight paths between the motions checked"
         first = next(iter(plan.motions.values())).trajectory(rate_hz).q[0]
         start = ", ".join(f"{name} = {q:.3f}" for name, q in zip(loaded.primary_names, first, strict=True))
-        ways += (
-            ", from home and back too" if given.home is not None else f"; approach not checked: move to {start} first"
+        paths += (
+            ", also from and to home" if given.home is not None else f"; approach not checked: move to {start} first"
         )
-        headline = f"{check.headline}; {ways}{name_warnings(check.findings)}."
+        headline = f"{check.headline}; {paths}{name_warnings(check.findings)}."
         write_motions(plan, folder, rate_hz=rate_hz, comments=[headline, *check.lines()])
         if as_json:
             print_json({**plan.to_dict(), "check": check.to_dict()})
@@ -79,11 +79,11 @@ def step_by_step(
         for finding in (*held, *check.findings):
             print_status(f"{finding.severity}: {finding}")
         print_status(
-            f"wrote {len(plan.motions)} motions and {PLAN} to {folder}: log them on the robot, or simulate them"
+            f"wrote {len(plan.motions)} motions and {PLAN} to {folder}: record them on the robot, or simulate them"
         )
         if plan.unidentifiable:
             print_status(
-                f"no test determines: {', '.join(plan.unidentifiable)}; wider limits or a longer --seconds may"
+                f"no test determines: {', '.join(plan.unidentifiable)}; wider limits or a longer --seconds may help"
             )
             raise typer.Exit(ExitCode.NO)
         print_next_command("step-by-step", "simulate", robot, folder, *words)

@@ -1,4 +1,4 @@
-"""Run a method in a process and a folder of its own, where the torque of held-out rows does not exist.
+"""Run a method in its own process and folder, without the torque of held-out rows.
 
 The parent writes the robot, the training logs and the held-out motions (their torque is zero) into an empty folder. The
 process fits the method there and writes its torques; the parent scores them. The process has no variable that names the

@@ -130,7 +130,7 @@ def compare_on_logs(
     data: Path,
     progress: Callable[[str], None] | None = None,
 ) -> LogComparison:
-    """Score methods on splits of recorded logs, each fit in a process of its own (see `mindyn.comparison.isolation`).
+    """Score methods on splits of recorded logs, each fit in its own process (see `mindyn.comparison.isolation`).
 
     Splits with the same training rows share one fit of each method. If a method fails on a split, the reason is
     recorded.

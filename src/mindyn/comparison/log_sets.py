@@ -1,6 +1,6 @@
 """`read_sets`: a folder of recorded logs whose `splits.json` names sets, models, columns and rows.
 
-A set is a folder of the same name beside `splits.json`. Its entry has
+A set is a folder of the same name next to `splits.json`. Its entry has
 
     model       robot file in that folder; its joints that are not in `joints` are locked at zero
     joints      names in the order of the columns

@@ -405,7 +405,7 @@ def contact_wrenches(
     if thresholds.deviations is None:
         raise InputError(
             "the thresholds have no deviations",
-            hint="compute them with contact_thresholds (mindyn contact --save)",
+            hint="compute them with contact_thresholds",
             code=Code.MISSING_VALUE,
             subject="thresholds",
         )

@@ -126,8 +126,8 @@ class ClosedLoopInstruments(Estimator):
         log, start_s = rows.find_log()
         if log is None or log.target is None:
             raise InputError(
-                "a loop is simulated under a controller, or under the targets of a single log with position targets",
-                hint="give controller=, or one log with columns.target and kp",
+                "simulating a closed loop needs a controller, or a single log with position targets",
+                hint="pass controller=, or one log with columns.target and kp",
                 code=Code.MISSING_VALUE,
                 subject="controller",
             )
@@ -237,7 +237,7 @@ class LoopReplay:
         _require_simulable(regressor)
         if len(np.unique(samples.segments)) > 1:
             raise InputError(
-                f"a loop is simulated without gaps, but the log has {len(np.unique(samples.segments))} segments",
+                f"a closed loop is simulated without gaps, but the log has {len(np.unique(samples.segments))} segments",
                 hint="fit a single segment of the log, and set start_s to its time on the controller's clock",
                 code=Code.UNSUPPORTED,
                 subject="segments",

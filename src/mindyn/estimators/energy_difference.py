@@ -53,7 +53,7 @@ class EnergyDifference(Integration, Estimator):
         seconds = sum(interval.stop - interval.start - 1 for interval in taken) / samples.rate_hz
         return replace(
             estimate,
-            status=f"Differences of {self.form} over {len(taken)} intervals ({seconds:.3g} s in all): "
+            status=f"Differences of {self.form} over {len(taken)} intervals ({seconds:.3g} s in total): "
             f"{estimate.status}",
             method=f"{self.form} difference",
             provenance={**estimate.provenance, "intervals": len(taken), "seconds": seconds, **asdict(self)},

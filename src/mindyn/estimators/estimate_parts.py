@@ -217,7 +217,7 @@ def data_summary(information: Information, settings: EquationSettings) -> str:
 
 def describe_status(parts: Sequence[str], unidentifiable: Sequence[str]) -> str:
     """Return the status sentence of a fit; its last part names unidentifiable parameters."""
-    unknown = [f"the data leave combinations open, among: {', '.join(unidentifiable)}"] if unidentifiable else []
+    unknown = [f"the data do not determine some combinations of: {', '.join(unidentifiable)}"] if unidentifiable else []
     return f"{'; '.join([*parts, *unknown])}."
 
 

@@ -363,7 +363,7 @@ def _estimate(
         return estimate
     open_count = len(fit.beta) - len(settings.dropped) - fit.rank
     status = (
-        f"{estimate.status.partition(';')[0]}; the data leave {open_count} combinations open, "
-        f"among: {', '.join(estimate.unidentifiable)} (their values are the smallest that fit)."
+        f"{estimate.status.partition(';')[0]}; the data do not determine {open_count} combinations of: "
+        f"{', '.join(estimate.unidentifiable)} (their values are the smallest that fit)."
     )
     return replace(estimate, status=status)

@@ -218,17 +218,17 @@ class Bodies:
         return self._coal is not None
 
     def poses(self, q: Array) -> Array:
-        """(N, bodies, 4, 3): origin and the three axes of every body's frame in the root frame."""
+        """Return (N, bodies, 4, 3): origin and axes of every body's frame, in the root frame."""
         places = self._frames.positions(q).reshape(len(q), -1, 4, 3)
         return np.concatenate([places[:, :, :1], places[:, :, 1:] - places[:, :, :1]], axis=2)
 
     def corners(self, q: Array) -> Array:
-        """(N, bodies, 8, 3) of the boxes around the bodies."""
+        """Return the corners (N, bodies, 8, 3) of the boxes around the bodies."""
         poses = self.poses(q)
         return np.asarray(poses[:, :, :1] + self._corners @ poses[:, :, 1:])
 
     def heights(self, body: int, poses: Array, direction: Array, *, covers: bool = False) -> Array:
-        """(N,) least coordinate of a body, or of its covers, along a direction of the root frame."""
+        """Return (N,), the least coordinate of a body, or of its covers, along a direction of the root frame."""
         axes, volume = poses[:, body] @ direction, self.volumes[body]  # (N, 4): of the origin and of the three axes
         solids = [part.solid for part in volume.covers] if covers else volume.solids
         least = [(solid.points @ axes[:, 1:].T).min(axis=0) - solid.radius for solid in solids]
@@ -237,7 +237,7 @@ class Bodies:
     def distances(
         self, pair: tuple[int, int], poses: Array, *, surfaces: bool = False, parts: tuple[slice, slice] = ALL
     ) -> Array:
-        """(N,) distances of two bodies at poses (N, bodies, 4, 3): of hulls, or of the surfaces of meshes."""
+        """Return distances (N,) of two bodies at poses (N, bodies, 4, 3): of hulls, or of the surfaces of meshes."""
         assert self._coal is not None
         first, second = (self._shapes[surfaces][k][part] for k, part in zip(pair, parts, strict=True))
         request, result = self._coal.DistanceRequest(), self._coal.DistanceResult()
@@ -271,14 +271,14 @@ class Bodies:
             return mesh, coal.Transform3s()
         if len(solid.points) <= 2:
             along = solid.points[-1] - solid.points[0]
-            place = coal.Transform3s(_turned_to(along), solid.points.mean(axis=0))
+            place = coal.Transform3s(_rotation_to(along), solid.points.mean(axis=0))
             return coal.Capsule(solid.radius, float(np.linalg.norm(along))), place
         try:
             hull = ConvexHull(solid.points)
         except QhullError:  # flat, or nearly
-            return self._shape(_thickened(solid), surfaces)
+            return self._shape(_thicken(solid), surfaces)
         if np.bincount(hull.simplices.ravel()).max() > MOST_NEIGHBOURS:
-            return self._shape(_thinned(Solid(solid.points[hull.vertices], solid.radius)), surfaces)
+            return self._shape(_thin(Solid(solid.points[hull.vertices], solid.radius)), surfaces)
         number = np.zeros(len(solid.points), dtype=np.int64)
         number[hull.vertices] = np.arange(len(hull.vertices))
         shape = coal.Convex(*_vectors(coal, solid.points[hull.vertices], number[hull.simplices]))
@@ -286,14 +286,14 @@ class Bodies:
         return shape, coal.Transform3s()
 
 
-def _thickened(solid: Solid) -> Solid:
+def _thicken(solid: Solid) -> Solid:
     """Return a solid with corners of a small box around each point."""
     half = max(MIN_THICKNESS_M, THICKNESS_RATIO * float(np.ptp(solid.points, axis=0).max()))
     box = half * np.array(list(product((-1.0, 1.0), repeat=3)))
     return Solid((solid.points[:, None] + box).reshape(-1, 3), solid.radius)
 
 
-def _thinned(solid: Solid) -> Solid:
+def _thin(solid: Solid) -> Solid:
     """Return a solid of fewer points that contains this one, with a larger radius.
 
     Each further point is the farthest from the earlier ones, so that points remain all around the rim of a disc.
@@ -313,7 +313,7 @@ def _vectors(coal: Any, corners: Array, faces: NDArray[np.int64]) -> tuple[Any, 
     return points, triangles
 
 
-def _turned_to(along: Array) -> Array:
+def _rotation_to(along: Array) -> Array:
     """Return a rotation whose z axis points along a vector."""
     length = float(np.linalg.norm(along))
     return np.eye(3) if length == 0 else frame_along(along / length)

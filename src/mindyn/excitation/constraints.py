@@ -58,11 +58,11 @@ class Constraint(ABC):
 
     @abstractmethod
     def values(self, state: State) -> Array:
-        """(N, c), at most 1 if the constraint holds."""
+        """Return (N, c), at most 1 if the constraint holds."""
 
     @abstractmethod
     def pulled_back(self, instants: Instants, state: State, weights: Array) -> Array:
-        """(w, c, 1 + m, n): derivatives by z of sum_t weights[t] values[t] over each segment."""
+        """Return (w, c, 1 + m, n), the derivatives by z of sum_t weights[t] values[t] over each segment."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

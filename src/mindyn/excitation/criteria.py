@@ -46,7 +46,7 @@ def evaluate_criterion(name: Name, S: Array, owners: NDArray[np.intp], power: fl
     return value, gradient
 
 
-def _scaled(S: Array) -> tuple[Array, Array]:
+def _scale(S: Array) -> tuple[Array, Array]:
     """Return the lengths (p,) of the columns, and S of columns of unit length; zero for a column of zeros."""
     d = np.sqrt(np.diag(S))
     units = np.where(d > 0, d, np.inf)
@@ -62,7 +62,7 @@ def _determinant(S: Array) -> tuple[float, Array]:
     """Return - log det S / p by Cholesky, which takes a tenth of the time of eigenvalues."""
     from scipy.linalg.lapack import dpotrf, dpotri
 
-    d, C = _scaled(S)
+    d, C = _scale(S)
     p = len(S)
     L, failed = dpotrf(C, lower=1, clean=1)
     pivots = np.diag(L)
@@ -74,7 +74,7 @@ def _determinant(S: Array) -> tuple[float, Array]:
 
 
 def _condition(S: Array, power: float) -> tuple[float, Array]:
-    d, C = _scaled(S)
+    d, C = _scale(S)
     values, V = np.linalg.eigh(C)
     if values[0] <= _smallest_eigenvalue(len(S)):
         return np.inf, np.zeros_like(S)

@@ -80,7 +80,7 @@ class Descent:
         return Point(self.x, self._curvature)
 
     def _step(self) -> None:
-        known = self._found_step()
+        known = self._find_step()
         if known is None:
             self.arrived = True
             return
@@ -106,14 +106,14 @@ class Descent:
         self._gradient, self._jacobian = gradient(), jacobian()
         self._update(moved, self._gradient + multipliers @ self._jacobian - old)
 
-    def _found_step(self) -> tuple[Array, Array, float] | None:
+    def _find_step(self) -> tuple[Array, Array, float] | None:
         """Return a step, the multipliers, and the slope of the merit function along it; None if there is no descent."""
         exceeded = np.maximum(self._c, 0.0)
         for fresh in (False, True):
             if fresh:
                 self._curvature = np.eye(len(self.x))
             for part in EASED:
-                solved = self._programmed(part * exceeded + np.minimum(self._c, 0.0))
+                solved = self._solve_program(part * exceeded + np.minimum(self._c, 0.0))
                 if solved is not None:
                     break
             else:
@@ -125,7 +125,7 @@ class Descent:
                 return d, multipliers, slope
         return None
 
-    def _programmed(self, c: Array) -> tuple[Array, Array] | None:
+    def _solve_program(self, c: Array) -> tuple[Array, Array] | None:
         """Return d and multipliers (m,) of min gradient . d + d . curvature d / 2, c + jacobian d <= 0, x + d in box.
 
         None if the constraints contradict each other. With L L^T the curvature and y = L^T d + L^-1 gradient, it is the
@@ -139,7 +139,7 @@ class Descent:
             limit = np.concatenate([limit, self.box - gone, self.box + gone])
         try:
             L = np.linalg.cholesky(self._curvature)
-        except np.linalg.LinAlgError:  # rounding; `_found_step` then begins anew
+        except np.linalg.LinAlgError:  # rounding; `_find_step` then begins anew
             return None
         w = solve_triangular(L, self._gradient, lower=True, check_finite=False)
         taken = limit < NEAR

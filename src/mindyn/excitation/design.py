@@ -156,7 +156,7 @@ def design_motion(
     True
     """
     begin = monotonic()
-    require_robot(robot, "a motion is designed for")
+    require_robot(robot, "design_motion")
     robot, held, limits, (noise, start, home) = hold_joints(robot, move, limits, noise, start, home)
     require_criterion(criterion, robot, previous)
     functions = require_settings(family, Fourier, "family")
@@ -419,7 +419,7 @@ def range_constraint(robot: Robot, whole: MotionLimits, narrow: MotionLimits) ->
     finding = Finding(
         Kind.NARROWED_RANGE,
         Severity.INFO,
-        f"these joints stay within narrower ranges, in which all links keep apart: {list_names(listed, 12)}",
+        f"these joints stay within narrower ranges, in which no links touch: {list_names(listed, 12)}",
         "Add finer collision geometry to the robot file for wider ranges",
         tuple(names),
     )

@@ -135,7 +135,7 @@ def noise_of(robot: Robot, limits: MotionLimits, noise: ArrayLike | None) -> tup
             subject="noise",
         )
     sentence = f"the torque noise is guessed as {100 * NOISE_PART:g} % of each effort limit"
-    guess = Finding(Kind.GUESSED_NOISE, Severity.INFO, sentence, "State noise in the limits file")
+    guess = Finding(Kind.GUESSED_NOISE, Severity.INFO, sentence, "Set noise in the limits file")
     return np.asarray(NOISE_PART * limits.effort), (guess,)
 
 
@@ -181,8 +181,8 @@ def prior_values(columns: Columns, limits: MotionLimits, prior: ArrayLike | None
         return base.values
     if np.isfinite(limits.effort).any():
         raise MissingPhysicsError(
-            f"robot {columns.robot.name!r} states no inertial parameters, so its torques are not known",
-            hint="effort = inf and noise in N m in the --limits file plan without torques; or take a robot file with "
+            f"robot {columns.robot.name!r} has no inertial parameters, so its torques are not known",
+            hint="set effort = inf and noise in N m in the --limits file, or use a robot file with "
             "inertial parameters. In Python, pass prior=estimate.base_values",
             subject=columns.robot.name,
         )

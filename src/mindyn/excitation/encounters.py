@@ -29,7 +29,7 @@ CONSTANT_PROBES: Final = 100
 OFTEN_APART: Final = 0.2
 """Fraction of random positions at which guessed volumes must be apart; otherwise they are too coarse."""
 LEAST_OVERLAPPING: Final = 0.1
-"""Fraction of random positions, those with the least overlap, that volumes which are too coarse keep to,"""
+"""Fraction of random positions, with the least overlap, in which volumes that are too coarse must stay,"""
 LEAST_ROOM: Final = 0.05
 """or more of them, if fewer than this fraction would remain for all coarse pairs together, of the positions at which
 everything else keeps its distance. The study safe-motions measures how often the true bodies touch nevertheless."""
@@ -153,7 +153,7 @@ LISTED: Final = {
     "narrow": (
         Kind.NARROW_PAIR,
         Severity.WARNING,
-        "these can hardly be farther apart than the tracking error, and keep only the distance in brackets, which is "
+        "these can hardly be farther apart than the tracking error; they keep only the distance in brackets, which is "
         "negative where guessed volumes overlap",
         "Track the path more closely than that, or watch them during the rehearsal",
     ),
@@ -167,7 +167,7 @@ LISTED: Final = {
     "linked": (
         Kind.UNCHECKED_PAIR,
         Severity.WARNING,
-        "links of one loop are not checked against each other, since the file has no geometry of them",
+        "links of one loop are not checked against each other, because the robot file has no geometry for them",
         "Add collision geometry to the robot file",
     ),
     "unchecked": (
@@ -367,7 +367,7 @@ def gaps_of(bodies: Bodies, encounter: Encounter, poses: Array, *, is_exact: boo
 
 
 def cover_gaps(bodies: Bodies, pair: tuple[int, int], poses: Array, parts: tuple[slice, slice] = ALL) -> Array:
-    """(N,) least gap between the covers of two bodies, or some of them, at poses (N, bodies, 4, 3)."""
+    """Return (N,), the least gap between the covers of two bodies, or some of them, at poses (N, bodies, 4, 3)."""
     ends, reach = [], []
     first, second = (bodies.volumes[k].covers[part] for k, part in zip(pair, parts, strict=True))
     placed = [

@@ -168,7 +168,7 @@ class MotionLimits(ShortRepr):
     @staticmethod
     def from_dict(robot: Robot, values: Mapping[str, Any]) -> MotionLimits:
         """Return the limits of a table from a TOML file; its keys are the keyword arguments of `of`."""
-        require_valid(values, LIMITS, "limits", hint="a limit is like: velocity = { joint1 = 2.0 }")
+        require_valid(values, LIMITS, "limits", hint="for example: velocity = { joint1 = 2.0 }")
         return MotionLimits.of(robot, **values)
 
     def parts(self, speed: float, acceleration: float) -> MotionLimits:
@@ -238,7 +238,7 @@ def limited_rates(limits: MotionLimits) -> Iterator[tuple[int, NDArray[np.intp],
 
 def guessed_limit(sentence: str, key: str, joints: Sequence[str]) -> Finding:
     """Return the finding that a limit was guessed, with its key in the limits file."""
-    remedy = f"State {key} in the limits file"
+    remedy = f"Set {key} in the limits file"
     return Finding(Kind.GUESSED_LIMIT, Severity.WARNING, sentence, remedy, tuple(joints))
 
 
@@ -307,11 +307,11 @@ def _require_limits(robot: Robot, bounds: Mapping[str, Array]) -> None:
     }
     missing = {name: joints for name, joints in missing.items() if joints}
     if missing:
-        asked = "; ".join(f"{name} of {', '.join(joints)}" for name, joints in missing.items())
+        missing_limits = "; ".join(f"{name} of {', '.join(joints)}" for name, joints in missing.items())
         lines = ", ".join(f"{name} = ... or {{ {joints[0]} = ... }}" for name, joints in missing.items())
         needed = "" if robot.has_parameters else "; without inertial parameters also: effort = inf, noise in N m"
         raise MissingPhysicsError(
-            f"robot {robot.name!r} does not state the limits: {asked}",
+            f"robot {robot.name!r} has no limits for: {missing_limits}",
             subject=next(iter(missing)),
             hint=f"--limits FILE.toml with {lines}; inf means no limit{needed}. In Python: MotionLimits.of(robot, "
             + ", ".join(f"{name}=..." for name in missing)

@@ -69,19 +69,19 @@ class PathCheck:
     def headline(self) -> str:
         """Return what was checked, and the smallest distance."""
         checked, whole = self.links
-        said = f"Checked {checked} of {whole} links against {', '.join(self.against)}"
-        said = said if self.against else f"Checked no distance of {whole} links: none is asked for, or none changes"
+        message = f"Checked {checked} of {whole} links against {', '.join(self.against)}"
+        message = message if self.against else f"Checked no distance of {whole} links: none requested, or none changes"
         if self.closest is not None:
             kinds = ", ".join(sorted({distance.by for distance in self.distances}))
             pair = self.closest.label + (": guessed volumes overlap" if self.closest.distance_m < 0 else "")
-            said += f"; smallest distance {1e3 * self.closest.distance_m:.0f} mm ({pair}), by {kinds}"
+            message += f"; smallest distance {1e3 * self.closest.distance_m:.0f} mm ({pair}), by {kinds}"
         unchecked = [
             name
             for finding in self.findings
             if finding.kind is Kind.UNCHECKED_PAIR and finding.severity is Severity.WARNING
             for name in finding.joints
         ]
-        return f"{said}; not checked: {list_names(unchecked, 4)}" if unchecked else said
+        return f"{message}; not checked: {list_names(unchecked, 4)}" if unchecked else message
 
     def lines(self, speed: float = 1.0) -> list[str]:
         """Return the smallest distances and the largest speed, for comments of a file at a part of the speed."""
@@ -131,7 +131,7 @@ def check_path(encounters: Encounters, paths: Sequence[tuple[Array, Array | None
         Finding(
             Kind.DISTANCE_VIOLATED,
             Severity.ERROR,
-            f"{pair.label}: {1e3 * pair.distance_m:.0f} mm apart, and {1e3 * pair.required_m:.0f} mm are required",
+            f"{pair.label}: {1e3 * pair.distance_m:.0f} mm apart, but {1e3 * pair.required_m:.0f} mm are required",
             "Lower --clearance, move the obstacle, or try another --seed",
             (pair.first, pair.second),
             pair.distance_m,
@@ -177,12 +177,12 @@ def _chunks(q: Array, bodies: Bodies, step_m: float) -> Iterator[Array]:
             parts = np.clip(np.ceil(steps / step_m), 1, MOST_PARTS).astype(int)
             if (parts == 1).all():
                 break
-            rows = _divided(rows, parts)
+            rows = _subdivide(rows, parts)
         for start in range(0, len(rows) - 1, CHUNK):
             yield rows[start : start + CHUNK + 1]
 
 
-def _divided(q: Array, parts: NDArray[np.int64]) -> Array:
+def _subdivide(q: Array, parts: NDArray[np.int64]) -> Array:
     """Divide each step into `parts` equal steps."""
     step = np.repeat(np.arange(len(parts)), parts)
     share = (np.arange(len(step)) - np.repeat(np.cumsum(parts) - parts, parts)) / parts[step]
@@ -208,7 +208,7 @@ def _least(encounters: Encounters, q: Array, so_far: Array) -> Array:
 
 
 def _steps(corners: Array) -> Array:
-    """(N - 1,) how far the fastest corner of (N, 8, 3) moves in each step."""
+    """Return (N - 1,), the distance that the fastest corner of (N, 8, 3) moves in each step."""
     x, y, z = np.moveaxis(np.diff(corners, axis=0), -1, 0)
     return np.asarray(np.sqrt((x**2 + y**2 + z**2).max(axis=1)))
 

@@ -211,8 +211,8 @@ class MotionDesign:
         used = ", ".join(f"{label} {100 * value:.1f} %" for label, value in nearest)
         lines = [f"used of limits: {used}", f"fraction of the robot's limits: {self._whole_limits()}"]
         if self.parts:
-            asked = " and ".join(f"{100 * part:g} % of {kind}" for kind, part in self.parts.items())
-            lines[1] += f" (at most {asked} asked for)"
+            requested = " and ".join(f"{100 * part:g} % of {kind}" for kind, part in self.parts.items())
+            lines[1] += f" (at most {requested} requested)"
         return "\n".join([format_table(rows), "", *lines, self.status])
 
     def to_dict(self) -> dict[str, Any]:
@@ -284,7 +284,7 @@ def check_design(design: MotionDesign, safety: Safety, tip_speed: float) -> Moti
     require_safe(findings)
     if design.approach is None:
         sentence = "the way to the start position and back is not checked"
-        remedy = "State home in the limits file, or move there slowly by hand"
+        remedy = "Set home in the limits file, or move there slowly by hand"
         findings.append(Finding(Kind.UNCHECKED_APPROACH, Severity.INFO, sentence, remedy))
     return replace(design, findings=(*design.findings, *findings), check=check, encounters=safety.encounters)
 
@@ -293,7 +293,7 @@ def speed_findings(check: PathCheck, tip_speed: float) -> list[Finding]:
     """Return a finding if a point of the arm is too fast."""
     if check.speed <= tip_speed * (1 + 1e-6):
         return []
-    sentence = f"{check.fastest} moves at {check.speed:.3g} m/s, and {tip_speed:g} m/s are allowed"
+    sentence = f"{check.fastest} moves at {check.speed:.3g} m/s; at most {tip_speed:g} m/s is allowed"
     return [Finding(Kind.LIMIT_VIOLATED, Severity.ERROR, sentence, "Lower the velocity limits, or raise --tip-speed")]
 
 
@@ -312,7 +312,7 @@ def check_finding(times: Array) -> tuple[Finding, ...]:
     if step < 1.5 / CHECK_HZ:
         return ()
     sentence = (
-        f"limits of so long a motion are checked at {CHECK_HZ:g} Hz for {ENDS_S:g} s at both ends, and every "
-        f"{1e3 * step:.3g} ms between"
+        f"because the motion is long, its limits are checked at {CHECK_HZ:g} Hz for {ENDS_S:g} s at both ends, and "
+        f"every {1e3 * step:.3g} ms between"
     )
     return (Finding(Kind.COARSE_CHECK, Severity.INFO, sentence, value=step, unit="s"),)

@@ -111,7 +111,7 @@ def limits_draft(design: MotionDesign) -> str:
     lines = [f"# Limits of {design.robot.name}, for --limits. Lines that are commented out were guessed: correct them."]
     for key in BOUNDS:
         values = getattr(limits, key) / part.get(key, 1.0)
-        row = ", ".join(f"{json.dumps(name)} = {_rounded(value)}" for name, value in zip(names, values, strict=True))
+        row = ", ".join(f"{json.dumps(name)} = {_round(value)}" for name, value in zip(names, values, strict=True))
         mark = "# " if any(key in keys for keys in guessed) else ""
         lines.append(f"{mark}{key} = {{ {row} }}")
     noise = "" if not any(finding.kind is Kind.GUESSED_NOISE for finding in design.findings) else "# "
@@ -156,7 +156,7 @@ def _solid_table(key: str, solid: Capsule | Box, mark: str = "") -> str:
     return "\n" + "\n".join(f"{mark}{row}" for row in (f"[[{key}]]", *rows))
 
 
-def _rounded(value: float) -> str:
+def _round(value: float) -> str:
     """Return a TOML float of 12 digits: fractions of limits are multiplied and divided again."""
     return repr(float(f"{value:.12g}"))
 

@@ -52,7 +52,7 @@ SIGNAL_ROLES: Final = {"position": "predicted", "velocity": "second", "accelerat
 SHOWN: Final = 0.01
 """Smallest used fraction of a limit that is shown."""
 NEXT: Final = (
-    "Run the samples of the files beside this page on the arm, the rehearsal first (the same path, slowly), and "
+    "Play the sample files next to this page on the arm, the rehearsal first (the same path, slowly), and "
     "log position and torque. Then, with the robot that the motion was designed for:"
 )
 UNITS: Final = {"revolute": ("rad", "N m"), "prismatic": ("m", "N")}
@@ -77,7 +77,7 @@ def html_plot(design: MotionDesign, meshes: Meshes | None = None) -> str:
         _limits(design),
         _parameters(design),
     ]
-    about = f"{design.seconds:g} s" + ("" if design.approach is None else ", with the way from home and back")
+    about = f"{design.seconds:g} s" + ("" if design.approach is None else ", with the path from and to home")
     return render_document(f"Motion of {design.robot.name}", about, sections)
 
 
@@ -98,7 +98,7 @@ def _summary(design: MotionDesign) -> Section:
     )
     cards = [
         card("Next steps", [p(NEXT), class_tag("code", "command", str(command))]),
-        card("What to expect", [p(_typeset(other)) for other in others]),
+        card("Predicted accuracy", [p(_typeset(other)) for other in others]),
         *([card("Assumptions", [tag("ul", {}, assumed)])] if assumed else []),
     ]
     lead = class_tag("div", "lead", p(tag("strong", {}, typeset(duration)), _typeset(f" {checked}.")))
@@ -116,7 +116,7 @@ def _robot(design: MotionDesign, meshes: Meshes | None, times: Array, volumes: d
         parts = np.abs(tau) / np.where(greatest > 0, greatest, 1.0)
     drawn = compute_skeleton(design.robot, q, times, parts, _floor(design), _solids(design), meshes)
     caption = (
-        "Drag to turn, + and − zoom. The grid is the floor, dashed lines are what the arm must not hit. Shaded "
+        "Drag to turn, + and − zoom. The grid is the floor, dashed lines are obstacles. Shaded "
         "capsules contain the links; the closest pair is marked."
     )
     area = tag("div", {"class": "area", "data-label": f"Motion of {design.robot.name}"})
@@ -182,8 +182,8 @@ def _joints(design: MotionDesign, t: Array, motion: list[Array]) -> Section:
             panes.append(pane(axis(what, of), curves, height=120, zero=True))
         plots[f"joint-{j}"] = plot(axis("time", "s"), panes, group="run")
         caption = f"{joint.name}: position, velocity, acceleration" + ("" if tau is None else " and torque")
-        panels.append((joint.name, figure(f"joint-{j}", caption, f"{caption}, within what is allowed.")))
-    words = "Limits are those that the motion was asked to keep, the asked part of speed and acceleration."
+        panels.append((joint.name, figure(f"joint-{j}", caption, f"{caption}, within its limits.")))
+    words = "The limits of speed and acceleration are the requested fractions of the robot's limits."
     return Section("joints", "Joints", to_html([p(words), tabs("joints", "Joint", panels)]), plots)
 
 
@@ -199,7 +199,7 @@ def _clearance(design: MotionDesign, t: Array, apart: Array) -> list[Section]:
         if kind in kinds
     ]
     drawn = plot(axis("time", "s"), [pane(axis("distance", "m"), curves, height=220, zero=True)], group="run")
-    words = "Smallest distance between the volumes of the links, and from what stands around them."
+    words = "Smallest distance between the volumes of the links, and from them to the floor, walls and obstacles."
     body = to_html([p(words), figure("clearance", "Clearance over time", "Zero is contact.")])
     return [Section("clearance", "Clearance", body, {"clearance": drawn})]
 
@@ -231,7 +231,7 @@ def _limits(design: MotionDesign) -> Section:
     near = sorted(((value, label) for label, value in design.used.items() if value > SHOWN), reverse=True)
     rows: list[list[Content]] = [[label, f"{100 * value:.1f} %"] for value, label in near]
     columns = [Column("Limit"), Column("Used", number=True)]
-    return Section("limits", "Part of every limit used", table(columns, rows, "Parts of the limits that are used"))
+    return Section("limits", "Used fraction of every limit", table(columns, rows, "Used fractions of the limits"))
 
 
 def _parameters(design: MotionDesign) -> Section:

@@ -100,8 +100,8 @@ class Fourier:
         between = seconds - 2 * self.ramp_s
         if between <= 0:
             raise InputError(
-                f"two ramps of {self.ramp_s:g} s leave nothing of a motion of {seconds:g} s",
-                hint="take a longer motion, or a shorter ramp: Fourier(ramp_s=...)",
+                f"two ramps of {self.ramp_s:g} s take all of a motion of {seconds:g} s",
+                hint="use a longer motion, or a shorter ramp: Fourier(ramp_s=...)",
                 code=Code.OUT_OF_RANGE,
                 subject="ramp_s",
             )

@@ -103,7 +103,7 @@ class Problem:
     def objective(self, x: Array, power: float = EXTREME) -> tuple[float, Derivatives]:
         """Return the criterion and a function for its gradient: one adjoint product of the regressor kernel."""
         columns, kept = self.columns, self.columns.own if self.criterion == "joints" else 1.0
-        q, qd, qdd, _ = self._closed(self.samples.state(self.table(x)))
+        q, qd, qdd, _ = self._clip_to_closed(self.samples.state(self.table(x)))
         entries = columns.entries(q, qd, qdd) * kept
         S = self.earlier + columns.information(entries, self.weights)
         value, G = evaluate_criterion(self.criterion, S, columns.owners, power)
@@ -167,11 +167,11 @@ class Problem:
     def _states(self, instants: Instants, z: Array) -> Iterator[tuple[Constraint, State]]:
         """Yield each constraint with the state that it is evaluated at."""
         state = instants.state(z)
-        closed = self._closed(state)
+        closed = self._clip_to_closed(state)
         for constraint in self.constraints:
             yield constraint, state if isinstance(constraint, Rates) else closed
 
-    def _closed(self, state: State) -> State:
+    def _clip_to_closed(self, state: State) -> State:
         return state if self.closed_within is None else (np.clip(state[0], *self.closed_within), *state[1:])
 
     def _of_table(self, by_z: Array) -> Array:

@@ -381,14 +381,14 @@ def floor_findings(robot: Robot, around: SafetySettings) -> list[Finding]:
     """Return findings: the floor was guessed, is only the mounting plane, or there is none."""
     down = robot.gravity / (np.linalg.norm(robot.gravity) or 1.0)
     if not np.isfinite(around.room.lower[2]):
-        sentence = "no floor is checked: nothing keeps the arm from what it stands on"
-        return [Finding(Kind.GUESSED_FLOOR, Severity.WARNING, sentence, "--floor HEIGHT states one")]
+        sentence = "no floor is checked: the arm may hit the surface on which it stands"
+        return [Finding(Kind.GUESSED_FLOOR, Severity.WARNING, sentence, "Pass --floor HEIGHT")]
     if not around.guesses_floor:
         return []
     sentence = f"the floor is guessed: the plane z = {BASE_PLANE_M:g} m of the root frame"
     if robot.gravity.any() and down[2] > -0.99:
         sentence += ", on which the arm is mounted; the floor of the room is not checked"
-    remedy = "--floor HEIGHT, or floor in [workspace] of the limits file, states the real one"
+    remedy = "Pass the real one as --floor HEIGHT, or set floor in [workspace] of the limits file"
     return [Finding(Kind.GUESSED_FLOOR, Severity.WARNING, sentence, remedy, (), BASE_PLANE_M, "m")]
 
 

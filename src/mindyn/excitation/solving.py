@@ -117,7 +117,7 @@ class Search:
     def improve(self, begun: Sequence[Point]) -> Iterator[float]:
         """Yield the final criterion of each result of a first stage, in order."""
         for point in begun:
-            value = self._ended(self._stage(point, STAGES[0]))
+            value = self._finish(self._stage(point, STAGES[0]))
             self.finished += 1
             yield value
 
@@ -130,10 +130,10 @@ class Search:
         for _ in range(count if self.best is not None else 0):
             assert self.best is not None
             x = self.problem.unknowns(self.best)
-            self._ended(Point(x + KICK * rng.normal(size=x.shape)))
+            self._finish(Point(x + KICK * rng.normal(size=x.shape)))
         return self.value
 
-    def _ended(self, point: Point) -> float:
+    def _finish(self, point: Point) -> float:
         """Run the last two stages; return the criterion of the feasible motion."""
         point = self._stage(point, STAGES[1])
         return self.offer(self._stage(point, LAST, self._unseen(point.x, LAST.sharpness)).x)
@@ -141,7 +141,7 @@ class Search:
     def _stage(self, point: Point, stage: Stage, margin: Array | float = 0.0) -> Point:
         """Return the result of a stage; the point itself if it fails."""
         for box in BOXES:
-            solution = self._solved(point, stage, margin, box)
+            solution = self._solve(point, stage, margin, box)
             if self.problem.excess(solution.x, stage.sharpness)[0].max() < stage.exceeded:
                 return solution
             point = Point(point.x)
@@ -157,7 +157,7 @@ class Search:
         smooth = self.problem.excess(x, sharpness)[0] + 1
         return np.maximum(self.problem.greatest_by_segment(self.problem.motion(x), self.dense) - smooth, 0.0)
 
-    def _solved(self, point: Point, stage: Stage, margin: Array | float, box: float) -> Point:
+    def _solve(self, point: Point, stage: Stage, margin: Array | float, box: float) -> Point:
         def objective(x: Array) -> tuple[float, Derivatives]:
             if self.is_late:
                 raise Stopped

@@ -302,31 +302,31 @@ def volumes_of(
     unknown: list[str] = []
     for link in (robot.root, *robot.links):
         name = link.name
-        parts = _given(robot, name, radius or {}, [capsule for capsule in capsules if capsule.link == name])
+        parts = _given_volumes(robot, name, radius or {}, [capsule for capsule in capsules if capsule.link == name])
         parts = parts or _from_file(robot, name, geometry) or _from_frames(robot, name)
         if name in payload:
-            parts.append(_made_of([payload[name]], VolumeSource.ELLIPSOID))
+            parts.append(_volume_of([payload[name]], VolumeSource.ELLIPSOID))
         more = [capsule for capsule in tool if capsule.link == name]
         if more:
-            parts.append(_made_of(more, VolumeSource.GIVEN))
+            parts.append(_volume_of(more, VolumeSource.GIVEN))
         volumes += parts
         if not parts and name != robot.root.name and not _is_empty(robot, name):
             unknown.append(name)
     return Volumes(tuple(volumes), tuple(unknown), tuple(_findings(volumes, geometry, payload)))
 
 
-def _made_of(capsules: Sequence[Capsule], source: VolumeSource) -> Volume:
+def _volume_of(capsules: Sequence[Capsule], source: VolumeSource) -> Volume:
     return Volume(capsules[0].link, tuple(capsules), tuple(capsule.solid for capsule in capsules), source)
 
 
-def _given(robot: Robot, link: str, radius: Mapping[str, float], capsules: Sequence[Capsule]) -> list[Volume]:
+def _given_volumes(robot: Robot, link: str, radius: Mapping[str, float], capsules: Sequence[Capsule]) -> list[Volume]:
     if not capsules and link in radius:
         phi = None if link == robot.root.name else robot.links[robot.link_index(link)].phi
         centre = [] if phi is None or phi[0] <= 0 else [mass_com_inertia(phi)[1]]
         segments = _segments(robot, link) or [(np.zeros(3), np.zeros(3))]
         segments += [(segments[0][0], point) for point in centre]
         capsules = [Capsule(link, a, b, radius[link]) for a, b in segments]
-    return [_made_of(capsules, VolumeSource.GIVEN)] if capsules else []
+    return [_volume_of(capsules, VolumeSource.GIVEN)] if capsules else []
 
 
 def _from_file(robot: Robot, link: str, geometry: Geometry) -> list[Volume]:
@@ -347,12 +347,12 @@ def _from_file(robot: Robot, link: str, geometry: Geometry) -> list[Volume]:
     if guessed and not solids:
         guessed += _between_frames(robot, link)
     known = [Volume(link, *cover(solids, link), source)] if solids else []
-    return known + ([_made_of(guessed, VolumeSource.ELLIPSOID)] if guessed else [])
+    return known + ([_volume_of(guessed, VolumeSource.ELLIPSOID)] if guessed else [])
 
 
 def _from_frames(robot: Robot, link: str) -> list[Volume]:
     capsules = _between_frames(robot, link)
-    return [_made_of(capsules, VolumeSource.FRAMES)] if capsules else []
+    return [_volume_of(capsules, VolumeSource.FRAMES)] if capsules else []
 
 
 def _ellipsoid(phi: Array, link: str, ends: Sequence[Array] = ()) -> Capsule | None:
@@ -394,7 +394,7 @@ def _payload(robot: Robot, geometry: Geometry) -> dict[str, Capsule]:
 
 def _ends(robot: Robot, link: str) -> list[Array]:
     """Return the joints of a link between joints; none for the last one of a chain."""
-    carried = list(_carried(robot, link))
+    carried = list(_ends_of(robot, link))
     return [robot.joints[robot.link_index(link)].tip.inverse().translation, *carried] if carried else []
 
 
@@ -413,12 +413,12 @@ def _segments(robot: Robot, link: str) -> list[tuple[Array, Array]]:
     """Return lines from the joint that moves a link to the joints, pins or else frames that it carries."""
     fixed = link == robot.root.name
     begin = np.zeros(3) if fixed else robot.joints[robot.link_index(link)].tip.inverse().translation
-    ends = list(_carried(robot, link)) or [frame.pose.translation for frame in robot.frames if frame.link == link]
+    ends = list(_ends_of(robot, link)) or [frame.pose.translation for frame in robot.frames if frame.link == link]
     ends = ends or ([] if fixed else [np.zeros(3)])
     return [(begin, end) for end in ends if np.linalg.norm(end - begin) > 1e-6]
 
 
-def _carried(robot: Robot, link: str) -> Iterator[Array]:
+def _ends_of(robot: Robot, link: str) -> Iterator[Array]:
     yield from (joint.origin.translation for joint in robot.joints if joint.parent == link)
     for loop in robot.loops:
         ends = ((loop.first, loop.first_pose), (loop.second, loop.second_pose))
@@ -428,7 +428,7 @@ def _carried(robot: Robot, link: str) -> Iterator[Array]:
 def _is_empty(robot: Robot, link: str) -> bool:
     """Return whether a link without mass only connects two joints at the same place."""
     phi = robot.links[robot.link_index(link)].phi
-    return any(True for _ in _carried(robot, link)) and (phi is None or phi[0] == 0)
+    return any(True for _ in _ends_of(robot, link)) and (phi is None or phi[0] == 0)
 
 
 def _findings(volumes: Sequence[Volume], geometry: Geometry, payload: Mapping[str, Capsule]) -> Iterator[Finding]:

@@ -22,7 +22,7 @@ CMAKE = """\
 cmake_minimum_required(VERSION 3.12)
 project(@NAME@ LANGUAGES C)
 
-# With ROS 2 this is an ament package; without, the same library by CMake alone.
+# With ROS 2 this is an ament package; without ROS 2, CMake builds the same library.
 find_package(ament_cmake QUIET)
 
 option(BUILD_SHARED_LIBS "Build a shared library" ON)

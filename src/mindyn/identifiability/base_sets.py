@@ -106,7 +106,7 @@ def base_parameters(
     36
     """
     seed = seed_from(rng)
-    require_robot(robot, "base parameters are those of")
+    require_robot(robot, "base_parameters")
     if form not in FORMS:
         raise unknown_name_error("form of base parameters", form, FORMS, "the forms are")
     options = {"priority": priority, "constraints": constraints, "tolerance": tolerance, "drives": drives or None}

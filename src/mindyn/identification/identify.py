@@ -206,7 +206,7 @@ def identify(
         `EquationSettings.automatic(conditioning)` selects all but a conditioning.
     executor : concurrent.futures.Executor, optional
         Its workers turn one log each into R factors, the same bits on any number of workers. Only for estimators that
-        need R factors alone; a "correlated" covariance, if it was not asked for, becomes "white".
+        need only R factors; a "correlated" covariance that you did not request becomes "white".
     progress : callable, optional
         Called with a status line after each step.
     scale : "robot", "free", mapping or WeighedLoad
@@ -315,7 +315,7 @@ def instrument_findings(estimator: Estimator, robot: Robot, estimate: Estimate, 
         f"deviations from those below {highest:.3g} Hz, where the motion is; the controller probably feeds back "
         "the noise of the encoders"
     )
-    remedy = f'Leave filter_hz to be chosen ("auto"), or pass filter_hz={highest:.3g} or less.'
+    remedy = f'Pass filter_hz="auto", or filter_hz={highest:.3g} or less.'
     return [Finding(Kind.BIASED_INSTRUMENTS, Severity.ERROR, message, remedy, value=highest, unit="Hz")]
 
 

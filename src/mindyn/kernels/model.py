@@ -495,7 +495,7 @@ def compile_model(
     >>> model.gravity([0.0, 0.0, 0.0, 0.0, 0.0, 0.0]).shape
     (6,)
     """
-    require_robot(robot, "a model is made of")
+    require_robot(robot, "compile_model")
     require_choice(parameters, get_args(Parameters), "parameters")
     require_choice(dtype, get_args(Precision), "dtype")
     if home is not None and not robot.loops:

@@ -24,7 +24,7 @@ Line = tuple[int, int]
 
 
 def list_traffic(program: Program, layout: Layout, plan: Schedule) -> list[Line]:
-    """Return the lines that are copied or prefetched beside each block, in the order in which stores need them."""
+    """Return the lines that are copied or prefetched with each block, in the order in which stores need them."""
     if layout.form.width == 1:
         return []
     first = len(program.inputs)

@@ -252,8 +252,8 @@ def _undetermined_mass(mass: float, hidden_kg: float) -> list[Finding]:
     if abs(mass) >= MIN_SEPARABLE_RATIO * hidden_kg:
         return []
     message = (
-        f"the motion does not determine the mass: apart from what the other parameters produce, {hidden_kg:.2g} kg "
-        "would change the torque by no more than the residual"
+        "the motion does not determine the mass: beyond the torque that other parameters can explain, "
+        f"{hidden_kg:.2g} kg would change the torque by no more than the residual"
     )
     remedy = "Record a motion that lifts the load with every joint that carries weight, through wide ranges"
     return [Finding(Kind.UNDETERMINED_MASS, Severity.WARNING, message, remedy, (), hidden_kg, "kg")]

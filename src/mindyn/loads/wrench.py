@@ -313,7 +313,7 @@ def _fit(motion: _Motion, readings: Array, rotation: Array, is_unknown: bool, li
         A = motion.columns(X)
         if is_unknown:
             values = _least_squares(A, readings, weights)
-            turns = [_turned(motion, X, k, values) for k in range(3)]
+            turns = [_rotation_derivative(motion, X, k, values) for k in range(3)]
             A = np.concatenate([A, np.stack(turns, axis=2)], axis=2)
         values = _least_squares(A, readings, weights)
         residuals = readings - A @ values
@@ -325,7 +325,7 @@ def _fit(motion: _Motion, readings: Array, rotation: Array, is_unknown: bool, li
     return _quantify(A, readings, weights, X, link), residuals
 
 
-def _turned(motion: _Motion, X: Array, axis: int, values: Array, step: float = 1e-6) -> Array:
+def _rotation_derivative(motion: _Motion, X: Array, axis: int, values: Array, step: float = 1e-6) -> Array:
     """Return the derivative (N, 6) of the fitted readings by a rotation of the sensor about its axis k."""
     ends = [motion.columns(X @ rotation_about_axis(np.eye(3)[axis], s * step)) @ values for s in (1, -1)]
     return np.asarray((ends[0] - ends[1]) / (2 * step))
@@ -391,10 +391,10 @@ def _compare_signs(log: WrenchLog, sign: float) -> list[Finding]:
         return []
     if log.acts_on is None:
         message = "the readings are the wrench of the sensor on the tool: their signs were reversed"
-        return [warning(Kind.WRENCH_SIGN, message, 'State acts_on = "tool" in the metadata')]
+        return [warning(Kind.WRENCH_SIGN, message, 'Set acts_on = "tool" in the metadata')]
     other = "tool" if log.acts_on == "sensor" else "sensor"
     message = f"with readings that act on the {log.acts_on}, as declared, the mass would be negative"
-    return [Finding(Kind.WRENCH_SIGN, Severity.ERROR, message, f'State acts_on = "{other}" in the metadata')]
+    return [Finding(Kind.WRENCH_SIGN, Severity.ERROR, message, f'Set acts_on = "{other}" in the metadata')]
 
 
 def _compare_frames(log: WrenchLog, payloads: list[WrenchPayload], fits: list[tuple[Array, Array]]) -> list[Finding]:
@@ -412,7 +412,7 @@ def _compare_frames(log: WrenchLog, payloads: list[WrenchPayload], fits: list[tu
         f"the readings are declared in the {log.frame} frame, but fit the {name} frame: "
         f"a tool of {payloads[1].load.mass:.3g} kg would explain them"
     )
-    remedy = f'State frame = "{name}" in the metadata (--wrench-frame {name}), or correct the poses'
+    remedy = f'Set frame = "{name}" in the metadata (--wrench-frame {name}), or correct the poses'
     return [Finding(Kind.WRENCH_FRAME, Severity.ERROR, message, remedy)]
 
 

@@ -103,8 +103,8 @@ def sort_late_rows(time: Array) -> NDArray[np.int64] | None:
         return None
     order = np.argsort(time, kind="stable")
     steps = np.diff(time[order])
-    beside = late[order][1:] | late[order][:-1]
-    return None if (steps[beside] < MAX_BURST_STEP_FRACTION * np.median(steps)).any() else order
+    is_next_to_late = late[order][1:] | late[order][:-1]
+    return None if (steps[is_next_to_late] < MAX_BURST_STEP_FRACTION * np.median(steps)).any() else order
 
 
 def count_restarts(time: Array) -> int:
@@ -162,16 +162,16 @@ class Cleaner:
     def clean(self, chunk: Log) -> Log:
         """Return the usable rows of the next chunk; after late rows, keep its last rows back for sorting."""
         self.row_count += len(chunk)
-        return self._kept(self._ordered(self._over_midnight(self._finite(chunk))))
+        return self._clean(self._sort_rows(self._over_midnight(self._finite(chunk))))
 
     def rest(self) -> Iterator[Log]:
         """Yield the rows that were kept back, after the last chunk."""
         if self._waiting is not None:
             waiting, self._waiting = self._waiting, None
-            yield self._kept(waiting)
+            yield self._clean(waiting)
 
-    def _kept(self, chunk: Log) -> Log:
-        chunk = self._unwrapped(self._advancing(chunk))
+    def _clean(self, chunk: Log) -> Log:
+        chunk = self._unwrap_angles(self._advancing(chunk))
         if len(chunk):
             self.last_time = float(chunk.time[-1])
         self.kept += len(chunk)
@@ -202,7 +202,7 @@ class Cleaner:
         self.midnights = int(days[-1])
         return replace(chunk, time=chunk.time + DAY_S * days) if days[-1] else chunk
 
-    def _ordered(self, chunk: Log) -> Log:
+    def _sort_rows(self, chunk: Log) -> Log:
         """Sort a few late rows by their stamps, and keep the last rows back: later rows may belong between them."""
         if self._waiting is not None:
             chunk, self._waiting = self._waiting.followed_by(chunk), None
@@ -243,7 +243,7 @@ class Cleaner:
         self.copies += int((again[1:] & same).sum())
         return chunk.take(~again) if again.any() else chunk
 
-    def _unwrapped(self, chunk: Log) -> Log:
+    def _unwrap_angles(self, chunk: Log) -> Log:
         """Replace jumps by a turn, where an angle wraps around, by whole turns."""
         if not len(chunk):
             return chunk
@@ -276,13 +276,13 @@ class Cleaner:
         for name, count in self.wraps.items():
             message = f"the angle of joint {name} wraps around: {count} jump{'s' * (count > 1)} by a turn removed"
             wraps.append(Finding(Kind.ANGLE_WRAPS, Severity.INFO, message, joints=(name,)))
-        return [*self._not_numbers(), *self._order(), *self._repeated(accepted), *wraps]
+        return [*self._not_numbers(), *self._order(), *self._repetition_findings(accepted), *wraps]
 
     def _order(self) -> list[Finding]:
         messages = []
         if self.late:
             rows = "a row" if self.late == 1 else f"{self.late} rows"
-            messages.append(f"{rows} of {self.name} came late: sorted by stamps")
+            messages.append(f"{rows} of {self.name} were delayed: sorted by their stamps")
         if self.midnights:
             messages.append(f"the stamps of {self.name} pass midnight: a day is added to the stamps after it")
         if self.begun_anew:
@@ -300,7 +300,7 @@ class Cleaner:
             raise LogError(message, hint=hint, code=Code.NOT_FINITE, subject=next(iter(self.not_numbers), "time"))
         return [info(Kind.DROPPED_ROWS, f"{message}; dropped")]
 
-    def _repeated(self, accepted: tuple[str, ...]) -> list[Finding]:
+    def _repetition_findings(self, accepted: tuple[str, ...]) -> list[Finding]:
         if not self.repeated:
             return []
         values = " and values" if self.copies == self.repeated else ""

@@ -61,7 +61,7 @@ def recognise_signals(
     *,
     is_motion_known: bool,
 ) -> Candidates:
-    """Return the groups that may be each signal by their numbers; torques are those that are no motion.
+    """Return the groups that may be each signal by their numbers; torques are groups without motion.
 
     groups    named groups to recognise; without any, blocks of adjacent columns are searched
     excluded  columns of time
@@ -116,7 +116,7 @@ def _sort_by_derivatives(
             fit, factor = fits[first, second], factors[first, second]
             if fit.min() > MIN_DERIVATIVE_FIT and 0 < factor.max() < MAX_FACTOR_RATIO * factor.min():
                 pairs.add((a, b))
-    # Of overlapping blocks, those that begin within a position contain a derivative.
+    # If blocks overlap, a block that begins within a position contains a derivative.
     derived = {k for _, b in pairs for k in indices[b]}
     positions = {a for a, _ in pairs if not derived & set(indices[a])}
     velocities = {b for a, b in pairs if a in positions}

@@ -159,18 +159,18 @@ class LoopFollower:
         passed = (segments[1:] == segments[:-1]) & ((s[:-1] + change[:-1] < 0) | (s[1:] - change[1:] < 0))
         if passed.any():
             k = int(np.argmax(passed))
-            raise self._passed(q[k], rows[k], rows[k + 1])
+            raise self._dead_point_error(q[k], rows[k], rows[k + 1])
 
     def _lost(self, closure: LoopClosure, p: Array, row: int) -> LogError:
         if closure.find_reachable(p[None])[1][0]:
-            return self._passed(p, row - 1, row)
+            return self._dead_point_error(p, row - 1, row)
         why = closure.newton.unreachable_error(p)
         hint = (
             DEAD_POINT_HINT if why.hint else "check the units, signs and zeros of the log and the lengths of the loop"
         )
         return LogError(f"row {row} of the log: {why.message}", hint=hint, code=Code.DISAGREEMENT, subject=row)
 
-    def _passed(self, p: Array, before: int, after: int) -> LogError:
+    def _dead_point_error(self, p: Array, before: int, after: int) -> LogError:
         where = ", ".join(f"{name} = {value:.4g}" for name, value in zip(self.robot.primary_names, p, strict=True))
         names = ", ".join(self.robot.dependent_names)
         return LogError(

@@ -229,7 +229,7 @@ def find_key_faults(key: str, value: Any) -> list[LogError]:
         errors += [LogError(v.message, hint=v.hint, code=Code.INVALID_VALUE, subject=key) for v in violations]
     if key == "rows" and not errors and value is not None and not value[0] < value[1]:
         message = f"{key} = {quote_value(value)} must begin before it ends"
-        errors.append(LogError(message, hint=f"like {key} = {_KEYS[key][1]}", code=Code.OUT_OF_RANGE, subject=key))
+        errors.append(LogError(message, hint=f"such as {key} = {_KEYS[key][1]}", code=Code.OUT_OF_RANGE, subject=key))
     return errors
 
 

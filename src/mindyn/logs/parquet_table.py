@@ -60,11 +60,11 @@ class ParquetTable(LogTable):
         self._require_plausible(names)
         groups = group_rows(self._footer)
         if max(groups, default=0) > MAX_WHOLE_GROUP_ROWS:
-            yield from self._spooled(names, rows)
+            yield from self._read_spooled(names, rows)
             return
         frame = self._scan().select([self._entries[name] for name in names])
         for start, count in _plan_fetches(groups, rows):
-            piece = self._collected(frame.slice(start, count))
+            piece = self._collect(frame.slice(start, count))
             yield from split_rows({name: numbers_in(piece[name], self.name) for name in names}, rows)
 
     def _require_plausible(self, names: Collection[str]) -> None:
@@ -91,7 +91,7 @@ class ParquetTable(LogTable):
                     budget.take_bytes(max(page[_PAGE_BYTES], 8 * values, _PAGE_COST))
                     at += header.at + max(0, page[_PACKED_PAGE_BYTES])
 
-    def _spooled(self, names: Collection[str], rows: int) -> Iterator[Chunk]:
+    def _read_spooled(self, names: Collection[str], rows: int) -> Iterator[Chunk]:
         """Yield slices from a temporary folder with a file for each column.
 
         A slice of a row group decodes the whole group: a group of 10 million rows took 1.1 GB for every slice.
@@ -99,7 +99,7 @@ class ParquetTable(LogTable):
         with TemporaryDirectory(prefix="mindyn-") as folder:
             kinds = {}
             for number, name in enumerate(names):
-                column = self._collected(self._scan().select(self._entries[name]))[name]
+                column = self._collect(self._scan().select(self._entries[name]))[name]
                 values = np.ascontiguousarray(numbers_in(column, self.name))
                 kinds[name] = (Path(folder) / str(number), values.dtype, values.shape[1:])
                 values.tofile(kinds[name][0])
@@ -108,7 +108,7 @@ class ParquetTable(LogTable):
                 count = min(rows, self.rows - start)
                 yield {name: _read_slice(*kind, start, count) for name, kind in kinds.items()}
 
-    def _collected(self, frame: pl.LazyFrame) -> pl.DataFrame:
+    def _collect(self, frame: pl.LazyFrame) -> pl.DataFrame:
         with _raise_parquet_errors(self.path):
             return frame.collect()
 
@@ -237,12 +237,12 @@ class _ThriftReader:
                 raise ValueError(f"a list declares {count} entries, but {len(self.data) - self.at} bytes are left")
             return [self._value(head & 15) for _ in range(count)]
         if kind == _BINARY:
-            return self._skipped(self._varint())
+            return self._skip(self._varint())
         if kind == _DOUBLE:
-            return self._skipped(8)
+            return self._skip(8)
         return self._byte() if kind in (_TRUE, _FALSE, _BYTE) else self._integer()
 
-    def _skipped(self, count: int) -> bytes:
+    def _skip(self, count: int) -> bytes:
         self.at += count
         return self.data[self.at - count : self.at]
 

@@ -289,6 +289,6 @@ def join_samples(blocks: Sequence[Samples]) -> Samples:
 def _list_logs(logs: Log | LogScan | Sequence[Log | LogScan]) -> list[Log | LogScan]:
     listed = [logs] if isinstance(logs, (Log, LogScan)) else list(logs)
     if not listed:
-        message, hint = "no log was given", "pass what read_log or scan_log returns"
+        message, hint = "no log was given", "pass the result of read_log or scan_log"
         raise LogError(message, hint=hint, code=Code.MISSING_VALUE, subject="logs")
     return listed

@@ -124,7 +124,7 @@ class LogScan:
         cleaner = Cleaner(self.path.name, restarts="restarts" in self.metadata.accept)
         inspector = LogInspector(self.robot)
         of_units: list[Finding] | None = None
-        usable = (cleaner.clean(self._in_range(whole)) for whole in self._converted())
+        usable = (cleaner.clean(self._in_range(whole)) for whole in self._convert_chunks())
         for cleaned in self._with_torque(rows for rows in chain(usable, cleaner.rest()) if len(rows)):
             if not len(cleaned):
                 continue
@@ -148,7 +148,7 @@ class LogScan:
         yield from map(stream.add, chunks)
         yield from stream.rest()
 
-    def _converted(self) -> Iterator[Log]:
+    def _convert_chunks(self) -> Iterator[Log]:
         first_row, start = 0, None
         wanted = {self.path: [*self.time_columns, *self.base_columns]}
         for signal, pick in self.picks.items():
@@ -319,7 +319,7 @@ def scan_log(
     LogError
         If the file cannot be read, or its metadata is missing or wrong.
     """
-    require_robot(robot, "a log is read for")
+    require_robot(robot, "read_log")
     given = {"columns": columns, "units": units, "side": side}
     over = {**(metadata or {}), **{key: value for key, value in given.items() if value is not None}}
     return LogScan(parse_location(path), robot, over, chunk_rows, outside_files="files" in over or outside_files)

@@ -213,7 +213,7 @@ class TextTable(LogTable):
         """Yield blocks of whole lines with at most about `rows` rows."""
         before = 0
         for block in self._line_blocks():
-            frame = self._parsed(block, list(names), before)
+            frame = self._parse(block, list(names), before)
             yield from split_rows({name: frame[name].to_numpy() for name in names}, rows)
             before += len(frame)
 
@@ -243,7 +243,7 @@ class TextTable(LogTable):
                 else:
                     yield block + self.separator.encode() * max(0, missing)
 
-    def _parsed(self, block: bytes, names: list[str], before: int) -> pl.DataFrame:
+    def _parse(self, block: bytes, names: list[str], before: int) -> pl.DataFrame:
         if len(self.names) * block.count(b"\n") > 2 * len(block) + MAX_LINE_BYTES:  # a cell takes at least a byte
             raise LogError(
                 f"{self.name} has {len(self.names)} columns, but most of its rows have far fewer cells",

@@ -45,13 +45,13 @@ def _survivors(joint: LinJoint) -> tuple[str, ...]:
             return ("m", *FIRST_MOMENTS)
         if not joint.sigma:
             return ("m",)
-        return ("m", *(name for k, name in enumerate(FIRST_MOMENTS) if k != _dropped(joint)))
+        return ("m", *(name for k, name in enumerate(FIRST_MOMENTS) if k != _find_lost_moment(joint)))
     if joint.group == "spatial":
         return SPATIAL if joint.from_centre is None else SPATIAL_WITHOUT_MOMENT
     return ("mcx", "mcy", "Izz") if joint.delta else ("Izz",)
 
 
-def _dropped(joint: LinJoint) -> int:
+def _find_lost_moment(joint: LinJoint) -> int:
     """Return the first moment that an oblique prismatic joint loses: along the largest of u_z, u_y, u_x."""
     assert joint.u is not None
     return 2 - int(np.argmax(np.round(np.abs(joint.u[::-1]), 9)))
@@ -136,5 +136,5 @@ def _regroup_prismatic(joint: LinJoint, body: Moments) -> tuple[Moments, Moments
 def _eliminate_dropped(joint: LinJoint, first: Array) -> Array:
     """Return mc - (u / u_k) mc_k: columns of an oblique joint satisfy u_x D(mcx) + u_y D(mcy) + u_z D(mcz) = 0."""
     assert joint.u is not None
-    k = _dropped(joint)
+    k = _find_lost_moment(joint)
     return first - outer(joint.u / joint.u[k], first[k])

@@ -79,11 +79,11 @@ class Triangle:
         if not (count := len(parts[0])):
             return
         fewest = FEWEST if self._basis else FEWEST_FOR_BASIS
-        if faded != 1.0 or count < fewest or not self._summed(parts):
+        if faded != 1.0 or count < fewest or not self._add_products(parts):
             self._factor, self._basis = _reflect(self.R * faded, parts), None
         self.rows += count
 
-    def _summed(self, parts: Sequence[Array]) -> bool:
+    def _add_products(self, parts: Sequence[Array]) -> bool:
         """Add the products of the rows to the sums and return True; return False if that is inaccurate."""
         basis = self._basis or _basis(self.R)
         if basis is None:
@@ -101,7 +101,7 @@ class Triangle:
             if self._factor is not None:
                 return False
             _, self._basis = self.R, None  # by what came since the basis was made they may be alike
-            return self._summed(parts)
+            return self._add_products(parts)
         self._basis, self._factor = basis._replace(sums=sums), None
         return True
 

@@ -70,7 +70,7 @@ class Integration:
         ):
             if value not in get_args(choices):
                 raise InputError(
-                    f"{name} = {value!r}; it may be: {', '.join(get_args(choices))}",
+                    f"{name} must be one of {', '.join(get_args(choices))}; got {value!r}",
                     code=Code.UNKNOWN_NAME,
                     subject=name,
                 )
@@ -151,7 +151,7 @@ def _require_enough(names: tuple[str, ...], columns: tuple[NDArray[np.intp], ...
     if short:
         raise InputError(
             f"too few intervals: {', '.join(short)}",
-            hint='a longer log, a shorter interval_s, form="momentum" or fewer reversals are needed',
+            hint='use a longer log, a shorter interval_s, form="momentum" or a motion with fewer reversals',
             code=Code.TOO_LITTLE_DATA,
             subject="interval_s",
         )

@@ -315,13 +315,13 @@ class Regressor:
     def load_obstacle(self) -> str:
         """Return why friction cannot depend on the load; empty if it can."""
         if not self.base.drives:
-            return "a joint has no drive, whose friction it would be"
+            return "the model has no drives, so it has no friction"
         if obstacle := explain_unknown_load(self.robot):
             return obstacle
         rigid = np.array([parameter.kind in RIGID for parameter in standard_parameters(self.robot, drives=True)])
         mixed = self.base.matrix[:, rigid].any(axis=1) & self.base.matrix[:, ~rigid].any(axis=1)
         if mixed.any():
-            return f"{self.names[int(np.argmax(mixed))]} holds a link's weight and a drive's offset together"
+            return f"{self.names[int(np.argmax(mixed))]} combines the weight of a link and the offset of a drive"
         return ""
 
     def _load_weights(self) -> tuple[list[Array], Array]:

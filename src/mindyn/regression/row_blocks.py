@@ -59,7 +59,7 @@ def gather(
         ends = np.stack(column_extremes(block.q))
         reach = ends if reach is None else np.stack([np.minimum(reach[0], ends[0]), np.maximum(reach[1], ends[1])])
         stream = blocks(regressor, piece, cutoff_hz, decimation)
-        weighted = stream if row_weight is None else _weighted(stream, row_weight)
+        weighted = stream if row_weight is None else _apply_weights(stream, row_weight)
         accumulate(weighted, joints, usable_rows(block))
     information = information_of(regressor, joints, 0)
     require_enough_rows(regressor, information.counts, reach)
@@ -91,7 +91,7 @@ def usable_rows(
     return groups_of
 
 
-def _weighted(stream: RowStream, row_weight: RowWeight) -> RowStream:
+def _apply_weights(stream: RowStream, row_weight: RowWeight) -> RowStream:
     """Multiply rows by the roots of their weights."""
     for parts, numbers in stream:
         rows = [np.concatenate(arrays, axis=1) for arrays in parts]
@@ -315,7 +315,7 @@ def require_enough_rows(regressor: Regressor, counts: tuple[int, ...], reach: Ar
         locks = " ".join(f"--lock {name}={place}" for name, place in still.items())
         raise InputError(
             f"{which}: {their} friction and inertia are not identifiable",
-            hint=f"record a motion there, or lock where it stands: {locks}, in code robot.lock({still})",
+            hint=f"record a motion in which they move, or lock them: {locks}, in Python robot.lock({still})",
             code=Code.NOT_IDENTIFIABLE,
             subject=next(iter(still)),
         )
@@ -327,7 +327,7 @@ def require_enough_rows(regressor: Regressor, counts: tuple[int, ...], reach: Ar
     if short:
         raise InputError(
             f"too few rows: {', '.join(short)}",
-            hint="a longer log, fewer masked rows or less decimation is needed",
+            hint="use a longer log, fewer masked rows or less decimation",
             code=Code.TOO_LITTLE_DATA,
             subject=short[0].partition(" (")[0],
         )

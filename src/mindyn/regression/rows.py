@@ -164,7 +164,7 @@ class Rows:
         """
         if not isinstance(self._data, _LogRows) or self._data.streamed:
             raise InputError(
-                "blocks along a line are made of logs in memory (read_log), not of streams or samples",
+                "blocks along a line need logs in memory (read_log), not streams or samples",
                 code=Code.UNSUPPORTED,
                 subject="logs",
             )
@@ -182,8 +182,8 @@ class Rows:
         data = self._sample_blocks()
         if not isinstance(data, Samples):
             raise InputError(
-                f"{who}: all rows are needed at once, as Samples, not as a stream",
-                hint="read_log in place of scan_log (no --stream), or LeastSquares, which reads block by block",
+                f"{who} needs all rows at once, as Samples, not as a stream",
+                hint="use read_log instead of scan_log (no --stream), or LeastSquares, which reads block by block",
                 code=Code.UNSUPPORTED,
                 subject="samples",
             )
@@ -196,9 +196,9 @@ class Rows:
         data = self._data
         if data is None or (not isinstance(data, (Samples, _LogRows)) and iter(data) is data):
             raise InputError(
-                'robust fits and "correlated" covariance go over the samples several times; '
-                "this input can be read once",
-                hint="give Samples, or the stream that condition_stream makes",
+                'robust fits and "correlated" covariance read the samples several times; '
+                "this input can be read only once",
+                hint="pass Samples, or the stream that condition_stream returns",
                 code=Code.UNSUPPORTED,
                 subject="samples",
             )
@@ -279,7 +279,7 @@ class Rows:
     def _require_data(self) -> SampleBlocks | _LogRows:
         if self._data is None:
             raise InputError(
-                "these equations are R factors alone, without samples",
+                "these equations are only R factors, without samples",
                 hint="build_rows(robot, logs) has both; LeastSquares with covariance='white' needs no samples",
                 code=Code.MISSING_VALUE,
                 subject="samples",
@@ -420,11 +420,11 @@ def complete_robot(
     robot: Robot, settings: EquationSettings, logs: Sequence[Log | LogScan]
 ) -> tuple[Robot, tuple[Finding, ...]]:
     """Return the robot with all drives whose parameters are estimated, and findings about the gears of the logs."""
-    require_robot(robot, "parameters are identified of")
+    require_robot(robot, "build_rows")
     if settings.drives == "stated":
         return robot, ()
     geared, notes = add_logged_gears(robot, [log.metadata for log in logs])
-    remedy = "State the gears of all motors in the robot's drives, as the logs do"
+    remedy = "Give the gears of all motors in the robot's drives, as in the logs"
     return with_estimated_drives(geared), tuple(warning(Kind.GEARS, sentence, remedy) for sentence in notes)
 
 

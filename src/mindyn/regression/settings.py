@@ -72,7 +72,7 @@ class EquationSettings:
         require_valid(values, {**SETTINGS_SCHEMA, "required": []}, "settings")
         if self.friction != "auto" and not isinstance(self.friction, Friction):
             raise InputError(
-                f'friction = {self.friction!r}; it may be a Friction or "auto"',
+                f'friction must be a Friction or "auto", got {self.friction!r}',
                 code=Code.WRONG_TYPE,
                 subject="friction",
             )

@@ -57,7 +57,7 @@ def identified_robots() -> dict[str, dict[str, Any]]:
     -------
     dict of str to dict
         For each robot: its title, source, licence, settings, held-out torque error, base parameters with 95 %
-        intervals, friction curves, and findings. One specimen was measured; another one differs.
+        intervals, friction curves, and findings. Measured on one robot; other robots of the type differ.
 
     Examples
     --------

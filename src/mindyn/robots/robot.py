@@ -475,8 +475,8 @@ class Robot(Value):
         return f"Robot({self.name!r}, {kinds})"
 
 
-def require_robot(given: object, what: str) -> None:
-    """Raise `InputError` if an argument is not a robot (but, for example, a file name); `what` starts the message."""
+def require_robot(given: object, function: str) -> None:
+    """Raise `InputError` if an argument of a public function is not a robot (but, for example, a file name)."""
     if not isinstance(given, Robot):
-        message = f"{what} a Robot, got {type(given).__name__}"
+        message = f"{function} needs a Robot, got {type(given).__name__}"
         raise InputError(message, hint="load it: load_robot(...)", code=Code.WRONG_TYPE, subject="robot")

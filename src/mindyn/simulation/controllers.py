@@ -137,7 +137,7 @@ class ProportionalDerivative:
         self.stiffness, self.damping = _require_gains(stiffness, n, "stiffness"), _require_gains(damping, n, "damping")
 
     def __call__(self, t: float, q: Array, qd: Array) -> Array:
-        """The torque at time t."""
+        """Return the torque at time t."""
         q_r, qd_r, _ = self.reference(t)
         return np.asarray(self.stiffness * (q_r - q) + self.damping * (qd_r - qd))
 
@@ -188,7 +188,7 @@ class ComputedTorque:
         self._torque = self.plant.kernel("inverse_dynamics")
 
     def __call__(self, t: float, q: Array, qd: Array) -> Array:
-        """The torque at time t."""
+        """Return the torque at time t."""
         q_r, qd_r, qdd_r = self.reference(t)
         wanted = qdd_r + self.stiffness * (q_r - q) + self.damping * (qd_r - qd)
         return np.asarray(self._torque(q, qd, wanted) + self.dry_friction(q_r, qd_r))

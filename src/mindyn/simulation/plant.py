@@ -142,7 +142,7 @@ NAN_GUARD_SCALE = 1e-30
 @lru_cache(maxsize=CACHED_ROBOTS)
 def create_plant(robot: Robot, *, drives: bool) -> Plant:
     """Create the plant of a robot; raise `RobotError` if its friction torques are not determined."""
-    require_robot(robot, "a simulation moves")
+    require_robot(robot, "simulate")
     for extra in robot.extras if drives else ():
         if "sign" in extra.formula:
             raise RobotError(

@@ -78,7 +78,7 @@ def rollout(
     InputError
         If an argument has the wrong shape or is not finite.
     SimulationError
-        If a motion is not finite any more.
+        If a motion is no longer finite.
     """
     return compile_rollout(robot, law=tau if _is_law(tau) else None, drives=drives, dtype=dtype)(
         q0, qd0, {"tau": tau} if not _is_law(tau) else dict(signals or {}), dt=dt, steps=steps, threads=threads
@@ -163,7 +163,7 @@ class CompiledRollout:
                 return
             first = int(np.argwhere(lost.any(axis=0))[0, 0])
             raise SimulationError(
-                f"{lost[:, -1].sum()} of {len(lost)} rollouts are not finite any more, rollout "
+                f"{lost[:, -1].sum()} of {len(lost)} rollouts are no longer finite, rollout "
                 f"{int(np.flatnonzero(lost[:, first])[0])} since step {first}",
                 hint="use a smaller dt, or check for torques or gains that are too large for the robot"
                 + (", or for a singular configuration of its loops" if self.plant.is_solved else ""),

@@ -77,7 +77,7 @@ class Sensors:
         require_positive(self.rate_hz, "rate_hz of the sensors", "such as 1000.0")
         for name in ("counts_per_revolution", "torque_resolution"):
             if getattr(self, name) is not None:
-                require_positive(getattr(self, name), name, "leave it out for readings that are not rounded")
+                require_positive(getattr(self, name), name, "omit it for readings that are not rounded")
         for name in ("position_noise", "torque_noise", "position_delay_s", "torque_delay_s"):
             require_number(getattr(self, name), name, "[0, inf)", "0 is a perfect sensor")
         for name in ("position_side", "torque_side", "noise_side"):

@@ -1,4 +1,4 @@
-"""`simulate`: simulate a motion of a robot under a controller or a torque log.
+"""`simulate`: simulate a motion of a robot under a controller or a torque function.
 
 `FixedStepIntegrator` uses the fixed Runge-Kutta step of the rollouts; `adaptive` has the other integrator.
 """
@@ -225,7 +225,7 @@ class FixedStepIntegrator:
         self.t = until
         if not (np.isfinite(run["q"]).all() and np.isfinite(run["qd"]).all()):
             raise SimulationError(
-                f"the motion is not finite any more at {until:.6g} s",
+                f"the motion is no longer finite at {until:.6g} s",
                 hint='use a smaller step, or method="adaptive"; gains or torques may be too large for the robot'
                 + (", or its loops reach a singular configuration" if self._plant.is_solved else ""),
                 code=Code.NOT_FINITE,

@@ -67,7 +67,7 @@ class Breakaways:
         return (self.joint,)
 
     def trajectory(self, rate_hz: float) -> Trajectory:  # noqa: ARG002 - instants, at no rate
-        """One row for each breakaway: forwards, then backwards, position by position."""
+        """Return one row for each breakaway: forwards, then backwards, position by position."""
         count = 2 * len(self.positions)
         q, qd = np.tile(self.q, (count, 1)), np.zeros((count, len(self.q)))
         q[:, self.joint] = np.repeat(self.positions, 2)
@@ -92,7 +92,7 @@ class ConstantSpeed:
         return (self.joint,)
 
     def trajectory(self, rate_hz: float) -> Trajectory:
-        """Rows at a rate; the run-up is not part of it."""
+        """Return rows at a rate, without the run-up."""
         t = _instants(self.seconds, rate_hz)
         q, qd = np.tile(self.q, (len(t), 1)), np.zeros((len(t), len(self.q)))
         q[:, self.joint] += self.speed * (t - self.seconds / 2)
@@ -113,7 +113,7 @@ class Sines:
     kind: str = "accelerated"
 
     def trajectory(self, rate_hz: float) -> Trajectory:
-        """Rows at a rate."""
+        """Return rows at a rate."""
         t = _instants(self.seconds, rate_hz)
         q, qd = np.tile(self.q, (len(t), 1)), np.zeros((len(t), len(self.q)))
         qdd = np.zeros_like(q)
@@ -311,11 +311,11 @@ class StepPlan(ShortRepr):
                 f"not a plan of mindyn: its format is not {PLAN_FORMAT!r}", code=Code.WRONG_FORMAT, subject="format"
             )
         tests = tuple(
-            StepTest(**_tupled(test, motions=tuple(MOTIONS[one["kind"]](**_tupled(one)) for one in test["motions"])))
+            StepTest(**_freeze(test, motions=tuple(MOTIONS[one["kind"]](**_freeze(one)) for one in test["motions"])))
             for test in values["tests"]
         )
         entries = {entry.name: values[entry.name] for entry in fields(StepPlan)}
-        return StepPlan(**_tupled(entries, tests=tests))
+        return StepPlan(**_freeze(entries, tests=tests))
 
     def save(self, path: str | Path) -> Path:
         """Write the plan to a JSON file and return its path."""
@@ -349,7 +349,7 @@ def load_plan(path: str | Path) -> StepPlan:
         ) from error
 
 
-def _tupled(values: Mapping[str, Any], **others: Any) -> dict[str, Any]:
+def _freeze(values: Mapping[str, Any], **others: Any) -> dict[str, Any]:
     """Return the entries with tuples in place of lists, and the others in place of theirs."""
     return {name: tuple(entry) if isinstance(entry, list) else entry for name, entry in values.items()} | others
 

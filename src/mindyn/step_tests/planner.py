@@ -101,8 +101,8 @@ class JointReach:
             if not (np.isfinite([low, high]).all() and low < high):
                 message = f"the range of joint {joint.name!r} must be finite and not empty, got {low:g} to {high:g}"
                 raise InputError(message, code=Code.OUT_OF_RANGE, subject=joint.name)
-        speed = np.array([_allowed(joint.limits.velocity, DEFAULT_SPEED[joint.kind]) for joint in joints])
-        acceleration = np.array([_allowed(joint.limits.acceleration, np.inf) for joint in joints])
+        speed = np.array([_limit_rate(joint.limits.velocity, DEFAULT_SPEED[joint.kind]) for joint in joints])
+        acceleration = np.array([_limit_rate(joint.limits.acceleration, np.inf) for joint in joints])
         return JointReach(pairs[:, 0], pairs[:, 1], speed, acceleration)
 
     def amplitude(self, joint: int, frequency_hz: float) -> float:
@@ -135,7 +135,7 @@ def _range_of(joint: Joint) -> tuple[float, float]:
     return (low, high) if upper is None else (upper - (high - low), upper)
 
 
-def _allowed(limit: float | None, default: float) -> float:
+def _limit_rate(limit: float | None, default: float) -> float:
     return default if not limit else min(default, USED_SHARE * limit)
 
 
@@ -353,7 +353,7 @@ class _Planner:
         for joint in joints:
             self._single("static", joint, "static test of {}: gravity does not act on it, or adds no information")
         if not self.regressor.base.drives:
-            self.skipped.append("constant-velocity tests: the robot states no drives, and therefore no friction")
+            self.skipped.append("constant-velocity tests: the robot has no drives, and therefore no friction")
         driven = {drive.joint for drive in robot.drives} if self.regressor.base.drives else set()
         for joint in joints:
             if self.regressor.joint_names[joint] in driven:
@@ -391,7 +391,7 @@ class _Planner:
         """Add tests of single joints at further positions while they determine more, as linkages need."""
         joints = range(self.regressor.joint_count)
         drafts = [Draft(kind, (joint,), joint) for kind in ("accelerated", "static") for joint in joints]
-        while self.identifiable.rank < self.regressor.count and self._added_best(
+        while self.identifiable.rank < self.regressor.count and self._add_best(
             [(d, self._fewest(d)) for d in drafts], 0.0
         ):
             continue
@@ -419,12 +419,12 @@ class _Planner:
     def _add_pairs(self, pairs: Sequence[Draft], weakest: float) -> None:
         """Add two-joint tests while they are informative; vary held joints only if nothing else adds information."""
         once = list(pairs)
-        while draft := self._added_best([(draft, self._best(draft, ())) for draft in once], weakest):
+        while draft := self._add_best([(draft, self._best(draft, ())) for draft in once], weakest):
             once.remove(draft)
-        while self._added_best([(draft, self._fewest(draft)) for draft in pairs], weakest):
+        while self._add_best([(draft, self._fewest(draft)) for draft in pairs], weakest):
             continue
 
-    def _added_best(self, candidates: Sequence[tuple[Draft, _Choice]], weakest: float) -> Draft | None:
+    def _add_best(self, candidates: Sequence[tuple[Draft, _Choice]], weakest: float) -> Draft | None:
         """Add the draft that determines most, the first among equals, and return it; None if no draft adds anything."""
         clear = [pair for pair in candidates if pair[1].clearness >= weakest]
         draft, choice = max(clear, key=lambda pair: len(pair[1].directions), default=(None, None))

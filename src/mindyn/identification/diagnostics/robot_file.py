@@ -138,10 +138,10 @@ class FileComparison:
         weights = np.asarray(self.function(self.q.T, still, still)).T
         parts = []
         for joint in self.strong(weights):
-            beside = np.column_stack(
+            others = np.column_stack(
                 [_other_columns(self.qd[:, joint], self.qdd[:, joint], 0.0), (T - weights)[:, joint]]
             )
-            alone, _ = np.linalg.qr(beside)
+            alone, _ = np.linalg.qr(others)
             tau, weight = (x - alone @ (alone.T @ x) for x in (self.tau[:, joint], weights[:, joint]))
             power = float(weight @ weight)
             parts.append((abs(float(weight @ tau)) / power, sqrt(float(tau @ tau) / power)))
@@ -246,7 +246,7 @@ def find_correction(compared: FileComparison | None) -> Finding | None:
     misfit = compared.misfit(T)
     if sqrt(misfit.min()) < limit.FILE_EXPLAINS and (scale := _wrong_scale(compared.slopes(T))):
         return scale
-    if sqrt(misfit.min()) < limit.FILE_EXPLAINS and (swapped := _swapped_sizes(compared, T)):
+    if sqrt(misfit.min()) < limit.FILE_EXPLAINS and (swapped := _find_swapped_sizes(compared, T)):
         return swapped
     if sqrt(misfit.min()) > limit.LARGE_MISFIT and compared.is_weightless(T):
         return absent_gravity("it contains none of the weight of the robot file's masses")
@@ -299,7 +299,7 @@ def _corrections(compared: FileComparison, T: Array, misfit: Array) -> Iterator[
         yield compared.corrected_misfit(T, T, signs * compared.tau), _wrong_sign((names[joint],))
     yield from _reverse_joint(compared, T)
     for pair in combinations(range(len(names)), 2):
-        yield compared.corrected_misfit(T, T, _swap(compared.tau, pair)), _swapped(names[pair[0]], names[pair[1]])
+        yield compared.corrected_misfit(T, T, _swap(compared.tau, pair)), _swap_finding(names[pair[0]], names[pair[1]])
 
 
 def _swap(tau: Array, pair: tuple[int, int]) -> Array:
@@ -308,12 +308,12 @@ def _swap(tau: Array, pair: tuple[int, int]) -> Array:
     return swapped
 
 
-def _swapped(*joints: str) -> Finding:
+def _swap_finding(*joints: str) -> Finding:
     message = f"the torques of {' and '.join(joints)} are swapped"
     return warning(Kind.SWAPPED_TORQUES, message, "Correct the order of the columns", joints)
 
 
-def _swapped_sizes(compared: FileComparison, T: Array) -> Finding | None:
+def _find_swapped_sizes(compared: FileComparison, T: Array) -> Finding | None:
     """Return parallel joints with torques of the same shape, whose sizes fit the masses of the file if swapped."""
 
     def error(tau: Array, pair: tuple[int, int]) -> float:
@@ -328,7 +328,7 @@ def _swapped_sizes(compared: FileComparison, T: Array) -> Finding | None:
         if log(limit.MAX_SCALE) + after < before < inf and sqrt(compared.misfit(T, swapped)[0]) < limit.FILE_EXPLAINS:
             gains[pair] = before - after
     names = compared.robot.joint_names
-    return _swapped(*(names[joint] for joint in max(gains, key=lambda pair: gains[pair]))) if gains else None
+    return _swap_finding(*(names[joint] for joint in max(gains, key=lambda pair: gains[pair]))) if gains else None
 
 
 def _tilt(compared: FileComparison, T: Array) -> Iterator[Correction]:

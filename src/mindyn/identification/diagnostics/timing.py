@@ -33,13 +33,13 @@ def _applied_delay(data: DiagnosticData) -> Iterator[Finding]:
         if samples > 1:
             of_each = zip(data.joint_names, delays, strict=True) if len(delays) > 1 else ()
             joints = tuple(name for name, of_joint in of_each if of_joint == delay)
-            way = "to lag" if delay > 0 else "to lead"
+            way = "lags" if delay > 0 else "leads"
             whose = f" of {', '.join(joints)}" if joints else ""
             size = f"{1e3 * abs(delay):.3g} ms ({samples:.3g} samples)"
-            message = f"the torque{whose} is taken {way} the motion by {size}"
+            message = f"the torque{whose} {way} the motion by {size}, which the fit corrects"
             remedy = (
-                "Log torque and position with one clock; delay_s = 0 in the settings of the conditioning fits without "
-                "it"
+                "Log torque and position with one clock; set delay_s = 0 in the conditioning to fit without the "
+                "correction"
             )
             yield Finding(Kind.APPLIED_DELAY, Severity.INFO, message, remedy, joints, delay, "s")
 
@@ -51,7 +51,7 @@ def _common_delay(data: DiagnosticData) -> Iterator[Finding]:
         return
     whole = conditioning.motion_delay_s + delay.seconds
     remedy = f'Pass delay_s = {whole:.4g} (or "auto") in the settings of the conditioning'
-    yield _delayed("all joints", (), delay.seconds, remedy, Severity.WARNING)
+    yield _delay_finding("all joints", (), delay.seconds, remedy, Severity.WARNING)
 
 
 def _joint_delays(data: DiagnosticData) -> Iterator[Finding]:
@@ -82,10 +82,10 @@ def _joint_delays(data: DiagnosticData) -> Iterator[Finding]:
             remedy = (
                 "Log all joints with one clock, or pass one delay_s for each joint in the settings of the conditioning"
             )
-            yield _delayed(f"joint {name}", (name,), best - common, remedy, Severity.ERROR)
+            yield _delay_finding(f"joint {name}", (name,), best - common, remedy, Severity.ERROR)
 
 
-def _delayed(whose: str, joints: tuple[str, ...], seconds: float, remedy: str, severity: Severity) -> Finding:
+def _delay_finding(whose: str, joints: tuple[str, ...], seconds: float, remedy: str, severity: Severity) -> Finding:
     way = "is delayed by" if seconds > 0 else "leads by"
     relative = "relative to the motion" + (", unlike that of the others" if joints else "")
     message = f"the torque of {whose} {way} {1e3 * abs(seconds):.3g} ms {relative}"

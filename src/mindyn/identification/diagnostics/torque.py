@@ -280,7 +280,7 @@ def _find_scaled(data: DiagnosticData) -> Iterator[Finding]:
         return
     first, *others = sorted(sure, key=lambda name: -sure[name].explained)
     if sure[first].value < -1:  # a factor of 1 + value
-        message = f"the torque of joint {first} has the opposite sign of that which the other joints need"
+        message = f"the torque of joint {first} has the opposite sign of the torque that the other joints imply"
         remedy = "Reverse the sign of its torque column, or correct the order of the columns"
         yield warning(Kind.WRONG_TORQUE_SIGN, message, remedy, (first,), 1 + sure[first].value)
         return
@@ -326,9 +326,9 @@ def _coefficients(
 
 def _remainder(squares: Array, count: int) -> Array:
     """Return the sums of squares of the other columns after removing the first `count` columns."""
-    first, beside = squares[:count, :count], squares[:count, count:]
+    first, cross = squares[:count, :count], squares[:count, count:]
     values, vectors = np.linalg.eigh(first)
-    turned = vectors.T @ beside
+    turned = vectors.T @ cross
     large = values > RANK_TOLERANCE * values[-1]
     return np.asarray(squares[count:, count:] - (turned[large].T / values[large]) @ turned[large])
 

@@ -239,7 +239,7 @@ def _findings(estimate: Estimate, poorly_determined: NDArray[np.bool_]) -> list[
     if not names:
         return []
     part = "phases of the motion" if estimate.jackknife and estimate.jackknife.repeated else "parts of the logs"
-    message = f"fewer than three {part} determine {_list_some(names)}: their intervals rest on the noise model alone"
+    message = f"fewer than three {part} determine {_list_some(names)}: their intervals include only the noise model"
     return [info(Kind.NARROW_INTERVALS, message)]
 
 
@@ -261,7 +261,7 @@ def with_dropped_parameters(estimate: Estimate, blocks: Sequence[Block]) -> Esti
     is_moved = (estimate.deviations > 0) & (sizes > estimate.deviations)
     names = [estimate.names[k] for k in np.argsort(-sizes / estimate.deviations.clip(1e-300)) if is_moved[k]]
     status = (
-        f" Intervals assume that dropped parameters are zero; otherwise {_list_some(names)} would move by more than "
+        f" Intervals assume that dropped parameters are zero; otherwise {_list_some(names)} would change by more than "
         "their deviation."
     )
     return replace(
