@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from typing import TypeVar
 
 from mindyn.errors import Code, InputError
@@ -68,24 +68,19 @@ def map_in_threads(
     running = min(usable_cores(), at_once or len(tasks))
     if len(tasks) < 2 or running < 2 or not can_use_threads():
         return [function(task) for task in tasks]
-    waiting, results, failures = iter(enumerate(tasks)), dict[int, Result](), dict[int, BaseException]()
-    lock = threading.Lock()
+    waiting, results, failures = enumerate(tasks), dict[int, Result](), dict[int, BaseException]()
 
     def work() -> None:
-        """Take tasks until none is left or one has failed."""
-        while not failures:
-            with lock:
-                number, task = next(waiting, (-1, tasks[0]))
-            if number < 0:
-                return
+        for number, task in waiting:  # shared by all threads: each takes the next task
             try:
                 results[number] = function(task)
             except BaseException as error:
                 failures[number] = error
+            if failures:
+                return
 
     # One call for each core, not for each task: a pool starts a thread for each, with buffers and memory of its own.
-    for worker in [_executor().submit(work) for _ in range(running)]:
-        worker.result()
+    wait([_executor().submit(work) for _ in range(running)])
     if failures:
         raise failures[min(failures)]
     return [results[number] for number in range(len(tasks))]
