@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import sqlite3
 from dataclasses import replace
+from itertools import chain
 
 import numpy as np
 import polars as pl
@@ -239,14 +240,25 @@ def test_of_several_topics_that_of_the_robots_joints_is_taken(tmp_path):
     assert draft_log(both, ROBOT, {"topic": "/hand/states"}).value("columns.position") == "left_{joint}.position"
 
 
-def test_mcap_written_in_compressed_chunks(tmp_path):
+@pytest.mark.parametrize(
+    ("options", "block"),
+    [
+        ({"chunk_size": 4096}, 1),
+        ({"chunk_size": 4096, "repeat_channels": False, "repeat_schemas": False}, 1),
+        ({"chunk_size": 4096, "repeat_schemas": False}, 30),
+        ({"use_chunking": False}, 30),
+    ],
+)
+def test_mcap_is_read_in_the_order_of_its_stamps_whatever_its_summary_repeats(tmp_path, options, block):
     writing = pytest.importorskip("mcap.writer")
+    messages = list(joint_state_messages())
+    blocks = [messages[k : k + block][::-1] for k in range(0, len(messages), block)]
     with (tmp_path / "run.mcap").open("wb") as stream:
-        writer = writing.Writer(stream, chunk_size=4096, compression=writing.CompressionType.ZSTD)
+        writer = writing.Writer(stream, compression=writing.CompressionType.ZSTD, **options)
         writer.start()
         schema = writer.register_schema("sensor_msgs/msg/JointState", "ros2msg", b"")
         channel = writer.register_channel("/joint_states", "cdr", schema)
-        for stamp, store, message in joint_state_messages():
+        for stamp, store, message in chain.from_iterable(blocks):
             data = bytes(store.serialize_cdr(message, "sensor_msgs/msg/JointState", little_endian=False))
             writer.add_message(channel, log_time=stamp, data=data, publish_time=stamp)
         writer.finish()

@@ -8,18 +8,18 @@ content. A chunk is a record of compressed records; it is decompressed to at mos
 
 from __future__ import annotations
 
-import os
 import re
 import sqlite3
 import struct
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from heapq import heappop, heappush
 from importlib.util import find_spec
 from io import BytesIO
-from itertools import islice
+from itertools import count, islice
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import IO, Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,8 +43,8 @@ MAX_CHUNK_BYTES: Final = 2**28
 _MAGIC: Final = b"\x89MCAP0\r\n"
 _FOOTER, _SCHEMA, _CHANNEL, _MESSAGE, _CHUNK = 2, 3, 4, 5, 6
 """Kinds of MCAP records."""
-_FOOTER_BYTES, _MESSAGE_HEAD_BYTES = 29, 22
-"""Length of a footer record, and of channel, number and stamps before the data of a message."""
+_RECORD_HEAD_BYTES, _FOOTER_BYTES, _MESSAGE_HEAD_BYTES = 9, 29, 22
+"""Bytes of the head of a record, of a footer, and of channel, number and stamps before the data of a message."""
 _MIN_SQL_STEPS, _SQL_STEPS_PER_BYTE, _SQL_STEPS_PER_CHECK = 10**7, 8, 10**5
 """Steps of SQLite's virtual machine that a query may take; a row of a hundred bytes takes 60."""
 
@@ -188,28 +188,56 @@ def _read_db3_messages(path: Path, topic: str) -> Iterator[tuple[int, bytes]]:
 
 
 def _read_mcap_topics(path: Path) -> dict[str, str]:
-    schemas = {}
-    topics = {}
-    for kind, content in _read_mcap(path, summary=True):
-        if kind == _SCHEMA:
-            schemas[content[:2]] = _read_text(content, 2)
-        elif kind == _CHANNEL and (schema := schemas.get(content[2:4])) is not None:
-            topics[_read_text(content, 4)] = schema
-    return topics
+    return {channel.topic: channel.message_type for channel in _read_mcap_channels(path).values()}
+
+
+class _Channel(NamedTuple):
+    topic: str
+    message_type: str
+    encoding: str
+
+
+def _read_mcap_channels(path: Path) -> dict[bytes, _Channel]:
+    """Return the channels by number, from the summary if it repeats them, otherwise from the whole file."""
+    with _open_mcap(path) as (stream, end, summary, budget):
+        for start in dict.fromkeys((summary, len(_MAGIC))):
+            stream.seek(start)
+            schemas: dict[bytes, str] = {}
+            channels: dict[bytes, _Channel] = {}
+            for kind, content in _split_records(stream, end, budget):
+                if kind == _SCHEMA:
+                    schemas[content[:2]] = _read_text(content, 2)
+                elif kind == _CHANNEL and (schema := schemas.get(content[2:4])) is not None:
+                    topic = _read_text(content, 4)
+                    channels[content[:2]] = _Channel(topic, schema, _read_text(content, 8 + len(topic.encode())))
+            if channels:
+                break
+    return channels
 
 
 def _read_mcap_messages(path: Path, topic: str) -> Iterator[tuple[int, bytes]]:
-    channels = set()
-    for kind, content in _read_mcap(path):
-        if kind == _CHANNEL and _read_text(content, 4) == topic:
-            encoding = _read_text(content, 8 + len(topic.encode()))
-            if encoding != "cdr":
-                message = f"topic {topic!r} of {path.name} is encoded as {encoding!r}, not cdr"
-                raise LogError(message, code=Code.UNSUPPORTED, subject=topic)
-            channels.add(content[:2])
-        elif kind == _MESSAGE and content[:2] in channels:
-            (logged_ns,) = struct.unpack_from("<Q", content, 6)
-            yield logged_ns, content[_MESSAGE_HEAD_BYTES:]
+    """Yield stamps and messages in the order of their stamps; recorders may write them in another order."""
+    channels = {number: channel for number, channel in _read_mcap_channels(path).items() if channel.topic == topic}
+    for channel in channels.values():
+        if channel.encoding != "cdr":
+            message = f"topic {topic!r} of {path.name} is encoded as {channel.encoding!r}, not cdr"
+            hint = "record the topic with rosbag2, or write its messages as JSON lines or CSV"
+            raise LogError(message, hint=hint, code=Code.UNSUPPORTED, subject=topic)
+    waiting: list[tuple[int, int, bytes]] = []
+    numbers = count()
+    with _open_mcap(path) as (stream, end, _, budget):
+        stream.seek(len(_MAGIC))
+        places = np.fromiter(_locate_messages(stream, end), dtype=[("stamp", "u8"), ("at", "u8"), ("length", "u8")])
+        for earliest, at, length in places[np.argsort(places["stamp"], kind="stable")]:
+            while waiting and waiting[0][0] < earliest:
+                yield heappop(waiting)[::2]
+            stream.seek(int(at))
+            for kind, content in _split_records(stream, int(at + length), budget):
+                if kind == _MESSAGE and content[:2] in channels:
+                    (stamp,) = struct.unpack_from("<Q", content, 6)
+                    heappush(waiting, (stamp, next(numbers), content[_MESSAGE_HEAD_BYTES:]))
+        while waiting:
+            yield heappop(waiting)[::2]
 
 
 def _read_text(content: bytes, at: int) -> str:
@@ -217,8 +245,9 @@ def _read_text(content: bytes, at: int) -> str:
     return content[at + 4 : at + 4 + length].decode()
 
 
-def _read_mcap(path: Path, *, summary: bool = False) -> Iterator[tuple[int, bytes]]:
-    """Yield kind and content of the schemas, channels and messages, or of those in the summary if there is one."""
+@contextmanager
+def _open_mcap(path: Path) -> Iterator[tuple[IO[bytes], int, int, InputBudget]]:
+    """Yield the file, the ends of its records, where its summary starts, and the memory that it may take."""
     if not all(map(find_spec, ("lz4", "zstandard"))):
         message = f"{path.name} is an MCAP file, which needs lz4 and zstandard"
         raise MissingExtraError(message, hint=install_command("ros"), subject="ros")
@@ -229,23 +258,36 @@ def _read_mcap(path: Path, *, summary: bool = False) -> Iterator[tuple[int, byte
         if len(footer) != _FOOTER_BYTES + len(_MAGIC) or footer[0] != _FOOTER or not footer.endswith(_MAGIC):
             raise ValueError("it does not end like an MCAP file: the copy or the recording is not complete")
         (start,) = struct.unpack_from("<Q", footer, 9)
-        stream.seek(start if summary and start else len(_MAGIC))
-        yield from _split_records(stream, end, InputBudget(path.name, path.stat().st_size, LogError))
+        yield stream, end, start or len(_MAGIC), InputBudget(path.name, path.stat().st_size, LogError)
+
+
+def _locate_records(stream: IO[bytes], end: int) -> Iterator[tuple[int, int]]:
+    """Yield kind and length of the records before `end`, with the stream at their content."""
+    while (at := stream.tell()) < end:
+        kind, length = struct.unpack("<BQ", stream.read(_RECORD_HEAD_BYTES))
+        if length > (left := end - at - _RECORD_HEAD_BYTES):
+            raise ValueError(f"a record declares {length} bytes where {left} are left")
+        yield kind, length
+        stream.seek(at + _RECORD_HEAD_BYTES + length)
+
+
+def _locate_messages(stream: IO[bytes], end: int) -> Iterator[tuple[int, int, int]]:
+    """Yield the earliest stamp, the place and the length of each message and each chunk of messages."""
+    for kind, length in _locate_records(stream, end):
+        if kind in (_MESSAGE, _CHUNK):
+            at = stream.tell() - _RECORD_HEAD_BYTES
+            (stamp,) = struct.unpack_from("<Q", stream.read(14), 6 if kind == _MESSAGE else 0)
+            yield stamp, at, _RECORD_HEAD_BYTES + length
 
 
 def _split_records(stream: IO[bytes], end: int, budget: InputBudget) -> Iterator[tuple[int, bytes]]:
-    """Yield the schemas, channels and messages before `end`, also those in chunks."""
-    while stream.tell() < end:
-        kind, length = struct.unpack("<BQ", stream.read(9))
-        if length > end - stream.tell():
-            raise ValueError(f"a record declares {length} bytes where {end - stream.tell()} are left")
+    """Yield kind and content of the schemas, channels and messages before `end`, also those in chunks."""
+    for kind, length in _locate_records(stream, end):
         if kind == _CHUNK:
             records = _decompress_chunk(stream.read(length), budget)
             yield from _split_records(BytesIO(records), len(records), budget)
         elif kind in (_SCHEMA, _CHANNEL, _MESSAGE):
             yield kind, stream.read(length)
-        else:
-            stream.seek(length, os.SEEK_CUR)
 
 
 def _decompress_chunk(content: bytes, budget: InputBudget) -> bytes:
