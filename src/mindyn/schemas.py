@@ -77,7 +77,9 @@ def find_violations(value: Any, schema: Schema, place: str) -> Iterator[Violatio
     """Yield the violations of the schema by a value; `place` names the value."""
     hint = next(map(str, schema.get("examples", ())), "")
     if not _matches_schema(value, schema):
-        message = f"{place} = {quote_value(value)} must be {_describe_schema(schema)}"
+        is_number = isinstance(value, Real) and not isinstance(value, bool)
+        shown = schema if is_number else {k: v for k, v in schema.items() if k not in ("minimum", "maximum")}
+        message = f"{place} = {quote_value(value)} must be {_describe_schema(shown)}"
         yield Violation(message, hint and f"for example {hint}", Code.INVALID_VALUE, place)
     elif isinstance(value, Mapping):
         entries, others = schema.get("properties", {}), schema.get("additionalProperties", True)
@@ -92,7 +94,8 @@ def find_violations(value: Any, schema: Schema, place: str) -> Iterator[Violatio
                 yield Violation(f"{place} has no entry {name!r}", hint, Code.MISSING_VALUE, name)
     elif isinstance(value, Sequence) and "items" in schema and not isinstance(value, str):
         for k, item in enumerate(value):
-            yield from find_violations(item, schema["items"], f"{place}[{k}]")
+            name = item.get("name", item.get("joint")) if isinstance(item, Mapping) else None
+            yield from find_violations(item, schema["items"], f"{place}[{k if name is None else quote_value(name)}]")
 
 
 def quote_value(value: object) -> str:
@@ -136,5 +139,5 @@ def _describe_schema(schema: Schema) -> str:
         return f"one of {', '.join(repr(choice) for choice in schema['enum'] if choice is not None)}"
     texts = " or ".join(map(repr, schema["pattern"][2:-2].split("|"))) if "pattern" in schema else _TYPES["string"][0]
     types = [texts if kind == "string" else _TYPES[kind][0] for kind in _types_of(schema) if kind != "null"]
-    bounds = {text.format(schema[name]): None for name, text in _BOUND_TEXTS.items() if name in schema}
+    bounds = {text.format(f"{schema[name]:g}"): None for name, text in _BOUND_TEXTS.items() if name in schema}
     return f"{' or '.join(types)} {' and '.join(bounds)}".strip()

@@ -158,18 +158,28 @@ TOML_CASES = {
         "inertia of link 'link' (xx, yy, zz or xx, xy, yy, xz, yz, zz)",
     ),
     "no com": (TOML.replace("com = [0, 0, 0]\n", ""), Code.DISAGREEMENT, "com"),
-    "text for a number": (TOML.replace("mass = 1", 'mass = "1 kg"'), Code.INVALID_VALUE, "robot.link[0].mass"),
-    "joint type": (TOML.replace("revolute", "helical"), Code.INVALID_VALUE, "robot.joint[0].type"),
+    "text for a number": (TOML.replace("mass = 1", 'mass = "1 kg"'), Code.INVALID_VALUE, "robot.link['link'].mass"),
+    "joint type": (TOML.replace("revolute", "helical"), Code.INVALID_VALUE, "robot.joint['hinge'].type"),
     "single bracket": (TOML.replace("[[joint]]", "[joint]"), Code.INVALID_VALUE, "robot.joint"),
     "not a table": ("joint = 5\n" + TOML.replace("[[joint]]", "[[frame]]"), Code.INVALID_VALUE, "robot.joint"),
     "frame on nothing": (TOML + '[[frame]]\nname = "f"\nlink = "zz"\n', Code.UNKNOWN_NAME, "zz"),
     "two links of the same name": (TOML + TOML[TOML.index("[[link]]") :], Code.DUPLICATE, "link"),
     "no mass": (TOML.replace("mass = 1\n", ""), Code.MISSING_VALUE, "mass"),
-    "a boolean": (TOML.replace("mass = 1", "mass = true"), Code.INVALID_VALUE, "robot.link[0].mass"),
+    "a boolean": (TOML.replace("mass = 1", "mass = true"), Code.INVALID_VALUE, "robot.link['link'].mass"),
     "coupling": (
         TOML + '[[drive]]\njoint = "hinge"\nside = "joint"\ncoupling = 5\n',
         Code.INVALID_VALUE,
-        "robot.drive[0].coupling",
+        "robot.drive['hinge'].coupling",
+    ),
+    "swapped limits": (
+        TOML.replace("d = 0\n", "d = 0\nlimits = { lower = 1, upper = 0 }\n"),
+        Code.OUT_OF_RANGE,
+        "joint 'hinge'",
+    ),
+    "flat box": (
+        TOML.replace("mass = 1", 'mass = 1\nshapes = [{ kind = "box", dimensions = [1, 2] }]'),
+        Code.WRONG_SHAPE,
+        "shape of link 'link'",
     ),
     "drive side": (TOML + '[[drive]]\njoint = "hinge"\nviscous = 1\n', Code.MISSING_VALUE, "side"),
 }
@@ -182,6 +192,17 @@ def test_wrong_toml_raises_an_error_about_the_wrong_key(case, tmp_path):
     path.write_text(text)
     with raises(MindynError, code, subject):
         load_robot(path)
+
+
+def test_ranges_of_numbers_are_not_part_of_a_message_about_a_text(tmp_path):
+    (tmp_path / "robot.toml").write_text(TOML.replace("mass = 1", 'mass = "1"'))
+    with raises(RobotFileError, Code.INVALID_VALUE) as text:
+        load_robot(tmp_path / "robot.toml")
+    (tmp_path / "robot.toml").write_text(TOML.replace("mass = 1", "mass = 1e20"))
+    with raises(RobotFileError, Code.INVALID_VALUE) as number:
+        load_robot(tmp_path / "robot.toml")
+    assert "1e+15" in number.value.message
+    assert "1e+15" not in text.value.message
 
 
 def test_files_that_cannot_be_robots_are_rejected(tmp_path):

@@ -107,7 +107,7 @@ def test_toml_checks_the_keys_and_types_of_mimics(tmp_path):
     with raises(RobotFileError, Code.UNKNOWN_NAME, "factor"):
         load_robot(tmp_path / "a.toml")
     (tmp_path / "a.toml").write_text(text.replace('of = "joint5"', "of = 5"))
-    with raises(RobotFileError, Code.INVALID_VALUE, "robot.mimic[1].of"):
+    with raises(RobotFileError, Code.INVALID_VALUE, "robot.mimic['joint2'].of"):
         load_robot(tmp_path / "a.toml")
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from math import radians
 from typing import Any, Final, get_args
@@ -12,7 +13,7 @@ import numpy as np
 from mindyn.algebra.inertia import phi_about_origin, tensor_from_entries
 from mindyn.algebra.poses import IDENTITY, Pose, rot_x, rot_z, rotation_from_quaternion
 from mindyn.algebra.values import Array
-from mindyn.errors import Code, InputError, RobotFileError, list_names
+from mindyn.errors import Code, MindynError, RobotFileError, list_names
 from mindyn.findings import summarise
 from mindyn.notation import DRIVE_PARAMETERS
 from mindyn.reading import parse_toml
@@ -139,6 +140,15 @@ def _require_key(table: Mapping[str, Any], key: str, what: str) -> Any:
     return table[key]
 
 
+@contextmanager
+def _add_place(what: str) -> Iterator[None]:
+    """Name the part of the robot in errors about its values."""
+    try:
+        yield
+    except MindynError as error:
+        raise RobotFileError(f"{what}: {error.message}", hint=error.hint, code=error.code, subject=what) from error
+
+
 @dataclass(frozen=True, slots=True)
 class _TomlReader:
     """Reader of a table that matches the schema."""
@@ -199,7 +209,8 @@ class _TomlReader:
             tip = self.standard_step(entry, what)
         if kind == "fixed":
             return FixedJoint(name, parent, child, origin @ tip)
-        return Joint(name, kind, parent, child, origin, axis, tip, self.limits(entry.get("limits", {}), kind))
+        with _add_place(what):
+            return Joint(name, kind, parent, child, origin, axis, tip, self.limits(entry.get("limits", {}), kind))
 
     def turn(self, entry: Mapping[str, Any], key: str, what: str) -> tuple[float, float]:
         """Return cos and sin of an angle of a DH row; 0 is the default."""
@@ -228,10 +239,8 @@ class _TomlReader:
             raise RobotFileError(message, code=Code.INVALID_VALUE, subject=what)
         R = np.array(entry.get("rotation", np.eye(3)), dtype=float)
         R = rotation_from_quaternion(*map(float, entry["quaternion"])) if "quaternion" in entry else R
-        try:
+        with _add_place(what):
             return Pose(snap.rotation(R, what), xyz)
-        except InputError as error:
-            raise RobotFileError(f"{what}: {error.message}", code=error.code, subject=what) from error
 
     def limits(self, entry: Mapping[str, Any], kind: str) -> Limits:
         turning = _LIMITS[:-1] if kind == "revolute" else ()
@@ -267,7 +276,8 @@ class _TomlReader:
 
     def shape(self, entry: Mapping[str, Any], what: str) -> Shape:
         pose = self.pose(entry, what, Snapper(active=False))
-        return Shape(entry["kind"], tuple(map(float, entry["dimensions"])), pose, entry.get("filename", ""))
+        with _add_place(what):
+            return Shape(entry["kind"], tuple(map(float, entry["dimensions"])), pose, entry.get("filename", ""))
 
     def loop(self, entry: Mapping[str, Any]) -> Loop:
         name, first, second = entry["name"], entry["first"], entry["second"]
