@@ -196,6 +196,8 @@ def test_export_replays_a_log_in_mujoco_and_edits_mjcf(finished_run):
     errors = json.loads(mindyn_program(*given, "--json").out)["check"]
     assert errors["MuJoCo"]["total"] < errors["mindyn"]["total"] + 0.05
     assert "MuJoCo" in mindyn_program(*given).out.splitlines()[0]
+    missing = mindyn_program(*run, finished_run / "unchecked.xml", "--check", finished_run / "missing.csv")
+    assert (missing.code, (finished_run / "unchecked.xml").exists()) == (1, False)
 
 
 def test_exported_code_has_the_friction_transition_of_the_fit(finished_run):

@@ -10,9 +10,19 @@ import pytest
 from closeness import PUBLISHED_FILE, assert_close, assert_negligible
 from raising import raises
 
-from mindyn import Drive, EquationSettings, LeastSquares, Link, compile_model, full_model, load_robot, write_mjcf
+from mindyn import (
+    Drive,
+    EquationSettings,
+    LeastSquares,
+    Link,
+    compile_model,
+    full_model,
+    load_robot,
+    write_mjcf,
+    write_urdf,
+)
 from mindyn.algebra.inertia import phi_about_origin
-from mindyn.errors import Code, ExportError
+from mindyn.errors import Code, ExportError, RobotFileError
 from mindyn.export.mujoco_comparison import compare_with_mujoco, mujoco_torques
 from mindyn.logs.log import log_from_arrays
 from mindyn.regression.rows import build_rows
@@ -134,6 +144,15 @@ def test_held_bodies_that_are_too_heavy_are_rejected_with_their_mass(source, tmp
 def test_a_source_of_another_arm_is_rejected(source, tmp_path):
     with raises(ExportError, Code.DISAGREEMENT, str(source)):
         write_mjcf(heavier(load_robot("planar2")), tmp_path / "arm.xml", source=source)
+
+
+def test_a_source_of_another_format_is_rejected(source, tmp_path):
+    robot = load_robot(source, lock={"grasp": 0.0})
+    urdf = write_urdf(robot, tmp_path / "arm.urdf", force=True)
+    with raises(RobotFileError, Code.WRONG_FORMAT, "robot"):
+        write_mjcf(robot, tmp_path / "arm.xml", source=urdf)
+    with raises(RobotFileError, Code.WRONG_FORMAT, "mujoco"):
+        write_urdf(robot, tmp_path / "other.urdf", source=source, force=True)
 
 
 def test_parts_that_mjcf_cannot_express_are_listed_with_numbers(tmp_path):

@@ -72,6 +72,26 @@ def test_mujoco_follows_the_log_as_with_the_true_values(folder, estimate):
         assert (errors["identified"] < 0.1 * errors["robot file"]).all()
 
 
+def test_a_source_with_motors_a_missing_mesh_and_a_free_gripper_is_replayed_with_the_servos(folder, estimate):
+    text, mesh = (folder / "leg.xml").read_text(), '<asset><mesh name="gone" file="gone.stl"/></asset>'
+    motors = "".join(f'<motor joint="{joint}"/>' for joint in JOINTS)
+    gripper = (
+        '<body name="finger"><joint name="finger" type="slide" axis="0 0 1"/><geom type="mesh" mesh="gone"/>'
+        '<inertial pos="0 0 0" mass="0.001" diaginertia="1e-7 1e-7 1e-7"/></body></body>'
+    )
+    edited = text.replace("<worldbody>", f"{mesh}<worldbody>").replace("</body>", gripper, 1)
+    (folder / "motors.xml").write_text(edited.replace("</mujoco>", f"<actuator>{motors}</actuator></mujoco>"))
+    leg = mindyn.load_robot(folder / "motors.xml", lock={"finger": 0.0})
+    fitted = mindyn.LeastSquares().fit(mindyn.build_rows(leg, record(8, 0), SETTINGS))
+    held = mindyn.make_feasible(replace(fitted, servo=estimate.servo))
+    log = mindyn.read_log(folder / "other.csv", leg)
+    expected, errors = (
+        compare_positions(held, mindyn.write_mjcf(held, folder / "out.xml", source=source), log)["identified"]
+        for source in (None, folder / "motors.xml")
+    )
+    assert np.allclose(errors, expected, rtol=0.02)
+
+
 def test_actuators_are_added_or_edited(folder, estimate):
     out = mindyn.write_mjcf(estimate, folder / "new.xml")
     added = {e.get("joint"): e for e in ElementTree.parse(out).getroot().iter("position")}

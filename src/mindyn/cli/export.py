@@ -162,6 +162,7 @@ def export(
         )
     estimate = load_run_estimate(run)
     prior_model: Prior = "robot" if prior is None else None if prior == "none" else load_matching(prior, estimate.robot)
+    log = None if check is None else read_log(check, estimate.robot)
     estimate = make_feasible(estimate) if feasible else estimate
     raw_notes, written = FORMAT_WRITERS[to](
         ExportRequest(estimate, out, source, prior_model, prefix, force, not strip_meshes, _read_facts(run))
@@ -169,7 +170,6 @@ def export(
     notes = [note.removeprefix("Note: ") for note in raw_notes]
     print_notes(notes)
     print_status(f"wrote {', '.join(map(str, written))}")
-    log = None if check is None else read_log(check, estimate.robot)
     errors = {} if log is None else compare_with_mujoco(estimate, out, log)
     positions = {} if log is None or log.target is None else compare_positions(estimate, out, log)
     if errors and not as_json:

@@ -49,7 +49,7 @@ from mindyn.logs.servos import Servo
 from mindyn.notation import PARAMETERS_PER_LINK
 from mindyn.robots.assembly import assemble
 from mindyn.robots.description import Description
-from mindyn.robots.files import find_leading_comments, read_text
+from mindyn.robots.files import find_leading_comments, read_text, require_root
 from mindyn.robots.mjcf_loops import DEPENDENT_TEXT_PREFIX, mjcf_element_name
 from mindyn.robots.mjcf_reader import read_mjcf
 from mindyn.robots.mjcf_source import read_with_includes
@@ -294,9 +294,10 @@ def edit_mjcf(
     file.
     """
     path = Path(source)
+    root, included = read_with_includes(path)
+    require_root(root, "mujoco", "MJCF")
     stated = assemble(read_mjcf(path, Snapper(active=True)).select(robot.selection))
     require_same_arm(robot, stated, str(source))
-    root, included = read_with_includes(path)
     changes = [f"{included} included files were merged into this file."] if included else []
     changes += [*_remove_rescaling(root), *_set_gravity(root, robot, stated)]
     bodies, joints = _named_elements(root)

@@ -11,18 +11,22 @@ import numpy as np
 from mindyn.algebra.values import Array
 from mindyn.equations.loop_closure import tree_state
 from mindyn.errors import Code, ExportError, list_names
+from mindyn.escaping import xml_document
 from mindyn.estimators.estimate import Estimate
 from mindyn.export.mjcf_writer import robot_to_mjcf
+from mindyn.export.servo_actuators import add_position_actuators
 from mindyn.logs.log import Log
 from mindyn.logs.loop_follower import all_joint_positions
 from mindyn.logs.servos import Servo
-from mindyn.robots.mjcf_source import compile_mjcf, import_mujoco
+from mindyn.robots.mjcf_source import compile_for_dynamics, compile_mjcf, import_mujoco, read_with_includes
 from mindyn.robots.robot import Robot
 from mindyn.validation.errors import TorqueError, torque_error
 from mindyn.validation.prediction import predict_log
 
 MAX_STEP_S: Final = 1e-4
 """Longest step of a replay, s: MuJoCo's steps are of first order, and 1 ms moves the servos of a leg by 0.5 mrad."""
+HOLDING_ARMATURE: Final = 1e9
+"""Armature of joints at rest, kg m^2 or kg."""
 MAX_GAP_STEPS: Final = 5.0
 """Steps between stamps that are longer than this multiple of the usual step are gaps."""
 
@@ -40,10 +44,11 @@ def compare_with_mujoco(estimate: Estimate, path: str | Path, log: Log) -> dict[
 
 
 def compare_positions(estimate: Estimate, path: str | Path, log: Log) -> dict[str, Array]:
-    """Return the rms position errors (n,) of MuJoCo under the targets of a log, with the position actuators of a file.
+    """Return the rms position errors (n,) of MuJoCo under the targets of a log, with the servos of the estimate.
 
-    "identified" is the file at `path`; "robot file" has the values of the robot file and the same actuators, if the
-    robot file has inertial parameters.
+    "identified" is the file at `path`, with position actuators in place of its motors; "robot file" has the values of
+    the robot file and the same actuators, if the robot file has inertial parameters. Joints of the file that the robot
+    holds stay at rest.
     """
     mujoco = import_mujoco()
     servo = estimate.servo
@@ -54,11 +59,26 @@ def compare_positions(estimate: Estimate, path: str | Path, log: Log) -> dict[st
             code=Code.MISSING_VALUE,
             subject="target",
         )
-    models = {"identified": compile_mjcf(Path(path))[0]}
+    models = {"identified": _compile_with_servos(estimate.robot, Path(path), servo)}
     if estimate.robot.has_parameters:
         text = robot_to_mjcf(estimate.robot, force=True, servo=servo)
         models["robot file"] = mujoco.MjModel.from_xml_string(text)
     return {name: _replay_targets(mujoco, model, log, servo) for name, model in models.items()}
+
+
+def _compile_with_servos(robot: Robot, path: Path, servo: Servo) -> Any:
+    """Compile a file with position actuators at the joints of the robot, and the joints that it holds at rest."""
+    root, _ = read_with_includes(path)
+    for section in root.findall("actuator"):
+        for element in [e for e in section if e.tag != "position" or e.get("joint") is None]:
+            section.remove(element)
+    add_position_actuators(root, robot.primary_names, servo)
+    model = compile_for_dynamics(path, xml_document(root, keep_whitespace=True), keep=("actuator",)).model
+    for joint in map(model.joint, range(model.njnt)):
+        if joint.name and joint.name not in robot.joint_names:
+            model.qpos0[joint.qposadr[0]] = robot.selection.lock.get(joint.name, joint.qpos0[0])
+            model.dof_armature[joint.dofadr[0]] = HOLDING_ARMATURE
+    return model
 
 
 def _replay_targets(mujoco: Any, model: Any, log: Log, servo: Servo) -> Array:

@@ -88,6 +88,14 @@ def parse_xml(text: str, what: str, *, comments: bool = False) -> Element:
         raise RobotFileError(message, hint=hint, code=Code.WRONG_FORMAT, subject=what) from error
 
 
+def require_root(root: Element, tag: str, what: str) -> None:
+    """Raise `RobotFileError` if the first element of a file has another tag."""
+    if root.tag != tag:
+        message = f"{what} starts with <{tag}>, this file with <{shorten_text(root.tag, 60)}>"
+        hint = "edit a URDF with --to urdf, and MJCF with --to mjcf"
+        raise RobotFileError(message, hint=hint, code=Code.WRONG_FORMAT, subject=root.tag)
+
+
 def find_leading_comments(text: str) -> str:
     """Return the comments before the root element, such as a licence, which a parsed tree does not contain."""
     head = re.match(r"(?:\s|<\?.*?\?>|<!--.*?-->)*", text.removeprefix("\ufeff"), re.DOTALL)

@@ -6,7 +6,7 @@ a body has no inertial. Includes are inserted, and copies are counted before MuJ
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from math import nan, prod
 from pathlib import Path
@@ -73,8 +73,8 @@ class CompiledMjcf:
         return str(named) if named else f"{kind}{index}"
 
 
-def compile_for_dynamics(path: Path, text: str | None = None) -> CompiledMjcf:
-    """Compile a file with its includes, without unused parts; `text` replaces the content of the file."""
+def compile_for_dynamics(path: Path, text: str | None = None, *, keep: Collection[str] = ()) -> CompiledMjcf:
+    """Compile a file with its includes, without unused sections other than `keep`; `text` replaces its content."""
     mujoco = import_mujoco()
     root = parse_xml(read_text(path) if text is None else text, path.name)
     preparer = _Preparer(path.parent, opened=(path.resolve(),))
@@ -83,7 +83,7 @@ def compile_for_dynamics(path: Path, text: str | None = None) -> CompiledMjcf:
     actuated = {actuator.get(key) for actuator in actuators for key in _ACTUATOR_JOINT_KEYS}
     custom = [entry for section in root.findall("custom") for entry in section.iter("text")]
     texts = {entry.get("name", ""): entry.get("data", "") for entry in custom}
-    notes = preparer.clean(root)
+    notes = preparer.clean(root, keep)
     try:
         with catch_warnings():
             simplefilter("ignore")  # such as attributes that are deprecated
@@ -171,7 +171,7 @@ class _Preparer:
     models: dict[str, bytes] = field(default_factory=dict)
     bodies: int = 0
 
-    def clean(self, root: Element) -> list[Finding]:
+    def clean(self, root: Element, keep: Collection[str] = ()) -> list[Finding]:
         """Remove parts that MuJoCo need not read, and set absolute paths of meshes; return findings about the parts."""
         notes = [
             info(Kind.DROPPED_PART, f"{count} {what} of the MJCF were dropped")
@@ -179,7 +179,7 @@ class _Preparer:
             if (count := sum(len(element) for element in root.findall(section)))
         ]
         closed = any(True for part in root.findall("equality") for entry in part if entry.tag in ("connect", "weld"))
-        for section in [element for element in root if element.tag in _UNUSED_SECTIONS]:
+        for section in [element for element in root if element.tag in _UNUSED_SECTIONS.difference(keep)]:
             if not (closed and section.tag == "keyframe"):
                 root.remove(section)
         for key in (key for frames in root.findall("keyframe") for key in frames):

@@ -17,7 +17,7 @@ from mindyn.errors import Code, MindynError, RobotError, RobotFileError, shorten
 from mindyn.findings import Kind, info, summarise
 from mindyn.notation import STANDARD_GRAVITY
 from mindyn.robots.description import AnyJoint, Description, FixedJoint, UnsupportedJoint
-from mindyn.robots.files import XACRO_HINT, parse_number, parse_numbers, parse_xml
+from mindyn.robots.files import XACRO_HINT, parse_number, parse_numbers, parse_xml, require_root
 from mindyn.robots.parts import Drive, Joint, Limits, Link, Mimic, Shape, ShapeKind
 from mindyn.robots.snapping import LIMIT_SUMMARIES, Snapper
 
@@ -69,9 +69,7 @@ class _UrdfReader:
     moving_names: set[str] = field(default_factory=set)
 
     def description(self, root: Element) -> Description:
-        if root.tag != "robot":
-            message = f"a URDF starts with <robot>, this file with <{root.tag}>"
-            raise RobotFileError(message, code=Code.WRONG_FORMAT, subject=root.tag)
+        require_root(root, "robot", "a URDF")
         links = tuple(self.link(element) for element in root.findall("link"))
         if macros := sum(element.tag.startswith("xacro:") for element in root):
             if not links or any(element.tag in ("xacro:include", "xacro:macro") for element in root):
