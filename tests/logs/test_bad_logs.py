@@ -146,6 +146,21 @@ def test_positions_beyond_the_limits_are_reported(tmp_path):
     )
 
 
+def test_two_signals_of_the_same_columns_are_rejected(tmp_path):
+    for signal in ("torque", "velocity"):
+        columns = {**STATED["columns"], signal: STATED["columns"]["position"]}
+        with raises(LogError, Code.DUPLICATE):
+            read(tmp_path, MOTION.table(), columns=columns)
+
+
+def test_a_log_without_columns_names_the_command_that_drafts_them(tmp_path):
+    path = tmp_path / "run.csv"
+    pl.DataFrame(MOTION.table()).write_csv(path)
+    with raises(LogError, Code.MISSING_VALUE, "columns.position") as raised:
+        read_log(path, arm())
+    assert raised.value.command == ("log", str(path), "ROBOT", "--write")
+
+
 def test_wrong_robot_lists_both(tmp_path):
     table = {name.replace("wrist", "hand"): column for name, column in MOTION.table().items()}
     with raises(LogError, code=Code.UNKNOWN_NAME, subject="q_wrist"):

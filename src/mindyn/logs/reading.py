@@ -15,6 +15,7 @@ import numpy as np
 from mindyn.algebra.values import Array
 from mindyn.errors import Code, shorten_text
 from mindyn.findings import Finding, Kind, info, warning
+from mindyn.hints import Command
 from mindyn.logs.checks import (
     ColumnSelection,
     LogInspector,
@@ -83,13 +84,17 @@ class LogScan:
         files = self.metadata.files
         if not outside_files:
             _require_inside(path, files)
-        self.signals = _list_signals(self.metadata, main, robot)
+        self.signals = _list_signals(self.metadata, path, main, robot)
         self.places = {s: path.parent / files[s] if s in files else path for s in self.signals}
         self.tables = {path: main}
         for signal, place in self.places.items():
             if place not in self.tables:
                 self.tables[place] = open_table(place, robot, self.metadata)
             self.picks[signal] = select_columns(signal, self.metadata, robot, self.tables[place])
+            for other in self.signals[: self.signals.index(signal)]:
+                if (self.places[other], self.picks[other]) == (place, self.picks[signal]):
+                    message = f"columns.{other} and columns.{signal} of {path.name} are the same columns"
+                    raise LogError(message, hint="correct one", code=Code.DUPLICATE, subject=f"columns.{signal}")
         self.base_columns = (*(self.metadata.base_pose or ()), *chain(*self.metadata.wrench_columns.values()))
         require_columns(main, {name: repr(name) for name in self.base_columns}, "column", robot)
         self.time_columns = _find_time_columns(self.metadata, main, robot)
@@ -218,7 +223,7 @@ def sample_segments(scan: LogScan, rows: int, segments: int = 8) -> Log:
     return replace(join_logs(kept), findings=scan.findings)
 
 
-def _list_signals(metadata: LogMetadata, table: LogTable, robot: Robot) -> tuple[str, ...]:
+def _list_signals(metadata: LogMetadata, path: FileLocation, table: LogTable, robot: Robot) -> tuple[str, ...]:
     has_torque = "torque" in metadata.columns
     missing = [] if "position" in metadata.columns else ["position"]
     missing += [] if has_torque or "target" in metadata.columns else ["torque"]
@@ -227,7 +232,8 @@ def _list_signals(metadata: LogMetadata, table: LogTable, robot: Robot) -> tuple
             f"columns of {table.name} are missing for {' and '.join(missing)}; "
             f"{list_columns_and_joints(table.names, robot)}",
             hint=f'set columns.{missing[0]} = "q{{i}}" (or "{{joint}}.{missing[0]}", or a list of names) '
-            f"in {table.name}.toml next to the log, or in the call",
+            f"in {table.name}.toml next to the log, or in the call; or draft that file",
+            command=Command("log", path, "ROBOT", "--write"),
             code=Code.MISSING_VALUE,
             subject=f"columns.{missing[0]}",
         )

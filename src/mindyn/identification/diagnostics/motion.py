@@ -31,6 +31,8 @@ def _find_still_joints(data: DiagnosticData) -> Iterator[Finding]:
         lock = " ".join(f"--lock {joint.name}={place:.4g}" for joint, _, place in still)
         message = f"joint{'s' * (len(names) > 1)} {', '.join(names)} hardly move{'s' * (len(names) == 1)}"
         remedy = f"Record a motion of every joint (mindyn excite designs one), or pass {lock}"
+        if len(still) == len(ranges):
+            remedy = "Correct units.position if the joints moved; otherwise record a motion (mindyn excite designs one)"
         value = max(reach for _, reach, _ in still)
         yield Finding(Kind.STILL_JOINT, Severity.ERROR, message, remedy, names, value, "rad or m")
 
