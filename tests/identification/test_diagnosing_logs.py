@@ -44,6 +44,22 @@ def test_formulas_need_no_value_at_rest(estimator):
     )
 
 
+def test_robots_with_mimic_joints_are_diagnosed():
+    mimics = (mindyn.robots.Mimic("joint5", "joint4", 0.5),)
+    arm = replace(mindyn.load_robot("puma560"), drives=(), mimics=mimics)
+    samples = smooth_samples(arm, 3000)
+    settings = EquationSettings(FIXED)
+    kinds = [f.kind for f in mindyn.identify(arm, log_of(samples), mindyn.LeastSquares(), settings).findings]
+    assert not {Kind.NOT_DIAGNOSED, Kind.WRONG_JOINT_ZERO} & set(kinds)
+    shifted = replace(samples, q=samples.q + np.array([0.0, 0.4, 0.0, 0.0, 0.0]))
+    (zero,) = [
+        finding
+        for finding in mindyn.identify(arm, log_of(shifted), mindyn.LeastSquares(), settings).findings
+        if finding.kind == Kind.WRONG_JOINT_ZERO
+    ]
+    assert zero.joints == ("joint2",)
+
+
 def test_a_dead_torque_column_is_not_called_unexplained():
     samples = smooth_samples(ROBOT, 3000)
     dead = replace(samples, tau=samples.tau * np.array([1.0, 0.0]))

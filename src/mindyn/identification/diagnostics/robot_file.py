@@ -32,6 +32,7 @@ from casadi import Function
 
 from mindyn.algebra.values import Array
 from mindyn.equations.catalogue import equation
+from mindyn.equations.loop_equations import loop_equation
 from mindyn.feasibility.priors import has_placeholders
 from mindyn.findings import Finding, Kind, warning
 from mindyn.identification.diagnostics import thresholds as limit
@@ -120,7 +121,7 @@ class FileComparison:
         """
         still = np.zeros_like(self.q.T)
         torque = np.abs(np.asarray(self.function(self.q.T, still, still)).T[:, joint]).max()
-        carried, masses = {self.robot.joints[joint].child}, 0.0
+        carried, masses = {self.robot.primary_joints[joint].child}, 0.0
         for other, link in zip(self.robot.joints, self.robot.links, strict=True):
             if other.parent in carried or other.child in carried:
                 carried.add(other.child)
@@ -167,14 +168,20 @@ def compare_with_file(robot: Robot, samples: Samples) -> FileComparison | None:
     q, qd, qdd, tau = (array[rows] for array in smooth)
     others = tuple(_other_columns(qd[:, j], qdd[:, j]) for j in range(n))
     bare = replace(robot, drives=(), extras=())
-    comparison = FileComparison(bare, equation(bare, "inverse_dynamics"), q, qd, qdd, others, tau)
+    comparison = FileComparison(bare, _inverse_dynamics(bare), q, qd, qdd, others, tau)
     return comparison if comparison.strong(comparison.file_torque()) else None
 
 
 @lru_cache(maxsize=2)
 def _weights(robot: Robot) -> tuple[Function, ...]:
     """Return the inverse dynamics under unit gravity along each axis of the base."""
-    return tuple(equation(replace(robot, gravity=axis), "inverse_dynamics") for axis in np.eye(3))
+    return tuple(_inverse_dynamics(replace(robot, gravity=axis)) for axis in np.eye(3))
+
+
+def _inverse_dynamics(robot: Robot) -> Function:
+    """Return the inverse dynamics in the primary joints of a robot without loops."""
+    function: Function = (loop_equation if robot.mimics else equation)(robot, "inverse_dynamics")
+    return function
 
 
 def states_masses(robot: Robot) -> bool:
@@ -287,7 +294,7 @@ def is_about_1000(factor: float) -> bool:
 
 def _corrections(compared: FileComparison, T: Array, misfit: Array) -> Iterator[Correction]:
     """Try corrections of a single input each."""
-    names, strong = compared.robot.joint_names, compared.strong(T)
+    names, strong = compared.robot.primary_names, compared.strong(T)
     if sqrt(misfit[0]) > limit.MIN_MISFIT:
         for joint in strong:
             yield _zero(compared, joint, T, limit.MIN_ZERO_DEG[joint == strong[-1]])
@@ -327,7 +334,7 @@ def _find_swapped_sizes(compared: FileComparison, T: Array) -> Finding | None:
         before, after = error(compared.tau, pair), error(swapped, pair)
         if log(limit.MAX_SCALE) + after < before < inf and sqrt(compared.misfit(T, swapped)[0]) < limit.FILE_EXPLAINS:
             gains[pair] = before - after
-    names = compared.robot.joint_names
+    names = compared.robot.primary_names
     return _swap_finding(*(names[joint] for joint in max(gains, key=lambda pair: gains[pair]))) if gains else None
 
 
@@ -399,9 +406,9 @@ def _friction_drives(compared: FileComparison, T: Array) -> bool:
 
 def _zero(compared: FileComparison, joint: int, T: Array, least_deg: float) -> Correction:
     """Try joint zeros, coarsely and then finely; return no finding if a centre of mass explains as much."""
-    if compared.robot.joints[joint].kind == "prismatic":
+    if compared.robot.primary_joints[joint].kind == "prismatic":
         return np.ones((2, 2)), None
-    unit = np.eye(len(compared.robot.joint_names))[joint]
+    unit = np.eye(len(compared.robot.primary_names))[joint]
 
     def corrected(degrees: float) -> Array:
         return compared.corrected_misfit(T, compared.file_torque(moved=np.deg2rad(degrees) * unit))
@@ -419,5 +426,5 @@ def _zero(compared: FileComparison, joint: int, T: Array, least_deg: float) -> C
     least_deg = max(least_deg, float(np.rad2deg(np.arctan2(limit.CENTRE_ERROR_M, compared.lever(joint)))))
     if abs(best) < least_deg:
         return tried[best] * [[1.0], [limit.HANDICAPS["masses"]]], None
-    zero = wrong_zero(compared.robot.joint_names[joint], best, "fits the robot file")
+    zero = wrong_zero(compared.robot.primary_names[joint], best, "fits the robot file")
     return tried[best] * [[1.0], [limit.HANDICAPS["zero"]]], zero
