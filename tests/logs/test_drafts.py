@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import polars as pl
@@ -20,6 +21,7 @@ from mindyn.logs.cleaning import RESTART_GAP_S
 from mindyn.logs.errors import LogError
 from mindyn.logs.log import write_log
 from mindyn.logs.reading import read_log
+from mindyn.robots.parts import Limits
 
 ROWS, RATE = 1500, 125.0
 T = np.arange(ROWS) / RATE
@@ -304,3 +306,26 @@ def test_a_draft_is_a_toml_file_whatever_the_names_are(tmp_path):
     path = csv({"t": T, **number_columns('q"\u2028{i}', Q), **number_columns("tau{i}", TAU)}, tmp_path / "odd.csv")
     draft = draft_log(path, ROBOT).with_line("rows", [0, 10], "two\nlines")
     assert tomllib.loads(draft.toml())["rows"] == [0, 10]
+
+
+@pytest.mark.parametrize("kinds", [("revolute", "prismatic", "revolute"), ("prismatic",) * 3])
+def test_units_of_robots_with_prismatic_joints_are_drafted_per_joint(tmp_path, kinds):
+    arm = mindyn.load_robot("panda", tip="link3")
+    limits = (Limits(-2.0, 2.0) if kind == "revolute" else Limits(-0.5, 0.5) for kind in kinds)
+    joints = (
+        replace(joint, kind=kind, limits=limit) for joint, kind, limit in zip(arm.joints, kinds, limits, strict=True)
+    )
+    robot = replace(arm, joints=tuple(joints), gravity=np.array([2.0, 3.0, -9.0]))
+    w, a = 2 * np.pi * np.array([0.4, 0.6, 0.5]), np.where(np.array(kinds) == "revolute", 1.0, 0.2)
+    phase = T[:, None] * w + np.arange(3)
+    q, qd, qdd = a * np.sin(phase), a * w * np.cos(phase), -a * w**2 * np.sin(phase)
+    tau = mindyn.compile_model(robot).inverse_dynamics(q, qd, qdd)
+    names = robot.joint_names
+    path = csv(
+        {"t": T} | by_joint("{joint}_pos", q, names) | by_joint("{joint}_torque", tau, names), tmp_path / "a.csv"
+    )
+    draft = draft_log(path, robot)
+    assert draft.questions == ()
+    log = read_log(path, robot, metadata=draft.to_metadata())
+    assert_close(log.q, q, ROUND_TRIP)
+    assert_close(log.tau, tau, ROUND_TRIP)

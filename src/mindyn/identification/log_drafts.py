@@ -18,6 +18,7 @@ from mindyn.logs.draft import UNANSWERED, SidecarDraft, flatten_metadata
 from mindyn.logs.draft_head import DRAFT_ROWS, LONG_DRAFT_ROWS, is_still
 from mindyn.logs.drafting import draft_sidecar
 from mindyn.logs.errors import ACCEPTABLE_FINDINGS
+from mindyn.logs.metadata import si_torque_unit
 from mindyn.logs.pipeline import condition
 from mindyn.logs.reading import LogScan
 from mindyn.logs.samples import Samples
@@ -76,8 +77,8 @@ def _compare_with_robot(path: Path, draft: SidecarDraft, robot: Robot) -> Sideca
 
 
 def _samples(path: Path, robot: Robot, draft: SidecarDraft) -> Samples | None:
-    """Return samples of the log's beginning, taking a torque of unknown unit and side as N m at the joint."""
-    assumed = {"units.torque": "N m", "side.torque": "joint"}
+    """Return samples of the log's beginning, taking a torque of unknown unit and side as SI at the joint."""
+    assumed = {"units.torque": si_torque_unit(robot), "side.torque": "joint"}
     left = [key for key in draft.questions if key not in (*assumed, "gears")]
     if left or draft.value("side.torque") == "motor" or draft.value("side.position") != "joint":
         return None
@@ -100,7 +101,7 @@ def _compare_with_inertials(draft: SidecarDraft, robot: Robot, samples: Samples)
     explained = f"{factor:.3g} times that of the file's inertial parameters, which leave {left} of it unexplained"
     shape = sqrt(misfit) < FILE_EXPLAINS
     if shape and slopes.max() >= 1 / MAX_SCALE and slopes.min() <= MAX_SCALE:
-        for key, value in (("units.torque", "N m"), ("side.torque", "joint")):
+        for key, value in (("units.torque", si_torque_unit(robot)), ("side.torque", "joint")):
             if draft.value(key) in (UNANSWERED, value):
                 draft = draft.with_line(key, value, explained)
         sides = [line.value for line in draft.lines if line.key.startswith("side.")]

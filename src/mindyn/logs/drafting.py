@@ -202,11 +202,24 @@ def _reorder_columns(values: Array, draft: SidecarDraft, robot: Robot | None) ->
 
 
 def _add_units(draft: SidecarDraft, log: LogContents, assumed: str | None) -> SidecarDraft:
+    """Add the units, per joint if the robot has revolute and prismatic joints."""
+    draft, robot = _guess_units(draft, log, assumed), log.robot
+    if robot is None or len({kind == "prismatic" for kind in log.kinds}) < 2:
+        return draft
+    open_units = []
+    for signal, table in si_units(robot).items():
+        key = f"units.{signal}"
+        for line in [line for line in draft.lines if line.key == key and isinstance(line.value, str)]:
+            if line.value == next(iter(UNIT_FACTORS[signal])):
+                draft = draft.with_line(key, table, line.evidence)
+            elif line.value not in CURRENT_UNITS:
+                open_units.append(f"{key} = {format_toml_value(table)}")
+    example = f"the robot has revolute and prismatic joints: set units per joint, as in {' and '.join(open_units)}"
+    return draft.with_notes(example) if open_units else draft
+
+
+def _guess_units(draft: SidecarDraft, log: LogContents, assumed: str | None) -> SidecarDraft:
     chosen, robot = log.chosen, log.robot
-    if robot is not None and len({kind == "prismatic" for kind in log.kinds}) > 1:
-        units = [f"units.{key} = {format_toml_value(si_units(robot)[key])}" for key in ("position", "torque")]
-        example = f"units per joint, as in {' and '.join(units)}"
-        draft = draft.with_notes(f"the robot has revolute and prismatic joints: set {example}")
     known = _standard_units(chosen)
     if "position" not in chosen:
         return draft

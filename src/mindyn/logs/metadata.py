@@ -317,6 +317,12 @@ def si_units(robot: Robot) -> dict[str, dict[str, str]]:
     return {key: {j.name: pair[j.kind == "prismatic"] for j in robot.primary_joints} for key, pair in units.items()}
 
 
+def si_torque_unit(robot: Robot) -> str | dict[str, str]:
+    """Return the SI unit of the torque, per joint if the robot has revolute and prismatic joints."""
+    units = si_units(robot)["torque"]
+    return units if len(set(units.values())) > 1 else next(iter(units.values()))
+
+
 SHARED_SIDECAR_NAME: Final = "logs.toml"
 """Sidecar of all logs of a folder that have no sidecar of their own."""
 
