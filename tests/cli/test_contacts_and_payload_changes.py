@@ -54,6 +54,8 @@ def test_contact_prints_contacts_first(folder):
     assert text.startswith("1 contact (expected false alarms: 1 per hour)")
     assert "joint2" in text
     assert "thresholds from" in text
+    assert "N m" in text
+    assert "or N" not in text
     text, _ = done("contact", folder / "run1", folder / "free.csv", "--free", folder / "free.csv")
     assert text.startswith("No contact")
 

@@ -31,8 +31,10 @@ from mindyn.feasibility.full_model import full_model
 from mindyn.files import write_file_atomically
 from mindyn.kernels.external_wrench import ContactKind, ExternalWrench
 from mindyn.kernels.model import compile_model
+from mindyn.logs.metadata import si_units
 from mindyn.pages.document import Section, figure, format_plural, p, render_document
 from mindyn.pages.plots import axis, pane, plot, series
+from mindyn.robots.robot import Robot
 from mindyn.robots.table import format_table
 
 PLOT_POINTS = 1500
@@ -76,7 +78,7 @@ def contact(
     model = compile_model(estimate.robot) if wrench else None
     wrenches = () if model is None else contact_wrenches(trace, events, bounds, model, link, kind)
     if plot_to is not None:
-        write_file_atomically(plot_to, contact_page(trace, events, log.name))
+        write_file_atomically(plot_to, contact_page(estimate.robot, trace, events, log.name))
     if c is not None:
         model = compile_model(full_model(estimate, friction="fitted", force=True), drives=True)
         print_status(f"wrote {', '.join(map(str, write_contact_c(model, bounds, c)))}")
@@ -87,7 +89,7 @@ def contact(
         data = {"contacts": contacts, "thresholds": bounds.to_dict()}
         print_json({**data, "wrenches": rows} if wrench else data)
     else:
-        print_output(_format_contacts(bounds, events), "  ")
+        print_output(_format_contacts(estimate.robot, bounds, events), "  ")
         for time, external in wrenches:
             print_output()
             print_output(_format_wrench(time, external), "  ")
@@ -100,12 +102,8 @@ def _compute_thresholds(estimate: Estimate, free: Sequence[Path] | None, rate: f
     if not paths:
         paths = [Path(source.path) for source in estimate.sources if Path(source.path).is_file()]
         if not paths:
-            raise InputError(
-                "the logs of the estimate are not found for the thresholds",
-                hint="pass a log without contact: --free LOG",
-                code=Code.MISSING_FILE,
-                subject="--free",
-            )
+            message, hint = "the logs of the estimate are not found for the thresholds", "pass a log: --free LOG"
+            raise InputError(message, hint=hint, code=Code.MISSING_FILE, subject="--free")
         print_status("note: the thresholds are from the logs of the fit; other motions have larger residuals")
     return contact_thresholds(
         estimate, read_logs(paths, estimate.robot, estimate.conditioning), alarms_per_hour=rate, gain=gain
@@ -116,15 +114,17 @@ def _count_contacts(events: Sequence[Contact]) -> str:
     return format_plural(len(events), "contact") if events else "No contact"
 
 
-def _format_contacts(bounds: ContactThresholds, events: Sequence[Contact]) -> str:
+def _format_contacts(robot: Robot, bounds: ContactThresholds, events: Sequence[Contact]) -> str:
+    units = si_units(robot)["torque"]
     rows: list[tuple[str, ...]] = [("joint", "moving", "at standstill", "unit")]
     both = zip(bounds.joint_names, bounds.moving, bounds.moving + bounds.standstill, strict=True)
-    rows += [(name, f"{moving:.3g}", f"{still:.3g}", "N m or N") for name, moving, still in both]
+    rows += [(name, f"{moving:.3g}", f"{still:.3g}", units[name]) for name, moving, still in both]
     head = f"{_count_contacts(events)} (expected false alarms: {bounds.alarms_per_hour:g} per hour)"
-    lines: list[tuple[str, ...]] = [("from, s", "to, s", "link", "joints: sign and peak torque, N m or N")]
+    lines: list[tuple[str, ...]] = [("from, s", "to, s", "link", "joints: sign and peak torque")]
     for event in events:
         torques = ", ".join(
-            f"{name} {'+' if sign > 0 else '-'}{event.torque[name]:.3g}" for name, sign in event.joints.items()
+            f"{name} {'+' if sign > 0 else '-'}{event.torque[name]:.3g} {units[name]}"
+            for name, sign in event.joints.items()
         )
         lines.append((f"{event.start_s:.2f}", f"{event.end_s:.2f}", event.link, torques))
     table = f"\n\n{format_table(lines)}" if events else ""
@@ -153,7 +153,7 @@ def _wrench_data(external: ExternalWrench) -> dict[str, Any]:
     }
 
 
-def contact_page(trace: ContactTrace, events: Sequence[Contact], name: str) -> str:
+def contact_page(robot: Robot, trace: ContactTrace, events: Sequence[Contact], name: str) -> str:
     """Return an HTML page with the residual and thresholds of every joint; contacts are shaded."""
     shaded = [(event.start_s, event.end_s) for event in events]
     plots: dict[str, object] = {}
@@ -163,7 +163,7 @@ def contact_page(trace: ContactTrace, events: Sequence[Contact], name: str) -> s
     for j, joint in enumerate(trace.joint_names):
         r, low, high = (values[::step, j] for values in (trace.residual, trace.lower, trace.upper))
         curves = [series("thresholds", "band", t, low, kind="band", y2=high), series("residual", "measured", t, r)]
-        y = pane(axis("external torque", "N m or N"), curves, height=150, zero=True)
+        y = pane(axis("external torque", si_units(robot)["torque"][joint]), curves, height=150, zero=True)
         plots[f"contact-{j}"] = plot(axis("time", "s"), [y], group="contact", shaded=shaded)
         figures.append(figure(f"contact-{j}", f"External torque on {joint}", joint))
     words = "Residual torque of the model and the thresholds for contact. Detected contacts are shaded."
