@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from datetime import date, timedelta
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from raising import raises
 
 import mindyn
 from mindyn.errors import Code, InputError
+from mindyn.findings import Severity
 from mindyn.fleet import fleet as fleet_module
 from mindyn.fleet.fleet import FleetStudy, study_fleet
 from mindyn.fleet.template import Template, find_day, parse_day
@@ -153,6 +155,17 @@ def test_unusable_logs_are_excluded_by_name_and_the_others_count(tmp_path):
     assert "worse than zero" in reasons["turned.parquet"]
     assert reasons["slow.parquet"].startswith("the log has a rate of 50 Hz")
     assert result.type.logs == 3
+
+
+def test_limits_of_the_robot_are_no_reason_to_record_more(tmp_path):
+    (tmp_path / "logs.toml").write_text(SIDECAR)
+    for k in range(3):
+        (tmp_path / f"{k}.parquet").write_bytes(log_bytes(k))
+    mimics = (mindyn.robots.Mimic("joint3", "joint2"),)
+    arm = replace(mindyn.load_robot("panda", tip="link3"), drives=(), mimics=mimics)
+    fleet = study_fleet(arm, f"{tmp_path}/{{robot_id}}.parquet", tmp_path / "out", settings=SETTINGS)
+    of_zeros = [finding for finding in fleet.findings if "zeros" in finding.message]
+    assert [(finding.severity, finding.remedy) for finding in of_zeros] == [(Severity.INFO, "")]
 
 
 def test_groups_may_come_from_constant_columns(tmp_path):

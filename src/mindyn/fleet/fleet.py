@@ -19,7 +19,7 @@ from mindyn.errors import Code, InputError, MindynError
 from mindyn.estimators.estimate import Estimate
 from mindyn.estimators.least_squares import LeastSquares
 from mindyn.files import make_folder, write_file_atomically
-from mindyn.findings import Finding, Kind, warning
+from mindyn.findings import Finding, Kind, info, warning
 from mindyn.fleet.assessment import MIN_DRIFT_DAYS, MIN_LOGS, MIN_ROBOTS, FleetAssessment, RobotDifference, assess_fleet
 from mindyn.fleet.causes import FleetCauses, LogEvidence, list_causes, summarise_evidence
 from mindyn.fleet.factors import FactorStore, Generation, read_generation
@@ -49,6 +49,7 @@ SAMPLED_LOGS: Final = 12
 """Number of logs for the selection of settings, evenly spaced by name."""
 MAX_TYPE_ROUNDS: Final = 3
 """Largest number of fits of the type without the robots that differ."""
+UNTESTED_ZEROS: Final = "joint zeros are not tested: joints of this robot depend on one another"
 MAX_EXCLUDED_FRACTION: Final = 0.5
 """Largest fraction of robots that may be excluded from the type."""
 ShowStatus = Callable[[str], None]
@@ -267,9 +268,12 @@ def _study_tally(
         named,
         tuple(sorted((*excluded, *tally.excluded), key=lambda log: log.name)),
         gathered,
-        tuple(
-            warning(Kind.FLEET_COVERAGE, note, "The same command adds further logs, robots and days")
-            for note in (*notes, *filter(None, [assessment.watch_note]), *_describe_limits(tally))
+        (
+            *(
+                warning(Kind.FLEET_COVERAGE, note, "The same command adds further logs, robots and days")
+                for note in (*notes, *filter(None, [assessment.watch_note]), *_describe_limits(tally))
+            ),
+            *(() if tally.regressor.zeros else (info(Kind.FLEET_COVERAGE, UNTESTED_ZEROS),)),
         ),
         tuple(_build_history(difference, evidence[difference.robot]) for difference in named),
     )
@@ -390,6 +394,4 @@ def _describe_limits(tally: Tally) -> list[str]:
             f"drift is not tested: no robot has logs of {MIN_DRIFT_DAYS} days; the field {{date}} of a pattern gives "
             "the date of a log, by default that of its file"
         )
-    if not tally.regressor.zeros:
-        limits.append("joint zeros are not tested: joints of this robot depend on one another")
     return limits
