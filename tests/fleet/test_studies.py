@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import shutil
 from dataclasses import replace
@@ -22,7 +23,7 @@ from mindyn.findings import Severity
 from mindyn.fleet import fleet as fleet_module
 from mindyn.fleet.fleet import FleetStudy, study_fleet
 from mindyn.fleet.template import Template, find_day, parse_day
-from mindyn.fleet.writing import write_study
+from mindyn.fleet.writing import explain_no_difference, write_study
 from mindyn.logs.locations import FileListing
 
 ROBOTS, LOGS = 8, 5
@@ -155,6 +156,17 @@ def test_unusable_logs_are_excluded_by_name_and_the_others_count(tmp_path):
     assert "worse than zero" in reasons["turned.parquet"]
     assert reasons["slow.parquet"].startswith("the log has a rate of 50 Hz")
     assert result.type.logs == 3
+
+
+def test_a_small_fleet_is_not_said_to_have_no_differences(tmp_path):
+    (tmp_path / "logs.toml").write_text(SIDECAR)
+    for robot, k in itertools.product(range(3), range(3)):
+        (tmp_path / f"arm{robot}").mkdir(exist_ok=True)
+        (tmp_path / f"arm{robot}" / f"{k}.parquet").write_bytes(log_bytes((robot, k), friction=1.0 + robot))
+    fleet = study_fleet(ARM, f"{tmp_path}/{{robot_id}}/*.parquet", tmp_path / "out", settings=SETTINGS)
+    assert explain_no_difference(fleet).startswith("Differences were not tested")
+    write_study(fleet, tmp_path / "out", {"version": "0", "command": ["mindyn"]})
+    assert "lead grade-fair" in (tmp_path / "out" / "report.html").read_text()
 
 
 def test_limits_of_the_robot_are_no_reason_to_record_more(tmp_path):

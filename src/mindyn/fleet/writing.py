@@ -19,7 +19,7 @@ import numpy as np
 from mindyn.algebra.values import Array
 from mindyn.executors import require_polars_threads
 from mindyn.files import replace_folder_files, write_file_atomically
-from mindyn.fleet.assessment import DIFFERENCE_COLUMNS, FAMILY_WISE_ERROR, MIN_LOGS
+from mindyn.fleet.assessment import DIFFERENCE_COLUMNS, FAMILY_WISE_ERROR, MIN_LOGS, MIN_ROBOTS
 from mindyn.fleet.fleet import FleetStudy
 from mindyn.fleet.template import SECONDS_PER_DAY
 from mindyn.hints import Command
@@ -164,13 +164,17 @@ def fleet_page(study: FleetStudy, record: Mapping[str, Any]) -> str:
 
 def explain_no_difference(study: FleetStudy) -> str:
     """Explain why no difference was found."""
-    if all(member.logs < MIN_LOGS for member in study.robots):
+    tested = sum(member.logs >= MIN_LOGS for member in study.robots)
+    if not tested:
         return f"No robot could be tested: each needs at least {MIN_LOGS} logs."
+    if tested < MIN_ROBOTS:
+        return f"Differences were not tested: this needs at least {MIN_ROBOTS} robots. No robot drifts significantly."
     return "No robot differs significantly from the type or drifts."
 
 
 def _draw_differences(study: FleetStudy, record: Mapping[str, Any]) -> Section:
-    lead = class_tag("div", f"lead {'grade-fair' if study.differences else 'grade-good'}", p(_format_headline(study)))
+    is_good = not study.differences and len(study.robots) >= MIN_ROBOTS
+    lead = class_tag("div", f"lead {'grade-good' if is_good else 'grade-fair'}", p(_format_headline(study)))
     rule = (
         f"Sizes are fitted to the logs of each robot. Their deviations come from a jackknife over logs and include the "
         f"differences between robots of the type. The probability of any false report on this page is "
