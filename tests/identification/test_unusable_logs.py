@@ -61,7 +61,7 @@ def test_the_verdict_names_reason_and_remedy_before_the_numbers():
 
 
 def test_if_no_joint_moves_the_remedy_is_the_unit_of_the_position():
-    robot, log = spoiled(3, SOUND)
+    robot, log = build_faulty_log(3, SOUND)
     turned = replace(log, q=1e-3 * log.q, qd=None, qdd=None)
     estimate = mindyn.identify(robot, turned, mindyn.LeastSquares(), GIVEN_SETTINGS)
     assert estimate.findings[0].kind == Kind.STILL_JOINT
