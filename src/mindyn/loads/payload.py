@@ -252,10 +252,10 @@ def _undetermined_mass(mass: float, hidden_kg: float) -> list[Finding]:
     if abs(mass) >= MIN_SEPARABLE_RATIO * hidden_kg:
         return []
     message = (
-        "the motion does not determine the mass: beyond the torque that other parameters can explain, "
-        f"{hidden_kg:.2g} kg would change the torque by no more than the residual"
+        f"no load is visible in this motion: up to {hidden_kg:.2g} kg change the torque by no more than the residual, "
+        "beyond what other parameters can explain"
     )
-    remedy = "Record a motion that lifts the load with every joint that carries weight, through wide ranges"
+    remedy = "If the robot carries a load, record a motion that lifts it with every joint that carries weight"
     return [Finding(Kind.UNDETERMINED_MASS, Severity.WARNING, message, remedy, (), hidden_kg, "kg")]
 
 

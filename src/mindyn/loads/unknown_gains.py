@@ -359,7 +359,9 @@ def _rule_of_parameter(rows: Rows, scale: Mapping[str, float]) -> ScaleRule:
         given = ", ".join(map(str, scale))
         raise InputError(
             f"the scale needs one base parameter, got {given or 'none'}; the parameters are: {', '.join(names)}",
-            hint=suggest_name(next(iter(scale), ""), names, "such as {'mcz2R': -0.31}"),
+            hint=suggest_name(
+                next(iter(scale), ""), names, "such as --scale mcz2R=-0.31, or {'mcz2R': -0.31} in Python"
+            ),
             code=Code.UNKNOWN_NAME,
             subject=given,
         )
