@@ -161,7 +161,7 @@ def _describe_load(load: Payload) -> str:
     low, high = load.mass_interval
     mass = f"{load.mass:.4g} kg (95 % interval {low:.4g} to {high:.4g} kg)"
     if any(finding.kind is Kind.UNDETERMINED_MASS for finding in load.findings):
-        return "The motion does not determine the mass of the payload."
+        return "No load is visible in this motion, or the motion does not determine its mass."
     if not load.is_feasible:
         return (
             f"The log contradicts the estimate: the payload would need a mass between {low:.4g} and {high:.4g} kg, "
