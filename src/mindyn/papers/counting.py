@@ -72,11 +72,11 @@ class Tape:
 
     def variable(self) -> TracedScalar:
         """Return a new quantity that changes with the motion."""
-        return TracedScalar(self, self._append("variable", (), True), 1)
+        return TracedScalar(self, self.write("variable"), 1)
 
     def constant(self) -> TracedScalar:
         """Return a new quantity that is constant but unknown."""
-        return TracedScalar(self, self._append("constant", (), False), 1)
+        return TracedScalar(self, self.write("constant"), 1)
 
     def line(self, name: str, value: T, /, *, joint: int = -1) -> T:
         """Label the operations since the last line; return new variables instead of the value of a dense line."""
@@ -113,13 +113,12 @@ class Tape:
         live = (self.nodes[number] for number in marked)
         return _tally((node for node in live if node.costs and node.line not in GIVEN_LINES), "add")
 
-    def number(self, value: float) -> int:
-        """Return the node of a known number."""
-        return self._append("number", (), False, ("number", value))
-
-    def write(self, kind: Kind, operands: tuple[int, ...], key: tuple[object, ...]) -> int:
-        """Return a new node; it is a constant if all its operands are."""
-        return self._append(kind, operands, any(self._moves(k) for k in operands), key)
+    def write(self, kind: Kind, operands: tuple[int, ...] = (), key: tuple[object, ...] | None = None) -> int:
+        """Return a new node; it is a constant if all its operands are. Nodes of the same key compute the same."""
+        number = len(self.nodes)
+        twin = number if key is None else self._known.setdefault(key, number)
+        self.nodes.append(_Node(kind, operands, twin, any(self._moves(k) for k in operands)))
+        return number
 
     def twin(self, number: int) -> int:
         """Return the first node that computes the same as a node."""
@@ -128,12 +127,6 @@ class Tape:
     def _moves(self, number: int) -> bool:
         node = self.nodes[number]
         return node.costs or node.kind == "variable"
-
-    def _append(self, kind: Kind, operands: tuple[int, ...], costs: bool, key: tuple[object, ...] | None = None) -> int:
-        number = len(self.nodes)
-        twin = number if key is None else self._known.setdefault(key, number)
-        self.nodes.append(_Node(kind, operands, twin, costs and kind not in ("variable", "constant", "number")))
-        return number
 
 
 def _tally(nodes: Iterable[_Node], twice: Literal["mul", "add"]) -> Counts:
@@ -156,7 +149,7 @@ class TracedScalar:
         if isinstance(other, (int, float)):
             if other == 0:
                 return self
-            other = TracedScalar(self.tape, self.tape.number(float(other)), 1)
+            other = TracedScalar(self.tape, self.tape.write("number", key=("number", float(other))), 1)
         tape, relative = self.tape, self.sign * other.sign
         pair = sorted((tape.twin(self.node), tape.twin(other.node)))
         node = tape.write("add", (self.node, other.node), ("add", *pair, relative))

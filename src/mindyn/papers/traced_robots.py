@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import Literal, TypeVar
+from typing import Literal
 
 from mindyn.algebra.poses import cos_sin
 from mindyn.equations import composite_bodies, kane, mlc_dynamics, mlc_inertia
@@ -12,8 +12,6 @@ from mindyn.equations.mlc_dynamics import MlcLink
 from mindyn.equations.triples import Scalar, Symmetric, Triple, map_scalars
 from mindyn.papers.counting import Tape
 from mindyn.parameters.lin import LinStructure
-
-T = TypeVar("T")
 
 
 def constants(tape: Tape) -> Triple:
@@ -34,37 +32,32 @@ def general_joint(tape: Tape, slides: bool, *, right_angle: bool = False) -> DhJ
     return tape.line("R", joint)
 
 
-def general_links(tape: Tape, slides: Sequence[bool]) -> list[MlcLink]:
-    """Return the MLC of a general chain: joint 1 is the parallel group, gravity is not along its axis (delta = 1)."""
-    others = [_link_of_kind(tape, "slide" if slide else "turn") for slide in slides[1:]]
-    return [_link_of_kind(tape, "parallel turn"), *others]
-
-
-def lin_chain(count: int, *, wrench: bool, dense: Collection[str] = (), right_angles: bool = False) -> Tape:
-    """Trace Lin's inverse dynamics of a general chain with gravity along z_0; with `right_angles` between the other
-    axes.
-    """
-    tape = Tape(dense)
-    joints = [general_joint(tape, False, right_angle=right_angles and i > 0) for i in range(count)]
-    end = EndWrench(variables(tape), variables(tape), constants(tape)) if wrench else None
-    gravity = Triple(0.0, 0.0, tape.constant())
-    return _lin_trace(tape, joints, general_links(tape, [False] * count), gravity, end)
-
-
 Kind = Literal["sliding", "parallel turn", "parallel slide", "turn", "slide"]
 """A joint's position in Lin's groups: i < r; r <= i < s, rotational or translational; i >= s, likewise."""
 
 
-def lin_groups_chain(kinds: Sequence[Kind], dense: Collection[str] = ()) -> Tape:
+def lin_chain(count: int, *, wrench: bool, dense: Collection[str] = (), right_angles: bool = False) -> Tape:
+    """Trace Lin's inverse dynamics of a general chain of rotational joints, of which the first is the parallel group.
+
+    Gravity is along z_0, and not along the axis of joint 1 (delta = 1); with `right_angles` between the other axes.
+    """
+    kinds: tuple[Kind, ...] = ("parallel turn", *["turn"] * (count - 1))
+    return lin_groups_chain(kinds, dense, wrench=wrench, right_angles=right_angles)
+
+
+def lin_groups_chain(
+    kinds: Sequence[Kind], dense: Collection[str], *, wrench: bool = True, right_angles: bool = False
+) -> Tape:
     """Trace Lin's inverse dynamics of a chain with joints of every group, with operations charged joint by joint.
 
     Every joint has its own rotation and lengths; u_r is the axis of a rotational joint of the parallel group, and a
     general constant direction seen from a translational one.
     """
     tape = Tape(dense)
-    joints = [general_joint(tape, kind in ("sliding", "parallel slide", "slide")) for kind in kinds]
+    slides = [kind in ("sliding", "parallel slide", "slide") for kind in kinds]
+    joints = [general_joint(tape, slide, right_angle=right_angles and i > 0) for i, slide in enumerate(slides)]
     links = [_link_of_kind(tape, kind) for kind in kinds]
-    end = EndWrench(variables(tape), variables(tape), constants(tape))
+    end = EndWrench(variables(tape), variables(tape), constants(tape)) if wrench else None
     return _lin_trace(tape, joints, links, Triple(0.0, 0.0, tape.constant()), end)
 
 
@@ -130,17 +123,22 @@ def robot_links(tape: Tape, links: Sequence[MlcLink]) -> list[MlcLink]:
     ]
 
 
-def lin_robot(structure: LinStructure, links: Sequence[MlcLink], dense: Collection[str] = ()) -> Tape:
+def lin_robot(structure: LinStructure, links: Sequence[MlcLink]) -> Tape:
     """Trace Lin's inverse dynamics of a robot, with the zeros of its geometry and of the given MLC."""
-    tape = Tape(dense)
+    tape = Tape()
     gravity = Triple(*(_make_known(tape, float(v)) for v in structure.gravity))
     return _lin_trace(tape, robot_joints(tape, structure), robot_links(tape, links), gravity, None)
 
 
-def formulation_chain(number: int, count: int, *, slide: int | None, dense: Collection[str]) -> Tape:
+def _fang_joints(tape: Tape, kind: int, count: int) -> list[DhJoint]:
+    """Return the joints of Lin & Fang's robots: all rotational in type 1, joint 3 translational in type 2."""
+    return [general_joint(tape, kind == 2 and i == 2) for i in range(count)]
+
+
+def formulation_chain(number: int, kind: int, count: int, *, dense: Collection[str]) -> Tape:
     """Trace a formulation of the inertia matrix with given m^, c^, J^ [Lin & Fang, table VI]."""
-    tape, slides = Tape(dense), [i == slide for i in range(count)]
-    joints = [general_joint(tape, is_prismatic) for is_prismatic in slides]
+    tape = Tape(dense)
+    joints = _fang_joints(tape, kind, count)
     bodies = [
         composite_bodies.Composite(tape.constant(), variables(tape), Symmetric(*(tape.variable() for _ in range(6))))
         for _ in joints
@@ -149,11 +147,12 @@ def formulation_chain(number: int, count: int, *, slide: int | None, dense: Coll
     return tape
 
 
-def moments_chain(count: int, *, slide: int | None, dense: Collection[str]) -> Tape:
-    """Trace moments and tensors from MLC [table VII]."""
-    tape, slides = Tape(dense), [i == slide for i in range(count)]
-    joints, links = [general_joint(tape, is_prismatic) for is_prismatic in slides], general_links(tape, slides)
-    mlc_inertia.moments(joints, links, tape.line)
+def moments_chain(kind: int, count: int) -> Tape:
+    """Trace moments and tensors from MLC [table VII], with X row by row."""
+    tape = Tape({"X"})
+    joints = _fang_joints(tape, kind, count)
+    others = [_link_of_kind(tape, "slide" if joint.slides else "turn") for joint in joints[1:]]
+    mlc_inertia.moments(joints, [_link_of_kind(tape, "parallel turn"), *others], tape.line)
     return tape
 
 
