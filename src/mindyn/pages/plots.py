@@ -71,6 +71,11 @@ def pack_exactly(values: Array) -> PackedNumbers:
     return PackedNumbers("f64", b64encode(values.astype("<f8").tobytes()).decode())
 
 
+def pack_times(time: Array, buckets: int) -> PackedNumbers:
+    """Pack the times of `thinned_series`."""
+    return pack_exactly(bucket_times(time, buckets))
+
+
 def pack_indices(values: NDArray[np.int64]) -> PackedNumbers:
     """Pack nonnegative integers with two bytes each, or four if one of them is too large."""
     short = values.max(initial=0) <= MAX_LEVEL
@@ -98,6 +103,11 @@ def series(
     """Describe a curve; `role` selects its colour, `y2` is the second edge of a band."""
     curve = {"name": name, "role": role, "kind": kind, "x": to_json_values(x), "y": to_json_values(y)}
     return curve if y2 is None else {**curve, "y2": to_json_values(y2)}
+
+
+def thinned_series(name: str, role: str, time: str, values: Array, buckets: int) -> Any:
+    """Describe a long signal (N,) by its extremes; `time` is the name of its shared times (see `pack_times`)."""
+    return series(name, role, time, pack_levels(bucket_extremes(values, buckets)))
 
 
 def interval_series(

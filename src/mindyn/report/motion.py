@@ -27,7 +27,7 @@ from mindyn.pages.document import (
     tag,
     typeset,
 )
-from mindyn.pages.plots import axis, bucket_extremes, bucket_times, pack_exactly, pack_levels, pane, plot, series
+from mindyn.pages.plots import axis, pack_times, pane, plot, thinned_series
 from mindyn.report.data import JointData, LogView, ReportData
 from mindyn.report.torques import MAX_BUCKETS
 from mindyn.robots.meshes import Meshes
@@ -135,15 +135,12 @@ def motion_section(data: ReportData) -> Section | None:
     motion = data.motion
     if motion is None:
         return None
-    plots: dict[str, object] = {"shared": {"time-motion": pack_exactly(bucket_times(motion.t, MAX_BUCKETS))}}
+    plots: dict[str, object] = {"shared": {"time-motion": pack_times(motion.t, MAX_BUCKETS)}}
     panels: list[tuple[str, Content]] = []
     for k, joint in enumerate(data.joints):
         curves = [
-            series(name, role, "time-motion", pack_levels(bucket_extremes(values[:, k], MAX_BUCKETS)))
-            for name, role, values in (
-                ("measured", "measured", motion.measured),
-                ("simulated", "predicted", motion.simulated),
-            )
+            thinned_series("measured", "measured", "time-motion", motion.measured[:, k], MAX_BUCKETS),
+            thinned_series("simulated", "predicted", "time-motion", motion.simulated[:, k], MAX_BUCKETS),
         ]
         unit = joint.position_unit
         y = pane(axis("position", unit), curves, height=250)

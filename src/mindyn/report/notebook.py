@@ -20,7 +20,7 @@ from mindyn.pages.document import (
     tabs,
 )
 from mindyn.pages.notebook import Page
-from mindyn.pages.plots import axis, bucket_extremes, bucket_times, pack_exactly, pack_levels, pane, plot, series
+from mindyn.pages.plots import axis, pack_times, pane, plot, thinned_series
 from mindyn.report.data import collect_report_data
 from mindyn.report.writing import build_page
 from mindyn.robots.meshes import Meshes
@@ -44,20 +44,15 @@ def _format_range(values: Array) -> str:
 
 def log_page(log: Log) -> Page:
     """Return position, speed (if logged) and torque of every joint over time."""
-    time = pack_exactly(bucket_times(log.time, PLOT_BUCKETS))
-    plots: dict[str, object] = {"shared": {"time": time}}
+    plots: dict[str, object] = {"shared": {"time": pack_times(log.time, PLOT_BUCKETS)}}
     panels: list[tuple[str, Content]] = []
     signals = [("position", "rad or m", log.q), ("speed", "per s", log.qd), ("torque", "N m or N", log.tau)]
     for k, name in enumerate(log.joint_names):
-        panes = [
-            pane(
-                axis(what, unit),
-                [series(what, "measured", "time", pack_levels(bucket_extremes(values[:, k], PLOT_BUCKETS)))],
-                height=150,
-            )
-            for what, unit, values in signals
-            if values is not None
-        ]
+        panes = []
+        for what, unit, values in signals:
+            if values is not None:
+                curve = thinned_series(what, "measured", "time", values[:, k], PLOT_BUCKETS)
+                panes.append(pane(axis(what, unit), [curve], height=150))
         plots[f"log-{k}"] = plot(axis("time", "s"), panes, group="log")
         panels.append((name, figure(f"log-{k}", f"Motion and torque of {name}", f"{name}: as logged.")))
     rows = [[name, _format_range(log.q[:, k]), _format_range(log.tau[:, k])] for k, name in enumerate(log.joint_names)]

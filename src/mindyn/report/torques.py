@@ -29,17 +29,7 @@ from mindyn.pages.document import (
     tabs,
     tag,
 )
-from mindyn.pages.plots import (
-    axis,
-    bucket_extremes,
-    bucket_rows,
-    bucket_times,
-    pack_exactly,
-    pack_levels,
-    pane,
-    plot,
-    series,
-)
+from mindyn.pages.plots import axis, bucket_rows, pack_times, pane, plot, series, thinned_series
 from mindyn.report.data import JointData, LogView, ReportData
 from mindyn.validation.errors import EDGE_S, MAX_EDGE_FRACTION
 from mindyn.validation.friction_curves import friction_curve, load_friction
@@ -114,23 +104,13 @@ def plot_torques(logs: Sequence[LogView], units: Sequence[str]) -> dict[str, Any
     for k, view in enumerate(logs):
         prediction, time = view.prediction, f"time-{k}"
         scored = prediction.residual[prediction.scored]
-        curves = {
-            "measured": prediction.measured,
-            "predicted": prediction.predicted,
-            # Clip the unscored ends, where filters are one-sided, so that they do not scale the axis.
-            "residual": np.clip(prediction.residual, scored.min(axis=0), scored.max(axis=0)),
-        }
-        plots["shared"][time] = pack_exactly(bucket_times(prediction.time, buckets))
+        # Clip the unscored ends, where filters are one-sided, so that they do not scale the axis.
+        clipped = np.clip(prediction.residual, scored.min(axis=0), scored.max(axis=0))
+        plots["shared"][time] = pack_times(prediction.time, buckets)
         for joint, unit in enumerate(units):
-            measured, predicted, residual = (
-                series(
-                    "measured − predicted" if name == "residual" else name,
-                    name,
-                    time,
-                    pack_levels(bucket_extremes(values[:, joint], buckets)),
-                )
-                for name, values in curves.items()
-            )
+            measured = thinned_series("measured", "measured", time, prediction.measured[:, joint], buckets)
+            predicted = thinned_series("predicted", "predicted", time, prediction.predicted[:, joint], buckets)
+            residual = thinned_series("measured − predicted", "residual", time, clipped[:, joint], buckets)
             panes = [
                 pane(axis("torque", unit), [measured, predicted], height=250),
                 pane(axis("residual", unit), [residual], height=110, zero=True),

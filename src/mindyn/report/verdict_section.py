@@ -122,10 +122,8 @@ def _feasibility_note(data: ReportData) -> Content:
     """Return a note about physical consistency, or that it was not checked."""
     if not data.feasibility:
         return class_tag("p", "fine", FEASIBILITY_NOT_CHECKED)
-    consistent, link = (
-        is_consistent(data.feasibility),
-        tag("a", {"href": "#feasibility"}, "Is it physically consistent?"),
-    )
+    consistent = is_consistent(data.feasibility)
+    link = tag("a", {"href": "#feasibility"}, "Is it physically consistent?")
     if consistent:
         return ""
     if consistent is None:
