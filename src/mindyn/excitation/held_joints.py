@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from mindyn.equations.loop_closure import home_closure
-from mindyn.errors import Code, InputError, unknown_name_error
+from mindyn.errors import Code, InputError
 from mindyn.excitation.limits import BOUNDS, MotionLimits
 from mindyn.findings import Finding, Kind, Severity
 from mindyn.parameters.parallelogram import branches
@@ -31,8 +31,7 @@ def joints_to_hold(robot: Robot, move: Collection[str] = ()) -> tuple[dict[str, 
     move  joints to move anyway
     """
     for name in move:
-        if name not in robot.joint_names:
-            raise unknown_name_error("joint", name, robot.joint_names)
+        robot.joint_index(name)
     propellers, loops = _propellers(robot), _loops(robot)
     chosen = (_grippers(robot) | propellers | _gripper_loops(robot, loops)) - set(move)
     for ring in loops:

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mindyn.algebra.values import Array, ShortRepr
-from mindyn.errors import Code, InputError, MissingPhysicsError, unknown_name_error
-from mindyn.findings import Finding, Kind, Severity
+from mindyn.errors import Code, InputError, MissingPhysicsError
+from mindyn.findings import Finding, Kind, warning
 from mindyn.robots.parts import Joint
 from mindyn.robots.robot import Robot
 from mindyn.schemas import ANY_NUMBER, list_schema, require_valid, table_schema
@@ -238,8 +238,7 @@ def limited_rates(limits: MotionLimits) -> Iterator[tuple[int, NDArray[np.intp],
 
 def guessed_limit(sentence: str, key: str, joints: Sequence[str]) -> Finding:
     """Return the finding that a limit was guessed, with its key in the limits file."""
-    remedy = f"Set {key} in the limits file"
-    return Finding(Kind.GUESSED_LIMIT, Severity.WARNING, sentence, remedy, tuple(joints))
+    return warning(Kind.GUESSED_LIMIT, sentence, f"Set {key} in the limits file", tuple(joints))
 
 
 def dependent_limits(robot: Robot, stated: Mapping[str, Mapping[str, float]]) -> MotionLimits:
@@ -282,8 +281,7 @@ def _by_joint(robot: Robot, name: str, given: Given) -> dict[str, float]:
         return dict(zip(names, np.broadcast_to(array, len(names)).tolist(), strict=True))
     for joint, value in given.items():
         require_valid(value, _BOUND, f"limit {name}")
-        if joint not in robot.joint_names:
-            raise unknown_name_error("joint", joint, robot.joint_names)
+        robot.joint_index(joint)
         if name == "effort" and joint not in robot.primary_names:
             message = f"limit effort names {joint!r}, a dependent joint, which no motor drives"
             raise InputError(message, code=Code.UNSUPPORTED, subject=joint)

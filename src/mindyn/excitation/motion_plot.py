@@ -17,7 +17,7 @@ from mindyn.excitation.encounters import Encounter, Encounters, capsule_ends, ga
 from mindyn.excitation.volumes import box_corners
 from mindyn.hints import Command
 from mindyn.kernels.model import compile_model
-from mindyn.kernels.skeleton import compute_skeleton
+from mindyn.kernels.skeleton import compute_skeleton, relative_to_peaks
 from mindyn.pages.document import (
     NO_BREAK_SPACE,
     Column,
@@ -31,7 +31,6 @@ from mindyn.pages.document import (
     table,
     tabs,
     tag,
-    to_html,
     typeset,
 )
 from mindyn.pages.plots import axis, pane, plot, series
@@ -62,7 +61,7 @@ def html_plot(design: MotionDesign, meshes: Meshes | None = None) -> str:
     """Return the page."""
     run = design.run()
     t = np.linspace(0, run.seconds, POINTS)
-    motion = [run.derivative(t, order) for order in range(3)]
+    motion = run.rows(t)
     times = np.linspace(0, run.seconds, POSES)
     encounters, poses, apart = design.encounters, None, np.zeros((POSES, 0))
     if encounters is not None:
@@ -102,19 +101,15 @@ def _summary(design: MotionDesign) -> Section:
         *([card("Assumptions", [tag("ul", {}, assumed)])] if assumed else []),
     ]
     lead = class_tag("div", "lead", p(tag("strong", {}, typeset(duration)), _typeset(f" {checked}.")))
-    return Section("motion", "The motion", to_html([lead, class_tag("div", "cards", cards)]))
+    return Section("motion", "The motion", [lead, class_tag("div", "cards", cards)])
 
 
 def _robot(design: MotionDesign, meshes: Meshes | None, times: Array, volumes: dict[str, Any] | None) -> Section:
     """Return the arm along the run, with its volumes, floor and obstacles."""
-    run = design.run()
-    q = run.derivative(times, 0)
-    tau = _torque(design, [run.derivative(times, order) for order in range(3)])
-    parts = None
-    if tau is not None:
-        greatest = np.abs(tau).max(axis=0)
-        parts = np.abs(tau) / np.where(greatest > 0, greatest, 1.0)
-    drawn = compute_skeleton(design.robot, q, times, parts, _floor(design), _solids(design), meshes)
+    motion = design.run().rows(times)
+    tau = _torque(design, motion)
+    parts = None if tau is None else relative_to_peaks(tau)
+    drawn = compute_skeleton(design.robot, motion[0], times, parts, _floor(design), _solids(design), meshes)
     caption = (
         "Drag to turn, + and − zoom. The grid is the floor, dashed lines are obstacles. Shaded "
         "capsules contain the links; the closest pair is marked."
@@ -123,10 +118,10 @@ def _robot(design: MotionDesign, meshes: Meshes | None, times: Array, volumes: d
     view = tag("figure", {"class": "robot", "id": "robot-view"}, area, tag("figcaption", {}, caption))
     names = tag("ol", {"class": "joints"}, [tag("li", {}, name) for name in design.robot.joint_names])
     values = {name: getattr(drawn, name) for name in drawn.__dataclass_fields__} | {"volumes": volumes}
-    return Section("robot", "The arm", to_html([class_tag("div", "drawing", view, names)]), {"skeleton": values})
+    return Section("robot", "The arm", class_tag("div", "drawing", view, names), {"skeleton": values})
 
 
-def _torque(design: MotionDesign, motion: list[Array]) -> Array | None:
+def _torque(design: MotionDesign, motion: tuple[Array, Array, Array]) -> Array | None:
     """Return the torque (N, n) by the prior of the design; None without a prior."""
     values = design.prediction.values
     if values is None or design.robot.has_dependents:
@@ -158,7 +153,7 @@ def _edges(box: Box) -> list[list[list[float]]]:
     return [[a.tolist(), b.tolist()] for a, b in pairs if (a != b).sum() == 1]
 
 
-def _joints(design: MotionDesign, t: Array, motion: list[Array]) -> Section:
+def _joints(design: MotionDesign, t: Array, motion: tuple[Array, Array, Array]) -> Section:
     limits, tau = design.limits, _torque(design, motion)
     plots: dict[str, Any] = {"shared": {"run-time": t.tolist()}}
     panels = []
@@ -184,7 +179,7 @@ def _joints(design: MotionDesign, t: Array, motion: list[Array]) -> Section:
         caption = f"{joint.name}: position, velocity, acceleration" + ("" if tau is None else " and torque")
         panels.append((joint.name, figure(f"joint-{j}", caption, f"{caption}, within its limits.")))
     words = "The limits of speed and acceleration are the requested fractions of the robot's limits."
-    return Section("joints", "Joints", to_html([p(words), tabs("joints", "Joint", panels)]), plots)
+    return Section("joints", "Joints", [p(words), tabs("joints", "Joint", panels)], plots)
 
 
 def _clearance(design: MotionDesign, t: Array, apart: Array) -> list[Section]:
@@ -200,7 +195,7 @@ def _clearance(design: MotionDesign, t: Array, apart: Array) -> list[Section]:
     ]
     drawn = plot(axis("time", "s"), [pane(axis("distance", "m"), curves, height=220, zero=True)], group="run")
     words = "Smallest distance between the volumes of the links, and from them to the floor, walls and obstacles."
-    body = to_html([p(words), figure("clearance", "Clearance over time", "Zero is contact.")])
+    body = [p(words), figure("clearance", "Clearance over time", "Zero is contact.")]
     return [Section("clearance", "Clearance", body, {"clearance": drawn})]
 
 
@@ -247,5 +242,5 @@ def _parameters(design: MotionDesign) -> Section:
     )
     titles = ("Prior value", "Deviation", "Unit", "Relative", "Excitation")
     heads = [Column("Parameter"), *(Column(title, number=title != "Unit") for title in titles)]
-    body = to_html([p(words), table(heads, rows, "Predicted standard deviations of the parameters")])
+    body = [p(words), table(heads, rows, "Predicted standard deviations of the parameters")]
     return Section("parameters", "Predicted accuracy", body)

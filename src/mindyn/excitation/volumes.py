@@ -18,7 +18,7 @@ from mindyn.algebra.inertia import mass_com_inertia, transform_phi
 from mindyn.algebra.poses import frame_along, rotation_about_axis
 from mindyn.algebra.values import Array, ShortRepr, Value, frozen_array
 from mindyn.errors import list_names
-from mindyn.findings import Finding, Kind, Severity
+from mindyn.findings import Finding, Kind, warning
 from mindyn.robots.geometry import Geometry, Solid, VolumeSource, locate_file_link, mesh_solid, read_geometry
 from mindyn.robots.mesh_files import Triangles
 from mindyn.robots.robot import Robot
@@ -303,20 +303,22 @@ def volumes_of(
     for link in (robot.root, *robot.links):
         name = link.name
         parts = _given_volumes(robot, name, radius or {}, [capsule for capsule in capsules if capsule.link == name])
-        parts = parts or _from_file(robot, name, geometry) or _from_frames(robot, name)
+        parts = parts or _from_file(robot, name, geometry)
+        parts = parts or _volumes_around(_between_frames(robot, name), VolumeSource.FRAMES)
         if name in payload:
-            parts.append(_volume_of([payload[name]], VolumeSource.ELLIPSOID))
-        more = [capsule for capsule in tool if capsule.link == name]
-        if more:
-            parts.append(_volume_of(more, VolumeSource.GIVEN))
+            parts += _volumes_around([payload[name]], VolumeSource.ELLIPSOID)
+        parts += _volumes_around([capsule for capsule in tool if capsule.link == name], VolumeSource.GIVEN)
         volumes += parts
         if not parts and name != robot.root.name and not _is_empty(robot, name):
             unknown.append(name)
     return Volumes(tuple(volumes), tuple(unknown), tuple(_findings(volumes, geometry, payload)))
 
 
-def _volume_of(capsules: Sequence[Capsule], source: VolumeSource) -> Volume:
-    return Volume(capsules[0].link, tuple(capsules), tuple(capsule.solid for capsule in capsules), source)
+def _volumes_around(capsules: Sequence[Capsule], source: VolumeSource) -> list[Volume]:
+    """Return the volume of capsules of one link; none without capsules."""
+    if not capsules:
+        return []
+    return [Volume(capsules[0].link, tuple(capsules), tuple(capsule.solid for capsule in capsules), source)]
 
 
 def _given_volumes(robot: Robot, link: str, radius: Mapping[str, float], capsules: Sequence[Capsule]) -> list[Volume]:
@@ -326,7 +328,7 @@ def _given_volumes(robot: Robot, link: str, radius: Mapping[str, float], capsule
         segments = _segments(robot, link) or [(np.zeros(3), np.zeros(3))]
         segments += [(segments[0][0], point) for point in centre]
         capsules = [Capsule(link, a, b, radius[link]) for a, b in segments]
-    return [_volume_of(capsules, VolumeSource.GIVEN)] if capsules else []
+    return _volumes_around(capsules, VolumeSource.GIVEN)
 
 
 def _from_file(robot: Robot, link: str, geometry: Geometry) -> list[Volume]:
@@ -347,12 +349,7 @@ def _from_file(robot: Robot, link: str, geometry: Geometry) -> list[Volume]:
     if guessed and not solids:
         guessed += _between_frames(robot, link)
     known = [Volume(link, *cover(solids, link), source)] if solids else []
-    return known + ([_volume_of(guessed, VolumeSource.ELLIPSOID)] if guessed else [])
-
-
-def _from_frames(robot: Robot, link: str) -> list[Volume]:
-    capsules = _between_frames(robot, link)
-    return [_volume_of(capsules, VolumeSource.FRAMES)] if capsules else []
+    return known + _volumes_around(guessed, VolumeSource.ELLIPSOID)
 
 
 def _ellipsoid(phi: Array, link: str, ends: Sequence[Array] = ()) -> Capsule | None:
@@ -437,9 +434,8 @@ def _findings(volumes: Sequence[Volume], geometry: Geometry, payload: Mapping[st
         links = [body.link for body in chosen]
         described = [f"{body.link} (radius {max(part.radius for part in body.covers):.3f} m)" for body in chosen]
         if source.is_guess and links:
-            yield Finding(
+            yield warning(
                 Kind.GUESSED_VOLUME,
-                Severity.WARNING,
                 f"{list_names(described)}: the volume is guessed from the {source.value.removesuffix(' (guess)')}; the "
                 "real link may be larger",
                 "Add collision geometry to the robot file, or [[capsules]] to the limits file (--radius LINK=0.08)",
@@ -447,9 +443,8 @@ def _findings(volumes: Sequence[Volume], geometry: Geometry, payload: Mapping[st
             )
     for link, body in payload.items():
         size = float(body.radius + np.linalg.norm(body.b - body.a) / 2)
-        yield Finding(
+        yield warning(
             Kind.GUESSED_PAYLOAD,
-            Severity.WARNING,
             f"the payload of {link} is guessed: a volume within {size:.3f} m of its centre, or of the flange",
             "Describe it as [[tool]] in the limits file",
             (link,),
@@ -457,9 +452,8 @@ def _findings(volumes: Sequence[Volume], geometry: Geometry, payload: Mapping[st
             "m",
         )
     if geometry.missing:
-        yield Finding(
+        yield warning(
             Kind.MISSING_MESH,
-            Severity.WARNING,
             f"these meshes were not found or cannot be read: {list_names(geometry.missing, 3)}",
             "The next source of each link's volume is used; add the files for the true shape",
         )

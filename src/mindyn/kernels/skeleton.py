@@ -81,8 +81,8 @@ def compute_skeleton(
 ) -> SkeletonData:
     """Return the drawing of a robot at positions q (P, n), with its loops closed.
 
-    `torques` (P, n) are relative to each joint's maximum. For a robot with dependent joints, q and torques refer to the
-    primary joints.
+    `torques` (P, n) are relative to each joint's maximum (see `relative_to_peaks`). For a robot with dependent joints,
+    q and torques refer to the primary joints.
     """
     if robot.has_dependents:
         primary = [robot.joint_index(name) for name in robot.primary_names]
@@ -113,6 +113,12 @@ def compute_skeleton(
         pack_levels(np.stack(links, axis=1)[:, :, :3].ravel()) if meshes is not None and meshes.parts else None,
         robot.joint_names,
     )
+
+
+def relative_to_peaks(torque: Array) -> Array:
+    """Return the magnitudes of torques (N, n) relative to the largest of each joint."""
+    peak = np.abs(torque).max(axis=0)
+    return np.asarray(np.abs(torque) / np.where(peak > 0, peak, 1.0))
 
 
 def _spread_to_joints(values: Array, joints: Sequence[int], count: int) -> Array:

@@ -9,7 +9,7 @@ import numpy as np
 
 from mindyn.algebra.values import Array
 from mindyn.equations.loop_closure import home_closure
-from mindyn.kernels.skeleton import SkeletonData, compute_skeleton
+from mindyn.kernels.skeleton import SkeletonData, compute_skeleton, relative_to_peaks
 from mindyn.pages.document import (
     Column,
     Content,
@@ -175,9 +175,7 @@ def draw_skeleton(robot: Robot, logs: Sequence[LogView], meshes: Meshes | None =
         return compute_skeleton(robot, _rest_pose(robot)[None], np.zeros(1), meshes=meshes)
     prediction = logs[0].prediction
     rows = np.unique(np.linspace(0, len(prediction.time) - 1, MAX_DRAWN_POSES).astype(int))
-    size = np.abs(prediction.measured)
-    peak = size.max(axis=0)
-    torques = size[rows] / np.where(peak > 0, peak, 1.0)
+    torques = relative_to_peaks(prediction.measured)[rows]
     times = prediction.time[rows] - prediction.time[0]
     return compute_skeleton(robot, prediction.samples.q[rows], times, torques, meshes=meshes)
 
