@@ -278,14 +278,16 @@ def edit_urdf(robot: Robot, source: str | Path, notes: Sequence[str] = (), *, me
 
 
 def _edit_links(root: Element, bodies: Mapping[str, Array], carried: set[str]) -> None:
-    """Set inertials of moving links and remove those of the links that they carry, which the sum includes."""
+    """Set inertials of moving links, and remove those of the links that they carry, which the sum includes."""
     for element in root.findall("link"):
-        name = element.get("name", "")
+        name, old = element.get("name", ""), element.findall("inertial")
+        place = list(element).index(old[0]) if old else 0
+        for inertial in old if name in bodies or name in carried else ():
+            element.remove(inertial)
         if name in bodies:
-            _replace_inertial(element, Link(name, bodies[name]))
-        elif name in carried:
-            for inertial in element.findall("inertial"):
-                element.remove(inertial)
+            inertial = inertial_element(Link(name, bodies[name]))
+            inertial.tail = "\n    "
+            element.insert(place, inertial)
 
 
 def _fix_joints(root: Element, places: Mapping[str, Pose]) -> None:
@@ -299,17 +301,6 @@ def _fix_joints(root: Element, places: Mapping[str, Pose]) -> None:
             if part.tag not in ("parent", "child"):
                 element.remove(part)
         _add_origin(element, pose)
-
-
-def _replace_inertial(element: Element, link: Link) -> None:
-    """Replace the <inertial> of a link, or insert it first."""
-    old = element.find("inertial")
-    place = 0 if old is None else list(element).index(old)
-    if old is not None:
-        element.remove(old)
-    inertial = inertial_element(link)
-    inertial.tail = "\n    "
-    element.insert(place, inertial)
 
 
 def _remove_meshes(root: Element) -> None:

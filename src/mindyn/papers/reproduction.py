@@ -29,19 +29,22 @@ class Row:
     note: str = ""
 
     @staticmethod
+    def decide(name: str, printed: str, ours: str, difference: str, holds: bool, note: str = "") -> Row:
+        """Return a row that is within its tolerance or outside."""
+        return Row(name, printed, ours, difference, "within" if holds else "OUTSIDE", note)
+
+    @staticmethod
     def compare(name: str, printed: float, ours: float, tolerance: float, note: str = "", *, form: str) -> Row:
         """Compare a number with the printed one."""
-        within = abs(ours - printed) <= tolerance
-        difference = f"{ours - printed:+.2g}"
-        return Row(name, f"{printed:{form}}", f"{ours:{form}}", difference, "within" if within else "OUTSIDE", note)
+        is_near = abs(ours - printed) <= tolerance
+        return Row.decide(name, f"{printed:{form}}", f"{ours:{form}}", f"{ours - printed:+.2g}", is_near, note)
 
     @staticmethod
     def count(name: str, printed: Counts, counted: Counts, explained: Counts, note: str = "", formula: str = "") -> Row:
         """Compare operations with the printed ones; they agree if the note explains the difference."""
         difference = printed - counted
         shown = f"{formula} = {printed}" if formula else str(printed)
-        verdict: Verdict = "within" if difference == explained else "OUTSIDE"
-        return Row(name, shown, str(counted), signed(difference), verdict, note)
+        return Row.decide(name, shown, str(counted), signed(difference), difference == explained, note)
 
     @staticmethod
     def quote(name: str, printed: str, note: str = "not implemented here; as the paper gives it") -> Row:
@@ -66,7 +69,7 @@ class Row:
     @staticmethod
     def check(name: str, printed: str, ours: str, holds: bool, note: str = "") -> Row:
         """Return a row for a statement of the paper, and whether it holds."""
-        return Row(name, printed, ours, "" if holds else "differs", "within" if holds else "OUTSIDE", note)
+        return Row.decide(name, printed, ours, "" if holds else "differs", holds, note)
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,12 +42,9 @@ def reproduce() -> Reproduction:
     """Reproduce every table with numbers."""
     data = json.loads((resources.files("mindyn.papers") / "data" / "sheu_walker.json").read_text(encoding="utf-8"))
     puma, tilted, arm = load_robot("puma560_fgl"), rounded_puma(), load_robot("five_bar")
-    q, qd = puma_states(data, 0)
     motion = sinusoid(np.array(data["ranges"]["q_min"]), np.array(data["ranges"]["q_max"]))
-    by_states = reduce_model(puma, *motion, states=(q, qd))
-    p_motion = five_bar_motion(data)
-    p_states = five_bar_states(data, 0)
-    loop = reduce_model(arm, *p_motion, states=p_states)
+    by_states = reduce_model(puma, *motion, states=puma_states(data, 0))
+    loop = reduce_model(arm, *five_bar_motion(data), states=five_bar_states(data, 0))
     return Reproduction(
         "sheu-walker",
         CITATION,
@@ -131,10 +128,8 @@ def _singular_values(robot: Robot, data: dict[str, Any]) -> PaperTable:
     rows = []
     for k, (printed, ours) in enumerate(zip(data["table2"][:36], mean, strict=True)):
         ratio = ours / printed
-        verdict = 1 / FACTOR <= ratio <= FACTOR
-        rows.append(
-            Row(f"sigma {k + 1}", f"{printed:.1e}", f"{ours:.1e}", f"x {ratio:.2f}", "within" if verdict else "OUTSIDE")
-        )
+        is_near = 1 / FACTOR <= ratio <= FACTOR
+        rows.append(Row.decide(f"sigma {k + 1}", f"{printed:.1e}", f"{ours:.1e}", f"x {ratio:.2f}", is_near))
     zero = float(values[:, 36:].max())
     rows.append(
         Row.check("sigma 37 .. 60: zero, rank 36", "5.7e-12 .. 0", f"at most {zero:.0e}", zero < 1e-8 * mean[-1])
@@ -213,7 +208,7 @@ def _vectors(robot: Robot, data: dict[str, Any]) -> list[PaperTable]:
             theirs, ours_text = (
                 ", ".join(f"{value:.3f}" for value in np.round(row, 3) + 0.0) for row in (printed, values)
             )
-            rows.append(Row(name, theirs, ours_text, f"{gap:.1e}", "within" if gap < PRINTED_TOLERANCE else "OUTSIDE"))
+            rows.append(Row.decide(name, theirs, ours_text, f"{gap:.1e}", gap < PRINTED_TOLERANCE))
         tables.append(
             PaperTable(
                 f"Table {number}: {title} of the PUMA 560, links 1 .. 6",

@@ -68,7 +68,6 @@ def excitation_section(data: ReportData) -> Section | None:
         visited = format_percent(float(np.mean(coverage > 0)))
         caption = f"{joint.name}: {visited} of the cells visited."
         figures.append(figure(f"coverage-{k}", f"Positions and speeds of {joint.name}", caption, shape="small"))
-    kind = "training" if logs[0].role == "training" else "held-out"
     dropped = sum(row.state == "dropped" for row in data.parameters)
     parts: list[Content] = [
         p(_describe_condition(condition, dropped, count)),
@@ -76,7 +75,7 @@ def excitation_section(data: ReportData) -> Section | None:
         table(
             [Column(title, number=k > 0) for k, title in enumerate(titles)],
             rows,
-            f"Motion of the joints in the {kind} logs",
+            f"Motion of the joints in the {logs[0].role.replace(' ', '-')} logs",
         ),
         p("Visited positions (horizontal) and speeds (vertical) of each joint; darker cells were visited longer."),
         class_tag("div", "grid", figures),

@@ -149,9 +149,10 @@ def draw_forest(parameters: Rows, others: Sequence[tuple[str, Rows]], name: str)
     `others` are further estimates by name; parameters that the first estimate does not have are omitted.
     """
     estimates = [(name, parameters), *others]
+    drawn = {row.name for _, rows in estimates for row in rows if row.state != "dropped"}
     figures, plots = [], {}
     for k, unit in enumerate(dict.fromkeys(row.unit for row in parameters)):
-        names = [row.name for row in parameters if row.unit == unit and _is_drawn(row.name, estimates)]
+        names = [row.name for row in parameters if row.unit == unit and row.name in drawn]
         if not names:
             continue
         plots[f"forest-{k}"] = _forest_plot(names, unit, estimates)
@@ -159,10 +160,6 @@ def draw_forest(parameters: Rows, others: Sequence[tuple[str, Rows]], name: str)
         caption = f"P{shown}: value and 95 % interval. The axis is linear near zero and logarithmic beyond."
         figures.append(figure(f"forest-{k}", f"Values and intervals of p{shown}", caption))
     return figures, plots
-
-
-def _is_drawn(name: str, estimates: Sequence[tuple[str, Rows]]) -> bool:
-    return any(row.name == name and row.state != "dropped" for _, rows in estimates for row in rows)
 
 
 def _forest_plot(names: Sequence[str], unit: str, estimates: Sequence[tuple[str, Rows]]) -> object:

@@ -181,8 +181,7 @@ def residual_section(data: ReportData) -> Section | None:
             label = f"Residual of {name} against its {what}"
             clouds.append(figure(f"against-{what}-{k}", label, f"Against {what}.", shape="small"))
         panels.append((name, [class_tag("div", "pair", shown), class_tag("div", "grid", clouds)]))
-    kind = "held-out" if logs[0].role == "held out" else "training"
-    words = f"Residual: measured minus predicted torque on the {kind} logs."
+    words = f"Residual: measured minus predicted torque on the {logs[0].role.replace(' ', '-')} logs."
     return Section("residuals", "Residuals", [p(words), tabs("residuals", "Joint", panels)], plots)
 
 

@@ -211,7 +211,7 @@ def _answer_item(answer: Answer) -> Html:
 
 def _witness_details(witness: Mapping[str, Any]) -> Html:
     facts = [
-        (WITNESS_LABELS.get(key, _spell_key(key)), _format_fact(key, value))
+        (WITNESS_LABELS.get(key, _spell_key(key)), WITNESS_FORMATTERS.get(key, _format_value)(value))
         for key, value in witness.items()
         if key not in HIDDEN_WITNESS_KEYS
     ]
@@ -219,10 +219,6 @@ def _witness_details(witness: Mapping[str, Any]) -> Html:
     if not shown:
         return Html("")
     return tag("details", {}, tag("summary", {}, "Details"), tag("dl", {"class": "witness"}, shown))
-
-
-def _format_fact(key: str, value: Any) -> str:
-    return str(WITNESS_FORMATTERS.get(key, _format_value)(value))
 
 
 def _spell_key(key: str) -> str:
@@ -261,10 +257,6 @@ def _format_failing_minors(minors: Mapping[str, Sequence[float]]) -> str:
     return "; ".join(failures)
 
 
-def _format_distance(part: float) -> str:
-    return "0 (to rounding)" if abs(part) < ROUNDING_LIMIT else format_percent(part)
-
-
 def _format_masses(masses: Mapping[str, float]) -> str:
     return ", ".join(
         f"{name} {format_quantity(value if value > MIN_SHOWN_MASS_KG else 0.0, 'kg')}" for name, value in masses.items()
@@ -299,7 +291,7 @@ WITNESS_FORMATTERS: Final[Mapping[str, Callable[[Any], str]]] = {
     "direction": _format_direction,
     "failing_fraction": format_percent,
     "failing_minors": _format_failing_minors,
-    "distance": _format_distance,
+    "distance": lambda part: "0 (to rounding)" if abs(part) < ROUNDING_LIMIT else format_percent(part),
     "margin": lambda value: "none (to rounding)" if abs(value) < ROUNDING_LIMIT else format_quantity(value, "kg"),
     "masses": _format_masses,
 }
