@@ -117,16 +117,13 @@ class Tape:
         """Return a new node; it is a constant if all its operands are. Nodes of the same key compute the same."""
         number = len(self.nodes)
         twin = number if key is None else self._known.setdefault(key, number)
-        self.nodes.append(_Node(kind, operands, twin, any(self._moves(k) for k in operands)))
+        costs = any(self.nodes[k].costs or self.nodes[k].kind == "variable" for k in operands)
+        self.nodes.append(_Node(kind, operands, twin, costs))
         return number
 
     def twin(self, number: int) -> int:
         """Return the first node that computes the same as a node."""
         return self.nodes[number].twin
-
-    def _moves(self, number: int) -> bool:
-        node = self.nodes[number]
-        return node.costs or node.kind == "variable"
 
 
 def _tally(nodes: Iterable[_Node], twice: Literal["mul", "add"]) -> Counts:

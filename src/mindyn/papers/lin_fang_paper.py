@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
+from dataclasses import astuple, replace
 from functools import cache, partial
 
 from mindyn.papers.counting import Counts
@@ -92,12 +92,8 @@ def _table_viii() -> PaperTable:
     )
 
 
-def _total(counts: Counts) -> int:
-    return counts.multiplications + counts.additions
-
-
 def _cheapest(kind: int, counts: dict[tuple[int, int], Counts]) -> list[int]:
-    totals = {number: _total(counts[number, kind]) for number in range(1, 6)}
+    totals = {number: sum(astuple(counts[number, kind])) for number in range(1, 6)}
     least = min(totals.values())
     return [number for number, total in totals.items() if total == least]
 

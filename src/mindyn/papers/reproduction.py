@@ -158,9 +158,4 @@ def _table(table: PaperTable) -> Iterable[str]:
 
 def to_data(reproduction: Reproduction) -> dict[str, object]:
     """Return a reproduction as data for JSON."""
-    return {
-        "paper": reproduction.paper,
-        "citation": reproduction.citation,
-        "tables": [asdict(table) for table in reproduction.tables],
-        "outside": reproduction.outside,
-    }
+    return {**asdict(reproduction), "outside": reproduction.outside}

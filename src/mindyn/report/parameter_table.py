@@ -164,7 +164,7 @@ def draw_forest(parameters: Rows, others: Sequence[tuple[str, Rows]], name: str)
 
 def _forest_plot(names: Sequence[str], unit: str, estimates: Sequence[tuple[str, Rows]]) -> object:
     taken = [[row for row in rows if row.name in names] for _, rows in estimates]
-    axis_of = _Symlog.of([row for rows in taken for row in rows])
+    axis_of = _Symlog([row for rows in taken for row in rows])
     curves = []
     for k, ((title, _), rows) in enumerate(zip(estimates, taken, strict=True)):
         shift = 0.0 if len(estimates) == 1 else 0.6 * (k / (len(estimates) - 1) - 0.5)
@@ -184,17 +184,13 @@ def _forest_plot(names: Sequence[str], unit: str, estimates: Sequence[tuple[str,
 class _Symlog:
     """Axis x -> sign(x) log10(1 + |x| / even): nearly linear below `even`, logarithmic above."""
 
-    def __init__(self, even: float, largest: float) -> None:
-        self.even, self.largest = even, largest
-
-    @classmethod
-    def of(cls, rows: Rows) -> _Symlog:
-        """Return the axis that covers the values and intervals of these rows."""
+    def __init__(self, rows: Rows) -> None:
+        """Cover the values and intervals of these rows."""
         ends = [abs(v) for row in rows for v in (row.value, row.low, row.high) if v is not None and v == v]
-        largest = max(ends, default=0.0) or 1.0
+        self.largest = max(ends, default=0.0) or 1.0
         halves = sorted((row.high - row.low) / 2 for row in rows if row.low is not None and row.high is not None)
-        typical = halves[len(halves) // 2] if halves and halves[len(halves) // 2] > 0 else 1e-3 * largest
-        return cls(10.0 ** floor(log10(min(typical, largest))), largest)
+        typical = halves[len(halves) // 2] if halves and halves[len(halves) // 2] > 0 else 1e-3 * self.largest
+        self.even = 10.0 ** floor(log10(min(typical, self.largest)))
 
     def __call__(self, value: float | None) -> float:
         if value is None:
