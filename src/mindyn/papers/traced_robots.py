@@ -41,7 +41,7 @@ def lin_chain(count: int, *, wrench: bool, dense: Collection[str] = (), right_an
 
     Gravity is along z_0, and not along the axis of joint 1 (delta = 1); with `right_angles` between the other axes.
     """
-    kinds: tuple[Kind, ...] = ("parallel turn", *["turn"] * (count - 1))
+    kinds: list[Kind] = ["parallel turn" if i == 0 else "turn" for i in range(count)]
     return lin_groups_chain(kinds, dense, wrench=wrench, right_angles=right_angles)
 
 
