@@ -19,7 +19,7 @@ from mindyn.logs.log import write_log
 from mindyn.reading import read_json, read_toml
 from mindyn.robots.files import read_text
 from mindyn.robots.loading import RobotOptions
-from mindyn.robots.parts import Limits
+from mindyn.robots.parts import position_range
 from mindyn.robots.robot import Robot
 from mindyn.robots.toml_format import read_drives
 from mindyn.schemas import ANY_NUMBER, ANY_TEXT, require_valid, table_schema
@@ -185,19 +185,12 @@ def _load_reference(robot: Robot, motion: Path | None, seed: int) -> tuple[Refer
 
 
 def make_sine_reference(robot: Robot, seed: int) -> SineMotion:
-    """Return a sine for every primary joint around the middle of its range (see `_motion_range`)."""
+    """Return a sine for every primary joint around the middle of its range, by default -1 to 1 rad or m."""
     rng = np.random.default_rng(seed)
     joints = robot.primary_joints
-    lower, upper = np.array([_motion_range(joint.limits) for joint in joints]).T
+    lower, upper = np.array([position_range(joint.limits, -1.0, 1.0) for joint in joints]).T
     frequency = 0.15 + 0.25 * rng.random(len(joints))
     return SineMotion((lower + upper) / 2, np.minimum((upper - lower) / 4, 0.8), frequency, np.zeros(len(joints)))
-
-
-def _motion_range(limits: Limits) -> tuple[float, float]:
-    """Return the position limits; a missing limit is 2 rad or m from the other, and without both -1 to 1."""
-    if limits.lower is None:
-        return (-1.0, 1.0) if limits.upper is None else (limits.upper - 2.0, limits.upper)
-    return limits.lower, limits.lower + 2.0 if limits.upper is None else limits.upper
 
 
 def write_measurement(measured: Measurement, robot: Robot, path: Path) -> None:

@@ -169,6 +169,13 @@ class Limits:
             raise RobotError(message, code=Code.OUT_OF_RANGE, subject="lower")
 
 
+def position_range(limits: Limits, low: float, high: float) -> tuple[float, float]:
+    """Return both ends of the range: low and high if none is given; if one is missing, the width is high - low."""
+    if limits.lower is None:
+        return (low, high) if limits.upper is None else (limits.upper - (high - low), limits.upper)
+    return limits.lower, limits.lower + (high - low) if limits.upper is None else limits.upper
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Joint(Value):
     """One degree of freedom between two links.

@@ -294,11 +294,7 @@ def _estimate(
     if settings.solution == "together":
         sequence = sequence.together(noises)
     robot, beta = regressor.robot, sequence.beta
-    unidentifiable = tuple(
-        name
-        for name, is_identifiable in zip(regressor.names, sequence.identifiable.identifiable(), strict=True)
-        if not is_identifiable
-    )
+    unidentifiable = tuple(np.array(regressor.names)[~sequence.identifiable.identifiable()].tolist())
     return Estimate(
         regressor,
         beta,

@@ -36,9 +36,8 @@ from mindyn.excitation.constraints import require_closing
 from mindyn.kernels.model import Model, compile_model
 from mindyn.logs.log import Log, log_from_arrays
 from mindyn.parameters.base import BaseParameters
-from mindyn.parameters.parameter import standard_parameters
 from mindyn.regression.regressor import Regressor
-from mindyn.robots.parts import Joint
+from mindyn.robots.parts import position_range
 from mindyn.robots.robot import Robot
 from mindyn.simulation.inputs import require_positive
 from mindyn.simulation.results import Simulation
@@ -96,7 +95,8 @@ class JointReach:
             if name not in robot.primary_names:
                 raise unknown_name_error("primary joint", name, robot.primary_names)
         joints = robot.primary_joints
-        pairs = np.array([stated.get(joint.name, _range_of(joint)) for joint in joints], dtype=np.float64)
+        own_ranges = {joint.name: position_range(joint.limits, *DEFAULT_RANGE[joint.kind]) for joint in joints}
+        pairs = np.array([*(own_ranges | stated).values()], dtype=np.float64)
         for joint, (low, high) in zip(joints, pairs, strict=True):
             if not (np.isfinite([low, high]).all() and low < high):
                 message = f"the range of joint {joint.name!r} must be finite and not empty, got {low:g} to {high:g}"
@@ -124,15 +124,6 @@ class JointReach:
         """Divide the range into equal parts, one for each fraction, and return the position there."""
         count = len(shares)
         return tuple(self.inside(joint, (k + share) / count, 0.0) for k, share in enumerate(shares))
-
-
-def _range_of(joint: Joint) -> tuple[float, float]:
-    """Return the range of a joint; one with a single end has the width of the default range."""
-    low, high = DEFAULT_RANGE[joint.kind]
-    lower, upper = joint.limits.lower, joint.limits.upper
-    if lower is not None:
-        return lower, lower + (high - low) if upper is None else upper
-    return (low, high) if upper is None else (upper - (high - low), upper)
 
 
 def _limit_rate(limit: float | None, default: float) -> float:
@@ -164,16 +155,11 @@ class DraftMaker:
 
     def configurations(self, draft: Draft, varied: Sequence[int], rng: np.random.Generator) -> list[Array]:
         """Return held configurations: a generic position of every joint, and a grid for the varied ones."""
-        n = len(self.reach.lower)
-        shares = rng.uniform(0.05, 0.95, n)
-        q = np.array([self.reach.inside(j, share, self._margin(draft, j)) for j, share in enumerate(shares)])
-        grids = [self.reach.spread(j, rng.uniform(0.1, 0.9, VALUES).tolist()) for j in varied]
-        configurations = []
-        for positions in product(*grids):
-            configuration = q.copy()
-            configuration[list(varied)] = positions
-            configurations.append(configuration)
-        return configurations
+        shares = rng.uniform(0.05, 0.95, len(self.reach.lower))
+        grid = [[self.reach.inside(j, share, self._margin(draft, j))] for j, share in enumerate(shares)]
+        for j in varied:
+            grid[j] = list(self.reach.spread(j, rng.uniform(0.1, 0.9, VALUES).tolist()))
+        return [np.array(positions) for positions in product(*grid)]
 
     def _margin(self, draft: Draft, joint: int) -> float:
         if joint not in draft.joints or draft.kind == "static":
@@ -317,13 +303,8 @@ def plan_tests(
     if robot.loops and not is_affine(robot):
         require_closing(robot, reach.lower, reach.upper)
     drafts = DraftMaker(regressor, reach, seconds, intervals)
-    return _Planner(drafts, () if offsets else _offsets(regressor), weakest, seed).plan()
-
-
-def _offsets(regressor: Regressor) -> tuple[str, ...]:
-    """Return the names of the drives' constant torques in the base set."""
-    standard = standard_parameters(regressor.robot, drives=regressor.base.drives)
-    return tuple(p.name for p in standard if p.kind == "offset" and p.name in regressor.names)
+    constant_torques = tuple(parameter.name for parameter in regressor.parameters if parameter.kind == "offset")
+    return _Planner(drafts, () if offsets else constant_torques, weakest, seed).plan()
 
 
 class _Planner:
@@ -366,8 +347,7 @@ class _Planner:
         self._repeat_single_joints()
         if self.tests:
             self._determine_by_rows()
-        known = self.identifiable.identifiable()
-        unidentifiable = [name for name, is_known in zip(self.regressor.names, known, strict=True) if not is_known]
+        unidentifiable = np.array(self.regressor.names)[~self.identifiable.identifiable()].tolist()
         return StepPlan(
             robot.name,
             self.regressor.joint_names,

@@ -122,10 +122,8 @@ def _ranges(
     half = (reach.upper - reach.lower) / 2
     for fraction in FRACTIONS:
         for centre in centres:
-            lower, upper = (
-                np.maximum(centre - fraction * half, reach.lower),
-                np.minimum(centre + fraction * half, reach.upper),
-            )
+            lower = np.maximum(centre - fraction * half, reach.lower)
+            upper = np.minimum(centre + fraction * half, reach.upper)
             if _apart(encounters, lower + rng.random((TRIED, len(half))) * (upper - lower)).all():
                 ranges.append((lower, upper))
                 break
