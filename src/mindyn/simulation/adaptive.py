@@ -196,15 +196,14 @@ class AdaptiveIntegrator:
 
     def _step(self, until: float) -> None:
         """Try a step, at most to `until` and to the next event."""
+        self._require_step()
         last = until - self.t <= self._size
         h = until - self.t if last else self._size
         first = self._slope(self._y).copy()
         y, ratio = self._compute_step(self._y, first, h)
         if not ratio <= 1.0:
             self._size = next_step_size(h, ratio if np.isfinite(ratio) else 1e9)
-            self._require_step()
             return
-        self._require_step()
         grown = next_step_size(h, ratio)
         self._size = max(grown, self._size) if last else grown
         if self._has_friction:
@@ -269,8 +268,6 @@ class AdaptiveIntegrator:
     def _settle(self, at_rest: Indices) -> None:
         """Decide the modes of frictions at zero speed, and set the speeds of sticking frictions exactly to zero."""
         plant, n = self._plant, self._n
-        if not self._has_friction:
-            return
         modes = self._modes.copy()
         if len(at_rest):
             rows = plant.rows_at(self._y[:n])[at_rest]

@@ -162,14 +162,11 @@ def create_plant(robot: Robot, *, drives: bool) -> Plant:
     levels = np.array([drive.coulomb for drive in robot.drives])
     dry = levels > 0
     smooth = replace(robot, drives=tuple(replace(drive, coulomb=0.0) for drive in robot.drives))
-    turns = friction_matrix(robot)[dry]
-    if not F[dry].any(axis=1).all():
-        closure = home_closure(robot)
+    rows, levels, turns = F[dry], levels[dry], None
+    if not rows.any(axis=1).all():
+        closure, turns = home_closure(robot), friction_matrix(robot)[dry]
         rows = turns @ closure.velocity_matrix(closure.home[None])[0]
-        redundant = bool(np.linalg.matrix_rank(rows) < len(rows))
-        return Plant(smooth, True, rows, levels[dry], turns=turns, redundant=redundant)
-    rows, levels = F[dry], levels[dry]
-    if robot.has_dependents:
+    elif robot.has_dependents:
         rows, levels = _merge_coupled_friction(rows, levels)
     redundant = bool(np.linalg.matrix_rank(rows) < len(rows))
     if redundant and not robot.has_dependents:
@@ -179,7 +176,7 @@ def create_plant(robot: Robot, *, drives: bool) -> Plant:
             code=Code.INVALID_STRUCTURE,
             subject=robot.name,
         )
-    return Plant(smooth, True, rows, levels, redundant=redundant)
+    return Plant(smooth, True, rows, levels, turns=turns, redundant=redundant)
 
 
 @lru_cache(maxsize=CACHED_ROBOTS)

@@ -80,9 +80,9 @@ def rollout(
     SimulationError
         If a motion is no longer finite.
     """
-    return compile_rollout(robot, law=tau if _is_law(tau) else None, drives=drives, dtype=dtype)(
-        q0, qd0, {"tau": tau} if not _is_law(tau) else dict(signals or {}), dt=dt, steps=steps, threads=threads
-    )
+    is_law = hasattr(tau, "name_in")
+    run = compile_rollout(robot, law=tau if is_law else None, drives=drives, dtype=dtype)
+    return run(q0, qd0, signals or {} if is_law else {"tau": tau}, dt=dt, steps=steps, threads=threads)
 
 
 class CompiledRollout:
@@ -96,11 +96,8 @@ class CompiledRollout:
 
     def __call__(self, q0: Any, qd0: Any, given: Mapping[str, Any], *, dt: float, steps: int, threads: int) -> Rollouts:
         """Simulate rollouts from these states with these signals."""
-        dt, steps, threads = (
-            require_positive(dt, "dt"),
-            require_count(steps, "steps"),
-            require_count(threads, "threads"),
-        )
+        dt = require_positive(dt, "dt")
+        steps, threads = require_count(steps, "steps"), require_count(threads, "threads")
         signals = self._signals(given, steps)
         starts = [self._start(q0, "q0"), self._start(qd0, "qd0")]
         count = _count_rollouts(starts, signals)
@@ -144,11 +141,9 @@ class CompiledRollout:
     def _arrays(self, starts: list[Batch], count: int, steps: int) -> dict[str, Batch]:
         """Return arrays of the states with their first rows, and of the law's torques."""
         states = [name for name in ROLLOUT_STATES if name in self._loop.inputs]
-        arrays = {name: np.empty((count, steps + 1, self._loop.sizes[name]), self.dtype) for name in states}
+        arrays = {name: np.zeros((count, steps + 1, self._loop.sizes[name]), self.dtype) for name in states}
         for name, start in zip(("q", "qd"), starts, strict=True):
             arrays[name][:, 0] = start
-        if "lam" in arrays:
-            arrays["lam"][:, 0] = 0.0
         if "tau" in self._loop.outputs:
             arrays["tau"] = np.empty((count, steps, self._loop.sizes["tau"]), self.dtype)
         return arrays
@@ -207,10 +202,6 @@ def _compile_cached(robot: Robot, law: str | None, drives: bool, dtype: Precisio
     if dtype == "float32":
         plant = replace(plant, closure_tolerance=MAX_CLOSURE_ERROR_SINGLE)
     return CompiledRollout(plant, None if law is None else casadi.Function.deserialize(law), dtype)
-
-
-def _is_law(tau: Any) -> bool:
-    return hasattr(tau, "name_in")
 
 
 def _count_rollouts(starts: list[Batch], signals: Mapping[str, Batch]) -> int:

@@ -61,8 +61,7 @@ def find_modes_at_rest(A: Array, b: Array, c: Array) -> Modes:
 def _friction_torques(A: Array, b: Array, c: Array, modes: Modes) -> Array:
     lam = c * modes
     free = np.flatnonzero(modes == 0)
-    if len(free):
-        lam[free] = np.linalg.solve(A[np.ix_(free, free)], b[free] - A[free] @ lam)
+    lam[free] = np.linalg.solve(A[np.ix_(free, free)], b[free] - A[free] @ lam)
     return lam
 
 

@@ -123,28 +123,22 @@ def _run_simulation(
     seconds: float,
     rate_hz: float,
 ) -> Simulation:
-    n, times = plant.joint_count, np.arange(int(seconds * rate_hz + 1e-6) + 1) / rate_hz
+    times = np.arange(int(seconds * rate_hz + 1e-6) + 1) / rate_hz
     changes = np.arange(int(seconds * control_hz + 1e-6) + 1) / control_hz
     instants, is_row, is_change = _schedule_instants(times, changes[changes <= times[-1] + _TICK_S])
-    q, qd, qdds, taus = (np.empty((len(times), n)) for _ in range(4))
-    positions, lams = np.empty((len(times), plant.position_count)), np.empty((len(times), len(plant.levels)))
-    stuck = np.zeros(lams.shape, dtype=np.bool_)
-    tau, row = np.zeros(n), 0
+    tau, rows = np.zeros(plant.joint_count), []
     for t, shown, changed in zip(instants, is_row, is_change, strict=True):
         motion.advance(t)
         if changed:
             tau = _require_torque(torque(motion.t, motion.q, motion.qd), motion.t, plant)
         qdd, lam = motion.hold(tau)
         if shown:
-            q[row], qd[row], qdds[row], taus[row] = motion.q, motion.qd, qdd, tau
-            positions[row], lams[row], stuck[row] = motion.positions, lam, motion.stuck
-            row += 1
+            rows.append((motion.positions, lam, motion.q, motion.qd, qdd, tau.copy(), motion.stuck))
+    positions, lams, q, qd, qdds, taus, stuck = (np.array(column) for column in zip(*rows, strict=True))
     friction = (lams[:, None] @ plant.rows_at(positions))[:, 0]
-    q, qd, qdds, taus, friction = map(make_read_only, (q, qd, qdds, taus, friction))
-    names = plant.joint_names
-    return Simulation(
-        names, rate_hz, make_read_only(times), q, qd, qdds, taus, friction, make_read_only(stuck), motion.events
-    )
+    for array in (times, q, qd, qdds, taus, friction, stuck):
+        make_read_only(array)
+    return Simulation(plant.joint_names, rate_hz, times, q, qd, qdds, taus, friction, stuck, motion.events)
 
 
 def _schedule_instants(times: Array, changes: Array) -> tuple[list[float], NDArray[np.bool_], NDArray[np.bool_]]:
