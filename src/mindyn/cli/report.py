@@ -56,12 +56,8 @@ def report(
     others = {other: load_run_estimate(path) for other, path in named}
     validation_logs = read_logs(held_out or (), estimate.robot, estimate.conditioning)
     training_logs = read_logs(training or (), estimate.robot)
-    fit_sources = estimate.sources
-    require_held_out(
-        [*fit_sources, *(source for log in training_logs for source in log.sources)],
-        validation_logs,
-        _TRAINING_LOG_HINT,
-    )
+    trained = [*estimate.sources, *(source for log in training_logs for source in log.sources)]
+    require_held_out(trained, validation_logs, _TRAINING_LOG_HINT)
     before = None if prior is None else load_matching(prior, estimate.robot)
     feasibility = check_feasible(estimate)
     earlier = None if validation_logs else _read_validation(run)

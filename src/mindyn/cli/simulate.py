@@ -114,16 +114,8 @@ def simulate(
         rows, rate = len(run.measured.t), fitted.rate_hz
         summary = {"log": str(out), "samples": rows, "rate_hz": rate, "joints": joints, "drives": with_drives}
         print_json(summary, indent=2)
-    print_next_command(
-        "identify",
-        robot,
-        out,
-        *format_robot_options(options, drives),
-        "--hold-out",
-        "0.3",
-        "--out",
-        out.with_suffix(""),
-    )
+    words = format_robot_options(options, drives)
+    print_next_command("identify", robot, out, *words, "--hold-out", "0.3", "--out", out.with_suffix(""))
 
 
 def _build_sensors(path: Path | None, stated: dict[str, Any], seed: int) -> Sensors:

@@ -390,9 +390,8 @@ class _CauseFit:
             own = causes.listed[number].columns
             fixed += [*([(own[0], True)] if drift else []), *((column, False) for column in own)]
         tested = {(causes.listed[number].what, causes.listed[number].where) for number, _ in tests}
-        others = [cause.columns[0] for cause in causes.individual if (cause.what, cause.where) not in tested]
-        columns = np.array([*(column for column, _ in fixed), *others], dtype=np.intp)
-        grows = np.array([*(drift for _, drift in fixed), *[False] * len(others)], dtype=np.bool_)
+        others = [(cause.columns[0], False) for cause in causes.individual if (cause.what, cause.where) not in tested]
+        columns, grows = np.array([*fixed, *others], dtype=np.intp).reshape(-1, 2).T
         scale = np.where(grows, years[:, None], 1.0)
         H = np.array([log.H[np.ix_(columns, columns)] for log in logs]) * scale[:, :, None] * scale[:, None, :]
         s = np.array([log.s[columns] for log in logs]) * scale

@@ -46,17 +46,11 @@ class ZeroRegressor(Regressor):
             return
         self._slopes = Kernel(_build_slopes(robot, self), shared=["beta"], compact=["slopes"], matrices=["slopes"])
         rows, by = np.divmod(self._slopes.nonzeros("slopes"), len(self.joint_names))
-        seen = np.unique(by)
+        seen, number = np.unique(by, return_inverse=True)
         self.zeros = tuple(self.joint_names[j] for j in seen)
         self._slope_starts = np.searchsorted(rows, np.arange(self.joint_count + 1))
-        number = {int(j): self.plain_count + k for k, j in enumerate(seen)}
-        self.columns = tuple(
-            np.asarray(
-                [*known, *(number[int(j)] for j in by[self._slope_starts[i] : self._slope_starts[i + 1]])],
-                dtype=np.intp,
-            )
-            for i, known in enumerate(self.columns)
-        )
+        added = np.split(self.plain_count + number, self._slope_starts[1:-1])
+        self.columns = tuple(np.concatenate(both) for both in zip(self.columns, added, strict=True))
         self.names = (*self.names, *(f"{ZERO_PREFIX}{joint}" for joint in self.zeros))
 
     @property

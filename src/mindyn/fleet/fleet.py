@@ -350,23 +350,23 @@ def _fit_total(tally: Tally, total: Information) -> Estimate | None:
 def _build_member(
     tally: Tally, key: tuple[str, ...], entries: Sequence[Entry], known: Estimate | None = None
 ) -> FleetMember:
-    logs = [drop_zeros(tally.information(entry), tally.regressor.plain_count) for entry in entries]
     estimate = known or _fit_total(tally, tally.total(entries))
     days = [entry.day for entry in entries if entry.day is not None]
     span = (min(days), max(days)) if days else None
-    deviations = np.full(tally.regressor.plain_count, np.nan)
-    if estimate is not None and estimate.joint_weights is not None and len(logs) >= MIN_LOGS:
-        deviations = _deviations(estimate, estimate.joint_weights, logs)
+    deviations = _deviations(tally, estimate, entries)
     return FleetMember(key, len(entries), sum(entry.rows for entry in entries), span, estimate, deviations)
 
 
-def _deviations(estimate: Estimate, weights: Array, logs: Sequence[Information]) -> Array:
+def _deviations(tally: Tally, estimate: Estimate | None, entries: Sequence[Entry]) -> Array:
     """Return deviations of the values by the jackknife over logs, or over groups of many logs; NaN if unknown."""
-    result = np.full(len(estimate.beta), np.nan)
+    result = np.full(tally.regressor.plain_count, np.nan)
+    if estimate is None or estimate.joint_weights is None or len(entries) < MIN_LOGS:
+        return result
+    logs = [drop_zeros(tally.information(entry), tally.regressor.plain_count) for entry in entries]
     kept = np.array([name not in estimate.unidentifiable for name in estimate.names])
     count = min(len(logs), MAX_JACKKNIFE_PARTS)
     parts = [sum_information(logs[len(logs) * k // count : len(logs) * (k + 1) // count]) for k in range(count)]
-    deviations, informative = jackknife(parts, weights, kept)
+    deviations, informative = jackknife(parts, estimate.joint_weights, kept)
     result[kept] = np.where(informative >= MIN_LOGS, deviations, np.nan)
     return result
 

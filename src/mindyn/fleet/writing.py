@@ -92,10 +92,8 @@ def _write_parquet(path: Path, rows: Sequence[Mapping[str, Any]], columns: Seque
 
     require_polars_threads()
     file = BytesIO()
-    table = (
-        pl.DataFrame(rows, infer_schema_length=None) if rows else pl.DataFrame(schema=dict.fromkeys(columns, pl.String))
-    )
-    table.write_parquet(file)
+    schema = None if rows else dict.fromkeys(columns, pl.String)
+    pl.DataFrame(rows, schema, infer_schema_length=None).write_parquet(file)
     write_file_atomically(path, file.getvalue())
 
 
