@@ -208,8 +208,7 @@ class ClosedLoop:
         row_count = max(1, CHUNK_STEPS // self._steps_per_row)
         steps = row_count * self._steps_per_row
         arrays = {name: np.zeros((count, steps + 1, step.sizes[name])) for name in names}
-        seen = [name for name in step.outputs if name in ("qdd", "pivot")]
-        arrays |= {name: np.empty((count, steps, step.sizes[name])) for name in seen}
+        arrays |= {name: np.empty((count, steps, step.sizes[name])) for name in ("qdd", "pivot")}
         for name, value in start.items():
             arrays[name][:, 0] = value
         for first in range(0, self.rows, row_count):

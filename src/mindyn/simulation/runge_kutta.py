@@ -49,12 +49,11 @@ def find_modes_at_rest(A: Array, b: Array, c: Array) -> Modes:
     """
     modes = np.zeros(len(c), dtype=np.int64)
     for _ in range(3 ** min(len(c), 12)):
-        lam = _friction_torques(A, b, c, modes)
-        violated = np.flatnonzero(_next_modes(A, b, c, modes, lam) != modes)
+        wanted = _next_modes(A, b, c, modes, _friction_torques(A, b, c, modes))
+        violated = np.flatnonzero(wanted != modes)
         if not len(violated):
             break
-        first = violated[0]
-        modes[first] = _next_modes(A, b, c, modes, lam)[first]
+        modes[violated[0]] = wanted[violated[0]]
     return modes
 
 
@@ -144,14 +143,12 @@ def step_function(plant: Plant, law: Function | None = None, beta: SX | None = N
 
 def slope_function(plant: Plant) -> Function:
     """Return (q, qd, lam, tau, dt) -> qdd, lam of the first stage of a step."""
-    n, m = plant.joint_count, len(plant.levels)
-    q = casadi.SX.sym("q", plant.position_count)
-    qd, tau = (casadi.SX.sym(name, n) for name in ("qd", "tau"))
-    lam, dt = casadi.SX.sym("lam", m), casadi.SX.sym("dt")
+    n = plant.joint_count
+    sizes = {"q": plant.position_count, "qd": n, "lam": len(plant.levels), "tau": n, "dt": 1}
+    q, qd, lam, tau, dt = symbols = [casadi.SX.sym(name, size) for name, size in sizes.items()]
     (_, qdd), after = state_slope(plant, State(q, qd, lam), tau, dt)
-    names = ["q", "qd", "lam", "tau", "dt"]
     results = [casadi.cse(qdd), casadi.cse(after)]
-    return casadi.Function("slope", [q, qd, lam, tau, dt], results, names, ["qdd", "lam_next"])
+    return casadi.Function("slope", symbols, results, [*sizes], ["qdd", "lam_next"])
 
 
 def law_torque(law: Function, symbols: dict[str, SX], primary: list[int]) -> SX:
