@@ -144,11 +144,7 @@ def list_causes(regressor: ZeroRegressor, estimate: Estimate, total: Information
     drafts: list[_CauseDraft] = []
     individual: list[_CauseDraft] = []
     for joint in regressor.joint_names:
-        columns = [
-            k
-            for k, parameter in enumerate(regressor.parameters)
-            if parameter.kind != "link" and parameter.link_or_joint == joint
-        ]
+        columns = [k for k, parameter in enumerate(regressor.parameters) if parameter.link_or_joint == joint]
         friction = [k for k in columns if regressor.parameters[k].is_friction]
         individual += [("friction", joint, "", [units[k]], False) for k in friction]
         growth = np.zeros(count)

@@ -274,10 +274,8 @@ class _Sequence:
 
     def together(self, noises: Sequence[Noise]) -> _Sequence:
         """Solve all rows at once in the identifiable subspace, each test weighted by its inverse covariance."""
-        L, roots = (
-            self.identifiable.L[self.fixed :],
-            block_diag(*(np.linalg.cholesky(noise.covariance) for noise in noises)),
-        )
+        L = self.identifiable.L[self.fixed :]
+        roots = block_diag(*(np.linalg.cholesky(noise.covariance) for noise in noises))
         seen = np.linalg.solve(roots, self.identifiable.scaled(self.A) @ L.T)
         inverse = np.linalg.pinv(seen, rcond=RANK_TOLERANCE) @ np.linalg.inv(roots)
         return replace(self, T=(L.T @ inverse) / self.identifiable.scales[:, None])

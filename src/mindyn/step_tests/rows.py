@@ -75,11 +75,7 @@ class LogChecks:
         fault = self.fault(plan, motion, log)
         if fault is None:
             return
-        others = [
-            name
-            for name, planned in plan.motions.items()
-            if planned is not motion and not self.fault(plan, planned, log)
-        ]
+        others = [name for name, planned in plan.motions.items() if not self.fault(plan, planned, log)]
         if others:
             raise LogError(
                 f"the log of {motion.name} is of the wrong test: {fault}; it looks like {others[0]}",
