@@ -10,7 +10,6 @@ from typing import Annotated
 
 import typer
 
-from mindyn.algebra.values import Array
 from mindyn.cli.arguments import JSON_OPTION, complete_from, require_companion
 from mindyn.cli.next_step import print_next_command
 from mindyn.cli.printing import print_json, print_notes, print_status
@@ -54,18 +53,10 @@ ExportResult = tuple[Sequence[str], Sequence[Path]]
 """Notes about omitted parts, and the written files or folder."""
 
 
-def _write_urdf_file(request: ExportRequest) -> ExportResult:
-    text, notes = render_urdf(
-        request.estimate, request.source, request.prior, force=request.force, meshes=request.meshes
-    )
-    write_file_atomically(request.out, text)
-    return notes[1:], [request.out]
-
-
-def _write_mjcf_file(request: ExportRequest) -> ExportResult:
-    text, notes = render_mjcf(request.estimate, request.out, request.source, request.prior, force=request.force)
-    write_file_atomically(request.out, text)
-    return notes[1:], [request.out]
+def _write_text(out: Path, text: str, notes: Sequence[str]) -> ExportResult:
+    """Write a robot file; the first note is in its header only."""
+    write_file_atomically(out, text)
+    return notes[1:], [out]
 
 
 def _write_toml_file(request: ExportRequest) -> ExportResult:
@@ -85,8 +76,8 @@ def _write_c_files(model: Model, request: ExportRequest, path: Path) -> Sequence
 
 
 FORMAT_WRITERS: Mapping[str, Callable[[ExportRequest], ExportResult]] = {
-    "urdf": _write_urdf_file,
-    "mjcf": _write_mjcf_file,
+    "urdf": lambda o: _write_text(o.out, *render_urdf(o.estimate, o.source, o.prior, force=o.force, meshes=o.meshes)),
+    "mjcf": lambda o: _write_text(o.out, *render_mjcf(o.estimate, o.out, o.source, o.prior, force=o.force)),
     "isaac-lab": lambda o: (write_isaac_lab(o.estimate, o.out, prior=o.prior, force=o.force), [o.out]),
     "toml": _write_toml_file,
     "c": lambda o: _write_code(o, lambda model: _write_c_files(model, o, o.out)),
@@ -175,7 +166,9 @@ def export(
     if errors and not as_json:
         typer.echo(comparison_table(errors))
     if positions and not as_json:
-        rows = [("rms position error, rad or m", *positions), *_position_rows(estimate.robot.primary_names, positions)]
+        rows = [("rms position error, rad or m", *positions)]
+        for k, name in enumerate(estimate.robot.primary_names):
+            rows.append((name, *(f"{rms[k]:.3g}" for rms in positions.values())))
         typer.echo(format_table(rows))
     if as_json:
         files = sorted(str(path) for place in written for path in (place, *place.rglob("*")) if path.is_file())
@@ -192,10 +185,6 @@ def export(
         print_json(summary)
     if to in ("urdf", "mjcf", "toml"):
         print_next_command("robots", out)
-
-
-def _position_rows(joints: Sequence[str], positions: Mapping[str, Array]) -> list[tuple[str, ...]]:
-    return [(name, *(f"{rms[k]:.3g}" for rms in positions.values())) for k, name in enumerate(joints)]
 
 
 def _read_facts(run: Path) -> Facts:

@@ -170,10 +170,9 @@ def _describe_load(load: Payload) -> str:
         )
     if "m" in load.unidentifiable:
         return f"No significant payload: its mass is at most {max(load.mass, high):.2g} kg."
-    half_widths = load.centre_half_widths
     coordinates = [
         f"{axis} {c:.4f} +- {w:.4f} m" if f"mc{axis}" not in load.unidentifiable else f"{axis} not identifiable"
-        for axis, c, w in zip("xyz", load.centre, half_widths, strict=True)
+        for axis, c, w in zip("xyz", load.centre, load.centre_half_widths, strict=True)
     ]
     return f"Payload mass {mass}; centre of mass in the frame of {load.link}: {', '.join(coordinates)}."
 

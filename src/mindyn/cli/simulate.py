@@ -163,8 +163,7 @@ def _load_reference(robot: Robot, motion: Path | None, seed: int) -> tuple[Refer
             code=Code.MISSING_FILE,
             subject=path,
         )
-    record = read_json(path, "motion", InputError)
-    run = run_of(record, str(path))
+    run = run_of(read_json(path, "motion", InputError), str(path))
     if run.joints != robot.primary_names:
         raise InputError(
             f"the motion of {path} has the joints {list_names(run.joints)}; "
