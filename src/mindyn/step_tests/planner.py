@@ -36,6 +36,7 @@ from mindyn.excitation.constraints import require_closing
 from mindyn.kernels.model import Model, compile_model
 from mindyn.logs.log import Log, log_from_arrays
 from mindyn.parameters.base import BaseParameters
+from mindyn.parameters.parameter import standard_parameters
 from mindyn.regression.regressor import Regressor
 from mindyn.robots.parts import position_range
 from mindyn.robots.robot import Robot
@@ -303,8 +304,13 @@ def plan_tests(
     if robot.loops and not is_affine(robot):
         require_closing(robot, reach.lower, reach.upper)
     drafts = DraftMaker(regressor, reach, seconds, intervals)
-    constant_torques = tuple(parameter.name for parameter in regressor.parameters if parameter.kind == "offset")
-    return _Planner(drafts, () if offsets else constant_torques, weakest, seed).plan()
+    return _Planner(drafts, () if offsets else _offsets(regressor), weakest, seed).plan()
+
+
+def _offsets(regressor: Regressor) -> tuple[str, ...]:
+    """Return the names of the drives' constant torques in the base set."""
+    standard = standard_parameters(regressor.robot, drives=regressor.base.drives)
+    return tuple(p.name for p in standard if p.kind == "offset" and p.name in regressor.names)
 
 
 class _Planner:
