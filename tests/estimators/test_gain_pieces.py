@@ -164,6 +164,7 @@ def test_a_step_of_instruments_is_compared_with_deviations_and_the_largest_value
     beta = np.array([100.0, 1.0])
     assert not step([0.0, 0.0099], 1.0).matters(beta)
     assert step([0.0, -0.0101], 1.0).matters(beta)
+    assert not step([0.0, 0.00198], 0.2).matters(beta)
     assert not step([0.0, 0.9e-8], 0.0).matters(beta)
     assert step([0.0, 1.1e-8], 0.0).matters(beta)
 

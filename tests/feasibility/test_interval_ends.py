@@ -152,9 +152,10 @@ def test_a_run_is_suspect_if_it_fits_far_worse_than_the_logs_of_the_estimate():
 def test_a_model_outside_is_moved_just_as_far_as_it_must_be(edge):
     """Along the line to one that is inside, to where the inside begins."""
     line = SimpleNamespace(is_inside=lambda x: x[0] >= edge, move_inside=lambda x: x)
-    result = full_model._move_inside(line, np.array([0.0, 2.0]), np.array([1.0, 4.0]))
+    result = full_model._move_inside(line, np.array([-1.0, 2.0]), np.array([1.0, 4.0]))
     assert line.is_inside(result)
-    assert_close(result, [edge, 2.0 + 2.0 * edge], 1e-3)
+    assert_close(result, [edge, 3.0 + edge], 1e-3)
+    assert full_model._move_inside(line, np.array([edge, 2.0]), np.array([1.0, 4.0])).tolist() == [edge, 2.0]
 
 
 def test_a_fit_that_is_near_its_prior_is_its_own_full_model(estimate, space, monkeypatch):

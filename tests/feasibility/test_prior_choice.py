@@ -17,7 +17,13 @@ from small_arms import planar_arm
 from mindyn.algebra.inertia import phi_about_origin
 from mindyn.errors import Code, InputError
 from mindyn.feasibility import physically_consistent
-from mindyn.feasibility.physically_consistent import PhysicallyConsistent, PriorChoice, _fold_errors, _format_status
+from mindyn.feasibility.physically_consistent import (
+    PhysicallyConsistent,
+    PriorChoice,
+    _fold_errors,
+    _format_status,
+    _select_least_weight,
+)
 from mindyn.logs.loop_follower import _is_motion, follow_loops
 from mindyn.logs.samples import Samples
 from mindyn.regression.information import Information, triangle_of
@@ -116,6 +122,14 @@ def test_errors_are_those_of_each_fold_by_the_rest(monkeypatch):
     assert (other != result).all()
 
 
+@pytest.mark.parametrize(("mean", "least"), [(0.8, 0), (1.6, 1)])
+def test_the_least_weight_is_selected_whose_errors_are_not_significantly_larger(mean, least):
+    """Four folds: a mean difference is significant from 2.35 standard errors on, which are half of the deviation."""
+    scatter = np.array([-1.5, -0.5, 0.5, 1.5]) / np.std([-1.5, -0.5, 0.5, 1.5], ddof=1)
+    more = 0.01 * (mean + scatter)
+    assert _select_least_weight(np.exp(np.array([more, np.zeros(4)]))) == least
+
+
 def test_the_status_of_a_consistent_fit():
     information, table = fold(0)
     beta, least = np.array([1.0, 2.0]), np.linalg.lstsq(table[:, :2], table[:, 2], rcond=None)[0]
@@ -141,7 +155,7 @@ def test_why_friction_may_not_grow_with_the_load(arm):
     robot = arm.robot
     bare = Regressor(replace(robot, drives=robot.drives[:1]))
     assert bare.load_obstacle() == "a joint has no drive"
-    assert Regressor(replace(robot, drives=())).load_obstacle().startswith("a joint has no drive")
+    assert Regressor(replace(robot, drives=())).load_obstacle().startswith("the model has no drives")
     first, second = robot.joint_names
     alike = (Drive(first, 2.0, {second: 1.0}, side="motor"), Drive(second, 1.0, {first: 2.0}, side="motor"))
     assert Regressor(replace(robot, drives=alike)).load_obstacle() == "the gear matrix is singular"
