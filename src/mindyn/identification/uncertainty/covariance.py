@@ -259,7 +259,7 @@ def with_dropped_parameters(estimate: Estimate, blocks: Sequence[Block]) -> Esti
     ends, shifts = dropped
     sizes = np.linalg.norm(shifts, axis=0)
     is_moved = (estimate.deviations > 0) & (sizes > estimate.deviations)
-    names = [estimate.names[k] for k in np.argsort(-sizes / estimate.deviations.clip(1e-300)) if is_moved[k]]
+    names = [estimate.names[k] for k in np.argsort(-sizes / estimate.deviations.clip(1e-100)) if is_moved[k]]
     status = (
         f" Intervals assume that dropped parameters are zero; otherwise {_list_some(names)} would change by more than "
         "their deviation."
