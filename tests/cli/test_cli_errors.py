@@ -148,7 +148,7 @@ def test_an_invalid_output_folder_is_rejected(log):
         (("simulate", "planar2", "--out", "s.csv", "--seed", -1), "seed = -1 must be a whole number, zero or more"),
         (("simulate", "planar2", "--out", "s.csv", "--seconds", 0), "hint: such as 10.0"),
         (("simulate", "planar2", "--out", "s.csv", "--rate-hz", 0), "hint: such as 1000.0"),
-        (("simulate", "planar2", "--out", "s.csv", "--counts", 0), "hint: leave it out"),
+        (("simulate", "planar2", "--out", "s.csv", "--counts", 0), "hint: omit it"),
         (("simulate", "planar2", "--out", "s.csv", "--torque-noise", -1), "hint: 0 is a perfect sensor"),
         (("excite", "panda", "--seconds", -1), "hint: such as 20.0"),
         (("excite", "panda", "--rate-hz", 0), "hint: such as 100.0"),

@@ -83,4 +83,4 @@ def test_the_zoo_is_listed_and_only_has_sets_that_may_be_published():
     assert list(listed) == [f"zoo/{name}" for name in NAMES]
     manifests = read_manifests()
     assert all(manifests[entry["set"]]["derived_numbers"] for entry in listed.values())
-    assert "another one" in mindyn_program("robots", "--identified").out
+    assert "other robots of the type" in mindyn_program("robots", "--identified").out

@@ -242,10 +242,10 @@ def test_lines_of_json_that_cannot_be_read_are_rejected(tmp_path):
     path.write_text(path.read_text()[:-20])
     with raises(LogError, code=Code.UNREADABLE, subject="run.jsonl"):
         read_log(path, ROBOT, metadata=STATED)
-    json_lines(tmp_path, [{"t": 0.0, "q": [1, 2]}, {"t": 0.1, "q": [1]}])
+    json_lines(tmp_path, [{"t": 0.0, "q": [1, 2], "u": [1, 2]}, {"t": 0.1, "q": [1], "u": [1, 2]}])
     with raises(LogError, code=Code.WRONG_SHAPE, subject="q"):
         read_log(
-            path, ROBOT, metadata={**STATED, "columns": {"time": "t", "position": "q", "torque": "q"}, "joints": NAMES}
+            path, ROBOT, metadata={**STATED, "columns": {"time": "t", "position": "q", "torque": "u"}, "joints": NAMES}
         )
     for text, code in (
         ("[1, 2]\n", Code.UNREADABLE),

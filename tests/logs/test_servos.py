@@ -36,12 +36,13 @@ def recording():
 
 @pytest.fixture
 def short(tmp_path, recording):
-    """A file of 300 rows with velocities of both kinds, and the call that reads it."""
+    """A file of 300 rows with velocities of targets and a torque, and the call that reads its targets."""
     t, q, target = (array[:300] for array in recording)
     speed = np.gradient(target, t, axis=0)
     columns = {"t": t} | {f"q.{j}": q[:, k] for k, j in enumerate(JOINTS)}
     columns |= {f"target.{j}": target[:, k] for k, j in enumerate(JOINTS)}
     columns |= {f"v.{j}": speed[:, k] for k, j in enumerate(JOINTS)}
+    columns |= {f"u.{j}": 2 * q[:, k] for k, j in enumerate(JOINTS)}
     polars.DataFrame(columns).write_csv(tmp_path / "run.csv")
     call = {
         "columns": {"time": "t", "position": "q.{joint}", "target": "target.{joint}"},
@@ -105,11 +106,11 @@ def test_chunks_have_the_torque_of_the_whole_log(short, leg, rows):
 
 def test_logged_torques_and_velocities_are_preferred(short, leg):
     path, call = short
-    columns = call["columns"] | {"velocity": "v.{joint}", "torque": "q.{joint}"}
+    columns = call["columns"] | {"velocity": "v.{joint}", "torque": "u.{joint}"}
     units = call["units"] | {"velocity": "rad/s", "torque": "N m"}
     log = mindyn.read_log(path, leg, columns=columns, units=units, side="joint", metadata={"accept": ["velocity"]})
     assert log.target is None
-    np.testing.assert_array_equal(log.tau, log.q)
+    np.testing.assert_array_equal(log.tau, 2 * log.q)
 
 
 def test_bad_servos_raise_before_anything_is_computed(short, leg):
