@@ -86,7 +86,9 @@ def score(result, part):
 
 def fit_candidates(robot, logs, chosen):
     """Fit the candidates with the selected settings."""
-    wanted = {"plain": mindyn.LeastSquares(dropped=chosen.dropped), "consistent": PhysicallyConsistent(prior=None)}
+    names = build_rows(robot, logs, chosen.settings).regressor.names  # shapes that no joint has may be dropped too
+    dropped = tuple(name for name in chosen.dropped if name in names)
+    wanted = {"plain": mindyn.LeastSquares(dropped=dropped), "consistent": PhysicallyConsistent(prior=None)}
     if any(link.phi is not None for link in robot.links):
         wanted["with prior"] = PhysicallyConsistent(prior="robot")
     result = {}
