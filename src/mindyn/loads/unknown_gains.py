@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import combinations
 from typing import Final, Literal
 
 import numpy as np
@@ -52,6 +51,8 @@ MIN_RISE: Final = 2.71
 four legs of a Go2 whose intervals were wrong, 3.1 to 57 at joints 1 to 5 of a UR10e. On 40 simulated logs whose joints
 move alike under errors of the model of 10 and 20 %, 3 of 80 gains are wrong by a factor of two and not reported (62
 without this rule); none of 40 gains of 20 sound logs is reported."""
+REFERENCE_CANDIDATES: Final = 3
+"""Joints with the strongest signals, of which the one that determines the most ratios becomes the reference."""
 MIN_FRICTION: Final = 0.01
 """Friction in phase with the velocity, relative to the signal, below which its sign is not used."""
 GRAVITY_SAMPLES: Final = 500
@@ -253,9 +254,10 @@ def _fix_scale(
     whole = fit_gains(everything, fixed, signs=_friction_signs(everything, rows.regressor))
     parts = [fit_gains(everything - block, fixed, whole) for block in blocks]
     if unknown.all():
-        pairs = _determined_pairs(everything, whole, len(blocks))
-        reference = max(range(len(names)), key=lambda k: (pairs[k].sum(), everything.powers[k]))
-        lost = ~pairs[reference]
+        strongest = np.argsort(-everything.powers)[:REFERENCE_CANDIDATES].tolist()
+        determined = {joint: _determined_by(everything, whole, joint, len(blocks)) for joint in strongest}
+        reference = max(determined, key=lambda joint: determined[joint].sum())
+        lost = ~determined[reference]
         rule_name, rescale = _find_rule(rows, logs, scale, reference)
     else:
         reference, rule_name, rescale = int(np.argmin(unknown)), "known gain", lambda _: 1.0
@@ -297,13 +299,11 @@ def _friction_signs(products: GainProducts, regressor: Regressor) -> Array:
     return signs
 
 
-def _determined_pairs(products: GainProducts, whole: GainSolution, blocks: int) -> NDArray[np.bool_]:
-    """Return for which pairs (n, n) of joints the ratio of the gains is determined."""
-    pairs = np.eye(len(whole.h), dtype=bool)
-    for j, k in combinations(range(len(pairs)), 2):
-        fixed = np.where(np.arange(len(pairs)) == k, whole.h, np.nan)
-        pairs[j, k] = pairs[k, j] = _is_determined(products, whole, fixed, j, blocks)
-    return pairs
+def _determined_by(products: GainProducts, whole: GainSolution, reference: int, blocks: int) -> NDArray[np.bool_]:
+    """Return for which joints (n,) the ratio of the gain to that of the reference is determined."""
+    joints = np.arange(len(whole.h))
+    fixed = np.where(joints == reference, whole.h, np.nan)
+    return np.array([j == reference or _is_determined(products, whole, fixed, int(j), blocks) for j in joints])
 
 
 def _is_determined(products: GainProducts, whole: GainSolution, fixed: Array, joint: int, blocks: int) -> bool:
