@@ -261,9 +261,9 @@ def _fix_scale(
         rule_name, rescale = _find_rule(rows, logs, scale, reference)
     else:
         reference, rule_name, rescale = int(np.argmin(unknown)), "known gain", lambda _: 1.0
-        lost = np.array(
-            [is_u and not _is_determined(everything, whole, fixed, j, len(blocks)) for j, is_u in enumerate(unknown)]
-        )
+        lost = unknown.copy()
+        for joint in np.flatnonzero(unknown).tolist():
+            lost[joint] = not _is_determined(everything, whole, fixed, joint, len(blocks))
     values = rescale(whole) / whole.h
     covariance = _jackknife([rescale(part) / part.h / values for part in parts], len(names))
     factor = float(stdtrit(max(len(blocks) - 1, 1), 0.975))
