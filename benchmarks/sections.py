@@ -34,6 +34,7 @@ ORDER = (
     *(
         "automatic_choice",
         "identify_cost",
+        "identify_cores",
         "residual_dynamics",
         "go2_legs",
         "mujoco_sysid",

@@ -1,4 +1,4 @@
-"""Configure the tests: one BLAS thread, no terminal width, and no tests whose packages are missing.
+"""Configure the tests: one BLAS thread, no second process, no terminal width, and no tests whose packages are missing.
 
 Tests run in several processes, where BLAS threads of small products only wait for each other. COLUMNS of the user's
 terminal must not affect the output. Files that import a missing package are not collected, as the header of the run
@@ -18,6 +18,7 @@ import pytest
 
 for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(name, "1")
+os.environ.setdefault("MINDYN_CORES", "1")
 os.environ.pop("COLUMNS", None)
 
 TESTS = Path(__file__).parent

@@ -1,6 +1,7 @@
 """Time of `identify` compared with another version, on the same logs and in the same run.
 
     python -m benchmarks.identification.cost --before CHECKOUT [case ...] [--runs RUNS] [--record]
+    python -m benchmarks.identification.cost --cores [case ...] [--runs RUNS] [--record]
 
 rows       100 000 rows of a PUMA 560 at 1 kHz: every setting is selected
 short      its first 10 000 rows
@@ -10,9 +11,11 @@ joints14   10 000 rows of an arm with 14 joints
 joints20   the same with 20 joints
 given      1 000 000 rows in memory, filter and friction given, least squares
 
-Each run is a new process on two cores, from start to the written values, first with the sources of the other checkout,
-then with those of this one. A fit of the first rows compiles machine code and bytecode before. The fastest run counts.
-Other programs on the machine affect wall time much more than processor time.
+Each run is a new process on two cores, first with the sources of the other checkout, then with those of this one; with
+--cores, first on one core and then on two. "Process" is the time from its start to the written values, "call" that of
+`identify`, or of the fit of `given`, alone. A fit of the first rows compiles machine code and bytecode before. The
+fastest run counts. Memory is the largest sum over all processes of one run, with shared pages counted once (PSS). Other
+programs on the machine affect wall time much more than processor time.
 """
 
 from __future__ import annotations
@@ -21,8 +24,12 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
+from contextlib import suppress
+from functools import reduce
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, sleep
+from typing import Any, NamedTuple
 
 from benchmarks.sections import Section, arguments, publish
 from benchmarks.timing import this_machine
@@ -32,6 +39,7 @@ COMMON = """
 import os, sys
 is_first, folder = sys.argv[1] == "first", os.environ.get("MINDYN_REAL_DATA", "")
 os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:2])
+from time import perf_counter
 import numpy as np
 import mindyn
 log_from_arrays = getattr(mindyn, "log_from_arrays", None) or mindyn.log_of_arrays
@@ -68,11 +76,15 @@ def measured(place, robot, columns, side_metadata):
 PUMA = 'robot = mindyn.load_robot("puma560")\nlog = simulated(robot, {rows})\n'
 ARM = "robot = long_arm({n})\nlog = simulated(robot, 10_000, {n})\n"
 AUTOMATIC = """given = (log.take(slice(1500)), mindyn.LeastSquares()) if is_first else (log,)
+begin = perf_counter()
 found = mindyn.identify(robot, *given)
-print(found.method, *found.beta)
+print(perf_counter() - begin, found.method, *found.beta)
 """
 GIVEN = """settings = EquationSettings(mindyn.Conditioning(position_cutoff_hz=20.0, delay_s=0.0), 10.0, 10)
-print(*mindyn.LeastSquares().fit(build_rows(robot, log, settings)).beta)
+mindyn.LeastSquares().fit(build_rows(robot, log.take(slice(1500)), settings))
+begin = perf_counter()
+found = mindyn.LeastSquares().fit(build_rows(robot, log, settings))
+print(perf_counter() - begin, *found.beta)
 """
 UR10E = """robot = mindyn.load_robot(f"{folder}/ur10e_innopolis/model/ur10e.urdf")
 names = {"time": "t_s", "position": "q{i}_rad", "velocity": "qd{i}_rad_s", "torque": "current{i}_A"}
@@ -100,7 +112,7 @@ NOTES = [
     "are subtracted from the sums of all rows; arrays are used again, since the pages of new ones took as long as the "
     "sums; the machine code writes blocks that stay in the cache; cut-offs whose error on a quarter of every segment "
     "of a long log is 1.3 times the least are not tried on all rows (errors relative to the least differ by 2 %); "
-    "fits to the same rows share their R factors; batches of consistent fits run on threads. On training rows of a "
+    "fits to the same rows share their R factors; a second process takes a part of the tasks. On training rows of a "
     "TX40, a UR10 and an LWR4+, settings, dropped parameters and errors on held-out blocks are the same as before.",
     "The goal was half of the time of 0.2.0, and a quarter for long arms. Fewer settings or rows would change "
     "what is selected: with cut-offs near those of the first round alone, two measured logs had other settings. So "
@@ -108,80 +120,117 @@ NOTES = [
     "solutions instead of five, errors change by 4e-4, and a TX40, a UR10 and an LWR4+ had other settings. Blocks of "
     "512 instead of 1024 rows sum the products of 14 and 20 joints at most 10 % faster, and R factors from blocks "
     "of 256 rows take three times as long, so the block does not depend on the robot.",
-    "100 000 rows take 11.1 s and 319 MB on one core, and 11.9 s and 416 MB on two: tasks that leave the interpreter "
-    "are too short for a second core to help. An arm with 20 joints took 92.0 s of processor time with 0.2.0 and 67.1 "
-    "s with a slightly earlier commit of this version. `given` includes the start and the simulation of its log.",
 ]
+COST = (
+    "`identify` with every setting selected, compared with 0.2.0 in the same run, alternating: 100 000 and 10 000 rows "
+    "of a PUMA 560 at 1 kHz, measured logs of a UR10e and a Panda, 10 000 rows of arms with 14 and 20 joints; and a "
+    "fit of 1 000 000 rows with given settings. Processor time and process: from start to values, call: `identify` or "
+    "the fit alone."
+)
+CORES = (
+    "The same on one core (`MINDYN_CORES=1`) and on two, where a second process takes a part of the tasks. Values are "
+    "equal to the last bit. Memory is the largest sum of both processes, with shared pages counted once. The call "
+    "includes the start of the second process."
+)
 
 
-def seconds(case: str, checkout: Path, cache: Path, *, first: bool = False) -> tuple[float, float, str]:
-    """Run one process; return its processor time, its wall time, and the last line that it printed."""
-    expected = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MINDYN_CACHE_DIR": str(cache)}
-    expected |= {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(cache / "bytecode")}
+class Cost(NamedTuple):
+    """Processor and wall time of a process, wall time of its call, in s; memory in MB if it was measured."""
+
+    processor: float
+    wall: float
+    call: float
+    memory: float = 0.0
+
+    def least(self, other: Cost) -> Cost:
+        """Return the smaller of both values for each time, and the larger memory."""
+        processor, wall, call = (min(pair) for pair in zip(self[:3], other[:3], strict=True))
+        return Cost(processor, wall, call, max(self.memory, other.memory))
+
+
+def run_case(case: str, checkout: Path, cache: Path, *, first: bool = False, cores: int | None = None) -> Cost:
+    """Run one process; with a number of cores, measure its memory."""
+    changes = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MINDYN_CACHE_DIR": str(cache)}
+    changes |= {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(cache / "bytecode")}
+    changes |= {"PYTHONPATH": str(checkout / "src")} | ({} if cores is None else {"MINDYN_CORES": str(cores)})
     script = f"TESTS = {str(checkout / 'tests')!r}\n" + COMMON + CASES[case]
-    before, start = os.times(), perf_counter()
-    run = subprocess.run(
-        [sys.executable, "-c", script, "first" if first else "again"],
-        env={**os.environ, **expected, "PYTHONPATH": str(checkout / "src")},
-        stdout=subprocess.PIPE,
-        text=True,
-        check=True,
-    )
+    command = [sys.executable, "-c", script, "first" if first else "again"]
+    before, start, memory = os.times(), perf_counter(), 0.0
+    with subprocess.Popen(command, env={**os.environ, **changes}, stdout=subprocess.PIPE, text=True) as run:
+        while cores is not None and run.poll() is None:
+            memory = max(memory, memory_mb(run.pid))
+            sleep(0.1)
+        assert run.stdout is not None
+        printed = run.stdout.read()
     wall, after = perf_counter() - start, os.times()
+    if run.returncode:
+        raise SystemExit(f"{case} failed with {checkout}")
     used = after.children_user + after.children_system - before.children_user - before.children_system
-    return used, wall, run.stdout.splitlines()[-1]
+    line = printed.splitlines()[-1]
+    print(f"{case}: {used:.1f} s, {wall:.1f} s, {line[:60]}", file=sys.stderr, flush=True)
+    return Cost(used, wall, float(line.split()[0]), memory)
 
 
-def compare(case: str, checkouts: tuple[Path, Path], folder: Path, runs: int) -> tuple[str, ...]:
-    """Return a row of the table: processor time before and now, wall time before and now."""
-    least = [(float("inf"), float("inf"))] * 2
-    for k, checkout in enumerate(checkouts):
-        seconds(case, checkout, folder / f"code{k}", first=True)
-    for _ in range(runs):
-        for k, checkout in enumerate(checkouts):
-            used, wall, printed = seconds(case, checkout, folder / f"code{k}")
-            least[k] = min(least[k][0], used), min(least[k][1], wall)
-            print(f"{case}: {used:.1f} s, {wall:.1f} s, {printed[:60]}", file=sys.stderr, flush=True)
-    (before, wall_before), (now, wall_now) = least
-    return (
-        case,
-        f"{before:.1f} s",
-        f"{now:.1f} s",
-        f"{now / before:.2f}",
-        f"{wall_before:.1f} s",
-        f"{wall_now:.1f} s",
-        f"{wall_now / wall_before:.2f}",
-    )
+def memory_mb(pid: int) -> float:
+    """Return the memory of a process and its children; zero if it has ended."""
+    total = 0.0
+    for place in (Path(f"/proc/{pid}"), *(Path(f"/proc/{child}") for child in children_of(pid))):
+        with suppress(OSError, StopIteration):
+            lines = (place / "smaps_rollup").read_text().splitlines()
+            total += int(next(line for line in lines if line.startswith("Pss:")).split()[1]) / 1000
+    return total
+
+
+def children_of(pid: int) -> list[str]:
+    """Return the numbers of the processes that a process has started."""
+    with suppress(OSError):
+        return [n for thread in Path(f"/proc/{pid}/task").iterdir() for n in (thread / "children").read_text().split()]
+    return []
+
+
+def compare(case: str, variants: Sequence[dict[str, Any]], folder: Path, runs: int) -> tuple[Cost, ...]:
+    """Return the least costs of two variants, which run in turn."""
+    for k, variant in enumerate(variants):
+        run_case(case, **variant, cache=folder / f"code{k}", first=True)
+    every = [[run_case(case, **v, cache=folder / f"code{k}") for k, v in enumerate(variants)] for _ in range(runs)]
+    return tuple(reduce(Cost.least, costs) for costs in zip(*every, strict=True))
+
+
+def format_row(case: str, costs: tuple[Cost, ...]) -> tuple[str, ...]:
+    """Return a row of the table: each time before and now, and their ratio."""
+    pairs = list(zip(*costs, strict=True))
+    times = [(f"{before:.2f} s", f"{now:.2f} s", f"{now / before:.2f}") for before, now in pairs[:-1]]
+    before, now = pairs[-1]
+    memory = [(f"{before:.0f} MB", f"{now:.0f} MB", f"{now / before:.2f}")] if before else []
+    return case, *(cell for cells in (*times, *memory) for cell in cells)
 
 
 def main() -> None:
     parser = arguments(__doc__)
     parser.add_argument("cases", nargs="*", metavar="case", help=f"of {', '.join(CASES)}; all if none is given")
-    parser.add_argument("--before", type=Path, required=True, help="a checkout of another version")
+    kinds = parser.add_mutually_exclusive_group(required=True)
+    kinds.add_argument("--before", type=Path, help="a checkout of another version")
+    kinds.add_argument("--cores", action="store_true", help="compare one core with two, also in memory")
     parser.add_argument("--runs", type=int, default=1)
     options = parser.parse_args()
     cases = options.cases or [case for case in CASES if case not in NEED_DATA or "MINDYN_REAL_DATA" in os.environ]
-    rows = [("case", "processor before", "now", "ratio", "wall before", "now", "ratio")]
+    checkouts = (ROOT, ROOT) if options.cores else (options.before.resolve(), ROOT)
+    variants = [{"checkout": path, "cores": k if options.cores else None} for k, path in enumerate(checkouts, start=1)]
+    names = ("one core", "two cores") if options.cores else ("before", "now")
+    columns = ("processor", "process", "call", *(("memory",) if options.cores else ()))
+    rows = [("case", *(cell for name in columns for cell in (f"{name} {names[0]}", names[1], "ratio")))]
     with tempfile.TemporaryDirectory() as folder:
         for case in cases:
-            rows.append(compare(case, (options.before.resolve(), ROOT), Path(folder), options.runs))
+            rows.append(format_row(case, compare(case, variants, Path(folder), options.runs)))
             print(*rows[-1], sep="  ", file=sys.stderr, flush=True)
-    publish(
-        Section(
-            "identify_cost",
-            "Time of identify",
-            "MINDYN_REAL_DATA=... python -m benchmarks.identification.cost --before CHECKOUT",
-            this_machine("clarabel"),
-            [
-                "`identify` with every setting selected, as a process from start to values, compared with 0.2.0 in the "
-                "same run, alternating: 100 000 and 10 000 rows of a PUMA 560 at 1 kHz, measured logs of a UR10e and a "
-                "Panda, 10 000 rows of arms with 14 and 20 joints; and 1 000 000 rows with given settings."
-            ],
-            rows,
-            NOTES,
-        ),
-        record=options.record,
-    )
+    machine, start = this_machine("clarabel"), "MINDYN_REAL_DATA=... python -m benchmarks.identification.cost"
+    if options.cores:
+        section = Section("identify_cores", "Two cores of identify", f"{start} --cores", machine, [CORES], rows, [])
+    else:
+        section = Section(
+            "identify_cost", "Time of identify", f"{start} --before CHECKOUT", machine, [COST], rows, NOTES
+        )
+    publish(section, record=options.record)
 
 
 if __name__ == "__main__":

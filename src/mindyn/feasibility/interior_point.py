@@ -19,7 +19,7 @@ from scipy.linalg.lapack import dpotrf, dpotrs
 
 from mindyn.algebra.values import Array
 from mindyn.feasibility.conic import SOLVER_TOLERANCES, ConeRows, ConicProgram, matrix_of_triangle
-from mindyn.numerics.threads import map_in_threads
+from mindyn.numerics.second_process import has_second_process, share_tasks
 
 MAX_ITERATIONS: Final = 40
 """Programs of fits take 9 to 22."""
@@ -303,15 +303,24 @@ def minimise_all(
     if any(numbers is None for numbers in fixed):
         return [None] * len(programs)
     at_once = max(MIN_BATCH, BATCH_NUMBERS // first.size**2)
-
-    def solve_some(taken: slice) -> list[Array | None]:
-        batch = _build_batch(programs[taken], groups, np.array(fixed[taken]), start)
-        with np.errstate(all="ignore"):  # programs that diverge are given up
-            values, is_found = batch.solve(start, tolerance)
-        return [v if found else None for v, found in zip(values, is_found, strict=True)]
-
+    if has_second_process():
+        at_once = min(at_once, -(-len(programs) // 2))
     batches = [slice(k, k + at_once) for k in range(0, len(programs), at_once)]
-    return [v for minima in map_in_threads(solve_some, batches) for v in minima]
+    tasks = [(programs[taken], groups, np.array(fixed[taken]), start, tolerance) for taken in batches]
+    return [v for minima in share_tasks(_solve_batch, tasks) for v in minima]
+
+
+def _solve_batch(
+    programs: Sequence[ConicProgram],
+    groups: Sequence[ConeRows],
+    fixed: NDArray[np.bool_],
+    start: Array,
+    tolerance: float,
+) -> list[Array | None]:
+    batch = _build_batch(programs, groups, fixed, start)
+    with np.errstate(all="ignore"):  # programs that diverge are given up
+        values, is_found = batch.solve(start, tolerance)
+    return [v if found else None for v, found in zip(values, is_found, strict=True)]
 
 
 def _fixed_columns(program: ConicProgram) -> NDArray[np.bool_] | None:

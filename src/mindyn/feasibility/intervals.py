@@ -26,6 +26,7 @@ from mindyn.feasibility.interior_point import minimise_all
 from mindyn.feasibility.nearest import MIN_CORRELATION_EIGENVALUE, find_nearest_consistent, known_metric
 from mindyn.feasibility.physical_space import PhysicalSpace, physical_values, space_of
 from mindyn.logs.samples import Samples
+from mindyn.numerics.second_process import share_tasks
 
 INTERVAL_MARGIN: Final = 1e-3
 """Standard deviations added to each end of an interval: the solver stops this close to the boundary."""
@@ -122,10 +123,9 @@ def _find_extremes(
         program.cost[:] = cost + SIZE_COST * size
         programs.append(program)
     minima = minimise_all(programs, np.zeros(space.size), COARSE_TOLERANCE)
-    reached = [
-        _least_value(program, cost) if v is None else float(cost @ v)
-        for program, cost, v in zip(programs, costs, minima, strict=True)
-    ]
+    lost = [k for k, v in enumerate(minima) if v is None]
+    others = dict(zip(lost, share_tasks(_least_value, [(programs[k], costs[k]) for k in lost]), strict=True))
+    reached = [others[k] if v is None else float(costs[k] @ v) for k, v in enumerate(minima)]
     return np.asarray(np.array(reached).reshape(2, -1) * np.array([[1.0], [-1.0]]))
 
 

@@ -51,7 +51,7 @@ from mindyn.identification.uncertainty.covariance import (
     with_jackknife_deviation,
     with_systematic_errors,
 )
-from mindyn.identification.uncertainty.friction_curves import with_friction_curves
+from mindyn.identification.uncertainty.friction_curves import blocks_with_every_law, with_friction_curves
 from mindyn.loads.unknown_gains import Scale
 from mindyn.logs.conditioning import Conditioning, motion_cutoff, require_resolved
 from mindyn.logs.log import Log
@@ -59,6 +59,7 @@ from mindyn.logs.pipeline import condition
 from mindyn.logs.reading import LogScan
 from mindyn.logs.resolving import noise_floor_cutoff, resolve_conditioning
 from mindyn.logs.samples import Samples
+from mindyn.numerics.second_process import second_process, start_task
 from mindyn.regression.contact_phases import rows_of_logs
 from mindyn.regression.friction import Friction
 from mindyn.regression.gather_blocks import group_evenly, sources_of
@@ -227,6 +228,20 @@ def identify(
     listed = require_logs(logs)
     if phase_logs := list_phase_logs(listed):
         return identify_phases(robot, phase_logs, estimator, settings)
+    is_given = estimator is not None and settings is not None and settings.is_selected
+    with second_process("mindyn.identification.selection.trials", is_wanted=executor is None and not is_given):
+        return _identify_logs(robot, listed, estimator, settings, executor, progress, scale)
+
+
+def _identify_logs(
+    robot: Robot,
+    listed: list[Log | LogScan],
+    estimator: Estimator | None,
+    settings: EquationSettings | None,
+    executor: Executor | None,
+    progress: Progress | None,
+    scale: Scale,
+) -> Estimate:
     stage = GainStage.begin(robot, listed, scale)
     listed = listed if stage is None else stage.estimate()[1]
     fit = Fit(robot, zero_constant_torques(listed), executor)
@@ -250,17 +265,24 @@ def identify(
         segments = tuning_segments(sample_logs(listed))
         conditioned = condition(estimate.robot, segments, choice.settings.fit_conditioning)
         samples = conditioned.samples
-        quantified = with_friction_curves(quantify(estimate, rows, samples), robot, rows, segments, samples)
+        law_blocks = start_task(blocks_with_every_law, estimate, robot, segments)
+        diagnosed = start_task(_diagnose, DiagnosticData(robot, estimate, rows, samples, segments, conditioned.logs))
+        quantified = quantify(estimate, rows, samples)
+        quantified = with_friction_curves(quantified, rows, samples, law_blocks())
         biased = instrument_findings(choice.estimator, robot, estimate, listed)
-        data = DiagnosticData(robot, estimate, rows, samples, segments, conditioned.logs)
-        findings = diagnose(data)
-        is_usable = all(finding.severity is not Severity.ERROR for finding in findings)
-        described = replace(quantified, identifiable=Identifiability(is_usable, data.uncertainty))
+        findings, identifiability = diagnosed()
+        described = replace(quantified, identifiable=identifiability)
         return _with_findings(_with_findings(described, biased), findings)
     except MindynError as error:
         why = error.message.splitlines()[0][:200]
         message = f"the intervals include only noise, and the logs were not diagnosed: {why}"
         return _with_findings(estimate, [warning(Kind.NOT_DIAGNOSED, message, "Record a longer motion")])
+
+
+def _diagnose(data: DiagnosticData) -> tuple[list[Finding], Identifiability]:
+    findings = diagnose(data)
+    is_usable = all(finding.severity is not Severity.ERROR for finding in findings)
+    return findings, Identifiability(is_usable, data.uncertainty)
 
 
 def quantify(estimate: Estimate, rows: Rows, samples: Samples) -> Estimate:

@@ -6,7 +6,8 @@ import os
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from typing import TypeVar
+from contextvars import ContextVar
+from typing import Final, TypeVar
 
 from mindyn.errors import Code, InputError
 
@@ -16,14 +17,21 @@ Result = TypeVar("Result")
 _MIN_SAMPLES_PER_THREAD = 512
 """Fewer samples per thread take longer to hand over (about 20 us) than to compute."""
 
+CORES_VARIABLE: Final = "MINDYN_CORES"
+"""Environment variable with the largest number of cores to use."""
+is_shared: ContextVar[bool] = ContextVar("is_shared", default=False)
+"""Whether a second process computes a part of the tasks, so that no core is left for threads."""
+
 _THREAD_NAME_PREFIX = "mindyn"
 _lock = threading.Lock()
 _pool: ThreadPoolExecutor | None = None
 
 
 def usable_cores() -> int:
-    """Return the number of cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    """Return the number of cores that this process may use: at most `MINDYN_CORES`, if it is set to a number."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    limit = os.environ.get(CORES_VARIABLE, "")
+    return max(1, min(cores, int(limit))) if limit.isdecimal() else cores
 
 
 def split_range(
@@ -51,10 +59,14 @@ def split_range(
 
 
 def can_use_threads() -> bool:
-    """Return whether `map_in_threads` would use threads here: there are several cores, and this is not one of its
-    threads.
+    """Return whether `map_in_threads` would use threads here: there are several cores without other work, and
+    this is not one of its threads.
     """
-    return usable_cores() > 1 and not threading.current_thread().name.startswith(_THREAD_NAME_PREFIX)
+    return (
+        usable_cores() > 1
+        and not is_shared.get()
+        and not threading.current_thread().name.startswith(_THREAD_NAME_PREFIX)
+    )
 
 
 def map_in_threads(

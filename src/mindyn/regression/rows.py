@@ -339,6 +339,10 @@ class _LogRows:
         self.logs, self.robot, self.settings, self.base, self.executor = logs, robot, settings, base, executor
         self.streamed = any(isinstance(log, LogScan) for log in logs)
 
+    def __getstate__(self) -> dict[str, object]:
+        """Pickle the logs without their samples, which are computed again if they are used."""
+        return {name: value for name, value in vars(self).items() if name != "all_samples"}
+
     @property
     def block_counts(self) -> Sequence[int | None]:
         """Return the number of blocks of each log in memory; None for streams, whose length is not known before."""

@@ -44,6 +44,7 @@ from mindyn.identification.selection.trials import (
     criterion_of,
     decimation_for,
     error_over,
+    forget_received,
     gain_of,
     most_steps,
     rate_of,
@@ -55,6 +56,7 @@ from mindyn.logs.conditioning import Conditioning, require_resolved
 from mindyn.logs.log import Log
 from mindyn.logs.reading import LogScan, sample_segments
 from mindyn.logs.resolving import cutoff_finding, delay_finding, noise_floor_cutoff, resolve_conditioning
+from mindyn.numerics.second_process import start_task
 from mindyn.regression.friction import Friction
 from mindyn.regression.friction_limits import PriorGroups
 from mindyn.regression.gather_blocks import group_evenly
@@ -102,13 +104,14 @@ def best_estimator(
     robot: Robot, trials: Trials, trial: Trial, settings: EquationSettings, dropped: tuple[str, ...]
 ) -> tuple[Estimator, EquationSettings, tuple[Finding, ...]]:
     """Return the estimator, its settings, and findings that explain the selection."""
+    simple = replace(settings, friction=settings.shape.without_shapes())
+    build_simple = start_task(_rows, robot, trials, simple) if settings.shape.shapes else None
     rows = _rows(robot, trials, settings)
     plain = _least_squares(rows, trial, dropped)
     if isinf(plain.error):
         return plain.estimator, settings, ()  # nothing can be held out
-    if settings.shape.shapes:
-        simple = replace(settings, friction=settings.shape.without_shapes())
-        simple_rows, plainer = _rows(robot, trials, simple), trial.with_settings(friction=simple.shape)
+    if build_simple is not None:
+        simple_rows, plainer = build_simple(), trial.with_settings(friction=simple.shape)
         if trial.dropped:
             plainer, _ = least_supported(several_foldings(trials), plainer)
         plain = _simpler(plain, _least_squares(simple_rows, plainer, trials.dropped(plainer) if dropped else ()))
@@ -408,6 +411,7 @@ def choose(
         estimator = replace(estimator, friction="dissipative")  # shapes were selected within these limits
     elif search_space.friction and not isinstance(estimator, PhysicallyConsistent) and trials.needs_limits(trial):
         chosen = replace(chosen, friction=chosen.shape.without_shapes())
+    start_task(forget_received)
     return Choice(estimator, estimator.settings_for(robot, chosen), dropped, score, findings)
 
 

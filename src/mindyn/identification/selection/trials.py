@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, lru_cache, partial
+from itertools import chain
 from math import ceil, isinf, prod
 from typing import Any, Final, NamedTuple
 
@@ -36,10 +37,11 @@ from mindyn.logs.log import Log
 from mindyn.logs.periods import Timeline, build_timeline
 from mindyn.logs.pipeline import ConditionedSamples, condition
 from mindyn.logs.resolving import DelayScan
-from mindyn.numerics.threads import map_in_threads
+from mindyn.numerics.second_process import has_second_process, share_tasks
 from mindyn.parameters.parameter import Kind, Parameter
 from mindyn.regression.friction import Friction
 from mindyn.regression.friction_limits import PriorGroups, friction_limits, prior_groups
+from mindyn.regression.gather_blocks import group_evenly
 from mindyn.regression.regressor import Regressor
 from mindyn.regression.row_blocks import segment_ends
 from mindyn.regression.rows import FOLDS, labels_along
@@ -154,7 +156,7 @@ ROWS_PER_PERIOD: Final = 8
 """Rows kept for each period of the cut-off in a fit: more would only interpolate."""
 MAX_DELAY_S: Final = 0.15
 """Largest time offset between torque and motion that is tried."""
-KEPT_SAMPLES: Final = 4
+KEPT_SAMPLES: Final = 1
 """Number of conditioned logs in the cache: each is as large as the logs."""
 MOST_DROPPED: Final = 0.6
 """Largest fraction of the parameters that may be dropped."""
@@ -162,9 +164,6 @@ SAME_VALUES: Final = 1e-6
 """Relative change below which values are the same."""
 MIN_SKETCHED_ROWS: Final = 4000
 """Rows of every log from which on a quarter of them is enough to find settings that are far from the best."""
-LARGE: Final = 2**21
-"""Size of the logs' columns, in numbers, from which settings are tried on threads: below it, the interpreter, which
-only one thread can hold, takes longer than the sums."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,13 +213,21 @@ class Trial:
 
 
 class _Shared:
-    """Data shared by trials that cut the same logs into different blocks; safe for threads."""
+    """Data shared by trials that cut the same logs into different blocks."""
 
     def __init__(self, logs: Sequence[Log], regressor: Regressor) -> None:
+        self.logs, self.regressor = logs, regressor
+        self._is_sent = False
         self.with_friction = cache(regressor.with_friction)
         self._conditioned = lru_cache(KEPT_SAMPLES)(partial(condition, regressor.robot, list(logs)))
         self._kept: dict[tuple[Friction, tuple[Kind, ...]], Kept] = {}
         self.buffers = Buffers()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Send the logs to a second process once: it keeps them, with what it computes from them."""
+        contents = () if self._is_sent else (self.logs, self.regressor)
+        self._is_sent = True
+        return _receive, (id(self), contents)
 
     def kept(self, trial: Trial) -> Kept:
         """Return the parameters that a trial does not exclude, before dropping any."""
@@ -233,6 +240,21 @@ class _Shared:
     def samples(self, conditioning: Conditioning) -> ConditionedSamples:
         """Return all rows of the logs, with conditioned motion and unfiltered torque; the latest ones are kept."""
         return self._conditioned(_for_prediction(conditioning))
+
+
+_received: dict[int, _Shared] = {}
+
+
+def _receive(number: int, contents: tuple[Any, ...]) -> _Shared:
+    """Return the data with a number, which come with their contents the first time."""
+    if contents:
+        _received[number] = _Shared(*contents)
+    return _received[number]
+
+
+def forget_received() -> None:
+    """Free the memory of all trials in a second process."""
+    _received.clear()
 
 
 def rules_of(regressor: Regressor, numbers: list[int]) -> Kept:
@@ -259,13 +281,25 @@ def decimation_for(filter_hz: float | None, rate_hz: float) -> int:
 class Trials:
     """Scores of settings on training logs; each trial is scored once."""
 
-    def __init__(self, logs: Sequence[Log], regressor: Regressor, fold_count: int = FOLDS) -> None:
+    def __init__(
+        self,
+        logs: Sequence[Log],
+        regressor: Regressor,
+        fold_count: int = FOLDS,
+        timeline: Timeline | None = None,
+        shared: _Shared | None = None,
+    ) -> None:
         self.logs = logs
         self.fold_count = fold_count
         self.regressor = regressor
-        self._shared = _Shared(logs, regressor)
-        self._errors: dict[Trial, tuple[Array, Array, bool]] = {}
+        self.timeline = timeline or build_timeline([log.time for log in logs], [log.q for log in logs])
+        self._shared = shared or _Shared(logs, regressor)
+        self._errors: dict[Trial, _Errors] = {}
         self._latest: tuple[EquationSettings, Folds] | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Send the blocks to a second process, without scores."""
+        return _rebuild, (self._shared, self.fold_count, self.timeline)
 
     def score(self, trial: Trial) -> TrialScore:
         """Return the cross-validated error of a trial."""
@@ -278,7 +312,7 @@ class Trials:
         Only those without dropped parameters are computed if the trial drops none.
         """
         if not self.knows(trial):
-            _cross_validate([self], [trial])
+            score_all([self], [trial])
         left, power, _ = self._errors[replace(trial, dropped=0)]
         return left, power
 
@@ -294,36 +328,18 @@ class Trials:
         if len(lengths) < self.fold_count or min(lengths) < MIN_SKETCHED_ROWS or self.timeline.repeated:
             return None
         logs = [log.take(slice(3 * n // 8, 5 * n // 8)) for log, n in zip(self.logs, lengths, strict=True)]
-        others = Trials(logs, self.regressor, self.fold_count)
-        others.__dict__["timeline"] = self.timeline
-        others._shared.with_friction = self._shared.with_friction
-        return others
-
-    @property
-    def at_once(self) -> int | None:
-        """Number of passes over the rows that may run at the same time; None: as many as there are cores."""
-        width = self.regressor.kernel.output_shapes[0][0]
-        return None if sum(map(len, self.logs)) * width > LARGE else 1
+        return Trials(logs, self.regressor, self.fold_count, self.timeline)
 
     def with_folds(self, count: int) -> Trials:
         """Return trials of the same logs cut into another number of blocks."""
-        others = Trials(self.logs, self.regressor, count)
-        others.__dict__["timeline"] = self.timeline
-        others._shared = self._shared
-        return others
+        return Trials(self.logs, self.regressor, count, self.timeline, self._shared)
 
     def along_time(self) -> Trials:
         """Return trials of the same logs in contiguous blocks, whether or not their motion repeats."""
         if not self.timeline.repeated:
             return self
-        others = self.with_folds(self.fold_count)
-        others.__dict__["timeline"] = replace(self.timeline, repeats=1.0)
-        return others
-
-    @cached_property
-    def timeline(self) -> Timeline:
-        """Timeline of the logs' motions."""
-        return build_timeline([log.time for log in self.logs], [log.q for log in self.logs])
+        timeline = replace(self.timeline, repeats=1.0)
+        return Trials(self.logs, self.regressor, self.fold_count, timeline, self._shared)
 
     @property
     def count(self) -> int:
@@ -424,23 +440,31 @@ class Trials:
         return labels_along(conditioned, self.logs, self.timeline.times, self.timeline.length_s, self.fold_count)
 
 
+_Errors = tuple[Array, Array, bool]
+"""Squared residuals and torques, and whether they include numbers of dropped parameters."""
+
+
+def _rebuild(shared: _Shared, fold_count: int, timeline: Timeline) -> Trials:
+    return Trials(shared.logs, shared.regressor, fold_count, timeline, shared)
+
+
 def score_all(foldings: Sequence[Trials], listed: Sequence[Trial]) -> list[list[TrialScore]]:
     """Return the scores of each trial in all foldings, which must share their logs.
 
-    Trials that differ in friction and parameters alone share one pass over the rows. Passes over large logs run on
-    threads.
+    Trials that differ in friction and parameters alone share one pass over the rows. A second process takes a part of
+    the passes, or of the trials of a single pass.
     """
-    conditionings: dict[Conditioning, dict[float | None, list[Trial]]] = {}
+    passes: dict[tuple[Conditioning, float | None], list[Trial]] = {}
     for trial in dict.fromkeys(listed):
         if not all(trials.knows(trial) for trials in foldings):
-            alike = conditionings.setdefault(_for_prediction(trial.conditioning), {})
-            alike.setdefault(trial.filter_hz, []).append(trial)
-
-    def score_alike(alike: dict[float | None, list[Trial]]) -> None:
-        for trials in alike.values():
-            _cross_validate(foldings, trials)
-
-    map_in_threads(score_alike, list(conditionings.values()), foldings[0].at_once)
+            passes.setdefault((_for_prediction(trial.conditioning), trial.filter_hz), []).append(trial)
+    tasks = list(passes.values())
+    if len(tasks) == 1 and has_second_process():
+        tasks = group_evenly(tasks[0], 2)
+    found = share_tasks(_cross_validate, [(foldings, alike) for alike in tasks])
+    for trial, errors in zip(chain(*tasks), chain(*found), strict=True):
+        for trials, own in zip(foldings, errors, strict=True):
+            trials._errors[replace(trial, dropped=0)] = own
     return [[trials.score(trial) for trials in foldings] for trial in listed]
 
 
@@ -449,24 +473,28 @@ def scores(foldings: Sequence[Trials], trial: Trial) -> list[TrialScore]:
     return score_all(foldings, [trial])[0]
 
 
-def _cross_validate(foldings: Sequence[Trials], listed: Sequence[Trial]) -> None:
-    """Score trials that share their rows; those that drop parameters with 0, 1, 2, ... dropped ones."""
+def _cross_validate(foldings: Sequence[Trials], listed: Sequence[Trial]) -> list[list[_Errors]]:
+    """Return the errors, in each folding, of trials that share their rows; those that drop parameters with 0, 1, 2, ...
+    dropped ones.
+    """
+    found = []
     for trial, folds in zip(listed, _sum_columns(foldings, listed), strict=True):
-        kept, full = foldings[0]._shared.kept(trial), replace(trial, dropped=0)
+        kept = foldings[0]._shared.kept(trial)
+        steps = most_steps(kept) if trial.dropped else 1
+        # The filters may leave too few rows to hold out.
+        errors: list[_Errors] = [(np.zeros((steps, 0, 1)), np.zeros((0, 1)), trial.dropped > 0)] * len(folds)
         enough = [k for k, own in enumerate(folds) if len(own.rows) > 1]
-        fits = dict(zip(enough, fits_without_each([folds[k] for k in enough], kept), strict=True)) if enough else {}
-        for k, trials in enumerate(foldings):
-            steps = most_steps(kept) if trial.dropped else 1
-            if k not in fits:  # the filters leave too few rows to hold out
-                trials._errors[full] = np.zeros((steps, 0, 1)), np.zeros((0, 1)), trial.dropped > 0
-                continue
-            betas = fits[k].betas[:, None]
+        fits = fits_without_each([folds[k] for k in enough], kept) if enough else []
+        for k, fit in zip(enough, fits, strict=True):
+            betas = fit.betas[:, None]
             if trial.dropped:
-                path = elimination(fits[k].matrices, fits[k].rights, steps - 1).betas
+                path = elimination(fit.matrices, fit.rights, steps - 1).betas
                 betas = np.zeros((len(path), steps, folds[k].count))
                 betas[:, :, kept.numbers] = path
-                betas[:, 0] = fits[k].betas  # within the limits of friction
-            trials._errors[full] = *folds[k].errors(betas), trial.dropped > 0
+                betas[:, 0] = fit.betas  # within the limits of friction
+            errors[k] = *folds[k].errors(betas), trial.dropped > 0
+        found.append(errors)
+    return found
 
 
 def _sum_columns(foldings: Sequence[Trials], listed: Sequence[Trial]) -> Iterator[list[Folds]]:

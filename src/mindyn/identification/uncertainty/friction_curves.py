@@ -51,32 +51,17 @@ DRAWS: Final = 1000
 """Draws of the bootstrap."""
 
 
-def with_friction_curves(
-    estimate: Estimate, robot: Robot, fitted: Rows, logs: Sequence[Log], samples: Samples
-) -> Estimate:
-    """Return the estimate with the friction curves of all joints with a drive.
+def blocks_with_every_law(
+    estimate: Estimate, robot: Robot, logs: Sequence[Log]
+) -> tuple[Regressor, tuple[Block, ...]] | None:
+    """Return columns with all friction shapes, and independent blocks of their rows; None for a fit without weights.
 
-    Parameters
-    ----------
-    estimate : Estimate
-        A fit of torques.
-    robot : Robot
-        Robot of the logs, as it was identified.
-    fitted : Rows
-        Equations of the fit.
-    logs : sequence of Log
-        Training logs, or segments of them.
-    samples : Samples
-        Their conditioned samples.
-
-    Returns
-    -------
-    Estimate
-        Unchanged if the logs have fewer than three blocks, or the fit has no weights of joints.
+    robot  as it was identified
+    logs   training logs, or segments of them
     """
     friction, weights = estimate.settings.shape, estimate.joint_weights
     if weights is None or estimate.residual_of != "torque" or len(weights) != len(estimate.regressor.columns):
-        return estimate
+        return None
     is_loaded = estimate.base.form == "structural" and not estimate.regressor.load_obstacle()
     loads = ("load",) if is_loaded else ()
     own_loads = tuple(shape for shape in friction.shapes if shape not in FITTED_SHAPES)
@@ -84,10 +69,34 @@ def with_friction_curves(
     reference = tuple(estimate.base_values.tolist()) if loads or own_loads else ()
     every = replace(friction, shapes=shapes, reference=reference, without=())
     rows = build_rows(robot, list(logs), replace(estimate.settings, friction=every))
-    blocks = rows.independent_blocks
-    if len(blocks) < FEWEST_BLOCKS:
+    return rows.regressor, rows.independent_blocks
+
+
+def with_friction_curves(
+    estimate: Estimate, fitted: Rows, samples: Samples, laws: tuple[Regressor, tuple[Block, ...]] | None
+) -> Estimate:
+    """Return the estimate with the friction curves of all joints with a drive.
+
+    Parameters
+    ----------
+    estimate : Estimate
+        A fit of torques.
+    fitted : Rows
+        Equations of the fit.
+    samples : Samples
+        Conditioned samples of the logs.
+    laws : tuple, optional
+        Columns and blocks from `blocks_with_every_law`.
+
+    Returns
+    -------
+    Estimate
+        Unchanged if the logs have fewer than three blocks, or the fit has no weights of joints.
+    """
+    weights = estimate.joint_weights
+    if laws is None or weights is None or len(laws[1]) < FEWEST_BLOCKS:
         return estimate
-    fits = _LawFits(estimate, rows.regressor, weights, samples, blocks)
+    fits = _LawFits(estimate, laws[0], weights, samples, laws[1])
     drifts = friction_drifts(estimate, fitted.blocks)[: len(weights)]
     changes = [0.0 if drift is None else max(0.0, drift.value**2 - drift.deviation**2) for drift in drifts]
     curves = (fits.curve(joint, change) for joint, change in enumerate(changes))

@@ -1,0 +1,197 @@
+"""A second process that takes a part of the tasks of a long computation.
+
+Python runs one thread at a time, and most tasks of `identify` are thousands of short calls, so that threads do not use
+a second core. The process is started by `subprocess` with this module alone. `multiprocessing` would import the user's
+script again: it would run twice, unless it has a `__main__` guard.
+
+Pickled tasks go to the standard input of the process, and results come from its standard output. It ends with its
+input, also if this process is killed. A task that fails there, for any reason, is run again here.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from multiprocessing import parent_process
+from pathlib import Path
+from typing import IO, Any, Final, TypeVar
+
+from mindyn.numerics.threads import CORES_VARIABLE, is_shared, usable_cores
+
+Result = TypeVar("Result")
+NUMBER_BYTES: Final = 8
+"""Size of the numbers before each message: how many parts it has, and their lengths."""
+START: Final = "import sys; sys.path[:] = {path!r}; import {tasks}; from {module} import serve; serve()"
+WAIT_S: Final = 0.005
+"""Time between two looks whether the process is free: until then, tasks are run here."""
+
+
+class _SecondProcess:
+    """The process, and a lock for the thread that uses it."""
+
+    def __init__(self, module: str) -> None:
+        environment = os.environ | {CORES_VARIABLE: "1", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+        command = [sys.executable, "-P", "-c", START.format(path=sys.path, tasks=module, module=__name__)]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
+        self.lock = threading.Lock()
+
+    def run(self, function: Callable[..., Result], task: tuple[Any, ...]) -> list[Result]:
+        """Return a list with the result of a task, empty if it failed or the process has ended."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        try:
+            _write(self._process.stdin, (function, task))
+            results: list[Result] = _load(_read(self._process.stdout))
+        except Exception:
+            return []
+        return results
+
+    def end(self) -> None:
+        """End the process, whatever it is doing."""
+        self._process.kill()
+        self._process.communicate()
+
+
+_active: ContextVar[_SecondProcess | None] = ContextVar("second_process", default=None)
+
+
+@contextmanager
+def second_process(module: str, *, is_wanted: bool = True) -> Iterator[None]:
+    """Start a process for `share_tasks` and `start_task` in the block, if there is a core for it.
+
+    module  name of the module with the tasks, which takes the longest time of the start
+    """
+    is_python = Path(sys.executable or "").name.lower().startswith("python")  # a program may embed the interpreter
+    if not (is_wanted and is_python and usable_cores() > 1 and parent_process() is None and _active.get() is None):
+        yield
+        return
+    process = _SecondProcess(module)
+    token = _active.set(process)
+    start_task(int)  # it is ready, and free for others, when this ends
+    try:
+        yield
+    finally:
+        _active.reset(token)
+        process.end()
+
+
+def has_second_process() -> bool:
+    """Return whether tasks can be shared."""
+    return _active.get() is not None
+
+
+def share_tasks(function: Callable[..., Result], tasks: Sequence[tuple[Any, ...]]) -> list[Result]:
+    """Return function(*task) for every task, in order; the second process takes tasks from the end.
+
+    The function must be importable by its name. Its results do not depend on the process that computes them.
+    """
+    process, waiting, results = _active.get(), deque(range(len(tasks))), dict[int, Result]()
+    if process is None or len(tasks) < 2:
+        return [function(*task) for task in tasks]
+
+    def run_there() -> None:
+        while waiting:
+            if process.lock.acquire(timeout=WAIT_S):
+                while (number := _take(waiting.pop)) is not None:
+                    for result in process.run(function, tasks[number]):
+                        results[number] = result
+                process.lock.release()
+
+    other = threading.Thread(target=run_there, daemon=True)
+    other.start()
+    token = is_shared.set(True)
+    try:
+        while (number := _take(waiting.popleft)) is not None:
+            results[number] = function(*tasks[number])
+    finally:
+        is_shared.reset(token)
+        waiting.clear()
+    other.join()
+    return [results[k] if k in results else function(*task) for k, task in enumerate(tasks)]
+
+
+def start_task(function: Callable[..., Result], *task: Any) -> Callable[[], Result]:
+    """Start a task in the second process; the returned function waits for its result, or computes it here."""
+    process, results = _active.get(), list[Result]()
+    if process is None:
+        return lambda: function(*task)
+
+    def run_there() -> None:
+        with process.lock:
+            results.extend(process.run(function, task))
+
+    other = threading.Thread(target=run_there, daemon=True)
+    other.start()
+
+    def wait() -> Result:
+        other.join()
+        return results[0] if results else function(*task)
+
+    return wait
+
+
+def _take(pop: Callable[[], int]) -> int | None:
+    """Return the next number from one end of a queue, None if another thread took the last."""
+    try:
+        return pop()
+    except IndexError:
+        return None
+
+
+def serve() -> None:
+    """Run the tasks of the standard input until it ends."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes of a terminal
+    source, target = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what a library prints is not a result
+    while True:
+        try:
+            message = _read(source)
+        except EOFError:
+            return
+        try:
+            function, task = _load(message)
+            results = [function(*task)]
+        except Exception:
+            results = []
+        _write(target, results)
+
+
+def _write(stream: IO[bytes], message: object) -> None:
+    """Write a pickle and the arrays in it, which are not copied."""
+    arrays: list[pickle.PickleBuffer] = []
+    pickled = pickle.dumps(message, pickle.HIGHEST_PROTOCOL, buffer_callback=arrays.append)
+    parts = [memoryview(pickled), *(array.raw() for array in arrays)]
+    for number in (len(parts), *(part.nbytes for part in parts)):
+        stream.write(number.to_bytes(NUMBER_BYTES, "little"))
+    for part in parts:
+        stream.write(part)
+    stream.flush()
+
+
+def _read(stream: IO[bytes]) -> list[bytearray]:
+    """Return the pickle and the arrays of the next message; raise `EOFError` if the stream has ended."""
+    (count,) = _read_numbers(stream, 1)
+    parts = [bytearray(length) for length in _read_numbers(stream, count)]
+    for part in parts:
+        if stream.readinto(part) < len(part):  # type: ignore[attr-defined]  # a buffered stream has it
+            raise EOFError
+    return parts
+
+
+def _read_numbers(stream: IO[bytes], count: int) -> list[int]:
+    data = stream.read(count * NUMBER_BYTES)
+    if len(data) < count * NUMBER_BYTES:
+        raise EOFError
+    return [int.from_bytes(data[k : k + NUMBER_BYTES], "little") for k in range(0, len(data), NUMBER_BYTES)]
+
+
+def _load(parts: list[bytearray]) -> Any:
+    return pickle.loads(parts[0], buffers=parts[1:])
