@@ -19,7 +19,6 @@ from mindyn.cli.printing import print_json, print_status, terminal_columns
 from mindyn.errors import Code, MindynError, UnsafeMotionError, shorten_text
 from mindyn.escaping import TERMINAL_COLUMNS
 from mindyn.interrupts import exit_on_interrupt, reraise_interrupts
-from mindyn.numerics.second_process import second_process
 from mindyn.reading import ALLOW_OUTSIDE_FILES
 
 COMMANDS: Mapping[str, str] = {
@@ -99,7 +98,10 @@ class LazyCommands(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         """Import and return the command with which `args` start."""
         name, command, rest = super().resolve_command(ctx, args)
-        if name == "identify" and "--help" not in args:  # the second process starts along with the imports
+        if name == "identify" and "--help" not in args:
+            from mindyn.numerics.second_process import second_process
+
+            # It starts along with the imports of the command.
             ctx.with_resource(second_process("mindyn.identification.selection.trials"))
         return name, None if name is None or command is None else load_command(name), rest
 

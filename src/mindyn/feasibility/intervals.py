@@ -124,8 +124,8 @@ def _find_extremes(
         programs.append(program)
     minima = minimise_all(programs, np.zeros(space.size), COARSE_TOLERANCE)
     lost = [k for k, v in enumerate(minima) if v is None]
-    others = dict(zip(lost, share_tasks(_least_value, [(programs[k], costs[k]) for k in lost]), strict=True))
-    reached = [others[k] if v is None else float(costs[k] @ v) for k, v in enumerate(minima)]
+    found = dict(zip(lost, share_tasks(_least_value, [(programs[k], costs[k]) for k in lost]), strict=True))
+    reached = [found[k] if v is None else float(costs[k] @ v) for k, v in enumerate(minima)]
     return np.asarray(np.array(reached).reshape(2, -1) * np.array([[1.0], [-1.0]]))
 
 

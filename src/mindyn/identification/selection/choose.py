@@ -60,7 +60,7 @@ from mindyn.numerics.second_process import start_task
 from mindyn.regression.friction import Friction
 from mindyn.regression.friction_limits import PriorGroups
 from mindyn.regression.gather_blocks import group_evenly
-from mindyn.regression.information import add_information
+from mindyn.regression.information import Information, add_information
 from mindyn.regression.regressor import build_regressor
 from mindyn.regression.rows import Logs, Rows, build_rows, complete_robot, list_logs
 from mindyn.regression.settings import EquationSettings
@@ -80,14 +80,14 @@ class Candidate:
     words      its name in messages
     settings   its equations
     estimator  fits all rows
-    betas      returns its values from each of some rows, including all choices that depend on these rows
+    beta       its values from all rows
     scores     errors for each folding
     """
 
     words: str
     settings: EquationSettings
     estimator: Estimator
-    betas: Callable[[Sequence[Rows]], list[Array]]
+    beta: Array
     scores: list[TrialScore]
 
     @property
@@ -116,9 +116,10 @@ def best_estimator(
             plainer, _ = least_supported(several_foldings(trials), plainer)
         plain = _simpler(plain, _least_squares(simple_rows, plainer, trials.dropped(plainer) if dropped else ()))
         rows = rows if plain.settings.shape.shapes else simple_rows
+    fit_simple = start_task(_consistent, robot, simple_rows) if rows.settings.shape.shapes else None
     consistent = _consistent(robot, rows)
-    if consistent is not None and rows.settings.shape.shapes:
-        consistent = _simpler(consistent, _consistent(robot, simple_rows))
+    if consistent is not None and fit_simple is not None:
+        consistent = _simpler(consistent, fit_simple())
     if consistent is not None and consistent.is_significantly_worse_than(plain):
         consistent = _with_heavier_prior(robot, trials, consistent, plain)
     selected = plain if consistent is None or consistent.is_significantly_worse_than(plain) else consistent
@@ -168,7 +169,7 @@ def _least_squares(rows: Rows, trial: Trial, dropped: tuple[str, ...]) -> Candid
     estimator = LeastSquares(covariance="correlated", dropped=dropped, friction=limits_of(rows.settings))
     kept = rules_of(rows.regressor, trial.kept(rows.regressor.parameters))
     scores = _scores_of_path(rows, kept, is_dropping=trial.dropped > 0)
-    return Candidate("least squares", rows.settings, estimator, _free, scores)
+    return Candidate("least squares", rows.settings, estimator, _free(rows), scores)
 
 
 def limits_of(settings: EquationSettings) -> FrictionRule:
@@ -237,22 +238,19 @@ def _consistent(robot: Robot, rows: Rows) -> Candidate | None:
 def _consistent_candidate(estimator: PhysicallyConsistent, rows: Rows) -> Candidate | None:
     try:
         settled, values = estimator.settled_for(rows)
+        (beta,) = values([rows.information])
     except MindynError:
         return None
-
-    def betas(parts: Sequence[Rows]) -> list[Array]:
-        return values([part.information for part in parts])
-
-    return Candidate("a physically consistent fit", rows.settings, settled, betas, _scores(rows, betas))
+    return Candidate("a physically consistent fit", rows.settings, settled, beta, _scores(rows, values))
 
 
-def _scores(rows: Rows, betas: Callable[[Sequence[Rows]], list[Array]]) -> list[TrialScore]:
+def _scores(rows: Rows, values_of: Callable[[Sequence[Information]], list[Array]]) -> list[TrialScore]:
     """Return the errors on held-out blocks for each folding, which has several groups; infinite if a fit fails."""
     foldings = [group_evenly(rows.blocks, count) for count in FOLDINGS]
     pairs = [(groups, held) for groups in foldings for held in groups]
     rests = [[block for group in groups if group is not held for block in group] for groups, held in pairs]
     try:
-        values = iter(betas([rows.select(rest) for rest in rests]))
+        values = iter(values_of([rows.select(rest).information for rest in rests]))
     except MindynError:
         return [UNSCORED] * len(FOLDINGS)
     scores = []
@@ -263,19 +261,17 @@ def _scores(rows: Rows, betas: Callable[[Sequence[Rows]], list[Array]]) -> list[
     return scores
 
 
-def _free(parts: Sequence[Rows]) -> list[Array]:
+def _free(rows: Rows) -> Array:
     """Return the values of least squares with all parameters."""
-    return [fit_weighted(LeastSquares(), part.information, part.constant_torques).beta for part in parts]
+    return fit_weighted(LeastSquares(), rows.information, rows.constant_torques).beta
 
 
 def _find_inconsistent_data(rows: Rows, consistent: Candidate | None) -> list[Finding]:
     """Find data that no physically consistent values explain well, which points to another error."""
-    if consistent is None or consistent.settings is not rows.settings:
+    if consistent is None or consistent.settings != rows.settings:
         return []
     information = rows.information
-    fitted = sqrt(
-        information.residuals(consistent.betas([rows])[0]).sum() / information.residuals(*_free([rows])).sum()
-    )
+    fitted = sqrt(information.residuals(consistent.beta).sum() / information.residuals(_free(rows)).sum())
     every = Kept(list(range(rows.regressor.count)), PriorGroups(()), None)
     held_out = consistent.error / error_over(_scores_of_path(rows, every, is_dropping=False))
     ratio = min(fitted, held_out)
