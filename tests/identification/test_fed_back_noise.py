@@ -65,7 +65,6 @@ def test_noise_that_is_not_fed_back_raises_no_error():
 class Scored:
     """Trials in which the highest cut-off, and no filter above all, always predicts best."""
 
-    at_once = 1
     sketch = None
     timeline = type("Timeline", (), {"repeated": False})
 

@@ -9,7 +9,6 @@ import pytest
 from closeness import SAME_ALGEBRA, assert_close
 from scipy.signal import butter, sosfilt_zi, sosfiltfilt, welch
 
-from mindyn.logs import filters
 from mindyn.logs.filters import (
     MIN_EDGE_S,
     central_difference,
@@ -19,7 +18,6 @@ from mindyn.logs.filters import (
     second_order_sections,
 )
 from mindyn.logs.resolving import BLACKMAN_HARRIS
-from mindyn.numerics import threads
 
 RATE_HZ = 1000.0
 
@@ -115,12 +113,3 @@ def test_in_place_and_beside_it():
     assert np.array_equal(x, given)
     lowpass(x, 10.0, RATE_HZ, out=x)
     assert np.array_equal(x, smooth)
-
-
-def test_columns_shared_out_among_threads_have_the_same_bits(monkeypatch):
-    x = np.random.default_rng(1).normal(size=(700, 71)).cumsum(axis=0)
-    whole = lowpass(x, 10.0, RATE_HZ)
-    monkeypatch.setattr(filters, "MIN_THREADED_SIZE", 1)
-    for cores in (1, 2, 5):
-        monkeypatch.setattr(threads, "usable_cores", lambda cores=cores: cores)
-        assert np.array_equal(lowpass(x, 10.0, RATE_HZ), whole)

@@ -22,7 +22,6 @@ from mindyn.algebra.poses import quaternion_from_rotation
 from mindyn.algebra.values import Array
 from mindyn.errors import Code, InputError
 from mindyn.numerics.sections import Cascade
-from mindyn.numerics.threads import can_use_threads, map_in_threads
 from mindyn.robots.floating_base import rotations_from_quaternions
 
 LOWEST_HZ: Final = 0.5
@@ -37,10 +36,6 @@ wrong by 0.1 to 2 % instead of 3 to 19 % with mirrored ends (tests/logs/test_fil
 degree amplifies noise."""
 MIN_END_ROWS: Final = 8
 """Fewest rows that the polynomial is fitted to. With fewer, or in a segment shorter than the fit, ends are mirrored."""
-MIN_THREADED_SIZE: Final = 2**20
-"""Smallest array, in elements, whose columns are filtered on several threads."""
-COLUMNS_PER_TASK: Final = 32
-"""Columns that a thread filters at a time."""
 SETTLED_FRACTION: Final = 1e-13
 """Fraction of a disturbance below which a filter has settled."""
 
@@ -96,17 +91,7 @@ def _reshape_to_rows(x: Array) -> Array:
 
 
 def _filter_forward_and_back(design: tuple[Array, Array], x: Array, y: Array, extension: int) -> None:
-    """Compute `scipy.signal.sosfiltfilt`, to the last bit, with the ends mirrored over `extension` rows.
-
-    Columns are independent; those of a large array are distributed over threads.
-    """
-    width = x.shape[1]
-    size = COLUMNS_PER_TASK if x.size >= MIN_THREADED_SIZE and can_use_threads() else width
-    taken = [slice(first, first + size) for first in range(0, width, size)]
-    map_in_threads(lambda columns: _filter_columns(design, x[:, columns], y[:, columns], extension), taken)
-
-
-def _filter_columns(design: tuple[Array, Array], x: Array, y: Array, extension: int) -> None:
+    """Compute `scipy.signal.sosfiltfilt`, to the last bit, with the ends mirrored over `extension` rows."""
     before = 2 * x[0] - x[extension:0:-1]
     after = 2 * x[-1] - x[-2 : -extension - 2 : -1]
     there = _start_pass(design, before)

@@ -24,7 +24,7 @@ from multiprocessing import parent_process
 from pathlib import Path
 from typing import IO, Any, Final, TypeVar
 
-from mindyn.numerics.threads import CORES_VARIABLE, is_shared, usable_cores
+from mindyn.numerics.threads import CORES_VARIABLE, usable_cores
 
 Result = TypeVar("Result")
 NUMBER_BYTES: Final = 8
@@ -107,12 +107,10 @@ def share_tasks(function: Callable[..., Result], tasks: Sequence[tuple[Any, ...]
 
     other = threading.Thread(target=run_there, daemon=True)
     other.start()
-    token = is_shared.set(True)
     try:
         while (number := _take(waiting.popleft)) is not None:
             results[number] = function(*tasks[number])
     finally:
-        is_shared.reset(token)
         waiting.clear()
     other.join()
     return [results[k] if k in results else function(*task) for k, task in enumerate(tasks)]

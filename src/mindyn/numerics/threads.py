@@ -4,23 +4,17 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
-from contextvars import ContextVar
-from typing import Final, TypeVar
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final
 
 from mindyn.errors import Code, InputError
-
-Task = TypeVar("Task")
-Result = TypeVar("Result")
 
 _MIN_SAMPLES_PER_THREAD = 512
 """Fewer samples per thread take longer to hand over (about 20 us) than to compute."""
 
 CORES_VARIABLE: Final = "MINDYN_CORES"
 """Environment variable with the largest number of cores to use."""
-is_shared: ContextVar[bool] = ContextVar("is_shared", default=False)
-"""Whether a second process computes a part of the tasks, so that no core is left for threads."""
 
 _THREAD_NAME_PREFIX = "mindyn"
 _lock = threading.Lock()
@@ -56,46 +50,6 @@ def split_range(
     for other in others:
         status |= other.result()
     return status
-
-
-def can_use_threads() -> bool:
-    """Return whether `map_in_threads` would use threads here: there are several cores without other work, and
-    this is not one of its threads.
-    """
-    return (
-        usable_cores() > 1
-        and not is_shared.get()
-        and not threading.current_thread().name.startswith(_THREAD_NAME_PREFIX)
-    )
-
-
-def map_in_threads(
-    function: Callable[[Task], Result], tasks: Sequence[Task], at_once: int | None = None
-) -> list[Result]:
-    """Return function(task) of every task, in order, on as many threads as there are cores.
-
-    The results, and sums over them, do not depend on the number of threads. Tasks must spend their time outside the
-    interpreter. `at_once` limits the number of tasks that run at the same time.
-    """
-    running = min(usable_cores(), at_once or len(tasks))
-    if len(tasks) < 2 or running < 2 or not can_use_threads():
-        return [function(task) for task in tasks]
-    waiting, results, failures = enumerate(tasks), dict[int, Result](), dict[int, BaseException]()
-
-    def work() -> None:
-        for number, task in waiting:  # shared by all threads: each takes the next task
-            try:
-                results[number] = function(task)
-            except BaseException as error:
-                failures[number] = error
-            if failures:
-                return
-
-    # One call for each core, not for each task: a pool starts a thread for each, with buffers and memory of its own.
-    wait([_executor().submit(work) for _ in range(running)])
-    if failures:
-        raise failures[min(failures)]
-    return [results[number] for number in range(len(tasks))]
 
 
 def _executor() -> ThreadPoolExecutor:

@@ -21,7 +21,6 @@ from mindyn.logs.log import Log, SourceFile
 from mindyn.logs.pipeline import BLOCK_ROWS, SampleStream, condition_stream, join_samples
 from mindyn.logs.reading import LogScan
 from mindyn.logs.samples import Samples
-from mindyn.numerics.threads import map_in_threads
 from mindyn.parameters.base import BaseParameters
 from mindyn.regression.information import Information, Triangle, accumulate, add_information
 from mindyn.regression.regressor import Regressor, build_regressor
@@ -89,9 +88,7 @@ def factors_of_parts(
     if shortest >= BLOCK_GAP * settling_rows(settings.cutoff_hz, samples.rate_hz):
         ends = segment_ends(samples.segments)
         alone = [SampleSegment(samples, range(*span), 0, ends) for span in spans]
-        # Without a filter, calls of machine code are so short that threads would wait for the interpreter.
-        at_once = 1 if settings.cutoff_hz is None else None
-        return map_in_threads(lambda part: _factors(regressor, part, settings, None, 1, directions)[0], alone, at_once)
+        return [_factors(regressor, part, settings, None, 1, directions)[0] for part in alone]
     labels = np.repeat(np.arange(len(spans)), [stop - start for start, stop in spans])
     return _factors(regressor, SampleSegment(samples, range(len(samples))), settings, labels, len(spans), directions)
 

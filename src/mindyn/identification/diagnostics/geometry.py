@@ -33,7 +33,6 @@ from mindyn.findings import Finding, Kind, warning
 from mindyn.identification.diagnostics import thresholds as limit
 from mindyn.identification.diagnostics.data import DiagnosticData, Residuals
 from mindyn.identification.diagnostics.robot_file import absent_gravity, states_masses, wrong_zero
-from mindyn.numerics.threads import map_in_threads
 from mindyn.robots.robot import Robot
 
 TRIED_DEG: Final = (-135.0, -90.0, -45.0, -20.0, -10.0, 10.0, 20.0, 45.0, 90.0, 135.0, 180.0)
@@ -99,7 +98,7 @@ def _find_joint_zero(data: DiagnosticData) -> Iterator[Finding]:
     asked = [j for j, joint in enumerate(data.estimate.robot.primary_joints[:-1]) if joint.kind != "prismatic"]
     if given is None or len(asked) < 2 or not (given.means > 0).all():
         return
-    best = dict(zip(asked, map_in_threads(lambda joint: _best_zero(data, joint), asked), strict=True))
+    best = {joint: _best_zero(data, joint) for joint in asked}
     ratios = {joint: fit.ratio_to(given) for joint, (_, fit) in best.items()}
     joint = min(asked, key=lambda j: ratios[j])
     degrees, fit = best[joint]

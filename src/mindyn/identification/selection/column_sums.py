@@ -1,14 +1,12 @@
 """`ColumnSums`: Gram matrices of parts of the rows, of columns and torque after the parallel filter.
 
-One pass over the rows sums the columns of all frictions that are compared: they share the columns of the links. Each
-thread works on its own segments; results are combined in order, so that they do not depend on the number of threads.
+One pass over the rows sums the columns of all frictions that are compared: they share the columns of the links.
 
 `Folds`: fit all blocks of rows but one, for each block, from the Gram matrices of their rows.
 """
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -21,7 +19,6 @@ from scipy.linalg.lapack import dpocon, dpotrf, dpotrs
 from mindyn.algebra.values import Array
 from mindyn.logs.filters import lowpass
 from mindyn.logs.samples import Samples
-from mindyn.numerics.threads import map_in_threads
 from mindyn.regression.friction_limits import FrictionLimits, PriorGroups
 from mindyn.regression.information import FACTORED_ROWS, GramMatrices
 from mindyn.regression.regressor import Regressor
@@ -53,8 +50,8 @@ class Part(NamedTuple):
         return slice(first - rows.start, max(first, min(self.last, rows.stop)) - rows.start, self.step)
 
 
-class Buffers(threading.local):
-    """Arrays that a thread uses for pass after pass: the pages of new ones take as long as the sums."""
+class Buffers:
+    """Arrays that are used for pass after pass: the pages of new ones take as long as the sums."""
 
     def __init__(self) -> None:
         self._arrays: dict[Hashable, Array] = {}
@@ -111,11 +108,10 @@ class ColumnSums:
         for part in dict.fromkeys(parts):
             held.setdefault(int(np.searchsorted(starts, part.first, side="right")) - 1, []).append(part)
         work = [(range(*self.segments[number]), segment_parts) for number, segment_parts in sorted(held.items())]
-        sums = map_in_threads(lambda task: self._sums(*task), work)
         of_part = {
             part: matrices
-            for (_, segment_parts), listed in zip(work, sums, strict=True)
-            for part, matrices in zip(segment_parts, listed, strict=True)
+            for segment, segment_parts in work
+            for part, matrices in zip(segment_parts, self._sums(segment, segment_parts), strict=True)
         }
         return [of_part[part] for part in parts]
 
