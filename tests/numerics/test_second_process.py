@@ -102,6 +102,22 @@ def test_nothing_is_started_by_a_program_that_embeds_the_interpreter(monkeypatch
         assert share_tasks(sqrt, [(4.0,), (9.0,)]) == [2.0, 3.0]
 
 
+def test_tasks_run_here_if_no_process_can_be_started(monkeypatch):
+    def refuse(*_, **__):
+        raise BlockingIOError(11, "Resource temporarily unavailable")
+
+    monkeypatch.setattr(subprocess, "Popen", refuse)
+    with second_process("math"):
+        assert share_tasks(sqrt, [(4.0,), (9.0,)]) == [2.0, 3.0]
+
+
+def test_tasks_run_here_if_the_module_of_the_tasks_cannot_be_imported(capfd):
+    with second_process("no_such_module"):
+        assert start_task(sqrt, 4.0)() == 2.0
+        assert share_tasks(sqrt, [(4.0,), (9.0,)]) == [2.0, 3.0]
+    assert capfd.readouterr() == ("", "")
+
+
 def test_the_process_ends_with_the_block():
     with second_process("math"):
         pid = start_task(os.getpid)()

@@ -39,8 +39,10 @@ class _SecondProcess:
 
     def __init__(self, module: str) -> None:
         environment = os.environ | {CORES_VARIABLE: "1", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-        command = [sys.executable, "-P", "-c", START.format(path=sys.path, tasks=module, module=__name__)]
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
+        command = [sys.executable, "-P", "-c", START.format(path=[*map(str, sys.path)], tasks=module, module=__name__)]
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment
+        )
         self.lock = threading.Lock()
 
     def run(self, function: Callable[..., Result], task: tuple[Any, ...]) -> list[Result]:
@@ -69,11 +71,10 @@ def second_process(module: str, *, is_wanted: bool = True) -> Iterator[None]:
 
     module  name of the module with the tasks, which takes the longest time of the start
     """
-    is_python = Path(sys.executable or "").name.lower().startswith("python")  # a program may embed the interpreter
-    if not (is_wanted and is_python and usable_cores() > 1 and parent_process() is None and _active.get() is None):
+    process = _start(module) if is_wanted and _active.get() is None else None
+    if process is None:
         yield
         return
-    process = _SecondProcess(module)
     token = _active.set(process)
     start_task(int)  # it is ready, and free for others, when this ends
     try:
@@ -81,6 +82,16 @@ def second_process(module: str, *, is_wanted: bool = True) -> Iterator[None]:
     finally:
         _active.reset(token)
         process.end()
+
+
+def _start(module: str) -> _SecondProcess | None:
+    is_python = Path(sys.executable or "").name.lower().startswith("python")  # a program may embed the interpreter
+    if not is_python or usable_cores() < 2 or parent_process() is not None:
+        return None
+    try:
+        return _SecondProcess(module)
+    except OSError:  # the system has no memory, or no number, for another process
+        return None
 
 
 def has_second_process() -> bool:
