@@ -1,0 +1,75 @@
+"""Run commands and weigh payloads with the mindyn of PYTHONPATH: this version, or 0.2.0, which has other names.
+
+Each line of the input is a request in JSON, each line of the output its answer. `screens.py` starts the process.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from contextlib import redirect_stderr, redirect_stdout
+
+import mindyn
+from mindyn.cli.main import run
+
+IS_CURRENT = hasattr(mindyn, "log_from_arrays")
+NORMAL_95 = 1.96
+
+
+def run_command(words: list[str]) -> dict:
+    """Run a command of mindyn; return its exit code and everything that it prints."""
+    sys.argv, printed, code = ["mindyn", *words], io.StringIO(), 0
+    with redirect_stdout(printed), redirect_stderr(printed):
+        try:
+            run()
+        except SystemExit as end:
+            code = end.code if isinstance(end.code, int) else 1
+    return {"code": code, "text": printed.getvalue()}
+
+
+def weigh(robot: str, free: str, loaded: list[str], weighed: str, mass: float) -> dict:
+    """Return mass, interval and whether it is determined, for each loaded run and, calibrated, for the first."""
+    arm = mindyn.load_robot(robot)
+    settings, friction = mindyn.Conditioning(position_cutoff_hz=10.0), mindyn.Friction("tanh", 0.02)
+    empty, *runs = (mindyn.read_log(path, arm) for path in (free, weighed, *loaded))
+    if not IS_CURRENT:
+        arm = mindyn.with_estimated_drives(arm)
+        samples = mindyn.condition(empty, arm, settings).samples
+        loads = [mindyn.payload(arm, samples, mindyn.condition(run, arm, settings).samples) for run in runs[1:]]
+        widths = [NORMAL_95 * float(load.covariance[0, 0]) ** 0.5 for load in loads]
+        return {
+            "loads": [
+                (load.mass, load.mass - width, load.mass + width, "m" not in load.untold)
+                for load, width in zip(loads, widths, strict=True)
+            ]
+        }
+    from mindyn.findings import Kind
+    from mindyn.loads import calibrate_load
+
+    estimate = mindyn.identify(
+        arm,
+        empty,
+        mindyn.LeastSquares(covariance="correlated"),
+        mindyn.EquationSettings(settings, friction=friction),
+    )
+    calibration = calibrate_load(estimate, runs[0], mass)
+    loads = [mindyn.payload(estimate, run) for run in runs[1:]]
+    loads.append(mindyn.payload(estimate, runs[1], calibration=calibration))
+    return {
+        "loads": [
+            (
+                load.mass,
+                *load.mass_interval,
+                "m" not in load.unidentifiable and all(item.kind != Kind.UNDETERMINED_MASS for item in load.findings),
+            )
+            for load in loads
+        ]
+    }
+
+
+if __name__ == "__main__":
+    for line in sys.stdin:
+        request = json.loads(line)
+        answer = run_command(request["command"]) if "command" in request else weigh(**request)
+        print(json.dumps(answer), flush=True)
