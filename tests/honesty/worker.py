@@ -44,7 +44,6 @@ def weigh(robot: str, free: str, loaded: list[str], weighed: str, mass: float) -
                 for load, width in zip(loads, widths, strict=True)
             ]
         }
-    from mindyn.findings import Kind
     from mindyn.loads import calibrate_load
 
     estimate = mindyn.identify(
@@ -56,16 +55,15 @@ def weigh(robot: str, free: str, loaded: list[str], weighed: str, mass: float) -
     calibration = calibrate_load(estimate, runs[0], mass)
     loads = [mindyn.payload(estimate, run) for run in runs[1:]]
     loads.append(mindyn.payload(estimate, runs[1], calibration=calibration))
-    return {
-        "loads": [
-            (
-                load.mass,
-                *load.mass_interval,
-                "m" not in load.unidentifiable and all(item.kind != Kind.UNDETERMINED_MASS for item in load.findings),
-            )
-            for load in loads
-        ]
-    }
+    return {"loads": [(load.mass, *load.mass_interval, is_determined(load)) for load in loads]}
+
+
+def is_determined(load) -> bool:
+    """Return whether `mindyn payload` prints a mass."""
+    from mindyn.findings import Kind
+
+    is_hidden = any(finding.kind is Kind.UNDETERMINED_MASS for finding in load.findings)
+    return load.is_feasible and "m" not in load.unidentifiable and not is_hidden
 
 
 if __name__ == "__main__":

@@ -27,6 +27,8 @@ GRADE_LABELS: Final[Mapping[Grade, str]] = {
     "poor": "poor",
     "unusable": "unusable",
 }
+GRADES: Final[tuple[Grade, ...]] = get_args(Grade)
+"""From the best to the worst."""
 USABLE_GRADES: Final = ("good", "noise", "fair")
 WEAK_GRADES: Final = ("fair", "poor", "unusable")
 HEADLINES: Final[Mapping[Grade, str]] = {
@@ -124,9 +126,10 @@ def build_verdict(
     e, joints = scored.error, estimate.robot.primary_joints
     patterns = find_patterns(predictions) if predictions else [None] * len(joints)
     columns = (scored.grades, scored.sentences, e.rmse.tolist(), e.relative.tolist(), patterns)
+    worst_grade = max(scored.grades, key=GRADES.index)  # the total contains sensor noise, which no model explains
     return VerdictData(
         validation is not None,
-        grade_error(e.total),
+        min(grade_error(e.total), worst_grade, key=GRADES.index),
         e.total,
         scored.total_with_ends,
         e.rows,
