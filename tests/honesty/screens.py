@@ -11,7 +11,7 @@ common rows       they overlap, and are accepted
 payload           currents, gains 7 % off (rms): the 95 % interval does not contain the mass
 calibrated        as above, after calibration with another load, which was weighed
 determined        a wide motion: the mass is called not determined
-undetermined      only the last joint moves, the others by 0.1 mrad: the mass is called determined
+undetermined      only the last joint moves, the others by 0.1 mrad: the answer is not that the mass is hidden
 weak motion       the vertical first joint moves, the others by 1 % of their motion: the mass is called determined,
                   and its interval does not contain it
 delay shown       a delay of 20 to 60 ms: the screen does not show it within one sample
@@ -206,13 +206,14 @@ def check_payloads(worker: Worker, folder: Path, seed: int) -> dict[str, bool]:
         mass=weighed_mass,
     )
     wide, held, weak, *calibrated = answer["loads"]
-    return {
-        "payload": not wide[1] <= mass <= wide[2],
-        "determined": not wide[3],
-        "undetermined": held[3],
-        "weak motion": weak[3] and not weak[1] <= mass <= weak[2],
-        **{"calibrated": not low <= mass <= high for _, low, high, _ in calibrated},
+    covered = [low <= mass <= high for low, high, _ in (wide, weak, *calibrated)]
+    fails = {
+        "payload": not covered[0],
+        "determined": wide[-1] != "determined",
+        "undetermined": held[-1] != "hidden",
+        "weak motion": weak[-1] == "determined" and not covered[1],
     }
+    return fails | ({"calibrated": not covered[2]} if calibrated else {})
 
 
 def record_one_joint(arm, how: arms.Recording, seed: int, joint: int, part: float):
@@ -242,7 +243,7 @@ def check_findings(worker: Worker, folder: Path, seed: int) -> dict[str, bool]:
     kinds = (*SHOWN_FAULTS, *SHOWN_SETS)
     robot, logs = build_faulty_log(seed, kinds[seed % len(kinds)])
     listed = logs if isinstance(logs, list) else [logs]
-    paths = [save_log(folder / f"{name}.csv", log) for name, log in zip(("monday", "tuesday", "friday"), listed)]
+    paths = [save_log(folder / f"day{chr(97 + k)}.csv", log) for k, log in enumerate(listed)]
     text = worker.identify(save_robot(folder, robot), *paths, "--out", folder / "run", "--no-report")["text"]
     saved = json.loads((folder / "run" / "estimate.json").read_text(encoding="utf-8"))
     lines = [item if isinstance(item, str) else item["sentence"] for item in saved.get("notes", [])]

@@ -29,7 +29,7 @@ def run_command(words: list[str]) -> dict:
 
 
 def weigh(robot: str, free: str, loaded: list[str], weighed: str, mass: float) -> dict:
-    """Return mass, interval and whether it is determined, for each loaded run and, calibrated, for the first."""
+    """Return the interval of the mass and what is said of it, for each loaded run and, calibrated, for the first."""
     arm = mindyn.load_robot(robot)
     settings, friction = mindyn.Conditioning(position_cutoff_hz=10.0), mindyn.Friction("tanh", 0.02)
     empty, *runs = (mindyn.read_log(path, arm) for path in (free, weighed, *loaded))
@@ -40,7 +40,7 @@ def weigh(robot: str, free: str, loaded: list[str], weighed: str, mass: float) -
         widths = [NORMAL_95 * float(load.covariance[0, 0]) ** 0.5 for load in loads]
         return {
             "loads": [
-                (load.mass, load.mass - width, load.mass + width, "m" not in load.untold)
+                (load.mass - width, load.mass + width, "hidden" if "m" in load.untold else "determined")
                 for load, width in zip(loads, widths, strict=True)
             ]
         }
@@ -55,15 +55,16 @@ def weigh(robot: str, free: str, loaded: list[str], weighed: str, mass: float) -
     calibration = calibrate_load(estimate, runs[0], mass)
     loads = [mindyn.payload(estimate, run) for run in runs[1:]]
     loads.append(mindyn.payload(estimate, runs[1], calibration=calibration))
-    return {"loads": [(load.mass, *load.mass_interval, is_determined(load)) for load in loads]}
+    return {"loads": [(*load.mass_interval, answer_mass(load)) for load in loads]}
 
 
-def is_determined(load) -> bool:
-    """Return whether `mindyn payload` prints a mass."""
+def answer_mass(load) -> str:
+    """Return what `mindyn payload` says about the mass: "determined", "hidden" by the residual, or "contradiction"."""
     from mindyn.findings import Kind
 
-    is_hidden = any(finding.kind is Kind.UNDETERMINED_MASS for finding in load.findings)
-    return load.is_feasible and "m" not in load.unidentifiable and not is_hidden
+    if any(finding.kind is Kind.UNDETERMINED_MASS for finding in load.findings):
+        return "hidden"
+    return "determined" if load.is_feasible and "m" not in load.unidentifiable else "contradiction"
 
 
 if __name__ == "__main__":

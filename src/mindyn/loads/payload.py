@@ -174,8 +174,7 @@ def payload(
     if gain_deviation is None:
         gain_deviation = default_gain_deviation(run)
     require_number(gain_deviation, "gain_deviation", "[0, 1)", "0.01 means 1 % of the torque")
-    robot = estimate.robot
-    carrier = find_load_carrier(robot, link)
+    carrier = find_load_carrier(estimate.robot, link)
     samples = run if isinstance(run, Samples) else _condition_like_fit(estimate, run)
     load = _fit_payload(estimate, samples, carrier, None, gain_deviation, calibration)
     for _ in range(MAX_FRICTION_UPDATES if estimate.regressor.friction.needs_load else 0):
@@ -235,8 +234,7 @@ def _fit_payload(
     noise = _jackknife(normal, prior, theta, len(blocks)) + inverse @ prior @ inverse
     covariance = noise[np.ix_(ten, ten)] + unseen + shifts.T @ shifts
     factor = float(stdtrit(len(blocks) - 1, 0.975))
-    variance_of_mass = inverse[ten[0], ten[0]] + unseen[0, 0]
-    hidden_kg = float(np.sqrt(variance_of_mass * (weights @ information.residuals(beta))))
+    hidden_kg = float(np.sqrt((inverse[ten[0], ten[0]] + unseen[0, 0]) * (weights @ information.residuals(beta))))
     findings = (
         *_build_findings(estimate, samples),
         *_misfit_findings(estimate, samples, np.sqrt(spread)),
@@ -310,9 +308,8 @@ def _normal_equations(stacked: tuple[Array, Array], start: Array, free: Array) -
 
 
 def _initial_weights(estimate: Estimate) -> Array:
-    return np.asarray(
-        1 / (np.maximum([residual.rms for residual in estimate.residuals], 1e-9) ** 2 * _correlated_rows(estimate))
-    )
+    rms = np.maximum([residual.rms for residual in estimate.residuals], 1e-9)
+    return np.asarray(1 / (rms**2 * _correlated_rows(estimate)))
 
 
 def _correlated_rows(estimate: Estimate) -> Array:
@@ -381,15 +378,9 @@ def _misfit_findings(estimate: Estimate, samples: Samples, rms: Array) -> list[F
     fraction = rms / np.maximum(np.sqrt((samples.tau**2).mean(axis=0)), 1e-300)
     joints = np.flatnonzero((rms > MAX_RESIDUAL_RATIO * usual) & (fraction > MIN_UNEXPLAINED_FRACTION) & (usual > 0))
     unexplained = [f"{samples.joint_names[j]} ({rms[j] / usual[j]:.3g} times)" for j in joints]
-    if not unexplained:
-        return []
-    return [
-        warning(
-            Kind.UNEXPLAINED_TORQUE,
-            f"no load explains this run as well as those of the estimate: large residual at {list_names(unexplained)}",
-            "Check that the robot, the gains and the encoder zeros are the same, and that there was no contact",
-        )
-    ]
+    message = f"no load explains this run as well as those of the estimate: large residual at {list_names(unexplained)}"
+    remedy = "Check that the robot, the gains and the encoder zeros are the same, and that there was no contact"
+    return [warning(Kind.UNEXPLAINED_TORQUE, message, remedy)] if unexplained else []
 
 
 def make_consistent(load: Payload) -> Payload:

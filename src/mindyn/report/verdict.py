@@ -126,10 +126,10 @@ def build_verdict(
     e, joints = scored.error, estimate.robot.primary_joints
     patterns = find_patterns(predictions) if predictions else [None] * len(joints)
     columns = (scored.grades, scored.sentences, e.rmse.tolist(), e.relative.tolist(), patterns)
-    worst_grade = max(scored.grades, key=GRADES.index)  # the total contains sensor noise, which no model explains
     return VerdictData(
         validation is not None,
-        min(grade_error(e.total), worst_grade, key=GRADES.index),
+        # Not worse than the worst joint: the total contains sensor noise, which no model explains.
+        min(grade_error(e.total), max(scored.grades, key=GRADES.index), key=GRADES.index),
         e.total,
         scored.total_with_ends,
         e.rows,
