@@ -29,9 +29,7 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import re
-import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
@@ -41,17 +39,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import polars
 
 if __package__ in (None, ""):
     sys.path[:0] = [str(Path(__file__).resolve().parents[k]) for k in (1, 2)]
 from honesty import arms
 from honesty.spoiled import ERRORS, build_faulty_log, format_rate
 from honesty.strangers import RecordingSetup, build_arm, record_log
+from honesty.versions import ROOT, Worker, save_log, save_robot
 
 import mindyn
 
-ROOT = Path(__file__).resolve().parents[2]
 MAX_SCORE_DIFFERENCE = 0.03
 GAIN_DEVIATION = 0.07
 SHOWN_FAULTS = (*ERRORS, "one joint", "constant speed", "noise", "saturated", "late joint", "warming", "mode")
@@ -64,65 +61,6 @@ CAUSES = {
 """How the screen names a cause, as a regular expression."""
 SIGN = "(wrong|opposite) sign"
 GOOD_HEADLINE = r"The model is (good|usable,? with care)\."
-
-
-class Worker:
-    """A process that runs commands with the sources of a checkout."""
-
-    def __init__(self, checkout: Path) -> None:
-        path = Path(__file__).with_name("worker.py")
-        self._process = subprocess.Popen(
-            [sys.executable, str(path)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            env=os.environ | {"PYTHONPATH": str(checkout / "src"), "PYTHONSAFEPATH": "1"},
-        )
-
-    def __enter__(self) -> Worker:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._process.communicate()
-
-    def ask(self, **request: Any) -> dict:
-        """Return the answer to a request."""
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        print(json.dumps(request), file=self._process.stdin, flush=True)
-        return json.loads(self._process.stdout.readline())
-
-    def identify(self, robot: Path, *words: object) -> dict:
-        """Return exit code and text of `mindyn identify`."""
-        gravity = np.loadtxt(robot.with_suffix(".gravity")).tolist()
-        return self.ask(command=["identify", str(robot), *map(str, words), "--gravity", *map(str, gravity)])
-
-
-def save_robot(folder: Path, robot) -> Path:
-    """Write a robot file without drives, and its gravity."""
-    path = folder / "arm.urdf"
-    mindyn.write_urdf(replace(robot, drives=()), path, force=True)
-    np.savetxt(path.with_suffix(".gravity"), robot.gravity)
-    return path
-
-
-def save_log(path: Path, log, *, gains=None, rows: tuple[int, int] | None = None) -> Path:
-    """Write a log with its sidecar.
-
-    gains  true N m/A; the sidecar gives 10 N m/A for all
-    """
-    signals = {"q": log.q, "tau": log.tau if gains is None else log.tau / gains}
-    columns = {f"{key}_{name}": x[:, j] for key, x in signals.items() for j, name in enumerate(log.joint_names)}
-    polars.DataFrame({"t": log.time, **columns}).write_csv(path)
-    lines = [
-        'side = "joint"',
-        'columns = { time = "t", position = "q_{joint}", torque = "tau_{joint}" }',
-        f'units = {{ time = "s", position = "rad", torque = "{"N m" if gains is None else "A"}" }}',
-        *([] if gains is None else [f"current_gains = {[10.0] * len(log.joint_names)}"]),
-        *([] if rows is None else [f"rows = {list(rows)}"]),
-    ]
-    path.with_name(f"{path.name}.toml").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    return path
 
 
 def draw_setup(seed: int, **changes: Any) -> RecordingSetup:

@@ -1,6 +1,6 @@
-"""Run commands and weigh payloads with the mindyn of PYTHONPATH: this version, or 0.2.0, which has other names.
+"""Run commands, identify robots and weigh payloads with the mindyn of PYTHONPATH, this version or 0.2.0.
 
-Each line of the input is a request in JSON, each line of the output its answer. `screens.py` starts the process.
+Each line of the input is a request in JSON, each line of the output its answer. `versions.py` starts the process.
 """
 
 from __future__ import annotations
@@ -9,6 +9,8 @@ import io
 import json
 import sys
 from contextlib import redirect_stderr, redirect_stdout
+
+import numpy as np
 
 import mindyn
 from mindyn.cli.main import run
@@ -26,6 +28,18 @@ def run_command(words: list[str]) -> dict:
         except SystemExit as end:
             code = end.code if isinstance(end.code, int) else 1
     return {"code": code, "text": printed.getvalue()}
+
+
+def fit(robot: str, logs: list[str]) -> dict:
+    """Identify the first log with automatic settings, and predict the torque of all."""
+    arm = mindyn.load_robot(robot)
+    read = [mindyn.read_log(path, arm) for path in logs]
+    estimate = mindyn.identify(arm, read[0])
+    return {
+        "is_consistent": getattr(estimate, "physical", None) is not None,
+        "delay_s": float(np.median(np.atleast_1d(estimate.conditioning.delay_s))),
+        "torques": [estimate.predict_log(log).tolist() for log in read],
+    }
 
 
 def weigh(robot: str, free: str, loaded: list[str], weighed: str, mass: float) -> dict:
@@ -70,5 +84,8 @@ def answer_mass(load) -> str:
 if __name__ == "__main__":
     for line in sys.stdin:
         request = json.loads(line)
-        answer = run_command(request["command"]) if "command" in request else weigh(**request)
+        if "command" in request:
+            answer = run_command(request["command"])
+        else:
+            answer = fit(**request) if "logs" in request else weigh(**request)
         print(json.dumps(answer), flush=True)
