@@ -17,6 +17,8 @@ from mindyn.cli.main import run
 
 IS_CURRENT = hasattr(mindyn, "log_from_arrays")
 NORMAL_95 = 1.96
+UNIDENTIFIABLE_BEFORE = "untold"
+"""Name of `unidentifiable` in version 0.2.0."""
 
 
 def run_command(words: list[str]) -> dict:
@@ -54,7 +56,7 @@ def weigh(robot: str, free: str, loaded: list[str], weighed: str, mass: float) -
         widths = [NORMAL_95 * float(load.covariance[0, 0]) ** 0.5 for load in loads]
         return {
             "loads": [
-                (load.mass - width, load.mass + width, "hidden" if "m" in load.untold else "determined")
+                (load.mass - width, load.mass + width, "hidden" if "m" in getattr(load, UNIDENTIFIABLE_BEFORE) else "determined")
                 for load, width in zip(loads, widths, strict=True)
             ]
         }
