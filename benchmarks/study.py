@@ -109,6 +109,7 @@ STUDIES = {
     "safe-motions": Study(
         "designed motions against the meshes of the original robot files", ("-m benchmarks.excitation.safe_motions",), 0
     ),
+    "screens": Study("how often commands and reports show something wrong, or hide it", ("tests/honesty/screens.py",)),
     "soak": Study("memory and file descriptors during an hour of work", ("tests/attacks/soak.py",), 3600),
     "servo-filters": Study(
         "cut-offs that are selected for position servos, on MuJoCo's leg", ("tests/honesty/servo_filters.py",)

@@ -202,6 +202,20 @@ def test_a_motion_that_does_not_determine_the_mass_has_a_finding(arm, estimate):
     assert "m" in narrow.unidentifiable
 
 
+def test_encoder_noise_of_still_joints_does_not_determine_the_mass(arm, estimate):
+    """The torque of the arm that noise predicts at joints at rest is wrong; a load of negative mass would cancel it."""
+    rng, loaded = np.random.default_rng(5), exact_samples(arm, 900, 2)
+    moving = np.arange(4) == 3
+    q, qd, qdd = np.where(moving, loaded.q, loaded.q[0]), moving * loaded.qd, moving * loaded.qdd
+    carrying = arm.with_payload(2.0, CENTRE, TENSOR)
+    tau = mindyn.compile_model(carrying, drives=True).inverse_dynamics(q, qd, qdd)
+    q, qd, qdd = (x + size * rng.normal(size=q.shape) for x, size in ((q, 1e-5), (qd, 1e-3), (qdd, 0.1)))
+    load = mindyn.payload(estimate, noisy(replace(loaded, q=q, qd=qd, qdd=qdd, tau=tau), 4, noise=0.02))
+    assert Kind.UNDETERMINED_MASS in {finding.kind for finding in load.findings}
+    assert "m" in load.unidentifiable
+    assert load.is_feasible
+
+
 def test_uncertain_gains_widen_the_interval_of_the_mass(arm, estimate):
     loaded = noisy(exact_samples(arm.with_payload(2.0, CENTRE, TENSOR), 900, 2), 3)
     sharp, wide = (mindyn.payload(estimate, loaded, gain_deviation=item) for item in (0.0, 0.1))

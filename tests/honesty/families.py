@@ -1,6 +1,6 @@
 """Count how often each rule of automatic identification fails, on simulated logs made for that rule.
 
-python tests/honesty/families.py [--logs 20] [--first 0] [--seconds 0] [--file build/families.json]
+python tests/honesty/families.py [--logs 20] [--first 0] [--seconds 0] [--file build/families.json] [--checkout FOLDER]
 
 All settings are automatic. A rule fails if:
 
@@ -14,13 +14,15 @@ delay         a delay of 20 to 60 ms is missed by more than one sample
 ends          motion at full speed at both ends of the log: the fit's error is more than a fifth larger with the ends
 
 `spoiled.py` has the families of faulty logs, `friction_pairs.py` those of friction curves. Results are stored, and the
-next run continues.
+next run continues. `--checkout` takes the sources of another version, such as 0.2.0, for the same logs; give it another
+`--file`.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import tempfile
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -35,8 +37,7 @@ if __package__ in (None, ""):
 from honesty.arms import remove_masses
 from honesty.spoiled import format_rate
 from honesty.strangers import RecordingSetup, build_arm, record_log, relative_error
-
-import mindyn
+from honesty.versions import ROOT, Worker, save_log, save_robot
 
 LARGE_ERROR = 0.3
 FAMILIES = ("one way", "short", "consistent", "wrong file", "no delay", "delay", "ends")
@@ -71,26 +72,31 @@ def draw_setup(seed: int, family: str) -> RecordingSetup:
     return replace(how, delay_s=delay, file="wrong" if family == "wrong file" else "right")
 
 
-def check_failure(seed: int, family: str) -> bool:
+def check_failure(worker: Worker, seed: int, family: str) -> bool:
     """Identify a log, and return whether the rule of its family fails."""
     how = draw_setup(seed, family)
     arm, robot = build_arm(how, seed)
     log = record_log(arm, how, seed, 0)
     other = record_log(arm, how, seed, 1, faster=1.15)
-    estimate = mindyn.identify(robot, log)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        logs = [save_log(folder / "train.csv", log), save_log(folder / "other.csv", other)]
+        estimate = worker.fit(save_robot(folder, robot), *logs)
+        if family == "wrong file":
+            without_file = worker.fit(save_robot(folder, remove_masses(robot)), *logs)
+    torque, predicted = (np.array(item) for item in estimate.torques)
     if family == "consistent":
-        return estimate.physical is None
+        return not estimate.is_consistent
     if family in ("no delay", "delay"):
-        applied = np.median(np.atleast_1d(estimate.conditioning.delay_s))
-        return bool(abs(applied - how.delay_s) > 1.01 / how.rate_hz)
+        return bool(abs(estimate.delay_s - how.delay_s) > 1.01 / how.rate_hz)
     if family == "ends":
         edge = int(how.rate_hz)
-        residual, tau = estimate.predict_log(log) - log.tau, log.tau
+        residual, tau = torque - log.tau, log.tau
         inner = np.linalg.norm(residual[edge:-edge]) / np.linalg.norm(tau[edge:-edge])
         return bool(np.linalg.norm(residual) / np.linalg.norm(tau) > 1.2 * inner)
-    error = relative_error(estimate.predict_log(other), other)
+    error = relative_error(predicted, other)
     if family == "wrong file":
-        return error > 1.1 * relative_error(mindyn.identify(remove_masses(robot), log).predict_log(other), other)
+        return error > 1.1 * relative_error(np.array(without_file.torques[1]), other)
     return error > LARGE_ERROR
 
 
@@ -112,16 +118,18 @@ def main() -> None:
     parser.add_argument("--first", type=int, default=0, help="seed of the first log")
     parser.add_argument("--seconds", type=float, default=0.0, help="stop after this time; 0: when all logs are done")
     parser.add_argument("--file", type=Path, default=Path("build/families.json"))
+    parser.add_argument("--checkout", type=Path, default=ROOT, help="repository of the version to run")
     options = parser.parse_args()
     options.file.parent.mkdir(parents=True, exist_ok=True)
     done = json.loads(options.file.read_text(encoding="utf-8")) if options.file.exists() else []
     known, began = {(item["seed"], item["family"]) for item in done}, monotonic()
-    for seed in range(options.first, options.first + options.logs):
-        for family in FAMILIES:
-            if (seed, family) in known or (options.seconds and monotonic() - began > options.seconds):
-                continue
-            done.append({"seed": seed, "family": family, "fails": check_failure(seed, family)})
-            options.file.write_text(json.dumps(done), encoding="utf-8")
+    with Worker(options.checkout.resolve()) as worker:
+        for seed in range(options.first, options.first + options.logs):
+            for family in FAMILIES:
+                if (seed, family) in known or (options.seconds and monotonic() - began > options.seconds):
+                    continue
+                done.append({"seed": seed, "family": family, "fails": check_failure(worker, seed, family)})
+                options.file.write_text(json.dumps(done), encoding="utf-8")
     print(summarize(done))
 
 

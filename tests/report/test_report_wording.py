@@ -33,6 +33,7 @@ from mindyn.report.verdict import (
     SOME_JOINTS_GOOD,
     SOME_JOINTS_USABLE,
     Commands,
+    build_verdict,
     find_weakest_joint,
 )
 from mindyn.report.verdict_section import (
@@ -43,7 +44,8 @@ from mindyn.report.verdict_section import (
     summarize_report,
     verdict_section,
 )
-from mindyn.validation.errors import EDGE_S, MAX_EDGE_FRACTION
+from mindyn.validation.errors import EDGE_S, MAX_EDGE_FRACTION, TorqueError
+from mindyn.validation.validate import Validation
 
 STOOD = Finding(Kind.STILL_JOINT, Severity.ERROR, "it stood", "Record it moving")
 LOADED = Finding(Kind.PAYLOAD_CHANGE, Severity.WARNING, "log 2 carries another payload")
@@ -328,6 +330,16 @@ def test_the_cause_of_the_largest_residual_is_the_advice(good, pattern):
     assert advice.sentence == f"The cause. {REMEDIES[pattern]}."
     assert bool(advice.command) == (pattern == "noise")
     assert "The cause" in text_of(verdict_section(run))
+
+
+def test_sensor_noise_alone_does_not_make_a_model_poor(estimate):
+    """The total is graded no worse than the worst joint, which may be at the noise floor."""
+    names = estimate.regressor.joint_names
+    rms, relative = np.ones(len(names)), np.full(len(names), 0.4)
+    error = TorqueError(names, rms, relative, 0.4, 1000)
+    noisy, unexplained = (Validation(error, names, floor) for floor in (rms, 0.1 * rms))
+    assert build_verdict(estimate, noisy, [], ()).grade == "noise"
+    assert build_verdict(estimate, unexplained, [], ()).grade == "poor"
 
 
 def test_a_joint_without_torque_is_not_the_weakest(good):

@@ -169,7 +169,7 @@ def _describe_load(load: Payload) -> str:
             "this arm, with the same drive gains and zero positions."
         )
     if "m" in load.unidentifiable:
-        return f"No significant payload: its mass is at most {max(load.mass, high):.2g} kg."
+        return f"The log does not determine the mass of a payload: it is at most {max(load.mass, high):.2g} kg."
     coordinates = [
         f"{axis} {c:.4f} +- {w:.4f} m" if f"mc{axis}" not in load.unidentifiable else f"{axis} not identifiable"
         for axis, c, w in zip("xyz", load.centre, load.centre_half_widths, strict=True)

@@ -44,6 +44,8 @@ UNSEEN_INFORMATION: Final = 1e-10
 """Information relative to the largest below which a direction is not observed; rounding leaves 1e-14."""
 UNSEEN_DEVIATION: Final = 1e3
 """Standard deviation of directions that are not observed, kg, kg m or kg m^2."""
+STILL_RANGE: Final = 0.05
+"""Range of a joint that hardly moves, rad or m."""
 MIN_MASS_KG: Final = 1e-6
 MAX_FRICTION_UPDATES: Final = 5
 MASS_TOLERANCE: Final = 1e-3
@@ -124,8 +126,7 @@ def calibrate_load(estimate: Estimate, run: Samples | Log, mass: float, *, link:
 
 def default_gain_deviation(run: Samples | Log) -> float:
     """Return the default deviation of the torque scale: larger for currents."""
-    metadata = run.metadata if isinstance(run, Log) else None
-    is_current = metadata is not None and metadata.current_gains is not None
+    is_current = isinstance(run, Log) and run.metadata.current_gains is not None
     return CURRENT_GAIN_DEVIATION if is_current else GAIN_DEVIATION
 
 
@@ -173,8 +174,7 @@ def payload(
     if gain_deviation is None:
         gain_deviation = default_gain_deviation(run)
     require_number(gain_deviation, "gain_deviation", "[0, 1)", "0.01 means 1 % of the torque")
-    robot = estimate.robot
-    carrier = find_load_carrier(robot, link)
+    carrier = find_load_carrier(estimate.robot, link)
     samples = run if isinstance(run, Samples) else _condition_like_fit(estimate, run)
     load = _fit_payload(estimate, samples, carrier, None, gain_deviation, calibration)
     for _ in range(MAX_FRICTION_UPDATES if estimate.regressor.friction.needs_load else 0):
@@ -222,18 +222,19 @@ def _fit_payload(
         spread = information.residuals(beta) / np.maximum(np.array(information.counts) - 1, 1)
         weights = 1 / np.maximum(spread * _correlated_rows(estimate), 1e-300)
     ten = np.flatnonzero(np.isin(free, np.arange(p, p + PARAMETERS_PER_LINK)))
-    covariance = _jackknife(normal, prior, theta, len(blocks))[np.ix_(ten, ten)]
     inverse: Array = np.asarray(np.linalg.pinv(A, hermitian=True), dtype=np.float64)
-    covariance = covariance + (inverse @ prior @ inverse)[np.ix_(ten, ten)]
-    covariance = np.add(covariance, _unseen_covariance(A, ten))
+    held = Rows(regressor, estimate.settings, _hold_still_joints(samples)).blocks
+    seen = sum((_normal_equations(block.information.stacked(weights), start, free)[0] for block in held), prior)
+    unseen = _unseen_covariance(seen, ten)
     common = gain_deviation
     if calibration is not None:
         common = float(np.hypot(calibration.deviation, CALIBRATED_FRACTION * gain_deviation))
     deviations = np.array([common, *[gain_deviation] * len(weights)])
     shifts = deviations[:, None] * _gain_shifts(information, weights, free, inverse, theta, ten)
-    covariance = covariance + shifts.T @ shifts
+    noise = _jackknife(normal, prior, theta, len(blocks)) + inverse @ prior @ inverse
+    covariance = noise[np.ix_(ten, ten)] + unseen + shifts.T @ shifts
     factor = float(stdtrit(len(blocks) - 1, 0.975))
-    hidden_kg = float(np.sqrt(inverse[ten[0], ten[0]] * (weights @ information.residuals(beta))))
+    hidden_kg = float(np.sqrt((inverse[ten[0], ten[0]] + unseen[0, 0]) * (weights @ information.residuals(beta))))
     findings = (
         *_build_findings(estimate, samples),
         *_misfit_findings(estimate, samples, np.sqrt(spread)),
@@ -251,9 +252,10 @@ def _undetermined_mass(mass: float, hidden_kg: float) -> list[Finding]:
     """
     if abs(mass) >= MIN_SEPARABLE_RATIO * hidden_kg:
         return []
+    hidden = f"up to {hidden_kg:.2g} kg change" if hidden_kg < UNSEEN_DEVIATION else "the mass of a load changes"
     message = (
-        f"no load is visible in this motion: up to {hidden_kg:.2g} kg change the torque by no more than the residual, "
-        "beyond what other parameters can explain"
+        f"no load is visible in this motion: {hidden} the torque by no more than the residual, beyond what other "
+        "parameters can explain"
     )
     remedy = "If the robot carries a load, record a motion that lifts it with every joint that carries weight"
     return [Finding(Kind.UNDETERMINED_MASS, Severity.WARNING, message, remedy, (), hidden_kg, "kg")]
@@ -306,9 +308,8 @@ def _normal_equations(stacked: tuple[Array, Array], start: Array, free: Array) -
 
 
 def _initial_weights(estimate: Estimate) -> Array:
-    return np.asarray(
-        1 / (np.maximum([residual.rms for residual in estimate.residuals], 1e-9) ** 2 * _correlated_rows(estimate))
-    )
+    rms = np.maximum([residual.rms for residual in estimate.residuals], 1e-9)
+    return np.asarray(1 / (rms**2 * _correlated_rows(estimate)))
 
 
 def _correlated_rows(estimate: Estimate) -> Array:
@@ -325,6 +326,21 @@ def _unseen_covariance(A: Array, ten: NDArray[np.intp]) -> Array:
     values, vectors = np.linalg.eigh(seen)
     V = vectors[:, values < UNSEEN_INFORMATION * values[-1]]
     return np.asarray(UNSEEN_DEVIATION**2 * V @ V.T)
+
+
+def _are_still(samples: Samples) -> NDArray[np.bool_]:
+    """Return whether each joint (n,) hardly moves."""
+    return np.asarray(np.ptp(samples.q, axis=0) < STILL_RANGE)
+
+
+def _hold_still_joints(samples: Samples) -> Samples:
+    """Return the samples with still joints at rest, so that encoder noise does not count as a motion of the load.
+
+    Predicted from such noise, the torque of the arm itself is wrong, and a load of negative mass would cancel it.
+    """
+    still = _are_still(samples)
+    q = np.where(still, samples.q.mean(axis=0), samples.q)
+    return replace(samples, q=q, qd=samples.qd * ~still, qdd=samples.qdd * ~still)
 
 
 def _jackknife(normal: list[tuple[Array, Array]], prior: Array, theta: Array, count: int) -> Array:
@@ -349,8 +365,7 @@ def _build_findings(estimate: Estimate, samples: Samples) -> tuple[Finding, ...]
         message = "the estimate has no friction parameters: friction is attributed to the load"
         remedy = "Identify the arm without the load again, with friction"
         findings.append(warning(Kind.MISSING_FRICTION, message, remedy))
-    turns = np.ptp(samples.q, axis=0)
-    still = [name for name, turn in zip(samples.joint_names, turns, strict=True) if turn < 0.05]
+    still = [name for name, is_still in zip(samples.joint_names, _are_still(samples), strict=True) if is_still]
     if still:
         message = f"these joints hardly move in the loaded run: {', '.join(still)}"
         findings.append(warning(Kind.STILL_JOINT, message, "Record a loaded run in which they move"))
@@ -363,15 +378,9 @@ def _misfit_findings(estimate: Estimate, samples: Samples, rms: Array) -> list[F
     fraction = rms / np.maximum(np.sqrt((samples.tau**2).mean(axis=0)), 1e-300)
     joints = np.flatnonzero((rms > MAX_RESIDUAL_RATIO * usual) & (fraction > MIN_UNEXPLAINED_FRACTION) & (usual > 0))
     unexplained = [f"{samples.joint_names[j]} ({rms[j] / usual[j]:.3g} times)" for j in joints]
-    if not unexplained:
-        return []
-    return [
-        warning(
-            Kind.UNEXPLAINED_TORQUE,
-            f"no load explains this run as well as those of the estimate: large residual at {list_names(unexplained)}",
-            "Check that the robot, the gains and the encoder zeros are the same, and that there was no contact",
-        )
-    ]
+    message = f"no load explains this run as well as those of the estimate: large residual at {list_names(unexplained)}"
+    remedy = "Check that the robot, the gains and the encoder zeros are the same, and that there was no contact"
+    return [warning(Kind.UNEXPLAINED_TORQUE, message, remedy)] if unexplained else []
 
 
 def make_consistent(load: Payload) -> Payload:
