@@ -23,6 +23,11 @@ Rates: f 0 of 100, m 0 of 100 (one joint)."""
 MAX_UNCERTAINTY: Final = 1.0
 """Standard deviation of the torque on other motion, relative to the torque of the log: sound logs 0.01 to 0.06, joints
 at constant speed 60 and more. Rates: f 0 of 100, m 0 of 100 (constant speed)."""
+MAX_ERROR_INFLATION: Final = 1.5
+"""Expected error on other motion relative to that of a long log, sqrt(1 + p / (N - p - 1)) for N equations of p
+parameters. Energy differences of three simulated arms: up to 1.4, 1.0 to 1.3 times the error; 1.8 to 2.6, 1.6 to 4
+times; 4.5 and more, 12 to 100 times. Rates: f 0 of 100 by least squares, which has thousands of equations; misses not
+measured."""
 MIN_SPEED_RAD_S: Final = 1.0
 """Least rms speed of turning joints in that other motion: slow motion shows gravity and friction alone. Rates: as
 above."""
