@@ -214,6 +214,7 @@ def test_lines_of_json_are_read_with_the_order_of_joints_that_they_state(tmp_pat
     path = json_lines(tmp_path, states())
     draft = draft_log(path, ROBOT)
     assert draft.value("joints") == [*reversed(NAMES), "gripper"]
+    assert not any("assumed" in line.evidence for line in draft.lines if line.key.startswith("columns."))
     assert draft.value("columns.time") == ["header.stamp.sec", "header.stamp.nanosec"]
     stated = {**draft.to_metadata(), "units": {"position": "rad", "torque": "N m"}, "side": "joint"}
     log = read_log(path, ROBOT, metadata=stated)

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mindyn.algebra.values import Array
-from mindyn.errors import Code, InputError
+from mindyn.errors import Code, InputError, pluralise
 from mindyn.estimators.estimate import Estimate, Estimator, predict_unfiltered
 from mindyn.estimators.estimate_parts import describe_status, infinite_variances, unexplained_fraction
 from mindyn.estimators.least_squares import LeastSquares, Weights, coloured_covariance_of, colouring_of, sandwich
@@ -180,7 +180,7 @@ def repeat_passes(
 def report_passes(estimate: Estimate, method: str, passes: int, notes: Sequence[str], *, settled: bool) -> Estimate:
     """Return the estimate with method, status and provenance."""
     summary = (
-        f"{len(estimate.names)} parameters, {passes} passes{'' if settled else ', not settled'}, leave "
+        f"{pluralise(len(estimate.names), 'parameter')}, {passes} passes{'' if settled else ', not settled'}, leave "
         f"{100 * unexplained_fraction(estimate.residuals):.3g} % of the torque unexplained"
     )
     status = describe_status([summary, *notes], estimate.unidentifiable)

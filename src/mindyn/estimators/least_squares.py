@@ -18,7 +18,7 @@ from scipy.linalg import solve_toeplitz
 from scipy.linalg.lapack import dtbtrs
 
 from mindyn.algebra.values import Array
-from mindyn.errors import Code, InputError, require_choice
+from mindyn.errors import Code, InputError, pluralise, require_choice
 from mindyn.estimators.estimate import Estimate, Estimator, Needs
 from mindyn.logs.samples import Samples
 from mindyn.parameters.parameter import Parameter
@@ -363,7 +363,7 @@ def _estimate(
         return estimate
     open_count = len(fit.beta) - len(settings.dropped) - fit.rank
     status = (
-        f"{estimate.status.partition(';')[0]}; the data do not determine {open_count} combinations of: "
+        f"{estimate.status.partition(';')[0]}; the data do not determine {pluralise(open_count, 'combination')} of: "
         f"{', '.join(estimate.unidentifiable)} (their values are the smallest that fit)."
     )
     return replace(estimate, status=status)

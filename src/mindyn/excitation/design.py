@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from mindyn.algebra.blas import run_on_one_blas_thread
 from mindyn.algebra.values import Array, RandomSource, seed_from
-from mindyn.errors import RobotError, UnsafeMotionError, list_names
+from mindyn.errors import RobotError, UnsafeMotionError, list_names, pluralise
 from mindyn.excitation.approach import approach_from
 from mindyn.excitation.bodies import Bodies
 from mindyn.excitation.columns import Columns
@@ -312,7 +312,7 @@ def _design(search: Search, ending: str, beta: Array | None) -> MotionDesign:
         used,
         problem.noise,
         problem.rate_hz,
-        f"{ending}: condition number {criteria['condition']:.3g}, {columns.count} parameters, "
+        f"{ending}: condition number {criteria['condition']:.3g}, {pluralise(columns.count, 'parameter')}, "
         f"{100 * max(used.values()):.1f} % of the nearest limit",
         is_start_given=problem.start is not None,
     )

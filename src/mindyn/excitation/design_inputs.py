@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from mindyn.algebra.values import Array, frozen_array
 from mindyn.equations.closed_motion import is_affine
-from mindyn.errors import Code, InputError, MissingPhysicsError, require_choice
+from mindyn.errors import Code, InputError, MissingPhysicsError, pluralise, require_choice
 from mindyn.excitation.columns import Columns
 from mindyn.excitation.constraints import require_closing
 from mindyn.excitation.criteria import Name
@@ -97,7 +97,7 @@ def limits_for(robot: Robot, limits: MotionLimits | None) -> MotionLimits:
     names = robot.primary_names
     if len(chosen.lower) != len(names):
         raise InputError(
-            f"the limits are for {len(chosen.lower)} joints, but robot {robot.name!r} has {len(names)}",
+            f"the limits are for {pluralise(len(chosen.lower), 'joint')}, but robot {robot.name!r} has {len(names)}",
             code=Code.WRONG_SHAPE,
             subject="limits",
         )

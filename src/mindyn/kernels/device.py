@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from mindyn.errors import Code, InputError
+from mindyn.errors import Code, InputError, pluralise
 from mindyn.numerics.arrays import batch_shape
 
 THREADS_PER_BLOCK: Final = 128
@@ -76,7 +76,9 @@ class DeviceFunction:
         if len(arrays) != len(self.inputs):
             wanted = ", ".join(name for name, _ in self.inputs)
             raise InputError(
-                f"{len(arrays)} arrays given, but {self.name} takes: {wanted}", subject=self.name, code=Code.WRONG_SHAPE
+                f"{pluralise(len(arrays), 'array')} given, but {self.name} takes: {wanted}",
+                subject=self.name,
+                code=Code.WRONG_SHAPE,
             )
         on_device = [to_device(self._cupy, array) for array in arrays]
         dtype = on_device[0].dtype
@@ -109,7 +111,7 @@ class DeviceFunction:
     def _prepare_outputs(self, out: Sequence[Any], batch: Shape, dtype: Any) -> list[Any]:
         if len(out) != len(self.outputs):
             raise InputError(
-                f"out: {len(out)} arrays given, but {self.name} has {len(self.outputs)} results",
+                f"out: {pluralise(len(out), 'array')} given, but {self.name} has {len(self.outputs)} results",
                 subject="out",
                 code=Code.WRONG_SHAPE,
             )

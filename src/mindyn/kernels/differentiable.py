@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from mindyn.equations.catalogue import EQUATIONS, Function
 from mindyn.equations.closed_motion import CLOSURE, MAX_CLOSURE_ERROR, MIN_REGULARITY, is_affine
 from mindyn.equations.loop_closure import home_closure
-from mindyn.errors import Code, InputError, unknown_name_error
+from mindyn.errors import Code, InputError, pluralise, unknown_name_error
 from mindyn.kernels.closed_kernel import MAX_CLOSURE_ERROR_SINGLE
 from mindyn.kernels.device import DeviceFunction
 from mindyn.kernels.gpu import load_device_function
@@ -114,7 +114,7 @@ class DifferentiableFunction:
         """Return the batch shape that the inputs broadcast to; raise an error that names a wrong input."""
         if len(shapes) != len(self.input_names):
             raise InputError(
-                f"{len(shapes)} arrays given, but {self.name} takes: {', '.join(self.input_names)}",
+                f"{pluralise(len(shapes), 'array')} given, but {self.name} takes: {', '.join(self.input_names)}",
                 subject=self.name,
                 code=Code.WRONG_SHAPE,
             )

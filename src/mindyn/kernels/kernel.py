@@ -17,7 +17,7 @@ import casadi
 import numpy as np
 
 from mindyn.algebra.values import real_array, require_unmasked
-from mindyn.errors import Code, InputError, unknown_name_error
+from mindyn.errors import Code, InputError, pluralise, unknown_name_error
 from mindyn.kernels import calling
 from mindyn.kernels.llvm import emit
 from mindyn.kernels.program import Program
@@ -237,7 +237,7 @@ class Kernel:
     def _convert(self, arguments: tuple[Any, ...]) -> list[Array]:
         if len(arguments) != len(self._input_names):
             raise InputError(
-                f"{len(arguments)} arrays given, but {self.program.name} takes {len(self._input_names)}: "
+                f"{pluralise(len(arguments), 'array')} given, but {self.program.name} takes {len(self._input_names)}: "
                 + ", ".join(self._input_names),
                 subject=self.program.name,
                 code=Code.WRONG_SHAPE,
@@ -265,7 +265,9 @@ class Kernel:
         if len(given) != len(self.output_shapes):
             outputs = ", ".join(self._output_names)
             raise InputError(
-                f"out: {len(given)} arrays given, but the outputs are: {outputs}", subject="out", code=Code.WRONG_SHAPE
+                f"out: {pluralise(len(given), 'array')} given, but the outputs are: {outputs}",
+                subject="out",
+                code=Code.WRONG_SHAPE,
             )
         for array, shape, name in zip(given, self.output_shapes, self._output_names, strict=True):
             self._check_out(array, batch + shape, name)

@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mindyn.algebra.values import Array
-from mindyn.errors import Code, MissingExtraError, list_names
+from mindyn.errors import Code, MissingExtraError, list_names, pluralise
 from mindyn.hints import Command, install_command
 from mindyn.logs.errors import LogError
 from mindyn.logs.metadata import si_units
@@ -387,8 +387,8 @@ def _stack_field(messages: Sequence[JointState], joints: Sequence[str], field: s
         values = getattr(message, field)
         if len(values) != len(known):
             raise LogError(
-                f"a JointState message of {file} at stamp {message.stamp_ns} ns names {len(known)} joints "
-                f"but holds {len(values)} values of {field}",
+                f"a JointState message of {file} at stamp {message.stamp_ns} ns names {pluralise(len(known), 'joint')} "
+                f"but holds {pluralise(len(values), 'value')} of {field}",
                 hint=f"does the driver publish {field}?",
                 code=Code.MISSING_VALUE,
                 subject=field,

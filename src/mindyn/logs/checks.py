@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mindyn.algebra.values import Array, column_extremes
-from mindyn.errors import Code, list_names, shorten_text
+from mindyn.errors import Code, list_names, pluralise, shorten_text
 from mindyn.findings import Finding, Kind, Severity, warning
 from mindyn.logs.cleaning import MIN_GAP_RATIO, estimate_usual_step
 from mindyn.logs.errors import LogError, require_accepted
@@ -140,8 +140,8 @@ def _expand_column_names(
         return tuple(entry[name] for name in robot.primary_names)
     if len(entry) != robot.joint_count:
         raise LogError(
-            f"columns.{signal} lists {len(entry)} columns, but the robot has {robot.joint_count} joints: "
-            f"{', '.join(robot.primary_names)}",
+            f"columns.{signal} lists {pluralise(len(entry), 'column')}, but the robot has "
+            f"{pluralise(robot.joint_count, 'joint')}: {', '.join(robot.primary_names)}",
             code=Code.WRONG_SHAPE,
             subject=f"columns.{signal}",
         )

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mindyn.algebra.values import Array, column_extremes, native_array
-from mindyn.errors import Code, InputError
+from mindyn.errors import Code, InputError, pluralise
 from mindyn.logs.cleaning import MAX_MAGNITUDE
 
 
@@ -55,7 +55,7 @@ class Samples:
     closure: Array | None = None
 
     def __repr__(self) -> str:
-        return f"Samples({len(self.q)} of {len(self.joint_names)} joints at {self.rate_hz:g} Hz)"
+        return f"Samples({len(self.q)} of {pluralise(len(self.joint_names), 'joint')} at {self.rate_hz:g} Hz)"
 
     def __post_init__(self) -> None:
         shape = (len(self.q), len(self.joint_names))

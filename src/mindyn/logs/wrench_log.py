@@ -25,7 +25,7 @@ from mindyn.logs.metadata import RAD_PER_DEGREE, SIDECAR_SCHEMA, UNIT_FACTORS, L
 from mindyn.logs.tables import join_chunks
 from mindyn.robots.floating_base import rotations_from_quaternions
 from mindyn.robots.robot import Robot
-from mindyn.schemas import ANY_TEXT, POSITIVE_NUMBER, Schema, list_schema, require_valid, table_schema
+from mindyn.schemas import ANY_TEXT, POSITIVE_NUMBER, Schema, list_schema, require_valid_file, table_schema
 
 WrenchFrame = Literal["sensor", "world"]
 ActsOn = Literal["sensor", "tool"]
@@ -195,7 +195,7 @@ def read_wrench_log(
     """
     location = Path(path)
     given = merge_tables(read_sidecar(location), metadata or {})
-    require_valid(given, WRENCH_SCHEMA, f"the metadata of {location.name}", LogError)
+    require_valid_file(given, WRENCH_SCHEMA, f"the metadata of {location.name}", LogError)
     text_format = {key: given[key] for key in ("separator", "decimal", "skip_rows") if key in given}
     table = open_table(location, robot, LogMetadata(**text_format))  # type: ignore[arg-type]  # not read by these formats
     found = find_wrench_columns(table.names)

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from mindyn.algebra.values import Array
 from mindyn.equations.catalogue import equation
 from mindyn.equations.loop_equations import loop_equation
-from mindyn.errors import Code, InputError
+from mindyn.errors import Code, InputError, pluralise
 from mindyn.kernels.closed_kernel import make_kernel
 from mindyn.kernels.kernel import Kernel
 from mindyn.logs.samples import Samples
@@ -144,7 +144,7 @@ def _require_enough(names: tuple[str, ...], columns: tuple[NDArray[np.intp], ...
     """Raise if there are too few rows to fit."""
     counts = usable.sum(axis=0) if usable.size else np.zeros(len(names), dtype=int)
     short = [
-        f"{name} ({count} intervals for {len(joint_columns)} parameters)"
+        f"{name} ({pluralise(count, 'interval')} for {pluralise(len(joint_columns), 'parameter')})"
         for name, count, joint_columns in zip(names, counts, columns, strict=True)
         if count <= len(joint_columns)
     ]

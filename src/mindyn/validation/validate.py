@@ -12,7 +12,7 @@ from typing import Any, Final, Literal
 import numpy as np
 
 from mindyn.algebra.values import Array
-from mindyn.errors import Code, InputError
+from mindyn.errors import Code, InputError, pluralise
 from mindyn.estimators.estimate import Estimate
 from mindyn.logs.conditioning import torque_cutoff
 from mindyn.logs.log import Log
@@ -59,7 +59,8 @@ class Validation:
     predictions: tuple[TorquePrediction, ...] = ()
 
     def __repr__(self) -> str:
-        return f"Validation({100 * self.error.total:.3g} % of the torque missed, {len(self.sentences)} joints)"
+        joints = pluralise(len(self.sentences), "joint")
+        return f"Validation({100 * self.error.total:.3g} % of the torque missed, {joints})"
 
     def __str__(self) -> str:
         ends = self.total_with_ends
