@@ -90,7 +90,7 @@ def test_the_pattern_of_a_residual_names_its_cause(kind):
 
 @pytest.mark.parametrize(("size", "kind"), [(0.05, "noise"), (0.1, "vibration")])
 def test_noise_with_a_little_else_is_not_called_vibration(size, kind):
-    """A wave of half the power of the noise raises the residual above its floor; one of twice the power is the cause."""
+    """A wave of half the power of the noise raises it above the floor; with twice the power it is the cause."""
     (result,) = find_patterns([prediction(lambda *_: size * np.sin(2 * np.pi * 31.0 * T), noise=0.05)])
     assert result.details == (kind,)
     assert result.value == pytest.approx(2 / 3, abs=0.1)
