@@ -14,6 +14,7 @@ from typing import Annotated, Any
 import typer
 
 from mindyn import __version__
+from mindyn.algebra.requirements import require_count
 from mindyn.cli.arguments import JSON_OPTION, ROBOT_ARGUMENT, VERBOSE_OPTION, require_exclusive, with_robot_options
 from mindyn.cli.printing import print_findings, print_json, print_output, print_status, print_table
 from mindyn.cli.progress_bars import progress_bar
@@ -31,7 +32,6 @@ from mindyn.fleet.writing import (
 from mindyn.hints import install_command
 from mindyn.logs.locations import strip_credentials
 from mindyn.robots.loading import RobotOptions
-from mindyn.simulation.inputs import require_count
 
 RETRIES = 3
 """Retries of a log on another worker if a worker of the cluster dies."""

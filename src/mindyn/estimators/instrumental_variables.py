@@ -23,6 +23,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from mindyn.algebra.requirements import require_count
 from mindyn.algebra.values import Array
 from mindyn.errors import Code, InputError, pluralise
 from mindyn.estimators.estimate import Estimate, Estimator, predict_unfiltered
@@ -34,7 +35,6 @@ from mindyn.regression.information import Information, identifiable_directions
 from mindyn.regression.regressor import Regressor
 from mindyn.regression.row_blocks import blocks
 from mindyn.regression.rows import Rows
-from mindyn.simulation.inputs import require_count
 
 PASSES_END: Final = 0.01
 """Passes end when no parameter moves by more than this fraction of its standard deviation ..."""

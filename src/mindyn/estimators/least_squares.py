@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from scipy.linalg import solve_toeplitz
 from scipy.linalg.lapack import dtbtrs
 
+from mindyn.algebra.requirements import require_shape
 from mindyn.algebra.values import Array
 from mindyn.errors import Code, InputError, pluralise, require_choice
 from mindyn.estimators.estimate import Estimate, Estimator, Needs
@@ -266,9 +267,7 @@ def fit_weighted(
     kept = np.array([name not in settings.dropped for name in information.names])
     n = len(information.factors)
     weights = np.ones(n) if isinstance(settings.weights, str) else np.array(settings.weights, dtype=np.float64)
-    if weights.shape != (n,):
-        message = f"weights must have one number for each of {n} joints; got {len(weights)}"
-        raise InputError(message, code=Code.WRONG_SHAPE, subject="weights")
+    require_shape(weights.shape, (n,), "weights")
     alive = information.measured() & np.logical_not(constant)
     limits = None if regressor is None or settings.friction != "dissipative" else friction_limits(regressor)
     parameters = () if regressor is None or settings.friction == "free" else regressor.parameters

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mindyn.algebra.blas import run_on_one_blas_thread
+from mindyn.algebra.requirements import require_positive
 from mindyn.algebra.values import Array, RandomSource, seed_from
 from mindyn.errors import RobotError, UnsafeMotionError, list_names, pluralise
 from mindyn.excitation.approach import approach_from
@@ -48,7 +49,6 @@ from mindyn.regression.information import Information
 from mindyn.regression.regressor import with_estimated_drives
 from mindyn.robots.edits import find_load_carrier
 from mindyn.robots.robot import Robot, require_robot
-from mindyn.simulation.inputs import require_positive
 
 BEGINNINGS: Final = 3
 """First stages for every search that is completed."""

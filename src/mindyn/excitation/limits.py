@@ -9,13 +9,13 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from mindyn.algebra.requirements import require_number
 from mindyn.algebra.values import Array, ShortRepr
 from mindyn.errors import Code, InputError, MissingPhysicsError
 from mindyn.findings import Finding, Kind, warning
 from mindyn.robots.parts import Joint
 from mindyn.robots.robot import Robot
 from mindyn.schemas import ANY_NUMBER, list_schema, require_valid, table_schema
-from mindyn.simulation.inputs import require_number
 
 BOUNDS: Final = ("lower", "upper", "velocity", "acceleration", "jerk", "effort")
 REQUIRED: Final = ("lower", "upper", "velocity", "effort")

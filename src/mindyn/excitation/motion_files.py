@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from mindyn.algebra.requirements import require_positive
 from mindyn.algebra.values import Array
 from mindyn.errors import Code, ExportError
 from mindyn.excitation.constraints import Box
@@ -21,7 +22,6 @@ from mindyn.executors import require_polars_threads
 from mindyn.files import make_folder, replace_folder_files, write_file_atomically
 from mindyn.findings import Kind
 from mindyn.robots.meshes import Meshes
-from mindyn.simulation.inputs import require_positive
 
 if TYPE_CHECKING:
     from mindyn.excitation.motion_design import MotionDesign

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.polynomial.polynomial import polyval
 from numpy.typing import ArrayLike, NDArray
 
+from mindyn.algebra.requirements import require_number
 from mindyn.algebra.values import Array, frozen_array
 from mindyn.errors import Code, InputError
 from mindyn.schemas import (
@@ -30,7 +31,6 @@ from mindyn.schemas import (
     require_valid_file,
     table_schema,
 )
-from mindyn.simulation.inputs import require_number
 
 CHECK_HZ: Final = 1000.0
 """Rate at which a motion is checked against every limit."""

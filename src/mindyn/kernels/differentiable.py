@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from mindyn.equations.catalogue import EQUATIONS, Function
 from mindyn.equations.closed_motion import CLOSURE, MAX_CLOSURE_ERROR, MIN_REGULARITY, is_affine
 from mindyn.equations.loop_closure import home_closure
-from mindyn.errors import Code, InputError, pluralise, unknown_name_error
+from mindyn.errors import Code, InputError, unknown_name_error
 from mindyn.kernels.closed_kernel import MAX_CLOSURE_ERROR_SINGLE
 from mindyn.kernels.device import DeviceFunction
 from mindyn.kernels.gpu import load_device_function
@@ -31,7 +31,7 @@ from mindyn.kernels.kernel import Kernel
 from mindyn.kernels.model import MATRICES, Model
 from mindyn.kernels.source_text import SourceFunction
 from mindyn.kernels.tracing import trace
-from mindyn.numerics.arrays import batch_shape, common_batch
+from mindyn.numerics.arrays import batch_shape, common_batch, require_arrays
 from mindyn.robots.robot import Robot
 
 Shape = tuple[int, ...]
@@ -112,12 +112,7 @@ class DifferentiableFunction:
 
     def batch(self, shapes: list[Shape]) -> Shape:
         """Return the batch shape that the inputs broadcast to; raise an error that names a wrong input."""
-        if len(shapes) != len(self.input_names):
-            raise InputError(
-                f"{pluralise(len(shapes), 'array')} given, but {self.name} takes: {', '.join(self.input_names)}",
-                subject=self.name,
-                code=Code.WRONG_SHAPE,
-            )
+        require_arrays(shapes, self.input_names, self.name)
         inputs = zip(self.input_names, shapes, self.input_shapes, strict=True)
         batches = [batch_shape(tuple(shape), sample_shape, name) for name, shape, sample_shape in inputs]
         return common_batch(batches, self.input_names)

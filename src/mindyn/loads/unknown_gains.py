@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import chdtri, stdtrit
 
+from mindyn.algebra.requirements import require_positive
 from mindyn.algebra.values import Array, ShortRepr
 from mindyn.errors import Code, InputError, suggest_name
 from mindyn.identifiability.random_states import Regressors, sample_rows, typical_rates
@@ -38,7 +39,6 @@ from mindyn.regression.rows import Rows, build_rows
 from mindyn.regression.settings import EquationSettings
 from mindyn.robots.edits import find_load_carrier
 from mindyn.robots.robot import Robot
-from mindyn.simulation.inputs import require_positive
 
 UNDETERMINED_HALF_WIDTH: Final = 1.0
 """Half-width from which the interval of the scale contains zero: the runs do not determine it."""

@@ -56,8 +56,7 @@ class ColumnSelection:
             array = array[:, None]
         if array.ndim != 2 or array.shape[1] != self.count:
             raise LogError(
-                f"array {self.names[0]!r} has shape {array.shape}, but `joints` names {self.count} "
-                f"column{'s' * (self.count != 1)}",
+                f"array {self.names[0]!r} has shape {array.shape}, but joints names {pluralise(self.count, 'column')}",
                 hint="is this the log of another robot?",
                 code=Code.WRONG_SHAPE,
                 subject=self.names[0],

@@ -232,7 +232,7 @@ def log_from_arrays(
     --------
     >>> import mindyn
     >>> mindyn.log_from_arrays(["joint1"], [0.0, 0.1, 0.2], [[0.0], [0.1], [0.3]], [[1.0], [1.2], [0.9]])
-    Log(3 rows of 1 joints over 0.2 s)
+    Log(3 rows of 1 joint over 0.2 s)
     """
     if isinstance(joint_names, str) or not isinstance(joint_names, Iterable):
         raise InputError(

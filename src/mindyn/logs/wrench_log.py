@@ -15,6 +15,7 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
+from mindyn.algebra.requirements import require_shape
 from mindyn.algebra.values import Array, ShortRepr
 from mindyn.errors import Code, list_names
 from mindyn.findings import Finding, Kind, info
@@ -145,9 +146,7 @@ class WrenchLog(ShortRepr):
                 continue
             array = np.asarray(values, dtype=np.float64)
             expected = shapes.get(what, (N, array.shape[-1] if array.ndim == 2 else 0))
-            if array.shape != expected:
-                message = f"{what} of {self.name} has shape {array.shape}, but {expected} is needed"
-                raise LogError(message, code=Code.WRONG_SHAPE, subject=what)
+            require_shape(array.shape, expected, what, LogError)
             if not np.isfinite(array).all():
                 message = f"{what} of {self.name} has values that are not numbers"
                 raise LogError(message, hint="remove these rows", code=Code.NOT_FINITE, subject=what)

@@ -22,6 +22,7 @@ import casadi
 import numpy as np
 from numpy.typing import NDArray
 
+from mindyn.algebra.requirements import require_positive
 from mindyn.algebra.values import Array
 from mindyn.equations.catalogue import equation
 from mindyn.equations.loop_equations import loop_equation
@@ -74,12 +75,7 @@ class Integration:
                     code=Code.UNKNOWN_NAME,
                     subject=name,
                 )
-        if not (np.isfinite(self.interval_s) and self.interval_s > 0):
-            raise InputError(
-                f"interval_s = {self.interval_s!r} must be a positive number of seconds",
-                code=Code.OUT_OF_RANGE,
-                subject="interval_s",
-            )
+        require_positive(self.interval_s, "interval_s", "the longest interval in seconds")
         if self.torque == "held" and self.reversals == "within":
             raise InputError(
                 "a held torque and a reversing friction need different quadratures: avoid the reversals",

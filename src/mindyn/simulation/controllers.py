@@ -13,11 +13,11 @@ import casadi
 import numpy as np
 from numpy.typing import ArrayLike
 
+from mindyn.algebra.requirements import make_read_only, require_finite, require_positive
 from mindyn.algebra.values import Array, frozen_array, real_array
 from mindyn.equations.catalogue import Function
 from mindyn.errors import Code, InputError, pluralise
 from mindyn.robots.robot import Robot
-from mindyn.simulation.inputs import make_read_only, require_finite, require_positive
 from mindyn.simulation.plant import Plant, create_plant
 
 Reference = Callable[[float], tuple[Array, Array, Array]]

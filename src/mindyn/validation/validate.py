@@ -11,6 +11,7 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
+from mindyn.algebra.requirements import require_type
 from mindyn.algebra.values import Array
 from mindyn.errors import Code, InputError, pluralise
 from mindyn.estimators.estimate import Estimate
@@ -130,13 +131,8 @@ def validate(
     listed = [logs] if isinstance(logs, Log) else list(logs)
     if not listed:
         raise InputError("no log was given to validate on", code=Code.MISSING_VALUE, subject="logs")
-    if other := next((item for item in listed if not isinstance(item, Log)), None):
-        raise InputError(
-            f"logs must be Log objects, got {type(other).__name__}",
-            hint="read a file by read_log(path, estimate.robot)",
-            code=Code.WRONG_TYPE,
-            subject=type(other).__name__,
-        )
+    for item in listed:
+        require_type(item, Log, "each of the logs", "read a file by read_log(path, estimate.robot)")
     if rows is not None and len(rows) != len(listed):
         raise InputError(
             f"rows has {len(rows)} entries, but there are {len(listed)} logs", code=Code.DISAGREEMENT, subject="rows"
