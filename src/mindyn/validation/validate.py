@@ -132,7 +132,7 @@ def validate(
     if not listed:
         raise InputError("no log was given to validate on", code=Code.MISSING_VALUE, subject="logs")
     for item in listed:
-        require_type(item, Log, "each of the logs", "read a file by read_log(path, estimate.robot)")
+        require_type(item, Log, "logs", "read a file by read_log(path, estimate.robot)")
     if rows is not None and len(rows) != len(listed):
         raise InputError(
             f"rows has {len(rows)} entries, but there are {len(listed)} logs", code=Code.DISAGREEMENT, subject="rows"
