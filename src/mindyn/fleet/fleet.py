@@ -194,7 +194,7 @@ def study_fleet(
     failed = gather_all(store, missing, executor=executor, workers=workers, progress=progress)
     tally = build_tally(store, keys, is_excluded)
     unmatched = len({entry.name for entry in tally.entries} - {task.name for task in listed})
-    note = f"{unmatched} logs are used by their factors although the pattern does not match them now"
+    note = f"{pluralise(unmatched, 'log')} used by factors alone: the pattern does not match the path now"
     say(f"summing {pluralise(len(tally.entries), 'log')} of {pluralise(len(tally.robots), 'robot')}")
     return _study_tally(tally, keys, (*excluded, *failed), len(missing) - len(failed), [note] if unmatched else [])
 
