@@ -179,6 +179,11 @@ def list_names(names: Iterable[str], most: int = LISTED_NAMES) -> str:
     return f"{shown} and {len(given) - most} more" if len(given) > most else shown
 
 
+def pluralise(count: int, noun: str) -> str:
+    """Return `1 log`, `2 logs`."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
 LISTED_HINT = "use one of the listed names, spelled as listed"
 
 

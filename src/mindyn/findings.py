@@ -70,6 +70,7 @@ class Kind(StrEnum):
     # Diagnostics of the logs of a fit
     STILL_JOINT = "joint does not move"
     POOR_MOTION = "motion excites too little"
+    FEW_EQUATIONS = "few equations for the parameters"
     CONSTANT_TORQUE = "torque never changes"
     SATURATED_TORQUE = "torque saturates"
     UNRELATED_TORQUE = "torque does not follow the motion"

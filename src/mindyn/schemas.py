@@ -69,12 +69,23 @@ def table_schema(required: Mapping[str, Schema], optional: Mapping[str, Schema] 
 
 def require_valid(value: Any, schema: Schema, what: str, error: type[MindynError] = InputError, hint: str = "") -> None:
     """Raise `error` for the first violation; `what` names the value."""
-    for violation in find_violations(value, schema, what):
+    _raise_first(find_violations(value, schema, what), error, hint)
+
+
+def require_valid_file(
+    content: Any, schema: Schema, file: str, error: type[MindynError] = InputError, hint: str = ""
+) -> None:
+    """Raise `error` for the first violation in the content of a file: `limits.toml: velocity.joint1 = ...`."""
+    _raise_first(find_violations(content, schema, file, ": "), error, hint)
+
+
+def _raise_first(violations: Iterator[Violation], error: type[MindynError], hint: str) -> None:
+    for violation in violations:
         raise error(violation.message, hint=violation.hint or hint, code=violation.code, subject=violation.subject)
 
 
-def find_violations(value: Any, schema: Schema, place: str) -> Iterator[Violation]:
-    """Yield the violations of the schema by a value; `place` names the value."""
+def find_violations(value: Any, schema: Schema, place: str, separator: str = ".") -> Iterator[Violation]:
+    """Yield the violations of the schema by a value; `place` names the value, and `place + separator` its entries."""
     hint = next(map(str, schema.get("examples", ())), "")
     if not _matches_schema(value, schema):
         is_number = isinstance(value, Real) and not isinstance(value, bool)
@@ -85,7 +96,7 @@ def find_violations(value: Any, schema: Schema, place: str) -> Iterator[Violatio
         entries, others = schema.get("properties", {}), schema.get("additionalProperties", True)
         for name, item in value.items():
             if isinstance(item_schema := entries.get(name, others), Mapping):
-                yield from find_violations(item, item_schema, f"{place}.{shorten_text(str(name), 100)}")
+                yield from find_violations(item, item_schema, f"{place}{separator}{shorten_text(str(name), 100)}")
             elif not item_schema:
                 message = f"{place} has an unknown entry {quote_value(name)}; valid: {list_names(entries)}"
                 yield Violation(message, suggest_name(name, entries, ""), Code.UNKNOWN_NAME, str(name))

@@ -7,7 +7,7 @@ import re
 from importlib import import_module
 from pathlib import Path
 
-from mindyn.errors import MindynError
+from mindyn.errors import MindynError, pluralise
 
 ROOT = Path(__file__).parents[2]
 GENERAL = {"MindynError", "InputError", "LogError", "RobotFileError"}
@@ -61,3 +61,7 @@ def test_tests_expect_errors_by_code():
         and names & {ast.unparse(part).rpartition(".")[2] for part in ast.walk(call.args[0])}
     ]
     assert uncoded == []
+
+
+def test_numbers_have_a_singular():
+    assert [pluralise(count, "mesh file") for count in (0, 1, 2)] == ["0 mesh files", "1 mesh file", "2 mesh files"]

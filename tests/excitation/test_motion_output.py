@@ -20,7 +20,8 @@ import mindyn
 from mindyn.cli.limits_file import read_limits_file
 from mindyn.cli.main import app
 from mindyn.errors import Code
-from mindyn.excitation.motion_files import ALL
+from mindyn.excitation.limits import guessed_limit
+from mindyn.excitation.motion_files import ALL, limits_draft
 from mindyn.excitation.motion_plot import html_plot
 
 
@@ -224,6 +225,13 @@ def test_the_command_writes_all_files_and_prints_data_alone(arm):
         assert surfaces(draft.surroundings[key]) == surfaces(asked.surroundings[key]), (
             "a draft without them is not safe"
         )
+
+
+def test_a_draft_of_limits_comments_out_what_was_guessed(design):
+    guessed = (guessed_limit("guessed", keys, ("a",)) for keys in (("lower", "upper"), ("acceleration",)))
+    lines = limits_draft(replace(design, findings=tuple(guessed))).splitlines()[1:]
+    marked = {line.split()[1] for line in lines if line.startswith("# ") and "{" in line}
+    assert marked == {"lower", "upper", "acceleration"}
 
 
 def surfaces(solids):

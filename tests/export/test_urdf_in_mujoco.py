@@ -67,6 +67,10 @@ def test_a_forced_urdf_lists_omitted_parts_in_its_comment(source, tmp_path):
     text = mindyn.write_urdf(driven, tmp_path / "driven.urdf", source=source, force=True).read_text()
     assert "rotor inertia at the joints (in brackets: of the links at q = 0): 'a' 2 kg m^2 (" in text
     assert "set it there as armature" in text
+    rounded = replace(robot, drives=(Drive("a", 100.0, rotor_inertia=1e-12), Drive("b", 50.0, rotor_inertia=1e-4)))
+    rest = mindyn.write_urdf(rounded, tmp_path / "rest.urdf", source=source, force=True).read_text()
+    assert "'b' 0.25 kg m^2" in rest
+    assert "'a' 1e-08" not in rest
 
 
 FINGERS = """<joint name="grasp" type="prismatic"><parent link="tool"/><child link="finger"/><origin xyz="0.05 0 0"/>

@@ -13,7 +13,7 @@ from small_arms import check_base_values, space_of_base
 
 import mindyn
 from mindyn.errors import Code, InputError
-from mindyn.feasibility.nearest import find_nearest_consistent
+from mindyn.feasibility.nearest import find_nearest_consistent, relative_metric
 from mindyn.kernels.model import compile_model
 from mindyn.papers.yoshida_paper import yoshida_puma
 from mindyn.parameters.structural import structural_base
@@ -56,6 +56,19 @@ def test_negative_kinetic_energy_is_a_contradiction_with_a_checked_certificate(s
     assert set(answer.witness["contradicting"]) <= set(base.names)
     assert all(name in answer.sentence for name in answer.witness["contradicting"])
     json.dumps(answer.to_dict())
+
+
+@pytest.mark.parametrize("name", ["puma560", "ur10", "panda"])
+@pytest.mark.parametrize("outside", [2e-5, 1e-4, 1e-3])
+def test_values_just_outside_the_physical_set_are_refuted(name, outside):
+    """Steps from a nearest consistent point back to the values that it is nearest to, of 2e-5 and more of them."""
+    base = structural_base(mindyn.load_robot(name), drives=False)
+    space = space_of_base(base)
+    beta = base.values * (1 + 0.5 * np.random.default_rng(3).normal(size=base.count))
+    nearest = find_nearest_consistent(space, beta, relative_metric(space, beta))
+    step = (beta - nearest.beta) / (nearest.distance / np.sqrt(base.count))
+    answer = check_base_values(base, nearest.beta + outside * step)
+    assert answer.holds is False
 
 
 @pytest.mark.parametrize("label", ["Im", "fv", "fc"])

@@ -126,7 +126,7 @@ def test_new_logs_are_added_and_a_changed_one_replaces_itself(tmp_path):
     first.unlink()
     kept = study(few, tmp_path / "out")
     assert kept.type.logs == 2
-    assert "1 logs are used by their factors" in messages(kept)[0]
+    assert "1 log used by factors alone" in messages(kept)[0]
     left = study(few, tmp_path / "out", exclude_logs=["*/a.parquet"])
     assert left.type.logs == 1
     assert [item.reason for item in left.excluded] == ["excluded by the user"]

@@ -88,6 +88,15 @@ def test_the_pattern_of_a_residual_names_its_cause(kind):
     assert 0.25 <= result.value <= 1.0
 
 
+@pytest.mark.parametrize(("size", "kind"), [(0.05, "noise"), (0.1, "vibration")])
+def test_noise_with_a_little_else_is_not_called_vibration(size, kind):
+    """A wave of half the power of the noise raises it above the floor; with twice the power it is the cause."""
+    (result,) = find_patterns([prediction(lambda *_: size * np.sin(2 * np.pi * 31.0 * T), noise=0.05)])
+    assert result.details == (kind,)
+    assert result.value == pytest.approx(2 / 3, abs=0.1)
+    assert result.message.startswith(f"{100 * result.value:.0f} % of ")
+
+
 def test_a_residual_like_none_of_them_is_not_named():
     drift = lambda *_: 0.3 * np.sin(2 * np.pi * 0.37 * T) * np.sin(2 * np.pi * 0.041 * T)  # noqa: E731
     assert find_patterns([prediction(drift, noise=0.01)]) == (None,)

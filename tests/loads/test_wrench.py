@@ -326,6 +326,8 @@ def test_metadata_replace_guesses_from_names_and_bad_input_is_named(tmp_path):
     for wrong in ({"frame": "tool"}, {"units": {"force": "kgf"}}, {"columns": {"force": ["d"]}}, {"sign": 1}):
         with raises(LogError, Code.UNKNOWN_NAME if "sign" in wrong else Code.INVALID_VALUE):
             read_wrench_log(tmp_path / "ft.csv", metadata=wrong)
+    with raises(LogError, Code.INVALID_VALUE, "the metadata of ft.csv: columns.force"):
+        read_wrench_log(tmp_path / "ft.csv", metadata={"columns": {"force": ["d"]}})
     with raises(LogError, Code.UNKNOWN_NAME, "z"):
         read_wrench_log(tmp_path / "ft.csv", metadata={"columns": {"force": ["d", "e", "z"]}})
     with raises(LogError, Code.MISSING_VALUE, "orientation"):

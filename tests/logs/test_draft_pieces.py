@@ -93,9 +93,11 @@ def test_lines_on_columns_and_their_order():
     assert _add_columns(EMPTY, Path("x.csv"), contents(by_name, named), ("a", "b")).value("joints") is None
     assert _read_joint_order(named, 2) == ["b", "a"]
     assert _read_joint_order(named, 3) is None
-    assert _describe_order(group("q", 2, "names"), ("a",)) == "by joint name"
-    assert _describe_order(group("q", 2, "array"), ("a",)).startswith("2 joints; the columns of the array are assumed")
-    assert _describe_order(group("q"), ()) == "2 joints"
+    assert _describe_order(group("q", 2, "names"), is_assumed=True) == "by joint name"
+    assert _describe_order(group("q", 2, "array"), is_assumed=True).startswith(
+        "2 joints; the columns of the array are assumed"
+    )
+    assert _describe_order(group("q"), is_assumed=False) == "2 joints"
     listing = replace(group("q"), entry=("x", "y"))
     result = _add_columns(EMPTY, Path("x"), contents({"position": listing}, head()), ())
     assert result.value("columns.position") == ["x", "y"]

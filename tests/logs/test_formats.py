@@ -16,6 +16,7 @@ from raising import raises
 from recordings import NAMES, STATED, arm, sines
 
 from mindyn.errors import Code
+from mindyn.findings import Kind, Severity
 from mindyn.identification.log_drafts import draft_log
 from mindyn.logs.errors import LogError
 from mindyn.logs.reading import read_log, scan_log
@@ -263,6 +264,39 @@ def test_mcap_is_read_in_the_order_of_its_stamps_whatever_its_summary_repeats(tm
             writer.add_message(channel, log_time=stamp, data=data, publish_time=stamp)
         writer.finish()
     assert_same(read_log(tmp_path / "run.mcap", ROBOT, side="joint"), SAME_ALGEBRA)
+
+
+@pytest.mark.parametrize("use_chunking", [True, False])
+def test_an_mcap_file_of_a_killed_recorder_is_read_up_to_the_cut(tmp_path, use_chunking):
+    writing = pytest.importorskip("mcap.writer")
+    path = tmp_path / "run.mcap"
+    with path.open("wb") as stream:
+        writer = writing.Writer(stream, chunk_size=4096, use_chunking=use_chunking)
+        writer.start()
+        schema = writer.register_schema("sensor_msgs/msg/JointState", "ros2msg", b"")
+        channel = writer.register_channel("/joint_states", "cdr", schema)
+        for stamp, store, message in joint_state_messages():
+            data = bytes(store.serialize_cdr(message, "sensor_msgs/msg/JointState"))
+            writer.add_message(channel, log_time=stamp, data=data, publish_time=stamp)
+        stream.flush()
+        data_bytes = path.stat().st_size
+        writer.finish()
+    whole = path.read_bytes()
+    for kept, reserved in ((data_bytes // 2, b""), (data_bytes, bytes(1000)), (data_bytes // 3, b"")):
+        path.write_bytes(whole[:kept] + reserved)
+        log = read_log(path, ROBOT, side="joint")
+        assert 0.5 < len(log) / (len(MOTION.t) * kept / data_bytes) < 1.1
+        assert_close(log.q, MOTION.q[: len(log)], SAME_ALGEBRA)
+        (loss,) = [note for note in log.findings if note.kind is Kind.FILE_CONTENT]
+        assert loss.severity is Severity.WARNING
+        assert f"of {kept + len(reserved)} bytes" in loss.message
+        assert loss.message in draft_log(path, ROBOT).notes
+    path.write_bytes(whole[:-20])  # only the index is cut
+    assert_same(read_log(path, ROBOT, side="joint"), SAME_ALGEBRA)
+    assert not [note for note in read_log(path, ROBOT, side="joint").findings if note.kind is Kind.FILE_CONTENT]
+    path.write_bytes(whole[:200])
+    with raises(LogError, code=Code.UNREADABLE, subject="run.mcap"):
+        read_log(path, ROBOT, side="joint")
 
 
 def test_bag_without_joint_states_lists_its_topics(tmp_path):

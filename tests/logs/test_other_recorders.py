@@ -214,6 +214,7 @@ def test_lines_of_json_are_read_with_the_order_of_joints_that_they_state(tmp_pat
     path = json_lines(tmp_path, states())
     draft = draft_log(path, ROBOT)
     assert draft.value("joints") == [*reversed(NAMES), "gripper"]
+    assert not any("assumed" in line.evidence for line in draft.lines if line.key.startswith("columns."))
     assert draft.value("columns.time") == ["header.stamp.sec", "header.stamp.nanosec"]
     stated = {**draft.to_metadata(), "units": {"position": "rad", "torque": "N m"}, "side": "joint"}
     log = read_log(path, ROBOT, metadata=stated)
@@ -222,6 +223,19 @@ def test_lines_of_json_are_read_with_the_order_of_joints_that_they_state(tmp_pat
     (tmp_path / "run.jsonl").write_text(path.read_text() + json.dumps(next(states(names=("x", *NAMES)))) + "\n")
     with raises(LogError, code=Code.DISAGREEMENT, subject="name"):
         read_log(path, ROBOT, metadata=stated)
+    with raises(LogError, code=Code.DISAGREEMENT, subject="name"):
+        draft_log(path, ROBOT)
+
+
+def test_lines_of_json_whose_joint_order_changes_are_read_by_name(tmp_path):
+    lists = ("name", "position", "effort")
+    turned = ({**s, **{key: s[key][k % 3 :] + s[key][: k % 3] for key in lists}} for k, s in enumerate(states()))
+    path = json_lines(tmp_path, turned)
+    stated = {**draft_log(path, ROBOT).to_metadata(), "units": {"position": "rad", "torque": "N m"}, "side": "joint"}
+    log = read_log(path, ROBOT, metadata=stated)
+    assert_close(log.tau, MOTION.tau, EXACT)
+    assert_close(log.q, MOTION.q, EXACT)
+    assert any("by name" in note.message for note in log.findings)
 
 
 def test_objects_and_missing_lists_of_parquet_are_read(tmp_path):

@@ -50,7 +50,7 @@ def test_a_log_without_velocity_is_differentiated(estimate):
 
 
 def test_wrong_types_raise_with_a_hint(estimate):
-    with raises(InputError, Code.WRONG_TYPE, "str"):
+    with raises(InputError, Code.WRONG_TYPE, "logs"):
         mindyn.validate(estimate, "run.csv")
     with raises(InputError, Code.WRONG_TYPE, "logs"):
         mindyn.identify(ROBOT, "run.csv")

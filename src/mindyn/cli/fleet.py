@@ -14,11 +14,12 @@ from typing import Annotated, Any
 import typer
 
 from mindyn import __version__
+from mindyn.algebra.requirements import require_count
 from mindyn.cli.arguments import JSON_OPTION, ROBOT_ARGUMENT, VERBOSE_OPTION, require_exclusive, with_robot_options
 from mindyn.cli.printing import print_findings, print_json, print_output, print_status, print_table
 from mindyn.cli.progress_bars import progress_bar
 from mindyn.cli.runs import load_run_estimate
-from mindyn.errors import Code, InputError, MissingExtraError
+from mindyn.errors import Code, InputError, MissingExtraError, pluralise
 from mindyn.files import finish_replacement, make_output_folder
 from mindyn.fleet.fleet import FleetStudy, study_fleet
 from mindyn.fleet.writing import (
@@ -31,7 +32,6 @@ from mindyn.fleet.writing import (
 from mindyn.hints import install_command
 from mindyn.logs.locations import strip_credentials
 from mindyn.robots.loading import RobotOptions
-from mindyn.simulation.inputs import require_count
 
 RETRIES = 3
 """Retries of a log on another worker if a worker of the cluster dies."""
@@ -144,8 +144,8 @@ def _connect_cluster(cluster: str | None) -> Iterator[Executor | None]:
 
 
 def _print_study(study: FleetStudy) -> None:
-    counts = f"{len(study.robots)} robots, {study.logs} logs, {study.rows} rows"
-    print_output(f"{counts}; {study.gathered} logs read in this run")
+    counts = f"{pluralise(len(study.robots), 'robot')}, {pluralise(study.logs, 'log')}, {study.rows} rows"
+    print_output(f"{counts}; {pluralise(study.gathered, 'log')} read in this run")
     if not study.differences:
         print_output(explain_no_difference(study))
         return

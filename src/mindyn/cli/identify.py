@@ -16,6 +16,7 @@ from typing import Annotated, Any, Final, Literal
 
 import typer
 
+from mindyn.algebra.requirements import require_number
 from mindyn.cli.arguments import (
     JSON_OPTION,
     ROBOT_ARGUMENT,
@@ -243,13 +244,7 @@ def _parse_scale(text: str) -> Scale:
 
 def _split_logs(logs: Sequence[Log], part: float) -> tuple[list[Log], list[Log]]:
     """Split every log into its first part and its held-out end."""
-    if not 0 < part < 1:
-        raise InputError(
-            f"--hold-out must be between 0 and 1, got {part:g}",
-            hint="such as --hold-out 0.3, which holds out the last 30 %",
-            code=Code.OUT_OF_RANGE,
-            subject="--hold-out",
-        )
+    require_number(part, "--hold-out", "(0, 1)", "such as --hold-out 0.3, which holds out the last 30 %")
     ends = [round((1 - part) * len(log)) for log in logs]
     cut = list(zip(logs, ends, strict=True))
     first, last = [log.take(slice(0, end)) for log, end in cut], [log.take(slice(end, len(log))) for log, end in cut]

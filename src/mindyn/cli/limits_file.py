@@ -18,7 +18,7 @@ from mindyn.excitation.volumes import Capsule
 from mindyn.findings import Finding
 from mindyn.reading import read_toml
 from mindyn.robots.robot import Robot
-from mindyn.schemas import ANY_NUMBER, ANY_TEXT, Schema, list_schema, require_valid, table_schema
+from mindyn.schemas import ANY_NUMBER, ANY_TEXT, Schema, list_schema, require_valid, require_valid_file, table_schema
 
 _POINT: Final = list_schema(ANY_NUMBER, minItems=3, maxItems=3)
 _CORNER: Final = list_schema({"type": ["number", "infinite"]}, minItems=3, maxItems=3)
@@ -116,7 +116,7 @@ def read_limits_file(path: Path | None, robot: Robot, held: Iterable[Finding] = 
         return LimitsFile()
     hint = "for example: velocity = { joint1 = 2.0 }"
     given = read_toml(path, "file of limits", InputError, hint)
-    require_valid(given, LIMITS_FILE_SCHEMA, path.name, hint=hint)
+    require_valid_file(given, LIMITS_FILE_SCHEMA, path.name, hint=hint)
     absent = {name for finding in held for name in finding.joints} - set(robot.joint_names)
     bounds = {
         key: {joint: limit for joint, limit in value.items() if joint not in absent}

@@ -8,6 +8,7 @@ import typer
 
 from mindyn.cli.arguments import JSON_OPTION, ROBOT_ARGUMENT, VERBOSE_OPTION, with_robot_options
 from mindyn.cli.printing import print_json, print_output, print_table
+from mindyn.errors import pluralise
 from mindyn.pages.document import format_plural
 from mindyn.robots.loading import RobotOptions, bundled_robots, identified_robots, load_robot
 from mindyn.robots.robot import Robot
@@ -65,7 +66,7 @@ def _print_identified(*, as_json: bool) -> None:
 
 def _print_robot(robot: Robot) -> None:
     """Print the joints with ranges and masses, and the findings about the robot."""
-    gears = f", {len(robot.drives)} drives" if robot.drives else ""
+    gears = f", {pluralise(len(robot.drives), 'drive')}" if robot.drives else ""
     print_output(f"{robot.name}: {count_joints(robot)} from {robot.root.name} to {robot.link_names[-1]}{gears}")
     rows = joint_rows(robot)
     print_table(rows[: MAX_LISTED_JOINTS + 1])

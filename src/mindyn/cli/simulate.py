@@ -12,7 +12,7 @@ import typer
 from mindyn.cli.arguments import JSON_OPTION, ROBOT_ARGUMENT, option_group, with_robot_options
 from mindyn.cli.next_step import format_robot_options, print_next_command
 from mindyn.cli.printing import print_json, print_status
-from mindyn.errors import Code, ExportError, InputError, list_names
+from mindyn.errors import Code, ExportError, InputError, list_names, pluralise
 from mindyn.excitation.motions import run_of
 from mindyn.hints import Command
 from mindyn.logs.log import write_log
@@ -108,7 +108,7 @@ def simulate(
     )
     assert run.measured is not None
     write_measurement(run.measured, loaded, out)
-    print_status(f"wrote {out}: {len(run.measured.t)} samples of {len(run.measured.joint_names)} joints")
+    print_status(f"wrote {out}: {len(run.measured.t)} samples of {pluralise(len(run.measured.joint_names), 'joint')}")
     if as_json:
         joints = list(run.measured.joint_names)
         rows, rate = len(run.measured.t), fitted.rate_hz

@@ -16,7 +16,7 @@ from mindyn.cli.export import FORMAT_WRITERS
 from mindyn.cli.log import draft_with_sidecar, has_complete_sidecar, parse_entries
 from mindyn.cli.next_step import format_robot_options
 from mindyn.cli.printing import print_output, print_status
-from mindyn.errors import MindynError, require_choice
+from mindyn.errors import MindynError, pluralise, require_choice
 from mindyn.hints import Command
 from mindyn.logs.draft import UNANSWERED, DraftLine, format_toml_value
 from mindyn.robots.loading import RobotOptions
@@ -75,7 +75,7 @@ def start(
     if to is not None:
         require_choice(to, FORMAT_WRITERS, "--to")
     guide, words, arm = Guide(context, sys.stdin.isatty()), format_robot_options(options), options.load(robot)
-    print_status(f"{arm.name}: {arm.joint_count} joints, {', '.join(arm.primary_names)}")
+    print_status(f"{arm.name}: {pluralise(arm.joint_count, 'joint')}, {', '.join(arm.primary_names)}")
     for log in logs:
         _describe_log(guide, log, robot, arm, words)
     folder = logs[0].with_suffix("") if out is None else out

@@ -19,7 +19,7 @@ from mindyn.cli.exit_codes import ExitCode
 from mindyn.cli.limits_file import MotionOptions, read_limits_file, with_motion_options
 from mindyn.cli.next_step import format_robot_options, print_next_command
 from mindyn.cli.printing import print_json, print_output, print_status
-from mindyn.errors import Code, InputError, require_choice
+from mindyn.errors import Code, InputError, pluralise, require_choice
 from mindyn.excitation.limits import with_limits
 from mindyn.files import replace_folder_files
 from mindyn.findings import name_warnings
@@ -79,7 +79,7 @@ def step_by_step(
         for finding in (*held, *check.findings):
             print_status(f"{finding.severity}: {finding}")
         print_status(
-            f"wrote {len(plan.motions)} motions and {PLAN} to {folder}: record them on the robot, or simulate them"
+            f"wrote {pluralise(len(plan.motions), 'motion')} and {PLAN} to {folder}: record on the robot, or simulate"
         )
         if plan.unidentifiable:
             print_status(
@@ -104,7 +104,7 @@ def step_by_step(
         write_test_logs(logs, folder, loaded, load_plan(folder / PLAN))
         if as_json:
             print_json({"logs": sorted(logs)})
-        print_status(f"wrote {len(logs)} logs to {folder}")
+        print_status(f"wrote {pluralise(len(logs), 'log')} to {folder}")
         print_next_command("step-by-step", "identify", robot, folder, *words)
         return
     plan, logs = read_test_logs(folder, loaded)

@@ -21,7 +21,7 @@ import numpy as np
 from mindyn.algebra.values import ShortRepr
 from mindyn.comparison.isolation import MethodResult, run_method
 from mindyn.comparison.log_sets import HeldOut, Split
-from mindyn.errors import MindynError
+from mindyn.errors import MindynError, pluralise
 from mindyn.estimators.estimate import Estimate
 from mindyn.estimators.least_squares import LeastSquares
 from mindyn.identification.identify import identify
@@ -243,5 +243,7 @@ def comparison_page(comparison: LogComparison) -> str:
         Section("rules", "Rules", [p(rule) for rule in RULES]),
     ]
     return render_document(
-        "Methods on recorded logs", f"{len(lines)} methods, {len(comparison.splits)} splits", sections
+        "Methods on recorded logs",
+        f"{pluralise(len(lines), 'method')}, {pluralise(len(comparison.splits), 'split')}",
+        sections,
     )

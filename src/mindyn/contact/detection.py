@@ -20,6 +20,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from mindyn.algebra.requirements import require_positive
 from mindyn.algebra.values import Array, ShortRepr
 from mindyn.errors import Code, InputError
 from mindyn.estimators.estimate import Estimate, predict_unfiltered
@@ -32,7 +33,6 @@ from mindyn.logs.pipeline import condition
 from mindyn.logs.samples import Samples
 from mindyn.regression.row_blocks import segment_ends
 from mindyn.robots.robot import Robot
-from mindyn.simulation.inputs import require_positive
 
 OBSERVER_GAIN_PER_S: Final = 20.0
 """Default gain of the observer, 1/s: contacts appear within 50 ms."""

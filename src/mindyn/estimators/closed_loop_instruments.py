@@ -19,6 +19,7 @@ from typing import Final, Literal
 
 import numpy as np
 
+from mindyn.algebra.requirements import require_count
 from mindyn.algebra.values import Array
 from mindyn.equations.loop_closure import home_closure
 from mindyn.errors import Code, InputError, require_choice
@@ -36,7 +37,6 @@ from mindyn.regression.settings import PLAIN_FRICTION, EquationSettings
 from mindyn.robots.robot import Robot
 from mindyn.simulation.closed_loop import CandidateController, CandidateMotions, ClosedLoop
 from mindyn.simulation.controllers import ControlLaw, tracking_law
-from mindyn.simulation.inputs import require_count
 
 FACTORS: Final = 4.0 ** np.arange(-1, 7)
 """Factors on regular values: noise of accelerations makes least-squares inertias too small by an unknown factor."""

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, replace
 
 from mindyn.estimators.estimate import Estimate, Estimator
 from mindyn.estimators.least_squares import LeastSquares
+from mindyn.logs.conditioning import Conditioning
 from mindyn.regression.integrated import Integration, integrate_rows
 from mindyn.regression.rows import Rows
 from mindyn.regression.settings import EquationSettings
@@ -41,8 +42,15 @@ class EnergyDifference(Integration, Estimator):
     needs = "samples"
 
     def settings_for(self, robot: Robot, wanted: EquationSettings) -> EquationSettings:  # noqa: ARG002
-        """Return the settings without filter, which integration does not need, and without load-dependent friction."""
-        return wanted.without_load().unfiltered()
+        """Return the settings without filter, which integration does not need, and without load-dependent friction.
+
+        Differences of energy use all joints in each equation and keep slow rows, in which friction has little power.
+        """
+        settings = wanted.without_load().unfiltered()
+        conditioning = settings.conditioning
+        if self.form == "momentum" or not isinstance(conditioning, Conditioning):
+            return settings
+        return replace(settings, conditioning=replace(conditioning, slow_speed=None))
 
     def fit(self, rows: Rows) -> Estimate:
         """Fit the rows; residuals are mean torques (momentum) or mean power in W (energy) over the intervals."""

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 
 from mindyn.algebra.significance import NORMAL_95, relative_deviation
 from mindyn.algebra.values import Array
-from mindyn.errors import Code, InputError, shorten_text, suggest_name
+from mindyn.errors import Code, InputError, pluralise, shorten_text, suggest_name
 from mindyn.estimators.estimate_files import (
     base_record,
     read_base,
@@ -258,7 +258,7 @@ class Estimate:
         residuals = joint_residuals(factors, values, correlations)
         condition_number = factors.condition_number(used)
         summary = (
-            f"{len(names) - len(dropped)} parameters from {data_summary(factors, rows.settings)} leave "
+            f"{pluralise(len(names) - len(dropped), 'parameter')} from {data_summary(factors, rows.settings)} leave "
             f"{100 * unexplained_fraction(residuals):.3g} % of the {rows.quantity} unexplained"
         )
         return Estimate(
@@ -381,7 +381,7 @@ class Estimate:
         return replace(self, regressor=regressor, settings=settings)
 
     def __repr__(self) -> str:
-        return f"Estimate({self.robot.name!r}, {len(self.names)} parameters by {self.method or 'hand'})"
+        return f"Estimate({self.robot.name!r}, {pluralise(len(self.names), 'parameter')} by {self.method or 'hand'})"
 
     def plot(self, *logs: Log) -> Page:
         """Return the report; with `logs` also torque, friction and residuals. `.save(path)` writes it."""

@@ -26,7 +26,7 @@ from mindyn.regression.regressor import Regressor, lin_columns
 from mindyn.robots.description import Selection
 from mindyn.robots.robot import Robot
 from mindyn.robots.toml_format import robot_from_table, toml_table
-from mindyn.schemas import require_valid
+from mindyn.schemas import require_valid_file
 
 EXACT: Final = 1e-120
 """Smaller variances come from noise-free data; their products lose digits before they reach zero."""
@@ -61,7 +61,7 @@ def schema() -> Mapping[str, Any]:
 
 def require_agreement(values: Mapping[str, Any], path: str) -> None:
     """Raise `InputError` if types, lengths or names contradict the format or each other."""
-    require_valid(values, schema(), path, hint=_HINT)
+    require_valid_file(values, schema(), path, hint=_HINT)
     for disagreement in _find_disagreements(values):
         raise InputError(f"{path} is not consistent: {disagreement}", hint=_HINT, code=Code.DISAGREEMENT, subject=path)
 

@@ -17,6 +17,7 @@ from scipy.special import stdtrit
 
 from mindyn.algebra.significance import NORMAL_95
 from mindyn.algebra.values import Array
+from mindyn.errors import pluralise
 from mindyn.regression.information import Information, null_space
 from mindyn.regression.settings import EquationSettings
 
@@ -207,8 +208,7 @@ def unexplained_fraction(residuals: Sequence[JointResidual]) -> float:
 
 def data_summary(information: Information, settings: EquationSettings) -> str:
     """`1200 equations (600 samples of 2 joints, low-passed at 5 Hz, one of 4 kept)`."""
-    joints = f"{len(information.counts)} joints" if len(information.counts) > 1 else "1 joint"
-    samples = f"{max(information.counts)} samples of {joints}"
+    samples = f"{max(information.counts)} samples of {pluralise(len(information.counts), 'joint')}"
     cutoff, step = settings.cutoff_hz, settings.step
     filtered = [] if cutoff is None else [f"low-passed at {cutoff:.3g} Hz"]
     thinned = [f"one of {step} kept"] if step > 1 else []

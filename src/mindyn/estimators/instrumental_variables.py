@@ -23,8 +23,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from mindyn.algebra.requirements import require_count
 from mindyn.algebra.values import Array
-from mindyn.errors import Code, InputError
+from mindyn.errors import Code, InputError, pluralise
 from mindyn.estimators.estimate import Estimate, Estimator, predict_unfiltered
 from mindyn.estimators.estimate_parts import describe_status, infinite_variances, unexplained_fraction
 from mindyn.estimators.least_squares import LeastSquares, Weights, coloured_covariance_of, colouring_of, sandwich
@@ -34,7 +35,6 @@ from mindyn.regression.information import Information, identifiable_directions
 from mindyn.regression.regressor import Regressor
 from mindyn.regression.row_blocks import blocks
 from mindyn.regression.rows import Rows
-from mindyn.simulation.inputs import require_count
 
 PASSES_END: Final = 0.01
 """Passes end when no parameter moves by more than this fraction of its standard deviation ..."""
@@ -180,7 +180,7 @@ def repeat_passes(
 def report_passes(estimate: Estimate, method: str, passes: int, notes: Sequence[str], *, settled: bool) -> Estimate:
     """Return the estimate with method, status and provenance."""
     summary = (
-        f"{len(estimate.names)} parameters, {passes} passes{'' if settled else ', not settled'}, leave "
+        f"{pluralise(len(estimate.names), 'parameter')}, {passes} passes{'' if settled else ', not settled'}, leave "
         f"{100 * unexplained_fraction(estimate.residuals):.3g} % of the torque unexplained"
     )
     status = describe_status([summary, *notes], estimate.unidentifiable)

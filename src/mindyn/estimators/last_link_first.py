@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from mindyn.algebra.values import Array
-from mindyn.errors import Code, InputError
+from mindyn.errors import Code, InputError, pluralise
 from mindyn.estimators.estimate import Estimate, Estimator
 from mindyn.estimators.estimate_parts import find_unidentifiable, unexplained_fraction
 from mindyn.parameters.lin import lin_structure
@@ -106,7 +106,7 @@ def compute_condition(A: Array) -> float:
 def _format_status(estimate: Estimate, conditions: dict[str, float]) -> str:
     worst = max(conditions, key=conditions.__getitem__)
     sentence = (
-        f"{len(estimate.names)} parameters, joint by joint from the last, leave "
+        f"{pluralise(len(estimate.names), 'parameter')}, joint by joint from the last, leave "
         f"{100 * unexplained_fraction(estimate.residuals):.3g} % of the torque unexplained; the worst conditioned "
         f"joint is {worst!r} ({conditions[worst]:.3g})"
     )

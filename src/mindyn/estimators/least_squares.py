@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 from scipy.linalg import solve_toeplitz
 from scipy.linalg.lapack import dtbtrs
 
+from mindyn.algebra.requirements import require_shape
 from mindyn.algebra.values import Array
-from mindyn.errors import Code, InputError, require_choice
+from mindyn.errors import Code, InputError, pluralise, require_choice
 from mindyn.estimators.estimate import Estimate, Estimator, Needs
 from mindyn.logs.samples import Samples
 from mindyn.parameters.parameter import Parameter
@@ -266,9 +267,7 @@ def fit_weighted(
     kept = np.array([name not in settings.dropped for name in information.names])
     n = len(information.factors)
     weights = np.ones(n) if isinstance(settings.weights, str) else np.array(settings.weights, dtype=np.float64)
-    if weights.shape != (n,):
-        message = f"weights must have one number for each of {n} joints; got {len(weights)}"
-        raise InputError(message, code=Code.WRONG_SHAPE, subject="weights")
+    require_shape(weights.shape, (n,), "weights")
     alive = information.measured() & np.logical_not(constant)
     limits = None if regressor is None or settings.friction != "dissipative" else friction_limits(regressor)
     parameters = () if regressor is None or settings.friction == "free" else regressor.parameters
@@ -363,7 +362,7 @@ def _estimate(
         return estimate
     open_count = len(fit.beta) - len(settings.dropped) - fit.rank
     status = (
-        f"{estimate.status.partition(';')[0]}; the data do not determine {open_count} combinations of: "
+        f"{estimate.status.partition(';')[0]}; the data do not determine {pluralise(open_count, 'combination')} of: "
         f"{', '.join(estimate.unidentifiable)} (their values are the smallest that fit)."
     )
     return replace(estimate, status=status)

@@ -10,6 +10,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import ArrayLike
 
+from mindyn.algebra.requirements import require_number
 from mindyn.algebra.values import Array
 from mindyn.errors import Code, InputError
 from mindyn.estimators.estimate import Estimate
@@ -73,10 +74,7 @@ class RecursiveLeastSquares:
         weights: Weights | tuple[float, ...] = "joint",
         friction: Friction = PLAIN_FRICTION,
     ) -> None:
-        if not 0 < forgetting <= 1:
-            raise InputError(
-                f"forgetting = {forgetting!r} must lie in (0, 1]", code=Code.OUT_OF_RANGE, subject="forgetting"
-            )
+        require_number(forgetting, "forgetting", "(0, 1]")
         if friction.direction == "stop":
             raise InputError(
                 'friction direction "stop" remembers the motion before a sample; use "tanh" or "sign"',

@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mindyn.algebra.blas import run_on_one_blas_thread
+from mindyn.algebra.requirements import require_positive
 from mindyn.algebra.values import Array, RandomSource, seed_from
-from mindyn.errors import RobotError, UnsafeMotionError, list_names
+from mindyn.errors import RobotError, UnsafeMotionError, list_names, pluralise
 from mindyn.excitation.approach import approach_from
 from mindyn.excitation.bodies import Bodies
 from mindyn.excitation.columns import Columns
@@ -48,7 +49,6 @@ from mindyn.regression.information import Information
 from mindyn.regression.regressor import with_estimated_drives
 from mindyn.robots.edits import find_load_carrier
 from mindyn.robots.robot import Robot, require_robot
-from mindyn.simulation.inputs import require_positive
 
 BEGINNINGS: Final = 3
 """First stages for every search that is completed."""
@@ -312,7 +312,7 @@ def _design(search: Search, ending: str, beta: Array | None) -> MotionDesign:
         used,
         problem.noise,
         problem.rate_hz,
-        f"{ending}: condition number {criteria['condition']:.3g}, {columns.count} parameters, "
+        f"{ending}: condition number {criteria['condition']:.3g}, {pluralise(columns.count, 'parameter')}, "
         f"{100 * max(used.values()):.1f} % of the nearest limit",
         is_start_given=problem.start is not None,
     )

@@ -8,9 +8,10 @@ from typing import Final, Literal, TypeVar, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
+from mindyn.algebra.requirements import require_count, require_number, require_type
 from mindyn.algebra.values import Array, frozen_array
 from mindyn.equations.closed_motion import is_affine
-from mindyn.errors import Code, InputError, MissingPhysicsError, require_choice
+from mindyn.errors import Code, InputError, MissingPhysicsError, pluralise, require_choice
 from mindyn.excitation.columns import Columns
 from mindyn.excitation.constraints import require_closing
 from mindyn.excitation.criteria import Name
@@ -22,7 +23,6 @@ from mindyn.parameters.parameter import standard_parameters
 from mindyn.regression.information import Information, null_space
 from mindyn.robots.edits import find_load_carrier
 from mindyn.robots.robot import Robot
-from mindyn.simulation.inputs import require_count, require_number
 
 T = TypeVar("T")
 
@@ -81,13 +81,7 @@ def require_settings(given: T | None, kind: type[T], name: str) -> T:
     """Return the settings, the default ones for None; raise for another type."""
     if given is None:
         return kind()
-    if not isinstance(given, kind):
-        raise InputError(
-            f"{name} must be {kind.__name__}, got {given!r}",
-            hint=f"{name}=mindyn.{kind.__name__}(...)",
-            code=Code.WRONG_TYPE,
-            subject=name,
-        )
+    require_type(given, kind, name, f"{name}=mindyn.{kind.__name__}(...)")
     return given
 
 
@@ -97,7 +91,7 @@ def limits_for(robot: Robot, limits: MotionLimits | None) -> MotionLimits:
     names = robot.primary_names
     if len(chosen.lower) != len(names):
         raise InputError(
-            f"the limits are for {len(chosen.lower)} joints, but robot {robot.name!r} has {len(names)}",
+            f"the limits are for {pluralise(len(chosen.lower), 'joint')}, but robot {robot.name!r} has {len(names)}",
             code=Code.WRONG_SHAPE,
             subject="limits",
         )

@@ -9,13 +9,13 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from mindyn.algebra.requirements import require_number
 from mindyn.algebra.values import Array, ShortRepr
 from mindyn.errors import Code, InputError, MissingPhysicsError
 from mindyn.findings import Finding, Kind, warning
 from mindyn.robots.parts import Joint
 from mindyn.robots.robot import Robot
 from mindyn.schemas import ANY_NUMBER, list_schema, require_valid, table_schema
-from mindyn.simulation.inputs import require_number
 
 BOUNDS: Final = ("lower", "upper", "velocity", "acceleration", "jerk", "effort")
 REQUIRED: Final = ("lower", "upper", "velocity", "effort")
@@ -205,7 +205,7 @@ class MotionLimits(ShortRepr):
         findings = []
         if turning:
             message = f"lower and upper are guessed as one turn either way for continuous joints: {', '.join(turning)}"
-            findings.append(guessed_limit(message, "lower and upper", turning))
+            findings.append(guessed_limit(message, ("lower", "upper"), turning))
         unstated = [name for name, a in zip(robot.primary_names, self.acceleration, strict=True) if np.isinf(a)]
         if unstated and acceleration < 1:
             values = dict(zip(robot.primary_names, self.velocity / TO_FULL_SPEED_S, strict=True))
@@ -214,7 +214,7 @@ class MotionLimits(ShortRepr):
                 f"acceleration is guessed: {guesses} (full speed in {TO_FULL_SPEED_S:g} s), of which {acceleration:g} "
                 "is used"
             )
-            findings.append(guessed_limit(message, "acceleration", unstated))
+            findings.append(guessed_limit(message, ("acceleration",), unstated))
         return tuple(findings)
 
     def to_dict(self) -> dict[str, Any]:
@@ -236,9 +236,10 @@ def limited_rates(limits: MotionLimits) -> Iterator[tuple[int, NDArray[np.intp],
             yield order, joints, middle, np.maximum(half[joints], STILL)
 
 
-def guessed_limit(sentence: str, key: str, joints: Sequence[str]) -> Finding:
-    """Return the finding that a limit was guessed, with its key in the limits file."""
-    return warning(Kind.GUESSED_LIMIT, sentence, f"Set {key} in the limits file", tuple(joints))
+def guessed_limit(sentence: str, keys: tuple[str, ...], joints: Sequence[str]) -> Finding:
+    """Return the finding that limits were guessed, with their keys in the limits file as details."""
+    finding = warning(Kind.GUESSED_LIMIT, sentence, f"Set {' and '.join(keys)} in the limits file", tuple(joints))
+    return replace(finding, details=keys)
 
 
 def dependent_limits(robot: Robot, stated: Mapping[str, Mapping[str, float]]) -> MotionLimits:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from mindyn.algebra.requirements import require_positive
 from mindyn.algebra.values import Array
 from mindyn.errors import Code, ExportError
 from mindyn.excitation.constraints import Box
@@ -21,7 +22,6 @@ from mindyn.executors import require_polars_threads
 from mindyn.files import make_folder, replace_folder_files, write_file_atomically
 from mindyn.findings import Kind
 from mindyn.robots.meshes import Meshes
-from mindyn.simulation.inputs import require_positive
 
 if TYPE_CHECKING:
     from mindyn.excitation.motion_design import MotionDesign
@@ -107,12 +107,12 @@ def limits_draft(design: MotionDesign) -> str:
     """Return a complete limits file of the design; what was guessed is commented out, to be corrected."""
     names, part = design.robot.primary_names, design.parts
     limits = design.limits.narrowed(1 / part.get("position", 1.0))
-    guessed = {note.remedy.removeprefix("State ") for note in design.findings if note.kind is Kind.GUESSED_LIMIT}
+    guessed = {key for finding in design.findings if finding.kind is Kind.GUESSED_LIMIT for key in finding.details}
     lines = [f"# Limits of {design.robot.name}, for --limits. Lines that are commented out were guessed: correct them."]
     for key in BOUNDS:
         values = getattr(limits, key) / part.get(key, 1.0)
         row = ", ".join(f"{json.dumps(name)} = {_round(value)}" for name, value in zip(names, values, strict=True))
-        mark = "# " if any(key in keys for keys in guessed) else ""
+        mark = "# " if key in guessed else ""
         lines.append(f"{mark}{key} = {{ {row} }}")
     noise = "" if not any(finding.kind is Kind.GUESSED_NOISE for finding in design.findings) else "# "
     lines += [f"torque_margin = {limits.torque_margin!r}", f"{noise}noise = {design.noise.tolist()!r}"]

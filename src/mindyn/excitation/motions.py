@@ -16,6 +16,7 @@ import numpy as np
 from numpy.polynomial.polynomial import polyval
 from numpy.typing import ArrayLike, NDArray
 
+from mindyn.algebra.requirements import require_number
 from mindyn.algebra.values import Array, frozen_array
 from mindyn.errors import Code, InputError
 from mindyn.schemas import (
@@ -27,9 +28,9 @@ from mindyn.schemas import (
     allow_also,
     list_schema,
     require_valid,
+    require_valid_file,
     table_schema,
 )
-from mindyn.simulation.inputs import require_number
 
 CHECK_HZ: Final = 1000.0
 """Rate at which a motion is checked against every limit."""
@@ -337,7 +338,7 @@ MOTION: Final[Schema] = {
 def run_of(record: Mapping[str, Any], where: str) -> Run:
     """Return the run of the JSON of a motion; `where` names its source in errors."""
     hint = "`mindyn excite ROBOT --out DIR` writes DIR/motion.json"
-    require_valid(record, MOTION, where, hint=hint)
+    require_valid_file(record, MOTION, where, hint=hint)
     family = Fourier(**{name: value for name, value in record["family"].items() if name != "kind"})
     joints, way = tuple(record["joints"]), record.get("approach")
     start = frozen_array(record["start"], (len(joints),), "start")

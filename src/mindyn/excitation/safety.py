@@ -10,6 +10,7 @@ from typing import Any, Final, Literal
 import casadi
 import numpy as np
 
+from mindyn.algebra.requirements import require_number
 from mindyn.algebra.values import Array
 from mindyn.equations.closed_motion import CLOSURE
 from mindyn.errors import Code, InputError, UnsafeMotionError, list_names
@@ -35,7 +36,6 @@ from mindyn.parameters.base import BaseParameters
 from mindyn.robots.drive_matrices import drive_parameters
 from mindyn.robots.geometry import Solid, VolumeSource
 from mindyn.robots.robot import Robot
-from mindyn.simulation.inputs import require_number
 
 PROBES: Final = 2000
 """Random positions at which distances are measured: bodies that touch at all of them touch by design."""

@@ -16,13 +16,13 @@ from scipy.spatial import ConvexHull, QhullError
 
 from mindyn.algebra.inertia import mass_com_inertia, transform_phi
 from mindyn.algebra.poses import frame_along, rotation_about_axis
+from mindyn.algebra.requirements import require_number
 from mindyn.algebra.values import Array, ShortRepr, Value, frozen_array
 from mindyn.errors import list_names
 from mindyn.findings import Finding, Kind, warning
 from mindyn.robots.geometry import Geometry, Solid, VolumeSource, locate_file_link, mesh_solid, read_geometry
 from mindyn.robots.mesh_files import Triangles
 from mindyn.robots.robot import Robot
-from mindyn.simulation.inputs import require_number
 
 MOST_COVERS: Final = 3
 """Capsules of one link: the search compares all pairs of them at every instant."""

@@ -130,7 +130,7 @@ def _has_known_inertia(robot: Robot) -> bool:
 
 def describe_rotors(robot: Robot) -> list[str]:
     """Describe each rotor that matters: its inertia at the joint, and that of the links (diagonal of M at q = 0)."""
-    turning = [drive for drive in robot.drives if joint_side_values(drive)[0] > NEGLIGIBLE]
+    turning = [drive for drive in robot.drives if min(drive.rotor_inertia, joint_side_values(drive)[0]) > NEGLIGIBLE]
     links = None
     if turning and _has_known_inertia(robot):
         M = equation(robot, "inertia_matrix", check=False)(np.zeros(len(robot.joints)))

@@ -18,7 +18,7 @@ from mindyn.notation import LINK_PARAMETERS
 from mindyn.reading import read_toml
 from mindyn.robots.parts import Shape
 from mindyn.robots.robot import Robot
-from mindyn.schemas import ANY_NUMBER, ANY_TEXT, list_schema, require_valid, table_schema
+from mindyn.schemas import ANY_NUMBER, ANY_TEXT, list_schema, require_valid_file, table_schema
 
 Range = tuple[float, float]
 CentreBox = tuple[tuple[float, float, float], tuple[float, float, float]]
@@ -200,7 +200,7 @@ def read_bounds(path: str | Path) -> Bounds:
     """
     hint = "write lines such as: total_mass = [20.0, 30.0]"
     content = read_toml(Path(path), "file of bounds", InputError, hint)
-    require_valid(content, BOUNDS_SCHEMA, str(path), hint=BOUNDS_HINT)
+    require_valid_file(content, BOUNDS_SCHEMA, str(path), hint=BOUNDS_HINT)
     total = content.get("total_mass")
     masses, centres, symmetric = (content.get(name, {}) for name in ("masses", "centres", "symmetric"))
     boxes: Any = {link: tuple(tuple(map(float, corner)) for corner in box) for link, box in centres.items()}

@@ -10,8 +10,9 @@ from typing import Any, Final
 
 import numpy as np
 
+from mindyn.algebra.requirements import require_type
 from mindyn.algebra.values import ShortRepr
-from mindyn.errors import Code, InputError, MissingPhysicsError, RobotError
+from mindyn.errors import InputError, MissingPhysicsError, RobotError
 from mindyn.estimators.estimate import Estimate
 from mindyn.feasibility.answer import Answer, combine_answers
 from mindyn.feasibility.bounds import Bounds, bounds_from_shapes
@@ -102,13 +103,8 @@ def check_feasible(estimate: Estimate, bounds: Bounds | None = None) -> Feasibil
     InputError
         If `estimate` is not an `Estimate`.
     """
-    if not isinstance(estimate, Estimate):
-        raise InputError(
-            f"check_feasible needs an Estimate, got {type(estimate).__name__}",
-            hint="use identify(...) or load_estimate(path); robot.consistency() checks the links of a robot",
-            code=Code.WRONG_TYPE,
-            subject="estimate",
-        )
+    hint = "use identify(...) or load_estimate(path); robot.consistency() checks the links of a robot"
+    require_type(estimate, Estimate, "estimate", hint)
     try:
         positive_definite = check_positive_definite(estimate)
     except (InputError, MissingPhysicsError, RobotError) as error:

@@ -1,4 +1,4 @@
-"""Conic programs for Clarabel: a quadratic cost and linear rows in cones; dual vectors prove the result.
+"""Conic programs for Clarabel: a quadratic cost and linear rows in cones.
 
 Clarabel is called without a modelling layer: the programs have a few hundred rows of a fixed structure, and for a fit
 of 7 joints a modelling layer takes longer to set up the program than the solver takes to solve it.
@@ -79,11 +79,10 @@ class ConeRows:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Minimum:
-    """Minimum of a program: x, cost, and a dual vector for each group of rows."""
+    """Minimum of a program: x and its cost."""
 
     x: Array
     cost: float
-    duals: tuple[Array, ...]
 
 
 @dataclass(slots=True, eq=False)
@@ -124,7 +123,7 @@ class ConicProgram:
         """Return the minimum, or raise `ConicError` if none is found."""
         if self.logarithms:
             minimum = self._with_exponential_cones().solve()
-            return replace(minimum, x=minimum.x[: self.size], duals=minimum.duals[: len(self.rows)])
+            return replace(minimum, x=minimum.x[: self.size])
         import clarabel
         from scipy import sparse
 
@@ -144,8 +143,7 @@ class ConicProgram:
                 raise InfeasibleProgramError("no values satisfy all rows of the conic program")
         else:
             raise ConicError(f"the conic program was not solved: {solution.status}", subject=solution.status)
-        duals = np.split(k**2 * np.array(solution.z), np.cumsum([residuals, *(rows.count for rows in self.rows)])[:-1])
-        return Minimum(np.array(solution.x)[: self.size], k**2 * float(solution.obj_val), tuple(duals[1:]))
+        return Minimum(np.array(solution.x)[: self.size], k**2 * float(solution.obj_val))
 
     def _with_exponential_cones(self) -> ConicProgram:
         """Return the program with further variables for the logarithms.

@@ -17,10 +17,10 @@ from mindyn.estimators.estimate import Estimate
 from mindyn.feasibility.answer import Answer
 from mindyn.feasibility.conic import ConeRows, ConicError, ConicProgram
 from mindyn.feasibility.nearest import (
-    CERTIFICATE_MASS_COST,
     MASS_COST,
     NearestConsistent,
     certificate_slack,
+    find_certificate,
     find_nearest_consistent,
     known_metric,
     match_values,
@@ -30,9 +30,6 @@ from mindyn.feasibility.physical_space import PhysicalSpace, physical_values, sp
 
 CONSISTENT_DISTANCE: Final = 1e-5
 """Largest relative rms distance at which values count as consistent: the precision of the solver."""
-FALLBACK_MASS_COSTS: Final = (CERTIFICATE_MASS_COST, 1e-6, 1e-5)
-"""Costs of mass that are tried if the solver stops before its answer is proved. Each certificate is verified; near the
-precision of the solver, rounding decides which of them it finds."""
 MIN_EXCLUSION_RATIO: Final = 1000.0
 """A certificate must exclude robots up to this multiple of the size of the values, or the answer is undecided."""
 MAX_NAMED_PARAMETERS: Final = 5
@@ -81,19 +78,14 @@ def check_values(space: PhysicalSpace, beta: Array) -> Answer:
             subject="values",
         )
     W = relative_metric(space, beta)
-    answer = Answer(CONSISTENT, None, "no nearest consistent values were found.")
-    for mass_cost in (MASS_COST, *FALLBACK_MASS_COSTS):
-        try:
-            nearest = find_nearest_consistent(space, beta, W, mass_cost=mass_cost)
-        except ConicError:
-            continue
+    try:
+        nearest = find_nearest_consistent(space, beta, W)
         distance = nearest.distance / np.sqrt(len(beta))
         if distance <= CONSISTENT_DISTANCE:
             return _consistent_answer(space, beta, nearest, distance)
-        answer = _inconsistent_answer(space, beta, nearest, distance, 1 / np.diag(W))
-        if answer.holds is False:
-            break
-    return answer
+        return _inconsistent_answer(space, beta, nearest, distance, W)
+    except ConicError:
+        return Answer(CONSISTENT, None, "no nearest consistent values were found.")
 
 
 def _consistent_answer(space: PhysicalSpace, beta: Array, nearest: NearestConsistent, distance: float) -> Answer:
@@ -134,13 +126,13 @@ def _find_innermost(space: PhysicalSpace, beta: Array, nearest: NearestConsisten
 
 
 def _inconsistent_answer(
-    space: PhysicalSpace, beta: Array, nearest: NearestConsistent, distance: float, scales: Array
+    space: PhysicalSpace, beta: Array, nearest: NearestConsistent, distance: float, W: Array
 ) -> Answer:
-    y, braking = nearest.certificate / nearest.distance, nearest.braking / nearest.distance
+    y, braking = find_certificate(space, beta, W)
     value, slack = float(y @ beta), certificate_slack(space, y, braking)
     size = float(np.abs(np.linalg.pinv(space.matrix * space.units) @ beta).sum())
     excludes = value / min(slack, -1e-300)
-    names = _select_largest(space.names, np.abs(y) * scales)
+    names = _select_largest(space.names, np.abs(y) / np.diag(W))
     witness: dict[str, Any] = {
         "distance": distance,
         "certificate": {name: float(v) for name, v in zip(space.names, y, strict=True)},

@@ -1,7 +1,9 @@
-"""Nearest physically consistent parameters in a metric, with a certificate of inconsistency.
+"""Nearest physically consistent parameters in a metric, and a certificate of inconsistency.
 
 minimise |W (B x - beta)|^2 over physical x. Physical x form a cone, so the shift r = B x* - beta of the minimum is a
-certificate (Moreau): y = W^T W r has y.B x >= 0 for every physical x, but y.beta = -|W r|^2 < 0.
+certificate (Moreau): y = W^T W r has y.B x >= 0 for every physical x, but y.beta = -|W r|^2 < 0. The dual program,
+minimise y.beta over |W^-T y| <= 1 with y.B x >= 0, finds y more precisely: parameters that beta leaves open are
+variables of the first program only.
 """
 
 from __future__ import annotations
@@ -15,14 +17,12 @@ from numpy.typing import NDArray
 from mindyn.algebra.inertia import tensor_from_entries
 from mindyn.algebra.values import Array
 from mindyn.estimators.estimate import Estimate
-from mindyn.feasibility.conic import ConeRows, ConicError, ConicProgram
+from mindyn.feasibility.conic import ConeRows, ConicError, ConicProgram, triangle
 from mindyn.feasibility.physical_space import PhysicalSpace
 from mindyn.notation import PARAMETERS_PER_LINK
 
 MASS_COST: Final = 1e-9
 """Cost of 1 kg relative to squared relative changes: parameters that beta leaves open take the smallest mass."""
-CERTIFICATE_MASS_COST: Final = 1e-7
-"""The same relative to the squared distance, to find a certificate: the solver is more robust with it."""
 LINK_MASS_COST: Final = 1e-5
 """The same if x is needed: the distance may grow by 0.1 % to save 100 kg."""
 MIN_CORRELATION_EIGENVALUE: Final = 1e-9
@@ -41,18 +41,14 @@ MIN_RELATIVE_SIZE: Final = 1e-2
 class NearestConsistent:
     """Nearest physically consistent parameters.
 
-    x            physical parameters
-    beta         B x
-    distance     |W r|, r = B x - beta
-    certificate  y = W^T W r
-    braking      nonnegative multipliers of the rows `braking_rows`
+    x         physical parameters
+    beta      B x
+    distance  |W (B x - beta)|
     """
 
     x: Array
     beta: Array
     distance: float
-    certificate: Array
-    braking: Array
 
 
 def find_nearest_consistent(
@@ -137,17 +133,11 @@ def _solve_from(
     program = ConicProgram(space.size)
     program.add_squares(W @ space.matrix * units / size, W @ (beta - space.matrix @ start) / size)
     program.cost[space.masses] = mass_cost
-    cones = space.cone_rows(units)
-    conditions = (*cones, *(group.in_units(units) for group in rows))
+    conditions = (*space.cone_rows(units), *(group.in_units(units) for group in rows))
     program.add_rows(*(group.from_start(start / units) for group in conditions))
-    minimum = program.solve()
-    x = start + units * minimum.x
-    braking = (
-        minimum.duals[len(cones) - 1][-len(space.braking_rows) :] * size**2 if len(space.braking_rows) else np.zeros(0)
-    )
+    x = start + units * program.solve().x
     nearest_beta = space.matrix @ x
-    shift = W @ (nearest_beta - beta)
-    return NearestConsistent(x, nearest_beta, float(np.linalg.norm(shift)), W.T @ shift, braking)
+    return NearestConsistent(x, nearest_beta, float(np.linalg.norm(W @ (nearest_beta - beta))))
 
 
 def relative_metric(space: PhysicalSpace, beta: Array) -> Array:
@@ -167,6 +157,24 @@ def match_values(space: PhysicalSpace, x: Array, beta: Array) -> Array:
     return np.asarray(x + space.units * (np.linalg.pinv(space.matrix * space.units) @ (beta - space.matrix @ x)))
 
 
+def find_certificate(space: PhysicalSpace, beta: Array, W: Array) -> tuple[Array, Array]:
+    """Return y (p,) of least y.beta with |W^-T y| <= 1 and y.B x >= 0 for all physical x; W has an inverse.
+
+    The second value is nonnegative multipliers of `braking_rows` (see `certificate_slack`).
+    """
+    p, size = len(beta), len(beta) + len(space.braking_rows)
+    program = ConicProgram(size)
+    program.cost[:p] = W @ beta
+    program.add_rows(ConeRows("second order", np.eye(p + 1, size, -1), np.eye(p + 1)[0]))
+    program.add_rows(ConeRows("nonnegative", np.eye(size)[p:], np.zeros(size - p)))
+    links, signed, free = _split_coefficients(space, np.vstack([W @ space.matrix, -space.braking_rows]).T)
+    program.add_rows(*(ConeRows("semidefinite", triangle(C), np.zeros(PARAMETERS_PER_LINK), 4) for C in links))
+    program.add_rows(ConeRows("nonnegative", signed, np.zeros(len(signed))))
+    program.add_rows(ConeRows("zero", free, np.zeros(len(free))))
+    solution = program.solve().x
+    return W.T @ solution[:p], np.maximum(solution[p:], 0.0)
+
+
 def certificate_slack(space: PhysicalSpace, y: Array, braking: Array) -> float:
     """Return the smallest y.B x over physical x of unit size.
 
@@ -174,15 +182,19 @@ def certificate_slack(space: PhysicalSpace, y: Array, braking: Array) -> float:
     positive semidefinite, every c is nonnegative and every e is zero; the multipliers of `braking_rows` are subtracted
     first.
     """
-    coefficients = (space.matrix.T @ y - space.braking_rows.T @ braking) * space.units
-    free = np.ones(space.size, dtype=bool)
-    smallest = []
-    for i in range(space.link_count):
-        free[space.link(i)] = False
-        smallest.append(np.linalg.eigvalsh(_adjoint(coefficients[space.link(i)]))[0])
+    links, signed, free = _split_coefficients(space, (space.matrix.T @ y - space.braking_rows.T @ braking)[:, None])
+    smallest = [np.linalg.eigvalsh(C[0])[0] for C in links]
+    return float(min([*smallest, *signed[:, 0], -np.abs(free).max(initial=0.0)]))
+
+
+def _split_coefficients(space: PhysicalSpace, columns: Array) -> tuple[list[Array], Array, Array]:
+    """Return columns (size, k) of coefficients of x in the space's units: C (k, 4, 4) by link, nonnegative, free."""
+    scaled, is_free = columns * space.units[:, None], np.ones(space.size, dtype=bool)
+    links = [np.stack([_adjoint(c) for c in scaled[space.link(i)].T]) for i in range(space.link_count)]
     signed = list(space.nonnegative)
-    free[signed] = False
-    return float(min([*smallest, *coefficients[signed], -np.abs(coefficients[free]).max(initial=0.0)]))
+    is_free[: PARAMETERS_PER_LINK * space.link_count] = False
+    is_free[signed] = False
+    return links, scaled[signed], scaled[is_free]
 
 
 def _adjoint(c: Array) -> Array:

@@ -30,7 +30,7 @@ from mindyn.reading import describe_exception, read_json
 from mindyn.regression.information import Information
 from mindyn.regression.settings import SETTINGS_SCHEMA, EquationSettings
 from mindyn.robots.robot import Robot
-from mindyn.schemas import ANY_NUMBER, ANY_TEXT, list_schema, require_valid, table_schema
+from mindyn.schemas import ANY_NUMBER, ANY_TEXT, list_schema, require_valid_file, table_schema
 
 FACTOR_FORMAT: Final = 5
 """Version of factor files; a change of their content starts a new generation."""
@@ -209,7 +209,7 @@ def read_generation(out: Path, robot: Robot) -> Generation | None:
     if not pointer.exists():
         return None
     known = read_json(pointer, "record of a fleet", InputError)
-    require_valid(
+    require_valid_file(
         known, {"properties": {"generation": {"type": "string", "pattern": "^([0-9a-f]{20})$"}}}, str(pointer)
     )
     about = out / "factors" / known.get("generation", "none") / "generation.json"
@@ -218,7 +218,7 @@ def read_generation(out: Path, robot: Robot) -> Generation | None:
     record = read_json(about, "record of a generation", InputError)
     if record.get("format") != FACTOR_FORMAT:
         return None
-    require_valid(record, GENERATION_SCHEMA, str(about), hint=_DELETE_HINT)
+    require_valid_file(record, GENERATION_SCHEMA, str(about), hint=_DELETE_HINT)
     if record["sha256"] != _record_hash(record):
         raise _file_error(f"{about} was changed or damaged: its checksum differs", about)
     if record["robot"] != robot_hash(robot):

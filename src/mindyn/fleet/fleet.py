@@ -15,7 +15,7 @@ import numpy as np
 
 from mindyn.algebra.blas import run_on_one_blas_thread
 from mindyn.algebra.values import Array, ShortRepr
-from mindyn.errors import Code, InputError, MindynError
+from mindyn.errors import Code, InputError, MindynError, pluralise
 from mindyn.estimators.estimate import Estimate
 from mindyn.estimators.least_squares import LeastSquares
 from mindyn.files import make_folder, write_file_atomically
@@ -194,8 +194,8 @@ def study_fleet(
     failed = gather_all(store, missing, executor=executor, workers=workers, progress=progress)
     tally = build_tally(store, keys, is_excluded)
     unmatched = len({entry.name for entry in tally.entries} - {task.name for task in listed})
-    note = f"{unmatched} logs are used by their factors although the pattern does not match them now"
-    say(f"summing {len(tally.entries)} logs of {len(tally.robots)} robots")
+    note = f"{pluralise(unmatched, 'log')} used by factors alone: the pattern does not match the path now"
+    say(f"summing {pluralise(len(tally.entries), 'log')} of {pluralise(len(tally.robots), 'robot')}")
     return _study_tally(tally, keys, (*excluded, *failed), len(missing) - len(failed), [note] if unmatched else [])
 
 
@@ -208,7 +208,7 @@ def _choose_generation(
     scans = _sample_logs(robot, tasks)
     wanted = settings or EquationSettings.automatic()
     if not wanted.is_selected or wanted.conditioning is None or not wanted.conditioning.is_resolved:
-        say(f"selecting settings on {len(scans)} logs")
+        say(f"selecting settings on {pluralise(len(scans), 'log')}")
         wanted = choose(robot, scans, LeastSquares(), wanted, progress=say).settings
     if wanted.base_form != "structural":
         raise InputError(
@@ -383,7 +383,7 @@ def _describe_limits(tally: Tally) -> list[str]:
     limits = []
     if len(tally.robots) < MIN_ROBOTS:
         limits.append(
-            f"with {len(tally.robots)} robots only drift is tested; differences need at least {MIN_ROBOTS} robots"
+            f"only drift is tested with {pluralise(len(tally.robots), 'robot')}; differences need {MIN_ROBOTS} or more"
         )
     few = [robot for robot in tally.robots if len(tally.by_robot[robot]) < MIN_LOGS]
     if few:

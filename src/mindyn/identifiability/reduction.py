@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
+from mindyn.algebra.requirements import require_positive
 from mindyn.algebra.values import Array, RandomSource, ShortRepr, seed_from
 from mindyn.errors import Code, InputError
 from mindyn.identifiability.essential_space import essential_space
@@ -106,12 +107,7 @@ def reduce_model(
     """
     seed = seed_from(rng)
     q, qd, qdd = _read_rows("q, qd, qdd", "joints", "q", q, qd, qdd)
-    if not tolerance > 0:
-        raise InputError(
-            f"tolerance must be a positive fraction of the energy, got {tolerance!r}",
-            code=Code.OUT_OF_RANGE,
-            subject="tolerance",
-        )
+    require_positive(tolerance, "tolerance", "a fraction of the energy")
     rows = Regressors(robot)
     V1 = essential_space(robot, seed=seed).basis
     ranked = (q, qd) if states is None else _read_rows("q, qd of states", q.shape[1], "states", *states)

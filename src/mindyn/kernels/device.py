@@ -12,8 +12,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from mindyn.errors import Code, InputError
-from mindyn.numerics.arrays import batch_shape
+from mindyn.errors import Code, InputError, pluralise
+from mindyn.numerics.arrays import batch_shape, require_arrays
 
 THREADS_PER_BLOCK: Final = 128
 """A launch takes ceil(count / THREADS_PER_BLOCK) blocks."""
@@ -73,11 +73,7 @@ class DeviceFunction:
 
     def _convert_inputs(self, arrays: Sequence[Any]) -> list[Any]:
         """Return the arrays as contiguous CuPy arrays of one precision."""
-        if len(arrays) != len(self.inputs):
-            wanted = ", ".join(name for name, _ in self.inputs)
-            raise InputError(
-                f"{len(arrays)} arrays given, but {self.name} takes: {wanted}", subject=self.name, code=Code.WRONG_SHAPE
-            )
+        require_arrays(arrays, [name for name, _ in self.inputs], self.name)
         on_device = [to_device(self._cupy, array) for array in arrays]
         dtype = on_device[0].dtype
         if dtype.name not in SUFFIXES:
@@ -109,7 +105,7 @@ class DeviceFunction:
     def _prepare_outputs(self, out: Sequence[Any], batch: Shape, dtype: Any) -> list[Any]:
         if len(out) != len(self.outputs):
             raise InputError(
-                f"out: {len(out)} arrays given, but {self.name} has {len(self.outputs)} results",
+                f"out: {pluralise(len(out), 'array')} given, but {self.name} has {len(self.outputs)} results",
                 subject="out",
                 code=Code.WRONG_SHAPE,
             )

@@ -31,7 +31,7 @@ from mindyn.kernels.kernel import Kernel
 from mindyn.kernels.model import MATRICES, Model
 from mindyn.kernels.source_text import SourceFunction
 from mindyn.kernels.tracing import trace
-from mindyn.numerics.arrays import batch_shape, common_batch
+from mindyn.numerics.arrays import batch_shape, common_batch, require_arrays
 from mindyn.robots.robot import Robot
 
 Shape = tuple[int, ...]
@@ -112,12 +112,7 @@ class DifferentiableFunction:
 
     def batch(self, shapes: list[Shape]) -> Shape:
         """Return the batch shape that the inputs broadcast to; raise an error that names a wrong input."""
-        if len(shapes) != len(self.input_names):
-            raise InputError(
-                f"{len(shapes)} arrays given, but {self.name} takes: {', '.join(self.input_names)}",
-                subject=self.name,
-                code=Code.WRONG_SHAPE,
-            )
+        require_arrays(shapes, self.input_names, self.name)
         inputs = zip(self.input_names, shapes, self.input_shapes, strict=True)
         batches = [batch_shape(tuple(shape), sample_shape, name) for name, shape, sample_shape in inputs]
         return common_batch(batches, self.input_names)

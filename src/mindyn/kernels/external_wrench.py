@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
+from mindyn.algebra.requirements import require_shape
 from mindyn.algebra.values import Array, ShortRepr
 from mindyn.errors import Code, InputError, require_choice
 from mindyn.robots.scale import length_unit
@@ -83,9 +84,7 @@ def estimate_wrench(
     J = frame_jacobian(model, q, link)
     tau, sigma = np.asarray(tau_ext, dtype=np.float64), np.asarray(torque_deviations, dtype=np.float64)
     shape = (*J.shape[:-2], J.shape[-1])
-    if tau.shape != shape:
-        message = f"tau_ext has shape {tau.shape}, but {shape} is needed: one torque for each joint"
-        raise InputError(message, code=Code.WRONG_SHAPE, subject="tau_ext")
+    require_shape(tau.shape, shape, "tau_ext")
     if not np.isfinite(tau).all() or not (np.isfinite(sigma) & (sigma > 0)).all():
         raise InputError(
             "external torques must be finite, and their standard deviations positive",

@@ -24,7 +24,7 @@ from mindyn.kernels.program import Program
 from mindyn.kernels.tracing import trace
 from mindyn.kernels.vectors import STAGE_BYTES, Format, Layout
 from mindyn.numerics import native
-from mindyn.numerics.arrays import Array, address_of, batch_shape, common_batch, contiguous_samples
+from mindyn.numerics.arrays import Array, address_of, batch_shape, common_batch, contiguous_samples, require_arrays
 from mindyn.numerics.cache import load_or_build
 from mindyn.numerics.native import NativeCode, host, thunk
 from mindyn.numerics.threads import split_range
@@ -235,13 +235,7 @@ class Kernel:
         return results[0] if len(results) == 1 else tuple(results)
 
     def _convert(self, arguments: tuple[Any, ...]) -> list[Array]:
-        if len(arguments) != len(self._input_names):
-            raise InputError(
-                f"{len(arguments)} arrays given, but {self.program.name} takes {len(self._input_names)}: "
-                + ", ".join(self._input_names),
-                subject=self.program.name,
-                code=Code.WRONG_SHAPE,
-            )
+        require_arrays(arguments, self._input_names, self.program.name)
         return [real_array(a, self.dtype, name) for a, name in zip(arguments, self._input_names, strict=True)]
 
     def _batch(self, arrays: list[Array]) -> tuple[int, ...]:
@@ -262,11 +256,7 @@ class Kernel:
         if out is None:
             return [np.empty(batch + shape, self.dtype) for shape in self.output_shapes]
         given = [out] if len(self.output_shapes) == 1 else list(out)
-        if len(given) != len(self.output_shapes):
-            outputs = ", ".join(self._output_names)
-            raise InputError(
-                f"out: {len(given)} arrays given, but the outputs are: {outputs}", subject="out", code=Code.WRONG_SHAPE
-            )
+        require_arrays(given, self._output_names, "out")
         for array, shape, name in zip(given, self.output_shapes, self._output_names, strict=True):
             self._check_out(array, batch + shape, name)
         return given

@@ -21,8 +21,9 @@ from typing import Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import stdtrit
+from scipy.special import chdtri, stdtrit
 
+from mindyn.algebra.requirements import require_positive
 from mindyn.algebra.values import Array, ShortRepr
 from mindyn.errors import Code, InputError, suggest_name
 from mindyn.identifiability.random_states import Regressors, sample_rows, typical_rates
@@ -38,19 +39,15 @@ from mindyn.regression.rows import Rows, build_rows
 from mindyn.regression.settings import EquationSettings
 from mindyn.robots.edits import find_load_carrier
 from mindyn.robots.robot import Robot
-from mindyn.simulation.inputs import require_positive
 
-MAX_HALF_WIDTH: Final = 0.2
-"""Largest half-width of a 95 % interval of a well determined gain, relative to it: torque constants of one type of
-motor vary by 10 %, so that a wider interval says less than the data sheet."""
 UNDETERMINED_HALF_WIDTH: Final = 1.0
 """Half-width from which the interval of the scale contains zero: the runs do not determine it."""
-MIN_RISE: Final = 2.71
-"""Smallest rise of -2 log likelihood, with each block as one observation, if a determined gain is doubled or halved
-(one-sided 5 %). A jackknife does not show errors of the model, which repeat in all blocks. The rise is at most 2.2 on
-four legs of a Go2 whose intervals were wrong, 3.1 to 57 at joints 1 to 5 of a UR10e. On 40 simulated logs whose joints
+GAIN_LEVEL: Final = 0.05
+"""Level of the one-sided likelihood-ratio test, with each block as one observation, that a gain is not twice or half as
+large. A gain that fails it takes the value of others, so that the test is here and not among the thresholds of
+findings. A jackknife does not show errors of the model, which repeat in all blocks. On 40 simulated logs whose joints
 move alike under errors of the model of 10 and 20 %, 3 of 80 gains are wrong by a factor of two and not reported (62
-without this rule); none of 40 gains of 20 sound logs is reported."""
+without this test); none of 40 gains of 20 sound logs is reported."""
 REFERENCE_CANDIDATES: Final = 3
 """Joints with the strongest signals, of which the one that determines the most ratios becomes the reference."""
 MIN_FRICTION: Final = 0.01
@@ -308,11 +305,11 @@ def _determined_by(products: GainProducts, whole: GainSolution, reference: int, 
 
 def _is_determined(products: GainProducts, whole: GainSolution, fixed: Array, joint: int, blocks: int) -> bool:
     """Return whether the solution is significantly worse with twice and with half the gain of a joint."""
-    is_joint = np.arange(len(fixed)) == joint
+    is_joint, least_rise = np.arange(len(fixed)) == joint, float(chdtri(1, 2 * GAIN_LEVEL))
     for factor in (0.5, 2.0):
         start = replace(whole, h=np.where(is_joint, factor * whole.h, whole.h))
         rise = fit_gains(products, np.where(is_joint, start.h, fixed), start).criterion - whole.criterion
-        if blocks * len(fixed) * rise < MIN_RISE * products.counts.sum():
+        if blocks * len(fixed) * rise < least_rise * products.counts.sum():
             return False
     return True
 

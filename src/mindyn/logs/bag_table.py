@@ -3,7 +3,8 @@
 Messages are decoded from CDR bytes [OMG DDS-RTPS 2.5, 10.2; ROS 2 uses XCDR1].
 
 An MCAP file is a sequence of records [MCAP specification]. A record is its kind (1 byte), its length (8 bytes) and its
-content. A chunk is a record of compressed records; it is decompressed to at most the length that it declares.
+content. A chunk is a record of compressed records; it is decompressed to at most the length that it declares. If the
+recorder was killed, the file has no footer: the records before the cut are read.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import re
 import sqlite3
 import struct
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from heapq import heappop, heappush
 from importlib.util import find_spec
@@ -25,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mindyn.algebra.values import Array
-from mindyn.errors import Code, MissingExtraError, list_names
+from mindyn.errors import Code, MissingExtraError, list_names, pluralise
 from mindyn.hints import Command, install_command
 from mindyn.logs.errors import LogError
 from mindyn.logs.metadata import si_units
@@ -41,7 +42,7 @@ _SAMPLED_MESSAGES: Final = 200
 MAX_CHUNK_BYTES: Final = 2**28
 """Largest uncompressed chunk; recorders write chunks of 1 to 16 MiB."""
 _MAGIC: Final = b"\x89MCAP0\r\n"
-_FOOTER, _SCHEMA, _CHANNEL, _MESSAGE, _CHUNK = 2, 3, 4, 5, 6
+_FOOTER, _SCHEMA, _CHANNEL, _MESSAGE, _CHUNK, _DATA_END = 2, 3, 4, 5, 6, 15
 """Kinds of MCAP records."""
 _RECORD_HEAD_BYTES, _FOOTER_BYTES, _MESSAGE_HEAD_BYTES = 9, 29, 22
 """Bytes of the head of a record, of a footer, and of channel, number and stamps before the data of a message."""
@@ -60,6 +61,7 @@ class BagTable(LogTable):
         self.name = path.name
         self.joints = robot.primary_names
         self.topic, self.notes = _select_topic(path, topic, self.joints)
+        self.losses = tuple(loss for part in _list_parts(path) if part.suffix == ".mcap" for loss in _list_losses(part))
         messages = list(islice(_iterate_messages(path, self.topic), _SAMPLED_MESSAGES))
         named = dict.fromkeys(name for message in messages for name in message.names)
         self.names = ("stamp", *(f"{name}.{kind}" for name in named for kind in JOINT_STATE_FIELDS))
@@ -199,7 +201,7 @@ class _Channel(NamedTuple):
 
 def _read_mcap_channels(path: Path) -> dict[bytes, _Channel]:
     """Return the channels by number, from the summary if it repeats them, otherwise from the whole file."""
-    with _open_mcap(path) as (stream, end, summary, budget):
+    with _open_mcap(path) as (stream, end, summary, _, budget):
         for start in dict.fromkeys((summary, len(_MAGIC))):
             stream.seek(start)
             schemas: dict[bytes, str] = {}
@@ -225,7 +227,7 @@ def _read_mcap_messages(path: Path, topic: str) -> Iterator[tuple[int, bytes]]:
             raise LogError(message, hint=hint, code=Code.UNSUPPORTED, subject=topic)
     waiting: list[tuple[int, int, bytes]] = []
     numbers = count()
-    with _open_mcap(path) as (stream, end, _, budget):
+    with _open_mcap(path) as (stream, end, _, _, budget):
         stream.seek(len(_MAGIC))
         places = np.fromiter(_locate_messages(stream, end), dtype=[("stamp", "u8"), ("at", "u8"), ("length", "u8")])
         for earliest, at, length in places[np.argsort(places["stamp"], kind="stable")]:
@@ -245,20 +247,63 @@ def _read_text(content: bytes, at: int) -> str:
     return content[at + 4 : at + 4 + length].decode()
 
 
+class _OpenMcap(NamedTuple):
+    """Open file, the end of its records, where its summary starts, whether messages are cut off, and its budget."""
+
+    stream: IO[bytes]
+    end: int
+    summary: int
+    is_cut: bool
+    budget: InputBudget
+
+
 @contextmanager
-def _open_mcap(path: Path) -> Iterator[tuple[IO[bytes], int, int, InputBudget]]:
-    """Yield the file, the ends of its records, where its summary starts, and the memory that it may take."""
+def _open_mcap(path: Path) -> Iterator[_OpenMcap]:
     if not all(map(find_spec, ("lz4", "zstandard"))):
         message = f"{path.name} is an MCAP file, which needs lz4 and zstandard"
         raise MissingExtraError(message, hint=install_command("ros"), subject="ros")
     with path.open("rb") as stream:
-        end = max(0, path.stat().st_size - _FOOTER_BYTES - len(_MAGIC))
-        stream.seek(end)
+        if stream.read(len(_MAGIC)) != _MAGIC:
+            raise ValueError("it does not start like an MCAP file")
+        size = path.stat().st_size
+        budget = InputBudget(path.name, size, LogError)
+        stream.seek(end := max(0, size - _FOOTER_BYTES - len(_MAGIC)))
         footer = stream.read()
-        if len(footer) != _FOOTER_BYTES + len(_MAGIC) or footer[0] != _FOOTER or not footer.endswith(_MAGIC):
-            raise ValueError("it does not end like an MCAP file: the copy or the recording is not complete")
-        (start,) = struct.unpack_from("<Q", footer, 9)
-        yield stream, end, start or len(_MAGIC), InputBudget(path.name, path.stat().st_size, LogError)
+        if len(footer) == _FOOTER_BYTES + len(_MAGIC) and footer[0] == _FOOTER and footer.endswith(_MAGIC):
+            (start,) = struct.unpack_from("<Q", footer, 9)
+            yield _OpenMcap(stream, end, start or len(_MAGIC), False, budget)
+        else:
+            yield _OpenMcap(stream, *_find_cut(stream, size), budget)
+
+
+def _find_cut(stream: IO[bytes], size: int) -> tuple[int, int, bool]:
+    """Return the end of the last complete record, the start of the first, and whether messages may follow the cut."""
+    end, kinds = len(_MAGIC), set()
+    stream.seek(end)
+    with suppress(ValueError, struct.error):  # the last record is not complete
+        for kind, length in _locate_records(stream, size):
+            if kind == 0:  # not a kind of MCAP: space that the recorder reserved
+                break
+            kinds.add(kind)
+            end = stream.tell() + length
+    if not kinds & {_MESSAGE, _CHUNK}:
+        name = Path(stream.name).name
+        raise ValueError(
+            f"{name} ends before its first chunk of messages is complete: the recording or the copy failed"
+        )
+    return end, len(_MAGIC), _DATA_END not in kinds
+
+
+def _list_losses(path: Path) -> list[str]:
+    """Return a message if the end of a file is missing."""
+    with _open_mcap(path) as file:
+        if not file.is_cut:
+            return []
+        unread = file.budget.size - file.end
+    return [
+        f"{path.name} is not complete: its last {unread} of {file.budget.size} bytes are an unfinished record and are "
+        "not read; later messages are missing"
+    ]
 
 
 def _locate_records(stream: IO[bytes], end: int) -> Iterator[tuple[int, int]]:
@@ -342,8 +387,8 @@ def _stack_field(messages: Sequence[JointState], joints: Sequence[str], field: s
         values = getattr(message, field)
         if len(values) != len(known):
             raise LogError(
-                f"a JointState message of {file} at stamp {message.stamp_ns} ns names {len(known)} joints "
-                f"but holds {len(values)} values of {field}",
+                f"a JointState message of {file} at stamp {message.stamp_ns} ns names {pluralise(len(known), 'joint')} "
+                f"but holds {pluralise(len(values), 'value')} of {field}",
                 hint=f"does the driver publish {field}?",
                 code=Code.MISSING_VALUE,
                 subject=field,

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mindyn.algebra.values import Array, column_extremes
-from mindyn.errors import Code, list_names, shorten_text
+from mindyn.errors import Code, list_names, pluralise, shorten_text
 from mindyn.findings import Finding, Kind, Severity, warning
 from mindyn.logs.cleaning import MIN_GAP_RATIO, estimate_usual_step
 from mindyn.logs.errors import LogError, require_accepted
@@ -56,8 +56,7 @@ class ColumnSelection:
             array = array[:, None]
         if array.ndim != 2 or array.shape[1] != self.count:
             raise LogError(
-                f"array {self.names[0]!r} has shape {array.shape}, but `joints` names {self.count} "
-                f"column{'s' * (self.count != 1)}",
+                f"array {self.names[0]!r} has shape {array.shape}, but joints names {pluralise(self.count, 'column')}",
                 hint="is this the log of another robot?",
                 code=Code.WRONG_SHAPE,
                 subject=self.names[0],
@@ -140,8 +139,8 @@ def _expand_column_names(
         return tuple(entry[name] for name in robot.primary_names)
     if len(entry) != robot.joint_count:
         raise LogError(
-            f"columns.{signal} lists {len(entry)} columns, but the robot has {robot.joint_count} joints: "
-            f"{', '.join(robot.primary_names)}",
+            f"columns.{signal} lists {pluralise(len(entry), 'column')}, but the robot has "
+            f"{pluralise(robot.joint_count, 'joint')}: {', '.join(robot.primary_names)}",
             code=Code.WRONG_SHAPE,
             subject=f"columns.{signal}",
         )

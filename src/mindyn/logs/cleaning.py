@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from mindyn.algebra.values import Array
-from mindyn.errors import Code
+from mindyn.errors import Code, pluralise
 from mindyn.findings import Finding, Kind, Severity, info
 from mindyn.logs.errors import LogError, require_accepted
 
@@ -274,7 +274,7 @@ class Cleaner:
         """Return findings on dropped rows and wrapped angles; raise `LogError` if too many rows were dropped."""
         wraps = []
         for name, count in self.wraps.items():
-            message = f"the angle of joint {name} wraps around: {count} jump{'s' * (count > 1)} by a turn removed"
+            message = f"the angle of joint {name} wraps around: {pluralise(count, 'jump')} by a turn removed"
             wraps.append(Finding(Kind.ANGLE_WRAPS, Severity.INFO, message, joints=(name,)))
         return [*self._not_numbers(), *self._order(), *self._repetition_findings(accepted), *wraps]
 

@@ -16,7 +16,7 @@ from typing import Final
 import numpy as np
 
 from mindyn.algebra.values import Array
-from mindyn.errors import Code, list_names, suggest_name
+from mindyn.errors import Code, list_names, pluralise, suggest_name
 from mindyn.logs.checks import expand_pattern, reachable_positions
 from mindyn.logs.draft import UNANSWERED, SidecarDraft, format_toml_value
 from mindyn.logs.draft_head import Clock, LogHead, read_log_head
@@ -239,7 +239,9 @@ def group_given_columns(
         known = [head.columns[name] for name in names if name in head.columns]
         count = known[0].shape[1] if len(known) == 1 and known[0].ndim == 2 else len(names)
         if joints and len(known) == len(names) and count < len(joints):
-            message = f"columns.{signal} has {count} columns, but the robot has the joints {list_names(joints)}"
+            message = (
+                f"columns.{signal} has {pluralise(count, 'column')}, but the robot has the joints {list_names(joints)}"
+            )
             raise LogError(message, code=Code.WRONG_SHAPE, subject=f"columns.{signal}")
         kind: Order = "array" if known and known[0].ndim == 2 else "numbers" if "{i" in str(entry) else "names"
         words = split_words(names[0]) if names and head.is_named else ()
@@ -397,6 +399,6 @@ def _hint_for_missing_joints(head: LogHead, joints: Sequence[str], counts: Mappi
         return ""
     held = " ".join(f"--lock {joint}=0" for joint in joints[count:])
     return (
-        f"the log has {count} joints, but the robot has {len(joints)}: lock joints that are not in the log, such as "
-        f"{held}"
+        f"the log has {pluralise(count, 'joint')}, but the robot has {len(joints)}: lock joints that are not in the "
+        f"log, such as {held}"
     )

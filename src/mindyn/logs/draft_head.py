@@ -111,11 +111,13 @@ def _read_table_head(table: LogTable, rows: int = DRAFT_ROWS) -> LogHead:
         try:
             chunk = next(iter(table.chunks([name], rows)), None)
         except LogError as error:
+            if error.code is Code.DISAGREEMENT:  # the rows do not belong together, whatever the column
+                raise
             words[name] = error.message
             continue
         if chunk is not None:
             columns[name] = chunk[name]
-    return LogHead(_keep_equal_lengths(columns, table, rows), words, table.metadata, table.notes)
+    return LogHead(_keep_equal_lengths(columns, table, rows), words, table.metadata, (*table.losses, *table.notes))
 
 
 def _keep_equal_lengths(columns: Mapping[str, NDArray[Any]], table: LogTable, rows: int) -> Mapping[str, NDArray[Any]]:

@@ -15,7 +15,7 @@ from typing import Any, Final
 import numpy as np
 
 from mindyn.algebra.values import Array
-from mindyn.errors import list_names
+from mindyn.errors import list_names, pluralise
 from mindyn.logs.checks import velocity_slope
 from mindyn.logs.draft import UNANSWERED, SidecarDraft, format_toml_value
 from mindyn.logs.draft_columns import (
@@ -157,17 +157,20 @@ def _add_time(draft: SidecarDraft, clock: Clock) -> SidecarDraft:
 
 
 def _add_columns(draft: SidecarDraft, path: Path, log: LogContents, joints: Sequence[str]) -> SidecarDraft:
+    counted = [group for group in log.chosen.values() if group.order in ("numbers", "array")]
+    named = None
+    if counted and joints:
+        named = log.head.metadata.get("joints") or _read_joint_order(log.head, max(group.count for group in counted))
+        if named is None and counted[0].order == "array":
+            named = read_lerobot_names(path, counted[0].columns[0], joints)
     for signal, group in log.chosen.items():
         entry = group.entry if isinstance(group.entry, str) else list(group.entry)
-        draft = draft.with_line(f"columns.{signal}", entry, _describe_order(group, joints))
+        is_assumed = bool(joints) and named is None
+        draft = draft.with_line(f"columns.{signal}", entry, _describe_order(group, is_assumed=is_assumed))
     for signal, file in log.files.items():
         draft = draft.with_line(f"files.{signal}", file, "from its name; it has a column for each joint")
-    counted = [group for group in log.chosen.values() if group.order in ("numbers", "array")]
     if not counted or not joints:
         return draft
-    named = log.head.metadata.get("joints") or _read_joint_order(log.head, max(group.count for group in counted))
-    if named is None and counted[0].order == "array":
-        named = read_lerobot_names(path, counted[0].columns[0], joints)
     if named is not None:
         return draft.with_line("joints", named, "the order of the joint names in the file")
     further = [f"column {k + 1}" for k in range(len(joints), max(group.count for group in counted))]
@@ -177,14 +180,14 @@ def _add_columns(draft: SidecarDraft, path: Path, log: LogContents, joints: Sequ
     return draft
 
 
-def _describe_order(group: ColumnGroup, joints: Sequence[str]) -> str:
+def _describe_order(group: ColumnGroup, *, is_assumed: bool) -> str:
     if group.order == "names":
         return group.reason or "by joint name"
     if group.order == "block":
         return f"{group.reason}; assumed to be in the robot's order"
     where = "the columns of the array" if group.order == "array" else "the numbers"
-    order = f"; {where} are assumed to be in the robot's order" if joints else ""
-    return f"{group.count} joints{order}{f'; {group.reason}' if group.reason else ''}"
+    order = f"; {where} are assumed to be in the robot's order" if is_assumed else ""
+    return f"{pluralise(group.count, 'joint')}{order}{f'; {group.reason}' if group.reason else ''}"
 
 
 def _read_joint_order(head: LogHead, count: int) -> list[str] | None:

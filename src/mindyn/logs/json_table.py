@@ -32,7 +32,7 @@ JOINT_LIST_NAMES: Final = ("name", "names", "joint_names", "joints")
 class JsonLinesTable(LogTable):
     """Columns of a file with one JSON object per line; `header.stamp.sec` is an entry of nested objects.
 
-    A list of numbers is an array with one column for each entry. A list of joint names gives the order of the columns.
+    A list of numbers is an array with one column for each entry. A list of joint names gives their order in its row.
     Dates are read as nanoseconds.
     """
 
@@ -53,8 +53,8 @@ class JsonLinesTable(LogTable):
         before = 0
         for block in self._blocks():
             frame = self._frame(block, before)
-            self._require_same_joints(frame, before)
-            yield from split_rows({name: self._values(frame, name, before) for name in names}, rows)
+            order = self._joint_order(frame, before)
+            yield from split_rows({name: self._values(frame, name, before, order) for name in names}, rows)
             before += len(frame)
 
     def _blocks(self) -> Iterator[bytes]:
@@ -84,24 +84,34 @@ class JsonLinesTable(LogTable):
             ) from error
         return frame.select(column_expressions(frame.schema).values())
 
-    def _require_same_joints(self, frame: pl.DataFrame, before: int) -> None:
+    def _joint_order(self, frame: pl.DataFrame, before: int) -> NDArray[np.intp] | None:
+        """Return the places (rows, n) of the first row's joints in every row; None if all rows have its order."""
         if self._joint_list is None or self._joint_list not in frame.columns:
-            return
-        other = next(
-            (k for k, names in enumerate(frame[self._joint_list]) if list(names) != self.metadata["joints"]), None
-        )
-        if other is not None:
-            raise LogError(
-                f"row {before + other} of {self.name} names other joints than the first row, or in another order",
-                hint="do several publishers share the topic? write a separate file for each",
-                code=Code.DISAGREEMENT,
-                subject=self._joint_list,
-            )
+            return None
+        joints = self.metadata["joints"]
+        listed = [tuple(names if names is not None else ()) for names in frame[self._joint_list]]
+        if set(listed) == {tuple(joints)}:
+            return None
+        for row, names in enumerate(listed):
+            if sorted(map(str, names)) != sorted(joints):
+                raise LogError(
+                    f"row {before + row} of {self.name} names the joints {list_names(names) or 'none'}, the first row "
+                    f"{list_names(joints)}",
+                    hint="do several publishers share the topic? write a separate file for each",
+                    code=Code.DISAGREEMENT,
+                    subject=self._joint_list,
+                )
+        self.add_note(f"the order of the joints changes between rows of {self.name}: values are assigned by name")
+        places = {names: [names.index(joint) for joint in joints] for names in set(listed)}
+        return np.array([places[names] for names in listed])
 
-    def _values(self, frame: pl.DataFrame, name: str, before: int) -> NDArray[Any]:
+    def _values(self, frame: pl.DataFrame, name: str, before: int, order: NDArray[np.intp] | None) -> NDArray[Any]:
         if name not in frame.columns:
             return np.full(len(frame), np.nan)
-        return numbers_in(frame[name], f"rows {before} to {before + len(frame) - 1} of {self.name}")
+        values = numbers_in(frame[name], f"rows {before} to {before + len(frame) - 1} of {self.name}")
+        if order is None or values.shape != order.shape:
+            return values
+        return np.take_along_axis(values, order, axis=1)
 
 
 def column_expressions(schema: Mapping[str, Any]) -> dict[str, pl.Expr]:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mindyn.algebra.values import Array, native_array
-from mindyn.errors import Code, InputError
+from mindyn.errors import Code, InputError, pluralise
 from mindyn.executors import require_polars_threads
 from mindyn.files import write_files_atomically
 from mindyn.findings import Finding
@@ -126,7 +126,7 @@ class Log:
         return len(self.time)
 
     def __repr__(self) -> str:
-        return f"Log({len(self)} rows of {len(self.joint_names)} joints over {self.duration_s:.4g} s)"
+        return f"Log({len(self)} rows of {pluralise(len(self.joint_names), 'joint')} over {self.duration_s:.4g} s)"
 
     @property
     def duration_s(self) -> float:
@@ -232,7 +232,7 @@ def log_from_arrays(
     --------
     >>> import mindyn
     >>> mindyn.log_from_arrays(["joint1"], [0.0, 0.1, 0.2], [[0.0], [0.1], [0.3]], [[1.0], [1.2], [0.9]])
-    Log(3 rows of 1 joints over 0.2 s)
+    Log(3 rows of 1 joint over 0.2 s)
     """
     if isinstance(joint_names, str) or not isinstance(joint_names, Iterable):
         raise InputError(

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mindyn.algebra.values import Array, ShortRepr
-from mindyn.errors import Code
+from mindyn.errors import Code, pluralise
 from mindyn.findings import Finding, Kind, info
 from mindyn.logs.cleaning import estimate_even_step, has_bursts
 from mindyn.logs.conditioning import (
@@ -199,8 +199,8 @@ def _report_short_segments(short: Sequence[Log], c: Conditioning) -> list[Findin
     where = f"rows {rows[0]} to {rows[-1]}" if len(rows) > 1 else f"row {rows[0]}" if len(rows) else "an empty segment"
     if len(short) > 1:
         where = f"{len(short)} segments between gaps, the first of them {where},"
-    size = f"{count} row{'s' * (count != 1)}"
-    why = f"nothing remains after {edge_rows(c)} rows are cut at both ends"
+    size = f"{pluralise(count, 'row')}"
+    why = f"nothing remains after {pluralise(edge_rows(c), 'row')} are cut at both ends"
     return [info(Kind.DROPPED_ROWS, f"{where} ({size}) dropped: {why}")]
 
 

@@ -141,8 +141,13 @@ class LogScan:
             message, hint = f"rows of {self.path.name} select no row", "rows count from 0"
             raise LogError(message, hint=hint, code=Code.TOO_LITTLE_DATA, subject="rows")
         dropped = cleaner.findings(tuple(self.metadata.accept))
-        of_files = [info(Kind.FILE_CONTENT, note) for table in self.tables.values() for note in table.notes]
-        self.findings = (*self._of_columns, *of_files, *(of_units or ()), *dropped, *inspector.findings())
+        tables, remedy = (
+            self.tables.values(),
+            "Copy the file again, or check that the recording ends where you expect it",
+        )
+        lost = [warning(Kind.FILE_CONTENT, loss, remedy) for table in tables for loss in table.losses]
+        of_files = [info(Kind.FILE_CONTENT, note) for table in tables for note in table.notes]
+        self.findings = (*self._of_columns, *lost, *of_files, *(of_units or ()), *dropped, *inspector.findings())
 
     def _with_torque(self, chunks: Iterator[Log]) -> Iterator[Log]:
         """Yield the chunks with the torque that the servos exert, if the log has targets."""

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mindyn.algebra.requirements import require_shape
 from mindyn.algebra.values import Array, column_extremes, native_array
-from mindyn.errors import Code, InputError
+from mindyn.errors import Code, InputError, pluralise
 from mindyn.logs.cleaning import MAX_MAGNITUDE
 
 
@@ -55,16 +56,14 @@ class Samples:
     closure: Array | None = None
 
     def __repr__(self) -> str:
-        return f"Samples({len(self.q)} of {len(self.joint_names)} joints at {self.rate_hz:g} Hz)"
+        return f"Samples({len(self.q)} of {pluralise(len(self.joint_names), 'joint')} at {self.rate_hz:g} Hz)"
 
     def __post_init__(self) -> None:
         shape = (len(self.q), len(self.joint_names))
         for name in ("q", "qd", "qdd", "tau"):
             array = native_array(getattr(self, name), name)
             object.__setattr__(self, name, array)
-            if array.shape != shape:
-                message = f"{name} has shape {array.shape}, but {shape} is needed: one column for each joint"
-                raise InputError(message, code=Code.WRONG_SHAPE, subject=name)
+            require_shape(array.shape, shape, name)
             largest = np.maximum(*map(np.abs, column_extremes(array))) if len(array) else np.zeros(0)
             if not (largest < MAX_MAGNITUDE).all():
                 row, column = np.argwhere(~(np.abs(array) < MAX_MAGNITUDE))[0]
@@ -88,9 +87,7 @@ class Samples:
             if name in ("dependent_q", "closure"):
                 object.__setattr__(self, name, native_array(given, name))
             needed = {"segments": shape[:1], "usable": shape}.get(name, (len(self.q), *given.shape[1:]))
-            if given.shape != needed:
-                message = f"{name} has shape {given.shape}, but {needed} is needed"
-                raise InputError(message, code=Code.WRONG_SHAPE, subject=name)
+            require_shape(given.shape, needed, name)
 
     def __len__(self) -> int:
         return len(self.q)

@@ -31,6 +31,7 @@ class LogTable:
     names     names of its columns
     metadata  metadata that the format itself defines (see `LogMetadata`)
     notes     notes on the file; after its chunks were read, also on its rows
+    losses    messages about parts of the file that are missing
     """
 
     form: str = "log"
@@ -38,6 +39,7 @@ class LogTable:
     names: Collection[str]
     metadata: Mapping[str, Any] = MappingProxyType({})
     notes: tuple[str, ...] = ()
+    losses: tuple[str, ...] = ()
 
     def add_note(self, note: str) -> None:
         """Add a note that the file does not have yet; every reading of its rows finds the same."""

@@ -15,6 +15,7 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
+from mindyn.algebra.requirements import require_shape
 from mindyn.algebra.values import Array, ShortRepr
 from mindyn.errors import Code, list_names
 from mindyn.findings import Finding, Kind, info
@@ -25,7 +26,7 @@ from mindyn.logs.metadata import RAD_PER_DEGREE, SIDECAR_SCHEMA, UNIT_FACTORS, L
 from mindyn.logs.tables import join_chunks
 from mindyn.robots.floating_base import rotations_from_quaternions
 from mindyn.robots.robot import Robot
-from mindyn.schemas import ANY_TEXT, POSITIVE_NUMBER, Schema, list_schema, require_valid, table_schema
+from mindyn.schemas import ANY_TEXT, POSITIVE_NUMBER, Schema, list_schema, require_valid_file, table_schema
 
 WrenchFrame = Literal["sensor", "world"]
 ActsOn = Literal["sensor", "tool"]
@@ -145,9 +146,7 @@ class WrenchLog(ShortRepr):
                 continue
             array = np.asarray(values, dtype=np.float64)
             expected = shapes.get(what, (N, array.shape[-1] if array.ndim == 2 else 0))
-            if array.shape != expected:
-                message = f"{what} of {self.name} has shape {array.shape}, but {expected} is needed"
-                raise LogError(message, code=Code.WRONG_SHAPE, subject=what)
+            require_shape(array.shape, expected, what, LogError)
             if not np.isfinite(array).all():
                 message = f"{what} of {self.name} has values that are not numbers"
                 raise LogError(message, hint="remove these rows", code=Code.NOT_FINITE, subject=what)
@@ -195,7 +194,7 @@ def read_wrench_log(
     """
     location = Path(path)
     given = merge_tables(read_sidecar(location), metadata or {})
-    require_valid(given, WRENCH_SCHEMA, f"the metadata of {location.name}", LogError)
+    require_valid_file(given, WRENCH_SCHEMA, f"the metadata of {location.name}", LogError)
     text_format = {key: given[key] for key in ("separator", "decimal", "skip_rows") if key in given}
     table = open_table(location, robot, LogMetadata(**text_format))  # type: ignore[arg-type]  # not read by these formats
     found = find_wrench_columns(table.names)

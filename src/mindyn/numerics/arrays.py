@@ -11,9 +11,16 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from mindyn.errors import Code, InputError
+from mindyn.errors import Code, InputError, pluralise
 
 Array = NDArray[Any]
+
+
+def require_arrays(given: Sequence[Any], names: Sequence[str], function: str) -> None:
+    """Raise `InputError` unless a function is given one array for each name."""
+    if len(given) != len(names):
+        message = f"{pluralise(len(given), 'array')} given, but {function} takes: {', '.join(names)}"
+        raise InputError(message, code=Code.WRONG_SHAPE, subject=function)
 
 
 def batch_shape(given: tuple[int, ...], shape: tuple[int, ...], name: str, hint: str = "") -> tuple[int, ...]:

@@ -16,8 +16,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from mindyn.algebra.requirements import require_shape
 from mindyn.algebra.values import Array
-from mindyn.errors import Code, InputError
 from mindyn.numerics import vector_ir
 from mindyn.numerics.arrays import RowBlock
 from mindyn.numerics.native import host
@@ -36,12 +36,7 @@ class SquareSums:
     """
 
     def __init__(self, total: Array, X: Array) -> None:
-        if total.shape[-2:] != (X.shape[1], X.shape[1]):
-            raise InputError(
-                f"sums of shape {total.shape} cannot hold the products of {X.shape[1]} columns",
-                code=Code.WRONG_SHAPE,
-                subject="total",
-            )
+        require_shape(total.shape[-2:], (X.shape[1], X.shape[1]), "total")
         self._arrays = total, X  # keep them alive while their addresses are used
         self._x, self._sums = RowBlock.from_array(X), RowBlock.from_array(total)
         self._apart = total.strides[0] if total.ndim > 2 else 0

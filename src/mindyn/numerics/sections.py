@@ -12,8 +12,8 @@ from collections.abc import Callable
 from functools import cache
 from typing import Final
 
+from mindyn.algebra.requirements import require_shape
 from mindyn.algebra.values import Array, native_array
-from mindyn.errors import Code, InputError
 from mindyn.numerics import vector_ir
 from mindyn.numerics.arrays import RowBlock, address_of
 from mindyn.numerics.native import host
@@ -49,12 +49,8 @@ class Cascade:
 
         x and y are float64 with contiguous columns and any row stride, also a negative one.
         """
-        if x.shape != y.shape or x.shape[1] != self._width:
-            raise InputError(
-                f"rows of shape {x.shape} and {y.shape} do not fit sections of {self._width} columns",
-                code=Code.WRONG_SHAPE,
-                subject="x",
-            )
+        require_shape(x.shape, (len(y), self._width), "x")
+        require_shape(y.shape, x.shape, "y")
         if x.size:
             (from_x, step_x, _), (from_y, step_y, _) = RowBlock.from_array(x), RowBlock.from_array(y)
             _function(self._count)(len(x), self._width, from_x, step_x, from_y, step_y, *self._tables)

@@ -36,6 +36,7 @@ import numpy as np
 
 from mindyn.algebra.inertia import phi_map
 from mindyn.algebra.poses import Pose, tidy
+from mindyn.algebra.requirements import require_number
 from mindyn.algebra.values import Array
 from mindyn.errors import Code, InputError
 from mindyn.notation import DRIVE_PARAMETERS, LINK_PARAMETERS, PARAMETERS_PER_LINK
@@ -79,12 +80,8 @@ def structural_base(
     tolerance : float, optional
         Parameters with a smaller effect, in the robot's own units, are dropped; by default those at the rounding level.
     """
-    if tolerance is not None and not UNSEEN_RESIDUAL <= tolerance < 1:
-        raise InputError(
-            f"tolerance must be between {UNSEEN_RESIDUAL:g} (rounding, the default) and 1, got {tolerance!r}",
-            code=Code.OUT_OF_RANGE,
-            subject="tolerance",
-        )
+    if tolerance is not None:
+        require_number(tolerance, "tolerance", f"[{UNSEEN_RESIDUAL:g}, 1)", "the lower end is rounding, the default")
     mechanism = scaled_mechanism(robot, drives=drives)
     seen = find_joint_conditions(robot, mechanism)
     system = _System(robot, mechanism, seen, tolerance or UNSEEN_RESIDUAL)

@@ -22,6 +22,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from mindyn.algebra.requirements import require_shape
 from mindyn.algebra.values import Array
 from mindyn.errors import Code, InputError, list_names, require_choice
 from mindyn.kernels.external_wrench import ContactKind, frame_jacobian
@@ -134,9 +135,7 @@ def floating_samples(
     """
     motion = body_coordinates(robot, q, v, a)
     torques, shape = np.asarray(tau, dtype=np.float64), (len(motion[0]), len(robot.joints) - BASE_COUNT)
-    if torques.shape != shape:
-        message = f"tau has shape {torques.shape}, but {shape} is needed: one column for each joint after the base"
-        raise InputError(message, code=Code.WRONG_SHAPE, subject="tau")
+    require_shape(torques.shape, shape, "tau")
     forces = np.hstack([np.zeros((len(torques), BASE_COUNT)), torques])
     model = compile_model(robot)
     for frame, wrench in (wrenches or {}).items():
@@ -148,9 +147,7 @@ def floating_samples(
 def joint_torques_of_wrench(model: Model, q: Array, link: str, wrench: ArrayLike) -> Array:
     """Return the joint torques J^T w (N, n) of wrenches (N, 6) on a link or frame, in its axes and at its origin."""
     w = np.asarray(wrench, dtype=np.float64)
-    if w.shape != (len(q), 6):
-        message = f"the wrench at {link!r} has shape {w.shape}, but {(len(q), 6)} is needed: moment and force"
-        raise InputError(message, code=Code.WRONG_SHAPE, subject=link)
+    require_shape(w.shape, (len(q), 6), link)
     return np.asarray(np.einsum("nij,ni->nj", frame_jacobian(model, q, link), w))
 
 

@@ -9,8 +9,8 @@ from typing import Any, Final, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from mindyn.algebra.requirements import require_positive
 from mindyn.algebra.values import Array
-from mindyn.errors import Code, InputError
 from mindyn.robots.friction_laws import FITTED_SHAPES, LOAD_SHAPES
 from mindyn.schemas import ANY_NUMBER, ANY_TEXT, list_schema, require_valid, table_schema
 
@@ -66,12 +66,8 @@ class Friction:
 
     def __post_init__(self) -> None:
         require_valid({name: getattr(self, name) for name in FRICTION["properties"]}, FRICTION, "friction")
-        if self.direction != "sign" and not self.width > 0:
-            raise InputError(
-                f"direction {self.direction!r} needs a positive width, got {self.width!r}",
-                code=Code.OUT_OF_RANGE,
-                subject="width",
-            )
+        if self.direction != "sign":
+            require_positive(self.width, "width", f"direction {self.direction!r} needs a width")
 
     @property
     def needs_load(self) -> bool:

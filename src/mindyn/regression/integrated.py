@@ -22,10 +22,11 @@ import casadi
 import numpy as np
 from numpy.typing import NDArray
 
+from mindyn.algebra.requirements import require_positive
 from mindyn.algebra.values import Array
 from mindyn.equations.catalogue import equation
 from mindyn.equations.loop_equations import loop_equation
-from mindyn.errors import Code, InputError
+from mindyn.errors import Code, InputError, pluralise
 from mindyn.kernels.closed_kernel import make_kernel
 from mindyn.kernels.kernel import Kernel
 from mindyn.logs.samples import Samples
@@ -74,12 +75,7 @@ class Integration:
                     code=Code.UNKNOWN_NAME,
                     subject=name,
                 )
-        if not (np.isfinite(self.interval_s) and self.interval_s > 0):
-            raise InputError(
-                f"interval_s = {self.interval_s!r} must be a positive number of seconds",
-                code=Code.OUT_OF_RANGE,
-                subject="interval_s",
-            )
+        require_positive(self.interval_s, "interval_s", "the longest interval in seconds")
         if self.torque == "held" and self.reversals == "within":
             raise InputError(
                 "a held torque and a reversing friction need different quadratures: avoid the reversals",
@@ -144,7 +140,7 @@ def _require_enough(names: tuple[str, ...], columns: tuple[NDArray[np.intp], ...
     """Raise if there are too few rows to fit."""
     counts = usable.sum(axis=0) if usable.size else np.zeros(len(names), dtype=int)
     short = [
-        f"{name} ({count} intervals for {len(joint_columns)} parameters)"
+        f"{name} ({pluralise(count, 'interval')} for {pluralise(len(joint_columns), 'parameter')})"
         for name, count, joint_columns in zip(names, counts, columns, strict=True)
         if count <= len(joint_columns)
     ]

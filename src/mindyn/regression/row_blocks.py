@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from mindyn.algebra.blas import run_on_one_blas_thread
 from mindyn.algebra.values import Array, column_extremes
-from mindyn.errors import Code, InputError, list_names
+from mindyn.errors import Code, InputError, list_names, pluralise
 from mindyn.logs.filters import edge_duration_s, lowpass, settling_rows
 from mindyn.logs.pipeline import SampleStream, join_samples
 from mindyn.logs.samples import Samples
@@ -320,7 +320,7 @@ def require_enough_rows(regressor: Regressor, counts: tuple[int, ...], reach: Ar
             subject=next(iter(still)),
         )
     short = [
-        f"{name} ({count} rows for {regressor.width(i)} parameters)"
+        f"{name} ({pluralise(count, 'row')} for {pluralise(regressor.width(i), 'parameter')})"
         for i, (name, count) in enumerate(zip(names, counts, strict=True))
         if count <= regressor.width(i) and (count or name not in regressor.unforced)
     ]

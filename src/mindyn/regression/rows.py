@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from mindyn.algebra.blas import run_on_one_blas_thread
 from mindyn.algebra.values import Array
-from mindyn.errors import Code, InputError
+from mindyn.errors import Code, InputError, pluralise
 from mindyn.executors import run_tasks
 from mindyn.findings import Finding, Kind, warning
 from mindyn.logs.conditioning import Conditioning
@@ -91,8 +91,9 @@ class Rows:
         self._of_logs: list[GatheredLog] | None = None
 
     def __repr__(self) -> str:
-        joints, columns = len(self.regressor.joint_names), len(self.regressor.names)
-        return f"Rows({self.robot.name!r}, {self.quantity}, {joints} joints, {columns} parameters)"
+        joints = pluralise(len(self.regressor.joint_names), "joint")
+        columns = pluralise(len(self.regressor.names), "parameter")
+        return f"Rows({self.robot.name!r}, {self.quantity}, {joints}, {columns})"
 
     @staticmethod
     def of_information(

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, TypeVar, get_args
 
+from mindyn.algebra.requirements import require_type
 from mindyn.errors import Code, InputError
 from mindyn.identifiability.base_sets import FORMS
 from mindyn.logs.conditioning import Conditioning
@@ -70,12 +71,8 @@ class EquationSettings:
     def __post_init__(self) -> None:
         values = {name: getattr(self, name) for name in ("filter_hz", "decimation", "base_form", "drives")}
         require_valid(values, {**SETTINGS_SCHEMA, "required": []}, "settings")
-        if self.friction != "auto" and not isinstance(self.friction, Friction):
-            raise InputError(
-                f'friction must be a Friction or "auto", got {self.friction!r}',
-                code=Code.WRONG_TYPE,
-                subject="friction",
-            )
+        if self.friction != "auto":
+            require_type(self.friction, Friction, "friction", 'or "auto", which selects it')
 
     @staticmethod
     def automatic(conditioning: Conditioning | None = None) -> EquationSettings:

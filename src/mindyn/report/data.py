@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
-from mindyn.errors import Code, InputError
+from mindyn.errors import Code, InputError, pluralise
 from mindyn.estimators.estimate import Estimate
 from mindyn.export.writing import choose_format
 from mindyn.feasibility.answer import Answer
@@ -170,7 +170,7 @@ def _require_agreement(
         )
     if validation is not None and len(validation.predictions) != len(logs):
         raise InputError(
-            f"the validation is of {len(validation.predictions)} logs, but {len(logs)} are given",
+            f"the validation is of {pluralise(len(validation.predictions), 'log')}, but {len(logs)} are given",
             hint="pass the logs of the validation, or omit the validation",
             code=Code.DISAGREEMENT,
             subject="validation",

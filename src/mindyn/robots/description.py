@@ -12,8 +12,9 @@ from types import MappingProxyType
 from typing import Any
 
 from mindyn.algebra.poses import IDENTITY, Pose
+from mindyn.algebra.requirements import require_type
 from mindyn.algebra.values import Array, ShortRepr, frozen_array
-from mindyn.errors import Code, InputError, RobotError, list_names, unknown_name_error
+from mindyn.errors import Code, RobotError, list_names, unknown_name_error
 from mindyn.findings import Finding, Kind, info
 from mindyn.robots.expressions import parse_formula
 from mindyn.robots.mimics import find_mimic_cycle, find_mimic_root, hold_followers
@@ -62,20 +63,12 @@ class Selection:
     tip: str | None = None
 
     def __post_init__(self) -> None:
-        if not isinstance(self.lock, Mapping):
-            raise InputError(
-                f"lock must map joint names to positions, got {self.lock!r}",
-                hint="lock={'gripper': 0.0}",
-                code=Code.WRONG_TYPE,
-                subject="lock",
-            )
+        require_type(self.lock, Mapping, "lock", "joint names and positions, such as lock={'gripper': 0.0}")
         held = {name: float(frozen_array(value, (), f"position of {name!r}")) for name, value in self.lock.items()}
         object.__setattr__(self, "lock", MappingProxyType(held))
         for name, value in (("root", self.root), ("tip", self.tip)):
-            if value is not None and not isinstance(value, str):
-                raise InputError(
-                    f"{name} must be the name of a link, got {value!r}", code=Code.WRONG_TYPE, subject=name
-                )
+            if value is not None:
+                require_type(value, str, name, "the name of a link")
 
     def __bool__(self) -> bool:
         return bool(self.lock) or self.root is not None or self.tip is not None

@@ -15,7 +15,7 @@ from warnings import catch_warnings, simplefilter
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element
 
-from mindyn.errors import Code, MissingExtraError, RobotFileError, list_names, shorten_text
+from mindyn.errors import Code, MissingExtraError, RobotFileError, list_names, pluralise, shorten_text
 from mindyn.findings import Finding, Kind, info
 from mindyn.hints import install_command
 from mindyn.reading import MAX_ENTRIES, InputBudget
@@ -97,13 +97,13 @@ def compile_for_dynamics(path: Path, text: str | None = None, *, keep: Collectio
         message = f"MuJoCo cannot compile {path.name}: {shorten_text(str(error), 600)}"
         raise RobotFileError(message, subject=path.name, code=Code.UNREADABLE) from error
     if others:
-        message = f"{len(others)} equalities of tendons and flexible bodies in the MJCF were dropped"
+        message = f"dropped {pluralise(len(others), 'equality constraint')} of tendons or flexible bodies in the MJCF"
         notes.append(info(Kind.DROPPED_PART, message))
     if missing:
-        message = f"{len(missing)} mesh files are missing, but not needed: the bodies have inertials"
+        files = f"{pluralise(len(missing), 'mesh file')} missing"
+        message = f"{files}, but not needed: the bodies have inertials"
         if unknown:
-            message = f"{len(missing)} mesh files are missing; unknown without them is the inertia of: "
-            message += list_names(unknown)
+            message = f"{files}, without which the inertia of these bodies is unknown: {list_names(unknown)}"
         notes.append(info(Kind.MESH, message, *missing))
     joints = frozenset(name for name in actuated if name is not None)
     return CompiledMjcf(mujoco, model, frozenset(unknown), tuple(notes), joints, texts)

@@ -16,6 +16,7 @@ import casadi
 import numpy as np
 from numpy.typing import NDArray
 
+from mindyn.algebra.requirements import require_positive
 from mindyn.algebra.values import Array
 from mindyn.equations.catalogue import Function, equation
 from mindyn.equations.chain import SX, constant
@@ -36,7 +37,6 @@ from mindyn.simulation.controllers import (
     require_law,
     sample_signals,
 )
-from mindyn.simulation.inputs import require_positive
 from mindyn.simulation.plant import Plant, create_plant
 from mindyn.simulation.runge_kutta import step_function
 from mindyn.simulation.time_loop import TimeLoop

@@ -13,11 +13,11 @@ import casadi
 import numpy as np
 from numpy.typing import ArrayLike
 
+from mindyn.algebra.requirements import make_read_only, require_finite, require_positive
 from mindyn.algebra.values import Array, frozen_array, real_array
 from mindyn.equations.catalogue import Function
-from mindyn.errors import Code, InputError
+from mindyn.errors import Code, InputError, pluralise
 from mindyn.robots.robot import Robot
-from mindyn.simulation.inputs import make_read_only, require_finite, require_positive
 from mindyn.simulation.plant import Plant, create_plant
 
 Reference = Callable[[float], tuple[Array, Array, Array]]
@@ -182,7 +182,7 @@ class ComputedTorque:
         self.reference, self.plant = reference, create_plant(robot, drives=drives)
         n, wanted = self.plant.joint_count, len(reference(0.0)[0])
         if wanted != n:
-            message = f"the reference has {wanted} joints, but robot {robot.name!r} has {n}"
+            message = f"the reference has {pluralise(wanted, 'joint')}, but robot {robot.name!r} has {n}"
             raise InputError(message, code=Code.WRONG_SHAPE, subject="reference")
         self.stiffness, self.damping = _require_gains(stiffness, n, "stiffness"), _require_gains(damping, n, "damping")
         self._torque = self.plant.kernel("inverse_dynamics")

@@ -11,6 +11,7 @@ import casadi
 import numpy as np
 from numpy.typing import NDArray
 
+from mindyn.algebra.requirements import make_read_only, require_count, require_finite, require_positive
 from mindyn.algebra.values import real_array
 from mindyn.equations.catalogue import Function
 from mindyn.errors import Code, InputError, unknown_name_error
@@ -19,7 +20,6 @@ from mindyn.kernels.kernel import Kernel
 from mindyn.kernels.model import Precision
 from mindyn.robots.robot import CACHED_ROBOTS, Robot
 from mindyn.simulation.controllers import require_law
-from mindyn.simulation.inputs import make_read_only, require_count, require_finite, require_positive
 from mindyn.simulation.plant import Plant, create_plant
 from mindyn.simulation.results import Rollouts, SimulationError
 from mindyn.simulation.runge_kutta import step_function

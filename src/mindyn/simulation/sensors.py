@@ -13,13 +13,13 @@ from typing import get_args
 
 import numpy as np
 
+from mindyn.algebra.requirements import make_read_only, require_number, require_positive
 from mindyn.algebra.values import Array
 from mindyn.equations.loop_closure import primary_gears
 from mindyn.errors import Code, InputError, MissingPhysicsError, require_choice
 from mindyn.robots.drive_matrices import require_invertible_gears
 from mindyn.robots.parts import Side
 from mindyn.robots.robot import Robot
-from mindyn.simulation.inputs import make_read_only, require_number, require_positive
 from mindyn.simulation.results import Measurement, Simulation
 
 

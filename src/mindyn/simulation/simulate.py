@@ -13,12 +13,12 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from mindyn.algebra.requirements import make_read_only, require_positive
 from mindyn.algebra.values import Array, frozen_array
 from mindyn.errors import Code, InputError, require_choice
 from mindyn.kernels.kernel import Kernel
 from mindyn.robots.robot import CACHED_ROBOTS, Robot
 from mindyn.simulation.adaptive import AdaptiveIntegrator, Tolerance
-from mindyn.simulation.inputs import make_read_only, require_positive
 from mindyn.simulation.plant import Plant, create_plant
 from mindyn.simulation.results import Simulation, SimulationError
 from mindyn.simulation.runge_kutta import slope_function, step_function

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from scipy.linalg import block_diag
 
 from mindyn.algebra.values import Array
-from mindyn.errors import Code, InputError, require_choice
+from mindyn.errors import Code, InputError, pluralise, require_choice
 from mindyn.estimators.estimate import Estimate
 from mindyn.estimators.estimate_parts import JointResidual, infinite_variances
 from mindyn.identifiability.base_sets import base_parameters
@@ -341,7 +341,7 @@ def _status(plan: StepPlan, groups: Sequence[TestRows], sequence: _Sequence, uni
     torques = sum(float(np.sum(group.z**2)) for group in groups)
     count = len(plan.names) - len(plan.dropped) - len(unidentifiable)
     sentence = (
-        f"{len(plan.tests)} tests in {len(plan.motions)} motions determine {count} parameters and leave "
+        f"{len(plan.tests)} tests in {pluralise(len(plan.motions), 'motion')} determine {count} parameters and leave "
         f"{100 * np.sqrt(squares / max(torques, 1e-300)):.3g} % of the mean torques unexplained"
     )
     pairs = zip(plan.tests, sequence.yields, strict=True)

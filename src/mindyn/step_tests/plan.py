@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mindyn.algebra.values import Array, ShortRepr
-from mindyn.errors import Code, ExportError, InputError, unknown_name_error
+from mindyn.errors import Code, ExportError, InputError, pluralise, unknown_name_error
 from mindyn.excitation.motion_files import format_samples
 from mindyn.files import finish_replacement, replace_folder_files, write_file_atomically
 from mindyn.logs.log import Log
@@ -293,7 +293,8 @@ class StepPlan(ShortRepr):
             rows.append((test.name, ", ".join(test.moving), test.row, varied, *counts, test.outcome()))
         known = len(self.names) - len(self.dropped) - len(self.unidentifiable)
         numbers = ", ".join(f"{count} {kind}" for kind, count in self.counts().items())
-        lines = [f"{len(self.tests)} tests ({numbers}) in {len(self.motions)} motions determine {known} parameters"]
+        motions = pluralise(len(self.motions), "motion")
+        lines = [f"{pluralise(len(self.tests), 'test')} ({numbers}) in {motions} determine {known} parameters"]
         lines += [f"skipped: {reason}" for reason in self.skipped]
         lines += [f"taken as zero: {', '.join(self.dropped)}"] if self.dropped else []
         lines += [f"not determined: {', '.join(self.unidentifiable)}"] if self.unidentifiable else []

@@ -29,6 +29,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from mindyn.algebra.requirements import require_number, require_positive
 from mindyn.algebra.values import Array, RandomSource, seed_from
 from mindyn.equations.closed_motion import is_affine
 from mindyn.errors import Code, InputError, unknown_name_error
@@ -40,7 +41,6 @@ from mindyn.parameters.parameter import standard_parameters
 from mindyn.regression.regressor import Regressor
 from mindyn.robots.parts import position_range
 from mindyn.robots.robot import Robot
-from mindyn.simulation.inputs import require_positive
 from mindyn.simulation.results import Simulation
 from mindyn.simulation.sensors import Sensors, measure
 from mindyn.step_tests.plan import (
@@ -295,10 +295,7 @@ def plan_tests(
     require_positive(seconds, "seconds")
     if not weakest >= 0:
         raise InputError(f"weakest must not be negative, got {weakest!r}", code=Code.OUT_OF_RANGE, subject="weakest")
-    if intervals < 2:
-        raise InputError(
-            f"intervals must be at least 2, got {intervals!r}", code=Code.OUT_OF_RANGE, subject="intervals"
-        )
+    require_number(intervals, "intervals", "[2, inf)")
     regressor = Regressor(robot, base=base)
     reach = JointReach.of(robot, ranges)
     if robot.loops and not is_affine(robot):

@@ -98,14 +98,11 @@ def plan_safe_tests(
 def guessed_reach(robot: Robot) -> list[Finding]:
     """Return findings about joints without a range or speed, with the values that tests use."""
     findings = []
-    for key, bounds, values in (
-        ("lower and upper", ("lower", "upper"), DEFAULT_RANGE),
-        ("velocity", ("velocity",), DEFAULT_SPEED),
-    ):
-        joints = [joint for joint in robot.primary_joints if any(not _is_stated(joint.limits, name) for name in bounds)]
+    for keys, values in ((("lower", "upper"), DEFAULT_RANGE), (("velocity",), DEFAULT_SPEED)):
+        joints = [joint for joint in robot.primary_joints if any(not _is_stated(joint.limits, name) for name in keys)]
         if joints:
             said = ", ".join(f"{joint.name} = {np.round(values[joint.kind], 3).tolist()}" for joint in joints)
-            findings.append(guessed_limit(f"guessed {key}: {said}", key, [joint.name for joint in joints]))
+            findings.append(guessed_limit(f"guessed {' and '.join(keys)}: {said}", keys, [j.name for j in joints]))
     return findings
 
 

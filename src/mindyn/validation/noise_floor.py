@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import isnan
 from typing import Final
 
 import numpy as np
@@ -74,3 +75,8 @@ def pool_floors(predictions: Sequence[TorquePrediction]) -> Array:
 def is_at_floor(rms: float, floor: float) -> bool:
     """Return whether a residual does not exceed its noise floor; False if the floor is unknown."""
     return bool(rms <= MAX_FLOOR_RATIO * floor)
+
+
+def flat_fraction(rms: float, floor: float) -> float:
+    """Return the fraction of a residual's power that is flat over all frequencies; 0 if the floor is unknown."""
+    return 0.0 if isnan(floor) else min(1.0, (floor / rms) ** 2)

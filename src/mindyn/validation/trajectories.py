@@ -11,6 +11,7 @@ from typing import Final
 import casadi
 import numpy as np
 
+from mindyn.algebra.requirements import require_number
 from mindyn.algebra.values import Array, ShortRepr
 from mindyn.errors import Code, InputError
 from mindyn.estimators.estimate import Estimate, predict_unfiltered
@@ -116,10 +117,7 @@ def compare_trajectories(
     InputError
         If the log has gaps or other joints, or the simulated motion diverges.
     """
-    if not (np.isfinite(feedback_hz) and feedback_hz >= 0):
-        raise InputError(
-            f"feedback_hz must be zero or positive, got {feedback_hz!r}", code=Code.OUT_OF_RANGE, subject="feedback_hz"
-        )
+    require_number(feedback_hz, "feedback_hz", "[0, inf)")
     samples = _samples(estimate, log)
     _require_simulable(estimate, samples)
     extra = _extra_friction_torque(estimate, samples)

@@ -11,8 +11,9 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
+from mindyn.algebra.requirements import require_type
 from mindyn.algebra.values import Array
-from mindyn.errors import Code, InputError
+from mindyn.errors import Code, InputError, pluralise
 from mindyn.estimators.estimate import Estimate
 from mindyn.logs.conditioning import torque_cutoff
 from mindyn.logs.log import Log
@@ -59,7 +60,8 @@ class Validation:
     predictions: tuple[TorquePrediction, ...] = ()
 
     def __repr__(self) -> str:
-        return f"Validation({100 * self.error.total:.3g} % of the torque missed, {len(self.sentences)} joints)"
+        joints = pluralise(len(self.sentences), "joint")
+        return f"Validation({100 * self.error.total:.3g} % of the torque missed, {joints})"
 
     def __str__(self) -> str:
         ends = self.total_with_ends
@@ -129,13 +131,8 @@ def validate(
     listed = [logs] if isinstance(logs, Log) else list(logs)
     if not listed:
         raise InputError("no log was given to validate on", code=Code.MISSING_VALUE, subject="logs")
-    if other := next((item for item in listed if not isinstance(item, Log)), None):
-        raise InputError(
-            f"logs must be Log objects, got {type(other).__name__}",
-            hint="read a file by read_log(path, estimate.robot)",
-            code=Code.WRONG_TYPE,
-            subject=type(other).__name__,
-        )
+    for item in listed:
+        require_type(item, Log, "logs", "read a file by read_log(path, estimate.robot)")
     if rows is not None and len(rows) != len(listed):
         raise InputError(
             f"rows has {len(rows)} entries, but there are {len(listed)} logs", code=Code.DISAGREEMENT, subject="rows"

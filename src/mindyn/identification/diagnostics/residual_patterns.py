@@ -2,12 +2,14 @@
 
 Each pattern has a signature: columns that such a residual follows. Examples are the torque's rate for a delay, the load
 times the direction for load-dependent friction, and powers of the speed for another friction curve. The pattern is the
-signature that explains the largest fraction of the residual's power; noise has none.
+signature that explains the largest fraction of the residual's power. Without any, a residual above the frequencies of
+the motion is noise, as far as it is flat, or vibration.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import sqrt
 from typing import Final, Literal
 
 import numpy as np
@@ -16,7 +18,7 @@ from mindyn.algebra.values import Array
 from mindyn.findings import Finding, Kind, Severity
 from mindyn.identification.diagnostics import thresholds as limit
 from mindyn.regression.row_blocks import segment_ends
-from mindyn.validation.noise_floor import is_at_floor, noise_floor, spectrum
+from mindyn.validation.noise_floor import flat_fraction, is_at_floor, noise_floor, spectrum
 from mindyn.validation.prediction import TorquePrediction
 
 Pattern = Literal["noise", "delay", "load", "speed", "reversals", "position", "acceleration", "offset", "vibration"]
@@ -63,7 +65,8 @@ def find_patterns(predictions: Sequence[TorquePrediction]) -> tuple[Finding | No
 
 
 def _finding(pattern: Pattern, fraction: float, joint: str) -> Finding:
-    size = "" if pattern == "noise" else f"{100 * fraction:.0f} % of "
+    is_all = pattern == "noise" and is_at_floor(1.0, sqrt(fraction))
+    size = "" if is_all else f"{100 * fraction:.0f} % of "
     message = f"{size}the unexplained torque of {joint} {MESSAGES[pattern]}"
     unit = "of the residual's power"
     return Finding(
@@ -76,8 +79,9 @@ def _pattern(prediction: TorquePrediction, joint: int, floor: float) -> tuple[Pa
     rms = float(np.sqrt(np.mean(left**2)))
     if rms == 0:
         return None
+    flat = flat_fraction(rms, floor)
     if is_at_floor(rms, floor):
-        return "noise", min(1.0, (floor / rms) ** 2)
+        return "noise", flat
     fractions = {
         pattern: _explained_power(left, columns) for pattern, columns in _signatures(prediction, joint).items()
     }
@@ -86,7 +90,9 @@ def _pattern(prediction: TorquePrediction, joint: int, floor: float) -> tuple[Pa
     if fractions[best] >= limit.MIN_PATTERN_POWER:
         return best, fractions[best]
     fast = _above_the_motion(prediction, joint)  # jumps at reversals are fast too, and were tested before
-    return ("vibration", fast) if fast >= 0.5 else None
+    if fast < 0.5:
+        return None
+    return ("vibration", fast - flat) if fast - flat > flat else ("noise", flat)
 
 
 def _signatures(prediction: TorquePrediction, joint: int) -> dict[Pattern, Array]:
