@@ -25,7 +25,7 @@ from mindyn.report.writing import build_page
 
 DIAGNOSTICS = Path(thresholds.__file__).parent
 PLAIN = (0, 0.5, 1, 2)
-MOST_NUMBERS = 51
+MOST_NUMBERS = 50
 
 
 def finding(kind, severity=Severity.WARNING, joints=()):

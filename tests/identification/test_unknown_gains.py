@@ -18,7 +18,6 @@ import mindyn
 from mindyn.algebra import Pose
 from mindyn.errors import Code, InputError
 from mindyn.findings import Kind, Severity
-from mindyn.identification.diagnostics.thresholds import MAX_GAIN_HALF_WIDTH
 from mindyn.identification.gain_stage import gain_findings
 from mindyn.identification.selection.choose import choose
 from mindyn.loads import EstimatedGains, WeighedLoad, estimate_gains, gain_groups
@@ -151,7 +150,7 @@ def test_a_gain_is_near_its_true_value_or_reported_if_joints_move_alike_and_the_
 
 @pytest.mark.parametrize(("relative", "is_reported"), [(0.9, False), (1.1, True)])
 def test_gains_with_wide_intervals_are_reported(relative, is_reported):
-    covariance = np.diag([1e-4, (relative * MAX_GAIN_HALF_WIDTH / 2.0) ** 2])
+    covariance = np.diag([1e-4, (relative * MAX_HALF_WIDTH / 2.0) ** 2])
     gains = EstimatedGains(("a", "b"), np.ones(2), covariance, 2.0, "known gain", "a", ("a", "b"), ())
     poor = [finding.joints for finding in gain_findings(gains) if finding.kind is Kind.POOR_GAIN]
     assert poor == ([("b",)] if is_reported else [])

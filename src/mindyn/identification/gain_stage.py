@@ -11,9 +11,8 @@ import numpy as np
 from mindyn.algebra.values import Array
 from mindyn.estimators.estimate import Estimate
 from mindyn.findings import Finding, Kind, info, warning
-from mindyn.identification.diagnostics.thresholds import MAX_GAIN_HALF_WIDTH
 from mindyn.identification.selection.choose import sample_logs, tuning_segments
-from mindyn.loads.unknown_gains import EstimatedGains, Scale, estimate_gains
+from mindyn.loads.unknown_gains import MAX_HALF_WIDTH, EstimatedGains, Scale, estimate_gains
 from mindyn.logs.log import Log
 from mindyn.logs.metadata import UNKNOWN
 from mindyn.logs.reading import LogScan
@@ -138,9 +137,7 @@ def gain_findings(gains: EstimatedGains) -> list[Finding]:
         message = "the gravity parameters of the robot file fix the common scale of all values: its errors scale them"
         found.append(warning(Kind.FREE_SCALE, message, _SCALE_REMEDY))
     widths = dict(zip(gains.joint_names, gains.half_widths, strict=True))
-    wide = tuple(
-        name for name in gains.unknown if widths[name] > MAX_GAIN_HALF_WIDTH and name not in gains.undetermined
-    )
+    wide = tuple(name for name in gains.unknown if widths[name] > MAX_HALF_WIDTH and name not in gains.undetermined)
     if wide:
         listed_widths = ", ".join(f"{name} (+- {100 * widths[name]:.2g} %)" for name in wide)
         message, remedy = f"the log determines these gains poorly: {listed_widths}", "Move these joints faster"

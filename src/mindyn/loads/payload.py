@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from scipy.special import stdtrit
 
 from mindyn.algebra.inertia import pseudo_inertia
+from mindyn.algebra.requirements import require_number, require_positive
 from mindyn.algebra.values import Array
 from mindyn.errors import Code, InputError, list_names
 from mindyn.estimators.estimate import Estimate
@@ -35,7 +36,6 @@ from mindyn.regression.information import Information
 from mindyn.regression.regressor import RIGID
 from mindyn.regression.rows import Rows
 from mindyn.robots.edits import find_load_carrier
-from mindyn.simulation.inputs import require_number, require_positive
 
 LOAD_SIZE_M: Final = 0.1
 """Size of a load that decides whether its parameters are identifiable: half-widths must be below m * LOAD_SIZE_M / 2

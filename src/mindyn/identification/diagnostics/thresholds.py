@@ -64,10 +64,6 @@ logs at most 3.6 deviations above 7 %; friction that falls by a fifth or more, 5
 MIN_GAIN_ERROR: Final = (0.03, 10.0)
 """Deviation of a joint's gain from that of the others, and in standard deviations: at most 5 in most sound logs, 9 in
 one of 100 whose friction grows with the load; 20 % make 12 to 45. Rates: see `gain 20 %` and `gain 5 %`."""
-MAX_GAIN_HALF_WIDTH: Final = 0.2
-"""Half-width of the 95 % interval of an estimated gain, relative to it, above which the gain is poorly determined:
-torque constants of one type of motor vary by 10 %, so that a wider interval says less than the data sheet. The
-intervals hold the true gain in 93 to 97 % of simulated logs (`make study NAME=servo-gains`). Rates: not measured."""
 SIGNIFICANT: Final = 3.0
 """Standard deviations of a payload, or of one joint's drift, that count as significant. Rates: not measured."""
 

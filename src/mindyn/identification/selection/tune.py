@@ -196,7 +196,9 @@ def least_supported(foldings: Sequence[Trials], trial: Trial) -> tuple[Trial, fl
     for trials in foldings:
         left, power = trials.errors(trial)
         criteria.append(criterion_of(left.sum(axis=1), power.sum(axis=0)))
-    errors = np.prod(criteria, axis=0) ** (1 / len(criteria))
+    is_open = np.isinf(criteria)  # next to an error of zero, the product would not be a number
+    errors = np.prod(np.where(is_open, 1.0, criteria), axis=0) ** (1 / len(criteria))
+    errors = np.where(is_open.any(axis=0), inf, errors)
     dropped = int(errors.argmin())
     return replace(trial, dropped=dropped), float(errors[dropped])
 
