@@ -56,7 +56,11 @@ def weigh(robot: str, free: str, loaded: list[str], weighed: str, mass: float) -
         widths = [NORMAL_95 * float(load.covariance[0, 0]) ** 0.5 for load in loads]
         return {
             "loads": [
-                (load.mass - width, load.mass + width, "hidden" if "m" in getattr(load, UNIDENTIFIABLE_BEFORE) else "determined")
+                (
+                    load.mass - width,
+                    load.mass + width,
+                    "hidden" if "m" in getattr(load, UNIDENTIFIABLE_BEFORE) else "determined",
+                )
                 for load, width in zip(loads, widths, strict=True)
             ]
         }
