@@ -54,9 +54,16 @@ def weigh(robot: str, free: str, loaded: list[str], weighed: str, mass: float) -
         samples = mindyn.condition(empty, arm, settings).samples
         loads = [mindyn.payload(arm, samples, mindyn.condition(run, arm, settings).samples) for run in runs[1:]]
         widths = [NORMAL_95 * float(load.covariance[0, 0]) ** 0.5 for load in loads]
-        states = ["hidden" if "m" in getattr(load, UNIDENTIFIABLE_BEFORE) else "determined" for load in loads]
-        ranges = [(load.mass - width, load.mass + width) for load, width in zip(loads, widths, strict=True)]
-        return {"loads": [(*ends, state) for ends, state in zip(ranges, states, strict=True)]}
+        return {
+            "loads": [
+                (
+                    load.mass - width,
+                    load.mass + width,
+                    "hidden" if "m" in getattr(load, UNIDENTIFIABLE_BEFORE) else "determined",
+                )
+                for load, width in zip(loads, widths, strict=True)
+            ]
+        }
     from mindyn.loads import calibrate_load
 
     estimate = mindyn.identify(

@@ -13,7 +13,6 @@ import mindyn
 from mindyn.errors import Code, InputError
 from mindyn.identification.selection.column_sums import ColumnSums, Part
 from mindyn.logs.filters import lowpass
-from mindyn.numerics import threads
 from mindyn.regression.friction import Friction
 from mindyn.regression.regressor import Regressor, with_estimated_drives
 from mindyn.regression.row_blocks import segment_ends
@@ -91,19 +90,6 @@ def test_sums_are_those_of_the_columns(regressor, cutoff_hz, together):
 def counts_of(samples, part):
     rows = np.arange(part.first, part.last, part.step)
     return (np.abs(samples.qd[rows]) > (-1.0 if part.slowest is None else part.slowest)).sum(axis=0)
-
-
-def test_bits_do_not_depend_on_the_number_of_threads(regressor, monkeypatch):
-    samples, expected = samples_of(regressor), regressor.with_friction(FRICTIONS[2])
-    result = []
-    for cores in (1, 2, 5):
-        monkeypatch.setattr(threads, "usable_cores", lambda cores=cores: cores)
-        sums = ColumnSums([expected], samples, 8.0)
-        result.append(
-            np.concatenate([M.ravel() for normal_matrice in sums.normal_matrices(PARTS) for M in normal_matrice])
-        )
-    assert np.array_equal(result[0], result[1])
-    assert np.array_equal(result[0], result[2])
 
 
 def test_a_sample_without_finite_columns_is_named(regressor):

@@ -27,7 +27,7 @@ from mindyn.identification.selection.tune import (
 from mindyn.logs.conditioning import AS_LOGGED, Conditioning
 from mindyn.logs.log import log_from_arrays
 from mindyn.logs.resolving import noise_floor_cutoff, resolve_conditioning
-from mindyn.numerics import threads
+from mindyn.numerics import second_process
 from mindyn.regression.friction import Friction
 from mindyn.regression.regressor import Regressor
 from mindyn.regression.settings import PLAIN_FRICTION, EquationSettings
@@ -187,7 +187,20 @@ def test_a_stop_operator_is_selected_only_for_a_significant_gain(gain, taken, mo
     assert result.friction.direction == taken
 
 
-def test_scores_do_not_depend_on_the_number_of_threads(monkeypatch):
+def test_numbers_of_dropped_parameters_without_a_score_are_not_selected():
+    """One folding has no error with two parameters, the other none with one, where its blocks have no torque."""
+    zero, one = np.zeros((1, 1)), np.ones((1, 1))
+    exact = SimpleNamespace(
+        knows=lambda _: True, score=lambda _: None, errors=lambda _: (np.array([one, zero, one]), one)
+    )
+    empty = SimpleNamespace(
+        knows=lambda _: True, score=lambda _: None, errors=lambda _: (np.array([one, one, one]), zero)
+    )
+    trial, error = least_supported([exact, empty], trial_of(AS_LOGGED, None, Friction()))
+    assert (trial.dropped, error) == (0, np.inf)
+
+
+def test_scores_do_not_depend_on_the_number_of_processes(monkeypatch):
     """Nor on which settings are tried at the same time; the fits are those of rows that are not held out."""
     robot = mindyn.load_robot("planar2")
     log = exact_log(robot, 1601)
@@ -195,10 +208,14 @@ def test_scores_do_not_depend_on_the_number_of_threads(monkeypatch):
     frictions = (Friction(), Friction("tanh", 0.05))
     settings = [trial_of(c, f, friction) for f in (None, 20.0, 40.0) for friction in frictions] * 2
     result = []
-    for cores in (1, 2, 5):
-        monkeypatch.setattr(threads, "usable_cores", lambda cores=cores: cores)
+    for cores in (1, 2):
+        monkeypatch.setattr(second_process, "usable_cores", lambda cores=cores: cores)
         trials = Trials([log], Regressor(robot))
-        result.append([score for expected in score_all([trials, trials.with_folds(3)], settings) for score in expected])
+        with second_process.second_process(Trials.__module__):
+            assert second_process.has_second_process() == (cores > 1)
+            second_process.start_task(int)()  # wait for the start
+            listed = score_all([trials, trials.with_folds(3)], settings)
+        result.append([score for expected in listed for score in expected])
     for first, *others in zip(*result, strict=True):
         assert np.isfinite(first.criterion)
         assert all(

@@ -21,6 +21,7 @@ from mindyn.findings import Kind, Severity
 from mindyn.identification.gain_stage import gain_findings
 from mindyn.identification.selection.choose import choose
 from mindyn.loads import EstimatedGains, WeighedLoad, estimate_gains, gain_groups
+from mindyn.loads.unknown_gains import MAX_HALF_WIDTH
 from mindyn.logs import AS_LOGGED, log_from_targets
 from mindyn.logs.errors import LogError
 from mindyn.logs.metadata import LogMetadata

@@ -152,7 +152,7 @@ def _express_in_frame(robot: Robot, load: Payload, frame: str | None) -> Payload
         return load
     on_link = {candidate.name: candidate.pose for candidate in robot.frames if candidate.link == load.link}
     if frame not in on_link:
-        raise unknown_name_error(f"frame of link {load.link!r}", frame, on_link)
+        raise unknown_name_error("frame", frame, on_link, f"link {load.link!r} has")
     return load.in_frame(on_link[frame], frame)
 
 
