@@ -43,7 +43,7 @@ def test_the_status_of_a_fit_counts_undetermined_combinations(regressor):
     estimate = LeastSquares().fit(Rows.of_information(regressor, information))
     if alone:
         names = ", ".join(regressor.names[k] for k in alone)
-        assert f"the data do not determine 1 combinations of: {names} (their values" in estimate.status
+        assert f"the data do not determine 1 combination of: {names} (their values" in estimate.status
     whole = LeastSquares(dropped=(regressor.names[0],)).fit(Rows.of_information(regressor, information))
     assert whole.status.startswith(f"{regressor.count - 1} parameters from 120 equations")
     assert "open" not in whole.status

@@ -25,7 +25,6 @@ from mindyn.findings import Kind, info
 from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.log import SourceFile, log_from_arrays
 from mindyn.logs.pipeline import condition, condition_stream
-from mindyn.regression import gather_blocks
 from mindyn.regression.friction import Friction
 from mindyn.regression.gather_blocks import BLOCKS
 from mindyn.regression.information import add_information
@@ -72,19 +71,6 @@ def test_blocks_add_up_to_all_rows(robot, logs, name):
     assert_close(grams(rows.information), grams(every), SAME_ALGEBRA)
     assert_close(grams(add_information(rows.folds(3))), grams(every), SAME_ALGEBRA)
     assert len(rows.folds(3)) == 3
-
-
-@pytest.mark.parametrize("name", EQUATION_SETTINGS)
-def test_blocks_made_one_by_one_are_those_of_one_pass(robot, logs, name, monkeypatch):
-    created = []
-    for apart in (0, 10**6):
-        monkeypatch.setattr(gather_blocks, "BLOCK_GAP", apart)
-        created.append([block.information for block in build_rows(robot, logs, EQUATION_SETTINGS[name]).blocks])
-    for item, together in zip(*created, strict=True):
-        assert item.counts == together.counts
-        for R, other in zip(item.factors, together.factors, strict=True):
-            if other.any():
-                assert_close(R.T @ R, other.T @ other, SAME_ALGEBRA)
 
 
 @pytest.mark.parametrize("name", EQUATION_SETTINGS)

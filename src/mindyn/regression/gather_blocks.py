@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from mindyn.algebra.blas import run_on_one_blas_thread
 from mindyn.algebra.values import Array, ShortRepr, column_extremes
 from mindyn.findings import Finding
-from mindyn.logs.filters import settling_rows
 from mindyn.logs.log import Log, SourceFile
 from mindyn.logs.pipeline import BLOCK_ROWS, SampleStream, condition_stream, join_samples
 from mindyn.logs.reading import LogScan
@@ -26,11 +25,9 @@ from mindyn.regression.information import Information, Triangle, accumulate, add
 from mindyn.regression.regressor import Regressor, build_regressor
 from mindyn.regression.row_blocks import (
     SampleSegment,
-    blocks_along,
-    find_directions,
+    blocks,
     information_of,
     require_joints,
-    segment_ends,
     usable_rows,
     with_neighbours,
 )
@@ -40,9 +37,6 @@ from mindyn.robots.robot import Robot
 Item = TypeVar("Item")
 BLOCKS: Final = 24
 """Number of blocks of all logs: it divides into 2, 3, 4, 6, 8 or 12 folds. A block of a 6-joint arm takes 0.1 MB."""
-BLOCK_GAP: Final = 16
-"""Parts longer than this multiple of the filter's reach are gathered separately, on threads; the rows around them are
-then filtered twice."""
 FIRST_LENGTH: Final = 4096
 """Samples in a block of a stream of unknown length; doubled while there are more than twice `BLOCKS` blocks."""
 
@@ -78,21 +72,6 @@ def group_evenly(items: Sequence[Item], count: int) -> list[list[Item]]:
     return list(groups.values())
 
 
-@run_on_one_blas_thread
-def factors_of_parts(
-    regressor: Regressor, samples: Samples, settings: EquationSettings, spans: Sequence[tuple[int, int]]
-) -> list[Information]:
-    """Return R factors of consecutive parts of the samples, given by the first sample and the one after the last."""
-    directions = find_directions(regressor, samples)
-    shortest = min(stop - start for start, stop in spans)
-    if shortest >= BLOCK_GAP * settling_rows(settings.cutoff_hz, samples.rate_hz):
-        ends = segment_ends(samples.segments)
-        alone = [SampleSegment(samples, range(*span), 0, ends) for span in spans]
-        return [_factors(regressor, part, settings, None, 1, directions)[0] for part in alone]
-    labels = np.repeat(np.arange(len(spans)), [stop - start for start, stop in spans])
-    return _factors(regressor, SampleSegment(samples, range(len(samples))), settings, labels, len(spans), directions)
-
-
 def split_into_blocks(
     regressor: Regressor, samples: Samples, settings: EquationSettings, count: int = BLOCKS, log: int = 0
 ) -> list[Block]:
@@ -101,9 +80,11 @@ def split_into_blocks(
     if not (rows := len(samples)):
         return []
     spans = list(pairwise([-(-rows * k // count) for k in range(count + 1)]))
+    labels = np.repeat(np.arange(count), [stop - start for start, stop in spans])
+    factors = _factors(regressor, SampleSegment(samples, range(rows)), settings, labels, count)
     return [
         Block(log, span, None, information, _reach(samples, slice(*span)))
-        for span, information in zip(spans, factors_of_parts(regressor, samples, settings, spans), strict=True)
+        for span, information in zip(spans, factors, strict=True)
     ]
 
 
@@ -112,8 +93,7 @@ def blocks_by_label(
 ) -> tuple[Block, ...]:
     """Return a block for each of the labels 0 to `count` - 1, over all logs."""
     require_joints(regressor, samples)
-    directions = find_directions(regressor, samples)
-    factors = _factors(regressor, SampleSegment(samples, range(len(samples))), settings, labels, count, directions)
+    factors = _factors(regressor, SampleSegment(samples, range(len(samples))), settings, labels, count)
     return tuple(
         Block(-1, (0, int((labels == k).sum())), (k + 0.5) / count, information, _reach(samples, labels == k))
         for k, information in enumerate(factors)
@@ -145,8 +125,7 @@ def _parts(
     inner, samples = piece.inner, piece.samples
     labels = (np.arange(len(samples)) - inner.start) // FIRST_LENGTH  # rows around the inner ones are in no block
     count = len(range(0, len(inner), FIRST_LENGTH))
-    directions = find_directions(regressor, samples)
-    for k, information in enumerate(_factors(regressor, piece, settings, labels, count, directions)):
+    for k, information in enumerate(_factors(regressor, piece, settings, labels, count)):
         begin, end = k * FIRST_LENGTH, min((k + 1) * FIRST_LENGTH, len(inner))
         reach = _reach(samples, slice(inner.start + begin, inner.start + end))
         yield Block(log, (first + begin, first + end), None, information, reach)
@@ -166,17 +145,13 @@ def _log_of(stream: Iterable[Samples], piece: SampleSegment) -> int:
     return int(np.searchsorted(stream.first_segments, segment, side="right")) - 1
 
 
+@run_on_one_blas_thread
 def _factors(
-    regressor: Regressor,
-    piece: SampleSegment,
-    settings: EquationSettings,
-    labels: NDArray[np.int64] | None,
-    count: int,
-    directions: Array | None,
+    regressor: Regressor, piece: SampleSegment, settings: EquationSettings, labels: NDArray[np.int64], count: int
 ) -> list[Information]:
-    """Return R factors of the rows of every label (None: of all) in one pass over the samples."""
+    """Return R factors of the rows of every label in one pass over the samples."""
     joints = [[Triangle(regressor.width(i) + 1) for _ in range(count)] for i in range(regressor.joint_count)]
-    stream = blocks_along(regressor, piece, directions, settings.cutoff_hz, settings.step)
+    stream = blocks(regressor, piece, settings.cutoff_hz, settings.step)
     accumulate(stream, joints, usable_rows(piece.samples, labels))
     return [information_of(regressor, joints, number) for number in range(count)]
 

@@ -172,18 +172,6 @@ def blocks(
     """
     piece = data if isinstance(data, SampleSegment) else SampleSegment(data, range(len(data)))
     directions = find_directions(regressor, piece.samples)
-    yield from blocks_along(regressor, piece, directions, cutoff_hz, decimation)
-
-
-def find_directions(regressor: Regressor, samples: Samples) -> Array | None:
-    """Return the direction of every friction along the samples."""
-    return regressor.directions(regressor.positions(samples), samples.qd, samples.segments, samples.rate_hz)
-
-
-def blocks_along(
-    regressor: Regressor, piece: SampleSegment, directions: Array | None, cutoff_hz: float | None, decimation: int
-) -> Iterator[tuple[Parts, NDArray[np.intp]]]:
-    """Yield the same blocks, with the directions of all samples of the segment."""
     room = np.empty((0, *regressor.kernel.output_shapes[0]))
     for first, last, kept in windows(piece, cutoff_hz, decimation):
         # Without a filter, only the rows to keep are computed.
@@ -198,6 +186,11 @@ def blocks_along(
                 (rows[0] - first) // taken.step, (rows[-1] - first) // taken.step + 1, decimation // taken.step
             )
             yield [[array[chosen] for array in arrays] for arrays in parts], rows
+
+
+def find_directions(regressor: Regressor, samples: Samples) -> Array | None:
+    """Return the direction of every friction along the samples."""
+    return regressor.directions(regressor.positions(samples), samples.qd, samples.segments, samples.rate_hz)
 
 
 def _runs(piece: SampleSegment, decimation: int) -> Iterator[tuple[int, int]]:
