@@ -211,7 +211,7 @@ def test_bounds_come_from_a_file(tmp_path, space):
     with raises(InputError, Code.UNKNOWN_NAME, "weights"):
         read_bounds(path)
     path.write_text('total_mass = ["a", 2]\n')
-    with raises(InputError, Code.INVALID_VALUE, f"{path}.total_mass[0]"):
+    with raises(InputError, Code.INVALID_VALUE, f"{path}: total_mass[0]"):
         read_bounds(path)
     with raises(InputError, Code.INVALID_VALUE, "base"):
         Bounds(masses={"base": (0.0, 1.0)}).rows(space)

@@ -97,7 +97,7 @@ def test_a_changed_pointer_is_named(fleet, value):
     good = path.read_text()
     try:
         path.write_text(json.dumps({"generation": value}))
-        with raises(InputError, Code.INVALID_VALUE, f"{path}.generation"):
+        with raises(InputError, Code.INVALID_VALUE, f"{path}: generation"):
             study(folder, out, settings=None)
     finally:
         path.write_text(good)

@@ -229,7 +229,7 @@ def test_mjcf_without_its_meshes_loads_if_bodies_have_inertials(tmp_path):
     assert "site upper" in {frame.name for frame in robot.frames}
     unknown = load_robot(mjcf(tmp_path, MJCF.format(texture=4, inertial="")))
     assert [link.phi is None for link in unknown.links] == [True, False]
-    assert any("unknown without them is the inertia of: upper" in str(note) for note in messages(unknown))
+    assert any("without which the inertia of these bodies is unknown: upper" in str(note) for note in messages(unknown))
 
 
 def test_disabled_gravity_is_zero(tmp_path):

@@ -103,10 +103,10 @@ def test_nothing_is_started_by_a_program_that_embeds_the_interpreter(monkeypatch
 
 
 def test_tasks_run_here_if_no_process_can_be_started(monkeypatch):
-    def refuse(*_, **__):
+    def raise_error(*_, **__):
         raise BlockingIOError(11, "Resource temporarily unavailable")
 
-    monkeypatch.setattr(subprocess, "Popen", refuse)
+    monkeypatch.setattr(subprocess, "Popen", raise_error)
     with second_process("math"):
         assert share_tasks(sqrt, [(4.0,), (9.0,)]) == [2.0, 3.0]
 
