@@ -20,6 +20,7 @@ from mindyn.feasibility.constrained_fit import MIN_PRIOR_FRACTION, FitProblem, s
 from mindyn.feasibility.interior_point import minimise_all
 from mindyn.feasibility.physical_space import PSEUDO_ROWS, space_of
 from mindyn.feasibility.priors import build_prior
+from mindyn.numerics import second_process
 from mindyn.regression.regressor import Regressor, with_estimated_drives
 from mindyn.regression.row_blocks import gather
 
@@ -152,6 +153,21 @@ def test_least_values_over_balls_of_several_radii():
         programs.append(program)
     result = [program.cost @ v for program, v in zip(programs, minimise_all(programs, centre, 1e-7), strict=True)]
     assert_close(result, [9.5, 15.8, -10.2], SOLVED)
+
+
+def test_minima_do_not_depend_on_the_number_of_processes(arm, monkeypatch):
+    regressor, parts = arm
+    problem = FitProblem(space_of(regressor), build_prior(regressor.robot, "robot"))
+    weights = np.ones(regressor.joint_count)
+    triangles = [problem._triangle(part, weights) for part in parts[:3]]
+    programs = [problem._build_program(part, T, 1e-2, []) for part, T in zip(parts[:3], triangles, strict=True)]
+    minima = []
+    for cores in (1, 2):
+        monkeypatch.setattr(second_process, "usable_cores", lambda cores=cores: cores)
+        with second_process.second_process("math"):
+            assert second_process.has_second_process() == (cores > 1)
+            minima.append(minimise_all(programs, problem.start()))
+    assert np.array_equal(*minima)
 
 
 def test_other_programs_are_not_solved_here():

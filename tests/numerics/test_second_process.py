@@ -8,12 +8,15 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from math import sqrt
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from mindyn.identification.selection.trials import _Shared
 from mindyn.numerics import second_process as module
 from mindyn.numerics.second_process import has_second_process, second_process, share_tasks, start_task
 
@@ -75,6 +78,42 @@ def test_results_are_complete_if_the_process_is_killed(process):
 @pytest.mark.usefixtures("process")
 def test_tasks_that_cannot_be_sent_run_here():
     assert share_tasks(lambda number: number + 1, [(1,), (2,), (3,)]) == [2, 3, 4]
+
+
+@pytest.mark.usefixtures("process")
+def test_the_process_goes_on_after_a_result_that_cannot_be_sent():
+    assert start_task(threading.Lock)().acquire()
+    assert start_task(os.getpid)() != os.getpid()
+
+
+@pytest.mark.usefixtures("process")
+def test_an_answer_that_is_not_read_is_not_taken_for_the_next_one(monkeypatch):
+    def refuse(_):
+        monkeypatch.undo()
+        raise MemoryError
+
+    monkeypatch.setattr(module, "_read", refuse)
+    assert start_task(sqrt, 4.0)() == 2.0
+    assert start_task(sqrt, 9.0)() == 3.0
+
+
+def test_tasks_run_here_if_no_thread_can_be_started(monkeypatch):
+    def refuse(_):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    with second_process("math"):
+        child = module._active.get()._process
+        assert share_tasks(sqrt, [(4.0,), (9.0,)]) == [2.0, 3.0]
+        assert start_task(sqrt, 25.0)() == 5.0
+    assert child.returncode is not None
+
+
+def test_data_that_a_process_keeps_have_numbers_of_their_own():
+    """Also after earlier data, which the process still has, were freed here."""
+    regressor = SimpleNamespace(robot=None, with_friction=abs)
+    numbers = {_Shared([], regressor).__reduce__()[1][0] for _ in range(20)}
+    assert len(numbers) == 20
 
 
 @pytest.mark.usefixtures("process")

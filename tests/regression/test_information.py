@@ -16,7 +16,7 @@ from mindyn.kernels.model import compile_model
 from mindyn.logs.filters import lowpass
 from mindyn.parameters.structural import structural_base
 from mindyn.regression.friction import Friction
-from mindyn.regression.information import solve
+from mindyn.regression.information import GramMatrices, solve
 from mindyn.regression.regressor import Regressor, with_estimated_drives
 from mindyn.regression.row_blocks import FILTERED_ROWS, blocks, gather
 from mindyn.robots.parts import ExtraTorque
@@ -34,6 +34,18 @@ def test_columns_are_those_of_the_dense_regressor(seed):
     dense = regressor.dense(regressor.parts(samples.q, samples.qd, samples.qdd))
     model = compile_model(robot, drives=True, base=structural_base(robot, drives=True))
     assert_close(dense, model.regressor(samples.q, samples.qd, samples.qdd), SAME_ALGEBRA)
+
+
+def test_gram_matrices_do_not_depend_on_further_columns():
+    """Not even in rounding, for a range of rows and for listed rows: settings are tried together, or in two groups."""
+    rows = np.random.default_rng(0).normal(size=(200, 40))
+    taken = [(0, slice(5, 90, 2)), (1, np.arange(3, 180, 7)), (1, np.array([], dtype=np.intp))]
+    every, few = (GramMatrices(rows[:, :width].copy(), 2) for width in (40, 23))
+    for sums in (every, few):
+        sums.add(taken)
+    assert np.array_equal(few.matrices, every.matrices[:, :23, :23])
+    for matrix, (_, own) in zip(every.matrices, taken, strict=False):
+        assert_close(matrix, rows[own].T @ rows[own], SAME_ALGEBRA)
 
 
 @pytest.mark.parametrize("seed", range(4))

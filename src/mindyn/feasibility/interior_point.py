@@ -19,7 +19,7 @@ from scipy.linalg.lapack import dpotrf, dpotrs
 
 from mindyn.algebra.values import Array
 from mindyn.feasibility.conic import SOLVER_TOLERANCES, ConeRows, ConicProgram, matrix_of_triangle
-from mindyn.numerics.second_process import has_second_process, share_tasks
+from mindyn.numerics.second_process import share_tasks
 
 MAX_ITERATIONS: Final = 40
 """Programs of fits take 9 to 22."""
@@ -302,9 +302,8 @@ def minimise_all(
     fixed = [_fixed_columns(program) for program in programs]
     if any(numbers is None for numbers in fixed):
         return [None] * len(programs)
-    at_once = max(MIN_BATCH, BATCH_NUMBERS // first.size**2)
-    if has_second_process():
-        at_once = min(at_once, -(-len(programs) // 2))
+    # Two batches also on one core: the rounding of products depends on the number of programs in them.
+    at_once = min(max(MIN_BATCH, BATCH_NUMBERS // first.size**2), -(-len(programs) // 2))
     batches = [slice(k, k + at_once) for k in range(0, len(programs), at_once)]
     tasks = [(programs[taken], groups, np.array(fixed[taken]), start, tolerance) for taken in batches]
     return [v for minima in share_tasks(_solve_batch, tasks) for v in minima]

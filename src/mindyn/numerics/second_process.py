@@ -18,7 +18,7 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from multiprocessing import parent_process
 from pathlib import Path
@@ -49,11 +49,16 @@ class _SecondProcess:
         """Return a list with the result of a task, empty if it failed or the process has ended."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        try:
-            _write(self._process.stdin, (function, task))
-            results: list[Result] = _load(_read(self._process.stdout))
-        except Exception:
-            return []
+        results = list[Result]()
+        with suppress(Exception):
+            message = _pickle((function, task))
+            try:
+                _write(self._process.stdin, message)
+                answer = _read(self._process.stdout)
+            except Exception:
+                self._process.kill()  # the rest of a message would be taken for the next one
+                raise
+            results = _load(answer)
         return results
 
     def end(self) -> None:
@@ -76,8 +81,8 @@ def second_process(module: str, *, is_wanted: bool = True) -> Iterator[None]:
         yield
         return
     token = _active.set(process)
-    start_task(int)  # it is ready, and free for others, when this ends
     try:
+        start_task(int)  # it is ready, and free for others, when this ends
         yield
     finally:
         _active.reset(token)
@@ -116,14 +121,13 @@ def share_tasks(function: Callable[..., Result], tasks: Sequence[tuple[Any, ...]
                         results[number] = result
                 process.lock.release()
 
-    other = threading.Thread(target=run_there, daemon=True)
-    other.start()
+    join = _start_thread(run_there)
     try:
         while (number := _take(waiting.popleft)) is not None:
             results[number] = function(*tasks[number])
     finally:
         waiting.clear()
-    other.join()
+    join()
     return [results[k] if k in results else function(*task) for k, task in enumerate(tasks)]
 
 
@@ -137,14 +141,23 @@ def start_task(function: Callable[..., Result], *task: Any) -> Callable[[], Resu
         with process.lock:
             results.extend(process.run(function, task))
 
-    other = threading.Thread(target=run_there, daemon=True)
-    other.start()
+    join = _start_thread(run_there)
 
     def wait() -> Result:
-        other.join()
+        join()
         return results[0] if results else function(*task)
 
     return wait
+
+
+def _start_thread(run: Callable[[], None]) -> Callable[[], None]:
+    """Start a thread, unless the system has no memory for another, and return the function that waits for its end."""
+    thread = threading.Thread(target=run, daemon=True)
+    try:
+        thread.start()
+    except RuntimeError:
+        return lambda: None
+    return thread.join
 
 
 def _take(pop: Callable[[], int]) -> int | None:
@@ -167,17 +180,20 @@ def serve() -> None:
             return
         try:
             function, task = _load(message)
-            results = [function(*task)]
+            results = _pickle([function(*task)])
         except Exception:
-            results = []
+            results = _pickle([])
         _write(target, results)
 
 
-def _write(stream: IO[bytes], message: object) -> None:
-    """Write a pickle and the arrays in it, which are not copied."""
+def _pickle(message: object) -> list[memoryview]:
+    """Return the pickle of a message and the arrays in it, which are not copied."""
     arrays: list[pickle.PickleBuffer] = []
     pickled = pickle.dumps(message, pickle.HIGHEST_PROTOCOL, buffer_callback=arrays.append)
-    parts = [memoryview(pickled), *(array.raw() for array in arrays)]
+    return [memoryview(pickled), *(array.raw() for array in arrays)]
+
+
+def _write(stream: IO[bytes], parts: list[memoryview]) -> None:
     for number in (len(parts), *(part.nbytes for part in parts)):
         stream.write(number.to_bytes(NUMBER_BYTES, "little"))
     for part in parts:

@@ -195,9 +195,8 @@ class GramMatrices:
         for number, taken in groups:
             if isinstance(taken, slice):
                 self._products.add(taken, number)
-            elif len(taken):
-                chosen = self._rows[taken]
-                self._totals[number] += chosen.T @ chosen
+            elif len(taken):  # not by BLAS, whose rounding depends on the number of columns
+                SquareSums(self._totals, self._rows[taken]).add(slice(None), number)
 
     @property
     def matrices(self) -> Array:

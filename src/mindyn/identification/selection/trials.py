@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, lru_cache, partial
-from itertools import chain
+from itertools import chain, count
 from math import ceil, isinf, prod
 from typing import Any, Final, NamedTuple
 
@@ -212,12 +212,16 @@ class Trial:
         return self.with_settings(conditioning=replace(self.conditioning, **changes))
 
 
+_NUMBERS: Final = count()
+"""Numbers of data in a second process: an `id` would be that of earlier data if sending the new ones failed."""
+
+
 class _Shared:
     """Data shared by trials that cut the same logs into different blocks."""
 
     def __init__(self, logs: Sequence[Log], regressor: Regressor) -> None:
         self.logs, self.regressor = logs, regressor
-        self._is_sent = False
+        self._number, self._is_sent = next(_NUMBERS), False
         self.with_friction = cache(regressor.with_friction)
         self._conditioned = lru_cache(KEPT_SAMPLES)(partial(condition, regressor.robot, list(logs)))
         self._kept: dict[tuple[Friction, tuple[Kind, ...]], Kept] = {}
@@ -227,7 +231,7 @@ class _Shared:
         """Send the logs to a second process once: it keeps them, with what it computes from them."""
         contents = () if self._is_sent else (self.logs, self.regressor)
         self._is_sent = True
-        return _receive, (id(self), contents)
+        return _receive, (self._number, contents)
 
     def kept(self, trial: Trial) -> Kept:
         """Return the parameters that a trial does not exclude, before dropping any."""
