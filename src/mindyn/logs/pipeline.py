@@ -126,9 +126,7 @@ class SampleStream:
         c = self.conditioning
         rate = require_resolved(c.rate_hz, "rate_hz")
         following = iter(chunks)
-        first = next(following, None)
-        if first is None:
-            return iter(())
+        first = next(following)  # a log without usable rows raises an error
         steps = np.diff(first.time) if len(first) > 2 else np.array([1 / rate])
         step = estimate_even_step(steps) if has_bursts(steps) else estimate_period(steps)
         other_rate = abs(step * rate - 1) > MAX_RATE_DIFFERENCE
