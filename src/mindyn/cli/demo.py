@@ -12,8 +12,7 @@ import numpy as np
 import typer
 
 from mindyn.cli.arguments import JSON_OPTION, VERBOSE_OPTION
-from mindyn.cli.printing import print_json, print_output, print_status
-from mindyn.cli.progress_bars import count_messages
+from mindyn.cli.printing import count_messages, print_json, print_output, print_status
 from mindyn.cli.runs import simulate_first_log
 from mindyn.errors import MindynError
 from mindyn.estimators.estimate import Estimate

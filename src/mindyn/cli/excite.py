@@ -19,8 +19,7 @@ from mindyn.cli.arguments import (
 )
 from mindyn.cli.limits_file import MotionOptions, read_limits_file, with_motion_options
 from mindyn.cli.next_step import format_robot_options, print_next_command
-from mindyn.cli.printing import print_json, print_notes, print_output, print_status
-from mindyn.cli.progress_bars import count_messages
+from mindyn.cli.printing import count_messages, print_json, print_notes, print_output, print_status
 from mindyn.errors import Code, InputError
 from mindyn.excitation.design import design_motion
 from mindyn.excitation.design_inputs import Purpose, SearchSettings

@@ -16,8 +16,7 @@ import typer
 from mindyn import __version__
 from mindyn.algebra.requirements import require_count
 from mindyn.cli.arguments import JSON_OPTION, ROBOT_ARGUMENT, VERBOSE_OPTION, require_exclusive, with_robot_options
-from mindyn.cli.printing import print_findings, print_json, print_output, print_status, print_table
-from mindyn.cli.progress_bars import progress_bar
+from mindyn.cli.printing import print_findings, print_json, print_output, print_status, print_table, progress_bar
 from mindyn.cli.runs import load_run_estimate
 from mindyn.errors import Code, InputError, MissingExtraError, pluralise
 from mindyn.files import finish_replacement, make_output_folder

@@ -29,8 +29,7 @@ from mindyn.cli.arguments import (
 )
 from mindyn.cli.exit_codes import ExitCode
 from mindyn.cli.next_step import print_next_command
-from mindyn.cli.printing import print_findings, print_json, print_output, print_status
-from mindyn.cli.progress_bars import count_messages
+from mindyn.cli.printing import count_messages, print_findings, print_json, print_output, print_status
 from mindyn.cli.runs import (
     CALIBRATION_FILE,
     find_missing_velocity,

@@ -1,6 +1,6 @@
-"""Print status lines on stderr and results on stdout, wrapped to the width of the terminal.
+"""Print status lines and progress bars on stderr and results on stdout, wrapped to the width of the terminal.
 
-In pipes and files, lines are not wrapped or coloured, and tables have their full width.
+In pipes and files, lines are not wrapped or coloured, tables have their full width, and there are no bars.
 """
 
 from __future__ import annotations
@@ -10,7 +10,9 @@ import os
 import re
 import sys
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import count
 from typing import Any, Final, TextIO
 
 import typer
@@ -127,3 +129,35 @@ def print_table(rows: Sequence[Sequence[str]], styles: Sequence[str] = ()) -> No
         style = styles[k] if k < len(styles) else ""
         how: dict[str, Any] = {"dim": True} if style == "dim" else {"fg": style}
         typer.echo(typer.style("\n".join(lines), **how) if style else "\n".join(lines))
+
+
+Advance = Callable[[int], None]
+"""Called with the number of finished steps."""
+
+
+@contextmanager
+def progress_bar(label: str, total: int) -> Iterator[Advance]:
+    """Show a bar of `total` steps with the remaining time until the work ends."""
+    if not sys.stderr.isatty():
+        yield lambda done: None  # noqa: ARG005
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(label, total=total)
+        yield lambda done: bar.update(task, completed=min(done, total))
+
+
+@contextmanager
+def count_messages(label: str, steps: int, *, verbose: bool) -> Iterator[Callable[[str], None]]:
+    """Yield a callback for `progress=` of functions that send about `steps` messages; print them if `verbose`."""
+    with progress_bar(label, steps) as advance:
+        numbers = count(1)
+
+        def talk(line: str) -> None:
+            advance(next(numbers))
+            if verbose:
+                print_status(line)
+
+        yield talk

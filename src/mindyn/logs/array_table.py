@@ -29,9 +29,7 @@ from mindyn.logs.tables import COPY_HINT, Chunk, LogTable, raise_as_damaged, req
 from mindyn.reading import ALWAYS_ALLOWED_BYTES, NUMBER_BYTES, InputBudget, are_limits_active
 
 _HEADER, _TAG = 128, 8
-_NUMBER_CODES: Final[Mapping[int, str]] = {
-    **{1: "i1", 2: "u1", 3: "i2", 4: "u2", 5: "i4", 6: "u4", 7: "f4", 9: "f8", 12: "i8", 13: "u8"}
-}
+_NUMBER_CODES: Final = {1: "i1", 2: "u1", 3: "i2", 4: "u2", 5: "i4", 6: "u4", 7: "f4", 9: "f8", 12: "i8", 13: "u8"}
 """NumPy codes of the numeric element types."""
 _MATRIX, _COMPRESSED = 14, 15
 _STRUCT, _FIRST_NUMERIC, _LAST_NUMERIC = 2, 6, 15

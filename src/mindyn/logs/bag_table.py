@@ -77,8 +77,7 @@ class BagTable(LogTable):
 
     def read_chunks(self, names: Collection[str], rows: int) -> Iterator[Chunk]:
         """Yield `rows` messages at a time with the joints in the order of `names`."""
-        kinds = {name: name.rpartition(".")[::2] for name in names if name != "stamp"}
-        wanted = {joint for joint, _ in kinds.values()}
+        wanted = {name.rpartition(".")[0] for name in names if name != "stamp"}
         fitting = (message for message in _iterate_messages(self.path, self.topic) if wanted <= set(message.names))
         while batch := list(islice(fitting, rows)):
             yield stack_messages(batch, names, self.name)

@@ -22,7 +22,7 @@ from mindyn.errors import Code, list_names, pluralise, shorten_text
 from mindyn.findings import Finding, Kind, Severity, warning
 from mindyn.logs.cleaning import MIN_GAP_RATIO, estimate_usual_step
 from mindyn.logs.errors import LogError, require_accepted
-from mindyn.logs.log import Log
+from mindyn.logs.log import Log, join_logs
 from mindyn.logs.metadata import UNIT_FACTORS, ColumnNames, LogMetadata
 from mindyn.logs.servos import find_unknown_gains
 from mindyn.logs.tables import Chunk, LogTable
@@ -383,20 +383,18 @@ class LogInspector:
                 low, high = column_extremes(values)
                 lowest, highest = self.ends.get(name, (low, high))
                 self.ends[name] = np.minimum(low, lowest), np.maximum(high, highest)
-        before = chunk if self.last is None else self.last
-        time, q = np.append(before.time[-1], chunk.time), np.vstack([before.q[-1], chunk.q])
-        first = 1 if self.last is None else 0  # the first row of the log has no predecessor
-        steps, speeds = np.diff(q, axis=0)[first:], np.abs(np.diff(q, axis=0)[first:])
-        speeds = speeds / np.diff(time)[first:, None]
+        rows = chunk if self.last is None else join_logs([self.last, chunk])
+        steps = np.diff(rows.q, axis=0)
+        speeds = np.abs(steps) / np.diff(rows.time)[:, None]
         if len(steps):
             usual = np.quantile(speeds, USUAL_SPEED_QUANTILE, axis=0)
             jumps = speeds > np.maximum(self.limits, JUMP_SPEED_RATIO * usual)
             self.counts += jumps.sum(axis=0)
             for joint in np.flatnonzero(jumps.any(axis=0)):
                 at = int(np.argmax(np.abs(steps[:, joint]) * jumps[:, joint]))
-                size, row, known = float(steps[at, joint]), at + first, self.largest[joint]
+                size, known = float(steps[at, joint]), self.largest[joint]
                 if known is None or abs(size) > abs(known[0]):
-                    self.largest[joint] = (size, float(chunk.time[row]), int(chunk.rows[row]))
+                    self.largest[joint] = (size, float(rows.time[at + 1]), int(rows.rows[at + 1]))
         self.last = chunk.take(slice(len(chunk) - 1, None))
 
     def findings(self) -> list[Finding]:

@@ -121,13 +121,11 @@ def _sort_by_derivatives(
     positions = {a for a, _ in pairs if not derived & set(indices[a])}
     velocities = {b for a, b in pairs if a in positions}
     accelerations = {b for a, b in pairs if a in velocities}
-    moving = positions | velocities | accelerations
-    chosen = {"position": positions, "velocity": velocities, "acceleration": accelerations}
-    sorted_groups = {
+    rest = set(range(len(groups))) - positions - velocities - accelerations
+    chosen = {"position": positions, "velocity": velocities, "acceleration": accelerations, "torque": rest}
+    return {
         signal: [replace(groups[k], reason=_REASONS[signal]) for k in sorted(those)] for signal, those in chosen.items()
     }
-    rest = [group for k, group in enumerate(groups) if k not in moving]
-    return {**sorted_groups, "torque": [replace(group, reason=_REASONS["torque"]) for group in rest]}
 
 
 _REASONS: Final = {

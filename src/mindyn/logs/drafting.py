@@ -300,8 +300,7 @@ def _add_velocity(draft: SidecarDraft, log: LogContents, position: str | None) -
     slope, agreement = velocity_slope(q[:, :count], v[:, :count], seconds, turn)
     fitting = fitting_velocity_units(position, slope, next(iter(log.kinds), "revolute"))
     if agreement < MIN_SQUARED_CORRELATION or not fitting:
-        kept = tuple(line for line in draft.lines if line.key != "columns.velocity")
-        return replace(draft, lines=kept).with_notes(
+        return draft.without_key("columns.velocity").with_notes(
             f"{group.entry} is called a velocity, but is {slope:.3g} times the derivative of the position "
             f"(agreement {100 * agreement:.0f} %): it is not used"
         )

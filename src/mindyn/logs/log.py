@@ -241,9 +241,8 @@ def log_from_arrays(
             code=Code.WRONG_TYPE,
             subject="joint_names",
         )
-    rates = {what: values for what, values in (("qd", qd), ("qdd", qdd)) if values is not None}
-    given = {"time": time, "q": q, "tau": tau, **rates}
-    arrays: dict[str, Any] = {what: native_array(values, what) for what, values in given.items()}
+    given = {"time": time, "q": q, "tau": tau, "qd": qd, "qdd": qdd}
+    arrays: dict[str, Any] = {key: native_array(values, key) for key, values in given.items() if values is not None}
     cleaner = Cleaner(name or "the log")
     log = Log(tuple(joint_names), rows=np.arange(len(arrays["time"]), dtype=np.int64), name=name, **arrays)
     cleaned = join_logs([cleaner.clean(log), *cleaner.rest()])

@@ -126,9 +126,7 @@ class SampleStream:
         c = self.conditioning
         rate = require_resolved(c.rate_hz, "rate_hz")
         following = iter(chunks)
-        first = next(following, None)
-        if first is None:
-            return iter(())
+        first = next(following)  # a log without usable rows raises an error
         steps = np.diff(first.time) if len(first) > 2 else np.array([1 / rate])
         step = estimate_even_step(steps) if has_bursts(steps) else estimate_period(steps)
         other_rate = abs(step * rate - 1) > MAX_RATE_DIFFERENCE
@@ -199,9 +197,8 @@ def _report_short_segments(short: Sequence[Log], c: Conditioning) -> list[Findin
     where = f"rows {rows[0]} to {rows[-1]}" if len(rows) > 1 else f"row {rows[0]}" if len(rows) else "an empty segment"
     if len(short) > 1:
         where = f"{len(short)} segments between gaps, the first of them {where},"
-    size = f"{pluralise(count, 'row')}"
     why = f"nothing remains after {pluralise(edge_rows(c), 'row')} are cut at both ends"
-    return [info(Kind.DROPPED_ROWS, f"{where} ({size}) dropped: {why}")]
+    return [info(Kind.DROPPED_ROWS, f"{where} ({pluralise(count, 'row')}) dropped: {why}")]
 
 
 def condition_stream(
@@ -278,11 +275,8 @@ def condition(
 
 def join_samples(blocks: Sequence[Samples]) -> Samples:
     """Join consecutive blocks of samples."""
-    arrays: dict[str, Any] = {
-        name: np.concatenate([getattr(b, name) for b in blocks]) for name in ("q", "qd", "qdd", "tau", "segments")
-    }
-    for name in blocks[0].optional:
-        arrays[name] = np.concatenate([getattr(b, name) for b in blocks])
+    names = ("q", "qd", "qdd", "tau", "segments", *blocks[0].optional)
+    arrays: dict[str, Any] = {name: np.concatenate([getattr(b, name) for b in blocks]) for name in names}
     return replace(blocks[0], **arrays)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -42,7 +42,7 @@ from mindyn.logs.metadata import (
     read_sidecar,
     unit_factor,
 )
-from mindyn.logs.servos import Servo, ServoStream, fill_gains
+from mindyn.logs.servos import Servo, add_servo_torques, fill_gains
 from mindyn.logs.tables import LogTable, count_rows, read_in_step
 from mindyn.reading import ALLOW_OUTSIDE_FILES
 from mindyn.robots.floating_base import remove_floating_base
@@ -129,34 +129,23 @@ class LogScan:
         cleaner = Cleaner(self.path.name, restarts="restarts" in self.metadata.accept)
         inspector = LogInspector(self.robot)
         of_units: list[Finding] | None = None
-        usable = (cleaner.clean(self._in_range(whole)) for whole in self._convert_chunks())
-        for cleaned in self._with_torque(rows for rows in chain(usable, cleaner.rest()) if len(rows)):
-            if not len(cleaned):
-                continue
+        rows = self.metadata.rows
+        chosen = (whole if rows is None else whole.between(*rows) for whole in self._convert_chunks())
+        usable: Iterable[Log] = filter(len, chain(map(cleaner.clean, chosen), cleaner.rest()))
+        for cleaned in usable if self.servo is None else filter(len, add_servo_torques(self.servo, usable)):
             if of_units is None:
                 of_units = check_units(cleaned, self.robot, self.metadata.accept)
             inspector.see(cleaned)
             yield cleaned
-        if not cleaner.row_count and self.metadata.rows:
+        if not cleaner.row_count and rows:
             message, hint = f"rows of {self.path.name} select no row", "rows count from 0"
             raise LogError(message, hint=hint, code=Code.TOO_LITTLE_DATA, subject="rows")
         dropped = cleaner.findings(tuple(self.metadata.accept))
-        tables, remedy = (
-            self.tables.values(),
-            "Copy the file again, or check that the recording ends where you expect it",
-        )
+        tables = self.tables.values()
+        remedy = "Copy the file again, or check that the recording ends where you expect it"
         lost = [warning(Kind.FILE_CONTENT, loss, remedy) for table in tables for loss in table.losses]
         of_files = [info(Kind.FILE_CONTENT, note) for table in tables for note in table.notes]
         self.findings = (*self._of_columns, *lost, *of_files, *(of_units or ()), *dropped, *inspector.findings())
-
-    def _with_torque(self, chunks: Iterator[Log]) -> Iterator[Log]:
-        """Yield the chunks with the torque that the servos exert, if the log has targets."""
-        if self.servo is None:
-            yield from chunks
-            return
-        stream = ServoStream(self.servo)
-        yield from map(stream.add, chunks)
-        yield from stream.rest()
 
     def _convert_chunks(self) -> Iterator[Log]:
         first_row, start = 0, None
@@ -196,14 +185,6 @@ class LogScan:
         if len(since) == 2:
             return np.asarray((since[0] * 10**9 + since[1]) / 10**9)
         return np.asarray(since[0] / round(1 / unit_factor("time", self.metadata.unit("time", ""), "", "")))
-
-    def _in_range(self, chunk: Log) -> Log:
-        """Return the rows of the chunk within `rows` of the metadata."""
-        if self.metadata.rows is None:
-            return chunk
-        first, end = self.metadata.rows
-        keep = (chunk.rows >= first) & (chunk.rows < end)
-        return chunk if keep.all() else chunk.take(keep)
 
 
 def sample_segments(scan: LogScan, rows: int, segments: int = 8) -> Log:

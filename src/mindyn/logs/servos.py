@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -87,29 +87,19 @@ class Servo:
         return np.asarray((rows.q[after] - rows.q[before]) / np.where(steps > 0, steps, np.inf)[:, None])
 
 
-class ServoStream:
-    """Compute the torque of the chunks of a log in order; the last row of a chunk waits for its neighbour."""
-
-    def __init__(self, servo: Servo) -> None:
-        self.servo = servo
-        self._known: Log | None = None
-        self._done = 0
-
-    def add(self, chunk: Log) -> Log:
-        """Return the rows whose neighbours are known."""
-        known = chunk if self._known is None else join_logs([self._known, chunk])
-        ready = known.take(slice(self._done, len(known) - 1))
-        tau = self.servo.torque(known)[self._done : len(known) - 1]
-        first = int(np.searchsorted(known.time, known.time[-1] - self.servo.delay_s)) - 2
-        first = min(max(first, 0), max(len(known) - 2, 0))
-        self._known, self._done = known.take(np.arange(first, len(known))), len(known) - 1 - first
-        return replace(ready, tau=tau)
-
-    def rest(self) -> Iterator[Log]:
-        """Yield the last row."""
-        if self._known is not None:
-            last = slice(len(self._known) - 1, None)
-            yield replace(self._known.take(last), tau=self.servo.torque(self._known)[last])
+def add_servo_torques(servo: Servo, chunks: Iterable[Log]) -> Iterator[Log]:
+    """Yield the rows of consecutive chunks with the servo's torque; the last row of a chunk waits for its neighbour."""
+    known: Log | None = None
+    done = 0
+    for chunk in chunks:
+        known = chunk if known is None else join_logs([known, chunk])
+        last = len(known) - 1
+        yield replace(known.take(slice(done, last)), tau=servo.torque(known)[done:last])
+        first = int(np.searchsorted(known.time, known.time[-1] - servo.delay_s)) - 2
+        first = min(max(first, 0), max(last - 1, 0))
+        known, done = known.take(np.arange(first, len(known))), last - first
+    if known is not None:
+        yield replace(known.take(slice(done, None)), tau=servo.torque(known)[done:])
 
 
 def _gains(metadata: LogMetadata, joints: Sequence[str]) -> tuple[Array, Array]:

@@ -11,6 +11,7 @@ import io
 import re
 from collections import Counter
 from collections.abc import Collection, Iterator
+from itertools import accumulate
 from pathlib import Path
 from typing import IO, Final
 
@@ -138,8 +139,7 @@ class TextTable(LogTable):
         words = [*names, ""] if self.open_ended else names
         self.names = tuple(words) if named else tuple(f"column_{k + 1}" for k in range(len(words)))
         self.data_start = header_start + sum(map(len, lines[: named + skip_rows])) + (blank if named else 0)
-        count = len(self.names)
-        unnamed = f"{path.name} has no line of names: its columns are called column_1 to column_{count}"
+        unnamed = f"{path.name} has no line of names: its columns are called column_1 to column_{len(self.names)}"
         self.is_named = named
         self.notes: tuple[str, ...] = () if named else (unnamed,)
         if self.units:
@@ -341,10 +341,8 @@ def _combine_header_lines(first: list[str], second: list[str]) -> tuple[list[str
     """Return names and units of the columns; join two lines of names if the first has repeated or empty names."""
     if not second or (all(first) and len(set(first)) == len(first)):
         return first, dict(zip(first, second, strict=False))
-    above, filled = "", []
-    for word in first:  # a cell that spans several columns is written once
-        above = word or above
-        filled.append(above)
+    # A cell that spans several columns is written once.
+    filled: Iterator[str] = accumulate(first, lambda above, word: word or above)
     return [" ".join(filter(None, pair)) for pair in zip(filled, second, strict=True)], {}
 
 

@@ -54,8 +54,7 @@ def bucket_times(time: Array, buckets: int) -> Array:
 
 
 def _split_buckets(values: Array, rows: int) -> Array:
-    padding = -len(values) % rows
-    return np.append(values, np.full(padding, values[-1])).reshape(-1, rows)
+    return np.pad(values, (0, -len(values) % rows), mode="edge").reshape(-1, rows)
 
 
 def pack_levels(values: Array) -> PackedNumbers:

@@ -87,17 +87,8 @@ class ReportData:
         units = {"revolute": ("N m", "rad"), "prismatic": ("N", "m")}
         return tuple(JointData(joint.name, *units[joint.kind]) for joint in self.estimate.robot.primary_joints)
 
-    @property
-    def scored_logs(self) -> tuple[LogView, ...]:
-        """Return the held-out logs or, without any, the training logs."""
-        return self._select_logs("held out")
-
-    @property
-    def motion_logs(self) -> tuple[LogView, ...]:
-        """Return the training logs or, without any, the held-out logs."""
-        return self._select_logs("training")
-
-    def _select_logs(self, role: Role) -> tuple[LogView, ...]:
+    def select_logs(self, role: Role) -> tuple[LogView, ...]:
+        """Return the logs with a role; all logs if none has it."""
         return tuple(view for view in self.logs if view.role == role) or self.logs
 
 

@@ -47,7 +47,7 @@ def excitation_section(data: ReportData) -> Section | None:
     """Return the section with the condition number and the motion of the joints."""
     if not data.logs:
         return None
-    estimate, logs = data.estimate, data.motion_logs
+    estimate, logs = data.estimate, data.select_logs("training")
     count, condition = len(data.parameters), estimate.condition_number
     identifiable = count - len(estimate.dropped) - len(estimate.unidentifiable)
     facts = {
@@ -63,10 +63,8 @@ def excitation_section(data: ReportData) -> Section | None:
     rows, plots, figures = [], {}, []
     for k, (joint, limits) in enumerate(zip(data.joints, estimate.robot.primary_joints, strict=True)):
         rows.append(_motion_row(joint, q[:, k], qd[:, k], qdd[:, k], limits.limits))
-        coverage = _count_visits(q[:, k], qd[:, k])
-        plots[f"coverage-{k}"] = _coverage_plot(coverage, q[:, k], qd[:, k], joint.position_unit)
-        visited = format_percent(float(np.mean(coverage > 0)))
-        caption = f"{joint.name}: {visited} of the cells visited."
+        plots[f"coverage-{k}"], visited = _draw_coverage(q[:, k], qd[:, k], joint.position_unit)
+        caption = f"{joint.name}: {format_percent(visited)} of the cells visited."
         figures.append(figure(f"coverage-{k}", f"Positions and speeds of {joint.name}", caption, shape="small"))
     dropped = sum(row.state == "dropped" for row in data.parameters)
     parts: list[Content] = [
@@ -108,25 +106,22 @@ def _motion_row(joint: JointData, q: Array, qd: Array, qdd: Array, limits: Limit
     ]
 
 
-def _count_visits(q: Array, qd: Array) -> Array:
-    """Return levels 0 to 9 of the time spent in each cell, one row per speed and one column per position."""
-    fastest, low, high = float(np.abs(qd).max()) or 1.0, float(q.min()), float(q.max())
-    reach = [(-fastest, fastest), (low, high) if high > low else (low - 1, high + 1)]
+def _draw_coverage(q: Array, qd: Array, unit: str) -> tuple[object, float]:
+    """Draw how long each cell of positions and speeds was visited, as levels 0 to 9; also return the part visited."""
+    fastest, low, high = float(np.abs(qd).max()), float(q.min()), float(q.max())
+    reach = [(-(fastest or 1.0), fastest or 1.0), (low, high) if high > low else (low - 1, high + 1)]
     counts, _, _ = np.histogram2d(qd, q, bins=COVERAGE_CELLS[::-1], range=reach)
-    return np.where(counts > 0, 1 + np.rint(8 * np.sqrt(counts / max(counts.max(), 1))), 0).astype(int)
-
-
-def _coverage_plot(coverage: Array, q: Array, qd: Array, unit: str) -> object:
-    fastest = float(np.abs(qd).max())
+    levels = np.where(counts > 0, 1 + np.rint(8 * np.sqrt(counts / max(counts.max(), 1))), 0).astype(int)
     cells = {
         "name": "visited",
         "role": "cells",
         "kind": "cells",
-        "rows": ["".join(map(str, row)) for row in coverage],
-        "x": [float(q.min()), float(q.max())],
+        "rows": ["".join(map(str, row)) for row in levels],
+        "x": [low, high],
         "y": [-fastest, fastest],
     }
-    return plot(axis("position", unit), [pane(axis("speed", f"{unit}/s"), [cells], height=130)])
+    drawn = plot(axis("position", unit), [pane(axis("speed", f"{unit}/s"), [cells], height=130)])
+    return drawn, float(np.mean(levels > 0))
 
 
 def motion_section(data: ReportData) -> Section | None:

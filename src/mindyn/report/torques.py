@@ -153,7 +153,7 @@ def residual_section(data: ReportData) -> Section | None:
     """Return the section with histograms over all scored rows, spectra and scatter plots of the longest log."""
     if not data.logs:
         return None
-    logs = data.scored_logs
+    logs = data.select_logs("held out")
     longest = max((view.prediction for view in logs), key=lambda prediction: len(prediction.time))
     residuals = np.concatenate([view.prediction.residual[view.prediction.scored] for view in logs])
     frequency, powers = compute_spectra(longest)
@@ -304,7 +304,8 @@ def compute_friction(data: ReportData) -> list[JointFriction]:
     """Compute the friction of every joint up to the peak speed of the logs."""
     estimate = data.estimate
     longest = max((view.prediction for view in data.logs), key=lambda prediction: len(prediction.scored))
-    fastest = np.max([np.abs(view.prediction.samples.qd).max(axis=0) for view in data.motion_logs], axis=0)
+    training = data.select_logs("training")
+    fastest = np.max([np.abs(view.prediction.samples.qd).max(axis=0) for view in training], axis=0)
     bands = {curve.joint: curve for curve in estimate.friction_curves}
     fractions = np.unique([*np.geomspace(1e-3, 1.0, CURVE_POINTS), *np.linspace(0.02, 1.0, CURVE_POINTS)])
     result = []

@@ -270,7 +270,6 @@ MIN_SHOWN_ENTRY: Final = 0.05
 HIDDEN_WITNESS_KEYS: Final = ("certificate", "braking", "value", "slack", "nearest", "physical")
 """Numbers for programs only; the reason has what matters of the nearest values, and masses stand for the links."""
 WITNESS_LABELS: Final[Mapping[str, str]] = {
-    "inertia_matrix": "Inertia matrix",
     "smallest_eigenvalue": "Its smallest eigenvalue",
     "configuration": "At the configuration",
     "joints": "Moving joints",
