@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from multiprocessing import parent_process
+from operator import length_hint
 from pathlib import Path
 from typing import IO, Any, Final, TypeVar
 
@@ -105,28 +106,28 @@ def has_second_process() -> bool:
 
 
 def share_tasks(function: Callable[..., Result], tasks: Sequence[tuple[Any, ...]]) -> list[Result]:
-    """Return function(*task) for every task, in order; the second process takes tasks from the end.
+    """Return function(*task) for every task, in order; the second process takes a part of them.
 
     The function must be importable by its name. Its results do not depend on the process that computes them.
     """
-    process, waiting, results = _active.get(), deque(range(len(tasks))), dict[int, Result]()
+    process, waiting, results = _active.get(), iter(range(len(tasks))), dict[int, Result]()
     if process is None or len(tasks) < 2:
         return [function(*task) for task in tasks]
 
     def run_there() -> None:
-        while waiting:
+        while length_hint(waiting):
             if process.lock.acquire(timeout=WAIT_S):
-                while (number := _take(waiting.pop)) is not None:
+                for number in waiting:  # both threads take the next task from one iterator
                     for result in process.run(function, tasks[number]):
                         results[number] = result
                 process.lock.release()
 
     join = _start_thread(run_there)
     try:
-        while (number := _take(waiting.popleft)) is not None:
+        for number in waiting:
             results[number] = function(*tasks[number])
     finally:
-        waiting.clear()
+        deque(waiting, 0)  # if a task failed, the other thread takes no more
     join()
     return [results[k] if k in results else function(*task) for k, task in enumerate(tasks)]
 
@@ -158,14 +159,6 @@ def _start_thread(run: Callable[[], None]) -> Callable[[], None]:
     except RuntimeError:
         return lambda: None
     return thread.join
-
-
-def _take(pop: Callable[[], int]) -> int | None:
-    """Return the next number from one end of a queue, None if another thread took the last."""
-    try:
-        return pop()
-    except IndexError:
-        return None
 
 
 def serve() -> None:
