@@ -19,8 +19,8 @@ _ROWS, _COLUMNS = map(list, zip(*TENSOR_INDICES, strict=True))
 
 
 def tensor_from_entries(entries: Array) -> Array:
-    """Return the symmetric tensor with the entries Ixx, Ixy, Iyy, Ixz, Iyz, Izz."""
-    J = np.zeros((3, 3))
+    """Return the symmetric tensor (3, 3, ...) with the entries Ixx, Ixy, Iyy, Ixz, Iyz, Izz (6, ...)."""
+    J = np.zeros((3, 3, *entries.shape[1:]))
     J[_ROWS, _COLUMNS] = J[_COLUMNS, _ROWS] = entries
     return J
 

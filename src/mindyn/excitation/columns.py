@@ -14,8 +14,8 @@ from mindyn.algebra.values import Array
 from mindyn.equations.loop_closure import primary_friction
 from mindyn.identifiability.base_sets import base_parameters
 from mindyn.kernels.model import Model, compile_model
-from mindyn.notation import DRIVE_PARAMETERS, PARAMETERS_PER_LINK
-from mindyn.parameters.base import BaseParameters, parameter_labels
+from mindyn.parameters.base import BaseParameters
+from mindyn.parameters.parameter import standard_parameters
 from mindyn.parameters.structural import structural_base
 from mindyn.robots.robot import Robot
 
@@ -124,9 +124,7 @@ def coulomb_columns(robot: Robot, base: BaseParameters) -> tuple[list[int], Arra
 
     Drives that a loop couples have one parameter, in place of the first and with its name.
     """
-    labels = parameter_labels(robot, drives=True)
-    first = PARAMETERS_PER_LINK * len(robot.joints) + DRIVE_PARAMETERS.index("coulomb")
-    coulomb_labels = [labels[first + len(DRIVE_PARAMETERS) * k] for k in range(len(robot.drives))]
+    coulomb_labels = [p.name for p in standard_parameters(robot, drives=True) if p.kind == "coulomb"]
     rows = primary_friction(robot)  # zero where the speed is that of a dependent joint that is solved for
     named = [(k, name) for k, label in enumerate(coulomb_labels) for name in (label, f"{label}R") if name in base.names]
     named = [(k, name) for k, name in named if rows[k].any()]

@@ -13,7 +13,7 @@ from typing import Final
 
 import numpy as np
 
-from mindyn.algebra.inertia import phi_from_pseudo_inertia
+from mindyn.algebra.inertia import phi_from_pseudo_inertia, tensor_from_entries
 from mindyn.algebra.poses import skew
 from mindyn.algebra.values import Array
 from mindyn.notation import DRIVE_PARAMETERS, PARAMETERS_PER_LINK
@@ -142,9 +142,7 @@ def _move_wrenches(R: Array, p: Array, wrench: Array) -> Array:
 
 def _skews(v: Array) -> Array:
     """Return [v] for each row."""
-    S = np.zeros((len(v), 3, 3))
-    S[:, 2, 1], S[:, 0, 2], S[:, 1, 0] = v[:, 0], v[:, 1], v[:, 2]
-    return S - S.swapaxes(1, 2)
+    return np.cross(np.eye(3), v[:, None])
 
 
 def link_wrenches(w: Array, wd: Array, a: Array) -> Array:
@@ -160,12 +158,7 @@ def link_wrenches(w: Array, wd: Array, a: Array) -> Array:
 
 def _tensor_columns(x: Array) -> Array:
     """Return (N, 3, 6) with J x = columns @ (Jxx, Jxy, Jyy, Jxz, Jyz, Jzz)."""
-    columns = np.zeros((len(x), 3, 6))
-    for entry, (row, column) in enumerate(((0, 0), (0, 1), (1, 1), (0, 2), (1, 2), (2, 2))):
-        columns[:, row, entry] += x[:, column]
-        if row != column:
-            columns[:, column, entry] += x[:, row]
-    return columns
+    return np.asarray(np.einsum("nj,ijk->nik", x, tensor_from_entries(np.eye(6))))
 
 
 def drive_rows(robot: Robot, states: States) -> Array:

@@ -12,8 +12,9 @@ from typing import Final
 
 import numpy as np
 
+from mindyn.algebra.inertia import tensor_entries
 from mindyn.algebra.values import Array
-from mindyn.notation import LINK_PARAMETERS, PARAMETERS_PER_LINK, TENSOR_INDICES
+from mindyn.notation import LINK_PARAMETERS, PARAMETERS_PER_LINK
 from mindyn.parameters.axis_groups import note_far_joints, require_no_loops
 from mindyn.parameters.base import BaseParameters, remove_rounding
 from mindyn.parameters.lin import LinJoint, classify_joints
@@ -87,8 +88,7 @@ def _name(parameter: str, joint: int, *, alone: bool) -> str:
 
 def _entries(body: Moments) -> dict[str, Array]:
     """Return the forms of the ten parameters by name."""
-    tensor = [body.tensor[index] for index in TENSOR_INDICES]
-    return dict(zip(LINK_PARAMETERS, [body.mass, *body.first, *tensor], strict=True))
+    return dict(zip(LINK_PARAMETERS, [body.mass, *body.first, *tensor_entries(body.tensor)], strict=True))
 
 
 def _regroup_links(parents: tuple[int, ...], joints: Sequence[LinJoint], moments: list[Moments]) -> list[Moments]:

@@ -196,14 +196,11 @@ def inertia_constants(structure: LinStructure, version: Version = 1999) -> list[
         )
     constants = link_moments(structure.dh.links)
     for i in reversed(range(1, len(constants))):
-        constants[i - 1] = constants[i - 1] + _carry_constants(structure.joints[i], constants[i], version)
+        joint, carried = structure.joints[i], constants[i]
+        carried = _rotation_invariant_part(carried, version) if joint.kind == "revolute" else carried
+        moved = move_moments(joint.row.pose.rotation, constant_translation(joint), carried)
+        constants[i - 1] = constants[i - 1] + moved
     return constants
-
-
-def _carry_constants(joint: LinJoint, after: Moments, version: Version) -> Moments:
-    """Return the contribution of joint i + 1 to the constants of link i."""
-    carried = _rotation_invariant_part(after, version) if joint.kind == "revolute" else after
-    return move_moments(joint.row.pose.rotation, constant_translation(joint), carried)
 
 
 def _rotation_invariant_part(constants: Moments, version: Version) -> Moments:

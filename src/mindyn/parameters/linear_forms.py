@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mindyn.algebra.inertia import phi_map, point_tensor
+from mindyn.algebra.inertia import phi_map, point_tensor, tensor_from_entries
 from mindyn.algebra.poses import Pose
 from mindyn.algebra.values import Array
-from mindyn.notation import PARAMETERS_PER_LINK, TENSOR_INDICES
+from mindyn.notation import PARAMETERS_PER_LINK
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,16 +44,12 @@ def link_moments(links: Sequence[Pose]) -> list[Moments]:
 
     They are forms over the parameters in the source frames: phi_frame = phi_map(links[i]) phi_i.
     """
-    return [_moments_of_columns(i, phi_map(X), PARAMETERS_PER_LINK * len(links)) for i, X in enumerate(links)]
-
-
-def _moments_of_columns(link: int, T: Array, size: int) -> Moments:
-    forms = np.zeros((PARAMETERS_PER_LINK, size))
-    forms[:, PARAMETERS_PER_LINK * link : PARAMETERS_PER_LINK * (link + 1)] = T
-    tensor = np.zeros((3, 3, size))
-    for (row, column), form in zip(TENSOR_INDICES, forms[4:], strict=True):
-        tensor[row, column] = tensor[column, row] = form
-    return Moments(forms[0], forms[1:4], tensor)
+    bodies = []
+    for i, X in enumerate(links):
+        forms = np.zeros((PARAMETERS_PER_LINK, PARAMETERS_PER_LINK * len(links)))
+        forms[:, PARAMETERS_PER_LINK * i : PARAMETERS_PER_LINK * (i + 1)] = phi_map(X)
+        bodies.append(Moments(forms[0], forms[1:4], tensor_from_entries(forms[4:])))
+    return bodies
 
 
 def outer(a: Array, form: Array) -> Array:

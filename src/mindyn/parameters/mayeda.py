@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from mindyn.algebra.poses import PARALLEL_ANGLE_RAD, perpendicular_vector
+from mindyn.algebra.poses import PARALLEL_ANGLE_RAD
 from mindyn.errors import Code, RobotError
 from mindyn.parameters.axis_groups import AxisGroup, axis_groups, note_far_joints, require_serial
 from mindyn.parameters.base import BaseParameters
@@ -27,6 +27,7 @@ from mindyn.parameters.general import (
     general_rows,
     upright_links,
 )
+from mindyn.robots.joint_frames import rotation_to_axis
 from mindyn.robots.robot import Robot
 
 
@@ -62,8 +63,7 @@ def _prismatic_rows(slide: SlidingLink, carried: CarriedMoments, place: AxisGrou
     """Return the rows (2.80), after the first cluster (2.81), in it (2.82) if the axis is not parallel to z_n."""
     i, axis = slide.joint + 1, slide.axis
     named = [(f"M{i}", slide.mass)]
-    x = perpendicular_vector(axis)
-    A = np.column_stack([x, np.cross(axis, x), axis])  # frame (n, t): z along the joint, x and y free
+    A = rotation_to_axis(axis)  # frame (n, t): z along the joint, x and y free
     RC = A.T @ (slide.first + carried.u)  # (2.74)
     if place.group == "spatial":
         return [*named, (f"R{i}x", RC[0]), (f"R{i}y", RC[1]), (f"R{i}z", RC[2])]

@@ -70,8 +70,8 @@ class Parameter:
     @property
     def load_shape(self) -> str:
         """Which of `LOAD_SHAPES` a load-dependent friction is; empty for other parameters."""
-        shapes = [shape for shape in LOAD_SHAPES if (self.kind, self.label) == ("friction", friction_label(shape))]
-        return shapes[0] if shapes else ""
+        described = self.kind, self.label
+        return next((shape for shape in LOAD_SHAPES if described == ("friction", friction_label(shape))), "")
 
     @property
     def family(self) -> str:

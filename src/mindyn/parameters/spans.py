@@ -38,12 +38,13 @@ from typing import Final
 
 import numpy as np
 
-from mindyn.algebra.inertia import phi_map, spatial_inertia
-from mindyn.algebra.poses import IDENTITY, Pose, perpendicular_vector, skew
+from mindyn.algebra.inertia import phi_map, spatial_inertia, tensor_entries
+from mindyn.algebra.poses import IDENTITY, Pose, skew
 from mindyn.algebra.values import Array
 from mindyn.notation import PARAMETERS_PER_LINK
 from mindyn.robots.drive_matrices import friction_matrix, gear_matrix
 from mindyn.robots.floating_base import BASE_COUNT
+from mindyn.robots.joint_frames import rotation_to_axis
 from mindyn.robots.parts import JointKind
 from mindyn.robots.robot import Robot
 from mindyn.robots.scale import length_unit, nearest_power_of_two
@@ -105,9 +106,8 @@ def _parameter_generator(axis: Array) -> Array:
 
 def _parameters_of(spatial: Array) -> Array:
     """Return the ten parameters of a 6x6 spatial inertia."""
-    J, C = spatial[:3, :3], spatial[:3, 3:]
-    tensor = [J[0, 0], J[0, 1], J[1, 1], J[0, 2], J[1, 2], J[2, 2]]
-    return np.array([spatial[3, 3], C[2, 1], C[0, 2], C[1, 0], *tensor])
+    C = spatial[:3, 3:]
+    return np.array([spatial[3, 3], C[2, 1], C[0, 2], C[1, 0], *tensor_entries(spatial[:3, :3])])
 
 
 FORM_CLOSURE: Final = {kind: _form_closure(kind) for kind in AXES}
@@ -140,7 +140,7 @@ def scaled_mechanism(robot: Robot, *, drives: bool) -> ScaledMechanism:
     """Return the robot in its own units."""
     L, size = length_unit(robot), float(np.linalg.norm(robot.gravity))
     g = nearest_power_of_two(size) if size > 0 else 1.0
-    turns = [_rotation_from_z(joint.axis) for joint in robot.joints]
+    turns = [rotation_to_axis(joint.axis / np.linalg.norm(joint.axis)) for joint in robot.joints]
     origins = [Pose(j.origin.rotation @ B, j.origin.translation / L) for j, B in zip(robot.joints, turns, strict=True)]
     tips = [Pose(B.T @ j.tip.rotation, B.T @ j.tip.translation / L) for j, B in zip(robot.joints, turns, strict=True)]
     travel = np.where([joint.kind == "prismatic" for joint in robot.joints], L, 1.0)
@@ -156,15 +156,6 @@ def _normalize_rows(rows: Array) -> tuple[Array, Array]:
     """Return rows divided by the power of two nearest to their largest entry, and these powers."""
     sizes = np.array([nearest_power_of_two(float(np.abs(row).max())) if row.any() else 1.0 for row in rows])
     return rows / sizes[:, None], sizes
-
-
-def _rotation_from_z(axis: Array) -> Array:
-    """Return a rotation B with B z = axis, exact if the axis is a coordinate axis."""
-    if axis[2] == 1.0:
-        return np.eye(3)
-    unit = axis / np.linalg.norm(axis)
-    x = perpendicular_vector(unit)
-    return np.stack([x, np.cross(unit, x), unit], axis=1)
 
 
 @dataclass(frozen=True, slots=True)

@@ -229,16 +229,10 @@ class _System:
         Weak link columns change places with drives. Null vectors N of M, each without effect at its joint and passed to
         its parent, give K = 1[now] - N[now] N[rest]^-1 1[rest].
         """
-        n, links = len(self.robot.joints), PARAMETERS_PER_LINK * len(self.robot.joints)
-        M = np.zeros((sum(len(conditions.link) for conditions in self.seen), links + self.drive_count))
-        top = 0
-        for i, conditions in enumerate(self.seen):
-            rows = slice(top, top + len(conditions.link))
-            M[rows, PARAMETERS_PER_LINK * i : PARAMETERS_PER_LINK * (i + 1)], M[rows, links:] = (
-                conditions.link,
-                conditions.drives,
-            )
-            top += len(conditions.link)
+        from scipy.linalg import block_diag
+
+        in_links = block_diag(*(conditions.link for conditions in self.seen))
+        M = np.hstack([in_links, np.vstack([conditions.drives for conditions in self.seen])])
         now = self._survivors(kept, kept_drives)
         rest, X = exchange_columns(M, now)
         order = np.argsort(now)
@@ -252,6 +246,7 @@ class _System:
                 moved[there] -= self._to_parent(i) @ N[PARAMETERS_PER_LINK * i : PARAMETERS_PER_LINK * (i + 1)]
         K = np.eye(M.shape[1])[now]
         K[:, rest] = -np.linalg.solve(moved[rest].T, moved[now].T).T
+        n = len(self.robot.joints)
         columns = [[k - PARAMETERS_PER_LINK * i for k in now if k // PARAMETERS_PER_LINK == i] for i in range(n)]
         return K, now, columns
 

@@ -37,13 +37,12 @@ def assemble(description: Description) -> Robot:
     if error := next((d.unsupported_links[name] for name in links if name in d.unsupported_links), None):
         raise error
     findings = d.findings
-    if d.keep_order:
-        file_order = _keep_file_order(d.joints, root)
-        if file_order is None:
-            names = list_names(joint.name for joint in order if isinstance(joint, Joint))
-            message = f"joints were sorted, parents before children; the order of q is: {names}"
-            findings = (*findings, info(Kind.SORTED_JOINTS, message))
-        order = order if file_order is None else file_order
+    if d.keep_order and _is_sorted(d.joints, root):
+        order = list(d.joints)
+    elif d.keep_order:
+        names = list_names(joint.name for joint in order if isinstance(joint, Joint))
+        message = f"joints were sorted, parents before children; the order of q is: {names}"
+        findings = (*findings, info(Kind.SORTED_JOINTS, message))
     carrier = _find_carriers(order, links)
     moving = [joint for joint in order if isinstance(joint, Joint)]
     bodies = _merge_links([root, *(joint.child for joint in moving)], links, carrier, order)
@@ -131,14 +130,14 @@ def _sort_depth_first(links: Mapping[str, Link], joints: Sequence[AnyJoint]) -> 
     return roots[0], order
 
 
-def _keep_file_order(joints: Sequence[AnyJoint], root: str) -> list[AnyJoint] | None:
-    """Return the joints in file order if every parent precedes its children, else None."""
+def _is_sorted(joints: Sequence[AnyJoint], root: str) -> bool:
+    """Return whether every parent precedes its children."""
     known = {root}
     for joint in joints:
         if joint.parent not in known:
-            return None
+            return False
         known.add(joint.child)
-    return list(joints)
+    return True
 
 
 def _find_carriers(order: Sequence[AnyJoint], links: Mapping[str, Link]) -> Carriers:

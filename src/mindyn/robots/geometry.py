@@ -212,9 +212,8 @@ def _shape_solids(reader: _MeshReader, shape: Shape) -> list[Solid | None]:
     if shape.kind == "mesh":
         mesh = reader.shape(shape)
         return [None if mesh is None else mesh_solid(mesh).transform(shape.pose)]
-    if sum(size > 0 for size in shape.dimensions) < (2 if shape.kind == "box" else 1) or (
-        shape.kind != "box" and shape.dimensions[0] <= 0
-    ):
+    thick = [size > 0 for size in shape.dimensions]
+    if sum(thick) < 2 if shape.kind == "box" else not thick[0]:
         return []
     return [_primitive_solid(shape.kind, shape.dimensions).transform(shape.pose)]
 

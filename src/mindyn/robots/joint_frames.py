@@ -280,14 +280,19 @@ def source_frames(robot: Robot) -> WorkingFrames:
     return WorkingFrames(IDENTITY, robot.gravity, tuple(steps))
 
 
+def rotation_to_axis(axis: Array) -> Array:
+    """Return a rotation whose third column is the unit vector `axis`, exact if that is a coordinate axis."""
+    x = perpendicular_vector(axis)
+    return np.column_stack([x, np.cross(axis, x), axis])
+
+
 def _axis_to_z(axis: Array) -> Array:
     """Return a rotation whose third column is the axis; a permutation if the axis is a coordinate axis."""
     if np.count_nonzero(axis) == 1:
         k = int(np.flatnonzero(axis)[0])
         R = np.roll(np.eye(3), k + 1, axis=0)
         return R if axis[k] > 0 else R * np.array([1.0, -1.0, -1.0])
-    x = perpendicular_vector(axis)
-    return np.column_stack([x, np.cross(axis, x), axis])
+    return rotation_to_axis(axis)
 
 
 @dataclass(frozen=True, slots=True)

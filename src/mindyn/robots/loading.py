@@ -272,11 +272,6 @@ ROBOT_FORMATS: Final[dict[str, Callable[[Path, Snapper], Description]]] = {
 """Reader of each file suffix; a new format needs one reader and one entry, which another package can add."""
 
 
-def _suggest_robot(given: str) -> str:
-    names = (*bundled_robots(), *identified_robots())
-    return suggest_name(given, names, f"pass the file of your robot: {', '.join(ROBOT_FORMATS)}")
-
-
 def _path_exists(path: Path) -> bool:
     try:
         return path.exists()
@@ -287,13 +282,10 @@ def _path_exists(path: Path) -> bool:
 def _read_file(path: Path, snapper: Snapper) -> Description:
     if path.suffix.lower() not in ROBOT_FORMATS:
         if not _path_exists(path):
-            given = shorten_text(str(path), 200)
-            raise UnknownNameError(
-                f"{given!r} is neither a bundled robot nor a file; bundled: "
-                f"{', '.join((*bundled_robots(), *identified_robots()))}",
-                hint=_suggest_robot(given),
-                subject=given,
-            )
+            given, names = shorten_text(str(path), 200), (*bundled_robots(), *identified_robots())
+            message = f"{given!r} is neither a bundled robot nor a file; bundled: {', '.join(names)}"
+            hint = suggest_name(given, names, f"pass the file of your robot: {', '.join(ROBOT_FORMATS)}")
+            raise UnknownNameError(message, hint=hint, subject=given)
         if path.is_dir():
             hint = f"pass the robot file in it: {', '.join(ROBOT_FORMATS)}"
             raise RobotFileError(f"{str(path)!r} is a folder", hint=hint, code=Code.WRONG_TYPE, subject=path.name)

@@ -74,11 +74,8 @@ def read_mesh(path: Path) -> Triangles:
 
 def _read_stl(content: bytes) -> Triangles:
     count = int.from_bytes(content[80:STL_HEADER_BYTES], "little")
-    if (
-        len(content) >= STL_HEADER_BYTES + count * STL_RECORD.itemsize
-        and len(content) >= STL_HEADER_BYTES
-        and not _is_text_stl(content)
-    ):
+    is_text = content[:5].lower() == b"solid" and b"facet" in content[:1000]  # a binary one has no facets
+    if len(content) >= STL_HEADER_BYTES + count * STL_RECORD.itemsize and not is_text:
         corners = np.frombuffer(content, STL_RECORD, count, STL_HEADER_BYTES)["corners"].reshape(-1, 3)
     else:
         words = content.decode("ascii", "replace").split()
@@ -87,11 +84,6 @@ def _read_stl(content: bytes) -> Triangles:
         if len(corners) % 3:
             raise ValueError("its last triangle is incomplete")
     return Triangles(np.asarray(corners, dtype=float), np.arange(len(corners)).reshape(-1, 3))
-
-
-def _is_text_stl(content: bytes) -> bool:
-    """Whether the file is a text STL: binary files may start with `solid` too, but have no facets."""
-    return content[:5].lower() == b"solid" and b"facet" in content[:1000]
 
 
 def _read_obj(content: bytes) -> Triangles:

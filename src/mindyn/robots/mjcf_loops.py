@@ -76,7 +76,8 @@ def read_loops(
         return FileLoops((), {}, frozenset(), ())
     model = source.model
     points = [_read_equality(source, k) for k in equalities]
-    reader = _LoopReader(source, _movable_joints(source, movable), {mimic.joint: mimic for mimic in mimics})
+    numbers = {name: j for j in range(model.njnt) if (name := source.name("joint", j)) in movable}
+    reader = _LoopReader(source, numbers, {mimic.joint: mimic for mimic in mimics})
     home = _home_position(source)
     rows = _constraint_jacobian(source, home)
     stated, findings = _stated_dependents(source), list[Finding]()
@@ -106,11 +107,6 @@ def read_loops(
     positions = {name: float(home[model.jnt_qposadr[j]]) for name, j in reader.joints.items()} if loops else {}
     sites = frozenset(site for point in taken for site in point.sites)
     return FileLoops(tuple(loops), positions, sites, tuple(findings))
-
-
-def _movable_joints(source: CompiledMjcf, movable: Collection[str]) -> dict[str, int]:
-    numbers = {source.name("joint", j): j for j in range(source.model.njnt)}
-    return {name: j for name, j in numbers.items() if name in movable}
 
 
 def _stated_dependents(source: CompiledMjcf) -> dict[str, list[str]]:

@@ -80,7 +80,7 @@ def compile_for_dynamics(path: Path, text: str | None = None, *, keep: Collectio
     preparer = _Preparer(path.parent, opened=(path.resolve(),))
     preparer.include(root)
     actuators = [actuator for section in root.findall("actuator") for actuator in section]
-    actuated = {actuator.get(key) for actuator in actuators for key in _ACTUATOR_JOINT_KEYS}
+    joints = frozenset(actuator.get(key, "") for actuator in actuators for key in _ACTUATOR_JOINT_KEYS)
     custom = [entry for section in root.findall("custom") for entry in section.iter("text")]
     texts = {entry.get("name", ""): entry.get("data", "") for entry in custom}
     notes = preparer.clean(root, keep)
@@ -105,7 +105,6 @@ def compile_for_dynamics(path: Path, text: str | None = None, *, keep: Collectio
         if unknown:
             message = f"{files}, without which the inertia of these bodies is unknown: {list_names(unknown)}"
         notes.append(info(Kind.MESH, message, *missing))
-    joints = frozenset(name for name in actuated if name is not None)
     return CompiledMjcf(mujoco, model, frozenset(unknown), tuple(notes), joints, texts)
 
 

@@ -173,7 +173,7 @@ def find_nearly_parallel_axes(joints: Sequence[Joint], gravity: Array) -> tuple[
     before = np.array([place.get(joint.parent, -1) for joint in joints])
     in_child = np.array([joint.axis @ joint.tip.rotation for joint in joints])
     in_parent = np.array([joint.origin.rotation @ joint.axis for joint in joints])
-    against = np.where(before[:, None] >= 0, in_child[before], _unit_vector(gravity))
+    against = np.where(before[:, None] >= 0, in_child[before], gravity / (np.linalg.norm(gravity) or 1.0))
     angles = np.linalg.norm(np.cross(in_parent, against), axis=1)
     findings = []
     for joint, other, angle in zip(joints, before.tolist(), angles.tolist(), strict=True):
@@ -183,12 +183,6 @@ def find_nearly_parallel_axes(joints: Sequence[Joint], gravity: Array) -> tuple[
         message = f"the axis of {joint.name!r} deviates by {angle:.1e} rad from being parallel to {what}"
         findings.append(info(Kind.NEARLY_PARALLEL_AXES, f"{message}: some parameters depend only on the deviation"))
     return summarise(findings, AXIS_SUMMARIES)
-
-
-def _unit_vector(gravity: Array) -> Array:
-    """Return the direction of a vector; a zero vector stays zero."""
-    size = float(np.linalg.norm(gravity))
-    return np.asarray(gravity / size if size > 0 else gravity)
 
 
 LIMIT_SUMMARIES: Final = {Kind.DROPPED_LIMIT: "{count} invalid joint limits were dropped", **SNAP_SUMMARIES}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from math import isfinite
 from typing import Any, Final
 from xml.etree.ElementTree import Element
 
@@ -267,9 +266,8 @@ class _UrdfReader:
 
 
 def _parse_float(text: str) -> float:
-    """Return the number of a text, NaN if it is not a finite number."""
+    """Return the number of a text, NaN if it is not a number."""
     try:
-        value = float(text)
+        return float(text)
     except ValueError:
         return float("nan")
-    return value if isfinite(value) else float("nan")

@@ -135,7 +135,6 @@ class AdaptiveIntegrator:
     def __init__(self, plant: Plant, q0: Array, qd0: Array, tolerance: Tolerance) -> None:
         self._plant = plant
         self._n = plant.position_count
-        self._primary = plant.primary
         kernel, self._inertia, step = _compile_kernels(plant)
         self._acceleration = kernel.bind()
         self._tau = self._acceleration["tau"]
@@ -148,11 +147,6 @@ class AdaptiveIntegrator:
         self.t = 0.0
         self.events = 0
         self._set_modes(np.sign(plant.rows_at(self._y[: self._n]) @ qd0).astype(np.int64))
-
-    @property
-    def q(self) -> Array:
-        """Positions (n,)."""
-        return self._y[self._primary]
 
     @property
     def positions(self) -> Array:

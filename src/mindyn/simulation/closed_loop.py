@@ -25,8 +25,8 @@ from mindyn.equations.loop_closure import primary_friction
 from mindyn.equations.loop_equations import loop_equation
 from mindyn.errors import Code, InputError, RobotError
 from mindyn.kernels.kernel import Kernel
-from mindyn.notation import DRIVE_PARAMETERS, PARAMETERS_PER_LINK
 from mindyn.parameters.base import BaseParameters
+from mindyn.parameters.parameter import standard_parameters
 from mindyn.robots.drive_matrices import friction_matrix
 from mindyn.robots.robot import CACHED_ROBOTS, Robot
 from mindyn.simulation.controllers import (
@@ -61,7 +61,8 @@ class CandidatePlant(Plant):
         """Create the symbolic plant; raise `RobotError` if friction torques are not determined."""
         shape = candidate_shape(robot, drives=base.drives)
         beta = casadi.SX.sym("beta", base.count)
-        coulomb = _coulomb_indices(robot) if base.drives else []
+        standard = standard_parameters(robot, drives=base.drives)
+        coulomb = [k for k, parameter in enumerate(standard) if parameter.kind == "coulomb"]
         everything = casadi.densify(constant(base.embedding) @ beta)
         levels: SX = casadi.fmax(everything[coulomb], 0) if coulomb else casadi.SX(0, 1)
         dry = np.flatnonzero(base.embedding[coulomb].any(axis=0)).tolist()
@@ -91,12 +92,6 @@ def candidate_shape(robot: Robot, *, drives: bool) -> Plant:
         raise RobotError(message, code=Code.INVALID_STRUCTURE, subject=robot.name)
     varies = not is_affine(robot) and not rows.any(axis=1).all()
     return Plant(robot, drives, rows, np.zeros(len(rows)), turns=turns if varies else None)
-
-
-def _coulomb_indices(robot: Robot) -> list[int]:
-    """Return the indices of the Coulomb torques among all standard parameters."""
-    first, each = PARAMETERS_PER_LINK * len(robot.joints), len(DRIVE_PARAMETERS)
-    return [first + each * k + DRIVE_PARAMETERS.index("coulomb") for k in range(len(robot.drives))]
 
 
 @lru_cache(maxsize=CACHED_ROBOTS)

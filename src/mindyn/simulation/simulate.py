@@ -126,16 +126,16 @@ def _run_simulation(
     times = np.arange(int(seconds * rate_hz + 1e-6) + 1) / rate_hz
     changes = np.arange(int(seconds * control_hz + 1e-6) + 1) / control_hz
     instants, is_row, is_change = _schedule_instants(times, changes[changes <= times[-1] + _TICK_S])
-    tau, rows = np.zeros(plant.joint_count), []
+    tau, rows, primary = np.zeros(plant.joint_count), [], plant.primary
     for t, shown, changed in zip(instants, is_row, is_change, strict=True):
         motion.advance(t)
         if changed:
-            tau = _require_torque(torque(motion.t, motion.q, motion.qd), motion.t, plant)
+            tau = _require_torque(torque(motion.t, motion.positions[primary], motion.qd), motion.t, plant)
         qdd, lam = motion.hold(tau)
         if shown:
-            rows.append((motion.positions, lam, motion.q, motion.qd, qdd, tau.copy(), motion.stuck))
-    positions, lams, q, qd, qdds, taus, stuck = (np.array(column) for column in zip(*rows, strict=True))
-    friction = (lams[:, None] @ plant.rows_at(positions))[:, 0]
+            rows.append((motion.positions, lam, motion.qd, qdd, tau.copy(), motion.stuck))
+    positions, lams, qd, qdds, taus, stuck = (np.array(column) for column in zip(*rows, strict=True))
+    q, friction = positions[:, primary], (lams[:, None] @ plant.rows_at(positions))[:, 0]
     for array in (times, q, qd, qdds, taus, friction, stuck):
         make_read_only(array)
     return Simulation(plant.joint_names, rate_hz, times, q, qd, qdds, taus, friction, stuck, motion.events)
@@ -176,11 +176,6 @@ class FixedStepIntegrator:
         self._step["q"][:], self._step["qd"][:] = plant.start(q0), qd0
         self._lam = np.zeros(len(plant.levels))
         self.t = 0.0
-
-    @property
-    def q(self) -> Array:
-        """Positions (n,)."""
-        return self.positions[self._plant.primary]
 
     @property
     def positions(self) -> Array:
