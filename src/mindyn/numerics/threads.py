@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from typing import Final
 
-from mindyn.errors import Code, InputError
+from mindyn.algebra.requirements import require_count
 
 _MIN_SAMPLES_PER_THREAD = 512
 """Fewer samples per thread take longer to hand over (about 20 us) than to compute."""
 
 CORES_VARIABLE: Final = "MINDYN_CORES"
 """Environment variable with the largest number of cores to use."""
-
-_THREAD_NAME_PREFIX = "mindyn"
-_lock = threading.Lock()
-_pool: ThreadPoolExecutor | None = None
 
 
 def usable_cores() -> int:
@@ -36,11 +32,7 @@ def split_range(
 
     A thread takes at least `least` samples.
     """
-    if not isinstance(threads, int) or threads < 1:
-        raise InputError(
-            f"threads must be a whole number of at least 1, got {threads!r}", code=Code.OUT_OF_RANGE, subject="threads"
-        )
-    shares = max(1, min(threads, count // least))
+    shares = max(1, min(require_count(threads, "threads"), count // least))
     if shares == 1:
         return work(0, count)
     size = -(-count // (shares * multiple)) * multiple
@@ -52,19 +44,10 @@ def split_range(
     return status
 
 
+@cache
 def _executor() -> ThreadPoolExecutor:
-    global _pool
-    with _lock:
-        if _pool is None:
-            _pool = ThreadPoolExecutor(max_workers=max(32, os.cpu_count() or 1), thread_name_prefix=_THREAD_NAME_PREFIX)
-        return _pool
-
-
-def _forget_pool() -> None:
-    """Drop the pool in a forked child, which has no threads and must start its own."""
-    global _pool, _lock
-    _pool, _lock = None, threading.Lock()
+    return ThreadPoolExecutor(max_workers=max(32, os.cpu_count() or 1), thread_name_prefix="mindyn")
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_pool)
+    os.register_at_fork(after_in_child=_executor.cache_clear)  # a forked child has no threads and must start its own

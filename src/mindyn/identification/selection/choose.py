@@ -438,12 +438,12 @@ def _start(
     logs: Sequence[Log | LogScan], estimator: Estimator | None, asked: EquationSettings, friction: Friction
 ) -> tuple[Trial, SearchSpace, tuple[Finding, ...]]:
     """Return the trial to start from, the search space, and findings about the logs."""
-    given, has_speed = asked.conditioning or Conditioning(), all(map(_logs_speed, logs))
+    given, has_speed = asked.conditioning or Conditioning(), all(_has_signal(log, "velocity", "qd") for log in logs)
     if asked.conditioning is None and has_speed:
         given = replace(given, velocity="measured")
     bound = highest_filter(given, logs) if estimator is not None and estimator.filters_alike else None
     search_space = SearchSpace(asked, has_speed, estimator is not None, bound)
-    if any(map(_has_targets, logs)):
+    if any(_has_signal(log, "target", "target") for log in logs):
         rate, band = _motion_band(given, logs)
         if band is not None:
             highest = min(HIGHEST * rate, SERVO_FILTER_TO_MOTION * band)
@@ -492,12 +492,8 @@ def _findings_of_selected(
     return (*cutoff, *others, *delay)
 
 
-def _logs_speed(log: Log | LogScan) -> bool:
-    return log.qd is not None if isinstance(log, Log) else "velocity" in log.signals
-
-
-def _has_targets(log: Log | LogScan) -> bool:
-    return log.target is not None if isinstance(log, Log) else "target" in log.signals
+def _has_signal(log: Log | LogScan, signal: str, attribute: str) -> bool:
+    return getattr(log, attribute) is not None if isinstance(log, Log) else signal in log.signals
 
 
 def _start_friction(robot: Robot) -> Friction:
