@@ -98,7 +98,7 @@ class LazyCommands(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         """Import and return the command with which `args` start."""
         name, command, rest = super().resolve_command(ctx, args)
-        if name == "identify" and "--help" not in args:
+        if name == "identify" and "--help" not in args and not ctx.resilient_parsing:
             from mindyn.numerics.second_process import second_process
 
             # It starts along with the imports of the command.
