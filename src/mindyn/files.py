@@ -42,7 +42,7 @@ def write_files_atomically(files: Mapping[str | Path, str | bytes]) -> tuple[Pat
 
 def _write_temporary(target: Path, content: str | bytes, leftovers: ExitStack) -> Path:
     """Write the content to a temporary file next to the target and return its path."""
-    _require_parent(target)
+    require_parent(target)
     _require_regular_file(target)
     with _convert_os_errors(target):
         temporary = target.parent / f"{_temporary_prefix(target)}{token_hex(8)}"
@@ -79,7 +79,7 @@ def replace_folder_files(path: str | Path, names: Iterable[str]) -> Iterator[Pat
     that reads or writes the folder calls first, completes interrupted moves.
     """
     target, known = Path(path).absolute(), frozenset(names)
-    _require_parent(target)
+    require_parent(target)
     with _convert_os_errors(target):
         finish_replacement(target)
         target = target.resolve()
@@ -217,7 +217,8 @@ def _require_regular_file(target: Path) -> None:
             raise ExportError(message, hint="pass a file name", code=Code.WRONG_TYPE, subject=target.name)
 
 
-def _require_parent(target: Path) -> None:
+def require_parent(target: Path) -> None:
+    """Raise `ExportError` if the folder of the target does not exist."""
     if not target.absolute().parent.is_dir():
         message = f"the folder {str(target.parent)!r} for {target.name} does not exist"
         raise ExportError(message, hint="create the folder first", code=Code.MISSING_FILE, subject=str(target.parent))

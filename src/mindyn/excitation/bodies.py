@@ -271,8 +271,9 @@ class Bodies:
             return mesh, coal.Transform3s()
         if len(solid.points) <= 2:
             along = solid.points[-1] - solid.points[0]
-            place = coal.Transform3s(_rotation_to(along), solid.points.mean(axis=0))
-            return coal.Capsule(solid.radius, float(np.linalg.norm(along))), place
+            length = float(np.linalg.norm(along))
+            place = coal.Transform3s(frame_along(along / length) if length else np.eye(3), solid.points.mean(axis=0))
+            return coal.Capsule(solid.radius, length), place
         try:
             hull = ConvexHull(solid.points)
         except QhullError:  # flat, or nearly
@@ -311,9 +312,3 @@ def _vectors(coal: Any, corners: Array, faces: NDArray[np.int64]) -> tuple[Any, 
     points.extend([np.array(corner) for corner in corners])
     triangles.extend([coal.Triangle(*map(int, face)) for face in faces])
     return points, triangles
-
-
-def _rotation_to(along: Array) -> Array:
-    """Return a rotation whose z axis points along a vector."""
-    length = float(np.linalg.norm(along))
-    return np.eye(3) if length == 0 else frame_along(along / length)

@@ -266,7 +266,8 @@ def _search_motion(
         say(f"refined: {_describe_design(problem, search.refine(rng, REFINEMENTS))}")
     except (KeyboardInterrupt, Stopped) as stop:
         acknowledge_interrupt()
-        search.salvage()
+        if search.nearly is not None:
+            search.offer(search.nearly)
         if search.best is None:
             search.offer(problem.unknowns(random_motion(problem, limits, places, rng)))
         reason = "interrupted" if isinstance(stop, KeyboardInterrupt) else "stopped at the deadline"

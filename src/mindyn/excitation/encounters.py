@@ -368,16 +368,13 @@ def gaps_of(bodies: Bodies, encounter: Encounter, poses: Array, *, is_exact: boo
 
 def cover_gaps(bodies: Bodies, pair: tuple[int, int], poses: Array, parts: tuple[slice, slice] = ALL) -> Array:
     """Return (N,), the least gap between the covers of two bodies, or some of them, at poses (N, bodies, 4, 3)."""
-    ends, reach = [], []
-    first, second = (bodies.volumes[k].covers[part] for k, part in zip(pair, parts, strict=True))
     placed = [
-        [capsule_ends(cover, poses[:, k]) for cover in covers] for k, covers in zip(pair, (first, second), strict=True)
+        [(capsule_ends(cover, poses[:, k]), cover.radius) for cover in bodies.volumes[k].covers[part]]
+        for k, part in zip(pair, parts, strict=True)
     ]
-    for (cover, its_ends), (other, other_ends) in product(
-        zip(first, placed[0], strict=True), zip(second, placed[1], strict=True)
-    ):
-        ends.append(np.concatenate([its_ends, other_ends], axis=1))
-        reach.append(cover.radius + other.radius)
+    both = list(product(*placed))
+    ends = [np.concatenate([first, second], axis=1) for (first, _), (second, _) in both]
+    reach = [radius + other for (_, radius), (_, other) in both]
     return np.asarray((nearest(np.stack(ends, axis=1)).distance - reach).min(axis=1))
 
 

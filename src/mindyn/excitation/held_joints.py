@@ -32,7 +32,8 @@ def joints_to_hold(robot: Robot, move: Collection[str] = ()) -> tuple[dict[str, 
     """
     for name in move:
         robot.joint_index(name)
-    propellers, loops = _propellers(robot), _loops(robot)
+    propellers = _propellers(robot)
+    loops = [{robot.joint_names[k] for k in sum(branches(robot, loop), ())} for loop in robot.loops]
     chosen = (_grippers(robot) | propellers | _gripper_loops(robot, loops)) - set(move)
     for ring in loops:
         if not ring <= chosen:
@@ -107,11 +108,6 @@ def _propellers(robot: Robot) -> set[str]:
         for joint in leaves
         if (joint.limits.continuous and count[joint.parent] > 1) or PROPELLER.search(f"{joint.name} {joint.child}")
     }
-
-
-def _loops(robot: Robot) -> list[set[str]]:
-    """Return the joints of every loop."""
-    return [{robot.joint_names[k] for k in sum(branches(robot, loop), ())} for loop in robot.loops]
 
 
 def _gripper_loops(robot: Robot, loops: Sequence[set[str]]) -> set[str]:

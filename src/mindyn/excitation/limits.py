@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mindyn.algebra.requirements import require_number
+from mindyn.algebra.requirements import make_read_only, require_number, require_shape
 from mindyn.algebra.values import Array, ShortRepr
 from mindyn.errors import Code, InputError, MissingPhysicsError
 from mindyn.findings import Finding, Kind, warning
@@ -75,9 +75,9 @@ class MotionLimits(ShortRepr):
 
     def __post_init__(self) -> None:
         for name in BOUNDS:
-            array = np.array(getattr(self, name), dtype=np.float64)
-            array.flags.writeable = False
+            array = make_read_only(np.array(getattr(self, name), dtype=np.float64))
             object.__setattr__(self, name, array)
+            require_shape(array.shape, (self.lower.size,), name)
         for message, code, subject in self._violations():
             raise InputError(message, code=code, subject=subject)
         require_number(self.torque_margin, "torque_margin", "[0, 1)", "a fraction of the effort limit, such as 0.1")
@@ -85,8 +85,6 @@ class MotionLimits(ShortRepr):
     def _violations(self) -> Iterator[tuple[str, Code, str]]:
         for name in BOUNDS:
             array = getattr(self, name)
-            if array.shape != self.lower.shape or array.ndim != 1:
-                yield f"{name} has shape {array.shape}, but one number for each joint is needed", Code.WRONG_SHAPE, name
             if np.isnan(array).any():
                 yield f"{name} has a limit that is not a number: {array.tolist()}", Code.NOT_FINITE, name
             if name not in ("lower", "upper") and (array < 0).any():
@@ -276,9 +274,8 @@ def _by_joint(robot: Robot, name: str, given: Given) -> dict[str, float]:
             message = f"limit {name} must be numbers, got {given!r}"
             raise InputError(message, code=Code.WRONG_TYPE, subject=name) from error
         names = robot.primary_names
-        if array.shape not in ((), (len(names),)):
-            message = f"limit {name} has shape {array.shape}, but one number or {len(names)} are needed"
-            raise InputError(message, code=Code.WRONG_SHAPE, subject=name)
+        if array.ndim:
+            require_shape(array.shape, (len(names),), name)
         return dict(zip(names, np.broadcast_to(array, len(names)).tolist(), strict=True))
     for joint, value in given.items():
         require_valid(value, _BOUND, f"limit {name}")
@@ -300,11 +297,8 @@ def _values_of(joints: Sequence[Joint], name: str, stated: Mapping[str, float]) 
 
 
 def _require_limits(robot: Robot, bounds: Mapping[str, Array]) -> None:
-    missing = {
-        name: [joint for joint, value in zip(robot.primary_names, bounds[name], strict=True) if np.isnan(value)]
-        for name in REQUIRED
-    }
-    missing = {name: joints for name, joints in missing.items() if joints}
+    unstated = {name: np.array(robot.primary_names)[np.isnan(bounds[name])].tolist() for name in REQUIRED}
+    missing = {name: joints for name, joints in unstated.items() if joints}
     if missing:
         missing_limits = "; ".join(f"{name} of {', '.join(joints)}" for name, joints in missing.items())
         lines = ", ".join(f"{name} = ... or {{ {joints[0]} = ... }}" for name, joints in missing.items())

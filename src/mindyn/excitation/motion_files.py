@@ -19,7 +19,7 @@ from mindyn.excitation.motions import Run
 from mindyn.excitation.safety import SafetySettings
 from mindyn.excitation.volumes import Capsule
 from mindyn.executors import require_polars_threads
-from mindyn.files import make_folder, replace_folder_files, write_file_atomically
+from mindyn.files import make_folder, replace_folder_files, require_parent, write_file_atomically
 from mindyn.findings import Kind
 from mindyn.robots.meshes import Meshes
 
@@ -77,13 +77,7 @@ def files_at(path: Path) -> list[Path]:
                 code=Code.UNSUPPORTED,
                 subject=path.suffix,
             )
-        if not path.parent.is_dir():
-            raise ExportError(
-                f"cannot write {path.name}: no folder {str(path.parent)!r}",
-                hint="create the folder first",
-                code=Code.MISSING_FILE,
-                subject=path.parent,
-            )
+        require_parent(path)
         suffix = REHEARSED.get(path.suffix)
         return [path] if suffix is None else [path, path.with_name(f"{path.stem}-rehearsal{suffix}")]
     if path.exists() and not path.is_dir():

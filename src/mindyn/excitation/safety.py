@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from itertools import product
 from typing import Any, Final, Literal
 
 import casadi
 import numpy as np
 
-from mindyn.algebra.requirements import require_number
+from mindyn.algebra.requirements import require_finite, require_number
 from mindyn.algebra.values import Array
 from mindyn.equations.closed_motion import CLOSURE
 from mindyn.errors import Code, InputError, UnsafeMotionError, list_names
@@ -116,14 +117,7 @@ class SafetySettings:
         for name in ("clearance_m", "tracking_error_m"):
             require_number(getattr(self, name), name, "[0, inf)", "metres, such as 0.05")
         require_number(self.tip_speed, "tip_speed", "(0, inf]", "m/s, such as 1.0")
-        for box in self.boxes:
-            if not np.isfinite([box.lower, box.upper]).all():
-                raise InputError(
-                    f"an obstacle must be a finite box, got {box.lower.tolist()} to {box.upper.tolist()}",
-                    hint="give walls as faces of the workspace",
-                    code=Code.NOT_FINITE,
-                    subject="obstacles",
-                )
+        require_finite(np.array([[box.lower, box.upper] for box in self.boxes]), "obstacles")
         if self.floor not in ("base plane", None):
             require_number(self.floor, "floor", "(-inf, inf)", "floor=0.0, m in the root frame, or None for no floor")
 
@@ -155,10 +149,9 @@ class SafetySettings:
         """Return the planes of the workspace and the floor."""
         room = self.room
         sides = [(a, s, c[a]) for s, c in ((1.0, room.lower), (-1.0, room.upper)) for a in range(3)]
-        names = {(2, 1.0): "floor"}
         return [
             Wall(
-                names.get((axis, side), f"{'lower' if side > 0 else 'upper'} {'xyz'[axis]} wall"),
+                "floor" if (axis, side) == (2, 1.0) else f"{'lower' if side > 0 else 'upper'} {'xyz'[axis]} wall",
                 side * np.eye(3)[axis],
                 side * float(corner),
                 "given" if (axis, side) != (2, 1.0) else "guessed" if self.guesses_floor else "near",
@@ -291,9 +284,7 @@ def _speeds(robot: Robot, links: list[int], points: Any) -> casadi.Function:
     q, whole, W, closure = primary_motion(robot)
     velocity = casadi.reshape(casadi.Function("velocity", [tree, rate], [moved])(whole, W @ qd), 3, -1)
     squares = casadi.reshape(casadi.sum1(velocity**2), 8, -1)
-    fastest = squares[0, :]
-    for k in range(1, 8):
-        fastest = casadi.fmax(fastest, squares[k, :])
+    fastest = reduce(casadi.fmax, (squares[k, :] for k in range(8)))
     speed = casadi.sqrt(fastest.T + 1e-12)
     outputs: Any = casadi.cse([casadi.densify(speed), *closure])
     return casadi.Function("speeds", [q, qd], outputs, ["q", "qd"], ["rate", *[CLOSURE] * len(closure)])

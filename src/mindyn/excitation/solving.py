@@ -147,11 +147,6 @@ class Search:
             point = Point(point.x)
         return point
 
-    def salvage(self) -> None:
-        """Offer the best iterate of an interrupted search."""
-        if self.nearly is not None:
-            self.offer(self.nearly)
-
     def _unseen(self, x: Array, sharpness: float) -> Array:
         """Return (w c,) by how much the maxima at the dense instants exceed the smooth maxima at the knots."""
         smooth = self.problem.excess(x, sharpness)[0] + 1

@@ -157,10 +157,10 @@ def list_causes(regressor: ZeroRegressor, estimate: Estimate, total: Information
     for k, joint in enumerate(regressor.zeros, start=regressor.plain_count):
         unit = "rad" if regressor.robot.joints[regressor.robot.joint_names.index(joint)].kind != "prismatic" else "m"
         drafts.append(("zero", joint, unit, [units[k]], True))
-    for link in _last_links(regressor):
-        drafts.append(
-            ("payload", regressor.robot.links[link].name, "kg", _payload_directions(regressor, link, total), False)
-        )
+    parents = {joint.parent for joint in regressor.robot.joints}
+    for k, link in enumerate(regressor.robot.links):
+        if link.name not in parents and not regressor.robot.has_dependents:
+            drafts.append(("payload", link.name, "kg", _payload_directions(regressor, k, total), False))
     weights = np.ones(len(total.factors)) if estimate.joint_weights is None else np.asarray(estimate.joint_weights)
     R, z = total.stacked(weights)
     listed, directions = _number_causes(drafts, R, float(np.linalg.norm(z)), 0)
@@ -169,15 +169,6 @@ def list_causes(regressor: ZeroRegressor, estimate: Estimate, total: Information
 
 
 _CauseDraft = tuple[CauseKind, str, str, list[Array], bool]
-
-
-def _last_links(regressor: ZeroRegressor) -> list[int]:
-    """Return the numbers of the moving links without child joints."""
-    robot = regressor.robot
-    if robot.has_dependents:
-        return []
-    parents = {joint.parent for joint in robot.joints}
-    return [k for k, link in enumerate(robot.links) if link.name not in parents]
 
 
 def _payload_directions(regressor: ZeroRegressor, link: int, total: Information) -> list[Array]:

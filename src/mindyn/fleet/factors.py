@@ -171,10 +171,8 @@ class FactorStore:
 
     def paths(self) -> list[Path]:
         """Return the file of each log; of two versions, the one written last."""
-        latest: dict[str, Path] = {}
-        for path in sorted(self.folder.glob("??/*.npz"), key=lambda file: (file.stat().st_mtime_ns, file.name)):
-            latest[path.name[:24]] = path
-        return sorted(latest.values())
+        files = sorted(self.folder.glob("??/*.npz"), key=lambda file: (file.stat().st_mtime_ns, file.name))
+        return sorted({path.name[:24]: path for path in files}.values())
 
     def read(self, path: Path) -> Factor:
         """Read one factor, or raise `InputError` if the file was changed or damaged."""

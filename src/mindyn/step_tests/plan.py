@@ -20,9 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mindyn.algebra.values import Array, ShortRepr
-from mindyn.errors import Code, ExportError, InputError, pluralise, unknown_name_error
+from mindyn.errors import Code, InputError, pluralise, unknown_name_error
 from mindyn.excitation.motion_files import format_samples
-from mindyn.files import finish_replacement, replace_folder_files, write_file_atomically
+from mindyn.files import finish_replacement, replace_folder_files, require_parent, write_file_atomically
 from mindyn.logs.log import Log
 from mindyn.logs.reading import read_log
 from mindyn.reading import read_json
@@ -472,11 +472,5 @@ def read_test_logs(folder: str | Path, robot: Robot) -> tuple[StepPlan, dict[str
 
 
 def _replacing(folder: str | Path, names: Sequence[str]) -> AbstractContextManager[Path]:
-    if not Path(folder).is_dir():
-        raise ExportError(
-            f"cannot write tests: no folder {str(folder)!r}",
-            hint="create the folder first",
-            code=Code.MISSING_FILE,
-            subject=folder,
-        )
+    require_parent(Path(folder) / PLAN)
     return replace_folder_files(folder, [PLAN, *names])

@@ -92,7 +92,6 @@ class JointReach:
         """Return the limits of the robot; `ranges` (joint -> lower, upper) replace its position limits."""
         stated = dict(ranges or {})
         for name in stated:
-            robot.joint_index(name)
             if name not in robot.primary_names:
                 raise unknown_name_error("primary joint", name, robot.primary_names)
         joints = robot.primary_joints
@@ -293,8 +292,7 @@ def plan_tests(
     """
     seed = seed_from(rng)
     require_positive(seconds, "seconds")
-    if not weakest >= 0:
-        raise InputError(f"weakest must not be negative, got {weakest!r}", code=Code.OUT_OF_RANGE, subject="weakest")
+    require_number(weakest, "weakest", "[0, inf]")
     require_number(intervals, "intervals", "[2, inf)")
     regressor = Regressor(robot, base=base)
     reach = JointReach.of(robot, ranges)

@@ -76,15 +76,12 @@ class LogChecks:
         if fault is None:
             return
         others = [name for name, planned in plan.motions.items() if not self.fault(plan, planned, log)]
-        if others:
-            raise LogError(
-                f"the log of {motion.name} is of the wrong test: {fault}; it looks like {others[0]}",
-                hint="pass each log under the name of its own motion",
-                code=Code.DISAGREEMENT,
-                subject=motion.name,
-            )
+        alike = f"; it looks like {others[0]}" if others else ""
         raise LogError(
-            f"the log of {motion.name} does not follow the plan: {fault}", code=Code.DISAGREEMENT, subject=motion.name
+            f"the log of {motion.name} does not follow the plan: {fault}{alike}",
+            hint="pass each log under the name of its own motion" if others else "",
+            code=Code.DISAGREEMENT,
+            subject=motion.name,
         )
 
     def fault(self, plan: StepPlan, motion: StepMotion, log: Log) -> str | None:
