@@ -8,10 +8,10 @@ from typing import Final, Literal, TypeVar, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
-from mindyn.algebra.requirements import require_count, require_number, require_shape, require_type
+from mindyn.algebra.requirements import require_count, require_number, require_type
 from mindyn.algebra.values import Array, frozen_array
 from mindyn.equations.closed_motion import is_affine
-from mindyn.errors import Code, InputError, MissingPhysicsError, require_choice
+from mindyn.errors import Code, InputError, MissingPhysicsError, pluralise, require_choice
 from mindyn.excitation.columns import Columns
 from mindyn.excitation.constraints import require_closing
 from mindyn.excitation.criteria import Name
@@ -89,7 +89,12 @@ def limits_for(robot: Robot, limits: MotionLimits | None) -> MotionLimits:
     """Return the limits, by default the robot's; raise if they have other joints, or leave a joint unlimited."""
     chosen = MotionLimits.of(robot) if limits is None else require_settings(limits, MotionLimits, "limits")
     names = robot.primary_names
-    require_shape(chosen.lower.shape, (len(names),), "limits")
+    if len(chosen.lower) != len(names):
+        raise InputError(
+            f"the limits are for {pluralise(len(chosen.lower), 'joint')}, but robot {robot.name!r} has {len(names)}",
+            code=Code.WRONG_SHAPE,
+            subject="limits",
+        )
     if robot.has_dependents and chosen.dependent is None:
         chosen = replace(chosen, dependent=dependent_limits(robot, {}))
     if not is_affine(robot):

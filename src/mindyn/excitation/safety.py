@@ -11,7 +11,7 @@ from typing import Any, Final, Literal
 import casadi
 import numpy as np
 
-from mindyn.algebra.requirements import require_finite, require_number
+from mindyn.algebra.requirements import require_number
 from mindyn.algebra.values import Array
 from mindyn.equations.closed_motion import CLOSURE
 from mindyn.errors import Code, InputError, UnsafeMotionError, list_names
@@ -117,7 +117,14 @@ class SafetySettings:
         for name in ("clearance_m", "tracking_error_m"):
             require_number(getattr(self, name), name, "[0, inf)", "metres, such as 0.05")
         require_number(self.tip_speed, "tip_speed", "(0, inf]", "m/s, such as 1.0")
-        require_finite(np.array([[box.lower, box.upper] for box in self.boxes]), "obstacles")
+        for box in self.boxes:
+            if not np.isfinite([box.lower, box.upper]).all():
+                raise InputError(
+                    f"an obstacle must be a finite box, got {box.lower.tolist()} to {box.upper.tolist()}",
+                    hint="give walls as faces of the workspace",
+                    code=Code.NOT_FINITE,
+                    subject="obstacles",
+                )
         if self.floor not in ("base plane", None):
             require_number(self.floor, "floor", "(-inf, inf)", "floor=0.0, m in the root frame, or None for no floor")
 
