@@ -88,20 +88,20 @@ def test_the_process_goes_on_after_a_result_that_cannot_be_sent():
 
 @pytest.mark.usefixtures("process")
 def test_an_answer_that_is_not_read_is_not_taken_for_the_next_one(monkeypatch):
-    def refuse(_):
+    def raise_error(_):
         monkeypatch.undo()
         raise MemoryError
 
-    monkeypatch.setattr(module, "_read", refuse)
+    monkeypatch.setattr(module, "_read", raise_error)
     assert start_task(sqrt, 4.0)() == 2.0
     assert start_task(sqrt, 9.0)() == 3.0
 
 
 def test_tasks_run_here_if_no_thread_can_be_started(monkeypatch):
-    def refuse(_):
+    def raise_error(_):
         raise RuntimeError("can't start new thread")
 
-    monkeypatch.setattr(threading.Thread, "start", refuse)
+    monkeypatch.setattr(threading.Thread, "start", raise_error)
     with second_process("math"):
         child = module._active.get()._process
         assert share_tasks(sqrt, [(4.0,), (9.0,)]) == [2.0, 3.0]
