@@ -1,4 +1,7 @@
-"""The second process: same results as without it, no guard needed in a script, and no failure if it is lost."""
+"""The second process: same results as without it, no guard needed in a script, and no failure if it is lost.
+
+Private names: the numbers of data that a process keeps are visible in them alone.
+"""
 
 from __future__ import annotations
 

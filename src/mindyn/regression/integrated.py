@@ -26,7 +26,7 @@ from mindyn.algebra.requirements import require_positive
 from mindyn.algebra.values import Array
 from mindyn.equations.catalogue import equation
 from mindyn.equations.loop_equations import loop_equation
-from mindyn.errors import Code, InputError, pluralise, require_choice
+from mindyn.errors import Code, InputError, pluralise
 from mindyn.kernels.closed_kernel import make_kernel
 from mindyn.kernels.kernel import Kernel
 from mindyn.logs.samples import Samples
@@ -69,7 +69,12 @@ class Integration:
             ("reversals", self.reversals, Reversals),
             ("torque", self.torque, Torque),
         ):
-            require_choice(value, get_args(choices), name)
+            if value not in get_args(choices):
+                raise InputError(
+                    f"{name} must be one of {', '.join(get_args(choices))}; got {value!r}",
+                    code=Code.UNKNOWN_NAME,
+                    subject=name,
+                )
         require_positive(self.interval_s, "interval_s", "the longest interval in seconds")
         if self.torque == "held" and self.reversals == "within":
             raise InputError(
