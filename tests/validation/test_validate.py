@@ -16,7 +16,8 @@ from mindyn.identification.identify import identify
 from mindyn.logs.conditioning import AS_LOGGED
 from mindyn.logs.log import log_from_arrays
 from mindyn.regression.settings import EquationSettings
-from mindyn.validation.errors import EDGE_S, MAX_EDGE_FRACTION, pool_errors, torque_error
+from mindyn.validation.errors import EDGE_S, MAX_EDGE_FRACTION, torque_error
+from mindyn.validation.prediction import pool_errors, predict_log
 from mindyn.validation.validate import compare, validate
 
 
@@ -39,9 +40,23 @@ def test_the_measure_is_its_formula():
         assert result.rmse[j] == pytest.approx(np.sqrt(np.mean((tau[:, j] - hat[:, j]) ** 2)))
         assert result.relative[j] == pytest.approx(np.linalg.norm(tau[:, j] - hat[:, j]) / np.linalg.norm(tau[:, j]))
     assert result.total == pytest.approx(np.linalg.norm(tau - hat) / np.linalg.norm(tau))
-    parts = [torque_error("abc", tau[:120], hat[:120]), torque_error("abc", tau[120:], hat[120:])]
-    assert pool_errors(parts).total == pytest.approx(result.total)
-    assert pool_errors(parts).rmse == pytest.approx(result.rmse)
+
+
+def test_errors_of_logs_are_pooled_also_if_a_joint_has_no_torque_or_no_error(robot):
+    logs = [log_of(robot, seed, 0.1) for seed in (1, 2)]
+    estimate = identify(robot, logs[0], LeastSquares(), EquationSettings(AS_LOGGED))
+    predictions = [predict_log(estimate, log) for log in logs]
+    for change in ("no torque", "no error"):
+        for prediction in predictions:
+            prediction.predicted[:, 1] = prediction.measured[:, 1] if change == "no error" else 0.0
+        if change == "no torque":
+            predictions = [replace(item, measured=item.measured * [1.0, 0.0, 1.0]) for item in predictions]
+        measured, predicted = (
+            np.concatenate([getattr(item, name)[item.scored] for item in predictions])
+            for name in ("measured", "predicted")
+        )
+        expected = np.linalg.norm(measured - predicted) / np.linalg.norm(measured)
+        assert pool_errors(predictions).total == pytest.approx(expected)
 
 
 def test_rows_that_are_not_scored_are_counted(robot):

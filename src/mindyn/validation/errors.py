@@ -7,7 +7,7 @@ joints and rows; tau as logged, never filtered or decimated. Rows near ends and 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import sqrt
 from typing import Final
 
@@ -78,24 +78,11 @@ def torque_error(joint_names: Sequence[str], tau: ArrayLike, predicted: ArrayLik
                 code=Code.NOT_FINITE,
                 subject=joint_names[joint],
             )
-    return _build_error(tuple(joint_names), ((logged - hat) ** 2).sum(axis=0), (logged**2).sum(axis=0), len(logged))
-
-
-def pool_errors(errors: Sequence[TorqueError]) -> TorqueError:
-    """Return the error of all rows of several logs together."""
-    squares = sum((error.rmse**2 * error.rows for error in errors), np.zeros(1))
-    powers = sum((error.rmse**2 / error.relative**2 * error.rows for error in errors), np.zeros(1))
-    pooled = _build_error(
-        errors[0].joint_names, np.asarray(squares), np.asarray(powers), sum(error.rows for error in errors)
-    )
-    return replace(pooled, unscored=sum(error.unscored for error in errors))
-
-
-def _build_error(names: tuple[str, ...], squares: Array, powers: Array, rows: int) -> TorqueError:
+    squares, powers, rows = ((logged - hat) ** 2).sum(axis=0), (logged**2).sum(axis=0), len(logged)
     with np.errstate(divide="ignore", invalid="ignore"):
         relative = np.sqrt(squares / powers)
     total = sqrt(squares.sum() / powers.sum()) if powers.sum() > 0 else float("inf")
-    return TorqueError(names, np.sqrt(squares / rows), relative, total, rows)
+    return TorqueError(tuple(joint_names), np.sqrt(squares / rows), relative, total, rows)
 
 
 def scored_rows(count: int, rate_hz: float) -> NDArray[np.intp]:

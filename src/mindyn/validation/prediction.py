@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -43,13 +44,21 @@ class TorquePrediction:
     @property
     def error(self) -> TorqueError:
         """Return the error over the scored rows."""
-        error = torque_error(self.samples.joint_names, self.measured[self.scored], self.predicted[self.scored])
-        return replace(error, unscored=len(self.measured) - len(self.scored))
+        return pool_errors([self])
 
     @property
     def residual(self) -> Array:
         """Return measured minus predicted torque (N, n)."""
         return self.measured - self.predicted
+
+
+def pool_errors(predictions: Sequence[TorquePrediction]) -> TorqueError:
+    """Return the error over the scored rows of all logs."""
+    measured, predicted = (
+        np.concatenate([getattr(log, name)[log.scored] for log in predictions]) for name in ("measured", "predicted")
+    )
+    error = torque_error(predictions[0].samples.joint_names, measured, predicted)
+    return replace(error, unscored=sum(len(log.measured) - len(log.scored) for log in predictions))
 
 
 def predict_log(estimate: Estimate, log: Log, rows: tuple[int, int] | None = None) -> TorquePrediction:

@@ -20,9 +20,9 @@ from mindyn.logs.log import Log
 from mindyn.parameters.base import all_parameters, has_same_mechanism
 from mindyn.robots.robot import Robot
 from mindyn.robots.table import format_table
-from mindyn.validation.errors import TorqueError, pool_errors
+from mindyn.validation.errors import TorqueError
 from mindyn.validation.noise_floor import is_at_floor, pool_floors
-from mindyn.validation.prediction import TorquePrediction, predict_log
+from mindyn.validation.prediction import TorquePrediction, pool_errors, predict_log
 
 Grade = Literal["good", "noise", "fair", "poor", "unusable"]
 """How well the torque of a joint is predicted; "noise": except for the flat noise of its sensor."""
@@ -138,8 +138,7 @@ def validate(
             f"rows has {len(rows)} entries, but there are {len(listed)} logs", code=Code.DISAGREEMENT, subject="rows"
         )
     predictions = [predict_log(estimate, log, None if rows is None else rows[k]) for k, log in enumerate(listed)]
-    error = pool_errors([prediction.error for prediction in predictions])
-    return _build_validation(estimate, error, pool_floors(predictions), predictions)
+    return _build_validation(estimate, pool_errors(predictions), pool_floors(predictions), predictions)
 
 
 def _build_validation(
