@@ -1,8 +1,8 @@
 """A second process that takes a part of the tasks of a long computation.
 
 Python runs one thread at a time, and most tasks of `identify` are thousands of short calls, so that threads do not use
-a second core. The process is started by `subprocess` and imports mindyn alone. `multiprocessing` would import the user's
-script again: it would run twice, unless it has a `__main__` guard.
+a second core. The process is started by `subprocess` and imports mindyn alone. `multiprocessing` would import the
+script of the user again: it would run twice, unless it has a `__main__` guard.
 
 Pickled tasks go to the standard input of the process, and results come from its standard output. It ends with its
 input, also if this process is killed. A task that fails there, for any reason, is run again here.
