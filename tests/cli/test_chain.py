@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
+from dataclasses import replace
 
 import numpy as np
 from cli.program import mindyn_program
@@ -100,6 +102,28 @@ def test_a_script_has_one_servoj_for_each_step(tmp_path):
     assert all("t=0.008," in line for line in steps)
     first = [float(word) for word in steps[0].split("[")[1].split("]")[0].split(",")]
     assert_close(first, home, 1e-8)
+
+
+def test_a_script_stops_unless_the_robot_is_at_the_first_position(tmp_path):
+    """Nothing but the motion was checked, so a script must not drive to its start."""
+    design, home = six_joints()
+    design.write(tmp_path / "motion.script", rate_hz=125.0)
+    text = (tmp_path / "motion.script").read_text()
+    assert not re.search(r"\bmove[jlpc]\(", text)
+    before = text[: text.index("servoj(")]
+    first = [float(word) for word in re.search(r"first = \[(.*)\]", before).group(1).split(",")]
+    assert_close(first, home, 1e-8)
+    assert "get_actual_joint_positions()" in before
+    assert "> 0.05" in before
+    assert "halt" in before
+
+
+def test_urscript_is_for_arms_of_universal_robots_only(tmp_path):
+    design, _ = six_joints()
+    other = replace(design, robot=mindyn.load_robot("puma560"))
+    with raises(mindyn.MindynError, Code.UNSUPPORTED, "puma560"):
+        other.write(tmp_path / "motion.script", rate_hz=125.0)
+    assert not (tmp_path / "motion.script").exists()
 
 
 def test_noise_at_the_joint_is_noise_at_the_joint():

@@ -257,7 +257,7 @@ class MotionDesign:
         .csv     samples at rate_hz (the log's, if left out)
         .json    coefficients
         .yaml    ROS 2 trajectory_msgs/JointTrajectory at rate_hz
-        .script  URScript: servoj at rate_hz, for robots with six revolute joints
+        .script  URScript: servoj at rate_hz, for arms of Universal Robots; stops unless they are at the start
         .html    the plot; with `meshes` from `read_meshes`, it shows the shapes of the links
         """
         from mindyn.excitation.motion_files import write_design

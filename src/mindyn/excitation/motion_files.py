@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -35,6 +36,10 @@ REHEARSED: Final = {".csv": ".csv", ".yaml": ".yaml", ".script": ".script", ".js
 """Suffix of the rehearsal that is written next to a single file: the same samples, or samples for coefficients."""
 SERVOJ: Final = {"lookahead_time": 0.1, "gain": 300}
 """Arguments of URScript's servoj."""
+MAX_START_ERROR_RAD: Final = 0.05
+"""Largest distance of each joint from the first position at which a script begins to move."""
+UR_JOINTS: Final = ("shoulder_pan", "shoulder_lift", "elbow", "wrist_1", "wrist_2", "wrist_3")
+"""Parts of the names of the joints of arms of Universal Robots."""
 
 
 def write_design(design: MotionDesign, path: Path, rate_hz: float, meshes: Meshes | None = None) -> list[Path]:
@@ -61,9 +66,11 @@ def _write(design: MotionDesign, run: Run, path: Path, rate_hz: float, meshes: M
 
 
 def has_script(design: MotionDesign) -> bool:
-    """Return whether URScript can move the arm: six revolute joints."""
-    kinds = [joint.kind for joint in design.robot.primary_joints]
-    return kinds == ["revolute"] * 6
+    """Return whether URScript can move the arm: an arm of Universal Robots, by its name or the names of its joints."""
+    joints = design.robot.primary_joints
+    is_named = re.match(r"ur\d+e?(?![a-z0-9])", design.robot.name.lower()) is not None
+    has_names = all(part in joint.name for part, joint in zip(UR_JOINTS, joints, strict=False))
+    return [joint.kind for joint in joints] == ["revolute"] * 6 and (is_named or has_names)
 
 
 def files_at(path: Path) -> list[Path]:
@@ -217,10 +224,14 @@ def _floats(values: Array) -> str:
 
 
 def _script(design: MotionDesign, run: Run, rate_hz: float) -> str:
-    """Return URScript: movej to the first position, then servoj for each step of the controller."""
+    """Return URScript: stop unless the robot is at the first position, then servoj for each step of the controller.
+
+    The script never drives to the first position: only the motion itself, with its approach, was checked.
+    """
     if not has_script(design):
         raise ExportError(
-            f"URScript needs six revolute joints; robot {design.robot.name!r} has others",
+            f"URScript is for arms of Universal Robots; robot {design.robot.name!r} does not have their six joints",
+            hint="write .csv, .json or .yaml, and play it with the controller of your robot",
             code=Code.UNSUPPORTED,
             subject=design.robot.name,
         )
@@ -232,7 +243,17 @@ def _script(design: MotionDesign, run: Run, rate_hz: float) -> str:
         f"# servoj follows at its own rate: run the controller at {rate_hz:g} Hz (UR CB: 125, e-Series: 500)",
         *(f"# {line}" for line in checked_lines(design, run)),
         "def mindyn_motion():",
-        f"  movej([{_numbers(q[0])}], a=0.5, v=0.3)",
+        f"  first = [{_numbers(q[0])}]",
+        "  actual = get_actual_joint_positions()",
+        "  joint = 0",
+        "  while joint < 6:",
+        f"    if norm(actual[joint] - first[joint]) > {MAX_START_ERROR_RAD:g}:",
+        '      popup("The robot is not at the first position. Move it there on a path that you checked.", '
+        'title="mindyn", error=True, blocking=True)',
+        "      halt",
+        "    end",
+        "    joint = joint + 1",
+        "  end",
         *(f"  servoj([{_numbers(row)}], t={1 / rate_hz:.9g}, {settings})" for row in q),
         "  stopj(1.0)",
         "end",

@@ -153,7 +153,8 @@ def estimate_gains(
     logs : sequence of Log
         Logs with `current_gains = "unknown"` or `kp = "unknown"`, or with unknown gains of the same joints.
     settings : EquationSettings, optional
-        How logs become equations; by default without a parallel filter.
+        How logs become equations; by default without a parallel filter. Gains that its conditioning contains, as in
+        the settings of an estimate, are not used.
     scale : "robot", "free", mapping or WeighedLoad
         What fixes the common scale if no gain is known: the gravity parameters of the robot file ("free" if it has
         none), nothing, a base parameter {name: value}, or a load of known mass.
@@ -170,7 +171,7 @@ def estimate_gains(
         parameter is unknown, or the runs do not determine the mass of the load.
     """
     unknown, fed = _require_unknown(logs)
-    rows = build_rows(robot, list(logs), settings)
+    rows = build_rows(robot, list(logs), _without_gains(settings))
     rows.information  # noqa: B018 - raises the error that names joints that never move or have too few rows
     load = scale if isinstance(scale, WeighedLoad) and unknown.all() else None
     first = rows.regressor.count + (PARAMETERS_PER_LINK if load is not None else 0)
@@ -184,6 +185,13 @@ def estimate_gains(
 
         blocks += _block_products(loaded_rows(list(load.logs)), loaded_rows, load.logs, fed, first)
     return _fix_scale(rows, blocks, logs, unknown, fed, first, scale)
+
+
+def _without_gains(settings: EquationSettings | None) -> EquationSettings | None:
+    """Return the settings without gains: with the gains of an earlier estimate, all signals would be torques."""
+    if settings is None or settings.conditioning is None or settings.conditioning.gains is None:
+        return settings
+    return replace(settings, conditioning=replace(settings.conditioning, gains=None))
 
 
 def _block_products(

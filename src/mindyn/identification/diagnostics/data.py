@@ -30,6 +30,8 @@ from mindyn.robots.robot import Robot
 MAX_ROWS: Final = 4000
 """Largest number of smooth rows; two for each period of the cut-off."""
 REWEIGHTINGS: Final = 2
+HELD_OUT_BLOCKS: Final = 10
+"""Contiguous blocks of smooth rows; every second one is held out of a fit."""
 LEAST_NOISE: Final = 1e-4
 """Lower bound of a residual relative to the joint's torque."""
 STATES: Final = 200
@@ -90,11 +92,24 @@ class SmoothRows:
         weights, Y = self.weights, self.Y.transpose(1, 0, 2)
         matrices, rights = Y.transpose(0, 2, 1) @ Y, np.einsum("jrp,rj->jp", Y, tau)  # of every joint
         for _ in range(REWEIGHTINGS):
-            beta = _inverse(np.tensordot(weights, matrices, 1)) @ (weights @ rights)
+            beta = invert_normal(np.tensordot(weights, matrices, 1)) @ (weights @ rights)
             squares = (tau - self.Y @ beta) ** 2
             means = squares.mean(axis=0)
             weights = 1 / np.maximum(means, LEAST_NOISE**2 * (tau**2).mean(axis=0) + 1e-300)
         return Residuals(squares, means)
+
+    def fit_held_out(self, tau: Array | None = None) -> Residuals:
+        """Return the residuals of blocks of rows by fits to the other blocks; `tau` replaces the measured torques."""
+        tau = self.tau if tau is None else tau
+        block = np.arange(len(tau)) * HELD_OUT_BLOCKS // max(1, len(tau))
+        squares = np.zeros_like(tau)
+        for half in (0, 1):
+            fitted = block % 2 == half
+            rows = (self.Y[fitted] * np.sqrt(self.weights)[:, None]).reshape(-1, self.Y.shape[2])
+            right = (tau[fitted] * np.sqrt(self.weights)).ravel()
+            beta = invert_normal(rows.T @ rows) @ (rows.T @ right)
+            squares[~fitted] = (tau[~fitted] - self.Y[~fitted] @ beta) ** 2
+        return Residuals(squares, squares.mean(axis=0))
 
     def delayed_torque(self, joint: int, seconds: float) -> Array:
         """Return the torque (N, n) with one joint's torque taken `seconds` later; ends of segments do not change."""
@@ -266,7 +281,7 @@ class DiagnosticData:
         directions = self.estimate.regressor.directions(q, qd, np.arange(STATES, dtype=np.int64), 1.0)
         Y = self.columns((q, qd, qdd, directions), with_dropped=True)
         smooth = replace(self.smooth, Y=self.columns(self.smooth.motion, with_dropped=True))
-        variance = np.einsum("ijk,kl,ijl->", Y, _inverse(self._normal_with_priors(smooth)), Y) / STATES
+        variance = np.einsum("ijk,kl,ijl->", Y, invert_normal(self._normal_with_priors(smooth)), Y) / STATES
         power = float((self.smooth.tau**2).mean(axis=0).sum())
         return float(np.sqrt(variance / max(power, 1e-300)))
 
@@ -287,7 +302,7 @@ class DiagnosticData:
         return normal
 
 
-def _inverse(normal: Array) -> Array:
+def invert_normal(normal: Array) -> Array:
     """Invert a normal matrix; directions without data get 1e12 times the variance of the best determined one."""
     scales = np.sqrt(np.diag(normal))
     scales = np.where(scales > 0, scales, np.inf)

@@ -31,8 +31,9 @@ from numpy.typing import NDArray
 from mindyn.algebra.values import Array
 from mindyn.findings import Finding, Kind, warning
 from mindyn.identification.diagnostics import thresholds as limit
-from mindyn.identification.diagnostics.data import DiagnosticData, Residuals
+from mindyn.identification.diagnostics.data import DiagnosticData, Residuals, invert_normal
 from mindyn.identification.diagnostics.robot_file import absent_gravity, states_masses, wrong_zero
+from mindyn.parameters.base import all_parameters
 from mindyn.robots.robot import Robot
 
 TRIED_DEG: Final = (-135.0, -90.0, -45.0, -20.0, -10.0, 10.0, 20.0, 45.0, 90.0, 135.0, 180.0)
@@ -54,12 +55,49 @@ def find_wrong_geometry(data: DiagnosticData) -> list[Finding]:
         return without
     if data.correction is not None:
         return [data.correction]
-    return list(_find_absent_gravity(data)) or list(_find_joint_zero(data))
+    return list(_find_weight_below_file(data)) or list(_find_absent_gravity(data)) or list(_find_joint_zero(data))
 
 
 def _find_absent_gravity(data: DiagnosticData) -> Iterator[Finding]:
     if data.smooth is not None and (ratio := _weightless_ratio(data, np.ones(len(data.smooth.tau), dtype=np.bool_))):
         yield absent_gravity(f"a model without weight leaves {100 * ratio:.0f} % of the error")
+
+
+def _find_weight_below_file(data: DiagnosticData) -> Iterator[Finding]:
+    """Compare the identified weight with that of the robot file, joint by joint, where the log determines it.
+
+    The slope s of the identified on the file's weight over the rows of a joint is linear in the values, so their
+    covariance C gives its deviation. Means are removed, since an offset of the torque looks like a constant weight.
+
+        s = a^T beta,    a = Yw^T w / w^T w,    deviation^2 = a^T C a
+
+    Yw  columns of links and rotors at rest;  w  weight of the file's inertial parameters
+    """
+    smooth, gravity = data.smooth, float(np.linalg.norm(data.estimate.robot.gravity))
+    if smooth is None or not gravity > 0 or not states_masses(data.robot):
+        return
+    q, _, _, directions = smooth.motion
+    columns = data.weight_columns(q, directions)
+    file_beta = np.zeros(columns.shape[2])
+    base = data.estimate.regressor.base
+    bare = replace(data.estimate.robot, links=data.robot.links)
+    file_beta[: base.count] = base.matrix @ all_parameters(bare, drives=base.drives)
+    inverse = invert_normal(smooth.normal)
+    beta = inverse @ np.einsum("rjp,rj->p", smooth.Y * smooth.weights[:, None], smooth.tau)
+    weights = columns @ file_beta
+    largest, slopes = float(np.ptp(weights, axis=0).max()), []
+    for joint, weight in enumerate((weights - weights.mean(axis=0)).T):
+        power = float(weight @ weight)
+        if not power > 0 or np.ptp(weight) < limit.MIN_COMPARED_FRACTION * largest:
+            continue
+        along = columns[:, joint].T @ weight / power
+        deviation = float(np.sqrt(along @ inverse @ along))
+        if deviation * limit.MIN_WEIGHT_DEVIATIONS < 1:
+            slopes.append((float(along @ beta), deviation))
+    ends = [(slope - limit.SIGNIFICANT * width, slope + limit.SIGNIFICANT * width) for slope, width in slopes]
+    if ends and all(low > -limit.MAX_FILE_WEIGHT and high < limit.MAX_FILE_WEIGHT for low, high in ends):
+        most = 100 * max(high for _, high in ends)
+        yield absent_gravity(f"at no joint it contains more than {most:.0f} % of the weight of the robot file's masses")
 
 
 def _find_logs_without_gravity(data: DiagnosticData) -> Iterator[Finding]:

@@ -95,7 +95,10 @@ class _Changes:
         logs = sorted({block.log for block in self.blocks})
         masks = [[block.log == log for block in self.blocks] for log in logs] if len(logs) > 1 else []
         changes = [
-            self._change(loaded, f"{self.log_name(log)} was recorded with another payload than the rest")
+            self._change(
+                loaded,
+                f"{self.log_name(log)} fits other values of the last link than the rest, as with another payload",
+            )
             for log, loaded in zip(logs, masks, strict=False)
             if sum(loaded) >= limit.MIN_LOAD_BLOCKS
         ]
@@ -114,7 +117,10 @@ class _Changes:
         for k in numbers[limit.MIN_LOAD_BLOCKS : len(numbers) - limit.MIN_LOAD_BLOCKS + 1 : SPLIT_STEP]:
             part = 100 * self.blocks[k].span[0] / last
             loaded = [block.log == log and j >= k for j, block in enumerate(self.blocks)]
-            yield self._change(loaded, f"the payload changes at about {part:.0f} % of {self.log_name(log)}")
+            yield self._change(
+                loaded,
+                (f"the last link changes at about {part:.0f} % of {self.log_name(log)}, as with another payload"),
+            )
 
     def _change(self, loaded: Sequence[bool], where: str) -> _Change:
         power, common, changed, halves = [], [], [], Parts()

@@ -3,7 +3,7 @@
 Each pattern has a signature: columns that such a residual follows. Examples are the torque's rate for a delay, the load
 times the direction for load-dependent friction, and powers of the speed for another friction curve. The pattern is the
 signature that explains the largest fraction of the residual's power. Without any, a residual above the frequencies of
-the motion is noise, as far as it is flat, or vibration.
+the motion is noise, as far as it is flat. Messages state the pattern and no cause: several causes share a signature.
 """
 
 from __future__ import annotations
@@ -28,27 +28,27 @@ NEAR_REVERSAL_S: Final = 0.05
 MOTION_BAND: Final = 0.999
 """Fraction of the speed's power below the upper end of the motion's band."""
 MESSAGES: Final[dict[Pattern, str]] = {
-    "noise": "is flat over all frequencies: sensor noise, which no model explains",
-    "delay": "follows the torque's rate: torque and position are not logged at the same instant",
-    "load": "follows load and direction: friction grows with the load",
-    "speed": "follows the speed: the friction curve has another shape",
-    "reversals": "appears at changes of direction: presliding friction or backlash",
-    "position": "follows the joint's position: a spring, a cable, or eccentric gears",
-    "acceleration": "follows the acceleration: an inertia that the model lacks, or a payload",
-    "offset": "does not average out: an offset of the sensor, or a payload",
-    "vibration": "lies above the motion's frequencies: vibration of gears or joints",
+    "noise": "is flat over all frequencies, as noise of a sensor is",
+    "delay": "follows the torque's rate",
+    "load": "follows load and direction",
+    "speed": "follows the speed",
+    "reversals": "appears at changes of direction",
+    "position": "follows the joint's position",
+    "acceleration": "follows the acceleration",
+    "offset": "does not average out",
+    "vibration": "lies above the motion's frequencies",
 }
 REMEDIES: Final[dict[Pattern, str]] = {
     "noise": "Record at a higher speed or with a load, where the torque is larger relative to the noise",
-    "delay": "Log torque and position with one clock, or give the delay as delay_s",
+    "delay": "Check that torque and position have one clock, or give a delay as delay_s",
     "load": "Record with and without a load, so that the friction of each can be identified",
     "speed": "Record slow and fast motions in both directions, so that the friction curve is determined",
-    "reversals": "Do not rely on the model while the joint reverses; more data do not help",
-    "position": "Describe a spring or cable in the robot file; more data do not help",
+    "reversals": "Do not rely on the model while the joint reverses; record slow reversals to see friction there",
+    "position": "Describe springs or cables in the robot file if the joint has some",
     "acceleration": "Check the payload that is given for the log, and that all masses move with the joints of the "
     "model",
     "offset": "Zero the sensor at rest, and check the payload that is given for the log",
-    "vibration": "Use smoother motions, or filter the torque; a rigid model does not describe vibration",
+    "vibration": "Use smoother motions, or filter the torque: a rigid model describes the motion's frequencies",
 }
 
 

@@ -71,6 +71,9 @@ SIGNIFICANT: Final = 3.0
 MIN_JOINT_DELAY_S: Final = 0.02
 """Delay of one joint relative to the others; 2 and 3 times it are tried, since flexible joints and friction appear as
 delays of up to 25 ms. Rates: f 0 of 100, m 6 of 100 (late joint, 40 ms)."""
+MIN_DELAY_ROWS: Final = 3
+"""Rows of the log that a joint's delay must span: interpolation between rows alone looks like a delay of two rows.
+Rates: as above."""
 MIN_DELAY_GAIN: Final = 1.3
 """How many times the product over joints of mean squared residuals falls with the delay. Rates: as above."""
 MIN_LEAD_GAIN: Final = 2.5
@@ -116,6 +119,9 @@ masses: 0.5 to 12 for 26 measured and published arms from 0.7 to 3.6 m, 30 for t
 MAX_FILE_WEIGHT: Final = 0.25
 """Slope of the torque on the file's weight below which gravity is absent: sound random arms have 0.8 and more.
 Rates: f 0 of 100; m see `compensated`."""
+MIN_WEIGHT_DEVIATIONS: Final = 10.0
+"""Standard deviations of the identified weight, as a multiple of the file's weight, by which the file's weight must
+exceed zero in a log: otherwise the log does not show whether the torque contains gravity. Rates: as above."""
 MAX_WEIGHTLESS_RATIO: Final = 0.8
 """Rms residual without weight relative to that with it, below which gravity is absent. Rates: as above."""
 MAX_CONSISTENT_RATIO: Final = 1.25

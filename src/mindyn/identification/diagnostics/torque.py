@@ -47,6 +47,7 @@ def run(data: DiagnosticData) -> list[Finding]:
     """Return findings about the torque of the logs."""
     checks = (
         _find_constant,
+        _find_unsigned,
         _find_saturation,
         _find_unrelated,
         _find_wrong_signs,
@@ -87,9 +88,24 @@ def _find_constant(data: DiagnosticData) -> Iterator[Finding]:
         yield Finding(Kind.CONSTANT_TORQUE, Severity.ERROR, message, remedy, names)
 
 
+def _find_unsigned(data: DiagnosticData) -> Iterator[Finding]:
+    """Find torques that stop at zero although the joint moves both ways."""
+    tau, qd = _has_values(data), data.samples.qd
+    moves_both_ways = (qd.min(axis=0) < 0) & (qd.max(axis=0) > 0)
+    unsigned = tuple(
+        name
+        for name, column, both in zip(data.logs[0].joint_names, tau.T, moves_both_ways, strict=True)
+        if both and np.ptp(column) > 0 and _is_unsigned(column)
+    )
+    if unsigned:
+        message = f"the torque of {', '.join(unsigned)} never changes its sign, although the joint moves both ways"
+        remedy = "Log the signed torque or current; its size alone does not identify a robot"
+        yield warning(Kind.WRONG_TORQUE_SIGN, message, remedy, unsigned)
+
+
 def _find_saturation(data: DiagnosticData) -> Iterator[Finding]:
     columns = zip(data.logs[0].joint_names, _has_values(data).T, strict=True)
-    fractions = {name: max(_plateau(tau), _plateau(-tau)) for name, tau in columns}
+    fractions = {name: 0.0 if _is_unsigned(tau) else max(_plateau(tau), _plateau(-tau)) for name, tau in columns}
     sizes = {name: x for name, x in fractions.items() if x > limit.MAX_SATURATED_FRACTION}
     if sizes:
         where = ", ".join(f"{name} (one value in {100 * x:.2g} % of the rows)" for name, x in sizes.items())
@@ -98,6 +114,11 @@ def _find_saturation(data: DiagnosticData) -> Iterator[Finding]:
         yield Finding(
             Kind.SATURATED_TORQUE, Severity.ERROR, message, remedy, tuple(sizes), max(sizes.values()), "of the rows"
         )
+
+
+def _is_unsigned(tau: Array) -> bool:
+    """Return whether a torque stops at zero on one side, as the size of a current does: zero is not a limit."""
+    return bool(tau.min() == 0 or tau.max() == 0)
 
 
 def _plateau(x: Array) -> float:
