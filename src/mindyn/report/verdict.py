@@ -63,6 +63,14 @@ FEASIBLE_WITHIN_UNCERTAINTY: Final = (
     "--consistent, or make them feasible."
 )
 """Replaces a no if the nearest consistent values lie within the uncertainty."""
+NOISE_HIDES: Final = (
+    "The error is at the noise floor of the sensors, which hides errors of the model: on other motion, the torque is "
+    "uncertain by {uncertainty}."
+)
+MAX_NOISY_UNCERTAINTY: Final = 0.1
+"""Largest standard deviation of the torque on other motion, relative to that of the log, up to which an error at the
+noise floor counts as good: the limit of a good error. Held-out rows cannot show a smaller error than the noise. Rates:
+`make study NAME=plants`, noise and sound."""
 MAX_SUMMARY_NAMES: Final = 6
 """Most parameters and joints that a sentence names."""
 OTHER_STATES: Final = tuple(state for state in get_args(ParameterState) if state != "well determined")
@@ -88,6 +96,7 @@ class VerdictData:
     with_ends      total error including the ends of segments, which are not scored; None if none were cut
     earlier_total  total error of an earlier validation on held-out logs, if this one is not held out
     findings       findings about robot, logs and values
+    uncertainty    standard deviation of the torque on other motion, relative to that of the log; None if unknown
     """
 
     held_out: bool
@@ -98,6 +107,14 @@ class VerdictData:
     joints: tuple[JointVerdict, ...]
     earlier_total: float | None
     findings: tuple[Finding, ...]
+    uncertainty: float | None = None
+
+    @property
+    def is_hidden_by_noise(self) -> bool:
+        """Return whether the error is at the noise floor, and the log determines the torque no better."""
+        return self.grade == "noise" and not (
+            self.uncertainty is not None and self.uncertainty <= MAX_NOISY_UNCERTAINTY
+        )
 
     @property
     def is_uninformative(self) -> bool:
@@ -139,6 +156,7 @@ def build_verdict(
         ),
         earlier_total if validation is None else None,
         tuple(findings),
+        None if estimate.identifiable is None else estimate.identifiable.uncertainty,
     )
 
 
@@ -232,9 +250,9 @@ def _choose_headline(verdict: VerdictData, consistent: bool | None) -> tuple[str
     """Return the headline of a verdict and the grade that colours it.
 
     The grade is that of the total torque error, but at best "fair", with the reason as headline, if (1) the values
-    are not physically consistent or that could not be decided, (2) there is no held-out log, or (3) the error of a
-    joint is large. Logs that cannot identify the robot come first, then findings about wrong input. Inconsistent values
-    are ignored if consistent values lie within their uncertainty.
+    are not physically consistent or that could not be decided, (2) there is no held-out log, (3) the error of a joint
+    is large, or (4) noise hides the error. Logs that cannot identify the robot come first, then findings about wrong
+    input. Inconsistent values are ignored if consistent values lie within their uncertainty.
     """
     if verdict.is_uninformative:
         return UNINFORMATIVE_LOG, "unusable"
@@ -246,6 +264,8 @@ def _choose_headline(verdict: VerdictData, consistent: bool | None) -> tuple[str
     if not verdict.held_out:
         unvalidated = NOT_VALIDATED if verdict.earlier_total is None else VALIDATED_EARLIER
         return INCONSISTENT_FIT if consistent is False else unvalidated, "fair"
+    if verdict.is_hidden_by_noise:
+        return NOISE_HIDES.format(uncertainty=_format_uncertainty(verdict.uncertainty)), "fair"
     if not grades <= set(USABLE_GRADES):
         uneven = SOME_JOINTS_GOOD if grades & {"good", "noise"} else SOME_JOINTS_USABLE
         return INCONSISTENT_SOME_JOINTS if consistent is False else uneven, "fair"
@@ -311,6 +331,9 @@ def _list_advice(
     if unusable or verdict.grade not in USABLE_GRADES:
         where = name_joints(unusable) if unusable else "this motion"
         advice.append(Advice(f"Do not use it yet: it does not explain the torque of {where}."))
+    elif verdict.is_hidden_by_noise:
+        sentence = "Record a longer or faster motion, or a torque with less noise, before you use it for control."
+        advice.append(Advice(sentence, commands.excite()))
     elif consistent is False:
         sentence = "Make it feasible before you use it for simulation or control (nearest consistent values)."
         advice.append(Advice(sentence, commands.export(feasible=True)))
@@ -339,6 +362,10 @@ def _explain_largest_residual(verdict: VerdictData, commands: Commands) -> Advic
         )
     again = commands.excite("--speed", "1.0") if "noise" in pattern.details else ""
     return Advice(f"{pattern.message[:1].upper()}{pattern.message[1:]}. {pattern.remedy}.", again)
+
+
+def _format_uncertainty(uncertainty: float | None) -> str:
+    return "an unknown amount" if uncertainty is None else _format_percent(uncertainty)
 
 
 def _format_percent(part: float) -> str:

@@ -4,8 +4,8 @@ A wrong joint zero rotates all links beyond the joint. Free parameters of these 
 of it at a vertical first joint and at the last joint. In between, the coupling terms of the links do not rotate along,
 so that no masses fit the torque of an accurate log.
 
-If a controller removed gravity from the torque before logging, any masses explain the torque badly, and a model without
-weight explains it better:
+If a controller removed gravity from the torque before logging, and the robot file has no masses (`weight` compares the
+torque with them), any masses explain the torque badly, and a model without weight explains it better:
 
     with weight      tau = Y(q, qd, qdd) beta
     without weight   tau = (Y(q, qd, qdd) - Y(q, 0, 0)) beta        for the columns of links and rotors
@@ -29,11 +29,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mindyn.algebra.values import Array
+from mindyn.errors import list_names
 from mindyn.findings import Finding, Kind, warning
 from mindyn.identification.diagnostics import thresholds as limit
-from mindyn.identification.diagnostics.data import DiagnosticData, Residuals, invert_normal
+from mindyn.identification.diagnostics.data import DiagnosticData
 from mindyn.identification.diagnostics.robot_file import absent_gravity, states_masses, wrong_zero
-from mindyn.parameters.base import all_parameters
+from mindyn.identification.diagnostics.weight import weigh
+from mindyn.identification.smooth_rows import Residuals, SmoothRows
 from mindyn.robots.robot import Robot
 
 TRIED_DEG: Final = (-135.0, -90.0, -45.0, -20.0, -10.0, 10.0, 20.0, 45.0, 90.0, 135.0, 180.0)
@@ -48,69 +50,43 @@ def run(data: DiagnosticData) -> list[Finding]:
 
 
 def find_wrong_geometry(data: DiagnosticData) -> list[Finding]:
-    """Return gravity that is absent from one log, the correction that the robot file suggests, or else absent gravity
-    or a wrong joint zero from the motion alone.
+    """Return gravity that is absent from the torque, the correction that the robot file suggests, or else a wrong joint
+    zero from the motion alone.
     """
-    if without := list(_find_logs_without_gravity(data)):
+    if without := list(_find_absent_gravity(data)):
         return without
-    if data.correction is not None:
-        return [data.correction]
-    return list(_find_weight_below_file(data)) or list(_find_absent_gravity(data)) or list(_find_joint_zero(data))
+    return [data.correction] if data.correction is not None else list(_find_joint_zero(data))
 
 
 def _find_absent_gravity(data: DiagnosticData) -> Iterator[Finding]:
-    if data.smooth is not None and (ratio := _weightless_ratio(data, np.ones(len(data.smooth.tau), dtype=np.bool_))):
-        yield absent_gravity(f"a model without weight leaves {100 * ratio:.0f} % of the error")
-
-
-def _find_weight_below_file(data: DiagnosticData) -> Iterator[Finding]:
-    """Compare the identified weight with that of the robot file, joint by joint, where the log determines it.
-
-    The slope s of the identified on the file's weight over the rows of a joint is linear in the values, so their
-    covariance C gives its deviation. Means are removed, since an offset of the torque looks like a constant weight.
-
-        s = a^T beta,    a = Yw^T w / w^T w,    deviation^2 = a^T C a
-
-    Yw  columns of links and rotors at rest;  w  weight of the file's inertial parameters
-    """
-    smooth, gravity = data.smooth, float(np.linalg.norm(data.estimate.robot.gravity))
-    if smooth is None or not gravity > 0 or not states_masses(data.robot):
+    """Find torques without gravity, in all logs or in some: by the masses of the file, or else by the motion alone."""
+    smooth = data.smooth
+    if smooth is None or not np.linalg.norm(data.estimate.robot.gravity) > 0:
         return
-    q, _, _, directions = smooth.motion
-    columns = data.weight_columns(q, directions)
-    file_beta = np.zeros(columns.shape[2])
-    base = data.estimate.regressor.base
-    bare = replace(data.estimate.robot, links=data.robot.links)
-    file_beta[: base.count] = base.matrix @ all_parameters(bare, drives=base.drives)
-    inverse = invert_normal(smooth.normal)
-    beta = inverse @ np.einsum("rjp,rj->p", smooth.Y * smooth.weights[:, None], smooth.tau)
-    weights = columns @ file_beta
-    largest, slopes = float(np.ptp(weights, axis=0).max()), []
-    for joint, weight in enumerate((weights - weights.mean(axis=0)).T):
-        power = float(weight @ weight)
-        if not power > 0 or np.ptp(weight) < limit.MIN_COMPARED_FRACTION * largest:
-            continue
-        along = columns[:, joint].T @ weight / power
-        deviation = float(np.sqrt(along @ inverse @ along))
-        if deviation * limit.MIN_WEIGHT_DEVIATIONS < 1:
-            slopes.append((float(along @ beta), deviation))
-    ends = [(slope - limit.SIGNIFICANT * width, slope + limit.SIGNIFICANT * width) for slope, width in slopes]
-    if ends and all(low > -limit.MAX_FILE_WEIGHT and high < limit.MAX_FILE_WEIGHT for low, high in ends):
-        most = 100 * max(high for _, high in ends)
-        yield absent_gravity(f"at no joint it contains more than {most:.0f} % of the weight of the robot file's masses")
+    has_masses = states_masses(data.robot)
+    for name, rows in _list_logs(data, smooth):
+        where = f"in log {name}, " if name else ""
+        if has_masses:
+            bare = replace(data.robot, drives=(), extras=())
+            q, qd, qdd, _ = smooth.motion
+            evidence = weigh(bare, q[rows], qd[rows], qdd[rows], smooth.tau[rows])
+            if evidence is not None and evidence.is_weightless:
+                joints = list_names(evidence.joints)
+                yield absent_gravity(
+                    f"{where}the dynamics of the robot file's masses without their weight explain the torque of "
+                    f"{joints}, and with it they do not"
+                )
+        elif not (name and data.is_poorly_excited) and (ratio := _weightless_ratio(data, rows)):
+            yield absent_gravity(f"{where}a model without weight leaves {100 * ratio:.0f} % of the error")
 
 
-def _find_logs_without_gravity(data: DiagnosticData) -> Iterator[Finding]:
-    """Find logs of a set whose torque does not contain gravity, unlike that of the others."""
-    owners = None if data.smooth is None else data.smooth.owners
-    if owners is None or data.is_poorly_excited:
-        return
+def _list_logs(data: DiagnosticData, smooth: SmoothRows) -> list[tuple[str, NDArray[np.bool_]]]:
+    """Return name and smooth rows of each file of a set; of a single file, all rows under an empty name."""
     files = [(log.name, log.sources) if log.name else k for k, log in enumerate(data.logs)]  # a file may be in parts
-    for file in dict.fromkeys(files) if len(set(files)) > 1 else ():
-        numbers = [k for k, other in enumerate(files) if other == file]
-        if ratio := _weightless_ratio(data, np.isin(owners, numbers)):
-            name = data.logs[numbers[0]].name or numbers[0] + 1
-            yield absent_gravity(f"in log {name}, a model without weight leaves {100 * ratio:.0f} % of the error")
+    if smooth.owners is None or len(set(files)) < 2:
+        return [("", np.ones(len(smooth.tau), dtype=np.bool_))]
+    numbers = {file: [k for k, other in enumerate(files) if other == file] for file in dict.fromkeys(files)}
+    return [(str(data.logs[k[0]].name or k[0] + 1), np.isin(smooth.owners, k)) for k in numbers.values()]
 
 
 def _weightless_ratio(data: DiagnosticData, rows: NDArray[np.bool_]) -> float | None:

@@ -36,6 +36,7 @@ from mindyn.equations.loop_equations import loop_equation
 from mindyn.feasibility.priors import has_placeholders
 from mindyn.findings import Finding, Kind, warning
 from mindyn.identification.diagnostics import thresholds as limit
+from mindyn.identification.smooth_rows import SMOOTH_CUTOFF_HZ
 from mindyn.logs.filters import lowpass
 from mindyn.logs.samples import Samples
 from mindyn.regression.row_blocks import segment_ends
@@ -129,25 +130,6 @@ class FileComparison:
         weight = masses * float(np.linalg.norm(self.robot.gravity))
         return float(torque / weight) if weight > 0 else 0.0
 
-    def is_weightless(self, T: Array) -> bool:
-        """Return whether the torque contains none of the file's weight, at every joint where the weight is large.
-
-        The parts that friction, rotor and the weightless dynamics of T explain are removed first. An offset is not
-        removed, since gravity along another direction may act as one.
-        """
-        still = np.zeros_like(self.q.T)
-        weights = np.asarray(self.function(self.q.T, still, still)).T
-        parts = []
-        for joint in self.strong(weights):
-            others = np.column_stack(
-                [_other_columns(self.qd[:, joint], self.qdd[:, joint], 0.0), (T - weights)[:, joint]]
-            )
-            alone, _ = np.linalg.qr(others)
-            tau, weight = (x - alone @ (alone.T @ x) for x in (self.tau[:, joint], weights[:, joint]))
-            power = float(weight @ weight)
-            parts.append((abs(float(weight @ tau)) / power, sqrt(float(tau @ tau) / power)))
-        return bool(parts) and all(slope < limit.MAX_FILE_WEIGHT and left < 0.5 for slope, left in parts)
-
     def slopes(self, T: Array) -> Array:
         """Return the slopes of the strong joints."""
         return np.array([self.compare(joint, self.tau[:, joint], T[:, joint])[0] for joint in self.strong(T)])
@@ -158,7 +140,7 @@ def compare_with_file(robot: Robot, samples: Samples) -> FileComparison | None:
     n = len(samples.joint_names)
     if robot.loops or not states_masses(robot) or len(samples) < limit.MIN_ROWS_PER_PARAMETER * n:
         return None
-    cutoff = min(limit.SMOOTH_CUTOFF_HZ, 0.2 * samples.rate_hz)
+    cutoff = min(SMOOTH_CUTOFF_HZ, 0.2 * samples.rate_hz)
     ends = segment_ends(samples.segments)
     smooth = [
         np.concatenate([lowpass(array[a:b], cutoff, samples.rate_hz) for a, b in ends])
@@ -255,8 +237,6 @@ def find_correction(compared: FileComparison | None) -> Finding | None:
         return scale
     if sqrt(misfit.min()) < limit.FILE_EXPLAINS and (swapped := _find_swapped_sizes(compared, T)):
         return swapped
-    if sqrt(misfit.min()) > limit.LARGE_MISFIT and compared.is_weightless(T):
-        return absent_gravity("it contains none of the weight of the robot file's masses")
     corrections = list(_corrections(compared, T, misfit))
     for mean in (0, 1):  # arithmetic, geometric
         best = min(corrections, key=lambda correction: float(correction[0][1, mean]), default=None)

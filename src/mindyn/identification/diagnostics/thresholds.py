@@ -29,9 +29,6 @@ above."""
 MAX_CONSTRAINED_UNCERTAINTY: Final = 4.0
 """The same if the values are physically consistent, which the uncertainty does not include: two short motions of a
 KR300 have 1.4, and the consistent fit predicts a third one to 13 %. Rates: not measured."""
-SMOOTH_CUTOFF_HZ: Final = 5.0
-"""Low pass of motion and torque before they are compared: above it, noise of differentiated positions looks like
-motion. Rates: those of every finding that uses smooth rows."""
 MIN_ROWS_PER_PARAMETER: Final = 10
 """Rows for each parameter, or joint, below which signs and the robot file are not compared. Rates: not measured."""
 
@@ -69,16 +66,11 @@ SIGNIFICANT: Final = 3.0
 
 # Timing
 MIN_JOINT_DELAY_S: Final = 0.02
-"""Delay of one joint relative to the others; 2 and 3 times it are tried, since flexible joints and friction appear as
-delays of up to 25 ms. Rates: f 0 of 100, m 6 of 100 (late joint, 40 ms)."""
+"""Delay of one joint relative to the others: flexible joints and friction appear as delays of up to 25 ms. Rates: `make
+study NAME=plants`, sound and late joint."""
 MIN_DELAY_ROWS: Final = 3
 """Rows of the log that a joint's delay must span: interpolation between rows alone looks like a delay of two rows.
 Rates: as above."""
-MIN_DELAY_GAIN: Final = 1.3
-"""How many times the product over joints of mean squared residuals falls with the delay. Rates: as above."""
-MIN_LEAD_GAIN: Final = 2.5
-"""The same for a lead, which only another clock causes: a sound log of 12 s, with friction that falls with the speed
-and heavy-tailed noise, reaches 1.85. Rates: f 0 of 100; misses not measured."""
 FRICTION_DOMINATED_FRACTION: Final = 2 / 3
 """Fraction of the variance of a joint's torque due to friction above which its delay is not estimated: sound logs of
 measured wrists appear delayed by up to 60 ms. Rates: as above."""
@@ -116,12 +108,11 @@ PLAUSIBLE_WEIGHT: Final = (0.2, 60.0)
 """First moment of an arm's mass about its shoulder divided by the fourth power of its reach, kg/m^3, in a file without
 masses: 0.5 to 12 for 26 measured and published arms from 0.7 to 3.6 m, 30 for the Stanford arm. Rates: f 0 of 100
 (no file), m 0 of 100 (no file, unit), 9 of 100 (no file, current)."""
-MAX_FILE_WEIGHT: Final = 0.25
-"""Slope of the torque on the file's weight below which gravity is absent: sound random arms have 0.8 and more.
-Rates: f 0 of 100; m see `compensated`."""
-MIN_WEIGHT_DEVIATIONS: Final = 10.0
-"""Standard deviations of the identified weight, as a multiple of the file's weight, by which the file's weight must
-exceed zero in a log: otherwise the log does not show whether the torque contains gravity. Rates: as above."""
+MIN_WEIGHT_NATS: Final = 7.0
+"""By how much the log likelihood of a torque must be larger without the weight of the file's masses than with it.
+Rates: `make study NAME=plants`, weightless and sound."""
+MAX_WEIGHTLESS_REST: Final = 0.35
+"""Largest part of a joint's torque that the dynamics without weight may leave. Rates: as above."""
 MAX_WEIGHTLESS_RATIO: Final = 0.8
 """Rms residual without weight relative to that with it, below which gravity is absent. Rates: as above."""
 MAX_CONSISTENT_RATIO: Final = 1.25

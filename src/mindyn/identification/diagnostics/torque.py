@@ -25,6 +25,7 @@ from mindyn.findings import Finding, Kind, Severity, warning
 from mindyn.identification.diagnostics import thresholds as limit
 from mindyn.identification.diagnostics.data import DiagnosticData
 from mindyn.identification.diagnostics.residual_patterns import REMEDIES
+from mindyn.identification.smooth_rows import SMOOTH_CUTOFF_HZ
 from mindyn.logs.log import Log
 from mindyn.logs.samples import Samples
 from mindyn.regression.gather_blocks import Block
@@ -217,7 +218,7 @@ def _find_vibration(data: DiagnosticData, lasting: Array, asked: Sequence[bool])
     slow = (data.smooth.residuals**2).mean(axis=0) / np.maximum(lasting, 1e-300)
     joints = np.flatnonzero(np.array(asked) & (slow < 0.5))
     frequency, power = spectrum(data.residuals, data.samples.segments, data.samples.rate_hz)
-    fast = frequency > limit.SMOOTH_CUTOFF_HZ
+    fast = frequency > SMOOTH_CUTOFF_HZ
     if not len(joints) or not fast.any():
         return None
     peaks = frequency[fast][power[fast].argmax(axis=0)]

@@ -30,7 +30,9 @@ from mindyn.algebra.significance import MIN_IMPROVEMENT_DEVIATIONS, exceeds_zero
 from mindyn.algebra.values import Array
 from mindyn.errors import Code, InputError
 from mindyn.estimators.essential import elimination
+from mindyn.identification.delays import Delay, estimate_delay
 from mindyn.identification.selection.column_sums import Buffers, ColumnSums, Folds, Kept, Part, fits_without_each
+from mindyn.identification.smooth_rows import build_smooth_rows
 from mindyn.logs.conditioning import Conditioning, require_resolved
 from mindyn.logs.filters import MIN_EDGE_S, edge_duration_s
 from mindyn.logs.log import Log
@@ -377,6 +379,16 @@ class Trials:
             return [np.concatenate(arrays, axis=1) for arrays in parts]
 
         return DelayScan(samples, columns, MAX_DELAY_S, samples.qd)
+
+    def estimate_delay(self, trial: Trial) -> Delay | None:
+        """Return the delay of all torques with its deviation, next to other friction and elastic joints.
+
+        None for closed loops and for too few rows.
+        """
+        samples = self.samples(replace(trial.conditioning, delay_s=0.0)).samples
+        regressor = self._shared.with_friction(trial.friction)
+        rows = None if regressor.robot.loops else build_smooth_rows(regressor, samples)
+        return None if rows is None else estimate_delay(rows, regressor)
 
     def needs_limits(self, trial: Trial) -> bool:
         """Return whether a fit without the limits and priors of friction shapes has other values."""

@@ -59,8 +59,8 @@ FOLDINGS: Final = (3, 4, 5, 8)
 DROPPED_TOGETHER: Final[tuple[tuple[Kind, ...], ...]] = (("rotor",), ("offset",), ("rotor", "offset"))
 """Kinds of parameters that an arm may not need: rotors, whose inertia the links can absorb, and friction offsets."""
 DELAY_STEPS: Final = 12
-MIN_DELAY_GAIN_FRACTION: Final = 0.9
-"""A delay that lowers the error to less than this fraction is selected before friction."""
+DELAY_GAIN: Final = -log(0.9)
+"""Gain of a delay from which on friction of other shapes is not asked whether it explains the delay."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,9 +127,7 @@ def tune_settings(trials: Trials, start: Trial, search_space: SearchSpace, progr
         if search_space.delay:
             # A large delay comes first: friction that reverses early or late would compensate for it.
             moved = _delay(timed, best)
-            best = (
-                moved if timed.score(moved).criterion < MIN_DELAY_GAIN_FRACTION * timed.score(best).criterion else best
-            )
+            best = moved if _gain([timed], best, moved).mean > DELAY_GAIN else best
         if search_space.friction:
             best = _better(timed, best, _directions(best), 1.0)
             best = _better(timed, best, [best.with_conditioning(slow_speed=v) for v in SLOW_SPEEDS], MIN_GAIN)
@@ -163,8 +161,6 @@ def _essential(trials: Trials, best: Trial, search_space: SearchSpace) -> Trial:
         pair = replace(best, dropped=0), replace(without, dropped=0)
         if not _needs_delay(foldings, *pair):
             best, error = least_supported(foldings, without)
-        elif (delays := _joint_delays(foldings, *pair)) is not None:
-            best, error = least_supported(foldings, best.with_conditioning(delay_s=delays))
     for look in (_other_slow_speeds, _stops):
         candidates = look(best, search_space)
         _score_paths(foldings, candidates)
@@ -303,7 +299,8 @@ def _delay(trials: Trials, best: Trial) -> Trial:
 
     A search that starts without delay ends in the nearest local minimum, where friction that reverses early compensates
     for a part of the delay. The scan excludes rows around reversals (`DelayScan`); its result must predict held-out
-    blocks better, like any other step.
+    blocks better, like any other step, and friction of other shapes or an elastic joint must not explain it
+    (`delays`).
     """
     scanned = best.conditioning.motion_delay_s + trials.delays(best).best().seconds
     best = _better(trials, best, [best.with_conditioning(delay_s=scanned)], 1.0)
@@ -321,20 +318,20 @@ def _delay(trials: Trials, best: Trial) -> Trial:
                 break
         best = moved
     without = best.with_conditioning(delay_s=0.0)
-    return best if _needs_delay([trials], best, without) else without
+    return best if best.conditioning.delay_s and _needs_delay([trials], best, without) else without
 
 
 def _needs_delay(foldings: Sequence[Trials], best: Trial, without: Trial) -> bool:
-    """Return whether a delay lowers the error significantly: torque and motion of most logs have one clock."""
+    """Return whether a delay lowers the error significantly, and friction of other shapes does not explain it.
+
+    Torque and motion of most logs have one clock. A delay that lowers the error by a tenth is applied in any case:
+    then nothing that the fit can select instead predicts as well.
+    """
     gain = _gain(foldings, without, best)
-    return gain.is_significant and gain.mean > SHAPE_GAIN
-
-
-def _joint_delays(foldings: Sequence[Trials], best: Trial, without: Trial) -> tuple[float, ...] | None:
-    """Return the delay of each joint, zero where it raises the error significantly; None if it does so nowhere."""
-    pair = scores(foldings, best), scores(foldings, without)
-    worse = [joint_gain(*pair, joint).is_significant for joint in range(len(foldings[0].regressor.joint_names))]
-    return tuple(0.0 if is_worse else best.conditioning.motion_delay_s for is_worse in worse) if any(worse) else None
+    if not (gain.is_significant and gain.mean > SHAPE_GAIN):
+        return False
+    estimate = None if gain.mean > DELAY_GAIN else foldings[0].estimate_delay(best)
+    return estimate is None or estimate.is_significant
 
 
 def add_load_friction(trials: Trials, best: Trial) -> Trial:

@@ -1,0 +1,215 @@
+"""Decide whether a torque contains the weight of the links, by the inertial parameters of the robot file.
+
+Two hypotheses explain the torque of joint j:
+
+    with weight      tau_j = s (Y_j(q, qd, qdd) phi) + F_j f + e
+    without weight   tau_j = s (Y_j(q, qd, qdd) - Y_j(q, 0, 0)) phi + s Y_j(q, 0, 0) r + F_j f + e
+
+Y is the regressor of the standard parameters phi, which are those of the file up to a stated error; s is an error of
+the scale (a current, a unit, a reversed sign), r the weight that an inexact compensation leaves, F friction and offset,
+of any size, and e noise. The marginal likelihood
+of each hypothesis integrates over phi and f, so a motion for which another inertia looks like weight decides nothing by
+itself: it depends on how far phi must leave the file. Gravity along the other axes of the base is tried too. The torque
+counts as weightless only if that hypothesis is much more likely *and* explains the torque at every joint that carries
+weight in this log; a joint whose weight hardly varies there says nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Final
+
+import numpy as np
+from casadi import Function
+
+from mindyn.algebra.values import Array
+from mindyn.equations.catalogue import equation
+from mindyn.equations.loop_equations import loop_equation
+from mindyn.identification.diagnostics import thresholds as limit
+from mindyn.robots.robot import Robot
+
+ROWS: Final = 300
+"""Largest number of rows, evenly spread, that are compared."""
+MASS_ERROR: Final = 0.5
+"""Standard deviation of the file's masses, relative; first moments and inertias scale with the mass."""
+CENTRE_ERROR: Final = 0.15
+"""Standard deviation of a centre of mass relative to the length of its link."""
+INERTIA_ERROR: Final = 0.5
+"""Standard deviation of each element of an inertia tensor, relative to its mean principal moment."""
+ROTOR_RATIO: Final = 1.0
+"""Standard deviation of an unknown rotor inertia, relative to the inertia of the links at its joint."""
+REMAINDER: Final = 0.2
+"""Standard deviation of the weight of a link that a controller leaves in the torque, whose own masses are not exact."""
+MODEL_ERROR: Final = 0.05
+"""Part of a torque that no rigid body explains, such as friction of another shape: added to the noise."""
+SCALES: Final = np.exp(np.linspace(np.log(1e-4), np.log(1e4), 49))
+SCALE_ERROR: Final = 0.7
+"""Standard deviation of ln s."""
+OTHER_SCALE: Final = np.log(100.0)
+"""Price, in nats, of a reversed torque or of gravity along another axis of the base."""
+MIN_LINK_LENGTH_M: Final = 0.05
+RANK_TOLERANCE: Final = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class WeightEvidence:
+    """How a log speaks about the weight in its torque.
+
+    nats       by how much the logarithm of the likelihood is larger without weight than with it
+    fraction   torque beyond noise that the hypothesis without weight leaves, relative to the torque: the largest of all
+               joints
+    joints     names of the joints that carry weight in this log
+    """
+
+    nats: float
+    fraction: float
+    joints: tuple[str, ...]
+
+    @property
+    def is_weightless(self) -> bool:
+        """Whether the torque lacks the weight: much more likely, and a good explanation."""
+        return self.nats > limit.MIN_WEIGHT_NATS and self.fraction < limit.MAX_WEIGHTLESS_REST
+
+
+def weigh(robot: Robot, q: Array, qd: Array, qdd: Array, tau: Array) -> WeightEvidence | None:
+    """Compare a torque (N, n) with and without the weight of the file's links.
+
+    Return None if there are too few rows, or no weight varies in them.
+
+    Parameters
+    ----------
+    robot : Robot
+        Without drives; every link has inertial parameters.
+    q, qd, qdd, tau : ndarray, shape (N, n)
+        Smooth motion and torque of the primary joints.
+    """
+    if len(q) < limit.MIN_ROWS_PER_PARAMETER * q.shape[1]:
+        return None
+    taken = np.linspace(0, len(q) - 1, min(ROWS, len(q))).astype(np.intp)
+    q, qd, qdd, tau = q[taken], qd[taken], qdd[taken], tau[taken]
+    dynamics, axes = _regressors(replace(robot, gravity=np.zeros(3))), np.eye(3)
+    still = np.zeros_like(q)
+    moving = _columns(dynamics[0], q, qd, qdd)
+    weights = [_columns(function, q, still, still) for function in dynamics[1:]]
+    size = float(np.linalg.norm(robot.gravity))
+    others = [sign * size * axis for axis in axes for sign in (1.0, -1.0)]
+    gravities = [robot.gravity, *(g for g in others if not np.allclose(g, robot.gravity))]
+    of_gravity = [np.tensordot(g, weights, 1) for g in gravities]
+    phi, deviations, mass_scale = _prior(robot)
+    weight = of_gravity[0] @ phi
+    swing = weight.std(axis=0)
+    is_heavy = (swing > limit.MIN_COMPARED_FRACTION * swing.max()) & (swing > 0) & (np.ptp(tau, axis=0) > 0)
+    compared = {
+        joint: _Joint(tau[:, joint], qd[:, joint], qdd[:, joint], [part[:, joint] for part in (moving, of_gravity[0])])
+        for joint in np.flatnonzero(is_heavy).tolist()
+    }
+    compared = {joint: hypothesis for joint, hypothesis in compared.items() if swing[joint] > 3 * hypothesis.noise}
+    if not compared:
+        return None
+    with_weight, without, left, prior = np.zeros(len(gravities)), 0.0, [], (phi, deviations, mass_scale)
+    for joint, hypothesis in compared.items():
+        left_over = REMAINDER * of_gravity[0][:, joint] * phi
+        likelihood, rest = hypothesis.compare(moving[:, joint], *prior, left_over @ (mass_scale > 0))
+        without += likelihood
+        left.append(rest)
+        with_weight += [hypothesis.compare(moving[:, joint] + Yw[:, joint], *prior)[0] for Yw in of_gravity]
+    with_weight[1:] -= OTHER_SCALE
+    names = tuple(robot.primary_names[joint] for joint in compared)
+    return WeightEvidence(float(without - with_weight.max()), max(left), names)
+
+
+class _Joint:
+    """Torque of one joint (N,), its nuisance columns, and the noise that no parameters explain.
+
+    parts  columns (N, p) of the dynamics without weight and of the weight
+    """
+
+    def __init__(self, tau: Array, qd: Array, qdd: Array, parts: Sequence[Array]) -> None:
+        self.tau, self.qdd = tau, qdd
+        rms = max(float(np.sqrt((qd**2).mean())), 1e-300)
+        nuisance = np.column_stack([np.ones_like(qd), qd / rms, np.tanh(qd / (0.02 * rms)), np.tanh(qd / (0.3 * rms))])
+        self.nuisance = _basis(nuisance)
+        every = _basis(np.column_stack([nuisance, qdd, *parts]))
+        rest = tau - every @ (every.T @ tau)
+        self.noise = float(np.sqrt(rest @ rest / max(1, len(tau) - every.shape[1])))
+        self.variance = self.noise**2 + (MODEL_ERROR * float(tau.std())) ** 2
+
+    def compare(
+        self, Y: Array, phi: Array, deviations: Array, mass_scale: Array, more: Array | None = None
+    ) -> tuple[float, float]:
+        """Return the largest log likelihood over the scales, and the rms remainder beyond noise there, relative to the
+        torque.
+
+            tau = s m + e',   e' ~ N(0, s^2 A A^T + sigma^2),   A = Y Sigma^1/2
+
+        Friction and offset are projected out of both sides. `more` (N, k) are further columns of A.
+        """
+        rotor = ROTOR_RATIO * float(np.abs(Y @ phi).std()) / max(float(self.qdd.std()), 1e-300)
+        A = np.column_stack([Y * deviations, (Y * phi) @ mass_scale, rotor * self.qdd])
+        A = A if more is None else np.column_stack([A, more])
+        mean, tau, A = (x - self.nuisance @ (self.nuisance.T @ x) for x in (Y @ phi, self.tau, A))
+        U, d, _ = np.linalg.svd(A, full_matrices=False)
+        m, t = U.T @ mean, U.T @ tau
+        rest_m, rest_t = mean - U @ m, tau - U @ t
+        best, remainder = -np.inf, 1.0
+        dimensions = len(tau) - self.nuisance.shape[1] - len(d)
+        for sign, price in ((1.0, 0.0), (-1.0, OTHER_SCALE)):
+            for scale in sign * SCALES:
+                spread = (scale * d) ** 2 + self.variance
+                outside = rest_t - scale * rest_m
+                errors = t - scale * m
+                value = -0.5 * float((errors**2 / spread + np.log(spread)).sum())
+                value -= 0.5 * (float(outside @ outside) / self.variance + dimensions * float(np.log(self.variance)))
+                value -= 0.5 * (np.log(abs(scale)) / SCALE_ERROR) ** 2 + price
+                if value > best:
+                    kept = errors * self.variance / spread
+                    squares = max(0.0, float(kept @ kept + outside @ outside) - len(tau) * self.noise**2)
+                    best, remainder = value, float(np.sqrt(squares / max(float(tau @ tau), 1e-300)))
+        return best, remainder
+
+
+def _basis(columns: Array) -> Array:
+    """Return an orthonormal basis of columns (N, k)."""
+    sizes = np.linalg.norm(columns, axis=0)
+    vectors, values, _ = np.linalg.svd(columns[:, sizes > 0] / sizes[sizes > 0], full_matrices=False)
+    return np.asarray(vectors[:, values > RANK_TOLERANCE * values[0]])
+
+
+def _prior(robot: Robot) -> tuple[Array, Array, Array]:
+    """Return phi (p,) of the file, the deviations (p,) of its elements, and those (p, links) with the masses.
+
+    The third is one column per link: all parameters of a link scale with its mass.
+    """
+    phi, deviations = [], []
+    for joint, link in zip(robot.joints, robot.links, strict=True):
+        values = np.asarray(link.phi, dtype=np.float64)
+        beyond = [other.origin.translation for other in robot.joints if other.parent == joint.child]
+        centre = values[1:4] / values[0] if values[0] > 0 else np.zeros(3)
+        length = max([MIN_LINK_LENGTH_M, *(float(np.linalg.norm(x)) for x in (centre, *beyond))])
+        moment = max(float(np.trace(_tensor(values))) / 3, values[0] * MIN_LINK_LENGTH_M**2)
+        phi.append(values)
+        deviations.append(np.array([0.0, *[CENTRE_ERROR * values[0] * length] * 3, *[INERTIA_ERROR * moment] * 6]))
+    count = len(phi)
+    mass_scale = np.kron(np.eye(count), np.full((10, 1), MASS_ERROR))
+    return np.concatenate(phi), np.concatenate(deviations), np.asarray(mass_scale, dtype=np.float64)
+
+
+def _tensor(phi: Array) -> Array:
+    xx, xy, yy, xz, yz, zz = phi[4:10]
+    return np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
+
+
+@lru_cache(maxsize=4)
+def _regressors(robot: Robot) -> tuple[Function, ...]:
+    """Return the regressor of the standard parameters without gravity, and under unit gravity along each axis."""
+    make = loop_equation if robot.mimics else equation
+    return tuple(make(replace(robot, gravity=gravity), "standard_regressor") for gravity in (np.zeros(3), *np.eye(3)))
+
+
+def _columns(function: Function, q: Array, qd: Array, qdd: Array) -> Array:
+    """Return the regressor (N, n, p) at rows of motion."""
+    flat = np.asarray(function(q.T, qd.T, qdd.T).full())
+    n, count = flat.shape[0], len(q)
+    return flat.reshape(n, count, -1).transpose(1, 0, 2)
