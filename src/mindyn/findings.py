@@ -85,7 +85,7 @@ class Kind(StrEnum):
     IMPLAUSIBLE_WEIGHT = "implausible weight"
     WRONG_JOINT_ZERO = "wrong joint zero"
     UNEXPLAINED_TORQUE = "unexplained torque"
-    VIBRATION = "vibration"
+    FAST_RESIDUAL = "residual above the motion"
     SCALED_TORQUE = "scaled torque"
     FRICTION_DRIFT = "friction drift"
     PAYLOAD_CHANGE = "payload change"

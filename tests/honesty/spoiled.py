@@ -72,7 +72,7 @@ SETS = {
     "no file, current": Kind.IMPLAUSIBLE_WEIGHT,
     "log without weight": Kind.ABSENT_GRAVITY,
     "log with a load": Kind.PAYLOAD_CHANGE,
-    "mode": Kind.VIBRATION,
+    "mode": Kind.FAST_RESIDUAL,
 }
 """Files without masses, one log of three that differs, and a mode of 10 to 20 Hz in the torque."""
 FAULTS = {**ERRORS, **UNFIT, **SUBTLE, **SETS}

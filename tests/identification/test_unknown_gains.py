@@ -67,6 +67,12 @@ def test_ratios_are_within_their_intervals_and_the_scale_is_free(leg, log):
     np.testing.assert_allclose(estimate_gains(leg, [doubled], SETTINGS, "free").values, gains.values, rtol=1e-6)
 
 
+def test_gains_in_the_settings_of_an_estimate_are_ignored(leg, log):
+    gains = estimate_gains(leg, [log], SETTINGS, "free")
+    used = replace(SETTINGS, conditioning=replace(SETTINGS.conditioning, gains=tuple(map(float, gains.values))))
+    np.testing.assert_allclose(estimate_gains(leg, [log], used, "free").values, gains.values, rtol=1e-12)
+
+
 def test_one_known_value_of_any_kind_fixes_the_scale(leg, log):
     shaped = replace(SETTINGS, friction=Friction("tanh", 0.03, ("stribeck",)))
     by_file = estimate_gains(leg, [log], shaped, "robot")

@@ -79,12 +79,12 @@ def test_a_residual_of_a_mode_is_vibration(arm, logs, hertz):
     shaking = replace(log, tau=log.tau + size * np.sin(2 * np.pi * hertz * log.time)[:, None])
     findings = torque.run(data_of(arm, [shaking]))
     kinds = {finding.kind for finding in findings}
-    assert Kind.VIBRATION in kinds
+    assert Kind.FAST_RESIDUAL in kinds
     assert Kind.UNEXPLAINED_TORQUE not in kinds
-    (finding,) = [finding for finding in findings if finding.kind is Kind.VIBRATION]
+    (finding,) = [finding for finding in findings if finding.kind is Kind.FAST_RESIDUAL]
     assert set(finding.joints) == set(arm.joint_names)
     slow = replace(log, tau=log.tau + size * np.sin(2 * np.pi * 0.9 * log.time)[:, None])
-    assert Kind.VIBRATION not in {finding.kind for finding in torque.run(data_of(arm, [slow]))}
+    assert Kind.FAST_RESIDUAL not in {finding.kind for finding in torque.run(data_of(arm, [slow]))}
 
 
 @pytest.mark.parametrize(("milliseconds", "count"), [(20, 0), (60, 0), (300, 1)])

@@ -23,7 +23,7 @@ DIAGNOSTICS: Final[tuple[Diagnostic, ...]] = (motion, torque, timing, geometry, 
 POOR_FIT: Final = frozenset(
     {
         Kind.UNEXPLAINED_TORQUE,
-        Kind.VIBRATION,
+        Kind.FAST_RESIDUAL,
         Kind.CONTACT,
         Kind.SCALED_TORQUE,
         Kind.FRICTION_DRIFT,

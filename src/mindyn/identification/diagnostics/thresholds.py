@@ -108,6 +108,9 @@ PLAUSIBLE_WEIGHT: Final = (0.2, 60.0)
 """First moment of an arm's mass about its shoulder divided by the fourth power of its reach, kg/m^3, in a file without
 masses: 0.5 to 12 for 26 measured and published arms from 0.7 to 3.6 m, 30 for the Stanford arm. Rates: f 0 of 100
 (no file), m 0 of 100 (no file, unit), 9 of 100 (no file, current)."""
+MIN_WEIGHT_SWING: Final = 3.0
+"""Standard deviation of a joint's weight over the log, relative to the noise of its torque, from which the joint says
+whether the torque contains it. Rates: as below."""
 MIN_WEIGHT_NATS: Final = 7.0
 """By how much the log likelihood of a torque must be larger without the weight of the file's masses than with it.
 Rates: `make study NAME=plants`, weightless and sound."""

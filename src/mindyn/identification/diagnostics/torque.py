@@ -201,9 +201,9 @@ def _find_unexplained(data: DiagnosticData) -> Iterator[Finding]:
     fractions = np.sqrt(np.where(is_large, lasting / np.where(is_large, power, 1.0), 0.0))
     pairs = zip(samples.joint_names, fractions.tolist(), strict=True)
     joints = {name: x for name, x in pairs if x > limit.UNEXPLAINED_FRACTION}
-    if vibrating := _find_vibration(data, lasting, [name in joints for name in samples.joint_names]):
-        yield vibrating
-        joints = {name: x for name, x in joints.items() if name not in vibrating.joints}
+    if fast := _find_fast_residual(data, lasting, [name in joints for name in samples.joint_names]):
+        yield fast
+        joints = {name: x for name, x in joints.items() if name not in fast.joints}
     if joints:
         where = ", ".join(f"{name} ({100 * x:.0f} %)" for name, x in joints.items())
         message = f"a large part of the torque of the training rows is unexplained at {where}"
@@ -211,7 +211,7 @@ def _find_unexplained(data: DiagnosticData) -> Iterator[Finding]:
         yield warning(Kind.UNEXPLAINED_TORQUE, message, UNKNOWN, tuple(joints), value, "of the torque")
 
 
-def _find_vibration(data: DiagnosticData, lasting: Array, asked: Sequence[bool]) -> Finding | None:
+def _find_fast_residual(data: DiagnosticData, lasting: Array, asked: Sequence[bool]) -> Finding | None:
     """Find joints whose lasting residual (n,) lies mostly above the frequencies of smooth rows."""
     if data.smooth is None:
         return None
@@ -224,11 +224,9 @@ def _find_vibration(data: DiagnosticData, lasting: Array, asked: Sequence[bool])
     peaks = frequency[fast][power[fast].argmax(axis=0)]
     names = tuple(data.samples.joint_names[joint] for joint in joints)
     where = ", ".join(f"{name} (most at {peaks[joint]:.3g} Hz)" for name, joint in zip(names, joints, strict=True))
-    message = (
-        f"most of the unexplained torque is vibration of gears or joints, above the frequencies of the motion: {where}"
-    )
+    message = f"most of the unexplained torque lies above the frequencies of the motion: {where}"
     share = float(1 - slow[joints].max())
-    return warning(Kind.VIBRATION, message, REMEDIES["vibration"], names, share, "of the residual's power")
+    return warning(Kind.FAST_RESIDUAL, message, REMEDIES["vibration"], names, share, "of the residual's power")
 
 
 class Coefficient(NamedTuple):

@@ -105,7 +105,7 @@ def weigh(robot: Robot, q: Array, qd: Array, qdd: Array, tau: Array) -> WeightEv
         joint: _Joint(tau[:, joint], qd[:, joint], qdd[:, joint], [part[:, joint] for part in (moving, of_gravity[0])])
         for joint in np.flatnonzero(is_heavy).tolist()
     }
-    compared = {joint: hypothesis for joint, hypothesis in compared.items() if swing[joint] > 3 * hypothesis.noise}
+    compared = {joint: hypothesis for joint, hypothesis in compared.items() if swing[joint] > limit.MIN_WEIGHT_SWING * hypothesis.noise}
     if not compared:
         return None
     with_weight, without, left, prior = np.zeros(len(gravities)), 0.0, [], (phi, deviations, mass_scale)
