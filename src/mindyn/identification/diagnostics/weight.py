@@ -38,16 +38,16 @@ CENTRE_ERROR: Final = 0.15
 """Standard deviation of a centre of mass relative to the length of its link."""
 INERTIA_ERROR: Final = 0.5
 """Standard deviation of each element of an inertia tensor, relative to its mean principal moment."""
-ROTOR_RATIO: Final = 1.0
+ROTOR_RATIO: Final = 2.0
 """Standard deviation of an unknown rotor inertia, relative to the inertia of the links at its joint."""
 REMAINDER: Final = 0.2
 """Standard deviation of the weight of a link that a controller leaves in the torque, whose own masses are not exact."""
 MODEL_ERROR: Final = 0.05
 """Part of a torque that no rigid body explains, such as friction of another shape: added to the noise."""
-SCALES: Final = np.exp(np.linspace(np.log(1e-4), np.log(1e4), 49))
+SCALES: Final = np.exp(np.linspace(np.log(1e-4), np.log(1e4), 41))
 SCALE_ERROR: Final = 0.7
 """Standard deviation of ln s."""
-OTHER_SCALE: Final = np.log(100.0)
+OTHER_PRICE: Final = np.log(100.0)
 """Price, in nats, of a reversed torque or of gravity along another axis of the base."""
 MIN_LINK_LENGTH_M: Final = 0.05
 RANK_TOLERANCE: Final = 1e-9
@@ -102,10 +102,14 @@ def weigh(robot: Robot, q: Array, qd: Array, qdd: Array, tau: Array) -> WeightEv
     swing = weight.std(axis=0)
     is_heavy = (swing > limit.MIN_COMPARED_FRACTION * swing.max()) & (swing > 0) & (np.ptp(tau, axis=0) > 0)
     compared = {
-        joint: _Joint(tau[:, joint], qd[:, joint], qdd[:, joint], [part[:, joint] for part in (moving, of_gravity[0])])
+        joint: _Joint(tau[:, joint], qd[:, joint], qdd[:, joint], (moving[:, joint], of_gravity[0][:, joint]), phi)
         for joint in np.flatnonzero(is_heavy).tolist()
     }
-    compared = {joint: hypothesis for joint, hypothesis in compared.items() if swing[joint] > limit.MIN_WEIGHT_SWING * hypothesis.noise}
+    compared = {
+        joint: hypothesis
+        for joint, hypothesis in compared.items()
+        if swing[joint] > limit.MIN_WEIGHT_SWING * hypothesis.noise
+    }
     if not compared:
         return None
     with_weight, without, left, prior = np.zeros(len(gravities)), 0.0, [], (phi, deviations, mass_scale)
@@ -115,7 +119,7 @@ def weigh(robot: Robot, q: Array, qd: Array, qdd: Array, tau: Array) -> WeightEv
         without += likelihood
         left.append(rest)
         with_weight += [hypothesis.compare(moving[:, joint] + Yw[:, joint], *prior)[0] for Yw in of_gravity]
-    with_weight[1:] -= OTHER_SCALE
+    with_weight[1:] -= OTHER_PRICE
     names = tuple(robot.primary_names[joint] for joint in compared)
     return WeightEvidence(float(without - with_weight.max()), max(left), names)
 
@@ -124,13 +128,16 @@ class _Joint:
     """Torque of one joint (N,), its nuisance columns, and the noise that no parameters explain.
 
     parts  columns (N, p) of the dynamics without weight and of the weight
+    phi    (p,) parameters of the file
     """
 
-    def __init__(self, tau: Array, qd: Array, qdd: Array, parts: Sequence[Array]) -> None:
-        self.tau, self.qdd = tau, qdd
+    def __init__(self, tau: Array, qd: Array, qdd: Array, parts: Sequence[Array], phi: Array) -> None:
+        self.tau = tau
         rms = max(float(np.sqrt((qd**2).mean())), 1e-300)
         nuisance = np.column_stack([np.ones_like(qd), qd / rms, np.tanh(qd / (0.02 * rms)), np.tanh(qd / (0.3 * rms))])
         self.nuisance = _basis(nuisance)
+        inertia = float((parts[0] @ phi).std()) / max(float(qdd.std()), 1e-300)
+        self.rotor = ROTOR_RATIO * inertia * qdd
         every = _basis(np.column_stack([nuisance, qdd, *parts]))
         rest = tau - every @ (every.T @ tau)
         self.noise = float(np.sqrt(rest @ rest / max(1, len(tau) - every.shape[1])))
@@ -144,30 +151,41 @@ class _Joint:
 
             tau = s m + e',   e' ~ N(0, s^2 A A^T + sigma^2),   A = Y Sigma^1/2
 
-        Friction and offset are projected out of both sides. `more` (N, k) are further columns of A.
+        Friction and offset are projected out of both sides. `more` (N, k) are further columns of A, whose size does
+        not grow with the scale: otherwise a large scale would turn what is left of the weight into all of it.
         """
-        rotor = ROTOR_RATIO * float(np.abs(Y @ phi).std()) / max(float(self.qdd.std()), 1e-300)
-        A = np.column_stack([Y * deviations, (Y * phi) @ mass_scale, rotor * self.qdd])
-        A = A if more is None else np.column_stack([A, more])
-        mean, tau, A = (x - self.nuisance @ (self.nuisance.T @ x) for x in (Y @ phi, self.tau, A))
-        U, d, _ = np.linalg.svd(A, full_matrices=False)
-        m, t = U.T @ mean, U.T @ tau
-        rest_m, rest_t = mean - U @ m, tau - U @ t
+        A = np.column_stack([Y * deviations, (Y * phi) @ mass_scale, self.rotor])
+        mean, tau, A = (self._project(x) for x in (Y @ phi, self.tau, A))
         best, remainder = -np.inf, 1.0
-        dimensions = len(tau) - self.nuisance.shape[1] - len(d)
-        for sign, price in ((1.0, 0.0), (-1.0, OTHER_SCALE)):
-            for scale in sign * SCALES:
+        parts = _decompose(A if more is None else np.column_stack([A, self._project(more)]), mean, tau)
+        for sign, price in ((1.0, 0.0), (-1.0, OTHER_PRICE)):
+            for size in SCALES:
+                scale = sign * size
+                if more is not None and size > 1:
+                    parts = _decompose(np.column_stack([A, self._project(more) / size]), mean, tau)
+                d, m, t, rest_m, rest_t = parts
                 spread = (scale * d) ** 2 + self.variance
-                outside = rest_t - scale * rest_m
-                errors = t - scale * m
+                outside, errors = rest_t - scale * rest_m, t - scale * m
+                free = len(tau) - self.nuisance.shape[1] - len(d)
                 value = -0.5 * float((errors**2 / spread + np.log(spread)).sum())
-                value -= 0.5 * (float(outside @ outside) / self.variance + dimensions * float(np.log(self.variance)))
-                value -= 0.5 * (np.log(abs(scale)) / SCALE_ERROR) ** 2 + price
+                value -= 0.5 * (float(outside @ outside) / self.variance + free * float(np.log(self.variance)))
+                value -= 0.5 * (np.log(size) / SCALE_ERROR) ** 2 + price
                 if value > best:
                     kept = errors * self.variance / spread
                     squares = max(0.0, float(kept @ kept + outside @ outside) - len(tau) * self.noise**2)
                     best, remainder = value, float(np.sqrt(squares / max(float(tau @ tau), 1e-300)))
         return best, remainder
+
+    def _project(self, x: Array) -> Array:
+        """Return columns (N,) or (N, k) without friction and offset."""
+        return np.asarray(x - self.nuisance @ (self.nuisance.T @ x))
+
+
+def _decompose(A: Array, mean: Array, tau: Array) -> tuple[Array, Array, Array, Array, Array]:
+    """Return the singular values of A, mean and torque along its left vectors, and what both have beyond them."""
+    U, d, _ = np.linalg.svd(A, full_matrices=False)
+    m, t = U.T @ mean, U.T @ tau
+    return d, m, t, mean - U @ m, tau - U @ t
 
 
 def _basis(columns: Array) -> Array:
