@@ -5,7 +5,7 @@ from typing import Any
 
 from mkdocs.structure.files import File, Files
 
-from mindyn import hints
+from mindyn.foundation import hints
 
 INSTALL = """## Install
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 import mindyn
-from mindyn.step_tests import simulate_tests
+from mindyn.motions import simulate_tests
 
 robot = mindyn.load_robot("puma560_yoshida")
 plan = mindyn.plan_tests(robot)

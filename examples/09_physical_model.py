@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 import mindyn
-from mindyn.feasibility import add_physical_intervals
+from mindyn.identification import add_physical_intervals
 from mindyn.regression import with_estimated_drives
 
 cad = with_estimated_drives(mindyn.load_robot("ur10"))

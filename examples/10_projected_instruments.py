@@ -8,7 +8,7 @@ can [Yoshida 1996, chapters 3 and 4].
 import numpy as np
 
 import mindyn
-from mindyn.feasibility import check_positive_definite
+from mindyn.identification import check_positive_definite
 from mindyn.papers import yoshida_puma
 
 robot = yoshida_puma("table3")

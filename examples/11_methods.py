@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 
 import mindyn
-from mindyn.estimators import ClosedLoopInstruments
-from mindyn.validation import compare_trajectories
+from mindyn.applications import compare_trajectories
+from mindyn.identification import ClosedLoopInstruments
 
 robot = mindyn.load_robot("puma560_yoshida")
 rng, n = np.random.default_rng(0), robot.joint_count

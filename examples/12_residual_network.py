@@ -11,7 +11,7 @@ import mindyn
 try:
     import torch
 
-    from mindyn.torch import make_differentiable
+    from mindyn.kernels.torch import make_differentiable
 except (ImportError, mindyn.MindynError):
     print("this example needs PyTorch: pip install 'mindyn[torch]'")
     raise SystemExit from None

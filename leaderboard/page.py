@@ -9,8 +9,8 @@ from typing import Any
 
 from leaderboard.run import AGREEMENT, RECORDS, describe_licence
 from leaderboard.sets import read_manifests
-from mindyn.pages.document import Column, Section, figure, p, render_document, table, tag, to_html
-from mindyn.pages.plots import axis, interval_series, pane, plot, series
+from mindyn.foundation.pages.document import Column, Section, figure, p, render_document, table, tag, to_html
+from mindyn.foundation.pages.plots import axis, interval_series, pane, plot, series
 
 DOCS = Path(__file__).parents[1] / "docs"
 Record = Mapping[str, Any]

@@ -26,12 +26,12 @@ from typing import Any
 import numpy as np
 
 from leaderboard.sets import Manifest, RecipeError, prepare, read_manifests
-from mindyn.comparison.isolation import run_method
-from mindyn.comparison.log_comparison import group_splits, measure_agreement, score_method
-from mindyn.comparison.log_sets import Split, read_sets
-from mindyn.comparison.methods import require_methods
-from mindyn.errors import MindynError
-from mindyn.numerics.native import host
+from mindyn.applications.comparison.isolation import run_method
+from mindyn.applications.comparison.log_comparison import group_splits, measure_agreement, score_method
+from mindyn.applications.comparison.log_sets import Split, read_sets
+from mindyn.applications.comparison.methods import require_methods
+from mindyn.foundation.errors import MindynError
+from mindyn.kernels.numerics.native import host
 from mindyn.robots.table import format_table
 
 ROOT = Path(__file__).parent

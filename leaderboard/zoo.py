@@ -21,11 +21,11 @@ import numpy as np
 from leaderboard.sets import Manifest, prepare, read_manifests
 from mindyn import Estimate, PhysicallyConsistent, compile_model, full_model, identify, write_toml, write_urdf
 from mindyn import __version__ as mindyn_version
-from mindyn.comparison.log_sets import HeldOut, read_sets
+from mindyn.applications.comparison.log_sets import HeldOut, read_sets
+from mindyn.identification.prediction.errors import torque_error
+from mindyn.identification.prediction.friction_curves import friction_curve
 from mindyn.robots.loading import identified_robots
 from mindyn.robots.robot import Robot
-from mindyn.validation.errors import torque_error
-from mindyn.validation.friction_curves import friction_curve
 
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "src" / "mindyn" / "robots" / "data" / "zoo"

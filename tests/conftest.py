@@ -61,7 +61,7 @@ def pytest_report_header() -> list[str]:
 
 def _skip_if_missing():
     """Run a test; skip it if it needs a missing package. If all packages are installed, skip nothing."""
-    from mindyn.errors import MissingExtraError  # not above: NumPy reads the threads when it is imported
+    from mindyn.foundation.errors import MissingExtraError  # not above: NumPy reads the threads when it is imported
 
     try:
         return (yield)

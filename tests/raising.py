@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from mindyn.errors import Code, MindynError
+from mindyn.foundation.errors import Code, MindynError
 
 
 @contextmanager

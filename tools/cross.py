@@ -18,9 +18,9 @@ from llvmlite import binding
 import mindyn
 from mindyn.kernels.kernel import Kernel
 from mindyn.kernels.llvm import emit
+from mindyn.kernels.numerics import native
+from mindyn.kernels.numerics.native import Machine
 from mindyn.kernels.vectors import Format, Layout
-from mindyn.numerics import native
-from mindyn.numerics.native import Machine
 
 NEON = Machine("aarch64-unknown-linux-gnu", "cortex-a72", "", 128)
 MACHINES = {

@@ -65,7 +65,7 @@ def import_everything() -> None:
     """Import all modules of the package except those of optional frameworks."""
     package = importlib.import_module("mindyn")
     for result in pkgutil.walk_packages(package.__path__, "mindyn."):
-        if result.name not in ("mindyn.torch", "mindyn.jax"):
+        if result.name not in ("mindyn.kernels.torch", "mindyn.kernels.jax"):
             importlib.import_module(result.name)
 
 

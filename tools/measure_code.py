@@ -100,7 +100,7 @@ def main() -> None:
     names = {path: ".".join(("mindyn", *path.relative_to(given.source).with_suffix("").parts)) for path in paths}
     trees = {names[path].removesuffix(".__init__"): ast.parse(text) for path, text in texts.items()}
     by = importers(trees)
-    public = with_public_names(trees) | packages(trees) | {"mindyn.torch", "mindyn.jax"}
+    public = with_public_names(trees) | packages(trees) | {"mindyn.kernels.torch", "mindyn.kernels.jax"}
     alone = {name for name, who in by.items() if len(who) == 1 and name not in public and not name.endswith("main")}
     if given.one_importer:
         for name in sorted(alone):

@@ -19,8 +19,8 @@ from time import process_time
 
 import mindyn
 from benchmarks.identification.streaming import ROBOT, STATED, peak_mb, write_log
-from mindyn.fleet.factors import Factor, Generation
-from mindyn.fleet.work import Task, gather_log
+from mindyn.applications.fleet.factors import Factor, Generation
+from mindyn.applications.fleet.work import Task, gather_log
 from mindyn.regression.regressor import with_estimated_drives
 
 SETTINGS = mindyn.Conditioning(rate_hz=1000.0, stamps="uniform", position_cutoff_hz=20.0, delay_s=0.0)

@@ -1,4 +1,4 @@
-"""Compare `mindyn.torch`, `mindyn.jax` and `GpuModel` on a GPU with the CPU, and measure their speed.
+"""Compare `mindyn.kernels.torch`, `mindyn.kernels.jax` and `GpuModel` on a GPU with the CPU, and measure their speed.
 
 `python -m benchmarks.gpu.bridges [--record]` on a machine with mindyn and CuPy; PyTorch and JAX are skipped with a
 message if they are not installed.
@@ -52,11 +52,11 @@ def measure_torch(model):
         import torch
     except ImportError:
         return None
-    import mindyn.torch
+    import mindyn.kernels.torch
 
-    dynamics, data, phi = mindyn.torch.make_differentiable(model), draw_data(model.robot), model.robot.phi
+    dynamics, data, phi = mindyn.kernels.torch.make_differentiable(model), draw_data(model.robot), model.robot.phi
     given = [torch.tensor(item, device="cuda") for item in (*data, phi)]
-    expected = mindyn.torch.make_differentiable(model)
+    expected = mindyn.kernels.torch.make_differentiable(model)
     for name, arrays in {
         "inverse_dynamics": given,
         "forward_dynamics": given,
@@ -97,9 +97,9 @@ def measure_jax(model):
         return None
     from jax.test_util import check_grads
 
-    import mindyn.jax
+    import mindyn.kernels.jax
 
-    dynamics, data, phi = mindyn.jax.make_differentiable(model), draw_data(model.robot), model.robot.phi
+    dynamics, data, phi = mindyn.kernels.jax.make_differentiable(model), draw_data(model.robot), model.robot.phi
     given = [jax.numpy.asarray(item) for item in (*data, phi)]
     host = [jax.device_put(item, jax.devices("cpu")[0]) for item in given]
     for name, places in {
@@ -142,7 +142,11 @@ def main() -> None:
     options = arguments(__doc__).parse_args()
     robot = mindyn.load_robot("puma560")
     model = mindyn.compile_model(robot, parameters="input")
-    sides = {"GpuModel": measure_cupy(robot), "mindyn.torch": measure_torch(model), "mindyn.jax": measure_jax(model)}
+    sides = {
+        "GpuModel": measure_cupy(robot),
+        "mindyn.kernels.torch": measure_torch(model),
+        "mindyn.kernels.jax": measure_jax(model),
+    }
     lines = [("", "arrays", "evaluations per second", "with gradients")]
     for name, side in sides.items():
         if side is not None:

@@ -13,7 +13,7 @@ from pathlib import Path
 import cupy
 import numpy as np
 
-from mindyn.errors import InputError
+from mindyn.foundation.errors import InputError
 from mindyn.kernels.device import DeviceFunction
 
 DOUBLE, SINGLE = 1e-12, 1e-5

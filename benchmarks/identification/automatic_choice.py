@@ -30,12 +30,12 @@ from real.test_identification import SPLITS, described
 import mindyn
 from benchmarks.sections import Section, arguments, publish
 from benchmarks.timing import this_machine
-from mindyn.errors import MindynError
-from mindyn.feasibility.physically_consistent import PhysicallyConsistent
+from mindyn.applications.validation.validate import validate
+from mindyn.foundation.errors import MindynError
+from mindyn.identification.feasibility.physically_consistent import PhysicallyConsistent
 from mindyn.identification.identify import identify
 from mindyn.identification.selection.choose import choose
 from mindyn.regression.rows import build_rows
-from mindyn.validation.validate import validate
 
 TITLES = {
     "staubli_tx40": "TX40",

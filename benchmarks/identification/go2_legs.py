@@ -25,11 +25,11 @@ from logs.real_sets import FOLDER
 import mindyn
 from benchmarks.sections import Section, arguments, publish
 from benchmarks.timing import this_machine
-from mindyn.algebra import Pose
+from mindyn.foundation import Pose
+from mindyn.identification.prediction.prediction import predict_log
 from mindyn.logs import log_from_targets
 from mindyn.logs.filters import lowpass
 from mindyn.regression.friction import Friction
-from mindyn.validation.prediction import predict_log
 
 LEGS, JOINTS = ("FL", "FR", "RL", "RR"), ("hip", "thigh", "calf")
 TRAINING, BAND_HZ, RATE_HZ = 0.65, 15.0, 200.0

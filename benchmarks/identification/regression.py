@@ -25,9 +25,9 @@ import pinocchio as pin
 import mindyn
 from benchmarks.sections import Section, arguments, publish, ratio, spaced
 from benchmarks.timing import this_machine
-from mindyn.export.urdf_writer import write_urdf
 from mindyn.kernels.model import compile_model
 from mindyn.logs.samples import Samples
+from mindyn.output.export.urdf_writer import write_urdf
 from mindyn.regression.information import solve
 from mindyn.regression.regressor import Regressor, with_estimated_drives
 from mindyn.regression.row_blocks import gather

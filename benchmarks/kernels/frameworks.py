@@ -30,13 +30,13 @@ import numpy as np
 import torch
 
 import mindyn
-import mindyn.jax
-import mindyn.torch
+import mindyn.kernels.jax
+import mindyn.kernels.torch
 from benchmarks.sections import Section, arguments, publish
 
 MJX_FLAGS = "--xla_cpu_multi_thread_eigen=false --xla_cpu_use_fusion_emitters=false"
 LARGEST = 100_000
-BATCHES = {"mindyn.jax": (LARGEST,), "frax": (256, 2048), "MJX": (1024,)}
+BATCHES = {"mindyn.kernels.jax": (LARGEST,), "frax": (256, 2048), "MJX": (1024,)}
 REPETITIONS = 3
 
 
@@ -116,7 +116,7 @@ def measure_best_batch(function, data, batches) -> float:
 
 
 def by_torch(model, data) -> tuple[float, float]:
-    dynamics, size = mindyn.torch.make_differentiable(model), LARGEST
+    dynamics, size = mindyn.kernels.torch.make_differentiable(model), LARGEST
     tensors = [torch.tensor(part, requires_grad=True) for part in data]
     backward = lambda: (dynamics.inverse_dynamics(*tensors) ** 2).sum().backward()  # noqa: E731
     return measure_ns(lambda: dynamics.inverse_dynamics(*tensors), size), measure_ns(backward, size)
@@ -134,10 +134,12 @@ def main() -> None:
     torch.set_num_threads(1)
     robot = mindyn.load_robot("panda")
     model = mindyn.compile_model(robot)
-    ours = mindyn.jax.make_differentiable(model).inverse_dynamics
+    ours = mindyn.kernels.jax.make_differentiable(model).inverse_dynamics
     peers = {"frax": frax_peer()}
-    sides = {"mindyn.torch": by_torch(model, data)}
-    functions = {"mindyn.jax": ours} | {name: jax.vmap(peer) for name, peer in peers.items() if peer is not None}
+    sides = {"mindyn.kernels.torch": by_torch(model, data)}
+    functions = {"mindyn.kernels.jax": ours} | {
+        name: jax.vmap(peer) for name, peer in peers.items() if peer is not None
+    }
     for name, function in functions.items():
         gradient = jax.jit(jax.grad(lambda *x, f=function: (f(*x) ** 2).sum(), (0, 1, 2)))
         plain = measure_best_batch(jax.jit(function), data, BATCHES[name])
@@ -151,7 +153,7 @@ def main() -> None:
     theirs = [sides[name] for name in peers if name in sides]
     best = [min(their[k] for their in theirs) if theirs else float("nan") for k in range(2)]
     lines = [("function of", "torques", "fastest other / mindyn", "with gradients", "fastest other / mindyn")]
-    for name in ("mindyn.torch", "mindyn.jax", *(name for name in peers if name in sides)):
+    for name in ("mindyn.kernels.torch", "mindyn.kernels.jax", *(name for name in peers if name in sides)):
         ratios = [f"{best[k] / sides[name][k]:.1f}x" if name.startswith("mindyn") else "" for k in range(2)]
         times = [f"{side:.0f} ns" if np.isfinite(side) else "" for side in sides[name]]
         lines.append((name, times[0], ratios[0], times[1], ratios[1]))

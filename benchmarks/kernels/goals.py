@@ -35,8 +35,8 @@ import json
 from time import process_time
 import numpy as np
 import mindyn
-from mindyn.algebra.inertia import phi_about_origin
-from mindyn.algebra.poses import Pose
+from mindyn.foundation.algebra.inertia import phi_about_origin
+from mindyn.foundation.algebra.poses import Pose
 
 def cos_sin(angle):
     return 0.0, np.sign(angle)  # the arm turns its axes by right angles; versions name their own functions differently

@@ -12,8 +12,8 @@ import numpy as np
 import mindyn
 from benchmarks.sections import PAGE, Section, arguments, publish, spaced
 from benchmarks.timing import measure_best_times, this_machine
-from mindyn.algebra.inertia import phi_about_origin
-from mindyn.algebra.poses import Pose, cos_sin, rot_x
+from mindyn.foundation.algebra.inertia import phi_about_origin
+from mindyn.foundation.algebra.poses import Pose, cos_sin, rot_x
 from mindyn.kernels.program import operation_counts
 
 COUNTS = (2, 3, 4, 6, 8, 10, 14, 20, 28, 40, 60)

@@ -20,9 +20,9 @@ import pinocchio as pin
 import mindyn
 from benchmarks.sections import Section, arguments, publish, ratio, spaced
 from benchmarks.timing import measure_best_times, this_machine
-from mindyn.export.mjcf_writer import robot_to_mjcf
+from mindyn.motions.simulation.rollouts import compile_rollout
+from mindyn.output.export.mjcf_writer import robot_to_mjcf
 from mindyn.robots import Limits
-from mindyn.simulation.rollouts import compile_rollout
 
 ROLLOUTS, STEPS, DT = 1000, 1000, 1e-3
 FEW = 4

@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from mindyn.algebra.values import Array
-from mindyn.errors import Code, InputError
-from mindyn.export.pinocchio_model import import_pinocchio, to_pinocchio
+from mindyn.foundation.algebra.values import Array
+from mindyn.foundation.errors import Code, InputError
+from mindyn.foundation.notation import PARAMETERS_PER_LINK
 from mindyn.logs.log import Log
-from mindyn.notation import PARAMETERS_PER_LINK
+from mindyn.output.export.pinocchio_model import import_pinocchio, to_pinocchio
 from mindyn.robots.robot import Robot
 
 if TYPE_CHECKING:

@@ -1,13 +1,13 @@
 """mindyn (minimal dynamics): identify the smallest dynamic model of a robot arm and generate fast code for it."""
 
-from mindyn.lazy_names import import_lazily
+from mindyn.foundation.lazy_names import import_lazily
 
 __version__ = "1.0.0rc1"
 __all__, __getattr__ = import_lazily(__name__, __file__)
 __all__ += ["__version__"]
 
-_DRAWER = "mindyn.report.notebook"
-"""Module that draws values in notebooks; it belongs to a later layer than the values (see `mindyn.pages.notebook`)."""
+_DRAWER = "mindyn.output.report.notebook"
+"""Module that draws values in notebooks; it belongs to a later layer than the values (see `mindyn.foundation.pages.notebook`)."""
 
 
 def __dir__() -> list[str]:

@@ -1,6 +1,6 @@
 """Entry point of the command `mindyn` and of `python -m mindyn`."""
 
-from mindyn.interrupts import exit_on_interrupt
+from mindyn.foundation.interrupts import exit_on_interrupt
 
 
 def main() -> None:

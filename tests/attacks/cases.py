@@ -42,7 +42,7 @@ def load_estimate(path: Path) -> None:
 
 
 def load_plan(path: Path) -> None:
-    from mindyn.step_tests.plan import load_plan
+    from mindyn.motions.step_plans.plan import load_plan
 
     load_plan(path)
 

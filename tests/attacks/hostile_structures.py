@@ -333,7 +333,7 @@ def parquet_of_pages_without_end(folder: Path) -> Path:
     buffer = io.BytesIO()
     frame = pl.DataFrame(columns(1000))
     frame.write_parquet(buffer, row_group_size=10, compression="uncompressed")
-    from mindyn.logs.parquet_table import _ThriftReader
+    from mindyn.logs.formats.parquet_table import _ThriftReader
 
     data = buffer.getvalue()
     length = int.from_bytes(data[-8:-4], "little")

@@ -26,7 +26,7 @@ WORKED, REJECTED, ESCAPED, LOST = 0, 10, 11, 12
 
 def attempt(run: Callable[[], None]) -> int:
     """In a fork: the outcome as an exit status."""
-    from mindyn.errors import MindynError
+    from mindyn.foundation.errors import MindynError
 
     try:
         run()

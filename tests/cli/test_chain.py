@@ -14,8 +14,8 @@ from excitation.full_speed import FULL_SPEED, design_motion
 from raising import raises
 
 import mindyn
-from mindyn.errors import Code, InputError
-from mindyn.excitation.motions import run_of
+from mindyn.foundation.errors import Code, InputError
+from mindyn.motions.excitation.motions import run_of
 
 CELL = """
 lower = -1.5

@@ -22,8 +22,8 @@ from mindyn.cli import doctor, simulate
 from mindyn.cli.arguments import complete_robot
 from mindyn.cli.exit_codes import EXIT_CODE_MEANINGS, ExitCode
 from mindyn.cli.main import COMMANDS, load_function
-from mindyn.hints import install_command
-from mindyn.numerics import cache
+from mindyn.foundation.hints import install_command
+from mindyn.kernels.numerics import cache
 from mindyn.regression.settings import EquationSettings
 from mindyn.robots import Limits
 
@@ -87,8 +87,8 @@ def test_documentation_and_help_list_the_exit_codes():
 
 def test_undecided_consistency_exits_with_no(monkeypatch):
     from mindyn.cli import check
-    from mindyn.feasibility.answer import Answer
-    from mindyn.feasibility.check import Feasibility
+    from mindyn.identification.feasibility.answer import Answer
+    from mindyn.identification.feasibility.check import Feasibility
 
     def exit_code_of(*holds: bool | None) -> int:
         names = ("positive_definite", "consistent", "plausible")

@@ -12,8 +12,8 @@ import pytest
 from cli.program import mindyn_program
 
 from mindyn.cli.main import COMMANDS, NOTHING_WRITTEN, load_function
-from mindyn.errors import InputError
-from mindyn.hints import install_command
+from mindyn.foundation.errors import InputError
+from mindyn.foundation.hints import install_command
 from mindyn.robots.loading import RobotOptions
 
 ROBOT_COMMANDS = {

@@ -17,9 +17,9 @@ from closeness import SAME_ALGEBRA, assert_close, assert_negligible
 from logs.every_format import BY_JOINT, FORMATS, Recording, planar_motion, write_recording
 
 import mindyn
+from mindyn.applications.comparison import isolation
 from mindyn.cli.main import COMMANDS, load_function
-from mindyn.comparison import isolation
-from mindyn.export.toml_writer import write_toml
+from mindyn.output.export.toml_writer import write_toml
 
 FREE, OTHER, LOADED = planar_motion(1408), planar_motion(700, seed=1), planar_motion(700, seed=2, payload=3.0)
 CHANGING = (

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from mindyn.interrupts import RERAISE_DELAY_S, acknowledge_interrupt, reraise_interrupts
+from mindyn.foundation.interrupts import RERAISE_DELAY_S, acknowledge_interrupt, reraise_interrupts
 
 SWALLOWED = """
 import signal, time
-from mindyn.interrupts import reraise_interrupts
+from mindyn.foundation.interrupts import reraise_interrupts
 signal.signal(signal.SIGINT, signal.default_int_handler)
 with reraise_interrupts():
     try:

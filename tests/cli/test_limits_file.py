@@ -7,9 +7,9 @@ from raising import raises
 
 import mindyn
 from mindyn.cli.limits_file import read_limits_file
-from mindyn.errors import Code, UnknownNameError
-from mindyn.excitation.held_joints import joints_to_hold
-from mindyn.excitation.limits import MotionLimits
+from mindyn.foundation.errors import Code, UnknownNameError
+from mindyn.motions.excitation.held_joints import joints_to_hold
+from mindyn.motions.excitation.limits import MotionLimits
 
 GRIPPER_ARM = """
 <robot name="arm"><link name="base"/><link name="upper"/><link name="hand"/><link name="left"/><link name="right"/>

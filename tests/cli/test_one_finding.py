@@ -10,7 +10,7 @@ import pytest
 from cli.program import mindyn_program
 
 import mindyn
-from mindyn.findings import Kind
+from mindyn.foundation.findings import Kind
 from mindyn.logs.log import write_log
 from mindyn.robots.parts import Limits
 

@@ -16,7 +16,7 @@ from logs.real_sets import FOLDER, needs_real_data
 from leaderboard import sets
 from leaderboard.sets import RecipeError, prepare, raw_address, read_manifests
 from mindyn import load_robot
-from mindyn.comparison.log_sets import read_sets
+from mindyn.applications.comparison.log_sets import read_sets
 
 
 class QuietHandler(SimpleHTTPRequestHandler):

@@ -14,11 +14,11 @@ from estimators.recovered import smooth_samples
 from raising import raises
 
 import mindyn
-from mindyn.comparison.log_comparison import compare_on_logs
-from mindyn.comparison.log_sets import read_sets
-from mindyn.comparison.methods import load_method
-from mindyn.errors import Code, InputError
-from mindyn.export.toml_writer import write_toml
+from mindyn.applications.comparison.log_comparison import compare_on_logs
+from mindyn.applications.comparison.log_sets import read_sets
+from mindyn.applications.comparison.methods import load_method
+from mindyn.foundation.errors import Code, InputError
+from mindyn.output.export.toml_writer import write_toml
 
 PIPELINE = str(Path(__file__).parents[2] / "leaderboard" / "methods" / "pinocchio_pipeline.py")
 GEARS = np.array([[50.0, 0.0], [8.0, -40.0]])

@@ -18,7 +18,7 @@ import typer
 
 import mindyn
 from mindyn.cli.main import app, load_function
-from mindyn.errors import MissingExtraError
+from mindyn.foundation.errors import MissingExtraError
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted((ROOT / "docs").rglob("*.md"))

@@ -7,7 +7,7 @@ import re
 from importlib import import_module
 from pathlib import Path
 
-from mindyn.errors import MindynError, pluralise
+from mindyn.foundation.errors import MindynError, pluralise
 
 ROOT = Path(__file__).parents[2]
 GENERAL = {"MindynError", "InputError", "LogError", "RobotFileError"}

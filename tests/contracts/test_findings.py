@@ -15,13 +15,13 @@ from estimators.recovered import smooth_samples
 
 import mindyn
 from mindyn.cli.printing import print_findings
-from mindyn.findings import Finding, Kind, Severity
+from mindyn.foundation.findings import Finding, Kind, Severity
 from mindyn.identification.diagnostics import thresholds
 from mindyn.identification.diagnostics.diagnose import EXPLAINS, explain
+from mindyn.output.report.data import collect_report_data
+from mindyn.output.report.writing import build_page
 from mindyn.regression.regressor import with_estimated_drives
 from mindyn.regression.rows import build_rows
-from mindyn.report.data import collect_report_data
-from mindyn.report.writing import build_page
 
 DIAGNOSTICS = Path(thresholds.__file__).parent
 PLAIN = (0, 0.5, 1, 2)

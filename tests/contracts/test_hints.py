@@ -14,10 +14,10 @@ import pytest
 from cli.program import mindyn_program
 from raising import raises
 
-from mindyn import hints
 from mindyn.cli.main import COMMANDS, load_command
-from mindyn.errors import Code, InputError, MindynError
-from mindyn.hints import Command, install_command
+from mindyn.foundation import hints
+from mindyn.foundation.errors import Code, InputError, MindynError
+from mindyn.foundation.hints import Command, install_command
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "mindyn"

@@ -12,7 +12,7 @@ import pytest
 from contracts.public_names import public_names
 
 import mindyn
-from mindyn.algebra.values import LONGEST_REPR
+from mindyn.foundation.algebra.values import LONGEST_REPR
 
 INPUTS = {"Bounds", "ExtraTorque"}
 """Values that users write: what is printed can be evaluated."""

@@ -18,8 +18,8 @@ from snapshot_api import describe_api
 
 from mindyn import load_robot
 from mindyn.cli.main import COMMANDS
-from mindyn.excitation.limits import with_limits
-from mindyn.export.toml_writer import write_toml
+from mindyn.motions.excitation.limits import with_limits
+from mindyn.output.export.toml_writer import write_toml
 
 FOLDER = Path(__file__).parent
 KEYED_BY_NAME = ("findings", "settings", "joints", "laws")

@@ -10,9 +10,9 @@ from robots import random_robot, with_random_drives
 from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.log import log_from_arrays
 from mindyn.logs.pipeline import condition
-from mindyn.simulation.controllers import ComputedTorque, SineMotion
-from mindyn.simulation.sensors import Sensors, measure
-from mindyn.simulation.simulate import simulate
+from mindyn.motions.simulation.controllers import ComputedTorque, SineMotion
+from mindyn.motions.simulation.sensors import Sensors, measure
+from mindyn.motions.simulation.simulate import simulate
 
 CONTROL_HZ = 500.0
 GRAVITY = (0.0, 0.0, -9.81)

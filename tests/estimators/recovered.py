@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 
+from mindyn.identification import WeighedLoad, estimate_gains
 from mindyn.kernels.model import compile_model
-from mindyn.loads import WeighedLoad, estimate_gains
 from mindyn.logs import AS_LOGGED
 from mindyn.logs.log import log_from_arrays
 from mindyn.logs.metadata import LogMetadata

@@ -14,8 +14,8 @@ from raising import raises
 from robots import random_robot
 
 import mindyn
-from mindyn.errors import Code, InputError
-from mindyn.estimators.least_squares import LeastSquares
+from mindyn.foundation.errors import Code, InputError
+from mindyn.identification.estimators.least_squares import LeastSquares
 from mindyn.logs.conditioning import AS_LOGGED
 from mindyn.logs.log import log_from_arrays
 from mindyn.regression.friction import Friction

@@ -12,12 +12,12 @@ from closeness import SAME_ALGEBRA, assert_close
 from equations import equations
 from raising import raises
 
-from mindyn.errors import Code, InputError
-from mindyn.estimators.closed_loop_instruments import ClosedLoopInstruments, LoopReplay
-from mindyn.estimators.least_squares import LeastSquares
+from mindyn.foundation.errors import Code, InputError
+from mindyn.identification.estimators.closed_loop_instruments import ClosedLoopInstruments, LoopReplay
+from mindyn.identification.estimators.least_squares import LeastSquares
+from mindyn.motions.simulation.closed_loop import ClosedLoop
+from mindyn.motions.simulation.controllers import ControlLaw
 from mindyn.regression.regressor import Regressor
-from mindyn.simulation.closed_loop import ClosedLoop
-from mindyn.simulation.controllers import ControlLaw
 
 LOOP = {"control_rate_hz": CONTROL_HZ, "initial": "reference"}
 

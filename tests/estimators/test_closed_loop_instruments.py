@@ -11,9 +11,9 @@ from closeness import assert_close
 from equations import equations
 from raising import raises
 
-from mindyn.errors import Code, InputError
-from mindyn.estimators.closed_loop_instruments import ClosedLoopInstruments
-from mindyn.estimators.least_squares import LeastSquares
+from mindyn.foundation.errors import Code, InputError
+from mindyn.identification.estimators.closed_loop_instruments import ClosedLoopInstruments
+from mindyn.identification.estimators.least_squares import LeastSquares
 
 LOOP = {"control_rate_hz": CONTROL_HZ, "initial": "reference"}
 RECOVERY = 1e-8

@@ -10,10 +10,10 @@ from closeness import assert_close
 
 import mindyn
 from mindyn.logs.samples import Samples
+from mindyn.motions.simulation.controllers import SineMotion
 from mindyn.regression.regressor import Regressor
 from mindyn.regression.rows import build_rows
 from mindyn.robots.parts import Drive
-from mindyn.simulation.controllers import SineMotion
 
 RECOVERED = 1e-8
 INTEGRATED = 1e-5

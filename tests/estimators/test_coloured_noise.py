@@ -16,9 +16,9 @@ from recovered import exact_samples
 from robots import random_robot
 from scipy.signal import lfilter
 
-from mindyn.errors import Code, InputError
-from mindyn.estimators.instrumental_variables import _multiply_rows, instrument_step
-from mindyn.estimators.least_squares import (
+from mindyn.foundation.errors import Code, InputError
+from mindyn.identification.estimators.instrumental_variables import _multiply_rows, instrument_step
+from mindyn.identification.estimators.least_squares import (
     LONGEST_MEMORY,
     Colouring,
     LeastSquares,

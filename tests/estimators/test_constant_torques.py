@@ -15,10 +15,10 @@ from recovered import smooth_samples
 from robots import random_robot, with_random_drives
 
 import mindyn
-from mindyn.errors import InputError
-from mindyn.estimators.least_squares import LeastSquares
-from mindyn.feasibility.physically_consistent import PhysicallyConsistent
-from mindyn.findings import Kind
+from mindyn.foundation.errors import InputError
+from mindyn.foundation.findings import Kind
+from mindyn.identification.estimators.least_squares import LeastSquares
+from mindyn.identification.feasibility.physically_consistent import PhysicallyConsistent
 from mindyn.identification.methods import METHODS
 from mindyn.regression.rows import build_rows
 from mindyn.regression.settings import EquationSettings

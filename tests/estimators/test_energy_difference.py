@@ -12,16 +12,16 @@ from raising import raises
 from recovered import smooth_samples
 from robots import random_robot, with_random_drives
 
-from mindyn.errors import Code, InputError
-from mindyn.estimators.energy_difference import EnergyDifference
-from mindyn.estimators.least_squares import LeastSquares
+from mindyn.foundation.errors import Code, InputError
+from mindyn.identification.estimators.energy_difference import EnergyDifference
+from mindyn.identification.estimators.least_squares import LeastSquares
 from mindyn.kernels.model import compile_model
 from mindyn.logs.samples import Samples
+from mindyn.motions.simulation.simulate import simulate
 from mindyn.regression.friction import Friction
 from mindyn.regression.integrated import IntegratedRegressor, intervals, quadrature, reversals
 from mindyn.regression.regressor import Regressor
 from mindyn.robots.parts import Drive
-from mindyn.simulation.simulate import simulate
 
 WITHOUT_COULOMB = 1e-6
 WITH_COULOMB = 1e-3

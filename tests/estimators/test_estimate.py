@@ -12,11 +12,11 @@ from estimators.recovered import exact_samples, smooth_samples
 from raising import raises
 from robots import random_robot, with_random_drives
 
-from mindyn.algebra.significance import relative_deviation
-from mindyn.errors import Code, InputError
-from mindyn.estimators.estimate import load_estimate
-from mindyn.estimators.least_squares import LeastSquares
-from mindyn.estimators.recursive_least_squares import RecursiveLeastSquares
+from mindyn.foundation.algebra.significance import relative_deviation
+from mindyn.foundation.errors import Code, InputError
+from mindyn.identification.estimators.estimate import load_estimate
+from mindyn.identification.estimators.least_squares import LeastSquares
+from mindyn.identification.estimators.recursive_least_squares import RecursiveLeastSquares
 from mindyn.identification.identify import identify
 from mindyn.logs.conditioning import AS_LOGGED
 from mindyn.logs.log import log_from_arrays

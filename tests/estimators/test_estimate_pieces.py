@@ -13,15 +13,15 @@ import pytest
 from closeness import EXACT, ORACLE, SAME_ALGEBRA, assert_close
 from raising import raises
 
-from mindyn.errors import Code, InputError
-from mindyn.estimators import instrumental_variables as accelerations
-from mindyn.estimators.essential import essential
-from mindyn.estimators.estimate import Estimate, load_estimate, predict_unfiltered
-from mindyn.estimators.estimate_files import _find_disagreements, robot_from_record, robot_record
-from mindyn.estimators.estimate_parts import JackknifeDeviation, JointResidual, Physical
-from mindyn.estimators.instrumental_variables import _definite, model_acceleration
-from mindyn.estimators.last_link_first import _format_status, compute_condition, fit_backwards
-from mindyn.estimators.least_squares import LeastSquares, sandwich
+from mindyn.foundation.errors import Code, InputError
+from mindyn.identification.estimators import instrumental_variables as accelerations
+from mindyn.identification.estimators.essential import essential
+from mindyn.identification.estimators.estimate import Estimate, load_estimate, predict_unfiltered
+from mindyn.identification.estimators.estimate_files import _find_disagreements, robot_from_record, robot_record
+from mindyn.identification.estimators.estimate_parts import JackknifeDeviation, JointResidual, Physical
+from mindyn.identification.estimators.instrumental_variables import _definite, model_acceleration
+from mindyn.identification.estimators.last_link_first import _format_status, compute_condition, fit_backwards
+from mindyn.identification.estimators.least_squares import LeastSquares, sandwich
 from mindyn.logs.samples import Samples
 from mindyn.regression.information import Information, triangle_of
 from mindyn.regression.regressor import Regressor
@@ -125,7 +125,7 @@ def test_values_by_name_and_states_of_any_shape(regressor):
 
 
 def test_predictions_in_blocks_are_those_of_all_rows(regressor, monkeypatch):
-    monkeypatch.setattr("mindyn.estimators.estimate.FACTORED_ROWS", 7)
+    monkeypatch.setattr("mindyn.identification.estimators.estimate.FACTORED_ROWS", 7)
     rng = np.random.default_rng(4)
     q, qd, qdd = rng.normal(size=(3, 23, 2))
     samples = Samples(regressor.joint_names, q, qd, qdd, 0 * q, 100.0, np.zeros(23, dtype=np.int64))

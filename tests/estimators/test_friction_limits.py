@@ -12,9 +12,9 @@ from raising import raises
 from scipy.optimize import minimize
 
 import mindyn
-from mindyn.errors import Code, InputError, UnknownNameError
-from mindyn.estimators.least_squares import LeastSquares
-from mindyn.feasibility.physical_space import space_of
+from mindyn.foundation.errors import Code, InputError, UnknownNameError
+from mindyn.identification.estimators.least_squares import LeastSquares
+from mindyn.identification.feasibility.physical_space import space_of
 from mindyn.logs.log import log_from_arrays
 from mindyn.regression.friction import Friction
 from mindyn.regression.friction_limits import (

@@ -13,17 +13,17 @@ from closeness import EXACT, ORACLE, SAME_ALGEBRA, assert_close
 from raising import raises
 from scipy.linalg import block_diag
 
-from mindyn.errors import Code, InputError
-from mindyn.estimators.instrumental_variables import (
+from mindyn.applications.step_tests.estimator import StepByStep, TestRows, _Sequence, _status, noises_of
+from mindyn.foundation.errors import Code, InputError
+from mindyn.identification.estimators.instrumental_variables import (
     InstrumentStep,
     _expected_columns,
     _require_definite,
     torque_noise,
 )
-from mindyn.loads.unknown_gains import GainProducts, fit_gains
+from mindyn.identification.unknown_gains import GainProducts, fit_gains
 from mindyn.logs.samples import Samples
 from mindyn.regression.information import Information
-from mindyn.step_tests.estimator import StepByStep, TestRows, _Sequence, _status, noises_of
 
 GAINS = np.array([4.0, 0.5])
 

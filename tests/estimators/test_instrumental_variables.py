@@ -13,11 +13,15 @@ from raising import raises
 from recovered import exact_samples, smooth_samples
 from robots import random_robot, with_random_drives
 
-from mindyn.errors import Code, InputError
-from mindyn.estimators.instrumental_variables import InstrumentalVariables, inertia_matrices, model_acceleration
-from mindyn.estimators.last_link_first import LastLinkFirst
-from mindyn.estimators.least_squares import LeastSquares
-from mindyn.identifiability.base_sets import base_parameters
+from mindyn.equations.identifiability.base_sets import base_parameters
+from mindyn.foundation.errors import Code, InputError
+from mindyn.identification.estimators.instrumental_variables import (
+    InstrumentalVariables,
+    inertia_matrices,
+    model_acceleration,
+)
+from mindyn.identification.estimators.last_link_first import LastLinkFirst
+from mindyn.identification.estimators.least_squares import LeastSquares
 from mindyn.identification.selection.choose import choose
 from mindyn.kernels.model import compile_model
 from mindyn.regression.friction import Friction

@@ -12,8 +12,8 @@ from raising import raises
 from recovered import exact_samples
 from robots import random_robot, with_random_drives
 
-from mindyn.errors import Code, InputError, MindynError
-from mindyn.estimators.last_link_first import LastLinkFirst
+from mindyn.foundation.errors import Code, InputError, MindynError
+from mindyn.identification.estimators.last_link_first import LastLinkFirst
 from mindyn.parameters.lin import lin_base, lin_structure
 from mindyn.regression.friction import Friction
 from mindyn.regression.regressor import Regressor, build_regressor

@@ -12,13 +12,13 @@ import pytest
 from closeness import ORACLE, SAME_ALGEBRA, assert_close, assert_negligible
 from raising import raises
 
-from mindyn.errors import Code, InputError
-from mindyn.estimators.essential import elimination
-from mindyn.estimators.estimate_parts import Physical
-from mindyn.estimators.instrumental_variables import _filter_columns, _inverse
+from mindyn.applications.step_tests.estimator import TestRows, noises_of
+from mindyn.foundation.errors import Code, InputError
+from mindyn.identification.estimators.essential import elimination
+from mindyn.identification.estimators.estimate_parts import Physical
+from mindyn.identification.estimators.instrumental_variables import _filter_columns, _inverse
 from mindyn.logs.filters import lowpass
 from mindyn.regression.information import identifiable_directions, null_space
-from mindyn.step_tests.estimator import TestRows, noises_of
 
 
 def tall(seed, rows=40, columns=5):

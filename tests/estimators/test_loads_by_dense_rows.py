@@ -11,11 +11,11 @@ from raising import raises
 from recovered import exact_samples, gains_by_load
 from robots import random_robot
 
-from mindyn.algebra.inertia import phi_about_origin
-from mindyn.algebra.poses import Pose, rotation_from_quaternion
-from mindyn.errors import Code, InputError
+from mindyn.foundation.algebra.inertia import phi_about_origin
+from mindyn.foundation.algebra.poses import Pose, rotation_from_quaternion
+from mindyn.foundation.errors import Code, InputError
+from mindyn.identification.runs_with_loads import LoadRegressor, Payload
 from mindyn.kernels.model import compile_model
-from mindyn.loads.from_runs import LoadRegressor, Payload
 from mindyn.regression.regressor import Regressor
 
 ROBOT = random_robot(4, joints=2, tree=False, special=False, gravity=(0.0, 0.0, -9.81))

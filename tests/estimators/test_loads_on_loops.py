@@ -11,13 +11,13 @@ from estimators.recovered import gains_by_load
 from raising import raises
 
 import mindyn
-from mindyn.algebra.inertia import phi_about_origin
-from mindyn.errors import Code, InputError
+from mindyn.foundation.algebra.inertia import phi_about_origin
+from mindyn.foundation.errors import Code, InputError
+from mindyn.foundation.notation import LINK_PARAMETERS
 from mindyn.logs.samples import Samples
-from mindyn.notation import LINK_PARAMETERS
+from mindyn.motions.simulation.controllers import SineMotion
 from mindyn.robots.edits import find_load_carrier
 from mindyn.robots.parts import Drive
-from mindyn.simulation.controllers import SineMotion
 
 RECOVERED = 1e-6
 LOAD = (3.0, np.array([0.03, -0.02, 0.05]), np.diag([0.01, 0.02, 0.015]))

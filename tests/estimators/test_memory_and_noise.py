@@ -13,12 +13,12 @@ from closeness import SAME_ALGEBRA, assert_close
 from raising import raises
 from scipy.stats import t as student
 
-from mindyn.errors import Code, InputError
-from mindyn.estimators.essential import _effective_fractions
-from mindyn.estimators.estimate_parts import JackknifeDeviation
-from mindyn.estimators.instrumental_variables import torque_noise
-from mindyn.estimators.least_squares import LONGEST_MEMORY, LeastSquares, _process
-from mindyn.estimators.recursive_least_squares import RecursiveLeastSquares
+from mindyn.foundation.errors import Code, InputError
+from mindyn.identification.estimators.essential import _effective_fractions
+from mindyn.identification.estimators.estimate_parts import JackknifeDeviation
+from mindyn.identification.estimators.instrumental_variables import torque_noise
+from mindyn.identification.estimators.least_squares import LONGEST_MEMORY, LeastSquares, _process
+from mindyn.identification.estimators.recursive_least_squares import RecursiveLeastSquares
 from mindyn.logs.samples import Samples
 from mindyn.robots.loading import load_robot
 

@@ -13,12 +13,12 @@ from identifiability.parallelogram_arms import arm, home_of, move_home_to_zero, 
 from robots import random_robot, with_random_drives
 from scipy.signal import lfilter
 
-from mindyn.algebra.significance import NORMAL_95
-from mindyn.estimators.essential import essential
-from mindyn.estimators.least_squares import LeastSquares
-from mindyn.estimators.recursive_least_squares import RecursiveLeastSquares
-from mindyn.identifiability.base_sets import base_parameters
-from mindyn.loads.payload import payload
+from mindyn.applications.payload.payload import payload
+from mindyn.equations.identifiability.base_sets import base_parameters
+from mindyn.foundation.algebra.significance import NORMAL_95
+from mindyn.identification.estimators.essential import essential
+from mindyn.identification.estimators.least_squares import LeastSquares
+from mindyn.identification.estimators.recursive_least_squares import RecursiveLeastSquares
 from mindyn.parameters.structural import structural_base
 from mindyn.regression.friction import Friction
 from mindyn.regression.regressor import with_estimated_drives

@@ -8,8 +8,8 @@ from raising import raises
 from recovered import exact_samples
 from robots import random_robot
 
-from mindyn.errors import Code, InputError
-from mindyn.estimators.recursive_least_squares import SIGNALS, RecursiveLeastSquares
+from mindyn.foundation.errors import Code, InputError
+from mindyn.identification.estimators.recursive_least_squares import SIGNALS, RecursiveLeastSquares
 
 
 @pytest.fixture(scope="module")

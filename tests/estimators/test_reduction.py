@@ -11,9 +11,9 @@ from equations import equations
 from raising import raises
 
 import mindyn
-from mindyn.errors import Code, InputError
-from mindyn.estimators.essential import reduce_estimate
-from mindyn.identifiability import reduce_model
+from mindyn.equations import reduce_model
+from mindyn.foundation.errors import Code, InputError
+from mindyn.identification.estimators.essential import reduce_estimate
 from mindyn.logs.samples import Samples
 
 

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from raising import raises
 
-from mindyn.errors import Code, InputError
-from mindyn.estimators.closed_loop_instruments import InitialModel, _require_simulable, require_stable
+from mindyn.foundation.errors import Code, InputError
+from mindyn.identification.estimators.closed_loop_instruments import InitialModel, _require_simulable, require_stable
 from mindyn.regression.friction import Friction
 from mindyn.regression.regressor import Regressor
 from mindyn.robots.loading import load_robot

@@ -11,11 +11,11 @@ from closeness import assert_close
 from equations import equations
 
 import mindyn
-from mindyn.estimators.closed_loop_instruments import ClosedLoopInstruments
+from mindyn.identification.estimators.closed_loop_instruments import ClosedLoopInstruments
+from mindyn.motions.simulation.closed_loop import ClosedLoop
+from mindyn.motions.simulation.controllers import SineMotion
 from mindyn.regression.regressor import Regressor
 from mindyn.robots.parts import Drive
-from mindyn.simulation.closed_loop import ClosedLoop
-from mindyn.simulation.controllers import SineMotion
 
 REPLAYED = 1e-8
 """By base values of a numerical set, over 500 steps under feedback."""

@@ -12,13 +12,13 @@ from equations import equations
 from recovered import exact_samples
 
 from mindyn.equations.loop_closure import home_closure
-from mindyn.estimators.closed_loop_instruments import ClosedLoopInstruments, LoopReplay, regular_values
-from mindyn.estimators.instrumental_variables import inertia_matrices
-from mindyn.estimators.least_squares import LeastSquares
+from mindyn.identification.estimators.closed_loop_instruments import ClosedLoopInstruments, LoopReplay, regular_values
+from mindyn.identification.estimators.instrumental_variables import inertia_matrices
+from mindyn.identification.estimators.least_squares import LeastSquares
+from mindyn.motions.simulation.controllers import SineMotion
 from mindyn.robots.loading import load_robot
 from mindyn.robots.parts import Drive, Joint, Link
 from mindyn.robots.robot import Robot
-from mindyn.simulation.controllers import SineMotion
 
 LOOP = {"control_rate_hz": CONTROL_HZ, "initial": "reference"}
 

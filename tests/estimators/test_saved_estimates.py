@@ -13,13 +13,14 @@ import numpy as np
 import pytest
 from raising import raises
 
-from mindyn.errors import Code, InputError, MindynError
-from mindyn.estimators.estimate import load_estimate
-from mindyn.estimators.estimate_files import schema
-from mindyn.estimators.least_squares import LeastSquares
-from mindyn.feasibility.check import check_feasible
-from mindyn.feasibility.full_model import full_model
-from mindyn.identifiability.base_sets import base_parameters
+from mindyn.equations.identifiability.base_sets import base_parameters
+from mindyn.foundation.errors import Code, InputError, MindynError
+from mindyn.foundation.schemas import find_violations
+from mindyn.identification.estimators.estimate import load_estimate
+from mindyn.identification.estimators.estimate_files import schema
+from mindyn.identification.estimators.least_squares import LeastSquares
+from mindyn.identification.feasibility.check import check_feasible
+from mindyn.identification.feasibility.full_model import full_model
 from mindyn.kernels.model import compile_model
 from mindyn.logs.samples import Samples
 from mindyn.regression.friction import Friction
@@ -27,7 +28,6 @@ from mindyn.regression.rows import build_rows
 from mindyn.regression.settings import EquationSettings
 from mindyn.robots.loading import load_robot
 from mindyn.robots.parts import Drive
-from mindyn.schemas import find_violations
 
 SAVED = Path(__file__).with_name("saved_estimate.json")
 

@@ -14,9 +14,9 @@ from identifiability.parallelogram_arms import arm, home_of, move_home_to_zero, 
 from raising import raises
 from robots import random_robot, with_random_drives
 
-from mindyn.errors import Code, InputError
-from mindyn.estimators.estimate import load_estimate
-from mindyn.estimators.least_squares import LeastSquares
+from mindyn.foundation.errors import Code, InputError
+from mindyn.identification.estimators.estimate import load_estimate
+from mindyn.identification.estimators.least_squares import LeastSquares
 from mindyn.identification.identify import identify
 from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.log import log_from_arrays

@@ -10,7 +10,7 @@ from equations import equations
 from estimators.recovered import smooth_samples
 from robots import random_robot, with_random_drives
 
-from mindyn.estimators.instrumental_variables import InstrumentalVariables, torque_noise
+from mindyn.identification.estimators.instrumental_variables import InstrumentalVariables, torque_noise
 
 ROBOT = with_random_drives(random_robot(5, joints=3, tree=False, gravity=(0.0, 0.0, -9.81)), 1)
 CLEAN = smooth_samples(ROBOT, count=2000)

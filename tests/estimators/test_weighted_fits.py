@@ -15,15 +15,15 @@ from closeness import ORACLE, SAME_ALGEBRA, assert_close
 from equations import equations
 from raising import raises
 
-from mindyn.errors import Code, InputError
-from mindyn.estimators.estimate import columns_of, load_estimate
-from mindyn.estimators.least_squares import LeastSquares, _variances, colouring_of, fit_weighted
-from mindyn.feasibility.constrained_fit import FitProblem
+from mindyn.applications.step_tests.estimator import _residuals
+from mindyn.foundation.errors import Code, InputError
+from mindyn.identification.estimators.estimate import columns_of, load_estimate
+from mindyn.identification.estimators.least_squares import LeastSquares, _variances, colouring_of, fit_weighted
+from mindyn.identification.feasibility.constrained_fit import FitProblem
 from mindyn.logs.samples import Samples
 from mindyn.regression.information import Information, Triangle, null_space, solve, triangle_of
 from mindyn.regression.regressor import Regressor
 from mindyn.robots.loading import load_robot
-from mindyn.step_tests.estimator import _residuals
 
 
 def information_of(*joints):

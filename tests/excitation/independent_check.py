@@ -9,8 +9,8 @@ import numpy as np
 import pinocchio as pin
 from oracles.pinocchio_oracle import pinocchio_model
 
-from mindyn.excitation.constraints import Box
-from mindyn.excitation.volumes import Capsule
+from mindyn.motions.excitation.constraints import Box
+from mindyn.motions.excitation.volumes import Capsule
 from mindyn.robots.robot import Robot
 
 

@@ -9,9 +9,9 @@ from oracles.collision_scene import load_scene
 from oracles.motion_reference import check_motion, read_motion
 
 import mindyn
-from mindyn.excitation.encounters import find_encounters
-from mindyn.excitation.motion_check import check_path
-from mindyn.excitation.volumes import Volume, volumes_of
+from mindyn.motions.excitation.encounters import find_encounters
+from mindyn.motions.excitation.motion_check import check_path
+from mindyn.motions.excitation.volumes import Volume, volumes_of
 from mindyn.robots.geometry import Solid, VolumeSource
 
 INERTIA = """<inertial><origin xyz="{com}"/><mass value="2"/>

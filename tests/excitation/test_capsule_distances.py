@@ -12,10 +12,10 @@ from raising import raises
 from robots import random_pose, random_robot
 
 from mindyn import load_robot
-from mindyn.errors import Code, MindynError, UnknownNameError
-from mindyn.excitation import Capsule
-from mindyn.excitation.bodies import Pairs, nearest
-from mindyn.excitation.volumes import volumes_of
+from mindyn.foundation.errors import Code, MindynError, UnknownNameError
+from mindyn.motions import Capsule
+from mindyn.motions.excitation.bodies import Pairs, nearest
+from mindyn.motions.excitation.volumes import volumes_of
 from mindyn.robots.geometry import VolumeSource
 from mindyn.robots.parts import Shape
 

@@ -9,8 +9,8 @@ from excitation.full_speed import design_motion
 from raising import raises
 
 import mindyn
-from mindyn.errors import Code, InputError
-from mindyn.excitation.criteria import EXTREME, evaluate_criterion
+from mindyn.foundation.errors import Code, InputError
+from mindyn.motions.excitation.criteria import EXTREME, evaluate_criterion
 
 P = 9
 

@@ -6,7 +6,7 @@ import pytest
 from closeness import DERIVATIVE, SAME_ALGEBRA, assert_close
 from scipy.sparse import csc_matrix
 
-from mindyn.excitation.descent import Descent, Point, shortest
+from mindyn.motions.excitation.descent import Descent, Point, shortest
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -13,16 +13,16 @@ from excitation.independent_check import motion_at, smallest_gaps, torques, wors
 from robots import random_robot
 
 import mindyn
-from mindyn.excitation import Box, Capsule
-from mindyn.excitation.columns import Columns
-from mindyn.excitation.constraints import APPROACH_M
-from mindyn.excitation.encounters import CURVE_M, STEP_M
-from mindyn.excitation.motion_design import check_times
-from mindyn.excitation.motions import Instants
-from mindyn.excitation.problem import Problem
-from mindyn.excitation.safety import SafetySettings, safety_of
-from mindyn.excitation.solving import exact_value, places_to_stand, random_motion
-from mindyn.excitation.volumes import volumes_of
+from mindyn.motions import Box, Capsule
+from mindyn.motions.excitation.columns import Columns
+from mindyn.motions.excitation.constraints import APPROACH_M
+from mindyn.motions.excitation.encounters import CURVE_M, STEP_M
+from mindyn.motions.excitation.motion_design import check_times
+from mindyn.motions.excitation.motions import Instants
+from mindyn.motions.excitation.problem import Problem
+from mindyn.motions.excitation.safety import SafetySettings, safety_of
+from mindyn.motions.excitation.solving import exact_value, places_to_stand, random_motion
+from mindyn.motions.excitation.volumes import volumes_of
 from mindyn.regression.information import solve
 from mindyn.regression.regressor import Regressor
 from mindyn.regression.row_blocks import gather

@@ -10,10 +10,10 @@ from closeness import DERIVATIVE, SAME_ALGEBRA, assert_close
 from robots import random_robot, with_random_drives
 
 from mindyn import Fourier, MotionLimits
-from mindyn.excitation import Box, Capsule
-from mindyn.excitation.columns import Columns
-from mindyn.excitation.problem import Problem
-from mindyn.excitation.safety import SafetySettings, safety_of
+from mindyn.motions import Box, Capsule
+from mindyn.motions.excitation.columns import Columns
+from mindyn.motions.excitation.problem import Problem
+from mindyn.motions.excitation.safety import SafetySettings, safety_of
 
 KINDS = ("position", "velocity", "acceleration", "jerk", "torque", "gap", "wall", "speed of")
 

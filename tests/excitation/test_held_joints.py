@@ -8,9 +8,9 @@ from excitation.full_speed import design_motion
 from raising import raises
 
 import mindyn
-from mindyn.errors import Code, UnsafeMotionError
-from mindyn.excitation.held_joints import joints_to_hold
-from mindyn.findings import Kind
+from mindyn.foundation.errors import Code, UnsafeMotionError
+from mindyn.foundation.findings import Kind
+from mindyn.motions.excitation.held_joints import joints_to_hold
 
 ARM = """<mujoco><compiler angle="radian"/><worldbody>
 <body name="l1"><joint name="j1" axis="0 0 1" range="-2 2"/><geom size=".04" mass="2"/>

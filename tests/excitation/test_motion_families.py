@@ -9,8 +9,8 @@ from excitation.independent_check import motion_at
 from raising import raises
 
 import mindyn
-from mindyn.errors import Code
-from mindyn.excitation.motions import Motion
+from mindyn.foundation.errors import Code
+from mindyn.motions.excitation.motions import Motion
 
 SECONDS = 7.0
 FAMILIES = [

@@ -19,10 +19,10 @@ from typer.testing import CliRunner
 import mindyn
 from mindyn.cli.limits_file import read_limits_file
 from mindyn.cli.main import app
-from mindyn.errors import Code
-from mindyn.excitation.limits import guessed_limit
-from mindyn.excitation.motion_files import ALL, limits_draft
-from mindyn.excitation.motion_plot import html_plot
+from mindyn.foundation.errors import Code
+from mindyn.motions.excitation.limits import guessed_limit
+from mindyn.motions.excitation.motion_files import ALL, limits_draft
+from mindyn.motions.excitation.motion_plot import html_plot
 
 
 @pytest.fixture(scope="module")

@@ -11,10 +11,10 @@ from oracles.motion_reference import RATE_HZ, Motion, check_motion, read_motion
 from robots_with_bodies import write_random_robot
 
 import mindyn
-from mindyn.excitation.design import free_ranges
-from mindyn.excitation.encounters import LEAST_M, find_encounters
-from mindyn.excitation.volumes import volumes_of
-from mindyn.findings import Kind
+from mindyn.foundation.findings import Kind
+from mindyn.motions.excitation.design import free_ranges
+from mindyn.motions.excitation.encounters import LEAST_M, find_encounters
+from mindyn.motions.excitation.volumes import volumes_of
 
 GAP_M = 0.004
 """Between the disc and each side of the fork, when the disc stands straight."""

@@ -11,10 +11,10 @@ from raising import raises
 from robots import random_robot
 
 import mindyn
-from mindyn.algebra.poses import IDENTITY
-from mindyn.errors import Code, InputError, MissingPhysicsError, UnsafeMotionError
-from mindyn.excitation import Box, Capsule
-from mindyn.findings import Kind
+from mindyn.foundation.algebra.poses import IDENTITY
+from mindyn.foundation.errors import Code, InputError, MissingPhysicsError, UnsafeMotionError
+from mindyn.foundation.findings import Kind
+from mindyn.motions import Box, Capsule
 from mindyn.regression.regressor import Regressor, with_estimated_drives
 from mindyn.regression.row_blocks import gather
 from mindyn.robots.parts import Limits, Link

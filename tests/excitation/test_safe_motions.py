@@ -19,12 +19,12 @@ from raising import raises
 from robots import random_robot
 
 import mindyn
-from mindyn.errors import Code
-from mindyn.excitation.bodies import Pairs
-from mindyn.excitation.constraints import Box, Distances, KeepOut, aggregate_values, signed_distance
-from mindyn.excitation.motions import Instants
-from mindyn.excitation.safety import SafetySettings
-from mindyn.excitation.volumes import Capsule, volumes_of
+from mindyn.foundation.errors import Code
+from mindyn.motions.excitation.bodies import Pairs
+from mindyn.motions.excitation.constraints import Box, Distances, KeepOut, aggregate_values, signed_distance
+from mindyn.motions.excitation.motions import Instants
+from mindyn.motions.excitation.safety import SafetySettings
+from mindyn.motions.excitation.volumes import Capsule, volumes_of
 
 FOLDER = Path(os.environ.get("MINDYN_ROBOT_FILES", "/nonexistent"))
 PUBLISHED = {

@@ -19,21 +19,21 @@ from raising import raises
 from robots import random_robot
 
 import mindyn
-from mindyn.errors import Code, UnsafeMotionError
-from mindyn.excitation.bodies import Bodies
-from mindyn.excitation.encounters import find_encounters
-from mindyn.excitation.limits import with_limits
-from mindyn.excitation.motion_check import check_path
-from mindyn.excitation.motion_design import check_design
-from mindyn.excitation.safety import SafetySettings
-from mindyn.excitation.solving import places_to_stand
-from mindyn.excitation.volumes import Capsule, Volume, cover, volumes_of
-from mindyn.findings import Kind
-from mindyn.logs.text_table import TextTable
+from mindyn.foundation.errors import Code, UnsafeMotionError
+from mindyn.foundation.findings import Kind
+from mindyn.logs.formats.text_table import TextTable
+from mindyn.motions.excitation.bodies import Bodies
+from mindyn.motions.excitation.encounters import find_encounters
+from mindyn.motions.excitation.limits import with_limits
+from mindyn.motions.excitation.motion_check import check_path
+from mindyn.motions.excitation.motion_design import check_design
+from mindyn.motions.excitation.safety import SafetySettings
+from mindyn.motions.excitation.solving import places_to_stand
+from mindyn.motions.excitation.volumes import Capsule, Volume, cover, volumes_of
+from mindyn.motions.step_plans.plan import ConstantSpeed
+from mindyn.motions.step_plans.safety import plan_safe_tests
 from mindyn.robots.geometry import Solid, VolumeSource, mesh_solid
 from mindyn.robots.mesh_files import Triangles
-from mindyn.step_tests.plan import ConstantSpeed
-from mindyn.step_tests.safety import plan_safe_tests
 
 
 def random_mesh(rng: np.random.Generator) -> Triangles:
@@ -101,7 +101,7 @@ def test_a_payload_gets_a_volume(tmp_path):
 def test_reported_distances_are_never_larger_than_those_of_a_finer_path(seed, exact, monkeypatch):
     """Also between samples: the reference looks at a hundred times as many positions."""
     if not exact:
-        monkeypatch.setattr("mindyn.excitation.bodies.import_coal", lambda: None)
+        monkeypatch.setattr("mindyn.motions.excitation.bodies.import_coal", lambda: None)
     robot, rng = random_robot(seed, joints=4), np.random.default_rng(seed)
     volumes = volumes_of(robot, radius=dict.fromkeys(robot.link_names, 0.02)).volumes
     probes = rng.uniform(-1, 1, (200, 4))
@@ -249,7 +249,7 @@ def test_the_run_up_to_a_constant_speed_is_checked_too(monkeypatch):
         checked[:] = [np.concatenate([q[0], q[-1]]) for q, _ in paths]
         return check_path(result, paths, unknown)
 
-    monkeypatch.setattr("mindyn.step_tests.safety.check_path", check)
+    monkeypatch.setattr("mindyn.motions.step_plans.safety.check_path", check)
     robot = with_limits(mindyn.load_robot("planar2"), {"lower": -2.0, "upper": 2.0, "velocity": 2.0})
     plan, _ = plan_safe_tests(robot, SafetySettings(self_collision=False, floor=None, tip_speed=5.0))
     motions = [motion.trajectory(100.0) for motion in plan.motions.values() if isinstance(motion, ConstantSpeed)]
@@ -313,11 +313,11 @@ def test_a_robot_of_many_limbs_finds_a_place_to_stand():
     limits = mindyn.MotionLimits(np.full(9, -1.0), np.full(9, 1.0), *np.full((4, 9), np.inf))
     values = lambda _, q: np.abs(q) / 0.2  # noqa: E731
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("mindyn.excitation.solving.static_values", values)
+        patch.setattr("mindyn.motions.excitation.solving.static_values", values)
         places = places_to_stand(problem, limits, np.random.default_rng(0))
         assert (np.abs(places) <= 0.2).all()
         assert len(places) > 0
-        patch.setattr("mindyn.excitation.solving.static_values", lambda _, q: 2 + np.abs(q))
+        patch.setattr("mindyn.motions.excitation.solving.static_values", lambda _, q: 2 + np.abs(q))
         with raises(UnsafeMotionError, Code.UNSAFE_MOTION, "limb"):
             places_to_stand(problem, limits, np.random.default_rng(0))
 
@@ -349,7 +349,7 @@ def test_a_result_that_fails_its_check_is_searched_for_again(monkeypatch):
             raise UnsafeMotionError("two links touch")
         return check_design(design, *others)
 
-    monkeypatch.setattr("mindyn.excitation.design.check_design", fail)
+    monkeypatch.setattr("mindyn.motions.excitation.design.check_design", fail)
     failures = 3
     design = design_motion(robot, **SHORT)
     assert design.check is not None

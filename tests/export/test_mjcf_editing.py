@@ -21,10 +21,10 @@ from mindyn import (
     write_mjcf,
     write_urdf,
 )
-from mindyn.algebra.inertia import phi_about_origin
-from mindyn.errors import Code, ExportError, RobotFileError
-from mindyn.export.mujoco_comparison import compare_with_mujoco, mujoco_torques
+from mindyn.foundation.algebra.inertia import phi_about_origin
+from mindyn.foundation.errors import Code, ExportError, RobotFileError
 from mindyn.logs.log import log_from_arrays
+from mindyn.output.export.mujoco_comparison import compare_with_mujoco, mujoco_torques
 from mindyn.regression.rows import build_rows
 
 INCLUDED = '<mujoco><default><default class="arm"><joint armature="0.3" damping="2"/></default></default></mujoco>'

@@ -15,9 +15,9 @@ from raising import raises
 
 import mindyn
 from mindyn.equations.loop_closure import home_closure
-from mindyn.errors import Code, ExportError
-from mindyn.export.mujoco_comparison import mujoco_torques
-from mindyn.export.writing import choose_format
+from mindyn.foundation.errors import Code, ExportError
+from mindyn.output.export.mujoco_comparison import mujoco_torques
+from mindyn.output.export.writing import choose_format
 
 STIFF = 1e-4
 """MuJoCo's constraints are slightly soft."""

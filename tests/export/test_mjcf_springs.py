@@ -13,8 +13,8 @@ from raising import raises
 
 from mindyn import ExtraTorque, compile_model, load_robot, write_mjcf
 from mindyn.equations.loop_closure import home_closure
-from mindyn.errors import Code, ExportError, RobotError
-from mindyn.findings import Kind
+from mindyn.foundation.errors import Code, ExportError, RobotError
+from mindyn.foundation.findings import Kind
 from mindyn.robots.parts import Link
 from mindyn.robots.springs import Spring, find_springs
 

@@ -13,7 +13,7 @@ from raising import raises
 from robots import random_motion, random_pose, random_robot
 
 import mindyn
-from mindyn.errors import Code, ExportError, MissingExtraError, MissingPhysicsError
+from mindyn.foundation.errors import Code, ExportError, MissingExtraError, MissingPhysicsError
 from mindyn.robots.parts import Drive, Frame, Mimic
 
 SEEDS = range(12)

@@ -13,8 +13,8 @@ from closeness import SAME_ALGEBRA, assert_close
 from raising import raises
 
 import mindyn
-from mindyn.errors import Code, ExportError, InputError
-from mindyn.export.ros2_package import CONTROL_FUNCTIONS
+from mindyn.foundation.errors import Code, ExportError, InputError
+from mindyn.output.export.ros2_package import CONTROL_FUNCTIONS
 
 needs_cmake = pytest.mark.skipif(
     shutil.which("cmake") is None or shutil.which("gcc") is None, reason="no cmake or gcc on this machine"

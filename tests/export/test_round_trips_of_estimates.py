@@ -27,8 +27,8 @@ from closeness import DERIVATIVE, PUBLISHED_FILE, assert_close
 from raising import raises
 
 import mindyn
-from mindyn.errors import Code, ExportError
-from mindyn.export.mujoco_comparison import mujoco_torques
+from mindyn.foundation.errors import Code, ExportError
+from mindyn.output.export.mujoco_comparison import mujoco_torques
 from mindyn.regression.friction import Friction
 from mindyn.robots.parts import Drive, ExtraTorque
 

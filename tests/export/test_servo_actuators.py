@@ -15,12 +15,12 @@ from raising import raises
 from servos import ARMATURE, FRICTION, JOINTS, KP, KV, leg_targets, leg_xml, simulate_leg
 
 import mindyn
-from mindyn.errors import Code, ExportError
-from mindyn.estimators import ClosedLoopInstruments
-from mindyn.export.mujoco_comparison import compare_positions
-from mindyn.export.servo_actuators import write_isaac_lab
+from mindyn.foundation.errors import Code, ExportError
+from mindyn.identification import ClosedLoopInstruments
 from mindyn.identification.gain_stage import find_servo
 from mindyn.logs import log_from_targets
+from mindyn.output.export.mujoco_comparison import compare_positions
+from mindyn.output.export.servo_actuators import write_isaac_lab
 
 RATE, NOISE = 200.0, 1e-4
 SETTINGS = mindyn.EquationSettings(mindyn.Conditioning(position_cutoff_hz=64.0))

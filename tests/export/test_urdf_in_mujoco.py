@@ -9,7 +9,7 @@ import pytest
 from closeness import PUBLISHED_FILE, assert_close
 
 import mindyn
-from mindyn.export.mujoco_comparison import mujoco_torques
+from mindyn.output.export.mujoco_comparison import mujoco_torques
 from mindyn.robots.files import parse_xml
 from mindyn.robots.parts import Drive
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from mindyn.algebra.inertia import phi_about_origin
+from mindyn.foundation.algebra.inertia import phi_about_origin
 
 
 def least_over_point_masses(matrix, y, links, count=4000, seed=0):

@@ -7,8 +7,8 @@ from functools import cache
 
 import numpy as np
 
-from mindyn.algebra.inertia import pseudo_inertia
-from mindyn.identifiability.base_sets import base_parameters
+from mindyn.equations.identifiability.base_sets import base_parameters
+from mindyn.foundation.algebra.inertia import pseudo_inertia
 from mindyn.kernels.model import compile_model
 from mindyn.logs.samples import Samples
 from mindyn.papers.yoshida_paper import yoshida_puma

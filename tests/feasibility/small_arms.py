@@ -7,10 +7,10 @@ from itertools import product
 
 import numpy as np
 
-from mindyn.algebra.inertia import phi_about_origin, pseudo_inertia
-from mindyn.algebra.poses import IDENTITY, Pose
-from mindyn.feasibility.consistent import check_values
-from mindyn.feasibility.physical_space import space_of
+from mindyn.foundation.algebra.inertia import phi_about_origin, pseudo_inertia
+from mindyn.foundation.algebra.poses import IDENTITY, Pose
+from mindyn.identification.feasibility.consistent import check_values
+from mindyn.identification.feasibility.physical_space import space_of
 from mindyn.kernels.model import compile_model
 from mindyn.regression.regressor import Regressor
 from mindyn.robots.parts import Joint, Link

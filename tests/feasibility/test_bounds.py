@@ -10,11 +10,11 @@ from closeness import SAME_ALGEBRA, assert_close
 from raising import raises
 from small_arms import planar_arm
 
-from mindyn.algebra.poses import Pose
-from mindyn.errors import Code, InputError
-from mindyn.feasibility.answer import combine_answers
-from mindyn.feasibility.bounds import Bounds, bounds_from_shapes
-from mindyn.feasibility.physical_space import space_of
+from mindyn.foundation.algebra.poses import Pose
+from mindyn.foundation.errors import Code, InputError
+from mindyn.identification.feasibility.answer import combine_answers
+from mindyn.identification.feasibility.bounds import Bounds, bounds_from_shapes
+from mindyn.identification.feasibility.physical_space import space_of
 from mindyn.regression.regressor import Regressor
 from mindyn.robots.parts import Shape
 

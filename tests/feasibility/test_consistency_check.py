@@ -12,8 +12,8 @@ from robots import random_robot, random_robots, with_random_drives
 from small_arms import check_base_values, space_of_base
 
 import mindyn
-from mindyn.errors import Code, InputError
-from mindyn.feasibility.nearest import find_nearest_consistent, relative_metric
+from mindyn.foundation.errors import Code, InputError
+from mindyn.identification.feasibility.nearest import find_nearest_consistent, relative_metric
 from mindyn.kernels.model import compile_model
 from mindyn.papers.yoshida_paper import yoshida_puma
 from mindyn.parameters.structural import structural_base

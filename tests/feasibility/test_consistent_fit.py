@@ -17,14 +17,14 @@ from small_arms import space_of_base
 
 import mindyn
 from mindyn import Bounds, Friction, LeastSquares, PhysicallyConsistent
-from mindyn.algebra.inertia import check_consistency, pseudo_inertia
-from mindyn.errors import Code, InputError
-from mindyn.feasibility.conic import ConicProgram
-from mindyn.feasibility.consistent import check_consistent
-from mindyn.feasibility.constrained_fit import FitProblem
-from mindyn.feasibility.physical_space import space_of
-from mindyn.feasibility.priors import build_prior, find_placeholders
-from mindyn.identifiability.base_sets import base_parameters
+from mindyn.equations.identifiability.base_sets import base_parameters
+from mindyn.foundation.algebra.inertia import check_consistency, pseudo_inertia
+from mindyn.foundation.errors import Code, InputError
+from mindyn.identification.feasibility.conic import ConicProgram
+from mindyn.identification.feasibility.consistent import check_consistent
+from mindyn.identification.feasibility.constrained_fit import FitProblem
+from mindyn.identification.feasibility.physical_space import space_of
+from mindyn.identification.feasibility.priors import build_prior, find_placeholders
 from mindyn.regression.regressor import Regressor, with_estimated_drives
 from mindyn.regression.row_blocks import gather
 from mindyn.robots.parts import Drive, Joint, Link

@@ -21,14 +21,14 @@ from mindyn import Bounds, LeastSquares, check_feasible, compile_model, load_rob
 from mindyn.cli.check import check
 from mindyn.cli.exit_codes import ExitCode
 from mindyn.cli.export import export
-from mindyn.errors import Code, InputError
-from mindyn.estimators.estimate import load_estimate
-from mindyn.feasibility import check_positive_definite
-from mindyn.feasibility.bounds import bounds_from_shapes, read_bounds
-from mindyn.feasibility.check import check_plausible
-from mindyn.feasibility.conic import ConicError, ConicProgram
-from mindyn.feasibility.consistent import check_consistent
-from mindyn.feasibility.constrained_fit import MIN_PRIOR_FRACTION
+from mindyn.foundation.errors import Code, InputError
+from mindyn.identification import check_positive_definite
+from mindyn.identification.estimators.estimate import load_estimate
+from mindyn.identification.feasibility.bounds import bounds_from_shapes, read_bounds
+from mindyn.identification.feasibility.check import check_plausible
+from mindyn.identification.feasibility.conic import ConicError, ConicProgram
+from mindyn.identification.feasibility.consistent import check_consistent
+from mindyn.identification.feasibility.constrained_fit import MIN_PRIOR_FRACTION
 from mindyn.regression.regressor import Regressor, with_estimated_drives
 from mindyn.robots.parts import Limits
 

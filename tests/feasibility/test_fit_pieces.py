@@ -14,14 +14,19 @@ from closeness import ORACLE, assert_close
 from raising import raises
 from small_arms import planar_arm, slope_of
 
-from mindyn.algebra.inertia import phi_about_origin
-from mindyn.errors import Code, InputError
-from mindyn.feasibility.bounds import Bounds, read_bounds
-from mindyn.feasibility.constrained_fit import FitProblem
-from mindyn.feasibility.intervals import _fit_conditions
-from mindyn.feasibility.nearest import find_certificate, find_nearest_compact, find_nearest_consistent, known_metric
-from mindyn.feasibility.physical_space import space_of
-from mindyn.feasibility.priors import Prior
+from mindyn.foundation.algebra.inertia import phi_about_origin
+from mindyn.foundation.errors import Code, InputError
+from mindyn.identification.feasibility.bounds import Bounds, read_bounds
+from mindyn.identification.feasibility.constrained_fit import FitProblem
+from mindyn.identification.feasibility.intervals import _fit_conditions
+from mindyn.identification.feasibility.nearest import (
+    find_certificate,
+    find_nearest_compact,
+    find_nearest_consistent,
+    known_metric,
+)
+from mindyn.identification.feasibility.physical_space import space_of
+from mindyn.identification.feasibility.priors import Prior
 from mindyn.regression.information import Information, joint_weights, triangle_of
 from mindyn.regression.regressor import Regressor, with_estimated_drives
 

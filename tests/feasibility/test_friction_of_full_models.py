@@ -12,8 +12,8 @@ import pytest
 from closeness import ORACLE, assert_close
 from robots import geared_arm
 
-from mindyn.feasibility.full_model import _format_sum, friction_torques
-from mindyn.identifiability.base_sets import base_parameters
+from mindyn.equations.identifiability.base_sets import base_parameters
+from mindyn.identification.feasibility.full_model import _format_sum, friction_torques
 from mindyn.kernels.model import compile_model
 from mindyn.regression.friction import Friction
 from mindyn.regression.regressor import Regressor

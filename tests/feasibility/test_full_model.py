@@ -28,9 +28,9 @@ from mindyn import (
     write_toml,
     write_urdf,
 )
-from mindyn.algebra.inertia import mass_com_inertia
-from mindyn.errors import Code, ExportError, InputError
-from mindyn.identifiability.base_sets import base_parameters
+from mindyn.equations.identifiability.base_sets import base_parameters
+from mindyn.foundation.algebra.inertia import mass_com_inertia
+from mindyn.foundation.errors import Code, ExportError, InputError
 from mindyn.kernels.model import compile_model
 from mindyn.regression.regressor import with_estimated_drives
 from mindyn.robots.friction_laws import FITTED_SHAPES, stribeck

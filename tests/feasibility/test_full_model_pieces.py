@@ -14,16 +14,17 @@ from closeness import EXACT, ORACLE, SOLVED, assert_close
 from raising import raises
 from small_arms import check_base_values, divergence_of, planar_arm, slope_of, space_of_base
 
-from mindyn.algebra.inertia import mass_com_inertia, phi_about_origin, pseudo_inertia
-from mindyn.errors import Code, InputError
-from mindyn.feasibility.conic import matrix_of_triangle
-from mindyn.feasibility.consistent import (
+from mindyn.equations.identifiability.base_sets import base_parameters
+from mindyn.foundation.algebra.inertia import mass_com_inertia, phi_about_origin, pseudo_inertia
+from mindyn.foundation.errors import Code, InputError
+from mindyn.identification.feasibility.conic import matrix_of_triangle
+from mindyn.identification.feasibility.consistent import (
     _find_innermost,
     _select_largest,
     arm_witness,
     check_values,
 )
-from mindyn.feasibility.full_model import (
+from mindyn.identification.feasibility.full_model import (
     _add_margins,
     _build_robot,
     _child_joint_positions,
@@ -37,9 +38,8 @@ from mindyn.feasibility.full_model import (
     _width_rows,
     full_model,
 )
-from mindyn.feasibility.physical_space import space_of
-from mindyn.feasibility.priors import Prior, build_prior
-from mindyn.identifiability.base_sets import base_parameters
+from mindyn.identification.feasibility.physical_space import space_of
+from mindyn.identification.feasibility.priors import Prior, build_prior
 from mindyn.regression.friction import Friction
 from mindyn.regression.regressor import Regressor, with_estimated_drives
 from mindyn.robots.parts import ExtraTorque

@@ -16,8 +16,8 @@ from typer.testing import CliRunner
 
 from mindyn import Conditioning, EquationSettings, PhysicallyConsistent, identify, load_robot, read_log
 from mindyn.cli.identify import identify as identify_command
-from mindyn.errors import Code, InputError
-from mindyn.feasibility.consistent import check_consistent
+from mindyn.foundation.errors import Code, InputError
+from mindyn.identification.feasibility.consistent import check_consistent
 from mindyn.regression.regressor import with_estimated_drives
 
 SIDECAR = """

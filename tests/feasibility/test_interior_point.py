@@ -12,15 +12,15 @@ from scipy.optimize import nnls
 from small_arms import slope_of
 
 import mindyn
-from mindyn.algebra.inertia import pseudo_inertia
-from mindyn.feasibility import constrained_fit
-from mindyn.feasibility.bounds import Bounds
-from mindyn.feasibility.conic import ConeRows, ConicProgram
-from mindyn.feasibility.constrained_fit import MIN_PRIOR_FRACTION, FitProblem, solve_all
-from mindyn.feasibility.interior_point import minimise_all
-from mindyn.feasibility.physical_space import PSEUDO_ROWS, space_of
-from mindyn.feasibility.priors import build_prior
-from mindyn.numerics import second_process
+from mindyn.foundation.algebra.inertia import pseudo_inertia
+from mindyn.identification.feasibility import constrained_fit
+from mindyn.identification.feasibility.bounds import Bounds
+from mindyn.identification.feasibility.conic import ConeRows, ConicProgram
+from mindyn.identification.feasibility.constrained_fit import MIN_PRIOR_FRACTION, FitProblem, solve_all
+from mindyn.identification.feasibility.interior_point import minimise_all
+from mindyn.identification.feasibility.physical_space import PSEUDO_ROWS, space_of
+from mindyn.identification.feasibility.priors import build_prior
+from mindyn.kernels.numerics import second_process
 from mindyn.regression.regressor import Regressor, with_estimated_drives
 from mindyn.regression.row_blocks import gather
 

@@ -11,12 +11,8 @@ import numpy as np
 import pytest
 from closeness import EXACT, ORACLE, SAME_ALGEBRA, SOLVED, assert_close
 
-from mindyn.algebra.inertia import phi_about_origin, pseudo_inertia
-from mindyn.feasibility.positive_definite import _descend, find_lowest
-from mindyn.feasibility.yoshida_projection import STEP_INSIDE_RATIO, _step_inside
-from mindyn.loads import payload
-from mindyn.loads.from_runs import Payload
-from mindyn.loads.payload import (
+from mindyn.applications.payload import payload
+from mindyn.applications.payload.payload import (
     _correlated_rows,
     _gain_shifts,
     _known_information,
@@ -24,6 +20,10 @@ from mindyn.loads.payload import (
     _unseen_covariance,
     make_consistent,
 )
+from mindyn.foundation.algebra.inertia import phi_about_origin, pseudo_inertia
+from mindyn.identification.feasibility.positive_definite import _descend, find_lowest
+from mindyn.identification.feasibility.yoshida_projection import STEP_INSIDE_RATIO, _step_inside
+from mindyn.identification.runs_with_loads import Payload
 from mindyn.logs.samples import Samples
 from mindyn.regression.information import Information, triangle_of
 

@@ -14,11 +14,11 @@ from raising import raises
 from robots import random_robot
 
 import mindyn
-from mindyn.algebra.poses import Pose
-from mindyn.errors import Code, InputError
-from mindyn.findings import Kind
-from mindyn.loads import calibrate_load
-from mindyn.loads.payload import default_gain_deviation
+from mindyn.applications import calibrate_load
+from mindyn.applications.payload.payload import default_gain_deviation
+from mindyn.foundation.algebra.poses import Pose
+from mindyn.foundation.errors import Code, InputError
+from mindyn.foundation.findings import Kind
 from mindyn.logs.conditioning import AS_LOGGED
 from mindyn.regression.regressor import with_estimated_drives
 

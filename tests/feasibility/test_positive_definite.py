@@ -11,15 +11,15 @@ from raising import raises
 from robots import random_robot, with_random_drives
 from small_arms import grid, regressor_matrices
 
-from mindyn.errors import Code, InputError, MissingPhysicsError, UnknownNameError
-from mindyn.feasibility.inertia_family import InertiaFamily
-from mindyn.feasibility.positive_definite import (
+from mindyn.equations.identifiability.base_sets import base_parameters
+from mindyn.foundation.errors import Code, InputError, MissingPhysicsError, UnknownNameError
+from mindyn.identification.feasibility.inertia_family import InertiaFamily
+from mindyn.identification.feasibility.positive_definite import (
     check_positive_definite,
     joint_ranges,
     sample_configurations,
     smallest_eigenvalues,
 )
-from mindyn.identifiability.base_sets import base_parameters
 from mindyn.kernels.model import compile_model
 from mindyn.papers.yoshida_paper import yoshida_puma
 from mindyn.robots.loading import load_robot

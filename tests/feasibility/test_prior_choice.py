@@ -14,10 +14,10 @@ from closeness import ORACLE, assert_close
 from raising import raises
 from small_arms import planar_arm
 
-from mindyn.algebra.inertia import phi_about_origin
-from mindyn.errors import Code, InputError
-from mindyn.feasibility import physically_consistent
-from mindyn.feasibility.physically_consistent import (
+from mindyn.foundation.algebra.inertia import phi_about_origin
+from mindyn.foundation.errors import Code, InputError
+from mindyn.identification.feasibility import physically_consistent
+from mindyn.identification.feasibility.physically_consistent import (
     PhysicallyConsistent,
     PriorChoice,
     _fold_errors,

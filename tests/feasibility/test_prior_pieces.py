@@ -14,18 +14,19 @@ from closeness import DERIVATIVE, EXACT, ORACLE, SAME_ALGEBRA, SOLVED, assert_cl
 from raising import raises
 from small_arms import divergence_of, long_rod_on_a_slide, planar_arm, slope_of, space_of_base
 
-from mindyn.algebra.inertia import mass_com_inertia, phi_about_origin, pseudo_inertia
-from mindyn.algebra.poses import Pose
-from mindyn.errors import Code, InputError
-from mindyn.feasibility.conic import ConeRows, ConicProgram, matrix_of_triangle
-from mindyn.feasibility.nearest import (
+from mindyn.equations.identifiability.base_sets import base_parameters
+from mindyn.foundation.algebra.inertia import mass_com_inertia, phi_about_origin, pseudo_inertia
+from mindyn.foundation.algebra.poses import Pose
+from mindyn.foundation.errors import Code, InputError
+from mindyn.identification.feasibility.conic import ConeRows, ConicProgram, matrix_of_triangle
+from mindyn.identification.feasibility.nearest import (
     _adjoint,
     certificate_slack,
     match_values,
     relative_metric,
 )
-from mindyn.feasibility.physical_space import MIN_LENGTH_M, physical_values, space_of
-from mindyn.feasibility.priors import (
+from mindyn.identification.feasibility.physical_space import MIN_LENGTH_M, physical_values, space_of
+from mindyn.identification.feasibility.priors import (
     Prior,
     _add_entropic,
     _format_unused,
@@ -33,7 +34,6 @@ from mindyn.feasibility.priors import (
     build_prior,
     find_placeholders,
 )
-from mindyn.identifiability.base_sets import base_parameters
 from mindyn.regression.friction import Friction
 from mindyn.regression.regressor import Regressor, with_estimated_drives
 from mindyn.robots.parts import Frame, Limits

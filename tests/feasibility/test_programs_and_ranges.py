@@ -12,10 +12,19 @@ import pytest
 from closeness import EXACT, ORACLE, SAME_ALGEBRA, SOLVED, assert_close
 from raising import raises
 
-from mindyn.errors import Code, InputError, MissingPhysicsError, UnknownNameError
-from mindyn.estimators.least_squares import LeastSquares
-from mindyn.feasibility import physically_consistent
-from mindyn.feasibility.conic import (
+from mindyn.applications.payload.payload import (
+    _build_findings,
+    _initial_weights,
+    _jackknife,
+    _known_information,
+    _normal_equations,
+    find_unidentifiable,
+    payload,
+)
+from mindyn.foundation.errors import Code, InputError, MissingPhysicsError, UnknownNameError
+from mindyn.identification.estimators.least_squares import LeastSquares
+from mindyn.identification.feasibility import physically_consistent
+from mindyn.identification.feasibility.conic import (
     ConeRows,
     ConicError,
     ConicProgram,
@@ -23,7 +32,7 @@ from mindyn.feasibility.conic import (
     matrix_of_triangle,
     triangle,
 )
-from mindyn.feasibility.positive_definite import (
+from mindyn.identification.feasibility.positive_definite import (
     _descent_bounds,
     _format_failing_orders,
     _name_joints,
@@ -33,16 +42,7 @@ from mindyn.feasibility.positive_definite import (
     name_positions,
     sample_configurations,
 )
-from mindyn.loads.from_runs import Payload
-from mindyn.loads.payload import (
-    _build_findings,
-    _initial_weights,
-    _jackknife,
-    _known_information,
-    _normal_equations,
-    find_unidentifiable,
-    payload,
-)
+from mindyn.identification.runs_with_loads import Payload
 from mindyn.logs.samples import Samples
 from mindyn.regression.rows import build_rows
 from mindyn.robots.loading import load_robot
@@ -60,8 +60,8 @@ def program(*rows, cost=None, squares=None, size=2):
 
 def test_a_program_that_zero_satisfies_is_never_called_infeasible(monkeypatch):
     """The solver may say so of almost exact data."""
-    monkeypatch.setattr("mindyn.feasibility.conic.ACCEPTED_STATUSES", ())
-    monkeypatch.setattr("mindyn.feasibility.conic.INFEASIBLE_STATUSES", ("Solved",))
+    monkeypatch.setattr("mindyn.identification.feasibility.conic.ACCEPTED_STATUSES", ())
+    monkeypatch.setattr("mindyn.identification.feasibility.conic.INFEASIBLE_STATUSES", ("Solved",))
     target = (np.eye(2), np.array([3.0, -4.0]))
     for offset, code in ((np.zeros(2), Code.NOT_CONVERGED), (np.ones(2), Code.DISAGREEMENT)):
         with raises(ConicError, code):

@@ -9,11 +9,11 @@ import pytest
 from equations import equations
 from puma_motion import clean_samples, consistent_puma, simulate_samples, torque_errors
 
-from mindyn.errors import InputError
-from mindyn.estimators.instrumental_variables import InstrumentalVariables
-from mindyn.estimators.least_squares import LeastSquares
-from mindyn.feasibility.consistent_projection import make_feasible
-from mindyn.feasibility.positive_definite import check_positive_definite
+from mindyn.foundation.errors import InputError
+from mindyn.identification.estimators.instrumental_variables import InstrumentalVariables
+from mindyn.identification.estimators.least_squares import LeastSquares
+from mindyn.identification.feasibility.consistent_projection import make_feasible
+from mindyn.identification.feasibility.positive_definite import check_positive_definite
 
 ROWS = 4000
 INERTIAS = ("Izz1R", "Izz2R", "Izz3R")

@@ -12,14 +12,18 @@ from estimators.recovered import exact_samples
 from robots import random_robot, with_random_drives
 from small_arms import planar_arm
 
-from mindyn.algebra.inertia import phi_about_origin
-from mindyn.estimators.least_squares import LeastSquares
-from mindyn.feasibility.consistent_projection import UNIDENTIFIABLE_DEVIATION, covariance_metric, make_feasible
-from mindyn.feasibility.constrained_fit import FitProblem
-from mindyn.feasibility.nearest import relative_metric
-from mindyn.feasibility.physical_space import space_of
-from mindyn.feasibility.physically_consistent import PhysicallyConsistent
-from mindyn.feasibility.priors import Prior
+from mindyn.foundation.algebra.inertia import phi_about_origin
+from mindyn.identification.estimators.least_squares import LeastSquares
+from mindyn.identification.feasibility.consistent_projection import (
+    UNIDENTIFIABLE_DEVIATION,
+    covariance_metric,
+    make_feasible,
+)
+from mindyn.identification.feasibility.constrained_fit import FitProblem
+from mindyn.identification.feasibility.nearest import relative_metric
+from mindyn.identification.feasibility.physical_space import space_of
+from mindyn.identification.feasibility.physically_consistent import PhysicallyConsistent
+from mindyn.identification.feasibility.priors import Prior
 from mindyn.regression.information import Information, triangle_of
 from mindyn.regression.regressor import Regressor, with_estimated_drives
 

@@ -14,15 +14,21 @@ import pytest
 from closeness import ORACLE, SAME_ALGEBRA, assert_close, assert_negligible
 from raising import raises
 
-from mindyn.errors import Code, MindynError
-from mindyn.estimators.estimate import load_estimate
-from mindyn.feasibility import positive_definite
-from mindyn.feasibility.conic import matrix_of_triangle, triangle
-from mindyn.feasibility.consistent import MAX_NAMED_PARAMETERS, NAMED_FRACTION, _select_largest
-from mindyn.feasibility.consistent_projection import covariance_metric
-from mindyn.feasibility.physical_space import space_of
-from mindyn.feasibility.positive_definite import sample_configurations
-from mindyn.loads.payload import UNSEEN_DEVIATION, _correlated_rows, _gain_shifts, _unseen_covariance, payload
+from mindyn.applications.payload.payload import (
+    UNSEEN_DEVIATION,
+    _correlated_rows,
+    _gain_shifts,
+    _unseen_covariance,
+    payload,
+)
+from mindyn.foundation.errors import Code, MindynError
+from mindyn.identification.estimators.estimate import load_estimate
+from mindyn.identification.feasibility import positive_definite
+from mindyn.identification.feasibility.conic import matrix_of_triangle, triangle
+from mindyn.identification.feasibility.consistent import MAX_NAMED_PARAMETERS, NAMED_FRACTION, _select_largest
+from mindyn.identification.feasibility.consistent_projection import covariance_metric
+from mindyn.identification.feasibility.physical_space import space_of
+from mindyn.identification.feasibility.positive_definite import sample_configurations
 
 SAVED = Path(__file__).parents[1] / "estimators" / "saved_estimate.json"
 

@@ -9,7 +9,7 @@ from closeness import SOLVED, assert_close
 from robots import random_robot
 
 import mindyn
-from mindyn.algebra.poses import Pose
+from mindyn.foundation.algebra.poses import Pose
 from mindyn.logs.samples import Samples
 from mindyn.regression.rows import build_rows
 from mindyn.regression.settings import EquationSettings

@@ -8,16 +8,16 @@ from closeness import SAME_ALGEBRA, SOLVED, assert_close
 from raising import raises
 from small_arms import TwoLinks, grid, planar_arm, project_on_circular_cone, regressor_matrices
 
-from mindyn.errors import Code, InputError, RobotError
-from mindyn.feasibility.inertia_family import InertiaFamily
-from mindyn.feasibility.positive_definite import check_positive_definite
-from mindyn.feasibility.yoshida_projection import (
+from mindyn.equations.identifiability.base_sets import base_parameters
+from mindyn.foundation.errors import Code, InputError, RobotError
+from mindyn.identification.feasibility.inertia_family import InertiaFamily
+from mindyn.identification.feasibility.positive_definite import check_positive_definite
+from mindyn.identification.feasibility.yoshida_projection import (
     check_by_cones,
     leading_minors,
     project_by_cones,
     project_on_polyhedral_cone,
 )
-from mindyn.identifiability.base_sets import base_parameters
 from mindyn.robots.loading import load_robot
 
 EXAMPLE = TwoLinks(0.30, 0.05, 0.28, 0.10, 0.5)

@@ -10,9 +10,9 @@ import pytest
 from fleets import ARM, SETTINGS, SIDECAR, log_bytes
 from raising import raises
 
-from mindyn.errors import Code, InputError
-from mindyn.fleet.factors import FactorStore, Generation, read_generation
-from mindyn.fleet.fleet import study_fleet
+from mindyn.applications.fleet.factors import FactorStore, Generation, read_generation
+from mindyn.applications.fleet.fleet import study_fleet
+from mindyn.foundation.errors import Code, InputError
 
 
 @pytest.fixture(scope="module")

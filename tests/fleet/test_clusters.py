@@ -17,12 +17,12 @@ from closeness import ORACLE, assert_close
 from fleets import ARM, SETTINGS, SIDECAR, log_bytes
 from raising import raises
 
-from mindyn.errors import Code
-from mindyn.executors import WorkersLostError
-from mindyn.fleet import work
-from mindyn.fleet.factors import Factor
-from mindyn.fleet.fleet import FleetStudy, study_fleet
-from mindyn.fleet.tally import WORKER_DIED
+from mindyn.applications.fleet import work
+from mindyn.applications.fleet.factors import Factor
+from mindyn.applications.fleet.fleet import FleetStudy, study_fleet
+from mindyn.applications.fleet.tally import WORKER_DIED
+from mindyn.foundation.errors import Code
+from mindyn.foundation.executors import WorkersLostError
 
 ROBOTS, LOGS = (20, 10) if os.environ.get("MINDYN_WHOLE_FLEET") else (6, 4)
 """`make study NAME=fleet` tests all 200 logs; here there are as many as show the same."""
@@ -81,7 +81,7 @@ def test_dask_over_a_store_gives_the_serial_bits_though_a_worker_dies(cluster, s
 def test_a_driver_that_is_killed_is_resumed_with_the_same_bits(serial, tmp_path):
     script = (
         f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r}); from fleets import *; "
-        "from mindyn.fleet.fleet import study_fleet; "
+        "from mindyn.applications.fleet.fleet import study_fleet; "
         f"study_fleet(ARM, {PATTERN!r}, {str(tmp_path)!r}, settings=SETTINGS)"
     )
     driver = subprocess.Popen([sys.executable, "-c", script])
@@ -114,7 +114,7 @@ def few(tmp_path) -> Path:
 
 
 def test_a_log_that_kills_its_worker_is_excluded_by_name(few, monkeypatch):
-    monkeypatch.setattr("mindyn.fleet.tally.gather_log", deadly)
+    monkeypatch.setattr("mindyn.applications.fleet.tally.gather_log", deadly)
     out, pattern = few / "out", f"{few}/{{robot_id}}/*.parquet"
     study = study_fleet(ARM, pattern, out, settings=SETTINGS, workers=2)
     assert [(Path(item.name).name, item.reason) for item in study.excluded] == [("deadly.parquet", WORKER_DIED)]
@@ -122,7 +122,7 @@ def test_a_log_that_kills_its_worker_is_excluded_by_name(few, monkeypatch):
 
 
 def test_a_broken_executor_keeps_finished_logs_and_hints_how_to_continue(few, monkeypatch):
-    monkeypatch.setattr("mindyn.fleet.tally.gather_log", deadly)
+    monkeypatch.setattr("mindyn.applications.fleet.tally.gather_log", deadly)
     out, pattern = few / "out", f"{few}/{{robot_id}}/*.parquet"
     with ProcessPoolExecutor(1, get_context("spawn")) as pool, raises(WorkersLostError, Code.INVALID_VALUE) as result:
         study_fleet(ARM, pattern, out, settings=SETTINGS, executor=pool)

@@ -11,7 +11,7 @@ import pytest
 from raising import raises
 
 import mindyn
-from mindyn.errors import Code
+from mindyn.foundation.errors import Code
 from mindyn.logs.errors import LogError
 from mindyn.logs.locations import expand_locations, list_matching, parse_location
 

@@ -18,12 +18,12 @@ from messages import messages
 from raising import raises
 
 import mindyn
-from mindyn.errors import Code, InputError
-from mindyn.findings import Severity
-from mindyn.fleet import fleet as fleet_module
-from mindyn.fleet.fleet import FleetStudy, study_fleet
-from mindyn.fleet.template import Template, find_day, parse_day
-from mindyn.fleet.writing import explain_no_difference, write_study
+from mindyn.applications.fleet import fleet as fleet_module
+from mindyn.applications.fleet.fleet import FleetStudy, study_fleet
+from mindyn.applications.fleet.template import Template, find_day, parse_day
+from mindyn.applications.fleet.writing import explain_no_difference, write_study
+from mindyn.foundation.errors import Code, InputError
+from mindyn.foundation.findings import Severity
 from mindyn.logs.locations import FileListing
 
 ROBOTS, LOGS = 8, 5

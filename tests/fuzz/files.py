@@ -40,7 +40,7 @@ from typer.main import get_command
 
 import mindyn
 from mindyn.cli.main import app, load_command, run
-from mindyn.errors import MindynError
+from mindyn.foundation.errors import MindynError
 
 ROOT = Path(__file__).parents[2]
 ESTIMATE = ROOT / "tests" / "estimators" / "saved_estimate.json"

@@ -184,7 +184,7 @@ class Cases:
 
     def run(self, seed: int) -> tuple[str, str, str]:
         """Read the changed log; return its name, the operators and the outcome."""
-        from mindyn.errors import MindynError
+        from mindyn.foundation.errors import MindynError
 
         name, operators, data = self.changed(seed)
         try:

@@ -91,7 +91,7 @@ WORD = re.compile(r"[A-Za-z_][A-Za-z_0-9]+")
 def seeds(form: str) -> list[str]:
     """Sound files of a format, from which the others are made."""
     if form == "toml":
-        from mindyn.export.toml_writer import robot_to_toml
+        from mindyn.output.export.toml_writer import robot_to_toml
 
         return [robot_to_toml(load_robot(name)) for name in bundled_robots()]
     if form == "mjcf":

@@ -34,7 +34,7 @@ from hostile_logs import arrays, columns, csv_text
 from wrong_values import WRONG, find_paths, replace_entry
 
 import mindyn
-from mindyn.errors import MindynError
+from mindyn.foundation.errors import MindynError
 from mindyn.identification.log_drafts import draft_log
 from mindyn.logs.errors import ACCEPTABLE_FINDINGS
 from mindyn.logs.metadata import SIDECAR_SCHEMA, SIGNALS, UNIT_FACTORS

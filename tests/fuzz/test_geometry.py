@@ -14,10 +14,10 @@ from robots import random_robot, with_random_drives
 
 import mindyn
 from mindyn import base_parameters, compile_model, load_robot, write_toml
-from mindyn.algebra.inertia import phi_about_origin
-from mindyn.algebra.poses import Pose, rot_x
-from mindyn.errors import Code, RobotError
-from mindyn.findings import Kind
+from mindyn.foundation.algebra.inertia import phi_about_origin
+from mindyn.foundation.algebra.poses import Pose, rot_x
+from mindyn.foundation.errors import Code, RobotError
+from mindyn.foundation.findings import Kind
 from mindyn.parameters import structural
 from mindyn.parameters.certificate import MAX_RELATIVE_ERROR, tree_deviation
 from mindyn.parameters.structural import structural_base

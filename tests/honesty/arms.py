@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 import mindyn
-from mindyn.algebra.inertia import phi_about_origin
-from mindyn.algebra.poses import IDENTITY, Pose
+from mindyn.foundation.algebra.inertia import phi_about_origin
+from mindyn.foundation.algebra.poses import IDENTITY, Pose
 from mindyn.logs.log import Log, log_from_arrays
 from mindyn.robots.parts import Drive, Joint, Limits, Link
 from mindyn.robots.robot import Robot

@@ -23,9 +23,9 @@ if __package__ in (None, ""):
 from estimators.closed_loops import driven_arm, sines
 
 import mindyn
-from mindyn.errors import InputError
-from mindyn.estimators.instrumental_variables import InstrumentalVariables
-from mindyn.simulation.controllers import ComputedTorque
+from mindyn.foundation.errors import InputError
+from mindyn.identification.estimators.instrumental_variables import InstrumentalVariables
+from mindyn.motions.simulation.controllers import ComputedTorque
 
 RATE_HZ, SECONDS = 500.0, 10.0
 WANTED = (0.93, 0.98)

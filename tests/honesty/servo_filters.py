@@ -23,11 +23,11 @@ if __package__ in (None, ""):
 import servos
 
 import mindyn
+from mindyn.identification.prediction.prediction import predict_log
 from mindyn.identification.selection.choose import choose
 from mindyn.logs import log_from_targets
 from mindyn.logs.filters import lowpass
 from mindyn.regression.friction import Friction
-from mindyn.validation.prediction import predict_log
 
 RATE, SECONDS, BAND_HZ, TRAINING = 200.0, 20.0, 15.0, 0.65
 FIXED = mindyn.EquationSettings(mindyn.Conditioning(position_cutoff_hz=37.5), BAND_HZ, 1, Friction("tanh", 0.05))

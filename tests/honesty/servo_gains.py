@@ -20,7 +20,7 @@ if __package__ in (None, ""):
 import servos
 
 import mindyn
-from mindyn.loads import estimate_gains
+from mindyn.identification import estimate_gains
 from mindyn.logs import log_from_targets
 from mindyn.regression.friction import Friction
 

@@ -36,7 +36,7 @@ from honesty.arms import (
 )
 
 import mindyn
-from mindyn.findings import Kind, Severity
+from mindyn.foundation.findings import Kind, Severity
 from mindyn.logs.log import log_from_arrays
 from mindyn.regression.settings import EquationSettings
 from mindyn.robots.parts import Drive

@@ -32,10 +32,10 @@ from honesty.arms import FRICTION_WIDTH_RAD_S, build_robot_file, random_arm, rem
 
 import mindyn
 from leaderboard.methods import pinocchio_pipeline as peer
-from mindyn.errors import MindynError
+from mindyn.applications.validation.validate import validate
+from mindyn.foundation.errors import MindynError
 from mindyn.logs.log import log_from_arrays
 from mindyn.robots.parts import Limits
-from mindyn.validation.validate import validate
 
 WARM_S = 15.0
 """Time constant of friction that decreases as drives warm up."""

@@ -64,7 +64,7 @@ def weigh(robot: str, free: str, loaded: list[str], weighed: str, mass: float) -
                 for load, width in zip(loads, widths, strict=True)
             ]
         }
-    from mindyn.loads import calibrate_load
+    from mindyn.applications import calibrate_load
 
     estimate = mindyn.identify(
         arm,
@@ -80,7 +80,7 @@ def weigh(robot: str, free: str, loaded: list[str], weighed: str, mass: float) -
 
 def answer_mass(load) -> str:
     """Return what `mindyn payload` says about the mass: "determined", "hidden" by the residual, or "contradiction"."""
-    from mindyn.findings import Kind
+    from mindyn.foundation.findings import Kind
 
     if any(finding.kind is Kind.UNDETERMINED_MASS for finding in load.findings):
         return "hidden"

@@ -13,9 +13,9 @@ from identifiability.parallelogram_arms import REFERENCE
 from raising import raises
 
 from mindyn import ExtraTorque, equation, load_robot
-from mindyn.errors import Code, InputError, MissingPhysicsError, RobotError, UnknownNameError
-from mindyn.identifiability.base_sets import base_parameters
-from mindyn.identifiability.reduction import reduce_model
+from mindyn.equations.identifiability.base_sets import base_parameters
+from mindyn.equations.identifiability.reduction import reduce_model
+from mindyn.foundation.errors import Code, InputError, MissingPhysicsError, RobotError, UnknownNameError
 from mindyn.papers.yoshida_paper import VALUE_TABLES, yoshida_puma, yoshida_values
 from mindyn.robots.drive_matrices import gear_matrix
 

@@ -12,9 +12,9 @@ from raising import raises
 from robots import NONE, random_motion, random_robot, with_random_drives
 
 from mindyn import equation, load_robot
-from mindyn.errors import Code, InputError, MindynError, RobotError, UnknownNameError
-from mindyn.identifiability.essential_space import compute_row_space, constraint_matrix, essential_space
-from mindyn.identifiability.numeric import numeric_base
+from mindyn.equations.identifiability.essential_space import compute_row_space, constraint_matrix, essential_space
+from mindyn.equations.identifiability.numeric import numeric_base
+from mindyn.foundation.errors import Code, InputError, MindynError, RobotError, UnknownNameError
 from mindyn.parameters.structural import structural_base
 
 

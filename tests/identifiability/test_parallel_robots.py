@@ -13,10 +13,10 @@ from laws.closed_linkages import TOPOLOGIES, linkage
 from laws.parallel_robots import PARALLEL_ROBOTS, SIX_BARS, six_bar, stewart
 from robots import random_robot
 
-from mindyn.algebra.poses import Pose
+from mindyn.equations.identifiability.base_sets import base_parameters
+from mindyn.equations.identifiability.random_states import Regressors
 from mindyn.equations.loop_closure import home_closure
-from mindyn.identifiability.base_sets import base_parameters
-from mindyn.identifiability.random_states import Regressors
+from mindyn.foundation.algebra.poses import Pose
 from mindyn.robots.parts import Limits
 
 SECONDS = 20.0

@@ -13,9 +13,9 @@ from parameters.oracle import assert_spans_row_space
 from raising import raises
 
 from mindyn import load_robot
+from mindyn.equations.identifiability.numeric import numeric_base
 from mindyn.equations.loop_closure import loop_closure, with_home
-from mindyn.errors import Code, RobotError
-from mindyn.identifiability.numeric import numeric_base
+from mindyn.foundation.errors import Code, RobotError
 from mindyn.parameters.parallelogram import parallelogram_base
 
 RANDOM_ARMS = 400

@@ -10,8 +10,8 @@ import pytest
 from robots import random_robot
 
 import mindyn
-from mindyn.algebra.poses import Pose
-from mindyn.estimators.least_squares import LeastSquares, fit_weighted
+from mindyn.foundation.algebra.poses import Pose
+from mindyn.identification.estimators.least_squares import LeastSquares, fit_weighted
 from mindyn.identification.selection.choose import limits_of
 from mindyn.identification.selection.trials import Trial, Trials, TrialScore, decimation_for
 from mindyn.logs.conditioning import Conditioning

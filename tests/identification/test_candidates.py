@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import mindyn
-from mindyn.estimators.least_squares import LeastSquares
-from mindyn.feasibility.physically_consistent import PhysicallyConsistent
-from mindyn.findings import Kind
+from mindyn.foundation.findings import Kind
+from mindyn.identification.estimators.least_squares import LeastSquares
+from mindyn.identification.feasibility.physically_consistent import PhysicallyConsistent
 from mindyn.identification.selection.choose import Candidate, _simpler, best_estimator, choose
 from mindyn.identification.selection.trials import Trial, Trials, TrialScore
 from mindyn.logs.conditioning import Conditioning

@@ -10,7 +10,7 @@ from closeness import SAME_ALGEBRA, assert_close
 from raising import raises
 
 import mindyn
-from mindyn.errors import Code, InputError
+from mindyn.foundation.errors import Code, InputError
 from mindyn.identification.selection.column_sums import ColumnSums, Part
 from mindyn.logs.filters import lowpass
 from mindyn.regression.friction import Friction

@@ -14,8 +14,8 @@ from raising import raises
 
 import mindyn
 from mindyn.cli.printing import print_findings
-from mindyn.errors import Code, InputError
-from mindyn.findings import Kind, Severity
+from mindyn.foundation.errors import Code, InputError
+from mindyn.foundation.findings import Kind, Severity
 from mindyn.identification.diagnostics.timing import _applied_delay, _common_delay
 from mindyn.identification.selection.choose import choose
 from mindyn.logs.conditioning import AS_LOGGED

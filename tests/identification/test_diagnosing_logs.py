@@ -11,7 +11,7 @@ from estimators.recovered import smooth_samples
 from messages import messages
 
 import mindyn
-from mindyn.findings import Kind
+from mindyn.foundation.findings import Kind
 from mindyn.identification.uncertainty.covariance import with_systematic_errors
 from mindyn.logs.conditioning import AS_LOGGED
 from mindyn.logs.log import log_from_arrays

@@ -14,7 +14,7 @@ from identification.diagnosed import diagnostic_data
 from identification.test_candidates import record_log
 
 import mindyn
-from mindyn.findings import Kind
+from mindyn.foundation.findings import Kind
 from mindyn.identification.diagnostics import torque
 from mindyn.identification.diagnostics.diagnose import diagnose
 from mindyn.identification.diagnostics.torque import Coefficient, _coefficients

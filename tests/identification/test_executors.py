@@ -14,8 +14,8 @@ import pytest
 from raising import raises
 
 import mindyn
-from mindyn.errors import Code, InputError
-from mindyn.executors import WorkersLostError
+from mindyn.foundation.errors import Code, InputError
+from mindyn.foundation.executors import WorkersLostError
 from mindyn.regression.regressor import build_regressor, with_estimated_drives
 
 STATED = {

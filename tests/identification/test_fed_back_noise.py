@@ -15,8 +15,8 @@ import pytest
 from honesty.feedback import AUTOMATIC, assess_intervals, record_log
 
 import mindyn
-from mindyn.estimators.instrumental_variables import InstrumentalVariables
-from mindyn.findings import Kind, Severity
+from mindyn.foundation.findings import Kind, Severity
+from mindyn.identification.estimators.instrumental_variables import InstrumentalVariables
 from mindyn.identification.identify import instrument_findings
 from mindyn.identification.selection import choose
 from mindyn.identification.selection.trials import Trial

@@ -9,15 +9,15 @@ import pytest
 from honesty.arms import FRICTION_WIDTH_RAD_S, Recording, motion, random_arm, torque
 
 import mindyn
-from mindyn.estimators.estimate import load_estimate
-from mindyn.estimators.estimate_parts import FrictionCurve
 from mindyn.identification import METHODS
+from mindyn.identification.estimators.estimate import load_estimate
+from mindyn.identification.estimators.estimate_parts import FrictionCurve
+from mindyn.identification.prediction.friction_curves import friction_curve
 from mindyn.logs.log import log_from_arrays
+from mindyn.output.report.data import collect_report_data
+from mindyn.output.report.torques import friction_section
 from mindyn.regression.friction import Friction
 from mindyn.regression.settings import EquationSettings
-from mindyn.report.data import collect_report_data
-from mindyn.report.torques import friction_section
-from mindyn.validation.friction_curves import friction_curve
 
 PLAIN = mindyn.LeastSquares(covariance="correlated")
 GIVEN = EquationSettings(mindyn.Conditioning(position_cutoff_hz=10.0), friction=Friction("tanh", FRICTION_WIDTH_RAD_S))

@@ -11,10 +11,11 @@ from identification.test_candidates import record_log
 from raising import raises
 
 import mindyn
-from mindyn.errors import Code, InputError
-from mindyn.estimators.energy_difference import EnergyDifference
-from mindyn.feasibility.physical_space import space_of
+from mindyn.foundation.errors import Code, InputError
+from mindyn.identification.estimators.energy_difference import EnergyDifference
+from mindyn.identification.feasibility.physical_space import space_of
 from mindyn.identification.identify import find_unsettled_loads, load_change
+from mindyn.identification.prediction.friction_curves import friction_curve, load_friction
 from mindyn.identification.selection.trials import Trial, Trials
 from mindyn.identification.selection.tune import add_load_friction
 from mindyn.logs.conditioning import Conditioning
@@ -25,7 +26,6 @@ from mindyn.regression.regressor import Regressor, build_regressor, with_estimat
 from mindyn.regression.rows import build_rows
 from mindyn.regression.settings import EquationSettings
 from mindyn.robots.drive_matrices import drive_load_matrix
-from mindyn.validation.friction_curves import friction_curve, load_friction
 
 TAKEN = (0.12, 0.2)
 DRIVEN_MORE = (0.0, 0.05)

@@ -9,7 +9,7 @@ import pytest
 from identification.test_robot_file import build_arm, move_zero, record_samples, weight
 from identification.test_zeros_by_motion import diagnose_motion
 
-from mindyn.findings import Kind
+from mindyn.foundation.findings import Kind
 
 
 @pytest.mark.parametrize("name", ["panda", "puma560"])

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import mindyn
-from mindyn.estimators.estimate import NORMAL_95
+from mindyn.identification.estimators.estimate import NORMAL_95
 from mindyn.logs.log import log_from_arrays
-from mindyn.simulation.sensors import measure
+from mindyn.motions.simulation.sensors import measure
 
 REPETITIONS = 6
 SENSORS = mindyn.Sensors(rate_hz=100.0, counts_per_revolution=4000, torque_noise=0.05)

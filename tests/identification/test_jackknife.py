@@ -14,8 +14,8 @@ from robots import random_robot, with_random_drives
 from scipy.stats import t as student
 
 import mindyn
-from mindyn.feasibility.intervals import torque_bands
-from mindyn.findings import Kind
+from mindyn.foundation.findings import Kind
+from mindyn.identification.feasibility.intervals import torque_bands
 from mindyn.identification.uncertainty.covariance import (
     find_dropped,
     jackknife,

@@ -12,7 +12,7 @@ from raising import raises
 
 import mindyn
 from mindyn.equations.loop_closure import home_closure
-from mindyn.errors import Code, InputError
+from mindyn.foundation.errors import Code, InputError
 from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.log import log_from_arrays
 from mindyn.regression.friction import Friction

@@ -13,7 +13,7 @@ from floating_robots import biped_urdf
 from raising import raises
 
 import mindyn
-from mindyn.errors import Code, InputError, UnknownNameError
+from mindyn.foundation.errors import Code, InputError, UnknownNameError
 from mindyn.logs.errors import LogError
 
 URDF = biped_urdf().replace('iyy="0.005"', 'iyy="0.004"')  # MuJoCo rejects thinner thighs

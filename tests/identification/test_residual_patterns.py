@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from mindyn.identification.diagnostics.residual_patterns import MESSAGES, REMEDIES, find_patterns
+from mindyn.identification.prediction.errors import scored_rows
+from mindyn.identification.prediction.noise_floor import is_at_floor, noise_floor, pool_floors
+from mindyn.identification.prediction.prediction import TorquePrediction
 from mindyn.logs.samples import Samples
-from mindyn.validation.errors import scored_rows
-from mindyn.validation.noise_floor import is_at_floor, noise_floor, pool_floors
-from mindyn.validation.prediction import TorquePrediction
 
 RATE, COUNT = 200.0, 4000
 T = np.arange(COUNT) / RATE

@@ -9,7 +9,7 @@ import pytest
 from closeness import SAME_ALGEBRA, assert_close
 
 import mindyn
-from mindyn.findings import Kind
+from mindyn.foundation.findings import Kind
 from mindyn.identification.diagnostics.robot_file import compare_with_file, find_correction
 from mindyn.identification.diagnostics.weight import weigh
 from mindyn.logs.samples import Samples

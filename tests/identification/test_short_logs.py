@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from mindyn.findings import Kind
+from mindyn.applications.validation.validate import validate
+from mindyn.foundation.findings import Kind
 from mindyn.identification.identify import identify
 from mindyn.identification.methods import METHODS
 from mindyn.kernels.model import compile_model
 from mindyn.logs.log import log_from_arrays
 from mindyn.robots.loading import load_robot
-from mindyn.validation.validate import validate
 
 
 def test_a_log_of_sixteen_seconds_is_identified():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.signal import lfilter
 
-from mindyn.algebra.significance import BLOCK_COUNT, is_significantly_positive
+from mindyn.foundation.algebra.significance import BLOCK_COUNT, is_significantly_positive
 
 
 def noise(rng, correlation=0.6):

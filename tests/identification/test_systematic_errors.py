@@ -11,7 +11,7 @@ from equations import equations
 from estimators.recovered import smooth_samples
 from robots import random_robot, with_random_drives
 
-from mindyn.estimators.least_squares import LeastSquares
+from mindyn.identification.estimators.least_squares import LeastSquares
 from mindyn.identification.uncertainty.covariance import (
     FitRows,
     difference_shift,

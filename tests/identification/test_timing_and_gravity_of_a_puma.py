@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 import mindyn
 from mindyn.cli.main import app
-from mindyn.findings import Kind, Severity
+from mindyn.foundation.findings import Kind, Severity
 
 
 @cache

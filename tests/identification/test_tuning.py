@@ -24,10 +24,10 @@ from mindyn.identification.selection.tune import (
     least_supported,
     tune_settings,
 )
+from mindyn.kernels.numerics import second_process
 from mindyn.logs.conditioning import AS_LOGGED, Conditioning
 from mindyn.logs.log import log_from_arrays
 from mindyn.logs.resolving import noise_floor_cutoff, resolve_conditioning
-from mindyn.numerics import second_process
 from mindyn.regression.friction import Friction
 from mindyn.regression.regressor import Regressor
 from mindyn.regression.settings import PLAIN_FRICTION, EquationSettings

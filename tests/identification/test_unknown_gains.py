@@ -15,13 +15,13 @@ from raising import raises
 from servos import DAMPING, FRICTION, JOINTS, KP, KV, leg_targets, leg_xml, simulate_leg
 
 import mindyn
-from mindyn.algebra import Pose
-from mindyn.errors import Code, InputError
-from mindyn.findings import Kind, Severity
+from mindyn.foundation import Pose
+from mindyn.foundation.errors import Code, InputError
+from mindyn.foundation.findings import Kind, Severity
+from mindyn.identification import EstimatedGains, WeighedLoad, estimate_gains, gain_groups
 from mindyn.identification.gain_stage import gain_findings
 from mindyn.identification.selection.choose import choose
-from mindyn.loads import EstimatedGains, WeighedLoad, estimate_gains, gain_groups
-from mindyn.loads.unknown_gains import MAX_HALF_WIDTH
+from mindyn.identification.unknown_gains import MAX_HALF_WIDTH
 from mindyn.logs import AS_LOGGED, log_from_targets
 from mindyn.logs.errors import LogError
 from mindyn.logs.metadata import LogMetadata

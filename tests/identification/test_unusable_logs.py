@@ -25,7 +25,7 @@ from identification.diagnosed import diagnostic_data
 
 import mindyn
 from mindyn.cli.exit_codes import ExitCode
-from mindyn.findings import Kind, Severity
+from mindyn.foundation.findings import Kind, Severity
 from mindyn.identification.diagnostics import motion, timing
 from mindyn.identification.diagnostics.diagnose import diagnose
 from mindyn.logs.log import log_from_arrays, write_log

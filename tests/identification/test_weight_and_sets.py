@@ -10,7 +10,7 @@ from honesty.arms import Recording, random_arm, record_log, remove_masses
 from honesty.spoiled import GIVEN_SETTINGS, holding_torque, simulate_pendulum
 
 import mindyn
-from mindyn.findings import Kind
+from mindyn.foundation.findings import Kind
 from mindyn.identification.diagnostics import contact, geometry, load, motion, torque
 from mindyn.identification.diagnostics.data import DiagnosticData
 from mindyn.identification.diagnostics.geometry import find_implausible_weight, find_reaches

@@ -12,8 +12,8 @@ from messages import messages
 from raising import raises
 
 import mindyn
-from mindyn.errors import Code, InputError
-from mindyn.findings import Kind
+from mindyn.foundation.errors import Code, InputError
+from mindyn.foundation.findings import Kind
 from mindyn.logs.log import log_from_arrays
 from mindyn.logs.metadata import LogMetadata
 from mindyn.regression.regressor import with_estimated_drives

@@ -10,7 +10,7 @@ from identification.diagnosed import diagnostic_data
 from identification.test_robot_file import move_zero, record_samples
 
 import mindyn
-from mindyn.findings import Kind
+from mindyn.foundation.findings import Kind
 from mindyn.identification.diagnostics import geometry
 from mindyn.regression.friction import Friction
 from mindyn.regression.settings import EquationSettings

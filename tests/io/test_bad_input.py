@@ -11,7 +11,7 @@ from robots import random_robot
 
 import mindyn
 from mindyn import Drive, Joint, Link, MindynError, Robot, equation, load_robot
-from mindyn.errors import (
+from mindyn.foundation.errors import (
     Code,
     ExportError,
     InputError,

@@ -13,14 +13,14 @@ from closeness import assert_close
 from raising import raises
 
 import mindyn
-from mindyn.algebra.inertia import phi_about_origin
-from mindyn.errors import Code, ExportError
-from mindyn.escaping import c_comment, fill_template, make_printable, toml_key, toml_string
-from mindyn.export.mjcf_writer import robot_to_mjcf
-from mindyn.export.toml_writer import robot_to_toml
-from mindyn.export.urdf_writer import robot_to_urdf
+from mindyn.foundation.algebra.inertia import phi_about_origin
+from mindyn.foundation.errors import Code, ExportError
+from mindyn.foundation.escaping import c_comment, fill_template, make_printable, toml_key, toml_string
 from mindyn.logs.errors import LogError
 from mindyn.logs.log import write_log
+from mindyn.output.export.mjcf_writer import robot_to_mjcf
+from mindyn.output.export.toml_writer import robot_to_toml
+from mindyn.output.export.urdf_writer import robot_to_urdf
 
 PIECES = [
     *(

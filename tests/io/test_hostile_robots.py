@@ -9,7 +9,7 @@ from time import process_time
 
 import pytest
 
-from mindyn.errors import MindynError
+from mindyn.foundation.errors import MindynError
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "attacks"))
 from cases import READERS

@@ -10,8 +10,8 @@ import pytest
 from raising import raises
 
 import mindyn
-from mindyn.errors import Code, ExportError, MindynError, RobotError
-from mindyn.findings import Kind
+from mindyn.foundation.errors import Code, ExportError, MindynError, RobotError
+from mindyn.foundation.findings import Kind
 from mindyn.identification.log_drafts import draft_log
 
 ARM = mindyn.load_robot("planar2")

@@ -13,7 +13,7 @@ from messages import messages
 from raising import raises
 
 import mindyn
-from mindyn.errors import Code, RobotFileError
+from mindyn.foundation.errors import Code, RobotFileError
 from mindyn.robots.mesh_files import Triangles, read_mesh
 from mindyn.robots.meshes import MAX_PAGE_BYTES, MAX_TRIANGLES, read_meshes
 

@@ -17,7 +17,7 @@ from robots import UP, random_robot
 
 from mindyn import compile_model, load_robot, write_mjcf, write_toml, write_urdf
 from mindyn.equations.loop_closure import affine_closure
-from mindyn.errors import Code, RobotError, RobotFileError
+from mindyn.foundation.errors import Code, RobotError, RobotFileError
 from mindyn.robots import Mimic
 
 PUBLISHED = Path(os.environ.get("MINDYN_ROBOT_FILES", ""))

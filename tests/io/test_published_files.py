@@ -13,10 +13,10 @@ from messages import messages
 from raising import raises
 
 from mindyn import MindynError, compile_model, load_robot
-from mindyn.errors import Code, MissingPhysicsError, RobotError, RobotFileError
-from mindyn.estimators.estimate_files import robot_from_record, robot_record
-from mindyn.export.urdf_writer import edit_urdf
-from mindyn.findings import Kind
+from mindyn.foundation.errors import Code, MissingPhysicsError, RobotError, RobotFileError
+from mindyn.foundation.findings import Kind
+from mindyn.identification.estimators.estimate_files import robot_from_record, robot_record
+from mindyn.output.export.urdf_writer import edit_urdf
 from mindyn.robots.description import Selection
 from mindyn.robots.loading import load_matching
 from mindyn.robots.robot import Robot

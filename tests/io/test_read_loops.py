@@ -16,7 +16,7 @@ from scipy.linalg import null_space
 
 import mindyn
 from mindyn.equations.loop_closure import home_closure
-from mindyn.errors import Code, RobotError, RobotFileError
+from mindyn.foundation.errors import Code, RobotError, RobotFileError
 from mindyn.robots.parts import Mimic
 
 STIFF = 1e-4

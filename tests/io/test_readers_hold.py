@@ -11,9 +11,9 @@ from fuzz.readers import seeds, try_case
 from raising import raises
 
 from mindyn import MindynError, load_robot
-from mindyn.algebra.inertia import check_consistency
-from mindyn.algebra.poses import Pose
-from mindyn.errors import LONGEST_MESSAGE, Code, RobotFileError
+from mindyn.foundation.algebra.inertia import check_consistency
+from mindyn.foundation.algebra.poses import Pose
+from mindyn.foundation.errors import LONGEST_MESSAGE, Code, RobotFileError
 
 ARM = (
     '<robot name="arm"><link name="a"/><link name="b"/><joint name="j" type="revolute"><parent link="a"/>'

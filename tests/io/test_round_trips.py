@@ -13,7 +13,7 @@ from robots import random_motion, random_pose, random_robot, with_random_drives
 
 from mindyn import bundled_robots, load_robot, write_mjcf, write_toml, write_urdf
 from mindyn.equations.catalogue import equation
-from mindyn.estimators.estimate_files import robot_from_record, robot_record
+from mindyn.identification.estimators.estimate_files import robot_from_record, robot_record
 from mindyn.robots import Loop
 from mindyn.robots.description import Selection
 from mindyn.robots.parts import ExtraTorque, Frame, Limits, Link, Shape

@@ -16,14 +16,14 @@ from wrong_values import toml_text, wrong_tables
 
 import mindyn
 from mindyn.cli import limits_file
-from mindyn.errors import MindynError
-from mindyn.excitation.limits import LIMITS, MotionLimits
-from mindyn.excitation.motions import MOTION, Motion, run_of
+from mindyn.foundation.errors import MindynError
+from mindyn.foundation.schemas import find_violations
 from mindyn.logs.conditioning import CONDITIONING_SCHEMA
 from mindyn.logs.metadata import SIDECAR_SCHEMA as SIDECAR_SCHEMA
+from mindyn.motions.excitation.limits import LIMITS, MotionLimits
+from mindyn.motions.excitation.motions import MOTION, Motion, run_of
 from mindyn.regression.friction import FRICTION
 from mindyn.regression.settings import SETTINGS_SCHEMA
-from mindyn.schemas import find_violations
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "attacks"))
 from hostile_logs import ARRAYS, SIDECAR, arrays, csv_text

@@ -12,8 +12,13 @@ from pathlib import Path
 import pytest
 from raising import raises
 
-from mindyn.errors import Code, ExportError
-from mindyn.files import finish_replacement, replace_folder_files, write_files_atomically, write_folder_atomically
+from mindyn.foundation.errors import Code, ExportError
+from mindyn.foundation.files import (
+    finish_replacement,
+    replace_folder_files,
+    write_files_atomically,
+    write_folder_atomically,
+)
 
 SCRIPT = Path(__file__).with_name("interrupted_writing.py")
 

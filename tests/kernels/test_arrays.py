@@ -12,7 +12,7 @@ from raising import raises
 from references import TOLERANCE, evaluate, random_inputs
 from serial_arm import inverse_dynamics, puma_like
 
-from mindyn.errors import Code, InputError, UnknownNameError
+from mindyn.foundation.errors import Code, InputError, UnknownNameError
 from mindyn.kernels.kernel import Kernel
 
 FUNCTION = inverse_dynamics(puma_like())

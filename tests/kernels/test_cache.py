@@ -14,7 +14,7 @@ from references import random_inputs
 from serial_arm import inverse_dynamics, puma_like
 
 from mindyn.kernels.kernel import Kernel
-from mindyn.numerics import cache, native
+from mindyn.kernels.numerics import cache, native
 
 FUNCTION = inverse_dynamics(puma_like())
 HERE = Path(__file__).parent

@@ -9,7 +9,7 @@ from closeness import assert_close
 from raising import raises
 from references import TOLERANCE
 
-from mindyn.errors import Code, InputError
+from mindyn.foundation.errors import Code, InputError
 from mindyn.kernels.calling import NOT_HANDLED
 from mindyn.kernels.kernel import Kernel
 

@@ -11,9 +11,9 @@ from raising import raises
 from robots import random_robot
 
 import mindyn
-from mindyn.contact import ContactThresholds, contact_wrenches, find_contacts
-from mindyn.contact.detection import ContactTrace
-from mindyn.errors import Code, InputError, UnknownNameError
+from mindyn.applications import ContactThresholds, contact_wrenches, find_contacts
+from mindyn.applications.contact.detection import ContactTrace
+from mindyn.foundation.errors import Code, InputError, UnknownNameError
 from mindyn.robots.scale import length_unit
 
 ARM = mindyn.load_robot("puma560")

@@ -11,8 +11,8 @@ from closeness import DERIVATIVE, EXACT, SAME_ALGEBRA, assert_close
 from raising import raises
 
 from mindyn import compile_model, load_robot
-from mindyn.errors import Code, InputError
-from mindyn.hints import install_command
+from mindyn.foundation.errors import Code, InputError
+from mindyn.foundation.hints import install_command
 from mindyn.kernels.differentiable import DifferentiableFunctions
 
 ROBOT = load_robot("planar2")
@@ -37,7 +37,7 @@ class TestTorch:
     @pytest.fixture(autouse=True)
     def _torch(self):
         self.torch = pytest.importorskip("torch")
-        from mindyn.torch import make_differentiable
+        from mindyn.kernels.torch import make_differentiable
 
         self.differentiable = make_differentiable
 
@@ -90,7 +90,7 @@ class TestJax:
     def _jax(self):
         self.jax = pytest.importorskip("jax")
         self.jax.config.update("jax_enable_x64", True)
-        from mindyn.jax import make_differentiable
+        from mindyn.kernels.jax import make_differentiable
 
         self.differentiable = make_differentiable
 

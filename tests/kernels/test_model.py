@@ -15,7 +15,7 @@ from robots import OBLIQUE, random_robot, with_random_drives
 
 import mindyn
 from mindyn.equations.catalogue import EQUATIONS
-from mindyn.errors import Code, InputError, RobotError, UnknownNameError
+from mindyn.foundation.errors import Code, InputError, RobotError, UnknownNameError
 from mindyn.kernels.model import LINK_FREE_EQUATIONS, list_equations
 
 KERNEL = {"float64": 1e-13, "float32": 1e-4}

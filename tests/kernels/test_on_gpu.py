@@ -8,7 +8,7 @@ from closeness import SAME_ALGEBRA, assert_close
 from raising import raises
 
 import mindyn
-from mindyn.errors import Code, InputError
+from mindyn.foundation.errors import Code, InputError
 
 cupy = pytest.importorskip("cupy", reason="no CuPy on this machine")
 try:
@@ -86,7 +86,7 @@ def test_tensors_of_pytorch_stay_tensors_and_have_gradients(model):
     torch = pytest.importorskip("torch", reason="no PyTorch on this machine")
     if not torch.cuda.is_available():
         pytest.skip("PyTorch finds no CUDA device")
-    from mindyn.torch import make_differentiable
+    from mindyn.kernels.torch import make_differentiable
 
     inputs = batch(model, "inverse_dynamics", (20,))
     there = [torch.tensor(array, device="cuda", requires_grad=True) for array in inputs]
@@ -107,7 +107,7 @@ def test_arrays_of_jax_stay_on_the_device_and_have_gradients(model):
     if jax.default_backend() != "gpu":
         pytest.skip("JAX finds no CUDA device")
     jax.config.update("jax_enable_x64", True)
-    from mindyn.jax import make_differentiable
+    from mindyn.kernels.jax import make_differentiable
 
     if model.robot.loops:
         pytest.skip("closed loops are not supported")

@@ -11,7 +11,7 @@ from closeness import SAME_ALGEBRA, assert_close
 from raising import raises
 from serial_arm import inverse_dynamics, puma_like, regressor
 
-from mindyn.errors import Code, InputError
+from mindyn.foundation.errors import Code, InputError
 from mindyn.kernels.kernel import Kernel
 from mindyn.kernels.ordering import Compute, ComputeSines, Store
 from mindyn.kernels.program import Op, operation_counts

@@ -15,8 +15,8 @@ from raising import raises
 from robots import random_robot
 
 import mindyn
-from mindyn.algebra.inertia import phi_about_origin
-from mindyn.errors import Code, InputError, MissingPhysicsError
+from mindyn.foundation.algebra.inertia import phi_about_origin
+from mindyn.foundation.errors import Code, InputError, MissingPhysicsError
 from mindyn.kernels.kernel import Kernel
 from mindyn.kernels.model import SINGULAR_INERTIA_HINT
 from mindyn.logs.log import log_from_arrays

@@ -14,7 +14,7 @@ from references import TOLERANCE, evaluate, random_inputs
 from serial_arm import derivatives, inertia_matrix, inverse_dynamics, puma_like, random_arm, regressor
 
 import mindyn
-from mindyn.escaping import c_comment
+from mindyn.foundation.escaping import c_comment
 from mindyn.kernels.code_files import c_source
 from mindyn.kernels.cuda_source import cuda_source
 from mindyn.kernels.program import operation_counts

@@ -13,9 +13,9 @@ from serial_arm import derivatives, inertia_matrix, inverse_dynamics, puma_like,
 import mindyn
 from mindyn.kernels.kernel import Kernel
 from mindyn.kernels.llvm import emit
+from mindyn.kernels.numerics.native import assemble, load
 from mindyn.kernels.tracing import trace
 from mindyn.kernels.vectors import Format, Layout
-from mindyn.numerics.native import assemble, load
 
 FUNCTIONS = {
     "inverse_dynamics": inverse_dynamics(puma_like()),

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 from robots import random_phi, random_rotation
 
-from mindyn.algebra.poses import IDENTITY, Pose
+from mindyn.foundation.algebra.poses import IDENTITY, Pose
 from mindyn.parameters.parallelogram import link_poses
 from mindyn.robots.parts import Joint, Link, Loop
 from mindyn.robots.robot import Robot

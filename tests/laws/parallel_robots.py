@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from robots import random_phi
 
-from mindyn.algebra.poses import IDENTITY, Pose
+from mindyn.foundation.algebra.poses import IDENTITY, Pose
 from mindyn.robots.parts import Drive, Joint, Limits, Link, Loop
 from mindyn.robots.robot import Robot
 

@@ -17,12 +17,12 @@ from raising import raises
 from robots import with_random_drives
 
 from mindyn import base_parameters, compile_model, load_robot
-from mindyn.algebra.poses import Pose
 from mindyn.equations.closed_motion import NEWTON_STEPS
 from mindyn.equations.loop_closure import home_closure, loop_closure
 from mindyn.equations.loop_constraints import evaluate_batch
 from mindyn.equations.loop_equations import loop_equation
-from mindyn.errors import Code, RobotError
+from mindyn.foundation.algebra.poses import Pose
+from mindyn.foundation.errors import Code, RobotError
 from mindyn.kernels.observer import MomentumObserver
 from mindyn.robots.drive_matrices import drive_parameters
 from mindyn.robots.parts import Drive, ExtraTorque

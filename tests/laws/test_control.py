@@ -10,7 +10,7 @@ from raising import raises
 
 import mindyn
 from mindyn import Drive, compile_model, load_robot
-from mindyn.errors import Code
+from mindyn.foundation.errors import Code
 from mindyn.kernels.observer import MomentumObserver
 
 

@@ -12,7 +12,7 @@ from robots import random_motion, random_robot, with_random_drives
 
 import mindyn
 from mindyn import ExtraTorque, compile_model, load_robot
-from mindyn.errors import Code, RobotError
+from mindyn.foundation.errors import Code, RobotError
 from mindyn.robots.expressions import parse_formula
 from mindyn.robots.friction_laws import FRICTION_LAWS, stribeck
 

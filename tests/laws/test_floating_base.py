@@ -13,7 +13,7 @@ from floating_robots import FEET, RATE_HZ, biped_urdf, load_biped, random_free_m
 from raising import raises
 
 import mindyn
-from mindyn.errors import Code, InputError, RobotError
+from mindyn.foundation.errors import Code, InputError, RobotError
 from mindyn.regression import differentiate_free_flyer, floating_rows, floating_samples
 from mindyn.regression.contact_phases import joint_torques_of_wrench
 from mindyn.robots import body_coordinates, from_free_flyer, to_free_flyer

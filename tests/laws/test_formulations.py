@@ -10,7 +10,7 @@ from robots import random_motion, random_robot
 
 from mindyn import compile_model, equation, load_robot
 from mindyn.equations.formulations import ANY_TREE, INERTIA_MATRIX, INVERSE_DYNAMICS
-from mindyn.errors import Code, InputError, UnknownNameError
+from mindyn.foundation.errors import Code, InputError, UnknownNameError
 from mindyn.kernels.program import operation_counts
 from mindyn.kernels.tracing import trace
 

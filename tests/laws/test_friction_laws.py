@@ -10,7 +10,7 @@ from closeness import SAME_ALGEBRA, assert_close
 from raising import raises
 
 import mindyn
-from mindyn.errors import Code, InputError, RobotError
+from mindyn.foundation.errors import Code, InputError, RobotError
 from mindyn.robots.friction_laws import FITTED_SHAPES, FRICTION_LAWS, LOAD_SHAPES, FrictionLaw, stribeck
 
 WRITTEN_OUT = {

@@ -9,10 +9,10 @@ from closeness import SAME_ALGEBRA, assert_close
 from raising import raises
 
 from mindyn import Drive, load_robot
-from mindyn.errors import Code, RobotError
+from mindyn.foundation.errors import Code, RobotError
+from mindyn.motions.simulation.sensors import Sensors, measure
+from mindyn.motions.simulation.simulate import simulate
 from mindyn.robots.drive_matrices import gear_matrix, require_invertible_gears
-from mindyn.simulation.sensors import Sensors, measure
-from mindyn.simulation.simulate import simulate
 
 
 def test_yoshidas_gears_are_the_inverse_of_his_matrix():

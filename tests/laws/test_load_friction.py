@@ -12,7 +12,7 @@ from closeness import ORACLE, SAME_ALGEBRA, assert_close, assert_negligible
 from raising import raises
 
 import mindyn
-from mindyn.errors import Code, RobotError
+from mindyn.foundation.errors import Code, RobotError
 from mindyn.kernels.observer import MomentumObserver
 from mindyn.robots.drive_matrices import reflected_inertia
 

@@ -20,7 +20,7 @@ from raising import raises
 import mindyn
 from mindyn.equations.loop_closure import home_closure
 from mindyn.equations.loop_equations import loop_equation
-from mindyn.errors import Code, RobotError
+from mindyn.foundation.errors import Code, RobotError
 from mindyn.kernels.observer import MomentumObserver
 from mindyn.robots import Mimic
 

@@ -13,10 +13,10 @@ from raising import raises
 from robots import random_phi
 
 from mindyn import base_parameters, compile_model, load_robot, write_toml
-from mindyn.algebra.poses import Pose, rot_x, rot_z
 from mindyn.equations.loop_closure import affine_closure, loop_closure, with_home
 from mindyn.equations.loop_equations import loop_equation
-from mindyn.errors import Code, InputError, RobotError, UnknownNameError
+from mindyn.foundation.algebra.poses import Pose, rot_x, rot_z
+from mindyn.foundation.errors import Code, InputError, RobotError, UnknownNameError
 from mindyn.robots.parts import Drive, Joint, Link, Loop
 from mindyn.robots.robot import Robot
 

@@ -16,10 +16,10 @@ from robots import random_robot, with_random_drives
 
 import mindyn
 from mindyn import base_parameters, compile_model
-from mindyn.algebra.poses import Pose
 from mindyn.equations.loop_closure import affine_closure, loop_closure
 from mindyn.equations.loop_constraints import open_tree
-from mindyn.errors import Code, RobotError
+from mindyn.foundation.algebra.poses import Pose
+from mindyn.foundation.errors import Code, RobotError
 from mindyn.robots import Mimic
 from mindyn.robots.parts import Drive, Joint, Link, Loop
 

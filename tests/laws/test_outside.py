@@ -14,7 +14,7 @@ from robots import random_motion, random_robot
 
 from mindyn import compile_model, equation, load_robot
 from mindyn.equations.formulations import ANY_TREE, INVERSE_DYNAMICS
-from mindyn.errors import Code, InputError, RobotError
+from mindyn.foundation.errors import Code, InputError, RobotError
 from mindyn.parameters.lin import lin_base
 from mindyn.robots.robot import Robot
 

@@ -12,10 +12,10 @@ from raising import raises
 from robots import OBLIQUE, random_motion, random_phi, random_robot, with_random_drives
 
 from mindyn import load_robot
-from mindyn.algebra.inertia import mass_com_inertia, transform_phi
-from mindyn.algebra.poses import Pose
 from mindyn.equations.catalogue import equation
-from mindyn.errors import Code, RobotError
+from mindyn.foundation.algebra.inertia import mass_com_inertia, transform_phi
+from mindyn.foundation.algebra.poses import Pose
+from mindyn.foundation.errors import Code, RobotError
 from mindyn.robots.joint_frames import modified_dh, working_frames
 from mindyn.robots.parts import Frame, Link
 

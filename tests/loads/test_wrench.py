@@ -13,11 +13,11 @@ import pytest
 from raising import raises
 
 import mindyn
-from mindyn.algebra.inertia import phi_about_origin
-from mindyn.algebra.poses import quaternion_from_rotation, rotation_from_rpy
-from mindyn.errors import Code, InputError
-from mindyn.findings import Kind, Severity
-from mindyn.loads import payload_from_wrench
+from mindyn.applications import payload_from_wrench
+from mindyn.foundation.algebra.inertia import phi_about_origin
+from mindyn.foundation.algebra.poses import quaternion_from_rotation, rotation_from_rpy
+from mindyn.foundation.errors import Code, InputError
+from mindyn.foundation.findings import Kind, Severity
 from mindyn.logs import WrenchLog, read_wrench_log
 from mindyn.logs.errors import LogError
 from mindyn.robots.floating_base import rotations_from_quaternions

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from mindyn.logs.draft import SidecarDraft
-from mindyn.logs.draft_columns import LogContents
-from mindyn.logs.draft_head import Clock, LogHead, detect_clock
-from mindyn.logs.draft_names import ColumnGroup, split_words
+from mindyn.logs.drafts.draft import SidecarDraft
+from mindyn.logs.drafts.draft_columns import LogContents
+from mindyn.logs.drafts.draft_head import Clock, LogHead, detect_clock
+from mindyn.logs.drafts.draft_names import ColumnGroup, split_words
 from mindyn.robots.loading import load_robot
 from mindyn.robots.parts import Limits
 

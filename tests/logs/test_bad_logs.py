@@ -10,7 +10,7 @@ from messages import messages
 from raising import raises
 from recordings import NAMES, STATED, UNITS, arm, sines
 
-from mindyn.errors import Code
+from mindyn.foundation.errors import Code
 from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.errors import LogError
 from mindyn.logs.log import log_from_arrays

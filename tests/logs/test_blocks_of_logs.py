@@ -17,18 +17,18 @@ from raising import raises
 from recordings import arm, sines
 
 from mindyn.equations.loop_closure import home_closure
-from mindyn.errors import Code
-from mindyn.logs import tables
+from mindyn.foundation.errors import Code
 from mindyn.logs.conditioning import Conditioning
-from mindyn.logs.draft_head import LogHead
-from mindyn.logs.drafting import _add_columns
+from mindyn.logs.drafts.draft_head import LogHead
+from mindyn.logs.drafts.drafting import _add_columns
 from mindyn.logs.errors import LogError
+from mindyn.logs.formats.formats import tables
+from mindyn.logs.formats.text_table import TextTable
 from mindyn.logs.log import log_from_arrays
 from mindyn.logs.loop_follower import LoopFollower
 from mindyn.logs.pipeline import SampleStream, condition, condition_stream
 from mindyn.logs.resolving import _find_burst_step
 from mindyn.logs.samples import Samples
-from mindyn.logs.text_table import TextTable
 from mindyn.robots.loading import load_robot
 
 PLAIN = Conditioning(rate_hz=100.0, stamps="uniform", position_cutoff_hz=None, edge_s=0.0, delay_s=0.0)

@@ -13,7 +13,7 @@ from raising import raises
 from recordings import NAMES, RATE, arm, sines
 from scipy.signal import butter, filtfilt
 
-from mindyn.errors import Code, InputError
+from mindyn.foundation.errors import Code, InputError
 from mindyn.logs.conditioning import AS_LOGGED, Conditioning
 from mindyn.logs.filters import (
     delay_rows,

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from mindyn.logs.formats import LOG_FORMATS
+from mindyn.logs.formats.formats import LOG_FORMATS
 
 ATTACKS = Path(__file__).parents[1] / "attacks"
 CLAIMS = {
@@ -30,11 +30,11 @@ MEASURED = """
 import json, sys, time
 from pathlib import Path
 import cases, mindyn, h5py, mcap.reader, mujoco, polars
-from mindyn.errors import MindynError
+from mindyn.foundation.errors import MindynError
 attacks, run = cases.READERS[sys.argv[1]]
 path = attacks[sys.argv[2]](Path(sys.argv[3]))
 mindyn.load_robot("planar2")
-import mindyn.estimators.estimate_files, mindyn.logs.reading  # what a reader imports is not what it reads
+import mindyn.identification.estimators.estimate_files, mindyn.logs.reading  # what a reader imports is not what it reads
 with open("/proc/self/clear_refs", "w") as file:
     file.write("5")  # the peak counts from here
 def peak():

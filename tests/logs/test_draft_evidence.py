@@ -11,7 +11,7 @@ from closeness import SAME_ALGEBRA, assert_close
 from draft_parts import T, build_limited_robot, clock_of
 
 from mindyn.logs.checks import velocity_slope
-from mindyn.logs.draft_head import (
+from mindyn.logs.drafts.draft_head import (
     _describe_rate,
     _find_nanoseconds,
     _is_usual_rate,
@@ -20,8 +20,8 @@ from mindyn.logs.draft_head import (
     guess_position_side,
     guess_position_unit,
 )
-from mindyn.logs.draft_names import _digit_count, _group_by_number, _list_spellings, group_columns
-from mindyn.logs.parquet_table import _find_joint_name
+from mindyn.logs.drafts.draft_names import _digit_count, _group_by_number, _list_spellings, group_columns
+from mindyn.logs.formats.parquet_table import _find_joint_name
 
 
 def test_rates_are_known_with_the_steps_that_differ():

@@ -8,7 +8,7 @@ from closeness import SAME_ALGEBRA, assert_close
 from draft_parts import clock_of
 
 from mindyn.logs.checks import velocity_slope
-from mindyn.logs.draft_head import (
+from mindyn.logs.drafts.draft_head import (
     Clock,
     fitting_velocity_units,
     guess_position_side,

@@ -12,14 +12,14 @@ import numpy as np
 from closeness import EXACT, assert_close
 from draft_parts import EMPTY, PLANAR, T, build_limited_robot, contents, group, head
 
-from mindyn.logs.draft import UNANSWERED, DraftLine, SidecarDraft
-from mindyn.logs.draft_columns import choose_groups, find_missing_joints, stack_values
-from mindyn.logs.draft_head import (
+from mindyn.logs.drafts.draft import UNANSWERED, DraftLine, SidecarDraft
+from mindyn.logs.drafts.draft_columns import choose_groups, find_missing_joints, stack_values
+from mindyn.logs.drafts.draft_head import (
     Clock,
     LogHead,
 )
-from mindyn.logs.draft_names import split_words
-from mindyn.logs.drafting import (
+from mindyn.logs.drafts.draft_names import split_words
+from mindyn.logs.drafts.drafting import (
     _add_columns,
     _add_side,
     _add_time,

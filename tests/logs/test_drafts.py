@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 import mindyn
 from mindyn.cli.main import app
-from mindyn.errors import Code, InputError
+from mindyn.foundation.errors import Code, InputError
 from mindyn.identification.log_drafts import draft_log
 from mindyn.logs.cleaning import RESTART_GAP_S
 from mindyn.logs.errors import LogError

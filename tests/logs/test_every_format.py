@@ -9,8 +9,8 @@ from logs.every_format import FORMATS, planar_motion, write_recording
 from raising import raises
 
 import mindyn
-from mindyn.errors import Code, InputError
-from mindyn.logs.formats import LOG_FORMATS
+from mindyn.foundation.errors import Code, InputError
+from mindyn.logs.formats.formats import LOG_FORMATS
 
 ROBOT = mindyn.load_robot("planar2")
 RECORDING = planar_motion(700)

@@ -16,12 +16,12 @@ from closeness import EXACT, assert_close
 from raising import raises
 from scipy.io import savemat
 
-from mindyn.errors import Code
-from mindyn.logs.array_table import ArrayTable, NpzArrays, _ByteReader, read_mat
-from mindyn.logs.bag_table import JointState, _decompress_chunk, decode_joint_state, stack_messages
+from mindyn.foundation.errors import Code
+from mindyn.foundation.reading import InputBudget
 from mindyn.logs.errors import LogError
-from mindyn.logs.parquet_table import _ThriftReader
-from mindyn.reading import InputBudget
+from mindyn.logs.formats.array_table import ArrayTable, NpzArrays, _ByteReader, read_mat
+from mindyn.logs.formats.bag_table import JointState, _decompress_chunk, decode_joint_state, stack_messages
+from mindyn.logs.formats.parquet_table import _ThriftReader
 
 KINDS = ["f8", "f4", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8"]
 

@@ -16,21 +16,21 @@ from polars.exceptions import PanicException
 from raising import raises
 from scipy.io import savemat
 
-from mindyn.errors import Code, InputError
-from mindyn.logs import array_table, formats, tables
-from mindyn.logs.array_table import read_mat
+from mindyn.foundation.errors import Code, InputError
+from mindyn.foundation.reading import InputBudget
 from mindyn.logs.checks import _expand_column_names
 from mindyn.logs.cleaning import MAX_LATE_ROWS, RESTART_GAP_S, Cleaner
-from mindyn.logs.draft_columns import _hint_for_missing_joints, find_signal_files
-from mindyn.logs.draft_names import _group_by_number
+from mindyn.logs.drafts.draft_columns import _hint_for_missing_joints, find_signal_files
+from mindyn.logs.drafts.draft_names import _group_by_number
 from mindyn.logs.errors import LogError
-from mindyn.logs.json_table import JsonLinesTable
+from mindyn.logs.formats.array_table import read_mat
+from mindyn.logs.formats.formats import array_table, formats, tables
+from mindyn.logs.formats.json_table import JsonLinesTable
+from mindyn.logs.formats.parquet_table import _parquet_error
+from mindyn.logs.formats.text_table import TextTable, _detect_separator, _strip_comment_mark
 from mindyn.logs.locations import RemoteFile, list_matching, parse_location
 from mindyn.logs.log import Log, log_from_arrays
 from mindyn.logs.metadata import LogMetadata
-from mindyn.logs.parquet_table import _parquet_error
-from mindyn.logs.text_table import TextTable, _detect_separator, _strip_comment_mark
-from mindyn.reading import InputBudget
 
 
 def test_signals_stand_in_files_that_their_names_tell_and_in_nothing_else(tmp_path):

@@ -12,7 +12,7 @@ from raising import raises
 
 import mindyn
 from mindyn.equations.loop_closure import home_closure
-from mindyn.errors import Code, InputError, RobotError
+from mindyn.foundation.errors import Code, InputError, RobotError
 from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.errors import LogError
 from mindyn.logs.loop_follower import LoopFollower

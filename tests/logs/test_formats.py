@@ -15,8 +15,8 @@ from messages import messages
 from raising import raises
 from recordings import NAMES, STATED, arm, sines
 
-from mindyn.errors import Code
-from mindyn.findings import Kind, Severity
+from mindyn.foundation.errors import Code
+from mindyn.foundation.findings import Kind, Severity
 from mindyn.identification.log_drafts import draft_log
 from mindyn.logs.errors import LogError
 from mindyn.logs.reading import read_log, scan_log
@@ -139,7 +139,7 @@ def test_text_keys_are_checked(tmp_path, key, value):
 
 
 def test_csv_is_read_in_blocks(tmp_path, monkeypatch):
-    monkeypatch.setattr("mindyn.logs.tables.BLOCK_BYTES", 1000)
+    monkeypatch.setattr("mindyn.logs.formats.tables.BLOCK_BYTES", 1000)
     write_csv(tmp_path / "run.csv")
     assert_same(read_log(tmp_path / "run.csv", ROBOT, metadata=STATED))
 

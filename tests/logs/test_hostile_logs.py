@@ -16,11 +16,11 @@ from raising import raises
 from scipy.io import loadmat, savemat
 
 import mindyn
-from mindyn.errors import Code, MindynError
-from mindyn.logs.array_table import read_mat
-from mindyn.logs.formats import open_table
+from mindyn.foundation.errors import Code, MindynError
+from mindyn.foundation.reading import parse_toml
+from mindyn.logs.formats.array_table import read_mat
+from mindyn.logs.formats.formats import open_table
 from mindyn.logs.metadata import LogMetadata
-from mindyn.reading import parse_toml
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "attacks"))
 from hostile_logs import ARRAYS, SIDECAR, arrays, columns, csv_text, write_sidecar

@@ -11,7 +11,7 @@ from raising import raises
 from servos import JOINTS, KP, KV, leg_targets, leg_xml
 
 import mindyn
-from mindyn.errors import Code
+from mindyn.foundation.errors import Code
 from mindyn.identification import draft_log
 from mindyn.logs import log_from_targets
 from mindyn.logs.errors import LogError

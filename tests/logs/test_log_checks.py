@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from raising import raises
 
-from mindyn.errors import Code
+from mindyn.foundation.errors import Code
 from mindyn.logs.checks import LogInspector, check_units
 from mindyn.logs.errors import LogError
 from mindyn.logs.log import log_from_arrays

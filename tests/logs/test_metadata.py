@@ -10,7 +10,7 @@ from messages import messages
 from raising import raises
 from recordings import COLUMNS, NAMES, STATED, UNITS, arm, sines
 
-from mindyn.errors import Code
+from mindyn.foundation.errors import Code
 from mindyn.logs.errors import LogError
 from mindyn.logs.reading import read_log, scan_log
 from mindyn.robots.parts import Drive

@@ -12,7 +12,7 @@ import pytest
 from closeness import EXACT, SAME_ALGEBRA, assert_close
 from raising import raises
 
-from mindyn.errors import Code
+from mindyn.foundation.errors import Code
 from mindyn.logs.checks import (
     ColumnSelection,
     LogInspector,
@@ -24,9 +24,9 @@ from mindyn.logs.conditioning import Conditioning, condition_motion
 from mindyn.logs.conversion import array_per_joint, create_conversion, motor_gears
 from mindyn.logs.errors import LogError
 from mindyn.logs.filters import central_difference, fit_spline
+from mindyn.logs.formats.parquet_table import MAX_WHOLE_GROUP_ROWS, _plan_fetches
 from mindyn.logs.log import log_from_arrays
 from mindyn.logs.metadata import LogMetadata, find_faults, find_sidecar
-from mindyn.logs.parquet_table import MAX_WHOLE_GROUP_ROWS, _plan_fetches
 from mindyn.logs.reading import read_log
 from mindyn.robots.loading import load_robot
 

@@ -11,7 +11,7 @@ from raising import raises
 
 import mindyn
 from mindyn import Conditioning
-from mindyn.errors import Code, RobotFileError
+from mindyn.foundation.errors import Code, RobotFileError
 from mindyn.logs.cleaning import has_bursts
 from mindyn.logs.errors import LogError
 from mindyn.logs.metadata import find_sidecar

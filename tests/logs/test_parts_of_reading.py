@@ -17,25 +17,25 @@ from messages import messages
 from raising import raises
 from scipy.interpolate import make_interp_spline
 
-from mindyn.errors import Code, InputError
-from mindyn.logs import bag_table
-from mindyn.logs.bag_table import JointState, _read_mcap_channels
+from mindyn.foundation.errors import Code, InputError
 from mindyn.logs.checks import _expand_column_names, list_columns_and_joints
 from mindyn.logs.cleaning import Cleaner, estimate_even_step, estimate_usual_step, has_bursts
 from mindyn.logs.conditioning import Conditioning
-from mindyn.logs.draft import DraftLine, SidecarDraft
-from mindyn.logs.drafting import _add_side
+from mindyn.logs.drafts.draft import DraftLine, SidecarDraft
+from mindyn.logs.drafts.drafting import _add_side
 from mindyn.logs.errors import LogError
 from mindyn.logs.filters import (
     central_difference,
     delay_rows,
     fit_spline,
 )
+from mindyn.logs.formats.bag_table import JointState, _read_mcap_channels
+from mindyn.logs.formats.formats import bag_table
+from mindyn.logs.formats.tables import raise_as_damaged
 from mindyn.logs.locations import RemoteFile, _list_remote, remote_error
 from mindyn.logs.log import Log
 from mindyn.logs.resolving import DelayScan, _resolve_time_base
 from mindyn.logs.samples import Samples
-from mindyn.logs.tables import raise_as_damaged
 
 PLACE = RemoteFile("s3://key:secret@store.example/runs/one.parquet?token=abc")
 

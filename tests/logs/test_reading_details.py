@@ -15,27 +15,27 @@ import pytest
 from closeness import SAME_ALGEBRA, assert_close
 from raising import raises
 
-from mindyn.errors import Code
-from mindyn.logs.array_table import read_mat
-from mindyn.logs.bag_table import _list_parts, decode_joint_state
+from mindyn.foundation.errors import Code
 from mindyn.logs.checks import _expand_column_names
 from mindyn.logs.cleaning import Cleaner
 from mindyn.logs.conditioning import Conditioning, condition_motion, edge_rows, motion_cutoff, torque_cutoff
 from mindyn.logs.conversion import _unit_scales
-from mindyn.logs.draft import format_toml_value
-from mindyn.logs.draft_head import read_lerobot_names
-from mindyn.logs.draft_names import _digit_count, is_measured
-from mindyn.logs.drafting import draft_sidecar
+from mindyn.logs.drafts.draft import format_toml_value
+from mindyn.logs.drafts.draft_head import read_lerobot_names
+from mindyn.logs.drafts.draft_names import _digit_count, is_measured
+from mindyn.logs.drafts.drafting import draft_sidecar
 from mindyn.logs.errors import LogError
 from mindyn.logs.filters import edge_duration_s, lowpass
+from mindyn.logs.formats.array_table import read_mat
+from mindyn.logs.formats.bag_table import _list_parts, decode_joint_state
+from mindyn.logs.formats.parquet_table import _ThriftReader
+from mindyn.logs.formats.tables import require_numbers
+from mindyn.logs.formats.text_table import TextTable, split_line
 from mindyn.logs.locations import parse_location
 from mindyn.logs.log import Log, log_from_arrays
 from mindyn.logs.metadata import LogMetadata
-from mindyn.logs.parquet_table import _ThriftReader
 from mindyn.logs.periods import _changes_by_lag, build_timeline
 from mindyn.logs.resolving import uniform_segments
-from mindyn.logs.tables import require_numbers
-from mindyn.logs.text_table import TextTable, split_line
 from mindyn.robots.loading import load_robot
 
 

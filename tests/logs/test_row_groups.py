@@ -7,10 +7,10 @@ import polars as pl
 import pytest
 from raising import raises
 
-from mindyn.errors import Code
-from mindyn.logs import parquet_table
+from mindyn.foundation.errors import Code
 from mindyn.logs.errors import LogError
-from mindyn.logs.parquet_table import ParquetTable, group_rows, read_footer
+from mindyn.logs.formats.formats import parquet_table
+from mindyn.logs.formats.parquet_table import ParquetTable, group_rows, read_footer
 
 ROWS = 5000
 

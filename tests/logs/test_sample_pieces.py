@@ -12,12 +12,12 @@ import pytest
 from closeness import EXACT, assert_close
 from raising import raises
 
-from mindyn.errors import Code, InputError
+from mindyn.foundation.errors import Code, InputError
 from mindyn.logs.checks import ColumnSelection, take_column
 from mindyn.logs.errors import LogError
+from mindyn.logs.formats.text_table import _detect_decimal, _detect_separator, _strip_comment_mark
 from mindyn.logs.resolving import _joint_cutoff
 from mindyn.logs.samples import Samples
-from mindyn.logs.text_table import _detect_decimal, _detect_separator, _strip_comment_mark
 
 ZEROS = np.zeros((4, 2))
 

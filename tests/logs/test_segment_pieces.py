@@ -15,10 +15,11 @@ from messages import messages
 from numpy.polynomial import Polynomial
 from raising import raises
 
-from mindyn.errors import Code
+from mindyn.foundation.errors import Code
 from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.errors import LogError
 from mindyn.logs.filters import _delay_weights, delay_rows, delay_selected_rows, interpolate_between_stamps
+from mindyn.logs.formats.tables import read_in_step, regroup_rows
 from mindyn.logs.log import log_from_arrays
 from mindyn.logs.loop_follower import LoopFollower, add_dependent_positions
 from mindyn.logs.periods import (
@@ -35,7 +36,6 @@ from mindyn.logs.reading import sample_segments
 from mindyn.logs.resolving import Delay, DelayScan, _orthonormal_basis, estimate_delay, estimate_delay_without_model
 from mindyn.logs.samples import Samples
 from mindyn.logs.segments import SegmentPiece, _interpolate_log, resample_pieces
-from mindyn.logs.tables import read_in_step, regroup_rows
 from mindyn.robots.loading import load_robot
 
 CUBIC = Polynomial([0.3, -1.0, 0.5, 0.25])

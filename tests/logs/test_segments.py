@@ -8,11 +8,11 @@ from closeness import EXACT, SAME_ALGEBRA, assert_close
 from raising import raises
 
 import mindyn
-from mindyn.errors import Code
-from mindyn.logs.array_table import ArrayTable, open_arrays
+from mindyn.foundation.errors import Code
 from mindyn.logs.checks import LogInspector
 from mindyn.logs.errors import LogError
 from mindyn.logs.filters import delay_rows
+from mindyn.logs.formats.array_table import ArrayTable, open_arrays
 from mindyn.logs.log import join_logs, log_from_arrays
 from mindyn.logs.metadata import LogMetadata
 from mindyn.logs.reading import sample_segments

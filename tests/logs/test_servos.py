@@ -9,8 +9,8 @@ from raising import raises
 from servos import ARMATURE, DAMPING, FRICTION, JOINTS, KP, KV, TIME_STEP, leg_targets, leg_xml, simulate_leg
 
 import mindyn
-from mindyn.errors import Code
-from mindyn.findings import Kind, Severity
+from mindyn.foundation.errors import Code
+from mindyn.foundation.findings import Kind, Severity
 from mindyn.identification import draft_log
 from mindyn.logs import log_from_targets
 from mindyn.logs.errors import LogError

@@ -10,7 +10,7 @@ import pytest
 from raising import raises
 
 import mindyn
-from mindyn.errors import Code
+from mindyn.foundation.errors import Code
 from mindyn.logs.errors import LogError
 
 ARM = mindyn.load_robot("planar2")

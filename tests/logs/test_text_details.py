@@ -7,20 +7,20 @@ import pytest
 from draft_parts import clock_of
 from raising import raises
 
-from mindyn.errors import Code
-from mindyn.logs import tables, text_table
-from mindyn.logs.array_table import ArrayTable, NpzArrays
-from mindyn.logs.draft_head import (
+from mindyn.foundation.errors import Code
+from mindyn.logs.drafts.draft_head import (
     Clock,
     fitting_velocity_units,
     guess_position_side,
     guess_position_unit,
 )
-from mindyn.logs.draft_names import guess_signal, guess_unit, is_measured, split_words
+from mindyn.logs.drafts.draft_names import guess_signal, guess_unit, is_measured, split_words
 from mindyn.logs.errors import LogError
+from mindyn.logs.formats.array_table import ArrayTable, NpzArrays
+from mindyn.logs.formats.formats import tables, text_table
+from mindyn.logs.formats.tables import require_numbers
+from mindyn.logs.formats.text_table import TextTable
 from mindyn.logs.locations import RemoteFile, list_matching, parse_location
-from mindyn.logs.tables import require_numbers
-from mindyn.logs.text_table import TextTable
 from mindyn.robots.loading import load_robot
 
 

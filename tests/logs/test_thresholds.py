@@ -14,7 +14,7 @@ from closeness import EXACT, SAME_ALGEBRA, assert_close
 from messages import messages
 from raising import raises
 
-from mindyn.errors import Code, InputError
+from mindyn.foundation.errors import Code, InputError
 from mindyn.logs.checks import check_units
 from mindyn.logs.cleaning import MAX_MAGNITUDE, Cleaner
 from mindyn.logs.conditioning import AS_LOGGED, DIFFERENCE_ROWS, Conditioning, edge_rows, reach_rows

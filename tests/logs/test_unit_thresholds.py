@@ -13,7 +13,7 @@ from closeness import EXACT, SAME_ALGEBRA, assert_close
 from messages import messages
 from raising import raises
 
-from mindyn.errors import Code, InputError
+from mindyn.foundation.errors import Code, InputError
 from mindyn.logs.checks import LogInspector, check_units, reachable_positions
 from mindyn.logs.cleaning import Cleaner
 from mindyn.logs.errors import ACCEPTABLE_FINDINGS, LogError

@@ -13,9 +13,9 @@ from test_drafts import QD, RATE, ROBOT, ROWS, TAU, N, Q, T, by_joint, csv, numb
 from typer.testing import CliRunner
 
 from mindyn.cli.main import app
-from mindyn.errors import Code
+from mindyn.foundation.errors import Code
 from mindyn.identification.log_drafts import draft_log
-from mindyn.logs.draft_names import guess_signal, is_measured, split_words
+from mindyn.logs.drafts.draft_names import guess_signal, is_measured, split_words
 from mindyn.logs.errors import LogError
 from mindyn.logs.reading import read_log
 

@@ -10,9 +10,9 @@ import pytest
 from closeness import SAME_ALGEBRA, assert_close
 from raising import raises
 
-from mindyn.errors import Code, InputError
-from mindyn.numerics import native
-from mindyn.numerics.products import SquareSums, _module, mirror_upper_triangle
+from mindyn.foundation.errors import Code, InputError
+from mindyn.kernels.numerics import native
+from mindyn.kernels.numerics.products import SquareSums, _module, mirror_upper_triangle
 
 
 @pytest.mark.parametrize("rows", [1, 63, 64, 65, 300])

@@ -20,8 +20,8 @@ from types import SimpleNamespace
 import pytest
 
 from mindyn.identification.selection.trials import _Shared
-from mindyn.numerics import second_process as module
-from mindyn.numerics.second_process import has_second_process, second_process, share_tasks, start_task
+from mindyn.kernels.numerics import second_process as module
+from mindyn.kernels.numerics.second_process import has_second_process, second_process, share_tasks, start_task
 
 SCRIPT = """
 import sys
@@ -170,7 +170,7 @@ def test_the_process_ends_with_the_block():
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs POSIX signals")
 def test_the_process_ends_if_its_parent_is_killed():
     code = (
-        "import os, time; from mindyn.numerics.second_process import second_process, start_task\n"
+        "import os, time; from mindyn.kernels.numerics.second_process import second_process, start_task\n"
         "with second_process('math'):\n    print(start_task(os.getpid)(), flush=True); time.sleep(60)"
     )
     with subprocess.Popen(

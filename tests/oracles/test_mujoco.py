@@ -11,7 +11,7 @@ from closeness import ORACLE, assert_close
 from robots import random_motion, random_robot, with_random_drives
 
 from mindyn.equations.catalogue import equation
-from mindyn.export.mjcf_writer import robot_to_mjcf
+from mindyn.output.export.mjcf_writer import robot_to_mjcf
 
 
 @pytest.mark.parametrize("seed", range(20))

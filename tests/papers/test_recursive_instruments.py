@@ -11,7 +11,7 @@ from equations import equations
 from estimators.recovered import exact_samples
 from robots import random_robot
 
-from mindyn.estimators.least_squares import LeastSquares
+from mindyn.identification.estimators.least_squares import LeastSquares
 from mindyn.papers.yoshida_paper import estimate_by_instruments
 
 

@@ -11,10 +11,10 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from mindyn.algebra.inertia import mass_com_inertia, pseudo_inertia
 from mindyn.cli.papers import PAGE_FILE, PAPERS, papers
-from mindyn.identifiability.numeric import numeric_base
-from mindyn.identifiability.random_states import Regressors
+from mindyn.equations.identifiability.numeric import numeric_base
+from mindyn.equations.identifiability.random_states import Regressors
+from mindyn.foundation.algebra.inertia import mass_com_inertia, pseudo_inertia
 from mindyn.papers.counting import Counts
 from mindyn.papers.lin_fang_paper import fang_lines
 from mindyn.papers.lin_paper import slide_operations

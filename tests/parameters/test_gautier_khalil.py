@@ -19,8 +19,8 @@ from robots import NONE, OBLIQUE
 from seeds.test_published import FIXTURES, robot_of_fixture
 
 from mindyn import load_robot
-from mindyn.algebra.poses import Pose
-from mindyn.errors import Code, RobotError
+from mindyn.foundation.algebra.poses import Pose
+from mindyn.foundation.errors import Code, RobotError
 from mindyn.parameters.gautier_khalil import gautier_khalil_base
 from mindyn.parameters.lin import lin_base
 from mindyn.robots.parts import Loop

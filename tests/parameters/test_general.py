@@ -14,7 +14,7 @@ from raising import raises
 from robots import NONE, OBLIQUE, random_robot
 
 from mindyn import load_robot
-from mindyn.errors import Code, RobotError
+from mindyn.foundation.errors import Code, RobotError
 from mindyn.parameters.general import general_base
 
 CHUNK = 100

@@ -10,7 +10,7 @@ from closeness import ORACLE, assert_close
 from raising import raises
 
 from mindyn import load_robot
-from mindyn.errors import Code, InputError
+from mindyn.foundation.errors import Code, InputError
 from mindyn.parameters.geometry_symbols import convert_to_dh_frames, find_lengths, symbolic_expressions
 from mindyn.parameters.structural import structural_base
 

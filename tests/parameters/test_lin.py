@@ -18,9 +18,9 @@ from robots import NONE, OBLIQUE, random_motion
 from seeds.test_published import FIXTURES, robot_of_fixture
 
 from mindyn import load_robot
-from mindyn.algebra.inertia import tensor_from_entries, transform_phi
-from mindyn.algebra.poses import IDENTITY, cos_sin, rot_z
-from mindyn.errors import Code, InputError, RobotError
+from mindyn.foundation.algebra.inertia import tensor_from_entries, transform_phi
+from mindyn.foundation.algebra.poses import IDENTITY, cos_sin, rot_z
+from mindyn.foundation.errors import Code, InputError, RobotError
 from mindyn.parameters.lin import inertia_constants, lin_base, lin_structure
 
 CHUNK = 100

@@ -22,9 +22,9 @@ from raising import raises
 from robots import NONE, OBLIQUE
 
 from mindyn import load_robot
-from mindyn.algebra.poses import Pose, cos_sin, rot_x
-from mindyn.errors import Code, RobotError
-from mindyn.notation import LINK_PARAMETERS
+from mindyn.foundation.algebra.poses import Pose, cos_sin, rot_x
+from mindyn.foundation.errors import Code, RobotError
+from mindyn.foundation.notation import LINK_PARAMETERS
 from mindyn.parameters.general import general_base
 from mindyn.parameters.mayeda import mayeda_base
 from mindyn.robots.parts import Joint, Link

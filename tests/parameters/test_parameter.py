@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from mindyn.identifiability.base_sets import base_parameters
+from mindyn.equations.identifiability.base_sets import base_parameters
 from mindyn.parameters.parameter import (
     friction_parameter,
     joint_side_parameters,

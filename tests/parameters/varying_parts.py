@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mindyn.algebra.poses import cos_sin, rot_z
-from mindyn.algebra.values import Array
+from mindyn.foundation.algebra.poses import cos_sin, rot_z
+from mindyn.foundation.algebra.values import Array
 from mindyn.parameters.lin import _rotation_invariant_part, constant_translation, inertia_constants
 from mindyn.parameters.linear_forms import outer, point_mass_tensor, rotate_tensor, shift_tensor, zero_moments
 

@@ -29,11 +29,11 @@ if __package__ in (None, ""):
 from honesty.spoiled import format_rate
 
 import mindyn
-from mindyn.errors import MindynError
-from mindyn.findings import Kind, Severity
+from mindyn.foundation.errors import MindynError
+from mindyn.foundation.findings import Kind, Severity
 from mindyn.logs.log import log_from_arrays
-from mindyn.report.parameters import parameter_rows
-from mindyn.report.verdict import Commands, build_verdict, summarize_verdict
+from mindyn.output.report.parameters import parameter_rows
+from mindyn.output.report.verdict import Commands, build_verdict, summarize_verdict
 from plants.mujoco_arm import random_arm_file, random_drives, record
 
 CLASSES = ("sound", "weightless", "late joint", "late", "noise", "short")

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import mindyn
-from mindyn.contact.detection import contact_thresholds, contact_trace, find_contacts
+from mindyn.applications.contact.detection import contact_thresholds, contact_trace, find_contacts
 from mindyn.regression.friction import Friction
 from mindyn.regression.settings import EquationSettings
 

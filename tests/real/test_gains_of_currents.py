@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import mindyn
-from mindyn.loads import estimate_gains
+from mindyn.identification import estimate_gains
 from mindyn.regression.friction import Friction
 
 FOLDER = Path(os.environ.get("MINDYN_REAL_DATA", "/nonexistent")) / "ur10e_innopolis"

@@ -16,12 +16,12 @@ import numpy as np
 import pytest
 from logs.real_sets import real_log, real_robot
 
-from mindyn.algebra.inertia import check_consistency
-from mindyn.feasibility.physically_consistent import PhysicallyConsistent
+from mindyn.applications.validation.validate import validate
+from mindyn.foundation.algebra.inertia import check_consistency
+from mindyn.identification.feasibility.physically_consistent import PhysicallyConsistent
 from mindyn.identification.identify import identify
 from mindyn.regression.rows import build_rows
 from mindyn.robots.parts import Drive, ExtraTorque
-from mindyn.validation.validate import validate
 
 SPLITS = {
     "staubli_tx40": ([("pos_read_data.csv", 0, 24750)], ("pos_read_data.csv", 29750, 44500)),

@@ -12,7 +12,7 @@ import pytest
 from equations import equations
 
 import mindyn
-from mindyn.loads import WeighedLoad, estimate_gains
+from mindyn.identification import WeighedLoad, estimate_gains
 from mindyn.logs.metadata import LogMetadata
 from mindyn.regression.regressor import with_estimated_drives
 

@@ -11,7 +11,7 @@ from closeness import SAME_ALGEBRA, assert_close
 from raising import raises
 
 import mindyn
-from mindyn.errors import Code, MindynError
+from mindyn.foundation.errors import Code, MindynError
 from mindyn.regression.friction import Friction
 from mindyn.regression.gather_blocks import BLOCKS, _join_blocks, block_counts
 from mindyn.regression.regressor import Regressor

@@ -13,7 +13,7 @@ import pytest
 from closeness import EXACT, SAME_ALGEBRA, assert_close
 from raising import raises
 
-from mindyn.errors import Code, InputError
+from mindyn.foundation.errors import Code, InputError
 from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.samples import Samples
 from mindyn.regression.friction import Friction, _stop_operator

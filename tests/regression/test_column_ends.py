@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mindyn.algebra.values import column_extremes
+from mindyn.foundation.algebra.values import column_extremes
 
 
 @pytest.mark.parametrize("rows", [1, 63, 64, 65, 200, 1000])

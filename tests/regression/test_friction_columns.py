@@ -13,10 +13,10 @@ from closeness import ORACLE, SAME_ALGEBRA, assert_close
 from raising import raises
 from robots import geared_arm, random_robot
 
-from mindyn.algebra.inertia import phi_about_origin
-from mindyn.errors import Code, InputError
-from mindyn.identifiability.base_sets import base_parameters
-from mindyn.loads.from_runs import LoadRegressor
+from mindyn.equations.identifiability.base_sets import base_parameters
+from mindyn.foundation.algebra.inertia import phi_about_origin
+from mindyn.foundation.errors import Code, InputError
+from mindyn.identification.runs_with_loads import LoadRegressor
 from mindyn.regression.friction import Friction, _stop_operator
 from mindyn.regression.regressor import Regressor, with_estimated_drives
 from mindyn.robots.friction_laws import FITTED_SHAPES, FRICTION_LAWS, LOAD_SHAPES

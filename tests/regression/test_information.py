@@ -11,7 +11,7 @@ from estimators.recovered import exact_samples, smooth_samples
 from raising import raises
 from robots import random_robot, with_random_drives
 
-from mindyn.errors import Code, InputError
+from mindyn.foundation.errors import Code, InputError
 from mindyn.kernels.model import compile_model
 from mindyn.logs.filters import lowpass
 from mindyn.parameters.structural import structural_base

@@ -12,12 +12,12 @@ from closeness import ORACLE, assert_close
 import mindyn
 from mindyn.equations.loop_constraints import open_tree
 from mindyn.logs.samples import Samples
+from mindyn.motions.simulation.controllers import SineMotion
 from mindyn.regression.friction import Friction
 from mindyn.regression.regressor import Regressor
 from mindyn.regression.rows import build_rows
 from mindyn.robots.friction_laws import FITTED_SHAPES
 from mindyn.robots.parts import Drive
-from mindyn.simulation.controllers import SineMotion
 
 RECOVERED = 1e-8
 

@@ -15,14 +15,14 @@ from messages import messages
 from raising import raises
 from robots import random_robot
 
-from mindyn.errors import Code, InputError
-from mindyn.estimators.closed_loop_instruments import regular_values
-from mindyn.estimators.essential import elimination
-from mindyn.estimators.instrumental_variables import inertia_matrices
-from mindyn.estimators.least_squares import LeastSquares
-from mindyn.feasibility.inertia_family import InertiaFamily
-from mindyn.findings import Kind, info
-from mindyn.identifiability.base_sets import base_parameters
+from mindyn.equations.identifiability.base_sets import base_parameters
+from mindyn.foundation.errors import Code, InputError
+from mindyn.foundation.findings import Kind, info
+from mindyn.identification.estimators.closed_loop_instruments import regular_values
+from mindyn.identification.estimators.essential import elimination
+from mindyn.identification.estimators.instrumental_variables import inertia_matrices
+from mindyn.identification.estimators.least_squares import LeastSquares
+from mindyn.identification.feasibility.inertia_family import InertiaFamily
 from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.log import log_from_arrays
 from mindyn.logs.reading import LogScan, _describe_source

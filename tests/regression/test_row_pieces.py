@@ -13,10 +13,10 @@ import pytest
 from closeness import EXACT, ORACLE, assert_close
 from raising import raises
 
-from mindyn.errors import Code, InputError
+from mindyn.foundation.errors import Code, InputError
 from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.conversion import _create_drive, _gears_by_joint
-from mindyn.logs.draft import UNANSWERED, DraftLine, SidecarDraft, format_toml_value
+from mindyn.logs.drafts.draft import UNANSWERED, DraftLine, SidecarDraft, format_toml_value
 from mindyn.logs.filters import central_difference, fit_spline
 from mindyn.logs.log import log_from_arrays
 from mindyn.logs.periods import build_timeline

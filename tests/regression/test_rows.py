@@ -18,10 +18,10 @@ from messages import messages
 from raising import raises
 from robots import random_robot, with_random_drives
 
-from mindyn.errors import Code, InputError
-from mindyn.estimators.estimate_parts import data_summary, joint_residuals
-from mindyn.estimators.least_squares import LeastSquares
-from mindyn.findings import Kind, info
+from mindyn.foundation.errors import Code, InputError
+from mindyn.foundation.findings import Kind, info
+from mindyn.identification.estimators.estimate_parts import data_summary, joint_residuals
+from mindyn.identification.estimators.least_squares import LeastSquares
 from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.log import SourceFile, log_from_arrays
 from mindyn.logs.pipeline import condition, condition_stream

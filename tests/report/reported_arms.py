@@ -8,12 +8,12 @@ import numpy as np
 from estimators.recovered import smooth_samples
 
 import mindyn
-from mindyn.feasibility.answer import Answer
+from mindyn.applications.validation.trajectories import Trajectories
+from mindyn.identification.feasibility.answer import Answer
 from mindyn.logs.conditioning import AS_LOGGED
 from mindyn.logs.log import log_from_arrays
 from mindyn.regression.regressor import with_estimated_drives
 from mindyn.regression.settings import EquationSettings
-from mindyn.validation.trajectories import Trajectories
 
 
 def arm(name="scara", names=None):

@@ -15,8 +15,8 @@ from typer.testing import CliRunner
 
 from mindyn.cli.identify import RUN_FILES
 from mindyn.cli.main import app
-from mindyn.errors import Code, InputError, MindynError
-from mindyn.export.toml_writer import write_toml
+from mindyn.foundation.errors import Code, InputError, MindynError
+from mindyn.output.export.toml_writer import write_toml
 from mindyn.robots.loading import load_robot
 
 SIDECAR = """

@@ -15,20 +15,33 @@ from raising import raises
 from reported_arms import ANSWERS, arm, estimate_of, everything, log_of, trajectories_of
 
 import mindyn
-from mindyn.errors import Code, ExportError, InputError
+from mindyn.foundation.errors import Code, ExportError, InputError
+from mindyn.foundation.pages.document import Html, Section, format_number, format_quantity, render_plot_numbers
+from mindyn.foundation.pages.plots import (
+    MAX_LEVEL,
+    bucket_extremes,
+    bucket_rows,
+    bucket_times,
+    pack_exactly,
+    pack_levels,
+)
+from mindyn.identification.prediction.prediction import TorquePrediction
 from mindyn.logs.conditioning import AS_LOGGED
 from mindyn.logs.log import log_from_arrays
 from mindyn.logs.samples import Samples
-from mindyn.pages.document import Html, Section, format_number, format_quantity, render_plot_numbers
-from mindyn.pages.plots import MAX_LEVEL, bucket_extremes, bucket_rows, bucket_times, pack_exactly, pack_levels
+from mindyn.output.report.data import LogView, collect_report_data
+from mindyn.output.report.motion import excitation_section
+from mindyn.output.report.provenance import list_notes, provenance_section
+from mindyn.output.report.torques import (
+    compute_friction,
+    friction_section,
+    plot_torques,
+    residual_section,
+    torque_section,
+)
+from mindyn.output.report.writing import build_page
 from mindyn.regression.friction import Friction
 from mindyn.regression.settings import EquationSettings
-from mindyn.report.data import LogView, collect_report_data
-from mindyn.report.motion import excitation_section
-from mindyn.report.provenance import list_notes, provenance_section
-from mindyn.report.torques import compute_friction, friction_section, plot_torques, residual_section, torque_section
-from mindyn.report.writing import build_page
-from mindyn.validation.prediction import TorquePrediction
 
 MEBIBYTE = 2**20
 

@@ -11,19 +11,20 @@ import pytest
 from reported_arms import FEASIBLE, arm, estimate_of, everything, log_of, trajectories_of
 
 import mindyn
-from mindyn.feasibility.answer import Answer
-from mindyn.feasibility.check import Feasibility
-from mindyn.feasibility.positive_definite import check_positive_definite
-from mindyn.findings import Finding, Kind, Severity
+from mindyn.applications.validation.validate import Validation
+from mindyn.foundation.findings import Finding, Kind, Severity
+from mindyn.foundation.pages.document import format_percent, typeset
 from mindyn.identification.diagnostics.residual_patterns import REMEDIES
-from mindyn.pages.document import format_percent, typeset
-from mindyn.regression.settings import EquationSettings
-from mindyn.report.data import ErrorColumn, collect_report_data
-from mindyn.report.motion import excitation_section, motion_section
-from mindyn.report.parameter_table import PHYSICAL_INTERVALS_NOTE, UNBOUNDED_INTERVALS_NOTE, parameter_section
-from mindyn.report.provenance import list_settings, provenance_section
-from mindyn.report.torques import describe_spectrum, residual_section, torque_section, unscored_times
-from mindyn.report.verdict import (
+from mindyn.identification.feasibility.answer import Answer
+from mindyn.identification.feasibility.check import Feasibility
+from mindyn.identification.feasibility.positive_definite import check_positive_definite
+from mindyn.identification.prediction.errors import EDGE_S, MAX_EDGE_FRACTION, TorqueError
+from mindyn.output.report.data import ErrorColumn, collect_report_data
+from mindyn.output.report.motion import excitation_section, motion_section
+from mindyn.output.report.parameter_table import PHYSICAL_INTERVALS_NOTE, UNBOUNDED_INTERVALS_NOTE, parameter_section
+from mindyn.output.report.provenance import list_settings, provenance_section
+from mindyn.output.report.torques import describe_spectrum, residual_section, torque_section, unscored_times
+from mindyn.output.report.verdict import (
     CONSISTENCY_UNDECIDED,
     FEASIBILITY_NOT_CHECKED,
     INCONSISTENT,
@@ -36,7 +37,7 @@ from mindyn.report.verdict import (
     build_verdict,
     find_weakest_joint,
 )
-from mindyn.report.verdict_section import (
+from mindyn.output.report.verdict_section import (
     NO_HELD_OUT_NOTE,
     SAMPLED_NOTE,
     comparison_section,
@@ -44,8 +45,7 @@ from mindyn.report.verdict_section import (
     summarize_report,
     verdict_section,
 )
-from mindyn.validation.errors import EDGE_S, MAX_EDGE_FRACTION, TorqueError
-from mindyn.validation.validate import Validation
+from mindyn.regression.settings import EquationSettings
 
 STOOD = Finding(Kind.STILL_JOINT, Severity.ERROR, "it stood", "Record it moving")
 LOADED = Finding(Kind.PAYLOAD_CHANGE, Severity.WARNING, "log 2 carries another payload")

@@ -15,7 +15,7 @@ from seeds.test_published import FIXTURES, robot_of_fixture
 from mindyn import load_robot
 from mindyn.equations.catalogue import equation
 from mindyn.equations.composite_bodies import FORMULATIONS, composite_inertia_matrix
-from mindyn.errors import Code, MindynError
+from mindyn.foundation.errors import Code, MindynError
 
 
 def five(robot, q):

@@ -16,7 +16,7 @@ from mindyn.equations.catalogue import equation
 from mindyn.equations.external_inputs import ExternalInputs
 from mindyn.equations.mlc_dynamics import mlc_inverse_dynamics
 from mindyn.equations.mlc_inertia import mlc_inertia_matrix
-from mindyn.errors import Code, MindynError
+from mindyn.foundation.errors import Code, MindynError
 from mindyn.parameters.lin import lin_base, lin_structure
 
 CHUNK = 25

@@ -11,8 +11,8 @@ import pytest
 from closeness import SAME_ALGEBRA, assert_close
 
 from mindyn import bundled_robots, load_robot
-from mindyn.algebra.inertia import phi_about_origin
 from mindyn.equations.catalogue import equation
+from mindyn.foundation.algebra.inertia import phi_about_origin
 from mindyn.robots.assembly import assemble
 from mindyn.robots.parts import Link
 from mindyn.robots.snapping import Snapper

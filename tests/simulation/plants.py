@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 from robots import random_robot, with_random_drives
 
-from mindyn.algebra.inertia import phi_about_origin
+from mindyn.foundation.algebra.inertia import phi_about_origin
 from mindyn.kernels.model import compile_model
 from mindyn.robots.drive_matrices import drive_parameters, friction_matrix, reflected_inertia
 from mindyn.robots.parts import Drive, Joint, Link

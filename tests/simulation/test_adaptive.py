@@ -24,11 +24,11 @@ from simulation.plants import (
 )
 
 import mindyn
-from mindyn.export.mjcf_writer import robot_to_mjcf
+from mindyn.motions.simulation.adaptive import STAGE_WEIGHTS, STEP_WEIGHTS, DormandPrinceStep, Tolerance, compile_step
+from mindyn.motions.simulation.controllers import ComputedTorque, ProportionalDerivative, SineMotion
+from mindyn.motions.simulation.simulate import simulate
+from mindyn.output.export.mjcf_writer import robot_to_mjcf
 from mindyn.robots.drive_matrices import drive_parameters, friction_matrix, reflected_inertia
-from mindyn.simulation.adaptive import STAGE_WEIGHTS, STEP_WEIGHTS, DormandPrinceStep, Tolerance, compile_step
-from mindyn.simulation.controllers import ComputedTorque, ProportionalDerivative, SineMotion
-from mindyn.simulation.simulate import simulate
 
 
 @pytest.mark.parametrize("name", ["puma560", "ur10", "stanford"])

@@ -9,10 +9,10 @@ from scipy.integrate import solve_ivp
 from simulation.plants import WEAK, arm, block, friction_law, nothing, swinging, total_energy, without_coulomb
 
 import mindyn
+from mindyn.motions.simulation.rollouts import rollout
+from mindyn.motions.simulation.runge_kutta import find_modes_at_rest
+from mindyn.motions.simulation.simulate import simulate
 from mindyn.robots.drive_matrices import drive_parameters, friction_matrix
-from mindyn.simulation.rollouts import rollout
-from mindyn.simulation.runge_kutta import find_modes_at_rest
-from mindyn.simulation.simulate import simulate
 
 METHODS = ["adaptive", "fixed"]
 MASS, COULOMB, SPEED = 2.0, 6.0, 1.5

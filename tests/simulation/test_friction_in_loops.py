@@ -14,11 +14,11 @@ from raising import raises
 
 import mindyn
 from mindyn.equations.loop_constraints import open_tree
-from mindyn.errors import Code, InputError
+from mindyn.foundation.errors import Code, InputError
+from mindyn.motions.simulation.controllers import ComputedTorque, SineMotion, convert_to_law
+from mindyn.motions.simulation.rollouts import rollout
 from mindyn.robots.drive_matrices import friction_matrix
 from mindyn.robots.parts import Drive, ExtraTorque
-from mindyn.simulation.controllers import ComputedTorque, SineMotion, convert_to_law
-from mindyn.simulation.rollouts import rollout
 
 CONVEX = 1e-6
 """Tolerance of an interior-point solver."""

@@ -12,13 +12,13 @@ from robots import random_robot
 from simulation.plants import arm, block, constant, nothing
 
 import mindyn
-from mindyn.errors import Code, InputError, MissingPhysicsError, RobotError, UnknownNameError
+from mindyn.foundation.errors import Code, InputError, MissingPhysicsError, RobotError, UnknownNameError
+from mindyn.motions.simulation.controllers import ComputedTorque, ProportionalDerivative, SineMotion
+from mindyn.motions.simulation.results import SimulationError
+from mindyn.motions.simulation.rollouts import rollout
+from mindyn.motions.simulation.sensors import Sensors, measure
+from mindyn.motions.simulation.simulate import simulate
 from mindyn.robots.parts import Drive
-from mindyn.simulation.controllers import ComputedTorque, ProportionalDerivative, SineMotion
-from mindyn.simulation.results import SimulationError
-from mindyn.simulation.rollouts import rollout
-from mindyn.simulation.sensors import Sensors, measure
-from mindyn.simulation.simulate import simulate
 
 ROBOT = random_robot(0, joints=2)
 GOOD = {"seconds": 0.1, "q0": [0.0, 0.0]}

@@ -14,11 +14,11 @@ from robots import random_robot
 from simulation.plants import INTEGRATED, arm, constant
 
 import mindyn
-from mindyn.errors import Code
-from mindyn.simulation.results import SimulationError
-from mindyn.simulation.rollouts import compile_rollout, rollout
-from mindyn.simulation.runge_kutta import DECAY_RATE
-from mindyn.simulation.simulate import simulate
+from mindyn.foundation.errors import Code
+from mindyn.motions.simulation.results import SimulationError
+from mindyn.motions.simulation.rollouts import compile_rollout, rollout
+from mindyn.motions.simulation.runge_kutta import DECAY_RATE
+from mindyn.motions.simulation.simulate import simulate
 
 COUNT, STEPS, DT = 37, 60, 2e-3
 

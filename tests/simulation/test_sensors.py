@@ -11,12 +11,12 @@ from raising import raises
 from robots import random_robot
 from simulation.plants import arm
 
-from mindyn.errors import Code, MissingPhysicsError
+from mindyn.foundation.errors import Code, MissingPhysicsError
+from mindyn.motions.simulation.controllers import ComputedTorque, SineMotion
+from mindyn.motions.simulation.sensors import Sensors, measure
+from mindyn.motions.simulation.simulate import simulate
 from mindyn.robots.drive_matrices import gear_matrix
 from mindyn.robots.parts import Drive
-from mindyn.simulation.controllers import ComputedTorque, SineMotion
-from mindyn.simulation.sensors import Sensors, measure
-from mindyn.simulation.simulate import simulate
 
 COUNTS = 4096
 STEP = 2 * np.pi / COUNTS

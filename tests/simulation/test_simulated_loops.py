@@ -16,13 +16,13 @@ from simulation.plants import CONSERVED, INTEGRATED, WEAK, constant, nothing, sw
 import mindyn
 from mindyn.cli.simulate import write_measurement
 from mindyn.equations.loop_closure import affine_closure, primary_friction, primary_gears
-from mindyn.errors import Code, MissingPhysicsError
+from mindyn.foundation.errors import Code, MissingPhysicsError
+from mindyn.motions.simulation.controllers import ComputedTorque, SineMotion
+from mindyn.motions.simulation.rollouts import rollout
+from mindyn.motions.simulation.sensors import Sensors
+from mindyn.motions.simulation.simulate import simulate
 from mindyn.robots.drive_matrices import drive_parameters, gear_matrix
 from mindyn.robots.parts import Drive
-from mindyn.simulation.controllers import ComputedTorque, SineMotion
-from mindyn.simulation.rollouts import rollout
-from mindyn.simulation.sensors import Sensors
-from mindyn.simulation.simulate import simulate
 
 PARALLELOGRAMS = ["parallelogram_planar", "parallelogram_scara", "semi_direct_drive", "palletiser", "parallelogram_arm"]
 GRAVITY = (2.0, 1.0, -9.0)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from mindyn.motions.step_plans.planner import plan_tests, simulate_tests
 from mindyn.papers.yoshida_paper import yoshida_puma
-from mindyn.step_tests.planner import plan_tests, simulate_tests
 
 
 @pytest.fixture(scope="session")

@@ -10,17 +10,17 @@ from closeness import SAME_ALGEBRA, assert_close
 from equations import equations
 from robots import random_robot, with_random_drives
 
-from mindyn.estimators.estimate import load_estimate
-from mindyn.estimators.last_link_first import LastLinkFirst
+from mindyn.applications.step_tests.estimator import StepByStep
+from mindyn.identification.estimators.estimate import load_estimate
+from mindyn.identification.estimators.last_link_first import LastLinkFirst
 from mindyn.kernels.model import compile_model
+from mindyn.motions.simulation.sensors import Sensors
+from mindyn.motions.step_plans.plan import read_test_logs, write_test_logs
+from mindyn.motions.step_plans.planner import plan_tests, simulate_tests
 from mindyn.papers.yoshida_paper import VALUE_TABLES, yoshida_puma, yoshida_values
 from mindyn.regression.regressor import with_estimated_drives
 from mindyn.robots.drive_matrices import gear_matrix
 from mindyn.robots.loading import load_robot
-from mindyn.simulation.sensors import Sensors
-from mindyn.step_tests.estimator import StepByStep
-from mindyn.step_tests.plan import read_test_logs, write_test_logs
-from mindyn.step_tests.planner import plan_tests, simulate_tests
 
 RECOVERY = 1e-8
 QUADRATURE_5_MS, QUADRATURE_1_MS = 2.8e-3, 1.1e-4

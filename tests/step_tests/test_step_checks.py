@@ -10,14 +10,14 @@ from closeness import SAME_ALGEBRA, assert_close
 from raising import raises
 
 from mindyn import StepByStep, load_robot, plan_tests
-from mindyn.errors import Code, InputError
+from mindyn.applications.step_tests.checks import check_steps
+from mindyn.foundation.errors import Code, InputError
 from mindyn.logs.log import log_from_arrays
+from mindyn.motions.simulation.sensors import Sensors
+from mindyn.motions.step_plans.plan import Sines
+from mindyn.motions.step_plans.planner import simulate_tests
 from mindyn.robots.parts import Joint, Link
 from mindyn.robots.robot import Robot
-from mindyn.simulation.sensors import Sensors
-from mindyn.step_tests.checks import check_steps
-from mindyn.step_tests.plan import Sines
-from mindyn.step_tests.planner import simulate_tests
 
 RATE_HZ = 500.0
 

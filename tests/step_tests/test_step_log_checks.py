@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from closeness import SAME_ALGEBRA, assert_close
 
+from mindyn.applications.step_tests.rows import LogChecks, mean_speed
 from mindyn.logs.log import log_from_arrays
-from mindyn.step_tests.plan import Breakaways, ConstantSpeed
-from mindyn.step_tests.rows import LogChecks, mean_speed
+from mindyn.motions.step_plans.plan import Breakaways, ConstantSpeed
 
 T = np.arange(100) / 50
 PLAN = SimpleNamespace(joints=("turned", "held"))

@@ -9,11 +9,11 @@ import pytest
 from closeness import SAME_ALGEBRA, assert_close
 from raising import raises
 
-from mindyn.errors import Code, InputError, UnknownNameError
+from mindyn.applications.step_tests.estimator import StepByStep
+from mindyn.foundation.errors import Code, InputError, UnknownNameError
 from mindyn.logs.errors import LogError
 from mindyn.logs.log import log_from_arrays
 from mindyn.robots.loading import load_robot
-from mindyn.step_tests.estimator import StepByStep
 
 
 def test_logs_with_rest_between_breakaways_are_read(puma, plan, logs):

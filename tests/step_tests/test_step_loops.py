@@ -12,11 +12,11 @@ from laws.parallel_robots import SIX_BARS, six_bar
 from raising import raises
 
 import mindyn
-from mindyn.errors import Code, InputError, UnknownNameError
+from mindyn.applications.step_tests.estimator import StepByStep
+from mindyn.foundation.errors import Code, InputError, UnknownNameError
+from mindyn.motions.step_plans.planner import plan_tests, simulate_tests
 from mindyn.regression.regressor import Regressor
 from mindyn.robots.parts import Drive
-from mindyn.step_tests.estimator import StepByStep
-from mindyn.step_tests.planner import plan_tests, simulate_tests
 
 RANGES = {
     "five_bar": {"joint1": (-1.5, 1.5), "joint2": (-0.5, 0.6), "joint4": (-1.7, -0.7)},

@@ -12,9 +12,19 @@ import pytest
 from closeness import EXACT, ORACLE, SAME_ALGEBRA, assert_close
 from raising import raises
 
-from mindyn.algebra.inertia import phi_about_origin
-from mindyn.errors import Code, InputError
-from mindyn.estimators.estimate_parts import (
+from mindyn.applications.step_tests.rows import (
+    SIGN_SPEED,
+    MotionRows,
+    RowMaker,
+    _differentiate,
+    _require_both_ways,
+    breakaway_onsets,
+    find_held_motion,
+)
+from mindyn.foundation.algebra.inertia import phi_about_origin
+from mindyn.foundation.errors import Code, InputError
+from mindyn.identification import WeighedLoad
+from mindyn.identification.estimators.estimate_parts import (
     JointResidual,
     data_summary,
     describe_status,
@@ -24,23 +34,13 @@ from mindyn.estimators.estimate_parts import (
     save_array,
     unexplained_fraction,
 )
-from mindyn.loads import WeighedLoad
-from mindyn.loads.from_runs import Payload
+from mindyn.identification.runs_with_loads import Payload
 from mindyn.logs.errors import LogError
 from mindyn.logs.log import log_from_arrays
+from mindyn.motions.step_plans.plan import Breakaways
 from mindyn.regression.information import Information, triangle_of
 from mindyn.regression.integrated import QUADRATURE_ROWS
 from mindyn.regression.settings import EquationSettings
-from mindyn.step_tests.plan import Breakaways
-from mindyn.step_tests.rows import (
-    SIGN_SPEED,
-    MotionRows,
-    RowMaker,
-    _differentiate,
-    _require_both_ways,
-    breakaway_onsets,
-    find_held_motion,
-)
 
 
 def test_a_still_encoder_has_the_direction_of_the_nearest_motion():

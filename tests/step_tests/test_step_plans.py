@@ -10,12 +10,18 @@ from closeness import ORACLE, assert_close
 from raising import raises
 from robots import random_robot, with_random_drives
 
-from mindyn.errors import Code, ExportError, InputError, UnknownNameError
+from mindyn.foundation.errors import Code, ExportError, InputError, UnknownNameError
 from mindyn.logs.errors import LogError
+from mindyn.motions.step_plans.plan import (
+    IdentifiableSubspace,
+    load_plan,
+    read_test_logs,
+    write_motions,
+    write_test_logs,
+)
+from mindyn.motions.step_plans.planner import plan_tests, simulate_tests
 from mindyn.regression.regressor import with_estimated_drives
 from mindyn.robots.loading import load_robot
-from mindyn.step_tests.plan import IdentifiableSubspace, load_plan, read_test_logs, write_motions, write_test_logs
-from mindyn.step_tests.planner import plan_tests, simulate_tests
 
 # Reference table of the 13 accelerated tests: moving joints -> row, held joints that are varied, new combinations.
 YOSHIDA = {

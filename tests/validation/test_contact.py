@@ -17,8 +17,7 @@ from raising import raises
 from typer.testing import CliRunner
 
 import mindyn
-from mindyn.cli.main import app
-from mindyn.contact.detection import (
+from mindyn.applications.contact.detection import (
     OBSERVER_GAIN_PER_S,
     ContactDetector,
     ContactThresholds,
@@ -28,10 +27,11 @@ from mindyn.contact.detection import (
     contact_trace,
     find_contacts,
 )
-from mindyn.errors import Code, InputError
-from mindyn.export.controller_code import write_contact_c
+from mindyn.cli.main import app
+from mindyn.foundation.errors import Code, InputError
 from mindyn.kernels.model import compile_model
 from mindyn.logs.log import write_log
+from mindyn.output.export.controller_code import write_contact_c
 from mindyn.regression.friction import Friction
 from mindyn.regression.settings import EquationSettings
 from mindyn.robots.parts import Drive

@@ -12,10 +12,10 @@ import pytest
 from closeness import ORACLE, assert_negligible
 
 import mindyn
-from mindyn.contact.detection import ContactDetector, contact_thresholds
+from mindyn.applications.contact.detection import ContactDetector, contact_thresholds
 from mindyn.equations.loop_closure import home_closure
-from mindyn.export.controller_code import write_contact_c
 from mindyn.kernels.model import compile_model
+from mindyn.output.export.controller_code import write_contact_c
 from mindyn.regression.friction import Friction
 from mindyn.regression.settings import EquationSettings
 

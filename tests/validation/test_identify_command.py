@@ -16,8 +16,8 @@ from typer.testing import CliRunner
 import mindyn
 from mindyn.cli.identify import identify
 from mindyn.cli.runs import require_held_out
-from mindyn.errors import Code, ExportError, InputError, RobotFileError
-from mindyn.estimators.estimate import load_estimate
+from mindyn.foundation.errors import Code, ExportError, InputError, RobotFileError
+from mindyn.identification.estimators.estimate import load_estimate
 from mindyn.logs.errors import LogError
 from mindyn.logs.log import SourceFile
 from mindyn.regression.gather_blocks import sources_of

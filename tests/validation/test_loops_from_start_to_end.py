@@ -18,14 +18,14 @@ from scipy.linalg import null_space
 from scipy.stats import chi2
 
 import mindyn
-from mindyn.feasibility.intervals import physical_ends
+from mindyn.identification.feasibility.intervals import physical_ends
 from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.samples import Samples
+from mindyn.motions.simulation.controllers import ComputedTorque
+from mindyn.motions.simulation.sensors import Sensors
 from mindyn.regression.regressor import Regressor
 from mindyn.regression.rows import build_rows
 from mindyn.robots.parts import Drive
-from mindyn.simulation.controllers import ComputedTorque
-from mindyn.simulation.sensors import Sensors
 
 RECOVERED = 1e-8
 MUJOCO = 1e-6

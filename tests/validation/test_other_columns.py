@@ -10,9 +10,9 @@ from closeness import assert_close
 from raising import raises
 
 import mindyn
+from mindyn.applications.contact.detection import contact_thresholds
 from mindyn.cli.runs import find_missing_velocity
-from mindyn.contact.detection import contact_thresholds
-from mindyn.errors import Code, InputError
+from mindyn.foundation.errors import Code, InputError
 from mindyn.regression.settings import EquationSettings
 
 ROBOT = mindyn.load_robot("planar2")

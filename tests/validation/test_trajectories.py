@@ -14,16 +14,16 @@ from raising import raises
 from scipy.integrate import solve_ivp
 from simulation.plants import INTEGRATED
 
+from mindyn.applications.validation.trajectories import compare_trajectories
 from mindyn.equations.loop_closure import home_closure
-from mindyn.errors import Code, InputError
-from mindyn.estimators.least_squares import LeastSquares
+from mindyn.foundation.errors import Code, InputError
+from mindyn.identification.estimators.least_squares import LeastSquares
 from mindyn.logs.log import log_from_arrays
 from mindyn.logs.samples import Samples
+from mindyn.motions.simulation.controllers import ComputedTorque, SineMotion
+from mindyn.motions.simulation.simulate import simulate
 from mindyn.regression.friction import Friction
 from mindyn.robots.loading import load_robot
-from mindyn.simulation.controllers import ComputedTorque, SineMotion
-from mindyn.simulation.simulate import simulate
-from mindyn.validation.trajectories import compare_trajectories
 
 CONTROL_HZ = 200.0
 

@@ -10,15 +10,15 @@ from estimators.recovered import smooth_samples
 from raising import raises
 from robots import random_robot, with_random_drives
 
-from mindyn.errors import Code, InputError
-from mindyn.estimators.least_squares import LeastSquares
+from mindyn.applications.validation.validate import compare, validate
+from mindyn.foundation.errors import Code, InputError
+from mindyn.identification.estimators.least_squares import LeastSquares
 from mindyn.identification.identify import identify
+from mindyn.identification.prediction.errors import EDGE_S, MAX_EDGE_FRACTION, torque_error
+from mindyn.identification.prediction.prediction import pool_errors, predict_log
 from mindyn.logs.conditioning import AS_LOGGED
 from mindyn.logs.log import log_from_arrays
 from mindyn.regression.settings import EquationSettings
-from mindyn.validation.errors import EDGE_S, MAX_EDGE_FRACTION, torque_error
-from mindyn.validation.prediction import pool_errors, predict_log
-from mindyn.validation.validate import compare, validate
 
 
 @pytest.fixture(scope="module")

@@ -13,14 +13,14 @@ from raising import raises
 from robots import random_robot, with_random_drives
 
 import mindyn
-from mindyn.errors import Code, InputError
+from mindyn.applications.validation.validate import fit_error, prior_estimate
+from mindyn.foundation.errors import Code, InputError
+from mindyn.identification.prediction.friction_curves import friction_curve
+from mindyn.identification.prediction.noise_floor import spectrum
+from mindyn.identification.prediction.prediction import predict_log
 from mindyn.logs.conditioning import AS_LOGGED
 from mindyn.logs.log import log_from_arrays
 from mindyn.regression.settings import EquationSettings
-from mindyn.validation.friction_curves import friction_curve
-from mindyn.validation.noise_floor import spectrum
-from mindyn.validation.prediction import predict_log
-from mindyn.validation.validate import fit_error, prior_estimate
 
 
 def log_of(robot, seed, noise):

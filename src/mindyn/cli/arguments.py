@@ -12,8 +12,8 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
-from mindyn.errors import Code, InputError, MindynError
-from mindyn.findings import Finding
+from mindyn.foundation.errors import Code, InputError, MindynError
+from mindyn.foundation.findings import Finding
 from mindyn.robots.description import Selection
 from mindyn.robots.edits import MOUNTS
 from mindyn.robots.loading import ROBOT_FORMATS, Base, RobotOptions, bundled_robots
@@ -60,7 +60,7 @@ def load_and_hold(
     options: RobotOptions, source: str, move: Sequence[str]
 ) -> tuple[Robot, RobotOptions, tuple[Finding, ...]]:
     """Return the robot with held grippers and propellers, its options, and findings about the held joints."""
-    from mindyn.excitation.held_joints import joints_to_hold  # loads CasADi
+    from mindyn.motions.excitation.held_joints import joints_to_hold  # loads CasADi
 
     robot = options.load(source)
     held, findings = joints_to_hold(robot, move)

@@ -8,7 +8,7 @@ import typer
 
 from mindyn.cli.arguments import JSON_OPTION, ROBOT_ARGUMENT, complete_from, require_exclusive, with_robot_options
 from mindyn.cli.printing import print_json, print_notes, print_output, print_status, print_table
-from mindyn.identifiability.base_sets import FORMS, base_parameters
+from mindyn.equations.identifiability.base_sets import FORMS, base_parameters
 from mindyn.parameters.base import BaseParameters
 from mindyn.parameters.geometry_symbols import convert_to_dh_frames, symbolic_expressions
 from mindyn.parameters.parameter import list_base_parameters
@@ -53,7 +53,7 @@ def base(
 
 
 def _print_gain_structure(robot: Robot, *, as_json: bool) -> None:
-    from mindyn.loads.unknown_gains import TARGET_STRUCTURE, gain_groups  # loads the readers of logs
+    from mindyn.identification.unknown_gains import TARGET_STRUCTURE, gain_groups  # loads the readers of logs
 
     groups = gain_groups(robot)
     if as_json:

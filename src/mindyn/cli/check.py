@@ -12,13 +12,13 @@ from mindyn.cli.exit_codes import ExitCode
 from mindyn.cli.next_step import print_next_command
 from mindyn.cli.printing import print_json, print_output, print_status
 from mindyn.cli.runs import RUN_ARGUMENT, load_run_estimate
-from mindyn.errors import InputError, require_choice
-from mindyn.estimators.estimate import Estimate
-from mindyn.export.writing import ROBOT_FILES, choose_format
-from mindyn.feasibility.bounds import read_bounds
-from mindyn.feasibility.check import Feasibility, check_feasible
-from mindyn.feasibility.yoshida_projection import check_by_cones, project_by_cones
-from mindyn.report.verdict import describe_consistency
+from mindyn.foundation.errors import InputError, require_choice
+from mindyn.identification.estimators.estimate import Estimate
+from mindyn.identification.feasibility.bounds import read_bounds
+from mindyn.identification.feasibility.check import Feasibility, check_feasible
+from mindyn.identification.feasibility.yoshida_projection import check_by_cones, project_by_cones
+from mindyn.output.export.writing import ROBOT_FILES, choose_format
+from mindyn.output.report.verdict import describe_consistency
 
 CHECK_METHODS = ("matrix", "yoshida")
 ANSWERS: Final = {True: "yes", False: "no", None: "undecided"}

@@ -7,12 +7,12 @@ from typing import Annotated
 
 import typer
 
+from mindyn.applications.comparison.log_comparison import compare_on_logs, comparison_page
+from mindyn.applications.comparison.log_sets import read_sets
+from mindyn.applications.comparison.methods import LOG_METHODS, require_methods
 from mindyn.cli.arguments import JSON_OPTION, complete_from, split_assignment
 from mindyn.cli.printing import print_json, print_output, print_status
-from mindyn.comparison.log_comparison import compare_on_logs, comparison_page
-from mindyn.comparison.log_sets import read_sets
-from mindyn.comparison.methods import LOG_METHODS, require_methods
-from mindyn.files import write_file_atomically
+from mindyn.foundation.files import write_file_atomically
 
 
 def compare(

@@ -9,11 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from mindyn.algebra.significance import NORMAL_95
-from mindyn.cli.arguments import JSON_OPTION, require_companion
-from mindyn.cli.printing import print_json, print_output, print_status
-from mindyn.cli.runs import RUN_ARGUMENT, load_run_estimate, read_logs
-from mindyn.contact.detection import (
+from mindyn.applications.contact.detection import (
     ALARMS_PER_HOUR,
     OBSERVER_GAIN_PER_S,
     Contact,
@@ -24,16 +20,20 @@ from mindyn.contact.detection import (
     contact_wrenches,
     find_contacts,
 )
-from mindyn.errors import Code, InputError
-from mindyn.estimators.estimate import Estimate
-from mindyn.export.controller_code import write_contact_c
-from mindyn.feasibility.full_model import full_model
-from mindyn.files import write_file_atomically
+from mindyn.cli.arguments import JSON_OPTION, require_companion
+from mindyn.cli.printing import print_json, print_output, print_status
+from mindyn.cli.runs import RUN_ARGUMENT, load_run_estimate, read_logs
+from mindyn.foundation.algebra.significance import NORMAL_95
+from mindyn.foundation.errors import Code, InputError
+from mindyn.foundation.files import write_file_atomically
+from mindyn.foundation.pages.document import Section, figure, format_plural, p, render_document
+from mindyn.foundation.pages.plots import axis, pane, plot, series
+from mindyn.identification.estimators.estimate import Estimate
+from mindyn.identification.feasibility.full_model import full_model
 from mindyn.kernels.external_wrench import ContactKind, ExternalWrench
 from mindyn.kernels.model import compile_model
 from mindyn.logs.metadata import si_units
-from mindyn.pages.document import Section, figure, format_plural, p, render_document
-from mindyn.pages.plots import axis, pane, plot, series
+from mindyn.output.export.controller_code import write_contact_c
 from mindyn.robots.robot import Robot
 from mindyn.robots.table import format_table
 

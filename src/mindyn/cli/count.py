@@ -9,9 +9,9 @@ from mindyn.cli.arguments import JSON_OPTION, ROBOT_ARGUMENT, with_robot_options
 from mindyn.cli.printing import print_json, print_output, print_status, print_table
 from mindyn.equations.catalogue import equation
 from mindyn.equations.composite_bodies import FORMULATIONS
+from mindyn.equations.identifiability.base_sets import base_parameters
 from mindyn.equations.mlc_inertia import MLC_FORMULATIONS
 from mindyn.equations.traces import Parameters
-from mindyn.identifiability.base_sets import base_parameters
 from mindyn.kernels.model import compile_model
 from mindyn.kernels.program import operation_counts
 from mindyn.kernels.tracing import trace

@@ -11,35 +11,35 @@ from typing import Annotated, Final
 import numpy as np
 import typer
 
+from mindyn.applications.validation.validate import Validation, comparison_table, validate
 from mindyn.cli.arguments import JSON_OPTION, VERBOSE_OPTION
 from mindyn.cli.printing import count_messages, print_json, print_output, print_status
 from mindyn.cli.runs import simulate_first_log
-from mindyn.errors import MindynError
-from mindyn.estimators.estimate import Estimate
-from mindyn.estimators.instrumental_variables import InstrumentalVariables
-from mindyn.excitation.design import design_motion
-from mindyn.excitation.design_inputs import SearchSettings
-from mindyn.excitation.safety import SafetySettings
-from mindyn.export.ros2_package import CONTROL_FUNCTIONS
-from mindyn.export.urdf_writer import write_urdf
-from mindyn.feasibility.check import check_feasible
-from mindyn.feasibility.consistent_projection import make_feasible
-from mindyn.feasibility.full_model import full_model
-from mindyn.feasibility.physically_consistent import PhysicallyConsistent
-from mindyn.files import make_output_folder, replace_folder_files
-from mindyn.hints import Command
+from mindyn.foundation.errors import MindynError
+from mindyn.foundation.files import make_output_folder, replace_folder_files
+from mindyn.foundation.hints import Command
+from mindyn.identification.estimators.estimate import Estimate
+from mindyn.identification.estimators.instrumental_variables import InstrumentalVariables
+from mindyn.identification.feasibility.check import check_feasible
+from mindyn.identification.feasibility.consistent_projection import make_feasible
+from mindyn.identification.feasibility.full_model import full_model
+from mindyn.identification.feasibility.physically_consistent import PhysicallyConsistent
 from mindyn.identification.identify import identify
 from mindyn.kernels.model import compile_model
 from mindyn.logs.log import Log, log_from_arrays
-from mindyn.report.verdict import describe_consistency
-from mindyn.report.writing import write_report
+from mindyn.motions.excitation.design import design_motion
+from mindyn.motions.excitation.design_inputs import SearchSettings
+from mindyn.motions.excitation.safety import SafetySettings
+from mindyn.motions.simulation.controllers import ComputedTorque, ReferenceRows, SineMotion, TabulatedReference
+from mindyn.motions.simulation.sensors import Sensors
+from mindyn.motions.simulation.simulate import simulate
+from mindyn.output.export.ros2_package import CONTROL_FUNCTIONS
+from mindyn.output.export.urdf_writer import write_urdf
+from mindyn.output.report.verdict import describe_consistency
+from mindyn.output.report.writing import write_report
 from mindyn.robots.loading import load_robot
 from mindyn.robots.parts import Drive
 from mindyn.robots.robot import Robot
-from mindyn.simulation.controllers import ComputedTorque, ReferenceRows, SineMotion, TabulatedReference
-from mindyn.simulation.sensors import Sensors
-from mindyn.simulation.simulate import simulate
-from mindyn.validation.validate import Validation, comparison_table, validate
 
 DEMO_FILES: Final = ("report.html", "estimate.json", "puma560.urdf", "puma560.c", "puma560.h")
 """Files that the demo writes."""

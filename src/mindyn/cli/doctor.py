@@ -20,8 +20,8 @@ import mindyn
 from mindyn.cli.arguments import JSON_OPTION
 from mindyn.cli.exit_codes import ExitCode
 from mindyn.cli.printing import print_json, print_status, print_table
-from mindyn.hints import install_command
-from mindyn.numerics.threads import usable_cores
+from mindyn.foundation.hints import install_command
+from mindyn.kernels.numerics.threads import usable_cores
 
 
 class Extra(NamedTuple):
@@ -37,8 +37,8 @@ EXTRAS: Mapping[str, Extra] = {
     "hdf5": Extra("h5py", "h5py", "read HDF5 logs"),
     "ros": Extra("zstandard", "zstandard", "read MCAP and rosbag2 logs"),
     "gpu": Extra("cupy", "cupy-cuda12x", "kernels on a GPU"),
-    "torch": Extra("torch", "torch", "mindyn.torch"),
-    "jax": Extra("jax", "jax", "mindyn.jax"),
+    "torch": Extra("torch", "torch", "mindyn.kernels.torch"),
+    "jax": Extra("jax", "jax", "mindyn.kernels.jax"),
     "pinocchio": Extra("pinocchio", "pin", "mindyn.to_pinocchio"),
 }
 
@@ -104,7 +104,7 @@ def check_package() -> Check:
 
 def check_processor() -> Check:
     """Return the CPU that kernels are compiled for, its usable cores and its SIMD lanes."""
-    from mindyn.numerics.native import host
+    from mindyn.kernels.numerics.native import host
 
     machine = host()
     lanes = {f"float{bits}": machine.lanes(bits) for bits in (64, 32)}
@@ -139,7 +139,7 @@ def check_kernel() -> Check:
 
 def check_cache() -> Check:
     """Check the folder of compiled kernels."""
-    from mindyn.numerics.cache import cache_directory, cache_usage, find_distrust_reason
+    from mindyn.kernels.numerics.cache import cache_directory, cache_usage, find_distrust_reason
 
     folder = cache_directory()
     if folder is None:
@@ -166,7 +166,7 @@ def _is_writable(folder: Path) -> bool:
 
 def check_gpu() -> Check:
     """Look for a CUDA device with CuPy."""
-    from mindyn.errors import MissingExtraError
+    from mindyn.foundation.errors import MissingExtraError
     from mindyn.kernels.gpu import import_cupy
 
     try:

@@ -20,13 +20,13 @@ from mindyn.cli.arguments import (
 from mindyn.cli.limits_file import MotionOptions, read_limits_file, with_motion_options
 from mindyn.cli.next_step import format_robot_options, print_next_command
 from mindyn.cli.printing import count_messages, print_json, print_notes, print_output, print_status
-from mindyn.errors import Code, InputError
-from mindyn.excitation.design import design_motion
-from mindyn.excitation.design_inputs import Purpose, SearchSettings
-from mindyn.excitation.limits import MotionLimits
-from mindyn.excitation.motion_files import files_at
-from mindyn.excitation.motions import Fourier
-from mindyn.files import require_writable
+from mindyn.foundation.errors import Code, InputError
+from mindyn.foundation.files import require_writable
+from mindyn.motions.excitation.design import design_motion
+from mindyn.motions.excitation.design_inputs import Purpose, SearchSettings
+from mindyn.motions.excitation.limits import MotionLimits
+from mindyn.motions.excitation.motion_files import files_at
+from mindyn.motions.excitation.motions import Fourier
 from mindyn.robots.loading import RobotOptions
 from mindyn.robots.meshes import read_meshes
 

@@ -10,29 +10,29 @@ from typing import Annotated
 
 import typer
 
+from mindyn.applications.validation.validate import comparison_table
 from mindyn.cli.arguments import JSON_OPTION, complete_from, require_companion
 from mindyn.cli.next_step import print_next_command
 from mindyn.cli.printing import print_json, print_notes, print_status
 from mindyn.cli.runs import RUN_ARGUMENT, load_run_estimate
-from mindyn.errors import Code, InputError, require_choice
-from mindyn.estimators.estimate import Estimate
-from mindyn.export.mjcf_writer import render_mjcf
-from mindyn.export.mujoco_comparison import compare_positions, compare_with_mujoco
-from mindyn.export.ros2_package import CONTROL_FUNCTIONS, write_ros2_package
-from mindyn.export.servo_actuators import write_isaac_lab
-from mindyn.export.toml_writer import write_toml
-from mindyn.export.urdf_writer import render_urdf
-from mindyn.export.writing import Prior, model_notes
-from mindyn.feasibility.consistent_projection import make_feasible
-from mindyn.feasibility.full_model import full_model
-from mindyn.files import write_file_atomically
+from mindyn.foundation.errors import Code, InputError, require_choice
+from mindyn.foundation.files import write_file_atomically
+from mindyn.foundation.reading import read_json
+from mindyn.identification.estimators.estimate import Estimate
+from mindyn.identification.feasibility.consistent_projection import make_feasible
+from mindyn.identification.feasibility.full_model import full_model
 from mindyn.kernels.model import Model, compile_model
 from mindyn.kernels.source_text import Facts
 from mindyn.logs.reading import read_log
-from mindyn.reading import read_json
+from mindyn.output.export.mjcf_writer import render_mjcf
+from mindyn.output.export.mujoco_comparison import compare_positions, compare_with_mujoco
+from mindyn.output.export.ros2_package import CONTROL_FUNCTIONS, write_ros2_package
+from mindyn.output.export.servo_actuators import write_isaac_lab
+from mindyn.output.export.toml_writer import write_toml
+from mindyn.output.export.urdf_writer import render_urdf
+from mindyn.output.export.writing import Prior, model_notes
 from mindyn.robots.loading import load_matching
 from mindyn.robots.table import format_table
-from mindyn.validation.validate import comparison_table
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,21 +14,21 @@ from typing import Annotated, Any
 import typer
 
 from mindyn import __version__
-from mindyn.algebra.requirements import require_count
-from mindyn.cli.arguments import JSON_OPTION, ROBOT_ARGUMENT, VERBOSE_OPTION, require_exclusive, with_robot_options
-from mindyn.cli.printing import print_findings, print_json, print_output, print_status, print_table, progress_bar
-from mindyn.cli.runs import load_run_estimate
-from mindyn.errors import Code, InputError, MissingExtraError, pluralise
-from mindyn.files import finish_replacement, make_output_folder
-from mindyn.fleet.fleet import FleetStudy, study_fleet
-from mindyn.fleet.writing import (
+from mindyn.applications.fleet.fleet import FleetStudy, study_fleet
+from mindyn.applications.fleet.writing import (
     STUDY_FILES,
     explain_no_difference,
     format_probability,
     summarise_study,
     write_study,
 )
-from mindyn.hints import install_command
+from mindyn.cli.arguments import JSON_OPTION, ROBOT_ARGUMENT, VERBOSE_OPTION, require_exclusive, with_robot_options
+from mindyn.cli.printing import print_findings, print_json, print_output, print_status, print_table, progress_bar
+from mindyn.cli.runs import load_run_estimate
+from mindyn.foundation.algebra.requirements import require_count
+from mindyn.foundation.errors import Code, InputError, MissingExtraError, pluralise
+from mindyn.foundation.files import finish_replacement, make_output_folder
+from mindyn.foundation.hints import install_command
 from mindyn.logs.locations import strip_credentials
 from mindyn.robots.loading import RobotOptions
 

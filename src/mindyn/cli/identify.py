@@ -16,7 +16,7 @@ from typing import Annotated, Any, Final, Literal
 
 import typer
 
-from mindyn.algebra.requirements import require_number
+from mindyn.applications.validation.validate import Validation, validate
 from mindyn.cli.arguments import (
     JSON_OPTION,
     ROBOT_ARGUMENT,
@@ -38,35 +38,35 @@ from mindyn.cli.runs import (
     require_held_out,
     simulate_first_log,
 )
-from mindyn.errors import Code, InputError, require_choice
-from mindyn.estimators.estimate import Estimate, Estimator, columns_of
-from mindyn.export.writing import choose_format
-from mindyn.feasibility.check import Feasibility, check_feasible
-from mindyn.feasibility.physically_consistent import PhysicallyConsistent
-from mindyn.files import make_output_folder, relative_path, replace_folder_files, write_file_atomically
-from mindyn.findings import Finding, Kind, Severity
+from mindyn.foundation.algebra.requirements import require_number
+from mindyn.foundation.errors import Code, InputError, require_choice
+from mindyn.foundation.files import make_output_folder, relative_path, replace_folder_files, write_file_atomically
+from mindyn.foundation.findings import Finding, Kind, Severity
+from mindyn.foundation.reading import read_toml
 from mindyn.identification.diagnostics.diagnose import explain
+from mindyn.identification.estimators.estimate import Estimate, Estimator, columns_of
+from mindyn.identification.feasibility.check import Feasibility, check_feasible
+from mindyn.identification.feasibility.physically_consistent import PhysicallyConsistent
 from mindyn.identification.identify import identify as identify_logs
 from mindyn.identification.methods import METHODS, SERVO_METHODS
+from mindyn.identification.prediction.prediction import predict_log
 from mindyn.identification.selection.choose import never_moves
-from mindyn.loads.unknown_gains import Scale, WeighedLoad
+from mindyn.identification.unknown_gains import Scale, WeighedLoad
 from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.locations import FileLocation, expand_locations, strip_credentials
 from mindyn.logs.log import Log, hash_sources
 from mindyn.logs.reading import scan_log
-from mindyn.reading import read_toml
+from mindyn.output.export.writing import choose_format
+from mindyn.output.report.parameters import parameter_rows
+from mindyn.output.report.provenance import package_versions
+from mindyn.output.report.verdict import Commands, VerdictData, build_verdict, summarize_verdict
+from mindyn.output.report.writing import write_report
 from mindyn.regression.gather_blocks import sources_of
 from mindyn.regression.settings import EquationSettings
-from mindyn.report.parameters import parameter_rows
-from mindyn.report.provenance import package_versions
-from mindyn.report.verdict import Commands, VerdictData, build_verdict, summarize_verdict
-from mindyn.report.writing import write_report
 from mindyn.robots.files import read_text
 from mindyn.robots.loading import RobotOptions, load_matching
 from mindyn.robots.robot import Robot
 from mindyn.robots.toml_format import read_drives
-from mindyn.validation.prediction import predict_log
-from mindyn.validation.validate import Validation, validate
 
 RUN_FILES: Final = ("estimate.json", "parameters.parquet", "validation.json", "run.json", "report.html")
 """Files of a run folder; those of an earlier run are replaced together, so that the folder describes one run."""

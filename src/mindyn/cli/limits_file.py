@@ -10,15 +10,23 @@ from typing import Annotated, Any, Final
 import typer
 
 from mindyn.cli.arguments import option_group, parse_assignments, require_exclusive
-from mindyn.errors import Code, InputError
-from mindyn.excitation.constraints import Box
-from mindyn.excitation.limits import LIMITS
-from mindyn.excitation.safety import CLEARANCE_M, TIP_SPEED, TRACKING_ERROR_M, SafetySettings
-from mindyn.excitation.volumes import Capsule
-from mindyn.findings import Finding
-from mindyn.reading import read_toml
+from mindyn.foundation.errors import Code, InputError
+from mindyn.foundation.findings import Finding
+from mindyn.foundation.reading import read_toml
+from mindyn.foundation.schemas import (
+    ANY_NUMBER,
+    ANY_TEXT,
+    Schema,
+    list_schema,
+    require_valid,
+    require_valid_file,
+    table_schema,
+)
+from mindyn.motions.excitation.constraints import Box
+from mindyn.motions.excitation.limits import LIMITS
+from mindyn.motions.excitation.safety import CLEARANCE_M, TIP_SPEED, TRACKING_ERROR_M, SafetySettings
+from mindyn.motions.excitation.volumes import Capsule
 from mindyn.robots.robot import Robot
-from mindyn.schemas import ANY_NUMBER, ANY_TEXT, Schema, list_schema, require_valid, require_valid_file, table_schema
 
 _POINT: Final = list_schema(ANY_NUMBER, minItems=3, maxItems=3)
 _CORNER: Final = list_schema({"type": ["number", "infinite"]}, minItems=3, maxItems=3)

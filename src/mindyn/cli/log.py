@@ -14,11 +14,11 @@ import typer
 from mindyn.cli.arguments import JSON_OPTION, assignment_error, complete_robot, with_robot_options
 from mindyn.cli.next_step import format_robot_options, print_next_command
 from mindyn.cli.printing import print_findings, print_json, print_notes, print_output, print_status, print_table
-from mindyn.errors import Code, InputError
-from mindyn.files import write_file_atomically
-from mindyn.hints import Command
+from mindyn.foundation.errors import Code, InputError
+from mindyn.foundation.files import write_file_atomically
+from mindyn.foundation.hints import Command
 from mindyn.identification.log_drafts import draft_log
-from mindyn.logs.draft import SidecarDraft, flatten_metadata
+from mindyn.logs.drafts.draft import SidecarDraft, flatten_metadata
 from mindyn.logs.errors import LogError
 from mindyn.logs.metadata import find_sidecar, read_sidecar
 from mindyn.logs.reading import CHUNK_ROWS, LogScan, read_log

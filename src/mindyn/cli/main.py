@@ -16,10 +16,10 @@ from typer.main import get_command
 from mindyn import __version__
 from mindyn.cli.exit_codes import EXIT_CODES_HELP, ExitCode
 from mindyn.cli.printing import print_json, print_status, terminal_columns
-from mindyn.errors import Code, MindynError, UnsafeMotionError, shorten_text
-from mindyn.escaping import TERMINAL_COLUMNS
-from mindyn.interrupts import exit_on_interrupt, reraise_interrupts
-from mindyn.reading import ALLOW_OUTSIDE_FILES
+from mindyn.foundation.errors import Code, MindynError, UnsafeMotionError, shorten_text
+from mindyn.foundation.escaping import TERMINAL_COLUMNS
+from mindyn.foundation.interrupts import exit_on_interrupt, reraise_interrupts
+from mindyn.foundation.reading import ALLOW_OUTSIDE_FILES
 
 COMMANDS: Mapping[str, str] = {
     "start": "Go from a robot and its logs to exported code, asking only for what cannot be determined.",
@@ -99,7 +99,7 @@ class LazyCommands(TyperGroup):
         """Import and return the command with which `args` start."""
         name, command, rest = super().resolve_command(ctx, args)
         if name == "identify" and "--help" not in args and not ctx.resilient_parsing:
-            from mindyn.numerics.second_process import second_process
+            from mindyn.kernels.numerics.second_process import second_process
 
             # It starts along with the imports of the command.
             ctx.with_resource(second_process("mindyn.identification.selection.trials"))

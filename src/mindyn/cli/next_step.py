@@ -7,7 +7,7 @@ import textwrap
 from pathlib import Path
 
 from mindyn.cli.printing import print_status_lines, terminal_columns
-from mindyn.hints import Command
+from mindyn.foundation.hints import Command
 from mindyn.robots.loading import RobotOptions
 
 

@@ -12,8 +12,8 @@ import typer
 from mindyn.cli.arguments import JSON_OPTION, complete_from, require_companion, require_exclusive
 from mindyn.cli.exit_codes import ExitCode
 from mindyn.cli.printing import print_json, print_output, print_status, print_table
-from mindyn.errors import Code, InputError, unknown_name_error
-from mindyn.files import write_file_atomically
+from mindyn.foundation.errors import Code, InputError, unknown_name_error
+from mindyn.foundation.files import write_file_atomically
 from mindyn.papers import angeles_paper, lin_fang_paper, lin_paper, sheu_walker_paper, yoshida_paper
 from mindyn.papers.reproduction import Reproduction, format_markdown, format_text, to_data
 

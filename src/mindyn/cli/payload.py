@@ -10,24 +10,24 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from mindyn.algebra.poses import rpy_from_rotation
+from mindyn.applications.payload.payload import GAIN_DEVIATION, LoadCalibration, calibrate_load
+from mindyn.applications.payload.payload import payload as payload_of
+from mindyn.applications.wrench import WrenchPayload, payload_from_wrench
 from mindyn.cli.arguments import JSON_OPTION, require_companion, require_exclusive
 from mindyn.cli.exit_codes import ExitCode
 from mindyn.cli.printing import print_findings, print_json, print_output, print_status, print_table
 from mindyn.cli.runs import CALIBRATION_FILE, RUN_ARGUMENT, load_run_estimate, read_logs, require_held_out
-from mindyn.errors import Code, InputError, unknown_name_error
-from mindyn.files import write_file_atomically
-from mindyn.findings import Kind, Severity
-from mindyn.loads.from_runs import Payload
-from mindyn.loads.payload import GAIN_DEVIATION, LoadCalibration, calibrate_load
-from mindyn.loads.payload import payload as payload_of
-from mindyn.loads.wrench import WrenchPayload, payload_from_wrench
+from mindyn.foundation.algebra.poses import rpy_from_rotation
+from mindyn.foundation.errors import Code, InputError, unknown_name_error
+from mindyn.foundation.files import write_file_atomically
+from mindyn.foundation.findings import Kind, Severity
+from mindyn.foundation.notation import LINK_PARAMETER_UNITS, LINK_PARAMETERS
+from mindyn.foundation.reading import read_json
+from mindyn.foundation.schemas import POSITIVE_NUMBER, require_valid, table_schema
+from mindyn.identification.runs_with_loads import Payload
 from mindyn.logs.wrench_log import WrenchFrame, read_wrench_log
-from mindyn.notation import LINK_PARAMETER_UNITS, LINK_PARAMETERS
-from mindyn.reading import read_json
 from mindyn.robots.loading import load_robot
 from mindyn.robots.robot import Robot
-from mindyn.schemas import POSITIVE_NUMBER, require_valid, table_schema
 
 CALIBRATION_SCHEMA: Final = table_schema(
     {"factor": POSITIVE_NUMBER, "deviation": {"type": "number", "minimum": 0}},

@@ -17,8 +17,8 @@ from typing import Any, Final, TextIO
 
 import typer
 
-from mindyn.escaping import HARD_SPACE, keep_units_together, make_printable
-from mindyn.findings import Finding, Severity
+from mindyn.foundation.escaping import HARD_SPACE, keep_units_together, make_printable
+from mindyn.foundation.findings import Finding, Severity
 
 LEAD_COLOURS: Final = {
     **dict.fromkeys(("error:", "error "), "red"),

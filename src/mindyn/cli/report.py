@@ -8,18 +8,18 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from mindyn.applications.validation.validate import validate
 from mindyn.cli.arguments import JSON_OPTION, MESHES_OPTION, split_assignment
 from mindyn.cli.printing import print_json, print_notes, print_status
 from mindyn.cli.runs import load_run_estimate, read_logs, require_held_out, simulate_first_log
-from mindyn.errors import Code, InputError
-from mindyn.feasibility.check import check_feasible
-from mindyn.files import locate_beside
-from mindyn.reading import read_json
-from mindyn.report.writing import write_report
+from mindyn.foundation.errors import Code, InputError
+from mindyn.foundation.files import locate_beside
+from mindyn.foundation.reading import read_json
+from mindyn.identification.feasibility.check import check_feasible
+from mindyn.output.report.writing import write_report
 from mindyn.robots.loading import load_matching
 from mindyn.robots.meshes import Meshes, read_meshes
 from mindyn.robots.robot import Robot
-from mindyn.validation.validate import validate
 
 _TRAINING_LOG_HINT: Final = "pass it with --train, and a log of another motion with --validate"
 

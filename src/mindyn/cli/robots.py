@@ -8,8 +8,8 @@ import typer
 
 from mindyn.cli.arguments import JSON_OPTION, ROBOT_ARGUMENT, VERBOSE_OPTION, with_robot_options
 from mindyn.cli.printing import print_json, print_output, print_table
-from mindyn.errors import pluralise
-from mindyn.pages.document import format_plural
+from mindyn.foundation.errors import pluralise
+from mindyn.foundation.pages.document import format_plural
 from mindyn.robots.loading import RobotOptions, bundled_robots, identified_robots, load_robot
 from mindyn.robots.robot import Robot
 from mindyn.robots.table import count_joints, joint_rows, robot_table

@@ -9,20 +9,20 @@ from typing import Final
 
 import typer
 
+from mindyn.applications.validation.trajectories import Trajectories, compare_trajectories
+from mindyn.applications.validation.validate import Grade
 from mindyn.cli.printing import print_findings, print_status, print_table
-from mindyn.errors import Code, InputError, MindynError, list_names
-from mindyn.estimators.estimate import Estimate, load_estimate
-from mindyn.files import finish_replacement
-from mindyn.findings import Finding, Kind, info
-from mindyn.hints import Command
+from mindyn.foundation.errors import Code, InputError, MindynError, list_names
+from mindyn.foundation.files import finish_replacement
+from mindyn.foundation.findings import Finding, Kind, info
+from mindyn.foundation.hints import Command
+from mindyn.identification.estimators.estimate import Estimate, load_estimate
 from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.locations import FileLocation
 from mindyn.logs.log import Log, SourceFile
 from mindyn.logs.reading import read_log
-from mindyn.report.verdict import GRADE_LABELS, VerdictData
+from mindyn.output.report.verdict import GRADE_LABELS, VerdictData
 from mindyn.robots.robot import Robot
-from mindyn.validation.trajectories import Trajectories, compare_trajectories
-from mindyn.validation.validate import Grade
 
 RUN_ARGUMENT: Final = typer.Argument(help="Folder of `mindyn identify --out`, or its estimate.json.")
 """For `Annotated[Path, RUN_ARGUMENT]`."""

@@ -12,21 +12,21 @@ import typer
 from mindyn.cli.arguments import JSON_OPTION, ROBOT_ARGUMENT, option_group, with_robot_options
 from mindyn.cli.next_step import format_robot_options, print_next_command
 from mindyn.cli.printing import print_json, print_status
-from mindyn.errors import Code, ExportError, InputError, list_names, pluralise
-from mindyn.excitation.motions import run_of
-from mindyn.hints import Command
+from mindyn.foundation.errors import Code, ExportError, InputError, list_names, pluralise
+from mindyn.foundation.hints import Command
+from mindyn.foundation.reading import read_json, read_toml
+from mindyn.foundation.schemas import ANY_NUMBER, ANY_TEXT, require_valid, table_schema
 from mindyn.logs.log import write_log
-from mindyn.reading import read_json, read_toml
+from mindyn.motions.excitation.motions import run_of
+from mindyn.motions.simulation.controllers import ComputedTorque, ReferenceRows, SineMotion, TabulatedReference
+from mindyn.motions.simulation.results import Measurement
+from mindyn.motions.simulation.sensors import Sensors
+from mindyn.motions.simulation.simulate import simulate as run_simulation
 from mindyn.robots.files import read_text
 from mindyn.robots.loading import RobotOptions
 from mindyn.robots.parts import position_range
 from mindyn.robots.robot import Robot
 from mindyn.robots.toml_format import read_drives
-from mindyn.schemas import ANY_NUMBER, ANY_TEXT, require_valid, table_schema
-from mindyn.simulation.controllers import ComputedTorque, ReferenceRows, SineMotion, TabulatedReference
-from mindyn.simulation.results import Measurement
-from mindyn.simulation.sensors import Sensors
-from mindyn.simulation.simulate import simulate as run_simulation
 
 
 def parse_readings(

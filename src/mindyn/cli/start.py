@@ -16,9 +16,9 @@ from mindyn.cli.export import FORMAT_WRITERS
 from mindyn.cli.log import draft_with_sidecar, has_complete_sidecar, parse_entries
 from mindyn.cli.next_step import format_robot_options
 from mindyn.cli.printing import print_output, print_status
-from mindyn.errors import MindynError, pluralise, require_choice
-from mindyn.hints import Command
-from mindyn.logs.draft import UNANSWERED, DraftLine, format_toml_value
+from mindyn.foundation.errors import MindynError, pluralise, require_choice
+from mindyn.foundation.hints import Command
+from mindyn.logs.drafts.draft import UNANSWERED, DraftLine, format_toml_value
 from mindyn.robots.loading import RobotOptions
 from mindyn.robots.robot import Robot
 

@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from mindyn.applications.step_tests.checks import check_steps
+from mindyn.applications.step_tests.estimator import StepByStep
 from mindyn.cli.arguments import (
     JSON_OPTION,
     ROBOT_ARGUMENT,
@@ -19,18 +21,16 @@ from mindyn.cli.exit_codes import ExitCode
 from mindyn.cli.limits_file import MotionOptions, read_limits_file, with_motion_options
 from mindyn.cli.next_step import format_robot_options, print_next_command
 from mindyn.cli.printing import print_json, print_output, print_status
-from mindyn.errors import Code, InputError, pluralise, require_choice
-from mindyn.excitation.limits import with_limits
-from mindyn.files import replace_folder_files
-from mindyn.findings import name_warnings
-from mindyn.hints import Command
+from mindyn.foundation.errors import Code, InputError, pluralise, require_choice
+from mindyn.foundation.files import replace_folder_files
+from mindyn.foundation.findings import name_warnings
+from mindyn.foundation.hints import Command
+from mindyn.motions.excitation.limits import with_limits
+from mindyn.motions.simulation.sensors import Sensors
+from mindyn.motions.step_plans.plan import PLAN, load_plan, read_test_logs, write_motions, write_test_logs
+from mindyn.motions.step_plans.planner import simulate_tests
+from mindyn.motions.step_plans.safety import plan_safe_tests
 from mindyn.robots.loading import RobotOptions
-from mindyn.simulation.sensors import Sensors
-from mindyn.step_tests.checks import check_steps
-from mindyn.step_tests.estimator import StepByStep
-from mindyn.step_tests.plan import PLAN, load_plan, read_test_logs, write_motions, write_test_logs
-from mindyn.step_tests.planner import simulate_tests
-from mindyn.step_tests.safety import plan_safe_tests
 
 ACTIONS = ("plan", "simulate", "identify")
 

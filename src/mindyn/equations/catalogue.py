@@ -17,7 +17,7 @@ from mindyn.equations.inertia_matrix import coriolis_matrix, energy, inertia_mat
 from mindyn.equations.motion import forward_kinematics, geometric_jacobian
 from mindyn.equations.newton_euler import inverse_dynamics
 from mindyn.equations.traces import NEEDS_BEYOND_BASE, Needs, Parameters, Request, Trace, start_trace
-from mindyn.errors import Code, InputError, RobotError, require_choice, unknown_name_error
+from mindyn.foundation.errors import Code, InputError, RobotError, require_choice, unknown_name_error
 from mindyn.parameters.base import BaseParameters, has_same_mechanism
 from mindyn.parameters.certificate import COMPARED_STATES
 from mindyn.parameters.structural import structural_base

@@ -11,9 +11,9 @@ from typing import Any
 import casadi
 import numpy as np
 
-from mindyn.algebra.poses import ROTATION_ROUNDING, skew
-from mindyn.algebra.values import Array
-from mindyn.notation import PARAMETERS_PER_LINK, TENSOR_INDICES
+from mindyn.foundation.algebra.poses import ROTATION_ROUNDING, skew
+from mindyn.foundation.algebra.values import Array
+from mindyn.foundation.notation import PARAMETERS_PER_LINK, TENSOR_INDICES
 from mindyn.parameters.reduced import reduced_parameters
 from mindyn.robots.joint_frames import Step, WorkingFrames, source_frames, working_frames
 from mindyn.robots.robot import Robot

@@ -12,8 +12,6 @@ from dataclasses import dataclass
 
 import casadi
 
-from mindyn.algebra.poses import ROTATION_ROUNDING
-from mindyn.algebra.values import Array
 from mindyn.equations.chain import SX
 from mindyn.equations.dh_joints import (
     DhJoint,
@@ -24,7 +22,9 @@ from mindyn.equations.dh_joints import (
     shift_symmetric,
 )
 from mindyn.equations.triples import Line, Matrix, Scalar, Symmetric, Triple, cross, dot, keep_value
-from mindyn.errors import unknown_name_error
+from mindyn.foundation.algebra.poses import ROTATION_ROUNDING
+from mindyn.foundation.algebra.values import Array
+from mindyn.foundation.errors import unknown_name_error
 from mindyn.robots.robot import Robot
 
 Entries = dict[tuple[int, int], Scalar]

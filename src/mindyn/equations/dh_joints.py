@@ -15,12 +15,12 @@ from dataclasses import dataclass
 
 import casadi
 
-from mindyn.algebra.inertia import transform_phi
-from mindyn.algebra.poses import cos_sin
-from mindyn.algebra.values import Array
 from mindyn.equations.chain import SX
 from mindyn.equations.triples import Matrix, Scalar, Symmetric, Triple
-from mindyn.notation import PARAMETERS_PER_LINK
+from mindyn.foundation.algebra.inertia import transform_phi
+from mindyn.foundation.algebra.poses import cos_sin
+from mindyn.foundation.algebra.values import Array
+from mindyn.foundation.notation import PARAMETERS_PER_LINK
 from mindyn.parameters.axis_groups import require_serial
 from mindyn.parameters.lin import LinJoint
 from mindyn.robots.joint_frames import DhRow, ModifiedDh, modified_dh

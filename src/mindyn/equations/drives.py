@@ -15,8 +15,8 @@ import casadi
 import numpy as np
 
 from mindyn.equations.chain import SX, constant
-from mindyn.errors import Code, MissingPhysicsError, RobotError
-from mindyn.notation import DRIVE_PARAMETERS
+from mindyn.foundation.errors import Code, MissingPhysicsError, RobotError
+from mindyn.foundation.notation import DRIVE_PARAMETERS
 from mindyn.robots.drive_matrices import drive_parameters, friction_matrix, gear_matrix
 from mindyn.robots.expressions import parse_formula
 from mindyn.robots.parts import ExtraTorque

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import casadi
 
-from mindyn.algebra.poses import Pose
 from mindyn.equations.chain import SX, constant, cross
+from mindyn.foundation.algebra.poses import Pose
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from mindyn.equations.kane import kane_inverse_dynamics
 from mindyn.equations.mlc_dynamics import mlc_inverse_dynamics
 from mindyn.equations.mlc_inertia import mlc_inertia_matrix
 from mindyn.equations.traces import Trace
-from mindyn.errors import Code, InputError, unknown_name_error
+from mindyn.foundation.errors import Code, InputError, unknown_name_error
 from mindyn.parameters.lin import LinStructure, lin_structure, lin_structure_on_moving_root, mlc_matrix
 
 FormulationBuilder = Callable[..., SX]

@@ -8,12 +8,12 @@ from typing import Final
 import casadi
 import numpy as np
 
-from mindyn.algebra.inertia import tensor_from_entries
 from mindyn.equations.chain import SX, Chain, JointPlacement, count_instructions, cross_matrix
 from mindyn.equations.inertia_matrix import composite_bodies, inertia_matrix
 from mindyn.equations.motion import forward_motion
 from mindyn.equations.newton_euler import link_wrenches
-from mindyn.errors import MissingPhysicsError
+from mindyn.foundation.algebra.inertia import tensor_from_entries
+from mindyn.foundation.errors import MissingPhysicsError
 
 TRIED_CONFIGURATIONS: Final = 3
 """Configurations at which a singular inertia matrix is searched: a determinant vanishes in all of them or almost

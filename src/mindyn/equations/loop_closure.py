@@ -15,7 +15,6 @@ from typing import Final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from mindyn.algebra.values import Array, ShortRepr, frozen_array
 from mindyn.equations.loop_constraints import (
     ClosingEquations,
     closing_equations,
@@ -32,7 +31,8 @@ from mindyn.equations.loop_newton import (
     Newton,
     find_home,
 )
-from mindyn.errors import Code, RobotError
+from mindyn.foundation.algebra.values import Array, ShortRepr, frozen_array
+from mindyn.foundation.errors import Code, RobotError
 from mindyn.parameters.parallelogram import parallelogram_relations
 from mindyn.robots.drive_matrices import friction_matrix, gear_matrix
 from mindyn.robots.mimics import MimicMap, mimic_map

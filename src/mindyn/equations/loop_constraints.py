@@ -25,10 +25,10 @@ from typing import Any, Final
 import casadi
 import numpy as np
 
-from mindyn.algebra.poses import Pose
-from mindyn.algebra.values import Array
 from mindyn.equations.chain import SX, Chain, JointPlacement, constant, kinematic_chain
-from mindyn.errors import Code, RobotError
+from mindyn.foundation.algebra.poses import Pose
+from mindyn.foundation.algebra.values import Array
+from mindyn.foundation.errors import Code, RobotError
 from mindyn.parameters.parallelogram import branches
 from mindyn.robots.mimics import MimicMap, mimic_map
 from mindyn.robots.parts import Loop, LoopKind

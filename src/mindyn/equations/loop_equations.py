@@ -30,7 +30,7 @@ from mindyn.equations.inertia_matrix import coriolis_matrix, observer_step
 from mindyn.equations.loop_closure import AffineClosure, affine_closure
 from mindyn.equations.loop_constraints import open_tree
 from mindyn.equations.traces import Parameters
-from mindyn.errors import Code, InputError, RobotError, unknown_name_error
+from mindyn.foundation.errors import Code, InputError, RobotError, unknown_name_error
 from mindyn.parameters.base import BaseParameters
 from mindyn.robots.drive_matrices import drive_parameters
 from mindyn.robots.robot import Robot

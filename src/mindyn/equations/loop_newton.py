@@ -19,7 +19,6 @@ import casadi
 import numpy as np
 from numpy.typing import NDArray
 
-from mindyn.algebra.values import Array
 from mindyn.equations.chain import SX, constant
 from mindyn.equations.loop_constraints import (
     BufferedFunction,
@@ -28,7 +27,8 @@ from mindyn.equations.loop_constraints import (
     closing_residual,
     evaluate_batch,
 )
-from mindyn.errors import Code, RobotError
+from mindyn.foundation.algebra.values import Array
+from mindyn.foundation.errors import Code, RobotError
 
 Mask = NDArray[np.bool_]
 

@@ -18,7 +18,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from mindyn.algebra.poses import tidy
 from mindyn.equations.chain import SX
 from mindyn.equations.dh_joints import (
     DhJoint,
@@ -44,6 +43,7 @@ from mindyn.equations.triples import (
     dot,
     keep_value,
 )
+from mindyn.foundation.algebra.poses import tidy
 from mindyn.parameters.axis_groups import Group
 from mindyn.parameters.lin import LinJoint, LinStructure
 

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 import casadi
 import numpy as np
 
-from mindyn.algebra.poses import Pose
 from mindyn.equations.chain import SX, Z_AXIS, Chain, JointPlacement, constant, cross, cross_matrix
 from mindyn.equations.external_inputs import RootMotion
+from mindyn.foundation.algebra.poses import Pose
 
 
 @dataclass(frozen=True, slots=True)

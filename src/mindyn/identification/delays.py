@@ -18,7 +18,7 @@ from typing import Final
 
 import numpy as np
 
-from mindyn.algebra.values import Array
+from mindyn.foundation.algebra.values import Array
 from mindyn.identification.smooth_rows import SmoothRows, invert_normal
 from mindyn.regression.regressor import Regressor
 

@@ -8,11 +8,11 @@ from typing import Final
 
 import numpy as np
 
-from mindyn.algebra.values import Array
-from mindyn.estimators.estimate import Estimate
-from mindyn.findings import Finding, Kind, info, warning
+from mindyn.foundation.algebra.values import Array
+from mindyn.foundation.findings import Finding, Kind, info, warning
+from mindyn.identification.estimators.estimate import Estimate
 from mindyn.identification.selection.choose import sample_logs, tuning_segments
-from mindyn.loads.unknown_gains import MAX_HALF_WIDTH, EstimatedGains, Scale, estimate_gains
+from mindyn.identification.unknown_gains import MAX_HALF_WIDTH, EstimatedGains, Scale, estimate_gains
 from mindyn.logs.log import Log
 from mindyn.logs.metadata import UNKNOWN
 from mindyn.logs.reading import LogScan

@@ -21,19 +21,19 @@ from typing import Final, Literal
 import numpy as np
 from scipy.special import chdtri
 
-from mindyn.algebra.blas import run_on_one_blas_thread
-from mindyn.algebra.values import Array
-from mindyn.errors import Code, InputError, MindynError
-from mindyn.estimators.estimate import Estimate, Estimator
-from mindyn.estimators.estimate_parts import CrossValidated, Identifiability
-from mindyn.estimators.least_squares import LeastSquares
-from mindyn.feasibility.conic import ConicError
-from mindyn.feasibility.intervals import add_physical_intervals
-from mindyn.feasibility.physically_consistent import PhysicallyConsistent
-from mindyn.findings import Finding, Kind, Severity, info, warning
+from mindyn.foundation.algebra.blas import run_on_one_blas_thread
+from mindyn.foundation.algebra.values import Array
+from mindyn.foundation.errors import Code, InputError, MindynError
+from mindyn.foundation.findings import Finding, Kind, Severity, info, warning
 from mindyn.identification.diagnostics.data import DiagnosticData
 from mindyn.identification.diagnostics.diagnose import diagnose, explain
 from mindyn.identification.diagnostics.torque import without_constant_torques
+from mindyn.identification.estimators.estimate import Estimate, Estimator
+from mindyn.identification.estimators.estimate_parts import CrossValidated, Identifiability
+from mindyn.identification.estimators.least_squares import LeastSquares
+from mindyn.identification.feasibility.conic import ConicError
+from mindyn.identification.feasibility.intervals import add_physical_intervals
+from mindyn.identification.feasibility.physically_consistent import PhysicallyConsistent
 from mindyn.identification.gain_stage import GainStage, find_servo
 from mindyn.identification.selection.choose import (
     Choice,
@@ -52,14 +52,14 @@ from mindyn.identification.uncertainty.covariance import (
     with_systematic_errors,
 )
 from mindyn.identification.uncertainty.friction_curves import blocks_with_every_law, with_friction_curves
-from mindyn.loads.unknown_gains import Scale
+from mindyn.identification.unknown_gains import Scale
+from mindyn.kernels.numerics.second_process import second_process, start_task
 from mindyn.logs.conditioning import Conditioning, motion_cutoff, require_resolved
 from mindyn.logs.log import Log
 from mindyn.logs.pipeline import condition
 from mindyn.logs.reading import LogScan
 from mindyn.logs.resolving import noise_floor_cutoff, resolve_conditioning
 from mindyn.logs.samples import Samples
-from mindyn.numerics.second_process import second_process, start_task
 from mindyn.regression.contact_phases import rows_of_logs
 from mindyn.regression.friction import Friction
 from mindyn.regression.gather_blocks import group_evenly, sources_of
@@ -213,7 +213,7 @@ def identify(
     scale : "robot", "free", mapping or WeighedLoad
         What fixes the common scale of parameters and gains if all gains of the logs are unknown: the gravity parameters
         of the robot file, nothing, a base parameter {name: value}, or a load of known mass (see
-        `mindyn.loads.estimate_gains`).
+        `mindyn.identification.estimate_gains`).
 
     Returns
     -------

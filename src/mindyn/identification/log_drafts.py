@@ -10,13 +10,13 @@ from typing import Any, Final
 
 import numpy as np
 
-from mindyn.errors import MindynError
+from mindyn.foundation.errors import MindynError
 from mindyn.identification.diagnostics.robot_file import compare_with_file, find_correction, is_about_1000
 from mindyn.identification.diagnostics.thresholds import FILE_EXPLAINS, MAX_SCALE
 from mindyn.logs.conditioning import Conditioning
-from mindyn.logs.draft import UNANSWERED, SidecarDraft, flatten_metadata
-from mindyn.logs.draft_head import DRAFT_ROWS, LONG_DRAFT_ROWS, is_still
-from mindyn.logs.drafting import draft_sidecar
+from mindyn.logs.drafts.draft import UNANSWERED, SidecarDraft, flatten_metadata
+from mindyn.logs.drafts.draft_head import DRAFT_ROWS, LONG_DRAFT_ROWS, is_still
+from mindyn.logs.drafts.drafting import draft_sidecar
 from mindyn.logs.errors import ACCEPTABLE_FINDINGS
 from mindyn.logs.metadata import si_torque_unit
 from mindyn.logs.pipeline import condition

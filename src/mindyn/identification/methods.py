@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from mindyn.estimators.closed_loop_instruments import ClosedLoopInstruments
-from mindyn.estimators.energy_difference import EnergyDifference
-from mindyn.estimators.estimate import Estimator
-from mindyn.estimators.instrumental_variables import InstrumentalVariables
-from mindyn.estimators.last_link_first import LastLinkFirst
-from mindyn.estimators.least_squares import LeastSquares
+from mindyn.identification.estimators.closed_loop_instruments import ClosedLoopInstruments
+from mindyn.identification.estimators.energy_difference import EnergyDifference
+from mindyn.identification.estimators.estimate import Estimator
+from mindyn.identification.estimators.instrumental_variables import InstrumentalVariables
+from mindyn.identification.estimators.last_link_first import LastLinkFirst
+from mindyn.identification.estimators.least_squares import LeastSquares
 
 METHODS: Final[dict[str, Estimator]] = {
     "ordinary": LeastSquares(weights="ordinary", covariance="correlated"),

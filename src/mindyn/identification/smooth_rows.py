@@ -13,8 +13,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from mindyn.algebra.significance import is_significantly_positive
-from mindyn.algebra.values import Array
+from mindyn.foundation.algebra.significance import is_significantly_positive
+from mindyn.foundation.algebra.values import Array
 from mindyn.logs.filters import lowpass
 from mindyn.logs.samples import Samples
 from mindyn.regression.regressor import Regressor

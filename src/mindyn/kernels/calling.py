@@ -21,9 +21,9 @@ from typing import Any
 
 import numpy as np
 
-from mindyn.numerics import native
-from mindyn.numerics.arrays import Array
-from mindyn.numerics.cache import load_or_build
+from mindyn.kernels.numerics import native
+from mindyn.kernels.numerics.arrays import Array
+from mindyn.kernels.numerics.cache import load_or_build
 
 NOT_HANDLED = -1
 """Result of a direct call that declines its arguments, instead of the kernel's status."""

@@ -9,9 +9,9 @@ import numpy as np
 
 from mindyn.equations.closed_motion import CLOSURE, MAX_CLOSURE_ERROR, MIN_REGULARITY
 from mindyn.equations.loop_closure import home_closure
-from mindyn.errors import Code, InputError, RobotError
+from mindyn.foundation.errors import Code, InputError, RobotError
 from mindyn.kernels.kernel import Kernel
-from mindyn.numerics.arrays import Array
+from mindyn.kernels.numerics.arrays import Array
 from mindyn.robots.robot import Robot
 
 MAX_CLOSURE_ERROR_SINGLE: Final = 1e-4

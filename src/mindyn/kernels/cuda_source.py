@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from mindyn.escaping import c_comment
+from mindyn.foundation.escaping import c_comment
 from mindyn.kernels.device import THREADS_PER_BLOCK
 from mindyn.kernels.ordering import Compute, ComputeSines, Store, order_steps
 from mindyn.kernels.program import Op, Program

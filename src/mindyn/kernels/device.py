@@ -12,8 +12,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from mindyn.errors import Code, InputError, pluralise
-from mindyn.numerics.arrays import batch_shape, require_arrays
+from mindyn.foundation.errors import Code, InputError, pluralise
+from mindyn.kernels.numerics.arrays import batch_shape, require_arrays
 
 THREADS_PER_BLOCK: Final = 128
 """A launch takes ceil(count / THREADS_PER_BLOCK) blocks."""

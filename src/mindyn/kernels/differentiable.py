@@ -23,15 +23,15 @@ from numpy.typing import NDArray
 from mindyn.equations.catalogue import EQUATIONS, Function
 from mindyn.equations.closed_motion import CLOSURE, MAX_CLOSURE_ERROR, MIN_REGULARITY, is_affine
 from mindyn.equations.loop_closure import home_closure
-from mindyn.errors import Code, InputError, unknown_name_error
+from mindyn.foundation.errors import Code, InputError, unknown_name_error
 from mindyn.kernels.closed_kernel import MAX_CLOSURE_ERROR_SINGLE
 from mindyn.kernels.device import DeviceFunction
 from mindyn.kernels.gpu import load_device_function
 from mindyn.kernels.kernel import Kernel
 from mindyn.kernels.model import MATRICES, Model
+from mindyn.kernels.numerics.arrays import batch_shape, common_batch, require_arrays
 from mindyn.kernels.source_text import SourceFunction
 from mindyn.kernels.tracing import trace
-from mindyn.numerics.arrays import batch_shape, common_batch, require_arrays
 from mindyn.robots.robot import Robot
 
 Shape = tuple[int, ...]

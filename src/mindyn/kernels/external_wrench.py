@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Final, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from mindyn.algebra.requirements import require_shape
-from mindyn.algebra.values import Array, ShortRepr
-from mindyn.errors import Code, InputError, require_choice
+from mindyn.foundation.algebra.requirements import require_shape
+from mindyn.foundation.algebra.values import Array, ShortRepr
+from mindyn.foundation.errors import Code, InputError, require_choice
 from mindyn.robots.scale import length_unit
 
 if TYPE_CHECKING:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from mindyn.errors import MissingExtraError
-from mindyn.hints import install_command
+from mindyn.foundation.errors import MissingExtraError
+from mindyn.foundation.hints import install_command
 from mindyn.kernels.cuda_source import cuda_source
 from mindyn.kernels.device import DeviceFunction
 from mindyn.kernels.source_text import SourceFunction

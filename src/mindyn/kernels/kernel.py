@@ -16,18 +16,25 @@ from typing import Any
 import casadi
 import numpy as np
 
-from mindyn.algebra.values import real_array, require_unmasked
-from mindyn.errors import Code, InputError, unknown_name_error
+from mindyn.foundation.algebra.values import real_array, require_unmasked
+from mindyn.foundation.errors import Code, InputError, unknown_name_error
 from mindyn.kernels import calling
 from mindyn.kernels.llvm import emit
+from mindyn.kernels.numerics import native
+from mindyn.kernels.numerics.arrays import (
+    Array,
+    address_of,
+    batch_shape,
+    common_batch,
+    contiguous_samples,
+    require_arrays,
+)
+from mindyn.kernels.numerics.cache import load_or_build
+from mindyn.kernels.numerics.native import NativeCode, host, thunk
+from mindyn.kernels.numerics.threads import split_range
 from mindyn.kernels.program import Program
 from mindyn.kernels.tracing import trace
 from mindyn.kernels.vectors import STAGE_BYTES, Format, Layout
-from mindyn.numerics import native
-from mindyn.numerics.arrays import Array, address_of, batch_shape, common_batch, contiguous_samples, require_arrays
-from mindyn.numerics.cache import load_or_build
-from mindyn.numerics.native import NativeCode, host, thunk
-from mindyn.numerics.threads import split_range
 
 _BOUND_FUNCTION_TYPE = ctypes.PYFUNCTYPE(ctypes.c_int64)
 """A call takes a few hundred nanoseconds: releasing the interpreter lock costs as much as it gains."""

@@ -11,10 +11,10 @@ from functools import lru_cache
 import casadi
 import numpy as np
 
-from mindyn.algebra.values import Array
 from mindyn.equations.chain import constant
 from mindyn.equations.closed_motion import CLOSURE, closed_motion, is_affine
 from mindyn.equations.loop_constraints import dependent_joints
+from mindyn.foundation.algebra.values import Array
 from mindyn.kernels.closed_kernel import ClosedKernel
 from mindyn.robots.drive_matrices import friction_matrix
 from mindyn.robots.robot import CACHED_ROBOTS, Robot

@@ -9,7 +9,6 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
-from mindyn.algebra.values import Array, hashable_content
 from mindyn.equations.catalogue import (
     EQUATIONS,
     FRAME_EQUATIONS,
@@ -21,12 +20,13 @@ from mindyn.equations.catalogue import (
 )
 from mindyn.equations.certificate import COMPARATORS, ReferenceDynamics, deviation_error, equation_deviation
 from mindyn.equations.closed_motion import CLOSURE
+from mindyn.equations.identifiability.base_sets import base_parameters
 from mindyn.equations.loop_closure import with_home
 from mindyn.equations.loop_equations import has_projection, loop_equation
 from mindyn.equations.traces import NEEDS_BEYOND_BASE, Parameters
-from mindyn.errors import Code, InputError, RobotError, list_names, require_choice, unknown_name_error
-from mindyn.files import write_file_atomically
-from mindyn.identifiability.base_sets import base_parameters
+from mindyn.foundation.algebra.values import Array, hashable_content
+from mindyn.foundation.errors import Code, InputError, RobotError, list_names, require_choice, unknown_name_error
+from mindyn.foundation.files import write_file_atomically
 from mindyn.kernels.closed_kernel import make_kernel
 from mindyn.kernels.code_files import write_code
 from mindyn.kernels.cuda_source import cuda_source
@@ -34,10 +34,10 @@ from mindyn.kernels.derivatives import forward_dynamics_jacobians, gradients, ja
 from mindyn.kernels.external_wrench import ContactKind, ExternalWrench, estimate_wrench
 from mindyn.kernels.gpu import GpuModel
 from mindyn.kernels.kernel import BoundKernel, Kernel
+from mindyn.kernels.numerics.cache import load_or_build
 from mindyn.kernels.program import OperationCounts, operation_counts
 from mindyn.kernels.source_text import Facts, SourceFunction
 from mindyn.kernels.tracing import trace
-from mindyn.numerics.cache import load_or_build
 from mindyn.parameters.base import BaseParameters
 from mindyn.parameters.certificate import Deviation, standard_set
 from mindyn.robots.robot import Robot, require_robot

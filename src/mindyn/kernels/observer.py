@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from mindyn.algebra.values import Array, frozen_array
 from mindyn.equations.closed_motion import is_affine
 from mindyn.equations.loop_closure import home_closure
-from mindyn.errors import Code, InputError
+from mindyn.foundation.algebra.values import Array, frozen_array
+from mindyn.foundation.errors import Code, InputError
 from mindyn.kernels.model import Model
 
 

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mindyn.algebra.poses import Pose
-from mindyn.algebra.values import Array
 from mindyn.equations.loop_closure import home_closure
 from mindyn.equations.loop_constraints import open_tree
+from mindyn.foundation.algebra.poses import Pose
+from mindyn.foundation.algebra.values import Array
+from mindyn.foundation.pages.plots import PackedNumbers, pack_levels
 from mindyn.kernels.model import Model, compile_model
-from mindyn.pages.plots import PackedNumbers, pack_levels
 from mindyn.robots.meshes import LinkMesh, Meshes
 from mindyn.robots.robot import Robot
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from mindyn.escaping import c_comment
+from mindyn.foundation.escaping import c_comment
 from mindyn.kernels.program import LIBM, Op, Program, operation_counts
 
 _KEYWORDS = """

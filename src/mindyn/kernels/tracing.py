@@ -18,7 +18,7 @@ from typing import Final
 
 import casadi
 
-from mindyn.errors import Code, InputError
+from mindyn.foundation.errors import Code, InputError
 from mindyn.kernels.building import ProgramBuilder
 from mindyn.kernels.ordering import value_stages
 from mindyn.kernels.program import Input, Instruction, Op, Output, Program

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from mindyn.errors import Code, InputError
+from mindyn.foundation.errors import Code, InputError
 
 ELEMENT_TYPES: Final = {11: "float32", 12: "float64"}
 """XLA's numbers of the element types that kernels compute in."""

@@ -17,15 +17,15 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from mindyn.algebra.values import Array, column_extremes
-from mindyn.errors import Code, list_names, pluralise, shorten_text
-from mindyn.findings import Finding, Kind, Severity, warning
+from mindyn.foundation.algebra.values import Array, column_extremes
+from mindyn.foundation.errors import Code, list_names, pluralise, shorten_text
+from mindyn.foundation.findings import Finding, Kind, Severity, warning
 from mindyn.logs.cleaning import MIN_GAP_RATIO, estimate_usual_step
 from mindyn.logs.errors import LogError, require_accepted
+from mindyn.logs.formats.tables import Chunk, LogTable
 from mindyn.logs.log import Log, join_logs
 from mindyn.logs.metadata import UNIT_FACTORS, ColumnNames, LogMetadata
 from mindyn.logs.servos import find_unknown_gains
-from mindyn.logs.tables import Chunk, LogTable
 from mindyn.robots.robot import Robot
 
 _LOCK_HINT: Final = (

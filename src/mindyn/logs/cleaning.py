@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from mindyn.algebra.values import Array
-from mindyn.errors import Code, pluralise
-from mindyn.findings import Finding, Kind, Severity, info
+from mindyn.foundation.algebra.values import Array
+from mindyn.foundation.errors import Code, pluralise
+from mindyn.foundation.findings import Finding, Kind, Severity, info
 from mindyn.logs.errors import LogError, require_accepted
 
 if TYPE_CHECKING:

@@ -10,8 +10,17 @@ from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
 
-from mindyn.algebra.values import Array
-from mindyn.errors import Code, InputError
+from mindyn.foundation.algebra.values import Array
+from mindyn.foundation.errors import Code, InputError
+from mindyn.foundation.schemas import (
+    ANY_NUMBER,
+    POSITIVE_INTEGER,
+    POSITIVE_NUMBER,
+    allow_also,
+    list_schema,
+    require_valid,
+    table_schema,
+)
 from mindyn.logs.cleaning import MIN_GAP_PERIODS
 from mindyn.logs.errors import LogError
 from mindyn.logs.filters import (
@@ -24,15 +33,6 @@ from mindyn.logs.filters import (
 )
 from mindyn.logs.log import Log
 from mindyn.logs.servos import apply_gains
-from mindyn.schemas import (
-    ANY_NUMBER,
-    POSITIVE_INTEGER,
-    POSITIVE_NUMBER,
-    allow_also,
-    list_schema,
-    require_valid,
-    table_schema,
-)
 
 Origin = Literal["differentiated", "measured"]
 Auto = Literal["auto"]

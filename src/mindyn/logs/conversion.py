@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from mindyn.algebra.values import Array, frozen_array
 from mindyn.equations.loop_closure import primary_gears
-from mindyn.errors import Code
+from mindyn.foundation.algebra.values import Array, frozen_array
+from mindyn.foundation.errors import Code
 from mindyn.logs.errors import LogError
 from mindyn.logs.metadata import CURRENT_UNITS, UNKNOWN, LogMetadata, PerJoint, PerJointGain, unit_factor
 from mindyn.robots.drive_matrices import MAX_GEAR_CONDITION, gear_condition, gear_matrix

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Final
 
-from mindyn.errors import Code, MindynError
-from mindyn.findings import Finding, Kind, info
-from mindyn.hints import Command
+from mindyn.foundation.errors import Code, MindynError
+from mindyn.foundation.findings import Finding, Kind, info
+from mindyn.foundation.hints import Command
 
 ACCEPTABLE_FINDINGS: Final = ("degrees", "milli", "velocity", "target", "stamps", "rate", "restarts")
 """Names of findings that raise an error unless the caller accepts them: positions that look like degrees, torques a

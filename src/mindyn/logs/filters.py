@@ -18,10 +18,10 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from mindyn.algebra.poses import quaternion_from_rotation
-from mindyn.algebra.values import Array
-from mindyn.errors import Code, InputError
-from mindyn.numerics.sections import Cascade
+from mindyn.foundation.algebra.poses import quaternion_from_rotation
+from mindyn.foundation.algebra.values import Array
+from mindyn.foundation.errors import Code, InputError
+from mindyn.kernels.numerics.sections import Cascade
 from mindyn.robots.floating_base import rotations_from_quaternions
 
 LOWEST_HZ: Final = 0.5

@@ -17,10 +17,10 @@ from typing import Any, BinaryIO, Final
 from urllib.parse import urlsplit, urlunsplit
 from urllib.request import url2pathname
 
-from mindyn.errors import Code, MissingExtraError
-from mindyn.hints import install_command
+from mindyn.foundation.errors import Code, MissingExtraError
+from mindyn.foundation.hints import install_command
+from mindyn.foundation.reading import describe_exception
 from mindyn.logs.errors import LogError
-from mindyn.reading import describe_exception
 
 _URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 _COLLAPSED_URL: Final = re.compile(r"(s3a?|gs|gcs|az|abfss?|https?|file):/(?!/)", re.IGNORECASE)

@@ -18,10 +18,10 @@ import casadi
 import numpy as np
 from numpy.typing import NDArray
 
-from mindyn.algebra.values import Array
 from mindyn.equations.closed_motion import CLOSURE, closed_motion, is_affine
 from mindyn.equations.loop_closure import LoopClosure, home_closure
-from mindyn.errors import Code, InputError
+from mindyn.foundation.algebra.values import Array
+from mindyn.foundation.errors import Code, InputError
 from mindyn.kernels.closed_kernel import ClosedKernel
 from mindyn.logs.errors import LogError
 from mindyn.logs.samples import Samples

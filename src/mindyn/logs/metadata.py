@@ -11,13 +11,10 @@ from math import pi
 from pathlib import Path
 from typing import Any, Final
 
-from mindyn.errors import Code, suggest_name
-from mindyn.hints import Command
-from mindyn.logs.errors import ACCEPTABLE_FINDINGS, LogError, raise_together
-from mindyn.logs.locations import FileLocation
-from mindyn.reading import MAX_SETTINGS_BYTES, are_limits_active, parse_toml, read_toml
-from mindyn.robots.robot import Robot
-from mindyn.schemas import (
+from mindyn.foundation.errors import Code, suggest_name
+from mindyn.foundation.hints import Command
+from mindyn.foundation.reading import MAX_SETTINGS_BYTES, are_limits_active, parse_toml, read_toml
+from mindyn.foundation.schemas import (
     ANY_NUMBER,
     ANY_TEXT,
     POSITIVE_NUMBER,
@@ -28,6 +25,9 @@ from mindyn.schemas import (
     quote_value,
     table_schema,
 )
+from mindyn.logs.errors import ACCEPTABLE_FINDINGS, LogError, raise_together
+from mindyn.logs.locations import FileLocation
+from mindyn.robots.robot import Robot
 
 RAD_PER_DEGREE: Final = pi / 180
 

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.fft import irfft, next_fast_len, rfft
 
-from mindyn.algebra.values import Array
+from mindyn.foundation.algebra.values import Array
 
 TimelineSteps = NDArray[np.int64]
 

@@ -10,9 +10,9 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from mindyn.algebra.values import Array, ShortRepr
-from mindyn.errors import Code, pluralise
-from mindyn.findings import Finding, Kind, info
+from mindyn.foundation.algebra.values import Array, ShortRepr
+from mindyn.foundation.errors import Code, pluralise
+from mindyn.foundation.findings import Finding, Kind, info
 from mindyn.logs.cleaning import estimate_even_step, has_bursts
 from mindyn.logs.conditioning import (
     ConditionedMotion,

@@ -12,10 +12,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from mindyn.algebra.values import Array
-from mindyn.errors import Code, shorten_text
-from mindyn.findings import Finding, Kind, info, warning
-from mindyn.hints import Command
+from mindyn.foundation.algebra.values import Array
+from mindyn.foundation.errors import Code, shorten_text
+from mindyn.foundation.findings import Finding, Kind, info, warning
+from mindyn.foundation.hints import Command
+from mindyn.foundation.reading import ALLOW_OUTSIDE_FILES
 from mindyn.logs.checks import (
     ColumnSelection,
     LogInspector,
@@ -29,7 +30,8 @@ from mindyn.logs.checks import (
 from mindyn.logs.cleaning import Cleaner
 from mindyn.logs.conversion import create_conversion
 from mindyn.logs.errors import LogError, raise_together
-from mindyn.logs.formats import open_table
+from mindyn.logs.formats.formats import open_table
+from mindyn.logs.formats.tables import LogTable, count_rows, read_in_step
 from mindyn.logs.locations import FileLocation, parse_location
 from mindyn.logs.log import Log, SourceFile, hash_sources, join_logs
 from mindyn.logs.metadata import (
@@ -43,8 +45,6 @@ from mindyn.logs.metadata import (
     unit_factor,
 )
 from mindyn.logs.servos import Servo, add_servo_torques, fill_gains
-from mindyn.logs.tables import LogTable, count_rows, read_in_step
-from mindyn.reading import ALLOW_OUTSIDE_FILES
 from mindyn.robots.floating_base import remove_floating_base
 from mindyn.robots.robot import Robot, require_robot
 

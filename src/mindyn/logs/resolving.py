@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 
-from mindyn.algebra.values import Array
-from mindyn.errors import Code
-from mindyn.findings import Finding, Kind, info
+from mindyn.foundation.algebra.values import Array
+from mindyn.foundation.errors import Code
+from mindyn.foundation.findings import Finding, Kind, info
 from mindyn.logs.cleaning import MIN_GAP_PERIODS, estimate_even_step, has_bursts
 from mindyn.logs.conditioning import Conditioning, condition_motion, motion_cutoff, require_resolved, torque_cutoff
 from mindyn.logs.errors import LogError

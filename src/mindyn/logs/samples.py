@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mindyn.algebra.requirements import require_shape
-from mindyn.algebra.values import Array, column_extremes, native_array
-from mindyn.errors import Code, InputError, pluralise
+from mindyn.foundation.algebra.requirements import require_shape
+from mindyn.foundation.algebra.values import Array, column_extremes, native_array
+from mindyn.foundation.errors import Code, InputError, pluralise
 from mindyn.logs.cleaning import MAX_MAGNITUDE
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from mindyn.algebra.values import Array
+from mindyn.foundation.algebra.values import Array
 from mindyn.logs.filters import NEIGHBOUR_ROWS, interpolate_between_stamps
 from mindyn.logs.log import LOG_ARRAYS, Log, join_logs
 

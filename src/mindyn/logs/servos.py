@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mindyn.algebra.values import Array
-from mindyn.errors import Code
+from mindyn.foundation.algebra.values import Array
+from mindyn.foundation.errors import Code
 from mindyn.logs.conversion import array_per_joint, gains_per_joint
 from mindyn.logs.errors import LogError
 from mindyn.logs.log import Log, join_logs, log_from_arrays

@@ -15,18 +15,18 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
-from mindyn.algebra.requirements import require_shape
-from mindyn.algebra.values import Array, ShortRepr
-from mindyn.errors import Code, list_names
-from mindyn.findings import Finding, Kind, info
+from mindyn.foundation.algebra.requirements import require_shape
+from mindyn.foundation.algebra.values import Array, ShortRepr
+from mindyn.foundation.errors import Code, list_names
+from mindyn.foundation.findings import Finding, Kind, info
+from mindyn.foundation.schemas import ANY_TEXT, POSITIVE_NUMBER, Schema, list_schema, require_valid_file, table_schema
 from mindyn.logs.checks import expand_pattern, require_columns, take_column
 from mindyn.logs.errors import LogError
-from mindyn.logs.formats import open_table
+from mindyn.logs.formats.formats import open_table
+from mindyn.logs.formats.tables import join_chunks
 from mindyn.logs.metadata import RAD_PER_DEGREE, SIDECAR_SCHEMA, UNIT_FACTORS, LogMetadata, merge_tables, read_sidecar
-from mindyn.logs.tables import join_chunks
 from mindyn.robots.floating_base import rotations_from_quaternions
 from mindyn.robots.robot import Robot
-from mindyn.schemas import ANY_TEXT, POSITIVE_NUMBER, Schema, list_schema, require_valid_file, table_schema
 
 WrenchFrame = Literal["sensor", "world"]
 ActsOn = Literal["sensor", "tool"]

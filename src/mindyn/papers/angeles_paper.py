@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from mindyn.algebra.values import Array
 from mindyn.equations.catalogue import equation
+from mindyn.foundation.algebra.values import Array
 from mindyn.papers.counting import Counts
 from mindyn.papers.lin_paper import JOINT_COUNT, NOTED_TOLERANCE, explained_row
 from mindyn.papers.operation_tables import angeles_rows

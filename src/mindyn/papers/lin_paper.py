@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from mindyn.algebra.values import Array
 from mindyn.equations.dh_joints import rotate_symmetric, shift_symmetric
 from mindyn.equations.triples import Symmetric, Triple
-from mindyn.estimators.last_link_first import fit_backwards
+from mindyn.foundation.algebra.values import Array
+from mindyn.identification.estimators.last_link_first import fit_backwards
 from mindyn.kernels.model import compile_model
 from mindyn.logs.samples import Samples
+from mindyn.motions.simulation.controllers import SineMotion
 from mindyn.papers.counting import Counts, Tape
 from mindyn.papers.operation_tables import LIN_DENSE, PaperRow, lin_rows, table_ii
 from mindyn.papers.reproduction import PaperTable, Reproduction, Row, signed
@@ -20,7 +21,6 @@ from mindyn.regression.rows import build_rows
 from mindyn.regression.settings import EquationSettings
 from mindyn.robots.loading import load_robot
 from mindyn.robots.robot import Robot
-from mindyn.simulation.controllers import SineMotion
 
 CITATION = "S.-K. Lin, Minimal linear combinations of the inertia parameters of a manipulator, 1995"
 NOTED_TOLERANCE = "exact, except for operations that the note lists"

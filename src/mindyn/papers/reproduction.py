@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from textwrap import wrap
 from typing import Literal
 
-from mindyn.escaping import TERMINAL_COLUMNS
+from mindyn.foundation.escaping import TERMINAL_COLUMNS
 from mindyn.papers.counting import Counts
 from mindyn.robots.table import wrap_rows
 

@@ -10,14 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from mindyn.algebra.poses import Pose, rot_x
-from mindyn.algebra.values import Array
 from mindyn.equations.catalogue import equation
+from mindyn.equations.identifiability.essential_space import essential_space
+from mindyn.equations.identifiability.numeric import default_priority, numeric_base
+from mindyn.equations.identifiability.random_states import Regressors
+from mindyn.equations.identifiability.reduction import Reduction, reduce_model
 from mindyn.equations.loop_constraints import evaluate_batch
-from mindyn.identifiability.essential_space import essential_space
-from mindyn.identifiability.numeric import default_priority, numeric_base
-from mindyn.identifiability.random_states import Regressors
-from mindyn.identifiability.reduction import Reduction, reduce_model
+from mindyn.foundation.algebra.poses import Pose, rot_x
+from mindyn.foundation.algebra.values import Array
 from mindyn.papers.reproduction import PaperTable, Reproduction, Row
 from mindyn.robots.loading import load_robot
 from mindyn.robots.robot import Robot

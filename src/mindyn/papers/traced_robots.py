@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Literal
 
-from mindyn.algebra.poses import cos_sin
 from mindyn.equations import composite_bodies, kane, mlc_dynamics, mlc_inertia
 from mindyn.equations.dh_joints import DhJoint, EndWrench, dh_joint
 from mindyn.equations.mlc_dynamics import MlcLink
 from mindyn.equations.triples import Scalar, Symmetric, Triple, map_scalars
+from mindyn.foundation.algebra.poses import cos_sin
 from mindyn.papers.counting import Tape
 from mindyn.parameters.lin import LinStructure
 

@@ -14,16 +14,21 @@ from typing import Any
 
 import numpy as np
 
-from mindyn.algebra.values import Array
-from mindyn.errors import unknown_name_error
-from mindyn.estimators.estimate import Estimate
-from mindyn.estimators.instrumental_variables import model_acceleration
-from mindyn.estimators.least_squares import LeastSquares
-from mindyn.estimators.recursive_least_squares import RecursiveLeastSquares
-from mindyn.feasibility.yoshida_projection import project_by_cones
+from mindyn.applications.step_tests.estimator import StepByStep
+from mindyn.applications.validation.trajectories import compare_trajectories
+from mindyn.foundation.algebra.values import Array
+from mindyn.foundation.errors import unknown_name_error
+from mindyn.foundation.notation import DRIVE_PARAMETERS, LINK_PARAMETERS
+from mindyn.identification.estimators.estimate import Estimate
+from mindyn.identification.estimators.instrumental_variables import model_acceleration
+from mindyn.identification.estimators.least_squares import LeastSquares
+from mindyn.identification.estimators.recursive_least_squares import RecursiveLeastSquares
+from mindyn.identification.feasibility.yoshida_projection import project_by_cones
 from mindyn.kernels.model import compile_model
 from mindyn.logs.samples import Samples
-from mindyn.notation import DRIVE_PARAMETERS, LINK_PARAMETERS
+from mindyn.motions.simulation.controllers import SineMotion
+from mindyn.motions.simulation.sensors import Sensors
+from mindyn.motions.step_plans.planner import plan_tests, simulate_tests
 from mindyn.papers.reproduction import PaperTable, Reproduction, Row
 from mindyn.parameters.base import DRIVE_SYMBOLS
 from mindyn.parameters.parameter import Parameter
@@ -34,11 +39,6 @@ from mindyn.robots.drive_matrices import gear_matrix
 from mindyn.robots.loading import load_robot
 from mindyn.robots.parts import Link
 from mindyn.robots.robot import Robot
-from mindyn.simulation.controllers import SineMotion
-from mindyn.simulation.sensors import Sensors
-from mindyn.step_tests.estimator import StepByStep
-from mindyn.step_tests.planner import plan_tests, simulate_tests
-from mindyn.validation.trajectories import compare_trajectories
 
 VALUE_TABLES = ("table1", "table2", "table3")
 """Step by step; simultaneous with least squares; simultaneous with instrumental variables."""

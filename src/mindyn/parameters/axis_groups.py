@@ -12,9 +12,9 @@ from typing import Literal
 
 import numpy as np
 
-from mindyn.algebra.poses import PARALLEL_ANGLE_RAD
-from mindyn.algebra.values import Array
-from mindyn.errors import Code, RobotError
+from mindyn.foundation.algebra.poses import PARALLEL_ANGLE_RAD
+from mindyn.foundation.algebra.values import Array
+from mindyn.foundation.errors import Code, RobotError
 from mindyn.robots.joint_frames import HomeAxis, home_axes
 from mindyn.robots.robot import Robot
 from mindyn.robots.scale import length_unit, scale_robot

@@ -14,9 +14,9 @@ from typing import Final
 
 import numpy as np
 
-from mindyn.algebra.values import Array, hashable_content
-from mindyn.errors import Code, InputError, NearlyDegenerateError, RobotError
-from mindyn.notation import DRIVE_PARAMETERS, LINK_PARAMETERS
+from mindyn.foundation.algebra.values import Array, hashable_content
+from mindyn.foundation.errors import Code, InputError, NearlyDegenerateError, RobotError
+from mindyn.foundation.notation import DRIVE_PARAMETERS, LINK_PARAMETERS
 from mindyn.robots.drive_matrices import drive_parameters
 from mindyn.robots.robot import Robot
 from mindyn.robots.scale import length_unit

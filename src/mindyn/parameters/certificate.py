@@ -13,10 +13,10 @@ from typing import Final
 
 import numpy as np
 
-from mindyn.algebra.inertia import phi_from_pseudo_inertia, tensor_from_entries
-from mindyn.algebra.poses import skew
-from mindyn.algebra.values import Array
-from mindyn.notation import DRIVE_PARAMETERS, PARAMETERS_PER_LINK
+from mindyn.foundation.algebra.inertia import phi_from_pseudo_inertia, tensor_from_entries
+from mindyn.foundation.algebra.poses import skew
+from mindyn.foundation.algebra.values import Array
+from mindyn.foundation.notation import DRIVE_PARAMETERS, PARAMETERS_PER_LINK
 from mindyn.parameters.base import BaseParameters, parameter_labels
 from mindyn.robots.drive_matrices import friction_matrix, gear_matrix
 from mindyn.robots.floating_base import BASE_COUNT

@@ -12,9 +12,9 @@ from typing import Final
 
 import numpy as np
 
-from mindyn.algebra.inertia import tensor_entries
-from mindyn.algebra.values import Array
-from mindyn.notation import LINK_PARAMETERS, PARAMETERS_PER_LINK
+from mindyn.foundation.algebra.inertia import tensor_entries
+from mindyn.foundation.algebra.values import Array
+from mindyn.foundation.notation import LINK_PARAMETERS, PARAMETERS_PER_LINK
 from mindyn.parameters.axis_groups import note_far_joints, require_no_loops
 from mindyn.parameters.base import BaseParameters, remove_rounding
 from mindyn.parameters.lin import LinJoint, classify_joints

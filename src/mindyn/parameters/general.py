@@ -26,8 +26,8 @@ from functools import reduce
 
 import numpy as np
 
-from mindyn.algebra.poses import IDENTITY, PARALLEL_ANGLE_RAD, Pose, rot_x, rot_z, tidy
-from mindyn.algebra.values import Array
+from mindyn.foundation.algebra.poses import IDENTITY, PARALLEL_ANGLE_RAD, Pose, rot_x, rot_z, tidy
+from mindyn.foundation.algebra.values import Array
 from mindyn.parameters.axis_groups import AxisGroup, axis_groups, note_far_joints, require_serial
 from mindyn.parameters.base import BaseParameters, remove_rounding
 from mindyn.parameters.lin import distance_from_centre

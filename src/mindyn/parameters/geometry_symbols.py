@@ -13,10 +13,10 @@ from types import MappingProxyType
 
 import numpy as np
 
-from mindyn.algebra.poses import IDENTITY, tidy
-from mindyn.algebra.values import Array
-from mindyn.errors import Code, InputError
-from mindyn.notation import PARAMETERS_PER_LINK
+from mindyn.foundation.algebra.poses import IDENTITY, tidy
+from mindyn.foundation.algebra.values import Array
+from mindyn.foundation.errors import Code, InputError
+from mindyn.foundation.notation import PARAMETERS_PER_LINK
 from mindyn.parameters.base import BaseParameters, format_sum
 from mindyn.parameters.structural import structural_base
 from mindyn.robots.edits import change_link_frames

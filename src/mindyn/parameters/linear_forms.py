@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mindyn.algebra.inertia import phi_map, point_tensor, tensor_from_entries
-from mindyn.algebra.poses import Pose
-from mindyn.algebra.values import Array
-from mindyn.notation import PARAMETERS_PER_LINK
+from mindyn.foundation.algebra.inertia import phi_map, point_tensor, tensor_from_entries
+from mindyn.foundation.algebra.poses import Pose
+from mindyn.foundation.algebra.values import Array
+from mindyn.foundation.notation import PARAMETERS_PER_LINK
 
 
 @dataclass(frozen=True, slots=True)

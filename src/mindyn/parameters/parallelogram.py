@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import ArrayLike
 
-from mindyn.algebra.poses import IDENTITY, PARALLEL_ANGLE_RAD, Pose
-from mindyn.algebra.values import Array, frozen_array
-from mindyn.errors import Code, RobotError
+from mindyn.foundation.algebra.poses import IDENTITY, PARALLEL_ANGLE_RAD, Pose
+from mindyn.foundation.algebra.values import Array, frozen_array
+from mindyn.foundation.errors import Code, RobotError
 from mindyn.parameters.axis_groups import axis_groups
 from mindyn.parameters.base import BaseParameters
 from mindyn.parameters.general import (

@@ -8,7 +8,7 @@ from typing import Final, Literal
 
 import numpy as np
 
-from mindyn.notation import DRIVE_PARAMETERS, LINK_PARAMETER_UNITS, LINK_PARAMETERS
+from mindyn.foundation.notation import DRIVE_PARAMETERS, LINK_PARAMETER_UNITS, LINK_PARAMETERS
 from mindyn.parameters.base import DRIVE_SYMBOLS, BaseParameters
 from mindyn.robots.friction_laws import FRICTION_LAWS, LOAD_SHAPES
 from mindyn.robots.parts import Drive

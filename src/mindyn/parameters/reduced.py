@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from mindyn.algebra.poses import IDENTITY
-from mindyn.algebra.values import Array
-from mindyn.notation import PARAMETERS_PER_LINK
+from mindyn.foundation.algebra.poses import IDENTITY
+from mindyn.foundation.algebra.values import Array
+from mindyn.foundation.notation import PARAMETERS_PER_LINK
 from mindyn.parameters.base import BaseParameters
 from mindyn.parameters.structural import structural_base
 from mindyn.robots.edits import change_link_frames

@@ -38,10 +38,10 @@ from typing import Final
 
 import numpy as np
 
-from mindyn.algebra.inertia import phi_map, spatial_inertia, tensor_entries
-from mindyn.algebra.poses import IDENTITY, Pose, skew
-from mindyn.algebra.values import Array
-from mindyn.notation import PARAMETERS_PER_LINK
+from mindyn.foundation.algebra.inertia import phi_map, spatial_inertia, tensor_entries
+from mindyn.foundation.algebra.poses import IDENTITY, Pose, skew
+from mindyn.foundation.algebra.values import Array
+from mindyn.foundation.notation import PARAMETERS_PER_LINK
 from mindyn.robots.drive_matrices import friction_matrix, gear_matrix
 from mindyn.robots.floating_base import BASE_COUNT
 from mindyn.robots.joint_frames import rotation_to_axis

@@ -34,12 +34,12 @@ from typing import Final
 
 import numpy as np
 
-from mindyn.algebra.inertia import phi_map
-from mindyn.algebra.poses import Pose, tidy
-from mindyn.algebra.requirements import require_number
-from mindyn.algebra.values import Array
-from mindyn.errors import Code, InputError
-from mindyn.notation import DRIVE_PARAMETERS, LINK_PARAMETERS, PARAMETERS_PER_LINK
+from mindyn.foundation.algebra.inertia import phi_map
+from mindyn.foundation.algebra.poses import Pose, tidy
+from mindyn.foundation.algebra.requirements import require_number
+from mindyn.foundation.algebra.values import Array
+from mindyn.foundation.errors import Code, InputError
+from mindyn.foundation.notation import DRIVE_PARAMETERS, LINK_PARAMETERS, PARAMETERS_PER_LINK
 from mindyn.parameters.base import BaseParameters, parameter_labels, round_coefficients
 from mindyn.parameters.spans import JointConditions, ScaledMechanism, find_joint_conditions, scaled_mechanism
 from mindyn.robots.robot import Robot

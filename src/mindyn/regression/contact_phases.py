@@ -22,9 +22,9 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mindyn.algebra.requirements import require_shape
-from mindyn.algebra.values import Array
-from mindyn.errors import Code, InputError, list_names, require_choice
+from mindyn.foundation.algebra.requirements import require_shape
+from mindyn.foundation.algebra.values import Array
+from mindyn.foundation.errors import Code, InputError, list_names, require_choice
 from mindyn.kernels.external_wrench import ContactKind, frame_jacobian
 from mindyn.kernels.model import Model, compile_model
 from mindyn.logs.conditioning import Conditioning, edge_rows, min_segment_rows, motion_cutoff, require_resolved

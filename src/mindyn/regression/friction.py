@@ -9,10 +9,10 @@ from typing import Any, Final, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from mindyn.algebra.requirements import require_positive
-from mindyn.algebra.values import Array
+from mindyn.foundation.algebra.requirements import require_positive
+from mindyn.foundation.algebra.values import Array
+from mindyn.foundation.schemas import ANY_NUMBER, ANY_TEXT, list_schema, require_valid, table_schema
 from mindyn.robots.friction_laws import FITTED_SHAPES, LOAD_SHAPES
-from mindyn.schemas import ANY_NUMBER, ANY_TEXT, list_schema, require_valid, table_schema
 
 Direction = Literal["sign", "tanh", "stop"]
 

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from scipy.linalg.lapack import dtrtrs
 from scipy.optimize import nnls
 
-from mindyn.algebra.values import Array
+from mindyn.foundation.algebra.values import Array
 from mindyn.parameters.base import BaseParameters
 from mindyn.parameters.parameter import Kind, Parameter, friction_label, standard_parameters
 from mindyn.regression.friction import Friction

@@ -13,9 +13,9 @@ from typing import Final, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from mindyn.algebra.blas import run_on_one_blas_thread
-from mindyn.algebra.values import Array, ShortRepr, column_extremes
-from mindyn.findings import Finding
+from mindyn.foundation.algebra.blas import run_on_one_blas_thread
+from mindyn.foundation.algebra.values import Array, ShortRepr, column_extremes
+from mindyn.foundation.findings import Finding
 from mindyn.logs.log import Log, SourceFile
 from mindyn.logs.pipeline import BLOCK_ROWS, SampleStream, condition_stream, join_samples
 from mindyn.logs.reading import LogScan

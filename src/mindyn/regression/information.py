@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg.lapack import dgeqrf, dpotrf, dtrtri, dtrtrs
 
-from mindyn.algebra.values import Array, ShortRepr
-from mindyn.errors import Code, InputError
-from mindyn.numerics.products import SquareSums, mirror_upper_triangle
+from mindyn.foundation.algebra.values import Array, ShortRepr
+from mindyn.foundation.errors import Code, InputError
+from mindyn.kernels.numerics.products import SquareSums, mirror_upper_triangle
 
 FEWEST: Final = 64
 """Number of rows below which reflections are as fast as products."""

@@ -22,11 +22,11 @@ import casadi
 import numpy as np
 from numpy.typing import NDArray
 
-from mindyn.algebra.requirements import require_positive
-from mindyn.algebra.values import Array
 from mindyn.equations.catalogue import equation
 from mindyn.equations.loop_equations import loop_equation
-from mindyn.errors import Code, InputError, pluralise
+from mindyn.foundation.algebra.requirements import require_positive
+from mindyn.foundation.algebra.values import Array
+from mindyn.foundation.errors import Code, InputError, pluralise
 from mindyn.kernels.closed_kernel import make_kernel
 from mindyn.kernels.kernel import Kernel
 from mindyn.logs.samples import Samples

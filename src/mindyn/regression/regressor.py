@@ -12,12 +12,12 @@ import casadi
 import numpy as np
 from numpy.typing import NDArray
 
-from mindyn.algebra.values import Array
 from mindyn.equations.catalogue import equation
+from mindyn.equations.identifiability.base_sets import base_parameters
 from mindyn.equations.loop_closure import primary_friction
 from mindyn.equations.mlc_dynamics import mlc_inverse_dynamics
-from mindyn.errors import Code, InputError, unknown_name_error
-from mindyn.identifiability.base_sets import base_parameters
+from mindyn.foundation.algebra.values import Array
+from mindyn.foundation.errors import Code, InputError, unknown_name_error
 from mindyn.kernels.kernel import Kernel
 from mindyn.kernels.loop_friction import varying_friction
 from mindyn.kernels.model import compile_model

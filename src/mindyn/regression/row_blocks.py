@@ -10,9 +10,9 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mindyn.algebra.blas import run_on_one_blas_thread
-from mindyn.algebra.values import Array, column_extremes
-from mindyn.errors import Code, InputError, list_names, pluralise
+from mindyn.foundation.algebra.blas import run_on_one_blas_thread
+from mindyn.foundation.algebra.values import Array, column_extremes
+from mindyn.foundation.errors import Code, InputError, list_names, pluralise
 from mindyn.logs.filters import edge_duration_s, lowpass, settling_rows
 from mindyn.logs.pipeline import SampleStream, join_samples
 from mindyn.logs.samples import Samples

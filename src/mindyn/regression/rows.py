@@ -14,11 +14,11 @@ from typing import Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from mindyn.algebra.blas import run_on_one_blas_thread
-from mindyn.algebra.values import Array
-from mindyn.errors import Code, InputError, pluralise
-from mindyn.executors import run_tasks
-from mindyn.findings import Finding, Kind, warning
+from mindyn.foundation.algebra.blas import run_on_one_blas_thread
+from mindyn.foundation.algebra.values import Array
+from mindyn.foundation.errors import Code, InputError, pluralise
+from mindyn.foundation.executors import run_tasks
+from mindyn.foundation.findings import Finding, Kind, warning
 from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.conversion import add_logged_gears
 from mindyn.logs.log import Log, SourceFile

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, TypeVar, get_args
 
-from mindyn.algebra.requirements import require_type
-from mindyn.errors import Code, InputError
-from mindyn.identifiability.base_sets import FORMS
+from mindyn.equations.identifiability.base_sets import FORMS
+from mindyn.foundation.algebra.requirements import require_type
+from mindyn.foundation.errors import Code, InputError
+from mindyn.foundation.schemas import POSITIVE_INTEGER, POSITIVE_NUMBER, allow_also, require_valid, table_schema
 from mindyn.logs.conditioning import Conditioning
 from mindyn.regression.friction import Friction
-from mindyn.schemas import POSITIVE_INTEGER, POSITIVE_NUMBER, allow_also, require_valid, table_schema
 
 Auto = Literal["auto"]
 Drives = Literal["stated", "estimated"]

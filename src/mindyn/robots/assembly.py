@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from mindyn.algebra.inertia import MOMENT_ROUNDING, least_moment, transform_phi
-from mindyn.algebra.poses import IDENTITY, Pose
-from mindyn.errors import Code, RobotError, list_names, unknown_name_error
-from mindyn.findings import Finding, Kind, info, warning
+from mindyn.foundation.algebra.inertia import MOMENT_ROUNDING, least_moment, transform_phi
+from mindyn.foundation.algebra.poses import IDENTITY, Pose
+from mindyn.foundation.errors import Code, RobotError, list_names, unknown_name_error
+from mindyn.foundation.findings import Finding, Kind, info, warning
 from mindyn.robots.description import AnyJoint, Description, FixedJoint, UnsupportedJoint, hold_mimics_of_fixed_joints
 from mindyn.robots.parts import Frame, Joint, Link, Loop
 from mindyn.robots.robot import Robot, require_unique

@@ -11,11 +11,11 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
-from mindyn.algebra.poses import IDENTITY, Pose
-from mindyn.algebra.requirements import require_type
-from mindyn.algebra.values import Array, ShortRepr, frozen_array
-from mindyn.errors import Code, RobotError, list_names, unknown_name_error
-from mindyn.findings import Finding, Kind, info
+from mindyn.foundation.algebra.poses import IDENTITY, Pose
+from mindyn.foundation.algebra.requirements import require_type
+from mindyn.foundation.algebra.values import Array, ShortRepr, frozen_array
+from mindyn.foundation.errors import Code, RobotError, list_names, unknown_name_error
+from mindyn.foundation.findings import Finding, Kind, info
 from mindyn.robots.expressions import parse_formula
 from mindyn.robots.mimics import find_mimic_cycle, find_mimic_root, hold_followers
 from mindyn.robots.parts import Drive, ExtraTorque, Frame, Joint, Link, Loop, Mimic

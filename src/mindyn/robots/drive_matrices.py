@@ -6,9 +6,9 @@ from typing import Final
 
 import numpy as np
 
-from mindyn.algebra.values import Array
-from mindyn.errors import RobotError
-from mindyn.notation import DRIVE_PARAMETERS
+from mindyn.foundation.algebra.values import Array
+from mindyn.foundation.errors import RobotError
+from mindyn.foundation.notation import DRIVE_PARAMETERS
 from mindyn.robots.robot import Robot
 
 MAX_GEAR_CONDITION: Final = 1e12

@@ -8,10 +8,10 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import ArrayLike
 
-from mindyn.algebra.inertia import check_consistency, phi_about_origin, transform_phi
-from mindyn.algebra.poses import IDENTITY, Pose, rotation_from_rpy
-from mindyn.algebra.values import Array, frozen_array
-from mindyn.errors import Code, InputError, list_names
+from mindyn.foundation.algebra.inertia import check_consistency, phi_about_origin, transform_phi
+from mindyn.foundation.algebra.poses import IDENTITY, Pose, rotation_from_rpy
+from mindyn.foundation.algebra.values import Array, frozen_array
+from mindyn.foundation.errors import Code, InputError, list_names
 from mindyn.robots.assembly import assemble, attach_frame, attach_joint, attach_loop, describe_robot, transform_link
 from mindyn.robots.description import Selection
 from mindyn.robots.parts import Link

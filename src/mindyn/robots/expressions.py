@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from mindyn.errors import Code, RobotError
+from mindyn.foundation.errors import Code, RobotError
 
 ARITY = {"sin": 1, "cos": 1, "tan": 1, "sqrt": 1, "exp": 1, "log": 1, "tanh": 1, "abs": 1, "sign": 1, "atan2": 2}
 """Number of arguments of each function that a formula may use."""

@@ -11,9 +11,9 @@ from xml.parsers import expat
 
 import numpy as np
 
-from mindyn.algebra.values import Array
-from mindyn.errors import Code, RobotFileError, shorten_text
-from mindyn.reading import MAX_ENTRIES, InputBudget, read_small_bytes
+from mindyn.foundation.algebra.values import Array
+from mindyn.foundation.errors import Code, RobotFileError, shorten_text
+from mindyn.foundation.reading import MAX_ENTRIES, InputBudget, read_small_bytes
 
 MAX_FILE_BYTES: Final = 64 * 2**20
 """Size of a robot description; a larger file is probably not a description."""

@@ -24,9 +24,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from mindyn.algebra.values import Array
-from mindyn.errors import Code, InputError, RobotError
-from mindyn.notation import PARAMETERS_PER_LINK
+from mindyn.foundation.algebra.values import Array
+from mindyn.foundation.errors import Code, InputError, RobotError
+from mindyn.foundation.notation import PARAMETERS_PER_LINK
 from mindyn.robots.expressions import parse_formula
 from mindyn.robots.parts import Joint, JointKind, Link
 from mindyn.robots.robot import Robot

@@ -26,8 +26,8 @@ from typing import Final
 
 import numpy as np
 
-from mindyn.algebra.values import Array
-from mindyn.errors import Code, InputError
+from mindyn.foundation.algebra.values import Array
+from mindyn.foundation.errors import Code, InputError
 from mindyn.robots.expressions import NUMPY_FUNCTIONS, Formula, parse_formula
 from mindyn.robots.parts import ExtraTorque, require_number
 

@@ -14,9 +14,9 @@ from urllib.parse import unquote
 import numpy as np
 from scipy.spatial import ConvexHull, QhullError
 
-from mindyn.algebra.poses import IDENTITY, Pose, rotation_from_quaternion
-from mindyn.algebra.values import Array
-from mindyn.errors import MindynError
+from mindyn.foundation.algebra.poses import IDENTITY, Pose, rotation_from_quaternion
+from mindyn.foundation.algebra.values import Array
+from mindyn.foundation.errors import MindynError
 from mindyn.robots.description import Description
 from mindyn.robots.files import parse_xml, read_text
 from mindyn.robots.loading import read_description

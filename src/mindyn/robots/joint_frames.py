@@ -15,8 +15,8 @@ from typing import Final, Literal
 
 import numpy as np
 
-from mindyn.algebra.inertia import phi_map
-from mindyn.algebra.poses import (
+from mindyn.foundation.algebra.inertia import phi_map
+from mindyn.foundation.algebra.poses import (
     IDENTITY,
     PARALLEL_ANGLE_RAD,
     ROTATION_ROUNDING,
@@ -28,7 +28,7 @@ from mindyn.algebra.poses import (
     rot_z,
     tidy,
 )
-from mindyn.algebra.values import Array
+from mindyn.foundation.algebra.values import Array
 from mindyn.robots.parts import JointKind
 from mindyn.robots.robot import Robot
 from mindyn.robots.scale import length_unit, scale_pose, scale_robot

@@ -14,8 +14,8 @@ from typing import Any, Final, Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
-from mindyn.algebra.values import Array, frozen_array
-from mindyn.errors import Code, RobotFileError, UnknownNameError, require_choice, shorten_text, suggest_name
+from mindyn.foundation.algebra.values import Array, frozen_array
+from mindyn.foundation.errors import Code, RobotFileError, UnknownNameError, require_choice, shorten_text, suggest_name
 from mindyn.robots.assembly import assemble
 from mindyn.robots.description import Description, FixedJoint, Selection
 from mindyn.robots.edits import with_gravity

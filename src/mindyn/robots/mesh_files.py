@@ -15,10 +15,10 @@ from xml.etree.ElementTree import Element
 import numpy as np
 from numpy.typing import NDArray
 
-from mindyn.algebra.poses import Pose, rotation_about_axis
-from mindyn.algebra.values import Array
-from mindyn.errors import Code, RobotFileError
-from mindyn.reading import read_small_bytes
+from mindyn.foundation.algebra.poses import Pose, rotation_about_axis
+from mindyn.foundation.algebra.values import Array
+from mindyn.foundation.errors import Code, RobotFileError
+from mindyn.foundation.reading import read_small_bytes
 from mindyn.robots.files import parse_numbers, parse_xml
 
 MAX_MESH_BYTES: Final = 256 * 2**20

@@ -9,11 +9,11 @@ from typing import Final
 
 import numpy as np
 
-from mindyn.algebra.values import ShortRepr
-from mindyn.errors import list_names
-from mindyn.findings import Finding, Kind, info
-from mindyn.pages.document import format_plural
-from mindyn.pages.plots import PackedNumbers, pack_indices, pack_levels
+from mindyn.foundation.algebra.values import ShortRepr
+from mindyn.foundation.errors import list_names
+from mindyn.foundation.findings import Finding, Kind, info
+from mindyn.foundation.pages.document import format_plural
+from mindyn.foundation.pages.plots import PackedNumbers, pack_indices, pack_levels
 from mindyn.robots.geometry import locate_file_link, read_file_geometry
 from mindyn.robots.mesh_files import Triangles, join_triangles
 from mindyn.robots.robot import Robot

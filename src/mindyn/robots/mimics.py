@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from mindyn.algebra.values import Array
+from mindyn.foundation.algebra.values import Array
 from mindyn.robots.parts import Mimic
 
 if TYPE_CHECKING:

@@ -15,10 +15,10 @@ from typing import Final
 
 import numpy as np
 
-from mindyn.algebra.poses import Pose, frame_along, rotation_from_quaternion
-from mindyn.algebra.values import Array
-from mindyn.errors import Code, RobotFileError, list_names, shorten_text
-from mindyn.findings import Finding, Kind, info
+from mindyn.foundation.algebra.poses import Pose, frame_along, rotation_from_quaternion
+from mindyn.foundation.algebra.values import Array
+from mindyn.foundation.errors import Code, RobotFileError, list_names, shorten_text
+from mindyn.foundation.findings import Finding, Kind, info
 from mindyn.robots.mimics import find_mimic_root
 from mindyn.robots.mjcf_source import CompiledMjcf
 from mindyn.robots.parts import Loop, LoopKind, Mimic

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from mindyn.algebra.inertia import phi_about_origin
-from mindyn.algebra.poses import IDENTITY, Pose, rotation_about_axis, rotation_from_quaternion
-from mindyn.algebra.values import Array
-from mindyn.errors import Code, RobotFileError
-from mindyn.findings import Kind, info, summarise
-from mindyn.notation import PARAMETERS_PER_LINK
+from mindyn.foundation.algebra.inertia import phi_about_origin
+from mindyn.foundation.algebra.poses import IDENTITY, Pose, rotation_about_axis, rotation_from_quaternion
+from mindyn.foundation.algebra.values import Array
+from mindyn.foundation.errors import Code, RobotFileError
+from mindyn.foundation.findings import Kind, info, summarise
+from mindyn.foundation.notation import PARAMETERS_PER_LINK
 from mindyn.robots.description import AnyJoint, Description, FixedJoint, UnsupportedJoint
 from mindyn.robots.files import MAX_FILE_NUMBER
 from mindyn.robots.mjcf_loops import read_loops

@@ -15,10 +15,10 @@ from warnings import catch_warnings, simplefilter
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element
 
-from mindyn.errors import Code, MissingExtraError, RobotFileError, list_names, pluralise, shorten_text
-from mindyn.findings import Finding, Kind, info
-from mindyn.hints import install_command
-from mindyn.reading import MAX_ENTRIES, InputBudget
+from mindyn.foundation.errors import Code, MissingExtraError, RobotFileError, list_names, pluralise, shorten_text
+from mindyn.foundation.findings import Finding, Kind, info
+from mindyn.foundation.hints import install_command
+from mindyn.foundation.reading import MAX_ENTRIES, InputBudget
 from mindyn.robots.files import MAX_FILE_BYTES, parse_xml, read_text
 
 MAX_BODIES: Final = 10_000

@@ -11,11 +11,11 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from mindyn.algebra.inertia import Consistency, check_consistency
-from mindyn.algebra.poses import IDENTITY, Pose, rotation_about_axis
-from mindyn.algebra.values import Array, Value, frozen_array
-from mindyn.errors import Code, RobotError, require_choice
-from mindyn.notation import DRIVE_PARAMETERS, LINK_PARAMETERS, PARAMETERS_PER_LINK
+from mindyn.foundation.algebra.inertia import Consistency, check_consistency
+from mindyn.foundation.algebra.poses import IDENTITY, Pose, rotation_about_axis
+from mindyn.foundation.algebra.values import Array, Value, frozen_array
+from mindyn.foundation.errors import Code, RobotError, require_choice
+from mindyn.foundation.notation import DRIVE_PARAMETERS, LINK_PARAMETERS, PARAMETERS_PER_LINK
 from mindyn.robots.expressions import parse_formula
 
 JointKind = Literal["revolute", "prismatic"]

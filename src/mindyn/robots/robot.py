@@ -11,12 +11,12 @@ from typing import Any, Final
 
 import numpy as np
 
-from mindyn.algebra.inertia import Consistency
-from mindyn.algebra.poses import IDENTITY, Pose
-from mindyn.algebra.values import Array, Value, frozen_array, hashable_content
-from mindyn.errors import Code, InputError, MissingPhysicsError, RobotError, list_names, unknown_name_error
-from mindyn.findings import Finding, Kind
-from mindyn.notation import STANDARD_GRAVITY
+from mindyn.foundation.algebra.inertia import Consistency
+from mindyn.foundation.algebra.poses import IDENTITY, Pose
+from mindyn.foundation.algebra.values import Array, Value, frozen_array, hashable_content
+from mindyn.foundation.errors import Code, InputError, MissingPhysicsError, RobotError, list_names, unknown_name_error
+from mindyn.foundation.findings import Finding, Kind
+from mindyn.foundation.notation import STANDARD_GRAVITY
 from mindyn.robots.description import Selection, require_no_mimic_cycle
 from mindyn.robots.expressions import parse_formula
 from mindyn.robots.parts import Drive, ExtraTorque, Frame, Joint, Link, Loop, Mimic, require_name

@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from mindyn.algebra.poses import Pose
+from mindyn.foundation.algebra.poses import Pose
 from mindyn.robots.robot import Robot
 
 MIN_REACH_M: Final = 1e-6

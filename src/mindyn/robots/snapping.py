@@ -21,7 +21,7 @@ from typing import Final
 
 import numpy as np
 
-from mindyn.algebra.poses import (
+from mindyn.foundation.algebra.poses import (
     GRID_STEP_RAD,
     azimuth_elevation,
     cos_sin,
@@ -34,9 +34,9 @@ from mindyn.algebra.poses import (
     rpy_from_rotation,
     tidy,
 )
-from mindyn.algebra.values import Array, frozen_array
-from mindyn.errors import Code, RobotError
-from mindyn.findings import Finding, Kind, info, summarise, warning
+from mindyn.foundation.algebra.values import Array, frozen_array
+from mindyn.foundation.errors import Code, RobotError
+from mindyn.foundation.findings import Finding, Kind, info, summarise, warning
 from mindyn.robots.parts import Joint, Limits
 
 SNAP_ANGLE_RAD: Final = 1e-5

@@ -10,12 +10,12 @@ from typing import Final
 
 import numpy as np
 
-from mindyn.algebra.inertia import mass_com_inertia
-from mindyn.algebra.poses import Pose, rpy_from_rotation
-from mindyn.algebra.values import Array
-from mindyn.escaping import TERMINAL_COLUMNS, make_printable
-from mindyn.hints import Command
-from mindyn.pages.document import format_plural
+from mindyn.foundation.algebra.inertia import mass_com_inertia
+from mindyn.foundation.algebra.poses import Pose, rpy_from_rotation
+from mindyn.foundation.algebra.values import Array
+from mindyn.foundation.escaping import TERMINAL_COLUMNS, make_printable
+from mindyn.foundation.hints import Command
+from mindyn.foundation.pages.document import format_plural
 from mindyn.robots.parts import Drive, Joint
 from mindyn.robots.robot import Robot
 

@@ -10,13 +10,14 @@ from typing import Any, Final, get_args
 
 import numpy as np
 
-from mindyn.algebra.inertia import phi_about_origin, tensor_from_entries
-from mindyn.algebra.poses import IDENTITY, Pose, rot_x, rot_z, rotation_from_quaternion
-from mindyn.algebra.values import Array
-from mindyn.errors import Code, MindynError, RobotFileError, list_names
-from mindyn.findings import summarise
-from mindyn.notation import DRIVE_PARAMETERS
-from mindyn.reading import parse_toml
+from mindyn.foundation.algebra.inertia import phi_about_origin, tensor_from_entries
+from mindyn.foundation.algebra.poses import IDENTITY, Pose, rot_x, rot_z, rotation_from_quaternion
+from mindyn.foundation.algebra.values import Array
+from mindyn.foundation.errors import Code, MindynError, RobotFileError, list_names
+from mindyn.foundation.findings import summarise
+from mindyn.foundation.notation import DRIVE_PARAMETERS
+from mindyn.foundation.reading import parse_toml
+from mindyn.foundation.schemas import ANY_TEXT, Schema, list_schema, require_valid, table_schema
 from mindyn.robots.assembly import assemble
 from mindyn.robots.description import Description, FixedJoint
 from mindyn.robots.files import MAX_FILE_NUMBER
@@ -36,7 +37,6 @@ from mindyn.robots.parts import (
 )
 from mindyn.robots.robot import Robot, require_unique
 from mindyn.robots.snapping import SNAP_SUMMARIES, Snapper
-from mindyn.schemas import ANY_TEXT, Schema, list_schema, require_valid, table_schema
 
 ROBOT_FORMAT = "mindyn-robot-1"
 

@@ -9,12 +9,12 @@ from xml.etree.ElementTree import Element
 
 import numpy as np
 
-from mindyn.algebra.inertia import phi_about_origin, tensor_entries, tensor_from_entries
-from mindyn.algebra.poses import IDENTITY, Pose
-from mindyn.algebra.values import Array
-from mindyn.errors import Code, MindynError, RobotError, RobotFileError, shorten_text, suggest_name
-from mindyn.findings import Kind, info, summarise
-from mindyn.notation import STANDARD_GRAVITY
+from mindyn.foundation.algebra.inertia import phi_about_origin, tensor_entries, tensor_from_entries
+from mindyn.foundation.algebra.poses import IDENTITY, Pose
+from mindyn.foundation.algebra.values import Array
+from mindyn.foundation.errors import Code, MindynError, RobotError, RobotFileError, shorten_text, suggest_name
+from mindyn.foundation.findings import Kind, info, summarise
+from mindyn.foundation.notation import STANDARD_GRAVITY
 from mindyn.robots.description import AnyJoint, Description, FixedJoint, UnsupportedJoint
 from mindyn.robots.files import XACRO_HINT, parse_number, parse_numbers, parse_xml, require_root
 from mindyn.robots.parts import Drive, Joint, Limits, Link, Mimic, Shape, ShapeKind

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.ndimage import median_filter
 
-from mindyn.findings import Finding, Kind, warning
+from mindyn.foundation.findings import Finding, Kind, warning
 from mindyn.identification.diagnostics import thresholds as limit
 from mindyn.identification.diagnostics.data import DiagnosticData
 from mindyn.regression.row_blocks import segment_ends

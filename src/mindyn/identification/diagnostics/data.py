@@ -10,12 +10,12 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from mindyn.algebra.values import Array
-from mindyn.estimators.estimate import Estimate, predict_unfiltered
-from mindyn.estimators.least_squares import LeastSquares
-from mindyn.findings import Finding
+from mindyn.foundation.algebra.values import Array
+from mindyn.foundation.findings import Finding
 from mindyn.identification.diagnostics import thresholds as limit
 from mindyn.identification.diagnostics.robot_file import compare_with_file, find_correction
+from mindyn.identification.estimators.estimate import Estimate, predict_unfiltered
+from mindyn.identification.estimators.least_squares import LeastSquares
 from mindyn.identification.smooth_rows import Motion, Residuals, SmoothRows, build_smooth_rows, invert_normal
 from mindyn.identification.uncertainty.covariance import weighted_blocks
 from mindyn.logs.log import Log

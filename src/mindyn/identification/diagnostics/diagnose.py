@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Final, Protocol
 
-from mindyn.findings import Finding, Kind, Severity
+from mindyn.foundation.findings import Finding, Kind, Severity
 from mindyn.identification.diagnostics import contact, geometry, load, motion, timing, torque
 from mindyn.identification.diagnostics.data import DiagnosticData
 

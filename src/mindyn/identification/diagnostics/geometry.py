@@ -28,9 +28,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from mindyn.algebra.values import Array
-from mindyn.errors import list_names
-from mindyn.findings import Finding, Kind, warning
+from mindyn.foundation.algebra.values import Array
+from mindyn.foundation.errors import list_names
+from mindyn.foundation.findings import Finding, Kind, warning
 from mindyn.identification.diagnostics import thresholds as limit
 from mindyn.identification.diagnostics.data import DiagnosticData
 from mindyn.identification.diagnostics.robot_file import absent_gravity, states_masses, wrong_zero

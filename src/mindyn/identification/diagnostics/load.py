@@ -14,13 +14,13 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from mindyn.algebra.values import Array
-from mindyn.errors import InputError
-from mindyn.findings import Finding, Kind, warning
+from mindyn.foundation.algebra.values import Array
+from mindyn.foundation.errors import InputError
+from mindyn.foundation.findings import Finding, Kind, warning
 from mindyn.identification.diagnostics import thresholds as limit
 from mindyn.identification.diagnostics.data import DiagnosticData
+from mindyn.identification.runs_with_loads import load_columns
 from mindyn.identification.selection.trials import Gain, TrialScore, gain_of
-from mindyn.loads.from_runs import load_columns
 from mindyn.regression.information import Information, add_information, solve, triangle_of
 from mindyn.robots.edits import find_load_carrier
 

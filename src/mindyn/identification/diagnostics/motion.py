@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from mindyn.findings import Finding, Kind, Severity, warning
+from mindyn.foundation.findings import Finding, Kind, Severity, warning
 from mindyn.identification.diagnostics import thresholds as limit
 from mindyn.identification.diagnostics.data import DiagnosticData
 

@@ -14,12 +14,12 @@ from typing import Final, Literal
 
 import numpy as np
 
-from mindyn.algebra.values import Array
-from mindyn.findings import Finding, Kind, Severity
+from mindyn.foundation.algebra.values import Array
+from mindyn.foundation.findings import Finding, Kind, Severity
 from mindyn.identification.diagnostics import thresholds as limit
+from mindyn.identification.prediction.noise_floor import flat_fraction, is_at_floor, noise_floor, spectrum
+from mindyn.identification.prediction.prediction import TorquePrediction
 from mindyn.regression.row_blocks import segment_ends
-from mindyn.validation.noise_floor import flat_fraction, is_at_floor, noise_floor, spectrum
-from mindyn.validation.prediction import TorquePrediction
 
 Pattern = Literal["noise", "delay", "load", "speed", "reversals", "position", "acceleration", "offset", "vibration"]
 MIN_SCORED_ROWS: Final = 200

@@ -30,12 +30,12 @@ from typing import Final
 import numpy as np
 from casadi import Function
 
-from mindyn.algebra.values import Array
 from mindyn.equations.catalogue import equation
 from mindyn.equations.loop_equations import loop_equation
-from mindyn.feasibility.priors import has_placeholders
-from mindyn.findings import Finding, Kind, warning
+from mindyn.foundation.algebra.values import Array
+from mindyn.foundation.findings import Finding, Kind, warning
 from mindyn.identification.diagnostics import thresholds as limit
+from mindyn.identification.feasibility.priors import has_placeholders
 from mindyn.identification.smooth_rows import SMOOTH_CUTOFF_HZ
 from mindyn.logs.filters import lowpass
 from mindyn.logs.samples import Samples

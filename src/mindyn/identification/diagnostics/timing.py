@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from mindyn.findings import Finding, Kind, Severity
+from mindyn.foundation.findings import Finding, Kind, Severity
 from mindyn.identification import delays
 from mindyn.identification.diagnostics import thresholds as limit
 from mindyn.identification.diagnostics.data import DiagnosticData

@@ -19,17 +19,17 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mindyn.algebra.values import Array
-from mindyn.estimators.estimate import Estimate
-from mindyn.findings import Finding, Kind, Severity, warning
+from mindyn.foundation.algebra.values import Array
+from mindyn.foundation.findings import Finding, Kind, Severity, warning
 from mindyn.identification.diagnostics import thresholds as limit
 from mindyn.identification.diagnostics.data import DiagnosticData
 from mindyn.identification.diagnostics.residual_patterns import REMEDIES
+from mindyn.identification.estimators.estimate import Estimate
+from mindyn.identification.prediction.noise_floor import spectrum
 from mindyn.identification.smooth_rows import SMOOTH_CUTOFF_HZ
 from mindyn.logs.log import Log
 from mindyn.logs.samples import Samples
 from mindyn.regression.gather_blocks import Block
-from mindyn.validation.noise_floor import spectrum
 
 UNKNOWN: Final = (
     "Check the sign of the torque, the order of the columns, units, side and gears, that the log is of this robot, and "

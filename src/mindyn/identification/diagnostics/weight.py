@@ -24,9 +24,9 @@ from typing import Final
 import numpy as np
 from casadi import Function
 
-from mindyn.algebra.values import Array
 from mindyn.equations.catalogue import equation
 from mindyn.equations.loop_equations import loop_equation
+from mindyn.foundation.algebra.values import Array
 from mindyn.identification.diagnostics import thresholds as limit
 from mindyn.robots.robot import Robot
 

@@ -23,18 +23,18 @@ from typing import Final
 
 import numpy as np
 
-from mindyn.algebra.blas import run_on_one_blas_thread
-from mindyn.algebra.values import Array, ShortRepr
-from mindyn.errors import Code, InputError, MindynError
-from mindyn.estimators.essential import elimination
-from mindyn.estimators.estimate import Estimator
-from mindyn.estimators.estimate_parts import CrossValidated
-from mindyn.estimators.least_squares import REWEIGHTINGS, FrictionRule, LeastSquares, fit_weighted
-from mindyn.feasibility.physically_consistent import PhysicallyConsistent
-from mindyn.feasibility.priors import build_prior
-from mindyn.findings import Finding, Kind, info, warning
+from mindyn.foundation.algebra.blas import run_on_one_blas_thread
+from mindyn.foundation.algebra.values import Array, ShortRepr
+from mindyn.foundation.errors import Code, InputError, MindynError
+from mindyn.foundation.findings import Finding, Kind, info, warning
 from mindyn.identification.diagnostics.thresholds import MAX_CONSISTENT_RATIO
 from mindyn.identification.diagnostics.torque import without_constant_torques
+from mindyn.identification.estimators.essential import elimination
+from mindyn.identification.estimators.estimate import Estimator
+from mindyn.identification.estimators.estimate_parts import CrossValidated
+from mindyn.identification.estimators.least_squares import REWEIGHTINGS, FrictionRule, LeastSquares, fit_weighted
+from mindyn.identification.feasibility.physically_consistent import PhysicallyConsistent
+from mindyn.identification.feasibility.priors import build_prior
 from mindyn.identification.selection.column_sums import Folds, Kept, equal_weights, fit_sums, squares_of_torque
 from mindyn.identification.selection.trials import (
     UNSCORED,
@@ -51,12 +51,12 @@ from mindyn.identification.selection.trials import (
     rules_of,
 )
 from mindyn.identification.selection.tune import HIGHEST, SearchSpace, least_supported, several_foldings, tune_settings
+from mindyn.kernels.numerics.second_process import start_task
 from mindyn.logs.cleaning import MAX_MAGNITUDE, MAX_STILL_RANGE
 from mindyn.logs.conditioning import Conditioning, require_resolved
 from mindyn.logs.log import Log
 from mindyn.logs.reading import LogScan, sample_segments
 from mindyn.logs.resolving import cutoff_finding, delay_finding, noise_floor_cutoff, resolve_conditioning
-from mindyn.numerics.second_process import start_task
 from mindyn.regression.friction import Friction
 from mindyn.regression.friction_limits import PriorGroups
 from mindyn.regression.gather_blocks import group_evenly

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg.lapack import dpocon, dpotrf, dpotrs
 
-from mindyn.algebra.values import Array
+from mindyn.foundation.algebra.values import Array
 from mindyn.logs.filters import lowpass
 from mindyn.logs.samples import Samples
 from mindyn.regression.friction_limits import FrictionLimits, PriorGroups

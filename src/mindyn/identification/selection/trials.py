@@ -26,20 +26,20 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mindyn.algebra.significance import MIN_IMPROVEMENT_DEVIATIONS, exceeds_zero
-from mindyn.algebra.values import Array
-from mindyn.errors import Code, InputError
-from mindyn.estimators.essential import elimination
+from mindyn.foundation.algebra.significance import MIN_IMPROVEMENT_DEVIATIONS, exceeds_zero
+from mindyn.foundation.algebra.values import Array
+from mindyn.foundation.errors import Code, InputError
 from mindyn.identification.delays import Delay, estimate_delay
+from mindyn.identification.estimators.essential import elimination
 from mindyn.identification.selection.column_sums import Buffers, ColumnSums, Folds, Kept, Part, fits_without_each
 from mindyn.identification.smooth_rows import build_smooth_rows
+from mindyn.kernels.numerics.second_process import has_second_process, share_tasks
 from mindyn.logs.conditioning import Conditioning, require_resolved
 from mindyn.logs.filters import MIN_EDGE_S, edge_duration_s
 from mindyn.logs.log import Log
 from mindyn.logs.periods import Timeline, build_timeline
 from mindyn.logs.pipeline import ConditionedSamples, condition
 from mindyn.logs.resolving import DelayScan
-from mindyn.numerics.second_process import has_second_process, share_tasks
 from mindyn.parameters.parameter import Kind, Parameter
 from mindyn.regression.friction import Friction
 from mindyn.regression.friction_limits import PriorGroups, friction_limits, prior_groups

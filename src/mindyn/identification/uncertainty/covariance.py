@@ -36,13 +36,13 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from mindyn.algebra.significance import NORMAL_95
-from mindyn.algebra.values import Array
-from mindyn.errors import Code, InputError
-from mindyn.estimators.estimate import Estimate, predict_unfiltered
-from mindyn.estimators.estimate_parts import FEWEST_BLOCKS, JackknifeDeviation
-from mindyn.estimators.least_squares import colouring_of, joint_rows, shape_noise
-from mindyn.findings import Finding, Kind, info
+from mindyn.foundation.algebra.significance import NORMAL_95
+from mindyn.foundation.algebra.values import Array
+from mindyn.foundation.errors import Code, InputError
+from mindyn.foundation.findings import Finding, Kind, info
+from mindyn.identification.estimators.estimate import Estimate, predict_unfiltered
+from mindyn.identification.estimators.estimate_parts import FEWEST_BLOCKS, JackknifeDeviation
+from mindyn.identification.estimators.least_squares import colouring_of, joint_rows, shape_noise
 from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.samples import Samples
 from mindyn.regression.gather_blocks import Block

@@ -24,10 +24,11 @@ from typing import Final
 import numpy as np
 from scipy.special import stdtrit
 
-from mindyn.algebra.values import Array
-from mindyn.estimators.estimate import Estimate, predict_unfiltered
-from mindyn.estimators.estimate_parts import FEWEST_BLOCKS, FrictionCurve
+from mindyn.foundation.algebra.values import Array
 from mindyn.identification.diagnostics.torque import friction_drifts
+from mindyn.identification.estimators.estimate import Estimate, predict_unfiltered
+from mindyn.identification.estimators.estimate_parts import FEWEST_BLOCKS, FrictionCurve
+from mindyn.identification.prediction.friction_curves import curve_rows
 from mindyn.logs.log import Log
 from mindyn.logs.samples import Samples
 from mindyn.parameters.parameter import friction_label
@@ -37,7 +38,6 @@ from mindyn.regression.regressor import Regressor
 from mindyn.regression.rows import Rows, build_rows
 from mindyn.robots.friction_laws import FITTED_SHAPES
 from mindyn.robots.robot import Robot
-from mindyn.validation.friction_curves import curve_rows
 
 SPEED_COUNT: Final = 10
 """Speeds of a curve in each direction."""

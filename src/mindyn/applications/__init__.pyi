@@ -1,0 +1,22 @@
+# The public names in the order of the work; `import_lazily` imports each when it is first used.
+from mindyn.applications.comparison.log_comparison import compare_on_logs as compare_on_logs
+from mindyn.applications.comparison.log_sets import read_sets as read_sets
+from mindyn.applications.contact.detection import Contact as Contact
+from mindyn.applications.contact.detection import ContactDetector as ContactDetector
+from mindyn.applications.contact.detection import ContactThresholds as ContactThresholds
+from mindyn.applications.contact.detection import contact_thresholds as contact_thresholds
+from mindyn.applications.contact.detection import contact_trace as contact_trace
+from mindyn.applications.contact.detection import contact_wrenches as contact_wrenches
+from mindyn.applications.contact.detection import find_contacts as find_contacts
+from mindyn.applications.fleet.fleet import study_fleet as study_fleet
+from mindyn.applications.payload.payload import LoadCalibration as LoadCalibration
+from mindyn.applications.payload.payload import calibrate_load as calibrate_load
+from mindyn.applications.step_tests.checks import StepCheck as StepCheck
+from mindyn.applications.step_tests.checks import StepChecks as StepChecks
+from mindyn.applications.step_tests.checks import check_steps as check_steps
+from mindyn.applications.validation.trajectories import Trajectories as Trajectories
+from mindyn.applications.validation.trajectories import compare_trajectories as compare_trajectories
+from mindyn.applications.validation.validate import Validation as Validation
+from mindyn.applications.validation.validate import compare as compare
+from mindyn.applications.wrench import WrenchPayload as WrenchPayload
+from mindyn.applications.wrench import payload_from_wrench as payload_from_wrench

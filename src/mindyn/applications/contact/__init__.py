@@ -1,0 +1,1 @@
+"""Contact detection with an identified model."""

@@ -1,0 +1,235 @@
+"""`Tally`: the logs that count, by robot and group, and the sums of their R factors in the order of their names.
+
+`gather_all`: send every log without a factor file to a worker, and write each result at once.
+
+Workers that die are replaced (`workers=`); a log that kills its worker again, alone, is excluded by name. If an
+executor of the user breaks, the run ends: finished results stay on disk, and the same call continues from there.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, Executor, Future, wait
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import cached_property, reduce
+from itertools import groupby
+from operator import add
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from mindyn.applications.fleet.factors import Factor, FactorStore
+from mindyn.applications.fleet.template import CALENDAR_FIELDS, calendar_fields
+from mindyn.applications.fleet.work import Excluded, Task, gather_log
+from mindyn.foundation.errors import Code, InputError
+from mindyn.foundation.executors import WorkersLostError, convert_worker_errors, process_pool, require_executor
+from mindyn.regression.information import Information, triangle_of
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """Log that counts: its file, robot and group."""
+
+    name: str
+    path: Path
+    robot: str
+    group: tuple[str, ...]
+    day: float | None
+    rows: int
+
+
+class Tally:
+    """Logs that count, in the order of robots, groups and names.
+
+    entries   one for each log
+    excluded  logs that have a factor but do not count, with reasons
+    """
+
+    def __init__(self, store: FactorStore, entries: Sequence[Entry], excluded: Sequence[Excluded]) -> None:
+        self.store, self.regressor = store, store.regressor
+        self.entries = sorted(entries, key=lambda entry: (entry.robot, entry.name))
+        self.excluded = tuple(excluded)
+
+    @cached_property
+    def by_robot(self) -> dict[str, list[Entry]]:
+        """Return the logs of every robot."""
+        return {robot: list(entries) for robot, entries in groupby(self.entries, key=lambda entry: entry.robot)}
+
+    @property
+    def robots(self) -> tuple[str, ...]:
+        """Return the names of the robots."""
+        return tuple(self.by_robot)
+
+    @property
+    def by_group(self) -> dict[tuple[str, ...], list[Entry]]:
+        """Return the logs of every group, with the name of the robot first in its key."""
+        entries = sorted(self.entries, key=lambda entry: entry.group)
+        return {group: list(logs) for group, logs in groupby(entries, key=lambda entry: entry.group)}
+
+    def information(self, entry: Entry) -> Information:
+        """Return the information of one log."""
+        return self.store.read(entry.path).information(self.regressor)
+
+    def total(self, entries: Iterable[Entry]) -> Information:
+        """Return the sum of several logs, bit-identical for the same logs."""
+        return sum_information(self.information(entry) for entry in entries)
+
+
+def sum_information(parts: Iterable[Information]) -> Information:
+    """Return the sum of many parts, added in their order."""
+    others = iter(parts)
+    first = next(others, None)
+    if first is None:
+        raise InputError(
+            "all logs are excluded, so nothing can be estimated",
+            hint="see the reasons of the excluded logs",
+            code=Code.TOO_LITTLE_DATA,
+            subject="logs",
+        )
+    return reduce(add, others, first)
+
+
+def build_tally(store: FactorStore, group_by: Sequence[str], exclude_logs: Callable[[str], bool]) -> Tally:
+    """Return all logs that have factors by robot and group; copies of a log count once.
+
+    `group_by` are names of fields, that of the robot first. `without` returns whether a log is excluded, by its name.
+    """
+    entries: list[Entry] = []
+    excluded: list[Excluded] = []
+    seen: dict[str, str] = {}
+    # Without their numbers, a million factors fit into memory.
+    light_factors = ((path, replace(store.read(path), factors=())) for path in store.paths())
+    for path, factor in sorted(light_factors, key=lambda pair: pair[1].name):
+        if exclude_logs(factor.name):
+            excluded.append(Excluded(factor.name, "excluded by the user"))
+        elif factor.content in seen:
+            excluded.append(Excluded(factor.name, f"has the same bytes as {seen[factor.content]}"))
+        elif isinstance(keys := _group_key(factor, group_by), str):
+            excluded.append(Excluded(factor.name, keys))
+        else:
+            seen[factor.content] = factor.name
+            entries.append(Entry(factor.name, path, keys[0], keys, factor.day, factor.rows))
+    return Tally(store, entries, excluded)
+
+
+def _group_key(factor: Factor, group_by: Sequence[str]) -> tuple[str, ...] | str:
+    """Return the group of the factor, or the reason why it has none."""
+    known = {**({} if factor.day is None else calendar_fields(factor.day)), **factor.fields}
+    missing = [name for name in group_by if name not in known]
+    if missing:
+        dated = any(name in CALENDAR_FIELDS for name in missing)
+        why = "its date is unknown" if dated else "neither its path nor a constant column has it"
+        return f"it has no {', '.join(missing)}: {why}"
+    return tuple(known[name] for name in group_by)
+
+
+def drop_zeros(information: Information, count: int) -> Information:
+    """Return the information of the first `count` parameters alone, with joint zeros as logged."""
+    columns, factors = [], []
+    for numbers, factor in zip(information.columns, information.factors, strict=True):
+        kept = numbers < count
+        columns.append(numbers[kept])
+        factors.append(triangle_of(factor[:, np.append(kept, True)]))
+    names = information.names[:count]
+    return Information(information.joint_names, names, tuple(columns), tuple(factors), information.counts)
+
+
+MAX_LOGS_IN_FLIGHT: Final = 512
+"""Largest number of logs submitted at once; their factors are small, and Dask schedules ahead."""
+MAX_WORKER_DEATHS: Final = 2
+"""Number of times that a log may kill its worker before it is excluded."""
+WORKER_DIED: Final = f"its worker died {MAX_WORKER_DEATHS} times; the log may not fit into its memory"
+Progress = Callable[[int, int], None]
+"""Function that is called with the number of finished logs and their total number."""
+
+
+def gather_all(
+    store: FactorStore, tasks: list[Task], *, executor: Executor | None, workers: int, progress: Progress
+) -> list[Excluded]:
+    """Write the factor files of the logs of all tasks, and return the excluded logs."""
+    generation = pickle.dumps(store.generation)
+    if executor is not None:
+        require_executor(executor)
+        results = _gather_by_executor(executor, generation, tasks)
+    elif workers > 1:
+        results = _gather_by_processes(workers, generation, tasks)
+    else:
+        results = (gather_log(generation, task) for task in tasks)
+    excluded: list[Excluded] = []
+    done = 0
+    try:
+        for done, result in enumerate(results, start=1):
+            if isinstance(result, Factor):
+                store.write(result)
+            else:
+                excluded.append(result)
+            progress(done, len(tasks))
+    except WorkersLostError as error:
+        raise WorkersLostError(
+            f"{error.message}; {done - len(excluded)} of {len(tasks)} logs are gathered and kept in {store.folder}",
+            hint="repeat the call with a working executor; it reads only the other logs",
+            subject=store.folder,
+        ) from error
+    return sorted(excluded, key=lambda log: log.name)
+
+
+def _gather_by_executor(executor: Executor, generation: bytes, tasks: Iterable[Task]) -> Iterator[Factor | Excluded]:
+    """Yield results as they finish; exclude logs that kill workers of a cluster, and raise if the cluster is lost."""
+    for task, future in _collect_finished(executor, generation, tasks, MAX_LOGS_IN_FLIGHT):
+        error = future.exception() if not future.cancelled() else CancelledError("the future was cancelled")
+        if error is None:
+            yield future.result()
+        elif type(error).__name__ == "KilledWorker":
+            yield Excluded(task.name, WORKER_DIED)
+        else:
+            with convert_worker_errors():
+                raise error
+
+
+def _collect_finished(
+    executor: Executor, generation: bytes, tasks: Iterable[Task], most: int
+) -> Iterator[tuple[Task, Future[Factor | Excluded]]]:
+    waiting: dict[Future[Factor | Excluded], Task] = {}
+    coming = iter(tasks)
+    try:
+        while True:
+            while len(waiting) < most and (task := next(coming, None)) is not None:
+                with convert_worker_errors():
+                    waiting[executor.submit(gather_log, generation, task)] = task
+            if not waiting:
+                return
+            done, _ = wait(waiting, return_when=FIRST_COMPLETED)
+            for future in done:
+                yield waiting.pop(future), future
+    finally:
+        for future in waiting:
+            future.cancel()
+
+
+def _gather_by_processes(workers: int, generation: bytes, tasks: list[Task]) -> Iterator[Factor | Excluded]:
+    """Yield results of processes of this machine; after a crash, gather the logs in progress one by one."""
+    left = {task.name: task for task in tasks}
+    while left:
+        suspects: list[Task] = []
+        with process_pool(workers) as pool, suppress(WorkersLostError):  # a broken pool accepts no further log
+            for task, future in _collect_finished(pool, generation, list(left.values()), 2 * workers):
+                if isinstance(future.exception(), BrokenExecutor):
+                    suspects.append(task)
+                else:
+                    del left[task.name]
+                    yield future.result()
+        for task in suspects:
+            yield _gather_alone(generation, left.pop(task.name))
+
+
+def _gather_alone(generation: bytes, task: Task) -> Factor | Excluded:
+    for _ in range(MAX_WORKER_DEATHS):
+        with process_pool(1) as pool:
+            try:
+                return pool.submit(gather_log, generation, task).result()
+            except BrokenExecutor:
+                continue
+    return Excluded(task.name, WORKER_DIED)

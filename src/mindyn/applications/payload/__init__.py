@@ -1,0 +1,1 @@
+"""Payloads and drive gains from runs with and without a load."""

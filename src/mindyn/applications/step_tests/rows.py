@@ -1,0 +1,337 @@
+"""Rows of step-by-step tests, without accelerations.
+
+    static:             (tau+ + tau-) / 2 = Y(q, 0, 0) beta                             [Yoshida 1996, eq. 3.10-3.11]
+    constant velocity:  mean tau = mean Y(q, qd, 0) beta over parts of the motion       [eq. 3.12]
+    accelerated:        int tau dt = ([Y_p] + int (Y_0 - Mdot) dt) beta over intervals  [section 3.4.3]
+
+each for the joint whose row the test uses. Each right side is W tau, W (m, N) the weights of N torque readings, and
+rows are divided by the Cholesky factor of W W^T: if the readings have independent errors of equal variance, so have the
+rows. Errors of the velocities, mainly of differentiated positions, enter through the momentum at the ends of intervals:
+D (m, e), each end being shared by two intervals.
+
+Check logs of step-by-step tests against their planned motions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Final, Literal, NamedTuple
+
+import numpy as np
+
+from mindyn.foundation.algebra.values import Array
+from mindyn.foundation.errors import Code, InputError
+from mindyn.logs.errors import LogError
+from mindyn.logs.log import Log
+from mindyn.motions.step_plans.plan import Breakaways, ConstantSpeed, Sines, StepMotion, StepPlan
+from mindyn.motions.step_plans.planner import AVERAGED_PARTS
+from mindyn.regression.integrated import QUADRATURE_ROWS, IntegratedRegressor, quadrature
+from mindyn.regression.regressor import Regressor
+
+PLANNED_ROWS: Final = 101
+"""Rows of a planned motion with which the range of a log is compared."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogChecks:
+    """How closely logs must follow the plan.
+
+    slip    rad or m that a held joint may move
+    within  rad or m by which positions may differ from the plan
+    speed   fraction of a planned speed by which it may differ
+    """
+
+    slip: float = 0.01
+    within: float = 0.05
+    speed: float = 0.2
+
+    def require_all(self, plan: StepPlan, logs: Mapping[str, Log]) -> None:
+        """Raise if a log is missing, unknown, of other joints, or does not follow its motion."""
+        plan.require_motions(logs)
+        for test in plan.tests:
+            missing = [motion.name for motion in test.motions if motion.name not in logs]
+            if missing:
+                what = test.outcome() or "input of later tests"
+                raise InputError(
+                    f"test {test.name} is missing: no log of {', '.join(missing)}; it yields {what}",
+                    hint="each test uses the results of earlier ones: record it, or plan again without it",
+                    code=Code.MISSING_VALUE,
+                    subject=missing[0],
+                )
+        for name, motion in plan.motions.items():
+            self.require(plan, motion, logs[name])
+
+    def require(self, plan: StepPlan, motion: StepMotion, log: Log) -> None:
+        """Raise if a log does not follow the motion, and name the motion that it resembles."""
+        if log.joint_names != plan.joints:
+            raise LogError(
+                f"the log of {motion.name} has the joints {', '.join(log.joint_names)}, "
+                f"but the plan is of {', '.join(plan.joints)}",
+                code=Code.DISAGREEMENT,
+                subject=motion.name,
+            )
+        fault = self.fault(plan, motion, log)
+        if fault is None:
+            return
+        others = [name for name, planned in plan.motions.items() if not self.fault(plan, planned, log)]
+        alike = f"; it looks like {others[0]}" if others else ""
+        raise LogError(
+            f"the log of {motion.name} does not follow the plan: {fault}{alike}",
+            hint="pass each log under the name of its own motion" if others else "",
+            code=Code.DISAGREEMENT,
+            subject=motion.name,
+        )
+
+    def fault(self, plan: StepPlan, motion: StepMotion, log: Log) -> str | None:
+        """Return why a log does not follow this motion, or None."""
+        low, high = log.q.min(axis=0), log.q.max(axis=0)
+        for j, name in enumerate(plan.joints):
+            if j in motion.joints:
+                continue
+            if high[j] - low[j] > self.slip:
+                return f"joint {name!r}, which is held, slipped by {high[j] - low[j]:.3g} (allowed: {self.slip:g})"
+            if abs((high[j] + low[j]) / 2 - motion.q[j]) > self.within:
+                return f"joint {name!r} is held at {(high[j] + low[j]) / 2:.4g}, where the plan says {motion.q[j]:.4g}"
+        if isinstance(motion, Breakaways):
+            far = np.abs(log.q[:, motion.joint, None] - np.array(motion.positions)).min(axis=1)
+            if far.max() > self.within:
+                at = log.q[int(far.argmax()), motion.joint]
+                planned = ", ".join(f"{position:.4g}" for position in motion.positions)
+                return f"joint {plan.joints[motion.joint]!r} breaks away at {at:.4g}, where the plan says {planned}"
+        elif isinstance(motion, ConstantSpeed):
+            name, speed = plan.joints[motion.joint], mean_speed(log, motion.joint)
+            if abs(speed - motion.speed) > self.speed * abs(motion.speed):
+                return f"joint {name!r} moves at {speed:.3g} per s, where the plan says {motion.speed:.3g}"
+        else:
+            q = motion.trajectory(PLANNED_ROWS).q
+            for j in motion.joints:
+                ends = q[:, j].min(), q[:, j].max()
+                if max(abs(low[j] - ends[0]), abs(high[j] - ends[1])) > self.within:
+                    return (
+                        f"joint {plan.joints[j]!r} moves between {low[j]:.4g} and {high[j]:.4g}, "
+                        f"where the plan says {ends[0]:.4g} and {ends[1]:.4g}"
+                    )
+        return None
+
+
+MAX_TRACKING_ERROR: Final = LogChecks()
+"""Default tolerances."""
+
+
+def mean_speed(log: Log, joint: int) -> float:
+    """Return the slope of the line through a joint's positions, in rad/s or m/s."""
+    t = log.time - log.time.mean()
+    return float(t @ log.q[:, joint] / max(t @ t, 1e-300))
+
+
+Rule = Literal["trapezoid", "gregory"]
+UNEVEN_STAMPS: Final = 1e-3
+"""Fraction of a step by which stamps may deviate for Gregory's rule, which needs equal steps."""
+
+SIGN_SPEED: Final = 1e-12
+"""rad/s or m/s: a speed that only carries a direction."""
+
+
+class MotionRows(NamedTuple):
+    """Rows A (m, p), z (m,) with A beta = z, in N m or N.
+
+    W, D      errors of z are those of N torque readings times W (m, N), and of e momenta times D (m, e)
+    friction  static, if it is measured
+    """
+
+    A: Array
+    z: Array
+    W: Array
+    D: Array
+    friction: tuple[float, ...] = ()
+
+    def whiten(self) -> tuple[Array, Array, Array]:
+        """Return A, z, D of rows whose reading errors are independent and have the variance of a single reading."""
+        root = np.linalg.cholesky(self.W @ self.W.T)
+        solved = np.linalg.solve(root, np.column_stack([self.A, self.z, self.D]))
+        p = self.A.shape[1]
+        return solved[:, :p], solved[:, p], solved[:, p + 1 :]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RowMaker:
+    """Builds rows from logs.
+
+    rule       of the integrals: "trapezoid", or "gregory" of sixth order for smooth, uniform samples
+    intervals  of an accelerated motion
+    slack      N m or N by which a backward breakaway may exceed the forward one
+    """
+
+    integrated: IntegratedRegressor
+    rule: Rule
+    intervals: int
+    slack: float
+
+    @property
+    def regressor(self) -> Regressor:
+        """Regressor of the torque."""
+        return self.integrated.torque
+
+    def rows(self, motion: StepMotion, log: Log, row: int) -> MotionRows:
+        """Return the rows of a motion's log; `row` is the number of the joint whose torque is used."""
+        if isinstance(motion, Breakaways):
+            return self._static(motion, log, row)
+        if isinstance(motion, ConstantSpeed):
+            return self._steady(motion, log, row)
+        return self._accelerate(motion, log, row)
+
+    def _static(self, motion: Breakaways, log: Log, row: int) -> MotionRows:
+        onsets = breakaway_onsets(motion, log)
+        nearest = np.abs(log.q[:, motion.joint, None] - np.array(motion.positions)).argmin(axis=1)
+        W, friction = np.zeros((len(motion.positions), len(log))), []
+        for k, position in enumerate(motion.positions):
+            forward, backward = (np.flatnonzero((nearest == k) & (onsets == way)) for way in (1, -1))
+            _require_both_ways(motion, log.joint_names[motion.joint], position, len(forward), len(backward))
+            W[k, forward], W[k, backward] = 0.5 / len(forward), 0.5 / len(backward)
+            friction.append(float(log.tau[forward, row].mean() - log.tau[backward, row].mean()) / 2)
+            if self.regressor.base.drives and 2 * friction[-1] < -self.slack:
+                raise LogError(
+                    f"the log of {motion.name} has inconsistent breakaways: at {position:.4g} joint "
+                    f"{log.joint_names[motion.joint]!r} moves forwards at a lower torque than backwards "
+                    f"(static friction {friction[-1]:.3g})",
+                    hint="correct the sign of the torque, or of the velocity, which gives the direction",
+                    code=Code.DISAGREEMENT,
+                    subject=log.joint_names[motion.joint],
+                )
+        A = W @ joint_row(self.regressor, _hold(motion, log.q), np.zeros_like(log.q), row)
+        return MotionRows(A, W @ log.tau[:, row], W, np.zeros((len(W), 0)), tuple(friction))
+
+    def _steady(self, motion: ConstantSpeed, log: Log, row: int) -> MotionRows:
+        if len(log) < 2 * AVERAGED_PARTS:
+            raise LogError(
+                f"the log of {motion.name} has {len(log)} rows; {2 * AVERAGED_PARTS} are needed at least",
+                code=Code.TOO_LITTLE_DATA,
+                subject=motion.name,
+            )
+        qd = np.zeros_like(log.q)
+        qd[:, motion.joint] = mean_speed(log, motion.joint)
+        W = np.zeros((AVERAGED_PARTS, len(log)))
+        for k, (a, b) in enumerate(pairwise(np.linspace(0, len(log), AVERAGED_PARTS + 1).astype(int))):
+            W[k, a:b] = 1 / (b - a)
+        A = W @ joint_row(self.regressor, _hold(motion, log.q), qd, row)
+        return MotionRows(A, W @ log.tau[:, row], W, np.zeros((AVERAGED_PARTS, 0)))
+
+    def _accelerate(self, motion: Sines, log: Log, row: int) -> MotionRows:
+        q, qd, t, torques = find_held_motion(motion, log)
+        tau = torques[:, row]
+        bounds = np.linspace(0, len(t) - 1, self.intervals + 1).astype(int)
+        W = self._weights(motion, t, bounds)
+        A = W @ joint_row(self.integrated.drift, q, qd, row)
+        ends = self.integrated.momentum(q[bounds], qd[bounds])[:, row]
+        A[:, : ends.shape[1]] += np.diff(ends, axis=0)
+        lengths = np.diff(t[bounds])[:, None]
+        D = np.diff(np.eye(self.intervals + 1), axis=0)
+        return MotionRows(A / lengths, W @ tau / lengths[:, 0], W / lengths, D / lengths)
+
+    def _weights(self, motion: Sines, t: Array, bounds: Array) -> Array:
+        """Return (intervals, N) weights of integrals over intervals; neighbours share a row."""
+        fewest = QUADRATURE_ROWS if self.rule == "gregory" else 3
+        if np.diff(bounds).min() + 1 < fewest:
+            raise LogError(
+                f"the log of {motion.name} has {len(t)} rows: too few for {self.intervals} intervals of {fewest} rows",
+                code=Code.TOO_LITTLE_DATA,
+                subject=motion.name,
+            )
+        steps = np.diff(t)
+        if self.rule == "gregory" and np.abs(steps / steps.mean() - 1).max() > UNEVEN_STAMPS:
+            raise LogError(
+                f'the log of {motion.name} is not uniform: use rule="trapezoid", or resample it',
+                code=Code.UNSUPPORTED,
+                subject=motion.name,
+            )
+        W = np.zeros((self.intervals, len(t)))
+        for k, (a, b) in enumerate(pairwise(bounds)):
+            if self.rule == "gregory":
+                W[k, a : b + 1] = quadrature(b - a + 1) * steps.mean()
+            else:
+                W[k, a:b] += steps[a:b] / 2
+                W[k, a + 1 : b + 1] += steps[a:b] / 2
+        return W
+
+
+def joint_row(regressor: Regressor, q: Array, qd: Array, joint: int) -> Array:
+    """Return (N, p) one joint's row of a regressor at qdd = 0."""
+    directions = regressor.directions(q, qd, np.zeros(len(qd), dtype=np.int64), 1.0)
+    Y = np.zeros((len(q), regressor.count))
+    Y[:, regressor.columns[joint]] = np.concatenate(regressor.parts(q, qd, np.zeros_like(q), directions)[joint], axis=1)
+    return Y
+
+
+HeldMotion = tuple[Array, Array, Array, Array]
+"""q, qd (N, n), t (N,), tau (N, n) of an accelerated motion with held joints at rest."""
+
+
+def _differentiate(q: Array, t: Array) -> Array:
+    """Return central differences; rows without motion get a tiny speed in the direction of the nearest motion.
+
+    Otherwise friction would be missing from the columns, but not from the torque, when a joint starts or stops.
+    """
+    qd: Array = np.asarray(np.gradient(q, t, axis=0))
+    for k in range(qd.shape[1]):
+        column = qd[:, k]
+        moves, still = np.flatnonzero(column), np.flatnonzero(column == 0)
+        if not len(moves):
+            continue
+        after = moves[np.searchsorted(moves, still).clip(max=len(moves) - 1)]
+        before = moves[(np.searchsorted(moves, still) - 1).clip(min=0)]
+        pull = np.sign(np.abs(still - before) - np.abs(after - still))  # 1: the following motion is nearer
+        column[still] = SIGN_SPEED * (np.sign(column[after]) * (1 + pull) + np.sign(column[before]) * (1 - pull)) / 2
+    return qd
+
+
+def find_held_motion(motion: Sines, log: Log) -> HeldMotion:
+    """Return q, qd (N, n), t (N,), tau (N, n) of an accelerated motion; velocities are differentiated if none are
+    logged.
+    """
+    q, qd, kept = _hold(motion, log.q), np.zeros_like(log.q), slice(None)
+    moving = list(motion.joints)
+    if log.qd is not None:
+        qd[:, moving] = log.qd[:, moving]
+    else:
+        qd[:, moving] = _differentiate(log.q[:, moving], log.time)
+        kept = slice(1, -1)  # the one-sided differences at the ends are of first order only
+    return q[kept], qd[kept], log.time[kept], log.tau[kept]
+
+
+def _hold(motion: StepMotion, q: Array) -> Array:
+    """Return positions with held joints at their mean: their apparent motion is noise."""
+    held = np.tile(q.mean(axis=0), (len(q), 1))
+    held[:, list(motion.joints)] = q[:, list(motion.joints)]
+    return held
+
+
+def breakaway_onsets(motion: Breakaways, log: Log) -> Array:
+    """Return (N,) the direction, 1 or -1, of rows in which the joint begins to move; 0 elsewhere.
+
+    A log may contain only breakaways, one row each, or rows at rest between them as well.
+    """
+    if log.qd is None:
+        raise LogError(
+            f"the log of {motion.name} has no velocity, whose sign gives the direction of the breakaway",
+            hint="give columns.velocity",
+            code=Code.MISSING_VALUE,
+            subject="velocity",
+        )
+    ways = np.sign(log.qd[:, motion.joint])
+    before = np.concatenate([[0.0], ways[:-1]])
+    return np.asarray(np.where(ways != before, ways, 0.0))
+
+
+def _require_both_ways(motion: Breakaways, joint: str, position: float, forward: int, backward: int) -> None:
+    if forward and backward:
+        return
+    seen = "forwards" if forward else "backwards" if backward else "in no direction"
+    raise LogError(
+        f"the log of {motion.name} has breakaways of joint {joint!r} at {position:.4g} {seen} only: "
+        "a single direction does not separate gravity from friction",
+        hint="measure the torque at which the joint begins to move in both directions",
+        code=Code.TOO_LITTLE_DATA,
+        subject=joint,
+    )

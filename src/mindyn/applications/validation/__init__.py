@@ -1,0 +1,1 @@
+"""Accuracy of an estimate on logs that were not used in the fit."""

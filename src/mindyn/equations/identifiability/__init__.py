@@ -1,0 +1,1 @@
+"""Identifiable parameters: all base sets by name, numeric methods, and model reduction."""

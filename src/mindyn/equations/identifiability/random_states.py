@@ -1,0 +1,161 @@
+"""Random states of a robot, and the rows of its energy-difference matrix and of its torque regressor there.
+
+The state of a robot with loops is that of its primary joints.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+
+from mindyn.equations.catalogue import equation
+from mindyn.equations.loop_closure import LoopClosure, home_closure, tree_state
+from mindyn.equations.loop_constraints import evaluate_batch, open_tree
+from mindyn.foundation.algebra.values import Array
+from mindyn.foundation.errors import Code, InputError, RobotError, require_choice
+from mindyn.robots.mimics import mimic_map
+from mindyn.robots.parts import Limits
+from mindyn.robots.robot import Robot
+
+RowSource = Literal["energy", "torque"]
+
+ROWS_PER_PARAMETER = 4
+
+MAX_MIMIC_RANGE_FACTOR = 30
+"""A joint moves at most this many times its own range to excite the joints that mimic it."""
+
+MAX_DRAWS, MIN_BOX_FRACTION = 50, 1e-3
+"""Number of redraws of a position at which the loops do not close, and the final size of the box for it, relative to
+the first.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Regressors:
+    """Regressors of a robot in its primary joints; random positions may be outside the limits of its loops."""
+
+    robot: Robot
+    drives: bool = False
+    within_limits: bool = True
+
+    def energy_rows(self, q: Array, qd: Array) -> Array:
+        """Return rows (N, p) with kinetic plus potential energy = rows @ phi."""
+        state = tree_state(self.robot, q, qd)
+        regressor = equation(open_tree(self.robot), "energy_regressor")
+        return np.asarray(evaluate_batch(regressor, state.q, state.qd).sum(axis=1))
+
+    def torque_rows(self, q: Array, qd: Array, qdd: Array) -> Array:
+        """Return rows (N, k, p) with tau = rows @ phi."""
+        state = tree_state(self.robot, q, qd, qdd)
+        regressor = equation(open_tree(self.robot), "standard_regressor", drives=self.drives)
+        rows = evaluate_batch(regressor, state.q, state.qd, state.qdd)
+        # Without loops the rows stay as they are: the product with W = 1 would spread the NaN of a formula.
+        return np.asarray(state.W.transpose(0, 2, 1) @ rows) if self.robot.has_dependents else rows
+
+    def random_positions(self, rng: np.random.Generator, count: int) -> Array:
+        """Draw any angle for revolute joints, and positions within the robot's length for prismatic ones.
+
+        If joints are dependent, draw within the limits of all joints, where the loops close in the assembly of home; if
+        they do not close, draw again from a smaller box around home.
+        """
+        robot = self.robot
+        if not robot.has_dependents:
+            return rng.uniform(-1, 1, (count, len(robot.joints))) * _ranges(robot)
+        closure = home_closure(robot)
+        primary = list(closure.primary)
+        home, (lower, upper) = closure.home[primary], self._limits(closure)
+        around = _primary_ranges(robot)
+        low, high = np.maximum(home - around, lower[primary]), np.minimum(home + around, upper[primary])
+        q, lost = np.zeros((count, len(robot.joints))), np.arange(count)
+        for share in np.maximum(0.6 ** np.arange(MAX_DRAWS), MIN_BOX_FRACTION):
+            q[lost], closed = closure.find_reachable(
+                home + share * (rng.uniform(low, high, (len(lost), len(home))) - home)
+            )
+            lost = lost[~(closed & ((q[lost] >= lower) & (q[lost] <= upper)).all(axis=1))]
+            if not lost.size:
+                closure.remember(q)
+                return q[:, primary]
+        raise RobotError(
+            f"the loops of robot {robot.name!r} close at {count - len(lost)} of {count} random positions around home "
+            "within the limits of its joints: too few to find its parameter space",
+            hint="home may be close to the end of the range of the loops or joints: choose another with "
+            "load_robot(..., home={...}) or --assembly",
+            code=Code.TOO_LITTLE_DATA,
+            subject=robot.name,
+        )
+
+    def _limits(self, closure: LoopClosure) -> tuple[Array, Array]:
+        """Return limits (n,) of all joints, extended to include home."""
+        applied = self.within_limits and closure.affine is None
+        limits = [joint.limits if applied else Limits() for joint in closure.robot.joints]
+        lower = np.array([-np.inf if limit.lower is None else limit.lower for limit in limits])
+        upper = np.array([np.inf if limit.upper is None else limit.upper for limit in limits])
+        return np.minimum(lower, closure.home), np.maximum(upper, closure.home)
+
+
+def characteristic_length(robot: Robot) -> float:
+    """Return the robot's own unit of length, m: its longest step between joints."""
+    lengths = [np.linalg.norm(X.translation) for joint in robot.joints for X in (joint.origin, joint.tip)]
+    return float(max(lengths)) or 1.0
+
+
+def _ranges(robot: Robot) -> Array:
+    return np.array([np.pi if joint.kind == "revolute" else characteristic_length(robot) for joint in robot.joints])
+
+
+def _primary_ranges(robot: Robot) -> Array:
+    """Return ranges (k,) in which every mimic joint also moves through its range and separates from the others.
+
+    Joints that turn by nearly equal multiples of one angle differ only after the difference has added up.
+    """
+    mimics, own_ranges = mimic_map(robot), _ranges(robot)
+    ranges = []
+    for name in robot.primary_names:
+        of = robot.joint_index(name)
+        column = mimics.matrix[:, mimics.free.index(of)]
+        turning = [0.0, *(m for m, joint in zip(column, robot.joints, strict=True) if joint.kind == "revolute")]
+        apart = np.abs(np.subtract.outer(turning, turning))
+        needed = [own_ranges[i] / abs(m) for i, m in enumerate(column) if m] + [np.pi / d for d in apart[apart > 0]]
+        ranges.append(min(max(needed), MAX_MIMIC_RANGE_FACTOR * own_ranges[of]))
+    return np.array(ranges)
+
+
+def typical_rates(robot: Robot) -> tuple[Array, Array]:
+    """Return speeds and accelerations (k,) of the independent joints at which inertia is comparable to weight."""
+    length, g = characteristic_length(robot), float(np.linalg.norm(robot.gravity))
+    per_second = np.sqrt(g / length) if g > 0 else 1.0
+    units = np.array([1.0 if joint.kind == "revolute" else length for joint in robot.primary_joints])
+    return units * per_second, units * per_second**2
+
+
+def sample_rows(
+    rows: Regressors,
+    source: RowSource,
+    *,
+    parameters: int,
+    seed: int,
+    rates: tuple[Array, Array],
+) -> Array:
+    """Return rows (m, p) at random states that determine the dynamics: energy differences, or torques.
+
+    `rates` (k,) bound random speeds and accelerations.
+    """
+    require_choice(source, get_args(RowSource), "source")
+    if source == "energy" and rows.drives:
+        raise InputError(
+            "energy does not depend on friction and offsets; with drives=True use source='torque'",
+            code=Code.UNSUPPORTED,
+            subject="source",
+        )
+    rng = np.random.default_rng(seed)
+    # A torque sample gives a row for each joint, so one sample per parameter is more than enough.
+    count = ROWS_PER_PARAMETER * parameters if source == "energy" else max(40, parameters)
+    q = rows.random_positions(rng, count + 1)
+    speeds, accelerations = rates
+    qd, qdd = rng.uniform(-1, 1, (2, *q.shape))
+    qd, qdd = speeds * qd, accelerations * qdd
+    if source == "energy":
+        return np.diff(rows.energy_rows(q, qd), axis=0)
+    return rows.torque_rows(q, qd, qdd).reshape(-1, parameters)

@@ -1,5 +1,0 @@
-"""Excitation trajectories and test plans: motions that determine the parameters."""
-
-from mindyn.lazy_names import import_lazily
-
-__all__, __getattr__ = import_lazily(__name__, __file__)

@@ -1,0 +1,243 @@
+"""Write files and folders atomically: the previous content stays until its replacement is complete on disk."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from glob import escape as glob_escape
+from pathlib import Path
+from secrets import token_hex
+from typing import Final
+
+from mindyn.foundation.errors import Code, ExportError
+
+_WRITE_HINT: Final = "check the permissions of the folder and the free disk space"
+_SUCCESSOR: Final = ".mindyn-next"
+"""Folder inside a target folder with complete files that replace those of the target (see `replace_folder_files`)."""
+_MANIFEST: Final = ".replaced.json"
+"""File inside the successor that lists the names to remove if the successor has no such file."""
+_ABANDONED_AGE_S: Final = 86_400.0
+"""Age after which temporary files of a killed process are removed."""
+
+
+def write_file_atomically(path: str | Path, content: str | bytes) -> Path:
+    """Write a file (text as UTF-8) under a temporary name next to `path`, then move it to `path`; return the path."""
+    return write_files_atomically({path: content})[0]
+
+
+def write_files_atomically(files: Mapping[str | Path, str | bytes]) -> tuple[Path, ...]:
+    """Write files that belong together: none is moved to its path before all are complete on disk; return the paths."""
+    with ExitStack() as leftovers:
+        pairs = [(_write_temporary(Path(path), content, leftovers), Path(path)) for path, content in files.items()]
+        for temporary, target in pairs:
+            with _convert_os_errors(target):
+                temporary.replace(target)
+    return tuple(target for _, target in pairs)
+
+
+def _write_temporary(target: Path, content: str | bytes, leftovers: ExitStack) -> Path:
+    """Write the content to a temporary file next to the target and return its path."""
+    require_parent(target)
+    _require_regular_file(target)
+    with _convert_os_errors(target):
+        temporary = target.parent / f"{_temporary_prefix(target)}{token_hex(8)}"
+        leftovers.callback(temporary.unlink, missing_ok=True)
+        with temporary.open("xb") as file:
+            file.write(content.encode("utf-8") if isinstance(content, str) else content)
+            file.flush()
+            os.fsync(file.fileno())
+    return temporary
+
+
+def write_folder_atomically(path: str | Path, files: Mapping[str, str]) -> None:
+    """Write texts, given by their relative paths, into a temporary folder, then move it to `path`.
+
+    Raise `ExportError` if `path` is a file or a folder that is not empty.
+    """
+    target = Path(path)
+    if target.is_file() or (target.is_dir() and any(target.iterdir())):
+        hint = "remove it first, or use another folder"
+        raise ExportError(f"{str(target)!r} already exists", hint=hint, code=Code.DUPLICATE, subject=target.name)
+    with replace_folder_files(target, ()) as folder, _convert_os_errors(target):
+        for name, text in files.items():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_text(text, encoding="utf-8")
+
+
+@contextmanager
+def replace_folder_files(path: str | Path, names: Iterable[str]) -> Iterator[Path]:
+    """Yield an empty folder; its files then replace those called `names` in the folder `path`, all of them or none.
+
+    Other files of the folder stay. If the process is killed at any time, or the disk is full, the folder contains
+    either all old files or all new ones. A new folder is moved to its place. An existing one keeps its identity: its
+    files are moved one by one out of a complete successor folder inside it. `finish_replacement`, which every command
+    that reads or writes the folder calls first, completes interrupted moves.
+    """
+    target, known = Path(path).absolute(), frozenset(names)
+    require_parent(target)
+    with _convert_os_errors(target):
+        finish_replacement(target)
+        target = target.resolve()
+        home = target if target.is_dir() else target.parent
+        _remove_abandoned(home, _temporary_prefix(target))
+        temporary = home / f"{_temporary_prefix(target)}{token_hex(8)}"
+        temporary.mkdir()
+    try:
+        yield temporary
+        with _convert_os_errors(target):
+            _move_files(temporary, target, known)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def finish_replacement(folder: str | Path) -> None:
+    """Complete the moves of `replace_folder_files` that a killed process left unfinished."""
+    successor = Path(folder) / _SUCCESSOR
+    if not successor.is_dir() or successor.is_symlink():
+        return
+    with _convert_os_errors(Path(folder)):
+        new_files = [path for path in successor.iterdir() if path.name != _MANIFEST]
+        if any(successor.iterdir()):  # an empty successor means that all moves are complete
+            for name in _read_manifest(successor / _MANIFEST):
+                (Path(folder) / name).unlink(missing_ok=True)
+        for path in new_files:
+            path.replace(Path(folder) / path.name)
+        (successor / _MANIFEST).unlink(missing_ok=True)
+        successor.rmdir()
+
+
+def _read_manifest(manifest: Path) -> list[str]:
+    """Read the names to remove; accept only files in the folder itself, because the folder may be from elsewhere."""
+    try:
+        names = json.loads(manifest.read_text(encoding="utf-8"))
+    except (ValueError, FileNotFoundError):
+        names = None
+    if not isinstance(names, list) or not all(isinstance(n, str) and n == Path(n).name and n != ".." for n in names):
+        message, hint = f"{str(manifest.parent)!r} was not written by mindyn", "remove it if you do not need it"
+        raise ExportError(message, hint=hint, code=Code.WRONG_FORMAT, subject=manifest.parent.name)
+    return names
+
+
+def _move_files(temporary: Path, target: Path, names: frozenset[str]) -> None:
+    """Replace the files of `target` called `names` by those of `temporary`."""
+    for file in temporary.rglob("*"):
+        _sync_to_disk(file)
+    if not target.exists():
+        temporary.rename(target)
+        return
+    removed = names - {path.name for path in temporary.iterdir()}
+    (temporary / _MANIFEST).write_text(json.dumps(sorted(removed)), encoding="utf-8")
+    _sync_to_disk(temporary / _MANIFEST)
+    temporary.rename(target / _SUCCESSOR)
+    finish_replacement(target)
+
+
+def _sync_to_disk(path: Path) -> None:
+    if path.is_file():
+        with path.open("r+b") as file:
+            os.fsync(file.fileno())
+
+
+def _remove_abandoned(home: Path, prefix: str) -> None:
+    for path in home.glob(f"{glob_escape(prefix)}*"):
+        with suppress(OSError):
+            if time.time() - path.stat().st_mtime > _ABANDONED_AGE_S:
+                shutil.rmtree(path)
+
+
+def _temporary_prefix(target: Path) -> str:
+    """Return the prefix of temporary names next to a target, short enough for any file system."""
+    return f".{target.name[:60]}.writing-"
+
+
+@contextmanager
+def _convert_os_errors(target: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        message = f"{str(target)!r} cannot be written: {error.strerror or str(error)}"
+        raise ExportError(message, hint=_WRITE_HINT, subject=target.name) from error
+
+
+def make_folder(path: str | Path) -> None:
+    """Create a folder and its missing parents."""
+    try:
+        Path(path).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        message = f"the folder {str(path)!r} cannot be created: {error.strerror}"
+        raise ExportError(message, hint="use another folder", subject=Path(path).name) from error
+
+
+@contextmanager
+def make_output_folder(path: str | Path) -> Iterator[None]:
+    """Create a folder for output; if the block ends with an error or Ctrl-C, remove the new folders that are empty."""
+    missing = _list_missing_folders(path)
+    make_folder(path)
+    try:
+        yield
+    except BaseException:
+        _remove_empty(missing)
+        raise
+
+
+def require_writable(path: str | Path) -> None:
+    """Raise `ExportError` if a folder cannot be created or written to; leave nothing behind."""
+    missing = _list_missing_folders(path)
+    make_folder(path)
+    try:
+        with _convert_os_errors(Path(path)), tempfile.TemporaryFile(dir=path):
+            pass
+    finally:
+        _remove_empty(missing)
+
+
+def _list_missing_folders(path: str | Path) -> list[Path]:
+    """Return the folder and its parents that do not exist, the innermost first."""
+    return [folder for folder in (Path(path).absolute(), *Path(path).absolute().parents) if not folder.exists()]
+
+
+def _remove_empty(folders: list[Path]) -> None:
+    with suppress(OSError):  # the first folder that is not empty, and its parents, stay
+        for folder in folders:
+            folder.rmdir()
+
+
+def _require_regular_file(target: Path) -> None:
+    """Raise `ExportError` if the target is a folder, a device or a pipe; /dev/null would become a regular file."""
+    with _convert_os_errors(target):
+        if target.exists() and not target.is_file():
+            message = (
+                f"{str(target)!r} cannot be written: it is {'a folder' if target.is_dir() else 'a device or pipe'}"
+            )
+            raise ExportError(message, hint="pass a file name", code=Code.WRONG_TYPE, subject=target.name)
+
+
+def require_parent(target: Path) -> None:
+    """Raise `ExportError` if the folder of the target does not exist."""
+    if not target.absolute().parent.is_dir():
+        message = f"the folder {str(target.parent)!r} for {target.name} does not exist"
+        raise ExportError(message, hint="create the folder first", code=Code.MISSING_FILE, subject=str(target.parent))
+
+
+def relative_path(path: str, folder: Path) -> str:
+    """Return the path of a file as seen from a folder, with slashes; URLs stay as they are."""
+    if "://" in path:
+        return path
+    try:
+        return Path(os.path.relpath(path, folder)).as_posix()
+    except ValueError:  # another drive of Windows
+        return str(Path(path).absolute())
+
+
+def locate_beside(path: str, folder: Path) -> str:
+    """Locate a file that a run in `folder` names: at its relative path, next to the folder or in it."""
+    if "://" in path:
+        return path
+    name = Path(path).name
+    places = [folder / path, Path(path), folder.parent / name, folder / name]
+    return os.path.normpath(next((place for place in places if place.exists()), places[0]))

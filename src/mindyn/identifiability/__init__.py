@@ -1,5 +1,0 @@
-"""Identifiable parameters: all base sets by name, numeric methods, and model reduction."""
-
-from mindyn.lazy_names import import_lazily
-
-__all__, __getattr__ = import_lazily(__name__, __file__)

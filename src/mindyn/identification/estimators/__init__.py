@@ -1,0 +1,1 @@
+"""Estimators with a common protocol and result: from rows of equations to an `Estimate`."""

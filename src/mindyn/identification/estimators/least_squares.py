@@ -1,0 +1,368 @@
+"""`LeastSquares`: weighted least squares, with weights from the residuals.
+
+Model residuals that are correlated in time as autoregressive processes, and compute the resulting covariance.
+
+With residuals e = H w, w white of variance s2 and H the shaping filter 1 / A(z), the estimate's covariance is
+P (sum_i W_i^2 s2_i |H_i Y_i|^2) P: the residuals' own filter shapes the columns, in place of lag windows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import solve_toeplitz
+from scipy.linalg.lapack import dtbtrs
+
+from mindyn.foundation.algebra.requirements import require_shape
+from mindyn.foundation.algebra.values import Array
+from mindyn.foundation.errors import Code, InputError, pluralise, require_choice
+from mindyn.identification.estimators.estimate import Estimate, Estimator, Needs
+from mindyn.logs.samples import Samples
+from mindyn.parameters.parameter import Parameter
+from mindyn.regression.friction_limits import FrictionLimits, friction_limits, with_friction_priors
+from mindyn.regression.information import Information, Solution, solve
+from mindyn.regression.regressor import Regressor
+from mindyn.regression.row_blocks import blocks, gather, segment_ends, with_neighbours
+from mindyn.regression.rows import Rows, SampleBlocks
+
+LONGEST_MEMORY: Final = 24
+"""Highest order of the autoregressive processes."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Colouring:
+    """Coefficients A = 1, a_1, ... of each joint's process, the variance of w, and the correlation at lag 1."""
+
+    coefficients: tuple[Array, ...]
+    variances: tuple[float, ...]
+    neighbours: tuple[float, ...]
+
+
+def colouring_of(
+    regressor: Regressor, beta: Array, samples: Samples | Iterable[Samples], cutoff_hz: float | None, decimation: int
+) -> Colouring:
+    """Fit the processes of the residuals by the Yule-Walker equations, with the order of least AIC."""
+    n = regressor.joint_count
+    lags = np.zeros((n, LONGEST_MEMORY + 1))
+    counts = np.zeros(n)
+    history = [np.zeros(LONGEST_MEMORY) for _ in range(n)]
+    for joint, rows, starts in joint_rows(regressor, samples, cutoff_hz, decimation):
+        e = rows @ np.append(-beta[regressor.columns[joint]], 1.0)
+        before = np.zeros(LONGEST_MEMORY) if starts else history[joint]
+        longer = np.concatenate([before, e])
+        lags[joint] += [e @ longer[LONGEST_MEMORY - k : len(longer) - k] for k in range(LONGEST_MEMORY + 1)]
+        counts[joint] += len(e)
+        history[joint] = longer[-LONGEST_MEMORY:]
+    processes = [_process(lag / count, count) for lag, count in zip(lags, counts, strict=True)]
+    neighbours = tuple(float(lag[1] / lag[0]) if lag[0] > 0 else 0.0 for lag in lags)
+    return Colouring(tuple(a for a, _ in processes), tuple(v for _, v in processes), neighbours)
+
+
+def coloured_covariance_of(
+    regressor: Regressor,
+    samples: Samples | Iterable[Samples],
+    colouring: Colouring,
+    weights: Array,
+    cutoff_hz: float | None,
+    decimation: int,
+) -> list[Array]:
+    """Return the covariance (p, p) of W_i Y_i^T e_i for each joint."""
+    n, p = regressor.joint_count, regressor.count
+    grams = [np.zeros((regressor.width(i), regressor.width(i))) for i in range(n)]
+    states: list[Array] = [np.zeros((len(a) - 1, regressor.width(i))) for i, a in enumerate(colouring.coefficients)]
+    for joint, rows, starts in joint_rows(regressor, samples, cutoff_hz, decimation):
+        a, Y = colouring.coefficients[joint], rows[:, :-1]
+        if starts:
+            states[joint][:] = 0.0
+        shaped = Y
+        if len(a) > 1:
+            shaped = shape_noise(a, Y, states[joint])
+            states[joint] = np.concatenate([states[joint], shaped])[1 - len(a) :]
+        grams[joint] += shaped.T @ shaped
+    covariances = []
+    for i, gram in enumerate(grams):
+        whole = np.zeros((p, p))
+        whole[np.ix_(regressor.columns[i], regressor.columns[i])] = weights[i] ** 2 * colouring.variances[i] * gram
+        covariances.append(whole)
+    return covariances
+
+
+def shape_noise(a: Array, x: Array, before: Array) -> Array:
+    """Return y (N, k) with sum_j a[j] y[i - j] = x[i], a[0] = 1, after the rows `before` (len(a) - 1, k) of y."""
+    memory = len(a) - 1
+    longer, past = np.array(x), np.concatenate([before, np.zeros_like(before)])
+    for back in range(1, memory + 1):
+        longer[:memory] -= a[back] * past[memory - back : 2 * memory - back][: len(x)]
+    return np.asarray(dtbtrs(np.repeat(a[:, None], len(x), axis=1), longer, uplo="L", diag="U")[0])
+
+
+def sandwich(bread: Array, meat: Array) -> Array:
+    """Return bread meat bread^T for a symmetric meat, without the negative eigenvalues that rounding causes."""
+    diagonal = np.diag(meat)
+    scales = np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
+    values, vectors = np.linalg.eigh((meat + meat.T) / 2 / np.outer(scales, scales))
+    half = (bread * scales) @ (vectors * np.sqrt(np.maximum(values, 0.0)))
+    return np.asarray(half @ half.T)
+
+
+def joint_rows(
+    regressor: Regressor, samples: Samples | Iterable[Samples], cutoff_hz: float | None, decimation: int
+) -> Iterator[tuple[int, Array, bool]]:
+    """Yield each joint, its rows [Y | tau] with zeros for unusable ones, and whether they start a segment."""
+    last: int | None = None
+    for extended in with_neighbours(regressor, samples, cutoff_hz, decimation):
+        block = extended.samples
+        for parts, numbers in blocks(regressor, extended, cutoff_hz, decimation):
+            whole = [np.concatenate(arrays, axis=1) for arrays in parts]
+            if block.usable is not None:
+                whole = [rows * block.usable[numbers, joint][:, None] for joint, rows in enumerate(whole)]
+            for start, stop in segment_ends(block.segments[numbers]):  # a block may run over the end of a segment
+                segment = int(block.segments[numbers[start]])
+                yield from ((joint, rows[start:stop], segment != last) for joint, rows in enumerate(whole))
+                last = segment
+
+
+def _process(lags: Array, count: float) -> tuple[Array, float]:
+    """Return coefficients and innovation variance of the order with the least AIC."""
+    if not np.isfinite(lags).all():
+        raise InputError(
+            "the residuals overflow", hint="check the units of the torque", code=Code.NOT_FINITE, subject="torque"
+        )
+    if not lags[0] > 0:
+        return np.ones(1), 0.0
+    best, chosen = np.inf, (np.ones(1), float(lags[0]))
+    jittered = lags.copy()
+    jittered[0] *= 1 + 1e-9  # a low-passed residual has almost no innovation: keeps the equations solvable
+    for order in range(LONGEST_MEMORY + 1):
+        try:
+            a = np.append(1.0, -solve_toeplitz(jittered[:order], jittered[1 : order + 1])) if order else np.ones(1)
+        except np.linalg.LinAlgError:  # the residual is predicted without error
+            break
+        variance = float(a @ jittered[: order + 1])
+        if not variance > 0:  # due to rounding: higher orders are not better
+            break
+        criterion = count * np.log(max(variance, 1e-300)) + 2 * order
+        if criterion < best:
+            best, chosen = criterion, (a, variance)
+    return chosen
+
+
+Weights = Literal["joint", "ordinary"]
+FrictionRule = Literal["free", "regularised", "dissipative"]
+REWEIGHTINGS: Final = 10
+WEIGHTS_FINAL: Final = 1e-6
+"""Relative change below which weights are final: values are then within 2e-11 of the limit."""
+HUBER: Final = 1.345
+"""Residuals beyond this multiple of their deviation count linearly: 95 % efficiency for normal noise [Huber 1981]."""
+ROBUST_PASSES: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class LeastSquares(Estimator):
+    """Least-squares fit.
+
+    Parameters
+    ----------
+    weights : "joint", "ordinary" or tuple of n float
+        "joint": 1 / residual variance of each joint, iterated; "ordinary": equal weights.
+    robust : bool
+        Whether to use Huber's weights on rows, iterated in several passes over the samples.
+    covariance : "white" or "correlated"
+        "correlated" models the residuals of each joint as an autoregressive process.
+    dropped : tuple of str
+        Names of parameters that are set to zero.
+    friction : "free", "regularised" or "dissipative"
+        "regularised": offsets, viscous friction and shapes that the speeds of the data do not separate from the other
+        friction of their joint are small (see `mindyn.regression.friction_limits`). "dissipative": also, friction takes
+        power and rises with the speed up to the velocity limit.
+    """
+
+    weights: Weights | tuple[float, ...] = "joint"
+    robust: bool = False
+    covariance: Literal["white", "correlated"] = "white"
+    dropped: tuple[str, ...] = ()
+    friction: FrictionRule = "free"
+
+    def __post_init__(self) -> None:
+        require_choice(self.friction, get_args(FrictionRule), "friction")
+        if isinstance(self.weights, str) and self.weights not in ("joint", "ordinary"):
+            raise InputError(
+                f'weights must be "joint", "ordinary", or a number for each joint; got {self.weights!r}',
+                code=Code.INVALID_VALUE,
+                subject="weights",
+            )
+        require_choice(self.covariance, ("white", "correlated"), "covariance")
+
+    @property
+    def needs(self) -> Needs:
+        """Either "samples", for a robust fit or "correlated" covariance, or "information"."""
+        return "samples" if self.robust or self.covariance == "correlated" else "information"
+
+    def fit(self, rows: Rows) -> Estimate:
+        """Fit the rows; robust fits and "correlated" covariance read a stream several times (see `SampleStream`)."""
+        names = rows.regressor.names
+        unknown = [name for name in self.dropped if name not in names]
+        if unknown:
+            message = f"dropped: no parameter {', '.join(unknown)}; there are: {', '.join(names)}"
+            raise InputError(message, code=Code.UNKNOWN_NAME, subject=unknown[0])
+        samples = rows.repeatable_samples if self.needs == "samples" else None
+        information = rows.information
+        fitted = fit_weighted(self, information, rows.constant_torques, rows.regressor)
+        if samples is not None and self.robust:
+            information, fitted = self._fit_robust(rows, samples, information, fitted)
+        if samples is not None and self.covariance == "correlated":
+            settings = rows.settings
+            colouring = colouring_of(rows.regressor, fitted.beta, samples, settings.cutoff_hz, settings.step)
+            covariance = _coloured_covariance(rows, samples, information, fitted, colouring)
+            return _estimate(self, rows, information, fitted, covariance, colouring.neighbours)
+        meat = noise_covariance(information, fitted.weights, fitted.variances)
+        return _estimate(self, rows, information, fitted, sandwich(fitted.inverse, meat))
+
+    def _fit_robust(
+        self, rows: Rows, samples: SampleBlocks, information: Information, fitted: WeightedFit
+    ) -> tuple[Information, WeightedFit]:
+        regressor, settings = rows.regressor, rows.settings
+        for _ in range(ROBUST_PASSES):
+            beta, sigma = fitted.beta, np.sqrt(fitted.variances)
+
+            def weight(joint: int, rows: Array, beta: Array = beta, sigma: Array = sigma) -> Array:
+                residual = np.abs(rows @ np.append(beta[regressor.columns[joint]], -1.0))
+                return np.asarray(np.minimum(1.0, HUBER * sigma[joint] / np.maximum(residual, 1e-300)))
+
+            information = gather(
+                regressor, samples, cutoff_hz=settings.cutoff_hz, decimation=settings.step, row_weight=weight
+            )
+            fitted = fit_weighted(self, information, rows.constant_torques, rows.regressor)
+            if np.abs(fitted.beta - beta).max() <= WEIGHTS_FINAL * np.abs(beta).max():
+                break
+        return information, fitted
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WeightedFit:
+    """beta, the inverse of the weighted normal matrix, rank, and each joint's variance and weight."""
+
+    beta: Array
+    inverse: Array
+    rank: int
+    variances: Array
+    weights: Array
+
+
+def fit_weighted(
+    settings: LeastSquares,
+    information: Information,
+    constant: NDArray[np.bool_] | bool = False,
+    regressor: Regressor | None = None,
+) -> WeightedFit:
+    """Fit with one weight per joint, iterated if the weights come from the residuals.
+
+    A joint whose torque never changes, for example without a sensor or a motor, has no weight: a small weight would
+    diverge in the iteration. Its rows only determine directions that the other joints leave open.
+    """
+    kept = np.array([name not in settings.dropped for name in information.names])
+    n = len(information.factors)
+    weights = np.ones(n) if isinstance(settings.weights, str) else np.array(settings.weights, dtype=np.float64)
+    require_shape(weights.shape, (n,), "weights")
+    alive = information.measured() & np.logical_not(constant)
+    limits = None if regressor is None or settings.friction != "dissipative" else friction_limits(regressor)
+    parameters = () if regressor is None or settings.friction == "free" else regressor.parameters
+    if settings.weights == "joint":  # start from the torques: next to 1e4 Nm, a joint of 1e-4 Nm is rounding
+        weights = np.where(alive, np.array(information.counts) / information.torque_sizes(), 0.0)
+    fitted = _solve_weighted(information, weights, kept, parameters, limits)
+    for _ in range(REWEIGHTINGS if settings.weights == "joint" else 0):
+        before, weights = weights, np.where(alive, 1 / fitted.variances, 0.0)
+        fitted = _solve_weighted(information, weights, kept, parameters, limits)
+        if (np.abs(weights - before) <= WEIGHTS_FINAL * before).all():
+            break
+    return fitted
+
+
+def _solve_weighted(
+    information: Information,
+    weights: Array,
+    kept: NDArray[np.bool_],
+    parameters: Sequence[Parameter] = (),
+    limits: FrictionLimits | None = None,
+) -> WeightedFit:
+    """Fit with given weights; the friction among `parameters` has priors."""
+    R, z = with_friction_priors(information, weights, parameters)
+    idle = information.unused_columns(weights)
+    part: Solution = solve(R[:, kept], z, idle and (idle[0][:, kept], idle[1]))
+    p = len(kept)
+    beta, inverse = np.zeros(p), np.zeros((p, p))
+    beta[kept] = part.beta
+    inverse[np.ix_(kept, kept)] = part.inverse
+    if limits is not None:
+        beta = limits.apply(R[:, kept].T @ R[:, kept], beta, np.flatnonzero(kept))
+    return WeightedFit(beta, inverse, part.rank, _variances(information, beta, inverse, weights), weights)
+
+
+def _coloured_covariance(
+    rows: Rows, samples: SampleBlocks, information: Information, fitted: WeightedFit, colouring: Colouring
+) -> Array:
+    """Return the covariance (p, p) of beta for autoregressive residuals."""
+    cutoff, step = rows.settings.cutoff_hz, rows.settings.step
+    spread = coloured_covariance_of(rows.regressor, samples, colouring, fitted.weights, cutoff, step)
+    residuals = information.residuals(fitted.beta)  # none at a joint without torque
+    inflation = fitted.variances * np.array(information.counts) / np.where(residuals > 0, residuals, np.inf)
+    total = sum(scale * meat for scale, meat in zip(inflation, spread, strict=True))
+    return sandwich(fitted.inverse, np.asarray(total))
+
+
+def noise_covariance(information: Information, weights: Array, variances: Array) -> Array:
+    """Return the covariance (p, p) of sum_i W_i Y_i^T e_i for white residuals e_i of these variances (n,)."""
+    total = np.zeros((len(information.names), len(information.names)))
+    joints = zip(information.columns, information.factors, weights, variances, strict=True)
+    for columns, factor, weight, variance in joints:
+        total[np.ix_(columns, columns)] += weight**2 * variance * (factor[:, :-1].T @ factor[:, :-1])
+    return total
+
+
+def _variances(information: Information, beta: Array, inverse: Array, weights: Array) -> Array:
+    """Return (n,) the residual variance of each joint over its rows minus its leverage."""
+    residuals, variances = information.residuals(beta), []
+    floor = 1e-30 * information.torque_sizes()
+    for i, (columns, factor) in enumerate(zip(information.columns, information.factors, strict=True)):
+        Y = factor[:, :-1]
+        leverage = weights[i] * float(((Y @ inverse[np.ix_(columns, columns)]) * Y).sum())
+        freedom = max(1.0, information.counts[i] - leverage)
+        variances.append(max(residuals[i], floor[i]) / freedom)
+    return np.array(variances)
+
+
+def _estimate(
+    settings: LeastSquares,
+    rows: Rows,
+    information: Information,
+    fit: WeightedFit,
+    covariance: Array,
+    correlations: tuple[float, ...] | None = None,
+) -> Estimate:
+    estimate = Estimate.from_fit(
+        rows,
+        fit.beta,
+        covariance,
+        "least squares",
+        information=information,
+        weights=fit.weights,
+        dropped=settings.dropped,
+        correlations=correlations,
+        provenance={
+            "weights": settings.weights if isinstance(settings.weights, str) else list(settings.weights),
+            "robust": settings.robust,
+            "covariance": settings.covariance,
+        },
+    )
+    if not estimate.unidentifiable:
+        return estimate
+    open_count = len(fit.beta) - len(settings.dropped) - fit.rank
+    status = (
+        f"{estimate.status.partition(';')[0]}; the data do not determine {pluralise(open_count, 'combination')} of: "
+        f"{', '.join(estimate.unidentifiable)} (their values are the smallest that fit)."
+    )
+    return replace(estimate, status=status)

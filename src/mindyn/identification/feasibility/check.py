@@ -1,0 +1,147 @@
+"""`check_feasible`: assess the values of an estimate.
+
+`check_plausible` answers the third question: whether consistent links lie within given bounds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from mindyn.foundation.algebra.requirements import require_type
+from mindyn.foundation.algebra.values import ShortRepr
+from mindyn.foundation.errors import InputError, MissingPhysicsError, RobotError
+from mindyn.foundation.findings import Finding, Kind, Severity
+from mindyn.identification.estimators.estimate import Estimate
+from mindyn.identification.feasibility.answer import Answer, combine_answers
+from mindyn.identification.feasibility.bounds import Bounds, bounds_from_shapes
+from mindyn.identification.feasibility.conic import ConicError, InfeasibleProgramError
+from mindyn.identification.feasibility.consistent import CONSISTENT_DISTANCE, arm_witness, check_consistent
+from mindyn.identification.feasibility.nearest import find_nearest_compact, relative_metric
+from mindyn.identification.feasibility.physical_space import physical_values, space_of
+from mindyn.identification.feasibility.positive_definite import check_positive_definite
+
+_ANSWER_WORDS = {True: "yes", False: "NO", None: "?"}
+PLAUSIBLE: Final = "plausible"
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Feasibility(ShortRepr):
+    """Answers to three questions about parameter values, each stronger than the one before.
+
+    Attributes
+    ----------
+    positive_definite : Answer
+        Whether the inertia matrix is positive definite in every configuration [Yoshida 1996, chapter 4].
+    consistent : Answer
+        Whether some mass distribution of every link, with dissipative friction, has these values.
+    plausible : Answer
+        Whether such links also have masses and centres of mass within bounds.
+    """
+
+    positive_definite: Answer
+    consistent: Answer
+    plausible: Answer
+
+    @property
+    def answers(self) -> tuple[Answer, Answer, Answer]:
+        """Return the three answers, from the weakest to the strongest question."""
+        return self.positive_definite, self.consistent, self.plausible
+
+    @property
+    def is_infeasible(self) -> bool | None:
+        """Return whether no robot can have the values; None if undecided."""
+        feasible = combine_answers({answer.question: answer.holds for answer in self.answers})
+        return None if feasible is None else not feasible
+
+    def findings(self, estimate: Estimate) -> list[Finding]:
+        """Return a finding if the values are inconsistent by more than their uncertainty explains."""
+        if not self.is_infeasible or self.consistent.within_uncertainty:
+            return []
+        names = self.consistent.witness.get("contradicting", [])
+        joints = {joint.child: joint.name for joint in estimate.robot.joints}
+        links = [
+            parameter.link_or_joint
+            for parameter, name in zip(estimate.parameters, estimate.names, strict=True)
+            if name in names
+        ]
+        message = "the values are not physically consistent, though they may predict the torque"
+        remedy = "Pass --consistent, or see mindyn check; if many are negative, the torques may have the wrong sign"
+        subjects = tuple(dict.fromkeys(joints.get(link, link) for link in links))
+        return [Finding(Kind.INFEASIBLE_VALUES, Severity.WARNING, message, remedy, subjects, details=tuple(names))]
+
+    def __str__(self) -> str:
+        return "\n".join(
+            f"{answer.question.replace('_', ' '):<17} {_ANSWER_WORDS[answer.holds]:<3} {answer.reason}"
+            for answer in self.answers
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the answers by question, in types that JSON can store."""
+        return {answer.question: answer.to_dict() for answer in self.answers}
+
+
+def check_feasible(estimate: Estimate, bounds: Bounds | None = None) -> Feasibility:
+    """Check whether a robot can have the values of an estimate.
+
+    Parameters
+    ----------
+    estimate : Estimate
+        Estimate to use.
+    bounds : Bounds, optional
+        Limits on masses and centres of mass. By default the centres must lie within the collision shapes of the links.
+
+    Returns
+    -------
+    Feasibility
+        Whether the inertia matrix is positive definite, and the values are physically consistent and plausible.
+
+    Raises
+    ------
+    InputError
+        If `estimate` is not an `Estimate`.
+    """
+    hint = "use identify(...) or load_estimate(path); robot.consistency() checks the links of a robot"
+    require_type(estimate, Estimate, "estimate", hint)
+    try:
+        positive_definite = check_positive_definite(estimate)
+    except (InputError, MissingPhysicsError, RobotError) as error:
+        positive_definite = Answer("positive_definite", None, f"{error.message}.")
+    return Feasibility(positive_definite, check_consistent(estimate), check_plausible(estimate, bounds))
+
+
+def check_plausible(estimate: Estimate, bounds: Bounds | None = None) -> Answer:
+    """Check whether links within the bounds, by default within their own shapes, have the values."""
+    limits = bounds_from_shapes(estimate.robot) if bounds is None else bounds
+    if limits.is_empty:
+        return Answer(PLAUSIBLE, None, "no bounds were given, and no link has a collision shape with a size.")
+    space = space_of(estimate.regressor)
+    try:
+        nearest = find_nearest_compact(space, estimate.beta, relative_metric(space, estimate.beta), limits.rows(space))
+    except InfeasibleProgramError:
+        return Answer(PLAUSIBLE, False, "the bounds contradict each other: no links satisfy all of them.")
+    except ConicError as error:
+        return Answer(PLAUSIBLE, None, f"{error.message}.")
+    distance = nearest.distance / np.sqrt(len(estimate.beta))
+    if distance <= CONSISTENT_DISTANCE:
+        fitted = physical_values(estimate, space)
+        x = nearest.x if fitted is None or not limits.are_satisfied(space, fitted) else fitted
+        arm = arm_witness(space, x)
+        masses = ", ".join(f"{name} {mass:.3g} kg" for name, mass in arm["masses"].items())
+        return Answer(
+            PLAUSIBLE,
+            True,
+            f"links within the bounds have these values ({masses}).",
+            {"distance": distance, **arm},
+        )
+    moves = np.abs(nearest.beta - estimate.beta) * np.diag(relative_metric(space, estimate.beta))
+    largest = [space.names[k] for k in np.argsort(moves)[::-1][:3]]
+    return Answer(
+        PLAUSIBLE,
+        False,
+        f"no links within the bounds have these values: the nearest differ by {100 * distance:.2g} % (rms), "
+        f"most of all in {', '.join(largest)}.",
+        {"distance": distance, "nearest": dict(zip(space.names, nearest.beta.tolist(), strict=True)), "most": largest},
+    )

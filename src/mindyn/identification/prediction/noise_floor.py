@@ -1,0 +1,82 @@
+"""Power spectra of residuals and torques, and the noise floor of a sensor: flat noise, which no model can explain."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import isnan
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mindyn.foundation.algebra.values import Array
+from mindyn.identification.prediction.prediction import TorquePrediction
+from mindyn.logs.filters import power_density
+from mindyn.regression.row_blocks import segment_ends
+
+MAX_FLOOR_RATIO: Final = 1.1
+"""Ratio of residual to floor up to which the residual is noise: at most a fifth of its power is something else."""
+UPPER_FREQUENCY_FRACTION: Final = 0.5
+"""Upper fraction of the frequencies, beyond the motion, from which the floor is computed."""
+MAX_MOTION_POWER_FRACTION: Final = 0.02
+"""Largest fraction of the power of the speed in the upper frequencies; with more, motion contributes there and a flat
+residual may be an error of the model."""
+MAX_KURTOSIS: Final = 5.0
+"""Fourth moment divided by the squared second; 3 for normal noise, 1.8 for rounding, larger for spikes."""
+MIN_FREQUENCIES: Final = 16
+MAX_WINDOW_ROWS: Final = 4096
+MIN_WINDOW_ROWS: Final = 64
+"""Rows of a window, at most and at least; at least four windows fit into the longest segment if it is long enough."""
+
+
+def spectrum(values: Array, segments: NDArray[np.int64], rate_hz: float) -> tuple[Array, Array]:
+    """Return frequencies (k,), Hz, and one-sided power density (k, n) of values (N, n), per Hz, by Welch's method.
+
+    Segments shorter than a window are skipped; both results are empty if all are.
+    """
+    parts = [values[start:stop] for start, stop in segment_ends(segments)]
+    longest = max(map(len, parts))
+    window = int(2 ** np.floor(np.log2(np.clip(longest / 4, MIN_WINDOW_ROWS, MAX_WINDOW_ROWS))))
+    if longest < window:
+        return np.zeros(0), np.zeros((0, values.shape[1]))
+    return power_density(parts, rate_hz, window)
+
+
+def noise_floor(prediction: TorquePrediction) -> Array:
+    """Return the rms (n,), N m or N, of white noise that has the density of the residual at high frequencies.
+
+    The power density S(f) of the residual has the median s over the upper half of the frequencies up to rate / 2; white
+    noise of that density has the rms sqrt(s rate / 2). A sensor with a filter has less noise there, so its floor is too
+    low, never too high. The result is NaN if the motion reaches the upper half, if the residual consists of spikes (for
+    example at reversals, whose spectrum is flat too), or if the log is too short for a spectrum.
+    """
+    rate, segments = prediction.samples.rate_hz, prediction.samples.segments
+    frequency, residual = spectrum(prediction.residual, segments, rate)
+    upper = frequency > UPPER_FREQUENCY_FRACTION * rate / 2
+    if upper.sum() < MIN_FREQUENCIES:
+        return np.full(prediction.measured.shape[1], np.nan)
+    _, speed = spectrum(prediction.samples.qd, segments, rate)
+    if (speed[upper].sum(axis=0) > MAX_MOTION_POWER_FRACTION * speed.sum(axis=0)).any():
+        return np.full(prediction.measured.shape[1], np.nan)
+    floor = np.sqrt(np.median(residual[upper], axis=0) * rate / 2)
+    scored = prediction.residual[prediction.scored]
+    centred = scored - scored.mean(axis=0)
+    has_no_spikes = np.mean(centred**4, axis=0) <= MAX_KURTOSIS * np.mean(centred**2, axis=0) ** 2
+    return np.where(has_no_spikes, floor, np.nan)
+
+
+def pool_floors(predictions: Sequence[TorquePrediction]) -> Array:
+    """Return the rms (n,) over the scored rows of several logs; NaN if one of them has no floor."""
+    rows = np.array([len(prediction.scored) for prediction in predictions], dtype=np.float64)
+    squares = np.array([noise_floor(prediction) ** 2 for prediction in predictions])
+    return np.asarray(np.sqrt(rows @ squares / rows.sum()))
+
+
+def is_at_floor(rms: float, floor: float) -> bool:
+    """Return whether a residual does not exceed its noise floor; False if the floor is unknown."""
+    return bool(rms <= MAX_FLOOR_RATIO * floor)
+
+
+def flat_fraction(rms: float, floor: float) -> float:
+    """Return the fraction of a residual's power that is flat over all frequencies; 0 if the floor is unknown."""
+    return 0.0 if isnan(floor) else min(1.0, (floor / rms) ** 2)

@@ -1,5 +1,0 @@
-"""Payloads and drive gains from runs with and without a load."""
-
-from mindyn.lazy_names import import_lazily
-
-__all__, __getattr__ = import_lazily(__name__, __file__)

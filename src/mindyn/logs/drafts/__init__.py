@@ -1,0 +1,1 @@
+"""Draft the metadata of a log from its columns."""

@@ -1,0 +1,1 @@
+"""Read the tables of log files, one file per format."""

@@ -1,0 +1,5 @@
+"""What the robot shall do, and what a model would do: excitation, simulation and plans of step-by-step tests."""
+
+from mindyn.foundation.lazy_names import import_lazily
+
+__all__, __getattr__ = import_lazily(__name__, __file__)

@@ -1,0 +1,1 @@
+"""Excitation trajectories and test plans: motions that determine the parameters."""

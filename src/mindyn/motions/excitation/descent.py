@@ -1,0 +1,188 @@
+"""`Descent`: sequential quadratic programming that can be interrupted and continued.
+
+Minimise f(x) subject to c(x) <= 0, with derivatives of both. Every step solves a quadratic program with the curvature
+of the Lagrangian from damped updates [Powell 1978], followed by a line search on f + weights . max(c, 0). Few of
+hundreds of constraints are close to their limits: the program starts with these, and adds those that its solution
+violates until it violates none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from scipy.linalg import solve_triangular
+from scipy.optimize import nnls
+
+from mindyn.foundation.algebra.values import Array
+from mindyn.motions.excitation.problem import Derivatives
+
+NEAR: Final = 0.1
+"""Distance from its limit below which a constraint is in the first program."""
+EASED: Final = (1.0, 0.5, 0.1, 0.0)
+"""Fractions of the violation that a step removes; the next one is used if constraints contradict each other."""
+SUFFICIENT: Final = 0.1
+"""Smallest decrease of a step, relative to the predicted one."""
+SHORTENINGS: Final = 10
+SHORTEST: Final = 0.1
+"""Number of times that a step is shortened, and the smallest factor of each."""
+ROUNDS: Final = 30
+"""Largest number of programs, each with more constraints."""
+KEPT_TO: Final = 1e-8
+"""Tolerance of the constraints of a program."""
+RIDGE: Final = 1e-12
+"""Added to the squares of constraints, relative to their mean, for constraints that depend on others."""
+DAMPED: Final = 0.2
+"""Smallest fraction of the previous curvature that an update keeps."""
+
+Function = Callable[[Array], tuple[Any, Derivatives]]
+"""Value at a point, and a function for the derivatives there."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Point:
+    """Unknowns of a descent, and the curvature (n, n) of the Lagrangian so far; None if it is unknown."""
+
+    x: Array
+    curvature: Array | None = None
+
+
+class Descent:
+    """State of a descent.
+
+    objective    f and its gradient (n,)
+    limits       c (m,) and its Jacobian (m, n)
+    box          largest change of each unknown from its start
+    ends         change of f, and sum of violations, at which the descent ends
+    """
+
+    def __init__(
+        self, objective: Function, limits: Function, begun: Point, box: float = np.inf, ends: float = 1e-5
+    ) -> None:
+        self.objective, self.limits, self.begun, self.box, self.ends = objective, limits, begun, box, ends
+        self.arrived, self.x = False, begun.x
+        self._f, gradient = objective(self.x)
+        self._c, jacobian = limits(self.x)
+        self._gradient: Array = gradient()
+        self._jacobian: Array = jacobian()
+        self._curvature = np.eye(len(self.x)) if begun.curvature is None else begun.curvature
+        self._weights = np.zeros(len(self._c))
+
+    def go(self, steps: int, passed: Callable[[Array, float, Array], None] = lambda *_: None) -> Point:
+        """Return the point after at most this many steps; `passed` is called with every x, f and c."""
+        for _ in range(steps):
+            if self.arrived:
+                break
+            self._step()
+            passed(self.x, self._f, self._c)
+        return Point(self.x, self._curvature)
+
+    def _step(self) -> None:
+        known = self._find_step()
+        if known is None:
+            self.arrived = True
+            return
+        d, multipliers, slope = known
+        exceeded = np.maximum(self._c, 0.0)
+        merit, length = self._f + self._weights @ exceeded, 1.0
+        for _ in range(SHORTENINGS):
+            x = self.x + length * d
+            f, gradient = self.objective(x)
+            c, jacobian = self.limits(x)
+            change = f + self._weights @ np.maximum(c, 0.0) - merit
+            if change <= SUFFICIENT * length * slope:
+                break
+            length *= max(length * slope / (2 * (length * slope - change)), SHORTEST)
+        if not np.isfinite(change):
+            self.arrived = True
+            return
+        moved, old = x - self.x, self._gradient + multipliers @ self._jacobian
+        self.arrived = bool(
+            (abs(f - self._f) < self.ends or np.linalg.norm(moved) < self.ends) and np.maximum(c, 0.0).sum() < self.ends
+        )
+        self.x, self._f, self._c = x, float(f), c
+        self._gradient, self._jacobian = gradient(), jacobian()
+        self._update(moved, self._gradient + multipliers @ self._jacobian - old)
+
+    def _find_step(self) -> tuple[Array, Array, float] | None:
+        """Return a step, the multipliers, and the slope of the merit function along it; None if there is no descent."""
+        exceeded = np.maximum(self._c, 0.0)
+        for fresh in (False, True):
+            if fresh:
+                self._curvature = np.eye(len(self.x))
+            for part in EASED:
+                solved = self._solve_program(part * exceeded + np.minimum(self._c, 0.0))
+                if solved is not None:
+                    break
+            else:
+                continue
+            d, multipliers = solved
+            self._weights = np.maximum(multipliers, (self._weights + multipliers) / 2)
+            slope = float(self._gradient @ d - part * (self._weights @ exceeded))
+            if slope < 0:
+                return d, multipliers, slope
+        return None
+
+    def _solve_program(self, c: Array) -> tuple[Array, Array] | None:
+        """Return d and multipliers (m,) of min gradient . d + d . curvature d / 2, c + jacobian d <= 0, x + d in box.
+
+        None if the constraints contradict each other. With L L^T the curvature and y = L^T d + L^-1 gradient, it is the
+        shortest y that satisfies the constraints.
+        """
+        count, n = self._jacobian.shape
+        rows, limit = self._jacobian, -c
+        if np.isfinite(self.box):
+            gone = self.x - self.begun.x
+            rows = np.vstack([rows, np.eye(n), -np.eye(n)])
+            limit = np.concatenate([limit, self.box - gone, self.box + gone])
+        try:
+            L = np.linalg.cholesky(self._curvature)
+        except np.linalg.LinAlgError:  # rounding; `_find_step` then begins anew
+            return None
+        w = solve_triangular(L, self._gradient, lower=True, check_finite=False)
+        taken = limit < NEAR
+        for _ in range(ROUNDS):
+            chosen = np.flatnonzero(taken)
+            G = -solve_triangular(L, rows[chosen].T, lower=True, check_finite=False)  # (n, k)
+            forces = shortest(G, w @ G - limit[chosen])
+            if forces is None:
+                return None
+            d = solve_triangular(L, G @ forces - w, lower=True, trans=1, check_finite=False)
+            broken = (rows @ d - limit > KEPT_TO) & ~taken
+            if not broken.any():
+                break
+            taken |= broken
+        multipliers = np.zeros(len(limit))
+        multipliers[chosen] = forces
+        return d, multipliers[:count]
+
+    def _update(self, s: Array, y: Array) -> None:
+        """Update the curvature from a step and the change of the Lagrangian's gradient."""
+        Bs = self._curvature @ s
+        sBs, sy = float(s @ Bs), float(s @ y)
+        if sBs <= 0:
+            return
+        if sy < DAMPED * sBs:
+            part = (1 - DAMPED) * sBs / (sBs - sy)
+            y = part * y + (1 - part) * Bs
+            sy = float(s @ y)
+        self._curvature = self._curvature - np.outer(Bs / sBs, Bs) + np.outer(y / sy, y)
+
+
+def shortest(G: Array, h: Array) -> Array | None:
+    """Return multipliers u (k,) >= 0 for which G u is the shortest y with G^T y >= h; None if there are none.
+
+    They minimise u^T Q u / 2 - h^T u with Q = G^T G = L L^T [Lawson & Hanson 1974, chapter 23].
+    """
+    if not len(h):
+        return h
+    Q = G.T @ G
+    Q[np.diag_indices_from(Q)] += RIDGE * max(float(np.trace(Q)) / len(h), np.finfo(float).tiny)
+    try:
+        L = np.linalg.cholesky(Q)
+        u = nnls(L.T, solve_triangular(L, h, lower=True, check_finite=False))[0]
+    except (np.linalg.LinAlgError, RuntimeError):  # nearly dependent constraints; too many exchanges
+        return None
+    return None if (h - G.T @ (G @ u)).max() > KEPT_TO else u

@@ -1,0 +1,427 @@
+"""`design_motion`: search for the motion within limits that excites the parameters best."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from time import monotonic
+from typing import Final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from mindyn.foundation.algebra.blas import run_on_one_blas_thread
+from mindyn.foundation.algebra.requirements import require_positive
+from mindyn.foundation.algebra.values import Array, RandomSource, seed_from
+from mindyn.foundation.errors import RobotError, UnsafeMotionError, list_names, pluralise
+from mindyn.foundation.findings import Finding, Kind, Severity
+from mindyn.foundation.interrupts import acknowledge_interrupt
+from mindyn.motions.excitation.approach import approach_from
+from mindyn.motions.excitation.bodies import Bodies
+from mindyn.motions.excitation.columns import Columns
+from mindyn.motions.excitation.constraints import Rates
+from mindyn.motions.excitation.criteria import Name, evaluate_criterion
+from mindyn.motions.excitation.design_inputs import (
+    Purpose,
+    SearchSettings,
+    earlier_rows,
+    known_rows,
+    limits_for,
+    noise_of,
+    position_of,
+    prior_values,
+    require_criterion,
+    require_excitable,
+    require_rows,
+    require_settings,
+)
+from mindyn.motions.excitation.encounters import Encounter, Encounters, allow_overlap_at, gaps_of
+from mindyn.motions.excitation.held_joints import hold_joints
+from mindyn.motions.excitation.limits import POSITION_FRACTION, MotionLimits
+from mindyn.motions.excitation.motion_design import MotionDesign, Prediction, check_design, check_finding, check_times
+from mindyn.motions.excitation.motions import Fourier, Instants, sample_times
+from mindyn.motions.excitation.problem import Problem
+from mindyn.motions.excitation.safety import SafetySettings, safety_of
+from mindyn.motions.excitation.solving import Search, Stopped, good_starts, places_to_stand, random_motion
+from mindyn.parameters.parameter import list_base_parameters
+from mindyn.regression.information import Information
+from mindyn.regression.regressor import with_estimated_drives
+from mindyn.robots.edits import find_load_carrier
+from mindyn.robots.robot import Robot, require_robot
+
+BEGINNINGS: Final = 3
+"""First stages for every search that is completed."""
+FREE_FRACTIONS: Final = (0.95, 0.8, 0.0)
+"""Fractions of the ranges without contact in which the next search stays if the exact check of a result fails."""
+REFINEMENTS: Final = 2
+"""Searches from near the best motion, at the end."""
+
+
+@run_on_one_blas_thread
+def design_motion(
+    robot: Robot,
+    *,
+    seconds: float = 20.0,
+    family: Fourier | None = None,
+    criterion: Name = "D",
+    purpose: Purpose = "arm",
+    limits: MotionLimits | None = None,
+    speed: float = 0.5,
+    acceleration: float = 0.5,
+    safety: SafetySettings | None = None,
+    search: SearchSettings | None = None,
+    prior: ArrayLike | None = None,
+    drives: bool = True,
+    noise: ArrayLike | None = None,
+    rate_hz: float = 100.0,
+    previous: Information | None = None,
+    start: ArrayLike | None = None,
+    home: ArrayLike | None = None,
+    move: Sequence[str] = (),
+    rng: RandomSource = 0,
+    progress: Callable[[str], None] | None = None,
+) -> MotionDesign:
+    """Design a motion within all limits that minimises the criterion.
+
+    Ctrl-C returns the best motion so far. For robots with closed loops, n counts the primary joints.
+
+    Parameters
+    ----------
+    robot : Robot
+        Robot that will move.
+    seconds : float, default 20.0
+        Duration of the motion.
+    family : Fourier, optional
+        Functions of time; by default `Fourier()`.
+    criterion : {"D", "condition", "joints"}, default "D"
+        Criterion of the base regressor, with rows weighted by 1 / noise^2. A small condition number determines all
+        parameters equally well, also in a slow motion. "joints" is the largest condition number of all joints' own
+        columns, for identification from the last link to the first (`LastLinkFirst`) of robots without dependent
+        joints.
+    purpose : {"arm", "payload"}, default "arm"
+        "arm" excites all parameters; "payload" those of a load on the last link and friction, with a known arm.
+    limits : MotionLimits, optional
+        Limits of the joints; by default those of the robot.
+    speed, acceleration : float, default 0.5
+        Fraction of the speed and acceleration limits that may be used (see `MotionLimits.parts`).
+    safety : SafetySettings, optional
+        Obstacles, floor, volumes, clearance and tip speed.
+    search : SearchSettings, optional
+        Number of starts, and the deadline.
+    prior : array_like (p,), optional
+        Base values for the torque limits, such as `estimate.base_values`; by default those of the robot.
+    drives : bool, default True
+        Whether rotor inertia and friction of every joint are parameters too.
+    noise : float or array_like (n,), optional
+        Standard deviation of the torque noise in N m or N; by default 1 % of the effort limit.
+    rate_hz : float, default 100.0
+        Sample rate of the log that will be recorded. Its torque noise is taken as independent from row to row.
+    previous : Information, optional
+        Information of earlier logs, which the new motion complements.
+    start : array_like (n,), optional
+        Position in rad or m at which the motion begins and ends; free by default.
+    home : array_like (n,), optional
+        Position in rad or m of the arm before the run. The path to the start and back is then planned and checked too.
+    move : sequence of str, optional
+        Joints of a gripper or propeller to move. The others are locked, with a finding, and have no row in the design;
+        limits, noise, start and home may include or omit them.
+    rng : int, numpy.random.Generator or None, default 0
+        Source of the random starts. None draws other starts in every call.
+    progress : callable, optional
+        Called with a status sentence from time to time.
+
+    Returns
+    -------
+    MotionDesign
+        The motion, what it uses of each limit, the predicted deviations of the parameters, and findings.
+
+    Raises
+    ------
+    InputError
+        If an argument is invalid, or the motion cannot determine all parameters.
+    MissingPhysicsError
+        If neither the robot nor `limits` states a limit that is needed.
+    UnsafeMotionError
+        If no motion keeps the limits and distances, or a moving link has no volume.
+
+    Examples
+    --------
+    >>> import mindyn
+    >>> robot = mindyn.load_robot("planar2")
+    >>> limits = mindyn.MotionLimits.of(robot, lower=-2.0, upper=2.0, velocity=2.0, effort=4000.0)
+    >>> search = mindyn.SearchSettings(starts=1, deadline_s=0.5)
+    >>> design = mindyn.design_motion(robot, seconds=6.0, limits=limits, search=search)
+    >>> max(design.used.values()) <= 1
+    True
+    """
+    begin = monotonic()
+    require_robot(robot, "design_motion")
+    robot, held, limits, (noise, start, home) = hold_joints(robot, move, limits, noise, start, home)
+    require_criterion(criterion, robot, previous)
+    functions = require_settings(family, Fourier, "family")
+    search = require_settings(search, SearchSettings, "search")
+    safety = require_settings(safety, SafetySettings, "safety")
+    seed = seed_from(rng)
+    arm = with_estimated_drives(robot) if drives else robot
+    whole = limits_for(arm, limits)
+    bounds = whole.parts(speed, acceleration).narrowed(POSITION_FRACTION)
+    deviations, guessed_noise = noise_of(arm, bounds, noise)
+    from_there = position_of(arm, bounds, start, "start")
+    allowed = bounds if robot.has_dependents else replace(bounds, lower=whole.lower, upper=whole.upper)
+    stand = position_of(arm, allowed, home, "home")
+    columns = Columns(arm, drives=drives, speeds=bounds.velocity)
+    seconds = require_positive(seconds, "seconds", "such as 20.0")
+    rate_hz = require_positive(rate_hz, "rate_hz", "such as 100.0")
+    beta = prior_values(columns, bounds, prior)
+    earlier = np.vstack([earlier_rows(columns, previous, deviations), known_rows(columns, purpose)])
+    require_rows(columns, len(sample_times(seconds, rate_hz)), earlier)
+    if purpose == "payload":
+        safety = replace(safety, loaded=find_load_carrier(arm, None))
+    generator = np.random.default_rng(seed)
+    with _naming_singular_positions(arm.name):
+        checks = safety_of(columns, bounds, beta, safety, seed)
+        require_excitable(columns, bounds, earlier, generator)
+    information = earlier.T @ earlier
+    problem = Problem(
+        columns, bounds, functions, seconds, criterion, deviations, rate_hz, information, from_there, checks.constraints
+    )
+    checked = check_times(seconds, functions.cycles(seconds))
+    dense = Instants.at(checked, functions, seconds)
+    findings = (
+        *held,
+        *whole.findings(arm, acceleration),
+        *checks.findings,
+        *guessed_noise,
+        *check_finding(checked),
+    )
+    parts = {"position": POSITION_FRACTION, "velocity": float(speed), "acceleration": float(acceleration)}
+    deadline = None if search.deadline_s is None else begin + search.deadline_s
+    say = progress or (lambda _: None)
+    ranges, listed = bounds, list[Finding]()
+    for fraction in FREE_FRACTIONS:
+        run = Search(problem, dense, deadline)
+        with _naming_singular_positions(arm.name):
+            ending = _search_motion(run, ranges, generator, search.starts, say)
+        design = replace(
+            _design(run, ending, beta),
+            findings=(*findings, *listed),
+            parts=parts,
+            safety=safety,
+            capsules=checks.volumes.capsules,
+        )
+        try:
+            kept = checks
+            if stand is not None:
+                kept = replace(checks, encounters=allow_overlap_at(checks.encounters, stand))
+                places = places_to_stand(replace(problem, start=None), ranges, generator)
+                way = approach_from(stand, design.motion.start, allowed, kept, places, generator)
+                design = replace(design, approach=way)
+            design = check_design(design, kept, safety.tip_speed)
+        except UnsafeMotionError as unsafe:  # the search ignores pairs whose covers always touch
+            if not fraction:
+                raise
+            say(f"searching again: {unsafe}")
+            problem = replace(problem, constraints=checks.constraints)
+            places = places_to_stand(problem, bounds, generator)
+            ranges = free_ranges(arm, checks.encounters, bounds, places, fraction, generator)
+            narrower, listed = range_constraint(arm, bounds, ranges)
+            problem = replace(problem, constraints=(*problem.constraints, *narrower))
+        else:
+            break
+    return replace(design, status=f"{design.status} after {monotonic() - begin:.1f} s")
+
+
+@contextmanager
+def _naming_singular_positions(robot: str) -> Iterator[None]:
+    """Turn errors at a position within the limits, where loops are singular or open, into one about the motion."""
+    try:
+        yield
+    except RobotError as error:
+        raise UnsafeMotionError(
+            f"a motion within the limits may pass a position that the robot must not reach: {error}",
+            hint="narrow lower and upper of the primary joints to positions away from it",
+            subject=robot,
+        ) from error
+
+
+def _search_motion(
+    search: Search,
+    limits: MotionLimits,
+    rng: np.random.Generator,
+    starts: int,
+    say: Callable[[str], None],
+) -> str:
+    """Run the search; return how it ended."""
+    problem = search.problem
+    places = places_to_stand(problem, limits, rng)
+    try:
+        begun = [problem.unknowns(m) for m in good_starts(search, limits, places, rng, BEGINNINGS * starts)]
+        search.offer(begun[0])
+        for number, value in enumerate(search.improve(search.first_stage(begun, starts)), start=1):
+            say(
+                f"search {number} of {starts}: {_describe_design(problem, value)}, "
+                f"best {_describe_design(problem, search.value)}"
+            )
+        say(f"refined: {_describe_design(problem, search.refine(rng, REFINEMENTS))}")
+    except (KeyboardInterrupt, Stopped) as stop:
+        acknowledge_interrupt()
+        if search.nearly is not None:
+            search.offer(search.nearly)
+        if search.best is None:
+            search.offer(problem.unknowns(random_motion(problem, limits, places, rng)))
+        reason = "interrupted" if isinstance(stop, KeyboardInterrupt) else "stopped at the deadline"
+        where = f"search {search.finished + 1} of {starts}" if search.finished < starts else "refinement"
+        return f"{reason} in {where}, the best motion so far"
+    return f"best of {starts} {'search' if starts == 1 else 'searches'}"
+
+
+def _describe_design(problem: Problem, value: float) -> str:
+    if problem.criterion == "D":
+        return f"D {value:.4g}"
+    return f"condition number {np.exp(value):.3g}"
+
+
+def _design(search: Search, ending: str, beta: Array | None) -> MotionDesign:
+    """Return the best motion with the predicted accuracy of its log."""
+    motion, problem, columns = search.best, search.problem, search.problem.columns
+    if motion is None:
+        raise UnsafeMotionError(
+            "no motion from any feasible rest position keeps the limits",
+            hint="widen the limits, give a start with free space around it, or lower the clearance",
+            subject=columns.robot.name,
+        )
+    q, qd, qdd, t = motion.sample(problem.rate_hz)
+    entries = columns.signed_entries(q, qd, qdd)
+    S = columns.information(entries, 1 / problem.noise**2)
+    whole = S + problem.earlier
+    criteria = {name: evaluate_criterion(name, whole, columns.owners)[0] for name in ("D", "condition")}
+    if problem.criterion == "joints":
+        blocks = columns.information(entries * columns.own, 1 / problem.noise**2)
+        criteria["joints"] = float(np.exp(evaluate_criterion("joints", blocks, columns.owners)[0]))
+    criteria["condition"] = float(np.exp(criteria["condition"]))
+    used = problem.used(motion, search.dense)
+    units = tuple(parameter.unit for parameter in list_base_parameters(columns.base))
+    excitation = np.sqrt(np.diag(S) / len(t))
+    return MotionDesign(
+        columns.robot,
+        motion,
+        problem.limits,
+        problem.criterion,
+        criteria,
+        Prediction(columns.base.names, units, beta, _deviations(whole), excitation),
+        used,
+        problem.noise,
+        problem.rate_hz,
+        f"{ending}: condition number {criteria['condition']:.3g}, {pluralise(columns.count, 'parameter')}, "
+        f"{100 * max(used.values()):.1f} % of the nearest limit",
+        is_start_given=problem.start is not None,
+    )
+
+
+def _deviations(S: Array) -> Array:
+    """Return the standard deviations (p,) of an information matrix; infinite where it is singular up to rounding.
+
+    Columns are scaled: entries in different units differ by many powers of ten.
+    """
+    d = np.sqrt(np.diag(S))
+    variances = np.diag(np.linalg.inv(S / d / d[:, None])) / d**2
+    return np.sqrt(np.where(variances > 0, variances, np.inf))
+
+
+POSITIONS: Final = 1000
+"""Random positions at which the distances are measured."""
+CENTRES: Final = 30
+"""Positions around which ranges are tried,"""
+SHAPES: Final = 20
+"""each with so many proportions."""
+
+
+def free_ranges(
+    robot: Robot,
+    encounters: Encounters,
+    limits: MotionLimits,
+    places: Array,
+    fraction: float,
+    rng: np.random.Generator,
+) -> MotionLimits:
+    """Return the limits with narrower ranges around a place, where a motion hit something that its search does not see.
+
+    The search keeps covers apart. Where these touch in every position, it can only be kept away from the positions of
+    the joints between the two bodies at which their shapes are too near.
+
+    places    (N, n) positions at which everything that the search sees is far enough apart
+    fraction  of the ranges to use, below 1 as a margin between the random positions
+    """
+    bodies, middle, reach = encounters.bodies, limits.middle, limits.reach
+    at, stood = rng.uniform(-1, 1, (POSITIONS, len(middle))), (places - middle) / reach
+    weights = 10 ** rng.uniform(-1, 1, (SHAPES, len(middle)))
+    box = np.stack([-np.ones(len(middle)), np.ones(len(middle))])
+    for one in encounters.checked:
+        if one.by == "covers":
+            continue
+        joints = _joints_between(robot, bodies, one)
+        is_free, is_kept = (
+            gaps_of(bodies, one, bodies.poses(q), is_exact=True) >= one.needed_m for q in (middle + reach * at, places)
+        )
+        free, near = at[is_free][:, joints], at[~is_free][:, joints]
+        whole, centres = box[:, joints], stood[is_kept & _is_inside(box, stood)][:CENTRES, joints]
+        boxes = [(centre, _empty_box(whole, centre, near, weight[joints])) for centre in centres for weight in weights]
+        if boxes and len(near):
+            centre, cut = max(boxes, key=lambda tried: int(_is_inside(tried[1], free).sum()))
+            box[:, joints] = np.where(cut == whole, whole, centre + fraction * (cut - centre))
+    ends, is_cut = middle + reach * box, box != [[-1], [1]]
+    is_cut |= is_cut.any(axis=0) & ~np.isfinite(limits.lower)  # a range needs both ends
+    return replace(
+        limits,
+        lower=np.where(is_cut[0], ends[0], limits.lower),
+        upper=np.where(is_cut[1], ends[1], limits.upper),
+    )
+
+
+def _joints_between(robot: Robot, bodies: Bodies, one: Encounter) -> list[int]:
+    """Return the joints that change a distance, by their number among the primary ones."""
+    if robot.has_dependents:
+        return list(range(robot.joint_count))
+    first, second = (set(robot.path(bodies.links[body] if body >= 0 else -1)) for body in one.bodies)
+    return sorted(first ^ second)
+
+
+def _empty_box(whole: Array, centre: Array, near: Array, weights: Array) -> Array:
+    """Return the ends (2, k) of a part of a box around a centre that holds none of the points `near` (N, k).
+
+    The nearest one is cut off along the axis on which it is farthest from the centre, and so on.
+
+    weights  (k,) of distances along the axes: an axis of large weight is cut rather than others
+    """
+    box = whole.copy()
+    away = np.abs(near - centre) * weights
+    distance = away.max(axis=1, initial=0.0)
+    while (inside := _is_inside(box, near)).any():
+        k = int(np.where(inside, distance, np.inf).argmin())
+        axis = int(away[k].argmax())
+        box[int(near[k, axis] > centre[axis]), axis] = near[k, axis]
+    return box
+
+
+def _is_inside(box: Array, points: Array) -> NDArray[np.bool_]:
+    return np.asarray(((points > box[0]) & (points < box[1])).all(axis=1))
+
+
+def range_constraint(robot: Robot, whole: MotionLimits, narrow: MotionLimits) -> tuple[list[Rates], list[Finding]]:
+    """Return the constraint that keeps the joints within narrower ranges, and a finding that lists them."""
+    joints = np.flatnonzero((narrow.lower > whole.lower) | (narrow.upper < whole.upper))
+    if not len(joints):
+        return [], []
+    names = [robot.primary_names[k] for k in joints]
+    labels = tuple(f"free range of {name}" for name in names)
+    rows = np.eye(len(narrow.lower))[joints]
+    listed = [f"{name} {narrow.lower[k]:.3g} to {narrow.upper[k]:.3g}" for name, k in zip(names, joints, strict=True)]
+    finding = Finding(
+        Kind.NARROWED_RANGE,
+        Severity.INFO,
+        f"these joints stay within narrower ranges, in which no links touch: {list_names(listed, 12)}",
+        "Add finer collision geometry to the robot file for wider ranges",
+        tuple(names),
+    )
+    return [Rates(labels, narrow.middle[joints], narrow.reach[joints], 0, rows)], [finding]

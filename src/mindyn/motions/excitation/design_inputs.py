@@ -1,0 +1,241 @@
+"""Arguments of a design: every one is checked and completed before the search."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final, Literal, TypeVar, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from mindyn.equations.closed_motion import is_affine
+from mindyn.foundation.algebra.requirements import require_count, require_number, require_type
+from mindyn.foundation.algebra.values import Array, frozen_array
+from mindyn.foundation.errors import Code, InputError, MissingPhysicsError, pluralise, require_choice
+from mindyn.foundation.findings import Finding, Kind, Severity
+from mindyn.foundation.notation import PARAMETERS_PER_LINK
+from mindyn.motions.excitation.columns import Columns
+from mindyn.motions.excitation.constraints import require_closing
+from mindyn.motions.excitation.criteria import Name
+from mindyn.motions.excitation.limits import MotionLimits, dependent_limits
+from mindyn.motions.excitation.safety import random_positions
+from mindyn.parameters.parameter import standard_parameters
+from mindyn.regression.information import Information, null_space
+from mindyn.robots.edits import find_load_carrier
+from mindyn.robots.robot import Robot
+
+T = TypeVar("T")
+
+UNLIMITED_S: Final = 0.2
+"""Random accelerations of joints without a limit reach their top speed in this time."""
+NOISE_PART: Final = 0.01
+"""Standard deviation of the torque noise relative to the effort limit, if it is not given."""
+
+
+@dataclass(frozen=True, slots=True)
+class SearchSettings:
+    """How long and from how many starts `design_motion` searches.
+
+    Parameters
+    ----------
+    starts : int, default 4
+        Number of completed searches. They start from the best of three times as many random motions.
+    deadline_s : float, optional
+        Seconds after which the search ends. `design_motion` then checks and assesses the best motion so far, which
+        takes up to two more seconds for a motion of ten minutes.
+
+    Raises
+    ------
+    InputError
+        If `starts` is not a positive whole number, or the deadline is negative.
+
+    Examples
+    --------
+    >>> SearchSettings(starts=1, deadline_s=20.0)
+    SearchSettings(starts=1, deadline_s=20.0)
+    """
+
+    starts: int = 4
+    deadline_s: float | None = None
+
+    def __post_init__(self) -> None:
+        require_count(self.starts, "starts")
+        if self.deadline_s is not None:
+            require_number(self.deadline_s, "deadline_s", "[0, inf]")
+
+
+def require_criterion(criterion: str, robot: Robot, previous: Information | None) -> None:
+    """Raise if the criterion is unknown, or "joints" for a robot that cannot be identified joint by joint."""
+    require_choice(criterion, get_args(Name), "criterion")
+    if criterion == "joints" and (robot.has_dependents or previous is not None):
+        cause = f"robot {robot.name!r} has {robot.dependence}" if robot.has_dependents else "earlier logs are given"
+        raise InputError(
+            f"criterion 'joints' is for identification from the last link to the first, but {cause}",
+            hint='take criterion="condition"',
+            code=Code.UNSUPPORTED,
+            subject="criterion" if robot.has_dependents else "previous",
+        )
+
+
+def require_settings(given: T | None, kind: type[T], name: str) -> T:
+    """Return the settings, the default ones for None; raise for another type."""
+    if given is None:
+        return kind()
+    require_type(given, kind, name, f"{name}=mindyn.{kind.__name__}(...)")
+    return given
+
+
+def limits_for(robot: Robot, limits: MotionLimits | None) -> MotionLimits:
+    """Return the limits, by default the robot's; raise if they have other joints, or leave a joint unlimited."""
+    chosen = MotionLimits.of(robot) if limits is None else require_settings(limits, MotionLimits, "limits")
+    names = robot.primary_names
+    if len(chosen.lower) != len(names):
+        raise InputError(
+            f"the limits are for {pluralise(len(chosen.lower), 'joint')}, but robot {robot.name!r} has {len(names)}",
+            code=Code.WRONG_SHAPE,
+            subject="limits",
+        )
+    if robot.has_dependents and chosen.dependent is None:
+        chosen = replace(chosen, dependent=dependent_limits(robot, {}))
+    if not is_affine(robot):
+        require_closing(robot, chosen.lower, chosen.upper)
+    bounds = np.stack([chosen.lower, chosen.velocity, chosen.acceleration, chosen.jerk, chosen.effort])
+    free = [name for name, column in zip(names, bounds.T, strict=True) if np.isinf(column).all()]
+    if free:
+        raise InputError(
+            f"nothing limits the motion of {', '.join(free)}: position, velocity, acceleration, jerk and effort are "
+            "all infinite",
+            hint="give at least one of them",
+            code=Code.MISSING_VALUE,
+            subject=free[0],
+        )
+    return chosen
+
+
+def noise_of(robot: Robot, limits: MotionLimits, noise: ArrayLike | None) -> tuple[Array, tuple[Finding, ...]]:
+    """Return the standard deviations (n,) of the torque, with a finding if they are guessed."""
+    n = robot.joint_count
+    if noise is not None:
+        given = np.broadcast_to(frozen_array(noise, () if np.ndim(noise) == 0 else (n,), "noise"), (n,))
+        if (given <= 0).any():
+            raise InputError(f"noise must be positive, got {given.tolist()}", code=Code.OUT_OF_RANGE, subject="noise")
+        return given, ()
+    unknown = [name for name, effort in zip(robot.primary_names, limits.effort, strict=True) if np.isinf(effort)]
+    if unknown:
+        raise MissingPhysicsError(
+            f"the torque noise of {', '.join(unknown)} is not known: these joints have no effort limit to take "
+            f"{100 * NOISE_PART:g} % of",
+            hint="give the standard deviation of each torque: noise in the --limits file, noise=... in Python",
+            subject="noise",
+        )
+    sentence = f"the torque noise is guessed as {100 * NOISE_PART:g} % of each effort limit"
+    guess = Finding(Kind.GUESSED_NOISE, Severity.INFO, sentence, "Set noise in the limits file")
+    return np.asarray(NOISE_PART * limits.effort), (guess,)
+
+
+def require_rows(columns: Columns, times: int, earlier: Array) -> None:
+    """Raise if the log has fewer rows than parameters."""
+    rows = times * columns.robot.joint_count
+    if rows + len(earlier) < columns.count:
+        raise InputError(
+            f"a log of {times} samples has {rows} rows, too few for {columns.count} parameters",
+            hint="raise rate_hz or seconds",
+            code=Code.TOO_LITTLE_DATA,
+            subject="seconds",
+        )
+
+
+def require_excitable(columns: Columns, limits: MotionLimits, earlier_rows: Array, rng: np.random.Generator) -> None:
+    """Raise if no random state within the limits determines a parameter."""
+    speed = np.where(np.isfinite(limits.velocity), limits.velocity, 1.0) * ~limits.still
+    push = np.where(np.isfinite(limits.acceleration), limits.acceleration, speed / UNLIMITED_S) * ~limits.still
+    q = random_positions(limits, rng, 4 * columns.count)
+    qd, qdd = rng.uniform(-1, 1, (2, *q.shape)) * np.stack([speed, push])[:, None]
+    entries = columns.signed_entries(q, qd, qdd)
+    open_directions = null_space(np.vstack([columns.dense(entries).reshape(-1, columns.count), earlier_rows]))
+    touched = np.asarray((np.abs(open_directions) > 1e-6).any(axis=1))
+    if touched.any():
+        names = [name for name, is_open in zip(columns.base.names, touched, strict=True) if is_open]
+        still = [name for name, held in zip(columns.robot.primary_names, limits.still, strict=True) if held]
+        cause = f": joint {', '.join(still)} cannot move" if still else ""
+        raise InputError(
+            f"no motion within the limits determines these parameters: {', '.join(names)}{cause}",
+            hint="widen the limits, lock joints that do not move (robot.lock), or pass earlier logs that do",
+            code=Code.NOT_IDENTIFIABLE,
+            subject=names[0],
+        )
+
+
+def prior_values(columns: Columns, limits: MotionLimits, prior: ArrayLike | None) -> Array | None:
+    """Return the base values (p,) for the torque limits; None if there are neither values nor torque limits."""
+    base = columns.base
+    if prior is not None:
+        return frozen_array(prior, (base.count,), f"prior values of {', '.join(base.names)}")
+    if columns.robot.has_parameters:
+        return base.values
+    if np.isfinite(limits.effort).any():
+        raise MissingPhysicsError(
+            f"robot {columns.robot.name!r} has no inertial parameters, so its torques are not known",
+            hint="set effort = inf and noise in N m in the --limits file, or use a robot file with "
+            "inertial parameters. In Python, pass prior=estimate.base_values",
+            subject=columns.robot.name,
+        )
+    return None
+
+
+def earlier_rows(columns: Columns, previous: Information | None, deviations: Array) -> Array:
+    """Return R (k, p), where R^T R is the information of earlier logs with joints weighted by their noise."""
+    if previous is not None and previous.names != columns.base.names:
+        raise InputError(
+            "the earlier information has other parameters than the motion",
+            hint="gather it with the same robot, drives and plain friction: gather(Regressor(robot), samples)",
+            code=Code.DISAGREEMENT,
+            subject="previous",
+        )
+    return np.zeros((0, columns.count)) if previous is None else previous.stacked(1 / deviations**2)[0]
+
+
+def position_of(robot: Robot, limits: MotionLimits, given: ArrayLike | None, name: str) -> Array | None:
+    """Return a given position (n,), such as the start; raise if it lies outside the limits."""
+    if given is None:
+        return None
+    q = frozen_array(given, (robot.joint_count,), name)
+    outside = [
+        f"{joint} at {value:g} ({low:g} to {high:g})"
+        for joint, value, low, high in zip(robot.primary_names, q, limits.lower, limits.upper, strict=True)
+        if not low <= value <= high
+    ]
+    if outside:
+        raise InputError(
+            f"{name} lies outside the position limits: {', '.join(outside)}",
+            hint=f"{name} has one position for each joint, in rad or m, in the order of the robot file",
+            code=Code.OUT_OF_RANGE,
+            subject=name,
+        )
+    return q
+
+
+Purpose = Literal["arm", "payload"]
+
+KNOWN: Final = 1e4
+"""1 / (kg m, kg m^2, ...): accuracy of the known arm when a motion is to determine its payload."""
+
+
+def known_rows(columns: Columns, purpose: Purpose) -> Array:
+    """Return rows (k, p) of prior knowledge, with noise of one unit: none for "arm", the arm itself for "payload".
+
+    A load on the last link (see `find_load_carrier`) changes the base parameters by K_load phi, and also friction. The
+    left null space of [K_load, K_friction] does not change: for an arm that was identified before, it is known.
+    """
+    require_choice(purpose, get_args(Purpose), "purpose")
+    robot = columns.robot
+    if purpose == "arm":
+        return np.zeros((0, columns.count))
+    K, base = columns.base.matrix, columns.base
+    carrier = robot.link_index(find_load_carrier(robot, None))
+    load = np.arange(PARAMETERS_PER_LINK * carrier, PARAMETERS_PER_LINK * (carrier + 1))
+    changing = ("viscous", "coulomb", "offset")
+    standard = standard_parameters(base.robot, drives=base.drives)
+    friction = [k for k, parameter in enumerate(standard) if parameter.kind in changing]
+    U, s, _ = np.linalg.svd(K[:, [*load, *friction]])
+    return np.asarray(KNOWN * U[:, int((s > 1e-9 * s[0]).sum()) :].T)

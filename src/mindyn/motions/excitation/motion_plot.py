@@ -1,0 +1,246 @@
+"""The page of a designed motion: the arm with floor and obstacles, every joint with its limits, clearance, and the
+predicted accuracy of every parameter, in one self-contained HTML file.
+"""
+
+from __future__ import annotations
+
+from itertools import combinations
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from mindyn.foundation.algebra.values import Array
+from mindyn.foundation.escaping import keep_units_together
+from mindyn.foundation.hints import Command
+from mindyn.foundation.pages.document import (
+    NO_BREAK_SPACE,
+    Column,
+    Content,
+    Section,
+    card,
+    class_tag,
+    figure,
+    p,
+    render_document,
+    table,
+    tabs,
+    tag,
+    typeset,
+)
+from mindyn.foundation.pages.plots import axis, pane, plot, series
+from mindyn.kernels.model import compile_model
+from mindyn.kernels.skeleton import compute_skeleton, relative_to_peaks
+from mindyn.motions.excitation.constraints import Box
+from mindyn.motions.excitation.encounters import Encounter, Encounters, capsule_ends, gaps_of
+from mindyn.motions.excitation.volumes import box_corners
+from mindyn.robots.meshes import Meshes
+
+if TYPE_CHECKING:
+    from mindyn.motions.excitation.motion_design import MotionDesign
+
+POINTS: Final = 601
+"""Largest number of visible points of a curve."""
+POSES: Final = 200
+READABLE: Final = 2.5
+"""Largest ratio of a torque limit to the largest torque at which the limit is drawn."""
+ROLES: Final = {"floor": "predicted", "links": "second", "obstacles": "third", "walls": "fourth"}
+"""Colours of distances."""
+SIGNAL_ROLES: Final = {"position": "predicted", "velocity": "second", "acceleration": "third", "torque": "fourth"}
+"""Colours of the curves of a joint."""
+SHOWN: Final = 0.01
+"""Smallest used fraction of a limit that is shown."""
+NEXT: Final = (
+    "Play the sample files next to this page on the arm, the rehearsal first (the same path, slowly), and "
+    "log position and torque. Then, with the robot that the motion was designed for:"
+)
+UNITS: Final = {"revolute": ("rad", "N m"), "prismatic": ("m", "N")}
+
+
+def html_plot(design: MotionDesign, meshes: Meshes | None = None) -> str:
+    """Return the page."""
+    run = design.run()
+    t = np.linspace(0, run.seconds, POINTS)
+    motion = run.rows(t)
+    times = np.linspace(0, run.seconds, POSES)
+    encounters, poses, apart = design.encounters, None, np.zeros((POSES, 0))
+    if encounters is not None:
+        poses = encounters.bodies.poses(run.derivative(times, 0))
+        gaps = [gaps_of(encounters.bodies, encounter, poses, is_exact=True) for encounter in encounters.checked]
+        apart = np.stack(gaps, axis=1) if gaps else apart
+    sections = [
+        _summary(design),
+        _robot(design, meshes, times, _volumes(encounters, poses, apart)),
+        _joints(design, t, motion),
+        *_clearance(design, times, apart),
+        _limits(design),
+        _parameters(design),
+    ]
+    about = f"{design.seconds:g} s" + ("" if design.approach is None else ", with the path from and to home")
+    return render_document(f"Motion of {design.robot.name}", about, sections)
+
+
+def _typeset(text: str) -> str:
+    """Typeset a sentence of the terminal; numbers stay on one line with their units."""
+    return typeset(keep_units_together(text))
+
+
+def _summary(design: MotionDesign) -> Section:
+    """Return the first screen: safety, predicted accuracy, next steps and assumptions."""
+    first, duration, *others = design.summary()
+    checked = "Nothing was checked" if design.check is None else design.check.headline
+    rest = first.removeprefix(checked).removeprefix("; ")
+    others = [*others, f"{rest[:1].upper()}{rest[1:]}"] if rest else others
+    assumed = [tag("li", {}, _typeset(f"{note[:1].upper()}{note[1:]}.")) for note in map(str, design.findings)]
+    command = Command(
+        "identify", Path(design.robot.file).name or "ROBOT", "run1.csv", "--hold-out", 0.3, "--out", "run1"
+    )
+    cards = [
+        card("Next steps", [p(NEXT), class_tag("code", "command", str(command))]),
+        card("Predicted accuracy", [p(_typeset(other)) for other in others]),
+        *([card("Assumptions", [tag("ul", {}, assumed)])] if assumed else []),
+    ]
+    lead = class_tag("div", "lead", p(tag("strong", {}, typeset(duration)), _typeset(f" {checked}.")))
+    return Section("motion", "The motion", [lead, class_tag("div", "cards", cards)])
+
+
+def _robot(design: MotionDesign, meshes: Meshes | None, times: Array, volumes: dict[str, Any] | None) -> Section:
+    """Return the arm along the run, with its volumes, floor and obstacles."""
+    motion = design.run().rows(times)
+    tau = _torque(design, motion)
+    parts = None if tau is None else relative_to_peaks(tau)
+    drawn = compute_skeleton(design.robot, motion[0], times, parts, _floor(design), _solids(design), meshes)
+    caption = (
+        "Drag to turn, + and − zoom. The grid is the floor, dashed lines are obstacles. Shaded "
+        "capsules contain the links; the closest pair is marked."
+    )
+    area = tag("div", {"class": "area", "data-label": f"Motion of {design.robot.name}"})
+    view = tag("figure", {"class": "robot", "id": "robot-view"}, area, tag("figcaption", {}, caption))
+    names = tag("ol", {"class": "joints"}, [tag("li", {}, name) for name in design.robot.joint_names])
+    values = {name: getattr(drawn, name) for name in drawn.__dataclass_fields__} | {"volumes": volumes}
+    return Section("robot", "The arm", class_tag("div", "drawing", view, names), {"skeleton": values})
+
+
+def _torque(design: MotionDesign, motion: tuple[Array, Array, Array]) -> Array | None:
+    """Return the torque (N, n) by the prior of the design; None without a prior."""
+    values = design.prediction.values
+    if values is None or design.robot.has_dependents:
+        return None
+    Y = compile_model(design.robot, drives=bool(design.robot.drives)).regressor(*motion)
+    return np.asarray(Y @ values) if Y.shape[-1] == len(values) else None
+
+
+def _floor(design: MotionDesign) -> float | None:
+    height = -np.inf if design.safety is None else float(design.safety.room.lower[2])
+    return height if np.isfinite(height) else None
+
+
+def _solids(design: MotionDesign) -> list[list[list[float]]]:
+    """Return edges of boxes, axes of posts, and edges of a finite workspace."""
+    around = design.safety
+    if around is None:
+        return []
+    lines = [line for box in around.boxes for line in _edges(box)]
+    lines += [[post.a.tolist(), post.b.tolist()] for post in around.posts]
+    whole = around.workspace
+    if whole is not None and np.isfinite([whole.lower, whole.upper]).all():
+        lines += _edges(whole)
+    return lines
+
+
+def _edges(box: Box) -> list[list[list[float]]]:
+    pairs = combinations(box_corners(box.lower, box.upper), 2)
+    return [[a.tolist(), b.tolist()] for a, b in pairs if (a != b).sum() == 1]
+
+
+def _joints(design: MotionDesign, t: Array, motion: tuple[Array, Array, Array]) -> Section:
+    limits, tau = design.limits, _torque(design, motion)
+    plots: dict[str, Any] = {"shared": {"run-time": t.tolist()}}
+    panels = []
+    for j, joint in enumerate(design.robot.primary_joints):
+        unit, torque_unit = UNITS[joint.kind]
+        ends = [
+            ("position", unit, motion[0][:, j], limits.lower[j], limits.upper[j]),
+            ("velocity", f"{unit}/s", motion[1][:, j], -limits.velocity[j], limits.velocity[j]),
+            ("acceleration", f"{unit}/s²", motion[2][:, j], -limits.acceleration[j], limits.acceleration[j]),
+        ]
+        if tau is not None:
+            ends.append(("torque", torque_unit, tau[:, j], -limits.effort[j], limits.effort[j]))
+        panes = []
+        for what, of, values, low, high in ends:
+            curves = [series(what, SIGNAL_ROLES[what], "run-time", values.tolist())]
+            if what == "torque" and high > READABLE * np.abs(values).max() > 0:
+                what = f"torque (limit {high:.3g})"  # whose band would flatten the curve
+            elif np.isfinite([low, high]).all():
+                allowed = ([float(low)] * len(t), [float(high)] * len(t))
+                curves.insert(0, series("allowed", "band", "run-time", allowed[0], kind="band", y2=allowed[1]))
+            panes.append(pane(axis(what, of), curves, height=120, zero=True))
+        plots[f"joint-{j}"] = plot(axis("time", "s"), panes, group="run")
+        caption = f"{joint.name}: position, velocity, acceleration" + ("" if tau is None else " and torque")
+        panels.append((joint.name, figure(f"joint-{j}", caption, f"{caption}, within its limits.")))
+    words = "The limits of speed and acceleration are the requested fractions of the robot's limits."
+    return Section("joints", "Joints", [p(words), tabs("joints", "Joint", panels)], plots)
+
+
+def _clearance(design: MotionDesign, t: Array, apart: Array) -> list[Section]:
+    """Return the smallest distances over time, by obstacle; empty if nothing was checked."""
+    encounters = design.encounters
+    if encounters is None or not encounters.checked:
+        return []
+    kinds = [_near(encounters, encounter) for encounter in encounters.checked]
+    curves = [
+        series(kind, role, t.tolist(), apart[:, [k == kind for k in kinds]].min(axis=1).tolist())
+        for kind, role in ROLES.items()
+        if kind in kinds
+    ]
+    drawn = plot(axis("time", "s"), [pane(axis("distance", "m"), curves, height=220, zero=True)], group="run")
+    words = "Smallest distance between the volumes of the links, and from them to the floor, walls and obstacles."
+    body = [p(words), figure("clearance", "Clearance over time", "Zero is contact.")]
+    return [Section("clearance", "Clearance", body, {"clearance": drawn})]
+
+
+def _near(encounters: Encounters, encounter: Encounter) -> str:
+    if encounter.direction is not None:
+        return "floor" if encounter.names[1] == "floor" else "walls"
+    return "links" if encounters.bodies.volumes[encounter.bodies[1]].link else "obstacles"
+
+
+def _volumes(pairs: Encounters | None, poses: Array | None, apart: Array) -> dict[str, Any] | None:
+    """Return capsules of the links along the motion, and the closest pair at every pose: its words and bodies."""
+    if pairs is None or poses is None:
+        return None
+    shown = [(k, cover) for k, volume in enumerate(pairs.bodies.volumes) if volume.link for cover in volume.covers]
+    ends = np.concatenate([capsule_ends(cover, poses[:, k]) for k, cover in shown], axis=1).reshape(len(poses), -1)
+    closest = (
+        [(pairs.checked[k], row[k]) for row, k in zip(apart, apart.argmin(axis=1), strict=True)] if apart.size else []
+    )
+    return {
+        "radii": [round(cover.radius, 4) for _, cover in shown],
+        "bodies": [k for k, _ in shown],
+        "ends": np.round(ends, 3).tolist(),
+        "closest": [[f"{' – '.join(pair.names)}, {1e3 * gap:.0f} mm", *pair.bodies] for pair, gap in closest],
+    }
+
+
+def _limits(design: MotionDesign) -> Section:
+    near = sorted(((value, label) for label, value in design.used.items() if value > SHOWN), reverse=True)
+    rows: list[list[Content]] = [[label, f"{100 * value:.1f} %"] for value, label in near]
+    columns = [Column("Limit"), Column("Used", number=True)]
+    return Section("limits", "Used fraction of every limit", table(columns, rows, "Used fractions of the limits"))
+
+
+def _parameters(design: MotionDesign) -> Section:
+    """Return the predicted accuracy of every parameter; absolute if its value is not significant."""
+    rows: list[list[Content]] = [
+        [tag("code", {}, name), *(typeset(cell).replace(" ", NO_BREAK_SPACE) for cell in cells)]
+        for name, *cells in design.prediction.rows()
+    ]
+    words = (
+        f"Standard deviations to be expected of a log at {design.rate_hz:g} Hz; relative ones where the value is not "
+        "near zero. Excitation is the root-mean-square torque of one unit of the parameter, in deviations of the "
+        "torque noise."
+    )
+    titles = ("Prior value", "Deviation", "Unit", "Relative", "Excitation")
+    heads = [Column("Parameter"), *(Column(title, number=title != "Unit") for title in titles)]
+    body = [p(words), table(heads, rows, "Predicted standard deviations of the parameters")]
+    return Section("parameters", "Predicted accuracy", body)

@@ -1,0 +1,1 @@
+"""Forward dynamics in time: accurate simulations, thousands of rollouts at once, and simulated sensors."""

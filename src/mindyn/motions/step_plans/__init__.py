@@ -1,0 +1,1 @@
+"""Plan the motions of step-by-step tests."""

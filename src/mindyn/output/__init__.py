@@ -1,0 +1,1 @@
+"""Files and pages of a robot or an estimate."""

@@ -1,0 +1,64 @@
+"""Pages of values for notebooks, which `mindyn.foundation.pages.notebook.draw_page` calls by their names."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mindyn.foundation.algebra.values import Array
+from mindyn.foundation.pages.document import (
+    Column,
+    Content,
+    Section,
+    figure,
+    format_plural,
+    render_document,
+    table,
+    tabs,
+)
+from mindyn.foundation.pages.notebook import Page
+from mindyn.foundation.pages.plots import axis, pack_times, pane, plot, thinned_series
+from mindyn.identification.estimators.estimate import Estimate
+from mindyn.logs.log import Log
+from mindyn.motions.excitation.motion_design import MotionDesign
+from mindyn.motions.excitation.motion_plot import html_plot
+from mindyn.output.report.data import collect_report_data
+from mindyn.output.report.writing import build_page
+from mindyn.robots.meshes import Meshes
+
+PLOT_BUCKETS: Final = 8000
+
+
+def estimate_page(estimate: Estimate, *logs: Log) -> Page:
+    """Return the report of an estimate and, with logs, of its torque, friction and residuals."""
+    return Page(build_page(collect_report_data(estimate, training_logs=logs)), "Estimate")
+
+
+def motion_page(design: MotionDesign, meshes: Meshes | None) -> Page:
+    """Return the page of a designed motion."""
+    return Page(html_plot(design, meshes), f"Motion of {design.robot.name}")
+
+
+def _format_range(values: Array) -> str:
+    return f"{values.min():.4g} to {values.max():.4g}"
+
+
+def log_page(log: Log) -> Page:
+    """Return position, speed (if logged) and torque of every joint over time."""
+    plots: dict[str, object] = {"shared": {"time": pack_times(log.time, PLOT_BUCKETS)}}
+    panels: list[tuple[str, Content]] = []
+    signals = [("position", "rad or m", log.q), ("speed", "per s", log.qd), ("torque", "N m or N", log.tau)]
+    for k, name in enumerate(log.joint_names):
+        panes = []
+        for what, unit, values in signals:
+            if values is not None:
+                curve = thinned_series(what, "measured", "time", values[:, k], PLOT_BUCKETS)
+                panes.append(pane(axis(what, unit), [curve], height=150))
+        plots[f"log-{k}"] = plot(axis("time", "s"), panes, group="log")
+        panels.append((name, figure(f"log-{k}", f"Motion and torque of {name}", f"{name}: as logged.")))
+    rows = [[name, _format_range(log.q[:, k]), _format_range(log.tau[:, k])] for k, name in enumerate(log.joint_names)]
+    columns = [Column("Joint"), Column("Position, rad or m", number=True), Column("Torque, N m or N", number=True)]
+    body = [tabs("signals", "Joint", panels), table(columns, rows, "Ranges of the signals")]
+    name = log.name or "Log"
+    return Page(
+        render_document(name, format_plural(len(log), "row"), [Section("signals", "Signals", body, plots)]), "Log"
+    )
