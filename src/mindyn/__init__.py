@@ -7,7 +7,7 @@ __all__, __getattr__ = import_lazily(__name__, __file__)
 __all__ += ["__version__"]
 
 _DRAWER = "mindyn.output.report.notebook"
-"""Module that draws values in notebooks; it belongs to a later layer than the values (see `mindyn.foundation.pages.notebook`)."""
+"""Module that draws values in notebooks: a later layer than the values (see `mindyn.foundation.pages.notebook`)."""
 
 
 def __dir__() -> list[str]:

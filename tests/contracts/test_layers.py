@@ -12,45 +12,32 @@ import pytest
 
 SOURCE = Path(__file__).parents[2] / "src" / "mindyn"
 LAYERS = (
-    *(
-        "lazy_names",
-        "notation",
-        "hints",
-        "errors",
-        "findings",
-        "escaping",
-        "files",
-        "reading",
-        "schemas",
-        "interrupts",
-        "executors",
-        "algebra",
-        "pages",
-        "robots",
-        "parameters",
-        "equations",
-        "identifiability",
-        "numerics",
-        "kernels",
-        "torch",
-        "jax",
-        "logs",
-    ),
-    *(
-        "simulation",
-        "regression",
-        "excitation",
-        "estimators",
-        "feasibility",
-        "loads",
-        "validation",
-        "step_tests",
-        "contact",
-        "identification",
-        "export",
-    ),
-    *("report", "comparison", "fleet", "papers", "cli", "__main__"),
+    "foundation",
+    "robots",
+    "parameters",
+    "equations",
+    "kernels",
+    "logs",
+    "regression",
+    "motions",
+    "identification",
+    "applications",
+    "output",
+    "papers",
+    "cli",
+    "__main__",
 )
+"""Top-level packages in the order of the data."""
+PARTS = {
+    "foundation": (..., "algebra", "pages"),
+    "kernels": ("numerics", ...),
+    "logs": (..., "formats", ..., "drafts"),
+    "motions": ("simulation", "excitation", "step_plans"),
+    "identification": ("estimators", "feasibility", "prediction", ..., "selection", "uncertainty", "diagnostics", ...),
+    "applications": ("validation", "payload", "wrench", "step_tests", "contact", "comparison", "fleet"),
+    "output": ("export", "report"),
+}
+"""Parts of a package in their order; single files stand anywhere, as long as no circle results."""
 FILES = sorted(path for path in SOURCE.rglob("*.py") if path != SOURCE / "__init__.py")
 
 
@@ -106,6 +93,20 @@ def test_imports_point_backwards():
         assert layer in LAYERS, f"{layer} is not a layer of the design"
         later = [name for name in imported_layers(path) if LAYERS.index(name) > LAYERS.index(layer)]
         assert not later, f"{path} imports from {later}, which come after it"
+
+
+def test_parts_of_a_package_import_backwards():
+    for package, listed in PARTS.items():
+        order = [name for name in listed if name is not ...]
+        folders = {path.name for path in (SOURCE / package).iterdir() if path.is_dir() and path.name[0] != "_"}
+        assert folders <= set(order), f"{folders - set(order)} of {package} have no place in the order"
+        for path in FILES:
+            here = path.relative_to(SOURCE).with_suffix("").parts
+            if here[0] != package or here[1] not in order:
+                continue
+            others = {name.split(".")[2] for name in imported_modules(path) if name.startswith(f"mindyn.{package}.")}
+            later = [name for name in others if name in order and order.index(name) > order.index(here[1])]
+            assert not later, f"{path} imports from {later}, which come after it"
 
 
 def test_modules_of_a_layer_import_one_another_without_a_circle():

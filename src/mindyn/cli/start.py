@@ -17,8 +17,9 @@ from mindyn.cli.log import draft_with_sidecar, has_complete_sidecar, parse_entri
 from mindyn.cli.next_step import format_robot_options
 from mindyn.cli.printing import print_output, print_status
 from mindyn.foundation.errors import MindynError, pluralise, require_choice
+from mindyn.foundation.escaping import format_toml_value
 from mindyn.foundation.hints import Command
-from mindyn.logs.drafts.draft import UNANSWERED, DraftLine, format_toml_value
+from mindyn.logs.drafts.draft import UNANSWERED, DraftLine
 from mindyn.robots.loading import RobotOptions
 from mindyn.robots.robot import Robot
 

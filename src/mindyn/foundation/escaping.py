@@ -10,9 +10,9 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
-from typing import Final
+from typing import Any, Final
 from xml.etree.ElementTree import Element, indent, tostring
 
 from mindyn.foundation.errors import Code, ExportError
@@ -127,3 +127,16 @@ _UNBROKEN_SPACES: Final = re.compile(
 def keep_units_together(text: str) -> str:
     """Return the text with hard spaces between numbers and units, and inside units."""
     return _UNBROKEN_SPACES.sub(HARD_SPACE, text)
+
+
+def format_toml_value(value: Any) -> str:
+    """Format a number, text, list or table as TOML."""
+    if isinstance(value, str):
+        return toml_string(value)
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, Mapping):
+        return "{ " + ", ".join(f"{toml_key(key)} = {format_toml_value(entry)}" for key, entry in value.items()) + " }"
+    if isinstance(value, Sequence):
+        return f"[{', '.join(map(format_toml_value, value))}]"
+    return repr(float(value) if isinstance(value, float) else value)  # NumPy has its own repr

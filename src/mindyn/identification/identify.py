@@ -27,7 +27,6 @@ from mindyn.foundation.errors import Code, InputError, MindynError
 from mindyn.foundation.findings import Finding, Kind, Severity, info, warning
 from mindyn.identification.diagnostics.data import DiagnosticData
 from mindyn.identification.diagnostics.diagnose import diagnose, explain
-from mindyn.identification.diagnostics.torque import without_constant_torques
 from mindyn.identification.estimators.estimate import Estimate, Estimator
 from mindyn.identification.estimators.estimate_parts import CrossValidated, Identifiability
 from mindyn.identification.estimators.least_squares import LeastSquares
@@ -55,6 +54,7 @@ from mindyn.identification.uncertainty.friction_curves import blocks_with_every_
 from mindyn.identification.unknown_gains import Scale
 from mindyn.kernels.numerics.second_process import second_process, start_task
 from mindyn.logs.conditioning import Conditioning, motion_cutoff, require_resolved
+from mindyn.logs.constant_torques import without_constant_torques
 from mindyn.logs.log import Log
 from mindyn.logs.pipeline import condition
 from mindyn.logs.reading import LogScan

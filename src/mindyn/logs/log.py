@@ -15,12 +15,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from mindyn.foundation.algebra.values import Array, native_array
 from mindyn.foundation.errors import Code, InputError, pluralise
+from mindyn.foundation.escaping import format_toml_value
 from mindyn.foundation.executors import require_polars_threads
 from mindyn.foundation.files import write_files_atomically
 from mindyn.foundation.findings import Finding
 from mindyn.foundation.pages.notebook import Page, draw_page
 from mindyn.logs.cleaning import Cleaner, sum_recorded_time
-from mindyn.logs.drafts.draft import format_toml_value
 from mindyn.logs.locations import FileLocation, RemoteFile
 from mindyn.logs.metadata import LogMetadata, si_units
 from mindyn.robots.robot import Robot

@@ -130,7 +130,7 @@ def compare_on_logs(
     data: Path,
     progress: Callable[[str], None] | None = None,
 ) -> LogComparison:
-    """Score methods on splits of recorded logs, each fit in its own process (see `mindyn.applications.comparison.isolation`).
+    """Score methods on splits of recorded logs, each fit in its own process (see `isolation`).
 
     Splits with the same training rows share one fit of each method. If a method fails on a split, the reason is
     recorded.

@@ -37,6 +37,7 @@ from mindyn.foundation.findings import Finding, Kind, warning
 from mindyn.identification.diagnostics import thresholds as limit
 from mindyn.identification.feasibility.priors import has_placeholders
 from mindyn.identification.smooth_rows import SMOOTH_CUTOFF_HZ
+from mindyn.logs.constant_torques import CONSTANT_TORQUE_RANGE
 from mindyn.logs.filters import lowpass
 from mindyn.logs.samples import Samples
 from mindyn.regression.row_blocks import segment_ends
@@ -92,7 +93,7 @@ class FileComparison:
     def strong(self, T: Array) -> tuple[int, ...]:
         """Return the joints at which T is large and the logged torque is not constant."""
         sizes = np.array([self.compare(j, T[:, j], T[:, j])[2] for j in range(T.shape[1])])
-        logged = np.ptp(self.tau, axis=0) > limit.CONSTANT_TORQUE_RANGE * np.abs(self.tau).max(axis=0)
+        logged = np.ptp(self.tau, axis=0) > CONSTANT_TORQUE_RANGE * np.abs(self.tau).max(axis=0)
         return tuple(int(j) for j in np.flatnonzero((sizes > limit.MIN_COMPARED_FRACTION**2 * sizes.max()) & logged))
 
     def misfit(self, T: Array, tau: Array | None = None, joints: Collection[int] | None = None) -> Array:

@@ -33,9 +33,6 @@ MIN_ROWS_PER_PARAMETER: Final = 10
 """Rows for each parameter, or joint, below which signs and the robot file are not compared. Rates: not measured."""
 
 # Torque
-CONSTANT_TORQUE_RANGE: Final = 1e-6
-"""Range of a torque relative to its size, up to which it counts as constant. Rates: f 0 of 100, m 0 of 100
-(constant)."""
 MAX_SATURATED_FRACTION: Final = 0.01
 """Fraction of rows at the largest or the least torque. Rates: f 0 of 100, m 0 of 100 (saturated)."""
 MAX_DISTINCT_FRACTION: Final = 0.3
@@ -53,8 +50,6 @@ SENSOR_FRACTION: Final = 0.01
 SIGN_FRACTION: Final = 0.1
 """Fraction of a joint's power that friction delivers, or of its torque that a negative inertia makes: friction of sound
 logs delivers at most 0.02, with a reversed torque 0.14 to 1. Rates: f 0 of 100, m 3 of 100 (sign)."""
-MIN_BLOCKS: Final = 12
-"""Blocks of rows that determine the deviation of a drift or a gain. Rates: not measured."""
 MIN_DRIFT: Final = (0.07, 5.0)
 """Change of friction from the beginning to the end of the logs, relative to its mean, and in standard deviations: sound
 logs at most 3.6 deviations above 7 %; friction that falls by a fifth or more, 5 to 29 in most. Rates: see `warming`."""
@@ -118,9 +113,6 @@ MAX_WEIGHTLESS_REST: Final = 0.35
 """Largest part of a joint's torque that the dynamics without weight may leave. Rates: as above."""
 MAX_WEIGHTLESS_RATIO: Final = 0.8
 """Rms residual without weight relative to that with it, below which gravity is absent. Rates: as above."""
-MAX_CONSISTENT_RATIO: Final = 1.25
-"""Error of a physically consistent fit relative to a free one, on its own rows and on held-out blocks: a sound LWR4+
-log of nearly one sine has 1.5 on its own rows, 0.99 on held-out blocks. Rates: not measured."""
 
 # Load and contact
 MIN_LOAD_BLOCKS: Final = 4

@@ -12,9 +12,9 @@ torques is equivalent to other masses.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,12 +24,11 @@ from mindyn.foundation.findings import Finding, Kind, Severity, warning
 from mindyn.identification.diagnostics import thresholds as limit
 from mindyn.identification.diagnostics.data import DiagnosticData
 from mindyn.identification.diagnostics.residual_patterns import REMEDIES
-from mindyn.identification.estimators.estimate import Estimate
 from mindyn.identification.prediction.noise_floor import spectrum
 from mindyn.identification.smooth_rows import SMOOTH_CUTOFF_HZ
-from mindyn.logs.log import Log
+from mindyn.identification.uncertainty.added_columns import MIN_BLOCKS, fit_added_columns, friction_drifts
+from mindyn.logs.constant_torques import is_constant
 from mindyn.logs.samples import Samples
-from mindyn.regression.gather_blocks import Block
 
 UNKNOWN: Final = (
     "Check the sign of the torque, the order of the columns, units, side and gears, that the log is of this robot, and "
@@ -38,10 +37,6 @@ UNKNOWN: Final = (
 COMPARED_ROWS: Final = 2000
 ALIKE: Final = 0.7
 """Fraction of the best gain's explained sum of squares from which another joint is also named."""
-SEPARATE: Final = 1e-9
-"""Smallest fraction of a column's square that the other columns must leave unexplained."""
-RANK_TOLERANCE: Final = 1e-12
-"""Eigenvalues of the scaled normal matrix below this fraction of the largest count as zero."""
 
 
 def run(data: DiagnosticData) -> list[Finding]:
@@ -57,23 +52,6 @@ def run(data: DiagnosticData) -> list[Finding]:
         _find_friction_drift,
     )
     return [finding for check in checks for finding in check(data)]
-
-
-def is_constant(tau: Array) -> NDArray[np.bool_]:
-    """Return (n,) whether each torque of (N, n) never changes."""
-    return np.asarray(np.ptp(tau, axis=0) <= limit.CONSTANT_TORQUE_RANGE * np.abs(tau).max(axis=0))
-
-
-def without_constant_torques(logs: list[Log]) -> list[Log]:
-    """Return the logs with zeros for torques that never change, unless all are constant: fits give zeros no weight.
-
-    Otherwise a constant would be fitted as well as the joint's columns allow, and outweigh every other torque.
-    """
-    filled = [log for log in logs if len(log)]
-    if not filled or len({log.tau.shape[1] for log in filled}) > 1:
-        return logs
-    dead = is_constant(np.concatenate([log.tau for log in filled]))
-    return logs if dead.all() or not dead.any() else [replace(log, tau=np.where(dead, 0.0, log.tau)) for log in filled]
 
 
 def _has_values(data: DiagnosticData) -> Array:
@@ -229,34 +207,6 @@ def _find_fast_residual(data: DiagnosticData, lasting: Array, asked: Sequence[bo
     return warning(Kind.FAST_RESIDUAL, message, REMEDIES["vibration"], names, share, "of the residual's power")
 
 
-class Coefficient(NamedTuple):
-    """Value of an additional column, its standard deviation over blocks, and the sum of squares that it explains."""
-
-    value: float
-    deviation: float
-    explained: float
-
-    def exceeds(self, value: float, deviations: float) -> bool:
-        """Return whether it is larger than a value and than some of its deviations."""
-        return abs(self.value) > value and abs(self.value) > deviations * self.deviation
-
-
-def friction_drifts(estimate: Estimate, blocks: Sequence[Block]) -> list[Coefficient | None]:
-    """Return the relative change of friction from the first to the last block, of every joint and of all together.
-
-    None if there are fewer than `MIN_BLOCKS` blocks with rows of all joints, or the other columns explain it.
-    """
-    blocks, joints = [block for block in blocks if all(block.information.counts)], estimate.regressor.joint_names
-    if len(blocks) < limit.MIN_BLOCKS:
-        return [None] * (len(joints) + 1)
-    friction = np.array(
-        [[parameter.is_friction and parameter.link_or_joint == j for parameter in estimate.parameters] for j in joints]
-    )
-    times = (np.arange(len(blocks)) + 0.5) / len(blocks) - 0.5
-    shapes = np.vstack([friction, friction.any(axis=0)]) * estimate.beta
-    return _coefficients(estimate, blocks, lambda number, R: np.asarray(times[number] * (R @ shapes.T)))
-
-
 def _find_friction_drift(data: DiagnosticData) -> Iterator[Finding]:
     if data.is_poorly_excited:
         return
@@ -279,7 +229,7 @@ def _find_friction_drift(data: DiagnosticData) -> Iterator[Finding]:
 
 def _find_scaled(data: DiagnosticData) -> Iterator[Finding]:
     blocks, beta = data.independent_blocks, data.estimate.beta
-    too_few = len(blocks) < limit.MIN_BLOCKS or len(data.joint_names) < 2
+    too_few = len(blocks) < MIN_BLOCKS or len(data.joint_names) < 2
     if too_few or data.is_poorly_excited:
         return
     ends = np.cumsum([len(factor) for factor in blocks[0].information.factors])[:-1]
@@ -290,7 +240,7 @@ def _find_scaled(data: DiagnosticData) -> Iterator[Finding]:
             gains[rows, joint] = R[rows] @ beta
         return gains
 
-    coefficients = zip(data.joint_names, _coefficients(data.estimate, blocks, columns), strict=True)
+    coefficients = zip(data.joint_names, fit_added_columns(data.estimate, blocks, columns), strict=True)
     sure = {
         name: coefficient
         for name, coefficient in coefficients
@@ -312,48 +262,3 @@ def _find_scaled(data: DiagnosticData) -> Iterator[Finding]:
     message = f"the torque of joint {first} is {sizes[0]} relative to the other joints{rest}"
     remedy = "Check its torque constant, gear ratio or sensor gain"
     yield warning(Kind.SCALED_TORQUE, message, remedy, (first, *alike), 1 + sure[first].value)
-
-
-def _coefficients(
-    estimate: Estimate, blocks: Sequence[Block], columns: Callable[[int, Array], Array]
-) -> list[Coefficient | None]:
-    """Fit each additional column separately; None if the other columns explain it, or the torque, in full.
-
-    columns  from a block's number and its weighted R (rows, p) to (rows, k)
-    """
-    kept = np.array([name not in estimate.dropped for name in estimate.names])
-    squares = []
-    for number, block in enumerate(blocks):
-        R, z = block.information.stacked(estimate.joint_weights)
-        whole = np.column_stack([R[:, kept], columns(number, R), z])
-        squares.append(whole.T @ whole)
-    scales = np.sqrt(np.maximum(np.sum(squares, axis=0).diagonal(), 1e-300))
-    parts = np.array(squares) / np.outer(scales, scales)
-    total, count, m = parts.sum(axis=0), int(kept.sum()), len(blocks)
-    whole = _remainder(total, count)
-    values = _values(whole)
-    without = np.array([_values(_remainder(total - part, count)) for part in parts])
-    is_finite = np.isfinite(values)
-    units = scales[-1] / scales[count:-1]
-    differences = without - np.where(is_finite, values, 0.0)
-    deviations = np.sqrt((m - 1) / m * (differences**2).sum(axis=0)) * units
-    explained = whole[-1, :-1] * np.where(is_finite, values, 0.0) * scales[-1] ** 2
-    return [
-        Coefficient(*map(float, numbers)) if finite else None
-        for finite, *numbers in zip(is_finite, values * units, deviations, explained, strict=True)
-    ]
-
-
-def _remainder(squares: Array, count: int) -> Array:
-    """Return the sums of squares of the other columns after removing the first `count` columns."""
-    first, cross = squares[:count, :count], squares[:count, count:]
-    values, vectors = np.linalg.eigh(first)
-    turned = vectors.T @ cross
-    large = values > RANK_TOLERANCE * values[-1]
-    return np.asarray(squares[count:, count:] - (turned[large].T / values[large]) @ turned[large])
-
-
-def _values(remainder: Array) -> Array:
-    """Return the separate coefficient of each column but the last; infinite if the first columns explain it in full."""
-    left = np.diag(remainder)[:-1]
-    return np.asarray(np.where(left > SEPARATE, remainder[-1, :-1] / np.maximum(left, SEPARATE), np.inf))

@@ -25,10 +25,10 @@ import numpy as np
 from scipy.special import stdtrit
 
 from mindyn.foundation.algebra.values import Array
-from mindyn.identification.diagnostics.torque import friction_drifts
 from mindyn.identification.estimators.estimate import Estimate, predict_unfiltered
 from mindyn.identification.estimators.estimate_parts import FEWEST_BLOCKS, FrictionCurve
 from mindyn.identification.prediction.friction_curves import curve_rows
+from mindyn.identification.uncertainty.added_columns import friction_drifts
 from mindyn.logs.log import Log
 from mindyn.logs.samples import Samples
 from mindyn.parameters.parameter import friction_label

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from mindyn.foundation.algebra.values import ShortRepr
-from mindyn.foundation.escaping import make_printable, toml_key, toml_string
+from mindyn.foundation.escaping import format_toml_value, make_printable
 
 UNANSWERED: Final = "?"
 
@@ -120,16 +120,3 @@ def flatten_metadata(metadata: Mapping[str, Any], *, asked: bool = False) -> dic
         entries = value.items() if key in DRAFT_TABLES and isinstance(value, Mapping) else [("", value)]
         flat |= {f"{key}.{entry}" if entry else key: item for entry, item in entries}
     return {key: value for key, value in flat.items() if key != "draft" and (asked or value != UNANSWERED)}
-
-
-def format_toml_value(value: Any) -> str:
-    """Format a number, text, list or table as TOML."""
-    if isinstance(value, str):
-        return toml_string(value)
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, Mapping):
-        return "{ " + ", ".join(f"{toml_key(key)} = {format_toml_value(entry)}" for key, entry in value.items()) + " }"
-    if isinstance(value, Sequence):
-        return f"[{', '.join(map(format_toml_value, value))}]"
-    return repr(float(value) if isinstance(value, float) else value)  # NumPy has its own repr

@@ -16,8 +16,9 @@ import numpy as np
 
 from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.errors import list_names, pluralise
+from mindyn.foundation.escaping import format_toml_value
 from mindyn.logs.checks import velocity_slope
-from mindyn.logs.drafts.draft import UNANSWERED, SidecarDraft, format_toml_value
+from mindyn.logs.drafts.draft import UNANSWERED, SidecarDraft
 from mindyn.logs.drafts.draft_columns import (
     LogContents,
     add_unit_words,

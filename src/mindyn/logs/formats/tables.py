@@ -1,4 +1,4 @@
-"""`LogTable`: named columns of a log file, read in chunks of rows; each format provides one (`mindyn.logs.formats.formats`)."""
+"""`LogTable`: named columns of a log file, read in chunks of rows; each format provides one (`formats`)."""
 
 from __future__ import annotations
 

@@ -1,0 +1,33 @@
+"""Find torques that never change, and replace them by zeros, which no fit weighs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mindyn.foundation.algebra.values import Array
+from mindyn.logs.log import Log
+
+CONSTANT_TORQUE_RANGE: Final = 1e-6
+"""Range of a torque relative to its size, up to which it counts as constant. Rates: f 0 of 100, m 0 of 100
+(constant)."""
+
+
+def is_constant(tau: Array) -> NDArray[np.bool_]:
+    """Return (n,) whether each torque of (N, n) never changes."""
+    return np.asarray(np.ptp(tau, axis=0) <= CONSTANT_TORQUE_RANGE * np.abs(tau).max(axis=0))
+
+
+def without_constant_torques(logs: list[Log]) -> list[Log]:
+    """Return the logs with zeros for torques that never change, unless all are constant: fits give zeros no weight.
+
+    Otherwise a constant would be fitted as well as the joint's columns allow, and outweigh every other torque.
+    """
+    filled = [log for log in logs if len(log)]
+    if not filled or len({log.tau.shape[1] for log in filled}) > 1:
+        return logs
+    dead = is_constant(np.concatenate([log.tau for log in filled]))
+    return logs if dead.all() or not dead.any() else [replace(log, tau=np.where(dead, 0.0, log.tau)) for log in filled]
