@@ -87,6 +87,9 @@ STUDIES = {
         {"POLARS_MAX_THREADS": "1"},
     ),
     "fuzz-logs": Study("20 000 logs of every format, mutated", ("tests/fuzz/logs.py",), 0),
+    "fuzz-named-files": Study(
+        "50 000 meshes, and files that robot files and datasets name, mutated", ("tests/fuzz/named_files.py",), 0
+    ),
     "fuzz-readers": Study(
         "20 000 mutated robot files of each format",
         tuple(f"tests/fuzz/readers.py {form}" for form in ("urdf", "toml", "mjcf")),

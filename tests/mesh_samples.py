@@ -64,3 +64,9 @@ def arm(upper='<mesh filename="package://arm_description/meshes/box.stl" scale="
 <limit lower="-2" upper="2" effort="9" velocity="2"/></joint>{link("lower", '<sphere radius="0.05"/>')}
 <joint name="f" type="fixed"><parent link="lower"/><child link="hand"/><origin xyz="0 0 0.5"/></joint>
 {link("hand", '<box size="0.2 0.2 0.2"/>')}</robot>"""
+
+
+def msh():
+    """Return the box in MuJoCo's own format."""
+    counts = np.array([len(CORNERS), 0, 0, len(FACES)], "<i4")
+    return counts.tobytes() + CORNERS.astype("<f4").tobytes() + FACES.astype("<i4").tobytes()

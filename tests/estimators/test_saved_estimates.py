@@ -236,3 +236,48 @@ def test_physical_values_are_those_behind_beta(tmp_path):
     document = ESTIMATES["held to what is physical"]
     for way in (("beta", 0), ("physical", "values", 1)):
         assert "do not give its beta" in load_error(tmp_path, change_entry(document, way, lambda v: 1.1 * v + 0.1))
+
+
+SIGNS = {
+    "gravity": lambda values: values["robot"]["gravity"].__setitem__(1, -values["robot"]["gravity"][1]),
+    "axis": lambda values: values["robot"]["joint"][0]["axis"].__setitem__(2, -values["robot"]["joint"][0]["axis"][2]),
+    "value": lambda values: values["beta"].__setitem__(0, -values["beta"][0]),
+    "covariance": lambda values: values["covariance"][0].__setitem__(0, 2 * values["covariance"][0][0]),
+}
+
+
+@pytest.mark.parametrize("change", SIGNS)
+def test_a_changed_sign_is_rejected(tmp_path, change):
+    path = load_estimate(SAVED).save(tmp_path / "estimate.json")
+    values = json.loads(path.read_text())
+    path.write_text(json.dumps(values, sort_keys=True))
+    load_estimate(path)  # spaces and order do not matter
+    SIGNS[change](values)
+    path.write_text(json.dumps(values))
+    with raises(InputError, Code.DISAGREEMENT):
+        load_estimate(path)
+
+
+def test_a_changed_drive_ratio_is_rejected(tmp_path):
+    robot = replace(load_robot("planar2"), drives=(Drive("joint1", ratio=50.0, rotor_inertia=1e-3),))
+    q, qd, qdd = np.random.default_rng(1).normal(size=(3, 200, 2))
+    tau = compile_model(robot, drives=True).inverse_dynamics(q, qd, qdd)
+    rows = build_rows(robot, Samples(robot.joint_names, q, qd, qdd, tau, 100.0, np.zeros(200, np.int64)))
+    path = LeastSquares().fit(rows).save(tmp_path / "estimate.json")
+    values = json.loads(path.read_text())
+    values["robot"]["drive"][0]["ratio"] *= -1
+    path.write_text(json.dumps(values))
+    with raises(InputError, Code.DISAGREEMENT, "sha256"):
+        load_estimate(path)
+
+
+def test_half_widths_of_friction_curves_are_not_negative(tmp_path, saved):
+    curve = {
+        "joint": "joint1", "speed": [0.0, 1.0], "torque": [0.0, 1.0], "half_width": [0.1, 0.1], "deviations": None,
+        "laws": {}, "load": 0.0, "load_coefficient": 0.0,
+    }  # fmt: skip
+    values = saved | {"friction_curves": [curve]}
+    (tmp_path / "estimate.json").write_text(json.dumps(values))
+    load_estimate(tmp_path / "estimate.json")
+    load_error(tmp_path, values | {"friction_curves": [curve | {"half_width": [0.1, -0.1]}]})
+    load_error(tmp_path, values | {"friction_curves": [curve | {"half_width": [0.1]}]})

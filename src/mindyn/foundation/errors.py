@@ -190,15 +190,19 @@ LISTED_HINT = "use one of the listed names, spelled as listed"
 def suggest_name(given: object, valid: Iterable[str], otherwise: str = LISTED_HINT) -> str:
     """Return a hint with the name that is most similar to the given one; `otherwise` if none is similar."""
     # A long text is not a mistyped name, and the comparison takes quadratic time.
-    near = get_close_matches(str(given), list(valid), n=1) if len(str(given)) <= LONGEST_COMPARED_NAME else []
+    near = (
+        get_close_matches(str(given), [str(name) for name in valid], n=1)
+        if len(str(given)) <= LONGEST_COMPARED_NAME
+        else []
+    )
     return f"did you mean {near[0]!r}?" if near else otherwise
 
 
-def unknown_name_error(kind: str, given: str, valid: Iterable[str], has: str = "the model has") -> UnknownNameError:
+def unknown_name_error(kind: str, given: object, valid: Iterable[str], has: str = "the model has") -> UnknownNameError:
     """Return the error `no joint 'elbow2'; the model has: shoulder, elbow, wrist`."""
     names = tuple(valid)
     hint = suggest_name(given, names) if names else ""
-    message = f"no {kind} {shorten_text(given, 100)!r}; {has}: {list_names(names) or 'none'}"
+    message = f"no {kind} {shorten_text(str(given), 100)!r}; {has}: {list_names(names) or 'none'}"
     return UnknownNameError(message, hint=hint, subject=given)
 
 

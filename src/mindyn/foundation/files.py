@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import filecmp
+import hashlib
 import json
 import os
+import platform
 import shutil
 import tempfile
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from functools import cache
 from glob import escape as glob_escape
 from pathlib import Path
 from secrets import token_hex
@@ -22,7 +26,7 @@ _SUCCESSOR: Final = ".mindyn-next"
 _MANIFEST: Final = ".replaced.json"
 """File inside the successor that lists the names to remove if the successor has no such file."""
 _ABANDONED_AGE_S: Final = 86_400.0
-"""Age after which temporary files of a killed process are removed."""
+"""Age after which temporary files of a process of another machine are removed."""
 
 
 def write_file_atomically(path: str | Path, content: str | bytes) -> Path:
@@ -31,13 +35,42 @@ def write_file_atomically(path: str | Path, content: str | bytes) -> Path:
 
 
 def write_files_atomically(files: Mapping[str | Path, str | bytes]) -> tuple[Path, ...]:
-    """Write files that belong together: none is moved to its path before all are complete on disk; return the paths."""
+    """Write files that belong together: none is moved to its path before all are complete on disk; return the paths.
+
+    The first file, such as a log, is moved last. If the others, such as its sidecar, change, its previous version is
+    set aside before: whenever the process is killed, no reader finds a first file with others of another version.
+    """
     with ExitStack() as leftovers:
         pairs = [(_write_temporary(Path(path), content, leftovers), Path(path)) for path, content in files.items()]
-        for temporary, target in pairs:
-            with _convert_os_errors(target):
-                temporary.replace(target)
+        (_, first), *others = pairs
+        is_changed = any(not _has_same_content(*pair) for pair in others)
+        with _set_aside(first) if is_changed else nullcontext():
+            for temporary, target in reversed(pairs):
+                with _convert_os_errors(target):
+                    temporary.replace(target)
     return tuple(target for _, target in pairs)
+
+
+def _has_same_content(temporary: Path, target: Path) -> bool:
+    with suppress(OSError):
+        return filecmp.cmp(temporary, target, shallow=False)
+    return False
+
+
+@contextmanager
+def _set_aside(target: Path) -> Iterator[None]:
+    """Rename a file inside the block; move it back if the block fails, remove it otherwise."""
+    aside = _temporary_path(target, target.parent)
+    with _convert_os_errors(target), suppress(FileNotFoundError):
+        target.rename(aside)
+    try:
+        yield
+    except BaseException:
+        with suppress(OSError):
+            aside.rename(target)
+        raise
+    with suppress(OSError):
+        aside.unlink(missing_ok=True)
 
 
 def _write_temporary(target: Path, content: str | bytes, leftovers: ExitStack) -> Path:
@@ -45,7 +78,8 @@ def _write_temporary(target: Path, content: str | bytes, leftovers: ExitStack) -
     require_parent(target)
     _require_regular_file(target)
     with _convert_os_errors(target):
-        temporary = target.parent / f"{_temporary_prefix(target)}{token_hex(8)}"
+        _remove_abandoned(target.parent, _temporary_prefix(target))
+        temporary = _temporary_path(target, target.parent)
         leftovers.callback(temporary.unlink, missing_ok=True)
         with temporary.open("xb") as file:
             file.write(content.encode("utf-8") if isinstance(content, str) else content)
@@ -85,7 +119,7 @@ def replace_folder_files(path: str | Path, names: Iterable[str]) -> Iterator[Pat
         target = target.resolve()
         home = target if target.is_dir() else target.parent
         _remove_abandoned(home, _temporary_prefix(target))
-        temporary = home / f"{_temporary_prefix(target)}{token_hex(8)}"
+        temporary = _temporary_path(target, home)
         temporary.mkdir()
     try:
         yield temporary
@@ -144,10 +178,41 @@ def _sync_to_disk(path: Path) -> None:
 
 
 def _remove_abandoned(home: Path, prefix: str) -> None:
+    """Remove temporary files and folders of processes of this machine that have ended, and those of yesterday."""
     for path in home.glob(f"{glob_escape(prefix)}*"):
         with suppress(OSError):
-            if time.time() - path.stat().st_mtime > _ABANDONED_AGE_S:
-                shutil.rmtree(path)
+            machine, _, rest = path.name.removeprefix(prefix).partition("-")
+            number = rest.partition("-")[0]
+            has_ended = machine == _machine_name() and number.isdecimal() and not _is_running(int(number))
+            if has_ended or time.time() - path.lstat().st_mtime > _ABANDONED_AGE_S:
+                shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+
+
+@cache
+def _machine_name() -> str:
+    """Return a name of this machine, or container, in which numbers of processes are unique."""
+    space = ""
+    with suppress(OSError):
+        space = os.readlink("/proc/self/ns/pid")  # noqa: PTH115
+    return hashlib.sha256(f"{platform.node()} {space}".encode()).hexdigest()[:8]
+
+
+def _is_running(number: int) -> bool:
+    """Whether a process exists; True if the system has no harmless way to ask."""
+    if os.name != "posix":
+        return True
+    try:
+        os.kill(number, 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):
+        return True
+    return True
+
+
+def _temporary_path(target: Path, home: Path) -> Path:
+    """Return a new hidden name in a folder, which says which process of which machine uses it."""
+    return home / f"{_temporary_prefix(target)}{_machine_name()}-{os.getpid()}-{token_hex(8)}"
 
 
 def _temporary_prefix(target: Path) -> str:

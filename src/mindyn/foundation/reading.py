@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from mindyn.foundation.errors import Code, MindynError, shorten_text
+from mindyn.foundation.errors import Code, InputError, MindynError, shorten_text
 
 MAX_SETTINGS_BYTES: Final = 2**20
 """Size of a settings file (a sidecar, limits, bounds); settings of a thousand joints are smaller."""
@@ -38,6 +38,14 @@ MAX_TOML_KEYS: Final = 2**18
 """Parts of the keys of a TOML file; tomllib takes a kilobyte for each."""
 MAX_NESTING: Final = 64
 """Nested lists and objects, and parts of a dotted TOML key: tomllib's memory grows with their square."""
+MAX_NAMED_BYTES: Final = 500_000_000
+"""Size of all files that a robot file names: meshes, includes and attached models."""
+MAX_TRIANGLES: Final = 5_000_000
+"""Triangles of all meshes of a robot; a mesh counts once for each use."""
+MAX_BODIES: Final = 10_000
+"""Bodies of a robot with all copies."""
+MAX_INCLUDE_DEPTH: Final = 20
+"""Files that include or attach each other in a chain."""
 LIFT_LIMITS_HINT: Final = "if the file is correct, set MINDYN_LIMITS=off in the environment"
 
 ALLOW_OUTSIDE_FILES: Final = ContextVar("OUTSIDE_FILES", default=False)
@@ -69,6 +77,9 @@ class InputBudget:
     unpacked: int = 0
     keys: int = 0
     paths: dict[tuple[int, bytes], int] = field(default_factory=dict)
+    named_bytes: int = 0
+    triangles: int = 0
+    bodies: int = 0
 
     def take_bytes(self, count: int) -> None:
         """Raise if the file expands to more than measurements of its size can."""
@@ -104,10 +115,57 @@ class InputBudget:
                     place = self.paths.setdefault((stack[-1], token), len(self.paths) + 1)
                     self.take_keys(max(0, place - self.keys))
 
+    def take_file(self, path: Path, what: str) -> int:
+        """Return the size of a file that this file names; raise if it is not readable or all are too large together."""
+        size = require_file(path, what, self.error)
+        if self.named_bytes + size > MAX_NAMED_BYTES:
+            self._reject(f"names files of more than {MAX_NAMED_BYTES // 10**6} MB, with {shorten_text(path.name, 100)}")
+        self.named_bytes += size
+        return size
+
+    def take_triangles(self, count: int) -> None:
+        """Raise if the meshes have too many triangles together."""
+        if self.triangles + count > MAX_TRIANGLES:
+            self._reject(f"has meshes of more than {MAX_TRIANGLES} triangles, each use counted")
+        self.triangles += count
+
+    def take_bodies(self, count: int) -> None:
+        """Raise if the file and those that it names create too many bodies together."""
+        if self.bodies + count > MAX_BODIES:
+            self._reject(f"creates more than {MAX_BODIES} bodies")
+        self.bodies += count
+
+    def require_include_depth(self, depth: int) -> None:
+        """Raise if files include or attach each other in too long a chain."""
+        if depth > MAX_INCLUDE_DEPTH:
+            self._reject(f"includes or attaches files more than {MAX_INCLUDE_DEPTH} levels deep")
+
     def _reject(self, claim: str) -> None:
         if are_limits_active():
             hint = f"the file may be damaged, or designed to fill the memory; {LIFT_LIMITS_HINT}"
             raise self.error(f"{self.name} {claim}", hint=hint, code=Code.UNSAFE_INPUT, subject=self.name)
+
+
+def require_path(value: object, what: str, error: type[MindynError] = InputError) -> None:
+    """Raise an error if a value is neither a text nor a path."""
+    if not isinstance(value, str | os.PathLike) or isinstance(value, bytes):
+        message = f"{what} must be a name or path (str or pathlib.Path), got {type(value).__name__}"
+        raise error(message, code=Code.WRONG_TYPE, subject=what)
+
+
+def is_file(path: str | Path) -> bool:
+    """Whether a path is a file; False, not an error, if its name is too long or its folder cannot be read."""
+    return os.path.isfile(path)  # noqa: PTH113
+
+
+def is_folder(path: str | Path) -> bool:
+    """Whether a path is a folder; False, not an error, if its name is too long or its parent cannot be read."""
+    return os.path.isdir(path)  # noqa: PTH112
+
+
+def path_exists(path: str | Path) -> bool:
+    """Whether a path exists; False, not an error, if its name is too long or its folder cannot be read."""
+    return os.path.exists(path)  # noqa: PTH110
 
 
 def are_limits_active() -> bool:

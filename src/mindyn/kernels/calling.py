@@ -16,11 +16,11 @@ import platform
 import sys
 import sysconfig
 from collections.abc import Callable, Sequence
-from functools import cache
 from typing import Any
 
 import numpy as np
 
+from mindyn.foundation.once import compute_once
 from mindyn.kernels.numerics import native
 from mindyn.kernels.numerics.arrays import Array
 from mindyn.kernels.numerics.cache import load_or_build
@@ -98,7 +98,7 @@ class _MethodDefinition(ctypes.Structure):
     )
 
 
-@cache
+@compute_once
 def _method() -> tuple[_MethodDefinition, native.NativeCode]:
     code = native.load(load_or_build(("direct call", _IR), lambda: native.assemble(_IR)), "call")
     return _MethodDefinition(b"direct", code.address, _FASTCALL, b"(*inputs, *outputs) -> status"), code
@@ -112,7 +112,7 @@ def _builtin(description: Array) -> DirectFunction:
     return builtin
 
 
-@cache
+@compute_once
 def _is_layout_known() -> bool:
     """Return whether arrays have the memory layout that we read."""
     if platform.python_implementation() != "CPython" or sysconfig.get_config_var("Py_GIL_DISABLED"):

@@ -381,6 +381,7 @@ import ctypes
 import os
 import shlex
 import subprocess
+import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -390,7 +391,10 @@ _SOURCE = Path(__file__).with_name(@FILE@)
 _LIBRARY = _SOURCE.with_name(f"lib{_SOURCE.stem}.so")
 if not _LIBRARY.exists() or (_SOURCE.exists() and _SOURCE.stat().st_mtime > _LIBRARY.stat().st_mtime):
     _compiler = shlex.split(f"{os.environ.get('CC', 'cc')} {os.environ.get('CFLAGS', '-O3')}")
-    subprocess.run([*_compiler, "-shared", "-fPIC", _SOURCE, "-o", _LIBRARY, "-lm"], check=True)
+    with tempfile.TemporaryDirectory(prefix=".compiling-", dir=_SOURCE.parent) as _folder:
+        _compiled = Path(_folder) / _LIBRARY.name
+        subprocess.run([*_compiler, "-shared", "-fPIC", _SOURCE, "-o", _compiled, "-lm"], check=True)
+        _compiled.replace(_LIBRARY)  # at once: other processes import this module too
 _FUNCTIONS = ctypes.CDLL(str(_LIBRARY))
 
 

@@ -23,7 +23,7 @@ from mindyn.foundation.schemas import ANY_TEXT, POSITIVE_NUMBER, Schema, list_sc
 from mindyn.logs.checks import expand_pattern, require_columns, take_column
 from mindyn.logs.errors import LogError
 from mindyn.logs.formats.formats import open_table
-from mindyn.logs.formats.tables import join_chunks
+from mindyn.logs.formats.tables import count_rows, join_chunks
 from mindyn.logs.metadata import RAD_PER_DEGREE, SIDECAR_SCHEMA, UNIT_FACTORS, LogMetadata, merge_tables, read_sidecar
 from mindyn.robots.floating_base import rotations_from_quaternions
 from mindyn.robots.robot import Robot
@@ -213,7 +213,10 @@ def read_wrench_log(
     for what, names in wanted.items():
         require_columns(table, {name: name for name in names}, f"column of {what}", robot)
     every = list(dict.fromkeys(name for names in wanted.values() for name in names))
-    whole = join_chunks(list(table.chunks(every, 65_536)))
+    chunks = list(table.chunks(every, 65_536))
+    if not sum(map(count_rows, chunks)):
+        raise LogError(f"{location.name} has no rows", code=Code.TOO_LITTLE_DATA, subject=location.name)
+    whole = join_chunks(chunks)
     values = {
         what: np.column_stack([take_column(whole, name) for name in names]).astype(float)
         * UNITS.get(what, {}).get(units.get(what, ""), 1.0)

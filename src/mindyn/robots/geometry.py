@@ -16,12 +16,13 @@ from scipy.spatial import ConvexHull, QhullError
 
 from mindyn.foundation.algebra.poses import IDENTITY, Pose, rotation_from_quaternion
 from mindyn.foundation.algebra.values import Array
-from mindyn.foundation.errors import MindynError
+from mindyn.foundation.errors import MindynError, RobotFileError, shorten_text
+from mindyn.foundation.reading import InputBudget, is_file
 from mindyn.robots.description import Description
 from mindyn.robots.files import parse_xml, read_text
 from mindyn.robots.loading import read_description
 from mindyn.robots.mesh_files import Triangles, read_mesh
-from mindyn.robots.mjcf_source import compile_mjcf, import_mujoco
+from mindyn.robots.mjcf_source import compile_with_solids, import_mujoco
 from mindyn.robots.parts import Joint, Shape
 from mindyn.robots.robot import Robot
 from mindyn.robots.snapping import Snapper
@@ -128,7 +129,7 @@ def read_file_geometry(source: str | Path, robot: Robot, *, visual: bool = False
         return None
     path = Path(source)
     phi = {link.name: link.phi for link in description.links}
-    text = read_text(path) if path.is_file() and path.suffix != ".toml" else ""
+    text = read_text(path) if is_file(path) and path.suffix != ".toml" else ""
     tag = parse_xml(text, path.name).tag if text else ""
     if tag == "mujoco":
         return _mjcf_geometry(path, phi, visual=visual)
@@ -145,24 +146,40 @@ class _MeshReader:
     """Reader that opens each mesh file once and records missing and unreadable ones."""
 
     robot_file: Path
-    read: dict[str, Triangles | str] = field(default_factory=dict)
+    budget: InputBudget = field(init=False)
+    read: dict[str, Triangles | None] = field(default_factory=dict)
+    found: dict[str, None] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.budget = InputBudget(self.robot_file.name, 0, RobotFileError)
 
     @property
     def problems(self) -> tuple[str, ...]:
         """Missing files, and the reasons why others cannot be read."""
-        return tuple(dict.fromkeys(problem for problem in self.read.values() if isinstance(problem, str)))
+        return tuple(self.found)
 
     def shape(self, shape: Shape) -> Triangles | None:
-        """Return the triangles of a mesh; None if its file is missing or unreadable."""
-        name = shape.filename
-        if name not in self.read:
-            path = next((path for path in _candidate_paths(name, self.robot_file) if path.is_file()), None)
-            try:
-                self.read[name] = name if path is None else read_mesh(path)
-            except MindynError as error:
-                self.read[name] = error.message
-        mesh = self.read[name]
-        return None if isinstance(mesh, str) else Triangles(mesh.corners * np.array(shape.dimensions), mesh.faces)
+        """Return the triangles of a mesh; None if its file is missing or unreadable, or the robot has too many."""
+        try:
+            mesh = self.use(shape.filename)
+        except MindynError as error:
+            self.found[error.message] = None
+            return None
+        return None if mesh is None else Triangles(mesh.corners * np.array(shape.dimensions), mesh.faces)
+
+    def use(self, name: str) -> Triangles | None:
+        """Return the triangles of a file, which is read once and counted at each use; None if it is missing."""
+        if name in self.read:
+            mesh = self.read[name]
+            self.budget.take_triangles(0 if mesh is None else len(mesh.faces))
+            return mesh
+        self.read[name] = None
+        path = next((path for path in _candidate_paths(name, self.robot_file) if is_file(path)), None)
+        if path is None:
+            self.found[shorten_text(name, 200)] = None
+            return None
+        self.read[name] = read_mesh(path, self.budget)
+        return self.read[name]
 
 
 def _candidate_paths(filename: str, robot_file: Path) -> Iterator[Path]:
@@ -260,18 +277,21 @@ def _mjcf_geometry(path: Path, phi: Mapping[str, Array | None], *, visual: bool)
 
     With `visual`, those that do not collide come first.
     """
-    mujoco, (model, missing) = import_mujoco(), compile_mjcf(path)
+    mujoco, (model, replaced, problems) = import_mujoco(), compile_with_solids(path)
+    names = [mujoco.mj_id2name(model, mujoco.mjtObj.mjOBJ_MESH, k) for k in range(model.nmesh)]
+    lost = {k for k, name in enumerate(names) if name in replaced}
     links = {}
     for body in range(model.nbody):
         first = int(model.body_geomadr[body])
-        geoms = range(first, first + int(model.body_geomnum[body]))
+        mesh_of = {g: int(model.geom_dataid[g]) for g in range(first, first + int(model.body_geomnum[body]))}
+        geoms = [g for g, mesh in mesh_of.items() if mesh not in lost]
         colliding = [g for g in geoms if model.geom_contype[g] or model.geom_conaffinity[g]]
         shown = [g for g in geoms if g not in colliding] if visual else colliding
         solids = [solid for g in shown or geoms for solid in _geom_solids(mujoco, model, g)]
         name = mujoco.mj_id2name(model, mujoco.mjtObj.mjOBJ_BODY, body) or f"body{body}"
         source = VolumeSource.COLLISION if colliding else VolumeSource.VISUAL
         links[str(name)] = LinkGeometry(tuple(solids), source)
-    return Geometry(links, phi, tuple(missing))
+    return Geometry(links, phi, problems)
 
 
 def _geom_solids(mujoco: Any, model: Any, geom: int) -> list[Solid]:

@@ -14,8 +14,9 @@ from typing import Any, Final, Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
-from mindyn.foundation.algebra.values import Array, frozen_array
+from mindyn.foundation.algebra.values import Array, frozen_array, real_array
 from mindyn.foundation.errors import Code, RobotFileError, UnknownNameError, require_choice, shorten_text, suggest_name
+from mindyn.foundation.reading import require_path
 from mindyn.robots.assembly import assemble
 from mindyn.robots.description import Description, FixedJoint, Selection
 from mindyn.robots.edits import with_gravity
@@ -78,7 +79,10 @@ def _find_bundled(source: str | Path) -> Traversable | None:
     if not isinstance(source, str) or source.endswith(".toml") or not BUNDLED_NAME.fullmatch(source):
         return None
     file = _bundled_folder().joinpath(*f"{source}.toml".split("/"))
-    return file if file.is_file() else None
+    try:
+        return file if file.is_file() else None
+    except OSError:  # the name is too long for the system
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +193,7 @@ def load_robot(
     positions = (
         home
         if home is None or isinstance(home, Mapping)
-        else tuple(np.atleast_1d(np.asarray(home, dtype=float)).tolist())
+        else tuple(np.atleast_1d(real_array(home, np.float64, "home")).ravel().tolist())
     )
     return RobotOptions(snap, vector, mounting, selection, positions, base).load(source)
 
@@ -200,7 +204,7 @@ def _resolve_home(robot: Robot, home: Mapping[str, float] | tuple[float, ...]) -
         return frozen_array(home, (len(robot.joints),), "home")
     positions = np.zeros(len(robot.joints)) if robot.home is None else robot.home.copy()
     for name, position in home.items():
-        positions[robot.joint_index(name)] = position
+        positions[robot.joint_index(name)] = float(frozen_array(position, (), f"home position of {name!r}"))
     return positions
 
 
@@ -226,6 +230,7 @@ def load_matching(source: str | Path, robot: Robot) -> Robot:
 
 def read_description(source: str | Path, *, snap: bool = True) -> Description:
     """Read the description of a bundled robot or a file, before joints are held and unsupported parts raise errors."""
+    require_path(source, "the robot")
     snapper = Snapper(active=snap)
     bundled = _find_bundled(source)
     return _read_file(Path(source), snapper) if bundled is None else read_toml(bundled.read_text("utf-8"), snapper)

@@ -19,6 +19,7 @@ from mindyn.foundation.algebra.poses import Pose, frame_along, rotation_from_qua
 from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.errors import Code, RobotFileError, list_names, shorten_text
 from mindyn.foundation.findings import Finding, Kind, info
+from mindyn.robots.files import MAX_FILE_NUMBER
 from mindyn.robots.mimics import find_mimic_root
 from mindyn.robots.mjcf_source import CompiledMjcf
 from mindyn.robots.parts import Loop, LoopKind, Mimic
@@ -149,7 +150,11 @@ def _home_position(source: CompiledMjcf) -> Array:
     if not model.nkey:
         return np.array(model.qpos0)
     key = source.mujoco.mj_name2id(model, source.mujoco.mjtObj.mjOBJ_KEY, "home")
-    return np.array(model.key_qpos[max(key, 0)])
+    home = np.array(model.key_qpos[max(key, 0)])
+    if not (np.abs(home) <= MAX_FILE_NUMBER).all():
+        message = f"qpos of a keyframe is not finite or larger than {MAX_FILE_NUMBER:g}"
+        raise RobotFileError(message, code=Code.NOT_FINITE, subject="qpos")
+    return home
 
 
 def _constraint_jacobian(source: CompiledMjcf, home: Array) -> dict[int, Array]:

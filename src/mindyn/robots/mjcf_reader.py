@@ -15,10 +15,11 @@ from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.errors import Code, RobotFileError
 from mindyn.foundation.findings import Kind, info, summarise
 from mindyn.foundation.notation import PARAMETERS_PER_LINK
+from mindyn.foundation.reading import InputBudget
 from mindyn.robots.description import AnyJoint, Description, FixedJoint, UnsupportedJoint
 from mindyn.robots.files import MAX_FILE_NUMBER
 from mindyn.robots.mjcf_loops import read_loops
-from mindyn.robots.mjcf_source import MAX_BODIES, CompiledMjcf, compile_for_dynamics
+from mindyn.robots.mjcf_source import CompiledMjcf, compile_for_dynamics
 from mindyn.robots.parts import Drive, ExtraTorque, Frame, Joint, JointKind, Limits, Link, Mimic
 from mindyn.robots.snapping import LIMIT_SUMMARIES, Snapper
 from mindyn.robots.springs import Spring
@@ -28,9 +29,7 @@ def read_mjcf(path: Path, snap: Snapper, text: str | None = None) -> Description
     """Read the description of an MJCF file, or of `text` instead of its content; the world body is the root."""
     source = compile_for_dynamics(path, text)
     model = source.model
-    if not model.nbody <= MAX_BODIES:
-        message = f"{path.name} has {model.nbody} bodies; at most {MAX_BODIES} are supported"
-        raise RobotFileError(message, code=Code.TOO_LARGE, subject=path.name)
+    InputBudget(path.name, 0, RobotFileError).take_bodies(int(model.nbody))
     for what in ("body_mass", "body_inertia", "body_pos", "body_ipos", "jnt_pos", "qpos0", "body_quat", "body_iquat"):
         if not (np.abs(getattr(model, what)) <= MAX_FILE_NUMBER).all():
             message = f"{path.name}: {what} is not finite or larger than {MAX_FILE_NUMBER:g} in SI units"

@@ -38,8 +38,9 @@ def seed_from(rng: RandomSource) -> int:
 
 def require_unmasked(value: object, what: str) -> None:
     """Raise `InputError` for a masked array, because computations would use the masked entries like others."""
-    masked = sys.modules.get("numpy.ma")  # importing it takes 20 ms, and without it there are no masked arrays
-    if masked is not None and isinstance(value, masked.MaskedArray):
+    # Importing it takes 20 ms, and without it there are no masked arrays. Another thread may still be importing it.
+    masked = getattr(sys.modules.get("numpy.ma"), "MaskedArray", None)
+    if masked is not None and isinstance(value, masked):
         raise InputError(
             f"{what} is a masked array, which is not supported",
             hint="remove the masked samples, or replace them: value.filled(number)",

@@ -23,6 +23,7 @@ from mindyn.foundation.findings import Finding
 from mindyn.foundation.pages.notebook import Page, draw_page
 from mindyn.foundation.reading import read_json
 from mindyn.identification.estimators.estimate_files import (
+    add_checksum,
     base_record,
     read_base,
     require_agreement,
@@ -518,7 +519,7 @@ class Estimate:
         home = Path(path).parent if folder is None else Path(folder)
         values = self.to_dict()
         sources = [{**source, "path": relative_path(source["path"], home)} for source in values["sources"]]
-        return write_file_atomically(path, json.dumps({**values, "sources": sources}, indent=1) + "\n")
+        return write_file_atomically(path, json.dumps(add_checksum({**values, "sources": sources}), indent=1) + "\n")
 
 
 def columns_of(estimate: Estimate) -> dict[str, list[Any]]:

@@ -6,6 +6,7 @@ They are compared on loading, so that a changed or damaged file does not give an
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -32,6 +33,8 @@ EXACT: Final = 1e-120
 """Smaller variances come from noise-free data; their products lose digits before they reach zero."""
 ROUNDING: Final = 1e-9
 """Largest difference of numbers that should be equal, relative to the terms of their sums."""
+CHECKSUM: Final = "sha256"
+"""Entry with the hash of the others."""
 _HINT: Final = "the file may have been edited or truncated; identify again"
 _SHAPES: Final[Mapping[str, tuple[str, ...]]] = {
     "beta": ("p",),
@@ -64,6 +67,29 @@ def require_agreement(values: Mapping[str, Any], path: str) -> None:
     require_valid_file(values, schema(), path, hint=_HINT)
     for disagreement in _find_disagreements(values):
         raise InputError(f"{path} is not consistent: {disagreement}", hint=_HINT, code=Code.DISAGREEMENT, subject=path)
+    _require_unchanged(values, path)
+
+
+def add_checksum(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the entries of a file with their hash."""
+    return {**values, CHECKSUM: _hash_entries(values)}
+
+
+def _hash_entries(values: Mapping[str, Any]) -> str:
+    """Return the hash of all entries of a file but the hash itself; spaces and the order of keys do not matter."""
+    others = {name: value for name, value in values.items() if name != CHECKSUM}
+    return hashlib.sha256(json.dumps(others, sort_keys=True).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _require_unchanged(values: Mapping[str, Any], path: str) -> None:
+    """Raise `InputError` if an entry was changed after the file was written.
+
+    A changed sign of gravity, an axis or a drive ratio fits all other entries, but predicts other torques.
+    """
+    if CHECKSUM in values and values[CHECKSUM] != _hash_entries(values):
+        message = f"{path} was changed after mindyn wrote it: its checksum differs"
+        hint = f"restore the file or identify again; without the entry {CHECKSUM!r} it is read unchecked"
+        raise InputError(message, hint=hint, code=Code.DISAGREEMENT, subject=CHECKSUM)
 
 
 def _find_disagreements(values: Mapping[str, Any]) -> Iterator[str]:
@@ -74,6 +100,10 @@ def _find_disagreements(values: Mapping[str, Any]) -> Iterator[str]:
         given = (values.get(holder) if holder else values) or {}
         if given.get(entry) is not None and not _has_shape(given[entry], [sizes.get(size, -1) for size in wanted]):
             yield f"{key} must have the shape ({', '.join(str(sizes.get(size, 'any')) for size in wanted)})"
+            return
+    for curve in values.get("friction_curves") or ():
+        if len({len(curve[key]) for key in ("speed", "torque", "half_width")}) > 1:
+            yield f"speed, torque and half_width of the friction curve of {curve['joint']!r} must have the same length"
             return
     for key in ("dropped", "unidentifiable"):
         if unknown := [name for name in values[key] if name not in names]:
@@ -185,6 +215,7 @@ def robot_record(robot: Robot) -> dict[str, Any]:
 
 def robot_from_record(record: Mapping[str, Any]) -> Robot:
     """Return the robot of a `robot_record`."""
+    require_valid_file(record, schema()["properties"]["robot"], "the robot of the file", hint=_HINT)
     robot = robot_from_table({name: value for name, value in record.items() if name != "selection"})
     home = np.array([record["home"][name] for name in robot.joint_names]) if "home" in record else None
     return replace(robot, selection=Selection(**record.get("selection", {})), home=home)

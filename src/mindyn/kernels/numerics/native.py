@@ -8,9 +8,11 @@ from __future__ import annotations
 import itertools
 import threading
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import lru_cache
 
 from llvmlite import binding
+
+from mindyn.foundation.once import compute_once
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +34,7 @@ class Machine:
         return self.register_bits // bits
 
 
-@cache
+@compute_once
 def host() -> Machine:
     """Return the CPU that this process runs on."""
     binding.initialize_native_target()

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from mindyn.foundation.algebra.requirements import require_shape
 from mindyn.foundation.algebra.values import Array
+from mindyn.foundation.once import compute_once
 from mindyn.kernels.numerics import vector_ir
 from mindyn.kernels.numerics.arrays import RowBlock
 from mindyn.kernels.numerics.native import host
@@ -61,7 +62,7 @@ def _indices_below_diagonal(size: int) -> NDArray[np.bool_]:
     return np.tri(size, k=-1, dtype=np.bool_)
 
 
-@cache
+@compute_once
 def _function() -> Callable[..., None]:
     number, pointer = ctypes.c_int64, ctypes.c_void_p
     return vector_ir.compile_function(

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache
 from typing import Final
 
 from mindyn.foundation.algebra.requirements import require_count
+from mindyn.foundation.once import compute_once
 
 _MIN_SAMPLES_PER_THREAD = 512
 """Fewer samples per thread take longer to hand over (about 20 us) than to compute."""
@@ -44,10 +44,10 @@ def split_range(
     return status
 
 
-@cache
+@compute_once
 def _executor() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(max_workers=max(32, os.cpu_count() or 1), thread_name_prefix="mindyn")
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_executor.cache_clear)  # a forked child has no threads and must start its own
+    os.register_at_fork(after_in_child=_executor.forget)  # a forked child has no threads and must start its own

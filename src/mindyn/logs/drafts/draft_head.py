@@ -72,8 +72,14 @@ def read_log_head(
     table = open_table(path, robot or _PLACEHOLDER_ROBOT, metadata)
     with raise_as_damaged(table.form, table.name):
         if isinstance(table, TextTable):
-            return _read_text_head(table, rows)
-        return _read_array_head(table, rows) if isinstance(table, ArrayTable) else _read_table_head(table, rows)
+            head = _read_text_head(table, rows)
+        elif isinstance(table, ArrayTable):
+            head = _read_array_head(table, rows)
+        else:
+            head = _read_table_head(table, rows)
+    if head.columns and not any(len(values) for values in head.columns.values()):
+        raise LogError(f"{path.name} has no rows", code=Code.TOO_LITTLE_DATA, subject=path.name)
+    return head
 
 
 _PLACEHOLDER_ROBOT: Final = Robot(

@@ -15,7 +15,7 @@ from typing import Any, Final
 import numpy as np
 
 from mindyn.foundation.algebra.values import Array
-from mindyn.foundation.errors import list_names, pluralise
+from mindyn.foundation.errors import Code, list_names, pluralise
 from mindyn.foundation.escaping import format_toml_value
 from mindyn.logs.checks import velocity_slope
 from mindyn.logs.drafts.draft import UNANSWERED, SidecarDraft
@@ -57,6 +57,7 @@ from mindyn.logs.drafts.draft_names import (
     guess_unit,
     split_words,
 )
+from mindyn.logs.errors import LogError
 from mindyn.logs.metadata import CURRENT_UNITS, UNIT_FACTORS, LogMetadata, si_units
 from mindyn.robots.robot import Robot
 
@@ -86,7 +87,11 @@ def draft_sidecar(
         if not head.is_named:  # several signals have no names: only a file with one signal is a group
             groups = [group for group in groups if group.count == len(joints)]
         chosen = {**choose_groups(groups, len(joints), ()), **asked}
-        if "position" not in chosen or not is_still(stack_values(chosen["position"], head)):
+        if "position" not in chosen:
+            break
+        if not (q := stack_values(chosen["position"], head)).size:
+            raise LogError(f"{path.name} has no rows of position", code=Code.TOO_LITTLE_DATA, subject="position")
+        if not is_still(q):
             break
     files: dict[str, str] = {}
     if "torque" not in chosen and (forces := group_torques_and_forces(head, robot)) is not None:

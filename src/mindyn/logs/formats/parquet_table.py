@@ -21,9 +21,9 @@ import polars as pl
 from numpy.typing import NDArray
 from polars.exceptions import PanicException, PolarsError
 
-from mindyn.foundation.errors import Code
+from mindyn.foundation.errors import Code, list_names
 from mindyn.foundation.executors import require_polars_threads
-from mindyn.foundation.reading import MAX_ENTRIES, InputBudget, describe_exception, read_json
+from mindyn.foundation.reading import MAX_ENTRIES, InputBudget, describe_exception, is_file, read_json, require_file
 from mindyn.logs.errors import LogError
 from mindyn.logs.formats.json_table import column_expressions, numbers_in
 from mindyn.logs.formats.tables import Chunk, LogTable, split_rows, unreadable_error
@@ -273,7 +273,7 @@ SUPPORTED_VERSIONS: Final = ("v2.", "v3.")
 
 def is_lerobot_folder(path: Path) -> bool:
     """Return whether a folder is a LeRobot dataset."""
-    return (path / INFO_FILE).is_file()
+    return is_file(path / INFO_FILE)
 
 
 class LeRobotTable(LogTable):
@@ -298,8 +298,16 @@ class LeRobotTable(LogTable):
                 code=Code.MISSING_FILE,
                 subject=path.name,
             )
-        self._tables = [ParquetTable(file) for file in files]
+        InputBudget(path.name, 0, LogError, MAX_ENTRIES).take_keys(len(files))
+        self._tables = [_open_part(file) for file in files]
         self.names: tuple[str, ...] = self._tables[0].names
+        for table in self._tables:
+            if absent := [name for name in self.names if name not in table.names]:
+                message = (
+                    f"{table.name} of {path.name} does not have the columns {list_names(absent)} of the first part"
+                )
+                hint = "was the dataset joined from different recordings? Copy it anew"
+                raise LogError(message, hint=hint, code=Code.DISAGREEMENT, subject=table.name)
         columns = {"time": "timestamp", "position": "observation.state", "target": "action"}
         present = {signal: column for signal, column in columns.items() if column in self.names}
         named = match_motor_names(info, columns["position"], joints)
@@ -315,6 +323,12 @@ class LeRobotTable(LogTable):
         """Yield the chunks of all files in order."""
         for table in self._tables:
             yield from table.read_chunks(names, rows)
+
+
+def _open_part(file: Path) -> ParquetTable:
+    """Open a part of a dataset; raise `LogError` if it is not a regular file."""
+    require_file(file, "part of the LeRobot dataset", LogError)
+    return ParquetTable(file)
 
 
 def match_motor_names(info: Mapping[str, Any], array: str, joints: Sequence[str]) -> list[str] | None:

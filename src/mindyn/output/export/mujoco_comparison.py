@@ -20,7 +20,7 @@ from mindyn.logs.loop_follower import all_joint_positions
 from mindyn.logs.servos import Servo
 from mindyn.output.export.mjcf_writer import robot_to_mjcf
 from mindyn.output.export.servo_actuators import add_position_actuators
-from mindyn.robots.mjcf_source import compile_for_dynamics, compile_mjcf, import_mujoco, read_with_includes
+from mindyn.robots.mjcf_source import compile_for_dynamics, import_mujoco, read_with_includes
 from mindyn.robots.robot import Robot
 
 MAX_STEP_S: Final = 1e-4
@@ -114,7 +114,7 @@ def mujoco_torques(robot: Robot, path: str | Path, q: Array, qd: Array, qdd: Arr
     do `qd` and `qdd`.
     """
     mujoco = import_mujoco()
-    model, _ = compile_mjcf(Path(path))
+    model = compile_for_dynamics(Path(path), keep=("tendon",)).model
     off = mujoco.mjtDisableBit
     model.opt.disableflags |= int(off.mjDSBL_LIMIT) | int(off.mjDSBL_CONTACT)
     state = None
