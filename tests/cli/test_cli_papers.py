@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import typer
+from cli.program import mindyn_program
 from typer.testing import CliRunner
 
 from mindyn import StepByStep, base_parameters, load_estimate, load_robot, plan_tests
@@ -70,3 +71,9 @@ def test_check_uses_the_cones_of_yoshida(tmp_path):
     assert data["holds"] is False
     assert set(data["modified"]) == set(base_parameters(robot).names)
     assert run(check, good, "--method", "magic").exit_code != 0
+
+
+def test_the_page_of_papers_is_written_into_a_new_folder(tmp_path):
+    ended = mindyn_program("papers", "angeles", "--out", tmp_path / "new" / "folder")
+    assert ended.code == 0, ended.err
+    assert (tmp_path / "new" / "folder" / "reproduced.md").is_file()

@@ -21,7 +21,7 @@ from mindyn import Bounds, LeastSquares, check_feasible, compile_model, load_rob
 from mindyn.cli.check import check
 from mindyn.cli.exit_codes import ExitCode
 from mindyn.cli.export import export
-from mindyn.foundation.errors import Code, InputError
+from mindyn.foundation.errors import Code, ImplausibleModelError, InputError
 from mindyn.identification import check_positive_definite
 from mindyn.identification.estimators.estimate import load_estimate
 from mindyn.identification.feasibility.bounds import bounds_from_shapes, read_bounds
@@ -264,10 +264,16 @@ def test_commands(good, bad, arm, tmp_path):
     result = run(export, tmp_path / "bad.json", "--to", "urdf", "--out", tmp_path / "x.urdf")
     assert result.exit_code != 0
     assert not (tmp_path / "x.urdf").exists()
-    result = run(
-        export, tmp_path / "bad.json", "--to", "urdf", "--source", arm[1], "--feasible", "--out", tmp_path / "x.urdf"
-    )
-    assert result.exit_code == 0
+    options = ("--to", "urdf", "--source", arm[1], "--feasible", "--out", tmp_path / "x.urdf")
+    result = run(export, tmp_path / "bad.json", *options)  # 25 kg instead of 3 kg
+    assert isinstance(result.exception, ImplausibleModelError)
+    assert not (tmp_path / "x.urdf").exists()
+    assert not check_feasible(bad).has_plausible_projection
+    mild = replace(bad, beta=bad.beta + 52 * bad.deviations * (np.array(bad.names) == "Izz2"))
+    mild.save(tmp_path / "mild.json")
+    assert check_consistent(mild).holds is False
+    assert "--feasible" in run(check, tmp_path / "mild.json").stderr
+    assert run(export, tmp_path / "mild.json", *options).exit_code == 0
     assert "upper.stl" in (tmp_path / "x.urdf").read_text()
     for form, name in (("mjcf", "x.xml"), ("toml", "x.toml")):
         assert run(export, tmp_path / "good.json", "--to", form, "--out", tmp_path / name).exit_code == 0

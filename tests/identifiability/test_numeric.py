@@ -12,8 +12,8 @@ from raising import raises
 from robots import NONE, random_motion, random_robot, with_random_drives
 
 from mindyn import equation, load_robot
-from mindyn.equations.identifiability.essential_space import compute_row_space, constraint_matrix, essential_space
 from mindyn.equations.identifiability.numeric import numeric_base
+from mindyn.equations.identifiability.parameter_space import compute_row_space, constraint_matrix, essential_space
 from mindyn.foundation.errors import Code, InputError, MindynError, RobotError, UnknownNameError
 from mindyn.parameters.structural import structural_base
 

@@ -12,8 +12,8 @@ from identifiability.parallelogram_arms import REFERENCE
 from parameters.oracle import assert_spans_row_space
 
 from mindyn import load_robot
-from mindyn.equations.identifiability.essential_space import essential_space
 from mindyn.equations.identifiability.numeric import default_priority, numeric_base
+from mindyn.equations.identifiability.parameter_space import essential_space
 from mindyn.equations.loop_closure import loop_closure
 from mindyn.foundation.algebra.poses import Pose, rot_x
 from mindyn.robots.parts import Link

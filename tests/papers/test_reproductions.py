@@ -12,6 +12,7 @@ import typer
 from typer.testing import CliRunner
 
 from mindyn.cli.papers import PAGE_FILE, PAPERS, papers
+from mindyn.equations import decoupling_rows
 from mindyn.equations.identifiability.numeric import numeric_base
 from mindyn.equations.identifiability.random_states import Regressors
 from mindyn.foundation.algebra.inertia import mass_com_inertia, pseudo_inertia
@@ -19,7 +20,6 @@ from mindyn.papers.counting import Counts
 from mindyn.papers.lin_fang_paper import fang_lines
 from mindyn.papers.lin_paper import slide_operations
 from mindyn.papers.reproduction import format_markdown
-from mindyn.papers.sheu_walker_paper import decoupling_constraints
 from mindyn.papers.yoshida_paper import VALUE_TABLES, samples_needed, yoshida_load, yoshida_values
 from mindyn.robots.loading import load_robot
 
@@ -163,7 +163,7 @@ def test_three_constraints_leave_23_parameters_and_ten_decouple_the_arm():
     rng = np.random.default_rng(1)
     q = np.column_stack([rng.uniform(-2, 2, (40, 2)), np.zeros(40)])
     q[:, 2] = q[:, 1] - rng.uniform(0.6, 2.5, 40)
-    C = decoupling_constraints(arm, q)
+    C = decoupling_rows(arm, q)
     base = numeric_base(arm)
     for three in (C[:3], rng.normal(size=(3, base.count)) @ base.matrix):
         assert numeric_base(arm, constraints=three).count == 23

@@ -11,14 +11,16 @@ from mindyn.cli.arguments import VERBOSE_OPTION, complete_from
 from mindyn.cli.exit_codes import ExitCode
 from mindyn.cli.next_step import print_next_command
 from mindyn.cli.printing import print_json, print_output, print_status
-from mindyn.cli.runs import RUN_ARGUMENT, load_run_estimate
+from mindyn.cli.runs import RUN_ARGUMENT, load_run_estimate, read_run_record
+from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.errors import InputError, require_choice
 from mindyn.identification.estimators.estimate import Estimate
 from mindyn.identification.feasibility.bounds import read_bounds
 from mindyn.identification.feasibility.check import Feasibility, check_feasible
+from mindyn.identification.feasibility.positive_definite_projection import project_to_positive_definite
 from mindyn.identification.feasibility.yoshida_projection import check_by_cones, project_by_cones
 from mindyn.output.export.writing import ROBOT_FILES, choose_format
-from mindyn.output.report.verdict import describe_consistency
+from mindyn.output.report.verdict import describe_consistency, refit_words
 
 CHECK_METHODS = ("matrix", "yoshida")
 ANSWERS: Final = {True: "yes", False: "no", None: "undecided"}
@@ -55,8 +57,11 @@ def check(
     else:
         _print_answers(feasibility, verbose=verbose)
     refuted = feasibility.is_infeasible is not False
-    to = choose_format(estimate.robot)
-    print_next_command("export", run, "--to", to, "--out", ROBOT_FILES[to], *(["--feasible"] if refuted else []))
+    if feasibility.has_plausible_projection:
+        to = choose_format(estimate.robot)
+        print_next_command("export", run, "--to", to, "--out", ROBOT_FILES[to], *(["--feasible"] if refuted else []))
+    else:
+        print_next_command(*refit_words(read_run_record(run)))
     if refuted or feasibility.plausible.holds is False:
         raise typer.Exit(ExitCode.NO)
 
@@ -70,18 +75,28 @@ def _print_answers(feasibility: Feasibility, *, verbose: bool) -> None:
         print_output(f"  {question:<17}  {ANSWERS[answer.holds]:<9}  {reason}", indent=" " * 32)
 
 
+def _modify_values(estimate: Estimate) -> tuple[Array, str]:
+    """Return values with a positive definite inertia matrix, and the method: Yoshida's, else the nearest ones.
+
+    Both check every configuration before they return; Yoshida's modification fails from values far outside.
+    """
+    try:
+        return project_by_cones(estimate.base, estimate.base_values), "cones"
+    except InputError as error:
+        print_status(f"note: {error.message}; these are the nearest positive definite values instead")
+        return project_to_positive_definite(estimate.base, estimate.base_values), "projection"
+
+
 def _check_by_cones(estimate: Estimate, as_json: bool) -> None:
-    """Check by Yoshida's cones of the leading minors; print his modified values if the answer is no."""
-    answer = check_by_cones(estimate.base, estimate.beta)
+    """Check by Yoshida's cones of the leading minors; print modified values if the answer is no."""
+    answer = check_by_cones(estimate.base, estimate.base_values)
     modified: dict[str, float] | None = None
+    modified_by: str | None = None
     if not answer.holds:
-        try:
-            values = project_by_cones(estimate.base, estimate.beta)
-            modified = dict(zip(estimate.base.names, values.tolist(), strict=True))
-        except InputError as error:
-            print_status(f"note: {error.message}")
+        values, modified_by = _modify_values(estimate)
+        modified = dict(zip(estimate.base.names, values.tolist(), strict=True))
     if as_json:
-        print_json({**answer.to_dict(), "modified": modified})
+        print_json({**answer.to_dict(), "modified": modified, "modified_by": modified_by})
     else:
         typer.echo(answer.sentence)
         for name, value in (modified or {}).items():

@@ -22,7 +22,8 @@ EXIT_CODE_MEANINGS: Final[Mapping[ExitCode, str]] = {
     ExitCode.ERROR: "error, with a message and a hint",
     ExitCode.USAGE: "wrong usage: unknown or missing command, argument or option",
     ExitCode.NO: "check, doctor, papers: the answer is no; identify: the log cannot identify the robot; "
-    "excite, step-by-step plan: the motion is not safe; step-by-step plan: some parameters are not identifiable; "
+    "excite, step-by-step plan: the motion is not safe; export: the model is not plausible; "
+    "step-by-step plan: some parameters are not identifiable; "
     "payload --wrench: the readings contradict their metadata",
     ExitCode.INTERRUPTED: "interrupted by Ctrl-C",
 }

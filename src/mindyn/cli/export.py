@@ -14,13 +14,13 @@ from mindyn.applications.validation.validate import comparison_table
 from mindyn.cli.arguments import JSON_OPTION, complete_from, require_companion
 from mindyn.cli.next_step import print_next_command
 from mindyn.cli.printing import print_json, print_notes, print_status
+from mindyn.cli.projection_errors import ErrorChange, compare_errors
 from mindyn.cli.runs import RUN_ARGUMENT, load_run_estimate
 from mindyn.foundation.errors import Code, InputError, require_choice
 from mindyn.foundation.files import write_file_atomically
 from mindyn.foundation.reading import read_json
 from mindyn.identification.estimators.estimate import Estimate
 from mindyn.identification.feasibility.consistent_projection import make_feasible
-from mindyn.identification.feasibility.full_model import full_model
 from mindyn.kernels.model import Model, compile_model
 from mindyn.kernels.source_text import Facts
 from mindyn.logs.reading import read_log
@@ -30,7 +30,7 @@ from mindyn.output.export.ros2_package import CONTROL_FUNCTIONS, write_ros2_pack
 from mindyn.output.export.servo_actuators import write_isaac_lab
 from mindyn.output.export.toml_writer import write_toml
 from mindyn.output.export.urdf_writer import render_urdf
-from mindyn.output.export.writing import Prior, model_notes
+from mindyn.output.export.writing import Prior, model_notes, resolve_model
 from mindyn.robots.loading import load_matching
 from mindyn.robots.table import format_table
 
@@ -60,13 +60,13 @@ def _write_text(out: Path, text: str, notes: Sequence[str]) -> ExportResult:
 
 
 def _write_toml_file(request: ExportRequest) -> ExportResult:
-    full = full_model(request.estimate, request.prior, force=request.force)
+    full = resolve_model(request.estimate, request.prior, force=request.force)
     return model_notes(request.estimate, full), [write_toml(full, request.out, force=request.force)]
 
 
 def _write_code(request: ExportRequest, write: Callable[[Model], Sequence[Path]]) -> ExportResult:
     """Write code of the full model, with the friction of the fit, so that its torques equal those of the estimate."""
-    full = full_model(request.estimate, request.prior, friction="fitted", force=request.force)
+    full = resolve_model(request.estimate, request.prior, friction="fitted", force=request.force)
     files = write(compile_model(full, drives=True))
     return model_notes(request.estimate, full), files
 
@@ -154,7 +154,12 @@ def export(
     estimate = load_run_estimate(run)
     prior_model: Prior = "robot" if prior is None else None if prior == "none" else load_matching(prior, estimate.robot)
     log = None if check is None else read_log(check, estimate.robot)
-    estimate = make_feasible(estimate) if feasible else estimate
+    changes: tuple[ErrorChange, ...] = ()
+    if feasible:
+        given, estimate = estimate, make_feasible(estimate)
+        changes = compare_errors(run, given, estimate)
+        for change in changes:
+            print_status(str(change))
     raw_notes, written = FORMAT_WRITERS[to](
         ExportRequest(estimate, out, source, prior_model, prefix, force, not strip_meshes, _read_facts(run))
     )
@@ -177,6 +182,7 @@ def export(
             "files": files,
             "robot": estimate.robot.name,
             "projected": feasible,
+            "errors": {change.rows: {"before": change.before, "after": change.after} for change in changes},
             "status": estimate.status,
             "notes": notes,
             "check": {who: {"relative": e.relative.tolist(), "total": e.total} for who, e in errors.items()} or None,

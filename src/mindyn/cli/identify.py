@@ -7,7 +7,7 @@ import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from io import BytesIO
 from pathlib import Path
@@ -42,6 +42,7 @@ from mindyn.foundation.algebra.requirements import require_number
 from mindyn.foundation.errors import Code, InputError, require_choice
 from mindyn.foundation.files import make_output_folder, relative_path, replace_folder_files, write_file_atomically
 from mindyn.foundation.findings import Finding, Kind, Severity
+from mindyn.foundation.hints import Command
 from mindyn.foundation.reading import read_toml
 from mindyn.identification.diagnostics.diagnose import explain
 from mindyn.identification.estimators.estimate import Estimate, Estimator, columns_of
@@ -59,7 +60,7 @@ from mindyn.logs.reading import scan_log
 from mindyn.output.export.writing import choose_format
 from mindyn.output.report.parameters import parameter_rows
 from mindyn.output.report.provenance import package_versions
-from mindyn.output.report.verdict import Commands, VerdictData, build_verdict, summarize_verdict
+from mindyn.output.report.verdict import Commands, VerdictData, build_verdict, refit_words, summarize_verdict
 from mindyn.output.report.writing import write_report
 from mindyn.regression.gather_blocks import sources_of
 from mindyn.regression.settings import EquationSettings
@@ -197,7 +198,9 @@ def identify(
         )
         robots = [Path(name) for name in (robot, prior) if name is not None and Path(name).is_file()]
         inputs = [*places, *apart, *(place for place in (conditioning, drives) if place), *robots]
-        record = _run_record(estimate, inputs, {"given": robot, **options.to_dict()}, out, perf_counter() - start)
+        record = _run_record(
+            estimate, inputs, others, {"given": robot, **options.to_dict()}, out, perf_counter() - start
+        )
         if out is not None:
             with replace_folder_files(out, (*RUN_FILES, CALIBRATION_FILE)) as folder:
                 _write_run(folder, out, estimate, verdict, record)
@@ -219,7 +222,8 @@ def identify(
     else:
         predictions = [predict_log(estimate, log) for log in whole] if verdict is None else verdict.predictions
         shown = build_verdict(estimate, verdict, predictions, findings)
-        commands = Commands(robot, "" if out is None else str(out), choose_format(arm))
+        refit = str(Command(*refit_words(record)))
+        commands = Commands(robot, "" if out is None else str(out), choose_format(arm), refit)
         following = _print_result(estimate, shown, feasibility, commands, verbose=verbose)
     if out is not None:
         print_status(f"wrote {out}: {', '.join(name for name in RUN_FILES if (out / name).is_file())}")
@@ -246,7 +250,8 @@ def _split_logs(logs: Sequence[Log], part: float) -> tuple[list[Log], list[Log]]
     require_number(part, "--hold-out", "(0, 1)", "such as --hold-out 0.3, which holds out the last 30 %")
     ends = [round((1 - part) * len(log)) for log in logs]
     cut = list(zip(logs, ends, strict=True))
-    first, last = [log.take(slice(0, end)) for log, end in cut], [log.take(slice(end, len(log))) for log, end in cut]
+    first = [_take_rows(log, slice(0, end)) for log, end in cut]
+    last = [_take_rows(log, slice(end, len(log))) for log, end in cut]
     if all(never_moves(log) for log in first) and not all(never_moves(log) for log in last):
         raise InputError(
             f"all motion is in the last {100 * part:g} % of the logs, which --hold-out excludes from training",
@@ -255,6 +260,15 @@ def _split_logs(logs: Sequence[Log], part: float) -> tuple[list[Log], list[Log]]
             subject="--hold-out",
         )
     return first, last
+
+
+def _take_rows(log: Log, part: slice) -> Log:
+    """Return a part of a log whose sources name the rows of the file."""
+    taken = log.take(part)
+    if not len(taken):
+        return taken
+    rows = int(taken.rows[0]), int(taken.rows[-1]) + 1
+    return replace(taken, sources=tuple(replace(source, rows=rows) for source in taken.sources))
 
 
 def _print_result(
@@ -309,12 +323,20 @@ def _write_run(
     write_file_atomically(folder / "parameters.parquet", table.getvalue())
     if verdict is not None:
         write_file_atomically(folder / "validation.json", json.dumps(verdict.to_dict(), indent=1) + "\n")
-    inputs = [{**entry, "path": relative_path(entry["path"], out)} for entry in record["inputs"]]
-    write_file_atomically(folder / "run.json", json.dumps({**record, "inputs": inputs}, indent=1) + "\n")
+    files = {
+        key: [{**entry, "path": relative_path(entry["path"], out)} for entry in record[key]]
+        for key in ("inputs", "held_out")
+    }
+    write_file_atomically(folder / "run.json", json.dumps({**record, **files}, indent=1) + "\n")
 
 
 def _run_record(
-    estimate: Estimate, inputs: Sequence[FileLocation], robot: Mapping[str, Any], out: Path | None, seconds: float
+    estimate: Estimate,
+    inputs: Sequence[FileLocation],
+    held_out: Sequence[Log],
+    robot: Mapping[str, Any],
+    out: Path | None,
+    seconds: float,
 ) -> dict[str, Any]:
     """Return the record with which the run can be repeated."""
     return {
@@ -324,6 +346,7 @@ def _run_record(
         "finished": datetime.now(UTC).isoformat(timespec="seconds"),
         "seconds": round(seconds, 3),
         "inputs": [{"path": s.path, "sha256": s.sha256} for path in inputs for s in hash_sources(path)],
+        "held_out": [asdict(source) for log in held_out for source in sources_of(log)],
         "versions": package_versions(),
         "settings": _settings_data(estimate),
         "status": estimate.status,

@@ -16,7 +16,7 @@ from typer.main import get_command
 from mindyn import __version__
 from mindyn.cli.exit_codes import EXIT_CODES_HELP, ExitCode
 from mindyn.cli.printing import print_json, print_status, terminal_columns
-from mindyn.foundation.errors import Code, MindynError, UnsafeMotionError, shorten_text
+from mindyn.foundation.errors import Code, ImplausibleModelError, MindynError, UnsafeMotionError, shorten_text
 from mindyn.foundation.escaping import TERMINAL_COLUMNS
 from mindyn.foundation.interrupts import exit_on_interrupt, reraise_interrupts
 from mindyn.foundation.reading import ALLOW_OUTSIDE_FILES
@@ -69,6 +69,9 @@ COMMAND_EXAMPLES: Final[Mapping[str, Mapping[str, str]]] = {
     },
 }
 """Commands by purpose, in the order of a workflow, with an example of each."""
+REFUSALS: Final = (ImplausibleModelError, UnsafeMotionError)
+"""Errors that answer a question with no (`ExitCode.NO`)."""
+
 NOTHING_WRITTEN: Final = "nothing was written; existing files are unchanged"
 
 
@@ -163,7 +166,7 @@ def run() -> None:
     except MindynError as error:
         print_status(f"error: {error}")
         _print_json_error(error.to_dict())
-        sys.exit(ExitCode.NO if isinstance(error, UnsafeMotionError) else ExitCode.ERROR)
+        sys.exit(ExitCode.NO if isinstance(error, REFUSALS) else ExitCode.ERROR)
     except BrokenPipeError:
         raise
     except OSError as error:  # a system error that no reader or writer explained

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Final
@@ -12,8 +13,8 @@ import typer
 from mindyn.cli.arguments import JSON_OPTION, complete_from, require_companion, require_exclusive
 from mindyn.cli.exit_codes import ExitCode
 from mindyn.cli.printing import print_json, print_output, print_status, print_table
-from mindyn.foundation.errors import Code, InputError, unknown_name_error
-from mindyn.foundation.files import write_file_atomically
+from mindyn.foundation.errors import unknown_name_error
+from mindyn.foundation.files import make_output_folder, write_file_atomically
 from mindyn.papers import angeles_paper, lin_fang_paper, lin_paper, sheu_walker_paper, yoshida_paper
 from mindyn.papers.reproduction import Reproduction, format_markdown, format_text, to_data
 
@@ -47,7 +48,7 @@ def papers(
         ),
     ] = None,
     every: Annotated[bool, typer.Option("--all", help="Reproduce all papers.")] = False,
-    out: Annotated[Path | None, typer.Option(help="Folder for a Markdown page.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder for a Markdown page; created if it does not exist.")] = None,
     as_json: Annotated[bool, JSON_OPTION] = False,
 ) -> None:
     """Reproduce tables of five papers: published value, our value and the difference."""
@@ -60,13 +61,14 @@ def papers(
     for name in chosen:
         if name not in PAPERS:
             raise unknown_name_error("paper", name, PAPERS, has="there are")
-    reproductions = [_reproduce_paper(name) for name in chosen]
+    with nullcontext() if out is None else make_output_folder(out):
+        reproductions = [_reproduce_paper(name) for name in chosen]
+        if out is not None:
+            _write_page(reproductions, out)
     if as_json:
         print_json([to_data(reproduction) for reproduction in reproductions], indent=2)
     else:
         print_output("\n\n\n".join(map(format_text, reproductions)), "    ")
-    if out is not None:
-        _write_page(reproductions, out)
     outside = [row for reproduction in reproductions for row in reproduction.outside]
     if outside:
         print_status(f"outside tolerance: {'; '.join(outside)}")
@@ -89,12 +91,5 @@ def _print_papers(as_json: bool) -> None:
 
 
 def _write_page(reproductions: list[Reproduction], out: Path) -> None:
-    if not out.is_dir():
-        raise InputError(
-            f"the folder {str(out)!r} does not exist",
-            hint="create it first, or pass another one",
-            code=Code.MISSING_FILE,
-            subject=out,
-        )
     write_file_atomically(out / PAGE_FILE, format_markdown(reproductions))
     print_status(f"wrote {out / PAGE_FILE}")

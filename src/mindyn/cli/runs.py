@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from math import isfinite
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import typer
 
@@ -16,6 +16,7 @@ from mindyn.foundation.errors import Code, InputError, MindynError, list_names
 from mindyn.foundation.files import finish_replacement
 from mindyn.foundation.findings import Finding, Kind, info
 from mindyn.foundation.hints import Command
+from mindyn.foundation.reading import read_json
 from mindyn.identification.estimators.estimate import Estimate, load_estimate
 from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.locations import FileLocation
@@ -26,6 +27,7 @@ from mindyn.robots.robot import Robot
 
 RUN_ARGUMENT: Final = typer.Argument(help="Folder of `mindyn identify --out`, or its estimate.json.")
 """For `Annotated[Path, RUN_ARGUMENT]`."""
+RUN_RECORD: Final = "run.json"
 CALIBRATION_FILE: Final = "calibration.json"
 """File of a run folder with the torque scale by a weighed payload; a new run removes it."""
 MAX_MOTION_ROWS: Final = 20_000
@@ -45,6 +47,12 @@ def load_run_estimate(run: Path) -> Estimate:
             subject=path,
         )
     return load_estimate(path)
+
+
+def read_run_record(run: Path) -> dict[str, Any]:
+    """Read the record of a run folder or of the folder of its estimate; empty if there is none."""
+    path = (run if run.is_dir() else run.parent) / RUN_RECORD
+    return read_json(path, "record of a run", InputError) if path.is_file() else {}
 
 
 def read_logs(

@@ -16,9 +16,11 @@ from mindyn.cli.export import FORMAT_WRITERS
 from mindyn.cli.log import draft_with_sidecar, has_complete_sidecar, parse_entries
 from mindyn.cli.next_step import format_robot_options
 from mindyn.cli.printing import print_output, print_status
+from mindyn.cli.runs import load_run_estimate
 from mindyn.foundation.errors import MindynError, pluralise, require_choice
 from mindyn.foundation.escaping import format_toml_value
 from mindyn.foundation.hints import Command
+from mindyn.identification.feasibility.check import check_feasible
 from mindyn.logs.drafts.draft import UNANSWERED, DraftLine
 from mindyn.robots.loading import RobotOptions
 from mindyn.robots.robot import Robot
@@ -84,7 +86,13 @@ def start(
     if guide.run("identify", robot, *(logs[:-1] or logs), *words, *held_out, "--out", folder) == ExitCode.NO:
         print_status("stopped: correct the errors above, then start again")
         raise typer.Exit(ExitCode.NO)
-    feasible = ["--feasible"] if guide.run("check", folder) == ExitCode.NO else []
+    feasible = []
+    if guide.run("check", folder) == ExitCode.NO:
+        feasibility = check_feasible(load_run_estimate(folder))
+        if feasibility.has_plausible_projection:
+            feasible = ["--feasible"]
+        else:
+            guide.run("identify", robot, *(logs[:-1] or logs), *words, *held_out, "--consistent", "--out", folder)
     while to not in FORMAT_WRITERS:
         print_status(f"formats: {', '.join(FORMAT_WRITERS)}")
         to = guide.ask("Export as", "c") if guide.asks else "c"

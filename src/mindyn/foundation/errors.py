@@ -45,6 +45,7 @@ class Code(StrEnum):
     TOO_LITTLE_DATA = "too little data"
     NOT_IDENTIFIABLE = "not identifiable"
     NOT_FEASIBLE = "not physically consistent"
+    IMPLAUSIBLE = "implausible"
     NOT_CONVERGED = "not converged"
     INACCURATE = "inaccurate"
     UNSAFE_MOTION = "unsafe motion"
@@ -162,6 +163,12 @@ class ExportError(MindynError):
     """A file cannot be written: its format cannot express the robot, or there is no such folder."""
 
     default_code = Code.NOT_WRITABLE
+
+
+class ImplausibleModelError(ExportError):
+    """The links of a model could not be those of a real robot: masses, centres of mass or inertia matrix."""
+
+    default_code = Code.IMPLAUSIBLE
 
 
 def shorten_text(text: str, longest: int = LONGEST_MESSAGE) -> str:

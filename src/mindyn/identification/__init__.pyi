@@ -1,11 +1,18 @@
 # The public names in the order of the work; `import_lazily` imports each when it is first used.
 from mindyn.identification.estimators.closed_loop_instruments import ClosedLoopInstruments as ClosedLoopInstruments
 from mindyn.identification.estimators.essential import reduce_estimate as reduce_estimate
+from mindyn.identification.estimators.recursive_instruments import RecursiveInstruments as RecursiveInstruments
 from mindyn.identification.feasibility.bounds import bounds_from_shapes as bounds_from_shapes
 from mindyn.identification.feasibility.check import Feasibility as Feasibility
 from mindyn.identification.feasibility.intervals import add_physical_intervals as add_physical_intervals
 from mindyn.identification.feasibility.intervals import torque_bands as torque_bands
+from mindyn.identification.feasibility.plausibility import LinkPlausibility as LinkPlausibility
+from mindyn.identification.feasibility.plausibility import Plausibility as Plausibility
+from mindyn.identification.feasibility.plausibility import check_full_model as check_full_model
 from mindyn.identification.feasibility.positive_definite import check_positive_definite as check_positive_definite
+from mindyn.identification.feasibility.positive_definite_projection import (
+    project_to_positive_definite as project_to_positive_definite,
+)
 from mindyn.identification.log_drafts import draft_log as draft_log
 from mindyn.identification.methods import METHODS as METHODS
 from mindyn.identification.selection.choose import Choice as Choice

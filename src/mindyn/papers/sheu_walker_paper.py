@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from mindyn.equations.catalogue import equation
-from mindyn.equations.identifiability.essential_space import essential_space
+from mindyn.equations.identifiability.decoupling import decoupling_rows
 from mindyn.equations.identifiability.numeric import default_priority, numeric_base
-from mindyn.equations.identifiability.random_states import Regressors
+from mindyn.equations.identifiability.parameter_space import essential_space
 from mindyn.equations.identifiability.reduction import Reduction, reduce_model
 from mindyn.equations.loop_constraints import evaluate_batch
 from mindyn.foundation.algebra.poses import Pose, rot_x
@@ -31,8 +31,6 @@ PRINTED_TOLERANCE = 1.1e-3
 DRAWS, SAMPLES, FACTOR = 8, 101, 1.35
 """Random draws over which singular values are averaged; states of a draw; the factor within which they must agree."""
 ROUNDED_RIGHT_ANGLE = 1.5708
-OFF_DIAGONAL_ZERO = 1e-9
-"""Singular value, relative to the largest, below which a direction does not change the off-diagonal inertias."""
 MOTION_RATE_RAD_S = 4.0
 """Rate of the sinusoidal motion, which the paper does not describe; every joint moves through its whole range."""
 UNPUBLISHED = "lengths and masses of the arm are not published: those of an example are used"
@@ -219,16 +217,6 @@ def _vectors(robot: Robot, data: dict[str, Any]) -> list[PaperTable]:
     return tables
 
 
-def decoupling_constraints(robot: Robot, q: Array) -> Array:
-    """Return independent rows C: C phi = 0 makes every off-diagonal inertia between primary joints zero at all q."""
-    torque_rows, rest, count = Regressors(robot).torque_rows, np.zeros_like(q), q.shape[1]
-    still = torque_rows(q, rest, rest)
-    columns = [torque_rows(q, rest, rest + unit) - still for unit in np.eye(count)]
-    rows = np.vstack([columns[j][:, i] for j in range(count) for i in range(j)])
-    _, sizes, directions = np.linalg.svd(rows, full_matrices=False)
-    return np.asarray(directions[sizes > OFF_DIAGONAL_ZERO * sizes[0]])
-
-
 def _comparison(puma: Robot, data: dict[str, Any]) -> PaperTable:
     three, arm = puma.lock({"joint4": 0.3, "joint5": -0.4, "joint6": 0.1}), load_robot("five_bar")
     serial, loop = numeric_base(three).count, numeric_base(arm).count
@@ -239,7 +227,7 @@ def _comparison(puma: Robot, data: dict[str, Any]) -> PaperTable:
         "inertial parameters in all": ((30, 50), [len(robot.phi) for robot in (three, arm)]),
     }
     why = "15 = 7 x 3 - 4 - 2 by every method"
-    C = decoupling_constraints(arm, five_bar_states(data, 0)[0])
+    C = decoupling_rows(arm, five_bar_states(data, 0)[0])
     three_less, decoupled = (numeric_base(arm, constraints=C_used).count for C_used in (C[:3], C))
     any_three = "any three independent constraints with an effect on the dynamics remove three parameters"
     all_q = "the paper counts one constraint for each of the three entries; each of them alone removes four"

@@ -9,7 +9,6 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from importlib import resources
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -20,8 +19,8 @@ from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.errors import unknown_name_error
 from mindyn.foundation.notation import DRIVE_PARAMETERS, LINK_PARAMETERS
 from mindyn.identification.estimators.estimate import Estimate
-from mindyn.identification.estimators.instrumental_variables import model_acceleration
 from mindyn.identification.estimators.least_squares import LeastSquares
+from mindyn.identification.estimators.recursive_instruments import RecursiveInstruments
 from mindyn.identification.estimators.recursive_least_squares import RecursiveLeastSquares
 from mindyn.identification.feasibility.yoshida_projection import project_by_cones
 from mindyn.kernels.model import compile_model
@@ -356,42 +355,15 @@ def estimate_recursively(robot: Robot) -> Convergence:
     log = make_measured_samples(robot, IDENTIFICATION_ROWS, 0)
     plain = LeastSquares().fit(build_rows(robot, log, EquationSettings(drives="stated")))
     counts = range(FIRST_CONVERGENCE_ROW, IDENTIFICATION_ROWS + 1, CONVERGENCE_STEP_ROWS)
-    online, by_ls = RecursiveLeastSquares(robot), []
+    least_squares, by_ls = RecursiveLeastSquares(robot), []
+    instruments, by_iv = RecursiveInstruments(plain, largest_acceleration=np.abs(log.qdd).max(axis=0)), []
     for k, sample in enumerate(zip(log.q, log.qd, log.qdd, log.tau, strict=True), 1):
-        online.update(*sample)
+        least_squares.update(*sample)
+        instruments.update(*sample)
         if k in counts:
-            by_ls.append(online.beta)
-    by_iv, instruments = estimate_by_instruments(plain, log, counts)
-    return Convergence(np.array(counts, dtype=float), np.array(by_ls), by_iv, plain, instruments)
-
-
-def estimate_by_instruments(model: Estimate, log: Samples, counts: Sequence[int]) -> tuple[Array, Estimate]:
-    """Return the values (k, p) after each count of samples, and the last estimate [Yoshida 1996, section 3.5.2].
-
-    The matrix inversion lemma turns the thesis's iterative formula into sums A += Omega^T W Y and b += Omega^T W tau,
-    without the digits that the recursion of A^-1 loses. Omega has the accelerations that the model predicts.
-    """
-    regressor, n = model.regressor, log.q.shape[1]
-    expected = model_acceleration(regressor, model.beta, log)
-    assert model.joint_weights is not None
-    roots = expected.definite[:, None] * np.sqrt(model.joint_weights / model.joint_weights.max())
-    directions = regressor.directions(log.q, log.qd, log.segments, log.rate_hz)
-    Y, Omega = (
-        (roots[:, :, None] * regressor.dense(regressor.parts(log.q, log.qd, qdd, directions))).reshape(roots.size, -1)
-        for qdd in (log.qdd, expected.qdd)
-    )
-    tau, size = (roots * log.tau).ravel(), np.linalg.norm(Omega, axis=0)
-    Y, Omega = Y / size, Omega / size  # the solution does not depend on the units of the parameters
-    A, b, values = np.zeros((len(size), len(size))), np.zeros(len(size)), []
-    for start, stop in pairwise((0, *counts)):
-        rows = slice(n * start, n * stop)
-        A, b = A + Omega[rows].T @ Y[rows], b + Omega[rows].T @ tau[rows]
-        values.append(np.linalg.solve(A, b) / size)
-    residual = tau - Y @ (values[-1] * size)
-    variance = residual @ residual / (n * expected.definite.sum() - len(size))
-    half = np.linalg.solve(A, Omega.T @ Omega)
-    covariance = variance * np.linalg.solve(A, half.T) / size / size[:, None]
-    return np.array(values), replace(model, beta=values[-1], covariance=covariance)
+            by_ls.append(least_squares.beta)
+            by_iv.append(instruments.beta)
+    return Convergence(np.array(counts, dtype=float), np.array(by_ls), np.array(by_iv), plain, instruments.estimate())
 
 
 def estimate_step_by_step(robot: Robot) -> Estimate:

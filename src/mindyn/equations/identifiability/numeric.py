@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import ArrayLike
 
-from mindyn.equations.identifiability.essential_space import (
+from mindyn.equations.identifiability.parameter_space import (
     SAMPLED_ROUNDING,
     ZERO_SINGULAR_VALUE,
     EssentialSpace,

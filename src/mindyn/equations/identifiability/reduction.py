@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from mindyn.equations.identifiability.essential_space import essential_space
+from mindyn.equations.identifiability.parameter_space import essential_space
 from mindyn.equations.identifiability.random_states import Regressors
 from mindyn.foundation.algebra.requirements import require_positive
 from mindyn.foundation.algebra.values import Array, RandomSource, ShortRepr, seed_from

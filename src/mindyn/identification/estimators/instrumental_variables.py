@@ -66,10 +66,13 @@ class ModelAcceleration:
         return 1.0 - float(self.definite.mean())
 
 
-def model_acceleration(regressor: Regressor, beta: Array, samples: Samples) -> ModelAcceleration:
+def model_acceleration(
+    regressor: Regressor, beta: Array, samples: Samples, largest: Array | None = None
+) -> ModelAcceleration:
     """Solve M(q) qdd = tau - tau(q, qd, 0), including the friction of the motors' motion [Yoshida 1996, eq. 3.35].
 
-    Accelerations are clipped at the largest measured one of each joint, because a nearly singular M makes them large.
+    Accelerations are clipped at `largest` (n,), by default the largest measured one of each joint, because a nearly
+    singular M makes them large.
     """
     M = inertia_matrices(regressor, beta, samples)
     definite = _definite(M)
@@ -77,7 +80,7 @@ def model_acceleration(regressor: Regressor, beta: Array, samples: Samples) -> M
     left = samples.tau - predict_unfiltered(regressor, beta, replace(samples, qdd=rest))
     qdd = np.zeros_like(samples.q)
     qdd[definite] = np.linalg.solve(M[definite], left[definite, :, None])[..., 0]
-    largest = np.abs(samples.qdd).max(axis=0)
+    largest = np.abs(samples.qdd).max(axis=0) if largest is None else largest
     return ModelAcceleration(np.clip(qdd, -largest, largest), definite, M)
 
 

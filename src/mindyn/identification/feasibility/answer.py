@@ -44,6 +44,11 @@ class Answer:
         return self.holds is False and bool(self.witness.get("within_uncertainty", False))
 
     @property
+    def has_plausible_projection(self) -> bool:
+        """Return whether `make_feasible` gives a plausible model if the answer is not yes; True if not examined."""
+        return not self.witness.get("projection_problems")
+
+    @property
     def sentence(self) -> str:
         """Return the answer and its reason as one sentence."""
         adjective = self.question.replace("_", " ") if self.holds else NEGATIVE_ANSWERS[self.question]

@@ -149,12 +149,12 @@ def bounds_from_shapes(robot: Robot) -> Bounds:
     boxes = {}
     for link in robot.links:
         if link.shapes and all(shape.kind != "mesh" for shape in link.shapes):
-            corners = np.concatenate([_box_corners(shape) for shape in link.shapes])
+            corners = np.concatenate([shape_corners(shape) for shape in link.shapes])
             boxes[link.name] = (tuple(corners.min(axis=0).tolist()), tuple(corners.max(axis=0).tolist()))
     return Bounds(centres=boxes)
 
 
-def _box_corners(shape: Shape) -> Array:
+def shape_corners(shape: Shape) -> Array:
     """Return the corners (8, 3), in the link frame, of the box around a shape along its own axes."""
     size = shape.dimensions
     if shape.kind == "box":

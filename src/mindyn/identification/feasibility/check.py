@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -21,6 +21,7 @@ from mindyn.identification.feasibility.conic import ConicError, InfeasibleProgra
 from mindyn.identification.feasibility.consistent import CONSISTENT_DISTANCE, arm_witness, check_consistent
 from mindyn.identification.feasibility.nearest import find_nearest_compact, relative_metric
 from mindyn.identification.feasibility.physical_space import physical_values, space_of
+from mindyn.identification.feasibility.plausible_export import check_projection
 from mindyn.identification.feasibility.positive_definite import check_positive_definite
 
 _ANSWER_WORDS = {True: "yes", False: "NO", None: "?"}
@@ -55,6 +56,11 @@ class Feasibility(ShortRepr):
         """Return whether no robot can have the values; None if undecided."""
         feasible = combine_answers({answer.question: answer.holds for answer in self.answers})
         return None if feasible is None else not feasible
+
+    @property
+    def has_plausible_projection(self) -> bool:
+        """Return whether `make_feasible` gives a plausible model, or the values are consistent already."""
+        return self.consistent.has_plausible_projection
 
     def findings(self, estimate: Estimate) -> list[Finding]:
         """Return a finding if the values are inconsistent by more than their uncertainty explains."""
@@ -109,7 +115,19 @@ def check_feasible(estimate: Estimate, bounds: Bounds | None = None) -> Feasibil
         positive_definite = check_positive_definite(estimate)
     except (InputError, MissingPhysicsError, RobotError) as error:
         positive_definite = Answer("positive_definite", None, f"{error.message}.")
-    return Feasibility(positive_definite, check_consistent(estimate), check_plausible(estimate, bounds))
+    consistent = check_consistent(estimate)
+    if not consistent.holds:
+        consistent = _add_projection(consistent, estimate)
+    return Feasibility(positive_definite, consistent, check_plausible(estimate, bounds))
+
+
+def _add_projection(answer: Answer, estimate: Estimate) -> Answer:
+    """Add what is implausible about the model that `make_feasible` gives, which export would reject."""
+    projection = check_projection(estimate)
+    problems = ["the nearest consistent values were not found"] if projection is None else list(projection.problems)
+    sentence = f" The nearest consistent model is not plausible: {problems[0]}." if problems else ""
+    witness = {**answer.witness, "projection_problems": problems}
+    return replace(answer, reason=f"{answer.reason}{sentence}", witness=witness)
 
 
 def check_plausible(estimate: Estimate, bounds: Bounds | None = None) -> Answer:

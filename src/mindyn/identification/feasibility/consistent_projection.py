@@ -9,20 +9,25 @@ prior's inertia matrix in every configuration.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Final
+from typing import Final, Literal, get_args
 
 import numpy as np
 
 from mindyn.foundation.algebra.inertia import phi_about_origin
 from mindyn.foundation.algebra.values import Array
+from mindyn.foundation.errors import require_choice
 from mindyn.identification.estimators.estimate import Estimate
 from mindyn.identification.estimators.estimate_parts import Physical, unexplained_fraction
 from mindyn.identification.feasibility.conic import ConicError
 from mindyn.identification.feasibility.constrained_fit import MIN_PRIOR_FRACTION, FitProblem
+from mindyn.identification.feasibility.inertia_family import InertiaFamily
 from mindyn.identification.feasibility.nearest import find_nearest_compact, relative_metric, root_of_inverse
 from mindyn.identification.feasibility.physical_space import PhysicalSpace, space_of
+from mindyn.identification.feasibility.positive_definite_projection import find_nearest_positive_definite
 from mindyn.identification.feasibility.priors import build_prior
 from mindyn.regression.information import Information
+
+Level = Literal["consistent", "positive definite"]
 
 PROJECTION_PRIOR_WEIGHT: Final = 1e-2
 """Weight of the prior relative to squared standard deviations of the values."""
@@ -48,8 +53,8 @@ def covariance_metric(estimate: Estimate, space: PhysicalSpace) -> Array:
     return root_of_inverse(correlations, deviations)
 
 
-def make_feasible(estimate: Estimate) -> Estimate:
-    """Project an estimate onto physically consistent values: some links with dissipative friction have them.
+def make_feasible(estimate: Estimate, level: Level = "consistent") -> Estimate:
+    """Project an estimate onto feasible values.
 
     The values move by the smallest distance in the metric of the noise covariance. The inertia matrix is then positive
     definite in every configuration.
@@ -58,14 +63,26 @@ def make_feasible(estimate: Estimate) -> Estimate:
     ----------
     estimate : Estimate
         Estimate to use.
+    level : {"consistent", "positive definite"}
+        "consistent": some links with dissipative friction have the values. "positive definite": the inertia matrix is
+        positive definite in every configuration, a weaker condition that Yoshida calls possible; links that have these
+        values need not exist.
 
     Returns
     -------
     Estimate
         The estimate with feasible values.
+
+    Raises
+    ------
+    InputError
+        If `level` is unknown.
     """
+    require_choice(level, get_args(Level), "level")
     space = space_of(estimate.regressor)
     W = covariance_metric(estimate, space)
+    if level == "positive definite":
+        return _make_positive_definite(estimate, W)
     x = space.move_inside(_find_nearest(estimate, space, W))
     beta = space.matrix @ x
     distance = float(np.linalg.norm(W @ (beta - estimate.beta)))
@@ -81,6 +98,25 @@ def make_feasible(estimate: Estimate) -> Estimate:
         physical=Physical(space.labels, x, free, () if physical is None else physical.prior_links),
         projected=True,
         provenance={**estimate.provenance, "projected": {"level": "consistent", "distance": distance}},
+    )
+    return moved.with_own_load()
+
+
+def _make_positive_definite(estimate: Estimate, W: Array) -> Estimate:
+    """Project an estimate onto values with a positive definite inertia matrix."""
+    nearest = find_nearest_positive_definite(InertiaFamily(estimate.base), estimate.beta, np.asarray(np.linalg.inv(W)))
+    move = (
+        f"moved by {nearest.distance:.3g} standard deviations of noise alone, which raises the smallest eigenvalue of "
+        f"the inertia matrix from {nearest.before:.3g} to {nearest.after:.3g} kg m^2"
+    )
+    projected = {"level": "positive definite", "distance": nearest.distance, "eps": nearest.eps}
+    moved = replace(
+        estimate,
+        beta=nearest.beta,
+        status=f"{estimate.status} Then {move}." if nearest.rounds else estimate.status,
+        dropped=tuple(name for name in estimate.dropped if nearest.beta[estimate.names.index(name)] == 0.0),
+        projected=estimate.projected or nearest.rounds > 0,
+        provenance={**estimate.provenance, "projected": projected},
     )
     return moved.with_own_load()
 

@@ -125,7 +125,8 @@ def _complete_parameters(
         if not answer.holds and not force:
             raise ExportError(
                 f"the estimate is not physically consistent: {answer.reason}",
-                hint="call make_feasible(estimate) first (mindyn export --feasible), or pass force=True (--force)",
+                hint="identify with --consistent (PhysicallyConsistent), or project the values with "
+                "make_feasible(estimate) (mindyn export --feasible); force=True (--force) writes them as they are",
                 code=Code.NOT_FEASIBLE,
                 subject=estimate.robot.name,
             )

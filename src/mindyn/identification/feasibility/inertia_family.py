@@ -90,6 +90,13 @@ class InertiaFamily:
             gradients = gradients[:, list(home_closure(self.base.robot).primary)]
         return np.where(closed[:, None], gradients, 0.0)
 
+    def rows(self, q: Array, u: Array) -> Array:
+        """Return rows (N, count) with u^T S M(q; beta) S u = rows @ beta, at q and directions u (N, n)."""
+        v, rest = u * self.scales, np.zeros_like(u)
+        positions, _ = self._close_loops(q)
+        Y = self.model.regressor(positions, rest, v) - self.model.regressor(positions, rest, rest)
+        return np.asarray(np.einsum("kj,kjp->kp", v, Y))
+
 
 def find_member(subject: Subject) -> tuple[InertiaFamily, Array]:
     """Return the family of a subject and its base values; rotors count if the values of the subject contain them."""

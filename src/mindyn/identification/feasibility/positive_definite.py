@@ -217,14 +217,22 @@ def find_lowest(
     """Return the lowest minimum reached from the configurations q (N, n), where the smallest eigenvalues are `least`.
 
     The result is a configuration (n,), the smallest eigenvalue there, and its direction, prismatic joints in lengths of
-    the robot. Descents start from the lowest of each of several interleaved parts of q, so that starts are far apart.
+    the robot.
     """
-    parts = min(DESCENT_STARTS, len(q))
-    starts = q[[k + parts * int(np.argmin(least[k::parts])) for k in range(parts)]]
-    ends = np.array([_descend(family, beta, ranges, start) for start in starts])
+    ends = find_minima(family, beta, ranges, q, least)
     values, vectors = np.linalg.eigh(family.matrices(ends, beta))
     k = int(np.argmin(values[:, 0]))
     return ends[k], float(values[k, 0]), vectors[k, :, 0]
+
+
+def find_minima(family: InertiaFamily, beta: Array, ranges: Array, q: Array, least: Array) -> Array:
+    """Return minima (k, n) of the smallest eigenvalue, reached from configurations q (N, n), where it is `least`.
+
+    Descents start from the lowest of each of several interleaved parts of q, so that starts are far apart.
+    """
+    parts = min(DESCENT_STARTS, len(q))
+    starts = q[[k + parts * int(np.argmin(least[k::parts])) for k in range(parts)]]
+    return np.array([_descend(family, beta, ranges, start) for start in starts])
 
 
 def _descent_bounds(family: InertiaFamily, ranges: Array) -> Array:

@@ -28,6 +28,7 @@ from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.errors import Code, InputError, RobotError
 from mindyn.identification.feasibility.answer import Answer
 from mindyn.identification.feasibility.inertia_family import InertiaFamily, find_member
+from mindyn.identification.feasibility.positive_definite import check_positive_definite
 from mindyn.parameters.base import BaseParameters
 from mindyn.robots.robot import Robot
 
@@ -133,6 +134,8 @@ def _fourier(family: InertiaFamily, beta: Array, order: int) -> NDArray[np.compl
 
 STEP_INSIDE_RATIO: Final = 0.02
 """Length of the step inside a cone relative to the norm of the point."""
+LONGER_STEP: Final = 2.0
+"""Factor of the step if the cones of the grid contain values that are not positive definite."""
 MAX_PROJECTION_ROUNDS: Final = 12
 STAY_WEIGHT: Final = 1e-3
 """Weight of the distance from the values relative to that from the point in the cone, in step 4."""
@@ -151,28 +154,38 @@ def project_by_cones(robot_or_base: Robot | BaseParameters, values: ArrayLike) -
 
     Step 4 takes the base values whose coefficients are nearest to the points in the cones, in units of their lengths:
     coefficients of a higher order do not fill a box, since they are polynomials of fewer values. It is not convex and
-    may fail from values far outside, which raises `InputError`.
+    may fail from values far outside, which raises `InputError`. If the inertia matrix is not positive definite between
+    the points of the grid, the steps inside become longer: the result is positive definite in every configuration.
     """
     family, beta = find_member((robot_or_base, values))
     minors = leading_minors(family)
     facets = [minor.facets() for minor in minors]
+    ratio = STEP_INSIDE_RATIO
     for _ in range(MAX_PROJECTION_ROUNDS):
         lifted = [minor.coefficients(beta) for minor in minors]
         if all((F @ p > 0).all() for F, p in zip(facets, lifted, strict=True)):
-            return beta
-        goals = [_step_inside(project_on_polyhedral_cone(p, F), F) for p, F in zip(lifted, facets, strict=True)]
+            if check_positive_definite((family.base, beta)).holds:
+                return beta
+            ratio *= LONGER_STEP
+        goals = [_step_inside(project_on_polyhedral_cone(p, F), F, ratio) for p, F in zip(lifted, facets, strict=True)]
         beta = _solve_base_values(minors, goals, beta)
-    raise InputError(
-        f"{MAX_PROJECTION_ROUNDS} rounds of Yoshida's modification found no base values inside the cones",
-        hint="make_feasible is convex",
+        if not np.isfinite(beta).all():
+            raise _not_converged("a step has no finite values")
+    raise _not_converged(f"{MAX_PROJECTION_ROUNDS} rounds found no positive definite values inside the cones")
+
+
+def _not_converged(message: str) -> InputError:
+    return InputError(
+        f"Yoshida's modification failed: {message}",
+        hint="project_to_positive_definite and make_feasible are convex",
         code=Code.NOT_CONVERGED,
         subject="values",
     )
 
 
-def _step_inside(p: Array, facets: Array) -> Array:
-    """Move p along the axis of the constant function until every facet is `STEP_INSIDE_RATIO` of its length away."""
-    short = STEP_INSIDE_RATIO * float(np.linalg.norm(p)) - float((facets @ p).min())
+def _step_inside(p: Array, facets: Array, ratio: float) -> Array:
+    """Move p along the axis of the constant function until every facet is `ratio` of its length away."""
+    short = ratio * float(np.linalg.norm(p)) - float((facets @ p).min())
     return np.asarray(p + max(0.0, short) * np.eye(len(p))[-1])
 
 
@@ -186,4 +199,9 @@ def _solve_base_values(minors: tuple[Minor, ...], goals: list[Array], beta: Arra
         lifted = [minor.coefficients(beta + units * x) for minor in minors]
         return np.concatenate([*((p - g) / s for p, g, s in zip(lifted, goals, sizes, strict=True)), STAY_WEIGHT * x])
 
-    return np.asarray(beta + units * least_squares(misses, np.zeros(len(beta))).x)
+    with np.errstate(
+        all="ignore"
+    ):  # a step that overflows ends in values that are not finite, which the caller rejects
+        if not np.isfinite(misses(np.zeros(len(beta)))).all():
+            return np.full_like(beta, np.nan)
+        return np.asarray(beta + units * least_squares(misses, np.zeros(len(beta))).x)

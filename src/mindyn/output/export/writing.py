@@ -21,6 +21,7 @@ from mindyn.foundation.algebra.poses import Pose
 from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.errors import Code, ExportError, list_names
 from mindyn.foundation.escaping import xml_comment
+from mindyn.foundation.findings import Kind, info
 from mindyn.foundation.notation import PARAMETERS_PER_LINK
 from mindyn.identification.estimators.estimate import Estimate
 from mindyn.robots.assembly import assemble
@@ -215,13 +216,37 @@ Prior = Robot | Literal["robot"] | None
 """The prior with which `full_model` completes an estimate."""
 
 
-def resolve_model(given: Robot | Estimate, prior: Prior, *, force: bool) -> Robot:
-    """Return the robot, or the full model of an estimate; an infeasible estimate raises unless `force` is set."""
+def resolve_model(
+    given: Robot | Estimate, prior: Prior, *, friction: Literal["sign", "fitted"] = "sign", force: bool
+) -> Robot:
+    """Return the robot, or the full model of an estimate.
+
+    An estimate that is not physically consistent, or whose model is not plausible, raises unless `force` is set.
+    """
     if isinstance(given, Robot):
         return given
     from mindyn.identification.feasibility.full_model import full_model
+    from mindyn.identification.feasibility.plausibility import MASS_RATIOS
+    from mindyn.identification.feasibility.plausible_export import (
+        CONSISTENT_REMEDY,
+        FORCE_REMEDY,
+        check_projection,
+        require_plausible,
+    )
 
-    return full_model(given, prior, force=force)
+    try:
+        model = full_model(given, prior, friction=friction, force=force)
+    except ExportError as error:
+        projection = check_projection(given, prior)
+        if projection is not None and projection.is_plausible:
+            raise
+        hint = f"{CONSISTENT_REMEDY}; {FORCE_REMEDY}"
+        raise ExportError(error.message, hint=hint, code=error.code, subject=error.subject) from None
+    if force:
+        return model
+    light = require_plausible(given, model, prior).light_links
+    note = f"links with less than {MASS_RATIOS[0]:g} times the mass of the robot file: {', '.join(light)}"
+    return replace(model, findings=(*model.findings, info(Kind.COMPLETED_PARAMETERS, note))) if light else model
 
 
 def without_negligible(given: Robot | Estimate, model: Robot) -> Robot:

@@ -9,6 +9,7 @@ from typing import Any, Final, Literal
 from mindyn.applications.validation.trajectories import Trajectories
 from mindyn.applications.validation.validate import Validation, fit_error, prior_estimate, validate
 from mindyn.foundation.errors import Code, InputError, pluralise
+from mindyn.foundation.hints import Command
 from mindyn.identification.diagnostics.diagnose import explain
 from mindyn.identification.estimators.estimate import Estimate
 from mindyn.identification.feasibility.answer import Answer
@@ -18,7 +19,7 @@ from mindyn.identification.prediction.prediction import TorquePrediction, predic
 from mindyn.logs.log import Log
 from mindyn.output.export.writing import choose_format
 from mindyn.output.report.parameters import ParameterRow, parameter_rows
-from mindyn.output.report.verdict import Commands, VerdictData, build_verdict
+from mindyn.output.report.verdict import Commands, VerdictData, build_verdict, refit_words
 from mindyn.robots.meshes import Meshes
 from mindyn.robots.robot import Robot
 
@@ -138,7 +139,12 @@ def collect_report_data(
         _compare_models(estimate_name(record), estimate, verdict, others, values_before, held_out),
         tuple((name, parameter_rows(other)) for name, other in others.items()),
         meshes,
-        Commands(robot, str(record.get("folder") or ""), choose_format(estimate.robot)),
+        Commands(
+            robot,
+            str(record.get("folder") or ""),
+            choose_format(estimate.robot),
+            str(Command(*refit_words(record))) if record.get("command") else "",
+        ),
         record,
         _list_sources(estimate, record, (*training, *held_out)),
     )

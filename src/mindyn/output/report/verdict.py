@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
-from typing import Final, get_args
+from typing import Any, Final, get_args
 
 from mindyn.applications.validation.validate import Grade, Validation, grade_error, validate_fit
 from mindyn.foundation.errors import list_names
@@ -60,9 +60,9 @@ FEASIBILITY_ANSWERS: Final[Mapping[bool | None, str]] = {
 }
 FEASIBLE_WITHIN_UNCERTAINTY: Final = (
     "The values are not physically consistent, but consistent values lie within their uncertainty: identify with "
-    "--consistent, or make them feasible."
+    "--consistent"
 )
-"""Replaces a no if the nearest consistent values lie within the uncertainty."""
+"""Beginning of the sentence that replaces a no if the nearest consistent values lie within the uncertainty."""
 NOISE_HIDES: Final = (
     "The error is at the noise floor of the sensors, which hides errors of the model: on other motion, the torque is "
     "uncertain by {uncertainty}."
@@ -170,20 +170,34 @@ def is_nearly_consistent(answers: Sequence[Answer]) -> bool:
     return is_consistent(answers) is False and any(answer.within_uncertainty for answer in answers)
 
 
+def has_plausible_projections(answers: Sequence[Answer]) -> bool:
+    """Return whether `mindyn export --feasible` writes a plausible model, as far as that was examined."""
+    return all(answer.has_plausible_projection for answer in answers)
+
+
 def describe_consistency(answers: Sequence[Answer]) -> str:
     """Return a sentence about physical consistency."""
     if not answers:
         return FEASIBILITY_NOT_CHECKED
-    return FEASIBLE_WITHIN_UNCERTAINTY if is_nearly_consistent(answers) else FEASIBILITY_ANSWERS[is_consistent(answers)]
+    if not is_nearly_consistent(answers):
+        return FEASIBILITY_ANSWERS[is_consistent(answers)]
+    return FEASIBLE_WITHIN_UNCERTAINTY + (", or make them feasible." if has_plausible_projections(answers) else ".")
 
 
 @dataclass(frozen=True, slots=True)
 class Commands:
-    """Robot and folder of a run as typed (empty for results from Python), and a format that can express the robot."""
+    """Commands about a run; their parts are empty for results from Python.
+
+    robot        robot file or name as typed
+    folder       folder of the run
+    file_format  format that can express the robot
+    refit        command that fits the same logs with physical constraints
+    """
 
     robot: str
     folder: str
     file_format: RobotFormat
+    refit: str = ""
 
     def on_run(self, verb: str, *words: str) -> str:
         """Return a command about the run; empty without a run."""
@@ -201,6 +215,22 @@ class Commands:
     def excite(self, *words: str) -> str:
         """Return the command that designs another motion; empty if the robot is not known."""
         return str(Command("excite", self.robot, "--seconds", "30", *words, "--out", "motion")) if self.robot else ""
+
+
+def refit_words(record: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the words of the `identify` command of a run with --consistent in place of another method.
+
+    Without a record they contain ROBOT and LOG.
+    """
+    words = [str(word) for word in record.get("command") or ()]
+    typed = words[words.index("identify") + 1 :] if "identify" in words else ["ROBOT", "LOG"]
+    kept = [
+        word
+        for k, word in enumerate(typed)
+        if word not in ("--consistent", "--method") and not (k and typed[k - 1] == "--method")
+        if not word.startswith("--method=")
+    ]
+    return ("identify", *kept, "--consistent")
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,7 +272,7 @@ def summarize_verdict(
         _describe_errors(verdict),
         describe_consistency(answers),
         _describe_parameters(parameters),
-        tuple(_list_advice(verdict, parameters, is_consistent(answers), commands)),
+        tuple(_list_advice(verdict, parameters, answers, commands)),
     )
 
 
@@ -308,8 +338,9 @@ def _describe_parameters(parameters: Sequence[ParameterRow]) -> str:
 
 
 def _list_advice(
-    verdict: VerdictData, parameters: Sequence[ParameterRow], consistent: bool | None, commands: Commands
+    verdict: VerdictData, parameters: Sequence[ParameterRow], answers: Sequence[Answer], commands: Commands
 ) -> list[Advice]:
+    consistent, has_plausible_projection = is_consistent(answers), has_plausible_projections(answers)
     if verdict.is_uninformative:
         return [Advice("Do not use this model, even if it fits well: record another log first.", commands.excite())]
     if verdict.has_wrong_input:
@@ -334,6 +365,9 @@ def _list_advice(
     elif verdict.is_hidden_by_noise:
         sentence = "Record a longer or faster motion, or a torque with less noise, before you use it for control."
         advice.append(Advice(sentence, commands.excite()))
+    elif consistent is False and not has_plausible_projection:
+        sentence = "Fit it with physical constraints: the nearest consistent values are not those of a plausible robot."
+        advice.append(Advice(sentence, commands.refit))
     elif consistent is False:
         sentence = "Make it feasible before you use it for simulation or control (nearest consistent values)."
         advice.append(Advice(sentence, commands.export(feasible=True)))

@@ -35,6 +35,7 @@ from mindyn.output.report.verdict import (
     Advice,
     JointVerdict,
     Summary,
+    has_plausible_projections,
     is_consistent,
     is_nearly_consistent,
     summarize_verdict,
@@ -128,6 +129,9 @@ def _feasibility_note(data: ReportData) -> Content:
         return ""
     if consistent is None:
         return class_tag("p", "note", "Physical consistency could not be decided: see ", link)
+    if not has_plausible_projections(data.feasibility):
+        words = "Fit it with physical constraints (--consistent) before you use it for simulation or control: see "
+        return class_tag("p", "note", words, link)
     if is_nearly_consistent(data.feasibility):
         words = "Make it feasible before you simulate: consistent values lie within its uncertainty. See "
         return class_tag("p", "fine", words, link)

@@ -49,11 +49,18 @@ error is raised.
 class EssentialSpace:
     """The space of identifiable parameter combinations of a robot.
 
-    basis            (k, p) orthonormal rows V_1^T
-    null             (p - k, p) orthonormal rows V_2^T: changes without effect
-    sizes            (p,) typical size of each parameter's column
-    singular_values  of the sampled rows, with columns scaled to the same size
-    gap              first dropped over last kept singular value
+    Attributes
+    ----------
+    basis : ndarray, shape (k, p)
+        Orthonormal rows V_1^T.
+    null : ndarray, shape (p - k, p)
+        Orthonormal rows V_2^T: changes without effect.
+    sizes : ndarray, shape (p,)
+        Typical size of each parameter's column.
+    singular_values : ndarray
+        Singular values of the sampled rows, with columns scaled to the same size.
+    gap : float
+        First dropped over last kept singular value.
     """
 
     basis: Array
@@ -122,7 +129,35 @@ def essential_space(
 ) -> EssentialSpace:
     """Compute the essential parameter space of a robot, with or without loops.
 
-    constraints  (c, p) C: only parameters with C phi = 0 are considered (see `constraint_matrix`)
+    Parameters
+    ----------
+    robot : Robot
+        The robot.
+    source : {"energy", "torque"}
+        Rows of energy differences or of torques; both have the same row space [Sheu & Walker 1991, theorem 2.1].
+    constraints : array_like, shape (c, p), optional
+        C: only parameters with C phi = 0 are considered (see `constraint_matrix`).
+    drives : bool
+        Whether drive parameters follow the link parameters.
+    seed : int
+        Seed of the random states.
+
+    Returns
+    -------
+    EssentialSpace
+        Orthonormal bases, singular values, and the essential vector of given parameters.
+
+    Raises
+    ------
+    NearlyDegenerateError
+        If the dimension of the space is not clear.
+
+    Examples
+    --------
+    >>> import mindyn
+    >>> from mindyn.equations import essential_space
+    >>> essential_space(mindyn.load_robot("puma560")).dimension
+    36
     """
     parameters = len(parameter_labels(robot, drives=drives))
     C = np.zeros((0, parameters))
