@@ -157,17 +157,15 @@ def least_room(robot: Robot, capsules, record: dict, *, floor, boxes=(), rate_hz
     # pairs that touch wherever the joints are were left out of the design, as its notes say
     checked = [pair for pair in pairs if named[pair] in record["used"]]
     checked = [pair for pair in checked if not always_touch(robot, capsules, record["limits"], pair)]
+    # guessed volumes that overlap in most positions have no distance: the record must list them as unchecked
+    measured = {frozenset((item["first"], item["second"])) for item in record["check"]["distances"]}
+    listed = {name for item in record["check"]["findings"] if item["severity"] == "warning" for name in item["joints"]}
+    for i, j in checked:
+        names = capsules[i].link, capsules[j].link
+        assert frozenset(names) in measured or {" - ".join(names), " - ".join(names[::-1])} & listed
+    checked = [(i, j) for i, j in checked if frozenset((capsules[i].link, capsules[j].link)) in measured]
     if checked:
-        # guessed volumes that overlap in most positions may do so by the distance that the record states
-        allowed: dict[frozenset[str], float] = {}
-        for distance in record["check"]["distances"]:
-            pair = frozenset((distance["first"], distance["second"]))
-            allowed[pair] = min(distance["required_m"], allowed.get(pair, np.inf))
-        gaps = {
-            (i, j): gap - min(allowed[frozenset((capsules[i].link, capsules[j].link))], 0.0)
-            for (i, j), gap in smallest_gaps(robot, capsules, q, checked).items()
-        }
-        room["links"] = min(gaps.values())
+        room["links"] = min(smallest_gaps(robot, capsules, q, checked).values())
     return room
 
 

@@ -386,7 +386,7 @@ def test_csv_files_state_what_was_checked_and_are_read_as_logs(joints, tmp_path)
     speeds = []
     for name, run in (("motion", design.run()), ("rehearsal", design.run(design.rehearsal_speed))):
         text = (tmp_path / f"{name}.csv").read_text()
-        assert text.startswith("# Checked")
+        assert text.startswith("# NOT CHECKED: floor; self-collision; Checked")
         speeds.append(float(text.split("largest speed of any point: ")[1].split()[0]))
         table = TextTable(tmp_path / f"{name}.csv").texts(10_000).cast(polars.Float64)
         t = table["time"].to_numpy()

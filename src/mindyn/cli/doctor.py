@@ -40,6 +40,7 @@ EXTRAS: Mapping[str, Extra] = {
     "torch": Extra("torch", "torch", "mindyn.kernels.torch"),
     "jax": Extra("jax", "jax", "mindyn.kernels.jax"),
     "pinocchio": Extra("pinocchio", "pin", "mindyn.to_pinocchio"),
+    "collision": Extra("coal", "coal", "check more pairs of links in mindyn excite"),
 }
 
 LARGEST_DEVIATION = 1e-12

@@ -117,7 +117,9 @@ def excite(
         rate = rate_hz if controller_hz is None else controller_hz
         written = design.write(out, rate_hz=rate, meshes=drawn)
         print_status(f"written to {out if out.is_dir() else out.parent}: {', '.join(path.name for path in written)}")
-        if any("rehearsal" in path.name for path in written):
+        if design.errors:
+            print_status(f"do not play these files on a robot: {'; '.join(design.errors)}")
+        elif any("rehearsal" in path.name for path in written):
             print_status(
                 "play the rehearsal first: the same path, no point of the arm faster than 0.25 m/s; then the motion"
             )

@@ -66,7 +66,9 @@ def parse_motion_options(
             help="Height of the floor above the origin of the root, m; 0.0 if neither this nor a workspace is given."
         ),
     ] = None,
-    no_floor: Annotated[bool, typer.Option("--no-floor", help="Do not check against a floor.")] = False,
+    no_floor: Annotated[
+        bool, typer.Option("--no-floor", help="Do not check against a floor; the motion is marked NOT CHECKED.")
+    ] = False,
     clearance: Annotated[
         float, typer.Option(help="Smallest distance to the floor, to obstacles and between links, m.")
     ] = CLEARANCE_M,

@@ -23,7 +23,7 @@ from mindyn.cli.next_step import format_robot_options, print_next_command
 from mindyn.cli.printing import print_json, print_output, print_status
 from mindyn.foundation.errors import Code, InputError, pluralise, require_choice
 from mindyn.foundation.files import replace_folder_files
-from mindyn.foundation.findings import name_warnings
+from mindyn.foundation.findings import Severity, name_warnings
 from mindyn.foundation.hints import Command
 from mindyn.motions.excitation.limits import with_limits
 from mindyn.motions.simulation.sensors import Sensors
@@ -65,10 +65,9 @@ def step_by_step(
         paths = "straight paths between the motions checked"
         first = next(iter(plan.motions.values())).trajectory(rate_hz).q[0]
         start = ", ".join(f"{name} = {q:.3f}" for name, q in zip(loaded.primary_names, first, strict=True))
-        paths += (
-            ", also from and to home" if given.home is not None else f"; approach not checked: move to {start} first"
-        )
-        headline = f"{check.headline}; {paths}{name_warnings(check.findings)}."
+        paths += ", also from and to home" if given.home is not None else f"; approach not checked: begins at {start}"
+        errors = [finding.message for finding in check.findings if finding.severity is Severity.ERROR]
+        headline = f"{'; '.join([*errors, check.headline])}; {paths}{name_warnings(check.findings)}."
         write_motions(plan, folder, rate_hz=rate_hz, comments=[headline, *check.lines()])
         if as_json:
             print_json({**plan.to_dict(), "check": check.to_dict()})

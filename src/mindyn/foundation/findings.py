@@ -38,6 +38,7 @@ class Kind(StrEnum):
     GUESSED_VOLUME = "guessed volume"
     GUESSED_PAYLOAD = "guessed volume of the payload"
     UNCHECKED_PAIR = "unchecked pair of links"
+    INEXACT_PAIR = "pair of links that the extra collision checks"
     NARROW_PAIR = "pair nearer than the tracking error"
     NARROWED_RANGE = "narrowed joint range"
     GUESSED_FLOOR = "guessed floor"
@@ -45,6 +46,7 @@ class Kind(StrEnum):
     GUESSED_NOISE = "guessed torque noise"
     COARSE_CHECK = "coarse check"
     UNCHECKED_APPROACH = "unchecked approach"
+    NOT_CHECKED = "check turned off"
     DISTANCE_VIOLATED = "distance violated"
     LIMIT_VIOLATED = "limit violated"
     # Logs

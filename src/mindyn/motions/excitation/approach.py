@@ -3,48 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import Final
 
 import numpy as np
-from scipy.sparse import csr_array
-from scipy.sparse.csgraph import dijkstra
 
 from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.errors import UnsafeMotionError
+from mindyn.foundation.findings import Severity
 from mindyn.motions.excitation.constraints import Constraint, sizes
-from mindyn.motions.excitation.encounters import Encounter, Encounters, gaps_of
+from mindyn.motions.excitation.encounters import STEP_M, Encounter, Encounters, cover_gaps, gaps_of
 from mindyn.motions.excitation.limits import MotionLimits
+from mindyn.motions.excitation.motion_check import check_path, relative_steps
 from mindyn.motions.excitation.motions import CHECK_HZ, ApproachPath, State
+from mindyn.motions.excitation.path_search import connect, shorten
 from mindyn.motions.excitation.safety import Safety
 
 PEAKS: Final = (2.1875, 7.5132, 52.5)
 """Largest first, second and third derivative of the ramp from 0 to 1 within one second."""
 SHORTEST_S: Final = 0.5
-DETOURS: Final = 100
-"""Rest positions that a path may use if the straight line hits something."""
-MOST_TRIED: Final = 500
-"""Largest number of paths that are checked."""
-LEG_M: Final = 0.01
-"""m: largest motion of a volume between two checked positions of a leg; the final check is finer."""
+STEPS_M: Final = (0.01, 0.004, STEP_M)
+"""m: largest motion of a volume between two checked positions of a line, in one search after the other. The final check
+of the path found is as fine as that of a motion."""
 SLOWER: Final = 1.5
 """Factor by which an approach is slowed, several times, if its torque or speed exceeds a limit."""
 TRIES: Final = 12
+LEVERS: Final = 50
+"""Random positions at which the effect of each joint on the volumes is measured."""
 
 
 def approach_from(
-    begin: Array,
-    start: Array,
-    limits: MotionLimits,
-    safety: Safety,
-    places: Array,
-    rng: np.random.Generator,
-) -> ApproachPath:
-    """Return the shortest path from home to the start through some rest positions, with straight lines in joint space.
+    begin: Array, starts: Array, limits: MotionLimits, safety: Safety, rng: np.random.Generator
+) -> tuple[int, ApproachPath]:
+    """Return the number of the start that a path from home reaches, and the path: straight lines in joint space.
 
-    Edges of the graph of all positions are checked only if the shortest path uses them, and removed if they hit
-    something (lazy roadmap, Bohlin and Kavraki 2000). Distances are those of the final check.
-
+    starts  (k, n) starts of the same motion, shifted by whole turns; earlier ones are preferred
     limits  with the full ranges of the joints: home may be closer to their ends than a motion
     safety  the path keeps its distances, and is slowed until its dynamics hold
     """
@@ -53,64 +45,55 @@ def approach_from(
         raise UnsafeMotionError(
             f"home {np.round(begin, 3).tolist()} is not safe: the distance {' - '.join(blocked.names)} is less than "
             f"the required {1e3 * blocked.required_m:.0f} mm",
-            hint="give a home with a larger distance, lower --clearance, or omit home",
+            hint="give a home with a larger distance, or lower --clearance",
             subject="home",
         )
-    chosen = rng.permutation(len(places))[:DETOURS]
-    nodes = np.vstack([begin, start, places[chosen]])
-    way = _shortest_way(safety.encounters, nodes, np.maximum(limits.upper - limits.lower, 1e-9))
-    if way is None:
+    if _worst_at_rest(safety.dynamics, begin[None]).max() > 1.0:
         raise UnsafeMotionError(
-            f"no path from home {np.round(begin, 3).tolist()} to the start {np.round(start, 3).tolist()} keeps all "
-            f"distances: the straight path and those through {len(chosen)} other positions hit something",
-            hint="give another home, or omit home and move the arm to the start first",
+            f"home {np.round(begin, 3).tolist()} is not possible: holding the arm there takes more torque than the "
+            "limits allow",
+            hint="give another home, or lower torque_margin",
             subject="home",
         )
-    path = ApproachPath(way, _leg_seconds(way, limits))
-    for _ in range(TRIES):
-        if _worst(path, safety.dynamics) <= 1.0:
-            return path
-        path = ApproachPath(path.places, SLOWER * path.seconds)
+    lower, upper = _search_box(begin, starts, limits)
+    levers = _levers(safety.encounters, lower, upper, rng)
+    for step_m in STEPS_M:
+        space = FreeSpace(safety, step_m)
+        found = connect(begin, starts, lower, upper, levers, space.advance, rng)
+        if found is None:
+            break
+        number, way = found
+        way = shorten(way, levers, space.advance, rng)
+        if _is_safe(safety.encounters, way):
+            return number, _timed(way, limits, safety)
     raise UnsafeMotionError(
-        f"the path from home {np.round(begin, 3).tolist()} to the start exceeds a limit at every speed",
-        hint="give another home: holding the arm there or on the path takes more torque than the limits allow",
+        f"no path that keeps all distances was found from home {np.round(begin, 3).tolist()} to the start "
+        f"{np.round(starts[0], 3).tolist()} or to {len(starts) - 1} others that differ by whole turns",
+        hint="try another --seed or home, correct the floor and obstacles, lower --clearance, or prescribe a start "
+        "whose surroundings are free",
         subject="home",
     )
 
 
-def _shortest_way(encounters: Encounters, nodes: Array, ranges: Array) -> Array | None:
-    """Return the positions (k + 1, n) of the shortest path from node 0 to node 1 that hits nothing."""
-    finite = np.where(np.isfinite(ranges), ranges, 2 * np.pi)
-    lengths = np.linalg.norm((nodes[:, None] - nodes[None]) / finite, axis=-1) + 1e-3  # few legs rather than many
-    np.fill_diagonal(lengths, 0.0)
-    clear: set[tuple[int, int]] = set()
-    for _ in range(MOST_TRIED):
-        distances, before = dijkstra(csr_array(lengths), indices=0, return_predecessors=True)
-        if not np.isfinite(distances[1]):
-            return None
-        way = [1]
-        while way[-1] != 0:
-            way.append(int(before[way[-1]]))
-        for i, j in pairwise(way):
-            edge = (min(i, j), max(i, j))
-            if edge in clear:
-                continue
-            if _hits(encounters, nodes[i], nodes[j]):
-                lengths[i, j] = lengths[j, i] = 0.0  # no edge
-                break
-            clear.add(edge)
-        else:
-            return np.asarray(nodes[way[::-1]])
-    return None
+class FreeSpace:
+    """Positions at which all distances are kept and the arm can be held.
 
+    step_m  largest motion of a corner of a volume between two checked positions
+    """
 
-def _hits(encounters: Encounters, a: Array, b: Array) -> bool:
-    """Return whether a straight leg comes too close to something."""
-    share = np.linspace(0.0, 1.0, 33)[:, None]
-    corners = encounters.bodies.corners(a + share * (b - a))
-    length = np.linalg.norm(np.diff(corners, axis=0), axis=-1).sum(axis=0).max(initial=0.0)
-    share = np.linspace(0.0, 1.0, int(np.ceil(length / LEG_M)) + 2)[:, None]
-    return first_blocked(encounters, a + share * (b - a)) is not None
+    def __init__(self, safety: Safety, step_m: float) -> None:
+        self.encounters, self.dynamics, self.step_m = safety.encounters, safety.dynamics, step_m
+
+    def advance(self, a: Array, b: Array) -> float:
+        """Return the fraction of the straight line from a to b that is free: 1 if all of it is."""
+        corners = self.encounters.bodies.corners(a + np.linspace(0.0, 1.0, 17)[:, None] * (b - a))
+        length = np.linalg.norm(np.diff(corners, axis=0), axis=-1).sum(axis=0).max(initial=0.0)
+        share = np.linspace(0.0, 1.0, int(np.ceil(1.02 * length / self.step_m)) + 2)
+        q = a + share[:, None] * (b - a)
+        held = _worst_at_rest(self.dynamics, q) <= 1.0
+        count = len(q) if held.all() else int(held.argmin())
+        count = count_free(self.encounters, q[:count])
+        return 1.0 if count == len(q) else float(share[max(count - 1, 0)])
 
 
 def first_blocked(encounters: Encounters, q: Array) -> Encounter | None:
@@ -125,6 +108,75 @@ def first_blocked(encounters: Encounters, q: Array) -> Encounter | None:
         if len(near) and (gaps_of(bodies, encounter, near, is_exact=True) < encounter.needed_m).any():
             return encounter
     return None
+
+
+def count_free(encounters: Encounters, q: Array) -> int:
+    """Return how many positions of a path q (N, n), from its begin, keep all distances.
+
+    A distance changes at most by the motion of one body relative to the other, so positions that cannot be too near
+    after a measured one are skipped.
+    """
+    bodies, count = encounters.bodies, len(q)
+    poses, corners = bodies.poses(q), bodies.corners(q)
+    for encounter in encounters.checked:
+        i, j = encounter.bodies
+        if encounter.direction is not None:
+            gaps = gaps_of(bodies, encounter, poses[:count])
+        else:
+            gaps = cover_gaps(bodies, (i, j), poses[:count], encounter.parts)
+        near = np.flatnonzero(gaps < encounter.needed_m)
+        if not len(near):
+            continue
+        if encounter.direction is not None or not bodies.is_exact:
+            count = int(near[0])
+            continue
+        way = np.concatenate([[0.0], np.cumsum(relative_steps(poses[:count], corners[:count], i, j))])
+        k = 0
+        while k < len(near):
+            row = int(near[k])
+            gap = float(gaps_of(bodies, encounter, poses[row : row + 1], is_exact=True)[0])
+            if gap < encounter.needed_m:
+                count = row
+                break
+            beyond = int(np.searchsorted(way, way[row] + gap - encounter.needed_m, side="right"))
+            k = max(k + 1, int(np.searchsorted(near, beyond)))
+    return count
+
+
+def _search_box(begin: Array, starts: Array, limits: MotionLimits) -> tuple[Array, Array]:
+    """Return the ranges (n,) that a path may use: the limits, or half a turn beyond the ends where there are none."""
+    ends = np.vstack([begin, starts])
+    low, high = ends.min(axis=0) - np.pi, ends.max(axis=0) + np.pi
+    bounded = np.isfinite(limits.lower)
+    return np.where(bounded, limits.lower, low), np.where(bounded, limits.upper, high)
+
+
+def _levers(encounters: Encounters, lower: Array, upper: Array, rng: np.random.Generator) -> Array:
+    """Return (n,), how far the fastest corner of a volume moves with each joint, in m per rad or m."""
+    q, step = rng.uniform(lower, upper, (LEVERS, len(lower))), 1e-4
+    here = encounters.bodies.corners(q)
+    moved = [encounters.bodies.corners(np.clip(q + step * unit, lower, upper)) - here for unit in np.eye(len(lower))]
+    levers = np.array([np.linalg.norm(way, axis=-1).max(initial=0.0) for way in moved]) / step
+    return np.maximum(levers, 0.05 * max(float(levers.max(initial=0.0)), 1e-3))
+
+
+def _is_safe(encounters: Encounters, way: Array) -> bool:
+    """Return whether the check of motions finds no violated distance on a path."""
+    return all(finding.severity is not Severity.ERROR for finding in check_path(encounters, [(way, None)], 0).findings)
+
+
+def _timed(way: Array, limits: MotionLimits, safety: Safety) -> ApproachPath:
+    """Return the path with the shortest times that keep the limits of rates, torques and speeds."""
+    path = ApproachPath(way, _leg_seconds(way, limits))
+    for _ in range(TRIES):
+        if _worst(path, safety.dynamics) <= 1.0:
+            return path
+        path = ApproachPath(path.places, SLOWER * path.seconds)
+    raise UnsafeMotionError(
+        f"the path from home {np.round(way[0], 3).tolist()} to the start exceeds a limit at every speed",
+        hint="give another home: holding the arm there or on the path takes more torque than the limits allow",
+        subject="home",
+    )
 
 
 def _leg_seconds(places: Array, limits: MotionLimits) -> Array:
@@ -143,3 +195,10 @@ def _worst(approach: ApproachPath, constraints: Sequence[Constraint]) -> float:
     t = np.linspace(0.0, approach.whole_s, count)
     state: State = tuple(approach.derivative(t, order) for order in range(4))  # type: ignore[assignment] # four of them
     return float(max((sizes(constraint, state).max() for constraint in constraints), default=0.0))
+
+
+def _worst_at_rest(constraints: Sequence[Constraint], q: Array) -> Array:
+    """Return (N,), the largest fraction of a limit that the arm uses at rest."""
+    rest = np.zeros_like(q)
+    worst = [sizes(constraint, (q, rest, rest, rest)).max(axis=1) for constraint in constraints]
+    return np.asarray(np.max(worst, axis=0)) if worst else np.zeros(len(q))

@@ -193,7 +193,7 @@ def end_points(robot: Robot, capsules: Sequence[Capsule]) -> Points:
 
 
 def import_coal() -> Any | None:
-    """Return the collision library coal, which comes with the extra `pinocchio`; None where it is not installed."""
+    """Return the collision library coal, which comes with the extra `collision`; None where it is not installed."""
     try:
         import coal  # type: ignore[import-untyped]
     except ImportError:

@@ -40,10 +40,11 @@ from mindyn.motions.excitation.encounters import Encounter, Encounters, allow_ov
 from mindyn.motions.excitation.held_joints import hold_joints
 from mindyn.motions.excitation.limits import POSITION_FRACTION, MotionLimits
 from mindyn.motions.excitation.motion_design import MotionDesign, Prediction, check_design, check_finding, check_times
-from mindyn.motions.excitation.motions import Fourier, Instants, sample_times
+from mindyn.motions.excitation.motions import Fourier, Instants, Motion, sample_times
 from mindyn.motions.excitation.problem import Problem
 from mindyn.motions.excitation.safety import SafetySettings, safety_of
 from mindyn.motions.excitation.solving import Search, Stopped, good_starts, places_to_stand, random_motion
+from mindyn.motions.excitation.turns import turned_motions
 from mindyn.parameters.parameter import list_base_parameters
 from mindyn.regression.information import Information
 from mindyn.regression.regressor import with_estimated_drives
@@ -203,20 +204,22 @@ def design_motion(
         run = Search(problem, dense, deadline)
         with _naming_singular_positions(arm.name):
             ending = _search_motion(run, ranges, generator, search.starts, say)
-        design = replace(
-            _design(run, ending, beta),
-            findings=(*findings, *listed),
-            parts=parts,
-            safety=safety,
-            capsules=checks.volumes.capsules,
-        )
+        towards = np.zeros(arm.joint_count) if stand is None else stand
+        turned = turned_motions(problem, _best_motion(run), dense, checks.encounters.bodies, towards)
         try:
-            kept = checks
+            kept, number, way = checks, 0, None
             if stand is not None:
                 kept = replace(checks, encounters=allow_overlap_at(checks.encounters, stand))
-                places = places_to_stand(replace(problem, start=None), ranges, generator)
-                way = approach_from(stand, design.motion.start, allowed, kept, places, generator)
-                design = replace(design, approach=way)
+                starts = np.array([motion.start for motion in turned])
+                number, way = approach_from(stand, starts, allowed, kept, np.random.default_rng(seed))
+            design = replace(
+                _design(run, turned[number], ending, beta),
+                findings=(*findings, *listed),
+                parts=parts,
+                approach=way,
+                safety=safety,
+                capsules=checks.volumes.capsules,
+            )
             design = check_design(design, kept, safety.tip_speed)
         except UnsafeMotionError as unsafe:  # the search ignores pairs whose covers always touch
             if not fraction:
@@ -282,15 +285,19 @@ def _describe_design(problem: Problem, value: float) -> str:
     return f"condition number {np.exp(value):.3g}"
 
 
-def _design(search: Search, ending: str, beta: Array | None) -> MotionDesign:
-    """Return the best motion with the predicted accuracy of its log."""
-    motion, problem, columns = search.best, search.problem, search.problem.columns
-    if motion is None:
+def _best_motion(search: Search) -> Motion:
+    if search.best is None:
         raise UnsafeMotionError(
             "no motion from any feasible rest position keeps the limits",
             hint="widen the limits, give a start with free space around it, or lower the clearance",
-            subject=columns.robot.name,
+            subject=search.problem.columns.robot.name,
         )
+    return search.best
+
+
+def _design(search: Search, motion: Motion, ending: str, beta: Array | None) -> MotionDesign:
+    """Return the motion with the predicted accuracy of its log."""
+    problem, columns = search.problem, search.problem.columns
     q, qd, qdd, t = motion.sample(problem.rate_hz)
     entries = columns.signed_entries(q, qd, qdd)
     S = columns.information(entries, 1 / problem.noise**2)

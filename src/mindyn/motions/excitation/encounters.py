@@ -14,6 +14,7 @@ from mindyn.equations.closed_motion import is_affine
 from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.errors import list_names
 from mindyn.foundation.findings import Finding, Kind, Severity
+from mindyn.foundation.hints import install_command
 from mindyn.motions.excitation.bodies import ALL, Bodies, nearest
 from mindyn.motions.excitation.volumes import Capsule, Volume
 from mindyn.parameters.parallelogram import branches
@@ -51,7 +52,8 @@ class Encounter:
 
     bodies     numbers of the two bodies; of the body and -1 for a wall
     names      "link5", "link2"; "link5", "floor"
-    required_m  negative for guessed volumes that overlap in most positions: how far they may
+    required_m  negative for guessed volumes that overlap in most positions: how far they may. They are kept to the
+               positions of least overlap, but count as unchecked
     by         "covers": the search keeps the covers apart; they touch in every position where only the result is
                checked, by "hulls" of the shapes or, where these touch as well, by the true surfaces: "meshes"
     direction  (3,) inward normal of a wall in the root frame, and `offset` (m) of its plane along it
@@ -65,6 +67,11 @@ class Encounter:
     direction: Array | None = None
     offset: float = 0.0
     parts: tuple[slice, slice] = ALL
+
+    @property
+    def is_checked(self) -> bool:
+        """Whether the distance is one that keeps the true bodies apart, and not an overlap of guesses."""
+        return self.required_m >= 0
 
     @property
     def resolution_m(self) -> float:
@@ -82,13 +89,25 @@ class Encounter:
 class Encounters:
     """All encounters, and findings about what is excluded or cannot be checked.
 
-    constant  links whose distance does not depend on the joints, and this distance in m
+    constant     links whose distance does not depend on the joints, and this distance in m
+    overlapping  pairs of links whose guessed volumes overlap in every position
     """
 
     bodies: Bodies
     checked: tuple[Encounter, ...]
     findings: tuple[Finding, ...]
     constant: tuple[tuple[tuple[str, str], float], ...] = ()
+    overlapping: tuple[str, ...] = ()
+
+    @property
+    def all_findings(self) -> tuple[Finding, ...]:
+        """The findings, with one about pairs of guessed volumes that may overlap."""
+        coarse = (" - ".join(encounter.names) for encounter in self.checked if not encounter.is_checked)
+        names = tuple(dict.fromkeys((*coarse, *self.overlapping)))
+        if not names:
+            return self.findings
+        kind, severity, sentence, remedy = LISTED["overlapping"]
+        return (*self.findings, Finding(kind, severity, f"{sentence}: {list_names(names, 12)}", remedy, names))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -108,14 +127,18 @@ class Wall:
 def allow_overlap_at(encounters: Encounters, q: Array) -> Encounters:
     """Return encounters in which guessed volumes may overlap as far as they do at q (n,), which is known to be free.
 
-    Only volumes that overlap in most positions may overlap at all.
+    Guesses that overlap there are too large, and count as unchecked.
     """
-    poses = encounters.bodies.poses(q[None])
+    bodies = encounters.bodies
+    poses = bodies.poses(q[None])
 
     def allowed(encounter: Encounter) -> Encounter:
-        if encounter.required_m >= 0:
+        is_guess = any(bodies.volumes[k].source.is_guess for k in encounter.bodies if k >= 0)
+        if not is_guess or encounter.direction is not None or not bodies.volumes[encounter.bodies[1]].link:
             return encounter
-        gap = float(gaps_of(encounters.bodies, encounter, poses, is_exact=True)[0])
+        gap = float(gaps_of(bodies, encounter, poses, is_exact=True)[0])
+        if encounter.is_checked and gap > 0:
+            return encounter
         margin = encounter.needed_m - encounter.required_m
         return replace(encounter, required_m=min(encounter.required_m, gap - margin - STEP_M))
 
@@ -146,15 +169,16 @@ def find_encounters(
     kept = tuple(finder.keep_error(encounter, tracking_error_m) for encounter in checked)
     labels = {" - ".join(encounter.names) for encounter in kept}  # another part of the link may move
     finder.listed["unmoved"] = [label for label in finder.listed["unmoved"] if label not in labels]
-    return Encounters(bodies, kept, tuple(finder.findings()), tuple(finder.constant))
+    return Encounters(
+        bodies, kept, tuple(finder.findings()), tuple(finder.constant), tuple(finder.listed.pop("overlapping", ()))
+    )
 
 
 LISTED: Final = {
     "narrow": (
         Kind.NARROW_PAIR,
         Severity.WARNING,
-        "these can hardly be farther apart than the tracking error; they keep only the distance in brackets, which is "
-        "negative where guessed volumes overlap",
+        "these can hardly be farther apart than the tracking error; they keep only the distance in brackets",
         "Track the path more closely than that, or watch them during the rehearsal",
     ),
     "adjacent": (Kind.UNCHECKED_PAIR, Severity.INFO, "adjacent links are not checked against each other", ""),
@@ -175,6 +199,19 @@ LISTED: Final = {
         Severity.WARNING,
         "these touch in every position and are not checked",
         "Add finer collision geometry to the robot file, or watch them during the rehearsal",
+    ),
+    "inexact": (
+        Kind.INEXACT_PAIR,
+        Severity.WARNING,
+        "capsules around these touch in every position; only distances between their shapes, by coal, could be checked",
+        "Install coal: {install}",
+    ),
+    "overlapping": (
+        Kind.UNCHECKED_PAIR,
+        Severity.WARNING,
+        "guessed volumes of these overlap, so their distance is not checked; the motion only avoids positions in which "
+        "they overlap more",
+        "Add collision geometry to the robot file, or [[capsules]] to the limits file; watch them during the rehearsal",
     ),
 }
 """Findings about pairs, by the name of their list."""
@@ -267,7 +304,7 @@ class _Finder:
             if gap > 0:
                 self.constant.append((names, gap))
             else:
-                self.listed["unmoved"].append(label)
+                self.listed["overlapping" if self.is_guess(i, j) else "unmoved"].append(label)
             return []
         required = min(self.distance_m, float(apart.max()) / 2)
         if self.is_guess(i, j) and (apart.max() <= LEAST_M or np.mean(apart > required) < OFTEN_APART):
@@ -283,7 +320,7 @@ class _Finder:
                     return [Encounter((i, j), names, required, by)]
             if apart_by.max() > UNMOVED_EXACT_M and not self.has_surfaces(i, j):
                 return [Encounter((i, j), names, required, by)]  # solids that overlap more or less, and can be apart
-        self.listed["unchecked"].append(label)
+        self.listed["unchecked" if self.bodies.is_exact else "inexact"].append(label)
         return []
 
     def constant_gap(self, i: int, j: int, apart: Array) -> float | None:
@@ -344,6 +381,8 @@ class _Finder:
         apart = gaps_of(self.bodies, encounter, self.poses)
         if np.mean(apart > error_m + LEAST_M) >= OFTEN_APART:
             return replace(encounter, required_m=error_m)
+        if not encounter.is_checked:
+            return encounter
         label = " - ".join(encounter.names)
         self.narrow[label] = min(encounter.required_m, self.narrow.get(label, np.inf))
         return encounter
@@ -351,10 +390,15 @@ class _Finder:
     def findings(self) -> list[Finding]:
         self.listed["narrow"] = [f"{label} ({1e3 * least_m:.0f} mm)" for label, least_m in self.narrow.items()]
         return [
-            Finding(kind, severity, f"{sentence}: {list_names(names, 12)}", remedy, names)
+            Finding(kind, severity, f"{sentence}: {list_names(names, 12)}", _complete_remedy(remedy), names)
             for key, (kind, severity, sentence, remedy) in LISTED.items()
             if (names := tuple(dict.fromkeys(self.listed[key])))
         ]
+
+
+def _complete_remedy(remedy: str) -> str:
+    """Return a remedy with the command that installs coal, which takes time to find, only where it is needed."""
+    return remedy.format(install=install_command("collision")) if "{install}" in remedy else remedy
 
 
 def gaps_of(bodies: Bodies, encounter: Encounter, poses: Array, *, is_exact: bool = False) -> Array:

@@ -28,7 +28,7 @@ MOST_PARTS: Final = 10_000
 class Distance:
     """The smallest distance of one encounter along a path: a lower bound.
 
-    by  "meshes", "hulls" (convex hulls of the shapes) or "covers" (capsules around them)
+    by  "meshes", "hulls" (convex hulls of the shapes), "covers" (capsules around them) or "guesses"
     """
 
     first: str
@@ -47,7 +47,7 @@ class Distance:
 class PathCheck:
     """Result of the check of one or more paths.
 
-    distances  the smallest one of every pair
+    distances  the smallest one of every pair; pairs whose guessed volumes overlap have none
     speed      m/s, largest of any point of any volume, with its link; 0 if the path has no times
     links      number of moving links with a volume, and of all moving links
     against    "floor", "each other", "2 obstacles"
@@ -73,15 +73,25 @@ class PathCheck:
         message = message if self.against else f"Checked no distance of {whole} links: none requested, or none changes"
         if self.closest is not None:
             kinds = ", ".join(sorted({distance.by for distance in self.distances}))
-            pair = self.closest.label + (": guessed volumes overlap" if self.closest.distance_m < 0 else "")
-            message += f"; smallest distance {1e3 * self.closest.distance_m:.0f} mm ({pair}), by {kinds}"
-        unchecked = [
+            message += f"; smallest distance {1e3 * self.closest.distance_m:.0f} mm ({self.closest.label}), by {kinds}"
+        unchecked = self.unchecked
+        if unchecked:
+            message += f"; {format_plural(len(unchecked), 'pair')} of links not checked: {list_names(unchecked, 4)}"
+        inexact = sum(len(finding.joints) for finding in self.findings if finding.kind is Kind.INEXACT_PAIR)
+        if inexact:
+            message += f"; {format_plural(inexact, 'more pair')} can be checked with mindyn[collision]"
+        return message
+
+    @property
+    def unchecked(self) -> tuple[str, ...]:
+        """Return the pairs of links that can touch and are not checked."""
+        named = (
             name
             for finding in self.findings
-            if finding.kind is Kind.UNCHECKED_PAIR and finding.severity is Severity.WARNING
+            if finding.kind in (Kind.UNCHECKED_PAIR, Kind.INEXACT_PAIR) and finding.severity is Severity.WARNING
             for name in finding.joints
-        ]
-        return f"{message}; not checked: {list_names(unchecked, 4)}" if unchecked else message
+        )
+        return tuple(dict.fromkeys(named))
 
     def lines(self, speed: float = 1.0) -> list[str]:
         """Return the smallest distances and the largest speed, for comments of a file at a part of the speed."""
@@ -121,37 +131,49 @@ def check_path(encounters: Encounters, paths: Sequence[tuple[Array, Array | None
             k = int(speeds.argmax())
             if speeds[k] > speed:
                 speed, fastest = float(speeds[k]), encounters.bodies.volumes[k].link
-    distances = tuple(
-        Distance(*encounter.names, float(gap), encounter.required_m, _by(encounters.bodies, encounter))
+    coarse = {encounter.bodies for encounter in encounters.checked if not encounter.is_checked}
+    measured = [
+        (encounter, Distance(*encounter.names, float(gap), encounter.required_m, _by(encounters.bodies, encounter)))
         for encounter, gap in zip(encounters.checked, least, strict=True)
-    )
+    ]
     by = "hulls" if encounters.bodies.is_exact else "covers"
-    distances += tuple(Distance(*names, gap, 0.0, by) for names, gap in encounters.constant)
+    constant = [Distance(*names, gap, 0.0, by) for names, gap in encounters.constant]
     violated = [
         Finding(
             Kind.DISTANCE_VIOLATED,
             Severity.ERROR,
-            f"{pair.label}: {1e3 * pair.distance_m:.0f} mm apart, but {1e3 * pair.required_m:.0f} mm are required",
+            _describe_violation(pair),
             "Lower --clearance, move the obstacle, or try another --seed",
             (pair.first, pair.second),
             pair.distance_m,
             "m",
         )
-        for pair in distances
+        for pair in (*(distance for _, distance in measured), *constant)
         if pair.distance_m < pair.required_m
     ]
-    smallest: dict[tuple[str, bool], Distance] = {}  # a link may have several volumes; guessed ones hide no known one
-    for gap in distances:
-        key = gap.label, gap.required_m > 0
-        smallest[key] = min(gap, smallest.get(key, gap), key=lambda gap: gap.distance_m)
+    known = [distance for encounter, distance in measured if encounter.bodies not in coarse]
+    smallest: dict[str, Distance] = {}  # a link may have several volumes
+    for gap in (*known, *constant):
+        smallest[gap.label] = min(gap, smallest.get(gap.label, gap), key=lambda gap: gap.distance_m)
     moving = len({number for number in encounters.bodies.links if number >= 0})
     links = (moving, moving + unknown)
     return PathCheck(
-        tuple(smallest.values()), speed, fastest, links, _against(encounters), (*violated, *encounters.findings)
+        tuple(smallest.values()), speed, fastest, links, _against(encounters), (*violated, *encounters.all_findings)
     )
 
 
+def _describe_violation(pair: Distance) -> str:
+    if pair.required_m < 0:
+        return (
+            f"{pair.label}: guessed volumes overlap by {-1e3 * pair.distance_m:.0f} mm; in many positions they overlap "
+            f"by {-1e3 * pair.required_m:.0f} mm or less"
+        )
+    return f"{pair.label}: {1e3 * pair.distance_m:.0f} mm apart, but {1e3 * pair.required_m:.0f} mm are required"
+
+
 def _by(bodies: Bodies, encounter: Encounter) -> str:
+    if any(bodies.volumes[k].source.is_guess for k in encounter.bodies if k >= 0):
+        return "guesses"
     if encounter.bodies[1] < 0 or encounter.by == "hulls":
         return "hulls"
     return "covers" if not bodies.is_exact else "meshes" if encounter.by == "meshes" else "hulls"
@@ -161,7 +183,7 @@ def _against(encounters: Encounters) -> tuple[str, ...]:
     walls = list(dict.fromkeys(encounter.names[1] for encounter in encounters.checked if encounter.bodies[1] < 0))
     bodies = encounters.bodies.volumes
     count = sum(not body.link for body in bodies)
-    links = any(pair.bodies[1] >= 0 and bodies[pair.bodies[1]].link for pair in encounters.checked)
+    links = any(pair.is_checked and pair.bodies[1] >= 0 and bodies[pair.bodies[1]].link for pair in encounters.checked)
     return (*walls, *(["each other"] if links else []), *([format_plural(count, "obstacle")] if count else []))
 
 
@@ -196,7 +218,7 @@ def _least(encounters: Encounters, q: Array, so_far: Array) -> Array:
     least = so_far.copy()
     for number, encounter in enumerate(encounters.checked):
         i, j = encounter.bodies
-        steps = _steps(corners[:, i]) if j < 0 else _relative_steps(poses, corners, i, j)
+        steps = _steps(corners[:, i]) if j < 0 else relative_steps(poses, corners, i, j)
         loss = float(steps.max(initial=0.0)) / 2 + CURVE_M
         if encounter.direction is not None or not bodies.is_exact:
             distance = float(gaps_of(bodies, encounter, poses).min())
@@ -213,7 +235,7 @@ def _steps(corners: Array) -> Array:
     return np.asarray(np.sqrt((x**2 + y**2 + z**2).max(axis=1)))
 
 
-def _relative_steps(poses: Array, corners: Array, i: int, j: int) -> Array:
+def relative_steps(poses: Array, corners: Array, i: int, j: int) -> Array:
     """(N - 1,) bound on the change of the distance of two bodies in each step, seen from the best of three frames.
 
     Two bodies that turn together keep their distance: in the frame of either, the other one rests. In the root frame,

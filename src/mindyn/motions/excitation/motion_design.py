@@ -11,7 +11,7 @@ import numpy as np
 
 from mindyn.foundation.algebra.significance import MAX_WELL_DETERMINED_DEVIATION, relative_deviation
 from mindyn.foundation.algebra.values import Array
-from mindyn.foundation.errors import UnsafeMotionError
+from mindyn.foundation.errors import UnsafeMotionError, pluralise
 from mindyn.foundation.findings import Finding, Kind, Severity, name_warnings
 from mindyn.foundation.pages.notebook import Page, draw_page
 from mindyn.motions.excitation.encounters import Encounters
@@ -155,7 +155,13 @@ class MotionDesign:
         return self.criteria["condition"]
 
     def __repr__(self) -> str:
-        return f"MotionDesign({self.robot.name!r}, {self.seconds:g} s, condition number {self.condition_number:.3g})"
+        parts = (f"{self.seconds:g} s", f"condition number {self.condition_number:.3g}", *self.errors)
+        return f"MotionDesign({self.robot.name!r}, {', '.join(parts)})"
+
+    @property
+    def errors(self) -> tuple[str, ...]:
+        """Sentences that forbid playing the motion: "NOT CHECKED: floor, self-collision"."""
+        return tuple(finding.message for finding in self.findings if finding.severity is Severity.ERROR)
 
     def plot(self, meshes: Meshes | None = None) -> Page:
         """Return a page of the motion and its limits; notebooks show it and `.save(path)` writes it."""
@@ -176,9 +182,9 @@ class MotionDesign:
     @property
     def headline(self) -> str:
         """One sentence on what was checked, the smallest distance, and what was guessed or not checked."""
-        checked = "Nothing was checked" if self.check is None else self.check.headline
+        checked = "; ".join([*self.errors, "Nothing was checked" if self.check is None else self.check.headline])
         start = ", ".join(f"{n} = {q:.3f}" for n, q in zip(self.robot.primary_names, self.motion.start, strict=True))
-        way = f"approach not checked: move to {start} first" if self.approach is None else "approach and return checked"
+        way = f"approach not checked: begins at {start}" if self.approach is None else "approach and return checked"
         return f"{checked}; {way}{name_warnings(self.findings)}."
 
     @property
@@ -188,7 +194,7 @@ class MotionDesign:
 
     def summary(self) -> tuple[str, ...]:
         """Return sentences on the duration, the predicted accuracy, the used limits, and how the search ended."""
-        lines = [self.headline, f"A motion of {self.seconds:g} s for {self.robot.name}, within all limits."]
+        lines = [self.headline, f"A motion of {self.seconds:g} s for {self.robot.name}, {self._describe_limits()}."]
         relative = self.prediction.relative
         if relative is not None:
             clear = int(np.sum(relative <= MAX_WELL_DETERMINED_DEVIATION))
@@ -200,6 +206,16 @@ class MotionDesign:
         if self.check is not None and self.check.fastest:
             lines.append(f"The fastest point, of {self.check.fastest}, reaches {self.check.speed:.3g} m/s.")
         return (*lines, f"{self.status[:1].upper()}{self.status[1:]}.")
+
+    def _describe_limits(self) -> str:
+        """Return "within all limits" only if every check was made."""
+        if self.errors:
+            return f"within the limits of the joints only; {'; '.join(self.errors)}"
+        unchecked = () if self.check is None else self.check.unchecked
+        if self.check is None or unchecked:
+            left = f"{pluralise(len(unchecked), 'pair')} of links not checked" if unchecked else "no distance checked"
+            return f"within the limits of the joints; {left}"
+        return "within all limits"
 
     def _whole_limits(self) -> str:
         return ", ".join(f"{kind} {100 * value:.0f} %" for kind, value in self.shares.items() if kind in SHARED)
@@ -222,6 +238,8 @@ class MotionDesign:
         relative = self.prediction.relative
         return {
             "robot": self.robot.name,
+            "headline": self.headline,
+            "errors": list(self.errors),
             **coefficients_of(self),
             "criterion": self.criterion,
             "criteria": dict(self.criteria),
@@ -283,9 +301,9 @@ def check_design(design: MotionDesign, safety: Safety, tip_speed: float) -> Moti
     findings = [*check.findings, *speed_findings(check, tip_speed)]
     require_safe(findings)
     if design.approach is None:
-        sentence = "the way to the start position and back is not checked"
-        remedy = "Set home in the limits file, or move there slowly by hand"
-        findings.append(Finding(Kind.UNCHECKED_APPROACH, Severity.INFO, sentence, remedy))
+        sentence = "the way to the start position and back is not checked; no file moves the robot there"
+        remedy = "Set home in the limits file, so that a path from there is planned and checked"
+        findings.append(Finding(Kind.UNCHECKED_APPROACH, Severity.WARNING, sentence, remedy))
     return replace(design, findings=(*design.findings, *findings), check=check, encounters=safety.encounters)
 
 

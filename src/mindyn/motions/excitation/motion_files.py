@@ -19,7 +19,7 @@ from mindyn.foundation.findings import Kind
 from mindyn.motions.excitation.constraints import Box
 from mindyn.motions.excitation.limits import BOUNDS
 from mindyn.motions.excitation.motion_plot import html_plot
-from mindyn.motions.excitation.motions import Run
+from mindyn.motions.excitation.motions import MAX_START_ERROR, Run
 from mindyn.motions.excitation.safety import SafetySettings
 from mindyn.motions.excitation.volumes import Capsule
 from mindyn.robots.meshes import Meshes
@@ -36,8 +36,6 @@ REHEARSED: Final = {".csv": ".csv", ".yaml": ".yaml", ".script": ".script", ".js
 """Suffix of the rehearsal that is written next to a single file: the same samples, or samples for coefficients."""
 SERVOJ: Final = {"lookahead_time": 0.1, "gain": 300}
 """Arguments of URScript's servoj."""
-MAX_START_ERROR_RAD: Final = 0.05
-"""Largest distance of each joint from the first position at which a script begins to move."""
 UR_JOINTS: Final = ("shoulder_pan", "shoulder_lift", "elbow", "wrist_1", "wrist_2", "wrist_3")
 """Parts of the names of the joints of arms of Universal Robots."""
 
@@ -94,7 +92,13 @@ def files_at(path: Path) -> list[Path]:
 
 def checked_lines(design: MotionDesign, run: Run) -> list[str]:
     """Return what was checked, for the comments of a file: the headline, the smallest distances and the limits."""
-    lines = [design.headline, *([] if design.check is None else design.check.lines(run.speed))]
+    first = ", ".join(f"{name} = {q:.4f}" for name, q in zip(run.joints, run.derivative(0.0, 0)[0], strict=True))
+    lines = [
+        design.headline,
+        *([] if design.check is None else design.check.lines(run.speed)),
+        f"this file contains {'the motion alone' if run.approach is None else 'approach, motion and return'}; begin "
+        f"only if every joint is within {MAX_START_ERROR:g} rad or m of {first}",
+    ]
     limits = design.limits
     for k, name in enumerate(design.robot.primary_names):
         lines.append(
@@ -110,6 +114,7 @@ def limits_draft(design: MotionDesign) -> str:
     limits = design.limits.narrowed(1 / part.get("position", 1.0))
     guessed = {key for finding in design.findings if finding.kind is Kind.GUESSED_LIMIT for key in finding.details}
     lines = [f"# Limits of {design.robot.name}, for --limits. Lines that are commented out were guessed: correct them."]
+    lines += [f"# {message}" for message in design.errors]
     for key in BOUNDS:
         values = getattr(limits, key) / part.get(key, 1.0)
         row = ", ".join(f"{json.dumps(name)} = {_round(value)}" for name, value in zip(names, values, strict=True))
@@ -247,7 +252,7 @@ def _script(design: MotionDesign, run: Run, rate_hz: float) -> str:
         "  actual = get_actual_joint_positions()",
         "  joint = 0",
         "  while joint < 6:",
-        f"    if norm(actual[joint] - first[joint]) > {MAX_START_ERROR_RAD:g}:",
+        f"    if norm(actual[joint] - first[joint]) > {MAX_START_ERROR:g}:",
         '      popup("The robot is not at the first position. Move it there on a path that you checked.", '
         'title="mindyn", error=True, blocking=True)',
         "      halt",

@@ -4,6 +4,8 @@ predicted accuracy of every parameter, in one self-contained HTML file.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -11,7 +13,9 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from mindyn.foundation.algebra.values import Array
+from mindyn.foundation.errors import list_names
 from mindyn.foundation.escaping import keep_units_together
+from mindyn.foundation.findings import Finding, Severity
 from mindyn.foundation.hints import Command
 from mindyn.foundation.pages.document import (
     NO_BREAK_SPACE,
@@ -54,6 +58,9 @@ NEXT: Final = (
     "Play the sample files next to this page on the arm, the rehearsal first (the same path, slowly), and "
     "log position and torque. Then, with the robot that the motion was designed for:"
 )
+FORBIDDEN: Final = (
+    "Do not play these files on a robot. Turn on the checks that are listed above, and design the motion again:"
+)
 UNITS: Final = {"revolute": ("rad", "N m"), "prismatic": ("m", "N")}
 
 
@@ -66,13 +73,14 @@ def html_plot(design: MotionDesign, meshes: Meshes | None = None) -> str:
     encounters, poses, apart = design.encounters, None, np.zeros((POSES, 0))
     if encounters is not None:
         poses = encounters.bodies.poses(run.derivative(times, 0))
+        encounters = replace(encounters, checked=tuple(one for one in encounters.checked if one.is_checked))
         gaps = [gaps_of(encounters.bodies, encounter, poses, is_exact=True) for encounter in encounters.checked]
         apart = np.stack(gaps, axis=1) if gaps else apart
     sections = [
         _summary(design),
         _robot(design, meshes, times, _volumes(encounters, poses, apart)),
         _joints(design, t, motion),
-        *_clearance(design, times, apart),
+        *_clearance(encounters, times, apart),
         _limits(design),
         _parameters(design),
     ]
@@ -88,20 +96,26 @@ def _typeset(text: str) -> str:
 def _summary(design: MotionDesign) -> Section:
     """Return the first screen: safety, predicted accuracy, next steps and assumptions."""
     first, duration, *others = design.summary()
-    checked = "Nothing was checked" if design.check is None else design.check.headline
-    rest = first.removeprefix(checked).removeprefix("; ")
-    others = [*others, f"{rest[:1].upper()}{rest[1:]}"] if rest else others
-    assumed = [tag("li", {}, _typeset(f"{note[:1].upper()}{note[1:]}.")) for note in map(str, design.findings)]
-    command = Command(
-        "identify", Path(design.robot.file).name or "ROBOT", "run1.csv", "--hold-out", 0.3, "--out", "run1"
-    )
+    robot = Path(design.robot.file).name or "ROBOT"
+    command = Command("identify", robot, "run1.csv", "--hold-out", 0.3, "--out", "run1")
+    if design.errors:
+        command = Command("excite", robot, "--out", "motion")
+    notes = [finding for finding in design.findings if finding.severity is Severity.INFO]
+    warnings = [finding for finding in design.findings if finding not in notes]
     cards = [
-        card("Next steps", [p(NEXT), class_tag("code", "command", str(command))]),
+        *_notes("Warnings", sorted(warnings, key=lambda finding: finding.severity is not Severity.ERROR)),
+        card("Next steps", [p(FORBIDDEN if design.errors else NEXT), class_tag("code", "command", str(command))]),
         card("Predicted accuracy", [p(_typeset(other)) for other in others]),
-        *([card("Assumptions", [tag("ul", {}, assumed)])] if assumed else []),
+        *_notes("Assumptions", notes),
     ]
-    lead = class_tag("div", "lead", p(tag("strong", {}, typeset(duration)), _typeset(f" {checked}.")))
+    lead = class_tag("div", "lead", p(tag("strong", {}, typeset(duration)), _typeset(f" {first}")))
     return Section("motion", "The motion", [lead, class_tag("div", "cards", cards)])
+
+
+def _notes(title: str, findings: Sequence[Finding]) -> list[Content]:
+    """Return a card with findings; none without findings."""
+    items = [tag("li", {}, _typeset(f"{note[:1].upper()}{note[1:]}.")) for note in map(str, findings)]
+    return [card(title, [tag("ul", {}, items)])] if items else []
 
 
 def _robot(design: MotionDesign, meshes: Meshes | None, times: Array, volumes: dict[str, Any] | None) -> Section:
@@ -110,9 +124,15 @@ def _robot(design: MotionDesign, meshes: Meshes | None, times: Array, volumes: d
     tau = _torque(design, motion)
     parts = None if tau is None else relative_to_peaks(tau)
     drawn = compute_skeleton(design.robot, motion[0], times, parts, _floor(design), _solids(design), meshes)
+    bodies = () if design.encounters is None else design.encounters.bodies.volumes
+    guessed = list(dict.fromkeys(body.link for body in bodies if body.link and body.source.is_guess))
+    capsules = "Shaded capsules contain the links"
+    if guessed:
+        capsules = f"Shaded capsules are guesses for {list_names(guessed)}, which may be larger"
+    grid = "No floor is checked" if _floor(design) is None else "The grid is the floor"
     caption = (
-        "Drag to turn, + and − zoom. The grid is the floor, dashed lines are obstacles. Shaded "
-        "capsules contain the links; the closest pair is marked."
+        f"Drag to turn, + and − zoom. {grid}, dashed lines are obstacles. {capsules}; the closest checked pair is "
+        "marked."
     )
     area = tag("div", {"class": "area", "data-label": f"Motion of {design.robot.name}"})
     view = tag("figure", {"class": "robot", "id": "robot-view"}, area, tag("figcaption", {}, caption))
@@ -182,9 +202,8 @@ def _joints(design: MotionDesign, t: Array, motion: tuple[Array, Array, Array]) 
     return Section("joints", "Joints", [p(words), tabs("joints", "Joint", panels)], plots)
 
 
-def _clearance(design: MotionDesign, t: Array, apart: Array) -> list[Section]:
+def _clearance(encounters: Encounters | None, t: Array, apart: Array) -> list[Section]:
     """Return the smallest distances over time, by obstacle; empty if nothing was checked."""
-    encounters = design.encounters
     if encounters is None or not encounters.checked:
         return []
     kinds = [_near(encounters, encounter) for encounter in encounters.checked]

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from mindyn.foundation.algebra.requirements import require_number
 from mindyn.foundation.algebra.values import Array, frozen_array
-from mindyn.foundation.errors import Code, InputError
+from mindyn.foundation.errors import Code, InputError, UnsafeMotionError
 from mindyn.foundation.schemas import (
     ANY_NUMBER,
     ANY_TEXT,
@@ -36,6 +36,8 @@ CHECK_HZ: Final = 1000.0
 """Rate at which a motion is checked against every limit."""
 LONGEST_S: Final = 1e6
 """Longest motion that is read from a file: eleven days."""
+MAX_START_ERROR: Final = 0.05
+"""rad or m: largest distance of each joint from the first position at which a player or script begins to move."""
 RAMP: Final = np.polynomial.Polynomial([0, 0, 0, 0, 35, -84, 70, -20])
 """From 0 at 0 to 1 at 1, with three zero derivatives at both ends."""
 RAMPS: Final = tuple(RAMP.deriv(order).coef for order in range(len(RAMP.coef)))
@@ -293,6 +295,26 @@ class Run(TimedMotion):
 
     def __post_init__(self) -> None:
         require_number(self.speed, "speed", "(0, 1]", "a fraction of the designed speed, such as 0.2")
+
+    def require_start(self, q: ArrayLike, tolerance: float = MAX_START_ERROR) -> None:
+        """Raise `UnsafeMotionError` if a joint of q (n,) is farther than the tolerance from the first position.
+
+        Players call this before they send the first sample: the way to the first position was not checked.
+
+        tolerance  rad or m
+        """
+        first, actual = self.derivative(0.0, 0)[0], frozen_array(q, (len(self.joints),), "q")
+        far = [
+            f"{name} at {now:.3f} instead of {then:.3f}"
+            for name, now, then in zip(self.joints, actual, first, strict=True)
+            if not abs(now - then) <= tolerance
+        ]
+        if far:
+            raise UnsafeMotionError(
+                f"the robot is not at the first position of the motion: {', '.join(far)}",
+                hint="move it there on a path that you checked, or design the motion with home at its present position",
+                subject=far[0].split(" at ")[0],
+            )
 
     @property
     def seconds(self) -> float:

@@ -67,11 +67,11 @@ class SafetySettings:
         Box that the moving links stay in.
     floor : float, "base plane" or None, default "base plane"
         Height in m, in the root frame, that the links stay above. "base plane" is 0.0, unless the workspace has a lower
-        z wall. None for no floor.
+        z wall. None turns the check off, with a finding of severity error.
     tool : sequence of Capsule, optional
         Capsules on links in addition to their volumes: a tool, a payload, cables.
     self_collision : bool, default True
-        Whether links must not touch each other.
+        Whether links must not touch each other. False turns the check off, with a finding of severity error.
     capsules : sequence of Capsule, optional
         They replace the volumes of the links that they name (see `volumes_of`).
     radius : mapping of link name to float, optional
@@ -94,7 +94,7 @@ class SafetySettings:
 
     Examples
     --------
-    >>> SafetySettings(floor=None, obstacles=[Box((0.5, 0.2, 0.0), (0.9, 0.6, 0.4))]).tip_speed
+    >>> SafetySettings(floor=-0.4, obstacles=[Box((0.5, 0.2, 0.0), (0.9, 0.6, 0.4))]).tip_speed
     1.0
     """
 
@@ -229,7 +229,7 @@ def safety_of(columns: Columns, limits: MotionLimits, beta: Array | None, around
         tuple(dynamics),
         volumes,
         encounters,
-        (*volumes.findings, *floor_findings(robot, around)),
+        (*unchecked_findings(around, volumes), *volumes.findings, *floor_findings(robot, around)),
     )
 
 
@@ -375,12 +375,24 @@ def _walls(ends: Pairs, walls: Sequence[tuple[int, Encounter]]) -> Distances:
     return Distances(labels, np.array(offsets), surfaces)
 
 
+def unchecked_findings(around: SafetySettings, volumes: Volumes) -> list[Finding]:
+    """Return one finding that lists the checks that the settings turn off; none if everything is checked."""
+    off = {
+        "floor": "" if np.isfinite(around.room.lower[2]) else "--floor HEIGHT",
+        "self-collision": "" if around.self_collision else "self_collision=True",
+        "tip speed": "" if np.isfinite(around.tip_speed) else f"--tip-speed {TIP_SPEED:g}",
+        **{f"link {name}": f"--radius {name}=0.08" for name in volumes.unknown},
+    }
+    names = tuple(name for name, option in off.items() if option)
+    if not names:
+        return []
+    remedy = f"Do not play this on a robot; turn the checks on: {', '.join(filter(None, off.values()))}"
+    return [Finding(Kind.NOT_CHECKED, Severity.ERROR, f"NOT CHECKED: {', '.join(names)}", remedy, details=names)]
+
+
 def floor_findings(robot: Robot, around: SafetySettings) -> list[Finding]:
-    """Return findings: the floor was guessed, is only the mounting plane, or there is none."""
+    """Return a finding if the floor was guessed, or is only the mounting plane."""
     down = robot.gravity / (np.linalg.norm(robot.gravity) or 1.0)
-    if not np.isfinite(around.room.lower[2]):
-        sentence = "no floor is checked: the arm may hit the surface on which it stands"
-        return [Finding(Kind.GUESSED_FLOOR, Severity.WARNING, sentence, "Pass --floor HEIGHT")]
     if not around.guesses_floor:
         return []
     sentence = f"the floor is guessed: the plane z = {BASE_PLANE_M:g} m of the root frame"

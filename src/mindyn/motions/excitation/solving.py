@@ -236,7 +236,7 @@ def places_to_stand(problem: Problem, limits: MotionLimits, rng: np.random.Gener
         f"(best {worst[best].max():.3g} times the limit)",
         subject=broken[0] if broken else "start",
         hint="raise these limits, lower torque_margin or --clearance, or move the obstacle; for the floor: "
-        "floor= (--floor) states its height in the root frame, floor=None (--no-floor) that there is none",
+        "floor= (--floor) states its height in the root frame",
     )
 
 

@@ -16,7 +16,7 @@ from mindyn.motions.excitation.encounters import Encounters, gaps_of
 from mindyn.motions.excitation.limits import POSITION_FRACTION, guessed_limit, with_limits
 from mindyn.motions.excitation.motion_check import PathCheck, check_path
 from mindyn.motions.excitation.motion_design import require_safe, speed_findings
-from mindyn.motions.excitation.safety import PROBES, SafetySettings, floor_findings, what_to_check
+from mindyn.motions.excitation.safety import PROBES, SafetySettings, floor_findings, unchecked_findings, what_to_check
 from mindyn.motions.step_plans.plan import Breakaways, StepPlan
 from mindyn.motions.step_plans.planner import DEFAULT_RANGE, DEFAULT_SPEED, USED_SHARE, JointReach, plan_tests
 from mindyn.robots.parts import Limits
@@ -89,7 +89,8 @@ def plan_safe_tests(
             slowed = with_limits(slowed, {"velocity": np.where(allowed > 0, allowed, reach.speed) / USED_SHARE})
         findings = [*check.findings, *speed_findings(check, around.tip_speed)]
         if not any(finding.severity is Severity.ERROR for finding in findings):
-            assumed = (*guessed_reach(robot), *volumes.findings, *floor_findings(robot, around))
+            off = unchecked_findings(around, volumes)
+            assumed = (*off, *guessed_reach(robot), *volumes.findings, *floor_findings(robot, around))
             return plan, replace(check, findings=(*assumed, *findings))
     require_safe(findings)
     raise AssertionError("a check that fails has an error among its findings")
