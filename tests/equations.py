@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from mindyn.regression.building import build_rows
 from mindyn.regression.information import Information
 from mindyn.regression.regressor import build_regressor
-from mindyn.regression.rows import Rows, build_rows
+from mindyn.regression.rows import Rows
 from mindyn.regression.settings import EquationSettings
 
 

@@ -15,7 +15,8 @@ from mindyn.logs.pipeline import condition as condition
 from mindyn.logs.samples import Samples as Samples
 from mindyn.identification.identify import identify as identify
 from mindyn.identification.selection.choose import choose as choose
-from mindyn.regression.rows import build_rows as build_rows
+from mindyn.regression.experiment import Experiment as Experiment
+from mindyn.regression.building import build_rows as build_rows
 from mindyn.regression.settings import EquationSettings as EquationSettings
 from mindyn.regression.friction import Friction as Friction
 from mindyn.identification.estimators.estimate import Estimate as Estimate, load_estimate as load_estimate

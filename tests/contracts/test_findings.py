@@ -20,8 +20,8 @@ from mindyn.identification.diagnostics import thresholds
 from mindyn.identification.diagnostics.diagnose import EXPLAINS, explain
 from mindyn.output.report.data import collect_report_data
 from mindyn.output.report.writing import build_page
+from mindyn.regression.building import build_rows
 from mindyn.regression.regressor import with_estimated_drives
-from mindyn.regression.rows import build_rows
 
 DIAGNOSTICS = Path(thresholds.__file__).parent
 PLAIN = (0, 0.5, 1, 2)

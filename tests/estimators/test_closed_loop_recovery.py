@@ -11,8 +11,8 @@ from closeness import assert_close
 import mindyn
 from mindyn.logs.samples import Samples
 from mindyn.motions.simulation.controllers import SineMotion
+from mindyn.regression.building import build_rows
 from mindyn.regression.regressor import Regressor
-from mindyn.regression.rows import build_rows
 from mindyn.robots.parts import Drive
 
 RECOVERED = 1e-8

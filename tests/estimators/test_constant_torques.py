@@ -20,7 +20,7 @@ from mindyn.foundation.findings import Kind
 from mindyn.identification.estimators.least_squares import LeastSquares
 from mindyn.identification.feasibility.physically_consistent import PhysicallyConsistent
 from mindyn.identification.methods import METHODS
-from mindyn.regression.rows import build_rows
+from mindyn.regression.building import build_rows
 from mindyn.regression.settings import EquationSettings
 
 METHODS_AND_DEFAULT = {

@@ -16,6 +16,7 @@ from mindyn.foundation.errors import Code, InputError, UnknownNameError
 from mindyn.identification.estimators.least_squares import LeastSquares
 from mindyn.identification.feasibility.physical_space import space_of
 from mindyn.logs.log import log_from_arrays
+from mindyn.regression.building import build_rows
 from mindyn.regression.friction import Friction
 from mindyn.regression.friction_limits import (
     INDEPENDENT,
@@ -26,7 +27,6 @@ from mindyn.regression.friction_limits import (
     prior_precision,
 )
 from mindyn.regression.regressor import Regressor
-from mindyn.regression.rows import build_rows
 from mindyn.regression.settings import EquationSettings
 from mindyn.robots.friction_laws import FITTED_SHAPES, FRICTION_LAWS
 from mindyn.robots.parts import Limits

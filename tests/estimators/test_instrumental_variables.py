@@ -24,9 +24,9 @@ from mindyn.identification.estimators.last_link_first import LastLinkFirst
 from mindyn.identification.estimators.least_squares import LeastSquares
 from mindyn.identification.selection.choose import choose
 from mindyn.kernels.model import compile_model
+from mindyn.regression.building import build_rows
 from mindyn.regression.friction import Friction
 from mindyn.regression.regressor import Regressor
-from mindyn.regression.rows import build_rows
 
 RECOVERY = 1e-8
 

@@ -23,8 +23,8 @@ from mindyn.identification.feasibility.check import check_feasible
 from mindyn.identification.feasibility.full_model import full_model
 from mindyn.kernels.model import compile_model
 from mindyn.logs.samples import Samples
+from mindyn.regression.building import build_rows
 from mindyn.regression.friction import Friction
-from mindyn.regression.rows import build_rows
 from mindyn.regression.settings import EquationSettings
 from mindyn.robots.loading import load_robot
 from mindyn.robots.parts import Drive

@@ -17,7 +17,7 @@ from servos import ARMATURE, FRICTION, JOINTS, KP, KV, leg_targets, leg_xml, sim
 import mindyn
 from mindyn.foundation.errors import Code, ExportError
 from mindyn.identification import ClosedLoopInstruments
-from mindyn.identification.gain_stage import find_servo
+from mindyn.identification.gains_before_fit import find_servo
 from mindyn.logs import log_from_targets
 from mindyn.output.export.mujoco_comparison import compare_positions
 from mindyn.output.export.servo_actuators import write_isaac_lab

@@ -44,7 +44,7 @@ from mindyn.identification.feasibility.positive_definite import (
 )
 from mindyn.identification.runs_with_loads import Payload
 from mindyn.logs.samples import Samples
-from mindyn.regression.rows import build_rows
+from mindyn.regression.building import build_rows
 from mindyn.robots.loading import load_robot
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import mindyn
 from mindyn.identification.diagnostics.data import DiagnosticData
 from mindyn.logs.samples import Samples
-from mindyn.regression.rows import build_rows
+from mindyn.regression.building import build_rows
 
 
 def diagnostic_data(robot, data, settings, **changes):

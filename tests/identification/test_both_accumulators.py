@@ -85,7 +85,7 @@ def score_by_factors(trials, trial):
 )
 def test_both_select_the_same_settings(robot, size):
     robot = with_estimated_drives(robot)
-    trials = Trials([log_of(robot, size)], Regressor(robot))
+    trials = Trials(mindyn.Experiment(robot, log_of(robot, size)), Regressor(robot))
     frictions = (
         Friction("sign"),
         *(Friction("tanh", width) for width in (0.01, 0.05, 0.2)),

@@ -50,7 +50,8 @@ def arm():
 
 def trials_of(robot, logs, folds=8):
     equation_settings = EquationSettings(Conditioning(position_cutoff_hz=None), friction=Friction("tanh", 0.05))
-    return Trials(logs, build_regressor(with_estimated_drives(robot), equation_settings), folds), equation_settings
+    regressor = build_regressor(with_estimated_drives(robot), equation_settings)
+    return Trials(mindyn.Experiment(robot, logs), regressor, folds), equation_settings
 
 
 def test_rows_of_one_phase_are_held_out_together(arm):
@@ -76,7 +77,7 @@ def test_held_out_phases_predict_the_error_on_another_motion_better(arm):
     log = record_log(arm, 40.0, 10.0)
     bent = replace(log, tau=log.tau + 30.0 * np.sin(3 * log.q))
     repeated, equation_settings = trials_of(arm, [bent])
-    blind = Trials([bent], repeated.regressor)
+    blind = Trials(mindyn.Experiment(repeated.regressor.robot, [bent]), repeated.regressor)
     blind.__dict__["timeline"] = replace(repeated.timeline, repeats=1.0)
     trial = Trial(replace(equation_settings, conditioning=resolve(equation_settings), friction=Friction("tanh", 0.05)))
     assert repeated.score(trial).total > 1.1 * blind.score(trial).total

@@ -17,7 +17,7 @@ import mindyn
 from mindyn.foundation.findings import Kind
 from mindyn.identification.diagnostics import torque
 from mindyn.identification.diagnostics.diagnose import diagnose
-from mindyn.identification.diagnostics.torque import Coefficient, _coefficients
+from mindyn.identification.uncertainty.added_columns import Coefficient, fit_added_columns
 
 SETTINGS = mindyn.EquationSettings(
     mindyn.Conditioning(position_cutoff_hz=None, delay_s=0.0), friction=mindyn.Friction("tanh", 0.05)
@@ -77,7 +77,7 @@ def test_more_than_a_hundred_percent_less_is_the_opposite_sign(arm, log, monkeyp
     """A factor of 1 - 2.06 is negative, however it was found; no joint is named twice."""
 
     coefficients = [Coefficient(0.02, 0.1, 0.1), Coefficient(-2.06, 0.01, 9.0)]
-    monkeypatch.setattr(torque, "_coefficients", lambda *_: coefficients)
+    monkeypatch.setattr(torque, "fit_added_columns", lambda *_: coefficients)
     (result,) = torque._find_scaled(diagnostic_data(arm, [log], SETTINGS))
     assert (result.kind, result.joints) == (Kind.WRONG_TORQUE_SIGN, ("joint2",))
     assert result.value == pytest.approx(-1.06)
@@ -118,7 +118,7 @@ def test_coefficients_and_deviations_are_those_of_fits_with_the_column(arm, log)
     rows, result = data.rows, data.estimate
     rng = np.random.default_rng(0)
     mixed = rng.normal(size=(len(result.beta), 2))
-    created = _coefficients(data.estimate, rows.blocks, lambda number, R: (number + 1) * (R @ mixed))
+    created = fit_added_columns(data.estimate, rows.blocks, lambda number, R: (number + 1) * (R @ mixed))
     parts = [block.information.stacked(result.joint_weights) for block in rows.blocks]
 
     def coefficient(column, without=None):
@@ -132,7 +132,7 @@ def test_coefficients_and_deviations_are_those_of_fits_with_the_column(arm, log)
         apart = np.array([coefficient(column, k) - whole for k in range(m)])
         assert_close(item.value, whole, 1e5 * SAME_ALGEBRA)
         assert_close(item.deviation, np.sqrt((m - 1) / m * (apart**2).sum()), 1e6 * SAME_ALGEBRA)
-    assert _coefficients(data.estimate, rows.blocks, lambda _, R: R @ mixed) == [
+    assert fit_added_columns(data.estimate, rows.blocks, lambda _, R: R @ mixed) == [
         None,
         None,
     ]  # nothing that the fit has not

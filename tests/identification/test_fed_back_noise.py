@@ -17,7 +17,7 @@ from honesty.feedback import AUTOMATIC, assess_intervals, record_log
 import mindyn
 from mindyn.foundation.findings import Kind, Severity
 from mindyn.identification.estimators.instrumental_variables import InstrumentalVariables
-from mindyn.identification.identify import instrument_findings
+from mindyn.identification.fed_back_noise import find_fed_back_noise
 from mindyn.identification.selection import choose
 from mindyn.identification.selection.trials import Trial
 from mindyn.identification.selection.tune import HIGHEST, LOWEST_HZ, SearchSpace, _filters
@@ -46,7 +46,7 @@ def test_a_requested_biased_fit_has_an_error_finding():
     assert assess_intervals(estimate, arm)[2] > 1.0
     (note,) = (note for note in estimate.findings if note.kind == Kind.BIASED_INSTRUMENTS)
     assert note.severity is Severity.ERROR
-    (finding,) = instrument_findings(InstrumentalVariables(), arm, estimate, log)
+    (finding,) = find_fed_back_noise(InstrumentalVariables(), estimate, mindyn.Experiment(arm, log))
     assert (finding.severity, finding.unit) == (Severity.ERROR, "Hz")
     again = replace(AUTOMATIC, filter_hz=finding.value)
     assert assess_intervals(mindyn.identify(arm, log, InstrumentalVariables(), again), arm)[2] < 0.1

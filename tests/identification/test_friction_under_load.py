@@ -14,16 +14,16 @@ import mindyn
 from mindyn.foundation.errors import Code, InputError
 from mindyn.identification.estimators.energy_difference import EnergyDifference
 from mindyn.identification.feasibility.physical_space import space_of
-from mindyn.identification.identify import find_unsettled_loads, load_change
+from mindyn.identification.fitting import find_unsettled_loads, load_change
 from mindyn.identification.prediction.friction_curves import friction_curve, load_friction
 from mindyn.identification.selection.trials import Trial, Trials
 from mindyn.identification.selection.tune import add_load_friction
 from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.log import log_from_arrays
 from mindyn.logs.samples import Samples
+from mindyn.regression.building import build_rows
 from mindyn.regression.friction import Friction
 from mindyn.regression.regressor import Regressor, build_regressor, with_estimated_drives
-from mindyn.regression.rows import build_rows
 from mindyn.regression.settings import EquationSettings
 from mindyn.robots.drive_matrices import drive_load_matrix
 
@@ -157,7 +157,10 @@ def test_load_friction_is_selected_if_present(arm):
 def select_load_shapes(arm, truth):
     conditioning = Conditioning(position_cutoff_hz=None, delay_s=0.0, edge_s=0.1, rate_hz=100.0)
     equation_settings = EquationSettings(conditioning, friction=Friction("tanh", WIDTH))
-    trials = Trials([simulate_loaded_log(arm, truth)], build_regressor(with_estimated_drives(arm), equation_settings))
+    trials = Trials(
+        mindyn.Experiment(arm, simulate_loaded_log(arm, truth)),
+        build_regressor(with_estimated_drives(arm), equation_settings),
+    )
     return add_load_friction(trials, Trial(equation_settings))
 
 

@@ -22,9 +22,10 @@ from mindyn.identification.uncertainty.covariance import (
     with_dropped_parameters,
     with_jackknife_deviation,
 )
+from mindyn.regression.building import build_rows
 from mindyn.regression.information import add_information
 from mindyn.regression.regressor import with_estimated_drives
-from mindyn.regression.rows import Rows, build_rows
+from mindyn.regression.rows import Rows
 from mindyn.regression.settings import EquationSettings
 
 PLAIN = EquationSettings(mindyn.Conditioning(position_cutoff_hz=10.0), friction=mindyn.Friction("tanh", 0.02))

@@ -140,7 +140,7 @@ def test_least_squares_is_used_if_the_selected_conic_fit_is_not_solved(monkeypat
 
     log, equation_settings = build_log(300, 100.0), mindyn.EquationSettings(mindyn.Conditioning())
     chosen = Choice(PhysicallyConsistent(), equation_settings, (), None, ())
-    monkeypatch.setattr("mindyn.identification.identify.choose", lambda *_, **__: chosen)
+    monkeypatch.setattr("mindyn.identification.identify.select", lambda *_, **__: chosen)
     monkeypatch.setattr(PhysicallyConsistent, "fit", unsolved)
     estimate = mindyn.identify(ARM, [log])
     assert estimate.method == "least squares"

@@ -45,7 +45,7 @@ def exact_log(robot, rows, seed=1):
 def test_a_filter_that_leaves_too_few_blocks_is_never_the_best():
     robot = mindyn.load_robot("planar2")
     log = exact_log(robot, 1601)
-    trials = Trials([log], Regressor(robot))
+    trials = Trials(mindyn.Experiment(robot, [log]), Regressor(robot))
     c, _ = resolve_conditioning(Conditioning(), [log], noise_floor_cutoff)
     assert trials.score(trial_of(c, 0.5, Friction())).criterion == np.inf
     assert trials.score(trial_of(c, 20.0, Friction())).criterion < np.inf
@@ -61,7 +61,7 @@ def test_a_log_of_a_few_seconds_is_identified():
 def test_parameters_that_exact_data_support_are_all_kept():
     robot = with_random_drives(random_robot(2, joints=2, tree=False), 2)
     c, _ = resolve_conditioning(AS_LOGGED, [exact_log(robot, 4000)], noise_floor_cutoff)
-    trials = Trials([exact_log(robot, 4000)], Regressor(robot))
+    trials = Trials(mindyn.Experiment(robot, [exact_log(robot, 4000)]), Regressor(robot))
     only_parameters = SearchSpace(EquationSettings(c))
     result = tune_settings(trials, trial_of(c, None, Friction()), only_parameters, lambda line: None)  # noqa: ARG005
     assert result.dropped == 0
@@ -83,7 +83,7 @@ def test_dropped_parameters_are_counted_among_the_fitted_ones(without, monkeypat
     robot = with_random_drives(random_robot(2, joints=3, tree=False), 2)
     log = exact_log(robot, 2000)
     c, _ = resolve_conditioning(AS_LOGGED, [log], noise_floor_cutoff)
-    trials = Trials([log], Regressor(robot))
+    trials = Trials(mindyn.Experiment(robot, [log]), Regressor(robot))
     fitted = sum(parameter.kind not in without for parameter in trials.regressor.with_friction(Friction()).parameters)
     asked = []
 
@@ -103,7 +103,7 @@ def test_more_dropped_parameters_than_a_simpler_friction_has_are_searched_again(
     robot = with_random_drives(random_robot(2, joints=2, tree=False), 2)
     log = exact_log(robot, 2000)
     c, _ = resolve_conditioning(AS_LOGGED, [log], noise_floor_cutoff)
-    trials = Trials([log], Regressor(robot))
+    trials = Trials(mindyn.Experiment(robot, [log]), Regressor(robot))
     full, _ = least_supported([trials, trials.with_folds(3)], trial_of(c, None, Friction()))
     again, _ = least_supported([trials, trials.with_folds(3)], replace(full, dropped=1000))
     assert again == full
@@ -114,15 +114,15 @@ def test_a_part_of_long_logs_excludes_no_cutoff_near_the_best(monkeypatch):
     logs = [exact_log(robot, 4001, seed) for seed in range(8)]
     logs = [replace(log, tau=log.tau + 0.2 * rng.normal(size=log.tau.shape)) for log in logs]
     c, _ = resolve_conditioning(AS_LOGGED, logs, noise_floor_cutoff)
-    trials = Trials(logs, Regressor(robot))
+    trials = Trials(mindyn.Experiment(robot, logs), Regressor(robot))
     listed = [trial_of(c, f, Friction("tanh", 0.05)) for f in (None, 2.0, 4.0, 8.0, 16.0, 32.0)]
     kept = tune._promising(trials, listed)
     errors = [score.criterion for (score,) in score_all([trials], listed)]
     assert {trial for trial, error in zip(listed, errors, strict=True) if error < 1.15 * min(errors)} <= set(kept)
     assert len(kept) < len(listed)
-    assert tune._promising(Trials(logs[:5], Regressor(robot)), listed) == listed  # few logs
+    assert tune._promising(Trials(mindyn.Experiment(robot, logs[:5]), Regressor(robot)), listed) == listed  # few logs
     monkeypatch.setattr("mindyn.identification.selection.trials.MIN_SKETCHED_ROWS", 5000)
-    assert tune._promising(Trials(logs, Regressor(robot)), listed) == listed  # short ones
+    assert tune._promising(Trials(mindyn.Experiment(robot, logs), Regressor(robot)), listed) == listed  # short ones
 
 
 @pytest.mark.parametrize("dropped", [0, 2])
@@ -131,9 +131,9 @@ def test_rows_summed_for_several_foldings_score_as_those_of_one(dropped):
     regressor = Regressor(mindyn.load_robot("planar2"))
     c, _ = resolve_conditioning(Conditioning(), [log], noise_floor_cutoff)
     for setting in (trial_of(c, f, Friction("tanh", 0.05), dropped=dropped) for f in (None, 20.0)):
-        trials = Trials([log], regressor)
+        trials = Trials(mindyn.Experiment(regressor.robot, [log]), regressor)
         together = scores([trials.with_folds(count) for count in (3, 5)], setting)
-        alone = [Trials([log], regressor, count).score(setting) for count in (3, 5)]
+        alone = [Trials(mindyn.Experiment(regressor.robot, [log]), regressor, count).score(setting) for count in (3, 5)]
         assert [item.criterion for item in together] == [item.criterion for item in alone]
 
 
@@ -210,7 +210,7 @@ def test_scores_do_not_depend_on_the_number_of_processes(monkeypatch):
     result = []
     for cores in (1, 2):
         monkeypatch.setattr(second_process, "usable_cores", lambda cores=cores: cores)
-        trials = Trials([log], Regressor(robot))
+        trials = Trials(mindyn.Experiment(robot, [log]), Regressor(robot))
         with second_process.second_process(Trials.__module__):
             assert second_process.has_second_process() == (cores > 1)
             second_process.start_task(int)()  # wait for the start

@@ -19,7 +19,7 @@ from mindyn.foundation import Pose
 from mindyn.foundation.errors import Code, InputError
 from mindyn.foundation.findings import Kind, Severity
 from mindyn.identification import EstimatedGains, WeighedLoad, estimate_gains, gain_groups
-from mindyn.identification.gain_stage import gain_findings
+from mindyn.identification.gains_before_fit import gain_findings
 from mindyn.identification.selection.choose import choose
 from mindyn.identification.unknown_gains import MAX_HALF_WIDTH
 from mindyn.logs import AS_LOGGED, log_from_targets

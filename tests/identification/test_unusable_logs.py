@@ -29,7 +29,7 @@ from mindyn.foundation.findings import Kind, Severity
 from mindyn.identification.diagnostics import motion, timing
 from mindyn.identification.diagnostics.diagnose import diagnose
 from mindyn.logs.log import log_from_arrays, write_log
-from mindyn.regression.rows import build_rows
+from mindyn.regression.building import build_rows
 from mindyn.robots.parts import Limits
 
 

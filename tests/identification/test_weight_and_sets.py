@@ -14,7 +14,7 @@ from mindyn.foundation.findings import Kind
 from mindyn.identification.diagnostics import contact, geometry, load, motion, torque
 from mindyn.identification.diagnostics.data import DiagnosticData
 from mindyn.identification.diagnostics.geometry import find_implausible_weight, find_reaches
-from mindyn.regression.rows import build_rows
+from mindyn.regression.building import build_rows
 
 HOW = Recording(seconds=10.0, noise=0.01)
 

@@ -18,8 +18,8 @@ from mindyn.logs.errors import LogError
 from mindyn.logs.loop_follower import LoopFollower
 from mindyn.logs.pipeline import condition
 from mindyn.logs.samples import Samples
+from mindyn.regression.building import build_rows
 from mindyn.regression.regressor import Regressor
-from mindyn.regression.rows import build_rows
 
 RATE_HZ = 100.0
 RAW = Conditioning(position_cutoff_hz=None, edge_s=0.05, stamps="uniform")

@@ -115,7 +115,7 @@ def test_tasks_run_here_if_no_thread_can_be_started(monkeypatch):
 def test_data_that_a_process_keeps_have_numbers_of_their_own():
     """Also after earlier data, which the process still has, were freed here."""
     regressor = SimpleNamespace(robot=None, with_friction=abs)
-    numbers = {_Shared([], regressor).__reduce__()[1][0] for _ in range(20)}
+    numbers = {_Shared(None, regressor).__reduce__()[1][0] for _ in range(20)}
     assert len(numbers) == 20
 
 

@@ -20,7 +20,7 @@ from mindyn.applications.validation.validate import validate
 from mindyn.foundation.algebra.inertia import check_consistency
 from mindyn.identification.feasibility.physically_consistent import PhysicallyConsistent
 from mindyn.identification.identify import identify
-from mindyn.regression.rows import build_rows
+from mindyn.regression.building import build_rows
 from mindyn.robots.parts import Drive, ExtraTorque
 
 SPLITS = {

@@ -26,10 +26,12 @@ from mindyn.identification.feasibility.inertia_family import InertiaFamily
 from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.log import log_from_arrays
 from mindyn.logs.reading import LogScan, _describe_source
+from mindyn.regression.building import build_rows
+from mindyn.regression.experiment import Experiment
 from mindyn.regression.gather_blocks import gather_log
 from mindyn.regression.regressor import build_regressor, with_estimated_drives
 from mindyn.regression.row_blocks import gather
-from mindyn.regression.rows import _LogRows, build_rows
+from mindyn.regression.rows import LogRows
 from mindyn.regression.settings import EquationSettings
 from mindyn.robots.loading import load_robot
 from mindyn.robots.parts import Drive
@@ -74,8 +76,9 @@ def test_a_log_without_samples_has_no_block_and_raises_no_error_in_its_worker(co
 def test_one_log_that_streams_makes_all_stream():
     log, scan = draw_samples(100), object.__new__(LogScan)
     for logs, streamed in (([log, log], False), ([log, scan], True), ([scan, log], True)):
-        assert _LogRows(logs, ROBOT, EQUATION_SETTINGS, None, None).streamed == streamed
-    assert _LogRows([scan, log], ROBOT, EQUATION_SETTINGS, None, None).block_counts == [None, None]
+        assert Experiment(ROBOT, logs).is_streamed == streamed
+    both = LogRows(Experiment(ROBOT, [scan, log]), ROBOT, EQUATION_SETTINGS, None)
+    assert both.block_counts == [None, None]
 
 
 def test_statements_are_known_with_the_file_that_they_stand_in(tmp_path):
@@ -157,7 +160,9 @@ def test_workers_are_sent_no_regressor_and_the_way_to_a_file_in_place_of_it(monk
     scan = object.__new__(LogScan)
     monkeypatch.setattr(LogScan, "opening", "how to open it")
     for executor, sent, here in ((None, scan, regressor), (object(), "how to open it", None)):
-        first, second = _LogRows([log, scan], ROBOT, EQUATION_SETTINGS, None, executor).tasks(regressor)
+        first, second = LogRows(
+            Experiment(ROBOT, [log, scan], executor=executor), ROBOT, EQUATION_SETTINGS, None
+        ).tasks(regressor)
         assert (first[1], first[-1], first[4]) == (log, here, 0)
         assert (second[1], second[-1], second[4]) == (sent, here, 1)
 

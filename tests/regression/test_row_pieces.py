@@ -22,6 +22,8 @@ from mindyn.logs.log import log_from_arrays
 from mindyn.logs.periods import build_timeline
 from mindyn.logs.resolving import _round_rate, cutoff_finding, delay_finding, estimate_period
 from mindyn.logs.samples import Samples
+from mindyn.regression.building import build_rows
+from mindyn.regression.experiment import Experiment
 from mindyn.regression.gather_blocks import (
     BLOCKS,
     Block,
@@ -34,7 +36,7 @@ from mindyn.regression.gather_blocks import (
 )
 from mindyn.regression.information import Information, triangle_of
 from mindyn.regression.regressor import Regressor
-from mindyn.regression.rows import Rows, _LogRows, build_rows, list_logs
+from mindyn.regression.rows import LogRows, Rows, list_logs
 from mindyn.regression.settings import EquationSettings
 from mindyn.robots.loading import load_robot
 from mindyn.robots.parts import Drive
@@ -68,7 +70,7 @@ def test_one_log_or_several_are_logs_and_samples_are_not():
     assert list_logs(iter([])) is None
     with raises(InputError, Code.MISSING_VALUE, "logs"):
         list_logs([])
-    log_rows = _LogRows([item, log(60)], PLANAR, EquationSettings(), None, None)
+    log_rows = LogRows(Experiment(PLANAR, [item, log(60)]), PLANAR, EquationSettings(), None)
     assert not log_rows.streamed
     assert list(log_rows.block_counts) == [8, 16]
 

@@ -25,12 +25,13 @@ from mindyn.identification.estimators.least_squares import LeastSquares
 from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.log import SourceFile, log_from_arrays
 from mindyn.logs.pipeline import condition, condition_stream
+from mindyn.regression.building import build_rows
 from mindyn.regression.friction import Friction
 from mindyn.regression.gather_blocks import BLOCKS
 from mindyn.regression.information import add_information
 from mindyn.regression.regressor import build_regressor
 from mindyn.regression.row_blocks import STOP_ROWS, _dependence_rows, gather
-from mindyn.regression.rows import Rows, build_rows
+from mindyn.regression.rows import Rows
 from mindyn.regression.settings import EquationSettings
 
 SETTINGS = Conditioning(rate_hz=200.0, stamps="uniform", position_cutoff_hz=20.0, edge_s=0.2, delay_s=0.0)

@@ -23,8 +23,8 @@ from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.samples import Samples
 from mindyn.motions.simulation.controllers import ComputedTorque
 from mindyn.motions.simulation.sensors import Sensors
+from mindyn.regression.building import build_rows
 from mindyn.regression.regressor import Regressor
-from mindyn.regression.rows import build_rows
 from mindyn.robots.parts import Drive
 
 RECOVERED = 1e-8

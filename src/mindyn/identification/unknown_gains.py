@@ -33,9 +33,10 @@ from mindyn.logs.log import Log
 from mindyn.logs.pipeline import condition
 from mindyn.logs.servos import Servo, find_unknown_damping, find_unknown_gains
 from mindyn.parameters.base import all_parameters, parameter_sizes
+from mindyn.regression.building import build_rows
 from mindyn.regression.information import Information
 from mindyn.regression.regressor import Regressor, with_estimated_drives
-from mindyn.regression.rows import Rows, build_rows
+from mindyn.regression.rows import Rows
 from mindyn.regression.settings import EquationSettings
 from mindyn.robots.edits import find_load_carrier
 from mindyn.robots.robot import Robot

@@ -17,7 +17,7 @@ from mindyn.papers.reproduction import PaperTable, Reproduction, Row, signed
 from mindyn.papers.traced_robots import constants, general_joint, lin_chain, variables
 from mindyn.parameters.gautier_khalil import gautier_khalil_base
 from mindyn.parameters.lin import lin_base, lin_structure
-from mindyn.regression.rows import build_rows
+from mindyn.regression.building import build_rows
 from mindyn.regression.settings import EquationSettings
 from mindyn.robots.loading import load_robot
 from mindyn.robots.robot import Robot

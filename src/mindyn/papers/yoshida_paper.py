@@ -32,7 +32,7 @@ from mindyn.papers.reproduction import PaperTable, Reproduction, Row
 from mindyn.parameters.base import DRIVE_SYMBOLS
 from mindyn.parameters.parameter import Parameter
 from mindyn.parameters.structural import structural_base
-from mindyn.regression.rows import build_rows
+from mindyn.regression.building import build_rows
 from mindyn.regression.settings import EquationSettings
 from mindyn.robots.drive_matrices import gear_matrix
 from mindyn.robots.loading import load_robot

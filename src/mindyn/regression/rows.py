@@ -1,4 +1,4 @@
-"""`build_rows`: the equations tau = Y beta of logs, computed on first use, as R factors in blocks and as samples.
+"""`Rows`: the equations tau = Y beta of logs, computed on first use, as R factors in blocks and as samples.
 
 An estimator reads either the blocks, which are small, can be added and held out, or the conditioned samples.
 """
@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Executor
 from dataclasses import replace
 from functools import cached_property
-from typing import Final, Literal
+from typing import Final, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,11 +22,9 @@ from mindyn.foundation.findings import Finding, Kind, warning
 from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.conversion import add_logged_gears
 from mindyn.logs.log import Log, SourceFile
-from mindyn.logs.loop_follower import follow_loops
-from mindyn.logs.periods import Timeline, build_timeline
-from mindyn.logs.pipeline import ConditionedSamples, SampleStream, condition, condition_stream, require_samples
+from mindyn.logs.periods import Timeline
+from mindyn.logs.pipeline import ConditionedSamples, SampleStream, require_samples
 from mindyn.logs.reading import LogScan
-from mindyn.logs.resolving import noise_floor_cutoff, resolve_conditioning
 from mindyn.logs.samples import Samples
 from mindyn.parameters.base import BaseParameters
 from mindyn.regression.gather_blocks import (
@@ -37,12 +35,11 @@ from mindyn.regression.gather_blocks import (
     blocks_by_label,
     gather_log,
     group_evenly,
-    sources_of,
     split_into_blocks,
     split_stream_into_blocks,
 )
 from mindyn.regression.information import Information, add_information
-from mindyn.regression.regressor import Regressor, build_regressor, with_estimated_drives
+from mindyn.regression.regressor import Regressor, with_estimated_drives
 from mindyn.regression.row_blocks import require_enough_rows, require_joints
 from mindyn.regression.settings import EquationSettings
 from mindyn.robots.robot import Robot, require_robot
@@ -77,7 +74,7 @@ class Rows:
         self,
         regressor: Regressor,
         settings: EquationSettings,
-        data: SampleBlocks | _LogRows | None,
+        data: SampleBlocks | LogRows | None,
         blocks: tuple[Block, ...] | None = None,
         findings: Sequence[Finding] = (),
         quantity: Quantity = "torque",
@@ -153,17 +150,16 @@ class Rows:
     @cached_property
     def timeline(self) -> Timeline | None:
         """Return a line on which repeated motion has the same place; None for streams and samples."""
-        if not isinstance(self._data, _LogRows) or self._data.streamed or self._data.executor is not None:
+        if not isinstance(self._data, LogRows) or self._data.streamed or self._data.executor is not None:
             return None
-        logs = [log for log in self._data.logs if isinstance(log, Log)]
-        return build_timeline([log.time for log in logs], [log.q for log in logs])
+        return self._data.experiment.timeline
 
     def blocks_along(self, places: Sequence[Array], length: float, count: int = BLOCKS) -> tuple[Block, ...]:
         """Return R factors of equal parts of a line on which every row of the logs has a place, such as a phase.
 
         places  for each log, the place of each of its rows, from 0 to `length`
         """
-        if not isinstance(self._data, _LogRows) or self._data.streamed:
+        if not isinstance(self._data, LogRows) or self._data.streamed:
             raise InputError(
                 "blocks along a line need logs in memory (read_log), not streams or samples",
                 code=Code.UNSUPPORTED,
@@ -195,7 +191,7 @@ class Rows:
     def repeatable_samples(self) -> SampleBlocks:
         """Return samples that can be read several times; raise if they can be read only once."""
         data = self._data
-        if data is None or (not isinstance(data, (Samples, _LogRows)) and iter(data) is data):
+        if data is None or (not isinstance(data, (Samples, LogRows)) and iter(data) is data):
             raise InputError(
                 'robust fits and "correlated" covariance read the samples several times; '
                 "this input can be read only once",
@@ -207,7 +203,7 @@ class Rows:
 
     def _sample_blocks(self) -> SampleBlocks:
         data = self._require_data()
-        if isinstance(data, _LogRows):
+        if isinstance(data, LogRows):
             return data.stream if data.streamed else data.all_samples.samples
         return data
 
@@ -217,7 +213,7 @@ class Rows:
         data = self._data
         if self._of_logs is not None:
             return sum(log.count for log in self._of_logs)
-        if isinstance(data, _LogRows):
+        if isinstance(data, LogRows):
             return data.stream.count if data.streamed else len(data.all_samples.samples)
         return len(data) if isinstance(data, Samples) else 0
 
@@ -228,7 +224,7 @@ class Rows:
         findings: Sequence[Finding] = ()
         if self._of_logs is not None:
             findings = list(dict.fromkeys(finding for log in self._of_logs for finding in log.findings))
-        elif isinstance(data, _LogRows):
+        elif isinstance(data, LogRows):
             findings = data.stream.findings if data.streamed else data.all_samples.findings
         return (*self._findings, *findings)
 
@@ -237,18 +233,18 @@ class Rows:
         """Files of the logs."""
         if self._of_logs is not None:
             return tuple(source for log in self._of_logs for source in log.sources)
-        return self._data.sources if isinstance(self._data, _LogRows) else ()
+        return self._data.sources if isinstance(self._data, LogRows) else ()
 
     def find_log(self) -> tuple[Log | None, float]:
         """Return the log and the time of its first sample if the equations are of one log in memory; otherwise None."""
         data = self._data
-        if not isinstance(data, _LogRows) or len(data.logs) != 1 or not isinstance(data.logs[0], Log):
+        if not isinstance(data, LogRows) or len(data.logs) != 1 or not isinstance(data.logs[0], Log):
             return None, 0.0
         return data.logs[0], float(data.all_samples.time[0])
 
     def log_name(self, number: int) -> str:
         """Return "log run1.csv" for a log by its `Block.log`; its number if it has no file."""
-        log = self._data.logs[number] if isinstance(self._data, _LogRows) else None
+        log = self._data.logs[number] if isinstance(self._data, LogRows) else None
         name = log.path.name if isinstance(log, LogScan) else log and log.name
         return f"log {name or number + 1}"
 
@@ -264,7 +260,7 @@ class Rows:
         information, kinds = self.information, np.array([parameter.kind for parameter in self.regressor.parameters])
         of_joints = zip(information.factors, information.columns, strict=True)
         constant = np.array([_is_multiple(R, kinds[columns] == "offset", R[:, -1]) for R, columns in of_joints])
-        logs = self._data if isinstance(self._data, _LogRows) else None
+        logs = self._data if isinstance(self._data, LogRows) else None
         data = logs.all_samples.samples if logs and not logs.streamed and logs.executor is None else self._data
         if isinstance(data, Samples) and data.tau.shape[1] == len(constant):
             constant |= np.ptp(data.tau, axis=0) <= CONSTANT_TORQUE * np.abs(data.tau).max(axis=0)
@@ -277,7 +273,7 @@ class Rows:
         blocks = (replace(block, information=block.information.without_torques(constant)) for block in self.blocks)
         return self.with_blocks(blocks, self.quantity) if any(constant) else self
 
-    def _require_data(self) -> SampleBlocks | _LogRows:
+    def _require_data(self) -> SampleBlocks | LogRows:
         if self._data is None:
             raise InputError(
                 "these equations are only R factors, without samples",
@@ -292,7 +288,7 @@ class Rows:
         data, regressor, settings = self._require_data(), self.regressor, self.settings
         if isinstance(data, Samples):
             return tuple(split_into_blocks(regressor, data, settings))
-        if not isinstance(data, _LogRows):
+        if not isinstance(data, LogRows):
             return tuple(split_stream_into_blocks(regressor, data, settings))
         if data.executor is None and not data.streamed:
             return tuple(block for blocks in self._in_memory(data) for block in blocks)
@@ -300,7 +296,7 @@ class Rows:
         require_samples(self.count, self.findings)
         return tuple(block for log in self._of_logs for block in log.blocks)
 
-    def _in_memory(self, data: _LogRows) -> Iterator[list[Block]]:
+    def _in_memory(self, data: LogRows) -> Iterator[list[Block]]:
         """Yield the blocks of every log, which do not depend on the other logs."""
         for number, count in enumerate(data.block_counts):
             assert count is not None
@@ -326,23 +322,65 @@ def _is_multiple(factor: Array, offsets: NDArray[np.bool_], tau: Array) -> bool:
     return not tau.any() or any(np.linalg.norm(rest) <= CONSTANT_TORQUE * np.linalg.norm(tau) for rest in rests)
 
 
-class _LogRows:
-    """Logs of a robot and their samples, read on first use."""
+class LoggedRows(Protocol):
+    """Logs of a robot, and their samples, each computed once: see `Experiment`."""
+
+    @property
+    def logs(self) -> tuple[Log | LogScan, ...]:
+        """The logs."""
+        ...
+
+    @property
+    def executor(self) -> Executor | None:
+        """What runs one log each."""
+        ...
+
+    @property
+    def is_streamed(self) -> bool:
+        """Whether rows are read again for every pass."""
+        ...
+
+    @property
+    def timeline(self) -> Timeline | None:
+        """Where the motion repeats."""
+        ...
+
+    @property
+    def sources(self) -> tuple[SourceFile, ...]:
+        """Files of the logs."""
+        ...
+
+    def samples(self, conditioning: Conditioning | None = None) -> ConditionedSamples:
+        """Return motion and torque at every row."""
+        ...
+
+    def stream(self, conditioning: Conditioning | None = None) -> SampleStream:
+        """Return the samples block by block."""
+        ...
+
+
+class LogRows:
+    """Logs of an experiment, with the robot and the settings of their equations."""
 
     def __init__(
-        self,
-        logs: Sequence[Log | LogScan],
-        robot: Robot,
-        settings: EquationSettings,
-        base: BaseParameters | None,
-        executor: Executor | None,
+        self, experiment: LoggedRows, robot: Robot, settings: EquationSettings, base: BaseParameters | None
     ) -> None:
-        self.logs, self.robot, self.settings, self.base, self.executor = logs, robot, settings, base, executor
-        self.streamed = any(isinstance(log, LogScan) for log in logs)
+        self.experiment, self.robot, self.settings, self.base = experiment, robot, settings, base
 
-    def __getstate__(self) -> dict[str, object]:
-        """Pickle the logs without their samples, which are computed again if they are used."""
-        return {name: value for name, value in vars(self).items() if name != "all_samples"}
+    @property
+    def logs(self) -> tuple[Log | LogScan, ...]:
+        """The logs."""
+        return self.experiment.logs
+
+    @property
+    def streamed(self) -> bool:
+        """Whether rows are read again for every pass."""
+        return self.experiment.is_streamed
+
+    @property
+    def executor(self) -> Executor | None:
+        """What runs one log each."""
+        return self.experiment.executor
 
     @property
     def block_counts(self) -> Sequence[int | None]:
@@ -358,67 +396,20 @@ class _LogRows:
             sent = log.opening if isinstance(log, LogScan) and self.executor is not None else log
             yield self.robot, sent, self.settings, self.base, number, count, here
 
-    @cached_property
+    @property
     def all_samples(self) -> ConditionedSamples:
-        return condition(self.robot, self.logs, self.settings.fit_conditioning)
+        """Return the samples of all logs in memory."""
+        return self.experiment.samples(self.settings.fit_conditioning)
 
     @cached_property
     def stream(self) -> SampleStream:
-        return condition_stream(self.robot, self.logs, self.settings.fit_conditioning)
+        """Return the samples block by block."""
+        return self.experiment.stream(self.settings.fit_conditioning)
 
     @property
     def sources(self) -> tuple[SourceFile, ...]:
-        return tuple(source for log in self.logs for source in sources_of(log))
-
-
-def build_rows(
-    robot: Robot,
-    data: Logs | SampleBlocks,
-    settings: EquationSettings | None = None,
-    *,
-    base: BaseParameters | None = None,
-    executor: Executor | None = None,
-) -> Rows:
-    """Return the equations tau = Y beta of logs or samples, computed when they are used.
-
-    Parameters
-    ----------
-    robot : Robot
-        Robot of the data.
-    data : Log, LogScan, Samples, a sequence of logs, or a stream of samples
-        What `read_log`, `scan_log`, `condition` or `condition_stream` returns.
-    settings : EquationSettings, optional
-        How samples become equations.
-    base : BaseParameters, optional
-        Base set in place of the one of the settings.
-    executor : concurrent.futures.Executor, optional
-        Each worker computes the blocks of one log. Workers open the files of a `LogScan` themselves, so no row is sent
-        to them. The blocks are bit-identical for any number of workers.
-
-    Returns
-    -------
-    Rows
-        The equations.
-
-    Raises
-    ------
-    InputError
-        If an item is not a log.
-    """
-    asked = settings or EquationSettings()
-    logs = list_logs(data)
-    complete, findings = complete_robot(robot, asked, logs or ())
-    regressor = build_regressor(complete, asked, base)
-    if base is not None:
-        asked = replace(asked, base_form=base.form)
-    if logs is None:
-        samples: SampleBlocks = data  # type: ignore[assignment]  # only samples remain
-        samples = follow_loops(complete, samples) if isinstance(samples, Samples) else samples
-        return Rows(regressor, asked, samples, findings=findings)
-    resolved, chosen = resolve_conditioning(asked.conditioning or Conditioning(), logs, noise_floor_cutoff)
-    asked = replace(asked, conditioning=resolved)
-    of_logs = _LogRows(logs, complete, asked, base, executor)
-    return Rows(regressor, asked, of_logs, findings=(*findings, *chosen))
+        """Files of the logs."""
+        return self.experiment.sources
 
 
 def complete_robot(

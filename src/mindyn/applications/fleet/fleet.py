@@ -41,12 +41,13 @@ from mindyn.foundation.files import make_folder, write_file_atomically
 from mindyn.foundation.findings import Finding, Kind, info, warning
 from mindyn.identification.estimators.estimate import Estimate
 from mindyn.identification.estimators.least_squares import LeastSquares
-from mindyn.identification.selection.choose import choose, tuning_segments
+from mindyn.identification.selection.choose import choose
 from mindyn.identification.uncertainty.covariance import jackknife
 from mindyn.logs.reading import CHUNK_ROWS, LogScan
+from mindyn.regression.experiment import Experiment
 from mindyn.regression.information import Information
 from mindyn.regression.regressor import build_regressor, with_estimated_drives
-from mindyn.regression.rows import Rows, build_rows, complete_robot
+from mindyn.regression.rows import Rows, complete_robot
 from mindyn.regression.settings import EquationSettings
 from mindyn.robots.robot import Robot
 
@@ -226,7 +227,7 @@ def _choose_generation(
     complete, _ = complete_robot(robot, wanted, scans)
     if wanted.drives == "estimated":
         complete = with_estimated_drives(complete)
-    rows = build_rows(robot, tuning_segments(scans), wanted)
+    rows = Experiment(robot, scans).excerpt.equations(wanted)
     return Generation(complete, rows.settings, LeastSquares().fit(rows).beta)
 
 

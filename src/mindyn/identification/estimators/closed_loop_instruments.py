@@ -33,8 +33,9 @@ from mindyn.logs.samples import Samples
 from mindyn.logs.servos import Servo
 from mindyn.motions.simulation.closed_loop import CandidateController, CandidateMotions, ClosedLoop
 from mindyn.motions.simulation.controllers import ControlLaw, tracking_law
+from mindyn.regression.building import build_rows
 from mindyn.regression.regressor import Regressor
-from mindyn.regression.rows import Rows, build_rows
+from mindyn.regression.rows import Rows
 from mindyn.regression.settings import PLAIN_FRICTION, EquationSettings
 from mindyn.robots.robot import Robot
 

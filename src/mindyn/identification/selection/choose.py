@@ -52,16 +52,16 @@ from mindyn.identification.selection.tune import HIGHEST, SearchSpace, least_sup
 from mindyn.kernels.numerics.second_process import start_task
 from mindyn.logs.cleaning import MAX_MAGNITUDE, MAX_STILL_RANGE
 from mindyn.logs.conditioning import Conditioning, require_resolved
-from mindyn.logs.constant_torques import without_constant_torques
 from mindyn.logs.log import Log
-from mindyn.logs.reading import LogScan, sample_segments
+from mindyn.logs.reading import LogScan
 from mindyn.logs.resolving import cutoff_finding, delay_finding, noise_floor_cutoff, resolve_conditioning
+from mindyn.regression.experiment import Experiment
 from mindyn.regression.friction import Friction
 from mindyn.regression.friction_limits import PriorGroups
 from mindyn.regression.gather_blocks import group_evenly
 from mindyn.regression.information import Information, add_information
 from mindyn.regression.regressor import build_regressor
-from mindyn.regression.rows import Logs, Rows, build_rows, complete_robot, list_logs
+from mindyn.regression.rows import Logs, Rows, complete_robot
 from mindyn.regression.settings import EquationSettings
 from mindyn.robots.robot import Robot
 
@@ -104,8 +104,8 @@ def best_estimator(
 ) -> tuple[Estimator, EquationSettings, tuple[Finding, ...]]:
     """Return the estimator, its settings, and findings that explain the selection."""
     simple = replace(settings, friction=settings.shape.without_shapes())
-    build_simple = start_task(_rows, robot, trials, simple) if settings.shape.shapes else None
-    rows = _rows(robot, trials, settings)
+    build_simple = start_task(_rows, trials, simple) if settings.shape.shapes else None
+    rows = _rows(trials, settings)
     plain = _least_squares(rows, trial, dropped)
     if isinf(plain.error):
         return plain.estimator, settings, ()  # nothing can be held out
@@ -120,7 +120,7 @@ def best_estimator(
     if consistent is not None and fit_simple is not None:
         consistent = _simpler(consistent, fit_simple())
     if consistent is not None and consistent.is_significantly_worse_than(plain):
-        consistent = _with_heavier_prior(robot, trials, consistent, plain)
+        consistent = _with_heavier_prior(trials, consistent, plain)
     selected = plain if consistent is None or consistent.is_significantly_worse_than(plain) else consistent
     both = [candidate for candidate in (plain, consistent) if candidate is not None]
     sizes = "; ".join(f"{candidate.words} {100 * candidate.error:.3g} %" for candidate in both)
@@ -139,13 +139,13 @@ def _format_cost(plain: Candidate, consistent: Candidate | None) -> str:
     return f"; physical consistency costs {100 * change:.2g} % of the error" if change > 0 else ""
 
 
-def _with_heavier_prior(robot: Robot, trials: Trials, consistent: Candidate, plain: Candidate) -> Candidate:
+def _with_heavier_prior(trials: Trials, consistent: Candidate, plain: Candidate) -> Candidate:
     """Return the fit with the least larger weight of its prior that is not significantly worse; itself if none is."""
     estimator = consistent.estimator
     assert isinstance(estimator, PhysicallyConsistent)
     if estimator.prior is None or isinstance(estimator.prior_weight, str):
         return consistent
-    rows = _rows(robot, trials, consistent.settings)
+    rows = _rows(trials, consistent.settings)
     for factor in HEAVIER_PRIORS:
         heavier = _consistent_candidate(replace(estimator, prior_weight=factor * estimator.prior_weight), rows)
         if heavier is not None and not heavier.is_significantly_worse_than(plain):
@@ -158,9 +158,9 @@ def _simpler(candidate: Candidate, simple: Candidate | None) -> Candidate:
     return simple if simple is not None and simple.error <= candidate.error else candidate
 
 
-def _rows(robot: Robot, trials: Trials, settings: EquationSettings) -> Rows:
+def _rows(trials: Trials, settings: EquationSettings) -> Rows:
     """Return the equations in the blocks that are held out: phases if the motion repeats."""
-    rows, line = build_rows(robot, list(trials.logs), settings), trials.timeline
+    rows, line = trials.experiment.equations(settings), trials.timeline
     return rows.select(rows.blocks_along(line.times, line.length_s) if line.repeated else rows.blocks)
 
 
@@ -285,10 +285,6 @@ MAX_CONSISTENT_RATIO: Final = 1.25
 """Error of a physically consistent fit relative to a free one, on its own rows and on held-out blocks: a sound LWR4+
 log of nearly one sine has 1.5 on its own rows, 0.99 on held-out blocks. Rates: not measured."""
 Progress = Callable[[str], None]
-TUNING_ROWS: Final = 60_000
-"""Number of rows that settings are selected on; longer logs give evenly spread segments."""
-TUNING_SCANS: Final = 16
-"""Largest number of streamed logs that are read to select settings: reading all would cost as much as the fit."""
 START_WIDTH: Final = 0.05
 """rad/s of the transition around zero velocity in the friction that trials start from."""
 FILTER_TO_MOTION: Final = 4.0
@@ -371,19 +367,34 @@ def choose(
     LogError
         If the logs have too few rows or no signal.
     """
-    listed = sample_logs(require_logs(logs))
-    say = progress or (lambda line: None)  # noqa: ARG005
+    return select(Experiment(robot, logs), estimator, settings, progress)
+
+
+def select(
+    experiment: Experiment,
+    estimator: Estimator | None = None,
+    settings: EquationSettings | None = None,
+    progress: Progress | None = None,
+) -> Choice:
+    """Select what is not given, on the excerpt of an experiment; return at once if everything is given."""
+    robot, say = experiment.robot, progress or (lambda line: None)  # noqa: ARG005
     asked = settings or EquationSettings.automatic()
     wanted = asked if estimator is None else estimator.settings_for(robot, asked)
     # Trials use the full dynamics, also if the estimator uses only a part of it afterwards.
     seen = replace(asked, drives=wanted.drives) if asked.is_selected else asked
-    complete, _ = complete_robot(robot, seen, listed)
+    complete, _ = complete_robot(robot, seen, experiment.sampled_logs)
     start = _start_friction(complete) if isinstance(asked.friction, str) else asked.friction
-    unloaded = start.without_load()
-    segments = without_constant_torques(tuning_segments(listed))
-    trials = Trials(segments, build_regressor(complete, replace(seen, friction=unloaded)))
-    require_signals(trials.logs)
-    trial, search_space, findings = _start(listed, estimator, asked, unloaded)
+    unloaded, excerpt = start.without_load(), experiment.excerpt
+    require_signals(excerpt.logs_in_memory)
+    trial, search_space, findings = _start(experiment.sampled_logs, estimator, asked, unloaded)
+    if excerpt.timeline is not None and excerpt.timeline.repeated:
+        repeated: tuple[Finding, ...] = (info(Kind.REPEATED_MOTION, excerpt.timeline.sentence),)
+    else:
+        repeated = ()
+    if estimator is not None and not search_space.anything and not (start.needs_load and not start.reference):
+        given = _with_selected(wanted, trial.with_settings(friction=start))
+        return Choice(estimator, estimator.settings_for(robot, given), (), None, (*findings, *repeated))
+    trials = Trials(excerpt, build_regressor(complete, replace(seen, friction=unloaded)))
     if start.needs_load:
         reference = start.reference or trials.reference(trial)
         trial = trial.with_settings(friction=replace(start, reference=reference))
@@ -398,8 +409,7 @@ def choose(
             score = CrossValidated(selected.mean, selected.total, trials.count)
             findings = _findings_of_selected(findings, trial.conditioning, search_space)
         dropped = trials.dropped(trial) if search_space.parameters else ()
-    if trials.timeline.repeated:
-        findings = (*findings, info(Kind.REPEATED_MOTION, trials.timeline.sentence))
+    findings = (*findings, *repeated)
     chosen = _with_selected(wanted, trial)
     if estimator is None:
         say("comparing plain and physically consistent fits on held-out blocks")
@@ -411,29 +421,6 @@ def choose(
         chosen = replace(chosen, friction=chosen.shape.without_shapes())
     start_task(forget_received)
     return Choice(estimator, estimator.settings_for(robot, chosen), dropped, score, findings)
-
-
-def require_logs(logs: Logs) -> list[Log | LogScan]:
-    """Return the logs as a list; raise `InputError` if an item is not a log, or there is none."""
-    listed = list_logs(logs)
-    if listed is None:
-        raise InputError(
-            f"logs must come from read_log or scan_log, got {type(logs).__name__}",
-            hint="read a file by read_log(path, robot); fit samples by estimator.fit(build_rows(robot, samples, "
-            "settings))",
-            code=Code.WRONG_TYPE,
-            subject="logs",
-        )
-    return listed
-
-
-def sample_logs(logs: list[Log | LogScan]) -> list[Log | LogScan]:
-    """Return the logs that settings are selected on: at most `TUNING_SCANS` evenly spread ones of those that stream."""
-    scans = [log for log in logs if isinstance(log, LogScan)]
-    if len(scans) <= TUNING_SCANS:
-        return logs
-    taken = {id(scans[(2 * k + 1) * len(scans) // (2 * TUNING_SCANS)]) for k in range(TUNING_SCANS)}
-    return [log for log in logs if isinstance(log, Log) or id(log) in taken]
 
 
 def _start(
@@ -529,17 +516,3 @@ def require_signals(logs: Sequence[Log]) -> None:
     if not any(log.tau.any() for log in logs):
         hint = "check that the log has the torque of the drives, and that columns.torque selects it"
         raise InputError("the torque is zero in every row", hint=hint, code=Code.TOO_LITTLE_DATA, subject="torque")
-
-
-def tuning_segments(logs: Sequence[Log | LogScan]) -> list[Log]:
-    """Return the logs, or evenly spread segments of them with `TUNING_ROWS` rows together."""
-    read = [log if isinstance(log, Log) else sample_segments(log, TUNING_ROWS // len(logs)) for log in logs]
-    total = sum(map(len, read))
-    if total <= TUNING_ROWS:
-        return read
-    segments = []
-    for log in read:
-        count = max(1, round(8 * len(log) / total))
-        length, step = int(TUNING_ROWS * len(log) / total / count), len(log) // count
-        segments += [log.take(slice(k * step, k * step + length)) for k in range(count)]
-    return segments

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache, cached_property, lru_cache, partial
+from functools import cache, cached_property, lru_cache
 from itertools import chain, count
 from math import ceil, isinf, prod
 from typing import Any, Final, NamedTuple
@@ -37,10 +37,11 @@ from mindyn.kernels.numerics.second_process import has_second_process, share_tas
 from mindyn.logs.conditioning import Conditioning, require_resolved
 from mindyn.logs.filters import MIN_EDGE_S, edge_duration_s
 from mindyn.logs.log import Log
-from mindyn.logs.periods import Timeline, build_timeline
-from mindyn.logs.pipeline import ConditionedSamples, condition
+from mindyn.logs.periods import Timeline
+from mindyn.logs.pipeline import ConditionedSamples
 from mindyn.logs.resolving import DelayScan
 from mindyn.parameters.parameter import Kind, Parameter
+from mindyn.regression.experiment import Experiment
 from mindyn.regression.friction import Friction
 from mindyn.regression.friction_limits import PriorGroups, friction_limits, prior_groups
 from mindyn.regression.gather_blocks import group_evenly
@@ -158,8 +159,6 @@ ROWS_PER_PERIOD: Final = 8
 """Rows kept for each period of the cut-off in a fit: more would only interpolate."""
 MAX_DELAY_S: Final = 0.15
 """Largest time offset between torque and motion that is tried."""
-KEPT_SAMPLES: Final = 1
-"""Number of conditioned logs in the cache: each is as large as the logs."""
 MOST_DROPPED: Final = 0.6
 """Largest fraction of the parameters that may be dropped."""
 SAME_VALUES: Final = 1e-6
@@ -221,17 +220,16 @@ _NUMBERS: Final = count()
 class _Shared:
     """Data shared by trials that cut the same logs into different blocks."""
 
-    def __init__(self, logs: Sequence[Log], regressor: Regressor) -> None:
-        self.logs, self.regressor = logs, regressor
+    def __init__(self, experiment: Experiment, regressor: Regressor) -> None:
+        self.experiment, self.regressor = experiment, regressor
         self._number, self._is_sent = next(_NUMBERS), False
         self.with_friction = cache(regressor.with_friction)
-        self._conditioned = lru_cache(KEPT_SAMPLES)(partial(condition, regressor.robot, list(logs)))
         self._kept: dict[tuple[Friction, tuple[Kind, ...]], Kept] = {}
         self.buffers = Buffers()
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Send the logs to a second process once: it keeps them, with what it computes from them."""
-        contents = () if self._is_sent else (self.logs, self.regressor)
+        contents = () if self._is_sent else (self.experiment, self.regressor)
         self._is_sent = True
         return _receive, (self._number, contents)
 
@@ -244,8 +242,8 @@ class _Shared:
         return self._kept[key]
 
     def samples(self, conditioning: Conditioning) -> ConditionedSamples:
-        """Return all rows of the logs, with conditioned motion and unfiltered torque; the latest ones are kept."""
-        return self._conditioned(_for_prediction(conditioning))
+        """Return all rows of the logs, with conditioned motion and unfiltered torque."""
+        return self.experiment.samples(_for_prediction(conditioning))
 
 
 _received: dict[int, _Shared] = {}
@@ -289,19 +287,26 @@ class Trials:
 
     def __init__(
         self,
-        logs: Sequence[Log],
+        experiment: Experiment,
         regressor: Regressor,
         fold_count: int = FOLDS,
         timeline: Timeline | None = None,
         shared: _Shared | None = None,
     ) -> None:
-        self.logs = logs
+        self.experiment = experiment
         self.fold_count = fold_count
         self.regressor = regressor
-        self.timeline = timeline or build_timeline([log.time for log in logs], [log.q for log in logs])
-        self._shared = shared or _Shared(logs, regressor)
+        known = timeline or experiment.timeline
+        assert known is not None, "settings are selected on logs in memory"
+        self.timeline = known
+        self._shared = shared or _Shared(experiment, regressor)
         self._errors: dict[Trial, _Errors] = {}
         self._latest: tuple[EquationSettings, Folds] | None = None
+
+    @property
+    def logs(self) -> list[Log]:
+        """The logs, all in memory."""
+        return self.experiment.logs_in_memory
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Send the blocks to a second process, without scores."""
@@ -334,18 +339,18 @@ class Trials:
         if len(lengths) < self.fold_count or min(lengths) < MIN_SKETCHED_ROWS or self.timeline.repeated:
             return None
         logs = [log.take(slice(3 * n // 8, 5 * n // 8)) for log, n in zip(self.logs, lengths, strict=True)]
-        return Trials(logs, self.regressor, self.fold_count, self.timeline)
+        return Trials(Experiment(self.experiment.robot, logs), self.regressor, self.fold_count, self.timeline)
 
     def with_folds(self, count: int) -> Trials:
         """Return trials of the same logs cut into another number of blocks."""
-        return Trials(self.logs, self.regressor, count, self.timeline, self._shared)
+        return Trials(self.experiment, self.regressor, count, self.timeline, self._shared)
 
     def along_time(self) -> Trials:
         """Return trials of the same logs in contiguous blocks, whether or not their motion repeats."""
         if not self.timeline.repeated:
             return self
         timeline = replace(self.timeline, repeats=1.0)
-        return Trials(self.logs, self.regressor, self.fold_count, timeline, self._shared)
+        return Trials(self.experiment, self.regressor, self.fold_count, timeline, self._shared)
 
     @property
     def count(self) -> int:
@@ -461,7 +466,7 @@ _Errors = tuple[Array, Array, bool]
 
 
 def _rebuild(shared: _Shared, fold_count: int, timeline: Timeline) -> Trials:
-    return Trials(shared.logs, shared.regressor, fold_count, timeline, shared)
+    return Trials(shared.experiment, shared.regressor, fold_count, timeline, shared)
 
 
 def score_all(foldings: Sequence[Trials], listed: Sequence[Trial]) -> list[list[TrialScore]]:

@@ -29,15 +29,14 @@ from mindyn.identification.estimators.estimate import Estimate, predict_unfilter
 from mindyn.identification.estimators.estimate_parts import FEWEST_BLOCKS, FrictionCurve
 from mindyn.identification.prediction.friction_curves import curve_rows
 from mindyn.identification.uncertainty.added_columns import friction_drifts
-from mindyn.logs.log import Log
 from mindyn.logs.samples import Samples
 from mindyn.parameters.parameter import friction_label
+from mindyn.regression.experiment import Experiment
 from mindyn.regression.friction_limits import INDEPENDENT, RIDGE
 from mindyn.regression.gather_blocks import Block
 from mindyn.regression.regressor import Regressor
-from mindyn.regression.rows import Rows, build_rows
+from mindyn.regression.rows import Rows
 from mindyn.robots.friction_laws import FITTED_SHAPES
-from mindyn.robots.robot import Robot
 
 SPEED_COUNT: Final = 10
 """Speeds of a curve in each direction."""
@@ -51,13 +50,10 @@ DRAWS: Final = 1000
 """Draws of the bootstrap."""
 
 
-def blocks_with_every_law(
-    estimate: Estimate, robot: Robot, logs: Sequence[Log]
-) -> tuple[Regressor, tuple[Block, ...]] | None:
+def blocks_with_every_law(estimate: Estimate, experiment: Experiment) -> tuple[Regressor, tuple[Block, ...]] | None:
     """Return columns with all friction shapes, and independent blocks of their rows; None for a fit without weights.
 
-    robot  as it was identified
-    logs   training logs, or segments of them
+    experiment  robot as it was identified, and training logs or an excerpt of them
     """
     friction, weights = estimate.settings.shape, estimate.joint_weights
     if weights is None or estimate.residual_of != "torque" or len(weights) != len(estimate.regressor.columns):
@@ -68,7 +64,7 @@ def blocks_with_every_law(
     shapes = tuple(dict.fromkeys((*FITTED_SHAPES, *own_loads, *loads)))
     reference = tuple(estimate.base_values.tolist()) if loads or own_loads else ()
     every = replace(friction, shapes=shapes, reference=reference, without=())
-    rows = build_rows(robot, list(logs), replace(estimate.settings, friction=every))
+    rows = experiment.equations(replace(estimate.settings, friction=every))
     return rows.regressor, rows.independent_blocks
 
 

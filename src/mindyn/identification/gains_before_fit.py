@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -11,15 +11,14 @@ import numpy as np
 from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.findings import Finding, Kind, info, warning
 from mindyn.identification.estimators.estimate import Estimate
-from mindyn.identification.selection.choose import sample_logs, tuning_segments
 from mindyn.identification.unknown_gains import MAX_HALF_WIDTH, EstimatedGains, Scale, estimate_gains
 from mindyn.logs.log import Log
 from mindyn.logs.metadata import UNKNOWN
 from mindyn.logs.reading import LogScan
-from mindyn.logs.servos import Servo, apply_gains, find_unknown_damping, find_unknown_gains
+from mindyn.logs.servos import Servo, find_unknown_damping, find_unknown_gains
+from mindyn.regression.experiment import Experiment
 from mindyn.regression.rows import Rows
 from mindyn.regression.settings import EquationSettings
-from mindyn.robots.robot import Robot
 
 MAX_RELATIVE_DEVIATION: Final = 1.0
 """Largest relative deviation of a gain in the covariance of parameters; beyond it, nothing is linear any more."""
@@ -29,50 +28,47 @@ _SCALE_REMEDY: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class GainStage:
-    """Logs with unknown gains: segments of them in memory, and what fixes the common scale."""
+def resolve_gains(
+    experiment: Experiment, scale: Scale, settings: EquationSettings | None = None
+) -> tuple[EstimatedGains | None, Experiment]:
+    """Estimate unknown gains by the settings, and return them with the experiment that has them.
 
-    robot: Robot
-    logs: Sequence[Log | LogScan]
-    segments: Sequence[Log]
-    scale: Scale
+    None and the same experiment if all gains are known.
+    """
+    if not any(map(_has_unknown_gains, experiment.logs)):
+        return None, experiment
+    excerpt = experiment.excerpt
+    gains = estimate_gains(excerpt.robot, excerpt.logs_in_memory, settings, scale)
+    return gains, experiment.with_gains([*gains.values.tolist(), *gains.damping.tolist()])
 
-    @staticmethod
-    def begin(robot: Robot, logs: list[Log | LogScan], scale: Scale) -> GainStage | None:
-        """Return the stage; None if all gains are known."""
-        if not any(map(_has_unknown_gains, logs)):
-            return None
-        return GainStage(robot, logs, tuning_segments(sample_logs(logs)), scale)
 
-    def estimate(self, settings: EquationSettings | None = None) -> tuple[EstimatedGains, list[Log | LogScan]]:
-        """Return the gains by the settings, and the logs with them."""
-        gains = estimate_gains(self.robot, self.segments, settings, self.scale)
-        values = [*gains.values.tolist(), *gains.damping.tolist()]
-        return gains, [
-            apply_gains(log, values) if isinstance(log, Log) else log.with_gains(values) for log in self.logs
-        ]
+def add_uncertainty_of_gains(
+    estimate: Estimate, rows: Rows, experiment: Experiment, gains: EstimatedGains | None
+) -> Estimate:
+    """Return the estimate with the uncertainty of the gains, with findings, and with gains for further logs.
 
-    def add_to(self, estimate: Estimate, rows: Rows, gains: EstimatedGains) -> Estimate:
-        """Return the estimate with the uncertainty of the gains, with findings, and with gains for further logs."""
-        has_merged_damping = any(UNKNOWN in str(log.metadata.kd) for log in self.logs) and not gains.damping.any()
-        found = gain_findings(gains)
-        if has_merged_damping:
-            message = "viscous friction includes kd: without a target velocity, the logs determine only their sum"
-            found.append(info(Kind.ESTIMATED_GAINS, message))
-        conditioning = estimate.settings.conditioning
-        assert conditioning is not None
-        values = (*gains.values.tolist(), *gains.damping.tolist())
-        settings = replace(estimate.settings, conditioning=replace(conditioning, gains=values))
-        slopes = _slopes(estimate, rows)
-        is_finite = np.isfinite(estimate.covariance)
-        added = slopes.T @ _bounded(gains.covariance) @ slopes
-        for name, deviation in zip(gains.joint_names, gains.damping_deviations, strict=False):
-            viscous = [p.link_or_joint == name and p.kind == "viscous" for p in estimate.parameters]
-            added[viscous, viscous] += deviation**2  # the sum of kd and viscous friction is known much better
-        added = np.where(is_finite, added, 0.0)
-        findings = (*found, *estimate.findings)
-        return replace(estimate, covariance=estimate.covariance + added, settings=settings, findings=findings)
+    experiment  as given, with unknown gains
+    """
+    if gains is None:
+        return estimate
+    has_merged_damping = any(UNKNOWN in str(log.metadata.kd) for log in experiment.logs) and not gains.damping.any()
+    found = gain_findings(gains)
+    if has_merged_damping:
+        message = "viscous friction includes kd: without a target velocity, the logs determine only their sum"
+        found.append(info(Kind.ESTIMATED_GAINS, message))
+    conditioning = estimate.settings.conditioning
+    assert conditioning is not None
+    values = (*gains.values.tolist(), *gains.damping.tolist())
+    settings = replace(estimate.settings, conditioning=replace(conditioning, gains=values))
+    slopes = _slopes(estimate, rows)
+    is_finite = np.isfinite(estimate.covariance)
+    added = slopes.T @ _bounded(gains.covariance) @ slopes
+    for name, deviation in zip(gains.joint_names, gains.damping_deviations, strict=False):
+        viscous = [p.link_or_joint == name and p.kind == "viscous" for p in estimate.parameters]
+        added[viscous, viscous] += deviation**2  # the sum of kd and viscous friction is known much better
+    added = np.where(is_finite, added, 0.0)
+    findings = (*found, *estimate.findings)
+    return replace(estimate, covariance=estimate.covariance + added, settings=settings, findings=findings)
 
 
 def find_servo(logs: Sequence[Log | LogScan]) -> Servo | None:

@@ -1,0 +1,115 @@
+"""Fit the equations of an experiment, and repeat it until the load of load-dependent friction settles."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final, Literal
+
+import numpy as np
+
+from mindyn.foundation.algebra.values import Array
+from mindyn.foundation.errors import Code, InputError
+from mindyn.foundation.findings import Finding, Kind, warning
+from mindyn.identification.estimators.estimate import Estimate, Estimator
+from mindyn.identification.estimators.least_squares import LeastSquares
+from mindyn.identification.feasibility.conic import ConicError
+from mindyn.identification.feasibility.physically_consistent import PhysicallyConsistent
+from mindyn.identification.selection.choose import Choice, limits_of
+from mindyn.regression.experiment import Experiment
+from mindyn.regression.rows import Rows
+from mindyn.regression.settings import EquationSettings
+
+MAX_REFITS: Final = 5
+"""Largest number of fits that update the reference of load-dependent friction."""
+MAX_SETTLED_CHANGE: Final = 0.01
+"""Rms change of the load, relative to it, below which the friction, about a tenth of it, does not change."""
+MIN_UNSETTLED_CHANGE: Final = 0.05
+"""The same for the load of a single joint; a larger change causes a finding."""
+
+
+def fit(experiment: Experiment, choice: Choice, *, is_given: bool) -> tuple[Estimate, Rows]:
+    """Fit by the selected estimator; use least squares if a selected consistent fit does not converge.
+
+    is_given  whether the user gave the estimator
+    """
+    estimator = choice.estimator
+    if experiment.executor is not None:
+        estimator = without_samples(estimator, is_given=is_given)
+    rows = build_equations(experiment, choice.settings)
+    try:
+        return _settle(experiment, estimator, rows)
+    except ConicError as error:
+        if is_given:
+            raise
+        dropped = tuple(name for name in choice.dropped if name in rows.regressor.names)
+        covariance: Literal["white", "correlated"] = "white" if experiment.executor else "correlated"
+        plain = LeastSquares(covariance=covariance, dropped=dropped, friction=limits_of(choice.settings))
+        estimate, rows = _settle(experiment, plain, rows)
+        message = f"a physically consistent fit was selected, but {error}: the values are those of least squares"
+        finding = warning(Kind.SELECTED_ESTIMATOR, message, "Export them with --feasible, which makes them consistent")
+        return replace(estimate, findings=(*estimate.findings, finding)), rows
+
+
+def build_equations(experiment: Experiment, settings: EquationSettings) -> Rows:
+    """Build the equations, without torques that never change."""
+    rows = experiment.equations(settings)
+    return rows.without_constant_torques() if experiment.is_streamed else rows
+
+
+def _settle(experiment: Experiment, estimator: Estimator, rows: Rows) -> tuple[Estimate, Rows]:
+    """Repeat the fit with its own values as the reference of load-dependent friction until the load settles.
+
+    The estimate stores its own values as the reference, so that a robot built from it has the same torques. The
+    last change of the load is below `MAX_SETTLED_CHANGE`, and friction is only a part of the load.
+    """
+    estimate = estimator.fit(rows)
+    for _ in range(MAX_REFITS):
+        change, load = load_change(rows, estimate)
+        if np.sqrt(change.sum() / max(load.sum(), 1e-300)) < MAX_SETTLED_CHANGE:
+            break
+        rows = build_equations(experiment, estimate.with_own_load().settings)
+        estimate = estimator.fit(rows)
+    findings = (*estimate.findings, *find_unsettled_loads(rows, estimate))
+    return replace(estimate.with_own_load(), findings=findings), rows
+
+
+def load_change(rows: Rows, estimate: Estimate) -> tuple[Array, Array]:
+    """Return (n,) squares of the change of each joint's load, from the rows' reference to the estimate, and of the
+    load.
+
+    Both are zero if no friction depends on the load.
+    """
+    squares = np.zeros((2, len(rows.regressor.columns)))
+    if rows.regressor.friction.needs_load:
+        reference = np.zeros(len(estimate.beta))
+        reference[: rows.regressor.base.count] = rows.regressor.friction.reference
+        values = np.where(rows.regressor.rigid, [estimate.beta - reference, reference], 0.0)
+        squares = rows.information.without_torques([True] * squares.shape[1]).residuals(values)
+    return squares[0], squares[1]
+
+
+def find_unsettled_loads(rows: Rows, estimate: Estimate) -> list[Finding]:
+    """Find joints whose load changed noticeably in the last fit: a small load next to large ones settles slowly."""
+    changes = zip(rows.regressor.joint_names, *load_change(rows, estimate), strict=True)
+    names = tuple(name for name, change, load in changes if change > MIN_UNSETTLED_CHANGE**2 * load > 0)
+    if not names:
+        return []
+    message = (
+        f"the load of {', '.join(names)} has not settled: its load-dependent friction is less certain than its interval"
+    )
+    remedy = "Move these joints against gravity or with a payload, where their load is large, and identify again"
+    return [warning(Kind.NARROW_INTERVALS, message, remedy, names)]
+
+
+def without_samples(estimator: Estimator, *, is_given: bool) -> Estimator:
+    """Return the estimator without its need for samples, which stay with the workers; raise if the user gave one."""
+    if estimator.needs == "information":
+        return estimator
+    if not is_given and isinstance(estimator, (LeastSquares, PhysicallyConsistent)):
+        return replace(estimator, covariance="white")
+    raise InputError(
+        f"{type(estimator).__name__} with these settings needs the samples, which stay with the executor's workers",
+        hint='use LeastSquares(covariance="white", robust=False), which needs only R factors; or omit executor=',
+        code=Code.UNSUPPORTED,
+        subject="executor",
+    )
