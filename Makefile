@@ -13,7 +13,7 @@ ONE_BLAS_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 # Two minutes on two cores. PYTHONOPTIMIZE (python -O) removes the asserts of src; those of the tests are rewritten by
 # pytest and hold (tests/contracts/test_asserts.py).
 QUICK_OPTIMISED := tests/contracts/test_asserts.py tests/kernels/test_arrays.py tests/numerics/test_products.py tests/identification/test_column_sums.py tests/logs/test_every_format.py
-QUICK := $(QUICK_OPTIMISED) tests/contracts/test_layers.py tests/contracts/test_command_line.py tests/contracts/test_typed_identification.py tests/laws/test_gears.py tests/oracles/test_mujoco.py tests/regression/test_information.py tests/estimators/test_estimate.py tests/logs/test_formats.py tests/logs/test_forked_readers.py tests/cli/test_formats_and_commands.py
+QUICK := $(QUICK_OPTIMISED) tests/quick tests/contracts/test_layers.py tests/contracts/test_command_line.py tests/contracts/test_typed_identification.py tests/contracts/test_findings.py tests/laws/test_gears.py tests/laws/test_mimics.py tests/oracles/test_mujoco.py tests/regression/test_information.py tests/regression/test_experiment.py tests/estimators/test_estimate.py tests/excitation/test_whole_turns.py tests/excitation/test_unchecked_designs.py tests/feasibility/test_plausibility.py tests/logs/test_formats.py tests/logs/test_forked_readers.py tests/cli/test_formats_and_commands.py
 
 .PHONY: help setup demo test quick lint check format docs pictures paper bench study leaderboard dist pythons minimum clean
 

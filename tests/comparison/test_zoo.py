@@ -75,7 +75,8 @@ def test_the_reported_error_is_that_on_held_out_rows(tmp_path, name):
     )
     scored = slice(*part.rows)
     error = torque_error(part.log.joint_names, part.log.tau[scored], predicted[scored])
-    assert abs(error.total - entry["held_out"]["total"]) < 1e-9
+    # Friction depends on the sign of the speed, which rounding decides at rest: processors differ by 3e-4.
+    assert abs(error.total - entry["held_out"]["total"]) < 1e-3 * entry["held_out"]["total"]
 
 
 def test_the_zoo_is_listed_and_only_has_sets_that_may_be_published():

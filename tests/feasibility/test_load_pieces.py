@@ -142,10 +142,12 @@ def test_descents_end_in_the_valley():
 def test_a_point_is_moved_inside_along_the_constant_function():
     facets = np.array([[1.0, 0.0, 1.0], [-1.0, 0.0, 1.0]])
     assert_close(
-        _step_inside(np.array([3.0, 4.0, 3.0]), facets), [3.0, 4.0, 3.0 + STEP_INSIDE_RATIO * np.sqrt(34)], ORACLE
+        _step_inside(np.array([3.0, 4.0, 3.0]), facets, STEP_INSIDE_RATIO),
+        [3.0, 4.0, 3.0 + STEP_INSIDE_RATIO * np.sqrt(34)],
+        ORACLE,
     )
     deep = np.array([0.0, 0.0, 5.0])
-    assert _step_inside(deep, facets).tolist() == deep.tolist()
+    assert _step_inside(deep, facets, STEP_INSIDE_RATIO).tolist() == deep.tolist()
 
 
 @pytest.mark.parametrize(

@@ -180,6 +180,6 @@ def test_loops_are_differentiated_through_their_closure():
 
 @pytest.mark.parametrize("package", ["torch", "jax"])
 def test_a_missing_package_error_names_the_extra(package):
-    code = f"import sys; sys.modules[{package!r}] = None\nimport mindyn.{package}"
+    code = f"import sys; sys.modules[{package!r}] = None\nimport mindyn.kernels.{package}"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
     assert install_command(package) in done.stderr

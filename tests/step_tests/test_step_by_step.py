@@ -182,7 +182,7 @@ def noisy(logs, seed):
 @pytest.mark.parametrize("solution", ["steps", "together"])
 def test_intervals_contain_the_true_values(puma, plan, logs, solution):
     inside, errors, stated = [], [], []
-    for seed in range(60):
+    for seed in range(240):  # the correlation of 60 fits has a standard deviation of 0.13
         estimate = StepByStep(rule="gregory", solution=solution).fit(puma, plan, noisy(logs, seed))
         kept = ~np.isin(estimate.names, estimate.dropped)
         error = (estimate.beta - estimate.base.values)[kept]

@@ -140,7 +140,8 @@ def nearest_rotation(R: Array, what: str = "a rotation") -> Array:
     if off <= ORTHONORMAL_ROUNDING:
         return R
     left, _, right = np.linalg.svd(R)
-    return np.asarray(left @ right)
+    nearest = left @ right
+    return np.asarray(nearest @ (1.5 * np.eye(3) - 0.5 * (nearest.T @ nearest)))  # Newton: removes the rounding of both
 
 
 def perpendicular_vector(axis: Array) -> Array:
