@@ -84,6 +84,24 @@ def test_deviations_are_those_between_recordings(robot, training, estimate):
     assert 0.6 < np.median(stated[known] / between[known]) < 6.0
 
 
+def test_deviations_include_noise_that_lasts(robot, training, estimate):
+    """Slow noise moves the values much more than white noise of the same size: the jackknife must show it."""
+    rng, (log, recording) = np.random.default_rng(11), training
+
+    def add_slow_noise(tau):
+        steps = rng.standard_normal(tau.shape)
+        for k in range(1, len(steps)):
+            steps[k] = 0.98 * steps[k - 1] + 0.2 * steps[k]
+        return tau + NOISE * np.sqrt((tau**2).mean(axis=0)) * steps
+
+    logs = [replace(log, tau=add_slow_noise(recording.tau)) for _ in range(6)]
+    fits = [mindyn.identify(robot, again, mindyn.LeastSquares(), estimate.settings) for again in logs]
+    between = np.std([fit.beta for fit in fits], axis=0, ddof=1)
+    stated = np.median([fit.deviations for fit in fits], axis=0)
+    known = np.isfinite(stated) & (between > 0)
+    assert 0.5 < np.median(stated[known] / between[known]) < 5.0
+
+
 def test_a_band_contains_the_torque_of_another_motion(estimate, other):
     log, recording = other
     samples = estimate.samples_of(log)
