@@ -156,9 +156,11 @@ def test_trees_and_unknown_versions_raise():
 def test_varying_parts_need_positions_of_a_chain():
     with raises(RobotError, Code.UNSUPPORTED, "lin"):
         varying_parts(random_tree(4), np.zeros(4))
-    for q in (np.zeros(5), np.full(6, np.nan), np.zeros((2, 6))):
-        with pytest.raises(InputError):
+    for q in (np.zeros(5), np.zeros((2, 6))):
+        with raises(InputError, Code.WRONG_SHAPE, "q"):
             varying_parts(load_robot("puma560"), q)
+    with raises(InputError, Code.NOT_FINITE, "q"):
+        varying_parts(load_robot("puma560"), np.full(6, np.nan))
 
 
 def test_entries_of_the_constants_are_base_parameters():
