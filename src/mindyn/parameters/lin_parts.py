@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from mindyn.foundation.algebra.poses import cos_sin, rot_z
-from mindyn.foundation.algebra.values import Array, frozen_array
+from mindyn.foundation.algebra.values import Array, ShortRepr, frozen_array
 from mindyn.parameters.lin import (
     LinJoint,
     Version,
@@ -33,8 +33,8 @@ from mindyn.parameters.linear_forms import (
 from mindyn.robots.robot import Robot
 
 
-@dataclass(frozen=True, slots=True)
-class LinConstants:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class LinConstants(ShortRepr):
     """Constants of the composite bodies i..n, in the modified DH frame of joint i.
 
     Attributes
@@ -52,8 +52,8 @@ class LinConstants:
     U: Array
 
 
-@dataclass(frozen=True, slots=True)
-class VaryingParts:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class VaryingParts(ShortRepr):
     """Parts of the composite bodies i..n that vary with q, in the modified DH frame of joint i.
 
     Attributes

@@ -19,7 +19,7 @@ from mindyn.equations.identifiability.random_states import (
     sample_rows,
     typical_rates,
 )
-from mindyn.foundation.algebra.values import Array, frozen_array
+from mindyn.foundation.algebra.values import Array, ShortRepr, frozen_array
 from mindyn.foundation.errors import Code, NearlyDegenerateError, RobotError, unknown_name_error
 from mindyn.foundation.notation import PARAMETERS_PER_LINK
 from mindyn.parameters.base import parameter_labels
@@ -45,8 +45,8 @@ error is raised.
 """
 
 
-@dataclass(frozen=True, slots=True)
-class EssentialSpace:
+@dataclass(frozen=True, slots=True, repr=False)
+class EssentialSpace(ShortRepr):
     """The space of identifiable parameter combinations of a robot.
 
     Attributes
