@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from importlib import resources
 from math import ceil, log10
 from typing import Any
@@ -37,13 +37,39 @@ MOTION_RATE_RAD_S = 4.0
 UNPUBLISHED = "lengths and masses of the arm are not published: those of an example are used"
 
 
+@dataclass(frozen=True, slots=True)
+class ReducedArm:
+    """An arm, a motion q, qd, qdd of its primary joints, and its reduction ranked on random states."""
+
+    robot: Robot
+    motion: tuple[Array, Array, Array]
+    reduction: Reduction
+
+
+def reduce_arms() -> tuple[ReducedArm, ReducedArm]:
+    """Reduce the PUMA 560 and the five-bar arm."""
+    data = _read_data()
+    puma, arm = load_robot("puma560_fgl"), load_robot("five_bar")
+    motion = sinusoid(np.array(data["ranges"]["q_min"]), np.array(data["ranges"]["q_max"]))
+    loop = five_bar_motion(data)
+    return (
+        ReducedArm(puma, motion, reduce_model(puma, *motion, states=puma_states(data, 0))),
+        ReducedArm(arm, loop, reduce_model(arm, *loop, states=five_bar_states(data, 0))),
+    )
+
+
+def _read_data() -> dict[str, Any]:
+    text = (resources.files("mindyn.papers") / "data" / "sheu_walker.json").read_text(encoding="utf-8")
+    data: dict[str, Any] = json.loads(text)
+    return data
+
+
 def reproduce() -> Reproduction:
     """Reproduce every table with numbers."""
-    data = json.loads((resources.files("mindyn.papers") / "data" / "sheu_walker.json").read_text(encoding="utf-8"))
-    puma, tilted, arm = load_robot("puma560_fgl"), rounded_puma(), load_robot("five_bar")
-    motion = sinusoid(np.array(data["ranges"]["q_min"]), np.array(data["ranges"]["q_max"]))
-    by_states = reduce_model(puma, *motion, states=puma_states(data, 0))
-    loop = reduce_model(arm, *five_bar_motion(data), states=five_bar_states(data, 0))
+    data, tilted = _read_data(), rounded_puma()
+    reduced_puma, reduced_five_bar = reduce_arms()
+    puma, arm = reduced_puma.robot, reduced_five_bar.robot
+    by_states, loop = reduced_puma.reduction, reduced_five_bar.reduction
     return Reproduction(
         "sheu-walker",
         CITATION,
