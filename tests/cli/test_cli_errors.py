@@ -25,6 +25,7 @@ ROBOT_COMMANDS = {
     "log": (),
     "identify": ("log.csv",),
     "start": ("log.csv",),
+    "compare": ("--repetitions", "1"),
     "step-by-step": (".",),
     "fleet": ("{robot_id}/*.csv", "--out", "fleet"),
     "payload": (),

@@ -77,3 +77,9 @@ def test_the_page_of_papers_is_written_into_a_new_folder(tmp_path):
     ended = mindyn_program("papers", "angeles", "--out", tmp_path / "new" / "folder")
     assert ended.code == 0, ended.err
     assert (tmp_path / "new" / "folder" / "reproduced.md").is_file()
+
+
+def test_the_arm_of_the_thesis_is_planned_without_further_options(tmp_path):
+    planned = run(step_by_step, "plan", "puma560_yoshida", tmp_path / "plan")
+    assert planned.exit_code == 0, planned.output
+    assert (tmp_path / "plan" / "plan.json").exists()

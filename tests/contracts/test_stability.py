@@ -90,6 +90,7 @@ def commands(tmp_path_factory):
         "contact": ("contact", run, other, "--free", log),
         "doctor": ("doctor",),
         "compare": ("compare", "--logs", folder, "--method", "weighted"),
+        "compare ROBOT": ("compare", "planar2", "--repetitions", 1, "--seconds", 2, "--method", "least squares"),
         "demo": ("demo", "--out", folder / "demo"),
         "excite": ("excite", "planar2", *short, "--out", folder / "motion"),
         "export": ("export", run, "--to", "urdf", "--out", folder / "arm.urdf"),

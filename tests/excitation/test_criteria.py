@@ -54,7 +54,7 @@ def test_norms_of_growing_power_approach_the_exact_value_from_above(rows):
 
 
 @pytest.mark.parametrize("power", [2.0, 16.0, EXTREME])
-@pytest.mark.parametrize("name", ["condition", "D"])
+@pytest.mark.parametrize("name", ["condition", "D", "A", "E"])
 def test_gradients_equal_differences(rows, name, power):
     S = rows.T @ rows
     gradient, result, h = evaluate_criterion(name, S, OWNERS, power)[1], np.zeros((P, P)), 1e-5
@@ -111,3 +111,25 @@ def test_joints_are_made_well_conditioned_one_by_one():
     assert_close((evaluate_criterion("joints", S, owners, 8.0)[1] * along).sum(), slope, 1e-6)
     with raises(InputError, Code.UNSUPPORTED, "criterion"):
         design_motion(mindyn.load_robot("palletiser"), criterion="joints")
+
+
+def test_a_and_e_are_mean_and_largest_variance(rows):
+    covariance = np.linalg.inv(rows.T @ rows)
+    assert_close(np.exp(value("A", rows.T @ rows)), np.trace(covariance) / P, ORACLE)
+    assert_close(np.exp(value("E", rows.T @ rows)), np.linalg.norm(covariance, 2), ORACLE)
+    rows[:, 1] = rows[:, 0]
+    assert value("A", rows.T @ rows) == value("E", rows.T @ rows) == np.inf
+
+
+@pytest.mark.parametrize("criterion", ["A", "E"])
+def test_a_design_reports_the_variance_that_its_regressor_gives(criterion):
+    robot = mindyn.load_robot("planar2")
+    limits = mindyn.MotionLimits.of(robot, lower=-1.0, upper=1.0, velocity=2.0, effort=5000.0)
+    search = mindyn.SearchSettings(starts=1, deadline_s=1.0)
+    design = mindyn.design_motion(
+        robot, seconds=5.0, criterion=criterion, limits=limits, search=search, drives=False, noise=np.ones(2), rng=0
+    )
+    Y = mindyn.compile_model(robot).regressor(*design.motion.sample(design.rate_hz)[:3])
+    covariance = np.linalg.inv(np.einsum("nip,niq->pq", Y, Y))
+    expected = np.trace(covariance) / len(covariance) if criterion == "A" else np.linalg.norm(covariance, 2)
+    assert_close(np.exp(design.criteria[criterion]), expected, ORACLE)

@@ -13,6 +13,7 @@ from raising import raises
 from robots import random_phi
 
 from mindyn import base_parameters, compile_model, load_robot, write_toml
+from mindyn.equations import tree_state
 from mindyn.equations.loop_closure import affine_closure, loop_closure, with_home
 from mindyn.equations.loop_equations import loop_equation
 from mindyn.foundation.algebra.poses import Pose, rot_x, rot_z
@@ -338,3 +339,16 @@ def test_home_selects_the_assembly_of_a_loaded_robot(tmp_path):
     ended = mindyn_program("robots", "five_bar", *options)
     assert ended.code == 0, ended.err
     assert "--assembly must be NAME=VALUE, got 'a'" in mindyn_program("base", "five_bar", "--assembly", "a").err
+
+
+def test_tree_state_needs_rows_of_the_primary_joints():
+    for name, width in (("five_bar", 3), ("planar2", 2)):
+        robot, valid = load_robot(name), np.zeros((2, width))
+        assert tree_state(robot, valid, valid, valid).W.shape == (2, len(robot.joints), width)
+        for q in (np.zeros(width), np.zeros((2, width - 1)), np.zeros((2, 7))):
+            with raises(InputError, Code.WRONG_SHAPE, "q"):
+                tree_state(robot, q)
+        with raises(InputError, Code.WRONG_SHAPE, "qd"):
+            tree_state(robot, valid, np.zeros((3, width)))
+        with raises(InputError, Code.NOT_FINITE, "q"):
+            tree_state(robot, np.full((1, width), np.nan))

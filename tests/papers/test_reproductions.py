@@ -121,8 +121,8 @@ def test_the_command_lists_prints_and_writes(tmp_path):
     assert data[0]["outside"] == []
     assert command("nonsense").exit_code != 0
     assert command("lin", "--all").exit_code != 0
-    assert command("angeles", "--out", str(tmp_path / "new")).exit_code == 0
-    assert (tmp_path / "new" / PAGE_FILE).exists()
+    assert command("angeles", "--out", str(tmp_path / "new" / "folder")).exit_code == 0
+    assert (tmp_path / "new" / "folder" / PAGE_FILE).exists()
 
 
 def rows_of_table(title):

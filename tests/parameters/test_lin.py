@@ -12,16 +12,16 @@ from parameters.chains import (
     random_chain,
     random_tree,
 )
-from parameters.varying_parts import varying_parts
 from raising import raises
 from robots import NONE, OBLIQUE, random_motion
 from seeds.test_published import FIXTURES, robot_of_fixture
 
-from mindyn import load_robot
+from mindyn import base_parameters, load_robot
 from mindyn.foundation.algebra.inertia import tensor_from_entries, transform_phi
 from mindyn.foundation.algebra.poses import IDENTITY, cos_sin, rot_z
 from mindyn.foundation.errors import Code, InputError, RobotError
-from mindyn.parameters.lin import inertia_constants, lin_base, lin_structure
+from mindyn.parameters import lin_base, lin_constants, varying_parts
+from mindyn.parameters.lin import lin_structure
 
 CHUNK = 100
 VERSIONS = (1995, 1999)
@@ -41,13 +41,13 @@ def test_structure_of_the_fixtures(fixture):
 @pytest.mark.parametrize("fixture", FIXTURES, ids=lambda fixture: fixture["name"])
 def test_constants_and_varying_parts_of_the_fixtures(fixture, version):
     robot = robot_of_fixture(fixture)
-    structure = lin_structure(robot)
-    constants = inertia_constants(structure, version)
-    parts = varying_parts(structure, np.array(fixture["q"]), version)
-    assert_close([link.first @ robot.phi for link in constants], fixture["k"], SAME_ALGEBRA)
-    assert_close([link.tensor @ robot.phi for link in constants], fixture[f"U{version}"], SAME_ALGEBRA)
-    assert_close([part.l @ robot.phi for part in parts], fixture["l"], SAME_ALGEBRA)
-    assert_close([part.V @ robot.phi for part in parts], fixture[f"V{version}"], SAME_ALGEBRA)
+    constants = lin_constants(robot, version=version)
+    parts = varying_parts(robot, fixture["q"], version=version)
+    assert_close(constants.k, fixture["k"], SAME_ALGEBRA)
+    assert_close(constants.U, fixture[f"U{version}"], SAME_ALGEBRA)
+    assert_close(parts.l, fixture["l"], SAME_ALGEBRA)
+    assert_close(parts.V, fixture[f"V{version}"], SAME_ALGEBRA)
+    assert_close(constants.mass, np.cumsum(fixture["m"][::-1])[::-1], SAME_ALGEBRA)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -79,11 +79,11 @@ def test_constant_and_varying_part_add_up_to_the_composite_body(version):
         robot = random_chain(seed)
         structure = lin_structure(robot)
         q = random_motion(robot, seed)[0]
-        constants, parts = inertia_constants(structure, version), varying_parts(structure, q, version)
+        constants, parts = lin_constants(robot, version=version), varying_parts(robot, q, version=version)
         for i in range(robot.joint_count):
             first, tensor = composite(robot, structure, q, i)
-            assert_close((constants[i].first + parts[i].l) @ robot.phi, first, SAME_ALGEBRA)
-            assert_close((constants[i].tensor + parts[i].V) @ robot.phi, tensor, SAME_ALGEBRA)
+            assert_close(constants.k[i] + parts.l[i], first, SAME_ALGEBRA)
+            assert_close(constants.U[i] + parts.V[i], tensor, SAME_ALGEBRA)
 
 
 @pytest.mark.parametrize("chunk", range(20))
@@ -149,3 +149,24 @@ def test_trees_and_unknown_versions_raise():
         lin_base(random_tree(4))
     with raises(InputError, Code.UNKNOWN_NAME, "version"):
         lin_base(load_robot("puma560"), 2001)
+    with raises(InputError, Code.UNKNOWN_NAME, "version"):
+        lin_constants(load_robot("puma560"), version=2001)
+
+
+def test_varying_parts_need_positions_of_a_chain():
+    with raises(RobotError, Code.UNSUPPORTED, "lin"):
+        varying_parts(random_tree(4), np.zeros(4))
+    for q in (np.zeros(5), np.zeros((2, 6))):
+        with raises(InputError, Code.WRONG_SHAPE, "q"):
+            varying_parts(load_robot("puma560"), q)
+    with raises(InputError, Code.NOT_FINITE, "q"):
+        varying_parts(load_robot("puma560"), np.full(6, np.nan))
+
+
+def test_entries_of_the_constants_are_base_parameters():
+    robot = load_robot("puma560")
+    constants, base = lin_constants(robot), base_parameters(robot, form="lin")
+    values = dict(zip(base.names, base.values, strict=True))
+    assert_close(values["U33_1"], constants.U[0, 2, 2], SAME_ALGEBRA)
+    assert_close([values["kx_2"], values["ky_2"]], constants.k[1, :2], SAME_ALGEBRA)
+    assert_close(values["U11-22_2"], constants.U[1, 0, 0] - constants.U[1, 1, 1], SAME_ALGEBRA)

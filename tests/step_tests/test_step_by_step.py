@@ -288,3 +288,16 @@ def test_a_test_that_determines_less_than_planned_is_counted(puma, plan, logs):
     estimate = StepByStep().fit(puma, replace(plan, tests=tests), {**logs, **{m.name: first for m in test.motions}})
     assert estimate.provenance["yields"]["accelerated-02"] == 1
     assert "accelerated-02 (1 of 3)" in estimate.status
+
+
+@pytest.mark.parametrize("solution", ["steps", "together"])
+@pytest.mark.parametrize("seed", [0, 3, 4])
+def test_dropped_offsets_are_exactly_zero(seed, solution):
+    robot = draw_drives(random_robot(seed, joints=2 + seed % 3, tree=False), seed)
+    plan = plan_tests(robot, seconds=1.0)
+    logs = simulate_tests(robot, plan, rate_hz=200.0)
+    estimate = StepByStep(solution=solution).fit(robot, plan, logs)
+    dropped = np.isin(estimate.names, plan.dropped)
+    assert dropped.any()
+    assert not estimate.beta[dropped].any()
+    assert not estimate.deviations[dropped].any()

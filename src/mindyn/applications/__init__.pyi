@@ -1,6 +1,10 @@
 # The public names in the order of the work; `import_lazily` imports each when it is first used.
 from mindyn.applications.comparison.log_comparison import compare_on_logs as compare_on_logs
 from mindyn.applications.comparison.log_sets import read_sets as read_sets
+from mindyn.applications.comparison.simulated_comparison import MethodComparison as MethodComparison
+from mindyn.applications.comparison.simulated_comparison import MethodResult as MethodResult
+from mindyn.applications.comparison.simulated_comparison import compare_methods as compare_methods
+from mindyn.applications.comparison.simulated_recordings import BenchSetting as BenchSetting
 from mindyn.applications.contact.detection import Contact as Contact
 from mindyn.applications.contact.detection import ContactDetector as ContactDetector
 from mindyn.applications.contact.detection import ContactThresholds as ContactThresholds

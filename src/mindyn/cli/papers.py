@@ -1,4 +1,4 @@
-"""`mindyn papers`: reproduce the tables of five papers."""
+"""`mindyn papers`: reproduce tables and figures of five papers."""
 
 from __future__ import annotations
 
@@ -13,9 +13,18 @@ import typer
 from mindyn.cli.arguments import JSON_OPTION, complete_from, require_companion, require_exclusive
 from mindyn.cli.exit_codes import ExitCode
 from mindyn.cli.printing import print_json, print_output, print_status, print_table
-from mindyn.foundation.errors import unknown_name_error
+from mindyn.foundation.errors import Code, InputError, list_names, unknown_name_error
 from mindyn.foundation.files import make_output_folder, write_file_atomically
-from mindyn.papers import angeles_paper, lin_fang_paper, lin_paper, sheu_walker_paper, yoshida_paper
+from mindyn.papers import (
+    angeles_paper,
+    lin_fang_paper,
+    lin_paper,
+    sheu_walker_figures,
+    sheu_walker_paper,
+    yoshida_figures,
+    yoshida_paper,
+)
+from mindyn.papers.line_drawings import Figure
 from mindyn.papers.reproduction import Reproduction, format_markdown, format_text, to_data
 
 PAGE_FILE = "reproduced.md"
@@ -24,16 +33,27 @@ PAGE_FILE = "reproduced.md"
 
 @dataclass(frozen=True, slots=True)
 class Paper:
-    """A paper: its citation, the reproduced parts, and the function that reproduces them."""
+    """A paper: its citation, the reproduced parts, and the functions that reproduce its tables and draw its figures."""
 
     citation: str
     holds: str
     reproduce: Callable[[], Reproduction]
+    draw_figures: Callable[[], tuple[Figure, ...]] | None = None
 
 
 PAPERS: Final[Mapping[str, Paper]] = {
-    "sheu-walker": Paper(sheu_walker_paper.CITATION, "tables 2-13", sheu_walker_paper.reproduce),
-    "yoshida": Paper(yoshida_paper.CITATION, "chapters 3 and 4", yoshida_paper.reproduce),
+    "sheu-walker": Paper(
+        sheu_walker_paper.CITATION,
+        "tables 2-13, figures 3, 4, 6",
+        sheu_walker_paper.reproduce,
+        sheu_walker_figures.draw_figures,
+    ),
+    "yoshida": Paper(
+        yoshida_paper.CITATION,
+        "chapters 3 and 4, figures 3.6.1-3.6.4",
+        yoshida_paper.reproduce,
+        yoshida_figures.draw_figures,
+    ),
     "lin": Paper(lin_paper.CITATION, "tables I-III, savings, Stanford arm identified", lin_paper.reproduce),
     "lin-fang": Paper(lin_fang_paper.CITATION, "tables I-VIII, the cheapest formulation", lin_fang_paper.reproduce),
     "angeles": Paper(angeles_paper.CITATION, "table 1, examples 1 and 2", angeles_paper.reproduce),
@@ -48,10 +68,13 @@ def papers(
         ),
     ] = None,
     every: Annotated[bool, typer.Option("--all", help="Reproduce all papers.")] = False,
+    figures: Annotated[
+        bool, typer.Option("--figures", help="Write the figures as SVG into the folder of --out.")
+    ] = False,
     out: Annotated[Path | None, typer.Option(help="Folder for a Markdown page; created if it does not exist.")] = None,
     as_json: Annotated[bool, JSON_OPTION] = False,
 ) -> None:
-    """Reproduce tables of five papers: published value, our value and the difference."""
+    """Reproduce tables of five papers: published value, our value and the difference; draw their figures."""
     chosen = list(PAPERS) if every else names or []
     require_exclusive({"names of papers": names, "--all": every})
     require_companion("--out", out, "a paper or --all", chosen)
@@ -61,10 +84,15 @@ def papers(
     for name in chosen:
         if name not in PAPERS:
             raise unknown_name_error("paper", name, PAPERS, has="there are")
+    if figures:
+        require_companion("--figures", figures, "--out FOLDER", out)
+        _require_figures(chosen)
     with nullcontext() if out is None else make_output_folder(out):
         reproductions = [_reproduce_paper(name) for name in chosen]
         if out is not None:
             _write_page(reproductions, out)
+        if figures and out is not None:
+            _write_figures(chosen, out)
     if as_json:
         print_json([to_data(reproduction) for reproduction in reproductions], indent=2)
     else:
@@ -88,6 +116,24 @@ def _print_papers(as_json: bool) -> None:
     print_table(
         [("paper", "reproduced parts", "citation"), *((name, p.holds, p.citation) for name, p in PAPERS.items())]
     )
+
+
+def _require_figures(chosen: list[str]) -> None:
+    if not any(PAPERS[name].draw_figures for name in chosen):
+        drawn = [name for name, paper in PAPERS.items() if paper.draw_figures]
+        raise InputError(
+            f"no figures are drawn for: {list_names(chosen)}",
+            hint=f"papers with figures: {', '.join(drawn)}; examples/05 and 06 draw those of angeles",
+            code=Code.UNSUPPORTED,
+            subject="--figures",
+        )
+
+
+def _write_figures(chosen: list[str], out: Path) -> None:
+    drawings = [draw() for name in chosen if (draw := PAPERS[name].draw_figures) is not None]
+    for figure in (figure for figures in drawings for figure in figures):
+        path = write_file_atomically(out / f"{figure.name}.svg", figure.svg)
+        print_status(f"wrote {path}: {figure.title}")
 
 
 def _write_page(reproductions: list[Reproduction], out: Path) -> None:

@@ -31,8 +31,8 @@ from mindyn.equations.loop_newton import (
     Newton,
     find_home,
 )
-from mindyn.foundation.algebra.values import Array, ShortRepr, frozen_array
-from mindyn.foundation.errors import Code, RobotError
+from mindyn.foundation.algebra.values import Array, ShortRepr, frozen_array, native_array
+from mindyn.foundation.errors import Code, InputError, RobotError
 from mindyn.parameters.parallelogram import parallelogram_relations
 from mindyn.robots.drive_matrices import friction_matrix, gear_matrix
 from mindyn.robots.mimics import MimicMap, mimic_map
@@ -373,10 +373,15 @@ def tree_state(robot: Robot, q: ArrayLike, qd: ArrayLike | None = None, qdd: Arr
 
     Raises
     ------
+    InputError
+        If an array has another shape, or is not finite.
     RobotError
         If the loops do not close at a position, or are singular there.
     """
-    positions = np.asarray(q, dtype=np.float64)
+    positions = _require_rows(q, "q", {len(robot.primary_names), len(robot.joints)})
+    for rate, name in ((qd, "qd"), (qdd, "qdd")):
+        if rate is not None:
+            _require_rows(rate, name, {len(robot.primary_names)}, len(positions))
     if not robot.has_dependents:
         n, still = len(robot.joints), np.zeros(positions.shape)
         speeds, changes = (still if rate is None else np.asarray(rate, dtype=np.float64) for rate in (qd, qdd))
@@ -385,6 +390,18 @@ def tree_state(robot: Robot, q: ArrayLike, qd: ArrayLike | None = None, qdd: Arr
     if positions.shape[1] != len(robot.joints):
         positions = closure.positions(positions)
     return state_of(closure, positions, qd, qdd)
+
+
+def _require_rows(value: ArrayLike, name: str, widths: set[int], count: int | None = None) -> Array:
+    """Return `value` as finite rows of an allowed width; raise `InputError` for another shape."""
+    rows = native_array(value, name)
+    valid = " or ".join(f"({'N' if count is None else count}, {width})" for width in sorted(widths))
+    if rows.ndim != 2 or rows.shape[1] not in widths or count not in (None, len(rows)):
+        message = f"{name} has shape {rows.shape}, valid is {valid}"
+        raise InputError(message, hint="pass one row for each sample", code=Code.WRONG_SHAPE, subject=name)
+    if not np.isfinite(rows).all():
+        raise InputError(f"{name} is not finite", hint="remove such rows", code=Code.NOT_FINITE, subject=name)
+    return rows
 
 
 def state_of(closure: LoopClosure, q: Array, qd: ArrayLike | None = None, qdd: ArrayLike | None = None) -> TreeState:

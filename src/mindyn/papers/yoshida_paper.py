@@ -8,13 +8,14 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from importlib import resources
 from typing import Any
 
 import numpy as np
 
 from mindyn.applications.step_tests.estimator import StepByStep
-from mindyn.applications.validation.trajectories import compare_trajectories
+from mindyn.applications.validation.trajectories import Trajectories, compare_trajectories
 from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.errors import unknown_name_error
 from mindyn.foundation.notation import DRIVE_PARAMETERS, LINK_PARAMETERS
@@ -134,10 +135,7 @@ identifiable; samples between two points of the convergence; samples of the moti
 
 def reproduce() -> Reproduction:
     """Reproduce the numbers of chapters 3 and 4."""
-    robot = yoshida_puma("table3")
-    recursive = estimate_recursively(robot)
-    steps = estimate_step_by_step(robot)
-    estimates = dict(zip(COMPARED_METHODS, (steps, recursive.least_squares, recursive.instruments), strict=True))
+    recursive, estimates = identify_by_all_methods()
     return Reproduction(
         "yoshida",
         CITATION,
@@ -151,6 +149,21 @@ def reproduce() -> Reproduction:
             _two_links(),
         ),
     )
+
+
+@lru_cache(maxsize=1)
+def identify_by_all_methods() -> tuple[Convergence, dict[str, Estimate]]:
+    """Identify a simulated arm with the values of table 3 by the three methods of section 3.6."""
+    robot = yoshida_puma("table3")
+    recursive = estimate_recursively(robot)
+    steps = estimate_step_by_step(robot)
+    return recursive, dict(zip(COMPARED_METHODS, (steps, recursive.least_squares, recursive.instruments), strict=True))
+
+
+def simulate_models(estimates: dict[str, Estimate]) -> dict[str, Trajectories]:
+    """Return the motion of every model under the recorded torque of another motion."""
+    measured = make_clean_samples(next(iter(estimates.values())).robot, TRAJECTORY_ROWS, 5)
+    return {method: compare_trajectories(estimate, measured) for method, estimate in estimates.items()}
 
 
 def _counts() -> PaperTable:
@@ -262,8 +275,7 @@ def _load(recursive: Convergence) -> PaperTable:
 
 def _trajectories(estimates: dict[str, Estimate]) -> PaperTable:
     """Compare figures 3.6.2 to 3.6.4: the joints moved by every model under the recorded torque."""
-    measured = make_clean_samples(next(iter(estimates.values())).robot, TRAJECTORY_ROWS, 5)
-    trajectories = {method: compare_trajectories(estimate, measured) for method, estimate in estimates.items()}
+    trajectories = simulate_models(estimates)
     rows: list[Row] = []
     for method, trajectory in trajectories.items():
         text = ", ".join(f"{value:.1e}" for value in trajectory.rms)

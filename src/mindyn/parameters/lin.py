@@ -153,7 +153,34 @@ Version = Literal[1995, 1999]
 
 
 def lin_base(robot: Robot, version: Version = 1999) -> BaseParameters:
-    """Return the MLC set of a serial robot; `version` selects U of 1999 or of 1995."""
+    """Return Lin's minimal linear combinations (MLC) of a serial robot without its drives.
+
+    `base_parameters(robot, form="lin")` returns the same set for `version=1999`.
+
+    Parameters
+    ----------
+    robot : Robot
+        Serial robot.
+    version : {1999, 1995}
+        U of 1999 passes only U_22 to the previous link (eq. C2), U of 1995 also U_33 (eq. 12).
+
+    Returns
+    -------
+    BaseParameters
+        The set of theorem 2. Both versions have the same names and are related by `transform_to`.
+
+    Raises
+    ------
+    RobotError
+        If the robot has branches, loops or a floating base.
+
+    Examples
+    --------
+    >>> import mindyn
+    >>> from mindyn.parameters import lin_base
+    >>> lin_base(mindyn.load_robot("stanford"), version=1995).count
+    33
+    """
     structure = lin_structure(robot)
     matrix = mlc_matrix(robot, structure, version)
     return BaseParameters(robot, "lin", False, matrix, structure.names, notes=note_far_joints(structure.dh.far))
@@ -197,13 +224,13 @@ def inertia_constants(structure: LinStructure, version: Version = 1999) -> list[
     constants = link_moments(structure.dh.links)
     for i in reversed(range(1, len(constants))):
         joint, carried = structure.joints[i], constants[i]
-        carried = _rotation_invariant_part(carried, version) if joint.kind == "revolute" else carried
+        carried = constants_behind_rotation(carried, version) if joint.kind == "revolute" else carried
         moved = move_moments(joint.row.pose.rotation, constant_translation(joint), carried)
         constants[i - 1] = constants[i - 1] + moved
     return constants
 
 
-def _rotation_invariant_part(constants: Moments, version: Version) -> Moments:
+def constants_behind_rotation(constants: Moments, version: Version) -> Moments:
     """Return the moments that a rotation about z does not change, with U_33 only in the version of 1995."""
     kept = rotation_invariant_part(constants)
     if version == 1999:

@@ -280,6 +280,10 @@ class _Sequence:
         inverse = np.linalg.pinv(seen, rcond=RANK_TOLERANCE) @ np.linalg.inv(roots)
         return replace(self, T=(L.T @ inverse) / self.identifiable.scales[:, None])
 
+    def with_zeros(self, dropped: NDArray[np.bool_]) -> _Sequence:
+        """Return the solution with dropped parameters exactly zero, not only up to rounding."""
+        return replace(self, T=np.where(dropped[:, None], 0.0, self.T))
+
     def covariance(self, noises: Sequence[Noise]) -> Array:
         """Return the covariance (p, p) of the identifiable combinations."""
         return np.asarray(self.T @ block_diag(*(noise.covariance for noise in noises)) @ self.T.T)
@@ -291,6 +295,7 @@ def _estimate(
     noises = noises_of(groups)
     if settings.solution == "together":
         sequence = sequence.together(noises)
+    sequence = sequence.with_zeros(np.isin(plan.names, plan.dropped))
     robot, beta = regressor.robot, sequence.beta
     unidentifiable = tuple(np.array(regressor.names)[~sequence.identifiable.identifiable()].tolist())
     return Estimate(

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from mindyn.foundation.algebra.values import Array
 
-Name = Literal["D", "condition", "joints"]
+Name = Literal["D", "A", "E", "condition", "joints"]
 
 EXTREME: Final = np.inf
 """Power at which a norm over eigenvalues is the largest eigenvalue."""
@@ -24,6 +24,8 @@ def evaluate_criterion(name: Name, S: Array, owners: NDArray[np.intp], power: fl
 
     name    "D": - log det S / p; p / 2 times this is the logarithm of the volume of the confidence ellipsoid, up to a
             constant
+            "A": log of the mean variance of the parameters, trace(S^-1) / p, in SI units
+            "E": log of the largest variance of a combination of length 1, the largest eigenvalue of S^-1, in SI units
             "condition": logarithm of the condition number of the stack, with columns scaled to unit length
             "joints": log of the largest cond(A_i) of all joints; A_i are the columns of joint i in its own rows, as in
             identification from the last link to the first [Lin 1995, section IV]; S is then that of `Columns.own`
@@ -33,6 +35,8 @@ def evaluate_criterion(name: Name, S: Array, owners: NDArray[np.intp], power: fl
     """
     if name == "D":
         return _determinant(S)
+    if name in ("A", "E"):
+        return _variance(S, 1.0 if name == "A" else power, len(S) if name == "A" else 1)
     if name == "condition":
         return _condition(S, power)
     gradient, blocks = np.zeros_like(S), [np.flatnonzero(owners == i) for i in np.unique(owners)]
@@ -71,6 +75,17 @@ def _determinant(S: Array) -> tuple[float, Array]:
     lower = dpotri(L, lower=1)[0]
     inverse = lower + np.tril(lower, -1).T
     return -2 * float(np.log(pivots * d).sum()) / p, inverse / d / d[:, None] / -p
+
+
+def _variance(S: Array, power: float, count: int) -> tuple[float, Array]:
+    """Return log of a norm of the eigenvalues of the covariance S^-1, divided by `count`: power 1 is the trace."""
+    d, C = _scale(S)
+    values, V = np.linalg.eigh(C)
+    if values[0] <= _smallest_eigenvalue(len(S)):
+        return np.inf, np.zeros_like(S)
+    variances, W = np.linalg.eigh((V / values) @ V.T / d / d[:, None])
+    norm, slopes = log_norm(variances, power)
+    return norm - float(np.log(count)), -(W * (slopes * variances**2)) @ W.T
 
 
 def _condition(S: Array, power: float) -> tuple[float, Array]:

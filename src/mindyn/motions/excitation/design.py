@@ -95,8 +95,10 @@ def design_motion(
         Duration of the motion.
     family : Fourier, optional
         Functions of time; by default `Fourier()`.
-    criterion : {"D", "condition", "joints"}, default "D"
-        Criterion of the base regressor, with rows weighted by 1 / noise^2. A small condition number determines all
+    criterion : {"D", "A", "E", "condition", "joints"}, default "D"
+        Criterion of the base regressor, with rows weighted by 1 / noise^2. "D" is the volume of the confidence
+        ellipsoid, "A" the mean variance of the parameters and "E" the largest variance of a combination, both in SI
+        units, so that parameters with large values in SI units count most. A small condition number determines all
         parameters equally well, also in a slow motion. "joints" is the largest condition number of all joints' own
         columns, for identification from the last link to the first (`LastLinkFirst`) of robots without dependent
         joints.
@@ -303,6 +305,8 @@ def _design(search: Search, motion: Motion, ending: str, beta: Array | None) -> 
     S = columns.information(entries, 1 / problem.noise**2)
     whole = S + problem.earlier
     criteria = {name: evaluate_criterion(name, whole, columns.owners)[0] for name in ("D", "condition")}
+    if problem.criterion in ("A", "E"):
+        criteria[problem.criterion] = evaluate_criterion(problem.criterion, whole, columns.owners)[0]
     if problem.criterion == "joints":
         blocks = columns.information(entries * columns.own, 1 / problem.noise**2)
         criteria["joints"] = float(np.exp(evaluate_criterion("joints", blocks, columns.owners)[0]))
