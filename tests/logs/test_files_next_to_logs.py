@@ -23,8 +23,8 @@ from mindyn.logs.cleaning import MAX_LATE_ROWS, RESTART_GAP_S, Cleaner
 from mindyn.logs.drafts.draft_columns import _hint_for_missing_joints, find_signal_files
 from mindyn.logs.drafts.draft_names import _group_by_number
 from mindyn.logs.errors import LogError
+from mindyn.logs.formats import array_table, formats, tables
 from mindyn.logs.formats.array_table import read_mat
-from mindyn.logs.formats.formats import array_table, formats, tables
 from mindyn.logs.formats.json_table import JsonLinesTable
 from mindyn.logs.formats.parquet_table import _parquet_error
 from mindyn.logs.formats.text_table import TextTable, _detect_separator, _strip_comment_mark

@@ -29,8 +29,8 @@ from mindyn.logs.filters import (
     delay_rows,
     fit_spline,
 )
+from mindyn.logs.formats import bag_table
 from mindyn.logs.formats.bag_table import JointState, _read_mcap_channels
-from mindyn.logs.formats.formats import bag_table
 from mindyn.logs.formats.tables import raise_as_damaged
 from mindyn.logs.locations import RemoteFile, _list_remote, remote_error
 from mindyn.logs.log import Log

@@ -9,7 +9,7 @@ from raising import raises
 
 from mindyn.foundation.errors import Code
 from mindyn.logs.errors import LogError
-from mindyn.logs.formats.formats import parquet_table
+from mindyn.logs.formats import parquet_table
 from mindyn.logs.formats.parquet_table import ParquetTable, group_rows, read_footer
 
 ROWS = 5000

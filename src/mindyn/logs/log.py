@@ -265,14 +265,18 @@ def hash_sources(path: FileLocation, rows: tuple[int, int] | None = None) -> tup
     """
     if isinstance(path, RemoteFile):
         return (SourceFile(str(path), path.info().version, rows),)
-    files = sorted(entry for entry in path.iterdir() if entry.is_file()) if path.is_dir() else [path]
-    if (path / "meta" / "info.json").is_file():
-        files = [path / "meta" / "info.json", *sorted((path / "data").glob("chunk-*/*.parquet"))]
     sources = []
-    for entry in files:
+    for entry in list_sources(path):
         with entry.open("rb") as stream:
             sources.append(SourceFile(str(entry), hashlib.file_digest(stream, "sha256").hexdigest(), rows))
     return tuple(sources)
+
+
+def list_sources(path: Path) -> list[Path]:
+    """Return the files of a log: the file itself, those of a folder, or the tables of a LeRobot dataset."""
+    if (path / "meta" / "info.json").is_file():
+        return [path / "meta" / "info.json", *sorted((path / "data").glob("chunk-*/*.parquet"))]
+    return sorted(entry for entry in path.iterdir() if entry.is_file()) if path.is_dir() else [path]
 
 
 _PLAIN_NAME: Final = re.compile(r"[^\W#][\w. ()/:\[\]-]*(?<! )")
