@@ -106,7 +106,11 @@ class LogScan:
         unused = list_unused_joints(self.metadata, robot, needed, used)
         message = f"logged joints that the robot does not have are not used: {', '.join(unused)}"
         remedy = "Check that the log belongs to this robot"
-        self._of_columns = (warning(Kind.UNUSED_COLUMNS, message, remedy),) if unused else ()
+        given = LogMetadata().merge_with(sidecar).merge_with(metadata).side
+        self._of_columns = (
+            *((warning(Kind.UNUSED_COLUMNS, message, remedy),) if unused else ()),
+            *_find_assumed_side(main, given, self.signals),
+        )
         self.findings: tuple[Finding, ...] = self._of_columns
 
     @property
@@ -225,6 +229,17 @@ def _list_signals(metadata: LogMetadata, path: FileLocation, table: LogTable, ro
         )
     unused = TARGET_SIGNALS if has_torque else ()
     return tuple(signal for signal in SIGNALS if signal in metadata.columns and signal not in unused)
+
+
+def _find_assumed_side(table: LogTable, given: object, signals: Sequence[str]) -> list[Finding]:
+    """Return a finding if the format of a file, and not the user, says at which side its signals are."""
+    defined = table.metadata.get("side", {})
+    known = given if isinstance(given, Mapping) else {}
+    if given is not None and not isinstance(given, Mapping):
+        return []
+    assumed = [signal for signal in signals if signal in defined and signal not in known]
+    message = f"{' and '.join(assumed)} of {table.name} are assumed to be at the joint, as JointState messages define"
+    return [info(Kind.LOG_SETTING, message)] if assumed else []
 
 
 def _require_inside(path: FileLocation, files: Mapping[str, str]) -> None:
