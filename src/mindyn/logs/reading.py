@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -13,7 +14,7 @@ from typing import Any, Final
 import numpy as np
 
 from mindyn.foundation.algebra.values import Array
-from mindyn.foundation.errors import Code, shorten_text
+from mindyn.foundation.errors import Code, InputError, shorten_text
 from mindyn.foundation.findings import Finding, Kind, info, warning
 from mindyn.foundation.hints import Command
 from mindyn.foundation.reading import ALLOW_OUTSIDE_FILES
@@ -32,7 +33,7 @@ from mindyn.logs.conversion import create_conversion
 from mindyn.logs.errors import LogError, raise_together
 from mindyn.logs.formats.formats import open_table
 from mindyn.logs.formats.tables import LogTable, count_rows, read_in_step
-from mindyn.logs.locations import FileLocation, parse_location
+from mindyn.logs.locations import FileLocation, RemoteFile, parse_location
 from mindyn.logs.log import Log, SourceFile, hash_sources, join_logs
 from mindyn.logs.metadata import (
     SIGNALS,
@@ -284,6 +285,18 @@ def _find_time_columns(metadata: LogMetadata, table: LogTable, robot: Robot) -> 
     return columns
 
 
+def _require_location(path: object) -> None:
+    """Raise `InputError` if a value is not a path or URL, such as a table."""
+    if isinstance(path, str | os.PathLike | RemoteFile):
+        return
+    raise InputError(
+        f"the log must be a path or URL, got {type(path).__name__}",
+        hint="make a log of arrays, tables or dictionaries with log_from_arrays(robot, time, q, tau)",
+        code=Code.WRONG_TYPE,
+        subject="path",
+    )
+
+
 def scan_log(
     path: str | FileLocation,
     robot: Robot,
@@ -329,6 +342,7 @@ def scan_log(
     require_robot(robot, "read_log")
     given = {"columns": columns, "units": units, "side": side}
     over = {**(metadata or {}), **{key: value for key, value in given.items() if value is not None}}
+    _require_location(path)
     return LogScan(parse_location(path), robot, over, chunk_rows, outside_files="files" in over or outside_files)
 
 
