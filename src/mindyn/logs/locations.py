@@ -157,7 +157,7 @@ def expand_locations(patterns: Iterable[str]) -> list[FileLocation]:
         elif matches := [listing.place for listing in list_matching(pattern)]:
             locations += matches
         else:
-            message, hint = f"no file matches {str(place)!r}", "check the pattern; ** matches any folders"
+            message, hint = f"no file matches '{place}'", "check the pattern; ** matches any folders"
             raise LogError(message, hint=hint, code=Code.MISSING_FILE, subject=place)
     return locations
 
@@ -214,7 +214,7 @@ def list_local(path: Path) -> FileListing:
     try:
         stats = [file.stat() for file in (sorted(path.iterdir()) if path.is_dir() else [path])] or [path.stat()]
     except OSError as problem:
-        message = f"{str(path)!r} cannot be read: {describe_exception(problem)}"
+        message = f"'{path}' cannot be read: {describe_exception(problem)}"
         raise LogError(message, code=Code.UNREADABLE, subject=path) from problem
     size, changed = sum(stat.st_size for stat in stats), max(stat.st_mtime_ns for stat in stats)
     return FileListing(path, size, f"changed:{size}:{changed}", changed / 1e9)
@@ -262,7 +262,7 @@ def remote_error(place: RemoteFile, error: BaseException) -> LogError:
         reason = reason.replace(secret, "...") if secret else reason
     missing = isinstance(error, FileNotFoundError)
     return LogError(
-        f"the log {str(place)!r} does not exist" if missing else f"{str(place)!r} cannot be read: {reason}",
+        f"the log '{place}' does not exist" if missing else f"'{place}' cannot be read: {reason}",
         hint=_MISSING_HINT if missing else _ACCESS_HINT if _is_denied(error) else _UNREADABLE_HINT,
         code=Code.MISSING_FILE if missing else Code.UNREADABLE,
         subject=place,
