@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import ast
+import pickle
 import re
 from importlib import import_module
 from pathlib import Path
 
 from mindyn.foundation.errors import MindynError, pluralise
+from mindyn.foundation.findings import Finding, Kind, Severity
+from mindyn.foundation.hints import Command
 
 ROOT = Path(__file__).parents[2]
 GENERAL = {"MindynError", "InputError", "LogError", "RobotFileError"}
@@ -65,3 +68,19 @@ def test_tests_expect_errors_by_code():
 
 def test_numbers_have_a_singular():
     assert [pluralise(count, "mesh file") for count in (0, 1, 2)] == ["0 mesh files", "1 mesh file", "2 mesh files"]
+
+
+def test_messages_contain_no_control_characters():
+    """Names of joints and files may contain them; a terminal would obey them."""
+    hostile = "a\x1b[2J\x00\x9b\u202eb\nc"
+    error = MindynError(hostile, hint=hostile, command=Command("log", hostile, "ROBOT"), subject=hostile)
+    error.fill_command(ROBOT="arm\x1b.urdf")
+    finding = Finding(Kind.MESH, Severity.WARNING, hostile, hostile, (hostile,), details=(hostile,))
+    restored = pickle.loads(pickle.dumps(error))
+    for text in (str(error), *error.args, error.hint, str(restored), str(finding), *finding.details):
+        assert text.replace("\n", "").isprintable(), repr(text)
+        assert "\\x1b" in text
+    assert "arm\\x1b.urdf" in error.hint
+    assert error.subject == hostile
+    assert finding.joints == (hostile,)
+    assert Finding.from_dict(finding.to_dict()) == finding

@@ -208,8 +208,13 @@ def test_rosbag2_folder(tmp_path, version):
     assert_same(read_log(tmp_path / "bag", ROBOT, side="joint"), SAME_ALGEBRA)
     (file,) = [*(tmp_path / "bag").glob("*.db3"), *(tmp_path / "bag").glob("*.mcap")]
     assert_same(read_log(file, ROBOT, side="joint"), SAME_ALGEBRA)
-    with raises(LogError, code=Code.MISSING_VALUE, subject="side.position"):
-        read_log(file, ROBOT)
+    assumed = read_log(file, ROBOT)  # JointState messages define the side
+    assert_same(assumed, SAME_ALGEBRA)
+    (finding,) = [finding for finding in assumed.findings if finding.kind is Kind.LOG_SETTING]
+    assert finding.severity is Severity.INFO
+    given = read_log(file, ROBOT, metadata={"side": {"torque": "motor"}, "gears": [2.0] * ROBOT.joint_count})
+    assert_close(given.tau, 2 * assumed.tau, SAME_ALGEBRA)
+    assert Kind.LOG_SETTING not in [entry.kind for entry in read_log(file, ROBOT, side="joint").findings]
 
 
 def two_topics(folder, other):

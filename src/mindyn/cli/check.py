@@ -1,4 +1,4 @@
-"""`mindyn check`: check whether an estimate is physically consistent."""
+"""`mindyn check`: check whether an estimate or a robot file is physically consistent."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from typing import Annotated, Final
 import typer
 
 from mindyn.cli.arguments import VERBOSE_OPTION, complete_from
+from mindyn.cli.check_robot import check_robot_file, is_robot
 from mindyn.cli.exit_codes import ExitCode
 from mindyn.cli.next_step import print_next_command
 from mindyn.cli.printing import print_json, print_output, print_status
-from mindyn.cli.runs import RUN_ARGUMENT, load_run_estimate, read_run_record
+from mindyn.cli.runs import load_run_estimate, read_run_record
 from mindyn.foundation.algebra.values import Array
-from mindyn.foundation.errors import InputError, require_choice
+from mindyn.foundation.errors import Code, InputError, require_choice
 from mindyn.identification.estimators.estimate import Estimate
 from mindyn.identification.feasibility.bounds import read_bounds
 from mindyn.identification.feasibility.check import Feasibility, check_feasible
@@ -27,7 +28,13 @@ ANSWERS: Final = {True: "yes", False: "no", None: "undecided"}
 
 
 def check(
-    run: Annotated[Path, RUN_ARGUMENT],
+    run: Annotated[
+        Path,
+        typer.Argument(
+            help="Folder of `mindyn identify --out`, its estimate.json, or a robot: a .urdf, .xml or .toml file or the "
+            "name of a bundled robot."
+        ),
+    ],
     method: Annotated[
         str,
         typer.Option(
@@ -40,13 +47,21 @@ def check(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, including witnesses.")] = False,
     verbose: Annotated[bool, VERBOSE_OPTION] = False,
 ) -> None:
-    """Check whether an estimate is physically consistent; the exit code is 3 if it is not.
+    """Check whether an estimate or a robot file is physically consistent; the exit code is 3 if it is not.
 
-    Three questions are answered: is the inertia matrix positive definite, can the links and drives be physical bodies,
-    and are masses and centres of mass plausible. The exit code is 3 if an answer is no, or if the second one could not
-    be decided. Plausibility may stay undecided: it needs bounds, or links with shapes.
+    For an estimate, three questions are answered: is the inertia matrix positive definite, can the links and drives be
+    physical bodies, and are masses and centres of mass plausible. The exit code is 3 if an answer is no, or if the
+    second one could not be decided. Plausibility may stay undecided: it needs bounds, or links with shapes. For a
+    robot, each link is checked: can a body have its mass, centre of mass and inertia?
     """
     require_choice(method, CHECK_METHODS, "--method")
+    if is_robot(run):
+        for option, given in (("--bounds", bounds is not None), ("--method", method != CHECK_METHODS[0])):
+            if given:
+                message = f"{option} applies to estimates, but {run} is a robot"
+                raise InputError(message, hint=f"omit {option}", code=Code.UNSUPPORTED, subject=option)
+        check_robot_file(run, as_json=as_json)
+        return
     estimate = load_run_estimate(run)
     if method == "yoshida":
         _check_by_cones(estimate, as_json)

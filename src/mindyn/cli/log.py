@@ -16,10 +16,11 @@ from mindyn.cli.next_step import format_robot_options, print_next_command
 from mindyn.cli.printing import print_findings, print_json, print_notes, print_output, print_status, print_table
 from mindyn.foundation.errors import Code, InputError
 from mindyn.foundation.files import write_file_atomically
+from mindyn.foundation.findings import Finding, Kind, warning
 from mindyn.foundation.hints import Command
 from mindyn.identification.log_drafts import draft_log
 from mindyn.logs.drafts.draft import SidecarDraft, flatten_metadata
-from mindyn.logs.errors import LogError
+from mindyn.logs.errors import NO_TORQUE_HINT, LogError
 from mindyn.logs.metadata import find_sidecar, read_sidecar
 from mindyn.logs.reading import CHUNK_ROWS, LogScan, read_log
 from mindyn.robots.loading import RobotOptions
@@ -135,17 +136,23 @@ def _write_draft(file: Path, draft: SidecarDraft, arm: Robot | None, confirm: bo
     if confirm and draft.questions:
         raise InputError(
             f"unknown entries of {file.name}: {', '.join(draft.questions)}",
-            hint=" ".join(f"--state {key}=..." for key in draft.questions),
+            hint=" ".join(f"--state {key}=..." for key in draft.questions)
+            + (f"; {NO_TORQUE_HINT}" if "columns.torque" in draft.questions else ""),
             code=Code.MISSING_VALUE,
             subject=draft.questions[0],
         )
     if confirm and arm is not None:
         scan = LogScan(file, arm, draft.to_metadata(), CHUNK_ROWS, sidecar={})
-        for _ in scan:
-            pass  # read the whole log, so that errors are raised before anything is written
-        print_findings(scan.findings, verbose=True)
+        has_torque = False
+        for chunk in scan:  # read the whole log, so that errors are raised before anything is written
+            has_torque = has_torque or bool(chunk.tau.any())
+        print_findings((*scan.findings, *_find_missing_torque(has_torque)), verbose=True)
     write_file_atomically(target, draft.toml(confirmed=confirm))
     _print_questions(draft, f"wrote {target}" + ("" if confirm else ", a draft that is used once you confirm it"))
+
+
+def _find_missing_torque(has_torque: bool) -> list[Finding]:
+    return [] if has_torque else [warning(Kind.CONSTANT_TORQUE, "no torque: it is zero in every row", NO_TORQUE_HINT)]
 
 
 def _print_questions(draft: SidecarDraft, ending: str) -> None:
@@ -170,7 +177,7 @@ def _check_sidecar(file: Path, sidecar: Path, arm: Robot | None, as_json: bool) 
     for j, name in enumerate(log.joint_names):
         ends = (log.q[:, j].min(), log.q[:, j].max(), np.abs(speed[:, j]).max(), np.abs(log.tau[:, j]).max())
         rows.append((name, *(f"{value:.4g}" for value in ends)))
-    print_findings(log.findings, verbose=True)
+    print_findings((*log.findings, *_find_missing_torque(bool(log.tau.any()))), verbose=True)
     data = {"sidecar": str(sidecar), "rows": len(log), "rate_hz": rate}
     data["findings"] = [finding.to_dict() for finding in log.findings]
     summary = f"{file.name} with {sidecar.name}: {len(log)} rows, {rate:.5g} Hz, {log.duration_s:.4g} s"

@@ -17,8 +17,9 @@ from typing import Any, Final, TextIO
 
 import typer
 
-from mindyn.foundation.escaping import HARD_SPACE, keep_units_together, make_printable
+from mindyn.foundation.escaping import HARD_SPACE, keep_units_together
 from mindyn.foundation.findings import Finding, Severity
+from mindyn.foundation.printable import make_printable
 
 LEAD_COLOURS: Final = {
     **dict.fromkeys(("error:", "error "), "red"),

@@ -40,7 +40,7 @@ def load_run_estimate(run: Path) -> Estimate:
     path = run / "estimate.json" if run.is_dir() else run
     if not path.is_file():
         raise InputError(
-            f"the estimate {str(path)!r} does not exist",
+            f"the estimate '{path}' does not exist",
             hint="write one",
             command=Command("identify", "ROBOT", "LOG", "--out", run),
             code=Code.MISSING_FILE,

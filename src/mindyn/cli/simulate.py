@@ -81,7 +81,7 @@ def simulate(
     """Simulate a motion and write the log of its sensors."""
     if out.suffix not in (".csv", ".parquet"):
         raise InputError(
-            f"--out must end with .csv or .parquet, got {str(out)!r}",
+            f"--out must end with .csv or .parquet, got '{out}'",
             hint="such as --out run1.parquet",
             code=Code.INVALID_VALUE,
             subject=out,
@@ -157,7 +157,7 @@ def _load_reference(robot: Robot, motion: Path | None, seed: int) -> tuple[Refer
     path = motion / "motion.json" if motion.is_dir() else motion
     if not path.exists():
         raise InputError(
-            f"the motion {str(path)!r} does not exist",
+            f"the motion '{path}' does not exist",
             hint="write one",
             command=Command("excite", "ROBOT", "--out", motion),
             code=Code.MISSING_FILE,

@@ -89,7 +89,7 @@ def step_by_step(
         return
     if not (folder / PLAN).is_file():
         raise InputError(
-            f"no {PLAN} in {str(folder)!r}",
+            f"no {PLAN} in '{folder}'",
             hint="plan the tests first",
             command=Command("step-by-step", "plan", robot, folder),
             code=Code.MISSING_FILE,

@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import Any, ClassVar, Final
 
 from mindyn.foundation.hints import Command
+from mindyn.foundation.printable import make_printable
 
 LONGEST_MESSAGE: Final = 3000
 """Characters of a message; the middle of a longer one is left out."""
@@ -59,7 +60,8 @@ class MindynError(Exception):
     Parameters
     ----------
     message : str
-        What was given, what is valid, and the likely cause.
+        What was given, what is valid, and the likely cause. Control characters of names and files become escapes here
+        and in the hint; `subject` keeps them.
     hint : str
         What to do next; the command line prints it after the message.
     command : Command, optional
@@ -81,9 +83,11 @@ class MindynError(Exception):
         code: Code | None = None,
         subject: object = "",
     ) -> None:
+        message = make_printable(message, keep="\n")
         super().__init__(message)  # pickle restores the other attributes
         self.message = shorten_text(message)
-        self.hint = shorten_text(": ".join(filter(None, (hint, "" if command is None else str(command)))))
+        proposal = "" if command is None else str(command)
+        self.hint = shorten_text(make_printable(": ".join(filter(None, (hint, proposal))), keep="\n"))
         self.command = command
         self.code = self.default_code if code is None else code
         self.subject = shorten_text(str(subject), LONGEST_COMPARED_NAME)
@@ -92,7 +96,8 @@ class MindynError(Exception):
         """Put words that the raiser did not know (ROBOT, LOG) into the proposed command."""
         if self.command is not None:
             before, self.command = str(self.command), self.command.fill(**known)
-            self.hint = self.hint.replace(before, str(self.command))
+            shown, proposal = (make_printable(text, keep="\n") for text in (before, str(self.command)))
+            self.hint = self.hint.replace(shown, proposal)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the error for JSON."""

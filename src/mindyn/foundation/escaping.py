@@ -1,15 +1,13 @@
 """Escape names and texts for each kind of file that mindyn writes.
 
-One function for each target: TOML (`toml_string`, `toml_key`), XML (`xml_document`), C (`c_comment`, `c_include`), text
-templates (`fill_template`) and the terminal (`make_printable`). A text that a target cannot represent raises an
-`ExportError` that names the text.
+One function for each target: TOML (`toml_string`, `toml_key`), XML (`xml_document`), C (`c_comment`, `c_include`) and
+text templates (`fill_template`). A text that a target cannot represent raises an `ExportError` that names the text.
 """
 
 from __future__ import annotations
 
 import json
 import re
-import unicodedata
 from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
 from typing import Any, Final
@@ -105,16 +103,6 @@ def c_include(file: str) -> str:
 def fill_template(template: str, values: Mapping[str, str]) -> str:
     """Replace each @NAME@ of a template once; inserted values are not searched again."""
     return _PLACEHOLDER.sub(lambda place: values.get(place[1], place[0]), template)
-
-
-def make_printable(text: str, keep: str = "") -> str:
-    """Return a text for the terminal: characters that move the cursor, change colours or hide others become escapes."""
-    return "".join(c if c in keep else _escape_hidden(c) for c in text)
-
-
-def _escape_hidden(character: str) -> str:
-    hidden = unicodedata.category(character) in ("Cc", "Cf", "Cs", "Zl", "Zp")
-    return character.encode("unicode_escape").decode("ascii") if hidden else character
 
 
 HARD_SPACE: Final = "\xa0"

@@ -96,7 +96,7 @@ def write_folder_atomically(path: str | Path, files: Mapping[str, str]) -> None:
     target = Path(path)
     if target.is_file() or (target.is_dir() and any(target.iterdir())):
         hint = "remove it first, or use another folder"
-        raise ExportError(f"{str(target)!r} already exists", hint=hint, code=Code.DUPLICATE, subject=target.name)
+        raise ExportError(f"'{target}' already exists", hint=hint, code=Code.DUPLICATE, subject=target.name)
     with replace_folder_files(target, ()) as folder, _convert_os_errors(target):
         for name, text in files.items():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -225,7 +225,7 @@ def _convert_os_errors(target: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        message = f"{str(target)!r} cannot be written: {error.strerror or str(error)}"
+        message = f"'{target}' cannot be written: {error.strerror or str(error)}"
         raise ExportError(message, hint=_WRITE_HINT, subject=target.name) from error
 
 
@@ -234,7 +234,7 @@ def make_folder(path: str | Path) -> None:
     try:
         Path(path).mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        message = f"the folder {str(path)!r} cannot be created: {error.strerror}"
+        message = f"the folder '{path}' cannot be created: {error.strerror}"
         raise ExportError(message, hint="use another folder", subject=Path(path).name) from error
 
 
@@ -276,9 +276,7 @@ def _require_regular_file(target: Path) -> None:
     """Raise `ExportError` if the target is a folder, a device or a pipe; /dev/null would become a regular file."""
     with _convert_os_errors(target):
         if target.exists() and not target.is_file():
-            message = (
-                f"{str(target)!r} cannot be written: it is {'a folder' if target.is_dir() else 'a device or pipe'}"
-            )
+            message = f"'{target}' cannot be written: it is {'a folder' if target.is_dir() else 'a device or pipe'}"
             raise ExportError(message, hint="pass a file name", code=Code.WRONG_TYPE, subject=target.name)
 
 

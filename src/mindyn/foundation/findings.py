@@ -7,6 +7,8 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any, Final
 
+from mindyn.foundation.printable import make_printable
+
 
 class Severity(StrEnum):
     """How much a finding matters: an error makes the result wrong, a warning may, an info explains it."""
@@ -117,7 +119,7 @@ class Finding:
     """A fact that the user should know, with its size and a remedy.
 
     joints, value, unit  joints (or links) that it concerns, and its size: a delay of 0.018 s, a factor of -1
-    message, remedy      sentences for people; `str(finding)` joins them
+    message, remedy      sentences for people, without control characters; `str(finding)` joins them
     details              individual cases that the message summarises, one line each
     explained_by         kind of the finding that causes this one; only JSON then shows it
     """
@@ -131,6 +133,11 @@ class Finding:
     unit: str = ""
     details: tuple[str, ...] = ()
     explained_by: Kind | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("message", "remedy"):
+            object.__setattr__(self, name, make_printable(getattr(self, name), keep="\n"))
+        object.__setattr__(self, "details", tuple(make_printable(line, keep="\n") for line in self.details))
 
     def __str__(self) -> str:
         return f"{self.message}. {self.remedy}" if self.remedy else self.message

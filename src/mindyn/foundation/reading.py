@@ -13,10 +13,11 @@ import stat
 import tomllib
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
-from mindyn.foundation.errors import Code, InputError, MindynError, shorten_text
+from mindyn.foundation.errors import Code, InputError, MindynError, shorten_text, suggest_name
 
 MAX_SETTINGS_BYTES: Final = 2**20
 """Size of a settings file (a sidecar, limits, bounds); settings of a thousand joints are smaller."""
@@ -46,6 +47,8 @@ MAX_BODIES: Final = 10_000
 """Bodies of a robot with all copies."""
 MAX_INCLUDE_DEPTH: Final = 20
 """Files that include or attach each other in a chain."""
+MAX_COMPARED_FILES: Final = 10_000
+"""Files of a folder that are compared with the name of a missing one."""
 LIFT_LIMITS_HINT: Final = "if the file is correct, set MINDYN_LIMITS=off in the environment"
 
 ALLOW_OUTSIDE_FILES: Final = ContextVar("OUTSIDE_FILES", default=False)
@@ -178,22 +181,34 @@ def _add_article(what: str) -> str:
     return f"{'an' if what[0] in 'aeiou' else 'a'} {what}"
 
 
+def suggest_file(path: Path) -> str:
+    """Return "did you mean 'run1.csv'?" if the folder of a missing file has one with a similar name; otherwise ""."""
+    try:
+        with os.scandir(path.parent) as entries:
+            names = [entry.name for entry in islice(entries, MAX_COMPARED_FILES)]
+    except (OSError, ValueError):
+        return ""
+    same_suffix = [name for name in names if Path(name).suffix.lower() == path.suffix.lower()]
+    return suggest_name(path.name, same_suffix, "") or suggest_name(path.name, names, "")
+
+
 def require_file(path: Path, what: str, error: type[MindynError]) -> int:
     """Return the size of a regular file in bytes, following links; raise `error` for a pipe or device."""
     shown, subject = shorten_text(str(path), 300), path.name
     try:
         status = path.stat()
     except FileNotFoundError:
-        message, hint = f"there is no {what} {shown!r}", f"relative paths start at {str(Path.cwd())!r}"
+        message = f"there is no {what} '{shown}'"
+        hint = suggest_file(path) or f"relative paths start at '{Path.cwd()}'"
         raise error(message, hint=hint, code=Code.MISSING_FILE, subject=subject) from None
     except (OSError, ValueError) as problem:
-        message = f"{what} {shown!r} cannot be read: {describe_exception(problem)}"
+        message = f"{what} '{shown}' cannot be read: {describe_exception(problem)}"
         raise error(message, code=Code.UNREADABLE, subject=subject) from problem
     if stat.S_ISDIR(status.st_mode):
-        message, hint = f"{shown!r} is a folder, not {_add_article(what)}", "pass the file inside it"
+        message, hint = f"'{shown}' is a folder, not {_add_article(what)}", "pass the file inside it"
         raise error(message, hint=hint, code=Code.WRONG_TYPE, subject=subject)
     if not stat.S_ISREG(status.st_mode):
-        message = f"{shown!r} is a device, a pipe or a socket; {_add_article(what)} must be a regular file"
+        message = f"'{shown}' is a device, a pipe or a socket; {_add_article(what)} must be a regular file"
         raise error(message, hint="write its content to a file first", code=Code.WRONG_TYPE, subject=subject)
     return status.st_size
 

@@ -17,7 +17,7 @@ from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.drafts.draft import UNANSWERED, SidecarDraft, flatten_metadata
 from mindyn.logs.drafts.draft_head import DRAFT_ROWS, LONG_DRAFT_ROWS, is_still
 from mindyn.logs.drafts.drafting import draft_sidecar
-from mindyn.logs.errors import ACCEPTABLE_FINDINGS
+from mindyn.logs.errors import ACCEPTABLE_FINDINGS, NO_TORQUE_HINT
 from mindyn.logs.metadata import si_torque_unit
 from mindyn.logs.pipeline import condition
 from mindyn.logs.reading import LogScan
@@ -73,7 +73,11 @@ def _compare_with_robot(path: Path, draft: SidecarDraft, robot: Robot) -> Sideca
     except MindynError as error:
         message = f"the torque was not compared with the file's inertial parameters: {error.message}"
         return draft.with_notes(message, UNKNOWN_ZERO)
-    return draft.with_notes(UNKNOWN_ZERO) if samples is None else _compare_with_inertials(draft, robot, samples)
+    if samples is None:
+        return draft.with_notes(UNKNOWN_ZERO)
+    if not samples.tau.any():
+        return draft.with_notes(f"no torque: it is zero in every row; {NO_TORQUE_HINT}", UNKNOWN_ZERO)
+    return _compare_with_inertials(draft, robot, samples)
 
 
 def _samples(path: Path, robot: Robot, draft: SidecarDraft) -> Samples | None:

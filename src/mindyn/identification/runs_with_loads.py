@@ -10,7 +10,13 @@ from typing import Final
 
 import numpy as np
 
-from mindyn.foundation.algebra.inertia import mass_com_inertia, phi_about_origin
+from mindyn.foundation.algebra.inertia import (
+    mass_com_inertia,
+    phi_about_origin,
+    point_tensor,
+    tensor_entries,
+    tensor_from_entries,
+)
 from mindyn.foundation.algebra.poses import Pose
 from mindyn.foundation.algebra.significance import NORMAL_95
 from mindyn.foundation.algebra.values import Array, ShortRepr
@@ -24,6 +30,10 @@ from mindyn.robots.robot import Robot
 MAX_LOAD_HALF_WIDTHS: Final = 3.0
 """Largest distance of the nearest feasible load from the fit, in half-widths of 95 % intervals: for ten correct
 parameters, the chi-square distance is below 2.8 of them in 999 of 1000 runs."""
+
+
+def _format_value(value: float, half_width: float) -> str:
+    return f"{value:.4g}" + (f" +- {half_width:.2g}" if np.isfinite(half_width) else "")
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -102,6 +112,36 @@ class Payload(ShortRepr):
         """Return the half-widths (3,) of the 95 % intervals of the centre, m, by c = mc / m."""
         slopes = np.column_stack([-self.centre, np.eye(3)]) / self.mass
         return np.asarray(self.factor * np.sqrt(np.diag(slopes @ self.covariance[:4, :4] @ slopes.T)))
+
+    @property
+    def inertia_half_widths(self) -> Array:
+        """Return the half-widths (3, 3) of the 95 % intervals of the inertia about the centre, kg m^2."""
+        moment, mass = self.phi[1:4], self.mass
+        E = np.eye(3)
+        slopes = np.zeros((6, 10))
+        slopes[:, 0] = tensor_entries(point_tensor(moment)) / mass**2
+        for k in range(3):
+            change = 2 * moment[k] * E - np.outer(E[k], moment) - np.outer(moment, E[k])
+            slopes[:, 1 + k] = -tensor_entries(change) / mass
+        slopes[:, 4:] = np.eye(6)
+        variances = np.einsum("ij,jk,ik->i", slopes, self.covariance, slopes)
+        return tensor_from_entries(self.factor * np.sqrt(np.maximum(variances, 0.0)))
+
+    def __str__(self) -> str:
+        centre = " ".join(_format_value(*pair) for pair in zip(self.centre, self.centre_half_widths, strict=True))
+        rows = zip(self.inertia_about_centre, self.inertia_half_widths, strict=True)
+        tensor = ["  " + "  ".join(_format_value(*pair) for pair in zip(*row, strict=True)) for row in rows]
+        low, high = self.mass_interval
+        lines = [
+            f"load on {self.link}, with 95 % intervals",
+            f"mass     {self.mass:.4g} kg" + (f" ({low:.4g} to {high:.4g})" if np.isfinite(low) else ""),
+            f"centre   {centre} m",
+            "inertia about the centre, kg m^2",
+            *tensor,
+        ]
+        if self.unidentifiable:
+            lines.append(f"not determined: {', '.join(self.unidentifiable)}")
+        return "\n".join(lines)
 
     def in_frame(self, pose: Pose, name: str) -> Payload:
         """Return the load in the axes of a frame with this pose in the link frame, without its covariance."""

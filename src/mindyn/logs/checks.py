@@ -276,7 +276,7 @@ def _find_limit_violations(log: Log, robot: Robot) -> list[Finding]:
 def _check_torque(log: Log, robot: Robot, accepted: Collection[str]) -> Finding | None:
     limits = np.array([joint.limits.effort or np.nan for joint in robot.primary_joints])
     limits[find_unknown_gains(log)] = np.nan
-    if np.isnan(limits).all():
+    if np.isnan(limits).all() or not log.tau.any():  # no unit makes a torque of zeros plausible
         return None
     excess = np.sqrt((log.tau**2).mean(axis=0)) / limits
     worst = int(np.nanargmax(excess))

@@ -20,7 +20,7 @@ import numpy as np
 from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.errors import Code, pluralise
 from mindyn.foundation.findings import Finding, Kind, Severity, info
-from mindyn.logs.errors import LogError, require_accepted
+from mindyn.logs.errors import NO_TORQUE_HINT, LogError, require_accepted
 
 if TYPE_CHECKING:
     from mindyn.logs.log import Log
@@ -297,6 +297,8 @@ class Cleaner:
         message = f"{rows} hold NaN, infinity or more than {MAX_MAGNITUDE:g}: {listed}"
         if self.not_number_rows > MAX_DROPPED_FRACTION * self.row_count:
             hint = "is a sensor missing, or is this the wrong column?"
+            if all(key.startswith("torque") and count == self.row_count for key, count in self.not_numbers.items()):
+                message, hint = f"no torque: {message}", NO_TORQUE_HINT
             raise LogError(message, hint=hint, code=Code.NOT_FINITE, subject=next(iter(self.not_numbers), "time"))
         return [info(Kind.DROPPED_ROWS, f"{message}; dropped")]
 

@@ -15,6 +15,11 @@ thousand times too large or too small, velocities that are not the derivative of
 than the positions, many repeated stamps, an implausible rate, and a time that goes back because a new recording
 begins."""
 
+NO_TORQUE_HINT: Final = (
+    "logs need torques, motor currents or position targets; docs/guides/no-torque-sensor.md explains logs without "
+    "torque"
+)
+
 
 class LogError(MindynError):
     """A log cannot be used: wrong format, columns that do not match, invalid time stamps, wrong units, ..."""

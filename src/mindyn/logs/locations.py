@@ -6,6 +6,7 @@ a URL (user, password, signature) never appear in a message or file: `str` of a 
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -25,6 +26,17 @@ from mindyn.logs.errors import LogError
 _URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 _COLLAPSED_URL: Final = re.compile(r"(s3a?|gs|gcs|az|abfss?|https?|file):/(?!/)", re.IGNORECASE)
 """Start of a URL that was converted to a `pathlib.Path`."""
+_DENIED: Final = re.compile(
+    r"(status|code|error|http\S*|client)\W{1,5}(401|403)\b|\((401|403)\)|\b(401|403)\W{1,3}(unauthori[sz]ed|forbidden)"
+    r"|access ?denied|InvalidAccessKeyId|SignatureDoesNotMatch|ExpiredToken"
+    r"|(NoCredentials|PartialCredentials|DefaultCredentials|CredentialRetrieval|Unauthenticated)\w*"
+    r"|unable to locate credentials",
+    re.IGNORECASE,
+)
+"""How libraries of stores name answers 401 and 403 and missing credentials, in class names and messages."""
+_ACCESS_HINT: Final = "check the credentials of the environment (AWS_PROFILE, AWS_ENDPOINT_URL)"
+_MISSING_HINT: Final = "check the names of the bucket and the object"
+_UNREADABLE_HINT: Final = "repeat the command; if it fails again, compare the object with the file that was uploaded"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -83,14 +95,15 @@ class RemoteFile:
 
     def read_text(self, encoding: str = "utf-8") -> str:
         """Read the object as text."""
-        return bytes(self._ask("cat_file")).decode(encoding)
+        with convert_remote_errors(self):
+            return bytes(self._ask("cat_file")).decode(encoding)
 
     def info(self) -> FileListing:
         """Return the store's information about the object."""
         return _list_remote(self, self._ask("info"))
 
     def _ask(self, method: str, *arguments: str) -> Any:
-        with _hide_credentials(self):
+        with convert_remote_errors(self):
             return getattr(_filesystem(self.url), method)(self.url, *arguments)
 
 
@@ -103,12 +116,14 @@ class FileListing:
 
     version   changes whenever the bytes change: the store's etag, or else size and time of change
     changed   time of change in s since 1970, if known
+    problem   why the file cannot be read, such as a link whose target does not exist; "" if nothing is known
     """
 
     place: FileLocation
     size: int
     version: str
     changed: float | None
+    problem: str = ""
 
 
 def parse_location(given: str | FileLocation) -> FileLocation:
@@ -142,7 +157,7 @@ def expand_locations(patterns: Iterable[str]) -> list[FileLocation]:
         elif matches := [listing.place for listing in list_matching(pattern)]:
             locations += matches
         else:
-            message, hint = f"no file matches {str(place)!r}", "check the pattern; ** matches any folders"
+            message, hint = f"no file matches '{place}'", "check the pattern; ** matches any folders"
             raise LogError(message, hint=hint, code=Code.MISSING_FILE, subject=place)
     return locations
 
@@ -157,13 +172,16 @@ def strip_credentials(url: str) -> str:
 
 
 def list_matching(pattern: str) -> list[FileListing]:
-    """List the files that match a pattern (`*`, `?`, `[...]`; `**` matches any number of folders), by name."""
+    """List the files that match a pattern (`*`, `?`, `[...]`; `**` matches any number of folders), by name.
+
+    A file that cannot be opened, such as a link without a target, is listed with its problem.
+    """
     place = parse_location(pattern)
     if isinstance(place, Path):
         pattern = str(place)
         paths = sorted(map(Path, glob(pattern, recursive=True)))  # noqa: PTH207
-        return [list_local(path) for path in paths if path.exists()]
-    with _hide_credentials(place):
+        return [_list_readable(path) for path in paths if os.path.lexists(path)]
+    with convert_remote_errors(place):
         system = _filesystem(place.url)
         if not has_magic(place.url):
             details = system.info(place.url) if system.exists(place.url) else {"type": "directory"}
@@ -181,12 +199,22 @@ def list_matching(pattern: str) -> list[FileListing]:
     return files
 
 
+def _list_readable(path: Path) -> FileListing:
+    """Return the listing of a path, with its problem if it cannot be read."""
+    try:
+        return list_local(path)
+    except LogError as error:
+        is_broken_link = path.is_symlink() and not os.path.exists(path)  # noqa: PTH110 - Path.exists raises for loops
+        reason = "it is a link whose target does not exist" if is_broken_link else error.message
+        return FileListing(path, 0, "", None, reason)
+
+
 def list_local(path: Path) -> FileListing:
     """Return size and version of a file, or of all files of a folder (a rosbag2)."""
     try:
         stats = [file.stat() for file in (sorted(path.iterdir()) if path.is_dir() else [path])] or [path.stat()]
     except OSError as problem:
-        message = f"{str(path)!r} cannot be read: {describe_exception(problem)}"
+        message = f"'{path}' cannot be read: {describe_exception(problem)}"
         raise LogError(message, code=Code.UNREADABLE, subject=path) from problem
     size, changed = sum(stat.st_size for stat in stats), max(stat.st_mtime_ns for stat in stats)
     return FileListing(path, size, f"changed:{size}:{changed}", changed / 1e9)
@@ -216,7 +244,7 @@ def _filesystem(url: str) -> Any:
 
 
 @contextmanager
-def _hide_credentials(place: RemoteFile) -> Iterator[None]:
+def convert_remote_errors(place: RemoteFile) -> Iterator[None]:
     """Raise errors of a store's library as `LogError` without the credentials of the URL."""
     try:
         yield
@@ -234,8 +262,18 @@ def remote_error(place: RemoteFile, error: BaseException) -> LogError:
         reason = reason.replace(secret, "...") if secret else reason
     missing = isinstance(error, FileNotFoundError)
     return LogError(
-        f"the log {str(place)!r} does not exist" if missing else f"{str(place)!r} cannot be read: {reason}",
-        hint="check the name of the bucket and the credentials of the environment (AWS_PROFILE, AWS_ENDPOINT_URL)",
+        f"the log '{place}' does not exist" if missing else f"'{place}' cannot be read: {reason}",
+        hint=_MISSING_HINT if missing else _ACCESS_HINT if _is_denied(error) else _UNREADABLE_HINT,
         code=Code.MISSING_FILE if missing else Code.UNREADABLE,
         subject=place,
+    )
+
+
+def _is_denied(error: BaseException) -> bool:
+    """Return whether a store rejected the credentials or its library found none."""
+    causes = [error]
+    while (cause := causes[-1].__cause__) is not None and cause not in causes:
+        causes.append(cause)
+    return any(
+        isinstance(cause, PermissionError) or _DENIED.search(f"{type(cause).__name__} {cause}") for cause in causes
     )

@@ -21,6 +21,7 @@ from mindyn.foundation.files import write_files_atomically
 from mindyn.foundation.findings import Finding
 from mindyn.foundation.pages.notebook import Page, draw_page
 from mindyn.logs.cleaning import Cleaner, sum_recorded_time
+from mindyn.logs.joint_columns import JointColumns, order_columns
 from mindyn.logs.locations import FileLocation, RemoteFile
 from mindyn.logs.metadata import LogMetadata, si_units
 from mindyn.robots.robot import Robot
@@ -187,31 +188,32 @@ LOG_ARRAYS = ("time", "q", "tau", "rows", "qd", "qdd", "target", "target_velocit
 
 
 def log_from_arrays(
-    joint_names: Sequence[str],
+    joint_names: Sequence[str] | Robot,
     time: ArrayLike,
-    q: ArrayLike,
-    tau: ArrayLike,
-    qd: ArrayLike | None = None,
-    qdd: ArrayLike | None = None,
+    q: JointColumns,
+    tau: JointColumns,
+    qd: JointColumns | None = None,
+    qdd: JointColumns | None = None,
     *,
     name: str = "",
 ) -> Log:
-    """Create a log from joint-side arrays in SI units, for example of a simulation.
+    """Create a log from joint-side arrays, tables or dictionaries in SI units, for example of a simulation.
 
     Rows are cleaned like those of a file: rows with repeated stamps or values that are not numbers are dropped with a
     finding, and late rows are sorted.
 
     Parameters
     ----------
-    joint_names : sequence of str
-        Names of the n joints, in the order of the columns and of the robot.
+    joint_names : sequence of str or Robot
+        Names of the n joints, in the order of the columns and of the robot; a robot gives those of its primary joints.
     time : array_like of shape (N,)
         Time stamps, in s.
-    q : array_like of shape (N, n)
-        Positions, in rad or m.
-    tau : array_like of shape (N, n)
+    q : array_like of shape (N, n), pandas or polars DataFrame, or mapping of str to array_like of shape (N,)
+        Positions, in rad or m. Columns of a table or dictionary that has all joint names are taken by name; the columns
+        of other tables are in the order of the joints.
+    tau : like q
         Torques or forces, in N m or N.
-    qd, qdd : array_like of shape (N, n), optional
+    qd, qdd : like q, optional
         Velocities (rad/s or m/s) and accelerations (rad/s^2 or m/s^2).
     name : str, optional
         Name in reports.
@@ -233,7 +235,12 @@ def log_from_arrays(
     >>> import mindyn
     >>> mindyn.log_from_arrays(["joint1"], [0.0, 0.1, 0.2], [[0.0], [0.1], [0.3]], [[1.0], [1.2], [0.9]])
     Log(3 rows of 1 joint over 0.2 s)
+    >>> q, tau = {"b": [1.0, 2.0], "a": [3.0, 4.0]}, {"a": [0.0, 1.0], "b": [1.0, 0.0]}
+    >>> mindyn.log_from_arrays(["a", "b"], [0.0, 0.1], q, tau).q[0].tolist()
+    [3.0, 1.0]
     """
+    if isinstance(joint_names, Robot):
+        joint_names = joint_names.primary_names
     if isinstance(joint_names, str) or not isinstance(joint_names, Iterable):
         raise InputError(
             f"joint_names must be a list of names, got {type(joint_names).__name__}",
@@ -241,10 +248,12 @@ def log_from_arrays(
             code=Code.WRONG_TYPE,
             subject="joint_names",
         )
-    given = {"time": time, "q": q, "tau": tau, "qd": qd, "qdd": qdd}
+    joint_names = tuple(joint_names)
+    signals = {"q": q, "tau": tau, "qd": qd, "qdd": qdd}
+    given = {"time": time, **{key: order_columns(values, joint_names, key) for key, values in signals.items()}}
     arrays: dict[str, Any] = {key: native_array(values, key) for key, values in given.items() if values is not None}
     cleaner = Cleaner(name or "the log")
-    log = Log(tuple(joint_names), rows=np.arange(len(arrays["time"]), dtype=np.int64), name=name, **arrays)
+    log = Log(joint_names, rows=np.arange(len(arrays["time"]), dtype=np.int64), name=name, **arrays)
     cleaned = join_logs([cleaner.clean(log), *cleaner.rest()])
     return replace(cleaned, findings=tuple(cleaner.dropped_rows()))
 
@@ -265,14 +274,18 @@ def hash_sources(path: FileLocation, rows: tuple[int, int] | None = None) -> tup
     """
     if isinstance(path, RemoteFile):
         return (SourceFile(str(path), path.info().version, rows),)
-    files = sorted(entry for entry in path.iterdir() if entry.is_file()) if path.is_dir() else [path]
-    if (path / "meta" / "info.json").is_file():
-        files = [path / "meta" / "info.json", *sorted((path / "data").glob("chunk-*/*.parquet"))]
     sources = []
-    for entry in files:
+    for entry in list_sources(path):
         with entry.open("rb") as stream:
             sources.append(SourceFile(str(entry), hashlib.file_digest(stream, "sha256").hexdigest(), rows))
     return tuple(sources)
+
+
+def list_sources(path: Path) -> list[Path]:
+    """Return the files of a log: the file itself, those of a folder, or the tables of a LeRobot dataset."""
+    if (path / "meta" / "info.json").is_file():
+        return [path / "meta" / "info.json", *sorted((path / "data").glob("chunk-*/*.parquet"))]
+    return sorted(entry for entry in path.iterdir() if entry.is_file()) if path.is_dir() else [path]
 
 
 _PLAIN_NAME: Final = re.compile(r"[^\W#][\w. ()/:\[\]-]*(?<! )")

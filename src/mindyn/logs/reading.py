@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -13,7 +14,7 @@ from typing import Any, Final
 import numpy as np
 
 from mindyn.foundation.algebra.values import Array
-from mindyn.foundation.errors import Code, shorten_text
+from mindyn.foundation.errors import Code, InputError, shorten_text
 from mindyn.foundation.findings import Finding, Kind, info, warning
 from mindyn.foundation.hints import Command
 from mindyn.foundation.reading import ALLOW_OUTSIDE_FILES
@@ -32,7 +33,7 @@ from mindyn.logs.conversion import create_conversion
 from mindyn.logs.errors import LogError, raise_together
 from mindyn.logs.formats.formats import open_table
 from mindyn.logs.formats.tables import LogTable, count_rows, read_in_step
-from mindyn.logs.locations import FileLocation, parse_location
+from mindyn.logs.locations import FileLocation, RemoteFile, parse_location
 from mindyn.logs.log import Log, SourceFile, hash_sources, join_logs
 from mindyn.logs.metadata import (
     SIGNALS,
@@ -106,7 +107,11 @@ class LogScan:
         unused = list_unused_joints(self.metadata, robot, needed, used)
         message = f"logged joints that the robot does not have are not used: {', '.join(unused)}"
         remedy = "Check that the log belongs to this robot"
-        self._of_columns = (warning(Kind.UNUSED_COLUMNS, message, remedy),) if unused else ()
+        given = LogMetadata().merge_with(sidecar).merge_with(metadata).side
+        self._of_columns = (
+            *((warning(Kind.UNUSED_COLUMNS, message, remedy),) if unused else ()),
+            *_find_assumed_side(main, given, self.signals),
+        )
         self.findings: tuple[Finding, ...] = self._of_columns
 
     @property
@@ -227,6 +232,17 @@ def _list_signals(metadata: LogMetadata, path: FileLocation, table: LogTable, ro
     return tuple(signal for signal in SIGNALS if signal in metadata.columns and signal not in unused)
 
 
+def _find_assumed_side(table: LogTable, given: object, signals: Sequence[str]) -> list[Finding]:
+    """Return a finding if the format of a file, and not the user, says at which side its signals are."""
+    defined = table.metadata.get("side", {})
+    known = given if isinstance(given, Mapping) else {}
+    if given is not None and not isinstance(given, Mapping):
+        return []
+    assumed = [signal for signal in signals if signal in defined and signal not in known]
+    message = f"{' and '.join(assumed)} of {table.name} are assumed to be at the joint, as JointState messages define"
+    return [info(Kind.LOG_SETTING, message)] if assumed else []
+
+
 def _require_inside(path: FileLocation, files: Mapping[str, str]) -> None:
     """Raise `LogError` if the file of a signal is outside the log's folder, also through a link."""
     for signal, file in files.items():
@@ -267,6 +283,18 @@ def _find_time_columns(metadata: LogMetadata, table: LogTable, robot: Robot) -> 
     if len(columns) == 1:
         metadata.unit("time", "")
     return columns
+
+
+def _require_location(path: object) -> None:
+    """Raise `InputError` if a value is not a path or URL, such as a table."""
+    if isinstance(path, str | os.PathLike | RemoteFile):
+        return
+    raise InputError(
+        f"the log must be a path or URL, got {type(path).__name__}",
+        hint="make a log of arrays, tables or dictionaries with log_from_arrays(robot, time, q, tau)",
+        code=Code.WRONG_TYPE,
+        subject="path",
+    )
 
 
 def scan_log(
@@ -314,6 +342,7 @@ def scan_log(
     require_robot(robot, "read_log")
     given = {"columns": columns, "units": units, "side": side}
     over = {**(metadata or {}), **{key: value for key, value in given.items() if value is not None}}
+    _require_location(path)
     return LogScan(parse_location(path), robot, over, chunk_rows, outside_files="files" in over or outside_files)
 
 

@@ -237,8 +237,8 @@ def require_logs(logs: Logs) -> list[Log | LogScan]:
     if listed is None:
         raise InputError(
             f"logs must come from read_log or scan_log, got {type(logs).__name__}",
-            hint="read a file by read_log(path, robot); fit samples by estimator.fit(build_rows(robot, samples, "
-            "settings))",
+            hint="read a file by read_log(path, robot); make a log of arrays or tables with log_from_arrays(robot, "
+            "time, q, tau); fit samples by estimator.fit(build_rows(robot, samples, settings))",
             code=Code.WRONG_TYPE,
             subject="logs",
         )

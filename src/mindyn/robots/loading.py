@@ -293,7 +293,7 @@ def _read_file(path: Path, snapper: Snapper) -> Description:
             raise UnknownNameError(message, hint=hint, subject=given)
         if path.is_dir():
             hint = f"pass the robot file in it: {', '.join(ROBOT_FORMATS)}"
-            raise RobotFileError(f"{str(path)!r} is a folder", hint=hint, code=Code.WRONG_TYPE, subject=path.name)
+            raise RobotFileError(f"'{path}' is a folder", hint=hint, code=Code.WRONG_TYPE, subject=path.name)
         message, hint = f"{path.name} is xacro, not URDF", XACRO_HINT
         if path.suffix.lower() != ".xacro":
             message = f"{path.name} is not a robot file; mindyn reads {', '.join(ROBOT_FORMATS)}"

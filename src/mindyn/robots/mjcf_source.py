@@ -58,6 +58,8 @@ _USED_EQUALITIES: Final = ("connect", "weld", "joint")
 _TETRAHEDRON_CORNERS: Final = (0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0)
 _TETRAHEDRON_FACES: Final = (0, 2, 1, 0, 1, 3, 0, 3, 2, 1, 2, 3)
 _COPIED_TAGS: Final = ("joint", "geom", "site", "freejoint", "frame")
+_IMPOSSIBLE_INERTIA: Final = "inertia must satisfy A + B >= C"
+"""What MuJoCo says of a body with an inertia that no mass distribution has."""
 _ACTUATOR_JOINT_KEYS: Final = ("joint", "jointinparent")
 
 
@@ -138,7 +140,8 @@ def _compile(path: Path, text: str | None, keep: Collection[str], *, solids: boo
             model = spec.compile()
     except (ValueError, mujoco.FatalError, MemoryError) as error:
         message = f"MuJoCo cannot compile {path.name}: {shorten_text(str(error), 600)}"
-        raise RobotFileError(message, subject=path.name, code=Code.UNREADABLE) from error
+        code = Code.NOT_FEASIBLE if _IMPOSSIBLE_INERTIA in str(error) else Code.UNREADABLE
+        raise RobotFileError(message, subject=path.name, code=code) from error
     if stripped.problems:
         files = f"{pluralise(len(stripped.problems), 'mesh file')} missing or unreadable"
         message = f"{files}, but not needed: the bodies have inertials"

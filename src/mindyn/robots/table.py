@@ -13,9 +13,10 @@ import numpy as np
 from mindyn.foundation.algebra.inertia import mass_com_inertia
 from mindyn.foundation.algebra.poses import Pose, rpy_from_rotation
 from mindyn.foundation.algebra.values import Array
-from mindyn.foundation.escaping import TERMINAL_COLUMNS, make_printable
+from mindyn.foundation.escaping import TERMINAL_COLUMNS
 from mindyn.foundation.hints import Command
 from mindyn.foundation.pages.document import format_plural
+from mindyn.foundation.printable import make_printable
 from mindyn.robots.parts import Drive, Joint
 from mindyn.robots.robot import Robot
 

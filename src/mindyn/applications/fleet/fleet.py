@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
+from contextlib import suppress
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -33,10 +34,17 @@ from mindyn.applications.fleet.tally import (
     sum_information,
 )
 from mindyn.applications.fleet.template import Template, list_tasks
-from mindyn.applications.fleet.work import Excluded, Task, format_reason
+from mindyn.applications.fleet.work import (
+    Excluded,
+    Task,
+    compute_fingerprint,
+    explain_failure,
+    open_log,
+    require_complete,
+)
 from mindyn.foundation.algebra.blas import run_on_one_blas_thread
 from mindyn.foundation.algebra.values import Array, ShortRepr
-from mindyn.foundation.errors import Code, InputError, MindynError, pluralise
+from mindyn.foundation.errors import Code, InputError, pluralise
 from mindyn.foundation.files import make_folder, write_file_atomically
 from mindyn.foundation.findings import Finding, Kind, info, warning
 from mindyn.identification.estimators.estimate import Estimate
@@ -54,7 +62,7 @@ from mindyn.robots.robot import Robot
 MAX_JACKKNIFE_PARTS: Final = 100
 """Largest number of parts of the logs for the jackknife."""
 SAMPLED_LOGS: Final = 12
-"""Number of logs for the selection of settings, evenly spaced by name."""
+"""Number of logs for the selection of settings, the first ones in the order of a hash of their bytes."""
 MAX_TYPE_ROUNDS: Final = 3
 """Largest number of fits of the type without the robots that differ."""
 UNTESTED_ZEROS: Final = "joint zeros are not tested: joints of this robot depend on one another"
@@ -187,17 +195,16 @@ def study_fleet(
         )
     make_folder(folder)
     listed, excluded = list_tasks(template, keys)
-    generation = _choose_generation(robot, folder, listed, settings, say)
-    store = FactorStore(folder, generation, robot)
-    # The next study continues with this generation.
-    write_file_atomically(folder / "fleet.json", json.dumps({"generation": store.folder.name}, indent=1) + "\n")
 
     def is_excluded(name: str) -> bool:
         return any(fnmatchcase(name, excluded) for excluded in exclude_logs)
 
-    missing = [
-        task for task in listed if not is_excluded(task.name) and not store.path(task.name, task.version).exists()
-    ]
+    wanted = [task for task in listed if not is_excluded(task.name)]
+    generation = _choose_generation(robot, folder, wanted, settings, say)
+    store = FactorStore(folder, generation, robot)
+    # The next study continues with this generation.
+    write_file_atomically(folder / "fleet.json", json.dumps({"generation": store.folder.name}, indent=1) + "\n")
+    missing = [task for task in wanted if not store.path(task.name, task.version).exists()]
     say(f"{len(listed)} logs match, {len(missing)} of them must be read")
     failed = gather_all(store, missing, executor=executor, workers=workers, progress=progress)
     tally = build_tally(store, keys, is_excluded)
@@ -232,19 +239,23 @@ def _choose_generation(
 
 
 def _sample_logs(robot: Robot, tasks: Sequence[Task]) -> list[LogScan]:
-    """Return logs evenly spaced over all names; the next one replaces a log that cannot be opened."""
-    wanted = min(SAMPLED_LOGS, len(tasks))
+    """Return logs in the order of a hash of their bytes: copies and unreadable logs do not change which ones."""
     scans: list[LogScan] = []
-    reason = "no log matches"
-    for k in range(wanted):
-        for task in tasks[k * len(tasks) // wanted : (k + 1) * len(tasks) // wanted]:
-            try:
-                scan = LogScan(task.place, robot, {}, CHUNK_ROWS, task.sidecar)
-                if next(iter(scan), None) is not None:
-                    scans.append(scan)
-                    break
-            except MindynError as error:
-                reason = f"{task.name}: {format_reason(error)}"
+    sampled: set[str] = set()
+    reason = "no log is left" if tasks else "no log matches"
+    for fingerprint, task in sorted(_list_fingerprints(tasks), key=lambda pair: (pair[0], pair[1].name)):
+        if len(scans) == SAMPLED_LOGS:
+            break
+        if fingerprint in sampled:
+            continue
+        try:
+            scan = open_log(task, robot, CHUNK_ROWS)
+            require_complete(task, scan)
+        except Exception as error:  # as in `gather_log`, which excludes this log
+            reason = f"{task.name}: {explain_failure(task, error)}"
+        else:
+            sampled.add(fingerprint)
+            scans.append(scan)
     if not scans:
         raise InputError(
             f"settings cannot be selected: {reason}",
@@ -253,6 +264,12 @@ def _sample_logs(robot: Robot, tasks: Sequence[Task]) -> list[LogScan]:
             subject="logs",
         )
     return scans
+
+
+def _list_fingerprints(tasks: Sequence[Task]) -> Iterator[tuple[str, Task]]:
+    for task in tasks:
+        with suppress(OSError):  # `gather_log` reports a file that cannot be opened
+            yield compute_fingerprint(task), task
 
 
 def _study_tally(

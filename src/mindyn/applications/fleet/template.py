@@ -146,14 +146,21 @@ def list_tasks(template: Template, group_by: tuple[str, ...]) -> tuple[list[Task
     sidecars = _Sidecars(template)
     tasks: list[Task] = []
     excluded: list[Excluded] = []
+    first_error: MindynError | None = None
     for listed, fields in matches:
         place = listed.place
+        if listed.problem:
+            excluded.append(Excluded(str(place.absolute() if isinstance(place, Path) else place), listed.problem))
+            continue
         name = str(place.resolve()) if isinstance(place, Path) else str(place)  # independent of the current folder
         try:
             day, sidecar = find_day(fields, listed), sidecars.find_for(place)
             tasks.append(Task(place, name, listed.version, fields, day, sidecar, constants))
         except MindynError as error:
+            first_error = first_error or error
             excluded.append(Excluded(name, format_reason(error)))
+    if not tasks and first_error is not None:
+        raise first_error
     return tasks, excluded
 
 
@@ -163,14 +170,28 @@ class _Sidecars:
     def __init__(self, template: Template) -> None:
         places = [file.place for file in list_matching(f"{template.root or './'}**/*.toml")]
         self._names = {str(place) for place in places}
-        self._shared = {str(file.parent): parse_sidecar(file) for file in places if file.name == SHARED_SIDECAR_NAME}
+        self._shared = {str(file.parent): _try_sidecar(file) for file in places if file.name == SHARED_SIDECAR_NAME}
 
     def find_for(self, place: FileLocation) -> Mapping[str, Any] | None:
-        """Return the nearest shared sidecar in the folder of the log or above; None if the log has its own."""
+        """Return the nearest shared sidecar in the folder of the log or above; None if the log has its own.
+
+        Raise the error of a shared sidecar that cannot be read.
+        """
         own_sidecars = (place.with_name(f"{place.name}.toml"), place.with_name(f"{place.stem}.log.toml"))
         if any(str(path) in self._names for path in own_sidecars):
             return None
         folder: FileLocation = place.parent
         while str(folder) not in self._shared and folder != folder.parent:
             folder = folder.parent
-        return self._shared.get(str(folder), {})
+        shared = self._shared.get(str(folder), {})
+        if isinstance(shared, MindynError):
+            raise shared
+        return shared
+
+
+def _try_sidecar(place: FileLocation) -> Mapping[str, Any] | MindynError:
+    """Return a shared sidecar, or its error, which concerns only the logs below its folder."""
+    try:
+        return parse_sidecar(place)
+    except MindynError as error:
+        return error

@@ -17,18 +17,24 @@ from mindyn.applications.fleet.factors import Factor, Generation
 from mindyn.foundation.algebra.blas import run_on_one_blas_thread
 from mindyn.foundation.errors import Code, MindynError, shorten_text
 from mindyn.foundation.executors import require_polars_threads
+from mindyn.foundation.printable import make_printable
 from mindyn.foundation.reading import ALLOW_OUTSIDE_FILES, describe_exception
 from mindyn.logs.conditioning import Conditioning, require_resolved
 from mindyn.logs.errors import LogError
-from mindyn.logs.locations import FileLocation
-from mindyn.logs.log import Log, hash_sources
+from mindyn.logs.locations import FileLocation, RemoteFile, remote_error
+from mindyn.logs.log import Log, hash_sources, list_sources
 from mindyn.logs.pipeline import condition_stream, require_samples
 from mindyn.logs.reading import LogScan
 from mindyn.regression.gather_blocks import split_stream_into_blocks
 from mindyn.regression.information import add_information
+from mindyn.robots.robot import Robot
 
 CONDITIONED_ROWS: Final = 2**14
 """Rows read and conditioned at once: a worker needs 375 MB; four times as many rows need 491 MB in the same time."""
+MIN_ROWS: Final = 2
+"""Smallest number of rows of a log: fewer have no rate."""
+END_BYTES: Final = 2**16
+"""Bytes of the beginning and of the end of a file by which it is compared with others."""
 RATE_TOLERANCE: Final = 0.02
 """Largest relative difference between the rate of a log and that of the settings."""
 
@@ -68,12 +74,33 @@ class Excluded:
 @run_on_one_blas_thread
 def gather_log(generation: bytes, task: Task) -> Factor | Excluded:
     """Return the factor of a log, or exclude the log by name if anything is wrong with it."""
+    opened = _open_regressor(generation)
     try:
-        return _gather_factor(task, *_open_regressor(generation))
-    except MindynError as error:
-        return Excluded(task.name, format_reason(error))
-    except (OSError, ValueError, ArithmeticError, LookupError, MemoryError) as error:
-        return Excluded(task.name, f"it cannot be processed: {describe_exception(error)}")
+        return _gather_factor(task, *opened)
+    except Exception as error:  # whatever a library raises for one file, the other logs count
+        return Excluded(task.name, explain_failure(task, error))
+
+
+def explain_failure(task: Task, error: Exception) -> str:
+    """Return why a log cannot be used, as one line of a table."""
+    if isinstance(error, MindynError):
+        return format_reason(error)
+    if isinstance(task.place, RemoteFile):  # such a message may contain the credentials of the URL
+        return format_reason(remote_error(task.place, error))
+    return make_printable(f"it cannot be processed: {describe_exception(error)}")
+
+
+def open_log(task: Task, robot: Robot, rows: int) -> LogScan:
+    """Return the scan of a log in chunks of so many rows."""
+    return LogScan(task.place, robot, {}, rows, task.sidecar, task.outside_files)
+
+
+def require_complete(task: Task, scan: LogScan) -> None:
+    """Read a log to its end, and raise an error if it cannot be used."""
+    rows = sum(len(chunk) for chunk in scan)
+    if rows < MIN_ROWS:
+        raise LogError("the log has too few usable rows", code=Code.TOO_LITTLE_DATA, subject="log")
+    _read_constants(task.place, task.constants)
 
 
 def format_reason(error: MindynError) -> str:
@@ -90,7 +117,7 @@ def _open_regressor(generation: bytes) -> tuple[Generation, ZeroRegressor]:
 
 def _gather_factor(task: Task, generation: Generation, regressor: ZeroRegressor) -> Factor:
     settings = generation.settings
-    scan = LogScan(task.place, generation.robot, {}, CONDITIONED_ROWS, task.sidecar, task.outside_files)
+    scan = open_log(task, generation.robot, CONDITIONED_ROWS)
     _require_rate(scan, settings.conditioning or Conditioning())
     stream = condition_stream(
         generation.robot, scan, settings.fit_conditioning, block_rows=CONDITIONED_ROWS, min_samples=0
@@ -106,7 +133,7 @@ def _gather_factor(task: Task, generation: Generation, regressor: ZeroRegressor)
 def _require_rate(scan: LogScan, conditioning: Conditioning) -> None:
     """Raise `LogError` if a log of uniform rows does not have the rate of the settings."""
     first: Log | None = next(iter(scan), None)
-    if first is None or len(first) < 2:
+    if first is None or len(first) < MIN_ROWS:
         raise LogError("the log has too few usable rows", code=Code.TOO_LITTLE_DATA, subject="log")
     if conditioning.stamps != "uniform":
         return
@@ -149,3 +176,21 @@ def _read_constants(place: FileLocation, names: Sequence[str]) -> dict[str, str]
 def _hash_content(place: FileLocation) -> str:
     hashes = [source.sha256 for source in hash_sources(place)]
     return f"sha256:{hashes[0] if len(hashes) == 1 else hashlib.sha256(''.join(hashes).encode()).hexdigest()}"
+
+
+def compute_fingerprint(task: Task) -> str:
+    """Return a hash of the size, the beginning and the end of a log, or of the store's etag; copies have the same one.
+
+    It does not depend on the path. Hashing all bytes would read the whole fleet before the first log is gathered.
+    """
+    if not isinstance(task.place, Path):
+        return hashlib.sha256(task.version.encode()).hexdigest()
+    digest = hashlib.sha256()
+    for path in list_sources(task.place):
+        with path.open("rb") as file:
+            size = file.seek(0, 2)
+            file.seek(0)
+            digest.update(b"%d:" % size + file.read(END_BYTES))
+            file.seek(max(0, size - END_BYTES))
+            digest.update(file.read(END_BYTES))
+    return digest.hexdigest()

@@ -52,6 +52,7 @@ from mindyn.identification.selection.tune import HIGHEST, SearchSpace, least_sup
 from mindyn.kernels.numerics.second_process import start_task
 from mindyn.logs.cleaning import MAX_MAGNITUDE, MAX_STILL_RANGE
 from mindyn.logs.conditioning import Conditioning, require_resolved
+from mindyn.logs.errors import NO_TORQUE_HINT
 from mindyn.logs.log import Log
 from mindyn.logs.reading import LogScan
 from mindyn.logs.resolving import cutoff_finding, delay_finding, noise_floor_cutoff, resolve_conditioning
@@ -514,5 +515,5 @@ def require_signals(logs: Sequence[Log]) -> None:
             subject="position",
         )
     if not any(log.tau.any() for log in logs):
-        hint = "check that the log has the torque of the drives, and that columns.torque selects it"
-        raise InputError("the torque is zero in every row", hint=hint, code=Code.TOO_LITTLE_DATA, subject="torque")
+        message = "no torque: it is zero in every row"
+        raise InputError(message, hint=NO_TORQUE_HINT, code=Code.TOO_LITTLE_DATA, subject="torque")

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from mindyn.foundation.algebra.values import ShortRepr
-from mindyn.foundation.escaping import format_toml_value, make_printable
+from mindyn.foundation.escaping import format_toml_value
+from mindyn.foundation.printable import make_printable
 
 UNANSWERED: Final = "?"
 

@@ -36,7 +36,7 @@ from mindyn.logs.drafts.draft_names import (
     is_measured,
     split_words,
 )
-from mindyn.logs.errors import LogError
+from mindyn.logs.errors import NO_TORQUE_HINT, LogError
 from mindyn.logs.metadata import SIGNALS, LogMetadata
 from mindyn.robots.robot import Robot
 
@@ -343,7 +343,7 @@ def recognise_missing(
         elif signal not in found and signal in missing:
             free += [group for group in named if group.signal == signal]  # commanded, or of a model
             free += [group for group in wide if not group.signal and group not in [*unknown, *free]]
-            draft = draft.with_line(f"columns.{signal}", UNANSWERED, _describe_candidates(free, head))
+            draft = draft.with_line(f"columns.{signal}", UNANSWERED, _describe_candidates(signal, free, head))
     taken = {name for group in found.values() for name in group.columns}
     asked = draft.questions
     others = [(group, group.signal) for group in named]
@@ -355,11 +355,12 @@ def recognise_missing(
     return replace(log, chosen={signal: found[signal] for signal in SIGNALS if signal in found}), draft
 
 
-def _describe_candidates(groups: Sequence[ColumnGroup], head: LogHead) -> str:
+def _describe_candidates(signal: str, groups: Sequence[ColumnGroup], head: LogHead) -> str:
     listed = [format_toml_value(group.entry if isinstance(group.entry, str) else list(group.entry)) for group in groups]
     if listed:
         return f"one of {', or '.join(listed)}?"
-    return f"a list with a column for each joint; the columns are: {list_names(head.columns)}"
+    columns = f"a list with a column for each joint; the columns are: {list_names(head.columns)}"
+    return f"no torque found; {NO_TORQUE_HINT}. Otherwise {columns}" if signal == "torque" else columns
 
 
 def _describe_group(group: ColumnGroup) -> str:

@@ -91,8 +91,13 @@ def draft_sidecar(
             break
         if not (q := stack_values(chosen["position"], head)).size:
             raise LogError(f"{path.name} has no rows of position", code=Code.TOO_LITTLE_DATA, subject="position")
-        if not is_still(q):
+        if not is_still(q) and _find_silent_torque(chosen, asked, head) is None:
             break
+    while (silent := _find_silent_torque(chosen, asked, head)) is not None:  # another group may have the torque
+        left = {name: values for name, values in head.columns.items() if name not in silent.columns}
+        head, groups = replace(head, columns=left), [group for group in groups if group is not silent]
+        chosen = {**choose_groups(groups, len(joints), ()), **asked}
+        draft = draft.with_notes(f"no torque in {list_names(silent.columns)}: every value is zero or missing")
     files: dict[str, str] = {}
     if "torque" not in chosen and (forces := group_torques_and_forces(head, robot)) is not None:
         chosen["torque"] = forces
@@ -111,6 +116,16 @@ def draft_sidecar(
     if not log.clock.columns:
         log = replace(log, clock=_estimate_clock(log, metadata))
     return _add_units(_add_columns(_add_time(draft, log.clock), path, log, joints), log, assumed)
+
+
+def _find_silent_torque(
+    chosen: Mapping[str, ColumnGroup], asked: Mapping[str, ColumnGroup], head: LogHead
+) -> ColumnGroup | None:
+    """Return the torque columns if all their values are zero or missing, unless the user gave them."""
+    group = chosen.get("torque")
+    if group is None or "torque" in asked or "position" not in chosen:
+        return None
+    return group if largest_magnitude(stack_values(group, head)) == 0 else None
 
 
 def _detect_clock(head: LogHead, metadata: LogMetadata) -> Clock:

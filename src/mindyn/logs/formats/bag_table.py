@@ -73,6 +73,7 @@ class BagTable(LogTable):
         self.metadata = {
             "columns": {"time": "stamp", **{signals[kind]: f"{{joint}}.{kind}" for kind in filled}},
             "units": {"time": "ns", **si_units(robot)},
+            "side": dict.fromkeys((signals[kind] for kind in filled), "joint"),  # as the message type defines
         }
 
     def read_chunks(self, names: Collection[str], rows: int) -> Iterator[Chunk]:

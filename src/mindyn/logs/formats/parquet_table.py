@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Lock
-from typing import Any, Final
+from typing import Any, BinaryIO, Final
 
 import numpy as np
 import polars as pl
@@ -27,7 +27,7 @@ from mindyn.foundation.reading import MAX_ENTRIES, InputBudget, describe_excepti
 from mindyn.logs.errors import LogError
 from mindyn.logs.formats.json_table import column_expressions, numbers_in
 from mindyn.logs.formats.tables import Chunk, LogTable, split_rows, unreadable_error
-from mindyn.logs.locations import FileLocation, RemoteFile, remote_error
+from mindyn.logs.locations import FileLocation, RemoteFile, convert_remote_errors, remote_error
 
 _STDERR_LOCK: Final = Lock()
 _SAVED_STDERR: list[int | None] = []
@@ -192,15 +192,22 @@ _TRUE, _FALSE, _BYTE, _DOUBLE, _BINARY, _LIST, _SET, _STRUCT = 1, 2, 3, 7, 8, 9,
 
 def read_footer(path: FileLocation) -> dict[int, Any]:
     """Read the footer of a file (Thrift compact protocol), which polars does not expose."""
-    with path.open("rb") if isinstance(path, Path) else path.open() as file:
-        size = file.seek(0, 2)
-        file.seek(max(0, size - 8))
-        tail = file.read(8)
-        length = int.from_bytes(tail[:4], "little")
-        if tail[4:] != b"PAR1" or length > size - 12:
-            raise unreadable_error(path.name, "Parquet", "it does not end like a Parquet file")
-        file.seek(size - 8 - length)
-        return _ThriftReader(file.read(length), path.name).struct()
+    if isinstance(path, Path):
+        with path.open("rb") as file:
+            return _read_footer(file, path.name)
+    with convert_remote_errors(path), path.open() as file:
+        return _read_footer(file, path.name)
+
+
+def _read_footer(file: BinaryIO, name: str) -> dict[int, Any]:
+    size = file.seek(0, 2)
+    file.seek(max(0, size - 8))
+    tail = file.read(8)
+    length = int.from_bytes(tail[:4], "little")
+    if tail[4:] != b"PAR1" or length > size - 12:
+        raise unreadable_error(name, "Parquet", "it does not end like a Parquet file")
+    file.seek(size - 8 - length)
+    return _ThriftReader(file.read(length), name).struct()
 
 
 def group_rows(footer: Mapping[int, Any]) -> list[int]:

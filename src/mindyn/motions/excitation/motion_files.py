@@ -86,7 +86,7 @@ def files_at(path: Path) -> list[Path]:
         suffix = REHEARSED.get(path.suffix)
         return [path] if suffix is None else [path, path.with_name(f"{path.stem}-rehearsal{suffix}")]
     if path.exists() and not path.is_dir():
-        raise ExportError(f"{str(path)!r} is a file; a folder is needed for all of a motion's files", subject=path)
+        raise ExportError(f"'{path}' is a file; a folder is needed for all of a motion's files", subject=path)
     return [path / name for name in ALL]
 
 
