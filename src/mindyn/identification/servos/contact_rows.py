@@ -27,8 +27,9 @@ LOW_PART: Final = 0.3
 """A table is below all but this part of the rows."""
 MIN_ROWS: Final = 50
 TABLE_RATIO: Final = 2.5
-"""Rms error of the rows below a table over that of the rows just above it. On the SO-101, it is 5; without a table, rows
-of the same motion differ by less than 2."""
+"""Rms error of the rows below a table over that of the rows just above it. On the SO-101, it is 5; without a table,
+rows of the same motion differ by less than 2."""
+MIN_STOP_ROWS: Final = 5
 STOP_WIDTH: Final = 0.01
 """A joint at a hard stop is this close (rad, m) to the end of its positions."""
 STOP_ERROR: Final = 4.0
@@ -105,12 +106,16 @@ def free_rows(robot: Robot, rows: ServoRows, table: Table | None) -> NDArray[np.
 
 
 def _rows_at_stops(rows: ServoRows) -> NDArray[np.bool_]:
-    """Return the rows (N, n) at the end of a joint's positions whose target is far beyond it."""
+    """Return the rows (N, n) at an end of a joint's positions where it stood while its target was far beyond."""
     error = rows.target - rows.q
     far = STOP_ERROR * np.median(np.abs(error), axis=0) + RELEASE
-    at_high, at_low = rows.q > rows.q.max(axis=0) - STOP_WIDTH, rows.q < rows.q.min(axis=0) + STOP_WIDTH
     slow = np.abs(rows.v) < 0.1 * np.quantile(np.abs(rows.v), 0.99, axis=0)
-    return np.asarray(slow & ((at_high & (error > far)) | (at_low & (error < -far))))
+    at_high, at_low = rows.q > rows.q.max(axis=0) - STOP_WIDTH, rows.q < rows.q.min(axis=0) + STOP_WIDTH
+    result = np.zeros(rows.q.shape, dtype=bool)
+    for near, beyond in ((at_high, error), (at_low, -error)):
+        is_stop = (near & slow & (beyond > far)).sum(axis=0) >= MIN_STOP_ROWS
+        result |= near & (beyond > 0) & is_stop
+    return result
 
 
 def _extend(held: NDArray[np.bool_], target: Array, lead: int) -> NDArray[np.bool_]:

@@ -265,7 +265,7 @@ def _known_gains(robot: Robot, logs: Sequence[Log], kp: Mapping[str, float] | No
     """Return the gains (n,) that are given, NaN where they are unknown."""
     names = robot.primary_names
     stated = np.array([gains_per_joint(log.metadata.kp or "unknown", names, "kp") for log in logs])
-    gains = stated[0].copy()
+    gains: Array = stated[0].copy()
     if not all(np.array_equal(gains, other, equal_nan=True) for other in stated):
         message = "the logs have different kp"
         raise InputError(message, hint="identify them separately", code=Code.DISAGREEMENT, subject="kp")

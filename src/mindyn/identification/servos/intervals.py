@@ -45,9 +45,7 @@ def deviations_between_blocks(
     J = fit.jacobian[:, which]
     weighted = J * fit.weights[:, None]
     gradients = np.array([np.bincount(blocks, column * fit.residuals, count) for column in weighted.T]).T
-    normals = np.array(
-        [[np.bincount(blocks, a * b, count) for b in J.T] for a in weighted.T]
-    ).transpose(2, 0, 1)
+    normals = np.array([[np.bincount(blocks, a * b, count) for b in J.T] for a in weighted.T]).transpose(2, 0, 1)
     total = normals.sum(axis=0) + prior[np.ix_(which, which)]
     steps = np.array([_solve(total - normals[b], gradients[b]) for b in range(count)])
     used = np.flatnonzero(np.abs(gradients).sum(axis=1) > 0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from math import ceil
 from typing import Final
 
@@ -83,9 +84,7 @@ def build_servo_rows(robot: Robot, logs: Sequence[Log], delay_s: float = 0.0) ->
         )
     model = compile_model(robot)
     parts = [
-        _segment_rows(model, segment, number, delay_s)
-        for number, log in enumerate(logs)
-        for segment in _split_log(log)
+        _segment_rows(model, segment, number, delay_s) for number, log in enumerate(logs) for segment in _split_log(log)
     ]
     if not parts:
         raise InputError(
@@ -110,8 +109,7 @@ def _split_log(log: Log) -> list[Log]:
         return []
     steps = np.diff(log.time)
     cuts = [0, *(np.flatnonzero(steps > MAX_GAP_STEPS * np.median(steps)) + 1), len(log)]
-    ends = zip(cuts[:-1], cuts[1:], strict=True)
-    return [log.take(slice(int(a), int(b))) for a, b in ends if b - a >= MIN_SEGMENT_ROWS]
+    return [log.take(slice(int(a), int(b))) for a, b in pairwise(cuts) if b - a >= MIN_SEGMENT_ROWS]
 
 
 def _segment_rows(model: Model, segment: Log, number: int, delay_s: float) -> tuple[Array, ...]:
@@ -144,7 +142,7 @@ def _segment_rows(model: Model, segment: Log, number: int, delay_s: float) -> tu
 
 
 def delay_held_targets(time: Array, target: Array, delay_s: float) -> Array:
-    """Return the mean (N, n) from each row to the next of targets that are held and act `delay_s` after their stamps."""
+    """Return the mean (N, n) from each row to the next of held targets that act `delay_s` after their stamps."""
     if not delay_s:
         return target
     usual = float(np.median(np.diff(time)))

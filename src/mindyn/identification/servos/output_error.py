@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mindyn.foundation.algebra.values import Array
-from mindyn.identification.servos.linear_start import TYPICAL_RATIOS
 from mindyn.identification.servos.joint_tables import STEP_S
+from mindyn.identification.servos.linear_start import TYPICAL_RATIOS
 from mindyn.identification.servos.rollout import simulate_joint
 
 DIFFERENCE: Final = 0.02

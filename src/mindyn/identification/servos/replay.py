@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
@@ -12,10 +13,11 @@ from mindyn.foundation.algebra.blas import run_on_one_blas_thread
 from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.errors import Code, InputError
 from mindyn.identification.selection.choose import require_logs
-from mindyn.identification.servos.contact_rows import free_rows
+from mindyn.identification.servos.contact_rows import choose_tip, free_rows
 from mindyn.identification.servos.joint_tables import ServoRows
 from mindyn.identification.servos.servo_estimate import ServoEstimate
 from mindyn.identification.servos.simulation import simulate_servo_rows
+from mindyn.kernels.model import compile_model
 from mindyn.logs.log import Log
 from mindyn.regression.rows import Logs
 from mindyn.robots.table import format_table
@@ -138,11 +140,12 @@ def replay_servos(estimate: ServoEstimate, logs: Logs) -> ServoReplay:
     InputError
         If a log has no targets, or no row is free of contact.
     """
-    from mindyn.identification.servos.contact_rows import choose_tip
-    from mindyn.kernels.model import compile_model
-
     listed = [log for log in require_logs(logs) if isinstance(log, Log)]
-    rows, q = simulate_servo_rows(estimate, listed)
+    return score_positions(estimate, listed, *simulate_servo_rows(estimate, listed))
+
+
+def score_positions(estimate: ServoEstimate, logs: Sequence[Log], rows: ServoRows, q: Array) -> ServoReplay:
+    """Return the errors of simulated positions (N, n) at the rows of logs."""
     free = free_rows(estimate.robot, rows, estimate.table)
     if not free.any(axis=0).all():
         raise InputError(
@@ -151,11 +154,6 @@ def replay_servos(estimate: ServoEstimate, logs: Logs) -> ServoReplay:
             code=Code.TOO_LITTLE_DATA,
             subject="logs",
         )
-    tip = choose_tip(estimate.robot, None if estimate.table is None else estimate.table.tip)
-    model, apart = compile_model(estimate.robot), np.array([np.inf])
-    if np.isfinite(q).all():
-        places = [model.forward_kinematics(x, tip)[free.all(axis=1), :3, 3] for x in (q, rows.q)]
-        apart = np.linalg.norm(places[0] - places[1], axis=1)
     delayed, delays = _best_delayed(rows, free)
     kinds = [joint.kind for joint in estimate.robot.primary_joints]
     return ServoReplay(
@@ -165,10 +163,21 @@ def replay_servos(estimate: ServoEstimate, logs: Logs) -> ServoReplay:
         target_errors=_rms(rows.target - rows.q, free, rows),
         delayed_errors=delayed,
         delays_s=delays,
-        repeatability=_repeatability(listed),
+        repeatability=_repeatability(logs),
         left_out=1 - free.mean(axis=0),
-        tip_error_m=float(np.sqrt(np.mean(apart**2))) if len(apart) else float("nan"),
+        tip_error_m=_tip_error(estimate, rows.q[free.all(axis=1)], q[free.all(axis=1)]),
     )
+
+
+def _tip_error(estimate: ServoEstimate, measured: Array, simulated: Array) -> float:
+    """Return the rms distance of the simulated tip from the measured one, m; infinity if the simulation diverges."""
+    if not np.isfinite(simulated).all():
+        return float("inf")
+    tip = choose_tip(estimate.robot, None if estimate.table is None else estimate.table.tip)
+    model = compile_model(estimate.robot)
+    apart = [model.forward_kinematics(x, tip)[:, :3, 3] for x in (measured, simulated)]
+    squares = ((apart[1] - apart[0]) ** 2).sum(axis=1)
+    return float(np.sqrt(squares.mean())) if len(squares) else float("nan")
 
 
 def _rms(errors: Array, free: NDArray[np.bool_], rows: ServoRows) -> Array:
@@ -197,12 +206,13 @@ def _best_delayed(rows: ServoRows, free: NDArray[np.bool_]) -> tuple[Array, Arra
     return np.min(tries, axis=0), DELAYS_S[best]
 
 
-def _repeatability(logs: list[Log]) -> Array | None:
+def _repeatability(logs: Sequence[Log]) -> Array | None:
     """Return the rms deviation (n,) between logs with the same targets, over the root of two; None without any."""
     squares = []
     for k, log in enumerate(logs):
         for other in logs[:k]:
-            assert log.target is not None and other.target is not None
-            if len(log) == len(other) and np.abs(log.target - other.target).max() < SAME_TARGETS:
+            if len(log) != len(other) or log.target is None or other.target is None:
+                continue
+            if np.abs(log.target - other.target).max() < SAME_TARGETS:
                 squares.append(((log.q - other.q) ** 2).mean(axis=0) / 2)
     return np.sqrt(np.mean(squares, axis=0)) if squares else None

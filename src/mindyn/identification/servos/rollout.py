@@ -69,7 +69,8 @@ def _rollout_ir() -> str:
             splat(name, f"%{name}_s")
     reading = "\n".join(lines)
     values = "\n".join(
-        f"  %{name}_at = getelementptr {vector}, ptr %values, i64 {k}\n  %{name} = load {vector}, ptr %{name}_at, align 8"
+        f"  %{name}_at = getelementptr {vector}, ptr %values, i64 {k}\n"
+        f"  %{name} = load {vector}, ptr %{name}_at, align 8"
         for k, name in enumerate(VALUE_FIELDS)
     )
     return f"""

@@ -108,7 +108,7 @@ class ServoEstimate:
         str
             A line per joint. Values of joints without a scale are marked by `~`.
         """
-        rows = [("joint", "kp", "kd", "fc", "armature", "kd/kp, ms", "fc/kp, mrad or mm")]
+        rows: list[tuple[str, ...]] = [("joint", "kp", "kd", "fc", "armature", "kd/kp, ms", "fc/kp, mrad or mm")]
         for j, name in enumerate(self.joint_names):
             cells = [_format_value(*numbers) for numbers in zip(self.values[j], self.low[j], self.high[j], strict=True)]
             if not self.has_scale[j]:
