@@ -21,7 +21,7 @@ from mindyn.foundation.findings import Finding, Kind, info, warning
 from mindyn.identification.selection.choose import Progress, require_logs
 from mindyn.identification.servos.contact_rows import Table, choose_tip, find_table, free_rows
 from mindyn.identification.servos.intervals import deviations_between_blocks, number_blocks
-from mindyn.identification.servos.joint_tables import ServoRows, build_servo_rows
+from mindyn.identification.servos.joint_tables import STEP_S, ServoRows, build_servo_rows
 from mindyn.identification.servos.linear_start import TYPICAL_KP, fit_linear_start, typical_values
 from mindyn.identification.servos.output_error import JointFit, OutputError, prior_information
 from mindyn.identification.servos.servo_estimate import ServoEstimate
@@ -69,7 +69,8 @@ def identify_servos(
     kp : mapping of joint names to floats, optional
         Known gains, N m/rad or N/m; they take precedence over those of the logs.
     delay_s : float, optional
-        From the stamp of a target to its effect, in s; by default `target_delay_s` of the logs.
+        From the stamp of a target to its effect, in s; by default `target_delay_s` of the logs, less the half row by
+        which holding delays a target: the simulation holds targets itself.
     tip : str, optional
         Link or frame that may touch a table; by default the last frame or link of the robot.
     table_height_m : float, optional
@@ -191,7 +192,10 @@ class _ServoFits:
         half = np.full(values.shape, np.nan)
         for joint in np.flatnonzero(self.moves):
             half[joint] = self._half_widths(int(joint))
+            half[joint] = np.hypot(half[joint], _step_errors(values[joint]))
             half[joint][~self._free(int(joint))] = np.nan
+            if not self.has_scale[joint]:
+                half[joint, 3] = np.nan  # armature and links together have a ratio to kp, which is assumed
         half[~(half < OPEN_HALF_WIDTH)] = np.nan
         return values * np.exp(-half), values * np.exp(half)
 
@@ -232,6 +236,21 @@ class _ServoFits:
         return OutputError(self.rows.table(joint), weights, free, self._prior).minimise([np.log(s) for s in starts])
 
 
+def _step_errors(values: Array) -> Array:
+    """Return errors (4,) of log values by steps of `STEP_S`.
+
+    A target acts half a step early, which kp h / 2 of damping balances, and damping acts half a step late, which adds
+    kd h / 2 to the inertia. The values are therefore those for simulators with such steps.
+    """
+    kp, kd, _, ia = values
+    return np.array([0.0, kp / kd, 0.0, kd / ia]) * STEP_S / 2
+
+
+def _delay_beyond_holding(delay_s: float, log: Log) -> float:
+    """Return the delay of held targets: `target_delay_s` contains the half row by which holding delays them."""
+    return max(0.0, delay_s - 0.5 * float(np.median(np.diff(log.time)))) if len(log) > 1 else delay_s
+
+
 def _require_logs(robot: Robot, logs: Logs) -> list[Log]:
     listed = [log for log in require_logs(logs) if isinstance(log, Log)]
     if len(listed) != len(require_logs(logs)):
@@ -258,7 +277,7 @@ def _delay_of(logs: Sequence[Log]) -> float:
             code=Code.DISAGREEMENT,
             subject="target_delay_s",
         )
-    return delays.pop()
+    return _delay_beyond_holding(delays.pop(), logs[0])
 
 
 def _known_gains(robot: Robot, logs: Sequence[Log], kp: Mapping[str, float] | None) -> Array:
@@ -316,7 +335,8 @@ def _find_still(names: Sequence[str], still: NDArray[np.bool_]) -> list[Finding]
 def _find_open(names: Sequence[str], fits: _ServoFits, low: Array) -> list[Finding]:
     found = []
     for place, what in ((1, "damping"), (2, "friction"), (3, "armature")):
-        joints = tuple(n for j, n in enumerate(names) if fits.moves[j] and np.isnan(low[j, place]))
+        stated = fits.moves & (fits.has_scale if what == "armature" else True)
+        joints = tuple(n for j, n in enumerate(names) if stated[j] and np.isnan(low[j, place]))
         if joints:
             message = f"the logs leave the {what} of {', '.join(joints)} open: usual values decide"
             found.append(warning(Kind.POOR_GAIN, message, "Add a log with faster motion and slow reversals", joints))

@@ -42,8 +42,8 @@ class ServoEstimate:
         Gain (N m/rad, N/m), damping of servo and joint together (N m s/rad, N s/m), Coulomb friction (N m, N) and
         armature (kg m^2, kg).
     low, high : array of shape (n, 4)
-        95 % intervals of kp, kd, fc and ia; of kd/kp, fc/kp and ia/kp times kp where a joint has no scale. NaN if the
-        logs do not determine a value.
+        95 % intervals of kp, kd, fc and ia, for the masses of the file and steps of 2 ms. Where a joint has no scale,
+        those of kd/kp and fc/kp times kp. NaN if the logs do not determine a value.
     has_scale : array of bool of shape (n,)
         Whether gravity or a given kp fixes the scale of a joint. Otherwise kp is assumed, and only the ratios to it
         are determined. The simulated motion does not depend on it.
