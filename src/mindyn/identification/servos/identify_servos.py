@@ -39,6 +39,10 @@ SCALE_GRAVITY: Final = 0.02
 """Smallest rms of gravity relative to that of kp (target - q)."""
 OPEN_HALF_WIDTH: Final = 1.4
 """Values whose logarithm has a wider interval, a factor of 4, are open: about as wide as the prior."""
+COUPLED_PART: Final = 0.5
+"""Rms torque by the motion of other joints, relative to friction, above which friction and armature are uncertain: that
+torque is known from smoothed positions only. It is at most 0.08 on an SO-101, and above 5 on an arm of 20 kg without
+gears, whose friction is then several times too large."""
 STILL_RANGE: Final = 0.01
 """Targets of a joint that stay within this range (rad, m) do not move it."""
 
@@ -130,6 +134,7 @@ def identify_servos(
             *_find_contacts(names, free, table),
             *_find_still(names, still),
             *_find_open(names, fits, low),
+            *_find_coupled(names, fits),
             *(finding for log in listed for finding in log.findings),
         ),
     )
@@ -341,3 +346,15 @@ def _find_open(names: Sequence[str], fits: _ServoFits, low: Array) -> list[Findi
             message = f"the logs leave the {what} of {', '.join(joints)} open: usual values decide"
             found.append(warning(Kind.POOR_GAIN, message, "Add a log with faster motion and slow reversals", joints))
     return found
+
+
+def _find_coupled(names: Sequence[str], fits: _ServoFits) -> list[Finding]:
+    coupling = np.sqrt(((fits.rows.load - fits.rows.gravity) ** 2).mean(axis=0))
+    joints = tuple(n for n, c, v in zip(names, coupling, fits.values, strict=True) if c > COUPLED_PART * v[2])
+    if not joints:
+        return []
+    message = (
+        f"the motion of other joints loads {', '.join(joints)} as much as friction: friction, damping and armature are "
+        "less certain than their intervals"
+    )
+    return [warning(Kind.NARROW_INTERVALS, message, "Record slower motion, or one joint at a time", joints)]

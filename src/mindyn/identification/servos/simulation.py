@@ -23,20 +23,29 @@ SETTLED: Final = 1e-5
 def simulate_servo_rows(estimate: ServoEstimate, logs: Sequence[Log]) -> tuple[ServoRows, Array]:
     """Return the measured rows of logs, and the simulated positions (N, n) at these rows.
 
-    The simulation sees the measured state at the beginning of each segment, and targets only after that.
+    The simulation sees the measured state at the beginning of each segment, and targets only after that. If the passes
+    do not settle, because links are heavy and armatures small, loads are those along the measured motion.
     """
     measured = build_servo_rows(estimate.robot, logs, estimate.delay_s)
     guesses = [replace(log, q=log.target) for log in logs if log.target is not None]
-    before = measured.target
+    before, changes = measured.target, list[float]()
     for _ in range(PASSES):
         loads = build_servo_rows(estimate.robot, guesses, estimate.delay_s)
         rows = replace(measured, load=loads.load, inertia=loads.inertia)
-        q = np.column_stack([simulate_joint(rows.table(j), v[None])[:, 0] for j, v in enumerate(estimate.values)])
-        if not np.isfinite(q).all() or np.abs(q - before).max() < SETTLED:
+        q = _simulate(rows, estimate)
+        changes.append(float(np.abs(q - before).max()))
+        if not changes[-1] > SETTLED:
             break
+        if not changes[-1] <= (changes[-2] if len(changes) > 1 else np.inf):
+            return measured, _simulate(measured, estimate)
         before = q
         guesses = _with_positions(guesses, rows, q)
     return measured, q
+
+
+def _simulate(rows: ServoRows, estimate: ServoEstimate) -> Array:
+    """Return the positions (N, n) of each joint with the loads of the rows."""
+    return np.column_stack([simulate_joint(rows.table(j), v[None])[:, 0] for j, v in enumerate(estimate.values)])
 
 
 def _with_positions(logs: Sequence[Log], rows: ServoRows, q: Array) -> list[Log]:
