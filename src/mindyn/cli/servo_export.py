@@ -45,13 +45,13 @@ def find_servo_run(run: Path) -> Path | None:
     return path if path.name == SERVO_FILE and path.is_file() else None
 
 
-def export_servos(file: Path, export: ServoExport, refused: Mapping[str, bool]) -> None:
+def export_servos(file: Path, export: ServoExport, inapplicable: Mapping[str, bool]) -> None:
     """Write the servos of a run, and replay a log in MuJoCo if asked.
 
-    refused  options that servo runs do not have, and whether they were given
+    inapplicable  options that servo runs do not have, and whether they were given
     """
     require_choice(export.to, SERVO_FORMATS, "--to")
-    for option, is_given in refused.items():
+    for option, is_given in inapplicable.items():
         if is_given:
             message = f"{option} does not apply to servos, whose masses are those of the robot file"
             raise InputError(message, hint=f"omit {option}", code=Code.UNSUPPORTED, subject=option)

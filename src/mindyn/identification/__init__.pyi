@@ -17,9 +17,7 @@ from mindyn.identification.log_drafts import draft_log as draft_log
 from mindyn.identification.methods import METHODS as METHODS
 from mindyn.identification.selection.choose import Choice as Choice
 from mindyn.identification.servos.contact_rows import Table as Table
-from mindyn.identification.servos.identify_servos import identify_servos as identify_servos
 from mindyn.identification.servos.replay import ServoReplay as ServoReplay
-from mindyn.identification.servos.replay import replay_servos as replay_servos
 from mindyn.identification.servos.servo_estimate import ServoEstimate as ServoEstimate
 from mindyn.identification.servos.servo_estimate import load_servo_estimate as load_servo_estimate
 from mindyn.identification.unknown_gains import EstimatedGains as EstimatedGains

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from mindyn.foundation.algebra.blas import run_on_one_blas_thread
 from mindyn.foundation.algebra.values import Array
-from mindyn.foundation.errors import Code, InputError
+from mindyn.foundation.errors import Code, InputError, pluralise
 from mindyn.identification.selection.choose import require_logs
 from mindyn.identification.servos.contact_rows import choose_tip, free_rows
 from mindyn.identification.servos.joint_tables import ServoRows
@@ -31,7 +31,7 @@ SAME_TARGETS: Final = 1e-6
 """Largest difference of the targets (rad, m) of repeated motions."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class ServoReplay:
     """Rms position errors (n,) of simulated servos over logs, in rad or m, and what they are compared with.
 
@@ -44,11 +44,11 @@ class ServoReplay:
     units : tuple of str
         "mrad" or "mm": the unit of each joint in tables.
     errors : array of shape (n,)
-        Of the simulation, which begins at the measured state and then sees targets only.
+        Errors of the simulation, which begins at the measured state and then sees targets only.
     target_errors : array of shape (n,)
-        Of position = target.
+        Errors of position = target.
     delayed_errors, delays_s : array of shape (n,)
-        Of the target with the delay and the constant that fit these logs best, and this delay.
+        Errors of the target with the delay and the constant that fit these logs best, and this delay.
     repeatability : array of shape (n,) or None
         Rms deviation of a log from another with the same targets; None if no motion repeats.
     left_out : array of shape (n,)
@@ -66,6 +66,9 @@ class ServoReplay:
     repeatability: Array | None
     left_out: Array
     tip_error_m: float
+
+    def __repr__(self) -> str:
+        return f"ServoReplay({pluralise(len(self.joint_names), 'joint')})"
 
     @property
     def grades(self) -> tuple[ReplayGrade, ...]:

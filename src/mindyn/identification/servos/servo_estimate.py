@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mindyn.foundation.algebra.values import Array
-from mindyn.foundation.errors import Code, InputError
+from mindyn.foundation.errors import Code, InputError, pluralise
 from mindyn.foundation.files import relative_path, write_file_atomically
 from mindyn.foundation.findings import Finding
 from mindyn.foundation.reading import read_json
@@ -28,7 +28,7 @@ SERVO_FILE: Final = "servo.json"
 """File of a run folder with a servo estimate."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class ServoEstimate:
     """Values of position servos that make a simulated robot follow its targets as the logs do.
 
@@ -69,6 +69,9 @@ class ServoEstimate:
     table: Table | None = None
     sources: tuple[SourceFile, ...] = ()
     findings: tuple[Finding, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"ServoEstimate({pluralise(len(self.kp), 'joint')})"
 
     @property
     def joint_names(self) -> tuple[str, ...]:
