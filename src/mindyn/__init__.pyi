@@ -14,6 +14,8 @@ from mindyn.logs.conditioning import Conditioning as Conditioning
 from mindyn.logs.pipeline import condition as condition
 from mindyn.logs.samples import Samples as Samples
 from mindyn.identification.identify import identify as identify
+from mindyn.identification.servos.identify_servos import identify_servos as identify_servos
+from mindyn.identification.servos.replay import replay_servos as replay_servos
 from mindyn.identification.selection.choose import choose as choose
 from mindyn.regression.experiment import Experiment as Experiment
 from mindyn.regression.building import build_rows as build_rows

@@ -33,7 +33,17 @@ PARTS = {
     "kernels": ("numerics", ...),
     "logs": (..., "formats", ..., "drafts"),
     "motions": ("simulation", "excitation", "step_plans"),
-    "identification": ("estimators", "feasibility", "prediction", ..., "selection", "uncertainty", "diagnostics", ...),
+    "identification": (
+        "estimators",
+        "feasibility",
+        "prediction",
+        ...,
+        "selection",
+        "uncertainty",
+        "diagnostics",
+        "servos",
+        ...,
+    ),
     "applications": ("validation", "payload", "wrench", "step_tests", "contact", "comparison", "fleet"),
     "output": ("export", "report"),
 }

@@ -16,6 +16,7 @@ from mindyn.cli.next_step import print_next_command
 from mindyn.cli.printing import print_json, print_notes, print_status
 from mindyn.cli.projection_errors import ErrorChange, compare_errors
 from mindyn.cli.runs import RUN_ARGUMENT, load_run_estimate
+from mindyn.cli.servo_export import ServoExport, export_servos, find_servo_run
 from mindyn.foundation.errors import Code, InputError, require_choice
 from mindyn.foundation.files import write_file_atomically
 from mindyn.foundation.reading import read_json
@@ -151,6 +152,10 @@ def export(
             code=Code.INVALID_VALUE,
             subject="--prefix",
         )
+    if (servo_file := find_servo_run(run)) is not None:
+        request = ServoExport(to, out, source, check, force=force, meshes=not strip_meshes, as_json=as_json)
+        export_servos(servo_file, request, {"--prior": prior is not None, "--feasible": feasible})
+        return
     estimate = load_run_estimate(run)
     prior_model: Prior = "robot" if prior is None else None if prior == "none" else load_matching(prior, estimate.robot)
     log = None if check is None else read_log(check, estimate.robot)

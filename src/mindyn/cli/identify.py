@@ -38,6 +38,7 @@ from mindyn.cli.runs import (
     require_held_out,
     simulate_first_log,
 )
+from mindyn.cli.servo_runs import SERVO_RUN_FILES, ServoRun, has_servo_logs, run_servos
 from mindyn.foundation.algebra.requirements import require_number
 from mindyn.foundation.errors import Code, InputError, require_choice
 from mindyn.foundation.files import make_output_folder, relative_path, replace_folder_files, write_file_atomically
@@ -135,6 +136,14 @@ def identify(
         typer.Option(help="With unknown gains: log with a load of known mass, which fixes the scale. Repeatable."),
     ] = None,
     mass: Annotated[float | None, typer.Option(help="Mass of the load of --loaded, kg.")] = None,
+    servo: Annotated[
+        bool | None,
+        typer.Option(
+            "--servo/--no-servo",
+            help="Estimate gains, damping, friction and armature of position servos by simulation, with the masses of "
+            "the robot file. Default: if the logs have targets and no torques, and kp is unknown.",
+        ),
+    ] = None,
     as_json: Annotated[bool, JSON_OPTION] = False,
     verbose: Annotated[bool, VERBOSE_OPTION] = False,
     *,
@@ -148,6 +157,16 @@ def identify(
     require_companion("--mass", mass is not None, "--loaded", loaded is not None)
     require_exclusive({"--loaded": loaded is not None, "--scale": scale != "robot"})
     fixed_scale = _parse_scale(scale)
+    of_masses = {
+        "--method": method is not None,
+        "--consistent": consistent,
+        "--loaded": loaded is not None,
+        "--scale": scale != "robot",
+        "--conditioning": conditioning is not None,
+        "--stream": stream,
+    }
+    for option, is_set in of_masses.items():
+        require_exclusive({option: is_set, "--servo": servo is True})
     require_exclusive({"--hold-out": hold_out, "--validate": held_out})
     for option, given in {"--method": method is not None, "--hold-out": hold_out}.items():
         require_exclusive({option: given, "--stream": stream})
@@ -174,6 +193,13 @@ def identify(
     if hold_out:
         training, others = _split_logs(whole, hold_out)
         whole = training
+    if servo or (servo is None and not any(of_masses.values()) and has_servo_logs([*training, *others])):
+        described = {"given": robot, **options.to_dict()}
+        files = [*places, *apart, *([Path(robot)] if Path(robot).is_file() else [])]
+        obsolete = (*RUN_FILES, CALIBRATION_FILE)
+        with nullcontext() if out is None else make_output_folder(out):
+            run_servos(ServoRun(arm, whole, others, files, described, out, obsolete, verbose=verbose, as_json=as_json))
+        return
     if any(log.metadata.phases for log in others):
         message, hint = "logs with phases cannot be validated", "identify prints their error on held-out blocks"
         raise InputError(message, hint=hint, code=Code.UNSUPPORTED, subject="phases")
@@ -202,7 +228,7 @@ def identify(
             estimate, inputs, others, {"given": robot, **options.to_dict()}, out, perf_counter() - start
         )
         if out is not None:
-            with replace_folder_files(out, (*RUN_FILES, CALIBRATION_FILE)) as folder:
+            with replace_folder_files(out, (*RUN_FILES, *SERVO_RUN_FILES, CALIBRATION_FILE)) as folder:
                 _write_run(folder, out, estimate, verdict, record)
                 if report:
                     write_report(

@@ -18,6 +18,7 @@ from mindyn.foundation.findings import Finding, Kind, info
 from mindyn.foundation.hints import Command
 from mindyn.foundation.reading import read_json
 from mindyn.identification.estimators.estimate import Estimate, load_estimate
+from mindyn.identification.servos.servo_estimate import SERVO_FILE
 from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.locations import FileLocation
 from mindyn.logs.log import Log, SourceFile
@@ -38,6 +39,14 @@ def load_run_estimate(run: Path) -> Estimate:
     """Load the estimate of a run folder or file."""
     finish_replacement(run if run.is_dir() else run.parent)
     path = run / "estimate.json" if run.is_dir() else run
+    if (run / SERVO_FILE).is_file():
+        raise InputError(
+            f"the run {str(run)!r} has servos and no dynamic parameters",
+            hint="export it, or identify the masses too with --no-servo",
+            command=Command("export", run, "--to", "mjcf", "--out", "model.xml"),
+            code=Code.UNSUPPORTED,
+            subject=run,
+        )
     if not path.is_file():
         raise InputError(
             f"the estimate '{path}' does not exist",

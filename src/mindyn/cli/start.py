@@ -17,6 +17,7 @@ from mindyn.cli.log import draft_with_sidecar, has_complete_sidecar, parse_entri
 from mindyn.cli.next_step import format_robot_options
 from mindyn.cli.printing import print_output, print_status
 from mindyn.cli.runs import load_run_estimate
+from mindyn.cli.servo_export import SERVO_FORMATS, find_servo_run
 from mindyn.foundation.errors import MindynError, pluralise, require_choice
 from mindyn.foundation.escaping import format_toml_value
 from mindyn.foundation.hints import Command
@@ -87,15 +88,18 @@ def start(
         print_status("stopped: correct the errors above, then start again")
         raise typer.Exit(ExitCode.NO)
     feasible = []
-    if guide.run("check", folder) == ExitCode.NO:
+    is_servo = guide.asks and find_servo_run(folder) is not None
+    if not is_servo and guide.run("check", folder) == ExitCode.NO:
         feasibility = check_feasible(load_run_estimate(folder))
         if feasibility.has_plausible_projection:
             feasible = ["--feasible"]
         else:
             guide.run("identify", robot, *(logs[:-1] or logs), *words, *held_out, "--consistent", "--out", folder)
-    while to not in FORMAT_WRITERS:
-        print_status(f"formats: {', '.join(FORMAT_WRITERS)}")
-        to = guide.ask("Export as", "c") if guide.asks else "c"
+    formats = SERVO_FORMATS if is_servo else tuple(FORMAT_WRITERS)
+    while to not in formats:
+        print_status(f"formats: {', '.join(formats)}")
+        default = "mjcf" if is_servo else "c"
+        to = guide.ask("Export as", default) if guide.asks else default
     target = folder / f"{arm.name}{EXPORT_SUFFIXES.get(str(to), f'.{to}')}"
     guide.run("export", folder, "--to", to, "--out", target, *feasible)
     if not guide.asks:

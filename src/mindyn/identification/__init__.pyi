@@ -16,6 +16,10 @@ from mindyn.identification.feasibility.positive_definite_projection import (
 from mindyn.identification.log_drafts import draft_log as draft_log
 from mindyn.identification.methods import METHODS as METHODS
 from mindyn.identification.selection.choose import Choice as Choice
+from mindyn.identification.servos.contact_rows import Table as Table
+from mindyn.identification.servos.replay import ServoReplay as ServoReplay
+from mindyn.identification.servos.servo_estimate import ServoEstimate as ServoEstimate
+from mindyn.identification.servos.servo_estimate import load_servo_estimate as load_servo_estimate
 from mindyn.identification.unknown_gains import EstimatedGains as EstimatedGains
 from mindyn.identification.unknown_gains import WeighedLoad as WeighedLoad
 from mindyn.identification.unknown_gains import estimate_gains as estimate_gains

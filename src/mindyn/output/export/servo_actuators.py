@@ -14,6 +14,7 @@ from mindyn.foundation.files import write_file_atomically
 from mindyn.identification.estimators.estimate import Estimate
 from mindyn.logs.servos import Servo
 from mindyn.output.export.writing import Prior, joint_side_values, resolve_model
+from mindyn.robots.robot import Robot
 
 
 def add_position_actuators(root: Element, joints: Sequence[str], servo: Servo) -> list[str]:
@@ -80,7 +81,7 @@ def write_isaac_lab(
     ExportError
         If the estimate is not from logs with position targets, or a gain is not positive.
     """
-    servo, joints = estimate.servo, estimate.robot.primary_names
+    servo = estimate.servo
     if servo is None:
         raise ExportError(
             "the estimate is not from logs with position targets, so the gains of its servos are unknown",
@@ -88,9 +89,15 @@ def write_isaac_lab(
             code=Code.MISSING_VALUE,
             subject="servo",
         )
-    _require_positive_gains(joints, servo)
     model = resolve_model(estimate, prior, force=force)
-    drives = {drive.joint: joint_side_values(drive) for drive in model.drives}
+    return write_isaac_lab_servos(model, servo, path)
+
+
+def write_isaac_lab_servos(robot: Robot, servo: Servo, path: str | Path) -> tuple[str, ...]:
+    """Write the drives of a robot and its servos as `write_isaac_lab` does, and return notes."""
+    joints = robot.primary_names
+    _require_positive_gains(joints, servo)
+    drives = {drive.joint: joint_side_values(drive) for drive in robot.drives}
     armature, viscous, coulomb = ({joint: drives.get(joint, (0.0, 0.0, 0.0))[k] for joint in joints} for k in range(3))
     tables: dict[str, dict[str, float]] = {
         "stiffness": dict(zip(joints, servo.kp.tolist(), strict=True)),
@@ -103,7 +110,7 @@ def write_isaac_lab(
     if np.isfinite(servo.limit).all():
         tables["effort_limit"] = dict(zip(joints, servo.limit.tolist(), strict=True))
     lines = [
-        f"# Actuators of {json.dumps(estimate.robot.name)}, identified by mindyn. SI units at the joints.",
+        f"# Actuators of {json.dumps(robot.name)}, identified by mindyn. SI units at the joints.",
         "# friction and dynamic_friction are torques (Isaac Sim 5.0 and later); min_delay and max_delay of",
         "# DelayedPDActuatorCfg are delay_s divided by the time step of the simulation.",
         f"joint_names_expr: {json.dumps(list(joints))}",

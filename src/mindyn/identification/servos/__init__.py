@@ -1,0 +1,1 @@
+"""Position servos by output error: what a simulated arm needs to follow targets as the real one does."""

@@ -1,0 +1,360 @@
+"""`identify_servos`: kp, damping, friction and armature of each joint from position targets and positions alone.
+
+Joints are independent problems: loads of the other joints follow from the measured motion and the masses of the robot
+file. A fit with all rows finds contacts; a second one leaves them out; joints without gravity take the gain of others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mindyn.foundation.algebra.blas import run_on_one_blas_thread
+from mindyn.foundation.algebra.requirements import require_number
+from mindyn.foundation.algebra.values import Array
+from mindyn.foundation.errors import Code, InputError, list_names, require_choice
+from mindyn.foundation.findings import Finding, Kind, info, warning
+from mindyn.identification.selection.choose import Progress, require_logs
+from mindyn.identification.servos.contact_rows import Table, choose_tip, find_table, free_rows
+from mindyn.identification.servos.intervals import deviations_between_blocks, number_blocks
+from mindyn.identification.servos.joint_tables import STEP_S, ServoRows, build_servo_rows
+from mindyn.identification.servos.linear_start import TYPICAL_KP, fit_linear_start, typical_values
+from mindyn.identification.servos.output_error import JointFit, OutputError, prior_information
+from mindyn.identification.servos.servo_estimate import ServoEstimate
+from mindyn.logs.conversion import gains_per_joint
+from mindyn.logs.log import Log
+from mindyn.regression.gather_blocks import sources_of
+from mindyn.regression.rows import Logs
+from mindyn.robots.robot import Robot
+
+CORRELATED_S: Final = 1.0
+"""Time over which errors of a simulation are alike; a weak prior counts as one such piece of a log."""
+SCALE_HALF_WIDTH: Final = 0.5
+"""Largest half width of the interval of log kp at which gravity determines the scale."""
+SCALE_GRAVITY: Final = 0.02
+"""Smallest rms of gravity relative to that of kp (target - q)."""
+OPEN_HALF_WIDTH: Final = 1.4
+"""Values whose logarithm has a wider interval, a factor of 4, are open: about as wide as the prior."""
+COUPLED_PART: Final = 0.5
+"""Rms torque by the motion of other joints, relative to friction, above which friction and armature are uncertain: that
+torque is known from smoothed positions only. It is at most 0.08 on an SO-101, and above 5 on an arm of 20 kg without
+gears, whose friction is then several times too large."""
+STILL_RANGE: Final = 0.01
+"""Targets of a joint that stay within this range (rad, m) do not move it."""
+
+
+@run_on_one_blas_thread
+def identify_servos(
+    robot: Robot,
+    logs: Logs,
+    *,
+    kp: Mapping[str, float] | None = None,
+    delay_s: float | None = None,
+    tip: str | None = None,
+    table_height_m: float | None = None,
+    progress: Progress | None = None,
+) -> ServoEstimate:
+    """Estimate gain, damping, Coulomb friction and armature of position servos from targets and positions.
+
+    The values minimise the error of simulated positions over whole motions. Masses stay those of the robot file. Rows
+    in contact with a table and at hard stops are found and left out.
+
+    Parameters
+    ----------
+    robot : Robot
+        With masses.
+    logs : Log or a sequence of them
+        With position targets, such as from `read_log` or `mindyn.logs.log_from_targets`. A number for kp in their
+        metadata is used, "unknown" is estimated. Targets are held until the next row.
+    kp : mapping of joint names to floats, optional
+        Known gains, N m/rad or N/m; they take precedence over those of the logs.
+    delay_s : float, optional
+        From the stamp of a target to its effect, in s; by default `target_delay_s` of the logs, less the half row by
+        which holding delays a target: the simulation holds targets itself.
+    tip : str, optional
+        Link or frame that may touch a table; by default the last frame or link of the robot.
+    table_height_m : float, optional
+        Height of the tip, in m above the root frame, below which it touches a table. By default it is looked for.
+    progress : callable, optional
+        Called with a status line after each step.
+
+    Returns
+    -------
+    ServoEstimate
+        Values with intervals from the deviation between blocks of motion, and findings.
+
+    Raises
+    ------
+    InputError
+        If a log has no targets or differs in its joints, nothing moves, or the robot has no masses.
+    """
+    listed = _require_logs(robot, logs)
+    say = progress or (lambda line: None)  # noqa: ARG005
+    delay = _delay_of(listed) if delay_s is None else delay_s
+    require_number(delay, "delay_s", "[0, 1]", "the time from the stamp of a target to its effect, s")
+    known = _known_gains(robot, listed, kp)
+    rows = build_servo_rows(robot, listed, delay)
+    still = np.ptp(rows.target, axis=0) < STILL_RANGE
+    if still.all():
+        raise InputError(
+            "no joint has a target that moves", hint="record a motion", code=Code.TOO_LITTLE_DATA, subject="target"
+        )
+    fits = _ServoFits(rows, known, ~still)
+    say("fitting each joint")
+    fits.fit_all(np.ones(rows.q.shape))
+    frame = choose_tip(robot, tip)
+    table = find_table(robot, rows, fits.residuals, frame) if table_height_m is None else Table(frame, table_height_m)
+    free = free_rows(robot, rows, table)
+    if not free.all():
+        say("fitting without rows in contact")
+        fits.fit_all(free.astype(np.float64))
+    say("fitting joints without a scale")
+    fits.assume_missing_scales()
+    low, high = fits.intervals()
+    names = robot.primary_names
+    kps, kds, fcs, ias = fits.values.T
+    return ServoEstimate(
+        robot=robot,
+        kp=kps,
+        kd=kds,
+        fc=fcs,
+        ia=ias,
+        low=low,
+        high=high,
+        has_scale=fits.has_scale,
+        delay_s=delay,
+        table=table,
+        sources=tuple(source for log in listed for source in sources_of(log)),
+        findings=(
+            *_find_scales(names, fits, kps),
+            *_find_contacts(names, free, table),
+            *_find_still(names, still),
+            *_find_open(names, fits, low),
+            *_find_coupled(names, fits),
+            *(finding for log in listed for finding in log.findings),
+        ),
+    )
+
+
+@dataclass(eq=False)
+class _ServoFits:
+    """Fits of all joints, which are replaced as contacts and scales become known.
+
+    rows   rows of all logs
+    known  (n,) given gains; NaN where they are estimated
+    moves  (n,) joints that are fitted; the others get usual values
+    """
+
+    rows: ServoRows
+    known: Array
+    moves: NDArray[np.bool_]
+
+    def __post_init__(self) -> None:
+        n = len(self.known)
+        self.fits: list[JointFit | None] = [None] * n
+        self.weights = np.ones(self.rows.q.shape)
+        self.assumed = self.known.copy()
+        self.has_scale = ~np.isnan(self.known)
+        self.blocks = number_blocks(self.rows)
+
+    def fit_all(self, weights: Array) -> None:
+        """Fit every joint that moves with weights (N, n)."""
+        self.weights = weights
+        for joint in np.flatnonzero(self.moves):
+            self.fits[joint] = self._fit(int(joint), self.known[joint])
+
+    def assume_missing_scales(self) -> None:
+        """Give joints without a scale the median gain of the others, and fit their other values again."""
+        for joint in np.flatnonzero(self.moves & np.isnan(self.known)):
+            self.has_scale[joint] = self._determines_scale(int(joint))
+        gains = [float(np.exp(fit.x[0])) for fit, has in zip(self.fits, self.has_scale, strict=True) if fit and has]
+        gains += [float(gain) for gain in self.known[~self.moves & ~np.isnan(self.known)]]
+        gain = float(np.median(gains)) if gains else TYPICAL_KP
+        for joint in np.flatnonzero(~self.has_scale):
+            self.assumed[joint] = gain
+            if self.moves[joint]:
+                self.fits[joint] = self._fit(int(joint), gain)
+
+    @property
+    def residuals(self) -> Array:
+        """Simulated minus measured positions (N, n); zero for joints that do not move."""
+        nothing = np.zeros(len(self.rows.time))
+        return np.column_stack([nothing if fit is None else np.nan_to_num(fit.residuals) for fit in self.fits])
+
+    @property
+    def values(self) -> Array:
+        """Values (n, 4) of all joints."""
+        usual = [typical_values(TYPICAL_KP if np.isnan(gain) else float(gain)) for gain in self.assumed]
+        return np.array([u if fit is None else np.exp(fit.x) for u, fit in zip(usual, self.fits, strict=True)])
+
+    def intervals(self) -> tuple[Array, Array]:
+        """Return the ends (n, 4) of the intervals; NaN for values that are open, assumed or given."""
+        values = self.values
+        half = np.full(values.shape, np.nan)
+        for joint in np.flatnonzero(self.moves):
+            half[joint] = self._half_widths(int(joint))
+            half[joint] = np.hypot(half[joint], _step_errors(values[joint]))
+            half[joint][~self._free(int(joint))] = np.nan
+            if not self.has_scale[joint]:
+                half[joint, 3] = np.nan  # armature and links together have a ratio to kp, which is assumed
+        half[~(half < OPEN_HALF_WIDTH)] = np.nan
+        return values * np.exp(-half), values * np.exp(half)
+
+    def _free(self, joint: int) -> NDArray[np.bool_]:
+        return np.array([bool(np.isnan(self.assumed[joint])), True, True, True])
+
+    def _half_widths(self, joint: int) -> Array:
+        fit = self.fits[joint]
+        assert fit is not None
+        prior = self._prior * prior_information()
+        covariance, quantile = deviations_between_blocks(fit, self.blocks, self._free(joint), prior)
+        with np.errstate(invalid="ignore"):
+            return np.asarray(quantile * np.sqrt(np.diag(covariance)))
+
+    @property
+    def _prior(self) -> float:
+        return CORRELATED_S * self.rows.rate_hz
+
+    def _determines_scale(self, joint: int) -> bool:
+        fit, used = self.fits[joint], self.weights[:, joint] > 0
+        assert fit is not None
+        servo = np.exp(fit.x[0]) * (self.rows.target - self.rows.q)[used, joint]
+        gravity = self.rows.gravity[used, joint]
+        is_loaded = (gravity**2).mean() > SCALE_GRAVITY**2 * (servo**2).mean() if used.any() else False
+        return bool(is_loaded and self._half_widths(joint)[0] < SCALE_HALF_WIDTH)
+
+    def _fit(self, joint: int, gain: float) -> JointFit:
+        """Fit a joint with this gain, or with a free one if it is NaN."""
+        given = None if np.isnan(gain) else float(gain)
+        weights = self.weights[:, joint]
+        start = fit_linear_start(self.rows, joint, weights, given)
+        starts = [start, typical_values(start[0]), start * [1.0, 1.0, 1.5, 1.0]]
+        if given is None:
+            starts.append(typical_values(TYPICAL_KP))
+        elif (before := self.fits[joint]) is not None:
+            starts.append(np.exp(before.x - before.x[0]) * given)
+        free = np.array([given is None, True, True, True])
+        return OutputError(self.rows.table(joint), weights, free, self._prior).minimise([np.log(s) for s in starts])
+
+
+def _step_errors(values: Array) -> Array:
+    """Return errors (4,) of log values by steps of `STEP_S`.
+
+    A target acts half a step early, which kp h / 2 of damping balances, and damping acts half a step late, which adds
+    kd h / 2 to the inertia. The values are therefore those for simulators with such steps.
+    """
+    kp, kd, _, ia = values
+    return np.array([0.0, kp / kd, 0.0, kd / ia]) * STEP_S / 2
+
+
+def _delay_beyond_holding(delay_s: float, log: Log) -> float:
+    """Return the delay of held targets: `target_delay_s` contains the half row by which holding delays them."""
+    return max(0.0, delay_s - 0.5 * float(np.median(np.diff(log.time)))) if len(log) > 1 else delay_s
+
+
+def _require_logs(robot: Robot, logs: Logs) -> list[Log]:
+    listed = [log for log in require_logs(logs) if isinstance(log, Log)]
+    if len(listed) != len(require_logs(logs)):
+        message = "servos are identified from logs in memory"
+        raise InputError(message, hint="use read_log, or omit --stream", code=Code.UNSUPPORTED, subject="logs")
+    for log in listed:
+        if log.joint_names != robot.primary_names:
+            raise InputError(
+                f"log {log.name!r} has the joints {list_names(log.joint_names)}, but the robot has "
+                f"{list_names(robot.primary_names)}",
+                hint="read the log with this robot",
+                code=Code.DISAGREEMENT,
+                subject=log.name,
+            )
+    return listed
+
+
+def _delay_of(logs: Sequence[Log]) -> float:
+    delays = {log.metadata.target_delay_s for log in logs}
+    if len(delays) > 1:
+        raise InputError(
+            f"the logs have different target_delay_s: {', '.join(f'{d:g}' for d in sorted(delays))}",
+            hint="pass delay_s, or identify them separately",
+            code=Code.DISAGREEMENT,
+            subject="target_delay_s",
+        )
+    return _delay_beyond_holding(delays.pop(), logs[0])
+
+
+def _known_gains(robot: Robot, logs: Sequence[Log], kp: Mapping[str, float] | None) -> Array:
+    """Return the gains (n,) that are given, NaN where they are unknown."""
+    names = robot.primary_names
+    stated = np.array([gains_per_joint(log.metadata.kp or "unknown", names, "kp") for log in logs])
+    gains: Array = stated[0].copy()
+    if not all(np.array_equal(gains, other, equal_nan=True) for other in stated):
+        message = "the logs have different kp"
+        raise InputError(message, hint="identify them separately", code=Code.DISAGREEMENT, subject="kp")
+    for name, value in (kp or {}).items():
+        require_choice(name, names, "kp")
+        gains[names.index(name)] = value
+    for name, value in zip(names, gains, strict=True):
+        if not (np.isnan(value) or (np.isfinite(value) and value > 0)):
+            raise InputError(
+                f"kp of {name} is {value:g}; it must be positive",
+                hint="check the sign of the target and of the position",
+                code=Code.OUT_OF_RANGE,
+                subject="kp",
+            )
+    return gains
+
+
+def _find_scales(names: Sequence[str], fits: _ServoFits, kp: Array) -> list[Finding]:
+    free = tuple(name for name, has in zip(names, fits.has_scale, strict=True) if not has)
+    if not free:
+        return []
+    gain = float(kp[names.index(free[0])])
+    origin = "the median of the other joints" if fits.has_scale.any() else "a usual value"
+    message = (
+        f"the logs do not determine the scale of {', '.join(free)}: only ratios to kp are known; kp = {gain:.3g} is "
+        f"assumed, {origin}. The simulated motion does not depend on it"
+    )
+    remedy = "For torques, give kp of these joints, mount the robot so that gravity loads them, or add a weighed load"
+    return [Finding(Kind.FREE_SCALE, info(Kind.FREE_SCALE, "").severity, message, remedy, free)]
+
+
+def _find_contacts(names: Sequence[str], free: NDArray[np.bool_], table: Table | None) -> list[Finding]:
+    if free.all():
+        return []
+    parts = [f"{name}: {100 * part:.2g} %" for name, part in zip(names, 1 - free.mean(axis=0), strict=True) if part > 0]
+    where = "hard stops" if table is None else f"{table.tip} below {1e3 * table.height_m:.0f} mm, or hard stops"
+    return [info(Kind.CONTACT, f"rows in contact are left out of fit and score ({where})", *parts)]
+
+
+def _find_still(names: Sequence[str], still: NDArray[np.bool_]) -> list[Finding]:
+    joints = tuple(name for name, stands in zip(names, still, strict=True) if stands)
+    if not joints:
+        return []
+    message = f"the targets of {', '.join(joints)} do not move: their values are those of a usual servo"
+    return [warning(Kind.STILL_JOINT, message, "Record a motion of these joints, or lock them (--lock)", joints)]
+
+
+def _find_open(names: Sequence[str], fits: _ServoFits, low: Array) -> list[Finding]:
+    found = []
+    for place, what in ((1, "damping"), (2, "friction"), (3, "armature")):
+        stated = fits.moves & (fits.has_scale if what == "armature" else True)
+        joints = tuple(n for j, n in enumerate(names) if stated[j] and np.isnan(low[j, place]))
+        if joints:
+            message = f"the logs leave the {what} of {', '.join(joints)} open: usual values decide"
+            found.append(warning(Kind.POOR_GAIN, message, "Add a log with faster motion and slow reversals", joints))
+    return found
+
+
+def _find_coupled(names: Sequence[str], fits: _ServoFits) -> list[Finding]:
+    coupling = np.sqrt(((fits.rows.load - fits.rows.gravity) ** 2).mean(axis=0))
+    joints = tuple(n for n, c, v in zip(names, coupling, fits.values, strict=True) if c > COUPLED_PART * v[2])
+    if not joints:
+        return []
+    message = (
+        f"the motion of other joints loads {', '.join(joints)} as much as friction: friction, damping and armature are "
+        "less certain than their intervals"
+    )
+    return [warning(Kind.NARROW_INTERVALS, message, "Record slower motion, or one joint at a time", joints)]

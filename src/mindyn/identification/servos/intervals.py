@@ -1,0 +1,64 @@
+"""Intervals of servo values from the deviation between blocks of motion.
+
+Errors of a simulation are correlated over seconds, so that rows do not count as independent: a block is a log, or a
+window of one. Leaving block b out moves the values by one Gauss-Newton step, (H - H_b)^-1 g_b.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import stdtrit
+
+from mindyn.foundation.algebra.values import Array
+from mindyn.identification.servos.joint_tables import ServoRows, count_rows
+from mindyn.identification.servos.output_error import JointFit
+
+MIN_BLOCKS: Final = 10
+"""Logs are cut into windows until there are this many blocks."""
+MIN_WINDOW_S: Final = 2.0
+LEVEL: Final = 0.95
+
+
+def number_blocks(rows: ServoRows) -> NDArray[np.intp]:
+    """Return the block (N,) of each row: logs, or equal windows of them if there are few."""
+    logs = int(rows.log[-1]) + 1
+    per_log = -(-MIN_BLOCKS // logs)
+    blocks = np.zeros(len(rows.log), dtype=np.intp)
+    for log in range(logs):
+        where = np.flatnonzero(rows.log == log)
+        count = max(1, min(per_log, len(where) // count_rows(MIN_WINDOW_S, rows.rate_hz)))
+        blocks[where] = log * per_log + np.arange(len(where)) * count // max(1, len(where))
+    return np.unique(blocks, return_inverse=True)[1]
+
+
+def deviations_between_blocks(
+    fit: JointFit, blocks: NDArray[np.intp], free: NDArray[np.bool_], prior: Array
+) -> tuple[Array, float]:
+    """Return the covariance (4, 4) of x by the jackknife, and the t quantile of a 95 % interval.
+
+    prior  (4, 4) information of the prior
+    """
+    which, count = np.flatnonzero(free), int(blocks[-1]) + 1
+    J = fit.jacobian[:, which]
+    weighted = J * fit.weights[:, None]
+    gradients = np.array([np.bincount(blocks, column * fit.residuals, count) for column in weighted.T]).T
+    normals = np.array([[np.bincount(blocks, a * b, count) for b in J.T] for a in weighted.T]).transpose(2, 0, 1)
+    total = normals.sum(axis=0) + prior[np.ix_(which, which)]
+    steps = np.array([_solve(total - normals[b], gradients[b]) for b in range(count)])
+    used = np.flatnonzero(np.abs(gradients).sum(axis=1) > 0)
+    covariance = np.full((4, 4), np.inf)
+    if len(used) < 2:
+        return covariance, np.inf
+    change = steps[used] - steps[used].mean(axis=0)
+    covariance = np.zeros((4, 4))
+    covariance[np.ix_(which, which)] = (len(used) - 1) / len(used) * change.T @ change
+    return covariance, float(stdtrit(len(used) - 1, (1 + LEVEL) / 2))
+
+
+def _solve(normal: Array, gradient: Array) -> Array:
+    scale = np.sqrt(np.maximum(np.diag(normal), 1e-300))
+    scaled = normal / scale / scale[:, None]
+    return np.asarray(np.linalg.lstsq(scaled, gradient / scale, rcond=1e-10)[0] / scale)

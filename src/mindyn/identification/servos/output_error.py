@@ -1,0 +1,157 @@
+"""Fit kp, kd, fc and Ia of a joint to the positions of its simulation.
+
+    minimise  sum_k w_k rho((q_sim(x) - q) / s),   x = log(kp, kd, fc, Ia),   rho(z) = 2 (sqrt(1 + z^2) - 1)
+
+Steps are those of Levenberg and Marquardt with central differences; a call of the compiled simulation gives all
+differences, and another tries eight dampings of the step. A weak prior on the ratios to kp decides what slow logs leave
+open. The difference is 0.02 in x: smaller ones fail, because stiction is not smooth.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mindyn.foundation.algebra.values import Array
+from mindyn.identification.servos.joint_tables import STEP_S
+from mindyn.identification.servos.linear_start import TYPICAL_RATIOS
+from mindyn.identification.servos.rollout import simulate_joint
+
+DIFFERENCE: Final = 0.02
+DAMPINGS: Final = 10.0 ** np.arange(-4.0, 4.0)
+"""Factors of the diagonal that are tried in each step."""
+MAX_STEPS: Final = 30
+TRIAL_STEPS: Final = 5
+"""Steps from each start, before the best continues."""
+CONVERGED: Final = 1e-5
+"""Relative gain of a step below which the fit ends."""
+LARGEST_CHANGE: Final = 1.0
+"""Largest change of log values in a step."""
+PRIOR_DEVIATIONS: Final = np.array([np.inf, 1.5, 3.0, 1.5])
+"""Standard deviations of log(kp, kd/kp, fc/kp, Ia/kp) around `TYPICAL_RATIOS`: factors of 4.5 and 20."""
+SCALE_PART: Final = 0.1
+"""Scale of the robust loss, relative to the rms of target - q."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class JointFit:
+    """Fitted values of a joint.
+
+    x          (4,) log of kp, kd, fc and Ia
+    cost       cost at x
+    residuals  (N,) simulated minus measured position
+    jacobian   (N, 4) derivative of the simulated position by x; zero for values that are fixed
+    weights    (N,) weights of the rows times those of the robust loss, over the squared scale
+    """
+
+    x: Array
+    cost: float
+    residuals: Array
+    jacobian: Array
+    weights: Array
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OutputError:
+    """Cost of a joint.
+
+    table    (N, 8) rows for `simulate_joint`
+    weights  (N,) weights of the rows
+    free     (4,) values that are fitted
+    prior    weight of the prior in rows: those of the time over which errors are correlated
+    """
+
+    table: Array
+    weights: Array
+    free: NDArray[np.bool_]
+    prior: float
+
+    @property
+    def scale(self) -> float:
+        """Error at which the loss turns from squares to absolute values."""
+        error = self.table[:, 0] - self.table[:, 6]
+        used = self.weights > 0
+        return max(SCALE_PART * float(np.sqrt(np.mean(error[used] ** 2))) if used.any() else 0.0, 1e-6)
+
+    def minimise(self, starts: list[Array]) -> JointFit:
+        """Return the fit with the lowest cost from starts (4,) in x."""
+        trials = [self._descend(self._bound(start), TRIAL_STEPS) for start in starts]
+        x, cost = min(trials, key=lambda trial: trial[1])
+        x, cost = self._descend(x, MAX_STEPS)
+        jacobian, residuals = self.differentiate(x)
+        loss = 1 / np.sqrt(1 + (residuals / self.scale) ** 2)
+        return JointFit(x, cost, residuals, jacobian, self.weights * loss / self.scale**2)
+
+    def differentiate(self, x: Array) -> tuple[Array, Array]:
+        """Return the derivatives (N, 4) of the simulated position by x, and the residuals (N,) at x."""
+        which = np.flatnonzero(self.free)
+        steps = DIFFERENCE * np.eye(4)[which]
+        q = simulate_joint(self.table, np.exp(np.vstack([x + steps, x - steps])))
+        jacobian = np.zeros((len(self.table), 4))
+        jacobian[:, which] = (q[:, : len(which)] - q[:, len(which) :]) / (2 * DIFFERENCE)
+        return np.nan_to_num(jacobian, posinf=0.0, neginf=0.0), self._residuals(x[None])[:, 0]
+
+    def costs(self, candidates: Array) -> Array:
+        """Return the costs (k,) of candidates (k, 4); infinity where the simulation diverges."""
+        z = self._residuals(candidates) / self.scale
+        with np.errstate(over="ignore", invalid="ignore"):
+            loss = 2 * self.weights @ (np.sqrt(1 + z * z) - 1)
+        prior = np.array([self._prior_terms(x) @ self._prior_terms(x) for x in candidates])
+        return np.where(np.isfinite(loss), loss, np.inf) + self.prior * prior
+
+    def _residuals(self, candidates: Array) -> Array:
+        return simulate_joint(self.table, np.exp(candidates)) - self.table[:, 6:7]
+
+    def _prior_terms(self, x: Array) -> Array:
+        typical = np.array([x[0], *(x[0] + np.log(TYPICAL_RATIOS))])
+        return np.asarray((x - typical) / PRIOR_DEVIATIONS)
+
+    def _bound(self, x: Array) -> Array:
+        """Return x with an armature at which steps of `STEP_S` are stable, also without other inertia."""
+        bounded = x.copy()
+        bounded[..., 3] = np.maximum(x[..., 3], x[..., 0] + np.log(STEP_S**2))
+        return bounded
+
+    def _descend(self, x: Array, limit: int) -> tuple[Array, float]:
+        cost = float(self.costs(x[None])[0])
+        which = np.flatnonzero(self.free)
+        for _ in range(limit):
+            jacobian, residuals = self.differentiate(x)
+            if not np.isfinite(residuals).all():
+                break
+            z = residuals / self.scale
+            weights = self.weights / np.sqrt(1 + z * z) / self.scale**2
+            weighted = jacobian[:, which] * weights[:, None]
+            normal = weighted.T @ jacobian[:, which] + self.prior * prior_information()[np.ix_(which, which)]
+            gradient = weighted.T @ residuals + self.prior * (_prior_rows().T @ self._prior_terms(x))[which]
+            diagonal = np.diag(np.maximum(np.diag(normal), 1e-12))
+            changes = np.array([-np.linalg.solve(normal + d * diagonal, gradient) for d in DAMPINGS])
+            changes *= np.minimum(1, LARGEST_CHANGE / np.maximum(np.abs(changes).max(axis=1, keepdims=True), 1e-300))
+            candidates = np.repeat(x[None], len(DAMPINGS), axis=0)
+            candidates[:, which] += changes
+            candidates = self._bound(candidates)
+            costs = self.costs(candidates)
+            best = int(np.argmin(costs))
+            gain = cost - float(costs[best])
+            if gain <= 0:
+                break
+            x, cost = candidates[best], float(costs[best])
+            if gain < CONVERGED * cost:
+                break
+        return x, cost
+
+
+def prior_information() -> Array:
+    """Return the information (4, 4) of the prior on x."""
+    rows = _prior_rows()
+    return np.asarray(rows.T @ rows)
+
+
+def _prior_rows() -> Array:
+    """Return the derivative (4, 4) of the terms of the prior by x: ratios to kp over their deviations."""
+    rows = np.diag(1 / PRIOR_DEVIATIONS)
+    rows[:, 0] -= 1 / PRIOR_DEVIATIONS
+    return rows

@@ -1,0 +1,208 @@
+"""`ServoEstimate`: gains, damping, friction and armature of position servos, and its file."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mindyn.foundation.algebra.values import Array
+from mindyn.foundation.errors import Code, InputError, pluralise
+from mindyn.foundation.files import relative_path, write_file_atomically
+from mindyn.foundation.findings import Finding
+from mindyn.foundation.reading import read_json
+from mindyn.identification.estimators.estimate_files import CHECKSUM, add_checksum, robot_from_record, robot_record
+from mindyn.identification.servos.contact_rows import Table
+from mindyn.logs.log import SourceFile
+from mindyn.logs.servos import Servo
+from mindyn.robots.parts import Drive
+from mindyn.robots.robot import Robot
+from mindyn.robots.table import format_table
+
+SERVO_FORMAT: Final = "mindyn servo estimate 1"
+SERVO_FILE: Final = "servo.json"
+"""File of a run folder with a servo estimate."""
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class ServoEstimate:
+    """Values of position servos that make a simulated robot follow its targets as the logs do.
+
+    The model is I a = kp (target - q) - kd v - fc sgn(v) - load, with the masses of the robot file in the load.
+
+    Parameters
+    ----------
+    robot : Robot
+        As its file describes it.
+    kp, kd, fc, ia : array of shape (n,)
+        Gain (N m/rad, N/m), damping of servo and joint together (N m s/rad, N s/m), Coulomb friction (N m, N) and
+        armature (kg m^2, kg).
+    low, high : array of shape (n, 4)
+        95 % intervals of kp, kd, fc and ia, for the masses of the file and steps of 2 ms. Where a joint has no scale,
+        those of kd/kp and fc/kp times kp. NaN if the logs do not determine a value.
+    has_scale : array of bool of shape (n,)
+        Whether gravity or a given kp fixes the scale of a joint. Otherwise kp is assumed, and only the ratios to it
+        are determined. The simulated motion does not depend on it.
+    delay_s : float
+        From the stamp of a target to its effect, in s.
+    table : Table or None
+        Height below which rows are in contact, and do not count.
+    sources : tuple of SourceFile
+        Files of the logs.
+    findings : tuple of Finding
+        What the user should know.
+    """
+
+    robot: Robot
+    kp: Array
+    kd: Array
+    fc: Array
+    ia: Array
+    low: Array
+    high: Array
+    has_scale: NDArray[np.bool_]
+    delay_s: float = 0.0
+    table: Table | None = None
+    sources: tuple[SourceFile, ...] = ()
+    findings: tuple[Finding, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"ServoEstimate({pluralise(len(self.kp), 'joint')})"
+
+    @property
+    def joint_names(self) -> tuple[str, ...]:
+        """Names of the n joints."""
+        return self.robot.primary_names
+
+    @property
+    def values(self) -> Array:
+        """Values (n, 4): kp, kd, fc and ia of each joint."""
+        return np.column_stack([self.kp, self.kd, self.fc, self.ia])
+
+    @property
+    def servo(self) -> Servo:
+        """The position servo for exported files: all damping is at the joint, where simulators integrate it stably."""
+        n = len(self.kp)
+        return Servo(self.kp, np.zeros(n), self.delay_s, np.full(n, np.inf))
+
+    def to_robot(self) -> Robot:
+        """Return the robot with the drives of the estimate, in place of its own.
+
+        Returns
+        -------
+        Robot
+            Links as in the file; damping, Coulomb friction and armature as estimated.
+        """
+        drives = tuple(
+            Drive(name, rotor_inertia=float(ia), viscous=float(kd), coulomb=float(fc))
+            for name, _, kd, fc, ia in zip(self.joint_names, *self.values.T, strict=True)
+        )
+        return replace(self.robot, drives=drives)
+
+    def format(self) -> str:
+        """Return the values with their intervals as a table.
+
+        Returns
+        -------
+        str
+            A line per joint. Values of joints without a scale are marked by `~`.
+        """
+        rows: list[tuple[str, ...]] = [("joint", "kp", "kd", "fc", "armature", "kd/kp, ms", "fc/kp, mrad or mm")]
+        for j, name in enumerate(self.joint_names):
+            cells = [_format_value(*numbers) for numbers in zip(self.values[j], self.low[j], self.high[j], strict=True)]
+            if not self.has_scale[j]:
+                cells = [f"~{value:.3g}" for value in self.values[j]]
+            ratios = (f"{1e3 * self.kd[j] / self.kp[j]:.3g}", f"{1e3 * self.fc[j] / self.kp[j]:.3g}")
+            rows.append((name, *cells, *ratios))
+        return format_table(rows)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the estimate as JSON values."""
+        return {
+            "format": SERVO_FORMAT,
+            "robot": robot_record(self.robot),
+            "joints": list(self.joint_names),
+            **{name: getattr(self, name).tolist() for name in ("kp", "kd", "fc", "ia", "has_scale")},
+            **{name: [[_or_none(x) for x in row] for row in getattr(self, name).tolist()] for name in ("low", "high")},
+            "delay_s": self.delay_s,
+            "table": None if self.table is None else {"tip": self.table.tip, "height_m": self.table.height_m},
+            "sources": [
+                {"path": s.path, "sha256": s.sha256, "rows": None if s.rows is None else list(s.rows)}
+                for s in self.sources
+            ],
+            "findings": [finding.to_dict() for finding in self.findings],
+        }
+
+    def save(self, path: str | Path, folder: str | Path | None = None) -> Path:
+        """Write the estimate to a JSON file and return its path.
+
+        folder  folder that the file will be moved to, from which the paths of logs are stated
+        """
+        home = Path(path).parent if folder is None else Path(folder)
+        values = self.to_dict()
+        values["sources"] = [{**source, "path": relative_path(source["path"], home)} for source in values["sources"]]
+        return write_file_atomically(path, json.dumps(add_checksum(values), indent=1) + "\n")
+
+
+def load_servo_estimate(path: str | Path) -> ServoEstimate:
+    """Load a servo estimate.
+
+    Parameters
+    ----------
+    path : str or Path
+        A JSON file, or the folder of a run.
+
+    Returns
+    -------
+    ServoEstimate
+        The estimate, with all digits of the saved one.
+
+    Raises
+    ------
+    InputError
+        If the file is missing, damaged, or of another format.
+    """
+    path = Path(path) / SERVO_FILE if Path(path).is_dir() else Path(path)
+    values = read_json(path, "servo estimate", InputError, "mindyn identify --out writes it for logs with targets")
+    if values.get("format") != SERVO_FORMAT:
+        raise InputError(
+            f"{path} is not a servo estimate of mindyn: its format is not {SERVO_FORMAT!r}",
+            hint="identify again",
+            code=Code.WRONG_FORMAT,
+            subject=path,
+        )
+    if add_checksum({key: value for key, value in values.items() if key != CHECKSUM}) != values:
+        raise InputError(f"{path} was changed after it was written", code=Code.UNREADABLE, subject=path)
+    try:
+        return _from_dict(values)
+    except (KeyError, TypeError, ValueError) as error:
+        message = f"{path} is damaged: {type(error).__name__} {error}"
+        raise InputError(message, code=Code.UNREADABLE, subject=path) from error
+
+
+def _from_dict(values: dict[str, Any]) -> ServoEstimate:
+    robot, n = robot_from_record(values["robot"]), len(values["kp"])
+    arrays = {name: np.array(values[name], dtype=np.float64) for name in ("kp", "kd", "fc", "ia", "low", "high")}
+    if len(robot.primary_names) != n or any(len(array) != n for array in arrays.values()):
+        raise ValueError(f"{n} values for {len(robot.primary_names)} joints")
+    return ServoEstimate(
+        robot=robot,
+        **arrays,
+        has_scale=np.array(values["has_scale"], dtype=bool),
+        delay_s=float(values["delay_s"]),
+        table=None if values["table"] is None else Table(**values["table"]),
+        sources=tuple(SourceFile.from_dict(source) for source in values["sources"]),
+        findings=tuple(Finding.from_dict(finding) for finding in values["findings"]),
+    )
+
+
+def _or_none(value: float) -> float | None:
+    return value if np.isfinite(value) else None
+
+
+def _format_value(value: float, low: float, high: float) -> str:
+    return f"{value:.3g} ({low:.3g} to {high:.3g})" if np.isfinite([low, high]).all() else f"{value:.3g} (open)"

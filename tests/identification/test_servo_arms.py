@@ -1,0 +1,216 @@
+"""Servo arms from targets and positions alone: values, replay, export and command, with MuJoCo as the plant."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import polars
+import pytest
+from cli.program import mindyn_program
+from plants.mujoco_servo import JOINTS, random_plant, record_servos, write_arm
+from raising import raises
+
+import mindyn
+from mindyn.cli.exit_codes import ExitCode
+from mindyn.foundation.errors import Code, InputError
+from mindyn.foundation.findings import Kind
+from mindyn.identification import ServoEstimate, load_servo_estimate
+from mindyn.identification.servos.rollout import simulate_joint
+from mindyn.logs import log_from_targets
+from mindyn.output.export.servo_replay import replay_in_mujoco
+
+SIDECAR = """columns = { time = "t", position = "q.{joint}", target = "cmd.{joint}" }
+units = { time = "s", position = "rad" }
+side = "joint"
+kp = "unknown"
+"""
+
+
+@pytest.fixture(scope="module")
+def arm(tmp_path_factory):
+    return mindyn.load_robot(write_arm(tmp_path_factory.mktemp("arm")))
+
+
+@pytest.fixture(scope="module")
+def plant():
+    return random_plant(np.random.default_rng(11))
+
+
+@pytest.fixture(scope="module")
+def logs(plant):
+    return [record_servos(plant, seed) for seed in range(3)]
+
+
+@pytest.fixture(scope="module")
+def other(plant):
+    return record_servos(plant, 50)
+
+
+@pytest.fixture(scope="module")
+def estimate(arm, logs):
+    return mindyn.identify_servos(arm, logs)
+
+
+def true_values(plant):
+    return np.column_stack([plant.kp, plant.kd, plant.fc, plant.ia])
+
+
+def simulate_by_hand(rows, kp, kd, fc, ia):
+    """The same steps in plain Python, with stiction as a case."""
+    positions, q, v = [], 0.0, 0.0
+    for target, load, inertia, h, steps, is_start, q0, v0 in rows:
+        q, v = (q0, v0) if is_start else (q, v)
+        positions.append(q)
+        for _ in range(int(steps)):
+            b = (ia + inertia) * v + h * (kp * (target - q) - load)
+            v = 0.0 if abs(b) <= h * fc else (b - np.sign(b) * h * fc) / (ia + inertia + h * kd)
+            q += h * v
+    return positions
+
+
+def test_the_compiled_simulation_takes_the_steps_of_the_model():
+    rng = np.random.default_rng(0)
+    rows = np.zeros((120, 8))
+    rows[:, 0] = rows[:, 6] = np.cumsum(rng.normal(0, 0.03, 120))
+    rows[:, 1], rows[:, 2], rows[:, 3], rows[:, 4] = np.sin(rows[:, 0]), 0.01, 0.002, rng.integers(1, 12, 120)
+    rows[[0, 70], 5], rows[70, 7] = 1, 0.4
+    values = rng.uniform([5, 0.1, 0.0, 0.005], [20, 1.0, 0.5, 0.03], (11, 4))
+    simulated = simulate_joint(rows, values)
+    assert simulated.shape == (120, 11)
+    for k, value in enumerate(values):
+        np.testing.assert_allclose(simulated[:, k], simulate_by_hand(rows, *value), rtol=0, atol=1e-12)
+
+
+def test_intervals_contain_the_values_of_the_plant(estimate, plant):
+    true = true_values(plant)
+    assert estimate.has_scale.tolist() == [False, True, True]
+    loaded = estimate.has_scale
+    assert np.isfinite(estimate.low[loaded]).all()
+    assert ((estimate.low <= true) & (true <= estimate.high))[loaded].mean() >= 0.85
+    np.testing.assert_allclose(estimate.values[loaded], true[loaded], rtol=0.08)
+    assert {finding.kind for finding in estimate.findings} == {Kind.FREE_SCALE}
+
+
+def test_without_gravity_ratios_are_right_and_a_known_gain_fixes_the_scale(arm, logs, estimate, plant):
+    ratios, true = estimate.values / estimate.kp[:, None], true_values(plant) / plant.kp[:, None]
+    np.testing.assert_allclose(ratios[0, 1:3], true[0, 1:3], rtol=0.05)
+    assert np.isnan(estimate.low[0, 0])
+    assert estimate.kp[0] == pytest.approx(np.median(estimate.kp[1:]))
+    known = mindyn.identify_servos(arm, logs, kp={"pan": plant.kp[0]})
+    assert known.has_scale.all()
+    np.testing.assert_allclose(known.values[0], true_values(plant)[0], rtol=0.08)
+
+
+def test_the_replay_of_another_motion_is_good(estimate, other):
+    replay = mindyn.replay_servos(estimate, other)
+    assert replay.grade == "good"
+    assert (replay.errors < 0.0015).all()
+    assert (replay.errors < replay.delayed_errors).all()
+    assert (replay.delayed_errors < replay.target_errors).all()
+    assert replay.repeatability is None
+    assert replay.tip_error_m < 0.001
+
+
+def test_wrong_values_are_graded_unusable(estimate, other):
+    wrong = replace(estimate, kd=estimate.kd * [1, 1, 12], fc=estimate.fc * [1, 1, 8])
+    replay = mindyn.replay_servos(wrong, other)
+    assert replay.grades[2] == "unusable"
+    assert replay.grade == "unusable"
+
+
+def test_repeated_motions_give_the_repeatability(estimate, other):
+    shaken = replace(other, q=other.q + np.random.default_rng(0).normal(0, 1e-3, other.q.shape))
+    replay = mindyn.replay_servos(estimate, [other, shaken])
+    np.testing.assert_allclose(replay.repeatability, 1e-3 / np.sqrt(2), rtol=0.1)
+
+
+def test_mujoco_replays_the_exported_file_alike(estimate, other, tmp_path):
+    path = mindyn.write_mjcf(estimate, tmp_path / "arm.xml")
+    replay = replay_in_mujoco(estimate, path, [other])
+    assert replay.is_faithful
+    assert (replay.ratios < 1.2).all()
+    soft = path.read_text().replace("solimpfriction", "solimplimit")  # MuJoCo's own friction creeps
+    path.write_text(soft)
+    assert not replay_in_mujoco(estimate, path, [other]).is_faithful
+
+
+def test_rows_on_a_table_are_left_out_and_stated(arm, plant):
+    touching = replace(plant, floor_m=0.05)
+    recorded = [record_servos(touching, seed) for seed in range(3)]
+    estimate = mindyn.identify_servos(arm, recorded)
+    assert estimate.table is not None
+    assert [finding.kind for finding in estimate.findings].count(Kind.CONTACT) == 1
+    np.testing.assert_allclose(estimate.kp[1:], plant.kp[1:], rtol=0.08)
+    given = mindyn.identify_servos(arm, recorded, tip="tip", table_height_m=0.056)
+    assert (given.table.tip, given.table.height_m) == ("tip", 0.056)
+    np.testing.assert_allclose(given.kp[1:], plant.kp[1:], rtol=0.08)
+
+
+def test_late_targets_with_their_delay_give_the_values(arm, plant):
+    late = replace(plant, delay_s=0.01)
+    recorded = [record_servos(late, seed) for seed in range(2)]
+    given = mindyn.identify_servos(arm, recorded, delay_s=0.01)
+    np.testing.assert_allclose(given.values[1:], true_values(plant)[1:], rtol=0.1)
+    stated = [replace(log, metadata=replace(log.metadata, target_delay_s=0.02)) for log in recorded]  # 10 ms by holding
+    np.testing.assert_allclose(mindyn.identify_servos(arm, stated).values, given.values)
+
+
+def test_a_joint_that_does_not_move_is_one_finding(arm, plant):
+    log = record_servos(plant, 3)
+    still = np.column_stack([np.zeros(len(log)), log.target[:, 1:]])
+    q = np.column_stack([np.zeros(len(log)), log.q[:, 1:]])
+    estimate = mindyn.identify_servos(arm, log_from_targets(JOINTS, log.time, q, still, "unknown"))
+    found = [finding for finding in estimate.findings if finding.kind is Kind.STILL_JOINT]
+    assert [finding.joints for finding in found] == [("pan",)]
+
+
+def test_bad_input_raises(arm, logs, estimate):
+    torques = mindyn.log_from_arrays(JOINTS, logs[0].time, logs[0].q, logs[0].q)
+    with raises(InputError, Code.MISSING_VALUE, "target"):
+        mindyn.identify_servos(arm, torques)
+    with raises(InputError, Code.OUT_OF_RANGE, "kp"):
+        mindyn.identify_servos(arm, logs, kp={"pan": -1.0})
+    with raises(InputError, Code.TOO_LITTLE_DATA, "logs"):
+        mindyn.replay_servos(estimate, logs[0].take(slice(0, 10)))
+    resting = replace(logs[0], target=np.zeros_like(logs[0].target))
+    with raises(InputError, Code.TOO_LITTLE_DATA, "target"):
+        mindyn.identify_servos(arm, resting)
+
+
+def test_a_saved_estimate_is_the_same_and_a_changed_one_is_rejected(estimate, tmp_path):
+    path = estimate.save(tmp_path / "servo.json")
+    loaded = load_servo_estimate(tmp_path)
+    assert isinstance(loaded, ServoEstimate)
+    np.testing.assert_array_equal(loaded.values, estimate.values)
+    np.testing.assert_array_equal(loaded.low, estimate.low)
+    values = json.loads(path.read_text())
+    path.write_text(json.dumps({**values, "kp": [1.0, 1.0, 1.0]}))
+    with raises(InputError, Code.UNREADABLE, str(path)):
+        load_servo_estimate(path)
+
+
+def test_the_command_shows_positions_and_its_run_is_exported(plant, tmp_path):
+    write_arm(tmp_path)
+    (tmp_path / "logs.toml").write_text(SIDECAR)
+    for seed in (0, 1):
+        log = record_servos(plant, seed)
+        columns = {"t": log.time} | {f"q.{j}": log.q[:, k] for k, j in enumerate(JOINTS)}
+        columns |= {f"cmd.{j}": log.target[:, k] for k, j in enumerate(JOINTS)}
+        polars.DataFrame(columns).write_csv(tmp_path / f"run{seed}.csv")
+    files = [tmp_path / name for name in ("servo_arm.xml", "run0.csv", "run1.csv", "run", "model.xml")]
+    robot, first, second, run, model = files
+    ended = mindyn_program("identify", robot, first, "--hold-out", 0.3, "--out", run)
+    assert ended.code == ExitCode.DONE
+    assert "mrad" in ended.out
+    assert sorted(path.name for path in run.iterdir()) == ["replay.json", "run.json", "servo.json"]
+    assert json.loads((run / "replay.json").read_text())["grade"] == "good"
+    shown = json.loads(mindyn_program("identify", robot, first, "--validate", second, "--json").out)
+    assert set(shown) == {"servo", "replay"}
+    assert mindyn_program("export", run, "--to", "mjcf", "--out", model, "--check", second).code == ExitCode.DONE
+    assert "solimpfriction" in model.read_text()
+    assert mindyn_program("export", run, "--to", "isaac-lab", "--out", tmp_path / "arm.yaml").code == ExitCode.DONE
+    assert mindyn_program("export", run, "--to", "c", "--out", tmp_path / "arm.c").code == ExitCode.ERROR
+    assert mindyn_program("check", run).code == ExitCode.ERROR
+    assert mindyn_program("identify", robot, first, "--servo", "--consistent").code == ExitCode.ERROR
