@@ -297,7 +297,13 @@ class Trials:
         self.fold_count = fold_count
         self.regressor = regressor
         known = timeline or experiment.timeline
-        assert known is not None, "settings are selected on logs in memory"
+        if known is None:
+            raise InputError(
+                "settings are selected on logs in memory, not on streams",
+                hint="use the excerpt of the experiment",
+                code=Code.UNSUPPORTED,
+                subject="logs",
+            )
         self.timeline = known
         self._shared = shared or _Shared(experiment, regressor)
         self._errors: dict[Trial, _Errors] = {}

@@ -18,7 +18,7 @@ from mindyn.foundation.algebra.requirements import require_number
 from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.errors import Code, InputError, list_names, require_choice
 from mindyn.foundation.findings import Finding, Kind, info, warning
-from mindyn.identification.selection.choose import Progress, require_logs
+from mindyn.identification.selection.choose import Progress
 from mindyn.identification.servos.contact_rows import Table, choose_tip, find_table, free_rows
 from mindyn.identification.servos.intervals import deviations_between_blocks, number_blocks
 from mindyn.identification.servos.joint_tables import STEP_S, ServoRows, build_servo_rows
@@ -27,6 +27,7 @@ from mindyn.identification.servos.output_error import JointFit, OutputError, pri
 from mindyn.identification.servos.servo_estimate import ServoEstimate
 from mindyn.logs.conversion import gains_per_joint
 from mindyn.logs.log import Log
+from mindyn.regression.experiment import require_logs
 from mindyn.regression.gather_blocks import sources_of
 from mindyn.regression.rows import Logs
 from mindyn.robots.robot import Robot

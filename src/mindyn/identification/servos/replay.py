@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 from mindyn.foundation.algebra.blas import run_on_one_blas_thread
 from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.errors import Code, InputError, pluralise
-from mindyn.identification.selection.choose import require_logs
 from mindyn.identification.servos.contact_rows import choose_tip, free_rows
 from mindyn.identification.servos.joint_tables import ServoRows
 from mindyn.identification.servos.servo_estimate import ServoEstimate
 from mindyn.identification.servos.simulation import simulate_servo_rows
 from mindyn.kernels.model import compile_model
 from mindyn.logs.log import Log
+from mindyn.regression.experiment import require_logs
 from mindyn.regression.rows import Logs
 from mindyn.robots.table import format_table
 
