@@ -3,7 +3,7 @@
 python tools/measure_code.py src/mindyn                      one row for every layer
 python tools/measure_code.py src/mindyn --one-importer       modules with one importer
 python tools/measure_code.py src/mindyn --repeated           constants and classes with the same name in several modules
-python tools/measure_code.py src/mindyn --code               lines of code, and files with more than 400 of them
+python tools/measure_code.py src/mindyn --code               lines of code of every layer
 """
 
 from __future__ import annotations
@@ -25,10 +25,6 @@ def constants(tree: ast.Module) -> list[str]:
     return result
 
 
-MAX_CODE_LINES = 400
-"""Largest number of code lines of a file."""
-
-
 def code_lines(text: str) -> int:
     """Count lines without blank lines, comments, docstrings and the texts that describe a constant."""
     tree = ast.parse(text)
@@ -45,16 +41,13 @@ def code_lines(text: str) -> int:
 
 
 def print_code_lines(texts: dict[Path, str], source: Path) -> None:
-    """Print the code lines of every layer, and the files that are too long without their docstrings."""
+    """Print the code lines of every layer."""
     counts = {path: code_lines(text) for path, text in texts.items()}
     layers: dict[str, int] = defaultdict(int)
     for path, count in counts.items():
         layers[path.relative_to(source).parts[0] if path.parent != source else "(package)"] += count
     for layer, count in [*layers.items(), ("all", sum(counts.values()))]:
         print(f"{layer:18}{count:8}")
-    for path, count in counts.items():
-        if count > MAX_CODE_LINES:
-            print(f"more than {MAX_CODE_LINES} lines: {path} ({count})")
 
 
 def importers(trees: dict[str, ast.Module]) -> dict[str, set[str]]:

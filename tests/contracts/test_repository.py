@@ -13,7 +13,6 @@ from pathlib import Path
 from unittest.mock import patch
 
 import pytest
-from measure_code import MAX_CODE_LINES, code_lines
 
 import mindyn
 from mindyn.logs import LOG_FORMATS
@@ -26,20 +25,12 @@ EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
-def test_python_files_stay_short():
-    """A file holds one idea: at most 400 lines without docstrings, comments and blank lines."""
-    texts = {path: path.read_text() for path in PYTHON_FILES}
-    long = {path: text for path, text in texts.items() if len(text.splitlines()) > MAX_CODE_LINES}
-    assert {str(path) for path, text in long.items() if code_lines(text) > MAX_CODE_LINES} == set()
-
-
 def test_there_are_examples():
     assert EXAMPLES
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
-def test_examples_run_and_are_short(path, tmp_path):
-    assert len(path.read_text().splitlines()) <= 80
+def test_examples_run(path, tmp_path):
     done = subprocess.run([sys.executable, path], cwd=tmp_path, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     assert done.stdout
