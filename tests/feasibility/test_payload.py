@@ -19,6 +19,7 @@ from mindyn.applications.payload.payload import default_gain_deviation
 from mindyn.foundation.algebra.poses import Pose
 from mindyn.foundation.errors import Code, InputError
 from mindyn.foundation.findings import Kind
+from mindyn.identification.runs_with_loads import Payload
 from mindyn.logs.conditioning import AS_LOGGED
 from mindyn.regression.regressor import with_estimated_drives
 
@@ -228,3 +229,13 @@ def test_uncertain_gains_widen_the_interval_of_the_mass(arm, estimate):
     assert heavier.mass == pytest.approx(2.2, rel=0.02), "gains 10 % off in both make the load 10 % off"
     with raises(mindyn.MindynError, Code.OUT_OF_RANGE, "gain_deviation"):
         mindyn.payload(estimate, loaded, gain_deviation=-1.0)
+
+
+def test_the_mass_of_a_feasible_load_lies_in_its_interval():
+    """The nearest feasible load may be lighter than the interval of a fit that hardly determines the mass."""
+    phi = np.array([1.72, 0.1, 0.0, 0.0, 0.02, 0.0, 0.02, 0.0, 0.0, 0.02])
+    covariance = np.diag([2.2, *[0.5] * 3, *[0.1] * 6])
+    load = Payload("hand", phi, covariance, (), 1.96, (), np.array([4.87, *[0.0] * 9]))
+    assert load.is_feasible
+    low, high = load.mass_interval
+    assert low <= load.mass <= high

@@ -89,9 +89,14 @@ class Payload(ShortRepr):
 
     @property
     def mass_interval(self) -> tuple[float, float]:
-        """Return the 95 % interval of the mass, kg."""
+        """Return the 95 % interval of the mass, kg.
+
+        It is that of the fit, and reaches to the mass of the nearest feasible load, unless that contradicts the fit
+        (`is_feasible`).
+        """
         middle = float((self.phi if self.unconstrained is None else self.unconstrained)[0])
-        return middle - float(self.half_widths[0]), middle + float(self.half_widths[0])
+        low, high = middle - float(self.half_widths[0]), middle + float(self.half_widths[0])
+        return (min(low, self.mass), max(high, self.mass)) if self.is_feasible else (low, high)
 
     @property
     def is_feasible(self) -> bool:
