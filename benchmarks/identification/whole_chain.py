@@ -29,7 +29,7 @@ def read_commands(robot: str, quick: bool) -> list[list[str]]:
     (block,) = re.findall(r"```sh\n(.*?)```", PAGE.read_text(), re.DOTALL)
     lines = [shlex.split(line) for line in block.splitlines() if line.startswith("mindyn ")]
     created = [[robot if word == "arm.urdf" else word for word in line] for line in lines]
-    more = {"excite": ["--starts", "1", "--deadline-s", "3"], "identify": ["--no-report"]} if quick else {}
+    more = {"excite": ["--starts", "1", "--deadline-s", "12"], "identify": ["--no-report"]} if quick else {}
     return [[*line, *more.get(line[1], [])] for line in created]
 
 

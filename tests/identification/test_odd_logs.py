@@ -159,7 +159,7 @@ def test_arrays_of_a_log_may_be_lists_and_must_be_numbers():
     with raises(InputError, Code.WRONG_TYPE, "q"):
         mindyn.log_from_arrays(ARM.primary_names, log.time, [["a", "b"]] * 50, log.tau)
     with raises(InputError, Code.WRONG_TYPE, "joint_names"):
-        mindyn.log_from_arrays(ARM, log.time, log.q, log.tau)
+        mindyn.log_from_arrays(3, log.time, log.q, log.tau)
     with raises(InputError, Code.WRONG_TYPE, "q"):
         mindyn.log_from_arrays(ARM.primary_names, log.time, np.ma.masked_less(log.q, 0), log.tau)
 

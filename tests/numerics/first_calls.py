@@ -26,6 +26,19 @@ def rows(m: Any, folder: Path) -> Any:
     return m.build_rows(arm, log)
 
 
+def fit_servos(m: Any) -> tuple[Any, Any]:
+    """Return an estimate of servos and the log of its targets."""
+    import numpy as np
+
+    from mindyn.logs import log_from_targets
+
+    arm, t = m.load_robot("planar2"), np.arange(500) / 100
+    target = np.column_stack([0.5 * np.sin(2 * t), 0.4 * np.cos(3 * t)])
+    q = np.column_stack([0.49 * np.sin(2 * t - 0.1), 0.39 * np.cos(3 * t - 0.15)])
+    log = log_from_targets(arm.joint_names, t, q, target, "unknown")
+    return m.identify_servos(arm, log), log
+
+
 Call = Callable[[Any, Path, Path], Any]
 CALLS: dict[str, Call] = {
     "load_robot": lambda m, f, _: (m.load_robot("planar2"), m.load_robot(f / "arm.urdf")),
@@ -48,6 +61,8 @@ CALLS: dict[str, Call] = {
         m.LeastSquares(),
         m.EquationSettings(),
     ),
+    "identify_servos": lambda m, *_: fit_servos(m),
+    "replay_servos": lambda m, *_: m.replay_servos(*fit_servos(m)),
     "choose": lambda m, f, _: m.choose(m.load_robot("planar2"), [m.read_log(f / "run.csv", m.load_robot("planar2"))]),
     "build_rows": lambda m, f, _: m.LeastSquares().fit(rows(m, f)),
     "load_estimate": lambda m, f, _: load(m, f).predict([[0.1, 0.2]], [[0, 0]], [[0, 0]]),
