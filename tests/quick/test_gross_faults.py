@@ -165,7 +165,7 @@ def test_a_motion_keeps_its_distance_from_a_box_by_the_kinematics_of_pinocchio()
         np.array([1.1, 0.8, 0.9]),
     )
     safety = mindyn.SafetySettings(obstacles=[Box(low, high)], clearance_m=0.2, tip_speed=2.0)
-    design = mindyn.design_motion(robot, seconds=10.0, safety=safety, search=mindyn.SearchSettings(deadline_s=10.0))
+    design = mindyn.design_motion(robot, seconds=10.0, safety=safety, search=mindyn.SearchSettings(starts=1))
     model = mindyn.to_pinocchio(robot)
     data, numbers = model.createData(), {joint.child: k + 1 for k, joint in enumerate(robot.joints)}
     capsules = [capsule for volume in volumes_of(robot).volumes for capsule in volume.covers]
