@@ -18,7 +18,6 @@ import mindyn
 from mindyn.foundation.findings import Severity
 from mindyn.identification import torque_bands
 from mindyn.logs.log import log_from_arrays
-from mindyn.motions import Box, volumes_of
 
 NOISE = 0.02
 LOAD_KG = 1.3
@@ -155,29 +154,6 @@ def test_a_motion_keeps_floor_and_speed_by_the_kinematics_of_pinocchio():
         lowest = min(lowest, *(float(data.oMi[k].translation[2]) for k in range(3, model.njoints)))
     assert 0.02 < fastest < 0.65
     assert lowest > 0.03
-
-
-def test_a_motion_keeps_its_distance_from_a_box_by_the_kinematics_of_pinocchio():
-    """Distances of points along the axes of the links' capsules from the box, less their radii."""
-    robot, low, high = (
-        replace(mindyn.load_robot("ur10"), drives=()),
-        np.array([0.55, -0.8, 0.1]),
-        np.array([1.1, 0.8, 0.9]),
-    )
-    safety = mindyn.SafetySettings(obstacles=[Box(low, high)], clearance_m=0.2, tip_speed=2.0)
-    design = mindyn.design_motion(robot, seconds=10.0, safety=safety, search=mindyn.SearchSettings(starts=1))
-    model = mindyn.to_pinocchio(robot)
-    data, numbers = model.createData(), {joint.child: k + 1 for k, joint in enumerate(robot.joints)}
-    capsules = [capsule for volume in volumes_of(robot).volumes for capsule in volume.covers]
-    along, closest = np.linspace(0, 1, 12)[:, None], np.inf
-    for t in np.linspace(0, 10.0, 150):
-        pin.forwardKinematics(model, data, np.asarray(design.motion(t)[0]))
-        for capsule in capsules:
-            pose = data.oMi[numbers[capsule.link]]
-            points = (capsule.a + along * (capsule.b - capsule.a)) @ pose.rotation.T + pose.translation
-            outside = np.maximum(np.maximum(low - points, points - high), 0.0)
-            closest = min(closest, float(np.linalg.norm(outside, axis=1).min()) - capsule.radius)
-    assert 0.19 < closest < 0.5
 
 
 def test_an_unsafe_design_says_that_it_was_not_checked():
