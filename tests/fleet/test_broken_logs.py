@@ -108,6 +108,9 @@ class Cutter(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def cutting_store(store, monkeypatch) -> Iterator[object]:
+    """The store behind a server that cuts objects; s3fs keeps file systems with the address of their first use."""
+    file_system = pytest.importorskip("s3fs").S3FileSystem
+    file_system.clear_instance_cache()
     Cutter.store = urlsplit(os.environ["AWS_ENDPOINT_URL"]).netloc
     server = ThreadingHTTPServer(("127.0.0.1", 0), Cutter)
     thread = threading.Thread(target=server.serve_forever, daemon=True)
@@ -119,12 +122,12 @@ def cutting_store(store, monkeypatch) -> Iterator[object]:
     finally:
         server.shutdown()
         server.server_close()
+        file_system.clear_instance_cache()
 
 
 def test_objects_whose_bodies_end_early_do_not_stop_the_fleet(cutting_store, tmp_path, monkeypatch):
     import s3fs
 
-    s3fs.S3FileSystem.clear_instance_cache()
     monkeypatch.setattr(s3fs.S3FileSystem, "retries", 1)
     for name in ("logs.toml", "cut/logs.toml"):
         cutting_store.put_object(Bucket="logs", Key=f"early/{name}", Body=SIDECAR.encode())
