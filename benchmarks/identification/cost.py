@@ -112,7 +112,7 @@ NOTES = [
     "are subtracted from the sums of all rows; arrays are used again, since the pages of new ones took as long as the "
     "sums; the machine code writes blocks that stay in the cache; cut-offs whose error on a quarter of every segment "
     "of a long log is 1.3 times the least are not tried on all rows (errors relative to the least differ by 2 %); "
-    "fits to the same rows share their R factors; a second process takes a part of the tasks. On training rows of a "
+    "fits to the same rows share their R factors; worker processes take a part of the tasks. On training rows of a "
     "TX40, a UR10 and an LWR4+, settings, dropped parameters and errors on held-out blocks are the same as before.",
     "The goal was half of the time of 0.2.0, and a quarter for long arms. Fewer settings or rows would change "
     "what is selected: with cut-offs near those of the first round alone, two measured logs had other settings. So "
@@ -128,9 +128,9 @@ COST = (
     "the fit alone."
 )
 CORES = (
-    "The same on one core (`MINDYN_CORES=1`) and on two, where a second process takes a part of the tasks. Values are "
+    "The same on one core (`MINDYN_CORES=1`) and on two, where worker processes take a part of the tasks. Values are "
     "equal to the last bit. Memory is the largest sum of both processes, with shared pages counted once. The call "
-    "includes the start of the second process."
+    "includes the start of the worker."
 )
 
 

@@ -3,7 +3,7 @@
     python -m benchmarks.identification.streaming [--rows ROWS] [--record]
 
 It writes the log of a 6-joint arm to a temporary folder (about 1 GB for 10 million rows), with row groups of default
-size and then as a single group. A second process reads each file block by block and prints its peak memory.
+size and then as a single group. Another process reads each file block by block and prints its peak memory.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def measure(folder: Path, rows: int, *, one_group: bool) -> tuple[str, ...]:
 def main() -> None:
     parser = arguments(__doc__)
     parser.add_argument("--rows", type=int, default=10_000_000)
-    parser.add_argument("--fit", type=Path, help="fit this file and print what that took: the second process")
+    parser.add_argument("--fit", type=Path, help="fit this file and print what that took: the other process")
     options = parser.parse_args()
     if options.fit:
         fit(options.fit)

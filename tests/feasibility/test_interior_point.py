@@ -20,7 +20,7 @@ from mindyn.identification.feasibility.constrained_fit import MIN_PRIOR_FRACTION
 from mindyn.identification.feasibility.interior_point import minimise_all
 from mindyn.identification.feasibility.physical_space import PSEUDO_ROWS, space_of
 from mindyn.identification.feasibility.priors import build_prior
-from mindyn.kernels.numerics import second_process
+from mindyn.kernels.numerics import workers
 from mindyn.regression.regressor import Regressor, with_estimated_drives
 from mindyn.regression.row_blocks import gather
 
@@ -163,9 +163,9 @@ def test_minima_do_not_depend_on_the_number_of_processes(arm, monkeypatch):
     programs = [problem._build_program(part, T, 1e-2, []) for part, T in zip(parts[:3], triangles, strict=True)]
     minima = []
     for cores in (1, 2):
-        monkeypatch.setattr(second_process, "usable_cores", lambda cores=cores: cores)
-        with second_process.second_process("math"):
-            assert second_process.has_second_process() == (cores > 1)
+        monkeypatch.setattr(workers, "usable_cores", lambda cores=cores: cores)
+        with workers.workers("math", 1):
+            assert workers.has_workers() == (cores > 1)
             minima.append(minimise_all(programs, problem.start()))
     assert np.array_equal(*minima)
 

@@ -24,7 +24,7 @@ from mindyn.identification.selection.tune import (
     least_supported,
     tune_settings,
 )
-from mindyn.kernels.numerics import second_process
+from mindyn.kernels.numerics import workers
 from mindyn.logs.conditioning import AS_LOGGED, Conditioning
 from mindyn.logs.log import log_from_arrays
 from mindyn.logs.resolving import noise_floor_cutoff, resolve_conditioning
@@ -209,11 +209,11 @@ def test_scores_do_not_depend_on_the_number_of_processes(monkeypatch):
     settings = [trial_of(c, f, friction) for f in (None, 20.0, 40.0) for friction in frictions] * 2
     result = []
     for cores in (1, 2):
-        monkeypatch.setattr(second_process, "usable_cores", lambda cores=cores: cores)
+        monkeypatch.setattr(workers, "usable_cores", lambda cores=cores: cores)
         trials = Trials(mindyn.Experiment(robot, [log]), Regressor(robot))
-        with second_process.second_process(Trials.__module__):
-            assert second_process.has_second_process() == (cores > 1)
-            second_process.start_task(int)()  # wait for the start
+        with workers.workers(Trials.__module__, 1):
+            assert workers.has_workers() == (cores > 1)
+            workers.start_task(int)()  # wait for the start
             listed = score_all([trials, trials.with_folds(3)], settings)
         result.append([score for expected in listed for score in expected])
     for first, *others in zip(*result, strict=True):

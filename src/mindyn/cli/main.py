@@ -101,11 +101,6 @@ class LazyCommands(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         """Import and return the command with which `args` start."""
         name, command, rest = super().resolve_command(ctx, args)
-        if name == "identify" and "--help" not in args and not ctx.resilient_parsing:
-            from mindyn.kernels.numerics.second_process import second_process
-
-            # It starts along with the imports of the command.
-            ctx.with_resource(second_process("mindyn.identification.selection.trials"))
         return name, None if name is None or command is None else load_command(name), rest
 
 

@@ -25,7 +25,7 @@ from mindyn.identification.uncertainty.covariance import (
 )
 from mindyn.identification.uncertainty.friction_curves import blocks_with_every_law, with_friction_curves
 from mindyn.identification.unknown_gains import Scale
-from mindyn.kernels.numerics.second_process import second_process, start_task
+from mindyn.kernels.numerics.workers import count_workers, start_task, workers
 from mindyn.logs.samples import Samples
 from mindyn.regression.experiment import Experiment
 from mindyn.regression.rows import Logs, Rows
@@ -84,7 +84,8 @@ def identify(
     if phase_logs := list_phase_logs(experiment.logs):
         return identify_phases(robot, phase_logs, estimator, settings)
     is_given = estimator is not None and settings is not None and settings.is_selected
-    with second_process("mindyn.identification.selection.trials", is_wanted=executor is None and not is_given):
+    count = count_workers(experiment.excerpt_rows, robot.joint_count)
+    with workers("mindyn.identification.selection.trials", count, is_wanted=executor is None and not is_given):
         _, known = resolve_gains(experiment, scale)
         choice = select(known, estimator, settings, progress)
         gains, known = resolve_gains(experiment, scale, choice.settings)  # with the selected filters and friction

@@ -117,6 +117,12 @@ class Experiment:
         return logs
 
     @property
+    def excerpt_rows(self) -> int:
+        """Number of rows that settings are selected on; for streams the largest possible one."""
+        rows = sum(len(log) if isinstance(log, Log) else EXCERPT_ROWS for log in self.logs)
+        return min(rows, EXCERPT_ROWS)
+
+    @property
     def sources(self) -> tuple[SourceFile, ...]:
         """Files of the logs."""
         return tuple(source for log in self.logs for source in sources_of(log))

@@ -19,7 +19,7 @@ from scipy.linalg.lapack import dpotrf, dpotrs
 
 from mindyn.foundation.algebra.values import Array
 from mindyn.identification.feasibility.conic import SOLVER_TOLERANCES, ConeRows, ConicProgram, matrix_of_triangle
-from mindyn.kernels.numerics.second_process import share_tasks
+from mindyn.kernels.numerics.workers import share_tasks
 
 MAX_ITERATIONS: Final = 40
 """Programs of fits take 9 to 22."""

@@ -31,7 +31,7 @@ from mindyn.identification.feasibility.conic import (
 from mindyn.identification.feasibility.interior_point import minimise_all
 from mindyn.identification.feasibility.nearest import MIN_CORRELATION_EIGENVALUE, find_nearest_consistent, known_metric
 from mindyn.identification.feasibility.physical_space import PhysicalSpace, physical_values, space_of
-from mindyn.kernels.numerics.second_process import share_tasks
+from mindyn.kernels.numerics.workers import share_tasks
 from mindyn.logs.samples import Samples
 
 INTERVAL_MARGIN: Final = 1e-3

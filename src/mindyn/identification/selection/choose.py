@@ -42,14 +42,13 @@ from mindyn.identification.selection.trials import (
     criterion_of,
     decimation_for,
     error_over,
-    forget_received,
     gain_of,
     most_steps,
     rate_of,
     rules_of,
 )
 from mindyn.identification.selection.tune import HIGHEST, SearchSpace, least_supported, several_foldings, tune_settings
-from mindyn.kernels.numerics.second_process import start_task
+from mindyn.kernels.numerics.workers import forget_shared_data, start_task
 from mindyn.logs.cleaning import MAX_MAGNITUDE, MAX_STILL_RANGE
 from mindyn.logs.conditioning import Conditioning, require_resolved
 from mindyn.logs.errors import NO_TORQUE_HINT
@@ -420,7 +419,7 @@ def select(
         estimator = replace(estimator, friction="dissipative")  # shapes were selected within these limits
     elif search_space.friction and not isinstance(estimator, PhysicallyConsistent) and trials.needs_limits(trial):
         chosen = replace(chosen, friction=chosen.shape.without_shapes())
-    start_task(forget_received)
+    forget_shared_data()
     return Choice(estimator, estimator.settings_for(robot, chosen), dropped, score, findings)
 
 

@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, lru_cache
-from itertools import chain, count
+from itertools import chain
 from math import ceil, isinf, prod
 from typing import Any, Final, NamedTuple
 
@@ -33,7 +33,8 @@ from mindyn.identification.delays import Delay, estimate_delay
 from mindyn.identification.estimators.essential import elimination
 from mindyn.identification.selection.column_sums import Buffers, ColumnSums, Folds, Kept, Part, fits_without_each
 from mindyn.identification.smooth_rows import build_smooth_rows
-from mindyn.kernels.numerics.second_process import has_second_process, share_tasks
+from mindyn.kernels.numerics.worker_messages import SharedData
+from mindyn.kernels.numerics.workers import share_tasks, worker_count
 from mindyn.logs.conditioning import Conditioning, require_resolved
 from mindyn.logs.filters import MIN_EDGE_S, edge_duration_s
 from mindyn.logs.log import Log
@@ -213,25 +214,18 @@ class Trial:
         return self.with_settings(conditioning=replace(self.conditioning, **changes))
 
 
-_NUMBERS: Final = count()
-"""Numbers of data in a second process: an `id` would be that of earlier data if sending the new ones failed."""
-
-
-class _Shared:
+class _Shared(SharedData):
     """Data shared by trials that cut the same logs into different blocks."""
 
     def __init__(self, experiment: Experiment, regressor: Regressor) -> None:
         self.experiment, self.regressor = experiment, regressor
-        self._number, self._is_sent = next(_NUMBERS), False
         self.with_friction = cache(regressor.with_friction)
         self._kept: dict[tuple[Friction, tuple[Kind, ...]], Kept] = {}
         self.buffers = Buffers()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Send the logs to a second process once: it keeps them, with what it computes from them."""
-        contents = () if self._is_sent else (self.experiment, self.regressor)
-        self._is_sent = True
-        return _receive, (self._number, contents)
+        """Pickle the logs, without what was computed from them."""
+        return _Shared, (self.experiment, self.regressor)
 
     def kept(self, trial: Trial) -> Kept:
         """Return the parameters that a trial does not exclude, before dropping any."""
@@ -244,21 +238,6 @@ class _Shared:
     def samples(self, conditioning: Conditioning) -> ConditionedSamples:
         """Return all rows of the logs, with conditioned motion and unfiltered torque."""
         return self.experiment.samples(_for_prediction(conditioning))
-
-
-_received: dict[int, _Shared] = {}
-
-
-def _receive(number: int, contents: tuple[Any, ...]) -> _Shared:
-    """Return the data with a number, which come with their contents the first time."""
-    if contents:
-        _received[number] = _Shared(*contents)
-    return _received[number]
-
-
-def forget_received() -> None:
-    """Free the memory of all trials in a second process."""
-    _received.clear()
 
 
 def rules_of(regressor: Regressor, numbers: list[int]) -> Kept:
@@ -315,7 +294,7 @@ class Trials:
         return self.experiment.logs_in_memory
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Send the blocks to a second process, without scores."""
+        """Pickle the blocks, without scores."""
         return _rebuild, (self._shared, self.fold_count, self.timeline)
 
     def score(self, trial: Trial) -> TrialScore:
@@ -478,16 +457,16 @@ def _rebuild(shared: _Shared, fold_count: int, timeline: Timeline) -> Trials:
 def score_all(foldings: Sequence[Trials], listed: Sequence[Trial]) -> list[list[TrialScore]]:
     """Return the scores of each trial in all foldings, which must share their logs.
 
-    Trials that differ in friction and parameters alone share one pass over the rows. A second process takes a part of
-    the passes, or of the trials of a single pass.
+    Trials that differ in friction and parameters alone share one pass over the rows. Workers take a part of the passes,
+    or of the trials of a single pass.
     """
     passes: dict[tuple[Conditioning, float | None], list[Trial]] = {}
     for trial in dict.fromkeys(listed):
         if not all(trials.knows(trial) for trials in foldings):
             passes.setdefault((_for_prediction(trial.conditioning), trial.filter_hz), []).append(trial)
     tasks = list(passes.values())
-    if len(tasks) == 1 and has_second_process():
-        tasks = group_evenly(tasks[0], 2)
+    if len(tasks) == 1:
+        tasks = group_evenly(tasks[0], worker_count() + 1)
     found = share_tasks(_cross_validate, [(foldings, alike) for alike in tasks])
     for trial, errors in zip(chain(*tasks), chain(*found), strict=True):
         for trials, own in zip(foldings, errors, strict=True):
