@@ -27,7 +27,7 @@ from mindyn.identification.uncertainty.friction_curves import blocks_with_every_
 from mindyn.identification.unknown_gains import Scale
 from mindyn.kernels.numerics.workers import count_workers, start_task, workers
 from mindyn.logs.samples import Samples
-from mindyn.regression.experiment import Experiment
+from mindyn.regression.experiment import Experiment, count_excerpt_rows
 from mindyn.regression.rows import Logs, Rows
 from mindyn.regression.settings import EquationSettings
 from mindyn.robots.robot import Robot
@@ -84,7 +84,7 @@ def identify(
     if phase_logs := list_phase_logs(experiment.logs):
         return identify_phases(robot, phase_logs, estimator, settings)
     is_given = estimator is not None and settings is not None and settings.is_selected
-    count = count_workers(experiment.excerpt_rows, robot.joint_count)
+    count = count_workers(count_excerpt_rows(experiment), robot.joint_count)
     with workers("mindyn.identification.selection.trials", count, is_wanted=executor is None and not is_given):
         _, known = resolve_gains(experiment, scale)
         choice = select(known, estimator, settings, progress)

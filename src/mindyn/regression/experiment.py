@@ -117,12 +117,6 @@ class Experiment:
         return logs
 
     @property
-    def excerpt_rows(self) -> int:
-        """Number of rows that settings are selected on; for streams the largest possible one."""
-        rows = sum(len(log) if isinstance(log, Log) else EXCERPT_ROWS for log in self.logs)
-        return min(rows, EXCERPT_ROWS)
-
-    @property
     def sources(self) -> tuple[SourceFile, ...]:
         """Files of the logs."""
         return tuple(source for log in self.logs for source in sources_of(log))
@@ -249,6 +243,11 @@ def require_logs(logs: Logs) -> list[Log | LogScan]:
             subject="logs",
         )
     return listed
+
+
+def count_excerpt_rows(experiment: Experiment) -> int:
+    """Return the number of rows that settings are selected on; for streams, the largest possible one."""
+    return min(EXCERPT_ROWS, sum(len(log) if isinstance(log, Log) else EXCERPT_ROWS for log in experiment.logs))
 
 
 def cut_segments(logs: Sequence[Log | LogScan]) -> list[Log]:
