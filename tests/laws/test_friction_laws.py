@@ -67,7 +67,7 @@ def test_the_text_contains_a_speed_of_several_joints():
 
 
 def test_a_law_that_depends_on_the_load_requires_it():
-    law = FrictionLaw("s * abs(load)", ("1", "1"), "proportional to the load")
+    law = FrictionLaw("loaded", "s * abs(load)", ("1", "1"), "proportional to the load")
     u, load = np.array([0.3, -0.2]), np.array([-5.0, 7.0])
     assert law.needs_load
     assert_close(law.values(u, np.sign(u), load), [5.0, -7.0], 0.0)
@@ -78,6 +78,6 @@ def test_a_law_that_depends_on_the_load_requires_it():
 
 def test_unknown_variables_and_invalid_constants_are_rejected():
     with raises(RobotError, Code.UNSUPPORTED, "w"):
-        _ = FrictionLaw("s * w", ("N m", "N"), "unknown variable").parsed
+        FrictionLaw("unknown", "s * w")
     with raises(RobotError, Code.OUT_OF_RANGE, "the Stribeck exponent"):
         stribeck("joint1", 1.0, 0.1, 0.0)

@@ -15,6 +15,7 @@ from mindyn.parameters.parameter import (
 )
 from mindyn.regression.friction import Friction
 from mindyn.regression.regressor import Regressor, with_estimated_drives
+from mindyn.robots.friction_laws import FRICTION_LAWS
 from mindyn.robots.loading import bundled_robots, load_robot
 from mindyn.robots.parts import Drive, ExtraTorque
 
@@ -47,7 +48,9 @@ def test_further_friction_has_the_units_of_its_law():
     turns = robot.joint_names[0]
     units = {"root": ("N m s^0.5", "N s^0.5/m^0.5"), "cubic": ("N m s^3", "N s^3/m^3"), "stribeck": ("N m", "N")}
     for shape, expected in units.items():
-        assert tuple(friction_parameter(robot, joint, shape).unit for joint in (turns, slides)) == expected
+        assert (
+            tuple(friction_parameter(robot, joint, FRICTION_LAWS[shape]).unit for joint in (turns, slides)) == expected
+        )
 
 
 @pytest.mark.parametrize("name", bundled_robots())

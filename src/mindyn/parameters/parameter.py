@@ -10,7 +10,7 @@ import numpy as np
 
 from mindyn.foundation.notation import DRIVE_PARAMETERS, LINK_PARAMETER_UNITS, LINK_PARAMETERS
 from mindyn.parameters.base import DRIVE_SYMBOLS, BaseParameters
-from mindyn.robots.friction_laws import FRICTION_LAWS, LOAD_SHAPES
+from mindyn.robots.friction_laws import FRICTION_LAWS, LOAD_SHAPES, FrictionLaw
 from mindyn.robots.parts import Drive
 from mindyn.robots.robot import Robot
 
@@ -120,10 +120,10 @@ def friction_label(shape: str) -> str:
     return f"f_{shape}"
 
 
-def friction_parameter(robot: Robot, joint: str, shape: str) -> Parameter:
-    """Return the coefficient of a further friction shape of a joint's drive."""
-    label, index = friction_label(shape), robot.joint_index(joint)
-    unit = FRICTION_LAWS[shape].unit[robot.joints[index].kind == "prismatic"]
+def friction_parameter(robot: Robot, joint: str, law: FrictionLaw) -> Parameter:
+    """Return the coefficient of a further friction law of a joint's drive."""
+    label, index = friction_label(law.name), robot.joint_index(joint)
+    unit = law.unit[robot.joints[index].kind == "prismatic"]
     return Parameter(f"{label}{index + 1}", "friction", joint, unit, label)
 
 

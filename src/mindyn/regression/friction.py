@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, get_args
 
 import numpy as np
@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from mindyn.foundation.algebra.requirements import require_positive
 from mindyn.foundation.algebra.values import Array
+from mindyn.foundation.errors import Code, InputError
 from mindyn.foundation.schemas import ANY_NUMBER, ANY_TEXT, list_schema, require_valid, table_schema
-from mindyn.robots.friction_laws import FITTED_SHAPES, LOAD_SHAPES
+from mindyn.robots.friction_laws import FITTED_SHAPES, FRICTION_LAWS, LAW, LOAD_SHAPES, FrictionLaw
 
 Direction = Literal["sign", "tanh", "stop"]
 
@@ -20,6 +21,7 @@ FRICTION: Final = table_schema(
     {"direction": {"enum": get_args(Direction)}, "width": {"type": "number", "minimum": 0}},
     {
         "shapes": list_schema({"enum": (*FITTED_SHAPES, *LOAD_SHAPES)}),
+        "laws": list_schema(LAW),
         "joint_side": list_schema(ANY_TEXT),
         "reference": list_schema(ANY_NUMBER),
         "without": list_schema(list_schema(ANY_TEXT, minItems=2, maxItems=2)),
@@ -28,7 +30,7 @@ FRICTION: Final = table_schema(
 """The JSON Schema of the friction columns."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, init=False)
 class Friction:
     """Shape of the friction columns of every drive.
 
@@ -41,8 +43,9 @@ class Friction:
         and reverses sign within 2 width of travel, as presliding friction does [Dahl 1968].
     width : float, default 0.0
         In rad/s ("tanh") or rad ("stop") at the joint; not used by "sign".
-    shapes : tuple of str, optional
-        Friction laws out of `FITTED_SHAPES` and `LOAD_SHAPES`; each adds a column for every drive.
+    shapes : tuple of str or FrictionLaw, optional
+        Names out of `FITTED_SHAPES` and `LOAD_SHAPES`, and laws of your own that depend on speed and direction; each
+        adds a column for every drive.
     joint_side : tuple of str, optional
         Joints with additional viscous and Coulomb columns of their own motion, besides those of their coupled motor.
     reference : tuple of float, optional
@@ -50,11 +53,21 @@ class Friction:
         estimated parameters. `identify` computes it; an estimate stores its own values.
     without : tuple of (str, str), optional
         Pairs (joint, shape): the drive of this joint does not have the column of this shape.
+    laws : tuple of FrictionLaw, optional
+        Laws of your own that `shapes` contains by name; laws in `shapes` are moved here, and their names stay there.
 
     Raises
     ------
     InputError
-        If the direction or a shape is unknown, or the width is not positive where it is needed.
+        If the direction or a shape is unknown, the width is not positive where it is needed, or a law of your own has
+        the name of a built-in one or depends on the load.
+
+    Examples
+    --------
+    >>> from mindyn.robots import FrictionLaw
+    >>> creep = FrictionLaw("creep", "s * log(1 + abs(u) / speed)", constants={"speed": 0.05})
+    >>> mindyn.Friction("tanh", 0.03, ("stribeck", creep)).shapes
+    ('stribeck', 'creep')
     """
 
     direction: Direction = "sign"
@@ -63,9 +76,33 @@ class Friction:
     joint_side: tuple[str, ...] = ()
     reference: tuple[float, ...] = ()
     without: tuple[tuple[str, str], ...] = ()
+    laws: tuple[FrictionLaw, ...] = ()
 
-    def __post_init__(self) -> None:
-        require_valid({name: getattr(self, name) for name in FRICTION["properties"]}, FRICTION, "friction")
+    def __init__(
+        self,
+        direction: Direction = "sign",
+        width: float = 0.0,
+        shapes: Sequence[str | FrictionLaw] = (),
+        joint_side: tuple[str, ...] = (),
+        reference: tuple[float, ...] = (),
+        without: tuple[tuple[str, str], ...] = (),
+        laws: Sequence[FrictionLaw] = (),
+    ) -> None:
+        listed = (shapes,) if isinstance(shapes, (str, FrictionLaw)) else tuple(shapes)
+        own = {law.name: law for law in (*laws, *listed) if isinstance(law, FrictionLaw)}
+        names = tuple(shape.name if isinstance(shape, FrictionLaw) else shape for shape in listed)
+        values = (direction, width, names, joint_side, reference, without)
+        used = tuple(law for name, law in own.items() if name in names)
+        for name, value in zip(self.__slots__, (*values, used), strict=True):
+            object.__setattr__(self, name, value)
+        self._require_valid(own)
+
+    def _require_valid(self, own: Mapping[str, FrictionLaw]) -> None:
+        for law in own.values():
+            _require_own_law(law)
+        given = {name: getattr(self, name) for name in FRICTION["properties"] if name != "laws"}
+        given["shapes"] = tuple(name for name in self.shapes if name not in own)
+        require_valid(given, FRICTION, "friction")
         if self.direction != "sign":
             require_positive(self.width, "width", f"direction {self.direction!r} needs a width")
 
@@ -73,6 +110,10 @@ class Friction:
     def needs_load(self) -> bool:
         """Return whether a shape depends on the load."""
         return any(name in LOAD_SHAPES for name in self.shapes)
+
+    def law(self, shape: str) -> FrictionLaw:
+        """Return the law of a shape."""
+        return next((law for law in self.laws if law.name == shape), None) or FRICTION_LAWS[shape]
 
     @property
     def motion_key(self) -> tuple[str, float, tuple[str, ...]]:
@@ -109,15 +150,38 @@ class Friction:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the settings in types that JSON can store."""
-        saved = {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
-        return {**saved, "without": [list(pair) for pair in self.without]}
+        saved: dict[str, Any] = {name: getattr(self, name) for name in self.__slots__ if name != "laws"}
+        saved = {name: list(value) if isinstance(value, tuple) else value for name, value in saved.items()}
+        saved["without"] = [list(pair) for pair in self.without]
+        return saved if not self.laws else {**saved, "laws": [law.to_dict() for law in self.laws]}
 
     @staticmethod
     def from_dict(values: Mapping[str, Any]) -> Friction:
         """Return the settings that `to_dict` stored."""
-        require_valid(values, FRICTION, "friction")
+        own = [law.get("name") for law in values.get("laws", ()) if isinstance(law, Mapping)]
+        built_in = {"shapes": [name for name in values.get("shapes", ()) if name not in own]}
+        require_valid({**values, **built_in}, FRICTION, "friction")
         given: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in values.items()}
-        return Friction(**{**given, "without": tuple((joint, shape) for joint, shape in given.get("without", ()))})
+        given["without"] = tuple((joint, shape) for joint, shape in given.get("without", ()))
+        return Friction(**{**given, "laws": tuple(map(FrictionLaw.from_dict, given.get("laws", ())))})
+
+
+def _require_own_law(law: FrictionLaw) -> None:
+    """Raise `InputError` if a law of the user has a built-in name or depends on the load."""
+    if law.name in FRICTION_LAWS and law != FRICTION_LAWS[law.name]:
+        raise InputError(
+            f"{law.name!r} is the name of a built-in friction law",
+            hint=f"choose another name for your law; built in are: {', '.join(FRICTION_LAWS)}",
+            code=Code.DUPLICATE,
+            subject="shapes",
+        )
+    if law.needs_load and law.name not in LOAD_SHAPES:
+        raise InputError(
+            f"the friction law {law.name!r} depends on the load, which a fit has for {', '.join(LOAD_SHAPES)} alone",
+            hint="use these shapes, or add the torque with a known coefficient as an ExtraTorque of the robot",
+            code=Code.UNSUPPORTED,
+            subject="shapes",
+        )
 
 
 def _pairs_of(pairs: Iterable[tuple[str, str]], shapes: Sequence[str]) -> tuple[tuple[str, str], ...]:

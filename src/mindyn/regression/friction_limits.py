@@ -33,7 +33,7 @@ from mindyn.parameters.parameter import Kind, Parameter, friction_label, standar
 from mindyn.regression.friction import Friction
 from mindyn.regression.information import Information
 from mindyn.regression.regressor import Regressor
-from mindyn.robots.friction_laws import FITTED_SHAPES, FRICTION_LAWS, LOAD_SHAPES
+from mindyn.robots.friction_laws import FRICTION_LAWS, LOAD_SHAPES, FrictionLaw
 from mindyn.robots.robot import Robot
 
 SPEED_COUNT: Final = 50
@@ -140,11 +140,12 @@ def friction_rows(base: BaseParameters, friction: Friction, columns: tuple[Param
             row = np.zeros(len(columns))
             row[[numbers[shape] for shape in loads]] = [sign if shape == "driving" else 1.0 for shape in loads]
             rows.append(row)
-        shapes = tuple(shape for shape in numbers if shape in FITTED_SHAPES)
+        shapes = tuple(shape for shape in numbers if shape not in LOAD_SHAPES)
+        laws = tuple(map(friction.law, shapes))
         places = [number_of["viscous", drive.joint, "fv"], number_of["coulomb", drive.joint, "fc"]] if shapes else []
         ratio = drive.ratio if drive.side == "motor" else 1.0
         scales = np.array([ratio**2, abs(ratio), *(1.0 for _ in shapes)])
-        for curve_row in _curve_rows(shapes, _velocity_limit(base.robot, drive.joint)) if shapes else ():
+        for curve_row in _curve_rows(laws, _velocity_limit(base.robot, drive.joint)) if shapes else ():
             row = np.zeros(len(columns))
             row[[*places, *(numbers[shape] for shape in shapes)]] = scales * curve_row
             rows.append(row)
@@ -157,24 +158,36 @@ def _velocity_limit(robot: Robot, joint: str) -> float:
 
 
 @lru_cache(maxsize=1024)
-def _curve_rows(shapes: tuple[str, ...], limit: float) -> Array:
-    """Return conditions (rows, 2 + shapes) on fv, fc and the coefficients of shapes, all on the joint side."""
+def _curve_rows(laws: tuple[FrictionLaw, ...], limit: float) -> Array:
+    """Return conditions (rows, 2 + laws) on fv, fc and the coefficients of laws, all on the joint side.
+
+    Above the speed of a Stribeck law, friction rises; a law of the user may decrease where its formula does.
+    """
     speeds = limit * (np.arange(1, SPEED_COUNT + 1) / SPEED_COUNT) ** 2
-    slowest = FRICTION_LAWS["stribeck"].constants["speed"] if "stribeck" in shapes else speeds[0]
+    slowest = max((_rises_from(law, speeds) for law in laws), default=speeds[0])
     rising = np.append(slowest, speeds[speeds > slowest])
     rows = []
     for direction in (-1.0, 1.0):
 
         def torques(u: Array, s: float = direction) -> Array:
             """Return |torque| at speeds s u, u > 0, for unit coefficients."""
-            laws = [s * FRICTION_LAWS[shape].values(s * u, np.full(len(u), s)) for shape in shapes]
-            return np.column_stack([u, np.ones(len(u)), *laws])
+            columns = [s * law.values(s * u, np.full(len(u), s)) for law in laws]
+            return np.column_stack([u, np.ones(len(u)), *columns])
 
         rows += [torques(speeds), torques(rising * (1 + SLOPE_STEP)) - torques(rising * (1 - SLOPE_STEP))]
     stack = np.vstack(rows)
     # The ends of a curve imply most conditions between them: tried first, they leave a quarter of the work.
     from_ends = np.concatenate([np.minimum(np.arange(len(part)), np.arange(len(part))[::-1]) for part in rows])
     return _without_implied(stack / np.abs(stack).max(axis=1, keepdims=True), np.argsort(from_ends, kind="stable"))
+
+
+def _rises_from(law: FrictionLaw, speeds: Array) -> float:
+    """Return the speed from which friction must rise, whatever the sign of the coefficient."""
+    if law.name in FRICTION_LAWS:
+        return law.constants["speed"] if law.name == "stribeck" else float(speeds[0])
+    values = np.abs(law.values(speeds, np.ones(len(speeds))))
+    falls = np.flatnonzero(np.diff(values) < 0)
+    return float(speeds[0] if not len(falls) else speeds[falls[-1] + 1])
 
 
 def _without_implied(rows: Array, order: NDArray[np.intp]) -> Array:

@@ -37,7 +37,7 @@ from mindyn.regression.friction import Friction
 from mindyn.regression.settings import EquationSettings
 from mindyn.robots.drive_matrices import drive_load_matrix, explain_unknown_load
 from mindyn.robots.floating_base import BASE_COUNT
-from mindyn.robots.friction_laws import FRICTION_LAWS, LOAD_SHAPES
+from mindyn.robots.friction_laws import LOAD_SHAPES
 from mindyn.robots.parts import Drive
 from mindyn.robots.robot import CACHED_ROBOTS, Robot
 
@@ -204,7 +204,7 @@ class Regressor:
         for number in numbers[stop - start :]:
             shape = self._shaped[number - self.base.count]
             load = friction.reference if shape.shape in LOAD_SHAPES else ()
-            keys.append((shape.parameter.name, friction.motion_key, load))
+            keys.append((shape.parameter.name, friction.law(shape.shape), friction.motion_key, load))
         return keys
 
     def positions(self, samples: Samples, taken: slice = slice(None)) -> Array:
@@ -295,7 +295,11 @@ class Regressor:
             if varies and self._varying is not None:
                 weights = np.isin(np.arange(self.joint_count), self._varying.joints(k)).astype(np.float64)
             for shape in shapes:
-                columns.append(_FrictionColumn(friction_parameter(self.robot, joint, shape), k, shape, weights, varies))
+                columns.append(
+                    _FrictionColumn(
+                        friction_parameter(self.robot, joint, self.friction.law(shape)), k, shape, weights, varies
+                    )
+                )
         for k, joint in enumerate(self.friction.joint_side, len(drives)):
             unit = np.eye(self.joint_count)[self.joint_names.index(joint)]
             viscous, coulomb = joint_side_parameters(self.robot, joint)
@@ -366,7 +370,7 @@ class Regressor:
         for name in {shape.shape for shape in self._shaped}:
             carried = load if name in LOAD_SHAPES else None
             taken = slice(None if carried is None else carried.shape[1])  # drives alone carry a load
-            laws[name] = FRICTION_LAWS[name].values(u[:, taken], directions[:, taken], carried)
+            laws[name] = self.friction.law(name).values(u[:, taken], directions[:, taken], carried)
         for shape in self._shaped:
             k = shape.source
             for joint in np.flatnonzero(shape.weights):

@@ -6,8 +6,8 @@ Friction acts on a speed u with a direction s: its torque is coefficient times f
     s     in [-1, 1]: the sign of u, or its approximation in a fit (`mindyn.Friction.direction`)
     load  N m or N: the torque of links and rotors at the joint, for laws that depend on it
 
-A new law is one entry of `FRICTION_LAWS`. A fit can add the laws of `FITTED_SHAPES` as columns, and those of
-`LOAD_SHAPES` with the load of a stored reference model (`mindyn.Friction.reference`).
+A fit can add the laws of `FITTED_SHAPES` as columns, those of `LOAD_SHAPES` with the load of a stored reference model
+(`mindyn.Friction.reference`), and laws of your own, which are given to `mindyn.Friction` as objects.
 
 Gear friction that grows with the load [Hamon, Gautier & Garrec 2010]:
 
@@ -20,18 +20,31 @@ While a joint moves, f_driving acts like an additional torque gain; joints that 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
-from typing import Final
+from types import MappingProxyType
+from typing import Any, Final
 
 import numpy as np
 
 from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.errors import Code, InputError
+from mindyn.foundation.schemas import ANY_NUMBER, ANY_TEXT, list_schema, require_valid, table_schema
 from mindyn.robots.expressions import NUMPY_FUNCTIONS, Formula, parse_formula
 from mindyn.robots.parts import ExtraTorque, require_number
 
 LAW_VARIABLES: Final = ("u", "s", "load")
+LAW: Final = table_schema(
+    {"name": ANY_TEXT, "formula": ANY_TEXT},
+    {
+        "unit": list_schema(ANY_TEXT, minItems=2, maxItems=2),
+        "words": ANY_TEXT,
+        "constants": {"type": "object", "additionalProperties": ANY_NUMBER},
+    },
+)
+"""The JSON Schema of a friction law."""
+CHECKED_SPEEDS: Final = (-10.0, -1.0, -0.1, -1e-3, -1e-6, 0.0, 1e-6, 1e-3, 0.1, 1.0, 10.0)
+"""Speeds at which a law must have a finite value, rad/s or m/s."""
 
 
 @dataclass(frozen=True)
@@ -40,26 +53,55 @@ class FrictionLaw:
 
     Parameters
     ----------
+    name : str
+        Name of the shape; its coefficient at joint 1 is `f_name1`.
     formula : str
         Function of u, s, load and the names of `constants` (see `mindyn.robots.expressions`).
-    unit : tuple of two str
+    unit : tuple of two str, default ("N m", "N")
         Unit of the coefficient for a revolute and for a prismatic joint.
-    words : str
+    words : str, default ""
         Description for reports.
-    constants : mapping of str to float
-        Numbers that the formula names, with their default values in a fit.
+    constants : mapping of str to float, optional
+        Numbers that the formula names.
+
+    Raises
+    ------
+    InputError
+        If the name is not an identifier, or the formula is not text, cannot be parsed, or has no finite value at some
+        speed.
 
     Examples
     --------
     >>> import numpy as np
-    >>> FrictionLaw("u ** 3", ("N m s^3", "N s^3/m^3"), "cubic").values(np.array([2.0]), np.array([1.0])).tolist()
+    >>> FrictionLaw("cubic", "u ** 3").values(np.array([2.0]), np.array([1.0])).tolist()
     [8.0]
     """
 
+    name: str
     formula: str
-    unit: tuple[str, str]
-    words: str
+    unit: tuple[str, str] = ("N m", "N")
+    words: str = ""
     constants: Mapping[str, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not self.name.isidentifier():
+            raise InputError(
+                f"the name of a friction law must be an identifier, such as 'creep', got {self.name!r}",
+                code=Code.INVALID_VALUE,
+                subject="name",
+            )
+        if not isinstance(self.formula, str):
+            raise InputError(
+                f"the formula of the friction law {self.name!r} must be text, got {type(self.formula).__name__}",
+                hint="a Python function cannot be written to JSON, C or CUDA; write it as text of u, s and constants, "
+                'such as "s * log(1 + abs(u) / speed)"',
+                code=Code.WRONG_TYPE,
+                subject="formula",
+            )
+        _require_finite_values(self)
+
+    def __hash__(self) -> int:
+        return hash((self.name, self.formula, tuple(sorted(self.constants.items()))))
 
     @cached_property
     def parsed(self) -> Formula:
@@ -100,6 +142,16 @@ class FrictionLaw:
         given = {"u": u, "s": s, "load": load}
         return np.asarray(self.parsed.evaluate(given, NUMPY_FUNCTIONS)) + np.zeros(np.shape(u))
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return the law in types that JSON can store."""
+        return {**asdict(self), "unit": list(self.unit), "constants": dict(self.constants)}
+
+    @staticmethod
+    def from_dict(values: Mapping[str, Any]) -> FrictionLaw:
+        """Return the law that `to_dict` stored."""
+        require_valid(values, LAW, "friction law")
+        return FrictionLaw(**{**values, "unit": tuple(values.get("unit", ("N m", "N")))})
+
     def with_constants(self, **constants: float) -> FrictionLaw:
         """Replace some of the constants.
 
@@ -133,30 +185,45 @@ class FrictionLaw:
         return self.parsed.substitute({"u": u, "s": s, "load": load}).text
 
 
-FRICTION_LAWS: Final[Mapping[str, FrictionLaw]] = {
-    "speed": FrictionLaw("u", ("N m s", "N s/m"), "viscous: proportional to the speed"),
-    "direction": FrictionLaw("s", ("N m", "N"), "Coulomb: constant, against the motion"),
-    "difference": FrictionLaw("abs(s)", ("N m", "N"), "half the difference of forward and backward Coulomb friction"),
-    "asymmetric": FrictionLaw(
-        "abs(u)", ("N m s", "N s/m"), "half the difference of forward and backward viscous friction"
+def _require_finite_values(law: FrictionLaw) -> None:
+    u = np.array(CHECKED_SPEEDS)
+    with np.errstate(all="ignore"):
+        values = law.values(u, np.sign(u), np.ones(len(u)))
+    if not (is_finite := np.isfinite(values)).all():
+        raise InputError(
+            f"the friction law {law.name!r} has no finite value at a speed of {u[~is_finite][0]:g}: {law.formula}",
+            hint='a law must have a value at every speed, also at rest; write "log(1 + abs(u))" in place of "log(u)"',
+            code=Code.NOT_FINITE,
+            subject="formula",
+        )
+
+
+_ALL_LAWS: Final = (
+    FrictionLaw("speed", "u", ("N m s", "N s/m"), "viscous: proportional to the speed"),
+    FrictionLaw("direction", "s", ("N m", "N"), "Coulomb: constant, against the motion"),
+    FrictionLaw("difference", "abs(s)", ("N m", "N"), "half the difference of forward and backward Coulomb friction"),
+    FrictionLaw(
+        "asymmetric", "abs(u)", ("N m s", "N s/m"), "half the difference of forward and backward viscous friction"
     ),
-    "root": FrictionLaw(
-        "s * sqrt(abs(u))", ("N m s^0.5", "N s^0.5/m^0.5"), "proportional to the square root of the speed"
+    FrictionLaw(
+        "root", "s * sqrt(abs(u))", ("N m s^0.5", "N s^0.5/m^0.5"), "proportional to the square root of the speed"
     ),
-    "square": FrictionLaw("s * u ** 2", ("N m s^2", "N s^2/m^2"), "proportional to the square of the speed"),
-    "cubic": FrictionLaw("u ** 3", ("N m s^3", "N s^3/m^3"), "proportional to the cube of the speed"),
-    "stribeck": FrictionLaw(
+    FrictionLaw("square", "s * u ** 2", ("N m s^2", "N s^2/m^2"), "proportional to the square of the speed"),
+    FrictionLaw("cubic", "u ** 3", ("N m s^3", "N s^3/m^3"), "proportional to the cube of the speed"),
+    FrictionLaw(
+        "stribeck",
         "s * exp(-(abs(u) / speed) ** exponent)",
         ("N m", "N"),
         "Stribeck: decreases with the speed",  # exponent 1: Tustin 1947; 2: Armstrong-Helouvry 1991
         {"speed": 0.1, "exponent": 1.0},
     ),
-    "load": FrictionLaw("abs(load) * s", ("", ""), "Coulomb friction proportional to the load"),
-    "driving": FrictionLaw(
-        "load * abs(s)", ("", ""), "half the difference of load friction while driving and while braking"
+    FrictionLaw("load", "abs(load) * s", ("", ""), "Coulomb friction proportional to the load"),
+    FrictionLaw(
+        "driving", "load * abs(s)", ("", ""), "half the difference of load friction while driving and while braking"
     ),
-}
-"""Friction laws by name."""
+)
+FRICTION_LAWS: Final[Mapping[str, FrictionLaw]] = MappingProxyType({law.name: law for law in _ALL_LAWS})
+"""Friction laws by name. It cannot be changed: give a law of your own to `mindyn.Friction`."""
 
 FITTED_SHAPES: Final = ("asymmetric", "root", "square", "cubic", "stribeck")
 """Laws that a fit may add to viscous and Coulomb friction, in the order in which they are tried."""

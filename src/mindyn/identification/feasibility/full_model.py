@@ -38,7 +38,6 @@ from mindyn.parameters.parameter import Kind, friction_label, joint_side_paramet
 from mindyn.regression.friction import Friction
 from mindyn.robots.drive_matrices import drive_load_matrix, friction_matrix
 from mindyn.robots.floating_base import BASE_COUNT
-from mindyn.robots.friction_laws import FRICTION_LAWS
 from mindyn.robots.parts import ExtraTorque, Link
 from mindyn.robots.robot import Robot
 
@@ -354,7 +353,7 @@ def friction_torques(
             joint = robot.joint_names[j]
             u = _format_sum(weights, int(j), "qd")
             load = "load" if gear_loads is None or source < 0 else _format_sum(gear_loads[:, source], int(j), "load")
-            formula = FRICTION_LAWS[shape].text(u, f"tanh({u} / {width!r})" if width else f"sign({u})", load)
+            formula = friction.law(shape).text(u, f"tanh({u} / {width!r})" if width else f"sign({u})", load)
             name = base_name if base_name.endswith(joint) else f"{base_name}_on_{joint}"
             name = next(free for k in count(1) if (free := name if k == 1 else f"{name}_{k}") not in taken)
             taken.add(name)

@@ -36,7 +36,7 @@ from mindyn.regression.friction_limits import INDEPENDENT, RIDGE
 from mindyn.regression.gather_blocks import Block
 from mindyn.regression.regressor import Regressor
 from mindyn.regression.rows import Rows
-from mindyn.robots.friction_laws import FITTED_SHAPES
+from mindyn.robots.friction_laws import FITTED_SHAPES, LOAD_SHAPES
 
 SPEED_COUNT: Final = 10
 """Speeds of a curve in each direction."""
@@ -60,8 +60,8 @@ def blocks_with_every_law(estimate: Estimate, experiment: Experiment) -> tuple[R
         return None
     is_loaded = estimate.base.form == "structural" and not estimate.regressor.load_obstacle()
     loads = ("load",) if is_loaded else ()
-    own_loads = tuple(shape for shape in friction.shapes if shape not in FITTED_SHAPES)
-    shapes = tuple(dict.fromkeys((*FITTED_SHAPES, *own_loads, *loads)))
+    own_loads = tuple(shape for shape in friction.shapes if shape in LOAD_SHAPES)
+    shapes = tuple(dict.fromkeys((*FITTED_SHAPES, *(law.name for law in friction.laws), *own_loads, *loads)))
     reference = tuple(estimate.base_values.tolist()) if loads or own_loads else ()
     every = replace(friction, shapes=shapes, reference=reference, without=())
     rows = experiment.equations(replace(estimate.settings, friction=every))
@@ -185,8 +185,8 @@ class _LawFits:
     def _laws(self, shapes: dict[str, int]) -> list[tuple[str, ...]]:
         """Return the laws to average, that of the estimate first."""
         own = tuple(shape for shape, k in shapes.items() if self.is_kept[k])
-        loads = [(), tuple(s for s in own if s not in FITTED_SHAPES), *([("load",)] if "load" in shapes else [])]
-        speeds = [(), tuple(s for s in own if s in FITTED_SHAPES), *((s,) for s in shapes if s in FITTED_SHAPES)]
+        loads = [(), tuple(s for s in own if s in LOAD_SHAPES), *([("load",)] if "load" in shapes else [])]
+        speeds = [(), tuple(s for s in own if s not in LOAD_SHAPES), *((s,) for s in shapes if s not in LOAD_SHAPES)]
         return list(dict.fromkeys([own, *(speed + load for speed, load in product(speeds, loads))]))
 
     def _fit(self, shapes: dict[str, int], laws: Sequence[tuple[str, ...]]) -> Array:
