@@ -1,4 +1,6 @@
-"""Configure the tests: one BLAS thread, no second process, no terminal width, and no tests whose packages are missing.
+"""Configure the tests: one BLAS thread, no workers, no terminal width, and no tests whose packages are missing.
+
+`MINDYN_TEST_SEEDS` says how many seeds of each law run: 5 by default, 3 in `make quick`, all in `make full`.
 
 Tests run in several processes, where BLAS threads of small products only wait for each other. COLUMNS of the user's
 terminal must not affect the output. Files that import a missing package are not collected, as the header of the run
@@ -52,6 +54,44 @@ pytest.register_assert_rewrite(
 
 test_files = TESTS.rglob("test_*.py") if MISSING else ()
 collect_ignore = [str(path) for path in test_files if find_missing_imports(path)]
+
+
+SEEDS = os.environ.get("MINDYN_TEST_SEEDS", "5")
+SEED_NAMES = {"case", "chunk", "seed", "start"}
+"""Parameters of tests whose values are seeds of random robots, logs or files."""
+
+
+def pytest_collection_modifyitems(config, items):
+    """Keep `SEEDS` evenly spread seeds of each test; all, if a test is named with its parameters."""
+    if SEEDS == "all" or any("[" in argument for argument in config.args):
+        return
+    seeds: dict[tuple[str, str], dict[int, None]] = {}
+    for item in items:
+        for name, value in _seeds_of(item):
+            seeds.setdefault((item.nodeid.partition("[")[0], name), {})[value] = None
+    kept = {key: _spread(list(values), int(SEEDS)) for key, values in seeds.items()}
+    dropped = [
+        item
+        for item in items
+        if any(value not in kept[item.nodeid.partition("[")[0], name] for name, value in _seeds_of(item))
+    ]
+    if dropped:
+        config.hook.pytest_deselected(items=dropped)
+        left = set(map(id, dropped))
+        items[:] = [item for item in items if id(item) not in left]
+
+
+def _seeds_of(item) -> list[tuple[str, int]]:
+    given = getattr(item, "callspec", None)
+    named = given.params.items() if given else ()
+    return [(name, value) for name, value in named if name in SEED_NAMES and type(value) is int]
+
+
+def _spread(values: list[int], count: int) -> set[int]:
+    """Return the first, the last, and evenly spread values between them."""
+    if len(values) <= count:
+        return set(values)
+    return {values[k * (len(values) - 1) // (count - 1)] for k in range(count)}
 
 
 def pytest_report_header() -> list[str]:
