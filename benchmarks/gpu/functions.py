@@ -13,7 +13,7 @@ from pathlib import Path
 import cupy
 import numpy as np
 
-from mindyn.foundation.errors import InputError
+from mindyn.foundation.errors import Code, InputError
 from mindyn.kernels.device import DeviceFunction
 
 DOUBLE, SINGLE = 1e-12, 1e-5
@@ -51,23 +51,22 @@ def check_function(path: Path) -> tuple[float, float]:
 
 
 def require_rejection(function, given) -> None:
-    """Require an error that names the array whose shape does not fit."""
-    first = function.inputs[0][0]
+    """Require an error with a code of its cause for every wrong call."""
     cases = [
-        (given[:-1], None, f"{len(given) - 1} arrays given"),
-        ([given[0][..., 1:], *given[1:]], None, f"{first}: has shape"),
-        ([item.astype(cupy.int32) for item in given], None, "float32 or float64"),
-        (given, [cupy.empty((4, 1)) for _ in function.outputs], "out must be"),
+        ("missing array", given[:-1], None, Code.WRONG_SHAPE),
+        ("wrong shape", [given[0][..., 1:], *given[1:]], None, Code.WRONG_SHAPE),
+        ("integers", [item.astype(cupy.int32) for item in given], None, Code.WRONG_TYPE),
+        ("wrong out", given, [cupy.empty((4, 1)) for _ in function.outputs], Code.WRONG_SHAPE),
     ]
     if len(given) > 1:
-        cases.append(([given[0], given[1][:2], *given[2:]], None, "batch dimensions do not broadcast"))
-    for arrays, out, words in cases:
+        cases.append(("batches", [given[0], given[1][:2], *given[2:]], None, Code.WRONG_SHAPE))
+    for case, arrays, out, code in cases:
         try:
             function(*arrays, out=out)
-            message = ""
         except InputError as error:
-            message = str(error)
-        assert words in message, f"{words!r} is not in {message!r}"
+            assert error.code == code, f"{case}: {error.code} is not {code}"
+        else:
+            raise AssertionError(f"{case}: no error")
 
 
 def main(folder: Path) -> None:
