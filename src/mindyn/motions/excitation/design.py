@@ -21,7 +21,7 @@ from mindyn.motions.excitation.approach import approach_from
 from mindyn.motions.excitation.bodies import Bodies
 from mindyn.motions.excitation.columns import Columns
 from mindyn.motions.excitation.constraints import Rates
-from mindyn.motions.excitation.criteria import Name, evaluate_criterion
+from mindyn.motions.excitation.criteria import Name, evaluate_criterion, parameter_deviations
 from mindyn.motions.excitation.design_inputs import (
     Purpose,
     SearchSettings,
@@ -38,6 +38,7 @@ from mindyn.motions.excitation.design_inputs import (
 )
 from mindyn.motions.excitation.encounters import Encounter, Encounters, allow_overlap_at, gaps_of
 from mindyn.motions.excitation.held_joints import hold_joints
+from mindyn.motions.excitation.levers import find_levers
 from mindyn.motions.excitation.limits import POSITION_FRACTION, MotionLimits
 from mindyn.motions.excitation.motion_design import MotionDesign, Prediction, check_design, check_finding, check_times
 from mindyn.motions.excitation.motions import Fourier, Instants, Motion, sample_times
@@ -219,6 +220,7 @@ def design_motion(
                 findings=(*findings, *listed),
                 parts=parts,
                 approach=way,
+                levers=find_levers(problem, turned[number], beta, parts),
                 safety=safety,
                 capsules=checks.volumes.capsules,
             )
@@ -320,7 +322,7 @@ def _design(search: Search, motion: Motion, ending: str, beta: Array | None) -> 
         problem.limits,
         problem.criterion,
         criteria,
-        Prediction(columns.base.names, units, beta, _deviations(whole), excitation),
+        Prediction(columns.base.names, units, beta, parameter_deviations(whole), excitation),
         used,
         problem.noise,
         problem.rate_hz,
@@ -328,16 +330,6 @@ def _design(search: Search, motion: Motion, ending: str, beta: Array | None) -> 
         f"{100 * max(used.values()):.1f} % of the nearest limit",
         is_start_given=problem.start is not None,
     )
-
-
-def _deviations(S: Array) -> Array:
-    """Return the standard deviations (p,) of an information matrix; infinite where it is singular up to rounding.
-
-    Columns are scaled: entries in different units differ by many powers of ten.
-    """
-    d = np.sqrt(np.diag(S))
-    variances = np.diag(np.linalg.inv(S / d / d[:, None])) / d**2
-    return np.sqrt(np.where(variances > 0, variances, np.inf))
 
 
 POSITIONS: Final = 1000
