@@ -1,6 +1,6 @@
 """Plan motions from home to home for robots with meshes, and check the whole files with an independent reference.
 
-    python -m benchmarks.excitation.approaches [--seconds 0] [--names ur5] [--robots 30] [--again]
+    python -m benchmarks.excitation.approaches [--seconds 0] [--names "ur5|panda"] [--robots 30] [--again]
 
 Robots are those of example-robot-data. Each has three homes: zero within the limits, and two random poses that the
 reference finds free. `mindyn excite` designs a motion with the approach and the return; MuJoCo, Pinocchio and coal
@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import resource
 import subprocess
 import sys
@@ -95,14 +96,14 @@ def main() -> None:
     """Run the cases that are not stored, and print the counts."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--seconds", type=float, default=0.0, help="stop after this time; 0: never")
-    parser.add_argument("--names", default="")
+    parser.add_argument("--names", default="", help="regular expression")
     parser.add_argument("--robots", type=int, default=30)
     parser.add_argument("--again", action="store_true")
     given = parser.parse_args()
     records = {} if given.again or not STORE.is_file() else json.loads(STORE.read_text())
     begin, robots = monotonic(), 0
     for case in wheel_cases():
-        if not case.name.startswith("example-robot-data") or given.names not in case.name:
+        if not case.name.startswith("example-robot-data") or re.search(given.names, case.name) is None:
             continue
         try:
             scene, joints = load_scene(case.original), mindyn.load_robot(case.given).primary_names

@@ -264,7 +264,7 @@ class SpaceView {
   }
   /* Look at all of the robot, over its whole motion. */
   fit() {
-    const low = new THREE.Vector3(Infinity, Infinity, Infinity), high = new THREE.Vector3(-Infinity, -Infinity, -Infinity), at = new THREE.Vector3();
+    const low = new THREE.Vector3(Infinity, Infinity, Infinity), high = new THREE.Vector3(-Infinity, -Infinity, -Infinity), at = new THREE.Vector3(), points = [];
     const add = () => this.groups.forEach((group, k) => group.traverse((object) => {
       if (!object.isMesh || !this.layers.links.includes(object) && !this.layers.volumes.includes(object)) return;
       object.geometry.boundingBox ?? object.geometry.computeBoundingBox();
@@ -273,6 +273,7 @@ class SpaceView {
         at.set(ends[i & 1].x, ends[(i >> 1) & 1].y, ends[i >> 2].z).applyMatrix4(object.matrixWorld);
         low.min(at);
         high.max(at);
+        points.push(at.clone());
       }
     }));
     const play = this.scene.playback, count = play?.times.length ?? 1;
@@ -281,9 +282,9 @@ class SpaceView {
       add();
       if (!play) break;
     }
-    if (!(high.x > low.x)) { low.set(-1, -1, 0).multiplyScalar(this.size); high.set(1, 1, 1).multiplyScalar(this.size); }
+    if (!(high.x > low.x)) { low.set(-1, -1, 0).multiplyScalar(this.size); high.set(1, 1, 1).multiplyScalar(this.size); points.push(low, high); }
     this.centre = low.clone().add(high).multiplyScalar(0.5);
-    this.corners = Array.from({ length: 8 }, (_, i) => new THREE.Vector3((i & 1 ? high : low).x, (i & 2 ? high : low).y, (i & 4 ? high : low).z).sub(this.centre));
+    this.corners = points.map((point) => point.clone().sub(this.centre));
     this.look();
     if (play) this.show(this.time);
   }
