@@ -45,7 +45,7 @@ PARTS = {
         ...,
     ),
     "applications": ("validation", "payload", "wrench", "step_tests", "contact", "comparison", "fleet"),
-    "output": ("export", "report"),
+    "output": ("export", "report", "view"),
 }
 """Parts of a package in their order; single files stand anywhere, as long as no circle results."""
 FILES = sorted(path for path in SOURCE.rglob("*.py") if path != SOURCE / "__init__.py")

@@ -99,6 +99,7 @@ def commands(tmp_path_factory):
         "papers": ("papers",),
         "report": ("report", run, "--validate", other, "--out", folder / "report.html"),
         "simulate": ("simulate", "planar2", "--seconds", 0.5, "--out", folder / "simulated.csv"),
+        "view": ("view", "planar2", run, "--no-open", "--out", folder / "view.html"),
         "step-by-step plan": ("step-by-step", "plan", "planar2", plan, "--limits", limits, "--no-floor"),
         "step-by-step simulate": ("step-by-step", "simulate", "planar2", plan),
         "step-by-step identify": ("step-by-step", "identify", "planar2", plan),

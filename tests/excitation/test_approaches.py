@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from cli.program import mindyn_program
 from oracles.collision_scene import load_scene
 from oracles.motion_reference import check_motion, read_motion
+from raising import raises
 
 import mindyn
+from mindyn.foundation.errors import Code, UnsafeMotionError
+from mindyn.motions.excitation import design
 from mindyn.motions.excitation.encounters import find_encounters
 from mindyn.motions.excitation.motion_check import check_path
+from mindyn.motions.excitation.motions import ApproachPath, Motion
+from mindyn.motions.excitation.solving import Search
 from mindyn.motions.excitation.volumes import Volume, volumes_of
 from mindyn.robots.geometry import Solid, VolumeSource
 
@@ -101,3 +108,40 @@ def test_shapes_that_turn_in_covers_around_one_axis_are_measured():
     turn = np.linspace(0, np.pi, 100)[:, None] * [1.0, 0.0]
     reported = check_path(encounters, [(turn, None)], 0).distances[0].distance_m
     assert -0.01 < reported < 0.03 + 1e-6, "the end of the blade passes at 0.38 - 0.3 - 0.05 m"
+
+
+def test_another_start_is_approached_if_no_path_reaches_the_best_one(monkeypatch):
+    """The first motion lies behind a wall that no path passes; an error about home itself ends the design."""
+    family, near, far = mindyn.Fourier(1), np.array([0.1, 0.2]), np.array([2.0, 0.2])
+    groups = [[Motion(family, 6.0, start, np.zeros((2, 2)))] for start in (far, near)]
+    asked = []
+
+    def plan(code):
+        def planned(home, starts, *_):
+            asked.append(starts[0].tolist())
+            if starts[0, 0] > 1:
+                raise UnsafeMotionError("no path", subject="home", code=code)
+            return 0, ApproachPath(np.stack([home, starts[0]]), np.ones(1))
+
+        return planned
+
+    monkeypatch.setattr(design, "approach_from", plan(Code.NOT_CONVERGED))
+    motion, way = design.approach_first(np.zeros(2), groups, None, None, 0)
+    assert motion is groups[1][0]
+    assert way.places[-1].tolist() == near.tolist()
+    assert asked == [far.tolist(), near.tolist()]
+    with raises(UnsafeMotionError, Code.NOT_CONVERGED):
+        design.approach_first(np.zeros(2), groups[:1], None, None, 0)
+    monkeypatch.setattr(design, "approach_from", plan(Code.UNSAFE_MOTION))
+    with raises(UnsafeMotionError, Code.UNSAFE_MOTION):
+        design.approach_first(np.zeros(2), groups, None, None, 0)
+
+
+def test_a_search_keeps_motions_that_begin_elsewhere():
+    robot = mindyn.load_robot("planar2")
+    limits = mindyn.MotionLimits.of(robot, lower=-2.0, upper=2.0, velocity=2.0, effort=4000.0)
+    search = Search(SimpleNamespace(limits=limits), None)
+    starts = ([0.0, 0.0], [0.1, 0.1], [1.5, 0.0], [0.0, -1.0])
+    for value, start in zip((1.0, 1.1, 3.0, 2.0), starts, strict=True):
+        search.others.append((value, Motion(mindyn.Fourier(1), 6.0, np.array(start), np.zeros((2, 2)))))
+    assert [motion.start.tolist() for motion in search.results(0.2)] == [starts[0], starts[3], starts[2]]

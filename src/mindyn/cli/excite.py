@@ -22,13 +22,14 @@ from mindyn.cli.next_step import format_robot_options, print_next_command
 from mindyn.cli.printing import count_messages, print_json, print_notes, print_output, print_status
 from mindyn.foundation.errors import Code, InputError
 from mindyn.foundation.files import require_writable
-from mindyn.motions.excitation.design import design_motion
+from mindyn.motions.excitation.complementary import design_motions
 from mindyn.motions.excitation.design_inputs import Purpose, SearchSettings
 from mindyn.motions.excitation.limits import MotionLimits
+from mindyn.motions.excitation.motion_design import MotionDesign
 from mindyn.motions.excitation.motion_files import files_at
 from mindyn.motions.excitation.motions import Fourier
 from mindyn.robots.loading import RobotOptions
-from mindyn.robots.meshes import read_meshes
+from mindyn.robots.meshes import Meshes, read_meshes
 
 
 @with_robot_options
@@ -61,6 +62,10 @@ def excite(
     deadline_s: Annotated[
         float | None, typer.Option(help="Time limit of the search, s; mindyn then takes the best motion so far.")
     ] = None,
+    motions: Annotated[
+        int,
+        typer.Option(help="Number of motions that complement each other, in folders motion1, motion2, ... of --out."),
+    ] = 1,
     meshes: Annotated[bool, MESHES_OPTION] = False,
     as_json: Annotated[bool, JSON_OPTION] = False,
     verbose: Annotated[bool, VERBOSE_OPTION] = False,
@@ -79,14 +84,22 @@ def excite(
     bounds = MotionLimits.from_dict(arm, given.bounds)
     safety = replace(motion.safety, **given.surroundings)
     search = SearchSettings(starts, deadline_s)
+    if motions > 1 and out is not None and out.suffix:
+        raise InputError(
+            f"--motions {motions} needs a folder, got '{out}'",
+            hint="--out motions",
+            code=Code.INVALID_VALUE,
+            subject="--out",
+        )
     if out is not None:
         require_writable(files_at(out)[0].parent)  # raise before the search, not after it
-    with count_messages("designing", starts + 1, verbose=verbose) as talk:
-        design = design_motion(
+    with count_messages("designing", (starts + 1) * max(motions, 1), verbose=verbose) as talk:
+        designs = design_motions(
             arm,
+            motions,
             seconds=seconds,
             family=Fourier(harmonics),
-            purpose=purpose,  # type: ignore[arg-type] # checked there, with the names that there are
+            purpose=purpose,
             limits=bounds,
             noise=given.noise,
             rate_hz=rate_hz,
@@ -100,28 +113,47 @@ def excite(
             rng=seed,
             progress=talk,
         )
-    for finding in (*held, *design.findings):
+    drawn = read_meshes(robot, arm) if meshes else None
+    for finding in dict.fromkeys((*held, *(finding for design in designs for finding in design.findings))):
         print_status(f"{finding.severity}: {finding}")
     if as_json:
-        print_json(design.to_dict())
-    elif verbose:
-        print_output(design.table())
-    else:
-        for sentence in design.summary():
-            print_output(sentence)
-        if design.prediction.relative is not None:
-            print_output("Pass --verbose for the standard deviation of every parameter.")
-    if out is not None:
-        drawn = read_meshes(robot, arm) if meshes else None
-        print_notes(() if drawn is None else drawn.findings)
-        rate = rate_hz if controller_hz is None else controller_hz
-        written = design.write(out, rate_hz=rate, meshes=drawn)
-        print_status(f"written to {out if out.is_dir() else out.parent}: {', '.join(path.name for path in written)}")
-        if design.errors:
-            print_status(f"do not play these files on a robot: {'; '.join(design.errors)}")
-        elif any("rehearsal" in path.name for path in written):
-            print_status(
-                "play the rehearsal first: the same path, no point of the arm faster than 0.25 m/s; then the motion"
+        print_json(designs[0].to_dict() if motions == 1 else {"motions": [design.to_dict() for design in designs]})
+    for number, design in enumerate(designs, start=1):
+        if motions > 1 and not as_json:
+            print_output(
+                f"Motion {number} of {motions}" + (", with the logs of the earlier ones:" if number > 1 else ":")
             )
-    if out is not None and out.is_dir():
-        print_next_command("simulate", robot, *format_robot_options(options), "--motion", out, "--out", "run1.csv")
+        if not as_json:
+            _print_design(design, verbose=verbose)
+    if out is None:
+        return
+    print_notes(() if drawn is None else drawn.findings)
+    rate = rate_hz if controller_hz is None else controller_hz
+    for number, design in enumerate(designs, start=1):
+        _write_design(design, out if motions == 1 else out / f"motion{number}", rate, drawn)
+    folder = out if motions == 1 else out / "motion1"
+    if folder.is_dir():
+        print_next_command("simulate", robot, *format_robot_options(options), "--motion", folder, "--out", "run1.csv")
+
+
+def _print_design(design: MotionDesign, *, verbose: bool) -> None:
+    """Print the summary of a design, or its table."""
+    if verbose:
+        print_output(design.table())
+        return
+    for sentence in design.summary():
+        print_output(sentence)
+    if design.prediction.relative is not None:
+        print_output("Pass --verbose for the standard deviation of every parameter.")
+
+
+def _write_design(design: MotionDesign, out: Path, rate_hz: float, drawn: Meshes | None) -> None:
+    """Write the files of a design, and print what to do with them."""
+    written = design.write(out, rate_hz=rate_hz, meshes=drawn)
+    print_status(f"written to {out if out.is_dir() else out.parent}: {', '.join(path.name for path in written)}")
+    if design.errors:
+        print_status(f"do not play these files on a robot: {'; '.join(design.errors)}")
+    elif any("rehearsal" in path.name for path in written):
+        print_status(
+            "play the rehearsal first: the same path, no point of the arm faster than 0.25 m/s; then the motion"
+        )

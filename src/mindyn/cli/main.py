@@ -29,6 +29,7 @@ COMMANDS: Mapping[str, str] = {
     "count": "Count the multiplications and additions of one evaluation of the dynamics.",
     "excite": "Design an exciting motion within a robot's limits; Ctrl-C keeps the best motion so far.",
     "simulate": "Simulate a motion and write the log of its sensors.",
+    "view": "Show a robot in space, alone, with a motion, or with a log and the torque of a model, on one page.",
     "log": "Inspect a log: the likely meaning of its columns with evidence, and a draft of its sidecar file.",
     "identify": "Identify the dynamic parameters of a robot from its logs.",
     "fleet": "Identify many robots of one type from all their logs, and find robots that differ or drift.",
@@ -50,6 +51,7 @@ COMMAND_EXAMPLES: Final[Mapping[str, Mapping[str, str]]] = {
     "Motions and logs": {
         "excite": "excite arm.urdf --seconds 20 --out motion",
         "simulate": "simulate arm.urdf --motion motion --out run1.csv",
+        "view": "view arm.urdf motion",
         "log": "log run1.csv arm.urdf --write",
     },
     "Identification": {

@@ -1,4 +1,5 @@
 # The public names in the order of the work; `import_lazily` imports each when it is first used.
+from mindyn.motions.excitation.complementary import design_motions as design_motions
 from mindyn.motions.excitation.constraints import Box as Box
 from mindyn.motions.excitation.motion_design import MotionDesign as MotionDesign
 from mindyn.motions.excitation.volumes import Capsule as Capsule

@@ -215,35 +215,48 @@ def format_plural(value: int, word: str) -> str:
 PAGE_SCRIPTS: Final = ("axes.js", "download.js", "plot.js", "meshes.js", "robot.js", "page.js")
 
 
-def render_document(title: str, subtitle: str, sections: Sequence[Section], *, heading: str | None = None) -> str:
+@dataclass(frozen=True, slots=True)
+class Extras:
+    """Style and scripts that a page has in addition, as text; the scripts run last."""
+
+    style: str = ""
+    scripts: tuple[str, ...] = ()
+
+
+def render_document(
+    title: str, subtitle: str, sections: Sequence[Section], *, heading: str | None = None, extras: Extras | None = None
+) -> str:
     """Return the whole page: a fixed header, navigation, the sections, and the numbers of their plots.
 
     title     of the window, and of the page unless `heading` is given
     subtitle  line below the title
+    extras    style and scripts that mindyn wrote for this kind of page
     """
+    extras = Extras() if extras is None else extras
+    style, texts = _asset("page.css") + extras.style, (*map(_asset, PAGE_SCRIPTS), *extras.scripts)
     head = [
         tag("meta", {"charset": "utf-8"}),
-        tag("meta", {"http-equiv": "Content-Security-Policy", "content": content_security_policy()}),
+        tag("meta", {"http-equiv": "Content-Security-Policy", "content": content_security_policy(style, texts)}),
         tag("meta", {"name": "viewport", "content": "width=device-width, initial-scale=1"}),
         tag("meta", {"name": "color-scheme", "content": "light dark"}),
         tag("title", {}, title),
-        tag("style", {}, Html(_asset("page.css"))),
+        tag("style", {}, Html(style)),
     ]
-    scripts = [tag("script", {}, Html(_asset(name))) for name in PAGE_SCRIPTS]
+    scripts = [tag("script", {}, Html(text)) for text in texts]
     space = tag("svg", {"id": "space", "hidden": True})
     top = _header(title if heading is None else heading, subtitle, sections[0])
     body = [top, _navigation(sections), _main(sections), render_plot_numbers(sections), space, *scripts]
     return f"<!doctype html>\n{tag('html', {'lang': 'en'}, tag('head', {}, head), tag('body', {}, body))}\n"
 
 
-def content_security_policy() -> str:
-    """Return the policy: the browser loads nothing, and runs and applies only scripts and styles that mindyn wrote."""
-    scripts = " ".join(map(_hash, PAGE_SCRIPTS))
-    return f"default-src 'none'; style-src {_hash('page.css')}; script-src {scripts}; img-src data:"
+def content_security_policy(style: str, scripts: Sequence[str]) -> str:
+    """Return the policy: the browser loads nothing, and runs and applies only these scripts and this style."""
+    hashes = " ".join(map(_hash, scripts))
+    return f"default-src 'none'; style-src {_hash(style)}; script-src {hashes}; img-src data:"
 
 
-def _hash(name: str) -> str:
-    return f"'sha256-{b64encode(sha256(_asset(name).encode()).digest()).decode()}'"
+def _hash(text: str) -> str:
+    return f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'"
 
 
 def _asset(name: str) -> str:

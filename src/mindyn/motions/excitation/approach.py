@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from mindyn.foundation.algebra.values import Array
-from mindyn.foundation.errors import UnsafeMotionError
+from mindyn.foundation.errors import Code, UnsafeMotionError
 from mindyn.foundation.findings import Severity
 from mindyn.motions.excitation.constraints import Constraint, sizes
 from mindyn.motions.excitation.encounters import STEP_M, Encounter, Encounters, cover_gaps, gaps_of
@@ -71,8 +71,14 @@ def approach_from(
         f"{np.round(starts[0], 3).tolist()} or to {len(starts) - 1} others that differ by whole turns",
         hint="try another --seed or home, correct the floor and obstacles, lower --clearance, or prescribe a start "
         "whose surroundings are free",
+        code=Code.NOT_CONVERGED,
         subject="home",
     )
+
+
+def is_unreachable(error: UnsafeMotionError) -> bool:
+    """Return whether only the path to these starts failed, rather than home itself."""
+    return error.code is Code.NOT_CONVERGED
 
 
 class FreeSpace:

@@ -112,3 +112,13 @@ def log_norm(values: Array, power: float) -> tuple[float, Array]:
     parts = (values / largest) ** power
     total = parts.sum()
     return float(np.log(largest) + np.log(total) / power), parts / values / total
+
+
+def parameter_deviations(S: Array) -> Array:
+    """Return the standard deviations (p,) of an information matrix; infinite where it is singular up to rounding.
+
+    Columns are scaled: entries in different units differ by many powers of ten.
+    """
+    d = np.sqrt(np.diag(S))
+    variances = np.diag(np.linalg.inv(S / d / d[:, None])) / d**2
+    return np.sqrt(np.where(variances > 0, variances, np.inf))

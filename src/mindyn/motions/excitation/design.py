@@ -17,11 +17,11 @@ from mindyn.foundation.algebra.values import Array, RandomSource, seed_from
 from mindyn.foundation.errors import RobotError, UnsafeMotionError, list_names, pluralise
 from mindyn.foundation.findings import Finding, Kind, Severity
 from mindyn.foundation.interrupts import acknowledge_interrupt
-from mindyn.motions.excitation.approach import approach_from
+from mindyn.motions.excitation.approach import approach_from, is_unreachable
 from mindyn.motions.excitation.bodies import Bodies
 from mindyn.motions.excitation.columns import Columns
 from mindyn.motions.excitation.constraints import Rates
-from mindyn.motions.excitation.criteria import Name, evaluate_criterion
+from mindyn.motions.excitation.criteria import Name, evaluate_criterion, parameter_deviations
 from mindyn.motions.excitation.design_inputs import (
     Purpose,
     SearchSettings,
@@ -38,11 +38,12 @@ from mindyn.motions.excitation.design_inputs import (
 )
 from mindyn.motions.excitation.encounters import Encounter, Encounters, allow_overlap_at, gaps_of
 from mindyn.motions.excitation.held_joints import hold_joints
+from mindyn.motions.excitation.levers import find_levers
 from mindyn.motions.excitation.limits import POSITION_FRACTION, MotionLimits
 from mindyn.motions.excitation.motion_design import MotionDesign, Prediction, check_design, check_finding, check_times
-from mindyn.motions.excitation.motions import Fourier, Instants, Motion, sample_times
+from mindyn.motions.excitation.motions import ApproachPath, Fourier, Instants, Motion, sample_times
 from mindyn.motions.excitation.problem import Problem
-from mindyn.motions.excitation.safety import SafetySettings, safety_of
+from mindyn.motions.excitation.safety import Safety, SafetySettings, safety_of
 from mindyn.motions.excitation.solving import Search, Stopped, good_starts, places_to_stand, random_motion
 from mindyn.motions.excitation.turns import turned_motions
 from mindyn.parameters.parameter import list_base_parameters
@@ -55,6 +56,10 @@ BEGINNINGS: Final = 3
 """First stages for every search that is completed."""
 FREE_FRACTIONS: Final = (0.95, 0.8, 0.0)
 """Fractions of the ranges without contact in which the next search stays if the exact check of a result fails."""
+OTHER_START: Final = 0.2
+"""Distance of two starts, in units of the joints' ranges, from which an approach to both is tried."""
+MOST_APPROACHED: Final = 4
+"""Motions to whose starts approaches are planned."""
 REFINEMENTS: Final = 2
 """Searches from near the best motion, at the end."""
 
@@ -207,18 +212,19 @@ def design_motion(
         with _naming_singular_positions(arm.name):
             ending = _search_motion(run, ranges, generator, search.starts, say)
         towards = np.zeros(arm.joint_count) if stand is None else stand
-        turned = turned_motions(problem, _best_motion(run), dense, checks.encounters.bodies, towards)
+        bodies = checks.encounters.bodies
         try:
-            kept, number, way = checks, 0, None
+            chosen, kept, way = turned_motions(problem, _best_motion(run), dense, bodies, towards)[0], checks, None
             if stand is not None:
                 kept = replace(checks, encounters=allow_overlap_at(checks.encounters, stand))
-                starts = np.array([motion.start for motion in turned])
-                number, way = approach_from(stand, starts, allowed, kept, np.random.default_rng(seed))
+                groups = [turned_motions(problem, motion, dense, bodies, towards) for motion in reachable(run)]
+                chosen, way = approach_first(stand, groups, allowed, kept, seed)
             design = replace(
-                _design(run, turned[number], ending, beta),
+                _design(run, chosen, ending, beta),
                 findings=(*findings, *listed),
                 parts=parts,
                 approach=way,
+                levers=find_levers(problem, chosen, beta, parts),
                 safety=safety,
                 capsules=checks.volumes.capsules,
             )
@@ -235,6 +241,31 @@ def design_motion(
         else:
             break
     return replace(design, status=f"{design.status} after {monotonic() - begin:.1f} s")
+
+
+def reachable(search: Search) -> list[Motion]:
+    """Return the best motion, then others that begin at other positions, for an approach that the best one lacks."""
+    best = _best_motion(search)
+    return [best, *(motion for motion in search.results(OTHER_START) if motion is not best)][:MOST_APPROACHED]
+
+
+def approach_first(
+    home: Array, groups: Sequence[Sequence[Motion]], limits: MotionLimits, safety: Safety, seed: int
+) -> tuple[Motion, ApproachPath]:
+    """Return the first motion whose start a free path from home reaches, and the path.
+
+    groups  motions that differ by whole turns, the best group first
+    """
+    for left, motions in zip(reversed(range(len(groups))), groups, strict=True):
+        starts = np.array([motion.start for motion in motions])
+        try:
+            number, way = approach_from(home, starts, limits, safety, np.random.default_rng(seed))
+        except UnsafeMotionError as unreachable:
+            if not left or not is_unreachable(unreachable):
+                raise
+        else:
+            return motions[number], way
+    raise AssertionError("there is at least one group")
 
 
 @contextmanager
@@ -320,7 +351,7 @@ def _design(search: Search, motion: Motion, ending: str, beta: Array | None) -> 
         problem.limits,
         problem.criterion,
         criteria,
-        Prediction(columns.base.names, units, beta, _deviations(whole), excitation),
+        Prediction(columns.base.names, units, beta, parameter_deviations(whole), excitation),
         used,
         problem.noise,
         problem.rate_hz,
@@ -328,16 +359,6 @@ def _design(search: Search, motion: Motion, ending: str, beta: Array | None) -> 
         f"{100 * max(used.values()):.1f} % of the nearest limit",
         is_start_given=problem.start is not None,
     )
-
-
-def _deviations(S: Array) -> Array:
-    """Return the standard deviations (p,) of an information matrix; infinite where it is singular up to rounding.
-
-    Columns are scaled: entries in different units differ by many powers of ten.
-    """
-    d = np.sqrt(np.diag(S))
-    variances = np.diag(np.linalg.inv(S / d / d[:, None])) / d**2
-    return np.sqrt(np.where(variances > 0, variances, np.inf))
 
 
 POSITIONS: Final = 1000

@@ -15,6 +15,7 @@ from mindyn.foundation.errors import UnsafeMotionError, pluralise
 from mindyn.foundation.findings import Finding, Kind, Severity, name_warnings
 from mindyn.foundation.pages.notebook import Page, draw_page
 from mindyn.motions.excitation.encounters import Encounters
+from mindyn.motions.excitation.levers import Lever, describe_levers
 from mindyn.motions.excitation.limits import MotionLimits
 from mindyn.motions.excitation.motion_check import CHECK_HZ as PATH_HZ
 from mindyn.motions.excitation.motion_check import PathCheck, check_path
@@ -114,6 +115,8 @@ class MotionDesign:
         Pairs of volumes whose distances were checked; None if nothing was checked.
     is_start_given : bool
         Whether the position at which the motion begins was prescribed.
+    levers : tuple of Lever
+        How many parameters a faster or longer motion would determine, by scaling this one.
     """
 
     robot: Robot
@@ -134,6 +137,7 @@ class MotionDesign:
     check: PathCheck | None = None
     encounters: Encounters | None = None
     is_start_given: bool = False
+    levers: tuple[Lever, ...] = ()
 
     @property
     def shares(self) -> dict[str, float]:
@@ -200,12 +204,18 @@ class MotionDesign:
             clear = int(np.sum(relative <= MAX_WELL_DETERMINED_DEVIATION))
             lines.append(
                 f"A log of it at {self.rate_hz:g} Hz will determine {clear} of {len(relative)} parameters to "
-                f"{100 * MAX_WELL_DETERMINED_DEVIATION:g} % or better."
+                f"{100 * MAX_WELL_DETERMINED_DEVIATION:g} % or better{self._describe_levers()}."
             )
         lines.append(f"It uses at most these fractions of the robot's limits: {self._whole_limits()}.")
         if self.check is not None and self.check.fastest:
             lines.append(f"The fastest point, of {self.check.fastest}, reaches {self.check.speed:.3g} m/s.")
         return (*lines, f"{self.status[:1].upper()}{self.status[1:]}.")
+
+    def _describe_levers(self) -> str:
+        """Return what a faster or longer motion would determine, as the rest of a sentence."""
+        speed = np.inf if self.safety is None else self.safety.tip_speed
+        described = describe_levers(self.levers, speed, self.seconds)
+        return f"; {described}" if described else ""
 
     def _describe_limits(self) -> str:
         """Return "within all limits" only if every check was made."""
@@ -243,6 +253,7 @@ class MotionDesign:
             **coefficients_of(self),
             "criterion": self.criterion,
             "criteria": dict(self.criteria),
+            "levers": [lever.to_dict() for lever in self.levers],
             "rate_hz": self.rate_hz,
             "noise": self.noise.tolist(),
             "parameters": {

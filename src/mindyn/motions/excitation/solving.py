@@ -10,7 +10,7 @@ within all limits. Searches start from positions in which the robot can rest, wi
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from time import monotonic
 from typing import Final
 
@@ -73,7 +73,7 @@ class Stopped(Exception):
 
 @dataclass(slots=True, eq=False)
 class Search:
-    """State of a search: the best feasible motion so far, and the best nearly feasible iterate."""
+    """State of a search: the best feasible motion, the best nearly feasible iterate, and all feasible motions."""
 
     problem: Problem
     dense: Instants
@@ -84,6 +84,19 @@ class Search:
     nearly_value: float = np.inf
     evaluations: int = 0
     finished: int = 0
+    others: list[tuple[float, Motion]] = field(default_factory=list)
+
+    def results(self, tolerance: float) -> list[Motion]:
+        """Return feasible motions, best first, of which each begins farther than a tolerance from the earlier ones.
+
+        tolerance  distance of starts, in units of the joints' ranges
+        """
+        chosen: list[Motion] = []
+        reach = self.problem.limits.reach
+        for _, motion in sorted(self.others, key=lambda pair: pair[0]):
+            if all(np.abs((motion.start - other.start) / reach).max() > tolerance for other in chosen):
+                chosen.append(motion)
+        return chosen
 
     @property
     def is_late(self) -> bool:
@@ -94,6 +107,8 @@ class Search:
         """Make a motion feasible and keep it if it is the best; return its criterion, infinite if that fails."""
         motion = feasible(self.problem, self.problem.motion(x), self.dense)
         value = np.inf if motion is None else exact_value(self.problem, motion)
+        if motion is not None:
+            self.others.append((value, motion))
         if motion is not None and (self.best is None or value < self.value):
             self.best, self.value = motion, value
         return value

@@ -162,7 +162,8 @@ def _division(balls: _Balls, count: int, axis: int) -> NDArray[np.int64]:
 def _lines(balls: _Balls) -> list[tuple[Array, Array]]:
     """Return the principal axes through the middle of the extents along them: (point, direction)."""
     centred = balls.centres - balls.centres.mean(axis=0)
-    axes = np.linalg.svd(centred[:: 1 + len(centred) // 2000], full_matrices=True)[2]
+    triangle = np.linalg.qr(centred[:: 1 + len(centred) // 2000], mode="r")  # has the same axes, in three rows
+    axes = np.linalg.svd(triangle, full_matrices=True)[2]
     extents = centred @ axes.T
     middle = balls.centres.mean(axis=0) + axes.T @ ((extents.min(axis=0) + extents.max(axis=0)) / 2)
     return [(middle, axis) for axis in axes]
@@ -296,7 +297,7 @@ def volumes_of(
     geometry = read_geometry(robot)
     payload = _payload(robot, geometry)
     if loaded and not payload and all(capsule.link != loaded for capsule in tool):
-        flange = (_segments(robot, loaded) or [(np.zeros(3), np.zeros(3))])[-1][1]
+        flange = (link_segments(robot, loaded) or [(np.zeros(3), np.zeros(3))])[-1][1]
         payload = {loaded: Capsule(loaded, flange, flange, PAYLOAD_RADIUS_M)}
     volumes: list[Volume] = []
     unknown: list[str] = []
@@ -325,7 +326,7 @@ def _given_volumes(robot: Robot, link: str, radius: Mapping[str, float], capsule
     if not capsules and link in radius:
         phi = None if link == robot.root.name else robot.links[robot.link_index(link)].phi
         centre = [] if phi is None or phi[0] <= 0 else [mass_com_inertia(phi)[1]]
-        segments = _segments(robot, link) or [(np.zeros(3), np.zeros(3))]
+        segments = link_segments(robot, link) or [(np.zeros(3), np.zeros(3))]
         segments += [(segments[0][0], point) for point in centre]
         capsules = [Capsule(link, a, b, radius[link]) for a, b in segments]
     return _volumes_around(capsules, VolumeSource.GIVEN)
@@ -410,7 +411,8 @@ def _widest(robot: Robot, link: str) -> float:
     joint = robot.joints[robot.link_index(link)]
     neighbours = [joint.parent, *(other.child for other in robot.joints if other.parent == link)]
     own, *others = (
-        [float(np.linalg.norm(b - a)) for a, b in _segments(robot, name)] for name in (link, *dict.fromkeys(neighbours))
+        [float(np.linalg.norm(b - a)) for a, b in link_segments(robot, name)]
+        for name in (link, *dict.fromkeys(neighbours))
     )
     lengths = [length for lengths in others for length in lengths]
     if not own:
@@ -420,16 +422,16 @@ def _widest(robot: Robot, link: str) -> float:
 
 def _between_frames(robot: Robot, link: str) -> list[Capsule]:
     names = (robot.root.name, *robot.link_names)
-    reach = float(sum(np.linalg.norm(b - a) for name in names for a, b in _segments(robot, name)))
+    reach = float(sum(np.linalg.norm(b - a) for name in names for a, b in link_segments(robot, name)))
     widest = RADIUS_PART * reach or RADIUS_PART
     capsules = []
-    for a, b in _segments(robot, link):
+    for a, b in link_segments(robot, link):
         length = float(np.linalg.norm(b - a))
         capsules.append(Capsule(link, a, b, max(min(widest, RADIUS_OF_LENGTH * length), THINNEST_M)))
     return capsules
 
 
-def _segments(robot: Robot, link: str) -> list[tuple[Array, Array]]:
+def link_segments(robot: Robot, link: str) -> list[tuple[Array, Array]]:
     """Return lines from the joint that moves a link to the joints, pins or else frames that it carries."""
     fixed = link == robot.root.name
     begin = np.zeros(3) if fixed else robot.joints[robot.link_index(link)].tip.inverse().translation
