@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import polars
 import pytest
+import yaml
 from cli.program import mindyn_program
 from plants.mujoco_servo import JOINTS, random_plant, record_servos, write_arm
 from raising import raises
@@ -157,6 +158,29 @@ def test_late_targets_with_their_delay_give_the_values(arm, plant):
     np.testing.assert_allclose(mindyn.identify_servos(arm, stated).values, given.values)
 
 
+@pytest.mark.parametrize("delay_s", [0.0, 0.01])
+def test_a_delay_of_the_bus_is_estimated_beside_friction_and_damping(arm, plant, delay_s):
+    recorded = [record_servos(replace(plant, delay_s=delay_s), seed) for seed in range(2)]
+    estimate = mindyn.identify_servos(arm, recorded)
+    found = [finding for finding in estimate.findings if finding.kind is Kind.APPLIED_DELAY]
+    assert len(found) == (delay_s > 0)
+    assert estimate.delay_s == pytest.approx(delay_s, abs=1.5e-3)
+    true, given = true_values(plant), estimate.has_scale
+    assert ((estimate.low <= true) & (true <= estimate.high))[given].mean() >= 0.85
+    assert mindyn.identify_servos(arm, recorded, delay_s=0.002).delay_s == 0.002
+
+
+def test_mujoco_delays_targets_of_the_exported_file(arm, plant, tmp_path):
+    late = replace(plant, delay_s=0.014)
+    estimate = mindyn.identify_servos(arm, [record_servos(late, seed) for seed in range(2)])
+    path = mindyn.write_mjcf(estimate, tmp_path / "late.xml")
+    assert replay_in_mujoco(estimate, path, [record_servos(late, 50)]).is_faithful
+    delayed = replay_in_mujoco(estimate, path, [record_servos(late, 50)]).mujoco
+    path = mindyn.write_mjcf(replace(estimate, delay_s=0.0), tmp_path / "early.xml")
+    early = replay_in_mujoco(replace(estimate, delay_s=0.0), path, [record_servos(late, 50)]).mujoco
+    assert (early.errors > 1.5 * delayed.errors).all()
+
+
 def test_a_joint_that_does_not_move_is_one_finding(arm, plant):
     log = record_servos(plant, 3)
     still = np.column_stack([np.zeros(len(log)), log.target[:, 1:]])
@@ -211,6 +235,11 @@ def test_the_command_shows_positions_and_its_run_is_exported(plant, tmp_path):
     assert mindyn_program("export", run, "--to", "mjcf", "--out", model, "--check", second).code == ExitCode.DONE
     assert "solimpfriction" in model.read_text()
     assert mindyn_program("export", run, "--to", "isaac-lab", "--out", tmp_path / "arm.yaml").code == ExitCode.DONE
+    actuators = yaml.safe_load((tmp_path / "arm.yaml").read_text())
+    low, high = actuators["ranges"]["stiffness"]["lift"]
+    assert low < plant.kp[1] < high
+    assert low < actuators["stiffness"]["lift"] < high
+    assert "pan" not in actuators["ranges"]["stiffness"]
     assert mindyn_program("export", run, "--to", "c", "--out", tmp_path / "arm.c").code == ExitCode.ERROR
     assert mindyn_program("check", run).code == ExitCode.ERROR
     assert mindyn_program("identify", robot, first, "--servo", "--consistent").code == ExitCode.ERROR

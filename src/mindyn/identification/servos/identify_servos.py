@@ -7,7 +7,7 @@ file. A fit with all rows finds contacts; a second one leaves them out; joints w
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -19,6 +19,7 @@ from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.errors import Code, InputError, list_names, require_choice
 from mindyn.foundation.findings import Finding, Kind, info, warning
 from mindyn.identification.selection.choose import Progress
+from mindyn.identification.servos.command_delay import DelayFit, JointProblem, fit_delay
 from mindyn.identification.servos.contact_rows import Table, choose_tip, find_table, free_rows
 from mindyn.identification.servos.intervals import deviations_between_blocks, number_blocks
 from mindyn.identification.servos.joint_tables import STEP_S, ServoRows, build_servo_rows
@@ -75,7 +76,8 @@ def identify_servos(
         Known gains, N m/rad or N/m; they take precedence over those of the logs.
     delay_s : float, optional
         From the stamp of a target to its effect, in s; by default `target_delay_s` of the logs, less the half row by
-        which holding delays a target: the simulation holds targets itself.
+        which holding delays a target: the simulation holds targets itself. If neither is given, a delay of at most
+        three rows that all joints have in common is estimated, and applied if it is significant.
     tip : str, optional
         Link or frame that may touch a table; by default the last frame or link of the robot.
     table_height_m : float, optional
@@ -95,6 +97,7 @@ def identify_servos(
     """
     listed = _require_logs(robot, logs)
     say = progress or (lambda line: None)  # noqa: ARG005
+    is_delay_known = delay_s is not None or any(log.metadata.target_delay_s for log in listed)
     delay = _delay_of(listed) if delay_s is None else delay_s
     require_number(delay, "delay_s", "[0, 1]", "the time from the stamp of a target to its effect, s")
     known = _known_gains(robot, listed, kp)
@@ -115,6 +118,9 @@ def identify_servos(
         fits.fit_all(free.astype(np.float64))
     say("fitting joints without a scale")
     fits.assume_missing_scales()
+    if not is_delay_known:
+        say("testing a delay of the targets")
+        delay += fits.apply_delay()
     low, high = fits.intervals()
     names = robot.primary_names
     kps, kds, fcs, ias = fits.values.T
@@ -134,6 +140,7 @@ def identify_servos(
             *_find_scales(names, fits, kps),
             *_find_contacts(names, free, table),
             *_find_still(names, still),
+            *_find_delay(fits.delay),
             *_find_open(names, fits, low),
             *_find_coupled(names, fits),
             *(finding for log in listed for finding in log.findings),
@@ -161,6 +168,7 @@ class _ServoFits:
         self.assumed = self.known.copy()
         self.has_scale = ~np.isnan(self.known)
         self.blocks = number_blocks(self.rows)
+        self.delay: DelayFit | None = None
 
     def fit_all(self, weights: Array) -> None:
         """Fit every joint that moves with weights (N, n)."""
@@ -179,6 +187,19 @@ class _ServoFits:
             self.assumed[joint] = gain
             if self.moves[joint]:
                 self.fits[joint] = self._fit(int(joint), gain)
+
+    def apply_delay(self) -> float:
+        """Return the common delay of the targets if it is significant, with fits for it; otherwise 0."""
+        joints = [int(joint) for joint in np.flatnonzero(self.moves)]
+        problems = [JointProblem(j, self.weights[:, j], self._free(j), self._prior) for j in joints]
+        fits = [fit for fit in self.fits if fit is not None]
+        self.delay = fit_delay(self.rows, problems, fits, self.blocks)
+        if not self.delay.is_applied:
+            return 0.0
+        self.rows = self.delay.rows
+        for joint, fit in zip(joints, self.delay.fits, strict=True):
+            self.fits[joint] = fit
+        return self.delay.delay_s
 
     @property
     def residuals(self) -> Array:
@@ -199,11 +220,20 @@ class _ServoFits:
         for joint in np.flatnonzero(self.moves):
             half[joint] = self._half_widths(int(joint))
             half[joint] = np.hypot(half[joint], _step_errors(values[joint]))
+            half[joint] = np.hypot(half[joint], self._errors_by_delay(int(joint)))
             half[joint][~self._free(int(joint))] = np.nan
             if not self.has_scale[joint]:
                 half[joint, 3] = np.nan  # armature and links together have a ratio to kp, which is assumed
         half[~(half < OPEN_HALF_WIDTH)] = np.nan
         return values * np.exp(-half), values * np.exp(half)
+
+    def _errors_by_delay(self, joint: int) -> Array:
+        """Return changes (4,) of log values over the interval of an estimated delay."""
+        if self.delay is None:
+            return np.zeros(4)
+        left = 0.0 if self.delay.is_applied else self.delay.delay_s
+        error = min(max(self.delay.half_width_s, left), self.delay.limit_s)
+        return np.asarray(np.abs(self.delay.slopes[int(self.moves[:joint].sum())]) * error)
 
     def _free(self, joint: int) -> NDArray[np.bool_]:
         return np.array([bool(np.isnan(self.assumed[joint])), True, True, True])
@@ -320,6 +350,17 @@ def _find_scales(names: Sequence[str], fits: _ServoFits, kp: Array) -> list[Find
     )
     remedy = "For torques, give kp of these joints, mount the robot so that gravity loads them, or add a weighed load"
     return [Finding(Kind.FREE_SCALE, info(Kind.FREE_SCALE, "").severity, message, remedy, free)]
+
+
+def _find_delay(delay: DelayFit | None) -> list[Finding]:
+    if delay is None or not delay.is_applied:
+        return []
+    d, half = 1e3 * delay.delay_s, 1e3 * delay.half_width_s
+    message = (
+        f"targets act {d:.1f} ms after their stamps (±{half:.1f} ms), at all joints: the delay is applied. Friction "
+        "and damping were fitted with it"
+    )
+    return [replace(info(Kind.APPLIED_DELAY, message), value=delay.delay_s, unit="s")]
 
 
 def _find_contacts(names: Sequence[str], free: NDArray[np.bool_], table: Table | None) -> list[Finding]:

@@ -114,6 +114,8 @@ class ServoEstimate:
         rows: list[tuple[str, ...]] = [("joint", "kp", "kd", "fc", "armature", "kd/kp, ms", "fc/kp, mrad or mm")]
         for j, name in enumerate(self.joint_names):
             cells = [_format_value(*numbers) for numbers in zip(self.values[j], self.low[j], self.high[j], strict=True)]
+            if np.isnan(self.low[j, 0]):  # an estimated scale has an interval
+                cells[0] = f"{self.kp[j]:.3g} (given)"
             if not self.has_scale[j]:
                 cells = [f"~{value:.3g}" for value in self.values[j]]
             ratios = (f"{1e3 * self.kd[j] / self.kp[j]:.3g}", f"{1e3 * self.fc[j] / self.kp[j]:.3g}")
