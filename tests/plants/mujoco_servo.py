@@ -110,3 +110,13 @@ def record_servos(
     target = draw_targets(rng, seconds, rate_hz)
     q = np.round(simulate_plant(plant, target, rate_hz) / encoder_step) * encoder_step
     return log_from_targets(JOINTS, np.arange(len(q)) / rate_hz, q, target, "unknown", name=f"log{seed}")
+
+
+def record_slow(plant: ServoPlant, slowdown: int, seconds: float = 24.0, rate_hz: float = 50.0) -> Log:
+    """Return a log of sines, `slowdown` times slower than those of `draw_targets`."""
+    rng = np.random.default_rng(5)
+    t = np.arange(round(seconds * rate_hz)) / rate_hz
+    frequency, phase = rng.uniform(0.4, 0.9, (3, 3)) / slowdown, rng.uniform(0, 6.28, (3, 3))
+    target = (0.3 * np.sin(2 * np.pi * frequency * t[:, None, None] + phase)).sum(axis=1)
+    q = np.round(simulate_plant(plant, target, rate_hz) / 0.0015) * 0.0015
+    return log_from_targets(JOINTS, t, q, target, "unknown", name="slow")

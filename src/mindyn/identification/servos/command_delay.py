@@ -122,6 +122,8 @@ def _half_width(score: Array, information: Array) -> float:
     if len(used) < 2 or not total > 0:
         return float("inf")
     rest = total - information[used]
-    steps = np.where(rest > 0, score[used] / np.where(rest > 0, rest, 1.0), np.inf)
+    if not (rest > 0).all():  # a single block determines the delay
+        return float("inf")
+    steps = score[used] / rest
     deviation = np.sqrt((len(used) - 1) / len(used) * ((steps - steps.mean()) ** 2).sum())
     return float(stdtrit(len(used) - 1, (1 + LEVEL) / 2) * deviation)

@@ -20,12 +20,13 @@ from mindyn.foundation.errors import Code, InputError, list_names, require_choic
 from mindyn.foundation.findings import Finding, Kind, info, warning
 from mindyn.identification.selection.choose import Progress
 from mindyn.identification.servos.command_delay import DelayFit, JointProblem, fit_delay
-from mindyn.identification.servos.contact_rows import Table, choose_tip, find_table, free_rows
+from mindyn.identification.servos.contact_rows import Table, choose_tip, find_table, free_rows, tip_heights
 from mindyn.identification.servos.intervals import deviations_between_blocks, number_blocks
 from mindyn.identification.servos.joint_tables import STEP_S, ServoRows, build_servo_rows
 from mindyn.identification.servos.linear_start import TYPICAL_KP, fit_linear_start, typical_values
 from mindyn.identification.servos.output_error import JointFit, OutputError, prior_information
 from mindyn.identification.servos.servo_estimate import ServoEstimate
+from mindyn.identification.servos.target_checks import find_degrees, find_resting_tip, find_wrong_targets, stands
 from mindyn.logs.conversion import gains_per_joint
 from mindyn.logs.log import Log
 from mindyn.regression.experiment import require_logs
@@ -41,10 +42,15 @@ SCALE_GRAVITY: Final = 0.02
 """Smallest rms of gravity relative to that of kp (target - q)."""
 OPEN_HALF_WIDTH: Final = 1.4
 """Values whose logarithm has a wider interval, a factor of 4, are open: about as wide as the prior."""
+SLOW_HALF_WIDTH: Final = 0.6
+"""Half width of the interval of log damping above which a slow motion is stated: a factor of 1.8."""
 COUPLED_PART: Final = 0.5
 """Rms torque by the motion of other joints, relative to friction, above which friction and armature are uncertain: that
 torque is known from smoothed positions only. It is at most 0.08 on an SO-101, and above 5 on an arm of 20 kg without
 gears, whose friction is then several times too large."""
+CONTRADICTION: Final = 0.15
+"""Log ratio of a given gain and that by gravity, beyond its interval, which is stated: masses of robot files are hardly
+better than that."""
 STILL_RANGE: Final = 0.01
 """Targets of a joint that stay within this range (rad, m) do not move it."""
 
@@ -107,10 +113,25 @@ def identify_servos(
         raise InputError(
             "no joint has a target that moves", hint="record a motion", code=Code.TOO_LITTLE_DATA, subject="target"
         )
-    fits = _ServoFits(rows, known, ~still)
+    names = robot.primary_names
+    frame = choose_tip(robot, tip)
+    wrong = find_degrees(names, rows, np.array([joint.kind != "prismatic" for joint in robot.primary_joints]))
+    standing = stands(rows) & ~still & (not wrong)
+    if not wrong:
+        wrong = find_wrong_targets(names, rows, ~still & ~standing)
+    if not wrong and table_height_m is None:
+        heights = [tip_heights(robot, frame, x) for x in (rows.q, rows.target)]
+        wrong = find_resting_tip(heights[0], heights[1], frame)
+    if (still | standing).all():
+        raise InputError(
+            "no joint follows its target",
+            hint="are the servos on? Compare the columns of target and position",
+            code=Code.TOO_LITTLE_DATA,
+            subject="position",
+        )
+    fits = _ServoFits(rows, known, ~still & ~standing)
     say("fitting each joint")
     fits.fit_all(np.ones(rows.q.shape))
-    frame = choose_tip(robot, tip)
     table = find_table(robot, rows, fits.residuals, frame) if table_height_m is None else Table(frame, table_height_m)
     free = free_rows(robot, rows, table)
     if not free.all():
@@ -122,7 +143,6 @@ def identify_servos(
         say("testing a delay of the targets")
         delay += fits.apply_delay()
     low, high = fits.intervals()
-    names = robot.primary_names
     kps, kds, fcs, ias = fits.values.T
     return ServoEstimate(
         robot=robot,
@@ -137,13 +157,21 @@ def identify_servos(
         table=table,
         sources=tuple(source for log in listed for source in sources_of(log)),
         findings=(
-            *_find_scales(names, fits, kps),
-            *_find_contacts(names, free, table),
-            *_find_still(names, still),
-            *_find_delay(fits.delay),
-            *_find_open(names, fits, low),
-            *_find_coupled(names, fits),
-            *(finding for log in listed for finding in log.findings),
+            *wrong,
+            *_explain(
+                wrong,
+                (
+                    *_find_scales(names, fits, kps),
+                    *_find_contacts(names, free, table),
+                    *_find_still(names, still),
+                    *_find_standing(names, standing),
+                    *_find_contradictions(names, fits),
+                    *_find_delay(fits.delay),
+                    *_find_open(names, fits, low),
+                    *_find_coupled(names, fits),
+                ),
+            ),
+            *dict.fromkeys(finding for log in listed for finding in log.findings),
         ),
     )
 
@@ -257,6 +285,20 @@ class _ServoFits:
         gravity = self.rows.gravity[used, joint]
         is_loaded = (gravity**2).mean() > SCALE_GRAVITY**2 * (servo**2).mean() if used.any() else False
         return bool(is_loaded and self._half_widths(joint)[0] < SCALE_HALF_WIDTH)
+
+    def gain_by_gravity(self, joint: int) -> tuple[float, float, float] | None:
+        """Return a given gain and the interval of that by gravity if the latter excludes it; None otherwise."""
+        given, fit = float(self.known[joint]), self.fits[joint]
+        if np.isnan(given) or fit is None:
+            return None
+        free = self._fit(joint, np.nan)
+        self.fits[joint], self.assumed[joint] = free, np.nan
+        half = float(self._half_widths(joint)[0]) if self._determines_scale(joint) else np.inf
+        self.fits[joint], self.assumed[joint] = fit, given
+        limits = np.exp(free.x[0] + np.array([-1, 1]) * half)
+        if not half < SCALE_HALF_WIDTH or abs(free.x[0] - np.log(given)) < half + CONTRADICTION:
+            return None
+        return given, float(limits[0]), float(limits[1])
 
     def _fit(self, joint: int, gain: float) -> JointFit:
         """Fit a joint with this gain, or with a free one if it is NaN."""
@@ -379,15 +421,64 @@ def _find_still(names: Sequence[str], still: NDArray[np.bool_]) -> list[Finding]
     return [warning(Kind.STILL_JOINT, message, "Record a motion of these joints, or lock them (--lock)", joints)]
 
 
+def _explain(causes: Sequence[Finding], findings: Sequence[Finding]) -> list[Finding]:
+    """Return the findings, explained by a cause that makes all of them unreliable."""
+    return [replace(f, explained_by=causes[0].kind) if causes else f for f in findings]
+
+
+def _find_standing(names: Sequence[str], standing: NDArray[np.bool_]) -> list[Finding]:
+    joints = tuple(name for name, stays in zip(names, standing, strict=True) if stays)
+    if not joints:
+        return []
+    causes = "it is locked, its servo is off, or friction holds it"
+    message = f"{', '.join(joints)} stays where it is while its target moves: {causes}"
+    return [warning(Kind.STILL_JOINT, message, "Free the joint, or lock it for mindyn too (--lock)", joints)]
+
+
+def _find_contradictions(names: Sequence[str], fits: _ServoFits) -> list[Finding]:
+    """Return a finding if gravity, with the masses of the file, contradicts given gains."""
+    found = {name: fits.gain_by_gravity(j) for j, name in enumerate(names)}
+    wrong = {name: gains for name, gains in found.items() if gains is not None}
+    if not wrong:
+        return []
+    cases = ", ".join(
+        f"{name} {given:.3g} (gravity: {low:.3g} to {high:.3g})" for name, (given, low, high) in wrong.items()
+    )
+    message = f"given kp contradicts the weight of the robot file: {cases}. Either kp or the masses are wrong"
+    remedy = 'Set kp = "unknown" if you trust the masses, or weigh the links'
+    return [warning(Kind.CONTRADICTED_GAIN, message, remedy, tuple(wrong))]
+
+
 def _find_open(names: Sequence[str], fits: _ServoFits, low: Array) -> list[Finding]:
-    found = []
+    found = _find_slow(names, fits, low)
+    slow = [name for finding in found for name in finding.joints]
     for place, what in ((1, "damping"), (2, "friction"), (3, "armature")):
         stated = fits.moves & (fits.has_scale if what == "armature" else True)
+        if what != "friction":  # both need speed
+            stated = stated & [name not in slow for name in names]
         joints = tuple(n for j, n in enumerate(names) if stated[j] and np.isnan(low[j, place]))
         if joints:
             message = f"the logs leave the {what} of {', '.join(joints)} open: usual values decide"
             found.append(warning(Kind.POOR_GAIN, message, "Add a log with faster motion and slow reversals", joints))
     return found
+
+
+def _find_slow(names: Sequence[str], fits: _ServoFits, low: Array) -> list[Finding]:
+    """Return a finding if damping is uncertain, at speeds at which usual damping gives less torque than friction."""
+    peaks = np.quantile(np.abs(fits.rows.v), 0.99, axis=0)
+    usual = np.array([typical_values(kp)[1] for kp in fits.values[:, 0]])
+    needed = fits.values[:, 2] / usual
+    is_known = low[:, 1] > np.exp(-SLOW_HALF_WIDTH) * fits.values[:, 1]  # not if it is open
+    slow = fits.moves & ~is_known & (peaks < needed)
+    joints = tuple(name for name, is_slow in zip(names, slow, strict=True) if is_slow)
+    if not joints:
+        return []
+    cases = ", ".join(
+        f"{n} {p:.2g} (needs {v:.2g})" for n, p, v, s in zip(names, peaks, needed, slow, strict=True) if s
+    )
+    message = f"the motion is too slow for damping and armature; peak speed in rad/s or m/s: {cases}"
+    remedy = "Add a log that is faster: below that speed, usual damping gives less torque than friction"
+    return [warning(Kind.SLOW_MOTION, message, remedy, joints)]
 
 
 def _find_coupled(names: Sequence[str], fits: _ServoFits) -> list[Finding]:
