@@ -37,6 +37,8 @@ class ServoPlant:
     delay_s  from a target to its effect
     limit    largest torque of a servo, N m
     floor_m  height of a table that the tip touches; None for none
+    stribeck friction at rest relative to fc, less one; it falls over 0.05 rad/s
+    loaded   friction per N m of the load by gravity and motion
     """
 
     kp: np.ndarray
@@ -46,6 +48,8 @@ class ServoPlant:
     delay_s: float = 0.0
     limit: float = np.inf
     floor_m: float | None = None
+    stribeck: float = 0.0
+    loaded: float = 0.0
 
 
 def random_plant(rng: np.random.Generator, **faults) -> ServoPlant:
@@ -91,13 +95,23 @@ def simulate_plant(plant: ServoPlant, target: np.ndarray, rate_hz: float) -> np.
     model = spec.compile()
     data, q = mujoco.MjData(model), np.empty_like(target)
     data.qpos[:] = target[0]
+    varies = bool(plant.stribeck or plant.loaded)
+
+    def advance(count: int) -> None:
+        for _ in range(count if varies else 0):
+            rest = plant.stribeck * np.exp(-((data.qvel / 0.05) ** 2))
+            model.dof_frictionloss[:] = plant.fc * (1 + rest) + plant.loaded * np.abs(data.qfrc_bias)
+            mujoco.mj_step(model, data)
+        if not varies:
+            mujoco.mj_step(model, data, count)
+
     steps, late, before = round(1 / (rate_hz * STEP_S)), round(plant.delay_s / STEP_S), target[0]
     for row, wanted in enumerate(target):
         q[row] = data.qpos
         data.ctrl[:] = before
-        mujoco.mj_step(model, data, late)
+        advance(late)
         data.ctrl[:] = wanted
-        mujoco.mj_step(model, data, steps - late)
+        advance(steps - late)
         before = wanted
     return q
 

@@ -87,7 +87,7 @@ class ServoEstimate:
     def servo(self) -> Servo:
         """The position servo for exported files: all damping is at the joint, where simulators integrate it stably."""
         n = len(self.kp)
-        return Servo(self.kp, np.zeros(n), self.delay_s, np.full(n, np.inf))
+        return Servo(self.kp, np.zeros(n), self.delay_s, np.full(n, np.inf), is_held=True)
 
     def to_robot(self) -> Robot:
         """Return the robot with the drives of the estimate, in place of its own.

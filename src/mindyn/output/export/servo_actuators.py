@@ -49,11 +49,13 @@ def add_position_actuators(root: Element, joints: Sequence[str], servo: Servo) -
             element.attrib.pop("dampratio", None)
             element.set("kp", repr(float(kp)))
             element.set("kv", repr(float(kd)))
-            _delay_targets(element, servo.delay_s)
+            if servo.is_held:
+                _delay_targets(element, servo.delay_s)
             if np.isfinite(limit):
                 element.set("forcerange", f"{-float(limit)!r} {float(limit)!r}")
     kept = [f"Joints {', '.join(sorted(filter(None, others)))} keep their own actuators."] if others else []
-    delay = [f"The target acts {servo.delay_s:g} s after its stamp: call mj_initCtrlHistory after a reset."]
+    how = "call mj_initCtrlHistory after a reset" if servo.is_held else "which is not in this file"
+    delay = [f"The target acts {servo.delay_s:g} s after its stamp: {how}."]
     merged = ["Damping includes kd of the servos: kv is 0."] if not servo.kd.any() else []
     return [*kept, *(delay if servo.delay_s else []), *merged]
 
