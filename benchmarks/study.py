@@ -119,6 +119,10 @@ STUDIES = {
     ),
     "servo-gains": Study("intervals of gains of position servos, on MuJoCo's leg", ("tests/honesty/servo_gains.py",)),
     "plants": Study("false statements on logs of arms that MuJoCo simulates", ("tests/plants/study.py",)),
+    "servo-plants": Study(
+        "intervals of servo values for arms that MuJoCo simulates, also with friction that is not modelled",
+        ("tests/honesty/servo_plants.py",),
+    ),
     "spoiled": Study("false alarms and misses on correct and faulty logs", ("tests/honesty/spoiled.py --faults",), 0),
     "strangers": Study("identify and a plain pipeline on logs of varying quality", ("tests/honesty/strangers.py",), 0),
 }

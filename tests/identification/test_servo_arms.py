@@ -8,9 +8,11 @@ from dataclasses import replace
 import numpy as np
 import polars
 import pytest
+import yaml
 from cli.program import mindyn_program
-from plants.mujoco_servo import JOINTS, random_plant, record_servos, write_arm
+from plants.mujoco_servo import JOINTS, random_plant, record_servos, record_slow, write_arm
 from raising import raises
+from scipy.signal import lfilter
 
 import mindyn
 from mindyn.cli.exit_codes import ExitCode
@@ -157,6 +159,29 @@ def test_late_targets_with_their_delay_give_the_values(arm, plant):
     np.testing.assert_allclose(mindyn.identify_servos(arm, stated).values, given.values)
 
 
+@pytest.mark.parametrize("delay_s", [0.0, 0.01])
+def test_a_delay_of_the_bus_is_estimated_beside_friction_and_damping(arm, plant, delay_s):
+    recorded = [record_servos(replace(plant, delay_s=delay_s), seed) for seed in range(2)]
+    estimate = mindyn.identify_servos(arm, recorded)
+    found = [finding for finding in estimate.findings if finding.kind is Kind.APPLIED_DELAY]
+    assert len(found) == (delay_s > 0)
+    assert estimate.delay_s == pytest.approx(delay_s, abs=1.5e-3)
+    true, given = true_values(plant), estimate.has_scale
+    assert ((estimate.low <= true) & (true <= estimate.high))[given].mean() >= 0.85
+    assert mindyn.identify_servos(arm, recorded, delay_s=0.002).delay_s == 0.002
+
+
+def test_mujoco_delays_targets_of_the_exported_file(arm, plant, tmp_path):
+    late = replace(plant, delay_s=0.014)
+    estimate = mindyn.identify_servos(arm, [record_servos(late, seed) for seed in range(2)])
+    path = mindyn.write_mjcf(estimate, tmp_path / "late.xml")
+    assert replay_in_mujoco(estimate, path, [record_servos(late, 50)]).is_faithful
+    delayed = replay_in_mujoco(estimate, path, [record_servos(late, 50)]).mujoco
+    path = mindyn.write_mjcf(replace(estimate, delay_s=0.0), tmp_path / "early.xml")
+    early = replay_in_mujoco(replace(estimate, delay_s=0.0), path, [record_servos(late, 50)]).mujoco
+    assert (early.errors > 1.5 * delayed.errors).all()
+
+
 def test_a_joint_that_does_not_move_is_one_finding(arm, plant):
     log = record_servos(plant, 3)
     still = np.column_stack([np.zeros(len(log)), log.target[:, 1:]])
@@ -164,6 +189,63 @@ def test_a_joint_that_does_not_move_is_one_finding(arm, plant):
     estimate = mindyn.identify_servos(arm, log_from_targets(JOINTS, log.time, q, still, "unknown"))
     found = [finding for finding in estimate.findings if finding.kind is Kind.STILL_JOINT]
     assert [finding.joints for finding in found] == [("pan",)]
+
+
+def lock_elbow(log):
+    q = log.q.copy()
+    q[:, 2] = 0.3 + 0.0015 * (np.arange(len(q)) % 37 == 0)
+    return replace(log, q=q)
+
+
+FAULTS = {
+    "sound": (lambda log: log, None, ()),
+    "swapped targets": (lambda log: replace(log, target=log.target[:, [0, 2, 1]]), Kind.WRONG_TARGET, JOINTS[1:]),
+    "targets in degrees": (lambda log: replace(log, target=np.degrees(log.target)), Kind.WRONG_TARGET, JOINTS),
+    "positions in degrees": (lambda log: replace(log, q=np.degrees(log.q)), Kind.WRONG_TARGET, JOINTS),
+    "both in degrees": (
+        lambda log: replace(log, q=np.degrees(log.q), target=np.degrees(log.target)),
+        Kind.WRONG_TARGET,
+        JOINTS,
+    ),
+    "inverted": (lambda log: replace(log, target=log.target * [1, -1, 1]), Kind.WRONG_TARGET, ("lift",)),
+    "locked": (lock_elbow, Kind.STILL_JOINT, ("elbow",)),
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+@pytest.mark.parametrize("seed", [1, 4])
+def test_a_fault_of_the_log_is_one_finding(arm, name, seed):
+    fault, kind, joints = FAULTS[name]
+    plant = random_plant(np.random.default_rng(seed))
+    estimate = mindyn.identify_servos(arm, [fault(record_servos(plant, 10 * seed + k)) for k in range(2)])
+    found = [finding for finding in estimate.findings if finding.is_on_first_screen]
+    assert [finding.kind for finding in found] == ([] if kind is None else [kind])
+    assert [finding.joints for finding in found] == ([] if kind is None else [tuple(joints)])
+
+
+@pytest.mark.parametrize("factor", [0.6, 1.0, 1.5])
+def test_a_given_gain_that_gravity_contradicts_is_one_finding(arm, logs, plant, factor):
+    estimate = mindyn.identify_servos(arm, logs, kp=dict(zip(JOINTS, factor * plant.kp, strict=True)))
+    found = [finding for finding in estimate.findings if finding.is_on_first_screen]
+    assert [finding.kind for finding in found] == ([] if factor == 1 else [Kind.CONTRADICTED_GAIN])
+    assert [finding.joints for finding in found] == ([] if factor == 1 else [("lift", "elbow")])
+
+
+@pytest.mark.parametrize("height_m", [0.12, 0.16])
+def test_a_tip_that_rests_nearly_throughout_is_one_finding(arm, plant, height_m):
+    touching = replace(plant, floor_m=height_m)
+    estimate = mindyn.identify_servos(arm, [record_servos(touching, seed) for seed in range(2)])
+    found = [finding for finding in estimate.findings if finding.is_on_first_screen]
+    assert [finding.kind for finding in found] == [Kind.CONTACT]
+
+
+@pytest.mark.parametrize("slowdown", [1, 8])
+def test_a_slow_motion_of_an_imperfect_arm_is_one_finding(arm, plant, slowdown):
+    log = record_slow(replace(plant, fc=0.06 * plant.kp), slowdown)
+    wander = lfilter([0.2], [1, -0.96], np.random.default_rng(0).normal(0, 7e-3, log.q.shape), axis=0)  # 5 mrad rms
+    estimate = mindyn.identify_servos(arm, replace(log, q=log.q + wander))
+    kinds = [finding.kind for finding in estimate.findings if finding.is_on_first_screen]
+    assert kinds == ([] if slowdown == 1 else [Kind.SLOW_MOTION])
 
 
 def test_bad_input_raises(arm, logs, estimate):
@@ -211,6 +293,11 @@ def test_the_command_shows_positions_and_its_run_is_exported(plant, tmp_path):
     assert mindyn_program("export", run, "--to", "mjcf", "--out", model, "--check", second).code == ExitCode.DONE
     assert "solimpfriction" in model.read_text()
     assert mindyn_program("export", run, "--to", "isaac-lab", "--out", tmp_path / "arm.yaml").code == ExitCode.DONE
+    actuators = yaml.safe_load((tmp_path / "arm.yaml").read_text())
+    low, high = actuators["ranges"]["stiffness"]["lift"]
+    assert low < plant.kp[1] < high
+    assert low < actuators["stiffness"]["lift"] < high
+    assert "pan" not in actuators["ranges"]["stiffness"]
     assert mindyn_program("export", run, "--to", "c", "--out", tmp_path / "arm.c").code == ExitCode.ERROR
     assert mindyn_program("check", run).code == ExitCode.ERROR
     assert mindyn_program("identify", robot, first, "--servo", "--consistent").code == ExitCode.ERROR

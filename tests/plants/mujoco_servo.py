@@ -37,6 +37,8 @@ class ServoPlant:
     delay_s  from a target to its effect
     limit    largest torque of a servo, N m
     floor_m  height of a table that the tip touches; None for none
+    stribeck friction at rest relative to fc, less one; it falls over 0.05 rad/s
+    loaded   friction per N m of the load by gravity and motion
     """
 
     kp: np.ndarray
@@ -46,6 +48,8 @@ class ServoPlant:
     delay_s: float = 0.0
     limit: float = np.inf
     floor_m: float | None = None
+    stribeck: float = 0.0
+    loaded: float = 0.0
 
 
 def random_plant(rng: np.random.Generator, **faults) -> ServoPlant:
@@ -91,13 +95,23 @@ def simulate_plant(plant: ServoPlant, target: np.ndarray, rate_hz: float) -> np.
     model = spec.compile()
     data, q = mujoco.MjData(model), np.empty_like(target)
     data.qpos[:] = target[0]
+    varies = bool(plant.stribeck or plant.loaded)
+
+    def advance(count: int) -> None:
+        for _ in range(count if varies else 0):
+            rest = plant.stribeck * np.exp(-((data.qvel / 0.05) ** 2))
+            model.dof_frictionloss[:] = plant.fc * (1 + rest) + plant.loaded * np.abs(data.qfrc_bias)
+            mujoco.mj_step(model, data)
+        if not varies:
+            mujoco.mj_step(model, data, count)
+
     steps, late, before = round(1 / (rate_hz * STEP_S)), round(plant.delay_s / STEP_S), target[0]
     for row, wanted in enumerate(target):
         q[row] = data.qpos
         data.ctrl[:] = before
-        mujoco.mj_step(model, data, late)
+        advance(late)
         data.ctrl[:] = wanted
-        mujoco.mj_step(model, data, steps - late)
+        advance(steps - late)
         before = wanted
     return q
 
@@ -110,3 +124,13 @@ def record_servos(
     target = draw_targets(rng, seconds, rate_hz)
     q = np.round(simulate_plant(plant, target, rate_hz) / encoder_step) * encoder_step
     return log_from_targets(JOINTS, np.arange(len(q)) / rate_hz, q, target, "unknown", name=f"log{seed}")
+
+
+def record_slow(plant: ServoPlant, slowdown: int, seconds: float = 24.0, rate_hz: float = 50.0) -> Log:
+    """Return a log of sines, `slowdown` times slower than those of `draw_targets`."""
+    rng = np.random.default_rng(5)
+    t = np.arange(round(seconds * rate_hz)) / rate_hz
+    frequency, phase = rng.uniform(0.4, 0.9, (3, 3)) / slowdown, rng.uniform(0, 6.28, (3, 3))
+    target = (0.3 * np.sin(2 * np.pi * frequency * t[:, None, None] + phase)).sum(axis=1)
+    q = np.round(simulate_plant(plant, target, rate_hz) / 0.0015) * 0.0015
+    return log_from_targets(JOINTS, t, q, target, "unknown", name="slow")

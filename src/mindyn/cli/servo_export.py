@@ -16,7 +16,7 @@ from mindyn.foundation.files import finish_replacement, write_file_atomically
 from mindyn.identification.servos.servo_estimate import SERVO_FILE, ServoEstimate, load_servo_estimate
 from mindyn.logs.reading import read_log
 from mindyn.output.export.mjcf_writer import render_mjcf
-from mindyn.output.export.servo_actuators import write_isaac_lab_servos
+from mindyn.output.export.servo_actuators import servo_ranges, write_isaac_lab_servos
 from mindyn.output.export.servo_replay import ExportedReplay, replay_in_mujoco
 from mindyn.output.export.toml_writer import write_toml
 from mindyn.output.export.urdf_writer import render_urdf
@@ -85,7 +85,7 @@ def _write(estimate: ServoEstimate, export: ServoExport) -> list[str]:
     if export.to == "toml":
         write_toml(robot, export.out, force=export.force)
         return ["robot files have no servos: kp is not in the file"]
-    return list(write_isaac_lab_servos(robot, estimate.servo, export.out))
+    return list(write_isaac_lab_servos(robot, estimate.servo, export.out, servo_ranges(estimate)))
 
 
 def _format_replay(replay: ExportedReplay) -> str:

@@ -71,6 +71,9 @@ class Kind(StrEnum):
     POOR_GAIN = "poorly determined gain"
     WRENCH_FRAME = "wrong frame of a wrench"
     WRENCH_SIGN = "sign of a wrench"
+    WRONG_TARGET = "targets do not belong to the positions"
+    CONTRADICTED_GAIN = "given gain contradicts gravity"
+    SLOW_MOTION = "too slow for damping"
     # Diagnostics of the logs of a fit
     STILL_JOINT = "joint does not move"
     POOR_MOTION = "motion excites too little"

@@ -18,7 +18,7 @@ from mindyn.logs.drafts.draft import UNANSWERED, SidecarDraft, flatten_metadata
 from mindyn.logs.drafts.draft_head import DRAFT_ROWS, LONG_DRAFT_ROWS, is_still
 from mindyn.logs.drafts.drafting import draft_sidecar
 from mindyn.logs.errors import ACCEPTABLE_FINDINGS, NO_TORQUE_HINT
-from mindyn.logs.metadata import si_torque_unit
+from mindyn.logs.metadata import CURRENT_UNITS, UNKNOWN, si_torque_unit
 from mindyn.logs.pipeline import condition
 from mindyn.logs.reading import LogScan
 from mindyn.logs.samples import Samples
@@ -66,7 +66,7 @@ UNKNOWN_ZERO: Final = (
 
 def _compare_with_robot(path: Path, draft: SidecarDraft, robot: Robot) -> SidecarDraft:
     """Add the result of comparing the torque with the file's inertial parameters to the draft."""
-    if draft.value("units.torque") in ("A", "mA"):
+    if draft.value("units.torque") in CURRENT_UNITS or draft.value("kp") == UNKNOWN:
         return draft.with_notes(UNKNOWN_ZERO)
     try:
         samples = _samples(path, robot, draft)

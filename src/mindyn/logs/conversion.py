@@ -17,6 +17,7 @@ from mindyn.foundation.algebra.values import Array, frozen_array
 from mindyn.foundation.errors import Code
 from mindyn.logs.errors import LogError
 from mindyn.logs.metadata import CURRENT_UNITS, UNKNOWN, LogMetadata, PerJoint, PerJointGain, unit_factor
+from mindyn.logs.servo_presets import TICK, preset_of, register_factor
 from mindyn.robots.drive_matrices import MAX_GEAR_CONDITION, gear_condition, gear_matrix
 from mindyn.robots.parts import Drive
 from mindyn.robots.robot import Robot
@@ -90,7 +91,10 @@ def _drive_gears(robot: Robot) -> Array:
 def _unit_scales(signal: str, metadata: LogMetadata, robot: Robot) -> Array:
     joints = robot.primary_joints
     units = [metadata.unit(signal, joint.name) for joint in joints]
-    scales = [unit_factor(signal, unit, j.kind, j.name) for unit, j in zip(units, joints, strict=True)]
+    scales = []
+    for unit, joint in zip(units, joints, strict=True):
+        factor = register_factor(signal, unit, metadata.servo, joint.name)
+        scales.append(unit_factor(signal, unit, joint.kind, joint.name) if factor is None else factor)
     if signal != "torque" or not set(units) & set(CURRENT_UNITS):
         return np.array(scales)
     if metadata.current_gains is None:
@@ -116,9 +120,19 @@ def _unit_scales(signal: str, metadata: LogMetadata, robot: Robot) -> Array:
 
 def _position_offset(metadata: LogMetadata, robot: Robot) -> Array:
     if metadata.position_offset is None:
-        return np.zeros(robot.joint_count)
+        return _middle_of_registers(metadata, robot)
     offset = array_per_joint(metadata.position_offset, robot.primary_names, "position_offset")
     return np.asarray(offset * _unit_scales("position", metadata, robot))
+
+
+def _middle_of_registers(metadata: LogMetadata, robot: Robot) -> Array:
+    """Return the offset (n,) that makes the middle of position registers zero; zero for other units."""
+    offset = np.zeros(robot.joint_count)
+    for j, joint in enumerate(robot.primary_joints):
+        preset = preset_of(metadata.servo, joint.name)
+        if preset is not None and metadata.unit("position", joint.name) == TICK:
+            offset[j] = -preset.zero_tick * 2 * np.pi / preset.ticks_per_turn
+    return offset
 
 
 def array_per_joint(values: PerJoint, joints: Sequence[str], what: str) -> Array:

@@ -27,6 +27,7 @@ from mindyn.foundation.schemas import (
 )
 from mindyn.logs.errors import ACCEPTABLE_FINDINGS, LogError, raise_together
 from mindyn.logs.locations import FileLocation
+from mindyn.logs.servo_presets import COUNT, TICK, PerJointServo
 from mindyn.robots.robot import Robot
 
 RAD_PER_DEGREE: Final = pi / 180
@@ -44,7 +45,7 @@ UNIT_FACTORS: Final = {
 }
 """Factor from each unit to SI, by signal; A and mA are currents and need gains."""
 
-CURRENT_UNITS: Final = ("A", "mA")
+CURRENT_UNITS: Final = ("A", "mA", COUNT)
 _LINEAR_UNITS: Final = {"m", "mm", "m/s", "mm/s", "m/s^2", "mm/s^2", "N", "mN"}
 _SPELLINGS: Final = {"Nm": "N m", "N*m": "N m", "mNm": "mN m", "mN*m": "mN m", "degree": "deg", "degrees": "deg"}
 
@@ -54,7 +55,9 @@ def unit_factor(signal: str, unit: str, kind: str, joint: str) -> float:
     unit = _SPELLINGS.get(unit, unit)
     known = UNIT_FACTORS[signal]
     if unit not in known:
-        message = f"units.{signal} = {unit!r} is not a unit of {signal}; valid units: {', '.join(known)}"
+        registers = {"position": f", {TICK}", "target": f", {TICK}", "velocity": f", {COUNT}", "torque": f", {COUNT}"}
+        valid = f"{', '.join(known)}{registers.get(signal, '')}"
+        message = f"units.{signal} = {unit!r} is not a unit of {signal}; valid units: {valid}"
         raise LogError(message, code=Code.WRONG_UNIT, subject=f"units.{signal}")
     if signal != "time" and unit not in CURRENT_UNITS and (unit in _LINEAR_UNITS) != (kind == "prismatic"):
         fitting = [name for name in known if name in CURRENT_UNITS or (name in _LINEAR_UNITS) == (kind == "prismatic")]
@@ -103,6 +106,9 @@ class LogMetadata:
     kp, kd           gains of position servos at the joint, N m/rad and N m s/rad (N/m, N s/m), in the robot's order or
                      by joint: tau = kp (target - q) + kd (target_velocity - qd); kd = 0 by default; "unknown" as for
                      current_gains
+    servo            model of the servos, such as "sts3215" or "xl330", or a table joint -> model: the meaning of the
+                     units "tick" (positions, targets) and "count" (velocities, currents), and whether its current is a
+                     torque; ticks are zero at the middle of the register unless position_offset is given
     target_delay_s   time from the stamp of a target to its effect on the torque, s
     torque_limit     largest |tau| of a servo, N m (N), in the robot's order or by joint
     base_pose        columns of position (m) and quaternion x, y, z, w of the trunk of a floating base; the other
@@ -131,6 +137,7 @@ class LogMetadata:
     current_gains: PerJointGain | None = None
     kp: PerJointGain | None = None
     kd: PerJointGain | None = None
+    servo: PerJointServo | None = None
     target_delay_s: float = 0.0
     torque_limit: PerJoint | None = None
     base_pose: Sequence[str] | None = None
@@ -286,6 +293,7 @@ _KEYS: Final[Mapping[str, tuple[Schema, str]]] = {
     "current_gains": (_PER_JOINT_GAIN, "[11.2, 11.2]"),
     "kp": (_PER_JOINT_GAIN, "[20.0, 20.0]"),
     "kd": (_PER_JOINT_GAIN, "[0.5, 0.5]"),
+    "servo": ({"type": ["string", "object", "null"], "additionalProperties": ANY_TEXT}, '"sts3215"'),
     "target_delay_s": ({"type": "number", "minimum": 0, "maximum": 1}, "0.005"),
     "torque_limit": (list_schema(POSITIVE_NUMBER, "object", "null"), "[23.7, 23.7]"),
     "base_pose": (list_schema(ANY_TEXT, "null", minItems=7, maxItems=7), '["x", "y", "z", "qx", "qy", "qz", "qw"]'),

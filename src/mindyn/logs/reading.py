@@ -36,6 +36,7 @@ from mindyn.logs.formats.tables import LogTable, count_rows, read_in_step
 from mindyn.logs.locations import FileLocation, RemoteFile, parse_location
 from mindyn.logs.log import Log, SourceFile, hash_sources, join_logs
 from mindyn.logs.metadata import (
+    CURRENT_UNITS,
     SIGNALS,
     TARGET_SIGNALS,
     ColumnNames,
@@ -45,6 +46,7 @@ from mindyn.logs.metadata import (
     read_sidecar,
     unit_factor,
 )
+from mindyn.logs.servo_presets import preset_of
 from mindyn.logs.servos import Servo, add_servo_torques, fill_gains
 from mindyn.robots.floating_base import remove_floating_base
 from mindyn.robots.robot import Robot, require_robot
@@ -111,6 +113,7 @@ class LogScan:
         self._of_columns = (
             *((warning(Kind.UNUSED_COLUMNS, message, remedy),) if unused else ()),
             *_find_assumed_side(main, given, self.signals),
+            *_find_unused_current(self.metadata, self.signals),
         )
         self.findings: tuple[Finding, ...] = self._of_columns
 
@@ -228,8 +231,33 @@ def _list_signals(metadata: LogMetadata, path: FileLocation, table: LogTable, ro
             code=Code.MISSING_VALUE,
             subject=f"columns.{missing[0]}",
         )
-    unused = TARGET_SIGNALS if has_torque else ()
+    if has_torque and "target" in metadata.columns and is_no_torque(metadata, robot.primary_names):
+        unused: tuple[str, ...] = ("torque",)
+    else:
+        unused = TARGET_SIGNALS if has_torque else ()
     return tuple(signal for signal in SIGNALS if signal in metadata.columns and signal not in unused)
+
+
+def is_no_torque(metadata: LogMetadata, joints: Sequence[str]) -> bool:
+    """Return whether the torque column of a log with targets is a current that does not give a torque.
+
+    It is the unsigned supply current of some servos, or a current without gains where kp of the servos is given.
+    """
+    units = metadata.units.get("torque")
+    known = list(units.values()) if isinstance(units, Mapping) else [units]
+    if not known or not set(known) <= set(CURRENT_UNITS):
+        return False
+    presets = [preset_of(metadata.servo, joint) for joint in joints]
+    if any(preset is not None and not preset.current_is_torque for preset in presets):
+        return True
+    return metadata.current_gains is None and metadata.kp is not None
+
+
+def _find_unused_current(metadata: LogMetadata, signals: Sequence[str]) -> list[Finding]:
+    """Return a finding if targets are used in place of a current."""
+    if "torque" not in metadata.columns or "torque" in signals:
+        return []
+    return [info(Kind.LOG_SETTING, "the current does not give a torque: position targets are used instead")]
 
 
 def _find_assumed_side(table: LogTable, given: object, signals: Sequence[str]) -> list[Finding]:

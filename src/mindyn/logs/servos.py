@@ -24,12 +24,14 @@ class Servo:
     kp, kd   (n,) gains; if kp is unknown, kp = 1 and kd = 0, and the torque is a signal with an unknown gain
     delay_s  from the stamp of a target to its effect
     limit    (n,) largest |tau|; infinity without a limit
+    is_held  whether delay_s is that of held targets, without the half row by which holding delays them
     """
 
     kp: Array
     kd: Array
     delay_s: float
     limit: Array
+    is_held: bool = False
 
     @staticmethod
     def from_metadata(metadata: LogMetadata, joints: Sequence[str]) -> Servo:

@@ -7,7 +7,7 @@ file. A fit with all rows finds contacts; a second one leaves them out; joints w
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -19,12 +19,14 @@ from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.errors import Code, InputError, list_names, require_choice
 from mindyn.foundation.findings import Finding, Kind, info, warning
 from mindyn.identification.selection.choose import Progress
-from mindyn.identification.servos.contact_rows import Table, choose_tip, find_table, free_rows
+from mindyn.identification.servos.command_delay import DelayFit, JointProblem, fit_delay
+from mindyn.identification.servos.contact_rows import Table, choose_tip, find_table, free_rows, tip_heights
 from mindyn.identification.servos.intervals import deviations_between_blocks, number_blocks
 from mindyn.identification.servos.joint_tables import STEP_S, ServoRows, build_servo_rows
 from mindyn.identification.servos.linear_start import TYPICAL_KP, fit_linear_start, typical_values
 from mindyn.identification.servos.output_error import JointFit, OutputError, prior_information
 from mindyn.identification.servos.servo_estimate import ServoEstimate
+from mindyn.identification.servos.target_checks import find_degrees, find_resting_tip, find_wrong_targets, stands
 from mindyn.logs.conversion import gains_per_joint
 from mindyn.logs.log import Log
 from mindyn.regression.experiment import require_logs
@@ -40,10 +42,15 @@ SCALE_GRAVITY: Final = 0.02
 """Smallest rms of gravity relative to that of kp (target - q)."""
 OPEN_HALF_WIDTH: Final = 1.4
 """Values whose logarithm has a wider interval, a factor of 4, are open: about as wide as the prior."""
+SLOW_HALF_WIDTH: Final = 0.6
+"""Half width of the interval of log damping above which a slow motion is stated: a factor of 1.8."""
 COUPLED_PART: Final = 0.5
 """Rms torque by the motion of other joints, relative to friction, above which friction and armature are uncertain: that
 torque is known from smoothed positions only. It is at most 0.08 on an SO-101, and above 5 on an arm of 20 kg without
 gears, whose friction is then several times too large."""
+CONTRADICTION: Final = 0.15
+"""Log ratio of a given gain and that by gravity, beyond its interval, which is stated: masses of robot files are hardly
+better than that."""
 STILL_RANGE: Final = 0.01
 """Targets of a joint that stay within this range (rad, m) do not move it."""
 
@@ -75,7 +82,8 @@ def identify_servos(
         Known gains, N m/rad or N/m; they take precedence over those of the logs.
     delay_s : float, optional
         From the stamp of a target to its effect, in s; by default `target_delay_s` of the logs, less the half row by
-        which holding delays a target: the simulation holds targets itself.
+        which holding delays a target: the simulation holds targets itself. If neither is given, a delay of at most
+        three rows that all joints have in common is estimated, and applied if it is significant.
     tip : str, optional
         Link or frame that may touch a table; by default the last frame or link of the robot.
     table_height_m : float, optional
@@ -95,6 +103,7 @@ def identify_servos(
     """
     listed = _require_logs(robot, logs)
     say = progress or (lambda line: None)  # noqa: ARG005
+    is_delay_known = delay_s is not None or any(log.metadata.target_delay_s for log in listed)
     delay = _delay_of(listed) if delay_s is None else delay_s
     require_number(delay, "delay_s", "[0, 1]", "the time from the stamp of a target to its effect, s")
     known = _known_gains(robot, listed, kp)
@@ -104,10 +113,25 @@ def identify_servos(
         raise InputError(
             "no joint has a target that moves", hint="record a motion", code=Code.TOO_LITTLE_DATA, subject="target"
         )
-    fits = _ServoFits(rows, known, ~still)
+    names = robot.primary_names
+    frame = choose_tip(robot, tip)
+    wrong = find_degrees(names, rows, np.array([joint.kind != "prismatic" for joint in robot.primary_joints]))
+    standing = stands(rows) & ~still & (not wrong)
+    if not wrong:
+        wrong = find_wrong_targets(names, rows, ~still & ~standing)
+    if not wrong and table_height_m is None:
+        heights = [tip_heights(robot, frame, x) for x in (rows.q, rows.target)]
+        wrong = find_resting_tip(heights[0], heights[1], frame)
+    if (still | standing).all():
+        raise InputError(
+            "no joint follows its target",
+            hint="are the servos on? Compare the columns of target and position",
+            code=Code.TOO_LITTLE_DATA,
+            subject="position",
+        )
+    fits = _ServoFits(rows, known, ~still & ~standing)
     say("fitting each joint")
     fits.fit_all(np.ones(rows.q.shape))
-    frame = choose_tip(robot, tip)
     table = find_table(robot, rows, fits.residuals, frame) if table_height_m is None else Table(frame, table_height_m)
     free = free_rows(robot, rows, table)
     if not free.all():
@@ -115,8 +139,10 @@ def identify_servos(
         fits.fit_all(free.astype(np.float64))
     say("fitting joints without a scale")
     fits.assume_missing_scales()
+    if not is_delay_known:
+        say("testing a delay of the targets")
+        delay += fits.apply_delay()
     low, high = fits.intervals()
-    names = robot.primary_names
     kps, kds, fcs, ias = fits.values.T
     return ServoEstimate(
         robot=robot,
@@ -131,12 +157,21 @@ def identify_servos(
         table=table,
         sources=tuple(source for log in listed for source in sources_of(log)),
         findings=(
-            *_find_scales(names, fits, kps),
-            *_find_contacts(names, free, table),
-            *_find_still(names, still),
-            *_find_open(names, fits, low),
-            *_find_coupled(names, fits),
-            *(finding for log in listed for finding in log.findings),
+            *wrong,
+            *_explain(
+                wrong,
+                (
+                    *_find_scales(names, fits, kps),
+                    *_find_contacts(names, free, table),
+                    *_find_still(names, still),
+                    *_find_standing(names, standing),
+                    *_find_contradictions(names, fits),
+                    *_find_delay(fits.delay),
+                    *_find_open(names, fits, low),
+                    *_find_coupled(names, fits),
+                ),
+            ),
+            *dict.fromkeys(finding for log in listed for finding in log.findings),
         ),
     )
 
@@ -161,6 +196,7 @@ class _ServoFits:
         self.assumed = self.known.copy()
         self.has_scale = ~np.isnan(self.known)
         self.blocks = number_blocks(self.rows)
+        self.delay: DelayFit | None = None
 
     def fit_all(self, weights: Array) -> None:
         """Fit every joint that moves with weights (N, n)."""
@@ -179,6 +215,19 @@ class _ServoFits:
             self.assumed[joint] = gain
             if self.moves[joint]:
                 self.fits[joint] = self._fit(int(joint), gain)
+
+    def apply_delay(self) -> float:
+        """Return the common delay of the targets if it is significant, with fits for it; otherwise 0."""
+        joints = [int(joint) for joint in np.flatnonzero(self.moves)]
+        problems = [JointProblem(j, self.weights[:, j], self._free(j), self._prior) for j in joints]
+        fits = [fit for fit in self.fits if fit is not None]
+        self.delay = fit_delay(self.rows, problems, fits, self.blocks)
+        if not self.delay.is_applied:
+            return 0.0
+        self.rows = self.delay.rows
+        for joint, fit in zip(joints, self.delay.fits, strict=True):
+            self.fits[joint] = fit
+        return self.delay.delay_s
 
     @property
     def residuals(self) -> Array:
@@ -199,11 +248,20 @@ class _ServoFits:
         for joint in np.flatnonzero(self.moves):
             half[joint] = self._half_widths(int(joint))
             half[joint] = np.hypot(half[joint], _step_errors(values[joint]))
+            half[joint] = np.hypot(half[joint], self._errors_by_delay(int(joint)))
             half[joint][~self._free(int(joint))] = np.nan
             if not self.has_scale[joint]:
                 half[joint, 3] = np.nan  # armature and links together have a ratio to kp, which is assumed
         half[~(half < OPEN_HALF_WIDTH)] = np.nan
         return values * np.exp(-half), values * np.exp(half)
+
+    def _errors_by_delay(self, joint: int) -> Array:
+        """Return changes (4,) of log values over the interval of an estimated delay."""
+        if self.delay is None:
+            return np.zeros(4)
+        left = 0.0 if self.delay.is_applied else self.delay.delay_s
+        error = min(max(self.delay.half_width_s, left), self.delay.limit_s)
+        return np.asarray(np.abs(self.delay.slopes[int(self.moves[:joint].sum())]) * error)
 
     def _free(self, joint: int) -> NDArray[np.bool_]:
         return np.array([bool(np.isnan(self.assumed[joint])), True, True, True])
@@ -227,6 +285,20 @@ class _ServoFits:
         gravity = self.rows.gravity[used, joint]
         is_loaded = (gravity**2).mean() > SCALE_GRAVITY**2 * (servo**2).mean() if used.any() else False
         return bool(is_loaded and self._half_widths(joint)[0] < SCALE_HALF_WIDTH)
+
+    def gain_by_gravity(self, joint: int) -> tuple[float, float, float] | None:
+        """Return a given gain and the interval of that by gravity if the latter excludes it; None otherwise."""
+        given, fit = float(self.known[joint]), self.fits[joint]
+        if np.isnan(given) or fit is None:
+            return None
+        free = self._fit(joint, np.nan)
+        self.fits[joint], self.assumed[joint] = free, np.nan
+        half = float(self._half_widths(joint)[0]) if self._determines_scale(joint) else np.inf
+        self.fits[joint], self.assumed[joint] = fit, given
+        limits = np.exp(free.x[0] + np.array([-1, 1]) * half)
+        if not half < SCALE_HALF_WIDTH or abs(free.x[0] - np.log(given)) < half + CONTRADICTION:
+            return None
+        return given, float(limits[0]), float(limits[1])
 
     def _fit(self, joint: int, gain: float) -> JointFit:
         """Fit a joint with this gain, or with a free one if it is NaN."""
@@ -322,6 +394,17 @@ def _find_scales(names: Sequence[str], fits: _ServoFits, kp: Array) -> list[Find
     return [Finding(Kind.FREE_SCALE, info(Kind.FREE_SCALE, "").severity, message, remedy, free)]
 
 
+def _find_delay(delay: DelayFit | None) -> list[Finding]:
+    if delay is None or not delay.is_applied:
+        return []
+    d, half = 1e3 * delay.delay_s, 1e3 * delay.half_width_s
+    message = (
+        f"targets act {d:.1f} ms after their stamps (±{half:.1f} ms), at all joints: the delay is applied. Friction "
+        "and damping were fitted with it"
+    )
+    return [replace(info(Kind.APPLIED_DELAY, message), value=delay.delay_s, unit="s")]
+
+
 def _find_contacts(names: Sequence[str], free: NDArray[np.bool_], table: Table | None) -> list[Finding]:
     if free.all():
         return []
@@ -338,15 +421,64 @@ def _find_still(names: Sequence[str], still: NDArray[np.bool_]) -> list[Finding]
     return [warning(Kind.STILL_JOINT, message, "Record a motion of these joints, or lock them (--lock)", joints)]
 
 
+def _explain(causes: Sequence[Finding], findings: Sequence[Finding]) -> list[Finding]:
+    """Return the findings, explained by a cause that makes all of them unreliable."""
+    return [replace(f, explained_by=causes[0].kind) if causes else f for f in findings]
+
+
+def _find_standing(names: Sequence[str], standing: NDArray[np.bool_]) -> list[Finding]:
+    joints = tuple(name for name, stays in zip(names, standing, strict=True) if stays)
+    if not joints:
+        return []
+    causes = "it is locked, its servo is off, or friction holds it"
+    message = f"{', '.join(joints)} stays where it is while its target moves: {causes}"
+    return [warning(Kind.STILL_JOINT, message, "Free the joint, or lock it for mindyn too (--lock)", joints)]
+
+
+def _find_contradictions(names: Sequence[str], fits: _ServoFits) -> list[Finding]:
+    """Return a finding if gravity, with the masses of the file, contradicts given gains."""
+    found = {name: fits.gain_by_gravity(j) for j, name in enumerate(names)}
+    wrong = {name: gains for name, gains in found.items() if gains is not None}
+    if not wrong:
+        return []
+    cases = ", ".join(
+        f"{name} {given:.3g} (gravity: {low:.3g} to {high:.3g})" for name, (given, low, high) in wrong.items()
+    )
+    message = f"given kp contradicts the weight of the robot file: {cases}. Either kp or the masses are wrong"
+    remedy = 'Set kp = "unknown" if you trust the masses, or weigh the links'
+    return [warning(Kind.CONTRADICTED_GAIN, message, remedy, tuple(wrong))]
+
+
 def _find_open(names: Sequence[str], fits: _ServoFits, low: Array) -> list[Finding]:
-    found = []
+    found = _find_slow(names, fits, low)
+    slow = [name for finding in found for name in finding.joints]
     for place, what in ((1, "damping"), (2, "friction"), (3, "armature")):
         stated = fits.moves & (fits.has_scale if what == "armature" else True)
+        if what != "friction":  # both need speed
+            stated = stated & [name not in slow for name in names]
         joints = tuple(n for j, n in enumerate(names) if stated[j] and np.isnan(low[j, place]))
         if joints:
             message = f"the logs leave the {what} of {', '.join(joints)} open: usual values decide"
             found.append(warning(Kind.POOR_GAIN, message, "Add a log with faster motion and slow reversals", joints))
     return found
+
+
+def _find_slow(names: Sequence[str], fits: _ServoFits, low: Array) -> list[Finding]:
+    """Return a finding if damping is uncertain, at speeds at which usual damping gives less torque than friction."""
+    peaks = np.quantile(np.abs(fits.rows.v), 0.99, axis=0)
+    usual = np.array([typical_values(kp)[1] for kp in fits.values[:, 0]])
+    needed = fits.values[:, 2] / usual
+    is_known = low[:, 1] > np.exp(-SLOW_HALF_WIDTH) * fits.values[:, 1]  # not if it is open
+    slow = fits.moves & ~is_known & (peaks < needed)
+    joints = tuple(name for name, is_slow in zip(names, slow, strict=True) if is_slow)
+    if not joints:
+        return []
+    cases = ", ".join(
+        f"{n} {p:.2g} (needs {v:.2g})" for n, p, v, s in zip(names, peaks, needed, slow, strict=True) if s
+    )
+    message = f"the motion is too slow for damping and armature; peak speed in rad/s or m/s: {cases}"
+    remedy = "Add a log that is faster: below that speed, usual damping gives less torque than friction"
+    return [warning(Kind.SLOW_MOTION, message, remedy, joints)]
 
 
 def _find_coupled(names: Sequence[str], fits: _ServoFits) -> list[Finding]:

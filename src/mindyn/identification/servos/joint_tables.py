@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import ceil
 from typing import Final
@@ -62,6 +62,13 @@ class ServoRows:
         columns = (self.target, self.load, self.inertia, None, None, None, self.q, self.v)
         shared = {3: self.step_s, 4: self.steps, 5: self.is_start}
         return np.column_stack([shared[k] if c is None else c[:, joint] for k, c in enumerate(columns)])
+
+    def with_later_targets(self, delay_s: float) -> ServoRows:
+        """Return the rows with targets that act later by `delay_s`, which may be negative."""
+        target = self.target.copy()
+        for segment in np.split(np.arange(len(self.time)), np.flatnonzero(self.is_start)[1:]):
+            target[segment] = delay_held_targets(self.time[segment], self.target[segment], delay_s)
+        return replace(self, target=target)
 
     @property
     def rate_hz(self) -> float:

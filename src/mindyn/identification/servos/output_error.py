@@ -79,11 +79,18 @@ class OutputError:
     def minimise(self, starts: list[Array]) -> JointFit:
         """Return the fit with the lowest cost from starts (4,) in x."""
         trials = [self._descend(self._bound(start), TRIAL_STEPS) for start in starts]
-        x, cost = min(trials, key=lambda trial: trial[1])
-        x, cost = self._descend(x, MAX_STEPS)
+        x, _ = min(trials, key=lambda trial: trial[1])
+        return self.refine(x)
+
+    def _describe(self, x: Array, cost: float) -> JointFit:
         jacobian, residuals = self.differentiate(x)
         loss = 1 / np.sqrt(1 + (residuals / self.scale) ** 2)
         return JointFit(x, cost, residuals, jacobian, self.weights * loss / self.scale**2)
+
+    def refine(self, x: Array) -> JointFit:
+        """Return the fit from a start (4,) in x that is close to it."""
+        x, cost = self._descend(self._bound(x), MAX_STEPS)
+        return self._describe(x, cost)
 
     def differentiate(self, x: Array) -> tuple[Array, Array]:
         """Return the derivatives (N, 4) of the simulated position by x, and the residuals (N,) at x."""

@@ -87,7 +87,7 @@ class ServoEstimate:
     def servo(self) -> Servo:
         """The position servo for exported files: all damping is at the joint, where simulators integrate it stably."""
         n = len(self.kp)
-        return Servo(self.kp, np.zeros(n), self.delay_s, np.full(n, np.inf))
+        return Servo(self.kp, np.zeros(n), self.delay_s, np.full(n, np.inf), is_held=True)
 
     def to_robot(self) -> Robot:
         """Return the robot with the drives of the estimate, in place of its own.
@@ -114,6 +114,8 @@ class ServoEstimate:
         rows: list[tuple[str, ...]] = [("joint", "kp", "kd", "fc", "armature", "kd/kp, ms", "fc/kp, mrad or mm")]
         for j, name in enumerate(self.joint_names):
             cells = [_format_value(*numbers) for numbers in zip(self.values[j], self.low[j], self.high[j], strict=True)]
+            if np.isnan(self.low[j, 0]):  # an estimated scale has an interval
+                cells[0] = f"{self.kp[j]:.3g} (given)"
             if not self.has_scale[j]:
                 cells = [f"~{value:.3g}" for value in self.values[j]]
             ratios = (f"{1e3 * self.kd[j] / self.kp[j]:.3g}", f"{1e3 * self.fc[j] / self.kp[j]:.3g}")

@@ -157,6 +157,9 @@ MIN_CHANGED_FRACTION: Final = 0.3
 """Smallest fraction of rows with a new stamp in a column of time, which may contain repeated rows."""
 MIN_POSITION_RANGE: Final = 1e-3
 """Range of positions (rad, deg, m or mm) below which velocity and torque give no evidence."""
+LAST_TICK: Final = 4095
+MIN_REGISTER_PEAK: Final = 720
+"""Ticks that are no degrees: positions beyond two turns."""
 NORMALISED_PEAK: Final = 100.0
 """Largest value of normalised positions."""
 MIN_SQUARED_CORRELATION: Final = 0.5
@@ -308,6 +311,13 @@ def is_normalised(q: Array) -> bool:
     """Return whether positions are normalised to -100 ... 100 as by LeRobot: the largest is 100."""
     peaks = np.nanmax(np.abs(q), axis=0)
     return bool((peaks <= NORMALISED_PEAK + 1e-3).all() and (np.abs(peaks - NORMALISED_PEAK) < 1e-3).any())
+
+
+def is_register(q: Array) -> bool:
+    """Return whether positions are ticks of an encoder: whole numbers from 0 to 4095 around the middle."""
+    known = q[np.isfinite(q)]
+    is_whole = bool(len(known)) and bool((known == np.round(known)).all())
+    return is_whole and known.min() >= 0 and LAST_TICK >= known.max() > MIN_REGISTER_PEAK
 
 
 def largest_magnitude(values: Array) -> float:

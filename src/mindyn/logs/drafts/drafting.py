@@ -44,6 +44,7 @@ from mindyn.logs.drafts.draft_head import (
     guess_position_side,
     guess_position_unit,
     is_normalised,
+    is_register,
     is_still,
     largest_magnitude,
     read_lerobot_names,
@@ -58,11 +59,14 @@ from mindyn.logs.drafts.draft_names import (
     split_words,
 )
 from mindyn.logs.errors import LogError
-from mindyn.logs.metadata import CURRENT_UNITS, UNIT_FACTORS, LogMetadata, si_units
+from mindyn.logs.metadata import CURRENT_UNITS, UNIT_FACTORS, UNKNOWN, LogMetadata, si_units
+from mindyn.logs.servo_presets import TICK, find_preset, guess_robot_servo
 from mindyn.robots.robot import Robot
 
 MAX_DRIVE_CURRENT_A: Final = 200.0
 """Largest plausible drive current; larger numbers are mA."""
+MIN_REVERSAL: Final = 0.3
+"""Steps in the other direction that make a reversal, relative to the largest step."""
 MIN_RATE_AGREEMENT: Final = 0.95
 """Smallest squared correlation of velocities and changes of positions that determine the rate of a log without time."""
 
@@ -98,12 +102,17 @@ def draft_sidecar(
         head, groups = replace(head, columns=left), [group for group in groups if group is not silent]
         chosen = {**choose_groups(groups, len(joints), ()), **asked}
         draft = draft.with_notes(f"no torque in {list_names(silent.columns)}: every value is zero or missing")
+    if (targets := choose_targets(groups, chosen, len(joints))) and _has_lost_sign(chosen, asked, head):
+        unsigned = chosen.pop("torque")
+        chosen |= targets
+        note = f"{list_names(unsigned.columns)} is never negative while the joint reverses: the sign is lost"
+        draft = draft.with_notes(f"{note}, and it does not give a torque; position targets are used instead")
     files: dict[str, str] = {}
-    if "torque" not in chosen and (forces := group_torques_and_forces(head, robot)) is not None:
+    if not {"torque", "target"} & set(chosen) and (forces := group_torques_and_forces(head, robot)) is not None:
         chosen["torque"] = forces
-    if not {"position", "torque"} <= set(chosen):
+    if "position" not in chosen or not {"torque", "target"} & set(chosen):
         chosen, files = find_signal_files(path, groups, chosen, len(joints))
-    if "torque" not in chosen:
+    if not {"torque", "target"} & set(chosen):
         chosen |= choose_targets(groups, chosen, len(joints))
     log = LogContents(head, chosen, files, _detect_clock(head, metadata), robot)
     empty = (f"columns without any value: {list_names(head.empty)}",) if head.empty else ()
@@ -126,6 +135,22 @@ def _find_silent_torque(
     if group is None or "torque" in asked or "position" not in chosen:
         return None
     return group if largest_magnitude(stack_values(group, head)) == 0 else None
+
+
+def _has_lost_sign(chosen: Mapping[str, ColumnGroup], asked: Mapping[str, ColumnGroup], head: LogHead) -> bool:
+    """Return whether a torque or current is never negative at several joints that all reverse, at each of them."""
+    if "torque" not in chosen or "torque" in asked or "position" not in chosen:
+        return False
+    q, signal = stack_values(chosen["position"], head), stack_values(chosen["torque"], head)
+    if q.shape != signal.shape or q.shape[1] < 2 or len(q) < 2:
+        return False
+    steps = np.diff(q, axis=0)
+    swing = MIN_REVERSAL * np.nanmax(np.abs(steps), axis=0)
+    reverses = (np.nanmax(steps, axis=0) > swing) & (np.nanmin(steps, axis=0) < -swing)
+    moves = np.nanmax(np.abs(steps), axis=0) > 0
+    return bool(
+        moves.sum() > 1 and reverses[moves].all() and np.nanmin(signal[:, moves]) >= 0 and np.nanmax(signal) > 0
+    )
 
 
 def _detect_clock(head: LogHead, metadata: LogMetadata) -> Clock:
@@ -255,6 +280,8 @@ def _guess_units(draft: SidecarDraft, log: LogContents, assumed: str | None) -> 
         assumed = assumed or "deg"
     unit = draft.value("units.position") or named_unit or known.get("position") or guess.value or assumed
     unit = unit if isinstance(unit, str) else None
+    if unit == TICK or (unit in (None, assumed) and is_register(q) and _guess_servo(draft, log) is not None):
+        return _add_register_units(draft, log)
     if is_normalised(q) and named_unit is None and not draft.is_given("units.position"):
         return _add_normalised_units(draft, log)
     why = "from the name" if named_unit else "defined by the format" if known.get("position") else ""
@@ -283,12 +310,20 @@ def _add_normalised_units(draft: SidecarDraft, log: LogContents) -> SidecarDraft
     if ends and len(ends) == len(limits):
         answers = [200 / (high - low) for low, high in ends], [(high + low) / 2 for low, high in ends]
         why += " of the limits of the robot file, which may differ from the calibrated range"
+        why += " (range_max - range_min ticks in LeRobot's calibration file)"
     unit = "m" if log.kinds[:1] == ["prismatic"] else "rad"
     draft = draft.with_line("units.position", unit, why)
     draft = draft.with_line("side", "motor", "gears convert from -100 ... 100")
     draft = draft.with_line("gears", answers[0], f"200 / range of each joint in {unit}")
     draft = draft.with_line("position_offset", answers[1], f"middle of the range of each joint in {unit}")
     return _add_targets(draft, log, unit) if "target" in log.chosen else draft
+
+
+def _add_register_units(draft: SidecarDraft, log: LogContents) -> SidecarDraft:
+    """Add the units of a position register, whose middle is zero."""
+    draft = draft.with_line("units.position", TICK, "whole numbers from 0 to 4095: the middle of the register is zero")
+    draft = draft.with_line("side", "joint", "servos are at the joints").without_key("columns.velocity")
+    return _add_targets(draft, log, TICK) if "target" in log.chosen else draft
 
 
 def _standard_units(chosen: Mapping[str, ColumnGroup]) -> dict[str, str]:
@@ -362,9 +397,21 @@ def _add_targets(draft: SidecarDraft, log: LogContents, position: str | None) ->
     draft = draft.with_line("units.target", unit or UNANSWERED, why)
     if "target_velocity" in log.chosen:
         draft = draft.with_line("units.target_velocity", f"{unit}/s" if unit else UNANSWERED, "as for the target")
+    if (servo := _guess_servo(draft, log)) is not None:
+        preset = find_preset(servo)
+        why = f"{preset.ticks_per_turn} ticks per turn, {preset.describe_current()}"
+        draft = draft.with_line("servo", servo, f"from the type of the robot: {why}")
+        return draft.with_line("kp", UNKNOWN, "mindyn identify estimates it; or give N m/rad at each joint")
     asked = "N m/rad at each joint: the torque is kp (target - q) + kd (target_velocity - qd)"
     draft = draft.with_line("kp", UNANSWERED, f'{asked}; or "unknown": mindyn identify estimates them')
     return draft.with_line("kd", UNANSWERED, 'N m s/rad at each joint, or "unknown"')
+
+
+def _guess_servo(draft: SidecarDraft, log: LogContents) -> str | None:
+    """Return the servo that the user gives, or that belongs to the type of robot in the file or the robot's name."""
+    given = draft.value("servo") if draft.is_given("servo") else log.head.metadata.get("servo")
+    guessed = given or (None if log.robot is None else guess_robot_servo(log.robot.name))
+    return guessed if isinstance(guessed, str) else None
 
 
 def _add_side(

@@ -52,6 +52,12 @@ def _open_lerobot(path: Path, robot: Robot, metadata: LogMetadata) -> LogTable: 
     return LeRobotTable(path, robot.primary_names)
 
 
+def _open_sage(path: Path, robot: Robot, metadata: LogMetadata) -> LogTable:  # noqa: ARG001
+    from mindyn.logs.formats.sage_table import SageTable
+
+    return SageTable(path)
+
+
 def _open_bag(path: Path, robot: Robot, metadata: LogMetadata) -> LogTable:
     from mindyn.logs.formats.bag_table import BagTable
 
@@ -77,7 +83,10 @@ CONVERSION_HINTS: Final = {
 
 
 def open_table(path: FileLocation, robot: Robot, metadata: LogMetadata) -> LogTable:
-    """Open a log file by its suffix; a folder is a LeRobot dataset or a rosbag2; object stores support only Parquet."""
+    """Open a log file by its suffix; a folder is a LeRobot dataset, a motion of SAGE or a rosbag2.
+
+    Object stores support only Parquet.
+    """
     suffix, form, opener = path.suffix.lower(), f"{path.suffix.lower()} file", LOG_FORMATS.get(path.suffix.lower())
     if isinstance(path, RemoteFile):
         if suffix != ".parquet":
@@ -89,8 +98,13 @@ def open_table(path: FileLocation, robot: Robot, metadata: LogMetadata) -> LogTa
             )
         size = path.info().size
     elif _is_folder(path):
-        is_dataset, size = (path / "meta" / "info.json").is_file(), 1
-        form, opener = ("LeRobot dataset", _open_lerobot) if is_dataset else ("rosbag2", _open_bag)
+        size = 1
+        if (path / "meta" / "info.json").is_file():
+            form, opener = "LeRobot dataset", _open_lerobot
+        elif (path / "state_motor.csv").is_file():
+            form, opener = "motion folder of SAGE", _open_sage
+        else:
+            form, opener = "rosbag2", _open_bag
     else:
         size = require_file(path, "log", LogError)
     if size == 0:
@@ -99,7 +113,7 @@ def open_table(path: FileLocation, robot: Robot, metadata: LogMetadata) -> LogTa
     if opener is None:
         raise LogError(
             f"{path.name} has an unsupported format; mindyn reads {', '.join(LOG_FORMATS)}, and folders of "
-            "rosbag2 and LeRobot",
+            "rosbag2, LeRobot and SAGE",
             hint=CONVERSION_HINTS.get(suffix, "write it as CSV or Parquet, with pandas or polars for instance"),
             code=Code.UNSUPPORTED,
             subject=path.name,

@@ -28,6 +28,7 @@ from mindyn.logs.errors import LogError
 from mindyn.logs.formats.json_table import column_expressions, numbers_in
 from mindyn.logs.formats.tables import Chunk, LogTable, split_rows, unreadable_error
 from mindyn.logs.locations import FileLocation, RemoteFile, convert_remote_errors, remote_error
+from mindyn.logs.servo_presets import guess_robot_servo
 
 _STDERR_LOCK: Final = Lock()
 _SAVED_STDERR: list[int | None] = []
@@ -323,6 +324,7 @@ class LeRobotTable(LogTable):
             "units": {"time": "s"},
             "side": "joint",
             "accept": ["restarts"],
+            **({} if (servo := guess_robot_servo(info.get("robot_type"))) is None else {"servo": servo}),
             **({} if named is None else {"joints": named}),
         }
 

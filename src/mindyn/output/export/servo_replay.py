@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.errors import Code, ExportError, list_names
-from mindyn.identification.servos.joint_tables import ServoRows
+from mindyn.identification.servos.joint_tables import ServoRows, build_servo_rows
 from mindyn.identification.servos.replay import ServoReplay, score_positions
 from mindyn.identification.servos.servo_estimate import ServoEstimate
 from mindyn.identification.servos.simulation import simulate_servo_rows
@@ -53,7 +53,9 @@ def replay_in_mujoco(estimate: ServoEstimate, path: str | Path, logs: Sequence[L
     model = compile_for_dynamics(Path(path), keep=("actuator",)).model
     model.opt.disableflags |= int(mujoco.mjtDisableBit.mjDSBL_CONTACT)
     rows, ours = simulate_servo_rows(estimate, logs)
-    theirs = _simulate(mujoco, model, estimate, rows, Path(path).name)
+    is_delayed = bool(np.any(model.actuator_delay > 0))  # the file delays targets itself
+    sent = build_servo_rows(estimate.robot, logs).target if is_delayed else rows.target
+    theirs = _simulate(mujoco, model, estimate, replace(rows, target=sent), Path(path).name)
     return ExportedReplay(score_positions(estimate, logs, rows, ours), score_positions(estimate, logs, rows, theirs))
 
 
@@ -79,6 +81,10 @@ def _simulate(mujoco: Any, model: Any, estimate: ServoEstimate, rows: ServoRows,
             mujoco.mj_resetData(model, data)
             _hold_joints(model, data, estimate)
             data.qpos[places], data.qvel[dofs] = rows.q[row], rows.v[row]
+            for actuator, target in zip(inputs, rows.target[row], strict=True):
+                if model.actuator_delay[actuator] > 0:  # the first target was held before
+                    held = np.full((int(model.actuator_history[actuator, 0]), 1), target)
+                    mujoco.mj_initCtrlHistory(model, data, actuator, None, held)
             done, begin = 0, rows.time[row]
         q[row] = data.qpos[places]
         data.ctrl[inputs] = rows.target[row]
