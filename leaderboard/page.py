@@ -31,7 +31,19 @@ RULES = (
     "All of these sets were used while mindyn was developed, so their errors are optimistic. The column for new "
     "sets stays empty until the maintainers add sets that were not used.",
 )
-SUBMIT = """## Submit a method
+SUBMIT = """## Submit a set
+
+Recordings that nobody used while mindyn was developed give the only unbiased errors. Copy
+`leaderboard/set_template.toml` to `leaderboard/sets/NAME.toml`, fill it in, and score the set with
+
+```console
+MINDYN_REAL_DATA=FOLDER python -m leaderboard.run --set NAME
+```
+
+`FOLDER/NAME` holds the files while they are not published. Fix the rows before you fit anything, run the command once,
+and open a pull request with the manifest and the printed table.
+
+## Submit a method
 
 A method is one Python file with a `name` and a function `fit(robot, logs)` that returns a function from a log to its
 torque (N, n). It may use everything in the training logs; the log to predict has zeros as torque. The returned object

@@ -251,7 +251,7 @@ def test_placeholders_are_never_a_prior():
     assert set(find_placeholders(but_one)) == set(robot.link_names)
     estimate = PhysicallyConsistent(prior=alike).fit(equations(robot, exact_samples(robot, noise=1.0)))
     assert "not used as a prior" in estimate.status
-    assert "smallest total mass" in estimate.status
+    assert "balls of even mass" in estimate.status
 
 
 def test_a_prior_of_another_arm_raises():

@@ -27,9 +27,7 @@ from mindyn.identification.feasibility.consistent import (
 from mindyn.identification.feasibility.full_model import (
     _add_margins,
     _build_robot,
-    _child_joint_positions,
     _describe_transition,
-    _fill_with_balls,
     _force_parameters,
     _independent_rows,
     _link_margins,
@@ -39,7 +37,7 @@ from mindyn.identification.feasibility.full_model import (
     full_model,
 )
 from mindyn.identification.feasibility.physical_space import space_of
-from mindyn.identification.feasibility.priors import Prior, build_prior
+from mindyn.identification.feasibility.priors import Prior, build_prior, child_joint_positions, guess_balls
 from mindyn.regression.friction import Friction
 from mindyn.regression.regressor import Regressor, with_estimated_drives
 from mindyn.robots.parts import ExtraTorque
@@ -110,19 +108,19 @@ def test_a_link_is_no_wider_than_a_multiple_of_its_length(space):
 def test_unknown_links_are_balls_between_their_joints(space):
     x = solid(space)
     known = x[space.link(0)]
-    assert [child_joint_position.tolist() for child_joint_position in _child_joint_positions(space, 0)] == [
+    assert [child_joint_position.tolist() for child_joint_position in child_joint_positions(space, 0)] == [
         [0.5, 0.0, 0.0]
     ]
-    assert _child_joint_positions(space, 1) == []
-    first, second = _fill_with_balls(space, x, (None, None), [0, 1])
+    assert child_joint_positions(space, 1) == []
+    first, second = guess_balls(space, (None, None), [0, 1], np.array([2.5, 3.0]))
     mass, com, J = mass_com_inertia(first)
-    assert_close([mass, *com], [2.5, 0.25, 0, 0], ORACLE)  # the mean mass, which is more
+    assert_close([mass, *com], [2.5, 0.25, 0, 0], ORACLE)
     assert_close(J, 0.4 * 2.5 * 0.25**2 * np.eye(3), ORACLE)
     mass, com, J = mass_com_inertia(second)
-    assert mass == 3.0  # its own, which is more than the mean
+    assert mass == 3.0
     assert not com.any()
     assert_close(J, 0.4 * 3.0 * 0.05**2 * np.eye(3), ORACLE)
-    kept, _ = _fill_with_balls(space, x, (known, None), [1])
+    kept, _ = guess_balls(space, (known, None), [1], np.array([2.5, 3.0]))
     assert kept is known
 
 

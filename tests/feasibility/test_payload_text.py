@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from closeness import assert_close
 
+from mindyn.cli.payload import format_with_width
 from mindyn.foundation.algebra.inertia import mass_com_inertia, phi_about_origin
 from mindyn.identification.runs_with_loads import Payload
 
@@ -26,3 +28,16 @@ def test_half_widths_of_the_inertia_are_those_of_drawn_parameters():
     spread = np.std([mass_com_inertia(phi)[2] for phi in drawn], axis=0)
     payload = Payload("tool0", PHI, covariance, ())
     assert_close(payload.inertia_half_widths / payload.factor, spread, 0.03)
+
+
+@pytest.mark.parametrize(
+    ("value", "width", "text"),
+    [
+        (0.01234567, 0.0123, "0.0123 +- 0.0123"),
+        (0.01234567, 2.34e-6, "0.0123457 +- 0.0000023"),
+        (0.1, 0.0, "0.1000 +- 0.0000"),
+        (0.1, float("inf"), "0.1000 +- inf"),
+    ],
+)
+def test_a_small_half_width_is_not_printed_as_zero(value, width, text):
+    assert format_with_width(value, width) == text

@@ -9,7 +9,6 @@ import numpy as np
 import pinocchio as pin
 import pytest
 from cli.program import mindyn_program
-from logs.real_sets import needs_real_data, real_log, real_robot
 from raising import raises
 
 import mindyn
@@ -183,14 +182,3 @@ def test_nothing_recommends_a_projection_that_export_rejects(run):
     with raises(ExportError, (Code.NOT_FEASIBLE, Code.IMPLAUSIBLE)) as raised:
         mindyn.write_toml(estimate, run / "z.toml")
     assert "--feasible" not in raised.value.hint
-
-
-@needs_real_data
-def test_the_projection_of_a_real_arm_is_rejected_and_a_consistent_fit_is_not(tmp_path):
-    robot, log = real_robot("kuka_lwr4"), real_log("kuka_lwr4", "measurements_1.npz").take(slice(500, 5027))
-    plain = mindyn.identify(robot, log)
-    with raises(ImplausibleModelError, Code.IMPLAUSIBLE):
-        mindyn.write_urdf(mindyn.make_feasible(plain), tmp_path / "x.urdf")
-    assert not mindyn.check_feasible(plain).has_plausible_projection
-    consistent = mindyn.identify(robot, log, mindyn.PhysicallyConsistent(covariance="correlated"))
-    assert mindyn.write_urdf(consistent, tmp_path / "x.urdf", force=False)

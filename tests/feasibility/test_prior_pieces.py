@@ -106,7 +106,7 @@ def test_at_the_minimum_costs_cancel_the_gradient_of_the_prior(space, divergence
 
 
 def test_the_sentence_of_a_prior_names_its_links():
-    assert Prior((None, None), "entropic", ()).sentence.startswith("no prior: unidentifiable masses")
+    assert Prior((None, None), "entropic", ()).sentence.startswith("no prior: unidentifiable parameters")
     assert not Prior((None, None), "entropic", ()).is_known
     half = Prior((BALL, None), "euclidean", ())
     assert half.is_known

@@ -91,7 +91,7 @@ def select(robot, log, settings=None):
     trials, usual = trials_of(robot, [log])
     trial = Trial(replace(usual, conditioning=resolve(usual), friction=Friction("tanh", 0.05)))
     wanted = replace(usual, conditioning=resolve(usual), drives="estimated")
-    return best_estimator(robot, trials, trial, settings or wanted, ())
+    return best_estimator(trials, trial, settings or wanted, ())
 
 
 def test_a_weak_log_is_fitted_with_the_prior_of_its_file():
@@ -107,7 +107,7 @@ def test_a_file_without_inertials_has_no_prior(arm):
     bare = replace(arm, links=tuple(replace(link, phi=None) for link in arm.links))
     estimator, _, _ = select(bare, record_log(arm, 20.0, 40.0))
     assert isinstance(estimator, PhysicallyConsistent)
-    assert estimator.prior is None
+    assert estimator.prior_weight == 0.0
 
 
 def test_data_that_contradict_the_robot_have_a_finding(arm):

@@ -242,7 +242,7 @@ def test_a_jump_is_reported_with_joint_time_and_size(tmp_path, chunk_rows):
     list(scan)
     (note,) = [note for note in messages(scan) if "jumps" in note]
     assert note.startswith("joint elbow jumps by ")
-    assert "at 1.28 s (row 640), the largest of 2 such steps" in note or "at 1.282 s (row 641)" in note
+    assert "at 1.28 s (row 640 of run.parquet), the largest of 2" in note or "1.282 s (row 641 of run.parquet)" in note
 
 
 def test_noise_is_not_reported_as_a_jump(tmp_path):

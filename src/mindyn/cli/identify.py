@@ -107,7 +107,7 @@ def identify(
     method: Annotated[
         str | None,
         typer.Option(
-            help=f"Method instead of weighted least squares: {', '.join(METHODS)}; "
+            help=f"Method instead of the selected one: {', '.join(METHODS)}; "
             f"for position targets also: {', '.join(SERVO_METHODS)}.",
             autocompletion=complete_from({**METHODS, **SERVO_METHODS}),
         ),

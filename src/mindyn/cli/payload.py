@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
-from math import degrees
+from math import degrees, floor, inf, log10
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -29,6 +29,9 @@ from mindyn.logs.wrench_log import WrenchFrame, read_wrench_log
 from mindyn.robots.loading import load_robot
 from mindyn.robots.robot import Robot
 
+LENGTH_DECIMALS: Final = 4
+"""Fewest decimals of a length in m."""
+MAX_DECIMALS: Final = 9
 CALIBRATION_SCHEMA: Final = table_schema(
     {"factor": POSITIVE_NUMBER, "deviation": {"type": "number", "minimum": 0}},
     {"mass": POSITIVE_NUMBER, "log": {"type": "string"}},
@@ -171,10 +174,17 @@ def _describe_load(load: Payload) -> str:
     if "m" in load.unidentifiable:
         return f"The log does not determine the mass of a payload: it is at most {max(load.mass, high):.2g} kg."
     coordinates = [
-        f"{axis} {c:.4f} +- {w:.4f} m" if f"mc{axis}" not in load.unidentifiable else f"{axis} not identifiable"
+        f"{axis} {format_with_width(c, w)} m" if f"mc{axis}" not in load.unidentifiable else f"{axis} not identifiable"
         for axis, c, w in zip("xyz", load.centre, load.centre_half_widths, strict=True)
     ]
     return f"Payload mass {mass}; centre of mass in the frame of {load.link}: {', '.join(coordinates)}."
+
+
+def format_with_width(value: float, width: float) -> str:
+    """Format a value and the half-width of its interval with the same decimals, two significant digits of the width."""
+    digits = 1 - floor(log10(width)) if 0 < width < inf else 0
+    decimals = min(max(digits, LENGTH_DECIMALS), MAX_DECIMALS)
+    return f"{value:.{decimals}f} +- {width:.{decimals}f}"
 
 
 def _print_parameters(load: Payload) -> None:

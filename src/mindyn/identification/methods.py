@@ -15,6 +15,7 @@ from mindyn.identification.estimators.last_link_first import LastLinkFirst
 from mindyn.identification.estimators.least_squares import LeastSquares
 
 METHODS: Final[dict[str, Estimator]] = {
+    "weighted": LeastSquares(covariance="correlated"),
     "ordinary": LeastSquares(weights="ordinary", covariance="correlated"),
     "robust": LeastSquares(robust=True, covariance="correlated"),
     "last-link-first": LastLinkFirst(),
@@ -22,7 +23,7 @@ METHODS: Final[dict[str, Estimator]] = {
     "energy": EnergyDifference("energy"),
     "momentum": EnergyDifference("momentum"),
 }
-"""Each replaces weighted least squares and keeps all parameters."""
+"""Each replaces the selected estimator and keeps all parameters."""
 SERVO_METHODS: Final[dict[str, Estimator]] = {
     "simulated-instruments": ClosedLoopInstruments(),
     "simulated-states": ClosedLoopInstruments(equations="simulated"),

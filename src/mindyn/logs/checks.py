@@ -224,7 +224,7 @@ def check_units(log: Log, robot: Robot, accepted: Collection[str]) -> list[Findi
         _check_degrees(log, robot, accepted),
         _check_targets(log, accepted),
         _check_torque(log, robot, accepted),
-        _check_velocity(log, accepted),
+        _check_velocity(log, robot, accepted),
         _check_rate(log, accepted),
     )
     return [finding for finding in (*checked, *_find_limit_violations(log, robot)) if finding]
@@ -311,14 +311,14 @@ def velocity_slope(q: Array, v: Array, seconds: Array, turn: float = np.inf) -> 
     return together / power, together**2 / (power * other)
 
 
-def _check_velocity(log: Log, accepted: Collection[str]) -> Finding | None:
+def _check_velocity(log: Log, robot: Robot, accepted: Collection[str]) -> Finding | None:
     """Compare the logged velocity with the derivative of the position by their common slope over all joints."""
     if log.qd is None or len(log) < 3:
         return None
     moved = np.ptp(log.q, axis=0) > MIN_MOTION_RANGE
     if not moved.any():
         return None
-    slope, agreement = velocity_slope(log.q[:, moved], log.qd[:, moved], log.time)
+    slope, agreement = velocity_slope(_without_jumps(log, robot).q[:, moved], log.qd[:, moved], log.time)
     if 0.5 < slope < 2.0 or (agreement == 0 and log.qd.any()):  # or all motion is in gaps
         return None
     named = [word for value, word in VELOCITY_FACTORS.items() if 0.7 < slope / value < 1.4]
@@ -365,12 +365,41 @@ def _is_plausible_rate(rate_hz: float) -> bool:
     return PLAUSIBLE_RATES_HZ[0] < rate_hz < PLAUSIBLE_RATES_HZ[1]
 
 
-class LogInspector:
-    """Inspect the chunks of a log in order, and report jumps and constant velocities at the end."""
+def speed_limits(robot: Robot) -> Array:
+    """Return the largest speed (n,) of each joint, in rad/s or m/s: that of the file, or `DEFAULT_SPEED_LIMIT`."""
+    return np.array([joint.limits.velocity or DEFAULT_SPEED_LIMIT for joint in robot.primary_joints])
 
-    def __init__(self, robot: Robot) -> None:
-        self.joints = robot.primary_joints
-        self.limits = np.array([joint.limits.velocity or DEFAULT_SPEED_LIMIT for joint in self.joints])
+
+def split_speeds(robot: Robot) -> Array:
+    """Return the speeds (n,) above which a step ends a segment: no joint moves that fast, so the position jumps."""
+    return JUMP_SPEED_RATIO * speed_limits(robot)
+
+
+def _find_jumps(log: Log, limits: Array) -> NDArray[np.bool_]:
+    """Return which steps (N - 1, n) are jumps."""
+    speeds = np.abs(np.diff(log.q, axis=0)) / np.diff(log.time)[:, None]
+    usual = np.quantile(speeds, USUAL_SPEED_QUANTILE, axis=0)
+    return np.asarray(speeds > np.maximum(limits, JUMP_SPEED_RATIO * usual))
+
+
+def _without_jumps(log: Log, robot: Robot) -> Log:
+    """Return the log with positions that do not jump: the steps of jumps are removed from all later rows."""
+    jumps = _find_jumps(log, speed_limits(robot))
+    if not jumps.any():
+        return log
+    removed = np.cumsum(np.where(jumps, np.diff(log.q, axis=0), 0.0), axis=0)
+    return replace(log, q=log.q - np.vstack([np.zeros((1, log.q.shape[1])), removed]))
+
+
+class LogInspector:
+    """Inspect the chunks of a log in order, and report jumps and constant velocities at the end.
+
+    name  of the file, for messages
+    """
+
+    def __init__(self, robot: Robot, name: str = "") -> None:
+        self.joints, self.name = robot.primary_joints, name
+        self.limits = speed_limits(robot)
         self.largest: list[tuple[float, float, int] | None] = [None] * len(self.joints)  # size, time and row of a jump
         self.counts = np.zeros(len(self.joints), dtype=int)
         self.last: Log | None = None
@@ -385,10 +414,8 @@ class LogInspector:
                 self.ends[name] = np.minimum(low, lowest), np.maximum(high, highest)
         rows = chunk if self.last is None else join_logs([self.last, chunk])
         steps = np.diff(rows.q, axis=0)
-        speeds = np.abs(steps) / np.diff(rows.time)[:, None]
         if len(steps):
-            usual = np.quantile(speeds, USUAL_SPEED_QUANTILE, axis=0)
-            jumps = speeds > np.maximum(self.limits, JUMP_SPEED_RATIO * usual)
+            jumps = _find_jumps(rows, self.limits)
             self.counts += jumps.sum(axis=0)
             for joint in np.flatnonzero(jumps.any(axis=0)):
                 at = int(np.argmax(np.abs(steps[:, joint]) * jumps[:, joint]))
@@ -407,8 +434,9 @@ class LogInspector:
                 size, time, row = jump
                 unit = "m" if joint.kind == "prismatic" else "rad"
                 rest = f", the largest of {count} such steps" if count > 1 else ""
-                message = f"joint {joint.name} jumps by {size:.4g} {unit} at {time:.6g} s (row {row}){rest}"
-                remedy = "Exclude bad samples and unwrap the angle; mindyn uses these rows unchanged"
+                where = f"row {row} of {self.name}" if self.name else f"row {row}"
+                message = f"joint {joint.name} jumps by {size:.4g} {unit} at {time:.6g} s ({where}){rest}"
+                remedy = "Exclude bad samples and unwrap the angle; mindyn does not differentiate across large jumps"
                 yield Finding(Kind.POSITION_JUMP, Severity.WARNING, message, remedy, (joint.name,), size, unit)
 
     def _constant_velocities(self) -> Iterator[Finding]:

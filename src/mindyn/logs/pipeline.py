@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from mindyn.foundation.algebra.values import Array, ShortRepr
 from mindyn.foundation.errors import Code, pluralise
 from mindyn.foundation.findings import Finding, Kind, info
+from mindyn.logs.checks import split_speeds
 from mindyn.logs.cleaning import estimate_even_step, has_bursts
 from mindyn.logs.conditioning import (
     ConditionedMotion,
@@ -29,7 +30,7 @@ from mindyn.logs.loop_follower import LoopFollower
 from mindyn.logs.reading import LogScan
 from mindyn.logs.resolving import estimate_period, noise_floor_cutoff, resolve_conditioning
 from mindyn.logs.samples import Samples
-from mindyn.logs.segments import SegmentPiece, SegmentWindow, cut_windows, resample_pieces, split_at_gaps
+from mindyn.logs.segments import SegmentPiece, SegmentWindow, StepLimits, cut_windows, resample_pieces, split_at_gaps
 from mindyn.robots.robot import Robot
 
 BLOCK_ROWS: Final = 65_536
@@ -133,13 +134,14 @@ class SampleStream:
         if other_rate and c.stamps == "uniform":  # the settings were selected for another rate
             message = f"rows at {1 / step:.6g} Hz are interpolated to the {rate:.6g} Hz of the settings"
             self.findings.append(info(Kind.LOG_SETTING, message))
-        parts = self._with_gaps(split_at_gaps(chain([first], following), c.longest_gap_rows * max(1 / rate, step)))
+        limits = StepLimits(c.longest_gap_rows * max(1 / rate, step), split_speeds(self.robot), max(1 / rate, step))
+        parts = self._with_gaps(split_at_gaps(chain([first], following), limits), limits.longest_s)
         return resample_pieces(parts, rate) if other_rate or c.stamps == "measured" else parts
 
-    def _with_gaps(self, parts: Iterator[SegmentPiece]) -> Iterator[SegmentPiece]:
+    def _with_gaps(self, parts: Iterator[SegmentPiece], longest: float) -> Iterator[SegmentPiece]:
         gaps: list[tuple[float, int]] = []
         for part in parts:
-            if part.is_last and part.gap_s:
+            if part.is_last and part.gap_s > longest:
                 gaps.append((part.gap_s, int(part.rows.rows[-1])))
             yield part
         if gaps:

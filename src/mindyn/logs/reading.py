@@ -135,7 +135,7 @@ class LogScan:
 
     def __iter__(self) -> Iterator[Log]:
         cleaner = Cleaner(self.path.name, restarts="restarts" in self.metadata.accept)
-        inspector = LogInspector(self.robot)
+        inspector = LogInspector(self.robot, self.path.name)
         of_units: list[Finding] | None = None
         rows = self.metadata.rows
         chosen = (whole if rows is None else whole.between(*rows) for whole in self._convert_chunks())

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mindyn.foundation.algebra.values import Array
 from mindyn.logs.filters import NEIGHBOUR_ROWS, interpolate_between_stamps
@@ -45,17 +46,43 @@ class SegmentWindow:
     is_last: bool
 
 
-def split_at_gaps(chunks: Iterable[Log], longest_step_s: float) -> Iterator[SegmentPiece]:
-    """Split the chunks wherever stamps are further apart than the longest step."""
+@dataclass(frozen=True, slots=True, eq=False)
+class StepLimits:
+    """Steps from row to row that do not end a segment.
+
+    longest_s  longest time, s
+    speeds     (n,) fastest motion of each joint, rad/s or m/s; None: any
+    usual_s    usual time: stamps that are closer jitter, and do not mean that a joint is fast
+    """
+
+    longest_s: float
+    speeds: Array | None = None
+    usual_s: float = 0.0
+
+    def exceeded(self, q: Array, time: Array) -> NDArray[np.bool_]:
+        """Return which steps (N - 1,) end a segment."""
+        steps = np.diff(time)
+        ends = steps > self.longest_s
+        if self.speeds is not None and self.speeds.shape == q.shape[1:]:
+            largest = np.outer(np.maximum(steps, self.usual_s), self.speeds)
+            ends |= (np.abs(np.diff(q, axis=0)) > largest).any(axis=1)
+        return ends
+
+
+def split_at_gaps(chunks: Iterable[Log], limits: StepLimits | float) -> Iterator[SegmentPiece]:
+    """Split the chunks wherever a step exceeds the limits; a number is the longest step in s."""
+    limits = limits if isinstance(limits, StepLimits) else StepLimits(limits)
     segment = 0
     waiting: Log | None = None
     for chunk in chunks:
         if waiting is not None:
             gap = float(chunk.time[0] - waiting.time[-1])
-            yield SegmentPiece(segment, waiting, gap > longest_step_s, gap)
-            segment += gap > longest_step_s
+            q, times = np.vstack([waiting.q[-1], chunk.q[0]]), np.array([waiting.time[-1], chunk.time[0]])
+            ends = bool(limits.exceeded(q, times)[0])
+            yield SegmentPiece(segment, waiting, ends, gap)
+            segment += ends
         steps = np.diff(chunk.time)
-        cuts = np.flatnonzero(steps > longest_step_s) + 1
+        cuts = np.flatnonzero(limits.exceeded(chunk.q, chunk.time)) + 1
         for start, stop in zip([0, *cuts[:-1]], cuts, strict=False) if len(cuts) else []:
             yield SegmentPiece(segment, chunk.take(slice(int(start), int(stop))), True, float(steps[stop - 1]))
             segment += 1

@@ -164,7 +164,9 @@ class ClosedLoopInstruments(Estimator):
         sizes = np.sqrt((samples.tau**2).mean(axis=0)).tolist()
         residuals = tuple(replace(r, rms_torque=size) for r, size in zip(local.residuals, sizes, strict=True))
         covariance: Array = np.linalg.pinv(columns.T @ columns, hermitian=True).astype(np.float64)
-        estimate = replace(local, beta=beta, covariance=covariance, residuals=residuals, settings=rows.settings)
+        estimate = replace(
+            local, beta=beta, covariance=covariance, residuals=residuals, settings=rows.settings, factor=None
+        )
         reported = report_passes(estimate, "simulated closed loop", count, (), settled=has_settled)
         return reported.with_provenance(first_model=first.source)
 

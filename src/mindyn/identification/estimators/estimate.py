@@ -101,6 +101,7 @@ _SAVED_ENTRIES: Final[Mapping[str, Codec]] = {
     "method": _UNCHANGED,
     "residual_of": _UNCHANGED,
     "joint_weights": _ARRAY,
+    "factor": _ARRAY,
     "condition_number": _UNCHANGED,
     "physical": (Physical.to_dict, Physical.from_dict),
     "projected": _UNCHANGED,
@@ -175,6 +176,9 @@ class Estimate:
         95 % intervals of dropped parameters from a fit that includes them, zero inside; NaN for all others.
     dropped_shifts : (k, p) array or None
         Joint shifts of all values that dropped parameters may cause, one standard deviation each.
+    factor : (p + 1, p + 1) array or None
+        R factor of the weighted equations, their torque in the last column, from which constrained values can be fitted
+        without the logs; None for other methods than least squares.
     servo : Servo or None
         Position servos of the logs, whose gains were given or estimated; None for logs with torques.
     friction_curves : tuple of FrictionCurve
@@ -207,6 +211,7 @@ class Estimate:
     dropped_shifts: Array | None = None
     servo: Servo | None = None
     friction_curves: tuple[FrictionCurve, ...] = ()
+    factor: Array | None = None
 
     @staticmethod
     def from_fit(

@@ -43,6 +43,7 @@ _SHAPES: Final[Mapping[str, tuple[str, ...]]] = {
     "dropped_ends": ("2", "p"),
     "dropped_shifts": ("k", "p"),
     "joint_weights": ("n",),
+    "factor": ("p + 1", "p + 1"),
     "servo.kp": ("n",),
     "servo.kd": ("n",),
     "servo.limit": ("n",),
@@ -94,7 +95,13 @@ def _require_unchanged(values: Mapping[str, Any], path: str) -> None:
 
 def _find_disagreements(values: Mapping[str, Any]) -> Iterator[str]:
     names, physical = values["names"], values["physical"]
-    sizes = {"p": len(names), "n": len(values["residuals"]), "x": len((physical or {"labels": ()})["labels"]), "2": 2}
+    sizes = {
+        "p": len(names),
+        "p + 1": len(names) + 1,
+        "n": len(values["residuals"]),
+        "x": len((physical or {"labels": ()})["labels"]),
+        "2": 2,
+    }
     for key, wanted in _SHAPES.items():
         holder, _, entry = key.rpartition(".")
         given = (values.get(holder) if holder else values) or {}

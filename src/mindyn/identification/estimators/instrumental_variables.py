@@ -125,7 +125,9 @@ class InstrumentStep:
     def applied(self, estimate: Estimate) -> Estimate:
         """Return the estimate after the step."""
         residuals = tuple(replace(residual, rms=r) for residual, r in zip(estimate.residuals, self.rms, strict=True))
-        return replace(estimate, beta=estimate.beta + self.change, covariance=self.covariance, residuals=residuals)
+        return replace(
+            estimate, beta=estimate.beta + self.change, covariance=self.covariance, residuals=residuals, factor=None
+        )
 
 
 def instrument_step(

@@ -24,7 +24,7 @@ from mindyn.identification.estimators.estimate import Estimate, Estimator, Needs
 from mindyn.logs.samples import Samples
 from mindyn.parameters.parameter import Parameter
 from mindyn.regression.friction_limits import FrictionLimits, friction_limits, with_friction_priors
-from mindyn.regression.information import Information, Solution, solve
+from mindyn.regression.information import Information, Solution, solve, triangle_of
 from mindyn.regression.regressor import Regressor
 from mindyn.regression.row_blocks import blocks, gather, segment_ends, with_neighbours
 from mindyn.regression.rows import Rows, SampleBlocks
@@ -358,6 +358,8 @@ def _estimate(
             "covariance": settings.covariance,
         },
     )
+    factor = triangle_of(np.column_stack(information.stacked(fit.weights)))
+    estimate = replace(estimate, factor=factor)
     if not estimate.unidentifiable:
         return estimate
     open_count = len(fit.beta) - len(settings.dropped) - fit.rank

@@ -111,9 +111,8 @@ class RecursiveInstruments:
         sums = self._sums_so_far()
         status = f"recursive instrumental variables after {self.count} samples, {sums.dropped} excluded"
         method = "recursive instrumental variables"
-        return replace(
-            self.model, beta=self._beta(sums), covariance=self._covariance(sums), status=status, method=method
-        )
+        model = replace(self.model, factor=None)
+        return replace(model, beta=self._beta(sums), covariance=self._covariance(sums), status=status, method=method)
 
     def _beta(self, sums: _Sums) -> Array:
         d, is_seen, A = self._equations(sums)

@@ -1,9 +1,11 @@
-"""Projection of an estimate onto physically consistent values in the metric of its noise covariance.
+"""Feasible values of an estimate: a constrained fit to its R factor, or else a projection.
 
-minimise 1/2 |W (B x - beta)|^2 + weight * prior(x), W^T W the inverse of the noise covariance. The prior are the robot
-file's inertial parameters or, if it has none, equal balls with the least total mass. It determines directions that the
-estimate leaves open, and links keep `MIN_PRIOR_FRACTION` of its pseudo-inertia: M(q) is at least that fraction of the
-prior's inertia matrix in every configuration.
+minimise 1/2 |W (B x - beta)|^2 + weight * prior(x). For least squares, W and W beta are the R factor of the equations:
+this is the physically consistent fit, without the logs. For other estimates W^T W is the inverse of the noise
+covariance. The prior are the robot file's inertial parameters, and balls of even mass for links without any. It
+determines directions that the estimate leaves open, and links keep `MIN_PRIOR_FRACTION` of its pseudo-inertia: M(q) is
+at least that fraction of the prior's inertia matrix in every configuration. Masses and centres of mass are plausible
+(`plausible_limits`), unless the values contradict that.
 """
 
 from __future__ import annotations
@@ -13,9 +15,8 @@ from typing import Final, Literal, get_args
 
 import numpy as np
 
-from mindyn.foundation.algebra.inertia import phi_about_origin
 from mindyn.foundation.algebra.values import Array
-from mindyn.foundation.errors import require_choice
+from mindyn.foundation.errors import MindynError, require_choice
 from mindyn.identification.estimators.estimate import Estimate
 from mindyn.identification.estimators.estimate_parts import Physical, unexplained_fraction
 from mindyn.identification.feasibility.conic import ConicError
@@ -23,6 +24,7 @@ from mindyn.identification.feasibility.constrained_fit import MIN_PRIOR_FRACTION
 from mindyn.identification.feasibility.inertia_family import InertiaFamily
 from mindyn.identification.feasibility.nearest import find_nearest_compact, relative_metric, root_of_inverse
 from mindyn.identification.feasibility.physical_space import PhysicalSpace, space_of
+from mindyn.identification.feasibility.plausible_limits import plausible_limits
 from mindyn.identification.feasibility.positive_definite_projection import find_nearest_positive_definite
 from mindyn.identification.feasibility.priors import build_prior
 from mindyn.regression.information import Information
@@ -31,9 +33,8 @@ Level = Literal["consistent", "positive definite"]
 
 PROJECTION_PRIOR_WEIGHT: Final = 1e-2
 """Weight of the prior relative to squared standard deviations of the values."""
-MIN_LINK_MASS_KG: Final = 1e-3
-BALL_RADIUS_RATIO: Final = 0.1
-"""Radius of gyration of a link without a prior, relative to the typical distance of joints."""
+MAX_VALUE_MISFIT_RATIO: Final = 1.05
+"""Largest misfit of values relative to the least one: limits of friction in least squares cost less."""
 UNIDENTIFIABLE_DEVIATION: Final = 10.0
 """Standard deviation of unidentifiable parameters, as a multiple of the size of the value."""
 
@@ -83,19 +84,21 @@ def make_feasible(estimate: Estimate, level: Level = "consistent") -> Estimate:
     W = covariance_metric(estimate, space)
     if level == "positive definite":
         return _make_positive_definite(estimate, W)
-    x = space.move_inside(_find_nearest(estimate, space, W))
+    fitted = _fit_again(estimate, space) if estimate.physical is None else None
+    x = space.move_inside(_find_nearest(estimate, space, W) if fitted is None else fitted)
     beta = space.matrix @ x
     distance = float(np.linalg.norm(W @ (beta - estimate.beta)))
     physical = estimate.physical
     free = estimate.beta if physical is None else physical.unconstrained
     move = f"moved by {distance:.3g} standard deviations of noise alone to the nearest physically consistent values"
-    move += _format_cost(estimate, distance)
+    move += _format_cost(estimate, beta, distance)
     moved = replace(
         estimate,
         beta=beta,
         status=f"{estimate.status} Then {move}.",
         dropped=tuple(name for name in estimate.dropped if beta[estimate.names.index(name)] == 0.0),
         physical=Physical(space.labels, x, free, () if physical is None else physical.prior_links),
+        factor=None,
         projected=True,
         provenance={**estimate.provenance, "projected": {"level": "consistent", "distance": distance}},
     )
@@ -123,28 +126,63 @@ def _make_positive_definite(estimate: Estimate, W: Array) -> Estimate:
 
 def _find_nearest(estimate: Estimate, space: PhysicalSpace, W: Array) -> Array:
     """Return the nearest physical parameters x, with directions that the values leave open at the prior."""
-    prior = build_prior(estimate.robot, "robot")
-    if any(phi is None for phi in prior.links):
-        lightest = find_nearest_compact(space, estimate.beta, W).x
-        mass = max(float(lightest[space.masses].mean()), MIN_LINK_MASS_KG)
-        ball = phi_about_origin(mass, np.zeros(3), mass * (BALL_RADIUS_RATIO * space.length) ** 2 * np.eye(3))
-        prior = replace(prior, links=tuple(ball if phi is None else phi for phi in prior.links))
-    values = Information(
-        ("values",), space.names, (np.arange(len(space.names)),), (np.column_stack([W, W @ estimate.beta]),), (1,)
-    )
-    problem, weights = FitProblem(space, prior, floor=MIN_PRIOR_FRACTION), np.ones(1)
+    values = _as_information(space, np.column_stack([W, W @ estimate.beta]), 1)
     try:
-        problem = problem.relax_compactness(values, weights, PROJECTION_PRIOR_WEIGHT)
-        return problem.solve(values, weights, PROJECTION_PRIOR_WEIGHT)
+        return _solve(estimate, space, values, PROJECTION_PRIOR_WEIGHT)
     except ConicError:  # values known to rounding are matched without a prior
         return find_nearest_compact(space, estimate.beta, W).x
 
 
-def _format_cost(estimate: Estimate, distance: float) -> str:
-    """Describe by how much the error on the training rows grows: squared residuals grow by the squared distance."""
+def _fit_again(estimate: Estimate, space: PhysicalSpace) -> Array | None:
+    """Return the physical parameters x that fit the equations of the estimate best; None if that is not possible."""
+    if estimate.factor is None or not explains_values(estimate):
+        return None
+    rows = sum(residual.rows for residual in estimate.residuals)
+    zero = tuple(
+        k for k, label in enumerate(space.labels) if label in estimate.dropped and label in space.drive_labels()
+    )
+    try:
+        return _solve(estimate, space, _as_information(space, estimate.factor, rows), 1 / max(rows, 1), zero)
+    except MindynError:  # equations without noise
+        return None
+
+
+def explains_values(estimate: Estimate) -> bool:
+    """Return whether the values fit the equations about as well as possible: nobody changed them since."""
+    if estimate.factor is None:
+        return False
+    kept = np.array([name not in estimate.dropped for name in estimate.names], dtype=np.bool_)
+    R, z = estimate.factor[:, :-1], estimate.factor[:, -1]
+    least = np.linalg.norm(R[:, kept] @ np.linalg.lstsq(R[:, kept], z, rcond=None)[0] - z)
+    return bool(np.linalg.norm(R @ estimate.beta - z) <= MAX_VALUE_MISFIT_RATIO * least)
+
+
+def _as_information(space: PhysicalSpace, factor: Array, rows: int) -> Information:
+    return Information(("values",), space.names, (np.arange(len(space.names)),), (factor,), (rows,))
+
+
+def _solve(
+    estimate: Estimate, space: PhysicalSpace, values: Information, weight: float, zero: tuple[int, ...] = ()
+) -> Array:
+    """Return the plausible x nearest to the values; without the limits if these contradict the values."""
+    robot, weights = estimate.robot, np.ones(1)
+    limits = plausible_limits(robot, robot).bounds().rows(space)
+    problem = FitProblem(space, build_prior(robot, "robot"), zero=zero, floor=MIN_PRIOR_FRACTION, limits=limits)
+    problem = problem.with_guesses(values, weights).relax_limits(values, weights, weight)
+    return problem.solve(values, weights, weight)
+
+
+def _format_cost(estimate: Estimate, beta: Array, distance: float) -> str:
+    """Describe by how much the error on the training rows grows.
+
+    Without the equations, the squared residuals grow by about the squared distance.
+    """
     if not any(residual.rows * residual.rms_torque for residual in estimate.residuals):
         return ""
-    rows = sum(residual.rows for residual in estimate.residuals)
     error = 100 * unexplained_fraction(estimate.residuals)
-    after = error * np.hypot(1, distance / np.sqrt(rows))
-    return f"; the error on the training rows grows from {error:.3g} to about {after:.3g} %"
+    if estimate.factor is not None and explains_values(estimate):
+        before, after = (np.linalg.norm(estimate.factor @ np.append(-v, 1.0)) for v in (estimate.beta, beta))
+        ratio = float(after / before) if before > 0 else 1.0
+    else:
+        ratio = float(np.hypot(1, distance / np.sqrt(sum(residual.rows for residual in estimate.residuals))))
+    return f"; the error on the training rows grows from {error:.3g} to about {ratio * error:.3g} %"

@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 
 from mindyn.foundation.algebra.values import Array
-from mindyn.foundation.errors import Code, InputError
+from mindyn.foundation.errors import Code, InputError, MindynError
 from mindyn.foundation.notation import STANDARD_GRAVITY
 from mindyn.identification.feasibility.conic import (
     SOLVER_TOLERANCES,
@@ -23,7 +23,7 @@ from mindyn.identification.feasibility.conic import (
 )
 from mindyn.identification.feasibility.interior_point import minimise_all
 from mindyn.identification.feasibility.physical_space import PhysicalSpace
-from mindyn.identification.feasibility.priors import Prior
+from mindyn.identification.feasibility.priors import MIN_PRIOR_WEIGHT, Prior
 from mindyn.parameters.parameter import Kind
 from mindyn.regression.friction_limits import with_friction_priors
 from mindyn.regression.information import Information, joint_weights, triangle_of
@@ -35,10 +35,9 @@ CONIC_WEIGHT_TOLERANCE: Final = 1e-2
 """Relative change of the weights at which the iteration stops: the fit hardly depends on them."""
 FLAT_CURVATURE: Final = 1e-13
 """Curvature relative to the largest below which it counts as zero."""
-MAX_COMPACT_MISFIT_RATIO: Final = 1.1
-"""Ratio of mean squared residuals, compact links to any links, above which the reach is considered wrong."""
-MIN_PRIOR_WEIGHT: Final = 1e-6
-"""Smallest weight of a prior: it decides only parameters that the data do not determine."""
+MAX_LIMITED_MISFIT_RATIO: Final = 1.1
+"""Ratio of mean squared residuals, plausible or compact links to any links, above which the limits are considered
+wrong: the masses of the file, or the known reach."""
 MIN_PRIOR_FRACTION: Final = 0.01
 """Links keep at least this fraction of the pseudo-inertia of their prior. The inertia matrix is then at least this
 fraction of that of the prior in every configuration, which bounds its condition number."""
@@ -57,6 +56,7 @@ class FitProblem:
     zero     indices of x that are fixed at zero
     compact  whether links are no wider than the reach of the robot, or than the prior
     floor    fraction of the pseudo-inertia of the prior that every link has at least
+    limits   plausible masses and centres as rows on x; a fit that violates none of them does not need them
     """
 
     space: PhysicalSpace
@@ -65,29 +65,61 @@ class FitProblem:
     zero: tuple[int, ...] = ()
     compact: bool = True
     floor: float = 0.0
+    limits: tuple[ConeRows, ...] = ()
 
     def drop_kinds(self, kinds: tuple[Kind, ...]) -> FitProblem:
         """Return the problem with all parameters of these kinds fixed at zero."""
         more = [k for k, column in enumerate(self.space.columns) if column.kind in kinds]
         return replace(self, zero=tuple(sorted({*self.zero, *more})))
 
-    def relax_compactness(self, information: Information, weights: Array, prior_weight: float) -> FitProblem:
-        """Return the problem without compactness if compact links fit worse by `MAX_COMPACT_MISFIT_RATIO`."""
-        wide = replace(self, compact=False)
-        cost, least = (
-            float(
-                weights
-                @ information.residuals(self.space.matrix @ problem.approximate(information, weights, prior_weight))
-            )
-            for problem in (self, wide)
-        )
-        return wide if cost > MAX_COMPACT_MISFIT_RATIO * least else self
+    def relax_limits(self, information: Information, weights: Array, prior_weight: float) -> FitProblem:
+        """Return the problem without limits that make it fit worse by `MAX_LIMITED_MISFIT_RATIO`.
+
+        Plausible masses and centres are dropped before compactness; limits that contradict each other are dropped too.
+        """
+        wide = replace(self, compact=False, limits=())
+        least = self._cost(wide, information, weights, prior_weight)
+        for problem in (self, replace(self, limits=())):
+            try:
+                cost = self._cost(problem, information, weights, prior_weight)
+            except MindynError:
+                continue
+            if cost <= MAX_LIMITED_MISFIT_RATIO * least:
+                return problem
+        return wide
+
+    def _cost(self, problem: FitProblem, information: Information, weights: Array, prior_weight: float) -> float:
+        """Return the weighted squared residuals of a problem."""
+        x = problem.approximate(information, weights, prior_weight)
+        return float(weights @ information.residuals(self.space.matrix @ x))
+
+    def with_guesses(self, information: Information, weights: Array) -> FitProblem:
+        """Return the problem with guesses for links without a prior, from the smallest masses that fit."""
+        if all(phi is not None for phi in self.prior.links):
+            return self
+        lightest = replace(self, limits=()).approximate(information, weights, 0.0)
+        return replace(self, prior=self.prior.with_guesses(self.space, lightest))
+
+    def is_within_limits(self, x: Array) -> bool:
+        """Return whether x satisfies the limits of masses and centres."""
+        return all((rows.matrix @ x + rows.offset >= 0).all() for rows in self.limits)
+
+    def with_active_limits(self) -> FitProblem:
+        """Return the problem whose solution satisfies the limits, with more rows."""
+        return replace(self, rows=(*self.rows, *self.limits), limits=())
 
     def solve(self, information: Information, weights: Array, prior_weight: float) -> Array:
         """Return the minimiser x, to rounding error if a prior keeps all links solid bodies.
 
         A link without a prior takes its smallest mass, where it is not a solid body, and several x may be minimisers.
         """
+        x = self._solve_freely(information, weights, prior_weight)
+        if self.is_within_limits(x):
+            return x
+        return self.with_active_limits()._solve_freely(information, weights, prior_weight)
+
+    def _solve_freely(self, information: Information, weights: Array, prior_weight: float) -> Array:
+        """Return the minimiser x without the limits of masses and centres."""
         zero, T = self._zero_numbers(information, weights), self._triangle(information, weights)
         program = self._build_program(information, T, prior_weight, zero)
         is_smooth = all(phi is not None for phi in self.prior.links)
@@ -177,9 +209,8 @@ class FitProblem:
         """
         units, kept = self.space.units, np.setdiff1d(np.arange(self.space.size), self.zero)
         R = information.stacked(weights)[0] @ self.space.matrix * units / np.sqrt(sum(information.counts))
-        prior_curvature = (
-            max(prior_weight, MIN_PRIOR_WEIGHT) * self.prior.curvature(self.space, x) * np.outer(units, units)
-        )
+        weight = max(prior_weight, MIN_PRIOR_WEIGHT)
+        prior_curvature = self.prior.curvature(self.space, x, weight) * np.outer(units, units)
         data_curvature, prior_curvature = (H[np.ix_(kept, kept)] for H in (R.T @ R, prior_curvature))
         curvature = data_curvature + prior_curvature
         scales = np.sqrt(np.maximum(np.diag(curvature), 1e-300))
@@ -214,8 +245,21 @@ Fit = tuple[FitProblem, Information, float]
 def solve_all(fits: Sequence[Fit], weights: Array) -> list[Array | None]:
     """Return the minimiser x of each fit, None if none is found; the problems may differ in their zeros.
 
-    They are solved together, and those that were not solved one by one.
+    They are solved together, and those that were not solved one by one. Those outside the limits of masses and centres
+    are solved again with these as rows.
     """
+    solutions = _solve_freely(fits, weights)
+    pairs = enumerate(zip(fits, solutions, strict=True))
+    outside = [k for k, (fit, x) in pairs if x is not None and not fit[0].is_within_limits(x)]
+    if outside:
+        limited = [(fits[k][0].with_active_limits(), *fits[k][1:]) for k in outside]
+        for k, x in zip(outside, _solve_freely(limited, weights), strict=True):
+            solutions[k] = x
+    return solutions
+
+
+def _solve_freely(fits: Sequence[Fit], weights: Array) -> list[Array | None]:
+    """Return the minimiser x of each fit without the limits of masses and centres."""
     # Many fits to the same data differ in the weight of the prior and in their zeros.
     data_sets = {id(data): data for _, data, _ in fits}
     first = fits[0][0]

@@ -16,7 +16,6 @@ from typing import Any, Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from mindyn.foundation.algebra.inertia import phi_about_origin
 from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.errors import Code, ExportError, require_choice
 from mindyn.foundation.findings import Kind as FindingKind
@@ -32,8 +31,8 @@ from mindyn.identification.feasibility.conic import (
 )
 from mindyn.identification.feasibility.consistent import CONSISTENT_DISTANCE, check_consistent
 from mindyn.identification.feasibility.nearest import match_values, relative_metric
-from mindyn.identification.feasibility.physical_space import MIN_LENGTH_M, PhysicalSpace, physical_values, space_of
-from mindyn.identification.feasibility.priors import Prior, build_prior
+from mindyn.identification.feasibility.physical_space import PhysicalSpace, physical_values, space_of
+from mindyn.identification.feasibility.priors import Prior, build_prior, child_joint_positions, guess_balls
 from mindyn.parameters.parameter import Kind, friction_label, joint_side_parameters
 from mindyn.regression.friction import Friction
 from mindyn.robots.drive_matrices import drive_load_matrix, friction_matrix
@@ -102,7 +101,9 @@ def full_model(
     notes: list[str] = []
     x = physical_values(estimate, space)
     physical = estimate.physical
-    is_near_prior = physical is not None and set(physical.prior_links) == set(estimate.robot.link_names)
+    is_near_prior = estimate.projected or (
+        physical is not None and set(physical.prior_links) == set(estimate.robot.link_names)
+    )
     if x is None or not (is_near_prior and prior == "robot"):
         x = _complete_parameters(estimate, space, x, prior, notes, force=force)
     return _build_robot(estimate, space, x, notes, fitted=friction == "fitted")
@@ -139,7 +140,8 @@ def _complete_parameters(
     known_prior = build_prior(estimate.robot, prior, "euclidean")
     notes += known_prior.notes
     unknown = [i for i, phi in enumerate(known_prior.links) if phi is None]
-    known_prior = replace(known_prior, links=_fill_with_balls(space, light, known_prior.links, unknown))
+    masses = np.maximum(light[space.masses], light[space.masses].mean())
+    known_prior = replace(known_prior, links=guess_balls(space, known_prior.links, unknown, masses))
     widened = _add_margins(space, light, drives_stay=is_fitted)
     return _move_inside(space, _move_to_prior(space, widened, known_prior, unknown, drives_stay=is_fitted), x)
 
@@ -157,28 +159,6 @@ def _move_inside(space: PhysicalSpace, x: Array, known: Array) -> Array:
         middle = (low + high) / 2
         low, high = (low, middle) if space.is_inside(x + middle * (known - x)) else (middle, high)
     return space.move_inside(x + high * (known - x))
-
-
-def _fill_with_balls(
-    space: PhysicalSpace, x: Array, links: Sequence[Array | None], unknown: Sequence[int]
-) -> tuple[Array | None, ...]:
-    """Return phi of the links, with a ball midway to the child joints for each unknown link.
-
-    Its mass is that of the link in x (parameters of the smallest total mass), or the mean mass of all links if larger.
-    """
-    masses, filled = x[space.masses], list(links)
-    for i in unknown:
-        middle = np.mean([np.zeros(3), *_child_joint_positions(space, i)], axis=0)
-        radius = max(MIN_LENGTH_M, float(np.linalg.norm(middle)))
-        mass = max(float(masses[i]), float(masses.mean()))
-        filled[i] = phi_about_origin(mass, middle, 0.4 * mass * radius**2 * np.eye(3))
-    return tuple(filled)
-
-
-def _child_joint_positions(space: PhysicalSpace, link: int) -> list[Array]:
-    """Return the positions of the child joints of a link in its frame."""
-    name = space.robot.links[link].name
-    return [joint.origin.translation for joint in space.robot.joints if joint.parent == name]
 
 
 def _add_margins(space: PhysicalSpace, x: Array, *, drives_stay: bool) -> Array:
@@ -254,7 +234,7 @@ def _solve_nearest(
 
 def _width_rows(space: PhysicalSpace, link: int, limit: float) -> ConeRows:
     """Return the row tr(Sigma) <= r^2 m of one link, Sigma about the origin of its frame, tr(Sigma) = tr(J) / 2."""
-    r = limit * max([space.length, *(float(np.linalg.norm(end)) for end in _child_joint_positions(space, link))])
+    r = limit * max([space.length, *(float(np.linalg.norm(end)) for end in child_joint_positions(space, link))])
     row = np.zeros((1, space.size))
     row[0, space.link(link)] = np.array([r**2, 0, 0, 0, -0.5, 0, -0.5, 0, 0, -0.5]) * space.link_units / r**2
     return ConeRows("nonnegative", row, np.zeros(1))

@@ -27,6 +27,7 @@ from mindyn.identification.feasibility.bounds import Bounds
 from mindyn.identification.feasibility.conic import ConicError
 from mindyn.identification.feasibility.constrained_fit import MIN_PRIOR_FRACTION, FitProblem, solve_all
 from mindyn.identification.feasibility.physical_space import space_of
+from mindyn.identification.feasibility.plausible_limits import plausible_limits
 from mindyn.identification.feasibility.priors import Divergence, build_prior, require_valid_prior
 from mindyn.parameters.parameter import Kind
 from mindyn.regression.information import Information, add_information, joint_weights
@@ -64,7 +65,8 @@ class PhysicallyConsistent(Estimator):
     Parameters
     ----------
     prior : Robot, "robot" or None
-        "robot": the inertial parameters of the robot unless they are placeholders. A `Robot` with the same links: CAD
+        "robot": the inertial parameters of the robot unless they are placeholders; links without any take balls of even
+        mass where the data leave them open. A `Robot` with the same links: CAD
         or URDF values. None: smallest total mass.
     prior_weight : float or "cross-validated"
         Weight of the prior relative to half the mean squared residual in units of its variance. "cross-validated": the
@@ -189,7 +191,9 @@ class PhysicallyConsistent(Estimator):
         prior_weight = COMPARISON_PRIOR_WEIGHT if isinstance(self.prior_weight, str) else self.prior_weight
         if self.weights == "joint":
             weights = joint_weights(information, start.beta)
-        problem = problem.relax_compactness(information, weights, prior_weight)
+        if self.prior is not None:
+            problem = problem.with_guesses(information, weights)
+        problem = problem.relax_limits(information, weights, prior_weight)
         if self.weights == "joint":
             weights = problem.reweight(information, weights, prior_weight)
         return problem, weights, self._choose_prior(problem, rows.folds(), weights)
@@ -212,8 +216,12 @@ class PhysicallyConsistent(Estimator):
             )
         zero = tuple({space.labels.index(label): None for labels in labels_by_name.values() for label in labels})
         prior = build_prior(regressor.robot, self.prior, self.divergence)
-        floor = MIN_PRIOR_FRACTION if self.bounds.is_empty else 0.0  # bounds may contradict the prior
-        return FitProblem(space, prior, self.bounds.rows(space), zero, floor=floor)
+        robot, floor = regressor.robot, MIN_PRIOR_FRACTION
+        if not self.bounds.is_empty:  # they may contradict the prior
+            return FitProblem(space, prior, self.bounds.rows(space), zero)
+        reference = robot if isinstance(self.prior, str) else self.prior
+        limits = plausible_limits(robot, reference).bounds().rows(space)
+        return FitProblem(space, prior, (), zero, floor=floor, limits=limits)
 
     def _choose_prior(self, problem: FitProblem, folds: Sequence[Information], weights: Array) -> PriorChoice:
         weight = None if isinstance(self.prior_weight, str) else self.prior_weight
@@ -247,6 +255,7 @@ def _build_estimate(
         status=_format_status(unconstrained, problem, information, beta, choice),
         method="physically consistent",
         joint_weights=weights,
+        factor=None,
         physical=Physical(problem.space.labels, x, unconstrained.beta, prior_links, prior_shares),
         provenance={
             **unconstrained.provenance,

@@ -1,8 +1,7 @@
 """`check_full_model`: whether the links of a complete model could be those of a real robot.
 
 Physical consistency alone allows a link of a thousand kilograms, or a centre of mass metres away: base parameters do
-not determine all masses, and a projection may use that freedom. The masses are compared with those of a reference, such
-as the robot file, or else with a solid steel cube of the size of the link.
+not determine all masses, and a projection may use that freedom. `plausible_limits` gives the limits.
 """
 
 from __future__ import annotations
@@ -21,19 +20,9 @@ from mindyn.foundation.algebra.requirements import require_type
 from mindyn.foundation.algebra.values import Array, ShortRepr
 from mindyn.foundation.errors import Code, InputError
 from mindyn.identification.feasibility.answer import Answer
-from mindyn.identification.feasibility.bounds import shape_corners
-from mindyn.identification.feasibility.priors import find_placeholders
-from mindyn.robots.parts import Link
+from mindyn.identification.feasibility.plausible_limits import LinkLimits, plausible_limits
 from mindyn.robots.robot import Robot
 
-MASS_RATIOS: Final = (0.2, 5.0)
-"""Smallest and largest mass relative to that of the reference, for each link and in total."""
-LOAD_FRACTION: Final = 0.5
-"""Mass relative to the total of the reference that any link may have: a tool or load that the file does not contain."""
-STEEL_KG_M3: Final = 7850.0
-"""Density of the solid cube that limits the mass of a link without a reference."""
-MIN_SIZE_M: Final = 0.05
-"""Smallest size of a link whose joint frames coincide, m."""
 NEGLIGIBLE_MASS_FRACTION: Final = 1e-3
 """Mass relative to the total below which the centre of mass of a link is not checked."""
 MAX_CONDITION_NUMBER: Final = 1e12
@@ -178,8 +167,9 @@ def check_full_model(model: Robot, reference: Robot | None = None) -> Plausibili
     reference : Robot, optional
         Robot with the same links. Masses may be 0.2 to 5 times those of the reference; a link may also have half of its
         total mass, as a tool or load that the file does not contain. Its centre of mass must be within one link size.
-        Links that the reference does not know, or with placeholders, may be as heavy as a solid steel cube of their
-        size, with the centre of mass within the length of the robot: fits without a prior do not determine it better.
+        Links that the reference does not know, or with placeholders, may have a density of 200 to 8000 kg/m^3 in the
+        hull of their shapes, or without shapes be as heavy as a solid steel cube of their size; the centre of mass must
+        be within the length of the robot: fits without a prior do not determine it better.
 
     Returns
     -------
@@ -210,88 +200,27 @@ def check_full_model(model: Robot, reference: Robot | None = None) -> Plausibili
             code=Code.DISAGREEMENT,
             subject=reference.name,
         )
-    pairs = [(i, link) for i, link in enumerate(model.links) if not _is_virtual(model, reference, i)]
-    known = _reference_masses(reference)
-    reference_total = sum(known.values())
-    total = sum(_mass(link) for _, link in pairs)
-    ranges = [_mass_range(model, i, known.get(link.name), reference_total) for i, link in pairs]
-    links = [
-        _assess_link(model, reference, i, mass_range, total) for (i, _), mass_range in zip(pairs, ranges, strict=True)
-    ]
-    if len(known) == len(pairs):
-        total_range = (MASS_RATIOS[0] * reference_total, MASS_RATIOS[1] * reference_total)
-    else:
-        total_range = (sum(low for low, _ in ranges), sum(high for _, high in ranges))
-    return Plausibility(tuple(links), total, total_range, _condition_number(model))
+    limits = plausible_limits(model, reference)
+    masses = {link.link: _mass(model, link.link) for link in limits.links}
+    total = sum(masses.values())
+    links = tuple(_assess_link(model, link, total) for link in limits.links)
+    return Plausibility(links, total, limits.total_range, _condition_number(model))
 
 
-def _is_virtual(model: Robot, reference: Robot | None, i: int) -> bool:
-    """Return whether a link has no body: one of the massless links of a floating base."""
-    phi = model.links[i].phi
-    stated = None if reference is None else reference.links[i].phi
-    return phi is not None and not phi.any() and (stated is None or not stated.any())
+def _mass(model: Robot, name: str) -> float:
+    phi = model.links[model.link_index(name)].phi
+    assert phi is not None
+    return float(phi[0])
 
 
-def _mass(link: Link) -> float:
-    assert link.phi is not None
-    return float(link.phi[0])
-
-
-def _reference_masses(reference: Robot | None) -> dict[str, float]:
-    """Return the masses of the reference by link, without placeholders."""
-    if reference is None:
-        return {}
-    unusable = find_placeholders(reference)
-    return {link.name: _mass(link) for link in reference.links if link.name not in unusable}
-
-
-def _mass_range(model: Robot, i: int, reference_mass: float | None, reference_total: float) -> tuple[float, float]:
-    if reference_mass is None:
-        return 0.0, STEEL_KG_M3 * _link_size(model, i) ** 3
-    low, high = (ratio * reference_mass for ratio in MASS_RATIOS)
-    return low, max(high, LOAD_FRACTION * reference_total)
-
-
-def _assess_link(
-    model: Robot, reference: Robot | None, i: int, mass_range: tuple[float, float], total: float
-) -> LinkPlausibility:
-    link = model.links[i]
-    assert link.phi is not None
-    mass, centre, _ = mass_com_inertia(link.phi)
-    known = _reference_masses(reference)
-    points = _link_points(model, i)
-    if link.name in known and reference is not None:
-        stated = reference.links[i].phi
-        assert stated is not None
-        points = np.vstack([points, mass_com_inertia(stated)[1]])
-    outside = np.maximum(points.min(axis=0) - centre, 0.0) + np.maximum(centre - points.max(axis=0), 0.0)
+def _assess_link(model: Robot, limits: LinkLimits, total: float) -> LinkPlausibility:
+    phi = model.links[model.link_index(limits.link)].phi
+    assert phi is not None
+    mass, centre, _ = mass_com_inertia(phi)
+    outside = np.maximum(limits.box[0] - centre, 0.0) + np.maximum(centre - limits.box[1], 0.0)
     is_negligible = mass <= NEGLIGIBLE_MASS_FRACTION * total
     distance = 0.0 if is_negligible else float(np.linalg.norm(outside))
-    size = _link_size(model, i)
-    limit = size if link.name in known else max(size, sum(_box_diagonals(model)))
-    return LinkPlausibility(link.name, mass, mass_range, known.get(link.name), distance, limit)
-
-
-def _link_points(model: Robot, i: int) -> Array:
-    """Return points (k, 3) of a link in its frame: its joint, its child joints, its frames and shapes."""
-    link = model.links[i]
-    ends = [joint.origin.translation for joint in model.joints if joint.parent == link.name]
-    frames = [frame.pose.translation for frame in model.frames if frame.link == link.name]
-    start = model.joints[i].tip.inverse().translation
-    corners = [shape_corners(shape) for shape in link.shapes if shape.kind != "mesh"]
-    return np.vstack([np.zeros((1, 3)), start, *ends, *frames, *corners])
-
-
-def _box_diagonals(model: Robot) -> list[float]:
-    """Return the diagonals of the boxes around the points of all links, m."""
-    return [float(np.linalg.norm(np.ptp(_link_points(model, k), axis=0))) for k in range(len(model.links))]
-
-
-def _link_size(model: Robot, i: int) -> float:
-    """Return the size of a link, m: the diagonal of the box around its points, or the mean size if that is larger."""
-    sizes = _box_diagonals(model)
-    positive = [size for size in sizes if size > 0]
-    return max(MIN_SIZE_M, sizes[i], float(np.mean(positive)) if positive else 0.0)
+    return LinkPlausibility(limits.link, mass, limits.mass_range, limits.reference_mass, distance, limits.centre_limit)
 
 
 def _condition_number(model: Robot) -> float:

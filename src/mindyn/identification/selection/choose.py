@@ -32,7 +32,6 @@ from mindyn.identification.estimators.estimate import Estimator
 from mindyn.identification.estimators.estimate_parts import CrossValidated
 from mindyn.identification.estimators.least_squares import REWEIGHTINGS, FrictionRule, LeastSquares, fit_weighted
 from mindyn.identification.feasibility.physically_consistent import PhysicallyConsistent
-from mindyn.identification.feasibility.priors import build_prior
 from mindyn.identification.selection.column_sums import Folds, Kept, equal_weights, fit_sums, squares_of_torque
 from mindyn.identification.selection.trials import (
     UNSCORED,
@@ -100,7 +99,7 @@ class Candidate:
 
 
 def best_estimator(
-    robot: Robot, trials: Trials, trial: Trial, settings: EquationSettings, dropped: tuple[str, ...]
+    trials: Trials, trial: Trial, settings: EquationSettings, dropped: tuple[str, ...]
 ) -> tuple[Estimator, EquationSettings, tuple[Finding, ...]]:
     """Return the estimator, its settings, and findings that explain the selection."""
     simple = replace(settings, friction=settings.shape.without_shapes())
@@ -115,8 +114,8 @@ def best_estimator(
             plainer, _ = least_supported(several_foldings(trials), plainer)
         plain = _simpler(plain, _least_squares(simple_rows, plainer, trials.dropped(plainer) if dropped else ()))
         rows = rows if plain.settings.shape.shapes else simple_rows
-    fit_simple = start_task(_consistent, robot, simple_rows) if rows.settings.shape.shapes else None
-    consistent = _consistent(robot, rows)
+    fit_simple = start_task(_consistent, simple_rows) if rows.settings.shape.shapes else None
+    consistent = _consistent(rows)
     if consistent is not None and fit_simple is not None:
         consistent = _simpler(consistent, fit_simple())
     if consistent is not None and consistent.is_significantly_worse_than(plain):
@@ -143,7 +142,7 @@ def _with_heavier_prior(trials: Trials, consistent: Candidate, plain: Candidate)
     """Return the fit with the least larger weight of its prior that is not significantly worse; itself if none is."""
     estimator = consistent.estimator
     assert isinstance(estimator, PhysicallyConsistent)
-    if estimator.prior is None or isinstance(estimator.prior_weight, str):
+    if isinstance(estimator.prior_weight, str) or not estimator.prior_weight:
         return consistent
     rows = _rows(trials, consistent.settings)
     for factor in HEAVIER_PRIORS:
@@ -226,12 +225,9 @@ def _drop_parameters(blocks: Folds, rest: Sequence[int], kept: Kept, weights: Ar
     return int(np.argmin(criterion_of(left.sum(axis=1), power.sum(axis=0))))
 
 
-def _consistent(robot: Robot, rows: Rows) -> Candidate | None:
+def _consistent(rows: Rows) -> Candidate | None:
     """Return the physically consistent fit, with the file's inertial parameters as its prior; None if it fails."""
-    return _consistent_candidate(
-        PhysicallyConsistent(prior="robot" if build_prior(robot, "robot").is_known else None, covariance="correlated"),
-        rows,
-    )
+    return _consistent_candidate(PhysicallyConsistent(covariance="correlated"), rows)
 
 
 def _consistent_candidate(estimator: PhysicallyConsistent, rows: Rows) -> Candidate | None:
@@ -413,7 +409,7 @@ def select(
     chosen = _with_selected(wanted, trial)
     if estimator is None:
         say("comparing plain and physically consistent fits on held-out blocks")
-        estimator, chosen, why = best_estimator(robot, trials, trial, chosen, dropped)
+        estimator, chosen, why = best_estimator(trials, trial, chosen, dropped)
         findings = (*findings, *why)
     elif search_space.friction and chosen.shape.shapes and isinstance(estimator, LeastSquares):
         estimator = replace(estimator, friction="dissipative")  # shapes were selected within these limits

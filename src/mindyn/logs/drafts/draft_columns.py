@@ -267,7 +267,10 @@ def group_torques_and_forces(head: LogHead, robot: Robot | None) -> ColumnGroup 
 
 
 def choose_groups(groups: Sequence[ColumnGroup], joint_count: int, file_words: Sequence[str]) -> dict[str, ColumnGroup]:
-    """Choose the most likely group of each signal."""
+    """Choose the most likely group of each signal.
+
+    Several groups of torques are a question, unless one alone is called measured: others may be of a model.
+    """
     chosen: dict[str, ColumnGroup] = {}
     for signal in ("position", "velocity", "acceleration", "torque"):
         ranked = []
@@ -279,9 +282,17 @@ def choose_groups(groups: Sequence[ColumnGroup], joint_count: int, file_words: S
             shared = len(set(group.words) & set(chosen["position"].words)) if "position" in chosen else 0
             measured = bool(set(words) & MEASURED_WORDS)
             ranked.append(((not measured, group.count != joint_count, meant[1], -shared, place), group))
+        if signal == "torque" and _is_ambiguous([entry[:-1] for entry, _ in ranked]):
+            continue
         if ranked:
             chosen[signal] = min(ranked, key=lambda entry: entry[0])[1]
     return chosen
+
+
+def _is_ambiguous(ranks: Sequence[tuple[bool, bool, int, int]]) -> bool:
+    """Return whether names do not decide between groups: neither "measured" nor the number of joints does."""
+    best = min(ranks, default=None)
+    return best is not None and sum(rank[:2] == best[:2] for rank in ranks) > 1
 
 
 def choose_targets(

@@ -39,7 +39,7 @@ TARGET_WORDS: Final = frozenset(
 )
 """Words of targets, such as `action` of LeRobot."""
 UNMEASURED_WORDS: Final = TARGET_WORDS | {
-    *("ff", "feedforward", "fwd", "error", "err", "model", "ode", "predicted", "sim")
+    *("ff", "feedforward", "fwd", "error", "err", "model", "ode", "predicted", "sim", "cmptd", "computed", "calc")
 }
 UNRELATED_WORDS: Final = frozenset(
     [

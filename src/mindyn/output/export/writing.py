@@ -226,13 +226,13 @@ def resolve_model(
     if isinstance(given, Robot):
         return given
     from mindyn.identification.feasibility.full_model import full_model
-    from mindyn.identification.feasibility.plausibility import MASS_RATIOS
     from mindyn.identification.feasibility.plausible_export import (
         CONSISTENT_REMEDY,
         FORCE_REMEDY,
         check_projection,
         require_plausible,
     )
+    from mindyn.identification.feasibility.plausible_limits import MASS_RATIOS
 
     try:
         model = full_model(given, prior, friction=friction, force=force)
