@@ -31,7 +31,7 @@ from mindyn.robots.robot import Robot
 REPLAY_FILE: Final = "replay.json"
 SERVO_RUN_FILES: Final = (SERVO_FILE, REPLAY_FILE, "run.json")
 """Files of a run folder for servos."""
-SERVO_PROGRESS_STEPS: Final = 3
+SERVO_PROGRESS_STEPS: Final = 4
 HEADLINES: Final = {
     "good": "The servo model is good: every joint follows with at most a quarter of the error of position = target.",
     "fair": "The servo model is fair: every joint follows better than a delayed target.",
