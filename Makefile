@@ -21,8 +21,7 @@ QUICK := $(QUICK_OPTIMISED) tests/quick tests/contracts/test_layers.py tests/con
 
 help:
 	@echo "make demo     install mindyn into .venv, run the demonstration (two minutes)"
-	@echo "make test     install the tools of developers too, run the tests with five seeds of each law (15 minutes on two cores)"
-	@echo "make full     what a release runs: all seeds, and seeds of today's date in the fuzz runs and the study of plants"
+	@echo "make test     install the tools of developers too, run the tests with five seeds of each law (15 minutes; make full, for a release: all seeds, and new ones of the date)"
 	@echo "make quick    a selection of the tests, part of it under python -O too (two minutes)"
 	@echo "make check    formatting, lint, types, layers, words, docstrings"
 	@echo "make format   format, and apply the fixes of the linter"
