@@ -29,6 +29,7 @@ import mindyn
 from benchmarks.excitation.safe_motions import ROOT, hangs_below_base, wheel_cases, write_missing_limits
 from mindyn.foundation.errors import MindynError
 from mindyn.foundation.files import write_file_atomically
+from mindyn.motions.excitation.held_joints import joints_to_hold
 
 sys.path.insert(0, str(ROOT / "tests"))
 
@@ -38,6 +39,8 @@ from oracles.motion_reference import Motion, check_motion, read_motion
 STORE = ROOT / "build" / "approaches.json"
 DRAWS = 200
 """Random poses among which free homes are searched."""
+FREE_M = 0.06
+"""m: distance of a free home, the clearance and tracking error of `mindyn excite`."""
 SECONDS = "6"
 
 
@@ -57,7 +60,7 @@ def homes_of(scene: Scene, joints: tuple[str, ...], floor_m: float | None) -> li
     rng = np.random.default_rng(0)
     for _ in range(DRAWS):
         q = {name: float(rng.uniform(max(low, -np.pi), min(high, np.pi))) for name, (low, high) in ends.items()}
-        if check_motion(scene, still(q), floor_m=floor_m).smallest[0] > 0:
+        if check_motion(scene, still(q), floor_m=floor_m).smallest[0] > FREE_M:
             homes.append(q)
         if len(homes) == 3:
             break
@@ -106,7 +109,8 @@ def main() -> None:
         if not case.name.startswith("example-robot-data") or re.search(given.names, case.name) is None:
             continue
         try:
-            scene, joints = load_scene(case.original), mindyn.load_robot(case.given).primary_names
+            scene, robot = load_scene(case.original), mindyn.load_robot(case.given)
+            joints = tuple(name for name in robot.primary_names if name not in joints_to_hold(robot)[0])
         except (SceneError, MindynError, ValueError, RuntimeError, OSError):
             continue
         is_arm = 1 < len(joints) <= 12 and set(joints) <= set(scene.limits)

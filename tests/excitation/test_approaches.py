@@ -145,3 +145,12 @@ def test_a_search_keeps_motions_that_begin_elsewhere():
     for value, start in zip((1.0, 1.1, 3.0, 2.0), starts, strict=True):
         search.others.append((value, Motion(mindyn.Fourier(1), 6.0, np.array(start), np.zeros((2, 2)))))
     assert [motion.start.tolist() for motion in search.results(0.2)] == [starts[0], starts[3], starts[2]]
+
+
+def test_a_home_that_touches_is_rejected_before_the_search(arm, monkeypatch):
+    def search(*_):
+        raise AssertionError("a search for a home that is rejected is in vain")
+
+    monkeypatch.setattr(design, "_search_motion", search)
+    with raises(UnsafeMotionError, Code.UNSAFE_MOTION, "home"):
+        mindyn.design_motion(mindyn.load_robot(arm), seconds=5.0, home=[0.0, 1.3, 0.2])

@@ -40,21 +40,7 @@ def approach_from(
     limits  with the full ranges of the joints: home may be closer to their ends than a motion
     safety  the path keeps its distances, and is slowed until its dynamics hold
     """
-    blocked = first_blocked(safety.encounters, begin[None])
-    if blocked is not None:
-        raise UnsafeMotionError(
-            f"home {np.round(begin, 3).tolist()} is not safe: the distance {' - '.join(blocked.names)} is less than "
-            f"the required {1e3 * blocked.required_m:.0f} mm",
-            hint="give a home with a larger distance, or lower --clearance",
-            subject="home",
-        )
-    if _worst_at_rest(safety.dynamics, begin[None]).max() > 1.0:
-        raise UnsafeMotionError(
-            f"home {np.round(begin, 3).tolist()} is not possible: holding the arm there takes more torque than the "
-            "limits allow",
-            hint="give another home, or lower torque_margin",
-            subject="home",
-        )
+    require_free_home(begin, safety)
     lower, upper = _search_box(begin, starts, limits)
     levers = _levers(safety.encounters, lower, upper, rng)
     for step_m in STEPS_M:
@@ -74,6 +60,25 @@ def approach_from(
         code=Code.NOT_CONVERGED,
         subject="home",
     )
+
+
+def require_free_home(begin: Array, safety: Safety) -> None:
+    """Raise `UnsafeMotionError` if home (n,) is too near to something, or the arm cannot be held there."""
+    blocked = first_blocked(safety.encounters, begin[None])
+    if blocked is not None:
+        raise UnsafeMotionError(
+            f"home {np.round(begin, 3).tolist()} is not safe: the distance {' - '.join(blocked.names)} is less than "
+            f"the required {1e3 * blocked.required_m:.0f} mm",
+            hint="give a home with a larger distance, or lower --clearance",
+            subject="home",
+        )
+    if _worst_at_rest(safety.dynamics, begin[None]).max() > 1.0:
+        raise UnsafeMotionError(
+            f"home {np.round(begin, 3).tolist()} is not possible: holding the arm there takes more torque than the "
+            "limits allow",
+            hint="give another home, or lower torque_margin",
+            subject="home",
+        )
 
 
 def is_unreachable(error: UnsafeMotionError) -> bool:

@@ -17,7 +17,7 @@ from mindyn.foundation.algebra.values import Array, RandomSource, seed_from
 from mindyn.foundation.errors import RobotError, UnsafeMotionError, list_names, pluralise
 from mindyn.foundation.findings import Finding, Kind, Severity
 from mindyn.foundation.interrupts import acknowledge_interrupt
-from mindyn.motions.excitation.approach import approach_from, is_unreachable
+from mindyn.motions.excitation.approach import approach_from, is_unreachable, require_free_home
 from mindyn.motions.excitation.bodies import Bodies
 from mindyn.motions.excitation.columns import Columns
 from mindyn.motions.excitation.constraints import Rates
@@ -190,6 +190,10 @@ def design_motion(
     with _naming_singular_positions(arm.name):
         checks = safety_of(columns, bounds, beta, safety, seed)
         require_excitable(columns, bounds, earlier, generator)
+    home_checks = checks
+    if stand is not None:  # before the search: it would be in vain
+        home_checks = replace(checks, encounters=allow_overlap_at(checks.encounters, stand))
+        require_free_home(stand, home_checks)
     information = earlier.T @ earlier
     problem = Problem(
         columns, bounds, functions, seconds, criterion, deviations, rate_hz, information, from_there, checks.constraints
@@ -216,7 +220,7 @@ def design_motion(
         try:
             chosen, kept, way = turned_motions(problem, _best_motion(run), dense, bodies, towards)[0], checks, None
             if stand is not None:
-                kept = replace(checks, encounters=allow_overlap_at(checks.encounters, stand))
+                kept = home_checks
                 groups = [turned_motions(problem, motion, dense, bodies, towards) for motion in reachable(run)]
                 chosen, way = approach_first(stand, groups, allowed, kept, seed)
             design = replace(
