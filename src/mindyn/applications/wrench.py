@@ -31,6 +31,7 @@ from mindyn.applications.payload.payload import (
     find_unidentifiable,
     make_consistent,
 )
+from mindyn.foundation.algebra.jackknife import jackknife_covariance
 from mindyn.foundation.algebra.poses import rotation_about_axis
 from mindyn.foundation.algebra.significance import is_significantly_positive
 from mindyn.foundation.algebra.values import Array, ShortRepr, frozen_array
@@ -356,9 +357,8 @@ def _quantify(A: Array, readings: Array, weights: Array, rotation: Array, link: 
         without = _inverse(N - N_block) @ (n - n_block)
         shifts.append(without - values)
         errors[block] = readings[block] - A[block] @ without
-    m = len(shifts)
-    covariance = (m - 1) / m * np.array(shifts).T @ np.array(shifts) + _unseen_covariance(N)
-    factor = float(stdtrit(m - 1, 0.975))
+    covariance = jackknife_covariance(np.array(shifts)) + _unseen_covariance(N)
+    factor = float(stdtrit(len(shifts) - 1, 0.975))
     load = Payload(link, values[:10], covariance[:10, :10], (), factor)
     load = replace(load, unidentifiable=find_unidentifiable(load))
     widths = factor * np.sqrt(np.maximum(np.diag(covariance), 0.0))

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from scipy.special import chdtri, stdtrit
 
 from mindyn.equations.identifiability.random_states import Regressors, sample_rows, typical_rates
+from mindyn.foundation.algebra.jackknife import jackknife_covariance
 from mindyn.foundation.algebra.requirements import require_positive
 from mindyn.foundation.algebra.values import Array, ShortRepr
 from mindyn.foundation.errors import Code, InputError, suggest_name
@@ -275,7 +276,7 @@ def _fix_scale(
         for joint in np.flatnonzero(unknown).tolist():
             lost[joint] = not _is_determined(everything, whole, fixed, joint, len(blocks))
     values = rescale(whole) / whole.h
-    covariance = _jackknife([rescale(part) / part.h / values for part in parts], len(names))
+    covariance = _covariance_of_logs([rescale(part) / part.h / values for part in parts], len(names))
     factor = float(stdtrit(max(len(blocks) - 1, 1), 0.975))
     if isinstance(scale, WeighedLoad) and factor * np.sqrt(covariance[reference, reference]) > UNDETERMINED_HALF_WIDTH:
         raise InputError(
@@ -327,12 +328,12 @@ def _is_determined(products: GainProducts, whole: GainSolution, fixed: Array, jo
     return True
 
 
-def _jackknife(ratios: Sequence[Array], count: int) -> Array:
+def _covariance_of_logs(ratios: Sequence[Array], count: int) -> Array:
     """Return the covariance (n, n) of log gains from the ratios (n,) of gains without each block to all gains."""
     if len(ratios) < 2:
         return np.full((count, count), np.inf)
     shifts = np.log(np.maximum(np.abs(np.array(ratios)), 1e-12))
-    return np.asarray((len(ratios) - 1) / len(ratios) * shifts.T @ shifts)
+    return jackknife_covariance(shifts)
 
 
 def _find_rule(rows: Rows, logs: Sequence[Log], scale: Scale, reference: int) -> ScaleRule:

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from scipy.special import stdtrit
 
 from mindyn.foundation.algebra.inertia import pseudo_inertia
+from mindyn.foundation.algebra.jackknife import jackknife_covariance
 from mindyn.foundation.algebra.requirements import require_number, require_positive
 from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.errors import Code, InputError, list_names
@@ -231,7 +232,7 @@ def _fit_payload(
         common = float(np.hypot(calibration.deviation, CALIBRATED_FRACTION * gain_deviation))
     deviations = np.array([common, *[gain_deviation] * len(weights)])
     shifts = deviations[:, None] * _gain_shifts(information, weights, free, inverse, theta, ten)
-    noise = _jackknife(normal, prior, theta, len(blocks)) + inverse @ prior @ inverse
+    noise = jackknife_covariance(_shifts_without_each(normal, prior, theta)) + inverse @ prior @ inverse
     covariance = noise[np.ix_(ten, ten)] + unseen + shifts.T @ shifts
     factor = float(stdtrit(len(blocks) - 1, 0.975))
     hidden_kg = float(np.sqrt((inverse[ten[0], ten[0]] + unseen[0, 0]) * (weights @ information.residuals(beta))))
@@ -343,11 +344,10 @@ def _hold_still_joints(samples: Samples) -> Samples:
     return replace(samples, q=q, qd=samples.qd * ~still, qdd=samples.qdd * ~still)
 
 
-def _jackknife(normal: list[tuple[Array, Array]], prior: Array, theta: Array, count: int) -> Array:
-    """Return the covariance by leaving out each block in turn; blocks are longer than the correlation of residuals."""
+def _shifts_without_each(normal: list[tuple[Array, Array]], prior: Array, theta: Array) -> Array:
+    """Return how far the values move without each block; blocks are longer than the correlation of residuals."""
     A, b = sum(N for N, _ in normal) + prior, sum(n for _, n in normal)
-    shifts = np.array([np.linalg.lstsq(A - N, b - n, rcond=None)[0] - theta for N, n in normal])
-    return np.asarray((count - 1) / count * shifts.T @ shifts)
+    return np.array([np.linalg.lstsq(A - N, b - n, rcond=None)[0] - theta for N, n in normal])
 
 
 def find_unidentifiable(load: Payload) -> tuple[str, ...]:

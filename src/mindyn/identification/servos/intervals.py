@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtrit
 
+from mindyn.foundation.algebra.jackknife import jackknife_covariance
 from mindyn.foundation.algebra.values import Array
 from mindyn.identification.servos.joint_tables import ServoRows, count_rows
 from mindyn.identification.servos.output_error import JointFit
@@ -54,7 +55,7 @@ def deviations_between_blocks(
         return covariance, np.inf
     change = steps[used] - steps[used].mean(axis=0)
     covariance = np.zeros((4, 4))
-    covariance[np.ix_(which, which)] = (len(used) - 1) / len(used) * change.T @ change
+    covariance[np.ix_(which, which)] = jackknife_covariance(change)
     return covariance, float(stdtrit(len(used) - 1, (1 + LEVEL) / 2))
 
 

@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from mindyn.foundation.algebra.jackknife import jackknife_variances
 from mindyn.foundation.algebra.values import Array
 from mindyn.identification.estimators.estimate import Estimate
 from mindyn.regression.gather_blocks import Block
@@ -62,14 +63,14 @@ def fit_added_columns(
         squares.append(whole.T @ whole)
     scales = np.sqrt(np.maximum(np.sum(squares, axis=0).diagonal(), 1e-300))
     parts = np.array(squares) / np.outer(scales, scales)
-    total, count, m = parts.sum(axis=0), int(kept.sum()), len(blocks)
+    total, count = parts.sum(axis=0), int(kept.sum())
     whole = _remainder(total, count)
     values = _values(whole)
     without = np.array([_values(_remainder(total - part, count)) for part in parts])
     is_finite = np.isfinite(values)
     units = scales[-1] / scales[count:-1]
     differences = without - np.where(is_finite, values, 0.0)
-    deviations = np.sqrt((m - 1) / m * (differences**2).sum(axis=0)) * units
+    deviations = np.sqrt(jackknife_variances(differences)) * units
     explained = whole[-1, :-1] * np.where(is_finite, values, 0.0) * scales[-1] ** 2
     return [
         Coefficient(*map(float, numbers)) if finite else None

@@ -36,6 +36,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from mindyn.foundation.algebra.jackknife import jackknife_variances
 from mindyn.foundation.algebra.significance import NORMAL_95
 from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.errors import Code, InputError
@@ -221,7 +222,7 @@ def jackknife(parts: Sequence[Information], weights: Array, kept: NDArray[np.boo
     moved = np.array([_inverse(whole - A) @ (A @ beta - g) for A, g in zip(normal, right, strict=True)])
     shares = np.einsum("ij,bjk,ki->bi", inverse, normal, inverse) / np.maximum(np.diag(inverse), 1e-300)
     m = len(parts)
-    deviations = np.sqrt((m - 1) / m * (moved**2).sum(axis=0)) / scales
+    deviations = np.sqrt(jackknife_variances(moved)) / scales
     return deviations, 1 / np.maximum((shares**2).sum(axis=0), 1 / m)
 
 

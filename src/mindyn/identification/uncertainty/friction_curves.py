@@ -24,6 +24,7 @@ from typing import Final
 import numpy as np
 from scipy.special import stdtrit
 
+from mindyn.foundation.algebra.jackknife import jackknife_variances
 from mindyn.foundation.algebra.values import Array
 from mindyn.identification.estimators.estimate import Estimate, predict_unfiltered
 from mindyn.identification.estimators.estimate_parts import FEWEST_BLOCKS, FrictionCurve
@@ -139,7 +140,7 @@ class _LawFits:
         mean = self.values + probabilities @ (values[:, 0] - values[0, 0])
         torque = rows @ mean
         m = len(self.blocks)
-        between = (m - 1) / m * ((curves[:, 1:] - curves[:, :1]) ** 2).sum(axis=1)
+        between = jackknife_variances(curves[:, 1:] - curves[:, :1], axis=1)
         named = [self.regressor.names.index(name) for name in self.estimate.names]
         noise = (self.estimate.half_widths_of(rows[:, named]) / self.estimate.quantile) ** 2
         fit = np.maximum(probabilities @ between, noise)
