@@ -39,8 +39,9 @@ from oracles.motion_reference import Motion, check_motion, read_motion
 STORE = ROOT / "build" / "approaches.json"
 DRAWS = 200
 """Random poses among which free homes are searched."""
-FREE_M = 0.06
-"""m: distance of a free home, the clearance and tracking error of `mindyn excite`."""
+FREE_M = 0.02
+"""m: smallest distance of a random home. `mindyn excite` asks for up to 60 mm, but less between links that are never
+that far apart, such as those of a wrist, so some of these homes are rejected."""
 SECONDS = "6"
 
 
