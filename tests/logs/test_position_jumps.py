@@ -47,7 +47,7 @@ def test_a_log_with_jumps_gives_the_model_of_its_parts(recording, monkeypatch):
 
     error = error_of(jumping)
     assert error == pytest.approx(error_of(by_hand), rel=0.05)
-    monkeypatch.setattr("mindyn.logs.pipeline.split_speeds", lambda _: np.full(3, np.inf))
+    monkeypatch.setattr("mindyn.logs.pipeline.split_speeds", lambda *_: np.full(3, np.inf))
     assert error_of(jumping) > 1.2 * error
 
 

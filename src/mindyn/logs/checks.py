@@ -211,6 +211,8 @@ USUAL_SPEED_QUANTILE: Final = 0.9
 JUMP_SPEED_RATIO: Final = 5.0
 """A step is a jump if its speed exceeds the speed limit and this multiple of the quantile `USUAL_SPEED_QUANTILE` of
 the joint's speeds. The fastest step of a smooth motion is below 2 times the quantile, that of noise below 3 times."""
+BEGIN_ROWS: Final = 1000
+"""Number of rows that decide whether rows are a path; no more, so that a stream is split like a log in memory."""
 MAX_TARGET_UNIT_ERROR: Final = 0.5
 """Largest relative difference between the slope of targets over positions and that of a wrong unit: servos follow with
 a slope of 0.5 to 2, and degrees differ from radians by a factor of 57."""
@@ -370,9 +372,17 @@ def speed_limits(robot: Robot) -> Array:
     return np.array([joint.limits.velocity or DEFAULT_SPEED_LIMIT for joint in robot.primary_joints])
 
 
-def split_speeds(robot: Robot) -> Array:
-    """Return the speeds (n,) above which a step ends a segment: no joint moves that fast, so the position jumps."""
-    return JUMP_SPEED_RATIO * speed_limits(robot)
+def split_speeds(robot: Robot, begin: Log) -> Array:
+    """Return the speeds (n,) above which a step ends a segment: no joint moves that fast, so the position jumps.
+
+    Logs whose rows are not a path, such as random samples, are fast everywhere, as at their `begin`, and stay whole.
+    """
+    limits = speed_limits(robot)
+    if len(begin) > 2 and begin.q.shape[1:] == limits.shape:
+        q, time = begin.q[:BEGIN_ROWS], begin.time[:BEGIN_ROWS]
+        speeds = np.abs(np.diff(q, axis=0)) / np.diff(time)[:, None]
+        limits = np.maximum(limits, np.quantile(speeds, USUAL_SPEED_QUANTILE, axis=0))
+    return JUMP_SPEED_RATIO * limits
 
 
 def _find_jumps(log: Log, limits: Array) -> NDArray[np.bool_]:

@@ -134,7 +134,9 @@ class SampleStream:
         if other_rate and c.stamps == "uniform":  # the settings were selected for another rate
             message = f"rows at {1 / step:.6g} Hz are interpolated to the {rate:.6g} Hz of the settings"
             self.findings.append(info(Kind.LOG_SETTING, message))
-        limits = StepLimits(c.longest_gap_rows * max(1 / rate, step), split_speeds(self.robot), max(1 / rate, step))
+        limits = StepLimits(
+            c.longest_gap_rows * max(1 / rate, step), split_speeds(self.robot, first), max(1 / rate, step)
+        )
         parts = self._with_gaps(split_at_gaps(chain([first], following), limits), limits.longest_s)
         return resample_pieces(parts, rate) if other_rate or c.stamps == "measured" else parts
 
