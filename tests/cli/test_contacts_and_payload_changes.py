@@ -25,7 +25,7 @@ def done(*words: object) -> tuple[str, str]:
     return " ".join(ended.out.split()), ended.err
 
 
-CODE = ("UR ", "Franka ", "KUKA ", "URDF ", "MJCF ", "C  ", "In frame ")
+CODE = ("UR ", "Franka ", "KUKA ", "ABB ", "URDF ", "MJCF ", "C  ", "In frame ")
 """Lines to copy, which are not wrapped."""
 
 
@@ -58,6 +58,21 @@ def test_contact_prints_contacts_first(folder):
     assert "or N" not in text
     text, _ = done("contact", folder / "run1", folder / "free.csv", "--free", folder / "free.csv")
     assert text.startswith("No contact")
+
+
+def test_payload_writes_the_file_of_a_controller(folder):
+    words = ("payload", folder / "run1", folder / "loaded.csv")
+    printed = mindyn_program(*words, "--to", "ur")
+    assert printed.code == 0
+    assert "set_target_payload(" in printed.out
+    assert "Payload mass" not in printed.out, "the text can be redirected into a file"
+    _, talk = done(*words, "--to", "ur", "--out", folder / "tool.script")
+    assert "wrote" in talk
+    assert (folder / "tool.script").read_text() == printed.out
+    assert json.loads(mindyn_program(*words, "--to", "json").out)["mass"] == pytest.approx(MASS, rel=0.1)
+    for wrong in (("--to", "fanuc"), ("--out", "x"), ("--name", "x"), ("--to", "kuka", "--name", "17")):
+        assert mindyn_program(*words, *wrong).code == 1
+    assert mindyn_program(*words, "--to", "ur", "--json").code == 1
 
 
 def test_payload_prints_mass_and_centre_first(folder):

@@ -18,7 +18,6 @@ from mindyn.applications.payload.payload import (
     _jackknife,
     _known_information,
     _normal_equations,
-    find_unidentifiable,
     payload,
 )
 from mindyn.foundation.errors import Code, InputError, MissingPhysicsError, UnknownNameError
@@ -42,7 +41,7 @@ from mindyn.identification.feasibility.positive_definite import (
     name_positions,
     sample_configurations,
 )
-from mindyn.identification.runs_with_loads import Payload
+from mindyn.identification.runs_with_loads import Payload, find_unidentifiable
 from mindyn.logs.samples import Samples
 from mindyn.regression.building import build_rows
 from mindyn.robots.loading import load_robot

@@ -28,7 +28,6 @@ from scipy.special import stdtrit
 from mindyn.applications.payload.payload import (
     UNSEEN_DEVIATION,
     UNSEEN_INFORMATION,
-    find_unidentifiable,
     make_consistent,
 )
 from mindyn.foundation.algebra.jackknife import jackknife_covariance
@@ -40,7 +39,7 @@ from mindyn.foundation.escaping import fill_template
 from mindyn.foundation.files import write_file_atomically
 from mindyn.foundation.findings import Finding, Kind, Severity, warning
 from mindyn.foundation.notation import STANDARD_GRAVITY
-from mindyn.identification.runs_with_loads import Payload
+from mindyn.identification.runs_with_loads import Payload, find_unidentifiable
 from mindyn.kernels.model import compile_model
 from mindyn.kernels.source_text import file_identifier, literal
 from mindyn.logs.filters import differentiate_poses, edge_duration_s, lowpass

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import asdict
 from math import degrees, floor, inf, log10
 from pathlib import Path
@@ -13,12 +14,12 @@ import typer
 from mindyn.applications.payload.payload import GAIN_DEVIATION, LoadCalibration, calibrate_load
 from mindyn.applications.payload.payload import payload as payload_of
 from mindyn.applications.wrench import WrenchPayload, payload_from_wrench
-from mindyn.cli.arguments import JSON_OPTION, require_companion, require_exclusive
+from mindyn.cli.arguments import JSON_OPTION, complete_from, require_companion, require_exclusive
 from mindyn.cli.exit_codes import ExitCode
 from mindyn.cli.printing import print_findings, print_json, print_output, print_status, print_table
 from mindyn.cli.runs import CALIBRATION_FILE, RUN_ARGUMENT, load_run_estimate, read_logs, require_held_out
 from mindyn.foundation.algebra.poses import rpy_from_rotation
-from mindyn.foundation.errors import Code, InputError, unknown_name_error
+from mindyn.foundation.errors import Code, ExportError, InputError, require_choice, unknown_name_error
 from mindyn.foundation.files import write_file_atomically
 from mindyn.foundation.findings import Kind, Severity
 from mindyn.foundation.notation import LINK_PARAMETER_UNITS, LINK_PARAMETERS
@@ -26,6 +27,15 @@ from mindyn.foundation.reading import read_json
 from mindyn.foundation.schemas import POSITIVE_NUMBER, require_valid, table_schema
 from mindyn.identification.runs_with_loads import Payload
 from mindyn.logs.wrench_log import WrenchFrame, read_wrench_log
+from mindyn.output.export.controller_payloads import (
+    CONTROLLERS,
+    abb_loaddata,
+    format_payload,
+    franka_call,
+    kuka_entry,
+    ur_call,
+    write_payload,
+)
 from mindyn.robots.loading import load_robot
 from mindyn.robots.robot import Robot
 
@@ -76,16 +86,40 @@ def payload(
             "run, and used for other payloads."
         ),
     ] = None,
+    to: Annotated[
+        str | None,
+        typer.Option(
+            "--to",
+            help=f"Write the payload for a controller instead of printing it: {', '.join(CONTROLLERS)}.",
+            autocompletion=complete_from(CONTROLLERS),
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", help="File of --to; without it, the text is printed. Franka: .json for Desk."),
+    ] = None,
+    name: Annotated[
+        str | None, typer.Option(help="Name of the payload in the file of --to; for KUKA, the number of the tool.")
+    ] = None,
     as_json: Annotated[bool, JSON_OPTION] = False,
 ) -> None:
     """Identify the payload in a log, from an estimate of the arm without payload or a force/torque sensor."""
+    if to is not None:
+        require_choice(to, CONTROLLERS, "--to")
+        require_exclusive({"--to": to, "--json": as_json})
+    require_companion("--out", out, "--to", to)
+    require_companion("--name", name, "--to", to)
     if wrench is not None:
         require_exclusive({"--wrench": wrench, "RUN": run})
         arm = None if robot is None else load_robot(robot)
         readings = read_wrench_log(wrench, arm, {} if wrench_frame is None else {"frame": wrench_frame})
         print_status(f"read {wrench}: {len(readings)} rows")
         sensed = payload_from_wrench(readings, arm, link, estimate_rotation=estimate_rotation)
-        _print_wrench_payload(sensed, c, arm, as_json=as_json)
+        if to is None:
+            _print_wrench_payload(sensed, c, arm, as_json=as_json)
+        else:
+            _require_consistent_readings(sensed)
+            _write_for_controller(sensed.load, to, out, name)
         return
     given = {"--robot": robot, "--wrench-frame": wrench_frame, "--estimate-rotation": estimate_rotation, "--c": c}
     for option, value in given.items():
@@ -106,6 +140,9 @@ def payload(
     load = payload_of(estimate, logs[0], link=link, gain_deviation=gain_deviation, calibration=known)
     load_in_frame = _express_in_frame(estimate.robot, load, frame)
     print_findings(load.findings)
+    if to is not None:
+        _write_for_controller(load_in_frame, to, out, name)
+        return
     if as_json:
         print_json(_payload_data(load, load_in_frame))
         return
@@ -199,20 +236,17 @@ def _print_parameters(load: Payload) -> None:
 def format_for_controllers(load: Payload) -> str:
     """Return the payload in the formats of robot controllers and robot files."""
     m, c, J = load.mass, load.centre, load.inertia_about_centre
-    cog = ", ".join(f"{value:.6f}" for value in c)
     xx, yy, zz, xy, xz, yz = J[0, 0], J[1, 1], J[2, 2], J[0, 1], J[0, 2], J[1, 2]
-    tensor = ", ".join(f"{value:.6g}" for value in (xx, yy, zz, xy, xz, yz))
     named = zip(("ixx", "ixy", "ixz", "iyy", "iyz", "izz"), (xx, xy, xz, yy, yz, zz), strict=True)
     entries = " ".join(f'{name}="{value:.9g}"' for name, value in named)
-    columns = ", ".join(f"{value:.6g}" for value in J.T.ravel())
     return "\n".join(
         [
             f"In frame {load.link} (axes and origin), inertia about the centre of mass; controllers expect the "
-            "flange frame:",
-            f"UR      set_target_payload({m:.6g}, [{cog}], [{tensor}])",
-            f"Franka  setLoad({m:.6g}, {{{cog}}}, {{{columns}}})  // column by column",
-            f"KUKA    LOAD_DATA[n]={{M {m:.6g},CM {{X {1e3 * c[0]:.3f},Y {1e3 * c[1]:.3f},Z {1e3 * c[2]:.3f},"
-            f"A 0,B 0,C 0}},J {{X {xx:.6g},Y {yy:.6g},Z {zz:.6g}}}}}  ; mm, no products of inertia",
+            "flange frame (--frame), --to writes their files:",
+            f"UR      {_format_or_reason(ur_call, load)}",
+            f"Franka  {_format_or_reason(franka_call, load)}  // column by column",
+            f"KUKA    {_format_or_reason(kuka_entry, load)}  ; mm, degrees",
+            f"ABB     loaddata {_format_or_reason(abb_loaddata, load)}  ! mm",
             f'URDF    <inertial><origin xyz="{c[0]:.9g} {c[1]:.9g} {c[2]:.9g}" rpy="0 0 0"/><mass value="{m:.9g}"/>'
             f"<inertia {entries}/></inertial>",
             f'MJCF    <inertial pos="{c[0]:.9g} {c[1]:.9g} {c[2]:.9g}" mass="{m:.9g}" '
@@ -226,14 +260,28 @@ def format_for_controllers(load: Payload) -> str:
     )
 
 
+def _format_or_reason(render: Callable[[Payload], str], load: Payload) -> str:
+    """Return the text of a controller, or why its format cannot hold the values."""
+    try:
+        return render(load)
+    except ExportError as error:
+        return f"no values: {error.message}"
+
+
+def _write_for_controller(load: Payload, to: str, out: Path | None, name: str | None) -> None:
+    """Write the file of a controller, or print its text on stdout."""
+    if out is None:
+        typer.echo(format_payload(load, to, name=name), nl=False)
+    else:
+        print_status(f"wrote {write_payload(load, out, to, name=name)}")
+
+
 def _print_wrench_payload(sensed: WrenchPayload, c: Path | None, arm: Robot | None, *, as_json: bool) -> None:
     """Print the payload on a force/torque sensor and write the C header; exit if the readings contradict the log."""
     load = sensed.load
-    print_findings(sensed.findings, verbose=True)
     if as_json:
         print_json(_payload_data(load, load) | _sensor_data(sensed))
-    if any(finding.severity is Severity.ERROR for finding in sensed.findings):
-        raise typer.Exit(ExitCode.NO)
+    _require_consistent_readings(sensed)
     if not as_json:
         print_output(_describe_load(load))
         print_output()
@@ -245,6 +293,13 @@ def _print_wrench_payload(sensed: WrenchPayload, c: Path | None, arm: Robot | No
     if c is not None:
         sensed.write_c(c, *(() if arm is None else (arm.gravity,)))
         print_status(f"wrote {c}")
+
+
+def _require_consistent_readings(sensed: WrenchPayload) -> None:
+    """Print the findings, and exit if the readings contradict their metadata."""
+    print_findings(sensed.findings, verbose=True)
+    if any(finding.severity is Severity.ERROR for finding in sensed.findings):
+        raise typer.Exit(ExitCode.NO)
 
 
 def _print_sensor(sensed: WrenchPayload) -> None:

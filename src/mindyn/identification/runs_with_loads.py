@@ -12,7 +12,7 @@ import numpy as np
 
 from mindyn.foundation.algebra.inertia import (
     mass_com_inertia,
-    phi_about_origin,
+    phi_map,
     point_tensor,
     tensor_entries,
     tensor_from_entries,
@@ -20,13 +20,17 @@ from mindyn.foundation.algebra.inertia import (
 from mindyn.foundation.algebra.poses import Pose
 from mindyn.foundation.algebra.significance import NORMAL_95
 from mindyn.foundation.algebra.values import Array, ShortRepr
-from mindyn.foundation.findings import Finding
+from mindyn.foundation.findings import Finding, Kind
 from mindyn.foundation.notation import LINK_PARAMETER_UNITS, LINK_PARAMETERS, PARAMETERS_PER_LINK
 from mindyn.kernels.model import compile_model
 from mindyn.parameters.parameter import Parameter
 from mindyn.regression.regressor import Regressor
 from mindyn.robots.robot import Robot
 
+LOAD_SIZE_M: Final = 0.1
+"""Size of a load that decides whether its parameters are identifiable: half-widths must be below m * LOAD_SIZE_M / 2
+of a first moment, m * LOAD_SIZE_M^2 of an inertia, and m / 2 of the mass."""
+MIN_MASS_KG: Final = 1e-6
 MAX_LOAD_HALF_WIDTHS: Final = 3.0
 """Largest distance of the nearest feasible load from the fit, in half-widths of 95 % intervals: for ten correct
 parameters, the chi-square distance is below 2.8 of them in 999 of 1000 runs."""
@@ -149,12 +153,21 @@ class Payload(ShortRepr):
         return "\n".join(lines)
 
     def in_frame(self, pose: Pose, name: str) -> Payload:
-        """Return the load in the axes of a frame with this pose in the link frame, without its covariance."""
-        inverse = pose.inverse()
-        centre = inverse.apply(self.centre)
-        inertia = inverse.rotation @ self.inertia_about_centre @ inverse.rotation.T
-        phi = phi_about_origin(self.mass, centre, inertia)
-        return replace(self, link=name, phi=phi, covariance=np.full((10, 10), np.nan), unconstrained=None)
+        """Return the load, with its covariance, in the axes of a frame with this pose in the link frame."""
+        T = phi_map(pose.inverse())
+        unconstrained = None if self.unconstrained is None else T @ self.unconstrained
+        covariance = T @ self.covariance @ T.T
+        load = replace(self, link=name, phi=T @ self.phi, covariance=covariance, unconstrained=unconstrained)
+        return replace(load, unidentifiable=find_unidentifiable(load) if self.unidentifiable else ())
+
+
+def find_unidentifiable(load: Payload) -> tuple[str, ...]:
+    """Return parameters whose 95 % interval is wider than a load of that mass allows."""
+    mass = max(abs(float(load.phi[0])), MIN_MASS_KG)
+    allowed = np.array([0.5 * mass, *[0.5 * mass * LOAD_SIZE_M] * 3, *[mass * LOAD_SIZE_M**2] * 6])
+    wide = load.half_widths > allowed
+    wide[0] |= any(finding.kind is Kind.UNDETERMINED_MASS for finding in load.findings)
+    return tuple(name for name, is_wide in zip(LINK_PARAMETERS, wide, strict=True) if is_wide)
 
 
 def load_columns(robot: Robot, link: str) -> slice:

@@ -26,10 +26,10 @@ from mindyn.foundation.algebra.requirements import require_number, require_posit
 from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.errors import Code, InputError, list_names
 from mindyn.foundation.findings import Finding, Kind, Severity, warning
-from mindyn.foundation.notation import LINK_PARAMETERS, PARAMETERS_PER_LINK
+from mindyn.foundation.notation import PARAMETERS_PER_LINK
 from mindyn.identification.estimators.estimate import Estimate
 from mindyn.identification.feasibility.conic import ConeRows, ConicProgram
-from mindyn.identification.runs_with_loads import LoadRegressor, Payload
+from mindyn.identification.runs_with_loads import LoadRegressor, Payload, find_unidentifiable
 from mindyn.logs.log import Log
 from mindyn.logs.pipeline import condition
 from mindyn.logs.samples import Samples
@@ -38,16 +38,12 @@ from mindyn.regression.regressor import RIGID
 from mindyn.regression.rows import Rows
 from mindyn.robots.edits import find_load_carrier
 
-LOAD_SIZE_M: Final = 0.1
-"""Size of a load that decides whether its parameters are identifiable: half-widths must be below m * LOAD_SIZE_M / 2
-of a first moment, m * LOAD_SIZE_M^2 of an inertia, and m / 2 of the mass."""
 UNSEEN_INFORMATION: Final = 1e-10
 """Information relative to the largest below which a direction is not observed; rounding leaves 1e-14."""
 UNSEEN_DEVIATION: Final = 1e3
 """Standard deviation of directions that are not observed, kg, kg m or kg m^2."""
 STILL_RANGE: Final = 0.05
 """Range of a joint that hardly moves, rad or m."""
-MIN_MASS_KG: Final = 1e-6
 MAX_FRICTION_UPDATES: Final = 5
 MASS_TOLERANCE: Final = 1e-3
 """Friction that grows with the load is updated while the mass changes by more than this fraction."""
@@ -348,15 +344,6 @@ def _shifts_without_each(normal: list[tuple[Array, Array]], prior: Array, theta:
     """Return how far the values move without each block; blocks are longer than the correlation of residuals."""
     A, b = sum(N for N, _ in normal) + prior, sum(n for _, n in normal)
     return np.array([np.linalg.lstsq(A - N, b - n, rcond=None)[0] - theta for N, n in normal])
-
-
-def find_unidentifiable(load: Payload) -> tuple[str, ...]:
-    """Return parameters whose 95 % interval is wider than a load of that mass allows."""
-    mass = max(abs(float(load.phi[0])), MIN_MASS_KG)
-    allowed = np.array([0.5 * mass, *[0.5 * mass * LOAD_SIZE_M] * 3, *[mass * LOAD_SIZE_M**2] * 6])
-    wide = load.half_widths > allowed
-    wide[0] |= any(finding.kind is Kind.UNDETERMINED_MASS for finding in load.findings)
-    return tuple(name for name, is_wide in zip(LINK_PARAMETERS, wide, strict=True) if is_wide)
 
 
 def _build_findings(estimate: Estimate, samples: Samples) -> tuple[Finding, ...]:
