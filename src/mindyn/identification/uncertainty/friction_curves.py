@@ -22,7 +22,6 @@ from itertools import product
 from typing import Final
 
 import numpy as np
-from scipy.special import stdtrit
 
 from mindyn.foundation.algebra.values import Array
 from mindyn.identification.estimators.estimate import Estimate, predict_unfiltered
@@ -126,6 +125,8 @@ class _LawFits:
 
         change  square of the relative change of its friction within the logs
         """
+        from scipy.special import stdtrit
+
         speeds = self._speeds(joint)
         shapes = self._shapes(joint)
         if not len(speeds) or shapes is None or not self.weights[joint] > 0:
