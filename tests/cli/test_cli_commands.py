@@ -94,7 +94,7 @@ def test_undecided_consistency_exits_with_no(monkeypatch):
         names = ("positive_definite", "consistent", "plausible")
         feasibility = Feasibility(*(Answer(name, answer, "so.") for name, answer in zip(names, holds, strict=True)))
         monkeypatch.setattr(check, "load_run_estimate", lambda _: SimpleNamespace(robot=mindyn.load_robot("planar2")))
-        monkeypatch.setattr(check, "check_feasible", lambda *_: feasibility)
+        monkeypatch.setattr("mindyn.identification.feasibility.check.check_feasible", lambda *_: feasibility)
         return mindyn_program("check", "run").code
 
     assert exit_code_of(True, True, True) == exit_code_of(None, True, None) == ExitCode.DONE

@@ -93,7 +93,7 @@ def test_wrong_files_of_limits_raise_no_other_exception(tmp_path):
         path.write_text(toml_text(given))
         limits_file.read_limits_file(path, ARM)
 
-    assert find_escaped(wrong_tables(good, limits_file.LIMITS_FILE_SCHEMA), use) == []
+    assert find_escaped(wrong_tables(good, limits_file.limits_file_schema()), use) == []
 
 
 def test_wrong_motions_raise_no_other_exception():

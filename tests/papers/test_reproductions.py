@@ -73,7 +73,7 @@ def numbers(text):
 @pytest.mark.parametrize("paper", PAPERS)
 def test_tables_that_the_overview_claims_are_on_the_page(paper):
     """And those of the page are claimed; inputs (ranges, masses, an order of removal) are said to be such."""
-    module = PAPERS[paper].reproduce.__module__.replace(".", "/")
+    module = f"mindyn/papers/{PAPERS[paper].tables}"
     rows = re.findall(r"^\| (tables? [^|]*) \| [^|]* \| `(\w+)` in `src/([\w/]+)", OVERVIEW, re.MULTILINE)
     claimed = set().union(*(numbers(cell) for cell, _, home in rows if home == module))
     section = PAGE_TEXT.split(f"## {PAPERS[paper].citation}\n")[1].split("\n## ")[0]

@@ -201,7 +201,7 @@ def test_an_earlier_run_stays_complete_until_the_new_one_is(logs, arm, fixed, mo
     def no_space(*_, **__):
         raise ExportError("no space left")
 
-    monkeypatch.setattr("mindyn.cli.identify.write_report", no_space)
+    monkeypatch.setattr("mindyn.output.report.writing.write_report", no_space)
     given = (arm, logs / "run1.parquet", "--conditioning", fixed, "--out", logs / "out")
     with raises(ExportError, Code.NOT_WRITABLE, ""):
         invoke(*given)

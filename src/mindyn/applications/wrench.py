@@ -23,7 +23,6 @@ from typing import Final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import stdtrit
 
 from mindyn.applications.payload.payload import (
     UNSEEN_DEVIATION,
@@ -344,6 +343,8 @@ def _least_squares(A: Array, readings: Array, weights: Array) -> Array:
 
 def _quantify(A: Array, readings: Array, weights: Array, rotation: Array, link: str) -> WrenchPayload:
     """Return the payload with jackknifed intervals and the held-out error."""
+    from scipy.special import stdtrit
+
     ends = np.linspace(0, len(readings), min(BLOCKS, len(readings)) + 1).astype(int)
     Y, z = A * np.sqrt(weights)[:, None], readings * np.sqrt(weights)
     blocks = [slice(a, b) for a, b in pairwise(ends)]

@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
+import builtins
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import wraps
 from math import isfinite
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
+from mindyn.cli.choices import MOUNT_NAMES, Base
 from mindyn.foundation.errors import Code, InputError, MindynError
 from mindyn.foundation.findings import Finding
-from mindyn.robots.description import Selection
-from mindyn.robots.edits import MOUNTS
-from mindyn.robots.loading import ROBOT_FORMATS, Base, RobotOptions, bundled_robots
-from mindyn.robots.robot import Robot
+
+if TYPE_CHECKING:
+    from mindyn.robots.loading import RobotOptions
+    from mindyn.robots.robot import Robot
 
 
 def complete_robot(incomplete: str) -> Iterator[str]:
     """Complete bundled names, robot files and folders."""
+    from mindyn.robots.loading import ROBOT_FORMATS, bundled_robots
+
     yield from (name for name in bundled_robots() if name.startswith(incomplete))
     folder, start = incomplete.rpartition("/")[::2]
     inside = Path(f"{folder}/") if "/" in incomplete else Path()
@@ -101,7 +105,7 @@ def option_group(parameter: str, parse: Callable[..., Any]) -> Callable[[Callabl
                     error.fill_command(ROBOT=keywords["robot"])
                 raise
 
-        hints = get_type_hints(parse, include_extras=True) | get_type_hints(command, include_extras=True)
+        hints = _resolve_hints(parse) | _resolve_hints(command)
         accepted = inspect.signature(command).parameters.values()
         listed = [entry for given in accepted for entry in (declared if given.name == parameter else [given])]
         parameters = [entry.replace(kind=entry.KEYWORD_ONLY, annotation=hints[entry.name]) for entry in listed]
@@ -110,6 +114,14 @@ def option_group(parameter: str, parse: Callable[..., Any]) -> Callable[[Callabl
         return with_group
 
     return decorate
+
+
+def _resolve_hints(function: Callable[..., Any]) -> dict[str, Any]:
+    """Return the annotations of a function; types that it imports only when it runs become `object`."""
+    known = {**vars(builtins), **function.__globals__}
+    names = (text for text in function.__annotations__.values() if isinstance(text, str))
+    late = {name: object for name in names if name.isidentifier() and name not in known}
+    return get_type_hints(function, localns=late, include_extras=True)
 
 
 def parse_robot_options(
@@ -123,7 +135,7 @@ def parse_robot_options(
         tuple[float, float, float] | None, typer.Option(help="Gravity in the world frame, m/s^2.", metavar="X Y Z")
     ] = None,
     mount: Annotated[
-        str | None, typer.Option(help=f"Mounting of the root: {', '.join(MOUNTS)}, or 'ROLL PITCH YAW' in rad.")
+        str | None, typer.Option(help=f"Mounting of the root: {', '.join(MOUNT_NAMES)}, or 'ROLL PITCH YAW' in rad.")
     ] = None,
     assembly: Annotated[
         list[str] | None,
@@ -136,6 +148,9 @@ def parse_robot_options(
     snap: Annotated[bool, typer.Option(help="Round angles within 1e-5 rad of a multiple of 15 degrees.")] = True,
 ) -> RobotOptions:
     """Return the options of `load_robot` that a command line gives."""
+    from mindyn.robots.description import Selection
+    from mindyn.robots.loading import RobotOptions
+
     held, stands = parse_assignments("--lock", lock), parse_assignments("--assembly", assembly)
     if gravity is not None and not all(map(isfinite, gravity)):
         raise InputError(
@@ -152,7 +167,7 @@ with_robot_options = option_group("options", parse_robot_options)
 
 
 def _parse_mount(text: str | None) -> str | tuple[float, ...] | None:
-    if text is None or text in MOUNTS:
+    if text is None or text in MOUNT_NAMES:
         return text
     try:
         angles = tuple(float(word) for word in text.replace(",", " ").split())
@@ -160,7 +175,7 @@ def _parse_mount(text: str | None) -> str | tuple[float, ...] | None:
         angles = ()
     if len(angles) != 3 or not all(map(isfinite, angles)):
         raise InputError(
-            f"--mount must be {', '.join(MOUNTS)} or three angles, got {text!r}",
+            f"--mount must be {', '.join(MOUNT_NAMES)} or three angles, got {text!r}",
             hint="such as --mount ceiling, or --mount '0 0.7854 0' (roll, pitch, yaw in rad)",
             code=Code.INVALID_VALUE,
             subject="--mount",

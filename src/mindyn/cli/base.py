@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from mindyn.cli.arguments import JSON_OPTION, ROBOT_ARGUMENT, complete_from, require_exclusive, with_robot_options
+from mindyn.cli.choices import FORM_NAMES
 from mindyn.cli.printing import print_json, print_notes, print_output, print_status, print_table
-from mindyn.equations.identifiability.base_sets import FORMS, base_parameters
-from mindyn.parameters.base import BaseParameters
-from mindyn.parameters.geometry_symbols import convert_to_dh_frames, symbolic_expressions
-from mindyn.parameters.parameter import list_base_parameters
-from mindyn.robots.loading import RobotOptions
-from mindyn.robots.robot import Robot
+
+if TYPE_CHECKING:
+    from mindyn.parameters.base import BaseParameters
+    from mindyn.robots.loading import RobotOptions
+    from mindyn.robots.robot import Robot
 
 
 @with_robot_options
 def base(
     robot: Annotated[str, ROBOT_ARGUMENT],
     form: Annotated[
-        str, typer.Option(help=f"Form of the base parameters: {', '.join(FORMS)}.", autocompletion=complete_from(FORMS))
+        str,
+        typer.Option(
+            help=f"Form of the base parameters: {', '.join(FORM_NAMES)}.", autocompletion=complete_from(FORM_NAMES)
+        ),
     ] = "structural",
     drives: Annotated[
         bool, typer.Option("--drives", help="Include rotor inertia, friction and torque offsets.")
@@ -35,6 +38,9 @@ def base(
     options: RobotOptions,
 ) -> None:
     """Print the base parameters: the combinations of link parameters that the dynamics depend on."""
+    from mindyn.equations.identifiability.base_sets import base_parameters
+    from mindyn.parameters.geometry_symbols import convert_to_dh_frames, symbolic_expressions
+
     require_exclusive({"--json": as_json, "--symbols": symbols})
     require_exclusive({"--unknown-gains": unknown_gains, "--symbols": symbols, "--drives": drives})
     loaded = options.load(robot)
@@ -72,6 +78,8 @@ def _values(base_set: BaseParameters) -> list[float | None]:
 
 
 def _print_base(base_set: BaseParameters, expressions: tuple[str, ...]) -> None:
+    from mindyn.parameters.parameter import list_base_parameters
+
     rows = [("name", "value", "unit", "formula")]
     units = [parameter.unit for parameter in list_base_parameters(base_set)]
     for name, value, unit, formula in zip(base_set.names, _values(base_set), units, expressions, strict=True):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -13,15 +13,12 @@ from mindyn.cli.exit_codes import ExitCode
 from mindyn.cli.next_step import print_next_command
 from mindyn.cli.printing import print_json, print_output, print_status
 from mindyn.cli.runs import load_run_estimate, read_run_record
-from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.errors import Code, InputError, require_choice
-from mindyn.identification.estimators.estimate import Estimate
-from mindyn.identification.feasibility.bounds import read_bounds
-from mindyn.identification.feasibility.check import Feasibility, check_feasible
-from mindyn.identification.feasibility.positive_definite_projection import project_to_positive_definite
-from mindyn.identification.feasibility.yoshida_projection import check_by_cones, project_by_cones
-from mindyn.output.export.writing import ROBOT_FILES, choose_format
-from mindyn.output.report.verdict import describe_consistency, refit_words
+
+if TYPE_CHECKING:
+    from mindyn.foundation.algebra.values import Array
+    from mindyn.identification.estimators.estimate import Estimate
+    from mindyn.identification.feasibility.check import Feasibility
 
 CHECK_METHODS = ("matrix", "yoshida")
 ANSWERS: Final = {True: "yes", False: "no", None: "undecided"}
@@ -61,11 +58,20 @@ def check(
                 message = f"{option} applies to estimates, but {run} is a robot"
                 raise InputError(message, hint=f"omit {option}", code=Code.UNSUPPORTED, subject=option)
         check_robot_file(run, as_json=as_json)
-        return
+    elif method == "yoshida":
+        _check_by_cones(load_run_estimate(run), as_json)
+    else:
+        _check_by_eigenvalues(run, bounds, as_json=as_json, verbose=verbose)
+
+
+def _check_by_eigenvalues(run: Path, bounds: Path | None, *, as_json: bool, verbose: bool) -> None:
+    """Answer the three questions about an estimate, and name the next command."""
+    from mindyn.identification.feasibility.bounds import read_bounds
+    from mindyn.identification.feasibility.check import check_feasible
+    from mindyn.output.export.writing import ROBOT_FILES, choose_format
+    from mindyn.output.report.verdict import refit_words
+
     estimate = load_run_estimate(run)
-    if method == "yoshida":
-        _check_by_cones(estimate, as_json)
-        return
     feasibility = check_feasible(estimate, None if bounds is None else read_bounds(bounds))
     if as_json:
         print_json(feasibility.to_dict())
@@ -83,6 +89,8 @@ def check(
 
 def _print_answers(feasibility: Feasibility, *, verbose: bool) -> None:
     """Print the overall answer, then each question with its reason, shortened unless `verbose`."""
+    from mindyn.output.report.verdict import describe_consistency
+
     print_output(describe_consistency(feasibility.answers))
     for answer in feasibility.answers:
         reason = answer.reason if verbose else f"{answer.reason.split('; ')[0].rstrip('.')}."
@@ -95,6 +103,9 @@ def _modify_values(estimate: Estimate) -> tuple[Array, str]:
 
     Both check every configuration before they return; Yoshida's modification fails from values far outside.
     """
+    from mindyn.identification.feasibility.positive_definite_projection import project_to_positive_definite
+    from mindyn.identification.feasibility.yoshida_projection import project_by_cones
+
     try:
         return project_by_cones(estimate.base, estimate.base_values), "cones"
     except InputError as error:
@@ -104,6 +115,8 @@ def _modify_values(estimate: Estimate) -> tuple[Array, str]:
 
 def _check_by_cones(estimate: Estimate, as_json: bool) -> None:
     """Check by Yoshida's cones of the leading minors; print modified values if the answer is no."""
+    from mindyn.identification.feasibility.yoshida_projection import check_by_cones
+
     answer = check_by_cones(estimate.base, estimate.base_values)
     modified: dict[str, float] | None = None
     modified_by: str | None = None

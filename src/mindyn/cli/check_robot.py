@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
 from mindyn.cli.exit_codes import ExitCode
 from mindyn.cli.printing import print_json, print_output, print_table
-from mindyn.foundation.algebra.inertia import Consistency, mass_com_inertia
 from mindyn.foundation.errors import Code, MissingPhysicsError, RobotError, pluralise
-from mindyn.robots.loading import ROBOT_FORMATS, bundled_robots, read_description
-from mindyn.robots.parts import Link
+
+if TYPE_CHECKING:
+    from mindyn.foundation.algebra.inertia import Consistency
+    from mindyn.robots.parts import Link
 
 ANSWERS: Final = {"consistent": "yes", "boundary": "yes", "inconsistent": "no", "unknown": "not given"}
 """Answer to "can this inertia exist?" for each status of `Consistency`."""
@@ -20,6 +21,8 @@ ANSWERS: Final = {"consistent": "yes", "boundary": "yes", "inconsistent": "no", 
 
 def is_robot(source: Path) -> bool:
     """Return whether an argument names a robot file or a bundled robot, rather than a run."""
+    from mindyn.robots.loading import ROBOT_FORMATS, bundled_robots
+
     if source.suffix.lower() in ROBOT_FORMATS:
         return not source.is_dir()
     return not source.exists() and str(source) in bundled_robots()
@@ -58,6 +61,9 @@ def check_robot_file(source: Path, *, as_json: bool) -> None:
 
 def _check_links(source: Path) -> tuple[str, list[dict[str, Any]]]:
     """Return the name of a robot and the answer for each link that a file describes."""
+    from mindyn.foundation.algebra.inertia import Consistency
+    from mindyn.robots.loading import read_description
+
     try:
         description = read_description(str(source))
     except RobotError as error:
@@ -78,11 +84,15 @@ def _check_links(source: Path) -> tuple[str, list[dict[str, Any]]]:
 
 
 def _check_link(link: Link, rejected: RobotError | None) -> dict[str, Any]:
+    from mindyn.foundation.algebra.inertia import Consistency
+
     if rejected is not None:
         return _to_dict(link.name, Consistency("inconsistent", rejected.message), None)
     return _to_dict(link.name, link.consistency(), link)
 
 
 def _to_dict(name: str, consistency: Consistency, link: Link | None) -> dict[str, Any]:
+    from mindyn.foundation.algebra.inertia import mass_com_inertia
+
     mass = None if link is None or link.phi is None else mass_com_inertia(link.phi)[0]
     return {"link": name, "status": consistency.status, "reason": consistency.reason, "mass": mass}

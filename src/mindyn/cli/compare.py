@@ -4,15 +4,10 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from mindyn.applications.comparison.log_comparison import compare_on_logs, comparison_page
-from mindyn.applications.comparison.log_sets import read_sets
-from mindyn.applications.comparison.methods import LOG_METHODS, require_methods
-from mindyn.applications.comparison.simulated_comparison import BENCH_METHODS, MethodComparison, compare_methods
-from mindyn.applications.comparison.simulated_recordings import BenchSetting
 from mindyn.cli.arguments import (
     JSON_OPTION,
     ROBOT_ARGUMENT,
@@ -23,15 +18,19 @@ from mindyn.cli.arguments import (
     split_assignment,
     with_robot_options,
 )
+from mindyn.cli.choices import BENCH_METHOD_NAMES, LOG_METHOD_NAMES, BenchDefaults
 from mindyn.cli.printing import print_json, print_output, print_status, progress_bar
-from mindyn.foundation.algebra.requirements import require_count
 from mindyn.foundation.errors import Code, InputError
 from mindyn.foundation.executors import process_pool
 from mindyn.foundation.files import write_file_atomically
 from mindyn.foundation.hints import Command
-from mindyn.robots.loading import RobotOptions
 
-DEFAULT_SETTING: Final = BenchSetting()
+if TYPE_CHECKING:
+    from mindyn.applications.comparison.simulated_comparison import MethodComparison
+    from mindyn.applications.comparison.simulated_recordings import BenchSetting
+    from mindyn.robots.loading import RobotOptions
+
+DEFAULT_SETTING: Final = BenchDefaults()
 
 
 def parse_setting(
@@ -63,7 +62,10 @@ def parse_setting(
     seed: Annotated[int, typer.Option(help="Seed of motions and noise.")] = DEFAULT_SETTING.seed,
 ) -> BenchSetting:
     """Return the settings of simulated recordings that a command line gives; `BenchSetting` validates them."""
-    return BenchSetting(**locals())
+    given = locals()
+    from mindyn.applications.comparison.simulated_recordings import BenchSetting
+
+    return BenchSetting(**given)
 
 
 @with_robot_options
@@ -77,9 +79,9 @@ def compare(
     method: Annotated[
         list[str] | None,
         typer.Option(
-            help=f"Method: {', '.join(BENCH_METHODS)}; with --logs: {', '.join(LOG_METHODS)}, or a Python file with a "
-            "method. Repeatable; default: all.",
-            autocompletion=complete_from({**BENCH_METHODS, **LOG_METHODS}),
+            help=f"Method: {', '.join(BENCH_METHOD_NAMES)}; with --logs: {', '.join(LOG_METHOD_NAMES)}, or a "
+            "Python file with a method. Repeatable; default: all.",
+            autocompletion=complete_from((*BENCH_METHOD_NAMES, *LOG_METHOD_NAMES)),
         ),
     ] = None,
     set_: Annotated[list[str] | None, typer.Option("--set", help="With --logs: only this set. Repeatable.")] = None,
@@ -99,9 +101,11 @@ def compare(
     On a simulated robot: bias and deviation of the torque, simulated motion, time, number of tests. On logs: errors on
     held-out rows, time, repeatability.
     """
+    from mindyn.foundation.algebra.requirements import require_count
+
     require_exclusive({"a robot": robot, "--logs": logs})
     if logs is not None:
-        if setting != DEFAULT_SETTING:
+        if setting != type(setting)():
             message = "--logs compares recordings; settings of simulated recordings have no effect"
             hint = "omit them, or name a robot instead of --logs"
             raise InputError(message, hint=hint, code=Code.DISAGREEMENT, subject="--logs")
@@ -131,6 +135,8 @@ def _simulate_and_compare(
     options: RobotOptions, robot: str, setting: BenchSetting, methods: list[str] | None, workers: int
 ) -> MethodComparison:
     """Compare the methods on a simulated robot; raise if no method gives a result."""
+    from mindyn.applications.comparison.simulated_comparison import compare_methods
+
     arm = options.load(robot)
     with (
         progress_bar("repetitions", setting.repetitions) as advance,
@@ -158,7 +164,11 @@ def _compare_on_logs(
     as_json: bool,
 ) -> None:
     """Compare the methods on recorded logs, and write a page if `out` is given."""
-    names = methods or list(LOG_METHODS)
+    from mindyn.applications.comparison.log_comparison import compare_on_logs, comparison_page
+    from mindyn.applications.comparison.log_sets import read_sets
+    from mindyn.applications.comparison.methods import require_methods
+
+    names = methods or list(LOG_METHOD_NAMES)
     require_methods(names)
     pairs = [split_assignment("--model", "SET=FILE", text, "--model set1=arm.urdf") for text in models or ()]
     splits = read_sets(folder, sets, {name: Path(file) for name, file in pairs})

@@ -5,37 +5,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import isfinite
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mindyn.applications.contact.detection import (
-    ALARMS_PER_HOUR,
-    OBSERVER_GAIN_PER_S,
-    Contact,
-    ContactThresholds,
-    ContactTrace,
-    contact_thresholds,
-    contact_trace,
-    contact_wrenches,
-    find_contacts,
-)
 from mindyn.cli.arguments import JSON_OPTION, require_companion
+from mindyn.cli.choices import ALARMS_PER_HOUR, OBSERVER_GAIN_PER_S
 from mindyn.cli.printing import print_json, print_output, print_status
 from mindyn.cli.runs import RUN_ARGUMENT, load_run_estimate, read_logs
-from mindyn.foundation.algebra.significance import NORMAL_95
 from mindyn.foundation.errors import Code, InputError
 from mindyn.foundation.files import write_file_atomically
 from mindyn.foundation.pages.document import Section, figure, format_plural, p, render_document
-from mindyn.foundation.pages.plots import axis, pane, plot, series
-from mindyn.identification.estimators.estimate import Estimate
-from mindyn.identification.feasibility.full_model import full_model
-from mindyn.kernels.external_wrench import ContactKind, ExternalWrench
-from mindyn.kernels.model import compile_model
-from mindyn.logs.metadata import si_units
-from mindyn.output.export.controller_code import write_contact_c
-from mindyn.robots.robot import Robot
-from mindyn.robots.table import format_table
+
+if TYPE_CHECKING:
+    from mindyn.applications.contact.detection import Contact, ContactThresholds, ContactTrace
+    from mindyn.identification.estimators.estimate import Estimate
+    from mindyn.kernels.external_wrench import ContactKind, ExternalWrench
+    from mindyn.robots.robot import Robot
 
 PLOT_POINTS = 1500
 """Most points of a plotted curve."""
@@ -68,6 +54,11 @@ def contact(
     as_json: Annotated[bool, JSON_OPTION] = False,
 ) -> None:
     """Detect contacts in a log from an estimate of the arm: time, link, joints and direction."""
+    from mindyn.applications.contact.detection import contact_trace, contact_wrenches, find_contacts
+    from mindyn.identification.feasibility.full_model import full_model
+    from mindyn.kernels.model import compile_model
+    from mindyn.output.export.controller_code import write_contact_c
+
     for option, given in (("--link", link), ("--point", point)):
         require_companion(option, given, "--wrench", wrench)
     estimate = load_run_estimate(run)
@@ -98,6 +89,8 @@ def contact(
 
 
 def _compute_thresholds(estimate: Estimate, free: Sequence[Path] | None, rate: float, gain: float) -> ContactThresholds:
+    from mindyn.applications.contact.detection import contact_thresholds
+
     paths = list(free or ())
     if not paths:
         paths = [Path(source.path) for source in estimate.sources if Path(source.path).is_file()]
@@ -115,6 +108,9 @@ def _count_contacts(events: Sequence[Contact]) -> str:
 
 
 def _format_contacts(robot: Robot, bounds: ContactThresholds, events: Sequence[Contact]) -> str:
+    from mindyn.logs.metadata import si_units
+    from mindyn.robots.table import format_table
+
     units = si_units(robot)["torque"]
     rows: list[tuple[str, ...]] = [("joint", "moving", "at standstill", "unit")]
     both = zip(bounds.joint_names, bounds.moving, bounds.moving + bounds.standstill, strict=True)
@@ -133,6 +129,9 @@ def _format_contacts(robot: Robot, bounds: ContactThresholds, events: Sequence[C
 
 def _format_wrench(time: float, external: ExternalWrench) -> str:
     """Format moment and force with 95 % intervals, and the directions that the posture does not observe."""
+    from mindyn.foundation.algebra.significance import NORMAL_95
+    from mindyn.robots.table import format_table
+
     rows: list[tuple[str, ...]] = [("", "value", "95 % +-", "unit")]
     names = [f"{what} {axis}" for what in ("moment", "force") for axis in "xyz"]
     for name, value, deviation in zip(names, external.wrench, external.deviations, strict=True):
@@ -155,6 +154,9 @@ def _wrench_data(external: ExternalWrench) -> dict[str, Any]:
 
 def contact_page(robot: Robot, trace: ContactTrace, events: Sequence[Contact], name: str) -> str:
     """Return an HTML page with the residual and thresholds of every joint; contacts are shaded."""
+    from mindyn.foundation.pages.plots import axis, pane, plot, series
+    from mindyn.logs.metadata import si_units
+
     shaded = [(event.start_s, event.end_s) for event in events]
     plots: dict[str, object] = {}
     figures = []

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from mindyn.cli.arguments import JSON_OPTION, ROBOT_ARGUMENT, with_robot_options
 from mindyn.cli.printing import print_json, print_output, print_status, print_table
-from mindyn.equations.catalogue import equation
-from mindyn.equations.composite_bodies import FORMULATIONS
-from mindyn.equations.identifiability.base_sets import base_parameters
-from mindyn.equations.mlc_inertia import MLC_FORMULATIONS
-from mindyn.equations.traces import Parameters
-from mindyn.kernels.model import compile_model
 from mindyn.kernels.program import operation_counts
-from mindyn.kernels.tracing import trace
-from mindyn.robots.loading import RobotOptions
-from mindyn.robots.robot import Robot
+
+if TYPE_CHECKING:
+    from mindyn.equations.traces import Parameters
+    from mindyn.robots.loading import RobotOptions
+    from mindyn.robots.robot import Robot
 
 DYNAMICS: Final = {
     "inverse dynamics": "inverse_dynamics",
@@ -34,12 +30,18 @@ TREE_FORMULATIONS: Final[Mapping[str, Mapping[str, Parameters]]] = {
     "forward dynamics": {"cheapest, standard parameters": "standard", "cheapest, base values": "constant"},
 }
 """Formulations for any tree, and how link parameters enter them."""
-SERIAL_FORMULATIONS: Final[Mapping[str, Mapping[str, str]]] = {
-    "inverse dynamics": {"Lin, minimal linear combinations": "mlc", "Kane, centres of mass": "kane"},
-    "inertia matrix": {f"formulation {k}, standard": f"formulation_{k}" for k in FORMULATIONS}
-    | {f"formulation {k}, MLC": f"mlc_{k}" for k in MLC_FORMULATIONS},
-}
-"""Further formulations, for serial robots only."""
+
+
+def serial_formulations() -> Mapping[str, Mapping[str, str]]:
+    """Return further formulations, for serial robots only."""
+    from mindyn.equations.composite_bodies import FORMULATIONS
+    from mindyn.equations.mlc_inertia import MLC_FORMULATIONS
+
+    return {
+        "inverse dynamics": {"Lin, minimal linear combinations": "mlc", "Kane, centres of mass": "kane"},
+        "inertia matrix": {f"formulation {k}, standard": f"formulation_{k}" for k in FORMULATIONS}
+        | {f"formulation {k}, MLC": f"mlc_{k}" for k in MLC_FORMULATIONS},
+    }
 
 
 @with_robot_options
@@ -70,6 +72,10 @@ def count(
 
 def count_formulations(robot: Robot) -> Iterator[dict[str, str | int]]:
     """Count every formulation for a robot, with constant parameters and common subexpressions shared."""
+    from mindyn.equations.catalogue import equation
+    from mindyn.equations.identifiability.base_sets import base_parameters
+    from mindyn.kernels.model import compile_model
+    from mindyn.kernels.tracing import trace
 
     def count(title: str, formulation: str, function: Any) -> dict[str, str | int]:
         counts = operation_counts(trace(function))
@@ -85,7 +91,7 @@ def count_formulations(robot: Robot) -> Iterator[dict[str, str | int]]:
     for title, name in DYNAMICS.items():
         for formulation, parameters in TREE_FORMULATIONS[title].items():
             yield count(title, formulation, equation(robot, name, parameters=parameters))
-        for formulation, key in SERIAL_FORMULATIONS.get(title, {}).items() if robot.is_serial else ():
+        for formulation, key in serial_formulations().get(title, {}).items() if robot.is_serial else ():
             yield count(title, formulation, equation(robot, name, formulation=key, check=False))
     for formulation, name in REGRESSORS.items():
         yield count("regressor", formulation, equation(robot, name))

@@ -6,40 +6,23 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
-import numpy as np
 import typer
 
-from mindyn.applications.validation.validate import Validation, comparison_table, validate
 from mindyn.cli.arguments import JSON_OPTION, VERBOSE_OPTION
 from mindyn.cli.printing import count_messages, print_json, print_output, print_status
 from mindyn.cli.runs import simulate_first_log
 from mindyn.foundation.errors import MindynError
 from mindyn.foundation.files import make_output_folder, replace_folder_files
 from mindyn.foundation.hints import Command
-from mindyn.identification.estimators.estimate import Estimate
-from mindyn.identification.estimators.instrumental_variables import InstrumentalVariables
-from mindyn.identification.feasibility.check import check_feasible
-from mindyn.identification.feasibility.consistent_projection import make_feasible
-from mindyn.identification.feasibility.full_model import full_model
-from mindyn.identification.feasibility.physically_consistent import PhysicallyConsistent
-from mindyn.identification.identify import identify
-from mindyn.kernels.model import compile_model
-from mindyn.logs.log import Log, log_from_arrays
-from mindyn.motions.excitation.design import design_motion
-from mindyn.motions.excitation.design_inputs import SearchSettings
-from mindyn.motions.excitation.safety import SafetySettings
-from mindyn.motions.simulation.controllers import ComputedTorque, ReferenceRows, SineMotion, TabulatedReference
-from mindyn.motions.simulation.sensors import Sensors
-from mindyn.motions.simulation.simulate import simulate
-from mindyn.output.export.ros2_package import CONTROL_FUNCTIONS
-from mindyn.output.export.urdf_writer import write_urdf
-from mindyn.output.report.verdict import describe_consistency
-from mindyn.output.report.writing import write_report
-from mindyn.robots.loading import load_robot
-from mindyn.robots.parts import Drive
-from mindyn.robots.robot import Robot
+
+if TYPE_CHECKING:
+    from mindyn.applications.validation.validate import Validation
+    from mindyn.identification.estimators.estimate import Estimate
+    from mindyn.logs.log import Log
+    from mindyn.motions.simulation.controllers import ReferenceRows, SineMotion
+    from mindyn.robots.robot import Robot
 
 DEMO_FILES: Final = ("report.html", "estimate.json", "puma560.urdf", "puma560.c", "puma560.h")
 """Files that the demo writes."""
@@ -61,6 +44,8 @@ def demo(
     verbose: Annotated[bool, VERBOSE_OPTION] = False,
 ) -> None:
     """Simulate a PUMA 560, identify it with three estimators, check and validate it, and write a report."""
+    from mindyn.applications.validation.validate import comparison_table
+
     start = perf_counter()
     with make_output_folder(out), count_messages("demonstration", DEMO_PROGRESS_STEPS, verbose=verbose) as talk:
         estimate, verdicts = _run_demo(out, talk)
@@ -77,7 +62,18 @@ def demo(
 
 def _run_demo(out: Path, talk: Callable[[str], None]) -> tuple[Estimate, dict[str, Validation]]:
     """Write the files; return the reported estimate, and the validation of every method on the second motion."""
-    truth = couple_wrist(load_robot("puma560"))
+    from mindyn.applications.validation.validate import validate
+    from mindyn.identification.feasibility.check import check_feasible
+    from mindyn.identification.feasibility.full_model import full_model
+    from mindyn.kernels.model import compile_model
+    from mindyn.motions.excitation.design import design_motion
+    from mindyn.motions.excitation.design_inputs import SearchSettings
+    from mindyn.motions.excitation.safety import SafetySettings
+    from mindyn.output.export.ros2_package import CONTROL_FUNCTIONS
+    from mindyn.output.export.urdf_writer import write_urdf
+    from mindyn.output.report.writing import write_report
+
+    truth = couple_wrist(load_demonstrated_arm())
     print_status(f"1 of 4: designing an exciting trajectory of {DEMO_SECONDS:g} s")
     # The condition number: in 10 s the D-optimal motion has many reversals, whose rows bias the estimated delay.
     design = design_motion(
@@ -119,6 +115,11 @@ def _run_demo(out: Path, talk: Callable[[str], None]) -> tuple[Estimate, dict[st
 
 def _print_summary(out: Path, estimate: Estimate, verdict: Validation, seconds: float) -> None:
     """Print the result and the written files."""
+    import numpy as np
+
+    from mindyn.identification.feasibility.check import check_feasible
+    from mindyn.output.report.verdict import describe_consistency
+
     e = verdict.error
     weakest = int(np.argmax(e.relative))
     physical = describe_consistency(check_feasible(estimate).answers)
@@ -132,6 +133,13 @@ def _print_summary(out: Path, estimate: Estimate, verdict: Validation, seconds: 
     print_output(f"Identify your own arm: {Command('start', 'ROBOT', 'LOG')}")
 
 
+def load_demonstrated_arm() -> Robot:
+    """Return the arm of the demonstration."""
+    from mindyn.robots.loading import load_robot
+
+    return load_robot("puma560")
+
+
 def couple_wrist(robot: Robot) -> Robot:
     """Return the robot with coupled wrist gears."""
     drives = [replace(drive, coupling=WRIST_COUPLING.get(drive.joint, {})) for drive in robot.drives]
@@ -140,6 +148,8 @@ def couple_wrist(robot: Robot) -> Robot:
 
 def remove_parameters(robot: Robot) -> Robot:
     """Return the robot with geometry and gears only, as known before identification."""
+    from mindyn.robots.parts import Drive
+
     links = tuple(replace(link, phi=None) for link in robot.links)
     drives = tuple(Drive(drive.joint, drive.ratio, drive.coupling, side=drive.side) for drive in robot.drives)
     return replace(robot, links=links, drives=drives)
@@ -147,6 +157,10 @@ def remove_parameters(robot: Robot) -> Robot:
 
 def sum_of_sines(robot: Robot, harmonics: int = 4) -> SineMotion:
     """Return a sum of sines for every joint in the middle half of its range."""
+    import numpy as np
+
+    from mindyn.motions.simulation.controllers import SineMotion
+
     rng, n = np.random.default_rng(2), robot.joint_count
     lower = np.array([joint.limits.lower for joint in robot.joints], dtype=np.float64)
     upper = np.array([joint.limits.upper for joint in robot.joints], dtype=np.float64)
@@ -157,6 +171,11 @@ def sum_of_sines(robot: Robot, harmonics: int = 4) -> SineMotion:
 
 def record_motion(robot: Robot, motion: ReferenceRows, name: str, seed: int) -> Log:
     """Simulate the log of encoders and torque sensors while the robot follows a reference."""
+    from mindyn.logs.log import log_from_arrays
+    from mindyn.motions.simulation.controllers import ComputedTorque, TabulatedReference
+    from mindyn.motions.simulation.sensors import Sensors
+    from mindyn.motions.simulation.simulate import simulate
+
     reference = TabulatedReference(motion, DEMO_SECONDS)
     q0, qd0, _ = reference(0.0)
     sensors = Sensors(
@@ -172,6 +191,11 @@ def record_motion(robot: Robot, motion: ReferenceRows, name: str, seed: int) -> 
 
 def identify_by_methods(robot: Robot, log: Log, talk: Callable[[str], None]) -> dict[str, Estimate]:
     """Fit least squares with selected settings, project it, and fit two other methods with the same settings."""
+    from mindyn.identification.estimators.instrumental_variables import InstrumentalVariables
+    from mindyn.identification.feasibility.consistent_projection import make_feasible
+    from mindyn.identification.feasibility.physically_consistent import PhysicallyConsistent
+    from mindyn.identification.identify import identify
+
     plain = identify(robot, log, progress=talk)
     talk("identifying: physically consistent, without any prior")
     consistent = identify(robot, log, PhysicallyConsistent(prior=None, covariance="correlated"), plain.settings)

@@ -21,7 +21,6 @@ from mindyn.cli.arguments import JSON_OPTION
 from mindyn.cli.exit_codes import ExitCode
 from mindyn.cli.printing import print_json, print_status, print_table
 from mindyn.foundation.hints import install_command
-from mindyn.kernels.numerics.threads import usable_cores
 
 
 class Extra(NamedTuple):
@@ -106,6 +105,7 @@ def check_package() -> Check:
 def check_processor() -> Check:
     """Return the CPU that kernels are compiled for, its usable cores and its SIMD lanes."""
     from mindyn.kernels.numerics.native import host
+    from mindyn.kernels.numerics.threads import usable_cores
 
     machine = host()
     lanes = {f"float{bits}": machine.lanes(bits) for bits in (64, 32)}
@@ -121,6 +121,8 @@ def check_kernel() -> Check:
     from unittest.mock import patch
 
     import numpy as np
+
+    from mindyn.kernels.numerics.threads import usable_cores
 
     model = mindyn.compile_model(mindyn.load_robot("puma560"))
     motion = np.random.default_rng(0).uniform(-2, 2, (3, 1003, model.robot.joint_count))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, get_args
+from typing import TYPE_CHECKING, Annotated, get_args
 
 import typer
 
@@ -17,19 +17,17 @@ from mindyn.cli.arguments import (
     load_and_hold,
     with_robot_options,
 )
+from mindyn.cli.choices import Purpose
 from mindyn.cli.limits_file import MotionOptions, read_limits_file, with_motion_options
 from mindyn.cli.next_step import format_robot_options, print_next_command
 from mindyn.cli.printing import count_messages, print_json, print_notes, print_output, print_status
 from mindyn.foundation.errors import Code, InputError
 from mindyn.foundation.files import require_writable
-from mindyn.motions.excitation.complementary import design_motions
-from mindyn.motions.excitation.design_inputs import Purpose, SearchSettings
-from mindyn.motions.excitation.limits import MotionLimits
-from mindyn.motions.excitation.motion_design import MotionDesign
-from mindyn.motions.excitation.motion_files import files_at
-from mindyn.motions.excitation.motions import Fourier
-from mindyn.robots.loading import RobotOptions
-from mindyn.robots.meshes import Meshes, read_meshes
+
+if TYPE_CHECKING:
+    from mindyn.motions.excitation.motion_design import MotionDesign
+    from mindyn.robots.loading import RobotOptions
+    from mindyn.robots.meshes import Meshes
 
 
 @with_robot_options
@@ -72,6 +70,13 @@ def excite(
     options: RobotOptions,
 ) -> None:
     """Design an exciting motion within a robot's limits; Ctrl-C keeps the best motion so far."""
+    from mindyn.motions.excitation.complementary import design_motions
+    from mindyn.motions.excitation.design_inputs import SearchSettings
+    from mindyn.motions.excitation.limits import MotionLimits
+    from mindyn.motions.excitation.motion_files import files_at
+    from mindyn.motions.excitation.motions import Fourier
+    from mindyn.robots.meshes import read_meshes
+
     arm, options, held = load_and_hold(options, robot, motion.move)
     if meshes and out is None:
         raise InputError(

@@ -6,11 +6,10 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mindyn.applications.validation.validate import comparison_table
 from mindyn.cli.arguments import JSON_OPTION, complete_from, require_companion
 from mindyn.cli.next_step import print_next_command
 from mindyn.cli.printing import print_json, print_notes, print_status
@@ -20,20 +19,12 @@ from mindyn.cli.servo_export import ServoExport, export_servos, find_servo_run
 from mindyn.foundation.errors import Code, InputError, require_choice
 from mindyn.foundation.files import write_file_atomically
 from mindyn.foundation.reading import read_json
-from mindyn.identification.estimators.estimate import Estimate
-from mindyn.identification.feasibility.consistent_projection import make_feasible
-from mindyn.kernels.model import Model, compile_model
 from mindyn.kernels.source_text import Facts
-from mindyn.logs.reading import read_log
-from mindyn.output.export.mjcf_writer import render_mjcf
-from mindyn.output.export.mujoco_comparison import compare_positions, compare_with_mujoco
-from mindyn.output.export.ros2_package import CONTROL_FUNCTIONS, write_ros2_package
-from mindyn.output.export.servo_actuators import write_isaac_lab
-from mindyn.output.export.toml_writer import write_toml
-from mindyn.output.export.urdf_writer import render_urdf
-from mindyn.output.export.writing import Prior, model_notes, resolve_model
-from mindyn.robots.loading import load_matching
-from mindyn.robots.table import format_table
+
+if TYPE_CHECKING:
+    from mindyn.identification.estimators.estimate import Estimate
+    from mindyn.kernels.model import Model
+    from mindyn.output.export.writing import Prior
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,32 +51,73 @@ def _write_text(out: Path, text: str, notes: Sequence[str]) -> ExportResult:
     return notes[1:], [out]
 
 
+def _write_urdf(request: ExportRequest) -> ExportResult:
+    from mindyn.output.export.urdf_writer import render_urdf
+
+    o = request
+    return _write_text(o.out, *render_urdf(o.estimate, o.source, o.prior, force=o.force, meshes=o.meshes))
+
+
+def _write_mjcf(request: ExportRequest) -> ExportResult:
+    from mindyn.output.export.mjcf_writer import render_mjcf
+
+    o = request
+    return _write_text(o.out, *render_mjcf(o.estimate, o.out, o.source, o.prior, force=o.force))
+
+
+def _write_actuators(request: ExportRequest) -> ExportResult:
+    from mindyn.output.export.servo_actuators import write_isaac_lab
+
+    o = request
+    return write_isaac_lab(o.estimate, o.out, prior=o.prior, force=o.force), [o.out]
+
+
 def _write_toml_file(request: ExportRequest) -> ExportResult:
+    from mindyn.output.export.toml_writer import write_toml
+    from mindyn.output.export.writing import model_notes, resolve_model
+
     full = resolve_model(request.estimate, request.prior, force=request.force)
     return model_notes(request.estimate, full), [write_toml(full, request.out, force=request.force)]
 
 
 def _write_code(request: ExportRequest, write: Callable[[Model], Sequence[Path]]) -> ExportResult:
     """Write code of the full model, with the friction of the fit, so that its torques equal those of the estimate."""
+    from mindyn.kernels.model import compile_model
+    from mindyn.output.export.writing import model_notes, resolve_model
+
     full = resolve_model(request.estimate, request.prior, friction="fitted", force=request.force)
     files = write(compile_model(full, drives=True))
     return model_notes(request.estimate, full), files
 
 
 def _write_c_files(model: Model, request: ExportRequest, path: Path) -> Sequence[Path]:
+    from mindyn.output.export.ros2_package import CONTROL_FUNCTIONS
+
     return model.write_c(path, CONTROL_FUNCTIONS, prefix=request.prefix, facts=request.facts)
 
 
+def _write_cuda(model: Model, request: ExportRequest) -> Sequence[Path]:
+    from mindyn.output.export.ros2_package import CONTROL_FUNCTIONS
+
+    return [model.write_cuda(request.out, CONTROL_FUNCTIONS)]
+
+
+def _write_ros2(model: Model, request: ExportRequest) -> Sequence[Path]:
+    from mindyn.output.export.ros2_package import write_ros2_package
+
+    return [write_ros2_package(model, request.out, facts=request.facts)]
+
+
 FORMAT_WRITERS: Mapping[str, Callable[[ExportRequest], ExportResult]] = {
-    "urdf": lambda o: _write_text(o.out, *render_urdf(o.estimate, o.source, o.prior, force=o.force, meshes=o.meshes)),
-    "mjcf": lambda o: _write_text(o.out, *render_mjcf(o.estimate, o.out, o.source, o.prior, force=o.force)),
-    "isaac-lab": lambda o: (write_isaac_lab(o.estimate, o.out, prior=o.prior, force=o.force), [o.out]),
+    "urdf": _write_urdf,
+    "mjcf": _write_mjcf,
+    "isaac-lab": _write_actuators,
     "toml": _write_toml_file,
     "c": lambda o: _write_code(o, lambda model: _write_c_files(model, o, o.out)),
     "cpp": lambda o: _write_code(o, lambda model: _write_c_files(model, o, o.out.with_suffix(".hpp"))),
     "python": lambda o: _write_code(o, lambda model: _write_c_files(model, o, o.out.with_suffix(".py"))),
-    "cuda": lambda o: _write_code(o, lambda model: [model.write_cuda(o.out, CONTROL_FUNCTIONS)]),
-    "ros2": lambda o: _write_code(o, lambda model: [write_ros2_package(model, o.out, facts=o.facts)]),
+    "cuda": lambda o: _write_code(o, lambda model: _write_cuda(model, o)),
+    "ros2": lambda o: _write_code(o, lambda model: _write_ros2(model, o)),
 }
 """Writer of each format."""
 
@@ -133,6 +165,13 @@ def export(
     as_json: Annotated[bool, JSON_OPTION] = False,
 ) -> None:
     """Write an estimate as a robot (URDF, MJCF, TOML), actuators or code (C, C++, Python, CUDA, ROS 2)."""
+    from mindyn.applications.validation.validate import comparison_table
+    from mindyn.identification.feasibility.consistent_projection import make_feasible
+    from mindyn.logs.reading import read_log
+    from mindyn.output.export.mujoco_comparison import compare_positions, compare_with_mujoco
+    from mindyn.robots.loading import load_matching
+    from mindyn.robots.table import format_table
+
     require_choice(to, FORMAT_WRITERS, "--to")
     require_companion("--source", source is not None, "--to urdf or --to mjcf", to in ("urdf", "mjcf"))
     require_companion("--check", check is not None, "--to mjcf", to == "mjcf")

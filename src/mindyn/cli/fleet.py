@@ -9,28 +9,23 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from time import perf_counter
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from mindyn import __version__
-from mindyn.applications.fleet.fleet import FleetStudy, study_fleet
-from mindyn.applications.fleet.writing import (
-    STUDY_FILES,
-    explain_no_difference,
-    format_probability,
-    summarise_study,
-    write_study,
-)
 from mindyn.cli.arguments import JSON_OPTION, ROBOT_ARGUMENT, VERBOSE_OPTION, require_exclusive, with_robot_options
+from mindyn.cli.choices import STUDY_FILES
 from mindyn.cli.printing import print_findings, print_json, print_output, print_status, print_table, progress_bar
 from mindyn.cli.runs import load_run_estimate
-from mindyn.foundation.algebra.requirements import require_count
 from mindyn.foundation.errors import Code, InputError, MissingExtraError, pluralise
 from mindyn.foundation.files import finish_replacement, make_output_folder
 from mindyn.foundation.hints import install_command
 from mindyn.logs.locations import strip_credentials
-from mindyn.robots.loading import RobotOptions
+
+if TYPE_CHECKING:
+    from mindyn.applications.fleet.fleet import FleetStudy
+    from mindyn.robots.loading import RobotOptions
 
 RETRIES = 3
 """Retries of a log on another worker if a worker of the cluster dies."""
@@ -67,6 +62,10 @@ def fleet(
     options: RobotOptions,
 ) -> None:
     """Identify many robots of one type from all their logs, and find robots that differ or drift."""
+    from mindyn.applications.fleet.fleet import study_fleet
+    from mindyn.applications.fleet.writing import summarise_study, write_study
+    from mindyn.foundation.algebra.requirements import require_count
+
     require_count(workers, "--workers")
     require_exclusive({"--cluster": cluster is not None, "--workers": workers > 1})
     start = perf_counter()
@@ -143,6 +142,8 @@ def _connect_cluster(cluster: str | None) -> Iterator[Executor | None]:
 
 
 def _print_study(study: FleetStudy) -> None:
+    from mindyn.applications.fleet.writing import explain_no_difference, format_probability
+
     counts = f"{pluralise(len(study.robots), 'robot')}, {pluralise(study.logs, 'log')}, {study.rows} rows"
     print_output(f"{counts}; {pluralise(study.gathered, 'log')} read in this run")
     if not study.differences:

@@ -12,11 +12,10 @@ from datetime import UTC, datetime
 from io import BytesIO
 from pathlib import Path
 from time import perf_counter
-from typing import Annotated, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import typer
 
-from mindyn.applications.validation.validate import Validation, validate
 from mindyn.cli.arguments import (
     JSON_OPTION,
     ROBOT_ARGUMENT,
@@ -27,6 +26,7 @@ from mindyn.cli.arguments import (
     require_exclusive,
     with_robot_options,
 )
+from mindyn.cli.choices import METHOD_NAMES, SERVO_METHOD_NAMES
 from mindyn.cli.exit_codes import ExitCode
 from mindyn.cli.next_step import print_next_command
 from mindyn.cli.printing import count_messages, print_findings, print_json, print_output, print_status
@@ -39,36 +39,22 @@ from mindyn.cli.runs import (
     simulate_first_log,
 )
 from mindyn.cli.servo_runs import SERVO_RUN_FILES, ServoRun, has_servo_logs, run_servos
-from mindyn.foundation.algebra.requirements import require_number
 from mindyn.foundation.errors import Code, InputError, require_choice
 from mindyn.foundation.files import make_output_folder, relative_path, replace_folder_files, write_file_atomically
 from mindyn.foundation.findings import Finding, Kind, Severity
 from mindyn.foundation.hints import Command
 from mindyn.foundation.reading import read_toml
-from mindyn.identification.diagnostics.diagnose import explain
-from mindyn.identification.estimators.estimate import Estimate, Estimator, columns_of
-from mindyn.identification.feasibility.check import Feasibility, check_feasible
-from mindyn.identification.feasibility.physically_consistent import PhysicallyConsistent
-from mindyn.identification.identify import identify as identify_logs
-from mindyn.identification.methods import METHODS, SERVO_METHODS
-from mindyn.identification.prediction.prediction import predict_log
-from mindyn.identification.selection.choose import never_moves
-from mindyn.identification.unknown_gains import Scale, WeighedLoad
-from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.locations import FileLocation, expand_locations, strip_credentials
-from mindyn.logs.log import Log, hash_sources
-from mindyn.logs.reading import scan_log
-from mindyn.output.export.writing import choose_format
-from mindyn.output.report.parameters import parameter_rows
-from mindyn.output.report.provenance import package_versions
-from mindyn.output.report.verdict import Commands, VerdictData, build_verdict, refit_words, summarize_verdict
-from mindyn.output.report.writing import write_report
-from mindyn.regression.gather_blocks import sources_of
-from mindyn.regression.settings import EquationSettings
-from mindyn.robots.files import read_text
-from mindyn.robots.loading import RobotOptions, load_matching
-from mindyn.robots.robot import Robot
-from mindyn.robots.toml_format import read_drives
+
+if TYPE_CHECKING:
+    from mindyn.applications.validation.validate import Validation
+    from mindyn.identification.estimators.estimate import Estimate, Estimator
+    from mindyn.identification.feasibility.check import Feasibility
+    from mindyn.identification.unknown_gains import Scale
+    from mindyn.logs.log import Log
+    from mindyn.output.report.verdict import Commands, VerdictData
+    from mindyn.robots.loading import RobotOptions
+    from mindyn.robots.robot import Robot
 
 RUN_FILES: Final = ("estimate.json", "parameters.parquet", "validation.json", "run.json", "report.html")
 """Files of a run folder; those of an earlier run are replaced together, so that the folder describes one run."""
@@ -107,9 +93,9 @@ def identify(
     method: Annotated[
         str | None,
         typer.Option(
-            help=f"Method instead of the selected one: {', '.join(METHODS)}; "
-            f"for position targets also: {', '.join(SERVO_METHODS)}.",
-            autocompletion=complete_from({**METHODS, **SERVO_METHODS}),
+            help=f"Method instead of the selected one: {', '.join(METHOD_NAMES)}; "
+            f"for position targets also: {', '.join(SERVO_METHOD_NAMES)}.",
+            autocompletion=complete_from((*METHOD_NAMES, *SERVO_METHOD_NAMES)),
         ),
     ] = None,
     prior: Annotated[
@@ -150,6 +136,12 @@ def identify(
     options: RobotOptions,
 ) -> None:
     """Identify the dynamic parameters of a robot from its logs."""
+    from mindyn.logs.conditioning import Conditioning
+    from mindyn.logs.reading import scan_log
+    from mindyn.robots.files import read_text
+    from mindyn.robots.loading import load_matching
+    from mindyn.robots.toml_format import read_drives
+
     require_companion("--prior", prior is not None, "--consistent", consistent)
     require_companion("--no-offsets", no_offsets, "--consistent", consistent)
     require_exclusive({"--method": method is not None, "--consistent": consistent})
@@ -171,6 +163,8 @@ def identify(
     for option, given in {"--method": method is not None, "--hold-out": hold_out}.items():
         require_exclusive({option: given, "--stream": stream})
     if method is not None:
+        from mindyn.identification.methods import METHODS, SERVO_METHODS
+
         require_choice(method, {**METHODS, **SERVO_METHODS}, "--method")
     places, apart, weighed = (expand_locations(given or ()) for given in (logs, held_out, loaded))
     resolved = [place.resolve() if isinstance(place, Path) else place for place in places]
@@ -189,6 +183,8 @@ def identify(
     prior_model: Robot | Literal["robot"] = "robot" if prior is None else load_matching(prior, arm)
     whole, others = [] if stream else read_logs(places, arm, are_training=True), read_logs(apart, arm)
     training = [scan_log(place, arm) for place in places] if stream else whole
+    from mindyn.regression.gather_blocks import sources_of
+
     require_held_out([source for log in training for source in sources_of(log)], others, _HELD_OUT_HINT)
     if hold_out:
         training, others = _split_logs(whole, hold_out)
@@ -204,6 +200,21 @@ def identify(
         message, hint = "logs with phases cannot be validated", "identify prints their error on held-out blocks"
         raise InputError(message, hint=hint, code=Code.UNSUPPORTED, subject="phases")
     whole = [log for log in whole if not log.metadata.phases]  # unknown contact forces leave no torque to predict
+
+    # Imported after the logs are read, so that errors of logs come at once.
+    from mindyn.applications.validation.validate import validate
+    from mindyn.identification.diagnostics.diagnose import explain
+    from mindyn.identification.feasibility.check import check_feasible
+    from mindyn.identification.feasibility.physically_consistent import PhysicallyConsistent
+    from mindyn.identification.identify import identify as identify_logs
+    from mindyn.identification.methods import METHODS, SERVO_METHODS
+    from mindyn.identification.prediction.prediction import predict_log
+    from mindyn.identification.unknown_gains import WeighedLoad
+    from mindyn.output.export.writing import choose_format
+    from mindyn.output.report.verdict import Commands, build_verdict, refit_words
+    from mindyn.output.report.writing import write_report
+    from mindyn.regression.settings import EquationSettings
+
     estimator: Estimator | None = None if method is None else {**METHODS, **SERVO_METHODS}[method]
     if consistent:
         dropped = ("offset",) if no_offsets else ()
@@ -273,6 +284,9 @@ def _parse_scale(text: str) -> Scale:
 
 def _split_logs(logs: Sequence[Log], part: float) -> tuple[list[Log], list[Log]]:
     """Split every log into its first part and its held-out end."""
+    from mindyn.foundation.algebra.requirements import require_number
+    from mindyn.identification.selection.choose import never_moves
+
     require_number(part, "--hold-out", "(0, 1)", "such as --hold-out 0.3, which holds out the last 30 %")
     ends = [round((1 - part) * len(log)) for log in logs]
     cut = list(zip(logs, ends, strict=True))
@@ -301,6 +315,9 @@ def _print_result(
     estimate: Estimate, verdict: VerdictData, feasibility: Feasibility, commands: Commands, *, verbose: bool
 ) -> str:
     """Print quality, use and next steps, with `verbose` also all parameters and reasons; return the next command."""
+    from mindyn.output.report.parameters import parameter_rows
+    from mindyn.output.report.verdict import summarize_verdict
+
     summary = summarize_verdict(verdict, parameter_rows(estimate), feasibility.answers, commands)
     if verbose:
         print_output(estimate.table())
@@ -322,6 +339,8 @@ def _print_result(
 def _result_data(
     estimate: Estimate, verdict: Validation | None, feasibility: Feasibility, findings: Sequence[Finding]
 ) -> dict[str, Any]:
+    from mindyn.identification.estimators.estimate import columns_of
+
     return {
         "parameters": columns_of(estimate),
         "status": estimate.status,
@@ -365,6 +384,10 @@ def _run_record(
     seconds: float,
 ) -> dict[str, Any]:
     """Return the record with which the run can be repeated."""
+    from mindyn.logs.log import hash_sources
+    from mindyn.output.report.provenance import package_versions
+    from mindyn.regression.gather_blocks import sources_of
+
     return {
         "command": [strip_credentials(word) for word in sys.argv],
         "folder": None if out is None else str(out),

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from mindyn.cli.arguments import option_group, parse_assignments, require_exclusive
+from mindyn.cli.choices import CLEARANCE_M, TIP_SPEED, TRACKING_ERROR_M
 from mindyn.foundation.errors import Code, InputError
 from mindyn.foundation.findings import Finding
 from mindyn.foundation.reading import read_toml
@@ -22,11 +23,12 @@ from mindyn.foundation.schemas import (
     require_valid_file,
     table_schema,
 )
-from mindyn.motions.excitation.constraints import Box
-from mindyn.motions.excitation.limits import LIMITS
-from mindyn.motions.excitation.safety import CLEARANCE_M, TIP_SPEED, TRACKING_ERROR_M, SafetySettings
-from mindyn.motions.excitation.volumes import Capsule
-from mindyn.robots.robot import Robot
+
+if TYPE_CHECKING:
+    from mindyn.motions.excitation.constraints import Box
+    from mindyn.motions.excitation.safety import SafetySettings
+    from mindyn.motions.excitation.volumes import Capsule
+    from mindyn.robots.robot import Robot
 
 _POINT: Final = list_schema(ANY_NUMBER, minItems=3, maxItems=3)
 _CORNER: Final = list_schema({"type": ["number", "infinite"]}, minItems=3, maxItems=3)
@@ -40,8 +42,13 @@ SURROUNDINGS_SCHEMAS: Final[Mapping[str, Schema]] = {
     "noise": list_schema(ANY_NUMBER, "number"),
     **dict.fromkeys(("start", "home"), list_schema(ANY_NUMBER)),
 }
-LIMITS_FILE_SCHEMA: Final = {**LIMITS, "properties": {**LIMITS["properties"], **SURROUNDINGS_SCHEMAS}}
-"""The JSON Schema of a file of limits."""
+
+
+def limits_file_schema() -> Schema:
+    """Return the JSON Schema of a file of limits."""
+    from mindyn.motions.excitation.limits import LIMITS
+
+    return {**LIMITS, "properties": {**LIMITS["properties"], **SURROUNDINGS_SCHEMAS}}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -90,6 +97,8 @@ def parse_motion_options(
     ] = None,
 ) -> MotionOptions:
     """Return the options of commands that check motions."""
+    from mindyn.motions.excitation.safety import SafetySettings
+
     require_exclusive({"--floor": floor is not None, "--no-floor": no_floor})
     safety = SafetySettings(
         floor=None if no_floor else "base plane" if floor is None else floor,
@@ -126,7 +135,7 @@ def read_limits_file(path: Path | None, robot: Robot, held: Iterable[Finding] = 
         return LimitsFile()
     hint = "for example: velocity = { joint1 = 2.0 }"
     given = read_toml(path, "file of limits", InputError, hint)
-    require_valid_file(given, LIMITS_FILE_SCHEMA, path.name, hint=hint)
+    require_valid_file(given, limits_file_schema(), path.name, hint=hint)
     absent = {name for finding in held for name in finding.joints} - set(robot.joint_names)
     bounds = {
         key: {joint: limit for joint, limit in value.items() if joint not in absent}
@@ -148,6 +157,8 @@ def read_limits_file(path: Path | None, robot: Robot, held: Iterable[Finding] = 
 
 def _read_obstacle(entry: Any, where: str) -> Capsule | Box:
     """Read a table of a box if it has a corner, otherwise of a capsule."""
+    from mindyn.motions.excitation.constraints import Box
+
     is_box = "lower" in entry or "upper" in entry
     require_valid(entry, _BOX if is_box else _CAPSULE, where)
     return Box(**entry) if is_box else _read_capsule(entry)
@@ -155,11 +166,15 @@ def _read_obstacle(entry: Any, where: str) -> Capsule | Box:
 
 def _read_capsule(entry: Any, link: str = "") -> Capsule:
     """Read a table of a capsule, which is on `link` if it names none."""
+    from mindyn.motions.excitation.volumes import Capsule
+
     return Capsule(**{"link": link, "b": entry["a"], **entry})
 
 
 def _read_workspace(entry: Any) -> Box | None:
     """Read a table with `lower` and `upper` corners, or `floor` alone."""
+    from mindyn.motions.excitation.constraints import Box
+
     if entry is None:
         return None
     if "floor" in entry:

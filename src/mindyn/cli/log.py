@@ -6,9 +6,8 @@ import sys
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
-import numpy as np
 import typer
 
 from mindyn.cli.arguments import JSON_OPTION, assignment_error, complete_robot, with_robot_options
@@ -18,13 +17,12 @@ from mindyn.foundation.errors import Code, InputError
 from mindyn.foundation.files import write_file_atomically
 from mindyn.foundation.findings import Finding, Kind, warning
 from mindyn.foundation.hints import Command
-from mindyn.identification.log_drafts import draft_log
-from mindyn.logs.drafts.draft import SidecarDraft, flatten_metadata
 from mindyn.logs.errors import NO_TORQUE_HINT, LogError
-from mindyn.logs.metadata import find_sidecar, read_sidecar
-from mindyn.logs.reading import CHUNK_ROWS, LogScan, read_log
-from mindyn.robots.loading import RobotOptions
-from mindyn.robots.robot import Robot
+
+if TYPE_CHECKING:
+    from mindyn.logs.drafts.draft import SidecarDraft
+    from mindyn.robots.loading import RobotOptions
+    from mindyn.robots.robot import Robot
 
 
 @with_robot_options
@@ -48,6 +46,8 @@ def log(
     options: RobotOptions,
 ) -> None:
     """Inspect a log: the likely meaning of its columns with evidence, and a draft of its sidecar file."""
+    from mindyn.logs.metadata import find_sidecar
+
     arm = None if robot is None else options.load(robot)
     file = file if file.name else file.absolute()
     sidecar, given = find_sidecar(file), parse_entries(state or ())
@@ -81,6 +81,8 @@ def log(
 
 def parse_entries(lines: Sequence[str]) -> dict[str, Any]:
     """Return the entries KEY=VALUE of the user; values are TOML or bare words, and KEY= removes an entry."""
+    from mindyn.logs.drafts.draft import flatten_metadata
+
     entries: dict[str, Any] = {}
     for line in lines:
         key, mark, text = line.partition("=")
@@ -97,6 +99,10 @@ def parse_entries(lines: Sequence[str]) -> dict[str, Any]:
 
 def draft_with_sidecar(file: Path, arm: Robot | None, given: Mapping[str, Any]) -> SidecarDraft:
     """Draft a log with the entries of the user and of its sidecar; unchanged lines of a draft keep their evidence."""
+    from mindyn.identification.log_drafts import draft_log
+    from mindyn.logs.drafts.draft import flatten_metadata
+    from mindyn.logs.metadata import read_sidecar
+
     written = read_sidecar(file)
     entries = flatten_metadata(written)
     layout = {key: value for key, value in entries.items() if key in _LAYOUT or key.startswith("columns.")}
@@ -121,6 +127,9 @@ _LAYOUT: Final = ("topic", "separator", "decimal", "skip_rows")
 
 def has_complete_sidecar(file: Path, arm: Robot | None) -> bool:
     """Return whether a log has a confirmed sidecar with all entries; without a robot, entries are not checked."""
+    from mindyn.logs.metadata import find_sidecar, read_sidecar
+    from mindyn.logs.reading import CHUNK_ROWS, LogScan
+
     if find_sidecar(file) is None or read_sidecar(file).get("draft", False):
         return False
     try:
@@ -132,6 +141,8 @@ def has_complete_sidecar(file: Path, arm: Robot | None) -> bool:
 
 
 def _write_draft(file: Path, draft: SidecarDraft, arm: Robot | None, confirm: bool) -> None:
+    from mindyn.logs.reading import CHUNK_ROWS, LogScan
+
     target = file.with_name(file.name + ".toml")
     if confirm and draft.questions:
         raise InputError(
@@ -163,6 +174,10 @@ def _print_questions(draft: SidecarDraft, ending: str) -> None:
 
 def _check_sidecar(file: Path, sidecar: Path, arm: Robot | None, as_json: bool) -> None:
     """Read the log with its sidecar, which raises for wrong entries, and print ranges of the signals."""
+    import numpy as np
+
+    from mindyn.logs.reading import read_log
+
     if arm is None:
         raise InputError(
             f"checking {sidecar.name} needs a robot",

@@ -5,10 +5,13 @@ from __future__ import annotations
 import sys
 import textwrap
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from mindyn.cli.printing import print_status_lines, terminal_columns
 from mindyn.foundation.hints import Command
-from mindyn.robots.loading import RobotOptions
+
+if TYPE_CHECKING:
+    from mindyn.robots.loading import RobotOptions
 
 
 def print_next_command(*words: object) -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -15,17 +16,10 @@ from mindyn.cli.exit_codes import ExitCode
 from mindyn.cli.printing import print_json, print_output, print_status, print_table
 from mindyn.foundation.errors import Code, InputError, list_names, unknown_name_error
 from mindyn.foundation.files import make_output_folder, write_file_atomically
-from mindyn.papers import (
-    angeles_paper,
-    lin_fang_paper,
-    lin_paper,
-    sheu_walker_figures,
-    sheu_walker_paper,
-    yoshida_figures,
-    yoshida_paper,
-)
-from mindyn.papers.line_drawings import Figure
-from mindyn.papers.reproduction import Reproduction, format_markdown, format_text, to_data
+
+if TYPE_CHECKING:
+    from mindyn.papers.line_drawings import Figure
+    from mindyn.papers.reproduction import Reproduction
 
 PAGE_FILE = "reproduced.md"
 """File in the folder of `--out`."""
@@ -33,30 +27,36 @@ PAGE_FILE = "reproduced.md"
 
 @dataclass(frozen=True, slots=True)
 class Paper:
-    """A paper: its citation, the reproduced parts, and the functions that reproduce its tables and draw its figures."""
+    """A paper: the reproduced parts, and the modules that reproduce its tables and draw its figures."""
 
-    citation: str
+    tables: str
     holds: str
-    reproduce: Callable[[], Reproduction]
-    draw_figures: Callable[[], tuple[Figure, ...]] | None = None
+    figures: str | None = None
+
+    @property
+    def citation(self) -> str:
+        """Return the citation."""
+        return str(import_module(f"mindyn.papers.{self.tables}").CITATION)
+
+    def reproduce(self) -> Reproduction:
+        """Reproduce the tables."""
+        result: Reproduction = import_module(f"mindyn.papers.{self.tables}").reproduce()
+        return result
+
+    def draw_figures(self) -> tuple[Figure, ...]:
+        """Draw the figures; none if mindyn draws no figure of this paper."""
+        if self.figures is None:
+            return ()
+        drawings: tuple[Figure, ...] = import_module(f"mindyn.papers.{self.figures}").draw_figures()
+        return drawings
 
 
 PAPERS: Final[Mapping[str, Paper]] = {
-    "sheu-walker": Paper(
-        sheu_walker_paper.CITATION,
-        "tables 2-13, figures 3, 4, 6",
-        sheu_walker_paper.reproduce,
-        sheu_walker_figures.draw_figures,
-    ),
-    "yoshida": Paper(
-        yoshida_paper.CITATION,
-        "chapters 3 and 4, figures 3.6.1-3.6.4",
-        yoshida_paper.reproduce,
-        yoshida_figures.draw_figures,
-    ),
-    "lin": Paper(lin_paper.CITATION, "tables I-III, savings, Stanford arm identified", lin_paper.reproduce),
-    "lin-fang": Paper(lin_fang_paper.CITATION, "tables I-VIII, the cheapest formulation", lin_fang_paper.reproduce),
-    "angeles": Paper(angeles_paper.CITATION, "table 1, examples 1 and 2", angeles_paper.reproduce),
+    "sheu-walker": Paper("sheu_walker_paper", "tables 2-13, figures 3, 4, 6", "sheu_walker_figures"),
+    "yoshida": Paper("yoshida_paper", "chapters 3 and 4, figures 3.6.1-3.6.4", "yoshida_figures"),
+    "lin": Paper("lin_paper", "tables I-III, savings, Stanford arm identified"),
+    "lin-fang": Paper("lin_fang_paper", "tables I-VIII, the cheapest formulation"),
+    "angeles": Paper("angeles_paper", "table 1, examples 1 and 2"),
 }
 
 
@@ -75,6 +75,8 @@ def papers(
     as_json: Annotated[bool, JSON_OPTION] = False,
 ) -> None:
     """Reproduce tables of five papers: published value, our value and the difference; draw their figures."""
+    from mindyn.papers.reproduction import format_text, to_data
+
     chosen = list(PAPERS) if every else names or []
     require_exclusive({"names of papers": names, "--all": every})
     require_companion("--out", out, "a paper or --all", chosen)
@@ -119,8 +121,8 @@ def _print_papers(as_json: bool) -> None:
 
 
 def _require_figures(chosen: list[str]) -> None:
-    if not any(PAPERS[name].draw_figures for name in chosen):
-        drawn = [name for name, paper in PAPERS.items() if paper.draw_figures]
+    if not any(PAPERS[name].figures for name in chosen):
+        drawn = [name for name, paper in PAPERS.items() if paper.figures]
         raise InputError(
             f"no figures are drawn for: {list_names(chosen)}",
             hint=f"papers with figures: {', '.join(drawn)}; examples/05 and 06 draw those of angeles",
@@ -130,12 +132,13 @@ def _require_figures(chosen: list[str]) -> None:
 
 
 def _write_figures(chosen: list[str], out: Path) -> None:
-    drawings = [draw() for name in chosen if (draw := PAPERS[name].draw_figures) is not None]
-    for figure in (figure for figures in drawings for figure in figures):
+    for figure in (figure for name in chosen for figure in PAPERS[name].draw_figures()):
         path = write_file_atomically(out / f"{figure.name}.svg", figure.svg)
         print_status(f"wrote {path}: {figure.title}")
 
 
 def _write_page(reproductions: list[Reproduction], out: Path) -> None:
+    from mindyn.papers.reproduction import format_markdown
+
     write_file_atomically(out / PAGE_FILE, format_markdown(reproductions))
     print_status(f"wrote {out / PAGE_FILE}")

@@ -7,37 +7,27 @@ from collections.abc import Callable
 from dataclasses import asdict
 from math import degrees, floor, inf, log10
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from mindyn.applications.payload.payload import GAIN_DEVIATION, LoadCalibration, calibrate_load
-from mindyn.applications.payload.payload import payload as payload_of
-from mindyn.applications.wrench import WrenchPayload, payload_from_wrench
 from mindyn.cli.arguments import JSON_OPTION, complete_from, require_companion, require_exclusive
+from mindyn.cli.choices import CONTROLLER_NAMES, WrenchFrame
 from mindyn.cli.exit_codes import ExitCode
 from mindyn.cli.printing import print_findings, print_json, print_output, print_status, print_table
 from mindyn.cli.runs import CALIBRATION_FILE, RUN_ARGUMENT, load_run_estimate, read_logs, require_held_out
-from mindyn.foundation.algebra.poses import rpy_from_rotation
 from mindyn.foundation.errors import Code, ExportError, InputError, require_choice, unknown_name_error
 from mindyn.foundation.files import write_file_atomically
 from mindyn.foundation.findings import Kind, Severity
 from mindyn.foundation.notation import LINK_PARAMETER_UNITS, LINK_PARAMETERS
 from mindyn.foundation.reading import read_json
 from mindyn.foundation.schemas import POSITIVE_NUMBER, require_valid, table_schema
-from mindyn.identification.runs_with_loads import Payload
-from mindyn.logs.wrench_log import WrenchFrame, read_wrench_log
-from mindyn.output.export.controller_payloads import (
-    CONTROLLERS,
-    abb_loaddata,
-    format_payload,
-    franka_call,
-    kuka_entry,
-    ur_call,
-    write_payload,
-)
-from mindyn.robots.loading import load_robot
-from mindyn.robots.robot import Robot
+
+if TYPE_CHECKING:
+    from mindyn.applications.payload.payload import LoadCalibration
+    from mindyn.applications.wrench import WrenchPayload
+    from mindyn.identification.runs_with_loads import Payload
+    from mindyn.robots.robot import Robot
 
 LENGTH_DECIMALS: Final = 4
 """Fewest decimals of a length in m."""
@@ -90,8 +80,8 @@ def payload(
         str | None,
         typer.Option(
             "--to",
-            help=f"Write the payload for a controller instead of printing it: {', '.join(CONTROLLERS)}.",
-            autocompletion=complete_from(CONTROLLERS),
+            help=f"Write the payload for a controller instead of printing it: {', '.join(CONTROLLER_NAMES)}.",
+            autocompletion=complete_from(CONTROLLER_NAMES),
         ),
     ] = None,
     out: Annotated[
@@ -105,10 +95,17 @@ def payload(
 ) -> None:
     """Identify the payload in a log, from an estimate of the arm without payload or a force/torque sensor."""
     if to is not None:
-        require_choice(to, CONTROLLERS, "--to")
+        require_choice(to, CONTROLLER_NAMES, "--to")
         require_exclusive({"--to": to, "--json": as_json})
     require_companion("--out", out, "--to", to)
     require_companion("--name", name, "--to", to)
+
+    from mindyn.applications.payload.payload import calibrate_load
+    from mindyn.applications.payload.payload import payload as payload_of
+    from mindyn.applications.wrench import payload_from_wrench
+    from mindyn.logs.wrench_log import read_wrench_log
+    from mindyn.robots.loading import load_robot
+
     if wrench is not None:
         require_exclusive({"--wrench": wrench, "RUN": run})
         arm = None if robot is None else load_robot(robot)
@@ -171,6 +168,8 @@ def _print_for_controllers(load: Payload, load_in_frame: Payload) -> None:
 
 def _read_calibration(file: Path) -> LoadCalibration | None:
     """Read the torque scale by a weighed load; None if the run was not calibrated."""
+    from mindyn.applications.payload.payload import LoadCalibration
+
     if not file.is_file():
         return None
     saved = read_json(file, "calibration of a run", InputError)
@@ -180,6 +179,8 @@ def _read_calibration(file: Path) -> LoadCalibration | None:
 
 def _describe_scale(load: Payload, calibration: LoadCalibration | None) -> str:
     """Describe the uncertainty of the torque scale that the interval contains."""
+    from mindyn.applications.payload.payload import GAIN_DEVIATION
+
     if calibration is not None:
         scale = f"calibrated with a weighed payload: its torques are multiplied by {calibration.factor:.4g}"
         return f"The arm is {scale}, with a standard deviation of {100 * load.gain_deviation:.2g} %."
@@ -235,6 +236,8 @@ def _print_parameters(load: Payload) -> None:
 
 def format_for_controllers(load: Payload) -> str:
     """Return the payload in the formats of robot controllers and robot files."""
+    from mindyn.output.export.controller_payloads import abb_loaddata, franka_call, kuka_entry, ur_call
+
     m, c, J = load.mass, load.centre, load.inertia_about_centre
     xx, yy, zz, xy, xz, yz = J[0, 0], J[1, 1], J[2, 2], J[0, 1], J[0, 2], J[1, 2]
     named = zip(("ixx", "ixy", "ixz", "iyy", "iyz", "izz"), (xx, xy, xz, yy, yz, zz), strict=True)
@@ -270,6 +273,8 @@ def _format_or_reason(render: Callable[[Payload], str], load: Payload) -> str:
 
 def _write_for_controller(load: Payload, to: str, out: Path | None, name: str | None) -> None:
     """Write the file of a controller, or print its text on stdout."""
+    from mindyn.output.export.controller_payloads import format_payload, write_payload
+
     if out is None:
         typer.echo(format_payload(load, to, name=name), nl=False)
     else:
@@ -303,6 +308,8 @@ def _require_consistent_readings(sensed: WrenchPayload) -> None:
 
 
 def _print_sensor(sensed: WrenchPayload) -> None:
+    from mindyn.foundation.algebra.poses import rpy_from_rotation
+
     units, names = ["N m"] * 3 + ["N"] * 3, [f"{what} {axis}" for what in ("moment", "force") for axis in "xyz"]
     rows: list[tuple[str, ...]] = [("bias", "value", "95 % +-", "unit")]
     for name, value, width, unit in zip(names, sensed.bias, sensed.bias_half_widths, units, strict=True):

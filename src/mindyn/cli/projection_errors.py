@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from mindyn.applications.validation.validate import validate
 from mindyn.cli.printing import print_status
 from mindyn.cli.runs import read_run_record
 from mindyn.foundation.errors import Code, InputError, MindynError
 from mindyn.foundation.files import locate_beside
-from mindyn.identification.estimators.estimate import Estimate
-from mindyn.logs.log import Log, SourceFile, hash_sources
-from mindyn.logs.reading import read_log
-from mindyn.robots.robot import Robot
+
+if TYPE_CHECKING:
+    from mindyn.identification.estimators.estimate import Estimate
+    from mindyn.logs.log import Log, SourceFile
+    from mindyn.robots.robot import Robot
 
 RowsName = Literal["training", "held-out"]
 
@@ -34,6 +34,8 @@ class ErrorChange:
 
 def compare_errors(run: Path, before: Estimate, after: Estimate) -> tuple[ErrorChange, ...]:
     """Return the errors of two estimates on the logs of their run; print a note about logs that are not available."""
+    from mindyn.applications.validation.validate import validate
+
     changes = []
     sources: dict[RowsName, Sequence[SourceFile]] = {"training": before.sources, "held-out": _read_held_out(run)}
     for rows, files in sources.items():
@@ -51,6 +53,8 @@ def compare_errors(run: Path, before: Estimate, after: Estimate) -> tuple[ErrorC
 
 def _read_held_out(run: Path) -> list[SourceFile]:
     """Return the held-out logs that the record of a run names; empty without a record."""
+    from mindyn.logs.log import SourceFile
+
     folder = run if run.is_dir() else run.parent
     saved = read_run_record(run).get("held_out", [])
     return [SourceFile.from_dict({**entry, "path": locate_beside(entry["path"], folder)}) for entry in saved]
@@ -58,6 +62,9 @@ def _read_held_out(run: Path) -> list[SourceFile]:
 
 def _read_part(source: SourceFile, robot: Robot) -> Log:
     """Read the rows of a source; raise `InputError` if the file is missing or has changed."""
+    from mindyn.logs.log import hash_sources
+    from mindyn.logs.reading import read_log
+
     if not Path(source.path).exists():
         raise InputError(f"{source.path} does not exist", code=Code.MISSING_FILE, subject=source.path)
     if source.sha256 not in {file.sha256 for file in hash_sources(Path(source.path))}:

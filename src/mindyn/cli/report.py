@@ -4,22 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from mindyn.applications.validation.validate import validate
 from mindyn.cli.arguments import JSON_OPTION, MESHES_OPTION, split_assignment
 from mindyn.cli.printing import print_json, print_notes, print_status
 from mindyn.cli.runs import load_run_estimate, read_logs, require_held_out, simulate_first_log
 from mindyn.foundation.errors import Code, InputError
 from mindyn.foundation.files import locate_beside
 from mindyn.foundation.reading import read_json
-from mindyn.identification.feasibility.check import check_feasible
-from mindyn.output.report.writing import write_report
-from mindyn.robots.loading import load_matching
-from mindyn.robots.meshes import Meshes, read_meshes
-from mindyn.robots.robot import Robot
+
+if TYPE_CHECKING:
+    from mindyn.robots.meshes import Meshes
+    from mindyn.robots.robot import Robot
 
 _TRAINING_LOG_HINT: Final = "pass it with --train, and a log of another motion with --validate"
 
@@ -48,6 +46,11 @@ def report(
     as_json: Annotated[bool, JSON_OPTION] = False,
 ) -> None:
     """Write a report about the quality of an estimate, as a single self-contained HTML file."""
+    from mindyn.applications.validation.validate import validate
+    from mindyn.identification.feasibility.check import check_feasible
+    from mindyn.output.report.writing import write_report
+    from mindyn.robots.loading import load_matching
+
     run, estimate = runs[0], load_run_estimate(runs[0])
     (name, _), *other_runs = _name_runs(runs)
     example = "--compare ordinary=other/estimate.json"
@@ -88,6 +91,8 @@ def report(
 
 def _find_meshes(record: Mapping[str, Any], prior: str | None, robot: Robot) -> Meshes | None:
     """Read the meshes of the robot file of the run, or of --prior; print notes about missing files."""
+    from mindyn.robots.meshes import read_meshes
+
     stated = record.get("robot")
     given = str(stated.get("given", "")) if isinstance(stated, Mapping) else ""
     mesh_source = locate_beside(given, Path(record["folder"])) if given else ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -10,9 +10,10 @@ from mindyn.cli.arguments import JSON_OPTION, ROBOT_ARGUMENT, VERBOSE_OPTION, wi
 from mindyn.cli.printing import print_json, print_output, print_table
 from mindyn.foundation.errors import pluralise
 from mindyn.foundation.pages.document import format_plural
-from mindyn.robots.loading import RobotOptions, bundled_robots, identified_robots, load_robot
-from mindyn.robots.robot import Robot
-from mindyn.robots.table import count_joints, joint_rows, robot_table
+
+if TYPE_CHECKING:
+    from mindyn.robots.loading import RobotOptions
+    from mindyn.robots.robot import Robot
 
 MAX_LISTED_JOINTS: Final = 12
 """Most joints of the short table."""
@@ -31,6 +32,9 @@ def robots(
     options: RobotOptions,
 ) -> None:
     """List the bundled robots, or show one robot."""
+    from mindyn.robots.loading import bundled_robots, load_robot
+    from mindyn.robots.table import robot_table
+
     if robot is not None:
         shown = options.load(robot)
         if as_json:
@@ -52,6 +56,8 @@ def robots(
 
 
 def _print_identified(*, as_json: bool) -> None:
+    from mindyn.robots.loading import identified_robots
+
     zoo = identified_robots()
     if as_json:
         print_json(zoo, indent=2)
@@ -66,6 +72,8 @@ def _print_identified(*, as_json: bool) -> None:
 
 def _print_robot(robot: Robot) -> None:
     """Print the joints with ranges and masses, and the findings about the robot."""
+    from mindyn.robots.table import count_joints, joint_rows
+
     gears = f", {pluralise(len(robot.drives), 'drive')}" if robot.drives else ""
     print_output(f"{robot.name}: {count_joints(robot)} from {robot.root.name} to {robot.link_names[-1]}{gears}")
     rows = joint_rows(robot)

@@ -5,26 +5,27 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from math import isfinite
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
-from mindyn.applications.validation.trajectories import Trajectories, compare_trajectories
-from mindyn.applications.validation.validate import Grade
+from mindyn.cli.choices import SERVO_FILE
 from mindyn.cli.printing import print_findings, print_status, print_table
 from mindyn.foundation.errors import Code, InputError, MindynError, list_names
 from mindyn.foundation.files import finish_replacement
 from mindyn.foundation.findings import Finding, Kind, info
 from mindyn.foundation.hints import Command
 from mindyn.foundation.reading import read_json
-from mindyn.identification.estimators.estimate import Estimate, load_estimate
-from mindyn.identification.servos.servo_estimate import SERVO_FILE
-from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.locations import FileLocation
-from mindyn.logs.log import Log, SourceFile
-from mindyn.logs.reading import read_log
-from mindyn.output.report.verdict import GRADE_LABELS, VerdictData
-from mindyn.robots.robot import Robot
+
+if TYPE_CHECKING:
+    from mindyn.applications.validation.trajectories import Trajectories
+    from mindyn.applications.validation.validate import Grade
+    from mindyn.identification.estimators.estimate import Estimate
+    from mindyn.logs.conditioning import Conditioning
+    from mindyn.logs.log import Log, SourceFile
+    from mindyn.output.report.verdict import VerdictData
+    from mindyn.robots.robot import Robot
 
 RUN_ARGUMENT: Final = typer.Argument(help="Folder of `mindyn identify --out`, or its estimate.json.")
 """For `Annotated[Path, RUN_ARGUMENT]`."""
@@ -37,6 +38,8 @@ MAX_MOTION_ROWS: Final = 20_000
 
 def load_run_estimate(run: Path) -> Estimate:
     """Load the estimate of a run folder or file."""
+    from mindyn.identification.estimators.estimate import load_estimate
+
     finish_replacement(run if run.is_dir() else run.parent)
     path = run / "estimate.json" if run.is_dir() else run
     if (run / SERVO_FILE).is_file():
@@ -72,6 +75,8 @@ def read_logs(
     fitted        conditioning of the estimate, to report differences
     are_training  do not print findings, because the estimate will include them
     """
+    from mindyn.logs.reading import read_log
+
     logs = []
     for path in paths:
         log = read_log(path, robot)
@@ -122,6 +127,8 @@ GRADE_COLOURS: Final[Mapping[Grade, str]] = {
 
 def print_verdict(verdict: VerdictData) -> None:
     """Print the torque error and grade of each joint."""
+    from mindyn.output.report.verdict import GRADE_LABELS
+
     rows = [("joint", "held-out error" if verdict.held_out else "training error", "rms", "grade")]
     for joint in verdict.joints:
         part = f"{100 * joint.relative:.3g} %" if isfinite(joint.relative) else "no torque"
@@ -133,6 +140,8 @@ def print_verdict(verdict: VerdictData) -> None:
 
 def simulate_first_log(estimate: Estimate, logs: Sequence[Log]) -> Trajectories | None:
     """Simulate the motion of the first log under its torque; print a note and return None if that fails."""
+    from mindyn.applications.validation.trajectories import compare_trajectories
+
     if not logs:
         return None
     try:

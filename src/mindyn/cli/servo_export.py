@@ -5,22 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
+from mindyn.cli.choices import SERVO_FILE
 from mindyn.cli.exit_codes import ExitCode
 from mindyn.cli.printing import print_json, print_notes, print_output, print_status
 from mindyn.foundation.errors import Code, InputError, require_choice
 from mindyn.foundation.files import finish_replacement, write_file_atomically
-from mindyn.identification.servos.servo_estimate import SERVO_FILE, ServoEstimate, load_servo_estimate
-from mindyn.logs.reading import read_log
-from mindyn.output.export.mjcf_writer import render_mjcf
-from mindyn.output.export.servo_actuators import servo_ranges, write_isaac_lab_servos
-from mindyn.output.export.servo_replay import ExportedReplay, replay_in_mujoco
-from mindyn.output.export.toml_writer import write_toml
-from mindyn.output.export.urdf_writer import render_urdf
-from mindyn.robots.table import format_table
+
+if TYPE_CHECKING:
+    from mindyn.identification.servos.servo_estimate import ServoEstimate
+    from mindyn.output.export.servo_replay import ExportedReplay
 
 SERVO_FORMATS: Final = ("mjcf", "urdf", "toml", "isaac-lab")
 
@@ -50,6 +47,10 @@ def export_servos(file: Path, export: ServoExport, inapplicable: Mapping[str, bo
 
     inapplicable  options that servo runs do not have, and whether they were given
     """
+    from mindyn.identification.servos.servo_estimate import load_servo_estimate
+    from mindyn.logs.reading import read_log
+    from mindyn.output.export.servo_replay import replay_in_mujoco
+
     require_choice(export.to, SERVO_FORMATS, "--to")
     for option, is_given in inapplicable.items():
         if is_given:
@@ -72,6 +73,11 @@ def export_servos(file: Path, export: ServoExport, inapplicable: Mapping[str, bo
 
 def _write(estimate: ServoEstimate, export: ServoExport) -> list[str]:
     """Write the file and return notes."""
+    from mindyn.output.export.mjcf_writer import render_mjcf
+    from mindyn.output.export.servo_actuators import servo_ranges, write_isaac_lab_servos
+    from mindyn.output.export.toml_writer import write_toml
+    from mindyn.output.export.urdf_writer import render_urdf
+
     if export.to == "mjcf":
         text, notes = render_mjcf(estimate, export.out, export.source, "robot", force=export.force)
         write_file_atomically(export.out, text)
@@ -89,6 +95,8 @@ def _write(estimate: ServoEstimate, export: ServoExport) -> list[str]:
 
 
 def _format_replay(replay: ExportedReplay) -> str:
+    from mindyn.robots.table import format_table
+
     rows: list[tuple[str, ...]] = [("joint", "own simulation", "MuJoCo", "ratio", "position = target")]
     ours = replay.internal
     for j, name in enumerate(ours.joint_names):

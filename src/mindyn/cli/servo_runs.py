@@ -9,24 +9,22 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from time import perf_counter
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-import numpy as np
 import typer
 
+from mindyn.cli.choices import SERVO_FILE
 from mindyn.cli.exit_codes import ExitCode
 from mindyn.cli.next_step import print_next_command
 from mindyn.cli.printing import count_messages, print_findings, print_json, print_output, print_status
 from mindyn.foundation.files import relative_path, replace_folder_files, write_file_atomically
-from mindyn.identification.servos.identify_servos import identify_servos
-from mindyn.identification.servos.replay import ServoReplay, replay_servos
-from mindyn.identification.servos.servo_estimate import SERVO_FILE, ServoEstimate
 from mindyn.logs.locations import FileLocation, strip_credentials
-from mindyn.logs.log import Log, hash_sources
-from mindyn.logs.servos import find_unknown_gains
-from mindyn.output.report.provenance import package_versions
-from mindyn.regression.gather_blocks import sources_of
-from mindyn.robots.robot import Robot
+
+if TYPE_CHECKING:
+    from mindyn.identification.servos.replay import ServoReplay
+    from mindyn.identification.servos.servo_estimate import ServoEstimate
+    from mindyn.logs.log import Log
+    from mindyn.robots.robot import Robot
 
 REPLAY_FILE: Final = "replay.json"
 SERVO_RUN_FILES: Final = (SERVO_FILE, REPLAY_FILE, "run.json")
@@ -61,6 +59,9 @@ class ServoRun:
 
 def has_servo_logs(logs: Sequence[object]) -> bool:
     """Return whether all logs have position targets in place of torques, with gains that are unknown."""
+    from mindyn.logs.log import Log
+    from mindyn.logs.servos import find_unknown_gains
+
     return bool(logs) and all(
         isinstance(log, Log) and log.target is not None and bool(find_unknown_gains(log).any()) for log in logs
     )
@@ -68,6 +69,9 @@ def has_servo_logs(logs: Sequence[object]) -> bool:
 
 def run_servos(run: ServoRun) -> None:
     """Fit the servos, replay logs, write the files of the run, and print errors and grade."""
+    from mindyn.identification.servos.identify_servos import identify_servos
+    from mindyn.identification.servos.replay import replay_servos
+
     start = perf_counter()
     with count_messages("identifying servos", SERVO_PROGRESS_STEPS, verbose=run.verbose) as talk:
         estimate = identify_servos(run.arm, run.training, progress=talk)
@@ -94,6 +98,8 @@ def run_servos(run: ServoRun) -> None:
 
 
 def _print_result(run: ServoRun, estimate: ServoEstimate, replay: ServoReplay) -> None:
+    import numpy as np
+
     print_output(HEADLINES[replay.grade])
     rows = "held-out logs" if run.held_out else "the training logs themselves (hold some out with --hold-out 0.3)"
     print_output(f"Rms position error of a simulation that sees the targets of {rows}:")
@@ -113,6 +119,10 @@ def _write_json(path: Path, values: Mapping[str, Any]) -> None:
 
 def _run_record(run: ServoRun, estimate: ServoEstimate, replay: ServoReplay, seconds: float) -> dict[str, Any]:
     """Return the record with which the run can be repeated."""
+    from mindyn.logs.log import hash_sources
+    from mindyn.output.report.provenance import package_versions
+    from mindyn.regression.gather_blocks import sources_of
+
     assert run.out is not None
     inputs = [{"path": s.path, "sha256": s.sha256} for path in run.inputs for s in hash_sources(path)]
     held_out = [asdict(source) for log in run.held_out for source in sources_of(log)]

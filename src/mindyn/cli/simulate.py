@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import fields
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
 import typer
 
 from mindyn.cli.arguments import JSON_OPTION, ROBOT_ARGUMENT, option_group, with_robot_options
@@ -16,17 +15,13 @@ from mindyn.foundation.errors import Code, ExportError, InputError, list_names, 
 from mindyn.foundation.hints import Command
 from mindyn.foundation.reading import read_json, read_toml
 from mindyn.foundation.schemas import ANY_NUMBER, ANY_TEXT, require_valid, table_schema
-from mindyn.logs.log import write_log
-from mindyn.motions.excitation.motions import run_of
-from mindyn.motions.simulation.controllers import ComputedTorque, ReferenceRows, SineMotion, TabulatedReference
-from mindyn.motions.simulation.results import Measurement
-from mindyn.motions.simulation.sensors import Sensors
-from mindyn.motions.simulation.simulate import simulate as run_simulation
-from mindyn.robots.files import read_text
-from mindyn.robots.loading import RobotOptions
-from mindyn.robots.parts import position_range
-from mindyn.robots.robot import Robot
-from mindyn.robots.toml_format import read_drives
+
+if TYPE_CHECKING:
+    from mindyn.motions.simulation.controllers import ReferenceRows, SineMotion
+    from mindyn.motions.simulation.results import Measurement
+    from mindyn.motions.simulation.sensors import Sensors
+    from mindyn.robots.loading import RobotOptions
+    from mindyn.robots.robot import Robot
 
 
 def parse_readings(
@@ -79,6 +74,13 @@ def simulate(
     options: RobotOptions,
 ) -> None:
     """Simulate a motion and write the log of its sensors."""
+    import numpy as np
+
+    from mindyn.motions.simulation.controllers import ComputedTorque, TabulatedReference
+    from mindyn.motions.simulation.simulate import simulate as run_simulation
+    from mindyn.robots.files import read_text
+    from mindyn.robots.toml_format import read_drives
+
     if out.suffix not in (".csv", ".parquet"):
         raise InputError(
             f"--out must end with .csv or .parquet, got '{out}'",
@@ -120,6 +122,8 @@ def simulate(
 
 def _build_sensors(path: Path | None, stated: dict[str, Any], seed: int) -> Sensors:
     """Return the sensors of a file, overridden by the options."""
+    from mindyn.motions.simulation.sensors import Sensors
+
     hint = "such as torque_noise = 0.01"
     table = {} if path is None else read_toml(path, "file of sensors", InputError, hint)
     entries = {entry.name: ANY_TEXT if entry.name.endswith("side") else ANY_NUMBER for entry in fields(Sensors)}
@@ -144,6 +148,8 @@ def _require_noise_side(robot: Robot, sensors: Sensors) -> None:
 
 def _load_reference(robot: Robot, motion: Path | None, seed: int) -> tuple[ReferenceRows, float]:
     """Return the reference of the controller and its duration."""
+    from mindyn.motions.excitation.motions import run_of
+
     if motion is None and robot.loops:
         raise InputError(
             f"robot {robot.name!r} has closed loops, and not every motion keeps them closed",
@@ -177,6 +183,11 @@ def _load_reference(robot: Robot, motion: Path | None, seed: int) -> tuple[Refer
 
 def make_sine_reference(robot: Robot, seed: int) -> SineMotion:
     """Return a sine for every primary joint around the middle of its range, by default -1 to 1 rad or m."""
+    import numpy as np
+
+    from mindyn.motions.simulation.controllers import SineMotion
+    from mindyn.robots.parts import position_range
+
     rng = np.random.default_rng(seed)
     joints = robot.primary_joints
     lower, upper = np.array([position_range(joint.limits, -1.0, 1.0) for joint in joints]).T
@@ -186,6 +197,8 @@ def make_sine_reference(robot: Robot, seed: int) -> SineMotion:
 
 def write_measurement(measured: Measurement, robot: Robot, path: Path) -> None:
     """Write the log and its sidecar with columns by joint name, units and sides."""
+    from mindyn.logs.log import write_log
+
     signals = {"position": measured.position, "torque": measured.torque}
     sides = {"position": measured.position_side, "torque": measured.torque_side}
     write_log(robot, measured.t, signals, path, sides)

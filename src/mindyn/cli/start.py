@@ -6,7 +6,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -21,10 +21,11 @@ from mindyn.cli.servo_export import SERVO_FORMATS, find_servo_run
 from mindyn.foundation.errors import MindynError, pluralise, require_choice
 from mindyn.foundation.escaping import format_toml_value
 from mindyn.foundation.hints import Command
-from mindyn.identification.feasibility.check import check_feasible
-from mindyn.logs.drafts.draft import UNANSWERED, DraftLine
-from mindyn.robots.loading import RobotOptions
-from mindyn.robots.robot import Robot
+
+if TYPE_CHECKING:
+    from mindyn.logs.drafts.draft import DraftLine
+    from mindyn.robots.loading import RobotOptions
+    from mindyn.robots.robot import Robot
 
 EXPORT_SUFFIXES: Final = {
     "mjcf": ".xml",
@@ -76,6 +77,8 @@ def start(
     options: RobotOptions,
 ) -> None:
     """Go from a robot and its logs to exported code, asking only for what cannot be determined."""
+    from mindyn.identification.feasibility.check import check_feasible
+
     if to is not None:
         require_choice(to, FORMAT_WRITERS, "--to")
     guide, words, arm = Guide(context, sys.stdin.isatty()), format_robot_options(options), options.load(robot)
@@ -109,6 +112,8 @@ def start(
 
 def _describe_log(guide: Guide, log: Path, robot: str, arm: Robot, words: Sequence[str]) -> None:
     """Describe a log in its sidecar, with the user's answers; a complete sidecar is only checked."""
+    from mindyn.logs.drafts.draft import UNANSWERED
+
     if not has_complete_sidecar(log, arm):
         given = (
             _complete_draft(guide, log, arm)

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mindyn.applications.step_tests.checks import check_steps
-from mindyn.applications.step_tests.estimator import StepByStep
 from mindyn.cli.arguments import (
     JSON_OPTION,
     ROBOT_ARGUMENT,
@@ -25,12 +23,9 @@ from mindyn.foundation.errors import Code, InputError, pluralise, require_choice
 from mindyn.foundation.files import replace_folder_files
 from mindyn.foundation.findings import Severity, name_warnings
 from mindyn.foundation.hints import Command
-from mindyn.motions.excitation.limits import with_limits
-from mindyn.motions.simulation.sensors import Sensors
-from mindyn.motions.step_plans.plan import PLAN, load_plan, read_test_logs, write_motions, write_test_logs
-from mindyn.motions.step_plans.planner import simulate_tests
-from mindyn.motions.step_plans.safety import plan_safe_tests
-from mindyn.robots.loading import RobotOptions
+
+if TYPE_CHECKING:
+    from mindyn.robots.loading import RobotOptions
 
 ACTIONS = ("plan", "simulate", "identify")
 
@@ -53,6 +48,14 @@ def step_by_step(
     options: RobotOptions,
 ) -> None:
     """Plan Yoshida's simple tests, simulate them, or identify a robot from their logs."""
+    from mindyn.applications.step_tests.checks import check_steps
+    from mindyn.applications.step_tests.estimator import StepByStep
+    from mindyn.motions.excitation.limits import with_limits
+    from mindyn.motions.simulation.sensors import Sensors
+    from mindyn.motions.step_plans.plan import PLAN, load_plan, read_test_logs, write_motions, write_test_logs
+    from mindyn.motions.step_plans.planner import simulate_tests
+    from mindyn.motions.step_plans.safety import plan_safe_tests
+
     require_choice(action, ACTIONS, "the action of mindyn step-by-step")
     loaded, options, held = load_and_hold(options, robot, motion.move)
     words = format_robot_options(options)

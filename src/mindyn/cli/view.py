@@ -5,26 +5,26 @@ from __future__ import annotations
 import webbrowser
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from mindyn.cli.arguments import JSON_OPTION, ROBOT_ARGUMENT, load_and_hold, require_companion, with_robot_options
+from mindyn.cli.choices import SERVO_FILE
 from mindyn.cli.limits_file import LimitsFile, read_limits_file
 from mindyn.cli.printing import print_json, print_notes, print_status
 from mindyn.cli.runs import load_run_estimate, read_logs, read_run_record
 from mindyn.foundation.errors import Code, InputError
 from mindyn.foundation.files import locate_beside
 from mindyn.foundation.reading import read_json
-from mindyn.identification.estimators.estimate import Estimate
-from mindyn.identification.servos.servo_estimate import SERVO_FILE
-from mindyn.logs.log import Log
-from mindyn.motions.excitation.motions import Run, run_of
-from mindyn.motions.excitation.safety import SafetySettings
-from mindyn.output.view.writing import write_view
-from mindyn.robots.loading import RobotOptions
-from mindyn.robots.meshes import read_meshes
-from mindyn.robots.robot import Robot
+
+if TYPE_CHECKING:
+    from mindyn.identification.estimators.estimate import Estimate
+    from mindyn.logs.log import Log
+    from mindyn.motions.excitation.motions import Run
+    from mindyn.motions.excitation.safety import SafetySettings
+    from mindyn.robots.loading import RobotOptions
+    from mindyn.robots.robot import Robot
 
 MOTION_FILE: Final = "motion.json"
 RUN_FILES: Final = ("estimate.json", SERVO_FILE)
@@ -56,6 +56,9 @@ def view(
     options: RobotOptions,
 ) -> None:
     """Show a robot in space, alone, with a motion, or with a log and the torque of a model, on one page."""
+    from mindyn.output.view.writing import write_view
+    from mindyn.robots.meshes import read_meshes
+
     kind = "robot" if shown is None else _kind_of(shown)
     require_companion("--log", log, "a run", kind == "run")
     motion, recorded, estimate = None, None, None
@@ -110,6 +113,8 @@ def _is_in(folder: Path) -> Callable[[str], bool]:
 
 def _read_motion(shown: Path) -> tuple[Path, Run]:
     """Return the folder of a motion and its run."""
+    from mindyn.motions.excitation.motions import run_of
+
     path = shown / MOTION_FILE if shown.is_dir() else shown
     return path.parent, run_of(read_json(path, "motion", InputError), str(path))
 
@@ -153,6 +158,8 @@ def _require_same_joints(robot: Robot, estimated: Robot, run: str) -> None:
 
 def _read_surroundings(path: Path | None, robot: Robot) -> SafetySettings | None:
     """Return what a limits file states about the surroundings; None without a file."""
+    from mindyn.motions.excitation.safety import SafetySettings
+
     if path is None:
         return None
     given: LimitsFile = read_limits_file(path, robot)

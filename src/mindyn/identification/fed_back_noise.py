@@ -11,7 +11,6 @@ from dataclasses import replace
 from typing import Final
 
 import numpy as np
-from scipy.special import chdtri
 
 from mindyn.foundation.errors import MindynError
 from mindyn.foundation.findings import Finding, Kind, Severity
@@ -32,6 +31,8 @@ raises no alarm at 12 and 16 Hz, where the intervals are right."""
 
 def find_fed_back_noise(estimator: Estimator, estimate: Estimate, experiment: Experiment) -> list[Finding]:
     """Return an error if the values of an instrumental-variables fit change significantly without high frequencies."""
+    from scipy.special import chdtri
+
     settings, conditioning = estimate.settings, estimate.settings.conditioning
     if not estimator.filters_alike or not isinstance(conditioning, Conditioning):
         return []

@@ -11,7 +11,6 @@ from typing import Any, Final
 import numpy as np
 
 from mindyn.foundation.errors import MindynError
-from mindyn.identification.diagnostics.robot_file import compare_with_file, find_correction, is_about_1000
 from mindyn.identification.diagnostics.thresholds import FILE_EXPLAINS, MAX_SCALE
 from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.drafts.draft import UNANSWERED, SidecarDraft, flatten_metadata
@@ -94,6 +93,8 @@ def _samples(path: Path, robot: Robot, draft: SidecarDraft) -> Samples | None:
 
 
 def _compare_with_inertials(draft: SidecarDraft, robot: Robot, samples: Samples) -> SidecarDraft:
+    from mindyn.identification.diagnostics.robot_file import compare_with_file, find_correction, is_about_1000
+
     compared = compare_with_file(robot, samples)
     if compared is None:
         return draft.with_notes("the robot file has no inertial parameters to compare the torque with", UNKNOWN_ZERO)

@@ -21,7 +21,6 @@ from typing import Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import chdtri, stdtrit
 
 from mindyn.equations.identifiability.random_states import Regressors, sample_rows, typical_rates
 from mindyn.foundation.algebra.jackknife import jackknife_covariance
@@ -258,6 +257,8 @@ def _fix_scale(
     scale: Scale,
 ) -> EstimatedGains:
     """Fit all rows and all but each block in turn, and fix the scale of all solutions in the same way."""
+    from scipy.special import stdtrit
+
     everything = sum(blocks[1:], start=blocks[0])
     fixed, names = np.where(unknown, np.nan, 1.0), rows.regressor.joint_names
     if unknown.all():
@@ -319,6 +320,8 @@ def _determined_by(products: GainProducts, whole: GainSolution, reference: int, 
 
 def _is_determined(products: GainProducts, whole: GainSolution, fixed: Array, joint: int, blocks: int) -> bool:
     """Return whether the solution is significantly worse with twice and with half the gain of a joint."""
+    from scipy.special import chdtri
+
     is_joint, least_rise = np.arange(len(fixed)) == joint, float(chdtri(1, 2 * GAIN_LEVEL))
     for factor in (0.5, 2.0):
         start = replace(whole, h=np.where(is_joint, factor * whole.h, whole.h))

@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from mindyn.equations.loop_closure import primary_gears
 from mindyn.foundation.algebra.values import Array, frozen_array
 from mindyn.foundation.errors import Code
 from mindyn.logs.errors import LogError
@@ -76,6 +75,8 @@ def motor_gears(metadata: LogMetadata, robot: Robot) -> Array:
 
 
 def _drive_gears(robot: Robot) -> Array:
+    from mindyn.equations.loop_closure import primary_gears
+
     driven = [drive.joint for drive in robot.drives]
     missing = [name for name in robot.primary_names if name not in driven]
     if missing:

@@ -18,7 +18,6 @@ from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.fft import irfft, next_fast_len, rfft
 
 from mindyn.foundation.algebra.values import Array
 
@@ -200,6 +199,8 @@ def _changes_by_lag(x: Array, y: Array) -> tuple[Array, Array]:
 
     The lags are 1 - len(x) .. len(y) - 1.
     """
+    from scipy.fft import irfft, next_fast_len, rfft
+
     count = len(x) + len(y) - 1
     size = next_fast_len(count, real=True)
     centre = x.mean(axis=0)

@@ -13,7 +13,6 @@ from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize_scalar
 
 from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.errors import Code
@@ -105,6 +104,8 @@ class DelayScan:
 
     def best(self) -> Delay:
         """Return the best common delay, with equal weights of all joints: scan the range, then search near the best."""
+        from scipy.optimize import minimize_scalar
+
         if not self.is_enough:
             return Delay(0.0, 1.0, 1.0)
 

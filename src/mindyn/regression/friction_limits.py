@@ -24,8 +24,6 @@ from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg.lapack import dtrtrs
-from scipy.optimize import nnls
 
 from mindyn.foundation.algebra.values import Array
 from mindyn.parameters.base import BaseParameters
@@ -82,6 +80,9 @@ class FrictionLimits:
         numpy.ndarray
             Values (p,).
         """
+        from scipy.linalg.lapack import dtrtrs
+        from scipy.optimize import nnls
+
         if (self.rows @ beta >= 0).all():
             return beta
         G = self.rows[:, kept]
@@ -195,6 +196,8 @@ def _without_implied(rows: Array, order: NDArray[np.intp]) -> Array:
 
     order  numbers of the rows, first those that probably imply others
     """
+    from scipy.optimize import nnls
+
     scaled = np.vstack([rows / np.abs(rows).max(axis=0), np.eye(2, rows.shape[1])])
     limits, signs = IMPLIED * np.linalg.norm(scaled, axis=1), [len(rows), len(rows) + 1]
 

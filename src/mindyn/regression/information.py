@@ -14,7 +14,6 @@ from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg.lapack import dgeqrf, dpotrf, dtrtri, dtrtrs
 
 from mindyn.foundation.algebra.values import Array, ShortRepr
 from mindyn.foundation.errors import Code, InputError
@@ -67,6 +66,8 @@ class Triangle:
     @property
     def R(self) -> Array:
         """Return the factor of all rows so far."""
+        from scipy.linalg.lapack import dpotrf
+
         if self._factor is None:
             assert self._basis is not None
             L, info = dpotrf(self._basis.sums)
@@ -128,6 +129,8 @@ _own = threading.local()
 
 def _basis(R: Array) -> _Basis | None:
     """Return the basis in which products of columns may be summed; None if there is none."""
+    from scipy.linalg.lapack import dtrtri, dtrtrs
+
     norms, pivots = np.linalg.norm(R, axis=0), np.abs(R.diagonal())
     if not pivots.all():
         return None
@@ -146,6 +149,8 @@ def _basis(R: Array) -> _Basis | None:
 
 def _reflect(R: Array, parts: Sequence[Array]) -> Array:
     """Return the factor of [R; rows] by Householder reflections."""
+    from scipy.linalg.lapack import dgeqrf
+
     k = len(R)
     work = np.empty((k + len(parts[0]), k), order="F")
     work[:k] = R

@@ -12,7 +12,6 @@ from typing import Any, Final
 from urllib.parse import unquote
 
 import numpy as np
-from scipy.spatial import ConvexHull, QhullError
 
 from mindyn.foundation.algebra.poses import IDENTITY, Pose, rotation_from_quaternion
 from mindyn.foundation.algebra.values import Array
@@ -67,6 +66,8 @@ class Solid:
 
     def triangles(self) -> Triangles:
         """Return the surface, or that of the swept hull, with normals to the outside."""
+        from scipy.spatial import ConvexHull
+
         if self.surface is not None:
             return self.surface
         corners = self.points
@@ -265,6 +266,8 @@ def _ellipsoid_solid(half: Array) -> Solid:
 
 def mesh_solid(mesh: Triangles) -> Solid:
     """Return the convex hull of a mesh, or all its corners if they enclose no volume."""
+    from scipy.spatial import ConvexHull, QhullError
+
     used = mesh.corners[np.unique(mesh.faces)]
     try:
         return Solid(used[ConvexHull(used).vertices], surface=mesh)

@@ -21,7 +21,6 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
 import numpy as np
-from scipy import optimize, special, stats
 
 from mindyn.applications.fleet.causes import FleetCause, FleetCauses, LogEvidence
 from mindyn.foundation.algebra.values import Array
@@ -104,6 +103,8 @@ def biweight_variance(values: Array) -> Array:
 
 def _moderation(variances: Array, degrees_of_freedom: Array) -> tuple[float, float]:
     """Return scale and degrees of freedom of the inverse chi-square prior of variances [Smyth 2004, eq. 10]."""
+    from scipy import special
+
     half = degrees_of_freedom / 2
     e = np.log(variances) - special.digamma(half) + np.log(half)
     middle = float(np.median(e))
@@ -116,6 +117,8 @@ def _moderation(variances: Array, degrees_of_freedom: Array) -> tuple[float, flo
 
 def _inverse_trigamma(y: float) -> float:
     """Return x with trigamma(x) = y, from 1 / x < trigamma(x) < 1 / x + 1 / x^2."""
+    from scipy import optimize, special
+
     largest = (1 + np.sqrt(1 + 4 * y)) / (2 * y)
     return float(optimize.brentq(lambda x: special.polygamma(1, x) - y, 1 / y, largest))
 
@@ -255,6 +258,8 @@ def _compare_with_fleet(
     robot: str, causes: FleetCauses, test: Test, size: FittedSize | None, fleet: SizeDistribution
 ) -> RobotDifference | None:
     """Compare a size with the fleet; return None if the logs do not determine it."""
+    from scipy import stats
+
     if size is None:
         return None
     deviation, freedom = fleet.deviation(size)

@@ -18,7 +18,6 @@ from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import stdtrit
 
 from mindyn.foundation.algebra.inertia import pseudo_inertia
 from mindyn.foundation.algebra.jackknife import jackknife_covariance
@@ -197,6 +196,8 @@ def _fit_payload(
     calibration: LoadCalibration | None,
 ) -> Payload:
     """Fit the load; friction that grows with the load uses the links of the estimate and `carried` (10,)."""
+    from scipy.special import stdtrit
+
     regressor = LoadRegressor(estimate.regressor, carrier, carried)
     rows = Rows(regressor, estimate.settings, samples)
     p = estimate.regressor.count

@@ -18,7 +18,6 @@ from typing import Any, Final, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.integrate import cumulative_trapezoid
 
 from mindyn.applications.step_tests.estimator import StepByStep, TestRows, build_test_rows, noises_of
 from mindyn.applications.step_tests.rows import HeldMotion, find_held_motion, joint_row
@@ -216,6 +215,8 @@ def _missed_positions(
 
     The motion begins at the position and momentum that fit best: a start read from an encoder would dominate the error.
     """
+    from scipy.integrate import cumulative_trapezoid
+
     q, qd, t, tau = run
     steps = np.diff(t)
     resting, moving = qd.copy(), qd.copy()

@@ -19,7 +19,6 @@ from typing import Final, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import block_diag
 
 from mindyn.applications.step_tests.rows import MAX_TRACKING_ERROR, LogChecks, RowMaker, Rule
 from mindyn.equations.identifiability.base_sets import base_parameters
@@ -63,6 +62,8 @@ class TestRows:
     @staticmethod
     def of(maker: RowMaker, test: StepTest, logs: Mapping[str, Log]) -> TestRows:
         """Build the rows from the logs of all motions of the test."""
+        from scipy.linalg import block_diag
+
         row = maker.regressor.joint_names.index(test.row)
         groups = [maker.rows(motion, logs[motion.name], row) for motion in test.motions]
         white = [group.whiten() for group in groups]
@@ -274,6 +275,8 @@ class _Sequence:
 
     def together(self, noises: Sequence[Noise]) -> _Sequence:
         """Solve all rows at once in the identifiable subspace, each test weighted by its inverse covariance."""
+        from scipy.linalg import block_diag
+
         L = self.identifiable.L[self.fixed :]
         roots = block_diag(*(np.linalg.cholesky(noise.covariance) for noise in noises))
         seen = np.linalg.solve(roots, self.identifiable.scaled(self.A) @ L.T)
@@ -286,6 +289,8 @@ class _Sequence:
 
     def covariance(self, noises: Sequence[Noise]) -> Array:
         """Return the covariance (p, p) of the identifiable combinations."""
+        from scipy.linalg import block_diag
+
         return np.asarray(self.T @ block_diag(*(noise.covariance for noise in noises)) @ self.T.T)
 
 

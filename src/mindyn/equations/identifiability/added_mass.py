@@ -14,7 +14,6 @@ from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.optimize import minimize
 
 from mindyn.equations.identifiability.parameter_space import essential_space
 from mindyn.equations.identifiability.random_states import Regressors
@@ -218,6 +217,8 @@ def place_point_mass(
     InputError
         If a mass is negative, `lower` exceeds `upper`, or `place` is on the root.
     """
+    from scipy.optimize import minimize
+
     require_choice(aim, get_args(Aim), "aim")
     low, high = frozen_array(lower, (3,), "lower"), frozen_array(upper, (3,), "upper")
     least, most = (mass, mass) if isinstance(mass, (int, float)) else mass

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.ndimage import median_filter
 
 from mindyn.foundation.findings import Finding, Kind, warning
 from mindyn.identification.diagnostics import thresholds as limit
@@ -13,6 +12,8 @@ from mindyn.regression.row_blocks import segment_ends
 
 def run(data: DiagnosticData) -> list[Finding]:
     """Return a finding if residuals stand out in a few short segments of the logs."""
+    from scipy.ndimage import median_filter
+
     width = max(1, round(limit.CONTACT_S * data.samples.rate_hz))
     if len(data.residuals) < width:
         return []

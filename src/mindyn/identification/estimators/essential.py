@@ -14,7 +14,6 @@ from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import fdtri
 
 from mindyn.equations.identifiability.reduction import MAX_ENERGY_ERROR, Reduction, reduce_model
 from mindyn.foundation.algebra.values import Array
@@ -97,6 +96,8 @@ def essential(estimator: LeastSquares, rows: Rows, *, level: float = 0.05) -> Es
     InputError
         If `level` is not between 0 and 1.
     """
+    from scipy.special import fdtri
+
     if not 0 < level < 1:
         raise InputError(f"level = {level!r} must lie between 0 and 1", code=Code.OUT_OF_RANGE, subject="level")
     full, information = estimator.fit(rows), rows.information

@@ -13,7 +13,6 @@ from math import sqrt
 from typing import Any, ClassVar, Final, Self
 
 import numpy as np
-from scipy.special import stdtrit
 
 from mindyn.foundation.algebra.significance import NORMAL_95
 from mindyn.foundation.algebra.values import Array
@@ -122,12 +121,16 @@ class JackknifeDeviation(Record):
     @property
     def quantiles(self) -> Array:
         """(p,) half-widths of 95 % intervals in standard deviations: Student's t for each parameter's blocks."""
+        from scipy.special import stdtrit
+
         is_determined = self.significant >= FEWEST_BLOCKS
         return np.asarray(np.where(is_determined, stdtrit(np.maximum(self.significant - 1, 1.0), 0.975), NORMAL_95))
 
     @property
     def quantile(self) -> float:
         """The same for a quantity that depends on all parameters, such as a torque."""
+        from scipy.special import stdtrit
+
         return float(stdtrit(max(self.count - 1, 1), 0.975))
 
 

@@ -14,8 +14,6 @@ from typing import Final, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import solve_toeplitz
-from scipy.linalg.lapack import dtbtrs
 
 from mindyn.foundation.algebra.requirements import require_shape
 from mindyn.foundation.algebra.values import Array
@@ -93,6 +91,8 @@ def coloured_covariance_of(
 
 def shape_noise(a: Array, x: Array, before: Array) -> Array:
     """Return y (N, k) with sum_j a[j] y[i - j] = x[i], a[0] = 1, after the rows `before` (len(a) - 1, k) of y."""
+    from scipy.linalg.lapack import dtbtrs
+
     memory = len(a) - 1
     longer, past = np.array(x), np.concatenate([before, np.zeros_like(before)])
     for back in range(1, memory + 1):
@@ -128,6 +128,8 @@ def joint_rows(
 
 def _process(lags: Array, count: float) -> tuple[Array, float]:
     """Return coefficients and innovation variance of the order with the least AIC."""
+    from scipy.linalg import solve_toeplitz
+
     if not np.isfinite(lags).all():
         raise InputError(
             "the residuals overflow", hint="check the units of the torque", code=Code.NOT_FINITE, subject="torque"

@@ -9,7 +9,6 @@ from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
-from scipy.special import chdtri
 
 from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.errors import Code, InputError
@@ -51,6 +50,8 @@ def check_consistent(estimate: Estimate) -> Answer:
 
 def _add_likelihood(answer: Answer, estimate: Estimate, space: PhysicalSpace) -> Answer:
     """Add the distance of the nearest consistent values in the metric of the covariance to a negative answer."""
+    from scipy.special import chdtri
+
     known = np.isfinite(estimate.deviations) & (estimate.deviations > 0)
     if not known.any():
         return answer

@@ -15,7 +15,6 @@ from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg.lapack import dpotrf, dpotrs
 
 from mindyn.foundation.algebra.values import Array
 from mindyn.identification.feasibility.conic import SOLVER_TOLERANCES, ConeRows, ConicProgram, matrix_of_triangle
@@ -238,6 +237,8 @@ class _Batch(NamedTuple):
         self, point: _Point, conditions: Array, rows: Array, dual: Array, gap: Array, outward: Array
     ) -> tuple[_Point, NDArray[np.bool_]]:
         """Return the next point, and which programs can go on: their Newton matrix was factored, and they move."""
+        from scipy.linalg.lapack import dpotrf, dpotrs
+
         S, Z, s, z = point.S, point.Z, point.s, point.z
         inverse: Array = np.asarray(np.linalg.inv(S), dtype=np.float64)
         M = self.gram.copy()

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from scipy.spatial import ConvexHull, QhullError
 
 from mindyn.foundation.algebra.inertia import mass_com_inertia
 from mindyn.foundation.algebra.values import Array
@@ -163,6 +162,8 @@ def _hull_volumes(robot: Robot) -> dict[str, float]:
 
 
 def _hull_volume(solids: tuple[Solid, ...]) -> float:
+    from scipy.spatial import ConvexHull, QhullError
+
     try:
         return float(ConvexHull(np.vstack([solid.triangles().corners for solid in solids])).volume)
     except QhullError:  # flat

@@ -14,7 +14,6 @@ from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg.lapack import dpocon, dpotrf, dpotrs
 
 from mindyn.foundation.algebra.values import Array
 from mindyn.logs.filters import lowpass
@@ -344,6 +343,8 @@ def _solve_folds(matrices: Array, rights: Array) -> Array:
 
 
 def _solution(matrix: Array, right: Array) -> Array:
+    from scipy.linalg.lapack import dpocon, dpotrf, dpotrs
+
     L, info = dpotrf(matrix.T)  # symmetric: the transpose has LAPACK's memory order
     # Pivots take no time, the condition number as much as the solution.
     if info == 0 and (

@@ -14,7 +14,6 @@ from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import stdtrit
 
 from mindyn.foundation.algebra.values import Array
 from mindyn.identification.servos.joint_tables import ServoRows
@@ -117,6 +116,8 @@ def _project(
 
 def _half_width(score: Array, information: Array) -> float:
     """Return the half width of the interval by the jackknife over blocks."""
+    from scipy.special import stdtrit
+
     used = np.flatnonzero(information != 0)
     total = information.sum()
     if len(used) < 2 or not total > 0:

@@ -10,7 +10,6 @@ from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import stdtrit
 
 from mindyn.foundation.algebra.jackknife import jackknife_covariance
 from mindyn.foundation.algebra.values import Array
@@ -42,6 +41,8 @@ def deviations_between_blocks(
 
     prior  (4, 4) information of the prior
     """
+    from scipy.special import stdtrit
+
     which, count = np.flatnonzero(free), int(blocks[-1]) + 1
     J = fit.jacobian[:, which]
     weighted = J * fit.weights[:, None]

@@ -11,7 +11,6 @@ from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import linear_sum_assignment
 
 from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.findings import Finding, Kind, Severity
@@ -70,6 +69,8 @@ def stands(rows: ServoRows) -> NDArray[np.bool_]:
 
 def find_wrong_targets(names: Sequence[str], rows: ServoRows, moves: NDArray[np.bool_]) -> list[Finding]:
     """Return a finding if targets have another sign or order than positions; moves (n,) joints that move."""
+    from scipy.optimize import linear_sum_assignment
+
     joints = np.flatnonzero(moves)
     correlations = _correlate(rows.q[:, joints], rows.target[:, joints])
     if len(

@@ -22,7 +22,6 @@ from itertools import product
 from typing import Final
 
 import numpy as np
-from scipy.special import stdtrit
 
 from mindyn.foundation.algebra.jackknife import jackknife_variances
 from mindyn.foundation.algebra.values import Array
@@ -127,6 +126,8 @@ class _LawFits:
 
         change  square of the relative change of its friction within the logs
         """
+        from scipy.special import stdtrit
+
         speeds = self._speeds(joint)
         shapes = self._shapes(joint)
         if not len(speeds) or shapes is None or not self.weights[joint] > 0:

@@ -25,8 +25,6 @@ from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
-import llvmlite
-
 import mindyn
 from mindyn.kernels.numerics.native import host
 
@@ -122,6 +120,8 @@ def _digest(parts: tuple[str, ...]) -> str:
 @cache
 def _build_environment() -> tuple[str, ...]:
     """Return what machine code depends on besides the program: its builder (version and source), LLVM, the CPU."""
+    import llvmlite
+
     sources = hashlib.sha256()
     package = Path(__file__).parent.parent
     for path in sorted([*(package / "numerics").glob("*.py"), *(package / "kernels").glob("*.py")]):

@@ -9,10 +9,12 @@ import itertools
 import threading
 from dataclasses import dataclass
 from functools import lru_cache
-
-from llvmlite import binding
+from typing import TYPE_CHECKING
 
 from mindyn.foundation.once import compute_once
+
+if TYPE_CHECKING:
+    from llvmlite import binding
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +39,8 @@ class Machine:
 @compute_once
 def host() -> Machine:
     """Return the CPU that this process runs on."""
+    from llvmlite import binding
+
     binding.initialize_native_target()
     binding.initialize_native_asmprinter()
     features = binding.get_host_cpu_features()
@@ -81,6 +85,8 @@ class NativeCode:
 
 def assemble(ir: str, machine: Machine | None = None) -> bytes:
     """Return the object code of an IR module, for this CPU unless another is given."""
+    from llvmlite import binding
+
     target = machine or host()
     # Use a separate context: the global one would keep constants and types forever, tens of kilobytes per kernel.
     module = binding.parse_assembly(ir, context=binding.create_context())
@@ -93,6 +99,8 @@ def assemble(ir: str, machine: Machine | None = None) -> bytes:
 
 def load(code: bytes, symbol: str) -> NativeCode:
     """Link object code into this process and find `symbol` in it."""
+    from llvmlite import binding
+
     library = f"mindyn{next(_library_numbers)}"
     builder = binding.JITLibraryBuilder().add_object_img(code).add_current_process().export_symbol(symbol)
     with _link_lock:
@@ -116,6 +124,8 @@ define i64 @thunk() nounwind {{
 
 def _target_machine(machine: Machine, level: int = _OPTIMIZATION_LEVEL) -> binding.TargetMachine:
     # Position-independent small-model code reads its constants in one instruction; the default JIT model needs two.
+    from llvmlite import binding
+
     target = binding.Target.from_triple(machine.triple)
     return target.create_target_machine(
         cpu=machine.cpu, features=machine.features, opt=level, reloc="pic", codemodel="small"
@@ -126,4 +136,6 @@ def _target_machine(machine: Machine, level: int = _OPTIMIZATION_LEVEL) -> bindi
 def _linker(number: int) -> binding.LLJIT:  # noqa: ARG001 - a new one for every number
     # JITLink lays a library out in one piece. The older linker maps its sections one by one; if another mapping lies
     # between them, code can be more than 2 GB from its constants, which crashes the process.
+    from llvmlite import binding
+
     return binding.create_lljit_compiler(_target_machine(host()), use_jit_link=True)

@@ -14,7 +14,6 @@ from typing import Any, Final
 import casadi
 import numpy as np
 from numpy.typing import NDArray
-from scipy.spatial import ConvexHull, QhullError
 
 from mindyn.equations.chain import SX, constant, kinematic_chain
 from mindyn.equations.closed_motion import CLOSURE, closed_motion, is_affine
@@ -260,6 +259,8 @@ class Bodies:
 
     def _shape(self, solid: Solid, surfaces: bool) -> tuple[Any, Any]:
         """Return the shape of coal, and its pose in the frame of its body."""
+        from scipy.spatial import ConvexHull, QhullError
+
         coal = self._coal
         assert coal is not None
         if surfaces and solid.surface is not None:

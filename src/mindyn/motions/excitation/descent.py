@@ -13,8 +13,6 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
-from scipy.linalg import solve_triangular
-from scipy.optimize import nnls
 
 from mindyn.foundation.algebra.values import Array
 from mindyn.motions.excitation.problem import Derivatives
@@ -131,6 +129,8 @@ class Descent:
         None if the constraints contradict each other. With L L^T the curvature and y = L^T d + L^-1 gradient, it is the
         shortest y that satisfies the constraints.
         """
+        from scipy.linalg import solve_triangular
+
         count, n = self._jacobian.shape
         rows, limit = self._jacobian, -c
         if np.isfinite(self.box):
@@ -176,6 +176,9 @@ def shortest(G: Array, h: Array) -> Array | None:
 
     They minimise u^T Q u / 2 - h^T u with Q = G^T G = L L^T [Lawson & Hanson 1974, chapter 23].
     """
+    from scipy.linalg import solve_triangular
+    from scipy.optimize import nnls
+
     if not len(h):
         return h
     Q = G.T @ G

@@ -11,8 +11,6 @@ from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize
-from scipy.spatial import ConvexHull, QhullError
 
 from mindyn.foundation.algebra.inertia import mass_com_inertia, transform_phi
 from mindyn.foundation.algebra.poses import frame_along, rotation_about_axis
@@ -171,6 +169,8 @@ def _lines(balls: _Balls) -> list[tuple[Array, Array]]:
 
 def _fit(balls: _Balls) -> _Fit:
     """Return a capsule of small volume around balls: a descent from the best principal axis."""
+    from scipy.optimize import minimize
+
     balls = _hull(balls)
     point, axis = min(_lines(balls), key=lambda line: _volume(_around(balls, *line)))
     u, v, _ = frame_along(axis).T
@@ -189,6 +189,8 @@ def _fit(balls: _Balls) -> _Fit:
 
 def _hull(balls: _Balls) -> _Balls:
     """Return the relevant balls: corners of the hull if all have the same size."""
+    from scipy.spatial import ConvexHull, QhullError
+
     if len(balls.centres) > 20 and np.ptp(balls.radii) == 0:
         try:
             return balls.chosen(ConvexHull(balls.centres).vertices)

@@ -12,7 +12,6 @@ from mindyn.applications.validation.validate import Grade, Validation, grade_err
 from mindyn.foundation.errors import list_names
 from mindyn.foundation.findings import Finding, Severity
 from mindyn.foundation.hints import Command
-from mindyn.identification.diagnostics.diagnose import WRONG_INPUT
 from mindyn.identification.diagnostics.residual_patterns import find_patterns
 from mindyn.identification.estimators.estimate import Estimate
 from mindyn.identification.feasibility.answer import Answer, combine_answers
@@ -132,6 +131,8 @@ class VerdictData:
     @property
     def has_wrong_input(self) -> bool:
         """Return whether information from the user about robot or logs seems to be wrong."""
+        from mindyn.identification.diagnostics.diagnose import WRONG_INPUT
+
         return any(finding.kind in WRONG_INPUT and finding.explained_by is None for finding in self.findings)
 
 
