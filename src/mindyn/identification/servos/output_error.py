@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from mindyn.foundation.algebra.values import Array
 from mindyn.identification.servos.joint_tables import STEP_S
-from mindyn.identification.servos.linear_start import TYPICAL_RATIOS
 from mindyn.identification.servos.rollout import simulate_joint
+from mindyn.logs.servos import TYPICAL_RATIOS
 
 DIFFERENCE: Final = 0.02
 DAMPINGS: Final = 10.0 ** np.arange(-4.0, 4.0)
