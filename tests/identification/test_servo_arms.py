@@ -19,6 +19,7 @@ from mindyn.cli.exit_codes import ExitCode
 from mindyn.foundation.errors import Code, InputError
 from mindyn.foundation.findings import Kind
 from mindyn.identification import ServoEstimate, load_servo_estimate
+from mindyn.identification.servos.joint_tables import delay_held_targets
 from mindyn.identification.servos.rollout import simulate_joint
 from mindyn.logs import log_from_targets
 from mindyn.output.export.servo_replay import replay_in_mujoco
@@ -62,10 +63,12 @@ def true_values(plant):
 def simulate_by_hand(rows, kp, kd, fc, ia):
     """The same steps in plain Python, with stiction as a case."""
     positions, q, v = [], 0.0, 0.0
-    for target, load, inertia, h, steps, is_start, q0, v0 in rows:
+    for late, load, inertia, h, steps, is_start, q0, v0, early, switch in rows:
         q, v = (q0, v0) if is_start else (q, v)
         positions.append(q)
-        for _ in range(int(steps)):
+        for step in range(int(steps)):
+            after = np.clip(step + 1 - switch, 0, 1)  # part of the step in which the later target acts
+            target = after * late + (1 - after) * early
             b = (ia + inertia) * v + h * (kp * (target - q) - load)
             v = 0.0 if abs(b) <= h * fc else (b - np.sign(b) * h * fc) / (ia + inertia + h * kd)
             q += h * v
@@ -74,10 +77,11 @@ def simulate_by_hand(rows, kp, kd, fc, ia):
 
 def test_the_compiled_simulation_takes_the_steps_of_the_model():
     rng = np.random.default_rng(0)
-    rows = np.zeros((120, 8))
+    rows = np.zeros((120, 10))
     rows[:, 0] = rows[:, 6] = np.cumsum(rng.normal(0, 0.03, 120))
     rows[:, 1], rows[:, 2], rows[:, 3], rows[:, 4] = np.sin(rows[:, 0]), 0.01, 0.002, rng.integers(1, 12, 120)
     rows[[0, 70], 5], rows[70, 7] = 1, 0.4
+    rows[1:, 8], rows[:, 9] = rows[:-1, 0], rng.uniform(0, 1.2, 120) * rows[:, 4]
     values = rng.uniform([5, 0.1, 0.0, 0.005], [20, 1.0, 0.5, 0.03], (11, 4))
     simulated = simulate_joint(rows, values)
     assert simulated.shape == (120, 11)
@@ -301,3 +305,21 @@ def test_the_command_shows_positions_and_its_run_is_exported(plant, tmp_path):
     assert mindyn_program("export", run, "--to", "c", "--out", tmp_path / "arm.c").code == ExitCode.ERROR
     assert mindyn_program("check", run).code == ExitCode.ERROR
     assert mindyn_program("identify", robot, first, "--servo", "--consistent").code == ExitCode.ERROR
+
+
+@pytest.mark.parametrize("delay_s", [0.0, 0.007, 0.02, 0.033, 0.1, -0.004])
+def test_delayed_targets_act_when_they_are_sent_plus_the_delay(delay_s):
+    rng = np.random.default_rng(3)
+    time = np.cumsum(rng.uniform(0.018, 0.022, 60))
+    target = rng.normal(0, 1, (60, 2))
+    mean, early, late, switch = delay_held_targets(time, target, delay_s)
+    for row in range(59):
+        instants = np.linspace(time[row], time[row + 1], 2001)[:-1] + 2.5e-6
+        acting = target[np.clip(np.searchsorted(time, instants - delay_s) - 1, 0, None)]
+        np.testing.assert_allclose(mean[row], acting.mean(axis=0), atol=4e-3)
+        np.testing.assert_array_equal(late[row], acting[-1])
+        is_early = (instants - time[row] < switch[row])[:, None]
+        held = np.where(is_early, early[row], late[row])
+        np.testing.assert_allclose(held.mean(axis=0), mean[row], atol=4e-3)
+        if len(np.unique(acting[:, 0])) <= 2:  # one switch is exact
+            assert (np.abs(held - acting).max(axis=1) > 1e-2).sum() <= 1

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 Base = Literal["fixed", "floating"]
-Purpose = Literal["arm", "payload"]
+Purpose = Literal["arm", "payload", "servo"]
 WrenchFrame = Literal["sensor", "world"]
 
 MOUNT_NAMES: Final = ("floor", "ceiling", "wall")

@@ -34,13 +34,14 @@ if TYPE_CHECKING:
 @with_motion_options
 def excite(
     robot: Annotated[str, ROBOT_ARGUMENT],
-    seconds: Annotated[float, typer.Option(help="Length of the motion, s.")] = 20.0,
+    seconds: Annotated[float | None, typer.Option(help="Length of the motion, s; default: 20, for servos 120.")] = None,
     harmonics: Annotated[int, typer.Option(help="Number of harmonics of the Fourier series.")] = 5,
     purpose: Annotated[
         str,
         typer.Option(
             "--for",
-            help="Parameters to excite. arm: all of the arm; payload: those of a load on the last link of a known arm.",
+            help="Parameters to excite. arm: all of the arm; payload: those of a load on the last link of a known arm; "
+            "servo: gain, damping, friction and armature of position servos, with the masses of the file.",
             autocompletion=complete_from(get_args(Purpose)),
         ),
     ] = "arm",
@@ -75,6 +76,7 @@ def excite(
     from mindyn.motions.excitation.limits import MotionLimits
     from mindyn.motions.excitation.motion_files import files_at
     from mindyn.motions.excitation.motions import Fourier
+    from mindyn.motions.excitation.servo_design import SECONDS, servo_family
     from mindyn.robots.meshes import read_meshes
 
     arm, options, held = load_and_hold(options, robot, motion.move)
@@ -98,12 +100,13 @@ def excite(
         )
     if out is not None:
         require_writable(files_at(out)[0].parent)  # raise before the search, not after it
+    length = seconds if seconds is not None else SECONDS if purpose == "servo" else 20.0
     with count_messages("designing", (starts + 1) * max(motions, 1), verbose=verbose) as talk:
         designs = design_motions(
             arm,
             motions,
-            seconds=seconds,
-            family=Fourier(harmonics),
+            seconds=length,
+            family=servo_family(length, harmonics) if purpose == "servo" else Fourier(harmonics),
             purpose=purpose,
             limits=bounds,
             noise=given.noise,

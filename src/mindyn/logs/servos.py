@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,6 +15,9 @@ from mindyn.logs.conversion import array_per_joint, gains_per_joint
 from mindyn.logs.errors import LogError
 from mindyn.logs.log import Log, join_logs, log_from_arrays
 from mindyn.logs.metadata import LogMetadata, PerJointGain
+
+TYPICAL_RATIOS: Final = (0.06, 0.03, 0.0015)
+"""kd/kp (s), fc/kp (rad or m) and Ia/kp (s^2) of small servos."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

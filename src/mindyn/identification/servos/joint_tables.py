@@ -34,7 +34,9 @@ CUTOFF_LIMITS: Final = (2.0, 0.12)
 class ServoRows:
     """Rows of all logs, in their order.
 
-    time, q, target  (N,), (N, n): stamps, measured positions, and targets that act from a row to the next
+    time, q, target  (N,), (N, n): stamps, measured positions, and mean targets from a row to the next
+    early, switch    (N, n), (N,): targets that act until so many steps after the row, when those of `late` follow
+    late             (N, n) targets that act at the end of the row
     v, a             (N, n) smoothed velocities and accelerations
     load             (N, n) torque of gravity and of the motion of the other joints
     gravity          (N, n) the part of gravity in it
@@ -47,6 +49,9 @@ class ServoRows:
     time: Array
     q: Array
     target: Array
+    early: Array
+    late: Array
+    switch: Array
     v: Array
     a: Array
     load: Array
@@ -58,17 +63,19 @@ class ServoRows:
     log: NDArray[np.intp]
 
     def table(self, joint: int) -> Array:
-        """Return the table (N, 8) of a joint for `simulate_joint`."""
-        columns = (self.target, self.load, self.inertia, None, None, None, self.q, self.v)
-        shared = {3: self.step_s, 4: self.steps, 5: self.is_start}
+        """Return the table (N, 10) of a joint for `simulate_joint`."""
+        columns = (self.late, self.load, self.inertia, None, None, None, self.q, self.v, self.early, None)
+        shared = {3: self.step_s, 4: self.steps, 5: self.is_start, 9: self.switch}
         return np.column_stack([shared[k] if c is None else c[:, joint] for k, c in enumerate(columns)])
 
     def with_later_targets(self, delay_s: float) -> ServoRows:
-        """Return the rows with targets that act later by `delay_s`, which may be negative."""
-        target = self.target.copy()
-        for segment in np.split(np.arange(len(self.time)), np.flatnonzero(self.is_start)[1:]):
-            target[segment] = delay_held_targets(self.time[segment], self.target[segment], delay_s)
-        return replace(self, target=target)
+        """Return the rows with targets that act later by `delay_s`, which may be negative; they have no delay yet."""
+        parts = [
+            delay_held_targets(self.time[segment], self.target[segment], delay_s)
+            for segment in np.split(np.arange(len(self.time)), np.flatnonzero(self.is_start)[1:])
+        ]
+        mean, early, late, switch_s = (np.concatenate(column) for column in zip(*parts, strict=True))
+        return replace(self, target=mean, early=early, late=late, switch=switch_s / self.step_s)
 
     @property
     def rate_hz(self) -> float:
@@ -132,33 +139,54 @@ def _segment_rows(model: Model, segment: Log, number: int, delay_s: float) -> tu
     inertia = np.einsum("kii->ki", M).copy()
     load = model.inverse_dynamics(q, v, a) - inertia * a
     counts = np.maximum(1, np.ceil(durations / STEP_S - 1e-6))
+    steps_s = np.append(durations / counts, STEP_S)
+    mean, early, late, switch_s = delay_held_targets(time, segment.target, delay_s)
     return (
         time,
         q,
-        delay_held_targets(time, segment.target, delay_s),
+        mean,
+        early,
+        late,
+        switch_s / steps_s,
         v,
         a,
         load,
         model.gravity(q),
         inertia,
-        np.append(durations / counts, STEP_S),
+        steps_s,
         np.append(counts, 0.0),
         np.arange(len(time)) == 0,
         np.full(len(time), number),
     )
 
 
-def delay_held_targets(time: Array, target: Array, delay_s: float) -> Array:
-    """Return the mean (N, n) from each row to the next of held targets that act `delay_s` after their stamps."""
+def delay_held_targets(time: Array, target: Array, delay_s: float) -> tuple[Array, Array, Array, Array]:
+    """Return held targets that act `delay_s` after their stamps: mean, early and late (N, n), and the switch (N,), s.
+
+    The early target acts from a row until the switch, the late one until the next row. If several targets begin within
+    a row, because stamps are irregular, the early one is the mean of all but the last.
+    """
     if not delay_s:
-        return target
+        return target, target, target, np.zeros(len(time))
     usual = float(np.median(np.diff(time)))
     edges = np.append(time, time[-1] + usual)
     area = np.vstack([np.zeros(target.shape[1]), np.cumsum(target * np.diff(edges)[:, None], axis=0)])
-    late = edges - delay_s
-    before = np.minimum(late - edges[0], 0.0)[:, None] * target[0]  # the first target was held before
-    reached = np.column_stack([np.interp(late, edges, column) for column in area.T]) + before
-    return np.asarray(np.diff(reached, axis=0) / np.diff(edges)[:, None])
+
+    def area_until(when: Array) -> Array:
+        sent = when - delay_s
+        before = np.minimum(sent - edges[0], 0.0)[:, None] * target[0]  # the first target was held before
+        return np.asarray(np.column_stack([np.interp(sent, edges, column) for column in area.T]) + before)
+
+    durations = np.diff(edges)
+    acting = np.searchsorted(time, edges[1:] - delay_s, side="left") - 1  # the last stamp that acts before the next row
+    late = target[np.maximum(acting, 0)]
+    begins = np.where(acting < 0, -np.inf, time[acting] + delay_s)
+    switch = np.clip(begins - edges[:-1], 0.0, durations)
+    reached = area_until(edges)
+    mean = np.diff(reached, axis=0) / durations[:, None]
+    some = np.where(switch > 0, switch, 1.0)[:, None]
+    early = np.where(switch[:, None] > 0, (area_until(edges[:-1] + switch) - reached[:-1]) / some, late)
+    return mean, early, late, switch
 
 
 def _motion_cutoff(target: Array, rate_hz: float) -> float | None:

@@ -11,11 +11,10 @@ import numpy as np
 
 from mindyn.foundation.algebra.values import Array
 from mindyn.identification.servos.joint_tables import ServoRows
+from mindyn.logs.servos import TYPICAL_RATIOS
 
 MOVING_PART: Final = 0.1
 """Rows faster than this part of the 99 % quantile of the speed count as moving."""
-TYPICAL_RATIOS: Final = (0.06, 0.03, 0.0015)
-"""kd/kp (s), fc/kp (rad or m) and Ia/kp (s^2) of small servos."""
 TYPICAL_KP: Final = 10.0
 """Gain, N m/rad or N/m, of a joint whose logs say nothing about it."""
 

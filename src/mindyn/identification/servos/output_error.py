@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from mindyn.foundation.algebra.values import Array
 from mindyn.identification.servos.joint_tables import STEP_S
-from mindyn.identification.servos.linear_start import TYPICAL_RATIOS
 from mindyn.identification.servos.rollout import simulate_joint
+from mindyn.logs.servos import TYPICAL_RATIOS
 
 DIFFERENCE: Final = 0.02
 DAMPINGS: Final = 10.0 ** np.arange(-4.0, 4.0)
@@ -58,7 +58,7 @@ class JointFit:
 class OutputError:
     """Cost of a joint.
 
-    table    (N, 8) rows for `simulate_joint`
+    table    (N, 10) rows for `simulate_joint`
     weights  (N,) weights of the rows
     free     (4,) values that are fitted
     prior    weight of the prior in rows: those of the time over which errors are correlated
@@ -72,7 +72,8 @@ class OutputError:
     @property
     def scale(self) -> float:
         """Error at which the loss turns from squares to absolute values."""
-        error = self.table[:, 0] - self.table[:, 6]
+        late, early, switch = self.table[:, 0], self.table[:, 8], self.table[:, 9] / np.maximum(self.table[:, 4], 1.0)
+        error = late + switch * (early - late) - self.table[:, 6]
         used = self.weights > 0
         return max(SCALE_PART * float(np.sqrt(np.mean(error[used] ** 2))) if used.any() else 0.0, 1e-6)
 

@@ -23,14 +23,16 @@ from mindyn.kernels.numerics.native import NativeCode, assemble, load
 
 LANES: Final = 8
 """Sets of values per call: one AVX-512 register, or two of AVX2."""
-ROW_FIELDS: Final = ("target", "load", "inertia", "step_s", "steps", "is_start", "q", "v")
-"""Columns of the table of a joint; q and v are the state from which the simulation begins where `is_start` is 1."""
+ROW_FIELDS: Final = ("late", "load", "inertia", "step_s", "steps", "is_start", "q", "v", "early", "switch")
+"""Columns of the table of a joint; q and v are the state from which the simulation begins where `is_start` is 1. The
+target is `early` until `switch` steps after the row, and `late` from then on; in a step that contains the switch, their
+mean acts."""
 VALUE_FIELDS: Final = ("kp", "kd", "fc", "ia")
 """Values of a joint: gains, Coulomb friction and armature."""
 
 
 def simulate_joint(rows: Array, values: Array) -> Array:
-    """Return the positions (N, k) at the rows (N, 8) of a joint's table, for values (k, 4).
+    """Return the positions (N, k) at the rows (N, 10) of a joint's table, for values (k, 4).
 
     Values that make the simulation unstable give numbers that are not finite or very large.
     """
@@ -65,7 +67,7 @@ def _rollout_ir() -> str:
     for k, name in enumerate(ROW_FIELDS):
         lines.append(f"  %{name}_at = getelementptr double, ptr %row_at, i64 {k}")
         lines.append(f"  %{name}_s = load double, ptr %{name}_at")
-        if name not in ("steps", "is_start"):
+        if name not in ("steps", "is_start", "switch"):
             splat(name, f"%{name}_s")
     reading = "\n".join(lines)
     values = "\n".join(
@@ -74,6 +76,8 @@ def _rollout_ir() -> str:
         for k, name in enumerate(VALUE_FIELDS)
     )
     return f"""
+declare double @llvm.minnum.f64(double, double)
+declare double @llvm.maxnum.f64(double, double)
 declare {vector} @llvm.minnum.v{LANES}f64({vector}, {vector})
 declare {vector} @llvm.maxnum.v{LANES}f64({vector}, {vector})
 
@@ -95,6 +99,7 @@ row:
   %out_at = getelementptr {vector}, ptr %out, i64 %i
   store {vector} %q_row, ptr %out_at, align 8
   %total = fadd {vector} %ia, %inertia
+  %jump = fsub {vector} %late, %early
   %damped = fmul {vector} %step_s, %kd
   %divisor = fadd {vector} %total, %damped
   %ones = fdiv {vector} %step_s, %step_s
@@ -110,6 +115,15 @@ step:
   %k = phi i64 [ 0, %row ], [ %k_next, %step ]
   %q_now = phi {vector} [ %q_row, %row ], [ %q_next, %step ]
   %v_now = phi {vector} [ %v_row, %row ], [ %v_next, %step ]
+  %k_next = add i64 %k, 1
+  %count_s = sitofp i64 %k_next to double
+  %after = fsub double %count_s, %switch_s
+  %after_0 = call double @llvm.maxnum.f64(double %after, double 0.0)
+  %part = call double @llvm.minnum.f64(double %after_0, double 1.0)
+  %share_0 = insertelement {vector} poison, double %part, i64 0
+  %share = shufflevector {vector} %share_0, {vector} poison, <{LANES} x i32> zeroinitializer
+  %change = fmul {vector} %share, %jump
+  %target = fadd {vector} %early, %change
   %error = fsub {vector} %target, %q_now
   %momentum = fmul {vector} %total, %v_now
   %force = fmul {vector} %stiff, %error
@@ -121,7 +135,6 @@ step:
   %v_next = fmul {vector} %free, %inverse
   %moved = fmul {vector} %step_s, %v_next
   %q_next = fadd {vector} %q_now, %moved
-  %k_next = add i64 %k, 1
   %more = icmp slt i64 %k_next, %steps
   br i1 %more, label %step, label %row_end
 row_end:

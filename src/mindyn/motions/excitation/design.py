@@ -44,6 +44,7 @@ from mindyn.motions.excitation.motion_design import MotionDesign, Prediction, ch
 from mindyn.motions.excitation.motions import ApproachPath, Fourier, Instants, Motion, sample_times
 from mindyn.motions.excitation.problem import Problem
 from mindyn.motions.excitation.safety import Safety, SafetySettings, safety_of
+from mindyn.motions.excitation.servo_design import describe_servos, servo_family, servo_safety
 from mindyn.motions.excitation.solving import Search, Stopped, good_starts, places_to_stand, random_motion
 from mindyn.motions.excitation.turns import turned_motions
 from mindyn.parameters.parameter import list_base_parameters
@@ -99,7 +100,7 @@ def design_motion(
     seconds : float, default 20.0
         Duration of the motion.
     family : Fourier, optional
-        Functions of time; by default `Fourier()`.
+        Functions of time; by default `Fourier()`, with several periods for servos.
     criterion : {"D", "A", "E", "condition", "joints"}, default "D"
         Criterion of the base regressor, with rows weighted by 1 / noise^2. "D" is the volume of the confidence
         ellipsoid, "A" the mean variance of the parameters and "E" the largest variance of a combination, both in SI
@@ -107,8 +108,10 @@ def design_motion(
         parameters equally well, also in a slow motion. "joints" is the largest condition number of all joints' own
         columns, for identification from the last link to the first (`LastLinkFirst`) of robots without dependent
         joints.
-    purpose : {"arm", "payload"}, default "arm"
-        "arm" excites all parameters; "payload" those of a load on the last link and friction, with a known arm.
+    purpose : {"arm", "payload", "servo"}, default "arm"
+        "arm" excites all parameters; "payload" those of a load on the last link and friction, with a known arm;
+        "servo" damping, friction, armature and gravity, for `identify_servos` with the masses of the robot file. The
+        default family then has a period of about 10 s, and the tracking error of the tip is at least 30 mm.
     limits : MotionLimits, optional
         Limits of the joints; by default those of the robot.
     speed, acceleration : float, default 0.5
@@ -167,7 +170,6 @@ def design_motion(
     require_robot(robot, "design_motion")
     robot, held, limits, (noise, start, home) = hold_joints(robot, move, limits, noise, start, home)
     require_criterion(criterion, robot, previous)
-    functions = require_settings(family, Fourier, "family")
     search = require_settings(search, SearchSettings, "search")
     safety = require_settings(safety, SafetySettings, "safety")
     seed = seed_from(rng)
@@ -180,12 +182,16 @@ def design_motion(
     stand = position_of(arm, allowed, home, "home")
     columns = Columns(arm, drives=drives, speeds=bounds.velocity)
     seconds = require_positive(seconds, "seconds", "such as 20.0")
+    family = servo_family(seconds) if purpose == "servo" and family is None else family
+    functions = require_settings(family, Fourier, "family")
     rate_hz = require_positive(rate_hz, "rate_hz", "such as 100.0")
     beta = prior_values(columns, bounds, prior)
     earlier = np.vstack([earlier_rows(columns, previous, deviations), known_rows(columns, purpose)])
     require_rows(columns, len(sample_times(seconds, rate_hz)), earlier)
     if purpose == "payload":
         safety = replace(safety, loaded=find_load_carrier(arm, None))
+    if purpose == "servo":
+        safety = servo_safety(safety)
     generator = np.random.default_rng(seed)
     with _naming_singular_positions(arm.name):
         checks = safety_of(columns, bounds, beta, safety, seed)
@@ -244,6 +250,7 @@ def design_motion(
             problem = replace(problem, constraints=(*problem.constraints, *narrower))
         else:
             break
+    design = describe_servos(design) if purpose == "servo" else design
     return replace(design, status=f"{design.status} after {monotonic() - begin:.1f} s")
 
 

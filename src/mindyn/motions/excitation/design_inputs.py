@@ -215,27 +215,33 @@ def position_of(robot: Robot, limits: MotionLimits, given: ArrayLike | None, nam
     return q
 
 
-Purpose = Literal["arm", "payload"]
+Purpose = Literal["arm", "payload", "servo"]
 
 KNOWN: Final = 1e4
 """1 / (kg m, kg m^2, ...): accuracy of the known arm when a motion is to determine its payload."""
 
 
 def known_rows(columns: Columns, purpose: Purpose) -> Array:
-    """Return rows (k, p) of prior knowledge, with noise of one unit: none for "arm", the arm itself for "payload".
+    """Return rows (k, p) of prior knowledge, with noise of one unit: none for "arm".
 
-    A load on the last link (see `find_load_carrier`) changes the base parameters by K_load phi, and also friction. The
-    left null space of [K_load, K_friction] does not change: for an arm that was identified before, it is known.
+    "payload": a load on the last link (see `find_load_carrier`) changes the base parameters by K_load phi, and also
+    friction. The left null space of [K_load, K_friction] does not change: for an arm that was identified before, it is
+    known. "servo": moments of inertia are known from the robot file. First moments count as unknown, so that gravity
+    changes, against which gains are measured; friction and armature are unknown.
     """
     require_choice(purpose, get_args(Purpose), "purpose")
     robot = columns.robot
     if purpose == "arm":
         return np.zeros((0, columns.count))
-    K, base = columns.base.matrix, columns.base
-    carrier = robot.link_index(find_load_carrier(robot, None))
-    load = np.arange(PARAMETERS_PER_LINK * carrier, PARAMETERS_PER_LINK * (carrier + 1))
-    changing = ("viscous", "coulomb", "offset")
+    base = columns.base
     standard = standard_parameters(base.robot, drives=base.drives)
-    friction = [k for k, parameter in enumerate(standard) if parameter.kind in changing]
-    U, s, _ = np.linalg.svd(K[:, [*load, *friction]])
+    if purpose == "payload":
+        carrier = robot.link_index(find_load_carrier(robot, None))
+        links = [PARAMETERS_PER_LINK * carrier + k for k in range(PARAMETERS_PER_LINK)]
+        kinds = ("viscous", "coulomb", "offset")
+    else:
+        links = [PARAMETERS_PER_LINK * link + k for link in range(len(robot.links)) for k in (1, 2, 3)]
+        kinds = ("viscous", "coulomb", "rotor")
+    friction = [k for k, parameter in enumerate(standard) if parameter.kind in kinds]
+    U, s, _ = np.linalg.svd(base.matrix[:, [*links, *friction]])
     return np.asarray(KNOWN * U[:, int((s > 1e-9 * s[0]).sum()) :].T)
