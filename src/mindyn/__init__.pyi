@@ -43,6 +43,7 @@ from mindyn.identification.estimators.essential import essential as essential
 from mindyn.identification.feasibility.check import check_feasible as check_feasible
 from mindyn.identification.feasibility.consistent_projection import make_feasible as make_feasible
 from mindyn.identification.feasibility.full_model import full_model as full_model
+from mindyn.identification.feasibility.model_samples import sample_models as sample_models
 from mindyn.identification.feasibility.bounds import Bounds as Bounds
 from mindyn.applications.payload.payload import payload as payload
 from mindyn.motions.excitation.design import design_motion as design_motion
@@ -60,6 +61,7 @@ from mindyn.output.export.toml_writer import write_toml as write_toml
 from mindyn.output.export.urdf_writer import write_urdf as write_urdf
 from mindyn.output.export.mjcf_writer import write_mjcf as write_mjcf
 from mindyn.output.export.ros2_package import write_ros2_package as write_ros2_package
+from mindyn.output.export.sampled_models import write_model_samples as write_model_samples
 from mindyn.output.export.controller_payloads import write_payload as write_payload
 from mindyn.output.export.pinocchio_model import to_pinocchio as to_pinocchio
 from mindyn.output.report.writing import write_report as write_report

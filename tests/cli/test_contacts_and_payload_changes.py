@@ -75,6 +75,19 @@ def test_payload_writes_the_file_of_a_controller(folder):
     assert mindyn_program(*words, "--to", "ur", "--json").code == 1
 
 
+def test_export_writes_samples(folder):
+    words = ("export", folder / "run1", "--feasible", "--to", "mjcf", "--samples", 3)
+    ended = mindyn_program(*words, "--out", folder / "samples")
+    assert ended.code == 0, ended.err
+    names = ["model_000.xml", "model_001.xml", "model_002.xml", "ranges.csv", "ranges.yaml"]
+    assert sorted(path.name for path in (folder / "samples").iterdir()) == names
+    assert mindyn_program(*words, "--out", folder / "samples").code == 1, "the folder is not empty"
+    for wrong in (("--samples", 0), ("--seed", 1), ("--samples", 2, "--to", "toml"), ("--samples", 2, "--check", "x")):
+        ended = mindyn_program("export", folder / "run1", "--to", "mjcf", *wrong, "--out", folder / "none")
+        assert ended.code == 1
+    assert not (folder / "none").exists()
+
+
 def test_payload_prints_mass_and_centre_first(folder):
     text, _ = done("payload", folder / "run1", folder / "loaded.csv")
     assert text.startswith("Payload mass ")

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mindyn.cli.arguments import JSON_OPTION, complete_from, require_companion
+from mindyn.cli.arguments import JSON_OPTION, complete_from, require_companion, require_exclusive
 from mindyn.cli.next_step import print_next_command
 from mindyn.cli.printing import print_json, print_notes, print_status
 from mindyn.cli.projection_errors import ErrorChange, compare_errors
 from mindyn.cli.runs import RUN_ARGUMENT, load_run_estimate
 from mindyn.cli.servo_export import ServoExport, export_servos, find_servo_run
-from mindyn.foundation.errors import Code, InputError, require_choice
+from mindyn.foundation.errors import Code, ExportError, InputError, require_choice
 from mindyn.foundation.files import write_file_atomically
 from mindyn.foundation.reading import read_json
 from mindyn.kernels.source_text import Facts
@@ -90,6 +90,23 @@ def _write_code(request: ExportRequest, write: Callable[[Model], Sequence[Path]]
     return model_notes(request.estimate, full), files
 
 
+def _write_ros2(request: ExportRequest) -> ExportResult:
+    """Write the package with the plugin of inverse_dynamics_solver, or without it if the robot does not fit it."""
+    from mindyn.kernels.model import compile_model
+    from mindyn.output.export.ros2_package import write_ros2_package
+    from mindyn.output.export.writing import model_notes, resolve_model
+
+    full = resolve_model(request.estimate, request.prior, friction="fitted", force=request.force)
+    model, notes = compile_model(full, drives=True), model_notes(request.estimate, full)
+    try:
+        return notes, [write_ros2_package(model, request.out, facts=request.facts, solver=True)]
+    except ExportError as error:
+        if error.code is not Code.UNSUPPORTED:
+            raise
+        files = [write_ros2_package(model, request.out, facts=request.facts)]
+        return (*notes, f"without the plugin of inverse_dynamics_solver: {error.message}"), files
+
+
 def _write_c_files(model: Model, request: ExportRequest, path: Path) -> Sequence[Path]:
     from mindyn.output.export.ros2_package import CONTROL_FUNCTIONS
 
@@ -102,12 +119,6 @@ def _write_cuda(model: Model, request: ExportRequest) -> Sequence[Path]:
     return [model.write_cuda(request.out, CONTROL_FUNCTIONS)]
 
 
-def _write_ros2(model: Model, request: ExportRequest) -> Sequence[Path]:
-    from mindyn.output.export.ros2_package import write_ros2_package
-
-    return [write_ros2_package(model, request.out, facts=request.facts)]
-
-
 FORMAT_WRITERS: Mapping[str, Callable[[ExportRequest], ExportResult]] = {
     "urdf": _write_urdf,
     "mjcf": _write_mjcf,
@@ -117,7 +128,7 @@ FORMAT_WRITERS: Mapping[str, Callable[[ExportRequest], ExportResult]] = {
     "cpp": lambda o: _write_code(o, lambda model: _write_c_files(model, o, o.out.with_suffix(".hpp"))),
     "python": lambda o: _write_code(o, lambda model: _write_c_files(model, o, o.out.with_suffix(".py"))),
     "cuda": lambda o: _write_code(o, lambda model: _write_cuda(model, o)),
-    "ros2": lambda o: _write_code(o, lambda model: _write_ros2(model, o)),
+    "ros2": _write_ros2,
 }
 """Writer of each format."""
 
@@ -162,14 +173,25 @@ def export(
     force: Annotated[
         bool, typer.Option("--force", help="Write values even if they are not physically consistent.")
     ] = False,
+    samples: Annotated[
+        int | None,
+        typer.Option(
+            help="Write this many models drawn from the posterior, and their ranges as CSV and YAML, into the folder "
+            "--out (urdf, mjcf, isaac-lab)."
+        ),
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of --samples; default: 0.")] = None,
     as_json: Annotated[bool, JSON_OPTION] = False,
 ) -> None:
     """Write an estimate as a robot (URDF, MJCF, TOML), actuators or code (C, C++, Python, CUDA, ROS 2)."""
     from mindyn.applications.validation.validate import comparison_table
     from mindyn.identification.feasibility.consistent_projection import make_feasible
+    from mindyn.identification.feasibility.model_samples import sample_models
     from mindyn.logs.reading import read_log
     from mindyn.output.export.mujoco_comparison import compare_positions, compare_with_mujoco
+    from mindyn.output.export.sampled_models import SAMPLE_FORMATS, write_model_samples
     from mindyn.robots.loading import load_matching
+    from mindyn.robots.robot import Robot
     from mindyn.robots.table import format_table
 
     require_choice(to, FORMAT_WRITERS, "--to")
@@ -177,6 +199,10 @@ def export(
     require_companion("--check", check is not None, "--to mjcf", to == "mjcf")
     require_companion("--strip-meshes", strip_meshes, "--to urdf", to == "urdf")
     require_companion("--prefix", prefix is not None, "--to c, cpp or python", to in ("c", "cpp", "python"))
+    require_companion("--samples", samples is not None, "--to urdf, mjcf or isaac-lab", to in SAMPLE_FORMATS)
+    require_companion("--seed", seed is not None, "--samples", samples is not None)
+    if samples is not None:
+        require_exclusive({"--samples": True, "--source": source, "--check": check})
     if source is not None and source.resolve() == out.resolve():
         raise InputError(
             f"--out {out} would overwrite --source",
@@ -192,6 +218,7 @@ def export(
             subject="--prefix",
         )
     if (servo_file := find_servo_run(run)) is not None:
+        require_companion("--samples", samples is not None, "a run of logs with torques", False)
         request = ServoExport(to, out, source, check, force=force, meshes=not strip_meshes, as_json=as_json)
         export_servos(servo_file, request, {"--prior": prior is not None, "--feasible": feasible})
         return
@@ -204,9 +231,14 @@ def export(
         changes = compare_errors(run, given, estimate)
         for change in changes:
             print_status(str(change))
-    raw_notes, written = FORMAT_WRITERS[to](
-        ExportRequest(estimate, out, source, prior_model, prefix, force, not strip_meshes, _read_facts(run))
-    )
+    if samples is None:
+        raw_notes, written = FORMAT_WRITERS[to](
+            ExportRequest(estimate, out, source, prior_model, prefix, force, not strip_meshes, _read_facts(run))
+        )
+    else:
+        known_prior = prior_model if isinstance(prior_model, Robot) else None
+        models = sample_models(estimate, samples, seed or 0, prior=known_prior)
+        raw_notes, written = (), [write_model_samples(models, out, to)]
     notes = [note.removeprefix("Note: ") for note in raw_notes]
     print_notes(notes)
     print_status(f"wrote {', '.join(map(str, written))}")
@@ -233,7 +265,7 @@ def export(
             "position_check": {who: rms.tolist() for who, rms in positions.items()} or None,
         }
         print_json(summary)
-    if to in ("urdf", "mjcf", "toml"):
+    if to in ("urdf", "mjcf", "toml") and samples is None:
         print_next_command("robots", out)
 
 

@@ -6,6 +6,7 @@ from mindyn.identification.feasibility.bounds import bounds_from_shapes as bound
 from mindyn.identification.feasibility.check import Feasibility as Feasibility
 from mindyn.identification.feasibility.intervals import add_physical_intervals as add_physical_intervals
 from mindyn.identification.feasibility.intervals import torque_bands as torque_bands
+from mindyn.identification.feasibility.model_samples import ModelSamples as ModelSamples
 from mindyn.identification.feasibility.plausibility import LinkPlausibility as LinkPlausibility
 from mindyn.identification.feasibility.plausibility import Plausibility as Plausibility
 from mindyn.identification.feasibility.plausibility import check_full_model as check_full_model

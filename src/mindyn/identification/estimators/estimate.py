@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from importlib import import_module
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
@@ -480,6 +481,11 @@ class Estimate:
         numbers = np.arange(len(flat[0]), dtype=np.int64)  # every state by itself
         alone = Samples(names, flat[0], flat[1], flat[2], np.zeros_like(flat[0]), 1.0, numbers)
         return predict_unfiltered(self.regressor, self.beta, alone).reshape(q.shape)
+
+    def sample(self, count: int, rng: np.random.Generator | int) -> Any:
+        """Draw physically consistent complete models from the posterior, by `mindyn.sample_models`."""
+        package: Any = import_module("mindyn")
+        return package.sample_models(self, count, rng)
 
     def samples_of(self, log: Log) -> Samples:
         """Condition a log as in the fit, at every row and with unfiltered torque."""

@@ -9,7 +9,7 @@ joints.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any, Final, Literal
 
@@ -97,6 +97,22 @@ def full_model(
         If the estimate is not physically consistent and `force` is False.
     """
     require_choice(friction, ("sign", "fitted"), "friction")
+    return build_model(estimate, complete_model(estimate, prior, force=force), friction=friction)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Completion:
+    """Standard parameters x of every link and drive that have the dynamics of an estimate, and notes about them."""
+
+    space: PhysicalSpace
+    x: Array
+    notes: tuple[str, ...]
+
+
+def complete_model(
+    estimate: Estimate, prior: Robot | Literal["robot"] | None = "robot", *, force: bool = False
+) -> Completion:
+    """Return the standard parameters of `full_model`."""
     space = space_of(estimate.regressor)
     notes: list[str] = []
     x = physical_values(estimate, space)
@@ -106,7 +122,13 @@ def full_model(
     )
     if x is None or not (is_near_prior and prior == "robot"):
         x = _complete_parameters(estimate, space, x, prior, notes, force=force)
-    return _build_robot(estimate, space, x, notes, fitted=friction == "fitted")
+    return Completion(space, x, tuple(notes))
+
+
+def build_model(estimate: Estimate, completion: Completion, *, friction: Literal["sign", "fitted"] = "sign") -> Robot:
+    """Return the robot with the standard parameters of a completion."""
+    notes = list(completion.notes)
+    return _build_robot(estimate, completion.space, completion.x.copy(), notes, fitted=friction == "fitted")
 
 
 def _complete_parameters(

@@ -149,6 +149,12 @@ def write_isaac_lab_servos(
 
     ranges  intervals, which follow as a table `ranges` for domain randomisation
     """
+    write_file_atomically(path, isaac_lab_text(robot, servo, ranges))
+    return ("viscous_friction includes kd of the servos",) if not servo.kd.any() else ()
+
+
+def isaac_lab_text(robot: Robot, servo: Servo, ranges: Ranges = MappingProxyType({})) -> str:
+    """Return the text of `write_isaac_lab_servos`."""
     joints = robot.primary_names
     _require_positive_gains(joints, servo)
     drives = {drive.joint: joint_side_values(drive) for drive in robot.drives}
@@ -178,5 +184,4 @@ def write_isaac_lab_servos(
     for name, intervals in ranges.items():
         lines += [f"  {name}:" if intervals else f"  {name}: {{}}"]
         lines += [f"    {json.dumps(joint)}: [{low!r}, {high!r}]" for joint, (low, high) in intervals.items()]
-    write_file_atomically(path, "\n".join(lines) + "\n")
-    return ("viscous_friction includes kd of the servos",) if not servo.kd.any() else ()
+    return "\n".join(lines) + "\n"
