@@ -13,7 +13,7 @@ from mindyn.foundation.algebra.significance import MAX_WELL_DETERMINED_DEVIATION
 from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.errors import UnsafeMotionError, pluralise
 from mindyn.foundation.findings import Finding, Kind, Severity, name_warnings
-from mindyn.foundation.pages.notebook import Page, draw_page
+from mindyn.foundation.pages.notebook import NotebookDisplay, Page, draw_page
 from mindyn.motions.excitation.encounters import Encounters
 from mindyn.motions.excitation.levers import Lever, describe_levers
 from mindyn.motions.excitation.limits import MotionLimits
@@ -74,7 +74,7 @@ class Prediction:
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class MotionDesign:
+class MotionDesign(NotebookDisplay):
     """A motion within all limits, checked at 1 kHz (see `check_times`).
 
     Attributes
