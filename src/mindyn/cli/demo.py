@@ -86,6 +86,8 @@ def _run_demo(out: Path, talk: Callable[[str], None]) -> tuple[Estimate, dict[st
         search=SearchSettings(starts=1),
         progress=talk,
     )
+    if design.is_interrupted:
+        raise KeyboardInterrupt
     print_status("2 of 4: simulating it and a second motion with friction and sensor noise")
     training = record_motion(truth, design.motion, "designed trajectory", seed=1)
     other = record_motion(truth, sum_of_sines(truth), "second motion", seed=2)

@@ -121,6 +121,8 @@ def excite(
             rng=seed,
             progress=talk,
         )
+    if any(design.is_interrupted and design.determined_count == 0 for design in designs):
+        raise KeyboardInterrupt("no motion found so far determines a parameter; nothing was written")
     drawn = read_meshes(robot, arm) if meshes else None
     for finding in dict.fromkeys((*held, *(finding for design in designs for finding in design.findings))):
         print_status(f"{finding.severity}: {finding}")

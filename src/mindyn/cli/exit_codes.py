@@ -21,7 +21,8 @@ EXIT_CODE_MEANINGS: Final[Mapping[ExitCode, str]] = {
     ExitCode.DONE: "success; check, doctor, papers: the answer is yes",
     ExitCode.ERROR: "error, with a message and a hint",
     ExitCode.USAGE: "wrong usage: unknown or missing command, argument or option",
-    ExitCode.NO: "check, doctor, papers: the answer is no; identify: the log cannot identify the robot; "
+    ExitCode.NO: "check, doctor, papers: the answer is no; identify: the model must not be used (the log cannot "
+    "identify the robot, an input seems wrong, or the torque is not explained); "
     "excite, step-by-step plan: the motion is not safe; export: the model is not plausible; "
     "step-by-step plan: some parameters are not identifiable; "
     "payload --wrench: the readings contradict their metadata",

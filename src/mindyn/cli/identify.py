@@ -41,7 +41,7 @@ from mindyn.cli.runs import (
 from mindyn.cli.servo_runs import SERVO_RUN_FILES, ServoRun, has_servo_logs, run_servos
 from mindyn.foundation.errors import Code, InputError, require_choice
 from mindyn.foundation.files import make_output_folder, relative_path, replace_folder_files, write_file_atomically
-from mindyn.foundation.findings import Finding, Kind, Severity
+from mindyn.foundation.findings import Finding, Kind
 from mindyn.foundation.hints import Command
 from mindyn.foundation.reading import read_toml
 from mindyn.logs.locations import FileLocation, expand_locations, strip_credentials
@@ -254,11 +254,14 @@ def identify(
                     )
     print_findings(findings, verbose=verbose)
     following = ""
+    if verdict is not None:
+        predictions = list(verdict.predictions)
+    else:  # for patterns, which JSON does not have
+        predictions = [] if as_json else [predict_log(estimate, log) for log in whole]
+    shown = build_verdict(estimate, verdict, predictions, findings)
     if as_json:
         print_json(_result_data(estimate, verdict, feasibility, findings))
     else:
-        predictions = [predict_log(estimate, log) for log in whole] if verdict is None else verdict.predictions
-        shown = build_verdict(estimate, verdict, predictions, findings)
         refit = str(Command(*refit_words(record)))
         commands = Commands(robot, "" if out is None else str(out), choose_format(arm), refit)
         following = _print_result(estimate, shown, feasibility, commands, verbose=verbose)
@@ -267,7 +270,7 @@ def identify(
         print_next_command(*(shlex.split(following)[1:] or ("check", out)))
     else:
         print_status("not saved; add --out run1")
-    if any(finding.severity is Severity.ERROR for finding in findings):
+    if shown.is_unusable:
         raise typer.Exit(ExitCode.NO)
 
 

@@ -78,7 +78,13 @@ NOTHING_WRITTEN: Final = "nothing was written; existing files are unchanged"
 
 
 class PlainCommand(TyperCommand):
-    """A command whose help shows no value type for flags."""
+    """A command whose help shows no value type for flags and needs no NumPy."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command."""
+        with exit_on_interrupt():
+            import numpy  # noqa: F401 -- every command needs it, and Ctrl-C can be lost inside of an import
+        return super().invoke(ctx)
 
     def get_params(self, ctx: Any) -> list[Any]:
         """Return arguments and options."""

@@ -19,7 +19,7 @@ from mindyn.foundation.escaping import format_toml_value
 from mindyn.foundation.executors import require_polars_threads
 from mindyn.foundation.files import write_files_atomically
 from mindyn.foundation.findings import Finding
-from mindyn.foundation.pages.notebook import Page, draw_page
+from mindyn.foundation.pages.notebook import NotebookDisplay, Page, draw_page
 from mindyn.logs.cleaning import Cleaner, sum_recorded_time
 from mindyn.logs.joint_columns import JointColumns, order_columns
 from mindyn.logs.locations import FileLocation, RemoteFile
@@ -52,7 +52,7 @@ class SourceFile:
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Log:
+class Log(NotebookDisplay):
     """Recording of a robot at the joint side in SI units, with columns in the robot's order and increasing stamps.
 
     Create it with `read_log` or `log_from_arrays`.

@@ -17,6 +17,7 @@ import numpy as np
 from mindyn.foundation.algebra.values import Array, hashable_content
 from mindyn.foundation.errors import Code, InputError, NearlyDegenerateError, RobotError
 from mindyn.foundation.notation import DRIVE_PARAMETERS, LINK_PARAMETERS
+from mindyn.foundation.pages.notebook import NotebookDisplay
 from mindyn.robots.drive_matrices import drive_parameters
 from mindyn.robots.robot import Robot
 from mindyn.robots.scale import length_unit
@@ -116,7 +117,7 @@ def _smallest_right_inverse(matrix: Array, sizes: Array) -> Array:
 
 
 @dataclass(frozen=True, eq=False)
-class BaseParameters:
+class BaseParameters(NotebookDisplay):
     """A minimal parameter set beta = matrix @ phi.
 
     The torque depends on the standard parameters phi only through beta, and on every entry of beta.

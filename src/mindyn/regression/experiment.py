@@ -14,6 +14,7 @@ from threading import RLock
 from typing import Any, Final
 
 from mindyn.foundation.errors import Code, InputError, pluralise
+from mindyn.foundation.pages.notebook import NotebookDisplay
 from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.constant_torques import without_constant_torques
 from mindyn.logs.log import Log, SourceFile
@@ -38,7 +39,7 @@ MAX_KEPT_BYTES: Final = 50_000_000
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Experiment:
+class Experiment(NotebookDisplay):
     """A robot and its logs: samples, equations and periods, each computed once, when it is first used.
 
     Torques that never change are replaced by zeros, which fits do not weigh.

@@ -14,6 +14,7 @@ import numpy as np
 from mindyn.foundation.algebra.requirements import require_type
 from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.errors import Code, InputError, pluralise
+from mindyn.foundation.pages.notebook import NotebookDisplay
 from mindyn.identification.estimators.estimate import Estimate
 from mindyn.identification.prediction.errors import TorqueError
 from mindyn.identification.prediction.noise_floor import is_at_floor, pool_floors
@@ -40,7 +41,7 @@ OVERFIT_RATIO: Final = 2.0
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Validation:
+class Validation(NotebookDisplay):
     """Accuracy of an estimate on held-out logs.
 
     Attributes

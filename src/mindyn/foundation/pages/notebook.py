@@ -58,6 +58,17 @@ class Page:
         return f'<iframe title="{escape(self.title)}" style="{style}" srcdoc="{escape(self.html)}"></iframe>'
 
 
+class NotebookDisplay:
+    """Base class of values that notebooks show as a table with a small picture."""
+
+    __slots__ = ()
+
+    def _repr_html_(self) -> str:
+        """Return a table and a picture, without scripts, in the colours of the notebook."""
+        package: Any = import_module("mindyn")
+        return str(import_module(package._CARDS).card(self))
+
+
 def draw_page(drawer: str, *values: object) -> Page:
     """Draw values by the function of `mindyn.output.report.notebook` with this name."""
     package: Any = import_module("mindyn")

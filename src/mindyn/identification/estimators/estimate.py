@@ -21,7 +21,7 @@ from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.errors import Code, InputError, pluralise, shorten_text, suggest_name
 from mindyn.foundation.files import locate_beside, relative_path, write_file_atomically
 from mindyn.foundation.findings import Finding
-from mindyn.foundation.pages.notebook import Page, draw_page
+from mindyn.foundation.pages.notebook import NotebookDisplay, Page, draw_page
 from mindyn.foundation.reading import read_json
 from mindyn.identification.estimators.estimate_files import (
     add_checksum,
@@ -123,7 +123,7 @@ _SAVED_ENTRIES: Final[Mapping[str, Codec]] = {
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Estimate:
+class Estimate(NotebookDisplay):
     """Identified values of the parameters of a regressor.
 
     Below, p is the number of parameters and n the number of joints with a torque.

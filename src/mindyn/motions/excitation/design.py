@@ -220,7 +220,7 @@ def design_motion(
     for fraction in FREE_FRACTIONS:
         run = Search(problem, dense, deadline)
         with _naming_singular_positions(arm.name):
-            ending = _search_motion(run, ranges, generator, search.starts, say)
+            ending, is_interrupted = _search_motion(run, ranges, generator, search.starts, say)
         towards = np.zeros(arm.joint_count) if stand is None else stand
         bodies = checks.encounters.bodies
         try:
@@ -235,6 +235,7 @@ def design_motion(
                 parts=parts,
                 approach=way,
                 levers=find_levers(problem, chosen, beta, parts),
+                is_interrupted=is_interrupted,
                 safety=safety,
                 capsules=checks.volumes.capsules,
             )
@@ -298,8 +299,8 @@ def _search_motion(
     rng: np.random.Generator,
     starts: int,
     say: Callable[[str], None],
-) -> str:
-    """Run the search; return how it ended."""
+) -> tuple[str, bool]:
+    """Run the search; return how it ended, and whether Ctrl-C ended it."""
     problem = search.problem
     places = places_to_stand(problem, limits, rng)
     try:
@@ -317,10 +318,11 @@ def _search_motion(
             search.offer(search.nearly)
         if search.best is None:
             search.offer(problem.unknowns(random_motion(problem, limits, places, rng)))
-        reason = "interrupted" if isinstance(stop, KeyboardInterrupt) else "stopped at the deadline"
+        is_interrupted = isinstance(stop, KeyboardInterrupt)
+        reason = "interrupted" if is_interrupted else "stopped at the deadline"
         where = f"search {search.finished + 1} of {starts}" if search.finished < starts else "refinement"
-        return f"{reason} in {where}, the best motion so far"
-    return f"best of {starts} {'search' if starts == 1 else 'searches'}"
+        return f"{reason} in {where}, the best motion so far", is_interrupted
+    return f"best of {starts} {'search' if starts == 1 else 'searches'}", False
 
 
 def _describe_design(problem: Problem, value: float) -> str:

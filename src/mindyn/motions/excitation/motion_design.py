@@ -13,7 +13,7 @@ from mindyn.foundation.algebra.significance import MAX_WELL_DETERMINED_DEVIATION
 from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.errors import UnsafeMotionError, pluralise
 from mindyn.foundation.findings import Finding, Kind, Severity, name_warnings
-from mindyn.foundation.pages.notebook import Page, draw_page
+from mindyn.foundation.pages.notebook import NotebookDisplay, Page, draw_page
 from mindyn.motions.excitation.encounters import Encounters
 from mindyn.motions.excitation.levers import Lever, describe_levers
 from mindyn.motions.excitation.limits import MotionLimits
@@ -74,7 +74,7 @@ class Prediction:
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class MotionDesign:
+class MotionDesign(NotebookDisplay):
     """A motion within all limits, checked at 1 kHz (see `check_times`).
 
     Attributes
@@ -117,6 +117,8 @@ class MotionDesign:
         Whether the position at which the motion begins was prescribed.
     levers : tuple of Lever
         How many parameters a faster or longer motion would determine, by scaling this one.
+    is_interrupted : bool
+        Whether Ctrl-C ended the search.
     """
 
     robot: Robot
@@ -138,6 +140,7 @@ class MotionDesign:
     encounters: Encounters | None = None
     is_start_given: bool = False
     levers: tuple[Lever, ...] = ()
+    is_interrupted: bool = False
 
     @property
     def shares(self) -> dict[str, float]:
@@ -196,12 +199,18 @@ class MotionDesign:
         """Fraction of the speed at which no volume exceeds `REHEARSAL_SPEED`."""
         return 1.0 if self.check is None or not self.check.speed else min(1.0, REHEARSAL_SPEED / self.check.speed)
 
+    @property
+    def determined_count(self) -> int | None:
+        """Number of parameters that a log will determine to 10 % or better; None without prior values."""
+        relative = self.prediction.relative
+        return None if relative is None else int(np.sum(relative <= MAX_WELL_DETERMINED_DEVIATION))
+
     def summary(self) -> tuple[str, ...]:
         """Return sentences on the duration, the predicted accuracy, the used limits, and how the search ended."""
         lines = [self.headline, f"A motion of {self.seconds:g} s for {self.robot.name}, {self._describe_limits()}."]
         relative = self.prediction.relative
         if relative is not None:
-            clear = int(np.sum(relative <= MAX_WELL_DETERMINED_DEVIATION))
+            clear = self.determined_count
             lines.append(
                 f"A log of it at {self.rate_hz:g} Hz will determine {clear} of {len(relative)} parameters to "
                 f"{100 * MAX_WELL_DETERMINED_DEVIATION:g} % or better{self._describe_levers()}."

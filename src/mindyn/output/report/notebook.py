@@ -18,6 +18,7 @@ from mindyn.foundation.pages.document import (
 from mindyn.foundation.pages.notebook import Page
 from mindyn.foundation.pages.plots import axis, pack_times, pane, plot, thinned_series
 from mindyn.identification.estimators.estimate import Estimate
+from mindyn.identification.feasibility.check import check_feasible
 from mindyn.logs.log import Log
 from mindyn.motions.excitation.motion_design import MotionDesign
 from mindyn.motions.excitation.motion_plot import html_plot
@@ -30,7 +31,9 @@ PLOT_BUCKETS: Final = 8000
 
 def estimate_page(estimate: Estimate, *logs: Log) -> Page:
     """Return the report of an estimate and, with logs, of its torque, friction and residuals."""
-    return Page(build_page(collect_report_data(estimate, training_logs=logs)), "Estimate")
+    return Page(
+        build_page(collect_report_data(estimate, training_logs=logs, feasibility=check_feasible(estimate))), "Estimate"
+    )
 
 
 def motion_page(design: MotionDesign, meshes: Meshes | None) -> Page:

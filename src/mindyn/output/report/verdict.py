@@ -135,6 +135,11 @@ class VerdictData:
 
         return any(finding.kind in WRONG_INPUT and finding.explained_by is None for finding in self.findings)
 
+    @property
+    def is_unusable(self) -> bool:
+        """Return whether the model must not be used, whatever its values are."""
+        return self.is_uninformative or self.has_wrong_input or self.grade == "unusable"
+
 
 def build_verdict(
     estimate: Estimate,
