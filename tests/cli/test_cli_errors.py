@@ -29,6 +29,7 @@ ROBOT_COMMANDS = {
     "step-by-step": (".",),
     "fleet": ("{robot_id}/*.csv", "--out", "fleet"),
     "payload": (),
+    "view": ("--no-open", "--out", "view.html"),
 }
 """Commands that take a robot, and the arguments after it."""
 ARGUMENTS_BEFORE_ROBOT = {

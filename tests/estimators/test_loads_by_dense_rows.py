@@ -71,8 +71,10 @@ def test_a_load_in_the_axes_of_a_frame():
     assert_close(
         moved.phi, phi_about_origin(3.0, centre, pose.rotation.T @ np.diag([0.02, 0.03, 0.04]) @ pose.rotation), ORACLE
     )
-    assert (moved.link, moved.unconstrained) == ("tool", None)
-    assert np.isnan(moved.covariance).all()
+    assert moved.link == "tool"
+    T = np.array([replace(payload, phi=unit).in_frame(pose, "tool").phi for unit in np.eye(10)]).T
+    assert_close(moved.unconstrained, T @ (LOAD + 0.1), ORACLE)
+    assert_close(moved.covariance, T @ covariance @ T.T, ORACLE)
     assert_close(payload.half_widths, 2.0 * np.linspace(0.01, 0.1, 10), SAME_ALGEBRA)
     assert payload.mass_interval == (pytest.approx(3.1 - 0.02), pytest.approx(3.1 + 0.02))
     assert Payload(LINK, LOAD, covariance, (), 2.0).mass_interval == (pytest.approx(2.98), pytest.approx(3.02))

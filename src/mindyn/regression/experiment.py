@@ -28,7 +28,7 @@ from mindyn.regression.gather_blocks import sources_of
 from mindyn.regression.regressor import Regressor, build_regressor
 from mindyn.regression.rows import LogRows, Logs, Rows, complete_robot, list_logs
 from mindyn.regression.settings import EquationSettings
-from mindyn.robots.robot import Robot
+from mindyn.robots.robot import Robot, require_robot
 
 EXCERPT_ROWS: Final = 60_000
 """Number of rows that settings are selected on; longer logs give evenly spread segments."""
@@ -63,7 +63,7 @@ class Experiment(NotebookDisplay):
     Raises
     ------
     InputError
-        If an item is not a log, or there is none.
+        If the robot is not a `Robot`, an item is not a log, or there is none.
 
     Examples
     --------
@@ -82,6 +82,7 @@ class Experiment(NotebookDisplay):
     executor: Executor | None = None
 
     def __init__(self, robot: Robot, logs: Logs, *, executor: Executor | None = None) -> None:
+        require_robot(robot, "Experiment")
         listed = require_logs(logs)
         in_memory = [log for log in listed if isinstance(log, Log)]
         kept = without_constant_torques(in_memory) if len(in_memory) == len(listed) else listed

@@ -158,9 +158,11 @@ class Friction:
     @staticmethod
     def from_dict(values: Mapping[str, Any]) -> Friction:
         """Return the settings that `to_dict` stored."""
-        own = [law.get("name") for law in values.get("laws", ()) if isinstance(law, Mapping)]
-        built_in = {"shapes": [name for name in values.get("shapes", ()) if name not in own]}
-        require_valid({**values, **built_in}, FRICTION, "friction")
+        require_valid({**values, "shapes": []}, FRICTION, "friction")
+        own = [law["name"] for law in values.get("laws", ())]
+        shapes = values.get("shapes", [])
+        built_in = [name for name in shapes if name not in own] if isinstance(shapes, (list, tuple)) else shapes
+        require_valid({**values, "shapes": built_in}, FRICTION, "friction")
         given: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in values.items()}
         given["without"] = tuple((joint, shape) for joint, shape in given.get("without", ()))
         return Friction(**{**given, "laws": tuple(map(FrictionLaw.from_dict, given.get("laws", ())))})
