@@ -14,6 +14,7 @@ from raising import raises
 from typer.testing import CliRunner
 
 import mindyn
+from mindyn.cli.exit_codes import ExitCode
 from mindyn.cli.identify import identify
 from mindyn.cli.runs import require_held_out
 from mindyn.foundation.errors import Code, ExportError, InputError, RobotFileError
@@ -138,7 +139,7 @@ def test_torques_of_the_wrong_sign_are_reported(logs):
     app = typer.Typer()
     app.command()(identify)
     result = CliRunner().invoke(app, [str(logs / "whole.toml"), str(logs / "run1.parquet")], catch_exceptions=False)
-    assert result.exit_code == 0
+    assert result.exit_code == ExitCode.NO
     assert "The values are not physically consistent." in result.stdout
     (line,) = [line for line in result.stderr.splitlines() if line.startswith(("error ", "warning "))]
     assert line.startswith("warning  every torque has the opposite sign")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -89,12 +90,21 @@ def parse_entries(lines: Sequence[str]) -> dict[str, Any]:
         if not mark or not key.strip():
             example = "--state units.torque='N m' --state side.torque=joint"
             raise assignment_error("--state", "KEY=VALUE", line, example)
-        try:
-            value = tomllib.loads(f"value = {text}")["value"]
-        except tomllib.TOMLDecodeError:
-            value = text.strip()
-        entries |= flatten_metadata({key.strip(): value})
+        entries |= flatten_metadata({key.strip(): _parse_value(text)})
     return entries
+
+
+_NUMBERS: Final = re.compile(r"[-+.\deE]+([,\s]+[-+.\deE]+)+")
+
+
+def _parse_value(text: str) -> Any:
+    """Return a TOML value, or bare words; numbers between commas or spaces are a list, with and without brackets."""
+    text = text.strip()
+    listed = f"[{', '.join(text.replace(',', ' ').split())}]" if _NUMBERS.fullmatch(text) else text
+    try:
+        return tomllib.loads(f"value = {listed}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text
 
 
 def draft_with_sidecar(file: Path, arm: Robot | None, given: Mapping[str, Any]) -> SidecarDraft:

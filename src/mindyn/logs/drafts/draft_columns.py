@@ -408,8 +408,10 @@ def _hint_for_missing_joints(head: LogHead, joints: Sequence[str], counts: Mappi
     count = counts.get("position", 0)
     if not 1 < count < len(joints) or counts.get("torque") != count:
         return ""
+    has = f"the log has {pluralise(count, 'joint')}, but the robot has {len(joints)}"
+    positions = [name for name in head.columns if (meant := guess_signal(split_words(name))) and meant[0] == "position"]
+    if len(positions) > count:  # others are not numbered: locking the last joints would change what columns mean
+        has = f"{count} joints of the log are numbered, others have names of their own"
+        return f"{has}: list the columns of each signal in the robot's order, --state columns.position=[...]"
     held = " ".join(f"--lock {joint}=0" for joint in joints[count:])
-    return (
-        f"the log has {pluralise(count, 'joint')}, but the robot has {len(joints)}: lock joints that are not in the "
-        f"log, such as {held}"
-    )
+    return f"{has}: lock joints that are not in the log, such as {held}"

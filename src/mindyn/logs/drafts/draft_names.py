@@ -65,6 +65,8 @@ _GERMAN_ENDS: Final = {
 }
 _GERMAN: Final = re.compile(rf"({'|'.join(_GERMAN_STARTS)})?(?:gelenk|achs|dreh|winkel)?({'|'.join(_GERMAN_ENDS)})")
 _DIGITS: Final = re.compile(r"\d+")
+_OWN_NAME: Final = re.compile(r"([A-Za-z][A-Za-z0-9]*)([_. /-].+)")
+"""A name of a joint, which the user may have chosen, and the rest of a column's name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,7 +211,10 @@ def group_columns(columns: Mapping[str, NDArray[Any]], joints: Sequence[str]) ->
     single = [name for name, values in columns.items() if values.ndim == 1]
     by_name = _group_by_joint(single, joints)
     taken = {column for group in by_name for column in group.columns}
-    return [*arrays, *by_name, *_group_by_number([name for name in single if name not in taken])]
+    rest = [name for name in single if name not in taken]
+    own = _group_by_own_names(rest, len(joints))
+    taken = {column for group in own for column in group.columns}
+    return [*arrays, *by_name, *own, *_group_by_number([name for name in rest if name not in taken])]
 
 
 def has_joint_name(joint: str, name: str) -> bool:
@@ -259,6 +264,28 @@ def _list_spellings(joint: str, joints: Sequence[str]) -> list[str]:
     after = commonprefix([name[::-1] for name in joints])  # noqa: RUF071
     short = joint[len(before) : len(joint) - len(after)].strip("_-. ")
     return list(dict.fromkeys([joint, *([short] if len(short) > 2 else [])]))
+
+
+def _group_by_own_names(names: Sequence[str], joint_count: int) -> list[ColumnGroup]:
+    """Return groups with a column for each joint that begin with the same names in the same order.
+
+    Such as base_pos, sh_pos, el_pos, base_torque, sh_torque, el_torque. Two groups are needed as evidence, and names
+    that only count are left to `_group_by_number`.
+    """
+    members: dict[str, list[tuple[str, str]]] = defaultdict(list)
+    for name in names:
+        parts = _OWN_NAME.fullmatch(name)
+        if parts is not None:
+            members[parts[2]].append((parts[1], name))
+    by_owners: dict[tuple[str, ...], list[ColumnGroup]] = defaultdict(list)
+    for ending, pairs in members.items():
+        owners, listed = tuple(owner for owner, _ in pairs), tuple(name for _, name in pairs)
+        stems = {_DIGITS.sub("", owner) for owner in owners}
+        if joint_count > 1 and len(set(owners)) == len(owners) == joint_count and len(stems) > 1:
+            words = split_words(ending)
+            group = ColumnGroup(listed, listed, joint_count, words, "block", words, "the same names for each signal")
+            by_owners[owners].append(group)
+    return [group for groups in by_owners.values() if len(groups) > 1 for group in groups]
 
 
 def _group_by_number(names: Sequence[str]) -> list[ColumnGroup]:
