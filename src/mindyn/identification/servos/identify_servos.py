@@ -290,13 +290,19 @@ class _ServoFits:
         return values * np.exp(-half), values * np.exp(half)
 
     def _errors_by_friction(self, joint: int) -> Array:
-        """Return how far the ends of intervals of log values (4,) are if friction is not one constant."""
+        """Return how far the ends of intervals of log values (4,) are if friction is not one constant.
+
+        Without significance, only the friction itself counts.
+        """
         x, prior = np.log(self.values[joint]), self._prior * prior_information(5)
         ends = []
         for extension in self.frictions[joint]:
             fit, free = extension.fit, extension.problem.free
             covariance, quantile = deviations_between_blocks(fit, self.blocks, free, prior)
-            ends.append(np.abs(fit.x[:4] - x) + quantile * np.sqrt(np.diag(covariance)[:4]))
+            with np.errstate(invalid="ignore"):
+                end = np.abs(fit.x[:4] - x) + quantile * np.sqrt(np.diag(covariance)[:4])
+            end[~(end < OPEN_HALF_WIDTH)] = 0.0  # the logs do not separate it from the load
+            ends.append(end if extension.is_significant else end * [0.0, 0.0, 1.0, 0.0])
         return np.asarray(np.max(ends, axis=0))
 
     def _errors_by_delay(self, joint: int) -> Array:
