@@ -60,7 +60,7 @@ def true_values(plant):
     return np.column_stack([plant.kp, plant.kd, plant.fc, plant.ia])
 
 
-def simulate_by_hand(rows, kp, kd, fc, ia):
+def simulate_by_hand(rows, kp, kd, fc, ia, rest=0.0, loaded=0.0, limit=np.inf, inner=0.0):
     """The same steps in plain Python, with stiction as a case."""
     positions, q, v = [], 0.0, 0.0
     for late, load, inertia, h, steps, is_start, q0, v0, early, switch in rows:
@@ -69,8 +69,12 @@ def simulate_by_hand(rows, kp, kd, fc, ia):
         for step in range(int(steps)):
             after = np.clip(step + 1 - switch, 0, 1)  # part of the step in which the later target acts
             target = after * late + (1 - after) * early
-            b = (ia + inertia) * v + h * (kp * (target - q) - load)
-            v = 0.0 if abs(b) <= h * fc else (b - np.sign(b) * h * fc) / (ia + inertia + h * kd)
+            drive, damping = kp * (target - q), kd
+            if abs(drive - inner * kd * v) > limit:
+                drive, damping = np.sign(drive - inner * kd * v) * limit, (1 - inner) * kd
+            friction = fc * (1 + rest / (1 + (v / 0.05) ** 2)) + loaded * abs(load)
+            b = (ia + inertia) * v + h * (drive - load)
+            v = 0.0 if abs(b) <= h * friction else (b - np.sign(b) * h * friction) / (ia + inertia + h * damping)
             q += h * v
     return positions
 
@@ -86,6 +90,12 @@ def test_the_compiled_simulation_takes_the_steps_of_the_model():
     simulated = simulate_joint(rows, values)
     assert simulated.shape == (120, 11)
     for k, value in enumerate(values):
+        np.testing.assert_allclose(simulated[:, k], simulate_by_hand(rows, *value), rtol=0, atol=1e-12)
+    extras = rng.uniform([-0.3, 0.0, 0.2, 0.0], [0.8, 0.2, 1.5, 0.0], (11, 4))
+    extras[::2, 3], extras[3, 2] = 1.0, np.inf
+    whole = np.column_stack([values, extras])
+    simulated = simulate_joint(rows, whole)
+    for k, value in enumerate(whole):
         np.testing.assert_allclose(simulated[:, k], simulate_by_hand(rows, *value), rtol=0, atol=1e-12)
 
 
@@ -323,3 +333,41 @@ def test_delayed_targets_act_when_they_are_sent_plus_the_delay(delay_s):
         np.testing.assert_allclose(held.mean(axis=0), mean[row], atol=4e-3)
         if len(np.unique(acting[:, 0])) <= 2:  # one switch is exact
             assert (np.abs(held - acting).max(axis=1) > 1e-2).sum() <= 1
+
+
+@pytest.mark.parametrize("seed", [0, 3])
+def test_saturation_is_a_limit_of_the_model_and_of_the_exported_file(arm, seed, tmp_path):
+    plant = replace(random_plant(np.random.default_rng(seed)), limit=1.2)
+    estimate = mindyn.identify_servos(arm, [record_servos(plant, 10 * seed + k) for k in range(2)])
+    limited = np.isfinite(estimate.limit)
+    assert limited.any()
+    np.testing.assert_allclose(estimate.limit[limited & estimate.has_scale], 1.2, rtol=0.05)
+    found = [finding for finding in estimate.findings if finding.kind is Kind.SATURATED_TORQUE]
+    assert [finding.joints for finding in found] == [tuple(np.array(JOINTS)[limited])]
+    true = true_values(plant)[estimate.has_scale]
+    np.testing.assert_allclose(estimate.values[estimate.has_scale][:, [0, 2]], true[:, [0, 2]], rtol=0.05)
+    other = record_servos(plant, 10 * seed + 9)
+    path = mindyn.write_mjcf(estimate, tmp_path / "limited.xml")
+    assert replay_in_mujoco(estimate, path, [other]).is_faithful
+    unlimited = replace(estimate, limit=np.full(3, np.inf), limits_damping=np.zeros(3, dtype=bool))
+    errors = [mindyn.replay_servos(some, other).errors for some in (estimate, unlimited)]
+    assert (errors[0] < 1.02 * errors[1]).all()
+    assert seed != 0 or (errors[1] > 3 * errors[0]).any()  # the other motion of seed 3 hardly reaches the limit
+    estimate.save(tmp_path / "servo.json")
+    np.testing.assert_array_equal(load_servo_estimate(tmp_path).limit, estimate.limit)
+
+
+@pytest.mark.parametrize("faults", [{}, {"stribeck": 0.4}, {"loaded": 0.05}], ids=str)
+@pytest.mark.parametrize("seed", [0, 2])
+def test_intervals_include_friction_that_is_not_one_constant(arm, faults, seed):
+    plant = replace(random_plant(np.random.default_rng(seed)), **faults)
+    estimate = mindyn.identify_servos(arm, [record_servos(plant, 10 * seed + k) for k in range(2)])
+    given, true = estimate.has_scale, true_values(plant)
+    assert ((estimate.low <= true) & (true <= estimate.high))[given].mean() > 0.85
+    found = [finding for finding in estimate.findings if finding.kind is Kind.MISSING_FRICTION]
+    if "stribeck" in faults:
+        assert [bool({"lift", "elbow"} & set(finding.joints)) for finding in found] == [True]
+        assert "between rest and motion" in found[0].message
+    elif not faults:
+        assert not found
+        assert (estimate.high / estimate.low)[given, 2].max() < 1.35

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from mindyn.foundation.algebra.values import Array
 from mindyn.identification.servos.joint_tables import ServoRows
 from mindyn.identification.servos.output_error import JointFit, OutputError, prior_information
-from mindyn.identification.servos.rollout import simulate_joint
+from mindyn.identification.servos.rollout import NO_EXTRAS, simulate_joint
 
 MAX_PERIODS: Final = 3.0
 """Longest delay in periods of the targets."""
@@ -30,12 +30,17 @@ LEVEL: Final = 0.95
 
 @dataclass(frozen=True, slots=True, eq=False)
 class JointProblem:
-    """Joint that is fitted: its number, its weights (N,), its free values (4,), and the weight of the prior."""
+    """Joint that is fitted: number, weights (N,), free values (4,), weight of the prior, and extra values (4,)."""
 
     joint: int
     weights: Array
     free: NDArray[np.bool_]
     prior: float
+    extras: tuple[float, ...] = NO_EXTRAS
+
+    def cost(self, rows: ServoRows) -> OutputError:
+        """Return the cost of the joint for rows."""
+        return OutputError(rows.table(self.joint), self.weights, self.free, self.prior, self.extras)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -84,7 +89,7 @@ def fit_delay(
 
 
 def _refine(rows: ServoRows, problem: JointProblem, x: Array) -> JointFit:
-    return OutputError(rows.table(problem.joint), problem.weights, problem.free, problem.prior).refine(x)
+    return problem.cost(rows).refine(x)
 
 
 def _project(
@@ -99,7 +104,7 @@ def _project(
     count = int(blocks[-1]) + 1
     score, information, slopes = np.zeros(count), np.zeros(count), []
     for problem, fit in zip(problems, fits, strict=True):
-        values, which = np.exp(fit.x)[None], np.flatnonzero(problem.free)
+        values, which = problem.cost(rows).values(fit.x[None]), np.flatnonzero(problem.free)
         ends = [simulate_joint(some.table(problem.joint), values)[:, 0] for some in (ahead, behind)]
         slope = np.nan_to_num((ends[0] - ends[1]) / (2 * DIFFERENCE_S))
         J = fit.jacobian[:, which]

@@ -24,7 +24,9 @@ from mindyn.identification.servos.contact_rows import Table, choose_tip, find_ta
 from mindyn.identification.servos.intervals import deviations_between_blocks, number_blocks
 from mindyn.identification.servos.joint_tables import STEP_S, ServoRows, build_servo_rows
 from mindyn.identification.servos.linear_start import TYPICAL_KP, fit_linear_start, typical_values
+from mindyn.identification.servos.model_errors import Extension, find_frictions, find_limit, with_limit
 from mindyn.identification.servos.output_error import JointFit, OutputError, prior_information
+from mindyn.identification.servos.rollout import NO_EXTRAS
 from mindyn.identification.servos.servo_estimate import ServoEstimate
 from mindyn.identification.servos.target_checks import find_degrees, find_resting_tip, find_wrong_targets, stands
 from mindyn.logs.conversion import gains_per_joint
@@ -137,11 +139,15 @@ def identify_servos(
     if not free.all():
         say("fitting without rows in contact")
         fits.fit_all(free.astype(np.float64))
+    say("looking for limits of the drives")
+    fits.find_limits()
     say("fitting joints without a scale")
     fits.assume_missing_scales()
     if not is_delay_known:
         say("testing a delay of the targets")
         delay += fits.apply_delay()
+    say("testing friction at rest and by load")
+    fits.find_frictions()
     low, high = fits.intervals()
     kps, kds, fcs, ias = fits.values.T
     return ServoEstimate(
@@ -153,6 +159,8 @@ def identify_servos(
         low=low,
         high=high,
         has_scale=fits.has_scale,
+        limit=np.array([extras[2] for extras in fits.extras]),
+        limits_damping=np.array([extras[3] > 0 for extras in fits.extras]),
         delay_s=delay,
         table=table,
         sources=tuple(source for log in listed for source in sources_of(log)),
@@ -168,6 +176,8 @@ def identify_servos(
                     *_find_contradictions(names, fits),
                     *_find_delay(fits.delay),
                     *_find_open(names, fits, low),
+                    *_find_limits(names, fits),
+                    *_find_frictions(names, fits),
                     *_find_coupled(names, fits),
                 ),
             ),
@@ -197,6 +207,30 @@ class _ServoFits:
         self.has_scale = ~np.isnan(self.known)
         self.blocks = number_blocks(self.rows)
         self.delay: DelayFit | None = None
+        self.extras: list[tuple[float, ...]] = [NO_EXTRAS] * n
+        self.frictions: dict[int, tuple[Extension, Extension]] = {}
+
+    def find_limits(self) -> None:
+        """Add the limit of the drive to joints whose held-out blocks it makes better."""
+        for joint in (int(k) for k in np.flatnonzero(self.moves)):
+            fit, problem = self.fits[joint], self._problem(joint)
+            assert fit is not None
+            limit = find_limit(problem, fit, self.blocks)
+            if limit is not None:
+                problem = with_limit(problem, limit)
+                self.extras[joint] = problem.extras
+                self.fits[joint] = problem.refine(limit.fit.x[:4])
+
+    def find_frictions(self) -> None:
+        """Fit each joint with more friction at rest, and with friction by load."""
+        for joint in (int(k) for k in np.flatnonzero(self.moves)):
+            fit = self.fits[joint]
+            assert fit is not None
+            self.frictions[joint] = find_frictions(self._problem(joint), fit, self.blocks)
+
+    def _problem(self, joint: int) -> OutputError:
+        free, weights = self._free(joint), self.weights[:, joint]
+        return OutputError(self.rows.table(joint), weights, free, self._prior, self.extras[joint])
 
     def fit_all(self, weights: Array) -> None:
         """Fit every joint that moves with weights (N, n)."""
@@ -219,7 +253,7 @@ class _ServoFits:
     def apply_delay(self) -> float:
         """Return the common delay of the targets if it is significant, with fits for it; otherwise 0."""
         joints = [int(joint) for joint in np.flatnonzero(self.moves)]
-        problems = [JointProblem(j, self.weights[:, j], self._free(j), self._prior) for j in joints]
+        problems = [JointProblem(j, self.weights[:, j], self._free(j), self._prior, self.extras[j]) for j in joints]
         fits = [fit for fit in self.fits if fit is not None]
         self.delay = fit_delay(self.rows, problems, fits, self.blocks)
         if not self.delay.is_applied:
@@ -246,7 +280,7 @@ class _ServoFits:
         values = self.values
         half = np.full(values.shape, np.nan)
         for joint in np.flatnonzero(self.moves):
-            half[joint] = self._half_widths(int(joint))
+            half[joint] = np.fmax(self._half_widths(int(joint)), self._errors_by_friction(int(joint)))
             half[joint] = np.hypot(half[joint], _step_errors(values[joint]))
             half[joint] = np.hypot(half[joint], self._errors_by_delay(int(joint)))
             half[joint][~self._free(int(joint))] = np.nan
@@ -254,6 +288,22 @@ class _ServoFits:
                 half[joint, 3] = np.nan  # armature and links together have a ratio to kp, which is assumed
         half[~(half < OPEN_HALF_WIDTH)] = np.nan
         return values * np.exp(-half), values * np.exp(half)
+
+    def _errors_by_friction(self, joint: int) -> Array:
+        """Return how far the ends of intervals of log values (4,) are if friction is not one constant.
+
+        Without significance, only the friction itself counts.
+        """
+        x, prior = np.log(self.values[joint]), self._prior * prior_information(5)
+        ends = []
+        for extension in self.frictions[joint]:
+            fit, free = extension.fit, extension.problem.free
+            covariance, quantile = deviations_between_blocks(fit, self.blocks, free, prior)
+            with np.errstate(invalid="ignore"):
+                end = np.abs(fit.x[:4] - x) + quantile * np.sqrt(np.diag(covariance)[:4])
+            end[~(end < OPEN_HALF_WIDTH)] = 0.0  # the logs do not separate it from the load
+            ends.append(end if extension.is_significant else end * [0.0, 0.0, 1.0, 0.0])
+        return np.asarray(np.max(ends, axis=0))
 
     def _errors_by_delay(self, joint: int) -> Array:
         """Return changes (4,) of log values over the interval of an estimated delay."""
@@ -311,7 +361,8 @@ class _ServoFits:
         elif (before := self.fits[joint]) is not None:
             starts.append(np.exp(before.x - before.x[0]) * given)
         free = np.array([given is None, True, True, True])
-        return OutputError(self.rows.table(joint), weights, free, self._prior).minimise([np.log(s) for s in starts])
+        problem = OutputError(self.rows.table(joint), weights, free, self._prior, self.extras[joint])
+        return problem.minimise([np.log(start) for start in starts])
 
 
 def _step_errors(values: Array) -> Array:
@@ -460,6 +511,39 @@ def _find_open(names: Sequence[str], fits: _ServoFits, low: Array) -> list[Findi
         if joints:
             message = f"the logs leave the {what} of {', '.join(joints)} open: usual values decide"
             found.append(warning(Kind.POOR_GAIN, message, "Add a log with faster motion and slow reversals", joints))
+    return found
+
+
+def _find_limits(names: Sequence[str], fits: _ServoFits) -> list[Finding]:
+    limits = {name: extras[2] for name, extras in zip(names, fits.extras, strict=True) if np.isfinite(extras[2])}
+    if not limits:
+        return []
+    cases = ", ".join(f"{name} {limit:.3g}" for name, limit in limits.items())
+    message = (
+        f"the torque of servos is limited (N m or N): {cases}. The limit is part of the model and of exported files"
+    )
+    return [replace(info(Kind.SATURATED_TORQUE, message), joints=tuple(limits))]
+
+
+def _find_frictions(names: Sequence[str], fits: _ServoFits) -> list[Finding]:
+    """Return findings about friction that one constant approximates; simulators have no other."""
+    words = {"rest": "changes with speed by {:.0f} % between rest and motion", "loaded": "is {:.2g} % of the load more"}
+    found = []
+    best = {
+        names[j]: max(some, key=lambda extension: extension.gain * extension.is_significant)
+        for j, some in fits.frictions.items()
+    }
+    for extra, what in words.items():
+        some = {name: e for name, e in best.items() if e.extra == extra and e.is_significant}
+        if not some:
+            continue
+        cases = ", ".join(f"{name} {what.format(100 * e.value)}" for name, e in some.items())
+        message = (
+            f"one constant only approximates the friction: that of {cases}. Values and exported files have the best "
+            "constant, and intervals include the difference"
+        )
+        remedy = "Use the values for simulation; do not read fc as a property of the gear"
+        found.append(replace(info(Kind.MISSING_FRICTION, message), remedy=remedy, joints=tuple(some)))
     return found
 
 

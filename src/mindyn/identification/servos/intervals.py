@@ -37,9 +37,9 @@ def number_blocks(rows: ServoRows) -> NDArray[np.intp]:
 def deviations_between_blocks(
     fit: JointFit, blocks: NDArray[np.intp], free: NDArray[np.bool_], prior: Array
 ) -> tuple[Array, float]:
-    """Return the covariance (4, 4) of x by the jackknife, and the t quantile of a 95 % interval.
+    """Return the covariance (n, n) of the n values x by the jackknife, and the t quantile of a 95 % interval.
 
-    prior  (4, 4) information of the prior
+    prior  (n, n) information of the prior
     """
     from scipy.special import stdtrit
 
@@ -51,11 +51,12 @@ def deviations_between_blocks(
     total = normals.sum(axis=0) + prior[np.ix_(which, which)]
     steps = np.array([_solve(total - normals[b], gradients[b]) for b in range(count)])
     used = np.flatnonzero(np.abs(gradients).sum(axis=1) > 0)
-    covariance = np.full((4, 4), np.inf)
+    shape = (len(fit.x), len(fit.x))
+    covariance = np.full(shape, np.inf)
     if len(used) < 2:
         return covariance, np.inf
     change = steps[used] - steps[used].mean(axis=0)
-    covariance = np.zeros((4, 4))
+    covariance = np.zeros(shape)
     covariance[np.ix_(which, which)] = jackknife_covariance(change)
     return covariance, float(stdtrit(len(used) - 1, (1 + LEVEL) / 2))
 

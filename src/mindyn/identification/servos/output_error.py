@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from mindyn.foundation.algebra.values import Array
 from mindyn.identification.servos.joint_tables import STEP_S
-from mindyn.identification.servos.rollout import simulate_joint
+from mindyn.identification.servos.rollout import EXTRA_FIELDS, NO_EXTRAS, simulate_joint
 from mindyn.logs.servos import TYPICAL_RATIOS
 
 DIFFERENCE: Final = 0.02
@@ -40,10 +40,10 @@ SCALE_PART: Final = 0.1
 class JointFit:
     """Fitted values of a joint.
 
-    x          (4,) log of kp, kd, fc and Ia
+    x          (4,) log of kp, kd, fc and Ia; (5,) with an extra value
     cost       cost at x
     residuals  (N,) simulated minus measured position
-    jacobian   (N, 4) derivative of the simulated position by x; zero for values that are fixed
+    jacobian   (N, 4), (N, 5) derivative of the simulated position by x; zero for values that are fixed
     weights    (N,) weights of the rows times those of the robust loss, over the squared scale
     """
 
@@ -62,12 +62,27 @@ class OutputError:
     weights  (N,) weights of the rows
     free     (4,) values that are fitted
     prior    weight of the prior in rows: those of the time over which errors are correlated
+    extras   (4,) values of `EXTRA_FIELDS`
+    extra    name of the one that is fitted too, as x[4]; the logarithm of a limit. `free` is then (5,)
     """
 
     table: Array
     weights: Array
     free: NDArray[np.bool_]
     prior: float
+    extras: tuple[float, ...] = NO_EXTRAS
+    extra: str | None = None
+
+    def values(self, candidates: Array) -> Array:
+        """Return the values (k, 4) or (k, 8) of candidates for `simulate_joint`."""
+        values: Array = np.exp(candidates[:, :4])
+        if self.extra is None and self.extras == NO_EXTRAS:
+            return values
+        extras = np.tile(self.extras, (len(candidates), 1))
+        if self.extra is not None:
+            column = candidates[:, 4]
+            extras[:, EXTRA_FIELDS.index(self.extra)] = np.exp(column) if self.extra == "limit" else column
+        return np.asarray(np.column_stack([values, extras]))
 
     @property
     def scale(self) -> float:
@@ -79,7 +94,7 @@ class OutputError:
 
     def minimise(self, starts: list[Array]) -> JointFit:
         """Return the fit with the lowest cost from starts (4,) in x."""
-        trials = [self._descend(self._bound(start), TRIAL_STEPS) for start in starts]
+        trials = [self.improve(start) for start in starts]
         x, _ = min(trials, key=lambda trial: trial[1])
         return self.refine(x)
 
@@ -87,6 +102,10 @@ class OutputError:
         jacobian, residuals = self.differentiate(x)
         loss = 1 / np.sqrt(1 + (residuals / self.scale) ** 2)
         return JointFit(x, cost, residuals, jacobian, self.weights * loss / self.scale**2)
+
+    def improve(self, x: Array) -> tuple[Array, float]:
+        """Return x and its cost after a few steps."""
+        return self._descend(self._bound(x), TRIAL_STEPS)
 
     def refine(self, x: Array) -> JointFit:
         """Return the fit from a start (4,) in x that is close to it."""
@@ -96,9 +115,9 @@ class OutputError:
     def differentiate(self, x: Array) -> tuple[Array, Array]:
         """Return the derivatives (N, 4) of the simulated position by x, and the residuals (N,) at x."""
         which = np.flatnonzero(self.free)
-        steps = DIFFERENCE * np.eye(4)[which]
-        q = simulate_joint(self.table, np.exp(np.vstack([x + steps, x - steps])))
-        jacobian = np.zeros((len(self.table), 4))
+        steps = DIFFERENCE * np.eye(len(x))[which]
+        q = simulate_joint(self.table, self.values(np.vstack([x + steps, x - steps])))
+        jacobian = np.zeros((len(self.table), len(x)))
         jacobian[:, which] = (q[:, : len(which)] - q[:, len(which) :]) / (2 * DIFFERENCE)
         return np.nan_to_num(jacobian, posinf=0.0, neginf=0.0), self._residuals(x[None])[:, 0]
 
@@ -111,11 +130,11 @@ class OutputError:
         return np.where(np.isfinite(loss), loss, np.inf) + self.prior * prior
 
     def _residuals(self, candidates: Array) -> Array:
-        return simulate_joint(self.table, np.exp(candidates)) - self.table[:, 6:7]
+        return simulate_joint(self.table, self.values(candidates)) - self.table[:, 6:7]
 
     def _prior_terms(self, x: Array) -> Array:
         typical = np.array([x[0], *(x[0] + np.log(TYPICAL_RATIOS))])
-        return np.asarray((x - typical) / PRIOR_DEVIATIONS)
+        return np.asarray((x[:4] - typical) / PRIOR_DEVIATIONS)
 
     def _bound(self, x: Array) -> Array:
         """Return x with an armature at which steps of `STEP_S` are stable, also without other inertia."""
@@ -126,6 +145,7 @@ class OutputError:
     def _descend(self, x: Array, limit: int) -> tuple[Array, float]:
         cost = float(self.costs(x[None])[0])
         which = np.flatnonzero(self.free)
+        information = prior_information(len(x))[np.ix_(which, which)]
         for _ in range(limit):
             jacobian, residuals = self.differentiate(x)
             if not np.isfinite(residuals).all():
@@ -133,8 +153,8 @@ class OutputError:
             z = residuals / self.scale
             weights = self.weights / np.sqrt(1 + z * z) / self.scale**2
             weighted = jacobian[:, which] * weights[:, None]
-            normal = weighted.T @ jacobian[:, which] + self.prior * prior_information()[np.ix_(which, which)]
-            gradient = weighted.T @ residuals + self.prior * (_prior_rows().T @ self._prior_terms(x))[which]
+            normal = weighted.T @ jacobian[:, which] + self.prior * information
+            gradient = weighted.T @ residuals + self.prior * (_prior_rows(len(x)).T @ self._prior_terms(x))[which]
             diagonal = np.diag(np.maximum(np.diag(normal), 1e-12))
             changes = np.array([-np.linalg.solve(normal + d * diagonal, gradient) for d in DAMPINGS])
             changes *= np.minimum(1, LARGEST_CHANGE / np.maximum(np.abs(changes).max(axis=1, keepdims=True), 1e-300))
@@ -152,14 +172,14 @@ class OutputError:
         return x, cost
 
 
-def prior_information() -> Array:
-    """Return the information (4, 4) of the prior on x."""
-    rows = _prior_rows()
+def prior_information(count: int = 4) -> Array:
+    """Return the information (count, count) of the prior on x."""
+    rows = _prior_rows(count)
     return np.asarray(rows.T @ rows)
 
 
-def _prior_rows() -> Array:
-    """Return the derivative (4, 4) of the terms of the prior by x: ratios to kp over their deviations."""
-    rows = np.diag(1 / PRIOR_DEVIATIONS)
+def _prior_rows(count: int) -> Array:
+    """Return the derivative (4, count) of the terms of the prior by x: ratios to kp over their deviations."""
+    rows = np.eye(4, count) / PRIOR_DEVIATIONS[:, None]
     rows[:, 0] -= 1 / PRIOR_DEVIATIONS
-    return rows
+    return np.asarray(rows)

@@ -47,6 +47,10 @@ class ServoEstimate:
     has_scale : array of bool of shape (n,)
         Whether gravity or a given kp fixes the scale of a joint. Otherwise kp is assumed, and only the ratios to it
         are determined. The simulated motion does not depend on it.
+    limit : array of shape (n,)
+        Largest torque of the servo (N m, N); infinity where no limit is significant.
+    limits_damping : array of bool of shape (n,)
+        Whether the limit applies to kp (target - q) - kd v, in place of kp (target - q) alone.
     delay_s : float
         From the stamp of a target to its effect, in s.
     table : Table or None
@@ -65,6 +69,8 @@ class ServoEstimate:
     low: Array
     high: Array
     has_scale: NDArray[np.bool_]
+    limit: Array
+    limits_damping: NDArray[np.bool_]
     delay_s: float = 0.0
     table: Table | None = None
     sources: tuple[SourceFile, ...] = ()
@@ -85,9 +91,15 @@ class ServoEstimate:
 
     @property
     def servo(self) -> Servo:
-        """The position servo for exported files: all damping is at the joint, where simulators integrate it stably."""
-        n = len(self.kp)
-        return Servo(self.kp, np.zeros(n), self.delay_s, np.full(n, np.inf), is_held=True)
+        """The position servo for exported files: damping is at the joint, where simulators integrate it stably, unless
+        the limit of the servo applies to it.
+        """
+        return Servo(self.kp, np.where(self.limits_damping, self.kd, 0.0), self.delay_s, self.limit, is_held=True)
+
+    @property
+    def has_limit(self) -> bool:
+        """Whether the torque of a servo is limited."""
+        return bool(np.isfinite(self.limit).any())
 
     def to_robot(self) -> Robot:
         """Return the robot with the drives of the estimate, in place of its own.
@@ -99,7 +111,7 @@ class ServoEstimate:
         """
         drives = tuple(
             Drive(name, rotor_inertia=float(ia), viscous=float(kd), coulomb=float(fc))
-            for name, _, kd, fc, ia in zip(self.joint_names, *self.values.T, strict=True)
+            for name, kd, fc, ia in zip(self.joint_names, self.kd - self.servo.kd, self.fc, self.ia, strict=True)
         )
         return replace(self.robot, drives=drives)
 
@@ -128,7 +140,8 @@ class ServoEstimate:
             "format": SERVO_FORMAT,
             "robot": robot_record(self.robot),
             "joints": list(self.joint_names),
-            **{name: getattr(self, name).tolist() for name in ("kp", "kd", "fc", "ia", "has_scale")},
+            **{name: getattr(self, name).tolist() for name in ("kp", "kd", "fc", "ia", "has_scale", "limits_damping")},
+            "limit": [_or_none(x) for x in self.limit.tolist()],
             **{name: [[_or_none(x) for x in row] for row in getattr(self, name).tolist()] for name in ("low", "high")},
             "delay_s": self.delay_s,
             "table": None if self.table is None else {"tip": self.table.tip, "height_m": self.table.height_m},
@@ -195,6 +208,8 @@ def _from_dict(values: dict[str, Any]) -> ServoEstimate:
         robot=robot,
         **arrays,
         has_scale=np.array(values["has_scale"], dtype=bool),
+        limit=np.array([np.inf if x is None else x for x in values.get("limit", [None] * n)], dtype=np.float64),
+        limits_damping=np.array(values.get("limits_damping", [False] * n), dtype=bool),
         delay_s=float(values["delay_s"]),
         table=None if values["table"] is None else Table(**values["table"]),
         sources=tuple(SourceFile.from_dict(source) for source in values["sources"]),

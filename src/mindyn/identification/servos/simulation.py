@@ -45,7 +45,11 @@ def simulate_servo_rows(estimate: ServoEstimate, logs: Sequence[Log]) -> tuple[S
 
 def _simulate(rows: ServoRows, estimate: ServoEstimate) -> Array:
     """Return the positions (N, n) of each joint with the loads of the rows."""
-    return np.column_stack([simulate_joint(rows.table(j), v[None])[:, 0] for j, v in enumerate(estimate.values)])
+    values = estimate.values
+    if estimate.has_limit:
+        count = len(values)
+        values = np.column_stack([values, np.zeros((count, 2)), estimate.limit, estimate.limits_damping])
+    return np.column_stack([simulate_joint(rows.table(j), v[None])[:, 0] for j, v in enumerate(values)])
 
 
 def _with_positions(logs: Sequence[Log], rows: ServoRows, q: Array) -> list[Log]:

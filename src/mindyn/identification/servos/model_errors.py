@@ -1,0 +1,113 @@
+"""What the four values of a joint leave out: more friction at rest, friction by load, a limit of the drive.
+
+Each is fitted as a fifth value, and is significant only if the simulation of held-out blocks becomes better. Leaving a
+block out moves the values by one Gauss-Newton step, as for the intervals. Friction by load hardly changes a motion, but
+fc; intervals therefore include the change of the other values by friction at rest and by load in any case.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import wilcoxon
+
+from mindyn.foundation.algebra.values import Array
+from mindyn.identification.servos.output_error import JointFit, OutputError, prior_information
+from mindyn.identification.servos.rollout import EXTRA_FIELDS
+
+LEVEL: Final = 0.99
+"""One-sided level of Wilcoxon's test that held-out blocks gain: a few bad blocks decide a mean, but not the ranks."""
+MIN_GAIN: Final = 0.05
+"""Smallest gain relative to the cost: smaller ones change no statement."""
+LIMITS: Final = np.geomspace(0.1, 0.95, 24)
+"""Limits that are tried first, relative to the largest drive of the fit without a limit."""
+
+Extra = Literal["rest", "loaded", "limit"]
+FRICTIONS: Final[tuple[Extra, Extra]] = ("rest", "loaded")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Extension:
+    """Significant extra value of a joint.
+
+    extra    its name in `EXTRA_FIELDS`
+    value    the value
+    fit      fit with five values
+    problem  its cost
+    gain     gain of held-out blocks relative to the cost with four values
+    is_significant  whether most blocks gain
+    """
+
+    extra: Extra
+    value: float
+    fit: JointFit
+    problem: OutputError
+    gain: float
+    is_significant: bool
+
+
+def find_limit(problem: OutputError, fit: JointFit, blocks: NDArray[np.intp]) -> Extension | None:
+    """Return the limit of the drive if it makes held-out blocks better, with damping inside or outside of the limit."""
+    error = np.abs(problem.table[:, 0] - problem.table[:, 6])[problem.weights > 0]
+    largest = fit.x[0] + np.log(max(float(np.quantile(error, 0.995)), 1e-12))
+    candidates = np.column_stack([np.tile(fit.x, (len(LIMITS), 1)), largest + np.log(LIMITS)])
+    problems = [_extend(problem, "limit", inner) for inner in (0.0, 1.0)]
+    starts = [(whole, candidates[int(np.argmin(whole.costs(candidates)))]) for whole in problems]
+    whole, x, cost = min(((whole, *whole.improve(start)) for whole, start in starts), key=lambda trial: trial[2])
+    if not cost < (1 - MIN_GAIN) * fit.cost:
+        return None
+    extension = _compare(problem, fit, blocks, "limit", whole, x)
+    return extension if extension.is_significant else None
+
+
+def find_frictions(problem: OutputError, fit: JointFit, blocks: NDArray[np.intp]) -> tuple[Extension, Extension]:
+    """Return the friction at rest, and by load, each with the other values that follow from it."""
+    found = []
+    for extra in FRICTIONS:
+        whole = _extend(problem, extra, problem.extras[3])
+        found.append(_compare(problem, fit, blocks, extra, whole, np.append(fit.x, 0.0)))
+    return found[0], found[1]
+
+
+def _extend(problem: OutputError, extra: Extra, inner: float) -> OutputError:
+    extras = (*problem.extras[:3], inner)
+    return replace(problem, free=np.append(problem.free, True), extras=extras, extra=extra)
+
+
+def _compare(
+    problem: OutputError, fit: JointFit, blocks: NDArray[np.intp], extra: Extra, whole: OutputError, x: Array
+) -> Extension:
+    """Return the extension from a start x, with its gain on blocks that are held out."""
+    better = whole.refine(x)
+    before = _held_out_losses(problem, fit, blocks)
+    gains = (before - _held_out_losses(whole, better, blocks))[before > 0]
+    gain = float(gains.sum() / before.sum()) if before.sum() > 0 else 0.0
+    is_better = gain > MIN_GAIN and bool(wilcoxon(gains, alternative="greater").pvalue < 1 - LEVEL)
+    value = float(np.exp(better.x[4]) if extra == "limit" else better.x[4])
+    return Extension(extra, value, better, whole, gain, is_better)
+
+
+def _held_out_losses(problem: OutputError, fit: JointFit, blocks: NDArray[np.intp]) -> Array:
+    """Return the loss (blocks,) of each block at the values without it."""
+    which, count = np.flatnonzero(problem.free), int(blocks[-1]) + 1
+    J, losses = fit.jacobian[:, which], np.zeros(count)
+    weighted = J * fit.weights[:, None]
+    prior = problem.prior * prior_information(len(fit.x))[np.ix_(which, which)]
+    total = weighted.T @ J + prior
+    for block in range(count):
+        rows = blocks == block
+        rest = total - weighted[rows].T @ J[rows]
+        step = np.linalg.lstsq(rest, weighted[rows].T @ fit.residuals[rows], rcond=1e-10)[0]
+        z = (fit.residuals[rows] + J[rows] @ step) / problem.scale
+        losses[block] = (2 * problem.weights[rows] * (np.sqrt(1 + z * z) - 1)).sum()
+    return losses
+
+
+def with_limit(problem: OutputError, extension: Extension) -> OutputError:
+    """Return the cost of four values with the limit of an extension."""
+    extras = list(extension.problem.extras)
+    extras[EXTRA_FIELDS.index("limit")] = extension.value
+    return replace(problem, extras=tuple(extras))
