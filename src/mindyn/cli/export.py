@@ -17,7 +17,7 @@ from mindyn.cli.printing import print_json, print_notes, print_status
 from mindyn.cli.projection_errors import ErrorChange, compare_errors
 from mindyn.cli.runs import RUN_ARGUMENT, load_run_estimate
 from mindyn.cli.servo_export import ServoExport, export_servos, find_servo_run
-from mindyn.foundation.errors import Code, InputError, require_choice
+from mindyn.foundation.errors import Code, ExportError, InputError, require_choice
 from mindyn.foundation.files import write_file_atomically
 from mindyn.foundation.reading import read_json
 from mindyn.identification.estimators.estimate import Estimate
@@ -75,6 +75,19 @@ def _write_code(request: ExportRequest, write: Callable[[Model], Sequence[Path]]
     return model_notes(request.estimate, full), files
 
 
+def _write_ros2(request: ExportRequest) -> ExportResult:
+    """Write the package with the plugin of inverse_dynamics_solver, or without it if the robot does not fit it."""
+    full = resolve_model(request.estimate, request.prior, friction="fitted", force=request.force)
+    model, notes = compile_model(full, drives=True), model_notes(request.estimate, full)
+    try:
+        return notes, [write_ros2_package(model, request.out, facts=request.facts, solver=True)]
+    except ExportError as error:
+        if error.code is not Code.UNSUPPORTED:
+            raise
+        files = [write_ros2_package(model, request.out, facts=request.facts)]
+        return (*notes, f"without the plugin of inverse_dynamics_solver: {error.message}"), files
+
+
 def _write_c_files(model: Model, request: ExportRequest, path: Path) -> Sequence[Path]:
     return model.write_c(path, CONTROL_FUNCTIONS, prefix=request.prefix, facts=request.facts)
 
@@ -88,7 +101,7 @@ FORMAT_WRITERS: Mapping[str, Callable[[ExportRequest], ExportResult]] = {
     "cpp": lambda o: _write_code(o, lambda model: _write_c_files(model, o, o.out.with_suffix(".hpp"))),
     "python": lambda o: _write_code(o, lambda model: _write_c_files(model, o, o.out.with_suffix(".py"))),
     "cuda": lambda o: _write_code(o, lambda model: [model.write_cuda(o.out, CONTROL_FUNCTIONS)]),
-    "ros2": lambda o: _write_code(o, lambda model: [write_ros2_package(model, o.out, facts=o.facts)]),
+    "ros2": _write_ros2,
 }
 """Writer of each format."""
 

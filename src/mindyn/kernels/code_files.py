@@ -58,9 +58,10 @@ def generate_code(
     stem: str,
     prefix: str | None = None,
     facts: Facts = (),
+    further: Sequence[SourceFunction] = (),
 ) -> GeneratedCode:
-    """Return the contents of `stem`.c, .h, .hpp and .py; see `Model.write_c`."""
-    listed = model.describe_functions(functions)
+    """Return the contents of `stem`.c, .h, .hpp and .py with `further` functions; see `Model.write_c`."""
+    listed = [*model.describe_functions(functions), *further]
     begin = f"{file_identifier(stem).strip('_')}_" if prefix is None else prefix
     stated: Facts = ("JOINT_COUNT", model.robot.joint_count), ("MINDYN_VERSION", mindyn.__version__), *facts
     c = c_source(listed, stem, model.title(), (SI_UNITS, DRIVES_COMMENT[model.drives]), stated, begin)
