@@ -112,7 +112,13 @@ def write_docs() -> None:
     )
     lines = [head, "|---|---|---|---|---|---|---|---|"]
     cautions = []
+    servo_lines = ["| robot | name | held-out error | held-out rows | joints | licence of the log | date |"]
+    servo_lines.append("|---|---|---|---|---|---|---|")
     for name, entry in identified_robots().items():
+        cautions.append(_describe_caution(name, entry))
+        if "servos" in entry:
+            servo_lines.append(_servo_row(name, entry))
+            continue
         errors = [f"{100 * entry['held_out'][key]:.2f} %" for key in ("total", "low_passed")]
         count = len(entry["base_parameters"])
         cells = [
@@ -125,13 +131,27 @@ def write_docs() -> None:
             entry["date"],
         ]
         lines.append("| " + " | ".join(map(str, cells)) + " |")
-        cautions.append(f"- `{name}`: {entry['caution']} [Log]({entry['source']}), `{entry['command']}`.")
     only = [m["title"] for m in read_manifests().values() if not m["derived_numbers"]]
     text = (ROOT / "leaderboard" / "zoo.md").read_text(encoding="utf-8")
     page = text.format(
-        table="\n".join(lines), cautions="\n".join(cautions), recipe_only=f"{', '.join(only[:-1])} and {only[-1]}"
+        table="\n".join(lines),
+        servos="\n".join(servo_lines),
+        cautions="\n".join(cautions),
+        recipe_only=f"{', '.join(only[:-1])} and {only[-1]}",
     )
     (ROOT / "docs" / "zoo.md").write_text(page, encoding="utf-8")
+
+
+def _describe_caution(name: str, entry: dict[str, Any]) -> str:
+    conditions = f" Conditions: {entry['conditions']}" if "conditions" in entry else ""
+    return f"- `{name}`: {entry['caution']}{conditions} [Log]({entry['source']}), `{entry['command']}`."
+
+
+def _servo_row(name: str, entry: dict[str, Any]) -> str:
+    joints = len({servo["joint"] for servo in entry["servos"]})
+    error = f"{100 * entry['held_out']['total']:.1f} %"
+    cells = [entry["title"], f"`{name}`", error, entry["held_out"]["rows"], joints, entry["licence"], entry["date"]]
+    return "| " + " | ".join(map(str, cells)) + " |"
 
 
 def main() -> None:

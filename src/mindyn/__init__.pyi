@@ -61,8 +61,6 @@ from mindyn.output.export.toml_writer import write_toml as write_toml
 from mindyn.output.export.urdf_writer import write_urdf as write_urdf
 from mindyn.output.export.mjcf_writer import write_mjcf as write_mjcf
 from mindyn.output.export.ros2_package import write_ros2_package as write_ros2_package
-from mindyn.output.export.sampled_models import write_model_samples as write_model_samples
-from mindyn.output.export.controller_payloads import write_payload as write_payload
 from mindyn.output.export.pinocchio_model import to_pinocchio as to_pinocchio
 from mindyn.output.report.writing import write_report as write_report
 from mindyn.output.view.writing import write_view as write_view

@@ -12,6 +12,7 @@ from closeness import assert_close
 from raising import raises
 
 import mindyn
+import mindyn.output
 from mindyn.foundation.algebra.inertia import phi_about_origin
 from mindyn.foundation.algebra.poses import Pose, rotation_from_quaternion, rotation_from_rpy
 from mindyn.foundation.errors import Code, ExportError, InputError
@@ -90,7 +91,7 @@ READERS = {"ur": read_ur, "franka": read_franka, "kuka": read_kuka, "abb": read_
 @pytest.mark.parametrize("controller", CONTROLLERS)
 def test_the_file_describes_the_same_body(tmp_path, controller, seed):
     load = random_load(seed)
-    path = mindyn.write_payload(load, tmp_path / "payload.txt", controller)
+    path = mindyn.output.write_payload(load, tmp_path / "payload.txt", controller)
     mass, centre, inertia = READERS[controller](path.read_text())
     assert mass == pytest.approx(load.mass, rel=WRITTEN)
     assert_close(np.array(centre), load.centre, WRITTEN)
@@ -138,7 +139,7 @@ def test_every_file_states_frame_and_units(controller):
 def test_values_that_a_format_cannot_hold_are_rejected(tmp_path):
     huge = load_of(4000, (0, 0, 0.2), np.diag([134.0, 134.0, 90.0]))
     with raises(ExportError, Code.OUT_OF_RANGE, "inertia"):
-        mindyn.write_payload(huge, tmp_path / "tool.script", "ur")
+        mindyn.output.write_payload(huge, tmp_path / "tool.script", "ur")
     assert "133" not in format_payload(load_of(4000, (0, 0, 0.2), np.diag([133.0, 133.0, 90.0])), "json")
     format_payload(load_of(4000, (0, 0, 0.2), np.diag([133.0, 133.0, 90.0])), "ur")
     for controller in ("kuka", "abb"):
@@ -159,7 +160,7 @@ def test_what_is_no_body_or_not_measured_is_rejected(tmp_path, controller):
     )
     for wrong, code in cases:
         with raises(ExportError, code):
-            mindyn.write_payload(wrong, tmp_path / "payload.txt", controller)
+            mindyn.output.write_payload(wrong, tmp_path / "payload.txt", controller)
     assert list(tmp_path.iterdir()) == []
 
 

@@ -13,6 +13,7 @@ from raising import raises
 from scipy.stats import norm
 
 import mindyn
+import mindyn.output
 from mindyn.foundation.algebra.inertia import pseudo_inertia
 from mindyn.foundation.errors import Code, ExportError, InputError
 from mindyn.identification import check_full_model
@@ -134,7 +135,7 @@ def test_a_planar_arm_without_friction_is_sampled():
 
 @pytest.mark.parametrize(("file_format", "suffix"), [("urdf", "urdf"), ("mjcf", "xml")])
 def test_files_load_elsewhere_and_ranges_are_quantiles(tmp_path, estimate, models, file_format, suffix):
-    folder = mindyn.write_model_samples(models, tmp_path / "samples", file_format)
+    folder = mindyn.output.write_model_samples(models, tmp_path / "samples", file_format)
     files = sorted(folder.glob(f"*.{suffix}"))
     assert len(files) == COUNT
     masses = []
@@ -166,9 +167,9 @@ def test_wrong_requests_are_rejected(tmp_path, arm, estimate, models):
     with raises(InputError, Code.OUT_OF_RANGE):
         mindyn.sample_models(estimate, 1, 0, prior_deviation=1.5)
     with raises(InputError, Code.UNKNOWN_NAME):
-        mindyn.write_model_samples(models, tmp_path / "x", "sdf")
+        mindyn.output.write_model_samples(models, tmp_path / "x", "sdf")
     with raises(ExportError, Code.MISSING_VALUE, "servo"):
-        mindyn.write_model_samples(models, tmp_path / "x", "isaac-lab")
+        mindyn.output.write_model_samples(models, tmp_path / "x", "isaac-lab")
     loose = mindyn.LeastSquares().fit(mindyn.build_rows(arm, motion(arm, 1)[0]))
     if not mindyn.check_feasible(loose).consistent.holds:
         with raises(ExportError, Code.NOT_FEASIBLE):

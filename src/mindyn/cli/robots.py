@@ -64,7 +64,7 @@ def _print_identified(*, as_json: bool) -> None:
         return
     rows = [("name", "robot", "held-out error", "rows", "licence", "date")]
     for name, entry in zoo.items():
-        error = f"{100 * entry['held_out']['total']:.2f} %"
+        error = f"{100 * entry['held_out']['total']:.2f} % of {entry['held_out'].get('quantity', 'torque')}"
         rows.append((name, entry["title"], error, str(entry["held_out"]["rows"]), entry["licence"], entry["date"]))
     print_table(rows)
     print_output("Each was measured on one robot; other robots of the type have another payload and friction.")
