@@ -87,12 +87,6 @@ CALLS: dict[str, Call] = {
     "to_pinocchio": lambda m, *_: m.to_pinocchio(m.load_robot("planar2")),
     "write_view": lambda m, _, out: m.write_view(m.load_robot("planar2"), out / "view.html"),
     "sample_models": lambda m, f, _: m.sample_models(load(m, f), 2, 0),
-    "write_model_samples": lambda m, f, out: m.write_model_samples(
-        m.sample_models(load(m, f), 2, 0), out / "samples", "urdf"
-    ),
-    "write_payload": lambda m, f, out: m.write_payload(
-        m.payload(load(m, f), m.read_log(f / "run.csv", m.load_robot("planar2"))), out / "payload.json", "json"
-    ),
     "write_report": lambda m, f, out: m.write_report(load(m, f), out / "report.html"),
 }
 """A first call of each public function."""
