@@ -70,7 +70,8 @@ def test_the_stated_error_is_that_of_the_stated_values():
     ends = [np.array([values_of(entry, joint, end) for joint in robot.primary_names], float) for end in ("low", "high")]
     scale = np.array([next(s["has_scale"] for s in entry["servos"] if s["joint"] == j) for j in robot.primary_names])
     table = None if entry["table"] is None else Table(**entry["table"])
-    estimate = ServoEstimate(robot, *columns.T, *ends, scale, entry["delay_s"], table)
+    no_limit = np.full(len(scale), np.inf), np.zeros(len(scale), dtype=bool)
+    estimate = ServoEstimate(robot, *columns.T, *ends, scale, *no_limit, delay_s=entry["delay_s"], table=table)
     replay = replay_servos(estimate, held_out)
     total = np.sqrt(np.mean(replay.errors**2) / np.mean(replay.target_errors**2))
     assert total == pytest.approx(entry["held_out"]["total"], rel=0.02)

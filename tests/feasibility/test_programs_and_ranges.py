@@ -15,11 +15,12 @@ from raising import raises
 from mindyn.applications.payload.payload import (
     _build_findings,
     _initial_weights,
-    _jackknife,
     _known_information,
     _normal_equations,
+    _shifts_without_each,
     payload,
 )
+from mindyn.foundation.algebra.jackknife import jackknife_covariance
 from mindyn.foundation.errors import Code, InputError, MissingPhysicsError, UnknownNameError
 from mindyn.identification.estimators.least_squares import LeastSquares
 from mindyn.identification.feasibility import physically_consistent
@@ -284,7 +285,8 @@ def test_the_jackknife_gives_the_covariance_of_a_fit():
     A, b = sum(entry[0] for entry in normal) + prior, sum(value[1] for value in normal)
     theta = np.linalg.solve(A, b)
     shifts = [np.linalg.solve(A - item[0], b - item[1]) - theta for item in normal]
-    assert_close(_jackknife(normal, prior, theta, 4), 0.75 * sum(np.outer(s, s) for s in shifts), ORACLE)
+    covariance = jackknife_covariance(_shifts_without_each(normal, prior, theta))
+    assert_close(covariance, 0.75 * sum(np.outer(s, s) for s in shifts), ORACLE)
     residuals = [SimpleNamespace(rms=2.0, correlation=0.5), SimpleNamespace(rms=0.0, correlation=None)]
     assert_close(_initial_weights(SimpleNamespace(residuals=residuals)) * [12.0, 1e-18], [1.0, 1.0], SAME_ALGEBRA)
 
