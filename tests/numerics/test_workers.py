@@ -116,8 +116,13 @@ def end_of(pids: list[int], seconds: float = 5.0) -> list[int]:
 def test_tasks_run_in_all_processes_and_results_are_in_order(pool):
     assert share_tasks(sqrt, [(number**2,) for number in range(50)]) == list(range(50))
     assert worker_count() == 2
-    pids = {start_task(os.getpid), start_task(os.getpid)}
-    assert {wait() for wait in pids} == set(pids_of(pool))
+    waiting = [start_task(_name_process_after, 0.5) for _ in range(2)]  # longer than a worker needs to take a task
+    assert {wait() for wait in waiting} == set(pids_of(pool))
+
+
+def _name_process_after(seconds: float) -> int:
+    time.sleep(seconds)
+    return os.getpid()
 
 
 @pytest.mark.usefixtures("pool")
