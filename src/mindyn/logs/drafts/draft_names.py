@@ -281,8 +281,9 @@ def _group_by_own_names(names: Sequence[str], joint_count: int) -> list[ColumnGr
     for ending, pairs in members.items():
         owners, listed = tuple(owner for owner, _ in pairs), tuple(name for _, name in pairs)
         stems = {_DIGITS.sub("", owner) for owner in owners}
-        if joint_count > 1 and len(set(owners)) == len(owners) == joint_count and len(stems) > 1:
-            words = split_words(ending)
+        words = split_words(ending)
+        names_signal = guess_signal(words) is not None  # in pos_1 and torque_1, "_1" is the joint
+        if names_signal and joint_count > 1 and len(set(owners)) == len(owners) == joint_count and len(stems) > 1:
             group = ColumnGroup(listed, listed, joint_count, words, "block", words, "the same names for each signal")
             by_owners[owners].append(group)
     return [group for groups in by_owners.values() if len(groups) > 1 for group in groups]
