@@ -9,7 +9,7 @@ from mindyn.regression import with_estimated_drives
 
 robot = with_estimated_drives(mindyn.load_robot("puma560"))
 robot = replace(robot, drives=tuple(replace(drive, viscous=2.0) for drive in robot.drives))
-model = mindyn.compile_model(robot, drives=True)
+model = mindyn.compile_model(robot, with_drives=True)
 
 
 def recording(seed: int, rows: int = 4000, rate: float = 200.0):

@@ -11,7 +11,7 @@ import numpy as np
 import mindyn
 
 robot = mindyn.load_robot("stanford")
-torque = mindyn.equation(robot, "inverse_dynamics", formulation="kane")
+torque = mindyn.build_equation(robot, "inverse_dynamics", formulation="kane")
 
 start = np.array([0, np.pi / 2, 0, 0, 0, 0])  # joint 3 is the paper's b3
 A, B = np.array([np.pi / 30, -np.pi / 60, 0.01, np.pi / 30, np.pi / 30, np.pi / 30]), 2 * np.pi / 10
@@ -29,7 +29,7 @@ print(
 for t, row in zip(times[::10], tau[::10], strict=True):
     print(f"{t:7.1f}  " + "".join(f"{value:11.5f}" for value in row))
 
-newton_euler = mindyn.equation(robot, "inverse_dynamics", parameters="standard")
+newton_euler = mindyn.build_equation(robot, "inverse_dynamics", parameters="standard")
 middle = 37
 motion = (
     start + A * (times[middle] - np.sin(B * times[middle]) / B),

@@ -12,8 +12,8 @@ import numpy as np
 import mindyn
 
 robot = mindyn.load_robot("thomas_tesar")
-pose = mindyn.equation(robot, "forward_kinematics", place="link6")
-jacobian = mindyn.equation(robot, "geometric_jacobian", place="link6")
+pose = mindyn.build_equation(robot, "forward_kinematics", link="link6")
+jacobian = mindyn.build_equation(robot, "geometric_jacobian", link="link6")
 printed, corrected = (np.radians([0, 68.5, -135, theta4, 90, 90]) for theta4 in (39.6, 93.4))
 for name, q in (("39.6 (printed)", printed), ("93.4", corrected)):
     print(f"theta_4 = {name} deg puts the hand at", np.array(pose(q))[:3, 3].round(3), "m; wanted x = 1.33, z = 1.80")
@@ -32,7 +32,7 @@ def solve_pose(q, R, p):
     raise SystemExit("inverse kinematics did not converge")
 
 
-torque = mindyn.equation(robot, "inverse_dynamics", formulation="kane")
+torque = mindyn.build_equation(robot, "inverse_dynamics", formulation="kane")
 R, q, tau, times = np.array(pose(corrected))[:3, :3], corrected, [], np.linspace(0, 1, 51)
 for t in times:
     s, v, a = (0.5 * np.polyval(c, t) for c in ([6, -15, 10, 0, 0, 0], [30, -60, 30, 0, 0], [120, -180, 60, 0]))

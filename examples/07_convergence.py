@@ -12,7 +12,7 @@ import mindyn
 from mindyn.identification import RecursiveInstruments
 
 robot = mindyn.load_robot("puma560")
-model = mindyn.compile_model(robot, drives=True)
+model = mindyn.compile_model(robot, with_drives=True)
 rng = np.random.default_rng(0)
 
 rows, rate, first = 20_000, 200.0, 2000
@@ -27,7 +27,7 @@ measured = qdd + rng.normal(scale=1.0, size=qdd.shape)
 batch = mindyn.Samples(
     robot.joint_names, q[:first], qd[:first], measured[:first], tau[:first], rate, np.zeros(first, int)
 )
-settings = mindyn.EquationSettings(drives="stated")
+settings = mindyn.EquationSettings(drive_parameters="stated")
 start = mindyn.make_feasible(mindyn.LeastSquares().fit(mindyn.build_rows(robot, batch, settings)))
 largest = np.abs(measured[:first]).max(axis=0)
 methods = {

@@ -23,7 +23,7 @@ print("\nwith encoders of 1000 counts a turn, torques to 1 mN m at the motors an
 print(f"{'parameter':<10}{'true':>12}{'by steps':>12}{'std. dev.':>12}{'together':>12}{'std. dev.':>12}")
 columns = (steps.base.values, steps.beta, steps.deviations, together.beta, together.deviations)
 for name, true, *result in zip(steps.names, *columns, strict=True):
-    if name not in steps.dropped:
+    if name not in steps.values.dropped:
         value, deviation, other, spread = result
         print(f"{name:<10}{true:>12.4g}{value:>12.4g}{deviation:>12.2g}{other:>12.4g}{spread:>12.2g}")
 print(f"\n{steps.status}")

@@ -14,7 +14,7 @@ arm = replace(cad, drives=drives).with_payload(2.0, np.array([0.0, 0.0, 0.06]), 
 
 rng = np.random.default_rng(0)
 q, qd, qdd = rng.uniform(-1, 1, (3, 150, 6))
-tau = mindyn.compile_model(arm, drives=True).inverse_dynamics(q, qd, qdd) + 1.0 * rng.standard_normal(q.shape)
+tau = mindyn.compile_model(arm, with_drives=True).inverse_dynamics(q, qd, qdd) + 1.0 * rng.standard_normal(q.shape)
 run = mindyn.Samples(arm.joint_names, q, qd, qdd, tau, 100.0, np.zeros(len(q), dtype=np.int64))
 
 rows = mindyn.build_rows(cad, run)
@@ -27,12 +27,12 @@ print(mindyn.check_feasible(estimate))
 
 low, high = add_physical_intervals(estimate).intervals
 print("\nparameter   true      estimate  95 % interval under constraints")
-truth = dict(zip(estimate.base.names, mindyn.base_parameters(arm, drives=True).values, strict=True))
+truth = dict(zip(estimate.base.names, mindyn.base_parameters(arm, with_drives=True).values, strict=True))
 for name in ("mcy3", "Izz2R", "fv2", "fc2"):
     k = estimate.names.index(name)
     print(f"{name:8} {truth[name]:9.4f} {estimate.value(name):9.4f}   {low[k]:.3f} to {high[k]:.3f}")
 
-model = mindyn.full_model(estimate)
+model = mindyn.build_full_model(estimate)
 print("\nlink          CAD kg  fitted kg")
 for link, drawn in zip(model.links, cad.links, strict=True):
     print(f"{link.name:14} {drawn.phi[0]:6.3f}  {link.phi[0]:6.3f}")

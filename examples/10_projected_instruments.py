@@ -25,7 +25,7 @@ def record(seed: int) -> mindyn.Samples:
     a *= size / np.sqrt((a**2 * w**4).sum(axis=0) / 2)
     angle = np.arange(-1, rows + 1)[:, None, None] / rate * w + rng.uniform(0, 2 * np.pi, w.shape)
     q, qd, qdd = (a * np.sin(angle)).sum(1), (a * w * np.cos(angle)).sum(1), -(a * w**2 * np.sin(angle)).sum(1)
-    tau = mindyn.compile_model(robot, drives=True).inverse_dynamics(q, qd, qdd)
+    tau = mindyn.compile_model(robot, with_drives=True).inverse_dynamics(q, qd, qdd)
     motors = q @ G.T + 2 * np.pi / 1000 * rng.uniform(-0.5, 0.5, q.shape)
     p = motors @ np.linalg.inv(G).T
     speed, acceleration = (p[2:] - p[:-2]) * rate / 2, (p[2:] - 2 * p[1:-1] + p[:-2]) * rate**2

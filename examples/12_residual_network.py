@@ -25,14 +25,14 @@ rng = np.random.default_rng(0)
 def simulate_motion(count, reach):
     """Return motion and torque of the arm, with gear ripple and noise."""
     q, qd, qdd = reach * rng.uniform(-1, 1, (3, count, 2))
-    rigid = mindyn.compile_model(robot, drives=True).inverse_dynamics(q, qd, qdd)
+    rigid = mindyn.compile_model(robot, with_drives=True).inverse_dynamics(q, qd, qdd)
     return q, qd, qdd, rigid * (1 + 0.05 * np.sin(8 * q)) + rng.normal(0, 0.5, q.shape)
 
 
 q, qd, qdd, tau = simulate_motion(3000, 1.5)
 samples = mindyn.Samples(robot.joint_names, q, qd, qdd, tau, 100.0, np.zeros(len(q), int))
 feasible = mindyn.make_feasible(mindyn.LeastSquares().fit(mindyn.build_rows(robot, samples)))
-dynamics = make_differentiable(mindyn.compile_model(mindyn.full_model(feasible), drives=True))
+dynamics = make_differentiable(mindyn.compile_model(mindyn.build_full_model(feasible), with_drives=True))
 
 
 def network():

@@ -39,17 +39,17 @@ def identify_arm():
     t = np.arange(0, 20, 0.01)[:, None, None]
     w, phase = rng.uniform(0.5, 4.0, (4, n)), rng.uniform(0, 6.28, (4, n))
     q, qd, qdd = (0.3 * (w**k * np.sin(t * w + phase + k * np.pi / 2)).sum(axis=1) for k in range(3))
-    tau = mindyn.compile_model(robot, drives=True).inverse_dynamics(q, qd, qdd) + rng.normal(0, 0.1, q.shape)
+    tau = mindyn.compile_model(robot, with_drives=True).inverse_dynamics(q, qd, qdd) + rng.normal(0, 0.1, q.shape)
     samples = mindyn.Samples(names, q, qd, qdd, tau, 100.0, np.zeros(len(q), int))
     fit = mindyn.PhysicallyConsistent().fit(mindyn.build_rows(robot, samples))
-    return mindyn.full_model(fit, friction="fitted")
+    return mindyn.build_full_model(fit, friction_at_zero="fitted")
 
 
 def build(folder):
     """Export the identified arm as C, compile it with the program, and return the control law."""
     source = Path(__file__).with_name("hand_guiding.c")
     functions = ["inverse_dynamics", "inertia_matrix", "gravity"]
-    mindyn.compile_model(identify_arm(), drives=True).write_c(folder / "arm.c", functions, prefix="arm_")
+    mindyn.compile_model(identify_arm(), with_drives=True).write_c(folder / "arm.c", functions, prefix="arm_")
     library = folder / "hand_guiding.so"
     words = [compiler, "-O2", "-shared", "-fPIC", f"-I{folder}", source, folder / "arm.c", "-lm", "-o", library]
     subprocess.run(words, check=True)

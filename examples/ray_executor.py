@@ -37,7 +37,7 @@ class RayExecutor(Executor):
 
 def logs(robot: mindyn.Robot, count: int) -> list[mindyn.Log]:
     """Return logs of a two-link arm, computed by inverse dynamics."""
-    model, created = mindyn.compile_model(robot, drives=True), []
+    model, created = mindyn.compile_model(robot, with_drives=True), []
     for seed in range(count):
         rng = np.random.default_rng(seed)
         t = np.arange(2000) / 200

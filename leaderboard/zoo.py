@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from leaderboard.sets import Manifest, prepare, read_manifests
-from mindyn import Estimate, PhysicallyConsistent, compile_model, full_model, identify, write_toml, write_urdf
+from mindyn import Estimate, PhysicallyConsistent, build_full_model, compile_model, identify, write_toml, write_urdf
 from mindyn import __version__ as mindyn_version
 from mindyn.applications.comparison.log_sets import HeldOut, read_sets
 from mindyn.identification.prediction.errors import torque_error
@@ -54,7 +54,7 @@ def held_out_error(robot: Robot, estimate: Estimate, part: HeldOut) -> dict[str,
     """
     samples, measured = estimate.samples_of(part.log), part.log.tau
     scored = (part.log.rows >= part.rows[0]) & (part.log.rows < part.rows[1])
-    torques = compile_model(robot, drives=True).inverse_dynamics(samples.q, samples.qd, samples.qdd)
+    torques = compile_model(robot, with_drives=True).inverse_dynamics(samples.q, samples.qd, samples.qdd)
     ours, smooth = (
         torque_error(part.log.joint_names, measured[scored], predicted[scored])
         for predicted in (torques, estimate.predict(samples))
@@ -75,7 +75,7 @@ def describe(name: str, estimate: Estimate, robot: Robot, part: HeldOut, manifes
     base = [
         {"name": label, "unit": unit, "value": _digit(value), "low": _digit(value - half), "high": _digit(value + half)}
         for label, unit, value, half in zip(
-            estimate.names, estimate.units, estimate.beta, estimate.half_widths, strict=True
+            estimate.names, estimate.units, estimate.beta, estimate.uncertainty.half_widths, strict=True
         )
     ]
     return {
@@ -165,9 +165,9 @@ def main() -> None:
         folder = prepare(Path(temporary), [ZOO[name] for name in names], Path(local) if local else None)
         for name in names:
             estimate, part = identify_set(folder, ZOO[name])
-            robot = full_model(estimate, friction="fitted")
+            robot = build_full_model(estimate, friction_at_zero="fitted")
             write_toml(robot, FOLDER / f"{name}.toml")
-            write_urdf(full_model(estimate), FOLDER / f"{name}.urdf", meshes=False, force=True)
+            write_urdf(build_full_model(estimate), FOLDER / f"{name}.urdf", meshes=False, force=True)
             entry = describe(name, estimate, robot, part, read_manifests([ZOO[name]])[ZOO[name]])
             (FOLDER / f"{name}.json").write_text(json.dumps(entry, indent=1) + "\n", encoding="utf-8")
             print(

@@ -11,7 +11,7 @@ class ClosedModel:
 
     def __init__(self, robot, drives, home):
         self.closure = loop_closure(robot, home)
-        self.model = compile_model(with_home(robot, home), drives=drives)
+        self.model = compile_model(with_home(robot, home), with_drives=drives)
         self.primary_names = robot.primary_names
 
     def motion(self, p, pd=None, pdd=None):
@@ -26,6 +26,6 @@ class ClosedModel:
         return getattr(self.model, name)
 
 
-def closed_model(robot, *, drives=False, home=None):
+def closed_model(robot, *, with_drives=False, home=None):
     """Return the model of a robot with loops in the assembly of `home`."""
-    return ClosedModel(robot, drives, home)
+    return ClosedModel(robot, with_drives, home)

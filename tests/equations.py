@@ -11,7 +11,7 @@ from mindyn.regression.settings import EquationSettings
 
 def equations(robot, data, *, base=None, **equation_settings):
     """Build the rows of samples, a stream of samples, logs, or given R factors."""
-    stated = EquationSettings(drives="stated", **equation_settings)
+    stated = EquationSettings(drive_parameters="stated", **equation_settings)
     if isinstance(data, Information):
         return Rows.of_information(build_regressor(robot, stated, base), data, stated)
     return build_rows(robot, data, stated, base=base)

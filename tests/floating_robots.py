@@ -46,7 +46,7 @@ def _leg(side: str, y: float) -> str:
 
 def load_biped(folder: Path) -> Robot:
     (folder / "biped.urdf").write_text(biped_urdf())
-    return mindyn.load_robot(folder / "biped.urdf", base="floating", snap=False)
+    return mindyn.load_robot(folder / "biped.urdf", root_joint="floating", snap=False)
 
 
 def random_free_motion(robot: Robot, count: int, seed: int) -> tuple[np.ndarray, ...]:

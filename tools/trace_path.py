@@ -40,7 +40,7 @@ def write_log(folder: Path, robot: mindyn.Robot) -> Path:
     t = np.arange(2000) / 100
     q = np.column_stack([np.sin(t) + 0.3 * np.sin(3.1 * t), np.cos(1.7 * t)])
     qd, qdd = np.gradient(q, t, axis=0), np.gradient(np.gradient(q, t, axis=0), t, axis=0)
-    tau = mindyn.compile_model(robot, drives=True).inverse_dynamics(q, qd, qdd)
+    tau = mindyn.compile_model(robot, with_drives=True).inverse_dynamics(q, qd, qdd)
     tau = tau + 0.01 * tau.std(axis=0) * np.random.default_rng(0).standard_normal(tau.shape)
     path = folder / "run.csv"
     np.savetxt(path, np.column_stack([t, q, tau]), delimiter=",", header="t,q1,q2,tau1,tau2", comments="")

@@ -62,7 +62,7 @@ def read_limits(robot):
 
 def build_problem(robot, limits, family, seconds, noise, **around):
     """Build the optimization problem of a design, to evaluate other motions."""
-    columns = Columns(robot, drives=True, speeds=limits.velocity)
+    columns = Columns(robot, with_drives=True, speeds=limits.velocity)
     safety = safety_of(columns, limits, columns.base.values, SafetySettings(floor=None, **around), 0)
     none = np.zeros((columns.count, columns.count))
     return Problem(columns, limits, family, seconds, "condition", noise, 100.0, none, None, safety.constraints)
@@ -135,9 +135,9 @@ def designs():
 def deviations(repetitions=400):
     robot = mindyn.load_robot("puma560")
     design = mindyn.design_motion(robot, seconds=20.0, search=mindyn.SearchSettings(starts=1), **WHOLE)
-    controller = mindyn.ComputedTorque(robot, design.reference, 400.0, 40.0, drives=True)
+    controller = mindyn.ComputedTorque(robot, design.reference, 400.0, 40.0, with_drives=True)
     run = mindyn.simulate(robot, controller, seconds=20.0, q0=design.motion.start, rate_hz=100.0,
-                          control_rate_hz=1000.0, drives=True)  # fmt: skip
+                          control_rate_hz=1000.0, with_drives=True)  # fmt: skip
     tracking = np.abs(run.q - design.motion.derivative(run.t, 0)).max()
     moving = ~run.stuck.any(axis=1)
     regressor, weights, rng, errors = Regressor(design.robot), 1 / design.noise**2, np.random.default_rng(0), []

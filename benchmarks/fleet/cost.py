@@ -31,7 +31,7 @@ LEAST_RATIO, MOST_MB = 0.8, 600
 def pickle_generation(path: Path) -> bytes:
     """Return the data that the driver sends with every log."""
     robot = with_estimated_drives(mindyn.load_robot(ROBOT))
-    values = mindyn.base_parameters(robot, drives=True).values
+    values = mindyn.base_parameters(robot, with_drives=True).values
     resolved = mindyn.build_rows(robot, mindyn.scan_log(path, robot, metadata=STATED), EQUATION_SETTINGS).settings
     return pickle.dumps(Generation(robot, resolved, values))
 

@@ -24,7 +24,7 @@ def draw_samples(robot, count):
     """Return random states and the torque of the arm with friction and 0.5 N m of noise."""
     rng = np.random.default_rng(count)
     q, qd, qdd = rng.uniform(-2, 2, (3, count, robot.joint_count))
-    tau = compile_model(robot, drives=True).inverse_dynamics(q, qd, qdd) + 0.5 * rng.standard_normal(q.shape)
+    tau = compile_model(robot, with_drives=True).inverse_dynamics(q, qd, qdd) + 0.5 * rng.standard_normal(q.shape)
     return Samples(robot.joint_names, q, qd, qdd, tau, 1000.0, np.zeros(count, dtype=np.int64))
 
 

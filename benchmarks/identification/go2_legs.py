@@ -66,7 +66,9 @@ def leg_logs(leg: str, gains) -> list[mindyn.Log]:
 def errors_of(estimate: mindyn.Estimate, log: mindyn.Log) -> tuple[float, np.ndarray]:
     """Return the error of the torque, and of the deflection of each joint, below 15 Hz, in percent."""
     prediction = predict_log(estimate, log)
-    kp = GIVEN[0] if estimate.conditioning.gains is None else np.array(estimate.conditioning.gains[:3])
+    kp = (
+        GIVEN[0] if estimate.settings.conditioning.gains is None else np.array(estimate.settings.conditioning.gains[:3])
+    )
     measured, difference, deflection = (
         lowpass(x, BAND_HZ, RATE_HZ)[prediction.scored]
         for x in (prediction.measured, prediction.residual, log.target - log.q)

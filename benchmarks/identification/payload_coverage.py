@@ -46,7 +46,7 @@ def simulate_log(robot: mindyn.Robot, rng: np.random.Generator, gains: np.ndarra
     q, qd, qdd = (part.sum(axis=1) for part in parts)
     q += MIDDLE
     carried = mindyn.compile_model(
-        replace(robot, drives=tuple(replace(d, viscous=0.0, coulomb=0.0) for d in robot.drives)), drives=True
+        replace(robot, drives=tuple(replace(d, viscous=0.0, coulomb=0.0) for d in robot.drives)), with_drives=True
     )
     rigid = carried.inverse_dynamics(q, qd, qdd)
     turn = np.tanh(qd / 0.02)
@@ -64,7 +64,7 @@ def inside(seed: int) -> tuple[bool, np.ndarray, float]:
     estimate = mindyn.identify(
         robot, [simulate_log(robot, rng, gains)], mindyn.LeastSquares(covariance="correlated"), EQUATION_SETTINGS
     )
-    load = mindyn.payload(estimate, simulate_log(loaded, rng, gains), gain_deviation=GAIN)
+    load = mindyn.identify_payload(estimate, simulate_log(loaded, rng, gains), gain_deviation=GAIN)
     low, high = load.mass_interval
     return low <= mass <= high, np.abs(load.centre - centre) <= load.centre_half_widths, high - low
 

@@ -38,7 +38,7 @@ CHUNK = 10_000
 def data(robot, count):
     rng = np.random.default_rng(0)
     q, qd, qdd = rng.uniform(-2, 2, (3, count, robot.joint_count))
-    tau = compile_model(robot, drives=True).inverse_dynamics(q, qd, qdd)
+    tau = compile_model(robot, with_drives=True).inverse_dynamics(q, qd, qdd)
     tau += 0.1 * rng.standard_normal(tau.shape)
     return Samples(robot.joint_names, q, qd, qdd, tau, 1000.0, np.zeros(count, dtype=np.int64))
 

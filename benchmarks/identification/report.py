@@ -35,7 +35,7 @@ def simulate_log(robot, rows: int, seed: int):
         q += a * np.sin(angle)
         qd += a * w * np.cos(angle)
         qdd -= a * w**2 * np.sin(angle)
-    tau = mindyn.compile_model(robot, drives=True).inverse_dynamics(q, qd, qdd)
+    tau = mindyn.compile_model(robot, with_drives=True).inverse_dynamics(q, qd, qdd)
     return log_from_arrays(robot.joint_names, t, q, tau + 0.1 * rng.standard_normal(tau.shape), qd, qdd)
 
 

@@ -103,15 +103,15 @@ class Data:
 
     def __init__(self, estimate, logs) -> None:
         settings, regressor = estimate.settings, estimate.regressor
-        conditioning = estimate.conditioning
-        self.estimate, self.regressor, self.cutoff_hz = estimate, regressor, estimate.filter_hz
+        conditioning = estimate.settings.conditioning
+        self.estimate, self.regressor, self.cutoff_hz = estimate, regressor, estimate.settings.cutoff_hz
         self.conditioned = condition(estimate.robot, list(logs), conditioning.for_prediction())
         samples = self.samples = self.conditioned.samples
         self.rate, self.ends = samples.rate_hz, segment_ends(samples.segments)
         q = regressor.positions(samples)
         directions = regressor.directions(q, samples.qd, samples.segments, self.rate)
         parts = regressor.parts(q, samples.qd, samples.qdd, directions)
-        kept = np.array([name not in estimate.dropped for name in estimate.names])
+        kept = np.array([name not in estimate.values.dropped for name in estimate.names])
         self.places = [columns[kept[columns]] for columns in regressor.columns]
         self.columns = [
             np.concatenate(arrays, axis=1)[:, kept[columns]]

@@ -48,7 +48,7 @@ def simulate_rows(model: mindyn.Model, start: int, rows: int) -> pl.DataFrame:
 
 
 def write_log(path: Path, rows: int, *, one_group: bool) -> None:
-    model = mindyn.compile_model(mindyn.load_robot(ROBOT), drives=True)
+    model = mindyn.compile_model(mindyn.load_robot(ROBOT), with_drives=True)
     parts = [simulate_rows(model, start, min(PART_ROWS, rows - start)) for start in range(0, rows, PART_ROWS)]
     pl.concat(parts).write_parquet(path, row_group_size=rows if one_group else None)
 
@@ -65,7 +65,7 @@ def fit(path: Path) -> None:
         robot, mindyn.scan_log(path, robot, metadata=STATED), mindyn.EquationSettings(settings, 10.0, 10)
     )
     estimate = mindyn.LeastSquares().fit(rows)
-    truth = mindyn.base_parameters(robot, drives=True).values
+    truth = mindyn.base_parameters(robot, with_drives=True).values
     json.dump(
         {
             "samples": rows.count,

@@ -12,7 +12,7 @@ from mindyn.equations.identifiability.base_sets import base_parameters as base_p
 from mindyn.parameters.base import BaseParameters as BaseParameters
 from mindyn.kernels.model import compile_model as compile_model
 from mindyn.kernels.model import Model as Model
-from mindyn.equations.catalogue import equation as equation
+from mindyn.equations.catalogue import build_equation as build_equation
 from mindyn.logs.reading import read_log as read_log
 from mindyn.logs.reading import scan_log as scan_log
 from mindyn.logs.log import log_from_arrays as log_from_arrays
@@ -39,13 +39,13 @@ from mindyn.identification.estimators.last_link_first import LastLinkFirst as La
 from mindyn.identification.estimators.recursive_least_squares import RecursiveLeastSquares as RecursiveLeastSquares
 from mindyn.applications.step_tests.estimator import StepByStep as StepByStep
 from mindyn.applications.validation.validate import validate as validate
-from mindyn.identification.estimators.essential import essential as essential
+from mindyn.identification.estimators.essential import fit_essential as fit_essential
 from mindyn.identification.feasibility.check import check_feasible as check_feasible
 from mindyn.identification.feasibility.consistent_projection import make_feasible as make_feasible
-from mindyn.identification.feasibility.full_model import full_model as full_model
+from mindyn.identification.feasibility.full_model import build_full_model as build_full_model
 from mindyn.identification.feasibility.model_samples import sample_models as sample_models
 from mindyn.identification.feasibility.bounds import Bounds as Bounds
-from mindyn.applications.payload.payload import payload as payload
+from mindyn.applications.payload.payload import identify_payload as identify_payload
 from mindyn.motions.excitation.design import design_motion as design_motion
 from mindyn.motions.excitation.limits import MotionLimits as MotionLimits
 from mindyn.motions.excitation.safety import SafetySettings as SafetySettings
@@ -53,7 +53,7 @@ from mindyn.motions.excitation.design_inputs import SearchSettings as SearchSett
 from mindyn.motions.excitation.motions import Fourier as Fourier
 from mindyn.motions.step_plans.planner import plan_tests as plan_tests
 from mindyn.motions.simulation.simulate import simulate as simulate
-from mindyn.motions.simulation.rollouts import rollout as rollout
+from mindyn.motions.simulation.rollouts import roll_out as roll_out
 from mindyn.motions.simulation.controllers import SineMotion as SineMotion
 from mindyn.motions.simulation.controllers import ComputedTorque as ComputedTorque
 from mindyn.motions.simulation.sensors import Sensors as Sensors

@@ -30,14 +30,14 @@ def test_step_by_step_plans_simulates_and_identifies(tmp_path):
     done = run(step_by_step, "identify", "planar2", tmp_path)
     assert done.exit_code == 0, done.output
     estimate = load_estimate(tmp_path / "estimate.json")
-    kept = [name not in estimate.dropped for name in estimate.names]
+    kept = [name not in estimate.values.dropped for name in estimate.names]
     assert np.abs(estimate.beta - estimate.base.values)[kept].max() < 1e-2 * np.abs(estimate.base.values).max()
     assert "7 tests simulated with the estimated values agree" in done.stdout
-    simulated = estimate.provenance["simulated"]
+    simulated = estimate.provenance.notes["simulated"]
     assert [test["suspect"] for test in simulated] == 7 * [False]
     early = run(step_by_step, "identify", "planar2", tmp_path, "--through", "accelerated-01")
     assert early.exit_code == 0, early.output
-    assert [test["test"] for test in load_estimate(tmp_path / "estimate.json").provenance["simulated"]] == [
+    assert [test["test"] for test in load_estimate(tmp_path / "estimate.json").provenance.notes["simulated"]] == [
         test["test"] for test in simulated[:5]
     ]
     assert run(step_by_step, "identify", "planar2", tmp_path, "--through", "nothing").exit_code != 0
@@ -54,7 +54,7 @@ def estimate_file(path, robot, factor):
     estimate = StepByStep().fit(robot, plan, simulate_tests(robot, plan, rate_hz=200.0))
     beta = estimate.beta.copy()
     beta[[k for k, name in enumerate(estimate.names) if name.startswith("Izz2")]] *= factor
-    replace(estimate, beta=beta).save(path)
+    estimate.with_values(beta=beta).save(path)
 
 
 def test_check_uses_the_cones_of_yoshida(tmp_path):

@@ -31,7 +31,6 @@ def test_paths_are_relative_to_the_run_and_found_next_to_it(tmp_path, monkeypatc
 
 
 def test_an_estimate_finds_its_logs_from_another_folder(tmp_path, monkeypatch):
-    from dataclasses import replace
 
     arm = mindyn.load_robot("planar2")
     t = np.arange(400) / 100
@@ -44,8 +43,8 @@ def test_an_estimate_finds_its_logs_from_another_folder(tmp_path, monkeypatch):
     (tmp_path / "logs" / "run.csv").write_text("1")
     monkeypatch.chdir(tmp_path)
     (tmp_path / "run1").mkdir()
-    replace(estimate, sources=(SourceFile("logs/run.csv", "0" * 64),)).save("run1/estimate.json")
-    assert json.loads(Path("run1/estimate.json").read_text())["sources"][0]["path"] == "../logs/run.csv"
+    estimate.with_data(sources=(SourceFile("logs/run.csv", "0" * 64),)).save("run1/estimate.json")
+    assert json.loads(Path("run1/estimate.json").read_text())["data"]["sources"][0]["path"] == "../logs/run.csv"
     monkeypatch.chdir("/")
-    (source,) = mindyn.load_estimate(tmp_path / "run1").sources
+    (source,) = mindyn.load_estimate(tmp_path / "run1").data.sources
     assert Path(source.path) == tmp_path / "logs" / "run.csv"

@@ -70,7 +70,7 @@ def test_the_reported_error_is_that_on_held_out_rows(tmp_path, name):
     (part,) = split.held_out
     settings = EquationSettings.from_dict(entry["settings"])
     samples = condition(split.robot, part.log, settings.conditioning.for_prediction()).samples
-    predicted = compile_model(load_robot(f"zoo/{name}"), drives=True).inverse_dynamics(
+    predicted = compile_model(load_robot(f"zoo/{name}"), with_drives=True).inverse_dynamics(
         samples.q, samples.qd, samples.qdd
     )
     scored = slice(*part.rows)

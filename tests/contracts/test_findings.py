@@ -39,10 +39,10 @@ def estimate():
 
 @pytest.mark.parametrize("severity", Severity)
 def test_every_kind_is_shown_everywhere(estimate, severity, capsys, tmp_path):
-    changed = replace(estimate, findings=tuple(finding(kind, severity) for kind in Kind))
+    changed = estimate.with_provenance(findings=tuple(finding(kind, severity) for kind in Kind))
     html = build_page(collect_report_data(changed))
     changed.save(tmp_path / "estimate.json")
-    saved = json.loads((tmp_path / "estimate.json").read_text())["findings"]
+    saved = json.loads((tmp_path / "estimate.json").read_text())["provenance"]["findings"]
     assert mindyn.load_estimate(tmp_path / "estimate.json").findings == changed.findings
     for item in changed.findings:
         print_findings([item], verbose=True)

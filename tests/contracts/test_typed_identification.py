@@ -42,7 +42,7 @@ def names_begun_with(tree: ast.AST) -> list[str]:
 
 
 def provenance_reads(tree: ast.AST) -> list[ast.AST]:
-    """Where provenance is read: anything but handing it on whole, `{**found.provenance, ...}`."""
+    """Where notes of a provenance are read: anything but handing them on whole, `{**found.provenance.notes, ...}`."""
     dictionaries = [node for node in ast.walk(tree) if isinstance(node, ast.Dict)]
     handed_on = {
         id(value) for node in dictionaries for key, value in zip(node.keys, node.values, strict=True) if key is None
@@ -50,13 +50,15 @@ def provenance_reads(tree: ast.AST) -> list[ast.AST]:
     return [
         node
         for node in ast.walk(tree)
-        if isinstance(node, ast.Attribute) and node.attr == "provenance" and id(node) not in handed_on
+        if isinstance(node, ast.Attribute)
+        and ast.unparse(node).endswith("provenance.notes")
+        and id(node) not in handed_on
     ]
 
 
 def entries_asked_for(tree: ast.AST) -> list[str]:
-    """Single entries of provenance: by subscript, `get`, `pop` or `in`."""
-    named = ("provenance", "self.provenance", "estimate.provenance", "found.provenance")
+    """Single notes of a provenance: by subscript, `get`, `pop` or `in`."""
+    named = [f"{owner}provenance.notes" for owner in ("", "self.", "estimate.", "found.")]
 
     def is_it(node: ast.AST) -> bool:
         return ast.unparse(node) in named
@@ -89,7 +91,7 @@ def violations(path: Path) -> list[object]:
 
 
 def test_the_type_of_a_parameter_says_what_it_is():
-    """Not its name; provenance is written, never read; estimators are asked by their protocol."""
+    """Not its name; notes are written, never read; estimators are asked by their protocol."""
     assert {str(path): violations(path) for path in FILES if violations(path)} == {}
 
 
@@ -102,9 +104,9 @@ def test_the_type_of_a_parameter_says_what_it_is():
         ("is_friction = name[:2] == 'fc'", read_off_names),
         ("is_mass = label[0] == 'm'", read_off_names),
         ("rest = name.removeprefix('fo')", read_off_names),
-        ("weights = found.provenance['joint_weights']", provenance_reads),
-        ("weights = self.provenance.get('joint_weights')", entries_asked_for),
-        ("constrained = 'unconstrained' in estimate.provenance", entries_asked_for),
+        ("weights = found.provenance.notes['joint_weights']", provenance_reads),
+        ("weights = self.provenance.notes.get('joint_weights')", entries_asked_for),
+        ("constrained = 'unconstrained' in estimate.provenance.notes", entries_asked_for),
         ("friction = getattr(estimator, 'friction', None)", find_string_attributes),
         ("known = hasattr(solver, 'left_out')", find_string_attributes),
     ],

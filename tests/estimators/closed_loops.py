@@ -36,7 +36,7 @@ def sines(robot, seed=0, amplitude=0.4):
 
 
 def tracking(robot, reference):
-    return ComputedTorque(robot, reference, 400.0, 40.0, drives=bool(robot.drives))
+    return ComputedTorque(robot, reference, 400.0, 40.0, with_drives=bool(robot.drives))
 
 
 def simulate_tracking(robot, controller, *, seconds=3.0, method="adaptive", rate_hz=100.0):
@@ -50,7 +50,7 @@ def simulate_tracking(robot, controller, *, seconds=3.0, method="adaptive", rate
         qd0=qd0,
         rate_hz=rate_hz,
         control_rate_hz=CONTROL_HZ,
-        drives=bool(robot.drives),
+        with_drives=bool(robot.drives),
         method=method,
         longest_step_s=1e-3,
     )

@@ -19,7 +19,7 @@ def exact_samples(robot, count=600, seed=0, noise=0.0, segments=1):
     """Random states (every joint excited in every way) and the torque of the robot with its drives."""
     rng = np.random.default_rng(seed)
     q, qd, qdd = rng.uniform(-2, 2, (3, count, robot.joint_count))
-    tau = compile_model(robot, drives=bool(robot.drives)).inverse_dynamics(q, qd, qdd)
+    tau = compile_model(robot, with_drives=bool(robot.drives)).inverse_dynamics(q, qd, qdd)
     tau = tau + noise * rng.standard_normal(tau.shape)
     numbers = np.arange(count, dtype=np.int64) * segments // count
     return Samples(robot.primary_names, q, qd, qdd, tau, 1000.0, numbers)
@@ -36,7 +36,7 @@ def smooth_samples(robot, count=4000, seed=0, rate=200.0, amplitude=1.0):
     q = (a * np.sin(angle)).sum(axis=1)
     qd = (a * w * np.cos(angle)).sum(axis=1)
     qdd = -(a * w**2 * np.sin(angle)).sum(axis=1)
-    tau = compile_model(robot, drives=bool(robot.drives)).inverse_dynamics(q, qd, qdd)
+    tau = compile_model(robot, with_drives=bool(robot.drives)).inverse_dynamics(q, qd, qdd)
     return Samples(robot.primary_names, q, qd, qdd, tau, rate, np.zeros(count, dtype=np.int64))
 
 

@@ -43,7 +43,7 @@ def test_drives_that_a_loop_keeps_in_step_share_their_friction(friction, tmp_pat
     robot = driven_parallelogram(mindyn.load_robot("parallelogram_planar").joint_names)
     samples = smooth_samples(robot, 3000)
     estimate = LeastSquares().fit(equations(robot, samples, friction=friction))
-    assert not estimate.unidentifiable
+    assert not estimate.values.unidentifiable
     if friction == Friction():
         assert_close(estimate.predict(samples), samples.tau, 1e-9)
     estimate.save(tmp_path / "estimate.json")

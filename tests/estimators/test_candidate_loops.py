@@ -39,11 +39,11 @@ def test_a_candidate_that_runs_away_is_rejected():
     samples = simulate_tracking(robot, controller, method="fixed").samples()
     true = LeastSquares().fit(equations(robot, samples))
     with raises(InputError, Code.NOT_CONVERGED, "given"):
-        ClosedLoopInstruments(controller, model=replace(true, beta=-true.base.values), **LOOP).fit(
+        ClosedLoopInstruments(controller, model=true.with_values(beta=-true.base.values), **LOOP).fit(
             equations(robot, samples)
         )
     with raises(InputError, Code.NOT_CONVERGED, "given"):
-        ClosedLoopInstruments(controller, model=replace(true, beta=0.02 * true.base.values), **LOOP).fit(
+        ClosedLoopInstruments(controller, model=true.with_values(beta=0.02 * true.base.values), **LOOP).fit(
             equations(robot, samples)
         )
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from closed_loops import CONTROL_HZ, driven_arm, encoder_samples, simulate_tracking, sines, tracking
@@ -25,7 +23,7 @@ def test_recovers_arms_without_noise_from_rough_instruments(seed):
     controller = tracking(robot, sines(robot, seed))
     samples = simulate_tracking(robot, controller).samples()
     plain = LeastSquares().fit(equations(robot, samples))
-    rough = replace(plain, beta=1.1 * plain.base.values)
+    rough = plain.with_values(beta=1.1 * plain.base.values)
     estimate = ClosedLoopInstruments(controller, rough, passes=2, **LOOP).fit(equations(robot, samples))
     assert_close(estimate.beta, estimate.base.values, RECOVERY)
 
@@ -47,7 +45,7 @@ def test_encoder_noise_biases_least_squares_but_not_closed_loop_instruments():
         wrong[name] = np.linalg.norm((mean - clean.tau)[moving]) / np.linalg.norm(clean.tau[moving])
     assert wrong["plain"] > 0.05
     assert wrong["iv"] < 0.15 * wrong["plain"]
-    assert all(item.provenance["settled"] for item in fits["iv"])
+    assert all(item.provenance.notes["settled"] for item in fits["iv"])
 
 
 def test_models_that_cannot_be_simulated_are_rejected():
@@ -56,7 +54,7 @@ def test_models_that_cannot_be_simulated_are_rejected():
     samples = simulate_tracking(robot, controller, method="fixed", seconds=1.0).samples()
     plain = LeastSquares().fit(equations(robot, samples))
     with raises(InputError, Code.NOT_CONVERGED, "given"):
-        ClosedLoopInstruments(controller, replace(plain, beta=-plain.base.values), **LOOP).fit(
+        ClosedLoopInstruments(controller, plain.with_values(beta=-plain.base.values), **LOOP).fit(
             equations(robot, samples)
         )
     with raises(InputError, Code.OUT_OF_RANGE, "passes"):

@@ -29,7 +29,7 @@ def recorded():
     frequencies, phases = [[0.5, 0.7, 0.9], [1.1, 1.3, 1.7]], [[0, 1, 2], [1, 2, 3]]
     motion = SineMotion([0, 0.1, -1.3], [[0.6, 0.4, 0.3], [0.3, 0.2, 0.2]], frequencies, phases)
     q, qd, qdd = motion.rows(np.arange(2500) / 250)
-    tau = mindyn.compile_model(robot, drives=True).inverse_dynamics(q, qd, qdd)
+    tau = mindyn.compile_model(robot, with_drives=True).inverse_dynamics(q, qd, qdd)
     samples = Samples(robot.primary_names, q, qd, qdd, tau, 250.0, np.zeros(len(q), dtype=np.int64))
     return build_rows(robot, samples), Regressor(robot).base.values
 

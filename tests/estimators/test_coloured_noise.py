@@ -92,13 +92,13 @@ def test_the_spread_of_coloured_noise_is_that_of_columns_through_its_filter(usab
 
 def test_a_step_of_instruments_solves_the_weighted_products():
     estimate = LeastSquares().fit(equations(ROBOT, SAMPLES))
-    estimate = replace(estimate, beta=0.95 * estimate.beta)
+    estimate = estimate.with_values(beta=0.95 * estimate.beta)
     rng = np.random.default_rng(2)
     kept = rng.random((90, 2)) < 0.8
     expected = replace(SAMPLES, q=SAMPLES.q + 0.05 * rng.normal(size=(90, 2)), usable=kept)
     regressor, Y = dense(SAMPLES)
     _, Omega = dense(expected)
-    weights = estimate.joint_weights / estimate.joint_weights.max()
+    weights = estimate.data.joint_weights / estimate.data.joint_weights.max()
     p = regressor.count
     common = [0.1 * rng.normal(size=p) * (np.arange(p) % 2 == j) for j in range(2)]
     A, r, grams, left = np.zeros((p, p)), np.zeros(p), [], []
@@ -132,7 +132,7 @@ def test_a_step_of_instruments_solves_the_weighted_products():
         assert_close(product, W.T @ W, ORACLE)
     applied = step.applied(estimate)
     assert_close(applied.beta, estimate.beta + step.change, SAME_ALGEBRA)
-    assert_close([residual.rms for residual in applied.residuals], step.rms, SAME_ALGEBRA)
+    assert_close([residual.rms for residual in applied.data.residuals], step.rms, SAME_ALGEBRA)
     blind = replace(expected, q=rng.normal(size=(90, 2)), usable=np.zeros((90, 2), dtype=bool))
     with raises(InputError, Code.NOT_IDENTIFIABLE, "instrument_model"):
         instrument_step(estimate, SAMPLES, blind, np.eye(p))

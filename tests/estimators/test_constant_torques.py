@@ -62,7 +62,7 @@ def test_predictions_are_bounded(name, method, constant):
     arm, estimator = ARMS[name](), METHODS_AND_DEFAULT[method]
     for joint in range(arm.joint_count):
         whole, dead = draw_samples(arm, joint, constant, noise=1e-3)
-        equation_settings = estimator.settings_for(arm, EquationSettings(drives="stated"))
+        equation_settings = estimator.settings_for(arm, EquationSettings(drive_parameters="stated"))
         try:
             estimate = estimator.fit(build_rows(arm, dead, equation_settings))
         except InputError:
@@ -113,7 +113,7 @@ def test_identify_bounds_and_reports_a_constant_torque_in_memory_streamed_and_di
         predicted = rms(estimate.predict(whole))
         assert predicted[joint] <= 2 * rms(whole.tau)[joint] + constant
         assert rms(estimate.predict(whole) - whole.tau)[1 - joint] < 0.1 * rms(whole.tau)[1 - joint]
-        assert not estimate.identifiable.holds
+        assert not estimate.data.identifiable.holds
         assert any(
             arm.joint_names[joint] in finding.joints
             for finding in estimate.findings
@@ -128,7 +128,7 @@ def test_a_passive_joint_that_fits_is_fitted_like_plain_least_squares(seed):
     arm = replace(arm, links=(*arm.links[:-1], replace(arm.links[-1], phi=np.zeros(10))))
     samples = smooth_samples(arm, count=800, seed=seed)
     assert not samples.tau[:, -1].any()
-    rows = build_rows(arm, samples, EquationSettings(drives="stated"))
+    rows = build_rows(arm, samples, EquationSettings(drive_parameters="stated"))
     plain, weighted = (LeastSquares(weights=kind).fit(rows) for kind in ("ordinary", "joint"))
     size = np.abs(samples.tau).max()
     for estimate in (plain, weighted):

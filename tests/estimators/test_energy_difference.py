@@ -43,7 +43,7 @@ def test_recovers_random_robots_without_coulomb_friction(form):
         robot = some_robot(seed)
         samples = smooth_samples(robot, count=8000, seed=seed, rate=400.0)
         estimate = EnergyDifference(form, interval_s=0.1).fit(equations(robot, blind(samples)))
-        assert not estimate.unidentifiable
+        assert not estimate.values.unidentifiable
         assert_close(estimate.beta, estimate.base.values, WITHOUT_COULOMB)
 
 
@@ -69,7 +69,7 @@ def simulated():
         k = round(t * 400)
         return wish.tau[k] + 60 * (wish.q[k] - q) + 15 * (wish.qd[k] - qd)
 
-    motion = simulate(robot, torque, seconds=14.9, q0=wish.q[0], qd0=wish.qd[0], rate_hz=400.0, drives=True)
+    motion = simulate(robot, torque, seconds=14.9, q0=wish.q[0], qd0=wish.qd[0], rate_hz=400.0, with_drives=True)
     arrays = (motion.q, motion.qd, np.zeros_like(motion.q), motion.tau)
     return robot, Samples(robot.joint_names, *arrays, 400.0, np.zeros(len(motion.t), dtype=np.int64))
 

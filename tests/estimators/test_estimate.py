@@ -59,15 +59,15 @@ def test_the_table_names_every_parameter_and_the_status_is_a_sentence(robot):
     for name in estimate.names:
         assert name in estimate.table()
     assert estimate.status.endswith(".")
-    assert np.diag(estimate.correlations) == pytest.approx(1.0)
-    assert np.abs(estimate.correlations).max() <= 1 + 1e-12
+    assert np.diag(estimate.uncertainty.correlations) == pytest.approx(1.0)
+    assert np.abs(estimate.uncertainty.correlations).max() <= 1 + 1e-12
     assert "%" in estimate.status
 
 
 def test_no_deviation_is_known_relative_to_a_value_that_may_be_zero(robot):
     estimate = LeastSquares().fit(equations(robot, exact_samples(robot, noise=0.1)))
     beta = np.where(np.arange(len(estimate.beta)) == 0, 1e-16, estimate.beta)
-    line = replace(estimate, beta=beta).table().splitlines()[2]
+    line = estimate.with_values(beta=beta).table().splitlines()[2]
     assert line.split()[0] == estimate.names[0]
     assert "%" not in line
     parts = relative_deviation([1.0, 1.0, 1e-16, 0.0, 5.0], [0.1, 0.6, 1e-3, 0.0, np.inf])
@@ -82,7 +82,7 @@ def test_what_the_data_cannot_tell_is_said_with_infinite_variance(robot):
     )
     robot = with_estimated_drives(random_robot(14, joints=3, tree=False))
     estimate = LeastSquares().fit(equations(robot, one_way))
-    assert {"fo1", "fc1"} <= set(estimate.unidentifiable)
+    assert {"fo1", "fc1"} <= set(estimate.values.unidentifiable)
     assert np.isinf(estimate.deviations[estimate.names.index("fc1")])
     assert "unidentifiable" in estimate.table()
 
@@ -91,7 +91,7 @@ def test_identify_recovers_an_exact_log(robot):
     s = smooth_samples(robot, 3000)
     log = log_from_arrays(robot.joint_names, np.arange(3000) / s.rate_hz, s.q, s.tau, s.qd, s.qdd)
     estimate = identify(robot, log, LeastSquares(), EquationSettings(AS_LOGGED))
-    assert_close(estimate.beta, structural_base(robot, drives=True).values, 1e-7)
+    assert_close(estimate.beta, structural_base(robot, with_drives=True).values, 1e-7)
     assert_close(estimate.predict_log(log), s.tau, 1e-8)
 
 

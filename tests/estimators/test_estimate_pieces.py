@@ -6,22 +6,23 @@ Private functions are tested directly: inputs at their limits are rare, or slow 
 from __future__ import annotations
 
 from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from closeness import EXACT, ORACLE, SAME_ALGEBRA, assert_close
 from raising import raises
+from stand_in import PARTS, stand_in
 
 from mindyn.foundation.errors import Code, InputError
 from mindyn.identification.estimators import instrumental_variables as accelerations
-from mindyn.identification.estimators.essential import essential
+from mindyn.identification.estimators.essential import fit_essential
 from mindyn.identification.estimators.estimate import Estimate, load_estimate, predict_unfiltered
 from mindyn.identification.estimators.estimate_files import _find_disagreements, robot_from_record, robot_record
-from mindyn.identification.estimators.estimate_parts import JackknifeDeviation, JointResidual, Physical
+from mindyn.identification.estimators.estimate_parts import FitData, ParameterValues, Provenance, Uncertainty
 from mindyn.identification.estimators.instrumental_variables import _definite, model_acceleration
 from mindyn.identification.estimators.last_link_first import _format_status, compute_condition, fit_backwards
 from mindyn.identification.estimators.least_squares import LeastSquares, sandwich
+from mindyn.identification.estimators.records import JackknifeDeviation, JointResidual, Physical
 from mindyn.logs.samples import Samples
 from mindyn.regression.information import Information, triangle_of
 from mindyn.regression.regressor import Regressor
@@ -41,35 +42,38 @@ def build_estimate(regressor, **fields):
     p = regressor.count
     root = np.random.default_rng(0).normal(size=(p, p))
     residuals = tuple(JointResidual(name, 100, 0.1, 2.0) for name in regressor.joint_names)
-    given = {"covariance": root @ root.T, **fields}
-    beta = np.arange(1.0, p + 1)
-    return Estimate(regressor, beta, given.pop("covariance"), "made up.", residuals, EquationSettings(), **given)
+    given = {"covariance": root @ root.T, "beta": np.arange(1.0, p + 1), **fields}
+    values, uncertainty = (
+        kind(**{field: given[field] for field in kind.__dataclass_fields__ if field in given})
+        for kind in (ParameterValues, Uncertainty)
+    )
+    return Estimate(regressor, values, uncertainty, FitData(EquationSettings(), residuals), Provenance())
 
 
 def test_deviations_correlations_and_half_widths_follow_the_covariance(regressor):
     result = build_estimate(regressor)
     C = result.covariance
     assert_close(result.deviations, np.sqrt(np.diag(C)), EXACT)
-    assert_close(result.correlations, C / np.outer(result.deviations, result.deviations), SAME_ALGEBRA)
+    assert_close(result.uncertainty.correlations, C / np.outer(result.deviations, result.deviations), SAME_ALGEBRA)
     open_one = C.copy()
     open_one[1, 1], open_one[2] = np.inf, 0.0
     open_one[:, 2] = 0.0
     loose = build_estimate(
         regressor, covariance=open_one, unidentifiable=(regressor.names[1],), dropped=(regressor.names[2],)
     )
-    assert not loose.correlations[[1, 2]].any()
-    assert_close(loose.correlations[0, 0], 1.0, SAME_ALGEBRA)
+    assert not loose.uncertainty.correlations[[1, 2]].any()
+    assert_close(loose.uncertainty.correlations[0, 0], 1.0, SAME_ALGEBRA)
     rows = np.eye(regressor.count)[[0, 1]] * 2
     expected = 1.959963984540054 * 2 * np.sqrt(C[0, 0])
-    assert_close(loose.half_widths_of(rows)[0], expected, SAME_ALGEBRA)
-    assert loose.half_widths_of(rows)[1] == np.inf
+    assert_close(loose.uncertainty.half_widths_of(rows)[0], expected, SAME_ALGEBRA)
+    assert loose.uncertainty.half_widths_of(rows)[1] == np.inf
     ends = loose.intervals
     assert np.isnan(ends[:, [1, 2]]).all()
     assert_close(ends[:, 0], [1 - expected / 2, 1 + expected / 2], SAME_ALGEBRA)
     both = np.zeros((1, regressor.count))
     both[0, [0, 3]] = [1.0, -2.0]
     variance = C[0, 0] + 4 * C[3, 3] - 4 * C[0, 3]
-    assert_close(result.half_widths_of(both), [1.959963984540054 * np.sqrt(variance)], SAME_ALGEBRA)
+    assert_close(result.uncertainty.half_widths_of(both), [1.959963984540054 * np.sqrt(variance)], SAME_ALGEBRA)
 
 
 def test_intervals_of_noise_alone_exclude_blocks_and_shifts(regressor):
@@ -80,10 +84,12 @@ def test_intervals_of_noise_alone_exclude_blocks_and_shifts(regressor):
     whole = build_estimate(regressor, covariance=plain * 4 + shifts.T @ shifts, shifts=shifts, jackknife=blocks)
     alone = whole.by_noise_alone()
     assert_close(alone.covariance, plain, ORACLE)
-    assert alone.shifts is None
-    assert alone.jackknife is None
-    assert_close(whole.half_widths / whole.deviations, np.full(p, 2.306004135), 1e-8)  # Student's, 8 degrees
-    assert_close(whole.quantile, 2.306004135, 1e-8)
+    assert alone.uncertainty.shifts is None
+    assert alone.uncertainty.jackknife is None
+    assert_close(
+        whole.uncertainty.half_widths / whole.deviations, np.full(p, 2.306004135), 1e-8
+    )  # Student's, 8 degrees
+    assert_close(whole.uncertainty.quantile, 2.306004135, 1e-8)
     few = replace(blocks, significant=np.full(p, 2.9), count=2)
     assert_close(few.quantiles, np.full(p, 1.959963984540054), ORACLE)
     assert_close(replace(blocks, significant=np.full(p, 3.0)).quantiles, np.full(p, 4.302652730), 1e-8)
@@ -97,10 +103,10 @@ def test_ends_of_physical_values_go_before_those_of_the_covariance(regressor):
     ends[0, 3] = np.nan
     held = Physical((), np.zeros(0), np.zeros(p), ends=ends)
     result = build_estimate(regressor, physical=held)
-    assert result.constrained
+    assert result.values.is_constrained
     assert result.intervals[:, 0].tolist() == [0.0, 9.0]
     assert np.isnan(result.intervals[:, 3]).all()
-    assert result.physical.ends[1, 3] == 9.0  # what it holds is not changed
+    assert result.values.physical.ends[1, 3] == 9.0  # what it holds is not changed
     again = Physical.from_dict(held.to_dict())
     assert np.array_equal(again.ends, ends, equal_nan=True)
     assert again.prior_fractions is None
@@ -147,7 +153,6 @@ PHYSICAL = {"labels": ["x"], "values": [1.0], "unconstrained": [1.0, 2.0], "ends
 
 def content(**changes):
     values = {
-        "names": ["a", "b"],
         "beta": [1.0, 2.0],
         "covariance": [[1.0, 0.0], [0.0, None]],
         "residuals": [{}],
@@ -158,7 +163,12 @@ def content(**changes):
         "dropped": [],
         "unidentifiable": ["b"],
     }
-    return list(_find_disagreements({**values, **changes}))
+    made = stand_in(**{**values, **changes})
+    return list(
+        _find_disagreements(
+            {"names": ["a", "b"], **{name: vars(part) for name, part in vars(made).items() if name in PARTS}}
+        )
+    )
 
 
 @pytest.mark.parametrize(
@@ -246,7 +256,7 @@ def test_a_joint_is_solved_with_the_results_of_later_joints():
     assert_close(list(conditions.values()), [np.linalg.cond(last / np.linalg.norm(last, axis=0)), 1.0], ORACLE)
     assert_close(compute_condition(np.array([[3.0, 0.0], [0.0, 1e-6]])), 1.0, ORACLE)
     residual = JointResidual("a", 40, 0.25, 1.0)
-    estimate = SimpleNamespace(names=information.names, residuals=(residual,), unidentifiable=())
+    estimate = stand_in(names=information.names, residuals=(residual,), unidentifiable=())
     message = _format_status(estimate, conditions)
     assert message.startswith("3 parameters, joint by joint from the last, leave 25 % of the torque unexplained")
     assert "the worst conditioned joint is 'b'" in message
@@ -301,12 +311,12 @@ def test_what_the_data_do_not_support_is_left_out_by_an_f_test(regressor):
         regressor.joint_names, regressor.names, regressor.columns, tuple(map(triangle_of, tables)), (20, 20)
     )
     rows = Rows.of_information(regressor, information)
-    result = essential(LeastSquares(), rows, level=0.05)
+    result = fit_essential(LeastSquares(), rows, level=0.05)
     full = LeastSquares().fit(rows)
-    kept = [k for k, name in enumerate(regressor.names) if name not in result.dropped]
+    kept = [k for k, name in enumerate(regressor.names) if name not in result.values.dropped]
     assert {k for k in range(p) if beta[k]} <= set(kept)
     threshold = f_distribution.isf(0.05, 1, 40 - p)
-    weights = np.concatenate([np.full(20, w) for w in full.joint_weights])
+    weights = np.concatenate([np.full(20, w) for w in full.data.joint_weights])
     whole = np.zeros((40, p + 1))
     for j, (columns, table) in enumerate(zip(regressor.columns, tables, strict=True)):
         whole[20 * j : 20 * j + 20, [*columns, p]] = table
@@ -328,7 +338,7 @@ def test_what_the_data_do_not_support_is_left_out_by_an_f_test(regressor):
     assert sorted(kept) == numbers
     for level in (0.0, 1.0):
         with raises(InputError, Code.OUT_OF_RANGE, "level"):
-            essential(LeastSquares(), rows, level=level)
+            fit_essential(LeastSquares(), rows, level=level)
 
 
 @pytest.mark.parametrize("rows", [2, 3, 4])

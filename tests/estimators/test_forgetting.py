@@ -17,6 +17,6 @@ def test_the_noise_is_known_whatever_is_forgotten():
         for row in zip(samples.q, samples.qd, samples.qdd, samples.tau, strict=True):
             online.update(*row)
         result = online.estimate()
-        assert np.allclose([residual.rms for residual in result.residuals], noise, rtol=0.1)
+        assert np.allclose([residual.rms for residual in result.data.residuals], noise, rtol=0.1)
         spread = (result.beta - result.base.values) / result.deviations
         assert 0.3 < np.sqrt(np.mean(spread**2)) < 1.6

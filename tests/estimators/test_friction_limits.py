@@ -121,7 +121,7 @@ def one_way_log(robot, seed=0, noise=0.02, slowest=-0.03, stribeck=0.0):
     q = np.column_stack([mean * t + 0.3 * np.sin(5.1 * t), 0.8 * np.sin(2.3 * t + 1.0)])
     qd = np.column_stack([mean + 0.3 * 5.1 * np.cos(5.1 * t), 0.8 * 2.3 * np.cos(2.3 * t + 1.0)])
     qdd = np.column_stack([-0.3 * 5.1**2 * np.sin(5.1 * t), -0.8 * 2.3**2 * np.sin(2.3 * t + 1.0)])
-    tau = mindyn.compile_model(robot, drives=True).inverse_dynamics(q, qd, qdd)
+    tau = mindyn.compile_model(robot, with_drives=True).inverse_dynamics(q, qd, qdd)
     tau[:, 0] += stribeck * np.exp(-qd[:, 0] / 0.1)
     tau = tau + noise * tau.std(axis=0) * rng.normal(size=tau.shape)
     return log_from_arrays(robot.joint_names, t, q, tau, qd)
@@ -139,7 +139,7 @@ def test_a_collinear_shape_stays_small():
 
 
 @pytest.mark.parametrize(
-    "estimator", [LeastSquares(), LeastSquares(friction="regularised"), mindyn.PhysicallyConsistent()], ids=repr
+    "estimator", [LeastSquares(), LeastSquares(friction_rule="regularised"), mindyn.PhysicallyConsistent()], ids=repr
 )
 def test_an_offset_and_coulomb_friction_that_one_direction_does_not_separate_stay_small(estimator):
     """More friction at the lowest speeds looks like a large offset that nearly all of Coulomb friction cancels."""
@@ -174,12 +174,12 @@ def test_a_limited_fit_equals_a_free_one_that_is_within_limits():
         drives=(mindyn.Drive("joint1", viscous=4.0, coulomb=1.0), mindyn.Drive("joint2", viscous=1.0, coulomb=0.5)),
     )
     rows = build_rows(robot, one_way_log(robot), EquationSettings(friction=Friction("tanh", 0.05)))
-    assert_close(LeastSquares(friction="dissipative").fit(rows).beta, LeastSquares().fit(rows).beta, SAME_ALGEBRA)
+    assert_close(LeastSquares(friction_rule="dissipative").fit(rows).beta, LeastSquares().fit(rows).beta, SAME_ALGEBRA)
 
 
 def test_unknown_names_are_rejected():
     with raises(InputError, Code.UNKNOWN_NAME, "loose"):
-        LeastSquares(friction="loose")
+        LeastSquares(friction_rule="loose")
     with raises(UnknownNameError, Code.UNKNOWN_NAME, "elbow"):
         Regressor(arm(), Friction("sign", 0.0, ("root",), without=(("elbow", "root"),)))
     with raises(InputError, Code.INVALID_VALUE):

@@ -51,7 +51,7 @@ def test_recovers_random_robots_without_noise(seeds):
     for seed in seeds:
         robot = some_robot(seed)
         estimate = InstrumentalVariables().fit(equations(robot, exact_samples(robot, count=200, seed=seed)))
-        assert estimate.provenance["settled"]
+        assert estimate.provenance.notes["settled"]
         assert_close(estimate.beta, estimate.base.values, RECOVERY)
 
 
@@ -62,7 +62,7 @@ def test_the_true_model_expects_the_true_accelerations():
         result = model_acceleration(regressor, regressor.base.values, samples)
         assert result.definite.all()
         assert_close(result.qdd, samples.qdd, 1e-9)
-        M = compile_model(robot, drives=True).inertia_matrix(samples.q)
+        M = compile_model(robot, with_drives=True).inertia_matrix(samples.q)
         assert_close(inertia_matrices(regressor, regressor.base.values, samples), M, SAME_ALGEBRA)
 
 
@@ -74,8 +74,8 @@ def test_one_pass_from_nothing_with_a_rough_instrument_recovers_random_robots(se
         samples, solver = exact_samples(robot, count=200, seed=seed), LeastSquares()
         rows = equations(robot, samples)
         plain, information = solver.fit(rows), rows.information
-        rough = replace(plain, beta=1.2 * plain.beta)
-        nothing = replace(plain, beta=np.zeros_like(plain.beta))
+        rough = plain.with_values(beta=1.2 * plain.beta)
+        nothing = plain.with_values(beta=np.zeros_like(plain.beta))
         estimate = InstrumentalVariables(rough, passes=1).passes_from(nothing, information, samples)
         assert_close(estimate.beta, estimate.base.values, RECOVERY)
 
@@ -145,11 +145,11 @@ def test_an_indefinite_instrument_model_is_rejected_or_known():
     samples = exact_samples(robot)
     plain = LeastSquares().fit(equations(robot, samples))
     with raises(InputError, Code.NOT_FEASIBLE, "instrument_model"):
-        InstrumentalVariables(replace(plain, beta=-plain.beta)).fit(equations(robot, samples))
+        InstrumentalVariables(plain.with_values(beta=-plain.beta)).fit(equations(robot, samples))
     estimate = InstrumentalVariables(partly_indefinite(plain, samples)).fit(equations(robot, samples))
     assert "instrument model was indefinite at up to" in estimate.status
-    assert 0 < estimate.provenance["indefinite_parts"][0] < 0.5
-    assert estimate.provenance["indefinite_part_of_estimate"] == 0
+    assert 0 < estimate.provenance.notes["indefinite_parts"][0] < 0.5
+    assert estimate.provenance.notes["indefinite_part_of_estimate"] == 0
     assert_close(estimate.beta, estimate.base.values, RECOVERY)
 
 
@@ -167,7 +167,7 @@ def partly_indefinite(estimate, samples):
             beta = estimate.beta.copy()
             beta[k] += size * np.abs(beta).max()
             if 0.05 < model_acceleration(estimate.regressor, beta, samples).indefinite_part < 0.45:
-                return replace(estimate, beta=beta)
+                return estimate.with_values(beta=beta)
     raise AssertionError("no such parameter")
 
 
@@ -187,8 +187,8 @@ def test_what_the_data_cannot_tell_is_named():
     samples = replace(samples, qd=still, qdd=still)
     samples = replace(samples, tau=true.predict(samples))
     estimate = InstrumentalVariables(true).fit(equations(robot, samples))
-    assert estimate.unidentifiable
-    assert estimate.unidentifiable[0] in estimate.status
+    assert estimate.values.unidentifiable
+    assert estimate.values.unidentifiable[0] in estimate.status
     assert_close(estimate.predict(samples), samples.tau, RECOVERY)
 
 
@@ -220,7 +220,7 @@ def test_noise_that_a_controller_feeds_back_is_filtered_out_by_choice():
     arm, log = record_log(1207)
     chosen = choose(arm, log, InstrumentalVariables(), AUTOMATIC).settings
     assert chosen.filter_hz is not None
-    true = base_parameters(arm, drives=True).values
+    true = base_parameters(arm, with_drives=True).values
     plain = LeastSquares().fit(build_rows(arm, log, UNFILTERED))
     estimate = InstrumentalVariables().fit(build_rows(arm, log, chosen))
     assert np.abs(estimate.beta[: len(true)] - true).max() < 0.05 * np.abs(plain.beta - true).max()

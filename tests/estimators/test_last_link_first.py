@@ -37,7 +37,7 @@ def test_recovers_the_mlc_of_random_serial_robots(seeds):
         samples = exact_samples(robot, count=120, seed=seed)
         estimate = LastLinkFirst().fit(equations(robot, samples, base_form="lin"))
         assert estimate.base.form == "lin"
-        assert not estimate.unidentifiable
+        assert not estimate.values.unidentifiable
         assert_close(estimate.beta, lin_base(robot).values, RECOVERY)
         assert_close(estimate.predict(samples), samples.tau, RECOVERY)
 
@@ -107,7 +107,7 @@ def test_drives_are_found_with_the_mlc_coupled_gears_too(seeds):
         robot = with_random_drives(serial(seed), seed)
         samples = exact_samples(robot, count=250, seed=seed)
         estimate = LastLinkFirst().fit(equations(robot, samples, base_form="lin"))
-        assert not estimate.unidentifiable
+        assert not estimate.values.unidentifiable
         assert_close(estimate.beta, estimate.base.values, RECOVERY)
         assert_close(estimate.predict(samples), samples.tau, RECOVERY)
         assert_close(
@@ -136,7 +136,7 @@ def test_deviations_equal_those_of_repetitions():
 def test_every_joint_has_its_condition():
     robot = serial(11)
     estimate = LastLinkFirst().fit(equations(robot, exact_samples(robot), base_form="lin"))
-    conditions = estimate.provenance["joint_conditions"]
+    conditions = estimate.provenance.notes["joint_conditions"]
     assert tuple(conditions) == robot.joint_names
     assert all(1 <= value < 100 for value in conditions.values())
     worst = max(conditions, key=conditions.get)
@@ -148,10 +148,10 @@ def test_a_joint_whose_rows_leave_parameters_open_is_named():
     samples = exact_samples(robot)
     still = np.zeros_like(samples.qd)
     estimate = LastLinkFirst().fit(equations(robot, replace(samples, qd=still, qdd=still), base_form="lin"))
-    assert estimate.unidentifiable
-    assert estimate.provenance["joint_conditions"][robot.joint_names[-1]] is None
-    assert estimate.unidentifiable[0] in estimate.status
-    assert np.isinf(estimate.deviations[[estimate.names.index(name) for name in estimate.unidentifiable]]).all()
+    assert estimate.values.unidentifiable
+    assert estimate.provenance.notes["joint_conditions"][robot.joint_names[-1]] is None
+    assert estimate.values.unidentifiable[0] in estimate.status
+    assert np.isinf(estimate.deviations[[estimate.names.index(name) for name in estimate.values.unidentifiable]]).all()
 
 
 def test_what_it_cannot_treat_is_rejected_by_name():

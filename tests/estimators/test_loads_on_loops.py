@@ -35,7 +35,7 @@ def runs(name):
     carrier = find_load_carrier(robot, AT[name])
     created = []
     for item in (robot, robot.with_payload(*LOAD, at=carrier)):
-        tau = mindyn.compile_model(item, drives=True).inverse_dynamics(q, qd, qdd)
+        tau = mindyn.compile_model(item, with_drives=True).inverse_dynamics(q, qd, qdd)
         created.append(Samples(robot.primary_names, q, qd, qdd, tau, 100.0, np.zeros(len(q), dtype=np.int64)))
     return robot, *created, phi_about_origin(*LOAD)
 
@@ -46,7 +46,7 @@ def test_the_load_and_the_gains_are_found(name):
     rng = np.random.default_rng(0)
     noisy = [replace(run, tau=run.tau + rng.normal(0, 1e-4, run.tau.shape)) for run in (unloaded, loaded)]
     estimate = mindyn.LeastSquares().fit(mindyn.build_rows(robot, noisy[0]))
-    result = mindyn.payload(estimate, noisy[1], link=AT[name], gain_deviation=0.0)
+    result = mindyn.identify_payload(estimate, noisy[1], link=AT[name], gain_deviation=0.0)
     known = [k for k, label in enumerate(LINK_PARAMETERS) if label not in result.unidentifiable]
     assert 0 in known
     assert (np.abs(result.unconstrained - phi)[known] < 2 * result.half_widths[known]).all()

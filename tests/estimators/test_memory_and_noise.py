@@ -12,12 +12,13 @@ import pytest
 from closeness import SAME_ALGEBRA, assert_close
 from raising import raises
 from scipy.stats import t as student
+from stand_in import stand_in
 
 from mindyn.foundation.errors import Code, InputError
 from mindyn.identification.estimators.essential import _effective_fractions
-from mindyn.identification.estimators.estimate_parts import JackknifeDeviation
 from mindyn.identification.estimators.instrumental_variables import torque_noise
 from mindyn.identification.estimators.least_squares import LONGEST_MEMORY, LeastSquares, _process
+from mindyn.identification.estimators.records import JackknifeDeviation
 from mindyn.identification.estimators.recursive_least_squares import RecursiveLeastSquares
 from mindyn.logs.samples import Samples
 from mindyn.robots.loading import load_robot
@@ -59,7 +60,7 @@ def test_noise_without_memory_has_no_coefficients():
 
 def test_rows_that_follow_each_other_count_for_part():
     joints = [SimpleNamespace(correlation=item) for item in (0.0, 0.5, -0.9, None)]
-    assert_close(_effective_fractions(SimpleNamespace(residuals=joints)), [1.0, 1 / 3, 1.0, 1.0], SAME_ALGEBRA)
+    assert_close(_effective_fractions(stand_in(residuals=joints)), [1.0, 1 / 3, 1.0, 1.0], SAME_ALGEBRA)
 
 
 def test_noise_of_torque_is_known_within_segments():

@@ -47,7 +47,7 @@ def test_the_status_of_a_fit_counts_undetermined_combinations(regressor):
     whole = LeastSquares(dropped=(regressor.names[0],)).fit(Rows.of_information(regressor, information))
     assert whole.status.startswith(f"{regressor.count - 1} parameters from 120 equations")
     assert "open" not in whole.status
-    assert whole.unidentifiable == ()
+    assert whole.values.unidentifiable == ()
 
 
 def test_answers_are_words_with_their_reason():

@@ -13,10 +13,10 @@ from identifiability.parallelogram_arms import arm, home_of, move_home_to_zero, 
 from robots import random_robot, with_random_drives
 from scipy.signal import lfilter
 
-from mindyn.applications.payload.payload import payload
+from mindyn.applications.payload.payload import identify_payload
 from mindyn.equations.identifiability.base_sets import base_parameters
 from mindyn.foundation.algebra.significance import NORMAL_95
-from mindyn.identification.estimators.essential import essential
+from mindyn.identification.estimators.essential import fit_essential
 from mindyn.identification.estimators.least_squares import LeastSquares
 from mindyn.identification.estimators.recursive_least_squares import RecursiveLeastSquares
 from mindyn.parameters.structural import structural_base
@@ -31,9 +31,9 @@ REPETITIONS = 400
 def test_noise_free_logs_give_the_parameters_to_1e8(seed):
     robot = random_robot(seed)
     robot = with_random_drives(robot, seed) if seed % 3 else with_estimated_drives(robot)
-    truth = structural_base(robot, drives=True).values
+    truth = structural_base(robot, with_drives=True).values
     estimate = LeastSquares().fit(equations(robot, exact_samples(robot, 700, seed)))
-    assert estimate.unidentifiable == ()
+    assert estimate.values.unidentifiable == ()
     assert_close(estimate.beta, truth, 1e-8)
 
 
@@ -43,10 +43,10 @@ def test_parallelograms_give_their_parameters_to_1e8(seed):
     entry = random_entry(seed)
     robot = move_home_to_zero(arm(entry, seed), home_of(entry))
     robot = with_random_gears(robot, seed) if seed % 2 == 0 else with_estimated_drives(robot)
-    truth = base_parameters(robot, drives=True).values
+    truth = base_parameters(robot, with_drives=True).values
     estimate = LeastSquares().fit(equations(robot, exact_samples(robot, 700, seed)))
-    assert estimate.unidentifiable == ()
-    assert [residual.joint for residual in estimate.residuals] == list(robot.primary_names)
+    assert estimate.values.unidentifiable == ()
+    assert [residual.joint for residual in estimate.data.residuals] == list(robot.primary_names)
     assert_close(estimate.beta, truth, 1e-8)
 
 
@@ -65,7 +65,7 @@ def coverage(robot, shape, covariance, rows):
     """Share of (parameter, repetition) pairs whose truth lies inside the stated 95 % interval."""
     clean = smooth_samples(robot, rows, seed=1)
     rng = np.random.default_rng(5)
-    truth = structural_base(robot, drives=True).values
+    truth = structural_base(robot, with_drives=True).values
     settings, inside = LeastSquares(covariance=covariance), []
     for _ in range(REPETITIONS):
         noise = shape(rng.standard_normal((rows + 200, robot.joint_count)))[200:]
@@ -91,7 +91,7 @@ def test_weights_follow_the_noise_of_each_joint():
     samples = exact_samples(robot, 5000)
     noise = np.random.default_rng(1).standard_normal(samples.tau.shape) * [0.1, 1.0, 10.0]
     estimate = LeastSquares().fit(equations(robot, replace(samples, tau=samples.tau + noise)))
-    assert 1 / np.sqrt(estimate.joint_weights) == pytest.approx([0.1, 1.0, 10.0], rel=0.05)
+    assert 1 / np.sqrt(estimate.data.joint_weights) == pytest.approx([0.1, 1.0, 10.0], rel=0.05)
 
 
 def test_robust_fits_shrug_off_wild_rows():
@@ -100,7 +100,7 @@ def test_robust_fits_shrug_off_wild_rows():
     tau = samples.tau.copy()
     wild = np.random.default_rng(2).random(len(tau)) < 0.03
     tau[wild] += 50.0
-    truth = structural_base(robot, drives=True).values
+    truth = structural_base(robot, with_drives=True).values
     spoiled = replace(samples, tau=tau)
     plain = np.abs(LeastSquares().fit(equations(robot, spoiled)).beta - truth).max()
     robust = np.abs(LeastSquares(robust=True).fit(equations(robot, spoiled)).beta - truth).max()
@@ -133,16 +133,16 @@ def test_essential_parameters_drop_zeros_and_keep_others():
     robot = replace(
         robot, drives=tuple(replace(d, viscous=2.0, coulomb=1.0) for d in robot.drives)
     )  # rotor inertia and offset are zero
-    result = essential(LeastSquares(), equations(robot, exact_samples(robot, 1500, noise=0.5)))
-    assert {"fo1", "fo2", "fo3"} & set(result.dropped)
-    assert not {"fv1", "fv2", "fv3", "fc1", "fc2", "fc3"} & set(result.dropped)
+    result = fit_essential(LeastSquares(), equations(robot, exact_samples(robot, 1500, noise=0.5)))
+    assert {"fo1", "fo2", "fo3"} & set(result.values.dropped)
+    assert not {"fv1", "fv2", "fv3", "fc1", "fc2", "fc3"} & set(result.values.dropped)
 
 
 def test_a_payload_comes_from_runs_with_and_without_it():
     robot = with_estimated_drives(random_robot(12, joints=4, tree=False, gravity=(0.0, 0.0, -9.81)))
     loaded = robot.with_payload(2.0, np.array([0.05, -0.02, 0.1]), np.diag([0.02, 0.03, 0.025]))
     estimate = LeastSquares().fit(equations(robot, exact_samples(robot, 900, 1)))
-    result = payload(estimate, exact_samples(loaded, 900, 2))
+    result = identify_payload(estimate, exact_samples(loaded, 900, 2))
     assert_close(result.phi, loaded.links[-1].phi - robot.links[-1].phi, 1e-7)
     assert result.mass == pytest.approx(2.0)
     assert result.unidentifiable == ()

@@ -42,7 +42,7 @@ def matrices(samples, model, largest=np.inf):
     M = np.stack([columns(rest + unit) @ model.beta - coasting for unit in np.eye(n)], axis=2)
     assert (np.linalg.eigvalsh((M + M.transpose(0, 2, 1)) / 2)[:, 0] > 0).all()
     expected = np.clip(np.linalg.solve(M, (samples.tau - coasting)[..., None])[..., 0], -largest, largest)
-    roots = np.sqrt(model.joint_weights / model.joint_weights.max())[:, None]
+    roots = np.sqrt(model.data.joint_weights / model.data.joint_weights.max())[:, None]
     Y, Omega = ((columns(qdd) * roots).reshape(-1, regressor.count) for qdd in (samples.qdd, expected))
     return Y, Omega, (samples.tau * roots[:, 0]).ravel()
 
@@ -204,7 +204,7 @@ def test_a_tree_has_the_weighted_sum_and_not_the_sum_without_weights(seed):
     online = taken_in(samples, model)
     Y, Omega, tau = matrices(samples, model)
     assert_close(online.beta, np.linalg.solve(Omega.T @ Y, Omega.T @ tau), 1e-9)
-    plain = replace(model, joint_weights=np.ones(3))
+    plain = model.with_data(joint_weights=np.ones(3))
     Y, Omega, tau = matrices(samples, plain)
     without = np.linalg.solve(Omega.T @ Y, Omega.T @ tau)
     assert_close(taken_in(samples, plain).beta, without, 1e-9)

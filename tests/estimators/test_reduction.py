@@ -24,7 +24,7 @@ def exciting(robot, rows=400):
     q = sum(0.4 * np.sin(a * t + b) for a, b in zip(w, phase, strict=True))
     qd = sum(0.4 * a * np.cos(a * t + b) for a, b in zip(w, phase, strict=True))
     qdd = sum(-0.4 * a**2 * np.sin(a * t + b) for a, b in zip(w, phase, strict=True))
-    tau = mindyn.compile_model(robot, drives=True).inverse_dynamics(q, qd, qdd)
+    tau = mindyn.compile_model(robot, with_drives=True).inverse_dynamics(q, qd, qdd)
     return Samples(robot.joint_names, q, qd, qdd, tau, 40.0, np.zeros(rows, dtype=np.int64))
 
 

@@ -74,7 +74,7 @@ def test_instruments_of_the_simulated_motion_bear_noise_that_least_squares_does_
     raw = mindyn.Conditioning(position_cutoff_hz=None, edge_s=0.0, stamps="uniform")
     read = equations(robot, mindyn.condition(robot, log, raw).samples)
     plain, result = mindyn.LeastSquares().fit(read), ClosedLoopInstruments(controller, **LOOP).fit(read)
-    assert result.provenance["settled"]
+    assert result.provenance.notes["settled"]
     wrong = [np.median(np.abs(item.predict(clean) - clean.tau)) for item in (plain, result)]
     assert wrong[1] < 0.5 * wrong[0]
 

@@ -20,7 +20,7 @@ from mindyn.identification.estimators.estimate import load_estimate
 from mindyn.identification.estimators.estimate_files import schema
 from mindyn.identification.estimators.least_squares import LeastSquares
 from mindyn.identification.feasibility.check import check_feasible
-from mindyn.identification.feasibility.full_model import full_model
+from mindyn.identification.feasibility.full_model import build_full_model
 from mindyn.kernels.model import compile_model
 from mindyn.logs.samples import Samples
 from mindyn.regression.building import build_rows
@@ -54,22 +54,22 @@ def test_saved_estimates_follow_the_published_schema(saved):
 
 
 CHANGES = {
-    "beta of infinity": (("beta", 0), float("inf"), r"beta\[0\] = .* must be a finite number"),
-    "beta of NaN": (("beta", 0), float("nan"), r"beta\[0\] = .* must be a finite number"),
-    "beta of text": (("beta", 0), "1.0", r"beta\[0\] = .* must be a finite number"),
-    "beta of truth": (("beta", 0), True, r"beta\[0\] = .* must be a finite number"),
-    "no beta": (("beta",), [], "beta must have the shape"),
-    "covariance of another size": (("covariance",), [[1.0]], "covariance must have"),
-    "covariance with a short row": (("covariance", 1), [1.0], "covariance must have"),
-    "negative variance": (("covariance", 0, 0), -1.0, "not negative"),
+    "beta of infinity": (("values", "beta", 0), float("inf"), r"beta\[0\] = .* must be a finite number"),
+    "beta of NaN": (("values", "beta", 0), float("nan"), r"beta\[0\] = .* must be a finite number"),
+    "beta of text": (("values", "beta", 0), "1.0", r"beta\[0\] = .* must be a finite number"),
+    "beta of truth": (("values", "beta", 0), True, r"beta\[0\] = .* must be a finite number"),
+    "no beta": (("values", "beta"), [], "beta must have the shape"),
+    "covariance of another size": (("uncertainty", "covariance"), [[1.0]], "covariance must have"),
+    "covariance with a short row": (("uncertainty", "covariance", 1), [1.0], "covariance must have"),
+    "negative variance": (("uncertainty", "covariance", 0, 0), -1.0, "not negative"),
     "names that are numbers": (("names", 0), 5, r"names\[0\] = 5 must be a string"),
-    "residuals that are text": (("residuals",), "none", "residuals = 'none' must be a list"),
-    "negative residual": (("residuals", 0, "rms"), -1.0, "at least 0"),
-    "a parameter that is none left out": (("dropped",), ["nothing"], "which is not a parameter"),
-    "weights of too few joints": (("joint_weights",), [1.0], "joint_weights must have the shape"),
-    "shifts of another length": (("shifts",), [[1.0]], "shifts must have the shape"),
+    "residuals that are text": (("data", "residuals"), "none", "residuals = 'none' must be a list"),
+    "negative residual": (("data", "residuals", 0, "rms"), -1.0, "at least 0"),
+    "a parameter that is none left out": (("values", "dropped"), ["nothing"], "which is not a parameter"),
+    "weights of too few joints": (("data", "joint_weights"), [1.0], "joint_weights must have the shape"),
+    "shifts of another length": (("uncertainty", "shifts"), [[1.0]], "shifts must have the shape"),
     "a robot that is a list": (("robot",), [], r"robot = \[\] must be a table"),
-    "no settings": (("settings",), None, "settings = None must be a table"),
+    "no settings": (("data", "settings"), None, "settings = None must be a table"),
     "a later format": (("format",), "mindyn estimate 99", "another version of mindyn wrote it"),
     "a format that is a list": (("format",), [1], "not an estimate of mindyn"),
 }
@@ -86,11 +86,17 @@ def test_unsound_content_is_rejected_with_its_place(tmp_path, saved, name):
     assert re.search(says, load_error(tmp_path, changed))
 
 
-@pytest.mark.parametrize("key", ["robot", "base", "names", "beta", "covariance", "residuals", "settings", "physical"])
+@pytest.mark.parametrize(
+    "key",
+    ["robot", "base", "names", "values", "values.beta", "uncertainty.covariance", "data.residuals", "data.settings"],
+)
 def test_a_missing_entry_is_named(tmp_path, saved, key):
-    assert f"has no entry {key!r}" in load_error(
-        tmp_path, {name: value for name, value in saved.items() if name != key}
-    )
+    changed, (*way, last) = copy.deepcopy(saved), key.split(".")
+    part = changed
+    for name in way:
+        part = part[name]
+    del part[last]
+    assert re.search(rf"has no entry '({key}|{last})'", load_error(tmp_path, changed))
 
 
 @pytest.mark.parametrize("seed", range(60))
@@ -154,13 +160,13 @@ def require_loads_consistently(path, values) -> bool:
     path.write_text(json.dumps(values))
     try:
         estimate = load_estimate(path)
-        full = full_model(estimate, friction="fitted")
+        full = build_full_model(estimate, friction_at_zero="fitted")
         assert all(answer.sentence for answer in check_feasible(estimate).answers)
     except MindynError:
         return False
     q, qd, qdd = np.random.default_rng(0).normal(size=(3, 20, estimate.robot.joint_count))
     predicted, size = estimate.predict(q, qd, qdd), np.abs(estimate.beta).max()
-    tau = compile_model(full, drives=True).inverse_dynamics(q, qd, qdd)
+    tau = compile_model(full, with_drives=True).inverse_dynamics(q, qd, qdd)
     assert np.abs(tau - predicted).max() <= 1e-6 * max(size, np.abs(predicted).max())
     return True
 
@@ -171,11 +177,11 @@ def fit_estimates() -> dict[str, dict]:
     arm, rng = load_robot("planar2"), np.random.default_rng(1)
     arm = replace(arm, drives=tuple(Drive(name, 1.0, {}, 5.0, 3.0, 4.0, 1.0) for name in arm.joint_names))
     q, qd, qdd = rng.uniform(-1.5, 1.5, (3, 200, 2))
-    tau = compile_model(arm, drives=True).inverse_dynamics(q, qd, qdd) + rng.normal(0, 0.1, q.shape)
+    tau = compile_model(arm, with_drives=True).inverse_dynamics(q, qd, qdd) + rng.normal(0, 0.1, q.shape)
     samples = Samples(arm.joint_names, q, qd, qdd, tau, 100.0, np.zeros(len(q), np.int64))
     for name, settings in {
         "plain": EquationSettings(),
-        "lin": EquationSettings(base_form="lin", drives="stated"),
+        "lin": EquationSettings(base_form="lin", drive_parameters="stated"),
         "numeric": EquationSettings(base_form="numeric"),
         "friction": EquationSettings(friction=Friction("tanh", 0.05, ("asymmetric",))),
     }.items():
@@ -222,7 +228,7 @@ def test_another_choice_of_the_same_base_set_loads(tmp_path):
     q, qd, qdd = rng.normal(size=(3, 50, 2))
     tau = compile_model(arm).inverse_dynamics(q, qd, qdd) + rng.normal(0, 0.1, q.shape)
     samples = Samples(arm.joint_names, q, qd, qdd, tau, 100.0, np.zeros(len(q), np.int64))
-    estimate = LeastSquares().fit(build_rows(arm, samples, EquationSettings(drives="stated"), base=other))
+    estimate = LeastSquares().fit(build_rows(arm, samples, EquationSettings(drive_parameters="stated"), base=other))
     estimate.save(tmp_path / "estimate.json")
     again = load_estimate(tmp_path / "estimate.json")
     assert np.abs(again.predict(q, qd, qdd) - estimate.predict(q, qd, qdd)).max() < 1e-9
@@ -234,15 +240,17 @@ def test_another_choice_of_the_same_base_set_loads(tmp_path):
 
 def test_physical_values_are_those_behind_beta(tmp_path):
     document = ESTIMATES["held to what is physical"]
-    for way in (("beta", 0), ("physical", "values", 1)):
+    for way in (("values", "beta", 0), ("values", "physical", "values", 1)):
         assert "do not give its beta" in load_error(tmp_path, change_entry(document, way, lambda v: 1.1 * v + 0.1))
 
 
 SIGNS = {
     "gravity": lambda values: values["robot"]["gravity"].__setitem__(1, -values["robot"]["gravity"][1]),
     "axis": lambda values: values["robot"]["joint"][0]["axis"].__setitem__(2, -values["robot"]["joint"][0]["axis"][2]),
-    "value": lambda values: values["beta"].__setitem__(0, -values["beta"][0]),
-    "covariance": lambda values: values["covariance"][0].__setitem__(0, 2 * values["covariance"][0][0]),
+    "value": lambda values: values["values"]["beta"].__setitem__(0, -values["values"]["beta"][0]),
+    "covariance": lambda values: values["uncertainty"]["covariance"][0].__setitem__(
+        0, 2 * values["uncertainty"]["covariance"][0][0]
+    ),
 }
 
 
@@ -261,7 +269,7 @@ def test_a_changed_sign_is_rejected(tmp_path, change):
 def test_a_changed_drive_ratio_is_rejected(tmp_path):
     robot = replace(load_robot("planar2"), drives=(Drive("joint1", ratio=50.0, rotor_inertia=1e-3),))
     q, qd, qdd = np.random.default_rng(1).normal(size=(3, 200, 2))
-    tau = compile_model(robot, drives=True).inverse_dynamics(q, qd, qdd)
+    tau = compile_model(robot, with_drives=True).inverse_dynamics(q, qd, qdd)
     rows = build_rows(robot, Samples(robot.joint_names, q, qd, qdd, tau, 100.0, np.zeros(200, np.int64)))
     path = LeastSquares().fit(rows).save(tmp_path / "estimate.json")
     values = json.loads(path.read_text())
@@ -271,13 +279,17 @@ def test_a_changed_drive_ratio_is_rejected(tmp_path):
         load_estimate(path)
 
 
+def with_curves(saved, curves):
+    return saved | {"uncertainty": saved["uncertainty"] | {"friction_curves": curves}}
+
+
 def test_half_widths_of_friction_curves_are_not_negative(tmp_path, saved):
     curve = {
         "joint": "joint1", "speed": [0.0, 1.0], "torque": [0.0, 1.0], "half_width": [0.1, 0.1], "deviations": None,
         "laws": {}, "load": 0.0, "load_coefficient": 0.0,
     }  # fmt: skip
-    values = saved | {"friction_curves": [curve]}
+    values = with_curves(saved, [curve])
     (tmp_path / "estimate.json").write_text(json.dumps(values))
     load_estimate(tmp_path / "estimate.json")
-    load_error(tmp_path, values | {"friction_curves": [curve | {"half_width": [0.1, -0.1]}]})
-    load_error(tmp_path, values | {"friction_curves": [curve | {"half_width": [0.1]}]})
+    load_error(tmp_path, with_curves(saved, [curve | {"half_width": [0.1, -0.1]}]))
+    load_error(tmp_path, with_curves(saved, [curve | {"half_width": [0.1]}]))

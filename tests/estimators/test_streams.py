@@ -72,7 +72,7 @@ def test_blocks_give_the_fit_of_the_whole(name, tmp_path):
     stream = condition_stream(robot, write_and_scan(log, robot, tmp_path), SETTINGS, block_rows=2500)
     assert sum(1 for _ in stream) > 3
     pieces = fit.fit(equations(robot, stream, **equation_settings))
-    assert [residual.rows for residual in pieces.residuals] == [residual.rows for residual in whole.residuals]
+    assert [residual.rows for residual in pieces.data.residuals] == [residual.rows for residual in whole.data.residuals]
     assert_close(pieces.beta, whole.beta, 1e-9)
     assert_close(pieces.covariance, whole.covariance, 1e-9)
 
@@ -96,7 +96,7 @@ def test_neither_block_borders_nor_short_blocks_change_which_rows_are_fitted(fit
     scans = [write_and_scan(log, robot, folder, chunk_rows=100) for log, folder in zip(logs, folders, strict=True)]
     whole = fit.fit(equations(robot, condition(robot, logs, settings).samples, **changes))
     pieces = fit.fit(equations(robot, condition_stream(robot, scans, settings, block_rows=block_rows), **changes))
-    assert [residual.rows for residual in pieces.residuals] == [residual.rows for residual in whole.residuals]
+    assert [residual.rows for residual in pieces.data.residuals] == [residual.rows for residual in whole.data.residuals]
     assert_close(pieces.beta, whole.beta, 1e-8)
     assert_close(pieces.covariance, whole.covariance, 1e-8)
 
@@ -121,8 +121,8 @@ def test_identify_takes_a_scanned_log(tmp_path):
     scan = scan_log(tmp_path / "run.parquet", robot, metadata=STATED, chunk_rows=1000)
     estimate = identify(robot, scan, LeastSquares(), EquationSettings(SETTINGS))
     assert_close(estimate.beta, whole.beta, 1e-9)
-    assert estimate.provenance["samples"] == whole.provenance["samples"]
-    assert estimate.sources == whole.sources
+    assert estimate.provenance.notes["samples"] == whole.provenance.notes["samples"]
+    assert estimate.data.sources == whole.data.sources
 
 
 @pytest.mark.parametrize("rows", [500, 4000, 50_000])
@@ -143,7 +143,7 @@ def test_a_parallelogram_is_identified_from_a_log_of_its_primary_joints(tmp_path
     read = read_log(tmp_path / "run.parquet", robot, metadata=STATED)
     assert read.joint_names == robot.primary_names
     estimate = identify(robot, read, LeastSquares(), EquationSettings(SETTINGS))
-    assert estimate.residuals[0].rms < 0.3
+    assert estimate.data.residuals[0].rms < 0.3
     estimate.save(tmp_path / "estimate.json")
     loaded = load_estimate(tmp_path / "estimate.json")
     assert loaded.robot.loops

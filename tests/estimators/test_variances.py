@@ -15,7 +15,7 @@ import mindyn
 def few_samples(robot, rows, seed=0):
     rng = np.random.default_rng(seed)
     q, qd, qdd = rng.uniform(-2, 2, (3, rows, robot.joint_count))
-    tau = mindyn.compile_model(robot, drives=bool(robot.drives)).inverse_dynamics(q, qd, qdd)
+    tau = mindyn.compile_model(robot, with_drives=bool(robot.drives)).inverse_dynamics(q, qd, qdd)
     return mindyn.Samples(
         robot.joint_names, q, qd, qdd, tau + rng.standard_normal(tau.shape), 100.0, np.zeros(rows, int)
     )
@@ -28,7 +28,7 @@ def test_the_covariance_of_one_joint_is_that_of_ordinary_least_squares():
     samples = few_samples(robot, 25)
     estimate = mindyn.LeastSquares(weights="ordinary").fit(equations(robot, samples))
     base = estimate.base
-    Y = mindyn.compile_model(robot, drives=True, base=base).regressor(samples.q, samples.qd, samples.qdd)[:, 0]
+    Y = mindyn.compile_model(robot, with_drives=True, base=base).regressor(samples.q, samples.qd, samples.qdd)[:, 0]
     beta, rss, rank, _ = np.linalg.lstsq(Y, samples.tau[:, 0], rcond=None)
     assert rank == len(beta) >= 5
     assert_close(estimate.beta, beta, SAME_ALGEBRA * 1e3)

@@ -95,7 +95,7 @@ def test_a_triangle_takes_rows_as_they_come():
 
 def test_what_is_unidentifiable_or_left_out_has_no_deviation_in_the_table():
     estimate = load_estimate(Path(__file__).with_name("saved_estimate.json"))
-    estimate = replace(estimate, physical=None, unidentifiable=estimate.names[:1], dropped=estimate.names[1:2])
+    estimate = estimate.with_values(physical=None, unidentifiable=estimate.names[:1], dropped=estimate.names[1:2])
     table = columns_of(estimate)
     assert table["state"][:3] == ["unidentifiable", "dropped", "estimated"]
     for name in ("deviation", "low", "high"):
@@ -188,9 +188,9 @@ def test_the_status_shows_the_part_that_is_left(weights):
     robot = load_robot("planar2")
     samples = Samples(robot.joint_names, *rng.normal(size=(4, 80, 2)), 100.0, np.zeros(80, dtype=np.int64))
     estimate = LeastSquares(weights=weights).fit(equations(robot, samples))
-    squares = sum(residual.rows * residual.rms**2 for residual in estimate.residuals)
+    squares = sum(residual.rows * residual.rms**2 for residual in estimate.data.residuals)
     torques = float((samples.tau**2).sum())
     assert f"leave {100 * np.sqrt(squares / torques):.3g} % of the torque unexplained" in estimate.status
     assert f"{len(estimate.beta)} parameters from 160 equations (80 samples of 2 joints)" in estimate.status
-    assert estimate.joint_weights is not None
-    assert (weights == "joint") != np.array_equal(estimate.joint_weights, np.ones(2))
+    assert estimate.data.joint_weights is not None
+    assert (weights == "joint") != np.array_equal(estimate.data.joint_weights, np.ones(2))

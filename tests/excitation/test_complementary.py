@@ -32,7 +32,7 @@ def test_the_second_motion_maximises_the_sum_of_the_information(drives):
     robot = mindyn.load_robot("planar2")
     first, second = designed(2, drives=drives)
     robot = with_estimated_drives(robot) if drives else robot
-    model = compile_model(robot, drives=drives)
+    model = compile_model(robot, with_drives=drives)
     stacked = []
     for design in (first, second):
         q, qd, qdd, _ = design.sample(100.0)

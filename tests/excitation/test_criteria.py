@@ -82,7 +82,7 @@ def test_joints_are_made_well_conditioned_one_by_one():
         name: design_motion(
             robot,
             criterion=name,
-            drives=False,
+            with_drives=False,
             limits=limits,
             seconds=6.0,
             family=mindyn.Fourier(2),
@@ -127,7 +127,14 @@ def test_a_design_reports_the_variance_that_its_regressor_gives(criterion):
     limits = mindyn.MotionLimits.of(robot, lower=-1.0, upper=1.0, velocity=2.0, effort=5000.0)
     search = mindyn.SearchSettings(starts=1, deadline_s=1.0)
     design = mindyn.design_motion(
-        robot, seconds=5.0, criterion=criterion, limits=limits, search=search, drives=False, noise=np.ones(2), rng=0
+        robot,
+        seconds=5.0,
+        criterion=criterion,
+        limits=limits,
+        search=search,
+        with_drives=False,
+        noise=np.ones(2),
+        rng=0,
     )
     Y = mindyn.compile_model(robot).regressor(*design.motion.sample(design.rate_hz)[:3])
     covariance = np.linalg.inv(np.einsum("nip,niq->pq", Y, Y))

@@ -154,7 +154,7 @@ def test_capsules_of_a_loop_keep_their_distance():
 def test_constraints_of_loops_have_exact_derivatives():
     robot = with_estimated_drives(palletiser())
     limits = limits_of(robot, velocity={"joint3": 2.0}, lower={"joint_rod": -1.0}, upper={"joint_rod": 0.5})
-    columns = Columns(robot, drives=True, speeds=limits.velocity)
+    columns = Columns(robot, with_drives=True, speeds=limits.velocity)
     rng = np.random.default_rng(0)
     instants = Instants.of(FAMILY, SECONDS, 40)
     z, along = 0.3 * rng.normal(size=(2, 1 + FAMILY.count, 4))
@@ -178,7 +178,7 @@ FIVE_BAR = {
 def test_constraints_of_solved_loops_have_exact_derivatives():
     robot = with_estimated_drives(mindyn.load_robot("five_bar"))
     limits = mindyn.MotionLimits.of(robot, **FIVE_BAR)
-    columns = Columns(robot, drives=True, speeds=limits.velocity)
+    columns = Columns(robot, with_drives=True, speeds=limits.velocity)
     rng = np.random.default_rng(0)
     instants = Instants.of(FAMILY, SECONDS, 30)
     z, along = 0.12 * rng.normal(size=(2, 1 + FAMILY.count, 3))
@@ -244,7 +244,7 @@ def test_a_log_of_the_motion_has_the_predicted_deviations():
         **FULL_SPEED,
     )
     q, qd, qdd, _ = design.sample(100.0)
-    model = mindyn.compile_model(design.robot, drives=True)
+    model = mindyn.compile_model(design.robot, with_drives=True)
     tau = model.inverse_dynamics(q, qd, qdd)
     tau += 0.1 * np.random.default_rng(0).normal(size=tau.shape)
     samples = mindyn.Samples(robot.primary_names, q, qd, qdd, tau, 100.0, np.zeros(len(q), dtype=np.int64))

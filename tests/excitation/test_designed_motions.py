@@ -59,7 +59,7 @@ def test_every_limit_holds_at_one_kilohertz(design):
 @pytest.mark.parametrize("drives", [True, False], ids=["drives estimated", "drives known"])
 def test_torque_parts_count_drives_with_coulomb_friction_at_its_worst(design, drives):
     if not drives:
-        design = designed(drives=False, deadline_s=0.0)
+        design = designed(with_drives=False, deadline_s=0.0)
     robot, limits = design.robot, design.limits
     calm = replace(robot, drives=tuple(replace(drive, coulomb=0.0) for drive in robot.drives))
     smooth = np.abs(torques(calm, *design.sample(1000.0)[:3])).max(axis=0)
@@ -87,7 +87,7 @@ def test_capsules_keep_their_distance_at_one_kilohertz(design):
 
 def test_the_condition_number_is_far_below_that_of_random_motions(design):
     robot, limits = design.robot, design.limits
-    columns = Columns(robot, drives=True, speeds=limits.velocity)
+    columns = Columns(robot, with_drives=True, speeds=limits.velocity)
     safety = safety_of(columns, limits, columns.base.values, SafetySettings(floor=None), 0)
     none = np.zeros((columns.count, columns.count))
     problem = Problem(
@@ -146,7 +146,7 @@ def test_an_estimate_serves_as_the_prior(design):
     tau = torques(design.robot, q, qd, qdd)
     samples = mindyn.Samples(design.robot.joint_names, q, qd, qdd, tau, 50.0, np.zeros(len(t), dtype=np.int64))
     estimate = mindyn.LeastSquares().fit(equations(design.robot, samples))
-    again = designed(prior=estimate.base_values, deadline_s=0.0)
+    again = designed(beta=estimate.base_values, deadline_s=0.0)
     assert_close(again.prediction.values, estimate.base_values, SAME_ALGEBRA)
 
 

@@ -22,7 +22,7 @@ def make_problem(family, criterion, *, start=None, seed=3):
     """A tree with revolute and prismatic joints, coupled motors, an obstacle and walls."""
     robot = with_random_drives(random_robot(seed, joints=4, gravity=(0.0, 0.0, -9.81)), seed)
     limits = MotionLimits.of(robot, acceleration=20.0, jerk=200.0, effort=400.0)
-    columns = Columns(robot, drives=True, speeds=limits.velocity)
+    columns = Columns(robot, with_drives=True, speeds=limits.velocity)
     rng = np.random.default_rng(seed)
     earlier = 0.1 * rng.normal(size=(3, columns.count))
     around = SafetySettings(

@@ -39,7 +39,7 @@ def determined(design, speed, repeated):
     robot = with_estimated_drives(mindyn.load_robot("planar2"))
     t = np.arange(int(SECONDS / speed * RATE_HZ + 1e-9) + 1) / RATE_HZ * speed
     q, qd, qdd = design.motion.rows(t)
-    Y = compile_model(robot, drives=True).regressor(q, speed * qd, speed**2 * qdd)
+    Y = compile_model(robot, with_drives=True).regressor(q, speed * qd, speed**2 * qdd)
     stacked = Y.reshape(-1, Y.shape[-1])
     covariance = np.linalg.inv(stacked.T @ stacked) * design.noise[0] ** 2 / repeated
     deviations, values = np.sqrt(np.diag(covariance)), np.abs(design.prediction.values)

@@ -18,7 +18,7 @@ ROBOT = random_robot(12, joints=3, tree=False, gravity=(0.0, 0.0, -9.81))
 
 def load_volume(design) -> float:
     """Logarithm of the volume of the confidence region of load and friction, by the regressor along the motion."""
-    columns = Columns(design.robot, drives=True, speeds=design.limits.velocity)
+    columns = Columns(design.robot, with_drives=True, speeds=design.limits.velocity)
     q, qd, qdd, _ = design.sample(100.0)
     Y = columns.dense(columns.signed_entries(q, qd, qdd)) / design.noise[:, None]
     K, n = columns.base.matrix, design.robot.joint_count
@@ -35,7 +35,7 @@ def test_a_motion_for_payloads_shows_the_load_better():
 
 
 def test_what_a_load_moves_is_not_taken_as_known():
-    columns = Columns(with_estimated_drives(ROBOT), drives=True, speeds=np.ones(3))
+    columns = Columns(with_estimated_drives(ROBOT), with_drives=True, speeds=np.ones(3))
     known, K = known_rows(columns, "payload"), columns.base.matrix
     moved = [*range(20, 30), *(30 + 4 * drive + part for drive in range(3) for part in (1, 2, 3))]
     assert np.abs(known @ K[:, moved]).max() < 1e-9 * np.abs(known).max()
@@ -47,7 +47,7 @@ def test_what_a_load_moves_is_not_taken_as_known():
 
 def test_of_a_robot_with_loops_the_load_is_on_the_end_that_no_loop_holds():
     robot = mindyn.load_robot("palletiser")
-    columns = Columns(robot, drives=False, speeds=np.ones(robot.joint_count))
+    columns = Columns(robot, with_drives=False, speeds=np.ones(robot.joint_count))
     known, K = known_rows(columns, "payload"), columns.base.matrix
     end = 10 * robot.link_index("link4")
     assert np.abs(known @ K[:, end : end + 10]).max() < 1e-9 * np.abs(known).max()

@@ -160,19 +160,19 @@ def test_without_inertial_parameters_a_prior_is_asked_for():
     with raises(mindyn.MindynError, Code.MISSING_VALUE, "random11") as caught:
         design(bare, limits)
     assert "prior" in caught.value.hint
-    count = len(mindyn.base_parameters(with_estimated_drives(robot), drives=True))
+    count = len(mindyn.base_parameters(with_estimated_drives(robot), with_drives=True))
     with raises(
         mindyn.MindynError,
         Code.WRONG_SHAPE,
         "prior values of m1R, mcx2R, mcy2R, Izz2R, m3, mcx3R, mcy3R, Im3, fo1R, fo2, fo3, fv1, fc1, fv2, fc2, fv3, fc3",
     ):
-        design(bare, limits, prior=np.ones(count - 1))
+        design(bare, limits, beta=np.ones(count - 1))
 
 
 def test_a_prior_takes_the_place_of_the_robots_parameters():
     robot, limits = arm()
-    base = mindyn.base_parameters(with_estimated_drives(robot), drives=True)
-    heavy = design(robot, limits, prior=40 * base.values, noise=1.0, self_collision=False)
+    base = mindyn.base_parameters(with_estimated_drives(robot), with_drives=True)
+    heavy = design(robot, limits, beta=40 * base.values, noise=1.0, self_collision=False)
     light = design(robot, limits, noise=1.0, self_collision=False)
     assert np.abs(heavy.sample(100.0)[2]).max() < np.abs(light.sample(100.0)[2]).max()
 

@@ -145,7 +145,7 @@ def problem_of(robot, limits):
     from mindyn.motions.excitation.problem import Problem
     from mindyn.motions.excitation.safety import SafetySettings, safety_of
 
-    columns = Columns(robot, drives=False, speeds=limits.velocity)
+    columns = Columns(robot, with_drives=False, speeds=limits.velocity)
     safety = safety_of(columns, limits, columns.base.values, SafetySettings(), 0)
     family = mindyn.Fourier(2, ramp_s=1.0)
     zero = np.zeros((columns.count, columns.count))

@@ -15,8 +15,8 @@ from mindyn import (
     EquationSettings,
     LeastSquares,
     Link,
+    build_full_model,
     compile_model,
-    full_model,
     load_robot,
     write_mjcf,
     write_urdf,
@@ -98,7 +98,7 @@ def test_mujoco_gives_the_torques_of_the_robot(source, tmp_path, settings, lock)
     out = tmp_path / "arm.xml"
     write_mjcf(robot, out, source=source)
     q, qd, qdd = motion(robot)
-    expected = compile_model(robot, drives=True).inverse_dynamics(q, qd, qdd)
+    expected = compile_model(robot, with_drives=True).inverse_dynamics(q, qd, qdd)
     assert_close(mujoco_torques(robot, out, q, qd, qdd), expected, PUBLISHED_FILE)
     again = load_robot(out, lock=lock)
     assert_close(again.phi, robot.phi, PUBLISHED_FILE)
@@ -170,15 +170,15 @@ def test_a_log_replayed_in_mujoco_has_the_error_of_the_estimate(source, tmp_path
     q = 1.5 * np.sin(slow * t) + 0.3 * np.sin(fast * t + slow)
     qd = 1.5 * slow * np.cos(slow * t) + 0.3 * fast * np.cos(fast * t + slow)
     qdd = -1.5 * slow**2 * np.sin(slow * t) - 0.3 * fast**2 * np.sin(fast * t + slow)
-    tau = compile_model(robot, drives=True).inverse_dynamics(q, qd, qdd)
+    tau = compile_model(robot, with_drives=True).inverse_dynamics(q, qd, qdd)
     tau = tau + np.random.default_rng(0).normal(0, 1e-3, tau.shape)
     log = log_from_arrays(robot.joint_names, t[:, 0], q, tau, qd, qdd)
-    estimate = LeastSquares().fit(build_rows(robot, log, EquationSettings(drives="estimated")))
+    estimate = LeastSquares().fit(build_rows(robot, log, EquationSettings(drive_parameters="estimated")))
     out = tmp_path / "arm.xml"
     write_mjcf(estimate, out, source=source, prior=robot)
     errors = compare_with_mujoco(estimate, out, log)
     assert errors["mindyn"].total < 0.02
     # MuJoCo's friction is soft within a few mm/s of standstill, which few of these rows are.
     assert errors["MuJoCo"].total < errors["mindyn"].total + 0.05
-    full = full_model(estimate, robot)
+    full = build_full_model(estimate, robot)
     assert_negligible(full.phi - load_robot(out, lock={"grasp": 0.0}).phi, 1.0, PUBLISHED_FILE)

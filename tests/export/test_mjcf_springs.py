@@ -51,7 +51,7 @@ def test_written_springs_are_read_back(path, tmp_path):
     robot = load_robot(path, snap=False)
     assert [note for note in robot.findings if note.kind == Kind.DROPPED_PART] == []
     expected = torques(path, *MOTION)
-    assert_close(compile_model(robot, drives=True).inverse_dynamics(*MOTION), expected, ORACLE)
+    assert_close(compile_model(robot, with_drives=True).inverse_dynamics(*MOTION), expected, ORACLE)
     write_mjcf(robot, tmp_path / "again.xml")
     assert_close(torques(tmp_path / "again.xml", *MOTION), expected, ORACLE)
     held = load_robot(path, snap=False, lock={"j2": 0.1})
@@ -74,7 +74,7 @@ def test_editing_sets_the_springs_of_the_robot(path, tmp_path):
     assert sorted(read) == ["j1", "j4"]
     for name, spring in now.items():
         assert_close([read[name].stiffness, read[name].rest], [spring.stiffness, spring.rest], ORACLE)
-    expected = compile_model(robot, drives=True).inverse_dynamics(*MOTION)
+    expected = compile_model(robot, with_drives=True).inverse_dynamics(*MOTION)
     assert_close(torques(tmp_path / "now.xml", *MOTION), expected, ORACLE)
 
 

@@ -88,13 +88,13 @@ def test_drives_become_armature_damping_and_friction():
     robot = mindyn.load_robot("planar2")
     drives = [Drive(name, 3.0, {}, 0.2, 0.5, 0.7, 0.0, "motor") for name in robot.joint_names]
     robot = replace(robot, drives=tuple(drives))
-    model = mindyn.to_pinocchio(robot, drives=True)
+    model = mindyn.to_pinocchio(robot, with_drives=True)
     q, qd, qdd = np.array([0.3, -0.5]), np.array([1.0, -2.0]), np.array([0.4, 0.9])
     tau = pin.rnea(model, model.createData(), q, qd, qdd)
     tau = tau + model.damping * qd + model.upperDryFrictionLimit * np.sign(qd)
-    assert_close(tau, mindyn.compile_model(robot, drives=True).inverse_dynamics(q, qd, qdd), ORACLE)
+    assert_close(tau, mindyn.compile_model(robot, with_drives=True).inverse_dynamics(q, qd, qdd), ORACLE)
     with raises(ExportError, Code.UNSUPPORTED, "planar2") as raised:
-        mindyn.to_pinocchio(replace(robot, drives=(Drive("joint1", offset=2.0),)), drives=True)
+        mindyn.to_pinocchio(replace(robot, drives=(Drive("joint1", offset=2.0),)), with_drives=True)
     assert "'joint1' (2 N m)" in raised.value.message
 
 
@@ -111,9 +111,9 @@ def test_mimic_joints_follow_through_chains_with_their_drives():
     M = pin.crba(model, model.createData(), q)
     assert_close(np.triu(M) + np.triu(M, 1).T, ours.inertia_matrix(q), ORACLE)
     geared = replace(robot, drives=drives)
-    model = mindyn.to_pinocchio(geared, drives=True)
+    model = mindyn.to_pinocchio(geared, with_drives=True)
     added = np.array(model.damping * qd + model.upperDryFrictionLimit * np.sign(qd) + model.armature * qdd)
-    whole = mindyn.compile_model(geared, drives=True).inverse_dynamics(q, qd, qdd)
+    whole = mindyn.compile_model(geared, with_drives=True).inverse_dynamics(q, qd, qdd)
     assert_close(ours.inverse_dynamics(q, qd, qdd) + added, whole, ORACLE)
     with raises(ExportError, Code.UNSUPPORTED, "joint2"):
         mindyn.to_pinocchio(replace(chain, mimics=(Mimic("joint2", "joint4"),)))

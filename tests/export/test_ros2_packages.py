@@ -64,7 +64,7 @@ def build_package(package, build, *options: str) -> None:
 @needs_cmake
 def test_functions_of_the_library_equal_the_kernels(tmp_path):
     robot = mindyn.load_robot("puma560")
-    model = mindyn.compile_model(robot, drives=True)
+    model = mindyn.compile_model(robot, with_drives=True)
     mindyn.write_ros2_package(model, tmp_path / "puma_dynamics")
     build_package(tmp_path / "puma_dynamics", tmp_path / "build")
     (shared,) = (path for path in (tmp_path / "build").glob("libpuma_dynamics.*"))

@@ -44,9 +44,9 @@ def simulate_estimate(friction: Friction):
     )
     arm = replace(robot, drives=drives, extras=(ExtraTorque("spring", robot.joint_names[1], "sin(q)", 3.0),))
     q, qd, qdd = rng.uniform(-1.5, 1.5, (3, 800, 7))
-    tau = mindyn.compile_model(arm, drives=True).inverse_dynamics(q, qd, qdd) + rng.normal(0, 0.01, q.shape)
+    tau = mindyn.compile_model(arm, with_drives=True).inverse_dynamics(q, qd, qdd) + rng.normal(0, 0.01, q.shape)
     samples = mindyn.Samples(arm.joint_names, q, qd, qdd, tau, 100.0, np.zeros(len(q), int))
-    settings = mindyn.EquationSettings(drives="stated", friction=friction)
+    settings = mindyn.EquationSettings(drive_parameters="stated", friction=friction)
     estimate = mindyn.LeastSquares().fit(mindyn.build_rows(arm, samples, settings))
     return estimate, q[:40], qd[:40], qdd[:40], estimate.predict(samples)[:40]
 
@@ -112,7 +112,7 @@ def of_mjcf_in_mujoco(estimate, full, folder, q, qd, qdd):
 
 def of_toml(estimate, full, folder, q, qd, qdd):  # noqa: ARG001
     path = mindyn.write_toml(full, folder / "arm.toml")
-    return mindyn.compile_model(mindyn.load_robot(path), drives=True).inverse_dynamics(q, qd, qdd), ""
+    return mindyn.compile_model(mindyn.load_robot(path), with_drives=True).inverse_dynamics(q, qd, qdd), ""
 
 
 TABLE = {
@@ -128,11 +128,11 @@ TABLE = {
 def test_torques_of_written_files_equal_the_estimate_without_omitted_parts(plain, name, tmp_path):
     estimate, q, qd, qdd, expected = plain
     way, left_out, uncounted = TABLE[name]
-    full = mindyn.full_model(estimate)
+    full = mindyn.build_full_model(estimate)
     back, comment = way(estimate, full, tmp_path, q, qd, qdd)
     parts = terms(full, q, qd, qdd)
     assert_close(back + sum(parts[part] for part in (*left_out, *uncounted)), expected, PUBLISHED_FILE)
-    small = {r.joint: 1e-3 * r.rms_torque for r in estimate.residuals}  # notes do not name negligible offsets
+    small = {r.joint: 1e-3 * r.rms_torque for r in estimate.data.residuals}  # notes do not name negligible offsets
     offsets = [k for k, p in enumerate(estimate.parameters) if p.kind == "offset"]
     uncertain = {estimate.parameters[k].link_or_joint: 2 * estimate.deviations[k] for k in offsets}
     stated = {
@@ -147,12 +147,12 @@ def test_torques_of_written_files_equal_the_estimate_without_omitted_parts(plain
 
 def test_pinocchio_converts_what_it_can_express_and_rejects_the_rest(plain):
     estimate, q, qd, qdd, expected = plain
-    full = mindyn.full_model(estimate)
+    full = mindyn.build_full_model(estimate)
     with raises(ExportError, Code.UNSUPPORTED, "panda"):
-        mindyn.to_pinocchio(full, drives=True)
+        mindyn.to_pinocchio(full, with_drives=True)
     parts = terms(full, q, qd, qdd)
     bare = replace(full, drives=tuple(replace(drive, offset=0.0) for drive in full.drives), extras=())
-    model = mindyn.to_pinocchio(bare, drives=True)
+    model = mindyn.to_pinocchio(bare, with_drives=True)
     tau = pinocchio_torques(model, q, qd, qdd) + model.damping * qd + model.upperDryFrictionLimit * np.sign(qd)
     assert_close(tau + parts["torque offset"] + parts["extra torque"], expected, PUBLISHED_FILE)
 
@@ -160,7 +160,7 @@ def test_pinocchio_converts_what_it_can_express_and_rejects_the_rest(plain):
 def test_dry_friction_in_mujoco_is_softer_near_standstill_and_never_larger(plain, tmp_path):
     """The documented regularisation: at constant speed MuJoCo's friction is between zero and its full size."""
     estimate, q, qd, _, _ = plain
-    full, rest = mindyn.full_model(estimate), 0 * q
+    full, rest = mindyn.build_full_model(estimate), 0 * q
     mindyn.write_mjcf(estimate, tmp_path / "arm.xml")
     for speed, least, most in ((1e-5, 0.0, 0.9), (10.0, 1.0, 1.0)):
         given = (q, speed * qd, rest)
@@ -211,6 +211,6 @@ extern "C" void call(const double *q, const double *qd, const double *qdd, doubl
 def smooth_code(tmp_path_factory):
     """Write code of an estimate with tanh friction."""
     folder, smooth = tmp_path_factory.mktemp("code"), simulate_estimate(Friction("tanh", 0.1))
-    full = mindyn.full_model(smooth[0], friction="fitted")
-    mindyn.compile_model(full, drives=True).write_c(folder / "arm.hpp")
+    full = mindyn.build_full_model(smooth[0], friction_at_zero="fitted")
+    mindyn.compile_model(full, with_drives=True).write_c(folder / "arm.hpp")
     return folder, smooth

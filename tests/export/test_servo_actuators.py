@@ -44,7 +44,7 @@ def folder(tmp_path_factory):
     leg = mindyn.load_robot(path / "leg.xml")
     log = record(16, 0)
     fitted = ClosedLoopInstruments(equations="simulated").fit(mindyn.build_rows(leg, log, SETTINGS))
-    estimate = replace(fitted, servo=find_servo([log]))
+    estimate = fitted.with_data(servo=find_servo([log]))
     estimate.save(path / "estimate.json")
     other = record(6, 5)
     columns = {"t": other.time} | {f"q{k}": other.q[:, k] for k in range(3)}
@@ -83,7 +83,7 @@ def test_a_source_with_motors_a_missing_mesh_and_a_free_gripper_is_replayed_with
     (folder / "motors.xml").write_text(edited.replace("</mujoco>", f"<actuator>{motors}</actuator></mujoco>"))
     leg = mindyn.load_robot(folder / "motors.xml", lock={"finger": 0.0})
     fitted = mindyn.LeastSquares().fit(mindyn.build_rows(leg, record(8, 0), SETTINGS))
-    held = mindyn.make_feasible(replace(fitted, servo=estimate.servo))
+    held = mindyn.make_feasible(fitted.with_data(servo=estimate.data.servo))
     log = mindyn.read_log(folder / "other.csv", leg)
     expected, errors = (
         compare_positions(held, mindyn.write_mjcf(held, folder / "out.xml", source=source), log)["identified"]
@@ -101,7 +101,7 @@ def test_actuators_are_added_or_edited(folder, estimate):
         '<actuator><position name="own" joint="hip" kp="1" dampratio="1"/><motor joint="thigh"/></actuator></mujoco>'
     )
     (folder / "leg_own.xml").write_text((folder / "leg.xml").read_text().replace("</mujoco>", lines))
-    limited = replace(estimate, servo=replace(estimate.servo, limit=np.array([5.0, 6.0, 7.0])))
+    limited = estimate.with_data(servo=replace(estimate.data.servo, limit=np.array([5.0, 6.0, 7.0])))
     root = ElementTree.parse(mindyn.write_mjcf(limited, folder / "e.xml", source=folder / "leg_own.xml")).getroot()
     assert [(e.tag, e.get("name"), e.get("joint")) for e in root.find("actuator")] == [
         ("position", "own", "hip"),
@@ -115,7 +115,7 @@ def test_actuators_are_added_or_edited(folder, estimate):
 def test_isaac_lab_has_the_same_values(folder, estimate):
     write_isaac_lab(estimate, folder / "leg.yaml")
     table = yaml.safe_load((folder / "leg.yaml").read_text())
-    model = mindyn.full_model(estimate)
+    model = mindyn.build_full_model(estimate)
     assert table["joint_names_expr"] == list(JOINTS)
     assert list(table["stiffness"].values()) == KP.tolist()
     assert list(table["damping"].values()) == KV.tolist()
@@ -136,8 +136,8 @@ def test_the_command_prints_both_errors(folder):
 
 
 def test_servos_that_cannot_be_simulated_raise(folder, estimate):
-    negative = replace(estimate, servo=replace(estimate.servo, kp=np.array([20.0, -1.0, 20.0])))
+    negative = estimate.with_data(servo=replace(estimate.data.servo, kp=np.array([20.0, -1.0, 20.0])))
     with raises(ExportError, Code.NOT_FEASIBLE, "thigh"):
         mindyn.write_mjcf(negative, folder / "n.xml")
     with raises(ExportError, Code.MISSING_VALUE, "servo"):
-        write_isaac_lab(replace(estimate, servo=None), folder / "n.yaml")
+        write_isaac_lab(estimate.with_data(servo=None), folder / "n.yaml")

@@ -99,9 +99,9 @@ int main()
 @needs_compiler
 def test_gravity_and_inertia_are_those_of_python(tmp_path):
     robot = mindyn.load_robot("ur10")
-    model = mindyn.compile_model(with_random_drives(robot, 3), drives=True)
+    model = mindyn.compile_model(with_random_drives(robot, 3), with_drives=True)
     offset_free = replace(model.robot, drives=tuple(replace(drive, offset=0.0) for drive in model.robot.drives))
-    model = mindyn.compile_model(offset_free, drives=True)
+    model = mindyn.compile_model(offset_free, with_drives=True)
     values = np.array(program_output(model, TERMS, tmp_path, []).split(), float)
     q = 0.1 * np.arange(1, 7)
     assert_close(values[:6], model.gravity(q), PUBLISHED_FILE)
@@ -130,14 +130,14 @@ def test_springs_and_offsets_are_in_the_gravity_term_and_friction_depends_on_spe
         ExtraTorque("spring", robot.joint_names[1], "sin(q) * q3", 2.0),
         ExtraTorque("stribeck", robot.joint_names[0], "tanh(qd / 0.01) * exp(-qd * qd)", 0.4),
     )
-    model = mindyn.compile_model(replace(robot, drives=drives, extras=extras), drives=True)
+    model = mindyn.compile_model(replace(robot, drives=drives, extras=extras), with_drives=True)
     q, qd, qdd = np.random.default_rng(2).uniform(-2, 2, (3, 5, 6))
     assert_close(replayed(model, q, qd, qdd, tmp_path), model.inverse_dynamics(q, qd, qdd), PUBLISHED_FILE)
 
 
 @needs_compiler
 def test_mimic_joints_are_projected_onto_the_primary_joints(tmp_path):
-    model = mindyn.compile_model(with_random_drives(mindyn.load_robot("parallelogram_scara"), 1), drives=True)
+    model = mindyn.compile_model(with_random_drives(mindyn.load_robot("parallelogram_scara"), 1), with_drives=True)
     q, qd, qdd = np.random.default_rng(2).uniform(-1, 1, (3, 5, model.robot.joint_count))
     assert_close(replayed(model, q, qd, qdd, tmp_path), model.inverse_dynamics(q, qd, qdd), PUBLISHED_FILE)
 
@@ -146,7 +146,7 @@ def test_robots_that_the_interface_cannot_express_are_rejected():
     robot = mindyn.load_robot("planar2")
     mixed = ExtraTorque("sticky", "joint1", "qd * sin(q2)", 0.4)
     with raises(ExportError, Code.UNSUPPORTED, "planar2") as raised:
-        solver_terms(mindyn.compile_model(replace(robot, extras=(mixed,)), drives=True))
+        solver_terms(mindyn.compile_model(replace(robot, extras=(mixed,)), with_drives=True))
     assert "'sticky'" in raised.value.message
     with raises(ExportError, Code.UNSUPPORTED, "five_bar"):
         solver_terms(mindyn.compile_model(mindyn.load_robot("five_bar")))

@@ -38,7 +38,7 @@ def consistent_puma():
     import cvxpy as cp
 
     robot = yoshida_puma("table3")
-    base = base_parameters(robot, drives=True)
+    base = base_parameters(robot, with_drives=True)
     phi, rotors = cp.Variable(60), cp.Variable(2, nonneg=True)
     units = np.array([pseudo_inertia(unit) for unit in np.eye(10)])
     links = [sum(phi[10 * i + k] * units[k] for k in range(10)) >> 0 for i in range(6)]
@@ -69,14 +69,14 @@ def motion(kind, count, seed):
 def clean_samples(kind, count, seed):
     robot, _ = consistent_puma()
     q, qd, qdd = (part[1:-1] for part in motion(kind, count, seed))
-    return _samples(robot, q, qd, qdd, compile_model(robot, drives=True).inverse_dynamics(q, qd, qdd))
+    return _samples(robot, q, qd, qdd, compile_model(robot, with_drives=True).inverse_dynamics(q, qd, qdd))
 
 
 def simulate_samples(kind, count, seed):
     """Exact torques; motor angles rounded (fast) or with uniform noise of one count; central differences."""
     robot, _ = consistent_puma()
     q, qd, qdd = motion(kind, count, seed)
-    tau = compile_model(robot, drives=True).inverse_dynamics(q, qd, qdd)[1:-1]
+    tau = compile_model(robot, with_drives=True).inverse_dynamics(q, qd, qdd)[1:-1]
     G = gear_matrix(robot)
     motors = q @ G.T
     noise = np.random.default_rng(1000 + seed).uniform(-0.5, 0.5, motors.shape)

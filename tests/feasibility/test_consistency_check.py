@@ -26,7 +26,7 @@ CERTIFIED = 1e-6
 def test_random_robots_are_consistent(start):
     for seed, robot in enumerate(random_robots(50, start=start)):
         arm = with_random_drives(robot, seed) if seed % 2 else robot
-        base = structural_base(arm, drives=bool(arm.drives))
+        base = structural_base(arm, with_drives=bool(arm.drives))
         answer = check_base_values(base, base.values)
         assert answer.holds is True, f"seed {start + seed}: {answer.sentence}"
         x = np.array(list(answer.witness["physical"].values()))
@@ -62,7 +62,7 @@ def test_negative_kinetic_energy_is_a_contradiction_with_a_checked_certificate(s
 @pytest.mark.parametrize("outside", [2e-5, 1e-4, 1e-3])
 def test_values_just_outside_the_physical_set_are_refuted(name, outside):
     """Steps from a nearest consistent point back to the values that it is nearest to, of 2e-5 and more of them."""
-    base = structural_base(mindyn.load_robot(name), drives=False)
+    base = structural_base(mindyn.load_robot(name), with_drives=False)
     space = space_of_base(base)
     beta = base.values * (1 + 0.5 * np.random.default_rng(3).normal(size=base.count))
     nearest = find_nearest_consistent(space, beta, relative_metric(space, beta))
@@ -74,7 +74,7 @@ def test_values_just_outside_the_physical_set_are_refuted(name, outside):
 @pytest.mark.parametrize("label", ["Im", "fv", "fc"])
 def test_negative_drive_parameters_contradict_and_are_named(label):
     robot = with_random_drives(random_robot(5, joints=3, tree=False), 5)
-    base = structural_base(robot, drives=True)
+    base = structural_base(robot, with_drives=True)
     name = next(name for name in reversed(base.names) if name.startswith(label))
     beta = base.values.copy()
     beta[base.names.index(name)] = -0.1
@@ -85,7 +85,7 @@ def test_negative_drive_parameters_contradict_and_are_named(label):
 
 def test_offsets_may_have_any_sign():
     robot = with_random_drives(random_robot(5, joints=3, tree=False), 5)
-    base = structural_base(robot, drives=True)
+    base = structural_base(robot, with_drives=True)
     beta = base.values.copy()
     beta[base.names.index("fo2")] = -7.0
     assert check_base_values(base, beta).holds is True
@@ -102,7 +102,7 @@ def test_yoshidas_tables_are_not_consistent(table, distance):
     """Rms relative distance, weights 1 / max(|p|, 0.02), of the chain: reference, section 4.4."""
     base = structural_base(yoshida_puma(table))
     assert check_base_values(base, base.values).holds is False
-    with_drives = structural_base(yoshida_puma(table), drives=True)
+    with_drives = structural_base(yoshida_puma(table), with_drives=True)
     assert check_base_values(with_drives, with_drives.values).holds is False
     W = np.diag(1 / np.maximum(np.abs(base.values), 0.02))
     nearest = find_nearest_consistent(space_of_base(base), base.values, W)

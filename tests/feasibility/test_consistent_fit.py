@@ -39,11 +39,11 @@ def arm(seed=3, joints=3):
 
 
 def physical(estimate):
-    return dict(zip(estimate.physical.labels, estimate.physical.values, strict=True))
+    return dict(zip(estimate.values.physical.labels, estimate.values.physical.values, strict=True))
 
 
 def links_of(estimate):
-    x = estimate.physical.values
+    x = estimate.values.physical.values
     return [x[10 * i : 10 * i + 10] for i in range(len(estimate.robot.links))]
 
 
@@ -226,11 +226,13 @@ def test_a_fit_without_offsets_is_the_best_that_a_simulator_can_have():
     rows = equations(robot, noisy)
     settings = PhysicallyConsistent(prior_weight=1e-9, kinds="all", weights="ordinary")
     estimate = replace(settings, dropped=("offset",)).fit(rows)
-    assert estimate.dropped == ("fo1", "fo2")
+    assert estimate.values.dropped == ("fo1", "fo2")
     assert (estimate.beta == replace(settings, dropped=("fo2", "offset", "fo1")).fit(rows).beta).all()
     assert (estimate.beta == replace(settings, dropped=("fo1", "fo2")).fit(rows).beta).all()
     free = settings.fit(rows)
-    bare = replace(free, beta=np.where([parameter.kind == "offset" for parameter in free.parameters], 0.0, free.beta))
+    bare = free.with_values(
+        beta=np.where([parameter.kind == "offset" for parameter in free.parameters], 0.0, free.beta)
+    )
     misses = [np.square(item.predict(noisy) - noisy.tau).sum() for item in (free, estimate, bare)]
     assert misses == sorted(misses)
     assert (misses[2] - misses[0]) > 1.5 * (misses[1] - misses[0])  # most of what cutting them off costs is won back

@@ -88,9 +88,10 @@ def test_unsolved_programs_leave_the_ends_without_physics(monkeypatch, estimate)
     middle, wide = ends.mean(axis=0), np.ptp(ends, axis=0) / 2
     signed = np.array([name in {space.labels[k] for k in space.nonnegative} for name in estimate.names])
     assert_close(middle[~signed], estimate.beta[~signed], 1e-9)
-    assert (wide[~signed] >= estimate.half_widths[~signed]).all()
+    assert (wide[~signed] >= estimate.uncertainty.half_widths[~signed]).all()
     assert (
-        wide[~signed] < 1.5 * estimate.half_widths[~signed] + 2 * INTERVAL_MARGIN * estimate.deviations[~signed]
+        wide[~signed]
+        < 1.5 * estimate.uncertainty.half_widths[~signed] + 2 * INTERVAL_MARGIN * estimate.deviations[~signed]
     ).all()
 
 
@@ -111,6 +112,8 @@ def test_ends_of_values_inside_the_physical_set_are_those_of_the_covariance():
     robot = with_random_drives(random_robot(7, joints=2, tree=False, gravity=(0.0, 0.0, -9.81)), 7)
     result = LeastSquares().fit(equations(robot, exact_samples(robot, 400, noise=1e-4)))
     ends = physical_ends(result)
-    expected = np.stack([result.beta - result.half_widths, result.beta + result.half_widths])
-    assert np.abs(ends - expected).max(initial=0.0, where=np.isfinite(ends)) < 0.01 * result.half_widths.max()
-    assert (np.abs(ends - expected) <= 0.02 * result.half_widths).mean() > 0.8
+    expected = np.stack([result.beta - result.uncertainty.half_widths, result.beta + result.uncertainty.half_widths])
+    assert (
+        np.abs(ends - expected).max(initial=0.0, where=np.isfinite(ends)) < 0.01 * result.uncertainty.half_widths.max()
+    )
+    assert (np.abs(ends - expected) <= 0.02 * result.uncertainty.half_widths).mean() > 0.8

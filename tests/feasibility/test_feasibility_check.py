@@ -50,7 +50,7 @@ def good(arm):
 @pytest.fixture(scope="module")
 def bad(arm):
     estimate = LeastSquares().fit(equations(arm[0], exact_samples(arm[0], 300, noise=1.0)))
-    return replace(estimate, beta=estimate.beta - 60 * estimate.deviations * (np.array(estimate.names) == "Izz2"))
+    return estimate.with_values(beta=estimate.beta - 60 * estimate.deviations * (np.array(estimate.names) == "Izz2"))
 
 
 def test_the_projection_is_the_nearest_in_the_metric_of_the_estimate(bad):
@@ -72,7 +72,9 @@ def test_the_projection_is_the_nearest_in_the_metric_of_the_estimate(bad):
         1.01 * projected.beta,
     ):
         assert moved(other) > moved(projected.beta) * (1 - 1e-6)
-    assert projected.provenance["projected"]["distance"] == pytest.approx(np.sqrt(moved(projected.beta)), rel=1e-3)
+    assert projected.provenance.notes["projected"]["distance"] == pytest.approx(
+        np.sqrt(moved(projected.beta)), rel=1e-3
+    )
     assert "standard deviations of noise alone to the nearest physically consistent" in projected.status
 
 
@@ -93,14 +95,14 @@ def test_values_known_to_a_millionth_do_not_blur_the_rest():
     estimate = LeastSquares().fit(equations(robot, noisy))
     assert (np.abs(estimate.beta) / estimate.deviations).max() > 1e5
     assert check_consistent(estimate).holds is True
-    assert make_feasible(estimate).provenance["projected"]["distance"] < 1e-3
+    assert make_feasible(estimate).provenance.notes["projected"]["distance"] < 1e-3
 
 
 def test_a_link_wider_than_the_robot_is_known_to_reach_stays_and_is_plausible():
     robot = long_rod_on_a_slide()
     estimate = LeastSquares().fit(equations(robot, exact_samples(robot, 200, noise=1e-3)))
     assert check_consistent(estimate).holds is True
-    assert make_feasible(estimate).provenance["projected"]["distance"] < 1e-2
+    assert make_feasible(estimate).provenance.notes["projected"]["distance"] < 1e-2
     assert check_plausible(estimate, Bounds(total_mass=(3.9, 4.1))).holds is True
 
 
@@ -127,10 +129,10 @@ def test_consistent_values_are_positive_definite():
     robot = replace(robot, joints=tuple(replace(joint, kind="revolute") for joint in robot.joints))
     estimate = LeastSquares().fit(equations(robot, exact_samples(robot, 60, noise=3.0)))
     inertia = np.array([name.startswith("Izz3") for name in estimate.names])
-    bad = replace(estimate, beta=np.where(inertia, estimate.beta - 3 * np.abs(estimate.beta), estimate.beta))
+    bad = estimate.with_values(beta=np.where(inertia, estimate.beta - 3 * np.abs(estimate.beta), estimate.beta))
     assert check_positive_definite(bad).holds is False
     consistent = make_feasible(bad)
-    assert consistent.provenance["projected"]["distance"] > 0
+    assert consistent.provenance.notes["projected"]["distance"] > 0
     assert check_positive_definite(consistent).holds is True
 
 
@@ -138,9 +140,9 @@ def test_the_projection_of_one_inertia_ends_at_the_least_one():
     robot = planar_arm([], 1)
     robot = replace(robot, links=(replace(robot.links[0], phi=random_phi(np.random.default_rng(0))),))
     estimate = LeastSquares().fit(equations(robot, exact_samples(robot, 60, noise=0.1)))
-    bad = replace(estimate, beta=np.array([-0.5]))
+    bad = estimate.with_values(beta=np.array([-0.5]))
     least = MIN_PRIOR_FRACTION * float(estimate.base.matrix[0] @ robot.phi)
-    distance = make_feasible(bad).provenance["projected"]["distance"]
+    distance = make_feasible(bad).provenance.notes["projected"]["distance"]
     assert distance == pytest.approx((0.5 + least) / estimate.deviations[0], rel=1e-6)
 
 
@@ -153,7 +155,7 @@ def test_a_projected_inertia_matrix_is_well_conditioned(file):
     projected = make_feasible(LeastSquares().fit(equations(robot if file == "right" else bare, samples)))
     assert check_consistent(projected).holds is True
     q = np.random.default_rng(0).uniform(-np.pi, np.pi, (200, 6))
-    links = projected.physical.values[: 10 * len(robot.links)]
+    links = projected.values.physical.values[: 10 * len(robot.links)]
     bodies = zip(robot.links, links.reshape(-1, 10), strict=True)
     M = compile_model(
         replace(robot, links=tuple(replace(link, phi=phi) for link, phi in bodies), drives=())
@@ -169,7 +171,7 @@ def test_a_projected_inertia_matrix_is_well_conditioned(file):
 def test_undetermined_masses_of_a_projection_are_small():
     robot = with_estimated_drives(load_robot("ur10"))
     projected = make_feasible(LeastSquares().fit(equations(robot, exact_samples(robot, 400, noise=1.0))))
-    values = projected.physical.values
+    values = projected.values.physical.values
     assert sum(values[: 10 * len(robot.links) : 10]) < robot.phi[::10].sum()
 
 
@@ -195,7 +197,7 @@ def _without_shapes(robot):
 
 def test_links_that_a_consistent_estimate_states_are_those_of_the_answers(good):
     projected = make_feasible(good)
-    result = dict(zip(projected.physical.labels, projected.physical.values, strict=True))
+    result = dict(zip(projected.values.physical.labels, projected.values.physical.values, strict=True))
     masses = [result[f"m{i + 1}"] for i in range(len(good.robot.links))]
     assert check_consistent(projected).witness["physical"] == result
     wide = check_plausible(projected, Bounds(masses={"fore": (0.0, 100.0)}))
@@ -234,11 +236,11 @@ def test_without_a_range_of_a_prismatic_joint_only_positive_definite_is_undecide
 
 def test_values_that_are_not_finite_raise(good):
     with raises(InputError, Code.WRONG_SHAPE, "values"):
-        check_feasible(replace(good, beta=np.nan * good.beta))
+        check_feasible(good.with_values(beta=np.nan * good.beta))
 
 
 def test_zero_mass_is_consistent(good):
-    assert check_consistent(replace(good, beta=0 * good.beta)).holds is True
+    assert check_consistent(good.with_values(beta=0 * good.beta)).holds is True
 
 
 def run(command, *given):
@@ -269,7 +271,7 @@ def test_commands(good, bad, arm, tmp_path):
     projected = load_robot(tmp_path / "x.urdf")
     assert check_full_model(projected, load_robot(arm[1])).is_plausible
     assert check_feasible(bad).has_plausible_projection
-    mild = replace(bad, beta=bad.beta + 52 * bad.deviations * (np.array(bad.names) == "Izz2"))
+    mild = bad.with_values(beta=bad.beta + 52 * bad.deviations * (np.array(bad.names) == "Izz2"))
     mild.save(tmp_path / "mild.json")
     assert check_consistent(mild).holds is False
     assert "--feasible" in run(check, tmp_path / "mild.json").stderr
@@ -284,8 +286,8 @@ def test_an_estimate_keeps_its_full_model_through_its_file(bad, tmp_path):
     projected = make_feasible(bad)
     projected.save(tmp_path / "projected.json")
     again = load_estimate(tmp_path / "projected.json")
-    assert again.physical.labels == projected.physical.labels
-    assert (again.physical.values == projected.physical.values).all()
+    assert again.values.physical.labels == projected.values.physical.labels
+    assert (again.values.physical.values == projected.values.physical.values).all()
 
 
 @pytest.mark.parametrize(

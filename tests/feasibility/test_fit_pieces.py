@@ -13,6 +13,7 @@ import pytest
 from closeness import ORACLE, assert_close
 from raising import raises
 from small_arms import planar_arm, slope_of
+from stand_in import stand_in
 
 from mindyn.foundation.algebra.inertia import phi_about_origin
 from mindyn.foundation.errors import Code, InputError
@@ -148,7 +149,7 @@ def test_misfits_are_measured_in_standard_deviations():
     root = rng.normal(size=(3, 3))
     C = root @ root.T
     deviations = np.sqrt(np.diag(C))
-    estimate = SimpleNamespace(correlations=C / np.outer(deviations, deviations), deviations=deviations)
+    estimate = stand_in(correlations=C / np.outer(deviations, deviations), deviations=deviations)
     result = np.array([True, False, True])
     wide = known_metric(estimate, result)
     W = wide[:, result]
@@ -158,18 +159,16 @@ def test_misfits_are_measured_in_standard_deviations():
 
 def test_conditions_of_a_fit_hold_for_its_intervals(space):
     x = solid(space)
-    narrow = SimpleNamespace(dropped=("fc1", "none"), physical=None, beta=space.matrix @ x)
+    narrow = stand_in(dropped=("fc1", "none"), physical=None, beta=space.matrix @ x)
     (zero,) = _fit_conditions(narrow, space)
     assert (zero.kind, zero.matrix.shape) == ("zero", (1, space.size))
     assert zero.matrix[0, space.labels.index("fc1")] == 1.0
-    held = SimpleNamespace(dropped=(), physical=SimpleNamespace(labels=space.labels, values=x), beta=space.matrix @ x)
+    held = stand_in(dropped=(), physical=SimpleNamespace(labels=space.labels, values=x), beta=space.matrix @ x)
     (compact,) = _fit_conditions(held, space)
     assert compact.kind == "nonnegative"
     far = x.copy()
     far[space.link(0)] = phi_about_origin(2.0, np.zeros(3), 9 * np.eye(3))
-    wide = SimpleNamespace(
-        dropped=(), physical=SimpleNamespace(labels=space.labels, values=far), beta=space.matrix @ far
-    )
+    wide = stand_in(dropped=(), physical=SimpleNamespace(labels=space.labels, values=far), beta=space.matrix @ far)
     assert _fit_conditions(wide, space) == ()
 
 

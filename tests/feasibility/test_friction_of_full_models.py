@@ -30,7 +30,7 @@ JOINT_SIDE = replace(ARM, drives=tuple(replace(drive, side="joint", coupling={})
 @pytest.mark.parametrize("direction", ["sign", "tanh"])
 @pytest.mark.parametrize("shapes", [FITTED_SHAPES[:1], LOAD_SHAPES, (*FITTED_SHAPES, *LOAD_SHAPES)], ids=len)
 def test_formulas_make_the_torque_of_the_columns(robot, direction, shapes):
-    base = base_parameters(robot, drives=True)
+    base = base_parameters(robot, with_drives=True)
     reference = tuple(base.values.tolist()) if set(shapes) & set(LOAD_SHAPES) else ()
     friction = Friction(direction, 0.2 if direction == "tanh" else 0.0, shapes, (SECOND,), reference)
     regressor = Regressor(robot, friction)
@@ -45,7 +45,7 @@ def test_formulas_make_the_torque_of_the_columns(robot, direction, shapes):
     result = friction_torques(robot, friction, values, fitted=True)
     drives = tuple(replace(value, coulomb=0.0) for value in robot.drives) if direction == "tanh" else robot.drives
     whole = replace(robot, drives=drives, extras=tuple(result))
-    assert_close(compile_model(whole, drives=True).inverse_dynamics(q, qd, qdd), expected, ORACLE)
+    assert_close(compile_model(whole, with_drives=True).inverse_dynamics(q, qd, qdd), expected, ORACLE)
     assert len({item.name for item in result}) == len(result)
 
 

@@ -22,7 +22,7 @@ from mindyn import (
     Friction,
     LeastSquares,
     PhysicallyConsistent,
-    full_model,
+    build_full_model,
     load_robot,
     write_mjcf,
     write_toml,
@@ -73,16 +73,16 @@ def rigid_torques(model, q, qd, qdd):
 
 def test_the_full_model_has_the_torques_of_the_estimate(fitted):
     q, qd, qdd = motion(20)
-    model = full_model(fitted)
-    expected = compile_model(fitted.robot, drives=True).regressor(q, qd, qdd) @ fitted.base_values
-    assert_close(compile_model(model, drives=True).inverse_dynamics(q, qd, qdd), expected, 1e-12)
+    model = build_full_model(fitted)
+    expected = compile_model(fitted.robot, with_drives=True).regressor(q, qd, qdd) @ fitted.base_values
+    assert_close(compile_model(model, with_drives=True).inverse_dynamics(q, qd, qdd), expected, 1e-12)
     assert all(verdict.status == "consistent" for verdict in model.consistency().values())
 
 
 def test_pinocchio_and_mindyn_read_an_edited_urdf(fitted, source, tmp_path):
     write_urdf(fitted, tmp_path / "out.urdf", source=source)
     q, qd, qdd = motion(20)
-    expected = rigid_torques(full_model(fitted), q, qd, qdd)
+    expected = rigid_torques(build_full_model(fitted), q, qd, qdd)
     model = pin.buildModelFromUrdf(str(tmp_path / "out.urdf"))
     data = model.createData()
     assert_close(np.array([pin.rnea(model, data, *row) for row in zip(q, qd, qdd, strict=True)]), expected, FILE)
@@ -120,13 +120,13 @@ def test_parts_on_fixed_joints_are_counted_once_and_the_pedestal_stays(fitted, s
     }
     assert set(masses) == {"pedestal", "upper", "fore"}
     assert masses["pedestal"] == 9.0
-    assert masses["fore"] == pytest.approx(full_model(fitted).links[1].phi[0])
+    assert masses["fore"] == pytest.approx(build_full_model(fitted).links[1].phi[0])
 
 
 def test_mujoco_reads_the_mjcf(fitted, tmp_path):
     write_mjcf(fitted, tmp_path / "out.xml")
     model = mujoco.MjModel.from_xml_path(str(tmp_path / "out.xml"))
-    values = dict(zip(fitted.physical.labels, fitted.physical.values, strict=True))
+    values = dict(zip(fitted.values.physical.labels, fitted.values.physical.values, strict=True))
     np.testing.assert_allclose(model.dof_armature, [values["Im1"], values["Im2"]], rtol=1e-12)
     np.testing.assert_allclose(model.dof_frictionloss, [values["fc1"], values["fc2"]], rtol=1e-12)
     again = load_robot(tmp_path / "out.xml")
@@ -137,7 +137,7 @@ def test_mujoco_reads_the_mjcf(fitted, tmp_path):
         data.qpos[:], data.qvel[:], data.qacc[:] = row
         mujoco.mj_inverse(model, data)
         result.append(data.qfrc_inverse.copy())
-    expected = rigid_torques(full_model(fitted), q, qd, qdd)
+    expected = rigid_torques(build_full_model(fitted), q, qd, qdd)
     assert_close(np.array(result), expected, FILE)
     assert_close(rigid_torques(again, q, qd, qdd), expected, FILE)
 
@@ -151,13 +151,13 @@ def test_a_fit_of_least_mass_is_read_by_mujoco(source, tmp_path):
 
 def test_toml_keeps_everything(fitted, tmp_path):
     write_toml(fitted, tmp_path / "out.toml")
-    assert load_robot(tmp_path / "out.toml", snap=False) == replace(full_model(fitted), source="", findings=())
+    assert load_robot(tmp_path / "out.toml", snap=False) == replace(build_full_model(fitted), source="", findings=())
 
 
 def test_an_inconsistent_estimate_raises_unless_forced(source, tmp_path):
     robot = with_estimated_drives(load_robot(source))
     bad = LeastSquares().fit(equations(robot, exact_samples(robot, 60, noise=20.0)))
-    bad = replace(bad, beta=np.where(np.array(bad.names) == "Izz2", -1.0, bad.beta))
+    bad = bad.with_values(beta=np.where(np.array(bad.names) == "Izz2", -1.0, bad.beta))
     for write, name in ((write_urdf, "x.urdf"), (write_mjcf, "x.xml"), (write_toml, "x.toml")):
         with raises(ExportError, Code.NOT_FEASIBLE, "bench_arm"):
             write(bad, tmp_path / name)
@@ -165,7 +165,7 @@ def test_an_inconsistent_estimate_raises_unless_forced(source, tmp_path):
     write_urdf(bad, tmp_path / "forced.urdf", source=source, force=True)
     write_toml(bad, tmp_path / "forced.toml", force=True)
     q, qd, qdd = motion(10)
-    forced = full_model(bad, force=True)
+    forced = build_full_model(bad, force=True)
     assert any("forced" in str(note) for note in messages(forced))
     links = len([name for name in bad.base.names if name.startswith(("I", "mc")) and not name.startswith("Im")])
     assert links
@@ -193,10 +193,10 @@ def test_link_parameters_come_back_from_base_values_nearest_to_a_prior(seed):
     robot = with_random_drives(random_robot(20 + seed, joints=3, tree=False), seed)
     estimate = LeastSquares().fit(equations(robot, exact_samples(robot)))  # exact: the robot's own values
     q, qd, qdd = motion(10, 3)
-    expected = compile_model(robot, drives=True).inverse_dynamics(q, qd, qdd)
-    near, light = full_model(estimate), full_model(estimate, prior=None)
+    expected = compile_model(robot, with_drives=True).inverse_dynamics(q, qd, qdd)
+    near, light = build_full_model(estimate), build_full_model(estimate, prior=None)
     for model in (near, light):
-        assert_close(compile_model(model, drives=True).inverse_dynamics(q, qd, qdd), expected, IN_EQUATIONS)
+        assert_close(compile_model(model, with_drives=True).inverse_dynamics(q, qd, qdd), expected, IN_EQUATIONS)
         assert all(verdict.is_feasible for verdict in model.consistency().values())
     assert_close(near.phi, robot.phi, 1e-4)
     assert light.phi[::10].sum() < robot.phi[::10].sum()
@@ -208,9 +208,9 @@ def test_friction_shapes_become_extra_torques(source):
     friction = Friction("sign", 0.0, ("stribeck", "asymmetric"))
     samples = exact_samples(robot, 400, noise=0.2)
     estimate = PhysicallyConsistent(prior_weight=1e-3, kinds="all").fit(equations(robot, samples, friction=friction))
-    model = full_model(estimate)
+    model = build_full_model(estimate)
     assert_close(
-        compile_model(model, drives=True).inverse_dynamics(samples.q, samples.qd, samples.qdd),
+        compile_model(model, with_drives=True).inverse_dynamics(samples.q, samples.qd, samples.qdd),
         estimate.predict(samples),
         1e-10,
     )
@@ -225,8 +225,8 @@ def test_code_of_fitted_friction_gives_the_torques_of_the_fit(source, coupled):
     samples = exact_samples(robot, 600, noise=0.5)
     estimate = PhysicallyConsistent(prior_weight=1e-3, kinds="all").fit(equations(robot, samples, friction=friction))
     assert np.count_nonzero(np.abs(estimate.beta[estimate.base.count :]) > 1e-6) >= 4
-    fitted = compile_model(full_model(estimate, friction="fitted"), drives=True)
-    plain = compile_model(full_model(estimate), drives=True)
+    fitted = compile_model(build_full_model(estimate, friction_at_zero="fitted"), with_drives=True)
+    plain = compile_model(build_full_model(estimate), with_drives=True)
     for item in (samples, replace(samples, qd=0.03 * samples.qd)):
         expected = estimate.predict(item)
         assert_close(fitted.inverse_dynamics(item.q, item.qd, item.qdd), expected, 1e-9)
@@ -240,7 +240,7 @@ def test_links_of_which_nothing_is_known_become_balls_between_their_joints():
     estimate = PhysicallyConsistent(prior=None, kinds="all").fit(
         equations(bare, exact_samples(with_estimated_drives(robot), 600))
     )
-    full, least = full_model(estimate), full_model(estimate, prior=None)
+    full, least = build_full_model(estimate), build_full_model(estimate, prior=None)
     for name, link in zip(full.link_names, full.links, strict=True):
         mass, com, J = mass_com_inertia(link.phi)
         assert mass > 0.05, name
@@ -249,7 +249,7 @@ def test_links_of_which_nothing_is_known_become_balls_between_their_joints():
     assert least.phi[::10].sum() < full.phi[::10].sum()
     assert min(link.phi[0] for link in least.links) < 1e-2
     q, qd, qdd = motion(20, 6)
-    result, other = (compile_model(model, drives=True).inverse_dynamics(q, qd, qdd) for model in (full, least))
+    result, other = (compile_model(model, with_drives=True).inverse_dynamics(q, qd, qdd) for model in (full, least))
     assert_close(result, other, IN_EQUATIONS)
 
 
@@ -258,7 +258,7 @@ def test_unknown_links_of_exact_values_are_not_heavy(seed):
     """Values inside of what is physical have witnesses of any mass: the lightest is where balls begin."""
     robot = random_robot(seed, joints=3)
     bare = replace(robot, links=tuple(Link(link.name) for link in robot.links))
-    full = full_model(LeastSquares().fit(equations(bare, exact_samples(robot, 400))))
+    full = build_full_model(LeastSquares().fit(equations(bare, exact_samples(robot, 400))))
     assert full.phi[::10].sum() < 3 * robot.phi[::10].sum()
     q, qd, qdd = motion(10, 3)
     assert_close(rigid_torques(full, q, qd, qdd), rigid_torques(robot, q, qd, qdd), IN_EQUATIONS)
@@ -270,7 +270,7 @@ def test_links_at_the_edge_are_named(source):
     estimate = LeastSquares().fit(equations(replace(robot, links=thin), exact_samples(replace(robot, links=thin), 300)))
     assert any(
         "links on the boundary of the physical set" in str(note)
-        for note in full_model(mindyn.make_feasible(estimate)).findings
+        for note in build_full_model(mindyn.make_feasible(estimate)).findings
     )
 
 
@@ -279,7 +279,7 @@ def test_names_of_extra_torques_that_the_robot_has_are_left_to_it(source):
     robot = replace(robot, extras=(stribeck("elbow", 0.2, 0.3),))
     friction = Friction("sign", 0.0, ("stribeck",))
     estimate = LeastSquares().fit(equations(robot, exact_samples(robot, 400, noise=1e-4), friction=friction))
-    model = full_model(estimate, force=True)
+    model = build_full_model(estimate, force=True)
     assert [extra.name for extra in model.extras] == ["stribeck_elbow", "stribeck_shoulder", "stribeck_elbow_2"]
     assert model.extras[0].coefficient == pytest.approx(estimate.value("stribeck_elbow"))
 
@@ -290,13 +290,13 @@ def test_extra_torques_of_a_robot_stay_when_they_were_not_estimated(source):
     estimate = LeastSquares().fit(
         equations(robot, exact_samples(robot, 400), friction=friction, base=base_parameters(robot))
     )
-    assert full_model(estimate, force=True).extras[0] == robot.extras[0]
+    assert build_full_model(estimate, force=True).extras[0] == robot.extras[0]
 
 
 def test_friction_that_does_not_follow_the_sign_is_named(fitted, tmp_path):
     soft = replace(fitted, regressor=fitted.regressor.with_friction(Friction("tanh", 0.05)))
     result = "changes sign abruptly; in the fit the transition takes 0.05 rad/s of speed"
-    assert any(result in str(note) for note in full_model(soft).findings)
+    assert any(result in str(note) for note in build_full_model(soft).findings)
     write_mjcf(soft, tmp_path / "soft.xml")
     assert result in (tmp_path / "soft.xml").read_text()
 
@@ -323,11 +323,11 @@ def test_a_loop_is_written_if_the_format_has_loops_and_else_its_tree_with_a_note
     assert "<connect" in (tmp_path / "x.xml").read_text()
     write_toml(estimate, tmp_path / "x.toml")
     q, qd, qdd = motion(10)
-    expected = compile_model(robot, drives=True, base=estimate.base).regressor(q, qd, qdd) @ estimate.base_values
-    again = compile_model(load_robot(tmp_path / "x.toml"), drives=True)
+    expected = compile_model(robot, with_drives=True, base=estimate.base).regressor(q, qd, qdd) @ estimate.base_values
+    again = compile_model(load_robot(tmp_path / "x.toml"), with_drives=True)
     assert_close(again.inverse_dynamics(q, qd, qdd), expected, FILE)
 
 
 def test_a_prior_with_other_joints_raises(fitted):
     with raises(InputError, Code.DISAGREEMENT, "planar2"):
-        full_model(fitted, prior=mindyn.load_robot("planar2"))
+        build_full_model(fitted, prior=mindyn.load_robot("planar2"))

@@ -13,6 +13,7 @@ import pytest
 from closeness import EXACT, ORACLE, SOLVED, assert_close
 from raising import raises
 from small_arms import check_base_values, divergence_of, planar_arm, slope_of, space_of_base
+from stand_in import stand_in
 
 from mindyn.equations.identifiability.base_sets import base_parameters
 from mindyn.foundation.algebra.inertia import mass_com_inertia, phi_about_origin, pseudo_inertia
@@ -34,7 +35,7 @@ from mindyn.identification.feasibility.full_model import (
     _move_to_prior,
     _shift_cone,
     _width_rows,
-    full_model,
+    build_full_model,
 )
 from mindyn.identification.feasibility.physical_space import space_of
 from mindyn.identification.feasibility.priors import Prior, build_prior, child_joint_positions, guess_balls
@@ -158,7 +159,7 @@ def test_the_nearest_to_a_prior_keeps_the_dynamics(space):
 def estimate(space, x, friction=None, robot=None):
     result = with_estimated_drives(planar_arm([0.5])) if robot is None else robot
     regressor = Regressor(result, friction or Friction())
-    return SimpleNamespace(robot=result, regressor=regressor, beta=space.matrix @ x, physical=None)
+    return stand_in(robot=result, regressor=regressor, beta=space.matrix @ x, physical=None)
 
 
 def test_parameters_become_links_and_drives(space):
@@ -216,7 +217,7 @@ def test_forced_values_have_positive_masses_and_the_torques_of_links(space):
 
 def test_an_unknown_friction_of_a_full_model_raises(space):
     with raises(InputError, Code.UNKNOWN_NAME, "smooth"):
-        full_model(estimate(space, solid(space)), friction="smooth")
+        build_full_model(estimate(space, solid(space)), friction_at_zero="smooth")
 
 
 def test_the_weightiest_names_cover_most_of_a_certificate():

@@ -54,8 +54,8 @@ def test_settings_of_identify_are_used_and_reported(folder):
     estimate = identify(robot, log, PhysicallyConsistent(covariance="correlated"))
     assert check_consistent(estimate).holds is True
     assert estimate.settings == plain.settings
-    assert estimate.cross_validated == plain.cross_validated
-    assert estimate.provenance["tried"]
+    assert estimate.data.cross_validated == plain.data.cross_validated
+    assert estimate.provenance.notes["tried"]
     assert estimate.predict_log(log).shape == (len(log), 2)
 
 

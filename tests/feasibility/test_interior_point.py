@@ -30,7 +30,7 @@ LINK = ConeRows("semidefinite", PSEUDO_ROWS, np.zeros(10), 4)
 def parts_of(robot, count=4, rows=60, noise=0.5):
     """Information of parts of a random motion, with noise, for a regressor with all drives."""
     regressor, rng = Regressor(robot), np.random.default_rng(3)
-    model = mindyn.compile_model(robot, drives=True)
+    model = mindyn.compile_model(robot, with_drives=True)
     parts = []
     for _ in range(count):
         q, qd, qdd = rng.uniform(-1.5, 1.5, (3, rows, robot.joint_count))

@@ -14,10 +14,11 @@ from closeness import EXACT, ORACLE, assert_close
 from equations import equations
 from estimators.recovered import exact_samples
 from robots import random_robot, with_random_drives
+from stand_in import stand_in
 
 from mindyn.applications.payload.payload import _misfit_findings
-from mindyn.identification.estimators.estimate_parts import Physical
 from mindyn.identification.estimators.least_squares import LeastSquares
+from mindyn.identification.estimators.records import Physical
 from mindyn.identification.feasibility import full_model
 from mindyn.identification.feasibility.bounds import Bounds
 from mindyn.identification.feasibility.consistent_projection import make_feasible
@@ -60,7 +61,7 @@ def test_parameters_fixed_at_zero_are_exactly_zero(rows, estimate, space):
     held = tuple(k for k, label in enumerate(space.labels) if label in ("fv1", "fo2"))
     assert len(held) == 2
     problem = FitProblem(space, Prior(links_of(space), "entropic", ()), zero=held, compact=False)
-    weights = estimate.joint_weights
+    weights = estimate.data.joint_weights
     assert (problem.solve(rows.information, weights, 1e-3)[list(held)] == 0).all()
     free = replace(problem, zero=()).solve(rows.information, weights, 1e-3)
     assert np.abs(free[list(held)]).min() > 0
@@ -69,26 +70,26 @@ def test_parameters_fixed_at_zero_are_exactly_zero(rows, estimate, space):
 def test_a_projection_keeps_the_prior_and_the_unconstrained_values(estimate, space):
     before = estimate.beta - 3 * estimate.deviations
     x = np.linalg.pinv(space.matrix) @ estimate.beta
-    held = replace(estimate, physical=Physical(space.labels, x, before, ("link1", "link2")))
+    held = estimate.with_values(physical=Physical(space.labels, x, before, ("link1", "link2")))
     for given, links, free in ((held, ("link1", "link2"), before), (estimate, (), estimate.beta)):
         projected = make_feasible(given)
-        assert projected.physical.prior_links == links
-        assert_close(projected.physical.unconstrained, free, EXACT)
-        assert_close(projected.beta, space.matrix @ projected.physical.values, ORACLE)
-        assert projected.projected
+        assert projected.values.physical.prior_links == links
+        assert_close(projected.values.physical.unconstrained, free, EXACT)
+        assert_close(projected.beta, space.matrix @ projected.values.physical.values, ORACLE)
+        assert projected.values.projected
 
 
 def test_only_identifiable_parameters_have_intervals(estimate):
     wide = estimate.covariance.copy()
     wide[0, :] = wide[:, 0] = 0.0
     wide[0, 0] = np.inf
-    ends = physical_ends(replace(estimate, covariance=wide))
+    ends = physical_ends(estimate.with_uncertainty(covariance=wide))
     assert np.isnan(ends[:, 0]).all()
     assert np.isfinite(ends[:, 1:]).all()
     assert (ends[0, 1:] < ends[1, 1:]).all()
-    nothing = replace(estimate, covariance=np.diag(np.full(len(estimate.beta), np.inf)))
+    nothing = estimate.with_uncertainty(covariance=np.diag(np.full(len(estimate.beta), np.inf)))
     assert np.isnan(physical_ends(nothing)).all()
-    named = physical_ends(replace(estimate, dropped=(estimate.names[1],), unidentifiable=(estimate.names[2],)))
+    named = physical_ends(estimate.with_values(dropped=(estimate.names[1],), unidentifiable=(estimate.names[2],)))
     assert np.isnan(named).all(axis=0).tolist() == [k in (1, 2) for k in range(len(estimate.beta))]
 
 
@@ -96,21 +97,21 @@ def test_bands_of_torque_are_those_of_the_covariance(estimate, samples):
     """Against rows Y C Y^T one by one; an unidentifiable parameter leaves its joints without a band."""
     few = samples.take(slice(0, 12))
     n, p = few.q.shape[1], len(estimate.beta)
-    Y = np.stack([replace(estimate, beta=unit).predict(few) for unit in np.eye(p)], axis=-1)
-    wide = estimate.quantile * np.sqrt(np.einsum("tip,pq,tiq->ti", Y, estimate.covariance, Y))
+    Y = np.stack([estimate.with_values(beta=unit).predict(few) for unit in np.eye(p)], axis=-1)
+    wide = estimate.uncertainty.quantile * np.sqrt(np.einsum("tip,pq,tiq->ti", Y, estimate.covariance, Y))
     low, high = torque_bands(estimate, few)
     middle = estimate.predict(few)
     assert_close((low + high) / 2, middle, ORACLE)
     assert (high - low >= 2 * wide * (1 - 1e-6)).all()
     noisy = torque_bands(estimate, few, noise=True)
     added = ((noisy[1] - noisy[0]) / 2) ** 2 - ((high - low) / 2) ** 2
-    rms = np.array([residual.rms for residual in estimate.residuals])
-    assert_close(added, np.tile((estimate.quantile * rms) ** 2, (12, 1)), 1e-6)
+    rms = np.array([residual.rms for residual in estimate.data.residuals])
+    assert_close(added, np.tile((estimate.uncertainty.quantile * rms) ** 2, (12, 1)), 1e-6)
     loose = estimate.covariance.copy()
     k = int(np.flatnonzero([(Y[:, :, j] == 0).all(axis=0).any() for j in range(p)])[0])
     loose[k, :] = loose[:, k] = 0.0
     loose[k, k] = np.inf
-    open_low, open_high = torque_bands(replace(estimate, covariance=loose), few)
+    open_low, open_high = torque_bands(estimate.with_uncertainty(covariance=loose), few)
     assert n == 2
     assert np.array_equal(np.isinf(open_high - open_low), Y[:, :, k] != 0)
 
@@ -135,7 +136,7 @@ def test_through_loops_that_are_solved_fewer_configurations_are_looked_at(monkey
 
 def test_a_run_is_suspect_if_it_fits_far_worse_than_the_logs_of_the_estimate():
     usual = [SimpleNamespace(rms=item) for item in (1.0, 1.0, 1.0, 0.0)]
-    result = SimpleNamespace(residuals=usual)
+    result = stand_in(residuals=usual)
     run = SimpleNamespace(joint_names=("a", "b", "c", "d"), tau=np.tile([10.0, 10.0, 1e3, 10.0], (5, 1)))
     assert (
         _misfit_findings(result, run, np.array([3.9, 3.9, 9.0, 9.0])) == []
@@ -166,7 +167,7 @@ def test_a_fit_that_is_near_its_prior_is_its_own_full_model(estimate, space, mon
     monkeypatch.setattr(full_model, "_build_robot", lambda *given, **_: given[2])
     for links, prior, anew in ((names, "robot", False), (names[:1], "robot", True), (names, None, True)):
         asked.clear()
-        held = replace(estimate, beta=space.matrix @ x, physical=Physical(space.labels, x, estimate.beta, links))
+        held = estimate.with_values(beta=space.matrix @ x, physical=Physical(space.labels, x, estimate.beta, links))
         assert_close(full_model.full_model(held, prior=prior), x, EXACT)
         assert asked == ([prior] if anew else [])
 
@@ -176,7 +177,12 @@ def test_a_table_lists_the_interval_of_each_parameter(estimate):
     wide = estimate.covariance.copy()
     wide[1, :] = wide[:, 1] = 0.0
     wide[1, 1] = np.inf
-    result = replace(estimate, dropped=(names[0],), unidentifiable=(names[1],), covariance=wide).table().splitlines()
+    result = (
+        estimate.with_values(dropped=(names[0],), unidentifiable=(names[1],))
+        .with_uncertainty(covariance=wide)
+        .table()
+        .splitlines()
+    )
     by_name = {line.split()[0]: line for line in result if line.strip()}
     assert "dropped" in by_name[names[0]]
     assert "unidentifiable" in by_name[names[1]]

@@ -84,7 +84,7 @@ def test_values_that_the_prior_determines_have_no_interval():
     )
     of_links = [k for k, parameter in enumerate(heavy.parameters) if parameter.kind == "link"]
     assert np.isnan(heavy.intervals[0, of_links]).sum() > 0.8 * len(of_links)
-    assert (heavy.physical.prior_fractions[of_links] > 0.5).sum() > 0.8 * len(of_links)
+    assert (heavy.values.physical.prior_fractions[of_links] > 0.5).sum() > 0.8 * len(of_links)
     assert np.isfinite(light.intervals).mean() > 0.9
     assert "from the prior" in heavy.table()
 
@@ -99,11 +99,11 @@ def test_fractions_of_the_prior_equal_those_of_refits(divergence):
     )
     estimate = estimator.fit(equations(robot, samples))
     step = 1e-3 * np.random.default_rng(0).standard_normal(len(estimate.beta)) * np.abs(estimate.beta)
-    moved = replace(samples, tau=samples.tau + replace(estimate, beta=step).predict(samples))
+    moved = replace(samples, tau=samples.tau + estimate.with_values(beta=step).predict(samples))
     follows = estimator.fit(equations(robot, moved)).beta - estimate.beta
-    assert (estimate.physical.prior_fractions >= 0).all()
-    assert (estimate.physical.prior_fractions <= 1).all()
-    certain = estimate.physical.prior_fractions < 0.01
+    assert (estimate.values.physical.prior_fractions >= 0).all()
+    assert (estimate.values.physical.prior_fractions <= 1).all()
+    certain = estimate.values.physical.prior_fractions < 0.01
     assert certain.sum() >= 3
     assert_close(follows[certain], step[certain], 0.1)
 

@@ -10,8 +10,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from closeness import EXACT, ORACLE, SAME_ALGEBRA, SOLVED, assert_close
+from mindyn.applications.identify_payload import payload
+from stand_in import stand_in
 
-from mindyn.applications.payload import payload
 from mindyn.applications.payload.payload import (
     _correlated_rows,
     _gain_shifts,
@@ -29,7 +30,7 @@ from mindyn.regression.information import Information, triangle_of
 
 
 def test_memory_of_residuals_is_that_of_a_first_order_process():
-    result = SimpleNamespace(residuals=[SimpleNamespace(correlation=c) for c in (0.5, None, -0.3, 0.999)])
+    result = stand_in(residuals=[SimpleNamespace(correlation=c) for c in (0.5, None, -0.3, 0.999)])
     assert_close(_correlated_rows(result), [3.0, 1.0, 1.0, 199.0], ORACLE)
 
 
@@ -39,9 +40,7 @@ def test_the_fit_of_a_load_starts_from_the_estimate():
     parameters = [SimpleNamespace(name=n, kind=k) for n, k in zip(names, kinds, strict=True)]
     root = np.diag([0.1, 0.2, 0.3, 0.4, 0.5]) + 0.02
     C = root @ root.T
-    result = SimpleNamespace(
-        beta=np.arange(5.0), covariance=C, parameters=parameters, dropped=("b",), unidentifiable=("e",)
-    )
+    result = stand_in(beta=np.arange(5.0), covariance=C, parameters=parameters, dropped=("b",), unidentifiable=("e",))
     information, start, free = _known_information(result, 5)
     assert start.tolist() == [0, 1, 2, 3, 4, *[0] * 10]
     assert free.tolist() == [0, 2, 3, 4, *range(5, 15)]

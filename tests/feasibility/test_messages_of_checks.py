@@ -43,7 +43,7 @@ def test_the_witness_of_a_check_describes_the_sampled_configurations(driven):
     robot = (
         arm(Drive("joint1", 10.0, rotor_inertia=1e-4), Drive("joint2", 10.0, rotor_inertia=1e-4)) if driven else arm()
     )
-    base = base_parameters(robot, drives=driven)
+    base = base_parameters(robot, with_drives=driven)
     values = base.values.copy()
     values[-1] *= 3.0
     values[[k for k, name in enumerate(base.names) if name.startswith("Izz2")]] *= 0.3
@@ -84,7 +84,7 @@ def test_members_of_a_family():
     assert_close(M - bare, np.diag([1.0, 2.0]), 1e-9)
     assert_close(bare, compile_model(replace(robot, drives=())).inertia_matrix(q)[0], ORACLE)
     for base in (whole.base, chain.base):
-        assert find_member((robot, base.values))[0].base.drives == base.drives
+        assert find_member((robot, base.values))[0].base.with_drives == base.with_drives
     with raises(InputError, Code.WRONG_SHAPE, "values"):
         find_member((robot, np.zeros(3)))
     with raises(InputError, Code.NOT_FINITE, "1"):

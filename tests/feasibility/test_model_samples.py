@@ -29,7 +29,7 @@ def motion(arm, seed, seconds=10.0):
     t = np.arange(0, seconds, 0.01)[:, None, None]
     w, phase = rng.uniform(0.5, 4.0, (4, n)), rng.uniform(0, 6.28, (4, n))
     q, qd, qdd = (0.3 * (w**k * np.sin(t * w + phase + k * np.pi / 2)).sum(axis=1) for k in range(3))
-    clean = mindyn.compile_model(arm, drives=True).inverse_dynamics(q, qd, qdd)
+    clean = mindyn.compile_model(arm, with_drives=True).inverse_dynamics(q, qd, qdd)
     noisy = clean + rng.normal(0, NOISE, q.shape)
     return mindyn.Samples(arm.joint_names, q, qd, qdd, noisy, 100.0, np.zeros(len(q), int)), clean
 
@@ -64,7 +64,7 @@ def test_a_restricted_normal_has_the_moments_of_rejection_sampling():
 
 
 def test_samples_are_consistent_plausible_and_not_degenerate(arm, estimate, models):
-    limit = check_full_model(mindyn.full_model(estimate), arm).condition_number
+    limit = check_full_model(mindyn.build_full_model(estimate), arm).condition_number
     assert len(models) == len(models.robots) == COUNT
     for robot in models.robots:
         assert all(verdict.is_feasible for verdict in robot.consistency().values())
@@ -79,7 +79,7 @@ def test_samples_are_consistent_plausible_and_not_degenerate(arm, estimate, mode
 def test_robots_have_the_torques_of_their_values(arm, models):
     q, qd, qdd = np.random.default_rng(3).uniform(-1, 1, (3, 5, arm.joint_count))
     for robot, beta in zip(models.robots[:3], models.beta, strict=False):
-        torque = mindyn.compile_model(robot, drives=True).inverse_dynamics(q, qd, qdd)
+        torque = mindyn.compile_model(robot, with_drives=True).inverse_dynamics(q, qd, qdd)
         parts = models.estimate.regressor.parts(q, qd, qdd)
         expected = [
             np.concatenate(arrays, axis=1) @ beta[columns]
@@ -103,7 +103,7 @@ def test_the_spread_contains_torques_as_often_as_stated(arm, estimate, models):
     samples, clean = motion(arm, 99)
     torques = models.torques(samples)
     middle, deviation = torques.mean(axis=0), torques.std(axis=0)
-    noise = np.array([joint.rms for joint in estimate.residuals])
+    noise = np.array([joint.rms for joint in estimate.data.residuals])
     band = norm.ppf(0.975) * np.sqrt(deviation**2 + noise**2)
     assert 0.93 <= np.mean(np.abs(samples.tau - middle) <= band) <= 0.97
     assert np.mean(np.abs(clean - middle) <= norm.ppf(0.975) * deviation) >= 0.85
@@ -156,7 +156,7 @@ def test_files_load_elsewhere_and_ranges_are_quantiles(tmp_path, estimate, model
     ranges = yaml.safe_load((folder / "ranges.yaml").read_text())
     for row in rows:
         assert ranges[row["name"]][row["parameter"]] == [float(row["low"]), float(row["high"])]
-    full = mindyn.full_model(estimate)
+    full = mindyn.build_full_model(estimate)
     assert float(names[0]["value"]) == pytest.approx(full.links[0].phi[0])
 
 

@@ -48,7 +48,7 @@ def test_a_load_lies_inside_its_intervals(arm, estimate):
     stiffer = replace(loaded, drives=tuple(replace(drive, coulomb=drive.coulomb + 0.4) for drive in loaded.drives))
     clean, inside = exact_samples(stiffer, 900, 2), []
     for seed in range(60):
-        load = mindyn.payload(estimate, noisy(clean, 100 + seed), gain_deviation=0.0)
+        load = mindyn.identify_payload(estimate, noisy(clean, 100 + seed), gain_deviation=0.0)
         inside.append(np.abs(load.unconstrained - truth) <= load.half_widths)
     assert load.unidentifiable == ()
     assert load.mass == pytest.approx(2.0, rel=0.05)
@@ -57,7 +57,7 @@ def test_a_load_lies_inside_its_intervals(arm, estimate):
 
 def test_a_load_is_feasible_even_if_the_fit_is_not(arm, estimate):
     point = arm.with_payload(0.05, CENTRE, 1e-6 * np.eye(3))
-    load = mindyn.payload(estimate, noisy(exact_samples(point, 300, 2), 7, noise=2.0))
+    load = mindyn.identify_payload(estimate, noisy(exact_samples(point, 300, 2), 7, noise=2.0))
     tensor = load.inertia_about_centre
     values = np.linalg.eigvalsh(tensor)
     assert load.mass >= -1e-9
@@ -69,22 +69,22 @@ def test_a_run_that_no_load_explains_gives_a_finding(arm, estimate):
     """Against an estimate that already carried one, the load is negative; with another scale of one joint none fits."""
     laden = arm.with_payload(2.0, CENTRE, TENSOR)
     carrying = mindyn.LeastSquares().fit(equations(laden, noisy(exact_samples(laden, 1500, 1), 1)))
-    below = mindyn.payload(carrying, noisy(exact_samples(arm, 900, 2), 4))
+    below = mindyn.identify_payload(carrying, noisy(exact_samples(arm, 900, 2), 4))
     assert below.mass_interval[1] < 0
     assert not below.is_feasible
     loaded = exact_samples(laden, 900, 2)
-    sound = mindyn.payload(estimate, noisy(loaded, 5))
+    sound = mindyn.identify_payload(estimate, noisy(loaded, 5))
     assert sound.is_feasible
     assert messages(sound) == ()
     scaled = replace(loaded, tau=loaded.tau * np.array([1.0, 1.5, 1.0, 1.0]))
-    (note,) = mindyn.payload(estimate, noisy(scaled, 5)).findings
+    (note,) = mindyn.identify_payload(estimate, noisy(scaled, 5)).findings
     assert note.kind == "unexplained torque"
     assert loaded.joint_names[1] in note.message
 
 
 def test_the_frame_of_a_load_can_be_another(arm, estimate):
     loaded = arm.with_payload(2.0, CENTRE, TENSOR)
-    load = mindyn.payload(estimate, noisy(exact_samples(loaded, 900, 2), 3))
+    load = mindyn.identify_payload(estimate, noisy(exact_samples(loaded, 900, 2), 3))
     pose = Pose(np.eye(3)[[1, 2, 0]], np.array([0.1, 0.2, 0.3]))
     there = load.in_frame(pose, "flange")
     assert_close(pose.apply(there.centre), load.centre, 1e-9)
@@ -103,14 +103,14 @@ def test_gains_come_from_a_known_mass_alone(arm):
 
 def test_a_payload_needs_an_estimate(arm):
     with raises(mindyn.MindynError, Code.WRONG_TYPE, "estimate"):
-        mindyn.payload(arm, exact_samples(arm, 300, 1))
+        mindyn.identify_payload(arm, exact_samples(arm, 300, 1))
 
 
 def test_unobserved_parameters_of_a_load_do_not_bias_the_others():
     planar = with_estimated_drives(mindyn.load_robot("planar2"))
     loaded = planar.with_payload(5.0, np.array([0.1, 0.0, 0.0]), 0.01 * np.eye(3))
     known = mindyn.LeastSquares().fit(equations(planar, noisy(exact_samples(planar, 800, 1), 1)))
-    load = mindyn.payload(known, noisy(exact_samples(loaded, 800, 2), 2))
+    load = mindyn.identify_payload(known, noisy(exact_samples(loaded, 800, 2), 2))
     assert {"mcz", "Ixx", "Ixy", "Iyy", "Ixz", "Iyz"} <= set(load.unidentifiable)
     low, high = load.mass_interval
     assert low <= 5.0 <= high
@@ -127,12 +127,12 @@ def test_unidentifiable_parameters_of_the_estimate_do_not_bias_the_load():
         rng, t = np.random.default_rng(seed), np.arange(0, 20, 0.02)[:, None]
         waves = [(w, rng.uniform(0, 6.28, 6) * (len(frequencies) > 1)) for w in frequencies]
         q, qd, qdd = (sum(0.3 * w**k * np.sin(t * w + p + k * np.pi / 2) for w, p in waves) for k in range(3))
-        tau = mindyn.compile_model(robot, drives=True).inverse_dynamics(q, qd, qdd) + rng.normal(0, 0.02, q.shape)
+        tau = mindyn.compile_model(robot, with_drives=True).inverse_dynamics(q, qd, qdd) + rng.normal(0, 0.02, q.shape)
         return mindyn.Samples(robot.joint_names, q, qd, qdd, tau, 50.0, np.zeros(len(q), int))
 
     in_phase = mindyn.LeastSquares(covariance="correlated").fit(equations(arm, run(arm, 1, [1.3])))
-    assert in_phase.unidentifiable
-    load = mindyn.payload(in_phase, run(loaded, 2, [0.7, 1.9, 3.1, 2.3]))
+    assert in_phase.values.unidentifiable
+    load = mindyn.identify_payload(in_phase, run(loaded, 2, [0.7, 1.9, 3.1, 2.3]))
     low, high = load.mass_interval
     assert low <= 2.0 <= high
     assert high - low < 0.2 or "m" in load.unidentifiable
@@ -150,8 +150,8 @@ def test_currents_have_uncertain_gains(arm, estimate):
     ones = [1.0] * 4
     torques, current = currents(loaded, arm, None), currents(loaded, arm, ones)
     assert [default_gain_deviation(run) for run in (loaded, torques, current)] == [0.01, 0.01, 0.07]
-    logged = replace(estimate, settings=replace(estimate.settings, conditioning=AS_LOGGED))
-    load = mindyn.payload(logged, current)
+    logged = estimate.with_data(settings=replace(estimate.settings, conditioning=AS_LOGGED))
+    load = mindyn.identify_payload(logged, current)
     assert load.gain_deviation == 0.07
     assert load.half_widths[0] > 1.9 * 0.07 * 2.0
 
@@ -170,7 +170,7 @@ def test_a_weighed_load_calibrates_the_scale(arm, estimate):
     assert calibration.factor == pytest.approx(1 / 1.08, abs=3 * calibration.deviation)
     assert calibration.deviation < 0.02
     raw, right = (
-        mindyn.payload(too_large, run(2.0, 6), gain_deviation=0.07, calibration=c) for c in (None, calibration)
+        mindyn.identify_payload(too_large, run(2.0, 6), gain_deviation=0.07, calibration=c) for c in (None, calibration)
     )
     assert raw.mass == pytest.approx(2.16, rel=0.02)
     assert right.mass == pytest.approx(2.0, rel=0.02)
@@ -186,17 +186,17 @@ def test_a_weighed_load_calibrates_the_scale(arm, estimate):
 def test_a_motion_that_does_not_determine_the_mass_has_a_finding(arm, estimate):
     """A residual that is not noise moves the mass; the motion of the last joint alone hardly lifts the load."""
     loaded = exact_samples(arm.with_payload(2.0, CENTRE, TENSOR), 900, 2)
-    wide = mindyn.payload(estimate, noisy(loaded, 4))
+    wide = mindyn.identify_payload(estimate, noisy(loaded, 4))
     assert Kind.UNDETERMINED_MASS not in {finding.kind for finding in wide.findings}
     still = np.tile(loaded.q[0], (len(loaded), 1))
     moving = np.arange(4) == 3
     scale = np.where(moving, 1.0, 0.02)
     q, qd, qdd = still + scale * (loaded.q - still), scale * loaded.qd, scale * loaded.qdd
     carrying = arm.with_payload(2.0, CENTRE, TENSOR)
-    tau = mindyn.compile_model(carrying, drives=True).inverse_dynamics(q, qd, qdd)
+    tau = mindyn.compile_model(carrying, with_drives=True).inverse_dynamics(q, qd, qdd)
     ripple = 5.0 * np.sin(3 * q[:, 3:] + np.arange(4))
     run = noisy(replace(loaded, q=q, qd=qd, qdd=qdd, tau=tau + ripple), 4, noise=0.02)
-    narrow = mindyn.payload(estimate, run)
+    narrow = mindyn.identify_payload(estimate, run)
     (finding,) = [finding for finding in narrow.findings if finding.kind is Kind.UNDETERMINED_MASS]
     assert finding.value > 2.0
     assert finding.remedy
@@ -209,9 +209,9 @@ def test_encoder_noise_of_still_joints_does_not_determine_the_mass(arm, estimate
     moving = np.arange(4) == 3
     q, qd, qdd = np.where(moving, loaded.q, loaded.q[0]), moving * loaded.qd, moving * loaded.qdd
     carrying = arm.with_payload(2.0, CENTRE, TENSOR)
-    tau = mindyn.compile_model(carrying, drives=True).inverse_dynamics(q, qd, qdd)
+    tau = mindyn.compile_model(carrying, with_drives=True).inverse_dynamics(q, qd, qdd)
     q, qd, qdd = (x + size * rng.normal(size=q.shape) for x, size in ((q, 1e-5), (qd, 1e-3), (qdd, 0.1)))
-    load = mindyn.payload(estimate, noisy(replace(loaded, q=q, qd=qd, qdd=qdd, tau=tau), 4, noise=0.02))
+    load = mindyn.identify_payload(estimate, noisy(replace(loaded, q=q, qd=qd, qdd=qdd, tau=tau), 4, noise=0.02))
     assert Kind.UNDETERMINED_MASS in {finding.kind for finding in load.findings}
     assert "m" in load.unidentifiable
     assert load.is_feasible
@@ -219,16 +219,16 @@ def test_encoder_noise_of_still_joints_does_not_determine_the_mass(arm, estimate
 
 def test_uncertain_gains_widen_the_interval_of_the_mass(arm, estimate):
     loaded = noisy(exact_samples(arm.with_payload(2.0, CENTRE, TENSOR), 900, 2), 3)
-    sharp, wide = (mindyn.payload(estimate, loaded, gain_deviation=item) for item in (0.0, 0.1))
+    sharp, wide = (mindyn.identify_payload(estimate, loaded, gain_deviation=item) for item in (0.0, 0.1))
     assert wide.half_widths[0] > 2 * sharp.half_widths[0]
     scaled = replace(loaded, tau=1.1 * loaded.tau)
     both = mindyn.LeastSquares().fit(
         equations(arm, replace(exact := noisy(exact_samples(arm, 1500, 1), 1), tau=1.1 * exact.tau))
     )
-    heavier = mindyn.payload(both, scaled, gain_deviation=0.0)
+    heavier = mindyn.identify_payload(both, scaled, gain_deviation=0.0)
     assert heavier.mass == pytest.approx(2.2, rel=0.02), "gains 10 % off in both make the load 10 % off"
     with raises(mindyn.MindynError, Code.OUT_OF_RANGE, "gain_deviation"):
-        mindyn.payload(estimate, loaded, gain_deviation=-1.0)
+        mindyn.identify_payload(estimate, loaded, gain_deviation=-1.0)
 
 
 def test_the_mass_of_a_feasible_load_lies_in_its_interval():

@@ -166,7 +166,7 @@ def infeasible(estimate):
     index = next(k for k, parameter in enumerate(estimate.parameters) if parameter.unit == "kg m^2")
     beta = estimate.beta.copy()
     beta[index] = -0.01 * abs(beta[index])
-    return replace(estimate, beta=beta)
+    return estimate.with_values(beta=beta)
 
 
 def test_nothing_recommends_a_projection_that_export_rejects(run):

@@ -14,7 +14,7 @@ import mindyn
 from mindyn.foundation.algebra.inertia import mass_com_inertia
 from mindyn.identification import check_full_model
 from mindyn.identification.feasibility.constrained_fit import FitProblem
-from mindyn.identification.feasibility.full_model import full_model
+from mindyn.identification.feasibility.full_model import build_full_model
 from mindyn.identification.feasibility.plausible_limits import DENSITIES_KG_M3, plausible_limits
 from mindyn.regression.settings import EquationSettings
 from mindyn.robots.parts import Shape
@@ -59,7 +59,7 @@ def test_weak_motions_give_plausible_models_that_mujoco_simulates(weak, inertial
         estimate = mindyn.identify(robot, log, mindyn.PhysicallyConsistent(covariance="correlated"), settings)
     else:
         estimate = mindyn.make_feasible(mindyn.identify(robot, log, mindyn.LeastSquares(), settings))
-    model = full_model(estimate)
+    model = build_full_model(estimate)
     assert check_full_model(model, robot).problems == ()
     if inertials:
         masses, stated = model.phi[::10], robot.phi[::10]
@@ -74,9 +74,9 @@ def test_limits_move_a_fit_that_violates_them_and_no_other(weak, monkeypatch):
     robot, log = weak
     arms = (robot, without_inertials(robot))
     estimates = [mindyn.identify(arm, log, mindyn.LeastSquares(), EquationSettings()) for arm in arms]
-    limited = [full_model(mindyn.make_feasible(estimate)) for estimate in estimates]
+    limited = [build_full_model(mindyn.make_feasible(estimate)) for estimate in estimates]
     monkeypatch.setattr(FitProblem, "is_within_limits", lambda *_: True)
-    free = [full_model(mindyn.make_feasible(estimate)) for estimate in estimates]
+    free = [build_full_model(mindyn.make_feasible(estimate)) for estimate in estimates]
     were_plausible = [check_full_model(model, arm).is_plausible for model, arm in zip(free, arms, strict=True)]
     assert sorted(were_plausible) == [False, True]
     k = were_plausible.index(True)
@@ -87,8 +87,8 @@ def test_a_feasible_fit_uses_the_equations_that_the_estimate_keeps(weak, tmp_pat
     """The error is at most that of a projection in the metric of the covariance, also after saving and loading."""
     robot, log = weak
     estimate = mindyn.identify(robot, log, mindyn.LeastSquares(), EquationSettings())
-    fitted, projected = mindyn.make_feasible(estimate), mindyn.make_feasible(replace(estimate, factor=None))
-    errors = [np.linalg.norm(estimate.factor @ np.append(-e.beta, 1.0)) for e in (fitted, projected)]
+    fitted, projected = mindyn.make_feasible(estimate), mindyn.make_feasible(estimate.with_data(factor=None))
+    errors = [np.linalg.norm(estimate.data.factor @ np.append(-e.beta, 1.0)) for e in (fitted, projected)]
     assert errors[0] <= errors[1] * (1 + 1e-3)
     estimate.save(tmp_path / "e.json")
     again = mindyn.make_feasible(mindyn.load_estimate(tmp_path / "e.json"))
@@ -99,7 +99,7 @@ def test_changed_values_are_projected_and_not_fitted_again(weak):
     robot, log = weak
     estimate = mindyn.identify(robot, log, mindyn.LeastSquares(), EquationSettings())
     truth = mindyn.make_feasible(estimate)
-    moved = replace(estimate, beta=1.3 * truth.beta)
+    moved = estimate.with_values(beta=1.3 * truth.beta)
     result = mindyn.make_feasible(moved)
     assert np.linalg.norm(result.beta - moved.beta) < 0.1 * np.linalg.norm(moved.beta)
 
@@ -121,7 +121,7 @@ def test_the_transfer_set_of_an_lwr4_gives_a_plausible_model(method, tmp_path):
     )
     estimate = mindyn.identify(robot, log, estimator)
     estimate = estimate if method == "consistent" else mindyn.make_feasible(estimate)
-    assert full_model(estimate).phi[10:20][0] < 5 * robot.phi[10]
-    assert check_full_model(full_model(estimate), robot).is_plausible
+    assert build_full_model(estimate).phi[10:20][0] < 5 * robot.phi[10]
+    assert check_full_model(build_full_model(estimate), robot).is_plausible
     mindyn.write_mjcf(estimate, tmp_path / "x.xml", force=True)
     assert diverges(tmp_path / "x.xml") == 0

@@ -33,7 +33,7 @@ def some_base(seed):
     """Base sets of robots of two and three joints, revolute and prismatic, some with drives."""
     robot = random_robot(seed, joints=2 + seed % 2)
     robot = with_random_drives(robot, seed) if seed % 3 == 0 else robot
-    return base_parameters(robot, drives=bool(robot.drives))
+    return base_parameters(robot, with_drives=bool(robot.drives))
 
 
 @pytest.mark.parametrize("seed", range(16))

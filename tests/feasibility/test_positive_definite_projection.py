@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -20,6 +19,7 @@ from mindyn.foundation.algebra.poses import Pose
 from mindyn.foundation.errors import Code, InputError
 from mindyn.identification import check_positive_definite, project_to_positive_definite
 from mindyn.identification.estimators.estimate import Estimate
+from mindyn.identification.estimators.estimate_parts import FitData, ParameterValues, Uncertainty
 from mindyn.identification.feasibility.inertia_family import InertiaFamily
 from mindyn.identification.feasibility.positive_definite import joint_ranges
 from mindyn.papers import yoshida_puma
@@ -44,10 +44,10 @@ RIGHT_ANGLE = mindyn.base_parameters(right_angle_arm())
 REPORTED = np.array([0.1202, -0.1403, -0.2246, -0.0634, -0.0743, -0.1552, -0.0157, 0.1984])
 
 
-def impossible(seed, joints, *, drives=False, size=1.5):
+def impossible(seed, joints, *, with_drives=False, size=1.5):
     """Return a base set and values around the robot's own whose inertia matrix is not positive definite."""
     robot = random_robot(seed, joints=joints, tree=False)
-    base = mindyn.base_parameters(with_random_drives(robot, seed) if drives else robot, drives=drives)
+    base = mindyn.base_parameters(with_random_drives(robot, seed) if with_drives else robot, with_drives=with_drives)
     rng = np.random.default_rng(seed)
     for _ in range(100):
         beta = base.values + size * rng.normal(size=base.count) * np.abs(base.values)
@@ -61,8 +61,9 @@ def made_estimate(base, beta, seed=0):
     rng = np.random.default_rng(seed)
     factor = rng.normal(size=(len(beta), len(beta))) * 0.2 * np.abs(beta).max() / np.sqrt(len(beta))
     covariance = factor @ factor.T + 1e-4 * np.diag(np.diag(factor @ factor.T))
-    settings = mindyn.EquationSettings(drives="stated")
-    return Estimate(Regressor(base.robot, base=base), beta, covariance, "made up.", (), settings)
+    settings = mindyn.EquationSettings(drive_parameters="stated")
+    regressor = Regressor(base.robot, base=base)
+    return Estimate(regressor, ParameterValues(beta), Uncertainty(covariance), FitData(settings))
 
 
 def nearest_on_a_grid(base, beta, whitened, eps, points):
@@ -122,14 +123,14 @@ def test_two_links_move_to_the_closed_condition():
 
 @pytest.mark.parametrize(("seed", "joints", "drives"), [(2, 3, False), (3, 4, False), (5, 5, True), (6, 6, False)])
 def test_projected_values_of_any_arm_pass_the_check_with_other_configurations(seed, joints, drives):
-    base, beta = impossible(seed, joints, drives=drives)
+    base, beta = impossible(seed, joints, with_drives=drives)
     projected = project_to_positive_definite(base, beta)
     assert check_positive_definite((base, projected), rng=77, count=20_000).holds
 
 
 @pytest.mark.parametrize("table", ["table1", "table2", "table3"])
 def test_the_chains_of_yoshidas_tables_become_possible(table):
-    base = mindyn.base_parameters(yoshida_puma(table), drives=False)
+    base = mindyn.base_parameters(yoshida_puma(table), with_drives=False)
     assert check_positive_definite((base, base.values), count=5_000).holds is False
     projected = project_to_positive_definite(base, base.values)
     assert check_positive_definite((base, projected), rng=77, count=20_000).holds
@@ -139,15 +140,15 @@ def test_an_estimate_moves_least_in_the_metric_of_its_covariance():
     base, beta = impossible(1, 2)
     estimate = made_estimate(base, beta)
     projected = mindyn.make_feasible(estimate, level="positive definite")
-    record = projected.provenance["projected"]
+    record = projected.provenance.notes["projected"]
     assert record["level"] == "positive definite"
-    assert projected.projected
+    assert projected.values.projected
     whitened = np.linalg.inv(np.linalg.cholesky(estimate.covariance))
     other = nearest_on_a_grid(base, beta, whitened, record["eps"], 181)
     distance = float(np.linalg.norm(whitened @ (other - beta)))
     assert record["distance"] == pytest.approx(distance, rel=ANOTHER_SOLVER)
     assert check_positive_definite(projected, rng=3).holds
-    assert mindyn.make_feasible(estimate).provenance["projected"]["distance"] >= 0.99 * distance
+    assert mindyn.make_feasible(estimate).provenance.notes["projected"]["distance"] >= 0.99 * distance
 
 
 def test_possible_values_stay_as_they_are():
@@ -156,7 +157,7 @@ def test_possible_values_stay_as_they_are():
     estimate = made_estimate(base, base.values)
     same = mindyn.make_feasible(estimate, level="positive definite")
     assert (same.beta == estimate.beta).all()
-    assert not same.projected
+    assert not same.values.projected
 
 
 def test_wrong_arguments_raise():
@@ -175,7 +176,7 @@ SEEDS = (0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 25, 26)
 @pytest.mark.filterwarnings("error")
 def test_the_command_prints_only_values_that_it_accepts_itself(seed, tmp_path):
     base, beta = (RIGHT_ANGLE, REPORTED) if seed is None else impossible(seed, 2 + seed % 2, size=0.7)
-    estimate = replace(made_estimate(base, beta), covariance=np.zeros((len(beta), len(beta))))
+    estimate = made_estimate(base, beta).with_uncertainty(covariance=np.zeros((len(beta), len(beta))))
     estimate.save(tmp_path / "estimate.json")
     ended = mindyn_program("check", tmp_path / "estimate.json", "--method", "yoshida", "--json")
     assert ended.code == ExitCode.NO
@@ -183,6 +184,6 @@ def test_the_command_prints_only_values_that_it_accepts_itself(seed, tmp_path):
     assert record["modified_by"] in ("cones", "projection")
     modified = np.array([record["modified"][name] for name in base.names])
     assert check_positive_definite((base, modified), rng=5).holds
-    replace(estimate, beta=modified).save(tmp_path / "modified.json")
+    estimate.with_values(beta=modified).save(tmp_path / "modified.json")
     ended = mindyn_program("check", tmp_path / "modified.json", "--method", "yoshida")
     assert ended.code == ExitCode.DONE, ended.out

@@ -13,6 +13,7 @@ import pytest
 from closeness import ORACLE, assert_close
 from raising import raises
 from small_arms import planar_arm
+from stand_in import stand_in
 
 from mindyn.foundation.algebra.inertia import phi_about_origin
 from mindyn.foundation.errors import Code, InputError
@@ -135,7 +136,7 @@ def test_the_status_of_a_consistent_fit():
     beta, least = np.array([1.0, 2.0]), np.linalg.lstsq(table[:, :2], table[:, 2], rcond=None)[0]
     size = np.linalg.norm(table[:, 2])
     errors = [100 * np.linalg.norm(table[:, :2] @ b - table[:, 2]) / size for b in (beta, least)]
-    plain = SimpleNamespace(beta=least, dropped=("x",), settings=EquationSettings())
+    plain = stand_in(beta=least, dropped=("x",), settings=EquationSettings())
     prior = SimpleNamespace(is_known=True, sentence="the prior", notes=("a note",))
     problem = SimpleNamespace(prior=prior, compact=False, space=SimpleNamespace(reach=1.25))
     result = _format_status(plain, problem, information, beta, PriorChoice(0.125, ("rotor",), ()))

@@ -13,6 +13,7 @@ import pytest
 from closeness import DERIVATIVE, EXACT, ORACLE, SAME_ALGEBRA, SOLVED, assert_close
 from raising import raises
 from small_arms import divergence_of, long_rod_on_a_slide, planar_arm, slope_of, space_of_base
+from stand_in import stand_in
 
 from mindyn.equations.identifiability.base_sets import base_parameters
 from mindyn.foundation.algebra.inertia import mass_com_inertia, phi_about_origin, pseudo_inertia
@@ -231,13 +232,13 @@ def test_parameters_behind_an_estimate_count_while_they_have_its_values(space):
     x = state(space)
     held = SimpleNamespace(labels=space.labels, values=x)
     beta = space.matrix @ x
-    assert physical_values(SimpleNamespace(physical=held, beta=beta), space) is x
-    assert physical_values(SimpleNamespace(physical=None, beta=beta), space) is None
+    assert physical_values(stand_in(physical=held, beta=beta), space) is x
+    assert physical_values(stand_in(physical=None, beta=beta), space) is None
     moved = beta.copy()
     moved[0] *= 1 + 1e-6
-    assert physical_values(SimpleNamespace(physical=held, beta=moved), space) is None
+    assert physical_values(stand_in(physical=held, beta=moved), space) is None
     other = SimpleNamespace(labels=("a", *space.labels[1:]), values=x)
-    assert physical_values(SimpleNamespace(physical=other, beta=beta), space) is None
+    assert physical_values(stand_in(physical=other, beta=beta), space) is None
 
 
 def test_friction_that_grows_with_the_load_brakes_whether_driven_or_not():

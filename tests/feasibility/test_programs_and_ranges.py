@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from closeness import EXACT, ORACLE, SAME_ALGEBRA, SOLVED, assert_close
 from raising import raises
+from stand_in import stand_in
 
 from mindyn.applications.payload.payload import (
     _build_findings,
@@ -18,7 +19,7 @@ from mindyn.applications.payload.payload import (
     _known_information,
     _normal_equations,
     _shifts_without_each,
-    payload,
+    identify_payload,
 )
 from mindyn.foundation.algebra.jackknife import jackknife_covariance
 from mindyn.foundation.errors import Code, InputError, MissingPhysicsError, UnknownNameError
@@ -245,7 +246,7 @@ def parameter(kind, name="p"):
 
 def test_parameters_that_a_load_may_change_are_free():
     kinds = [("friction", "gone"), ("friction", "a"), ("link", "b"), ("rotor", "c"), ("link", "open")]
-    result = SimpleNamespace(
+    result = stand_in(
         parameters=[parameter(kind, name) for kind, name in kinds],
         beta=np.zeros(5),
         covariance=np.diag([1.0, 0.0, 0.1, 0.0, 0.0]),
@@ -288,7 +289,7 @@ def test_the_jackknife_gives_the_covariance_of_a_fit():
     covariance = jackknife_covariance(_shifts_without_each(normal, prior, theta))
     assert_close(covariance, 0.75 * sum(np.outer(s, s) for s in shifts), ORACLE)
     residuals = [SimpleNamespace(rms=2.0, correlation=0.5), SimpleNamespace(rms=0.0, correlation=None)]
-    assert_close(_initial_weights(SimpleNamespace(residuals=residuals)) * [12.0, 1e-18], [1.0, 1.0], SAME_ALGEBRA)
+    assert_close(_initial_weights(stand_in(residuals=residuals)) * [12.0, 1e-18], [1.0, 1.0], SAME_ALGEBRA)
 
 
 @pytest.mark.parametrize("deviation", [-0.01, 1.0, np.nan, np.inf])
@@ -298,4 +299,4 @@ def test_a_torque_scale_is_sure_to_a_part_of_itself(deviation):
     samples = Samples(robot.joint_names, *motion, 100.0, np.zeros(100, dtype=np.int64))
     estimate = LeastSquares().fit(build_rows(robot, samples))
     with raises(InputError, Code.OUT_OF_RANGE, "gain_deviation"):
-        payload(estimate, samples, gain_deviation=deviation)
+        identify_payload(estimate, samples, gain_deviation=deviation)

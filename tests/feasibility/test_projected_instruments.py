@@ -68,8 +68,8 @@ def test_on_slow_motion_a_projected_model_is_a_valid_instrument_unlike_least_squ
     assert torque_errors(estimate, clean).max() < 0.25 * torque_errors(plain, clean).max()
     assert unmended.max() > 10 * torque_errors(estimate, clean).max()
     settled = InstrumentalVariables(projected, weights=ORDINARY, passes=6).fit(equations(robot, samples))
-    assert settled.provenance["settled"]
-    assert settled.provenance["indefinite_part_of_estimate"] == 0
+    assert settled.provenance.notes["settled"]
+    assert settled.provenance.notes["indefinite_part_of_estimate"] == 0
 
 
 def unmended_errors(robot, samples, clean):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 from closeness import ORACLE, SAME_ALGEBRA, assert_close
@@ -11,6 +9,7 @@ from equations import equations
 from estimators.recovered import exact_samples
 from robots import random_robot, with_random_drives
 from small_arms import planar_arm
+from stand_in import stand_in
 
 from mindyn.foundation.algebra.inertia import phi_about_origin
 from mindyn.identification.estimators.least_squares import LeastSquares
@@ -62,10 +61,10 @@ def test_given_joint_weights_stay_and_others_follow_the_residuals():
     robot = with_random_drives(random_robot(7, joints=2, tree=False, gravity=(0.0, 0.0, -9.81)), 7)
     rows = equations(robot, exact_samples(robot, 120, noise=0.5))
     stated = PhysicallyConsistent(prior_weight=1e-3, kinds="all", weights=(3.0, 0.5)).fit(rows)
-    assert_close(stated.joint_weights / stated.joint_weights[0], [1.0, 0.5 / 3.0], SAME_ALGEBRA)
+    assert_close(stated.data.joint_weights / stated.data.joint_weights[0], [1.0, 0.5 / 3.0], SAME_ALGEBRA)
     estimate = PhysicallyConsistent(prior_weight=1e-3, kinds="all").fit(rows)
-    expected = np.array([residual.rms**-2 for residual in estimate.residuals])
-    assert_close(estimate.joint_weights / estimate.joint_weights[0], expected / expected[0], 0.05)
+    expected = np.array([residual.rms**-2 for residual in estimate.data.residuals])
+    assert_close(estimate.data.joint_weights / estimate.data.joint_weights[0], expected / expected[0], 0.05)
 
 
 def test_the_noise_metric_scales_unidentifiable_and_dropped_parameters_by_their_size():
@@ -75,7 +74,7 @@ def test_the_noise_metric_scales_unidentifiable_and_dropped_parameters_by_their_
     sizes = 1 / np.diag(relative_metric(space, estimate.beta))
     W = covariance_metric(estimate, space)
     assert_close(np.linalg.inv(W.T @ W), estimate.covariance, 1e-6)
-    fake = SimpleNamespace(
+    fake = stand_in(
         by_noise_alone=lambda: fake,
         beta=estimate.beta,
         deviations=np.where(np.arange(len(sizes)) == 0, np.inf, np.where(np.arange(len(sizes)) == 1, 0.0, 2.0)),
@@ -87,7 +86,7 @@ def test_the_noise_metric_scales_unidentifiable_and_dropped_parameters_by_their_
     assert_close(np.diag(np.linalg.inv(W.T @ W)), expected**2, ORACLE)
     projected = make_feasible(estimate)
     distance = np.linalg.norm(covariance_metric(estimate, space) @ (projected.beta - estimate.beta))
-    assert projected.provenance["projected"]["distance"] == pytest.approx(distance)
+    assert projected.provenance.notes["projected"]["distance"] == pytest.approx(distance)
     assert f"moved by {distance:.3g} standard deviations" in projected.status
-    assert space.smallest_margin(projected.physical.values) >= 0
-    assert projected.projected
+    assert space.smallest_margin(projected.values.physical.values) >= 0
+    assert projected.values.projected

@@ -5,7 +5,6 @@ Private functions are tested directly: inputs at their limits are rare, or slow 
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -13,13 +12,14 @@ import numpy as np
 import pytest
 from closeness import ORACLE, SAME_ALGEBRA, assert_close, assert_negligible
 from raising import raises
+from stand_in import stand_in
 
 from mindyn.applications.payload.payload import (
     UNSEEN_DEVIATION,
     _correlated_rows,
     _gain_shifts,
     _unseen_covariance,
-    payload,
+    identify_payload,
 )
 from mindyn.foundation.errors import Code, MindynError
 from mindyn.identification.estimators.estimate import load_estimate
@@ -73,7 +73,7 @@ def test_the_metric_of_a_covariance_is_the_root_of_its_inverse(estimate):
     rng = np.random.default_rng(1)
     root = rng.normal(size=(len(estimate.beta),) * 2)
     covariance = root @ root.T * np.outer(*[10.0 ** rng.uniform(-3, 1, len(root))] * 2)
-    plain = replace(estimate, covariance=covariance, shifts=None, jackknife=None)
+    plain = estimate.with_uncertainty(covariance=covariance, shifts=None, jackknife=None)
     W = covariance_metric(plain, space_of(plain.regressor))
     assert_close(W @ covariance @ W.T, np.eye(len(W)), 1e-6)
 
@@ -92,7 +92,7 @@ def test_the_weightiest_names_cover_most_of_the_squares():
 
 def test_rows_that_follow_each_other_count_for_fewer():
     residuals = [SimpleNamespace(correlation=item) for item in (None, 0.0, 0.5, -0.3, 0.999)]
-    assert_close(_correlated_rows(SimpleNamespace(residuals=residuals)), [1.0, 1.0, 3.0, 1.0, 199.0], SAME_ALGEBRA)
+    assert_close(_correlated_rows(stand_in(residuals=residuals)), [1.0, 1.0, 3.0, 1.0, 199.0], SAME_ALGEBRA)
 
 
 def test_unobserved_directions_of_a_load_get_a_large_deviation():
@@ -132,7 +132,7 @@ def test_torques_of_another_scale_are_a_load_of_that_scale():
 
 def test_a_load_hangs_on_the_link_that_is_named(estimate):
     with raises(MindynError, Code.UNKNOWN_NAME, "gripper"):
-        payload(estimate, None, link="gripper")
+        identify_payload(estimate, None, link="gripper")
 
 
 def test_descents_begin_at_the_lowest_of_each_part(monkeypatch):

@@ -38,7 +38,7 @@ def distance(robot, length, mass):
     tau = tau * (1 + 0.1 * rng.normal(size=tau.shape))
     samples = Samples(result.joint_names, q, qd, qdd, tau, 100.0, np.zeros(40, dtype=np.int64))
     estimate = mindyn.LeastSquares().fit(build_rows(result, samples, EquationSettings()))
-    return mindyn.make_feasible(estimate).provenance["projected"]["distance"]
+    return mindyn.make_feasible(estimate).provenance.notes["projected"]["distance"]
 
 
 def test_the_move_is_the_same_in_standard_deviations():

@@ -210,5 +210,5 @@ def _form(truth: Truth, form: str) -> float:
 
 def _formulation(truth: Truth, name: str, expected) -> float:
     s = truth.states
-    f = mindyn.equation(truth.robot, "inverse_dynamics", formulation=name)
+    f = mindyn.build_equation(truth.robot, "inverse_dynamics", formulation=name)
     return truth.error(_each(f, s.q, s.qd, s.qdd)[..., 0], expected)

@@ -55,7 +55,7 @@ def test_a_joint_that_carries_little_of_large_forces():
 @pytest.mark.parametrize("formulation", ["kane", "mlc"])
 def test_a_formulation_that_loses_digits_at_some_states_is_rejected(formulation):
     with raises(RobotError, Code.INACCURATE, "joint6"):
-        mindyn.equation(random_case(16299).robot, "inverse_dynamics", formulation=formulation)
+        mindyn.build_equation(random_case(16299).robot, "inverse_dynamics", formulation=formulation)
 
 
 def chain_of_twists(alphas, lengths, gravity=(0.0, -9.81, 0.0)) -> Robot:
@@ -114,7 +114,7 @@ def test_a_payload_leaves_the_base_set(name):
     robot = load_robot(name)
     loaded = robot.with_payload(3.0, (0.1, 0.02, 0.05), np.diag([0.01, 0.02, 0.015]))
     for drives in (False, True) if robot.drives else (False,):
-        item, other = structural_base(robot, drives=drives), structural_base(loaded, drives=drives)
+        item, other = structural_base(robot, with_drives=drives), structural_base(loaded, with_drives=drives)
         assert item.names == other.names
         assert item.matrix.tobytes() == other.matrix.tobytes()
 
@@ -135,7 +135,7 @@ def test_near_degenerate_notes_reach_the_model():
 @pytest.mark.parametrize("seed", range(10))
 def test_base_sets_with_drives_keep_their_torques(seed):
     robot = with_random_drives(random_case(2 * 10**6 + seed).robot, seed)
-    assert tree_deviation(structural_base(robot, drives=True)).size < MAX_RELATIVE_ERROR
+    assert tree_deviation(structural_base(robot, with_drives=True)).size < MAX_RELATIVE_ERROR
 
 
 @pytest.mark.usefixtures("broken")
@@ -165,7 +165,7 @@ class TestABrokenReductionIsCaught:
 
     def test_equations_are_rejected_by_joint(self):
         with raises(RobotError, Code.INACCURATE):
-            mindyn.equation(load_robot("puma560"), "inverse_dynamics")
+            mindyn.build_equation(load_robot("puma560"), "inverse_dynamics")
 
     def test_loops_fall_back(self):
         robot = load_robot("parallelogram_arm")

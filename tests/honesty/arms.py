@@ -138,7 +138,7 @@ def motion(arm: Robot, how: Recording, seed: int):
 def torque(arm: Robot, q, qd, qdd, load_friction: float = 0.0):
     """Return the joint torque with drives; friction can grow with the torque of the rigid arm."""
     bare = replace(arm, drives=())
-    rigid = np.asarray(mindyn.equation(bare, "inverse_dynamics")(q.T, qd.T, qdd.T)).T
+    rigid = np.asarray(mindyn.build_equation(bare, "inverse_dynamics")(q.T, qd.T, qdd.T)).T
     rotors, viscous, coulomb, offset = (
         np.array([getattr(drive, name) for drive in arm.drives])
         for name in ("rotor_inertia", "viscous", "coulomb", "offset")

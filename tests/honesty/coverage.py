@@ -57,18 +57,18 @@ def run_trial(seed: int) -> dict:
         build_robot_file(arm, seed) if seed % 3 else remove_masses(arm), record_log(arm, how, seed)
     )
     truth, (low, high) = find_true_values(estimate, arm, how), estimate.intervals
-    without = np.array([name in estimate.dropped for name in estimate.names])
+    without = np.array([name in estimate.values.dropped for name in estimate.names])
     held = (low <= truth) & (truth <= high)
     given = np.isfinite(low) & ~without
-    centre = estimate.beta if estimate.physical is None else estimate.physical.unconstrained
+    centre = estimate.beta if estimate.values.physical is None else estimate.values.physical.unconstrained
     return {
         "seed": seed,
         "recording": asdict(how),
         "joints": arm.joint_count,
-        "method": estimate.method,
+        "method": estimate.provenance.method,
         "friction": list(estimate.regressor.friction.shapes),
         "parameters": len(estimate.beta),
-        "dropped": len(estimate.dropped),
+        "dropped": len(estimate.values.dropped),
         "inside": held[given].tolist(),
         "dropped_inside": held[np.isfinite(low) & without].tolist(),
         "deviations": (np.abs(truth - centre)[given] / estimate.deviations[given]).tolist(),

@@ -30,9 +30,10 @@ from mindyn.motions.simulation.controllers import ComputedTorque
 RATE_HZ, SECONDS = 500.0, 10.0
 WANTED = (0.93, 0.98)
 UNFILTERED = mindyn.EquationSettings(
-    mindyn.Conditioning(rate_hz=RATE_HZ, stamps="uniform", position_cutoff_hz=None, delay_s=0.0), drives="stated"
+    mindyn.Conditioning(rate_hz=RATE_HZ, stamps="uniform", position_cutoff_hz=None, delay_s=0.0),
+    drive_parameters="stated",
 )
-AUTOMATIC = replace(mindyn.EquationSettings.automatic(), drives="stated")
+AUTOMATIC = replace(mindyn.EquationSettings.automatic(), drive_parameters="stated")
 
 
 @dataclass
@@ -60,12 +61,12 @@ def record_log(seed: int, noise_rad: float | None = None) -> tuple[mindyn.Robot,
     arm = driven_arm(seed, joints=2 + seed % 2)
     reference = sines(arm, seed)
     bandwidth = rng.uniform(15.0, 25.0)
-    law = ComputedTorque(arm, reference, bandwidth**2, 2 * bandwidth, drives=True)
+    law = ComputedTorque(arm, reference, bandwidth**2, 2 * bandwidth, with_drives=True)
     drawn = float(rng.choice([5e-5, 1e-4, 2e-4]))
     loop = NoisyFeedback(law, drawn if noise_rad is None else noise_rad, rng)
     q0, qd0, _ = reference(0.0)
     mindyn.simulate(
-        arm, loop, seconds=SECONDS, q0=q0, qd0=qd0, rate_hz=RATE_HZ, drives=True, method="fixed",
+        arm, loop, seconds=SECONDS, q0=q0, qd0=qd0, rate_hz=RATE_HZ, with_drives=True, method="fixed",
         longest_step_s=1 / RATE_HZ,
     )  # fmt: skip
     held = np.array(loop.torques)

@@ -103,7 +103,7 @@ def record_pair(seed: int):
     logs, truths = [], []
     for start in (first, max(0.0, first + rng.uniform(-0.5, 0.5) * how.seconds)):
         t, q, qd, qdd = motion(arm, how, int(rng.integers(2**31)))
-        rigid = np.asarray(mindyn.equation(bare, "inverse_dynamics")(q.T, qd.T, qdd.T)).T
+        rigid = np.asarray(mindyn.build_equation(bare, "inverse_dynamics")(q.T, qd.T, qdd.T)).T
         rigid = rigid + qdd * [drive.rotor_inertia for drive in arm.drives]
         level = 1 + warming * np.exp(-(start + t[:, None]) / time_constant)
         tau = rigid + [drive.offset for drive in arm.drives]

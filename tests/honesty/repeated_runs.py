@@ -36,7 +36,11 @@ def measure_agreement(robot, item, other, cutoff_hz: float) -> tuple[float, floa
     fractions = []
     for result in (both, [each.by_noise_alone() for each in both]):
         differences = np.abs(result[0].beta - result[1].beta)
-        fractions.append(float(np.mean(differences <= np.hypot(result[0].half_widths, result[1].half_widths))))
+        fractions.append(
+            float(
+                np.mean(differences <= np.hypot(result[0].uncertainty.half_widths, result[1].uncertainty.half_widths))
+            )
+        )
     return fractions[0], fractions[1]
 
 

@@ -129,7 +129,7 @@ def simulate_pendulum(rng):
     logs = []
     for k in range(3):
         start = np.array([-np.pi / 2, 0.0]) + rng.uniform(-1.5, 1.5, 2)
-        free = mindyn.simulate(robot, lambda *_: np.zeros(2), seconds=12.0, q0=start, drives=True, method="fixed")
+        free = mindyn.simulate(robot, lambda *_: np.zeros(2), seconds=12.0, q0=start, with_drives=True, method="fixed")
         rows = np.arange(0, len(free.t), max(1, round(0.01 / (free.t[1] - free.t[0]))))
         tau = 0.2 * (rng.normal(size=(len(rows), 2)) + rng.normal(size=2))
         q = free.q[rows] + 2e-5 * rng.normal(size=(len(rows), 2))
@@ -230,7 +230,7 @@ def build_faulty_log(seed: int, fault: str):
 def holding_torque(arm, q, gravity):
     """Return the torque (N, n) that holds the arm at rest."""
     still = np.zeros_like(q.T)
-    return np.asarray(mindyn.equation(replace(arm, gravity=gravity), "inverse_dynamics")(q.T, still, still)).T
+    return np.asarray(mindyn.build_equation(replace(arm, gravity=gravity), "inverse_dynamics")(q.T, still, still)).T
 
 
 def record_unfit_motion(arm, how, seed, fault, joint):

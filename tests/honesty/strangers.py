@@ -216,7 +216,7 @@ def _torque(arm, how: RecordingSetup, seed: int, state, since):
     q, qd, qdd = state
     rng = np.random.default_rng([seed, 44])
     bare = replace(arm, drives=())
-    rigid = np.asarray(mindyn.equation(bare, "inverse_dynamics")(q.T, qd.T, qdd.T)).T
+    rigid = np.asarray(mindyn.build_equation(bare, "inverse_dynamics")(q.T, qd.T, qdd.T)).T
     rotors, viscous, coulomb, offset = (
         np.array([getattr(drive, name) for drive in arm.drives])
         for name in ("rotor_inertia", "viscous", "coulomb", "offset")
@@ -292,15 +292,15 @@ def run_trial(seed: int, **changes) -> dict:
     try:
         estimate = mindyn.identify(robot, log)
         created |= {
-            "method": estimate.method,
+            "method": estimate.provenance.method,
             "friction": str(estimate.regressor.friction.shapes),
             "conditioning": str(estimate.settings.fit_conditioning),
-            "filter_hz": estimate.filter_hz,
-            "dropped": len(estimate.dropped),
+            "filter_hz": estimate.settings.cutoff_hz,
+            "dropped": len(estimate.values.dropped),
             "parameters": len(estimate.beta),
-            "holds": None if estimate.identifiable is None else estimate.identifiable.holds,
+            "holds": None if estimate.data.identifiable is None else estimate.data.identifiable.holds,
             "findings": [finding.to_dict() for finding in estimate.findings],
-            "promised": None if estimate.cross_validated is None else estimate.cross_validated.total,
+            "promised": None if estimate.data.cross_validated is None else estimate.data.cross_validated.total,
         }
         created["seconds"] = process_time() - began
         created["errors"] = {name: validate(estimate, other).error.total for name, other in others.items()}

@@ -39,7 +39,7 @@ def fit(robot: str, logs: list[str]) -> dict:
     estimate = mindyn.identify(arm, read[0])
     return {
         "is_consistent": getattr(estimate, "physical", None) is not None,
-        "delay_s": float(np.median(np.atleast_1d(estimate.conditioning.delay_s))),
+        "delay_s": float(np.median(np.atleast_1d(estimate.settings.conditioning.delay_s))),
         "torques": [estimate.predict_log(log).tolist() for log in read],
     }
 
@@ -52,7 +52,9 @@ def weigh(robot: str, free: str, loaded: list[str], weighed: str, mass: float) -
     if not IS_CURRENT:
         arm = mindyn.with_estimated_drives(arm)
         samples = mindyn.condition(empty, arm, settings).samples
-        loads = [mindyn.payload(arm, samples, mindyn.condition(run, arm, settings).samples) for run in runs[1:]]
+        loads = [
+            mindyn.identify_payload(arm, samples, mindyn.condition(run, arm, settings).samples) for run in runs[1:]
+        ]
         widths = [NORMAL_95 * float(load.covariance[0, 0]) ** 0.5 for load in loads]
         return {
             "loads": [
@@ -73,8 +75,8 @@ def weigh(robot: str, free: str, loaded: list[str], weighed: str, mass: float) -
         mindyn.EquationSettings(settings, friction=friction),
     )
     calibration = calibrate_load(estimate, runs[0], mass)
-    loads = [mindyn.payload(estimate, run) for run in runs[1:]]
-    loads.append(mindyn.payload(estimate, runs[1], calibration=calibration))
+    loads = [mindyn.identify_payload(estimate, run) for run in runs[1:]]
+    loads.append(mindyn.identify_payload(estimate, runs[1], calibration=calibration))
     return {"loads": [(*load.mass_interval, answer_mass(load)) for load in loads]}
 
 

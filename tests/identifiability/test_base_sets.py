@@ -12,7 +12,7 @@ from closeness import ORACLE, assert_close, assert_negligible
 from identifiability.parallelogram_arms import REFERENCE
 from raising import raises
 
-from mindyn import ExtraTorque, equation, load_robot
+from mindyn import ExtraTorque, build_equation, load_robot
 from mindyn.equations.identifiability.base_sets import base_parameters
 from mindyn.equations.identifiability.reduction import reduce_model
 from mindyn.foundation.errors import Code, InputError, MissingPhysicsError, RobotError, UnknownNameError
@@ -59,9 +59,9 @@ def test_wrong_forms_raise():
     with raises(InputError, Code.UNSUPPORTED, "priority"):
         base_parameters(robot, priority=["m1"])
     with raises(MissingPhysicsError, Code.MISSING_VALUE, "palletiser"):
-        base_parameters(robot, drives=True)
+        base_parameters(robot, with_drives=True)
     with raises(InputError, Code.UNSUPPORTED, "drives"):
-        base_parameters(load_robot("puma560"), "lin", drives=True)
+        base_parameters(load_robot("puma560"), "lin", with_drives=True)
 
 
 @pytest.mark.parametrize("name", ["puma560_fgl", "five_bar"])
@@ -79,9 +79,9 @@ def test_a_reduced_model_has_the_errors_it_reports(name):
         H = np.diff(dynamics.energy_regressor(q, qd).sum(axis=1), axis=0)
         Y = dynamics.standard_regressor(q, qd, qdd)
     else:
-        rows = equation(robot, "energy_regressor")
+        rows = build_equation(robot, "energy_regressor")
         H = np.diff([np.array(rows(*state)).sum(axis=0) for state in zip(q, qd, strict=True)], axis=0)
-        standard = equation(robot, "standard_regressor")
+        standard = build_equation(robot, "standard_regressor")
         Y = np.array([np.array(standard(*state)) for state in zip(q, qd, qdd, strict=True)])
     missed = np.linalg.norm(H @ (robot.phi - reduction.phi)) / np.linalg.norm(H @ robot.phi)
     assert_close(missed, reduction.energy_error[reduction.kept], 1e-8)
@@ -110,7 +110,7 @@ def test_yoshidas_tables_are_base_values_of_the_bundled_robot(table):
 def test_the_bundled_robot_has_table_1_and_52_model_parameters():
     robot = load_robot("puma560_yoshida")
     assert robot == yoshida_puma("table1")
-    base = base_parameters(robot, drives=True)
+    base = base_parameters(robot, with_drives=True)
     assert base.count - sum(name.startswith("fo") for name in base.names) == 52
     with raises(UnknownNameError, Code.UNKNOWN_NAME, "table4"):
         yoshida_values("table4")
@@ -119,7 +119,7 @@ def test_the_bundled_robot_has_table_1_and_52_model_parameters():
 def test_a_formula_needs_values_only_at_reachable_positions():
     robot = load_robot("planar2")
     sprung = replace(robot, extras=(ExtraTorque("spring", "joint2", "sqrt(2 + q)"),))
-    assert "spring" in base_parameters(sprung, drives=True).names
+    assert "spring" in base_parameters(sprung, with_drives=True).names
     narrow = replace(robot, extras=(ExtraTorque("spring", "joint2", "sqrt(0.001 - (q - 0.7) ** 2)"),))
     with raises(RobotError, Code.NOT_FINITE, "spring"):
-        base_parameters(narrow, drives=True)
+        base_parameters(narrow, with_drives=True)

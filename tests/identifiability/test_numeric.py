@@ -11,7 +11,7 @@ from parameters.oracle import sample_rows as oracle_rows
 from raising import raises
 from robots import NONE, random_motion, random_robot, with_random_drives
 
-from mindyn import equation, load_robot
+from mindyn import build_equation, load_robot
 from mindyn.equations.identifiability.numeric import numeric_base
 from mindyn.equations.identifiability.parameter_space import compute_row_space, constraint_matrix, essential_space
 from mindyn.foundation.errors import Code, InputError, MindynError, RobotError, UnknownNameError
@@ -33,7 +33,7 @@ def test_numeric_and_structural_sets_span_the_same_space(seed, source):
 def test_numeric_and_structural_sets_with_drives_span_the_same_space(seed):
     # Along gravity a prismatic joint's mass, rotor and offset are one parameter less, which structural sets do not see.
     robot = with_random_drives(random_robot(seed + 50, joints=3, gravity=NONE), seed)
-    numeric, structural = numeric_base(robot, "torque", drives=True), structural_base(robot, drives=True)
+    numeric, structural = numeric_base(robot, "torque", with_drives=True), structural_base(robot, with_drives=True)
     assert numeric.count == structural.count
     structural.transform_to(numeric)
 
@@ -67,7 +67,7 @@ def test_constraints_lower_the_count_and_keep_the_dynamics():
     assert base.count == len(row_space(oracle_rows(robot, 0) @ free)[0]) < 36
     phi = free @ np.random.default_rng(0).normal(size=free.shape[1])
     q, qd, qdd = random_motion(robot, 0)
-    Y = np.array(equation(robot, "standard_regressor")(q, qd, qdd))
+    Y = np.array(build_equation(robot, "standard_regressor")(q, qd, qdd))
     assert_close(Y @ (base.embedding @ (base.matrix @ phi)), Y @ phi, ORACLE)
 
 
@@ -110,6 +110,6 @@ def test_wrong_requests_raise():
     with raises(InputError, Code.UNKNOWN_NAME):
         numeric_base(robot, "power")
     with raises(InputError, Code.UNSUPPORTED, "source"):
-        numeric_base(robot, drives=True)
+        numeric_base(robot, with_drives=True)
     with raises(MindynError, Code.WRONG_SHAPE, "constraints"):
         numeric_base(robot, constraints=[[1.0, 2.0]])

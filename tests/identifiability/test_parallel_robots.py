@@ -75,7 +75,7 @@ def test_narrow_limits_do_not_change_the_count(half):
 
 @pytest.mark.parametrize("name", sorted(SIX_BARS))
 def test_six_bars_have_as_many_parameters_as_the_projected_regressor_has_rank(name):
-    robot = six_bar(name, drives=False)
+    robot = six_bar(name, with_drives=False)
     assert base_parameters(robot).count == rank(null_space_rows(robot, 0, 120))
 
 

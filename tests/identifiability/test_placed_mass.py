@@ -10,7 +10,7 @@ from raising import raises
 
 from mindyn import base_parameters, load_robot
 from mindyn.equations import place_point_mass, reduce_model
-from mindyn.equations.catalogue import equation
+from mindyn.equations.catalogue import build_equation
 from mindyn.foundation.algebra.inertia import phi_about_origin
 from mindyn.foundation.errors import Code, InputError
 
@@ -28,7 +28,7 @@ def test_a_counterweight_takes_the_least_torque(case):
     robot, base, motion = case
     low, high = (-1.0, -0.2, 0.0), (1.0, 0.2, 0.0)
     placement = place_point_mass(base, "link2", 5.0, low, high, motion)
-    Y = equation(robot, "standard_regressor")
+    Y = build_equation(robot, "standard_regressor")
     rows = np.array([np.array(Y(*sample)) for sample in zip(*motion, strict=True)])
     tau = rows @ robot.phi
 

@@ -105,7 +105,7 @@ def test_both_select_the_same_settings(robot, size):
 
 def trials_factors(trials, settings):
     return mindyn.build_rows(
-        trials.regressor.robot, list(trials.logs), replace(settings, drives="stated")
+        trials.regressor.robot, list(trials.logs), replace(settings, drive_parameters="stated")
     ).information.stacked()
 
 

@@ -37,7 +37,7 @@ def record_log(robot, seconds, period_s, noise=0.02, seed=0, size=0.6):
     q = np.sin(angles) @ sines + np.cos(angles) @ cosines
     qd = (np.cos(angles) * rates) @ sines - (np.sin(angles) * rates) @ cosines
     qdd = -(np.sin(angles) * rates**2) @ sines - (np.cos(angles) * rates**2) @ cosines
-    tau = np.asarray(mindyn.equation(robot, "inverse_dynamics")(q.T, qd.T, qdd.T)).T
+    tau = np.asarray(mindyn.build_equation(robot, "inverse_dynamics")(q.T, qd.T, qdd.T)).T
     scale = np.sqrt((tau**2).mean(axis=0))
     tau = tau + scale * (0.1 * np.tanh(qd / 0.05) + noise * rng.normal(size=q.shape))
     return log_from_arrays(robot.joint_names, time, q, tau, qd)
@@ -90,7 +90,7 @@ def resolve(settings):
 def select(robot, log, settings=None):
     trials, usual = trials_of(robot, [log])
     trial = Trial(replace(usual, conditioning=resolve(usual), friction=Friction("tanh", 0.05)))
-    wanted = replace(usual, conditioning=resolve(usual), drives="estimated")
+    wanted = replace(usual, conditioning=resolve(usual), drive_parameters="estimated")
     return best_estimator(trials, trial, settings or wanted, ())
 
 

@@ -11,6 +11,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from raising import raises
+from stand_in import stand_in
 
 import mindyn
 from mindyn.cli.printing import print_findings
@@ -56,7 +57,7 @@ def test_an_applied_delay_of_more_than_a_sample_is_shown(milliseconds, way, caps
     """At 200 Hz; it is an info that the first screen shows."""
     conditioning = replace(AS_LOGGED, delay_s=milliseconds * MS)
     data = SimpleNamespace(
-        estimate=SimpleNamespace(conditioning=conditioning),
+        estimate=stand_in(settings=SimpleNamespace(conditioning=conditioning)),
         samples=SimpleNamespace(rate_hz=RATE_HZ),
         joint_names=("a", "b", "c"),
     )
@@ -69,18 +70,25 @@ def test_an_applied_delay_of_more_than_a_sample_is_shown(milliseconds, way, caps
         assert f"info     the torque {way} the motion by {abs(milliseconds):g} ms" in capsys.readouterr().err
     thinned = replace(AS_LOGGED, delay_s=10 * MS, decimation=5)  # 2 rows, of which a fifth are samples
     data = SimpleNamespace(
-        estimate=SimpleNamespace(conditioning=thinned), samples=SimpleNamespace(rate_hz=40.0), joint_names=("a",)
+        estimate=stand_in(settings=SimpleNamespace(conditioning=thinned)),
+        samples=SimpleNamespace(rate_hz=40.0),
+        joint_names=("a",),
     )
     assert len(list(_applied_delay(data))) == 1
     assert (
-        list(_applied_delay(SimpleNamespace(estimate=SimpleNamespace(conditioning=None), samples=data.samples))) == []
+        list(
+            _applied_delay(
+                SimpleNamespace(estimate=stand_in(settings=SimpleNamespace(conditioning=None)), samples=data.samples)
+            )
+        )
+        == []
     )
 
 
 def test_applied_delays_of_single_joints_name_them():
     conditioning = replace(AS_LOGGED, delay_s=(0.02, 0.0, -0.03))
     data = SimpleNamespace(
-        estimate=SimpleNamespace(conditioning=conditioning),
+        estimate=stand_in(settings=SimpleNamespace(conditioning=conditioning)),
         samples=SimpleNamespace(rate_hz=RATE_HZ),
         joint_names=("a", "b", "c"),
     )
@@ -138,7 +146,7 @@ def test_a_delay_of_all_joints_that_the_settings_leave_is_named(milliseconds):
     q, qd, qdd = (sum(size * w**k * np.sin(w * t + w + k * np.pi / 2) for w, size in tones) for k in range(3))
     tau = -sum(size * w**2 * np.sin(w * (t - milliseconds * MS) + w) for w, size in tones)
     samples = Samples(("a",), *(x[:, None] for x in (q, qd, qdd, tau)), 200.0, np.zeros(len(t), dtype=np.int64))
-    estimate = SimpleNamespace(conditioning=replace(AS_LOGGED, delay_s=0.01))
+    estimate = stand_in(settings=SimpleNamespace(conditioning=replace(AS_LOGGED, delay_s=0.01)))
     result = list(_common_delay(SimpleNamespace(samples=samples, estimate=estimate)))
     assert [item.kind for item in result] == [Kind.DELAYED_TORQUE] * (abs(milliseconds) > 4)
     for entry in result:

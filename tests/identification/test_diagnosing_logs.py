@@ -72,7 +72,7 @@ def test_a_selected_delay_is_reported():
     samples = smooth_samples(ROBOT, 3000)
     late = replace(samples, tau=np.roll(samples.tau, 3, axis=0)).take(slice(10, None))
     estimate = mindyn.identify(ROBOT, log_of(late))
-    assert estimate.conditioning.delay_s
+    assert estimate.settings.conditioning.delay_s
     assert any(str(note).startswith("delay of the torque selected by cross-val") for note in messages(estimate))
     assert any("cut at both ends" in str(note) for note in messages(estimate))
 
@@ -85,5 +85,8 @@ def test_segments_of_a_long_log_inflate_intervals_no_more_than_the_log():
     estimate = mindyn.LeastSquares().fit(equations(ROBOT, samples))
     whole = with_systematic_errors(estimate, samples, AS_LOGGED)
     part = with_systematic_errors(estimate, samples.take(slice(0, 4000)), AS_LOGGED, len(samples))
-    ratio = part.provenance["systematic"]["timing_deviation_s"] / whole.provenance["systematic"]["timing_deviation_s"]
+    ratio = (
+        part.provenance.notes["systematic"]["timing_deviation_s"]
+        / whole.provenance.notes["systematic"]["timing_deviation_s"]
+    )
     assert 0.7 < ratio < 1.4

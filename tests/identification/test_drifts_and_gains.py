@@ -109,7 +109,7 @@ def test_few_blocks_and_fits_without_weights_say_nothing(arm, log, kind):
     assert diagnosed(kind, arm, spoiled, blocks=blocks, independent_blocks=blocks) == []
     assert diagnosed(kind, arm, spoiled, blocks=[], independent_blocks=[]) == []
     data = diagnostic_data(arm, spoiled, SETTINGS)
-    data.estimate = replace(data.estimate, joint_weights=None)
+    data.estimate = data.estimate.with_data(joint_weights=None)
     assert data.blocks == data.independent_blocks == []
 
 
@@ -119,7 +119,7 @@ def test_coefficients_and_deviations_are_those_of_fits_with_the_column(arm, log)
     rng = np.random.default_rng(0)
     mixed = rng.normal(size=(len(result.beta), 2))
     created = fit_added_columns(data.estimate, rows.blocks, lambda number, R: (number + 1) * (R @ mixed))
-    parts = [block.information.stacked(result.joint_weights) for block in rows.blocks]
+    parts = [block.information.stacked(result.data.joint_weights) for block in rows.blocks]
 
     def coefficient(column, without=None):
         taken = [(k, *part) for k, part in enumerate(parts) if k != without]

@@ -35,7 +35,7 @@ def arm() -> mindyn.Robot:
 def files(arm: mindyn.Robot, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     """Five logs of unequal length, one of them shorter than its filter's edges."""
     folder, created = tmp_path_factory.mktemp("logs"), []
-    model = mindyn.compile_model(arm, drives=True)
+    model = mindyn.compile_model(arm, with_drives=True)
     for k, rows in enumerate((4000, 1500, 20, 2500, 3000)):
         rng = np.random.default_rng(k)
         t = np.arange(rows) / 200
@@ -75,9 +75,9 @@ def test_the_bits_do_not_depend_on_where_logs_are_gathered(arm, files, read):
     with ThreadPoolExecutor(3) as threads, ProcessPoolExecutor(2, get_context("spawn")) as processes:
         result += [fit(threads), fit(processes)]
     assert {bits(item) for item in result} == {bits(alone)}
-    assert {item.provenance["samples"] for item in result} == {alone.provenance["samples"]}
-    assert {item.sources for item in result} == {alone.sources}
-    assert len(alone.sources) == len(files)
+    assert {item.provenance.notes["samples"] for item in result} == {alone.provenance.notes["samples"]}
+    assert {item.data.sources for item in result} == {alone.data.sources}
+    assert len(alone.data.sources) == len(files)
 
 
 def test_an_automatic_choice_works_with_an_executor(arm, files):
@@ -85,7 +85,7 @@ def test_an_automatic_choice_works_with_an_executor(arm, files):
     with ThreadPoolExecutor(2) as threads:
         estimate = mindyn.identify(arm, logs, settings=replace(SETTINGS, filter_hz="auto"), executor=threads)
     assert np.isfinite(estimate.beta).all()
-    assert estimate.provenance["covariance"] == "white"
+    assert estimate.provenance.notes["covariance"] == "white"
 
 
 def test_blocks_do_not_depend_on_the_other_logs(arm, files):
@@ -143,7 +143,7 @@ def test_regressors_and_models_pickle_as_robot_and_options(base_form):
     again = pickle.loads(sent)
     assert again.names == regressor.names
     assert again.dense(again.parts(*motion)).tobytes() == regressor.dense(regressor.parts(*motion)).tobytes()
-    model = mindyn.compile_model(robot, drives=True)
+    model = mindyn.compile_model(robot, with_drives=True)
     tau = model.inverse_dynamics(*motion)
     sent = pickle.dumps(model)
     assert len(sent) < 200_000

@@ -11,7 +11,7 @@ from honesty.arms import FRICTION_WIDTH_RAD_S, Recording, motion, random_arm, to
 import mindyn
 from mindyn.identification import METHODS
 from mindyn.identification.estimators.estimate import load_estimate
-from mindyn.identification.estimators.estimate_parts import FrictionCurve
+from mindyn.identification.estimators.records import FrictionCurve
 from mindyn.identification.prediction.friction_curves import friction_curve
 from mindyn.logs.log import log_from_arrays
 from mindyn.output.report.data import collect_report_data
@@ -50,7 +50,7 @@ def test_the_curve_is_the_mean_of_fits_with_each_law(arm):
     """Each law is fitted again by itself, as a user would."""
     log = record_log(arm, 1)
     estimate = identify(arm, log)
-    curve = estimate.friction_curves[1]
+    curve = estimate.uncertainty.friction_curves[1]
     assert sum(curve.laws.values()) == pytest.approx(1.0)
     torques = []
     for law, probability in curve.laws.items():
@@ -66,7 +66,7 @@ def test_the_curve_is_the_mean_of_fits_with_each_law(arm):
 def test_bands_hold_the_true_curve_and_that_of_another_recording(arm):
     first, second = (identify(arm, record_log(arm, seed)) for seed in (1, 2))
     inside = []
-    for curve, other in zip(first.friction_curves, second.friction_curves, strict=True):
+    for curve, other in zip(first.uncertainty.friction_curves, second.uncertainty.friction_curves, strict=True):
         assert len(curve.speed) == 20
         assert curve.deviations.shape == (3, 20)
         inside += (np.abs(true_curve(arm, curve) - curve.torque) <= curve.half_width).tolist()
@@ -83,7 +83,7 @@ def test_a_law_that_the_blocks_reject_has_no_weight(arm):
     """Friction that falls by half up to 0.1 rad/s is not plain."""
     coulomb = np.array([drive.coulomb for drive in arm.drives])
     estimate = identify(arm, record_log(arm, 1, lambda qd, _: coulomb * np.sign(qd) * np.exp(-np.abs(qd) / 0.1)))
-    for curve, c in zip(estimate.friction_curves, coulomb, strict=True):
+    for curve, c in zip(estimate.uncertainty.friction_curves, coulomb, strict=True):
         assert curve.laws.get("plain", 0.0) == 0.0
         assert sum(p for law, p in curve.laws.items() if "stribeck" in law) > 0.5
         truth = true_curve(arm, curve) + c * np.sign(curve.speed) * np.exp(-np.abs(curve.speed) / 0.1)
@@ -98,7 +98,7 @@ def test_drift_widens_the_band_by_the_deviation_of_a_uniform_distribution(arm):
         return 0.4 * (0.5 - t / HOW.seconds) * (viscous * qd + coulomb * np.tanh(qd / FRICTION_WIDTH_RAD_S))
 
     steady, drifting = (identify(arm, record_log(arm, 1, further)) for further in (lambda qd, _: 0 * qd, warming))
-    for still, curve in zip(steady.friction_curves, drifting.friction_curves, strict=True):
+    for still, curve in zip(steady.uncertainty.friction_curves, drifting.uncertainty.friction_curves, strict=True):
         assert curve.deviations[2] / np.abs(curve.torque) == pytest.approx(0.4 / np.sqrt(12), rel=0.25)
         assert (still.deviations[2] < 0.2 * curve.deviations[2]).all()
     assert any(finding.kind.value == "friction drift" for finding in drifting.findings)
@@ -111,7 +111,7 @@ def test_a_direction_that_was_not_driven_has_no_curve(arm):
     q, qdd = np.cumsum(speeds, axis=0) * 0.01, np.gradient(speeds, 0.01, axis=0)
     tau = torque(arm, q, speeds, qdd)
     tau += 0.02 * tau.std(axis=0) * np.random.default_rng(1).normal(size=tau.shape)
-    curves = identify(arm, log_from_arrays(arm.joint_names, t, q, tau, speeds)).friction_curves
+    curves = identify(arm, log_from_arrays(arm.joint_names, t, q, tau, speeds)).uncertainty.friction_curves
     assert (curves[0].speed > 0).all()
     assert curves[0].speed[-1] == pytest.approx(1.0, rel=0.02)
     assert (curves[1].speed < 0).any()
@@ -120,13 +120,13 @@ def test_a_direction_that_was_not_driven_has_no_curve(arm):
 def test_curves_are_saved_and_reported(arm, tmp_path):
     log = record_log(arm, 1)
     estimate = identify(arm, log)
-    restored = load_estimate(estimate.save(tmp_path / "estimate.json")).friction_curves
-    for curve, again in zip(estimate.friction_curves, restored, strict=True):
+    restored = load_estimate(estimate.save(tmp_path / "estimate.json")).uncertainty.friction_curves
+    for curve, again in zip(estimate.uncertainty.friction_curves, restored, strict=True):
         assert again.to_dict() == curve.to_dict()
     infinite = replace(restored[0], half_width=np.full(20, np.inf))
     assert np.isinf(FrictionCurve.from_dict(infinite.to_dict()).half_width).all()
     data = collect_report_data(estimate, training_logs=[log])
-    band = estimate.friction_curves[0]
+    band = estimate.uncertainty.friction_curves[0]
     section = friction_section(data)
     shown = [curve for curve in section.plots["friction-0"]["panes"][0]["series"] if curve["role"] == "band"]
     assert [speed for curve in shown for speed in curve["x"]] == pytest.approx(band.speed, rel=1e-5)
@@ -140,5 +140,5 @@ def test_curves_are_saved_and_reported(arm, tmp_path):
 
 def test_fits_of_other_quantities_have_no_curves(arm):
     estimate = mindyn.identify(replace(arm, drives=()), record_log(arm, 1), METHODS["momentum"], GIVEN)
-    assert estimate.residual_of != "torque"
-    assert estimate.friction_curves == ()
+    assert estimate.data.residual_of != "torque"
+    assert estimate.uncertainty.friction_curves == ()

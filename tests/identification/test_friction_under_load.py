@@ -53,7 +53,7 @@ def samples(arm):
     log = record_log(arm, 20.0, 9.7, noise=0.0)
     time, q = log.time, log.q
     spline = mindyn.condition(arm, log, Conditioning(position_cutoff_hz=None, edge_s=0.0)).samples
-    tau = mindyn.compile_model(with_load(arm), drives=True).inverse_dynamics(spline.q, spline.qd, spline.qdd)
+    tau = mindyn.compile_model(with_load(arm), with_drives=True).inverse_dynamics(spline.q, spline.qd, spline.qdd)
     tau = tau + 0.3 * spline.qd + 0.5 * np.tanh(spline.qd / WIDTH)
     assert len(time) == len(q)
     return replace(spline, tau=tau)
@@ -129,9 +129,11 @@ def test_a_robot_made_of_an_estimate_has_its_torques(arm, samples, friction, tmp
     if friction == "sign":
         law = replace(estimate.regressor.friction, direction="sign", width=0.0)
         equation_settings = replace(estimate.settings, friction=law)
-        estimate = replace(estimate, regressor=estimate.regressor.with_friction(law), settings=equation_settings)
-    model = mindyn.full_model(estimate, friction=friction)
-    tau = mindyn.compile_model(model, drives=True).inverse_dynamics(samples.q, samples.qd, samples.qdd)
+        estimate = replace(estimate, regressor=estimate.regressor.with_friction(law)).with_data(
+            settings=equation_settings
+        )
+    model = mindyn.build_full_model(estimate, friction=friction)
+    tau = mindyn.compile_model(model, with_drives=True).inverse_dynamics(samples.q, samples.qd, samples.qdd)
     assert_close(tau, estimate.predict(samples), PROVEN)
     estimate.save(tmp_path / "found.json")
     assert_close(
@@ -144,7 +146,7 @@ def test_a_projected_estimate_uses_its_own_load(arm, samples):
         arm, replace(samples, tau=samples.tau + np.random.default_rng(0).normal(0, 5, samples.tau.shape))
     )
     projected = mindyn.make_feasible(result)
-    model = mindyn.compile_model(mindyn.full_model(projected, friction="fitted"), drives=True)
+    model = mindyn.compile_model(mindyn.build_full_model(projected, friction_at_zero="fitted"), with_drives=True)
     assert_close(model.inverse_dynamics(samples.q, samples.qd, samples.qdd), projected.predict(samples), SAME_ALGEBRA)
 
 
@@ -222,7 +224,7 @@ def with_drives(arm):
 def simulate_loaded_log(arm, truth, noise=0.02):
     log = record_log(arm, 15.0, 11.3, noise=0.0)
     rest = mindyn.condition(arm, log, Conditioning(position_cutoff_hz=None, edge_s=0.0)).samples
-    tau = mindyn.compile_model(truth, drives=True).inverse_dynamics(rest.q, rest.qd, rest.qdd)
+    tau = mindyn.compile_model(truth, with_drives=True).inverse_dynamics(rest.q, rest.qd, rest.qdd)
     tau = tau + 2 * np.tanh(rest.qd / WIDTH) + noise * tau.std(axis=0) * np.random.default_rng(2).normal(size=tau.shape)
     return log_from_arrays(arm.joint_names, log.time[: len(tau)], rest.q, tau, rest.qd)
 
@@ -249,11 +251,11 @@ def test_physical_values_never_drive(arm, samples):
 def test_a_payload_is_weighed_with_friction_that_grows_by_it(arm, samples):
     """Its weight lets the gears take more: a fit that does not know so finds too much."""
     estimate = fit_with_settled_load(arm, samples)
-    estimate = replace(estimate, covariance=np.diag(np.maximum(1e-8, (1e-4 * estimate.beta) ** 2)))
+    estimate = estimate.with_uncertainty(covariance=np.diag(np.maximum(1e-8, (1e-4 * estimate.beta) ** 2)))
     heavy = with_load(arm).with_payload(mass=6.0, com=(0.1, 0, 0), inertia=0.02 * np.eye(3))
-    tau = mindyn.compile_model(heavy, drives=True).inverse_dynamics(samples.q, samples.qd, samples.qdd)
+    tau = mindyn.compile_model(heavy, with_drives=True).inverse_dynamics(samples.q, samples.qd, samples.qdd)
     run = replace(samples, tau=tau + 0.3 * samples.qd + 0.5 * np.tanh(samples.qd / WIDTH))
-    assert abs(mindyn.payload(estimate, run).mass - 6.0) < 0.05
+    assert abs(mindyn.identify_payload(estimate, run).mass - 6.0) < 0.05
 
 
 def test_functions_without_a_known_load_raise_an_error(arm, samples):

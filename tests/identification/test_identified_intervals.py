@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import mindyn
-from mindyn.identification.estimators.estimate import NORMAL_95
+from mindyn.foundation.algebra.significance import NORMAL_95
 from mindyn.logs.log import log_from_arrays
 from mindyn.motions.simulation.sensors import measure
 
@@ -36,8 +36,10 @@ def estimates():
     shape = rng.uniform([[[0.2]], [[0.1]], [[0.0]]], [[[0.6]], [[0.9]], [[6.0]]], (3, 4, 2))
     reference, robot = mindyn.SineMotion(np.array([0.3, 0.4]), *shape), arm()
     q0, qd0, _ = reference(0.0)
-    controller = mindyn.ComputedTorque(robot, reference, 400.0, 40.0, drives=True)
-    run = mindyn.simulate(robot, controller, seconds=12.0, q0=q0, qd0=qd0, rate_hz=200.0, drives=True, method="fixed")
+    controller = mindyn.ComputedTorque(robot, reference, 400.0, 40.0, with_drives=True)
+    run = mindyn.simulate(
+        robot, controller, seconds=12.0, q0=q0, qd0=qd0, rate_hz=200.0, with_drives=True, method="fixed"
+    )
     read = [measure(robot, run, replace(SENSORS, seed=seed)) for seed in range(REPETITIONS)]
     logs = [log_from_arrays(item.joint_names, item.t, item.position, item.torque) for item in read]
     return [mindyn.identify(unknown(robot), log) for log in logs]
@@ -46,7 +48,7 @@ def estimates():
 def inside(result):
     """For each parameter of the arm that was kept, whether its interval holds the truth."""
     truth = replace(result.base, robot=arm()).values
-    kept = [k for k, name in enumerate(result.base.names) if name not in result.dropped]
+    kept = [k for k, name in enumerate(result.base.names) if name not in result.values.dropped]
     return {result.names[k]: abs(result.beta[k] - truth[k]) <= NORMAL_95 * result.deviations[k] for k in kept}
 
 
@@ -67,8 +69,8 @@ def test_intervals_of_noise_alone_do_not(estimates):
 
 def test_the_timing_that_the_smooth_torque_asks_for_is_half_the_time_it_is_held(estimates):
     for estimate in estimates:
-        message = estimate.provenance["systematic"]
-        delay = estimate.conditioning.delay_s + message["timing_s"]
+        message = estimate.provenance.notes["systematic"]
+        delay = estimate.settings.conditioning.delay_s + message["timing_s"]
         assert delay == pytest.approx(-0.0025, abs=4 * message["timing_deviation_s"])
         assert message["timing_deviation_s"] < 1e-4
 
@@ -79,5 +81,5 @@ def test_saved_intervals_are_restored_and_distinguished(estimates, tmp_path):
     again = mindyn.load_estimate(tmp_path / "estimate.json")
     np.testing.assert_array_equal(again.deviations, result.deviations)
     np.testing.assert_array_equal(again.by_noise_alone().covariance, result.by_noise_alone().covariance)
-    kept = [k for k, name in enumerate(result.names) if name not in result.dropped]
+    kept = [k for k, name in enumerate(result.names) if name not in result.values.dropped]
     assert (result.by_noise_alone().deviations[kept] < result.deviations[kept]).all()

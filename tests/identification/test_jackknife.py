@@ -41,8 +41,8 @@ def test_the_jackknife_is_that_of_fits_without_each_block():
     rows, result = small_fit()
     parts = [block.information for block in rows.blocks]
     every = np.ones(len(result.beta), dtype=bool)
-    deviations, informative = jackknife(parts, result.joint_weights, every)
-    fixed = mindyn.LeastSquares(weights=tuple(result.joint_weights))
+    deviations, informative = jackknife(parts, result.data.joint_weights, every)
+    fixed = mindyn.LeastSquares(weights=tuple(result.data.joint_weights))
     without = []
     for k in range(len(parts)):
         rest = add_information([part for j, part in enumerate(parts) if j != k])
@@ -57,23 +57,25 @@ def test_the_jackknife_is_that_of_fits_without_each_block():
 def test_deviations_are_never_narrowed_and_quantiles_are_students():
     rows, result = small_fit()
     wider = with_jackknife_deviation(result, rows.blocks)
-    spread = wider.jackknife
+    spread = wider.uncertainty.jackknife
     assert (spread.inflated >= 1).all()
     assert_close(wider.deviations, result.deviations * spread.inflated, SAME_ALGEBRA)
-    assert_close(wider.half_widths, wider.deviations * student.ppf(0.975, spread.significant - 1), SAME_ALGEBRA)
+    assert_close(
+        wider.uncertainty.half_widths, wider.deviations * student.ppf(0.975, spread.significant - 1), SAME_ALGEBRA
+    )
     assert_close(wider.by_noise_alone().covariance, result.covariance, SAME_ALGEBRA)
     low, high = wider.intervals
-    assert_close(high - low, 2 * wider.half_widths, SAME_ALGEBRA)
+    assert_close(high - low, 2 * wider.uncertainty.half_widths, SAME_ALGEBRA)
     assert f"{low[0]:.5g} to {high[0]:.5g}" in wider.table()
 
 
 def test_parameters_of_fewer_than_three_blocks_keep_the_model_deviation_and_are_reported():
     rows, result = small_fit()
     wider = with_jackknife_deviation(result, (*rows.blocks[:1], *rows.blocks[:1], *rows.blocks[:1]))
-    assert wider.jackknife.count == 3
+    assert wider.uncertainty.jackknife.count == 3
     few = rows.select([replace(rows.blocks[0], information=add_information([b.information for b in rows.blocks[:12]]))])
     two = with_jackknife_deviation(result, (few.blocks[0], *rows.blocks[12:14], rows.blocks[14]))
-    kept = two.jackknife.significant < 3
+    kept = two.uncertainty.jackknife.significant < 3
     assert kept.any()
     assert_close(two.deviations[kept], result.deviations[kept], SAME_ALGEBRA)
     (note,) = [str(note) for note in two.findings if note.kind == Kind.NARROW_INTERVALS]
@@ -95,10 +97,10 @@ def bent():
 
 def test_repetitions_add_no_evidence(bent):
     twice, often = bent
-    assert twice.jackknife.repeated
-    assert often.jackknife.repeated
+    assert twice.uncertainty.jackknife.repeated
+    assert often.uncertainty.jackknife.repeated
     known = [k for k, parameter in enumerate(twice.parameters) if parameter.kind == "link"]
-    ratio = np.median(often.half_widths[known] / twice.half_widths[known])
+    ratio = np.median(often.uncertainty.half_widths[known] / twice.uncertainty.half_widths[known])
     by_noise = np.median(often.by_noise_alone().deviations[known] / twice.by_noise_alone().deviations[known])
     assert by_noise < 0.75
     assert 0.8 < ratio < 1.25
@@ -109,7 +111,7 @@ def test_intervals_of_blocks_are_saved(bent, tmp_path):
     result.save(tmp_path / "estimate.json")
     again = mindyn.load_estimate(tmp_path / "estimate.json")
     np.testing.assert_array_equal(again.intervals, result.intervals)
-    assert again.jackknife.repeated
+    assert again.uncertainty.jackknife.repeated
 
 
 def test_groups_of_a_motion_that_repeats_are_phases_of_it():
@@ -139,16 +141,16 @@ def test_dropped_parameters_have_the_interval_of_a_full_fit_including_zero(tmp_p
     ends, _ = find_dropped(estimate, rows.blocks)
     asked = [full.names.index(name) for name in names]
     assert np.isnan(np.delete(ends, asked, axis=1)).all()
-    fixed = mindyn.LeastSquares(weights=tuple(estimate.joint_weights)).fit(rows)
+    fixed = mindyn.LeastSquares(weights=tuple(estimate.data.joint_weights)).fit(rows)
     spread, informative = jackknife(
-        [block.information for block in rows.blocks], estimate.joint_weights, full.beta == full.beta
+        [block.information for block in rows.blocks], estimate.data.joint_weights, full.beta == full.beta
     )
-    R, _ = rows.information.stacked(estimate.joint_weights)
+    R, _ = rows.information.stacked(estimate.data.joint_weights)
     half = np.maximum(spread, np.sqrt(np.diag(np.linalg.inv(R.T @ R)))) * student.ppf(0.975, informative - 1)
     for k in asked:
         expected = [min(0.0, fixed.beta[k] - half[k]), max(0.0, fixed.beta[k] + half[k])]
         assert_close(ends[:, k], expected, 1e4 * SAME_ALGEBRA)
-    estimate = replace(estimate, dropped_ends=ends)
+    estimate = estimate.with_uncertainty(dropped_ends=ends)
     assert f"dropped; {ends[0, asked[0]]:.2g} to {ends[1, asked[0]]:.2g}" in estimate.table()
     assert estimate.to_frame()["deviation"][asked[0]] is None
     assert estimate.to_frame()["low"][asked[0]] == ends[0, asked[0]]
@@ -163,7 +165,7 @@ def test_shifts_of_dropped_parameters_equal_the_difference_to_a_full_fit():
     estimate = mindyn.LeastSquares(dropped=names).fit(rows)
     whole = [replace(rows.blocks[0], information=rows.information)]  # one block: the noise alone
     _, shifts = find_dropped(estimate, whole)
-    R, z = rows.information.stacked(estimate.joint_weights)
+    R, z = rows.information.stacked(estimate.data.joint_weights)
     kept = np.array([name not in names for name in full.names])
     more = np.linalg.inv(R.T @ R)
     more[np.ix_(kept, kept)] -= np.linalg.inv(R[:, kept].T @ R[:, kept])
@@ -176,26 +178,34 @@ def test_shifts_of_dropped_parameters_equal_the_difference_to_a_full_fit():
 def test_bands_include_dropped_parameters_and_unexplained_torque(tmp_path):
     rows, full = small_fit(noise=3.0)
     estimate = mindyn.LeastSquares(dropped=full.names[-2:], covariance="correlated").fit(rows)
-    estimate = replace(estimate, residuals=tuple(replace(residual, correlation=0.0) for residual in estimate.residuals))
+    estimate = estimate.with_data(
+        residuals=tuple(replace(residual, correlation=0.0) for residual in estimate.data.residuals)
+    )
     samples = rows.all_samples("bands")
     without_shifts = estimate
     estimate = with_dropped_parameters(without_shifts, rows.independent_blocks)
     half = [np.subtract(*torque_bands(item, samples)[::-1]) / 2 for item in (without_shifts, estimate)]
-    by_shifts = sum(replace(without_shifts, beta=shift).predict(samples) ** 2 for shift in estimate.dropped_shifts)
-    assert_close(half[1] ** 2 - half[0] ** 2, without_shifts.quantile**2 * by_shifts, 1e6 * SAME_ALGEBRA)
+    by_shifts = sum(
+        without_shifts.with_values(beta=shift).predict(samples) ** 2 for shift in estimate.uncertainty.dropped_shifts
+    )
+    assert_close(half[1] ** 2 - half[0] ** 2, without_shifts.uncertainty.quantile**2 * by_shifts, 1e6 * SAME_ALGEBRA)
     estimate.save(tmp_path / "estimate.json")
     np.testing.assert_array_equal(
-        mindyn.load_estimate(tmp_path / "estimate.json").dropped_shifts, estimate.dropped_shifts
+        mindyn.load_estimate(tmp_path / "estimate.json").uncertainty.dropped_shifts, estimate.uncertainty.dropped_shifts
     )
-    bent = replace(estimate, residuals=tuple(replace(residual, correlation=0.8) for residual in estimate.residuals))
+    bent = estimate.with_data(
+        residuals=tuple(replace(residual, correlation=0.8) for residual in estimate.data.residuals)
+    )
     wider = np.subtract(*torque_bands(bent, samples)[::-1]) / 2
-    alike = np.array([residual.alike for residual in bent.residuals])
-    for residual, size in zip(bent.residuals, alike, strict=True):
+    alike = np.array([residual.alike for residual in bent.data.residuals])
+    for residual, size in zip(bent.data.residuals, alike, strict=True):
         assert size == pytest.approx(residual.rms * np.sqrt(0.8 - 2 / np.sqrt(residual.rows)))
     assert_close(
-        wider**2 - half[1] ** 2, np.broadcast_to(estimate.quantile**2 * alike**2, wider.shape), 1e6 * SAME_ALGEBRA
+        wider**2 - half[1] ** 2,
+        np.broadcast_to(estimate.uncertainty.quantile**2 * alike**2, wider.shape),
+        1e6 * SAME_ALGEBRA,
     )
-    assert replace(bent.residuals[0], correlation=2 / np.sqrt(bent.residuals[0].rows)).alike == 0.0
+    assert replace(bent.data.residuals[0], correlation=2 / np.sqrt(bent.data.residuals[0].rows)).alike == 0.0
 
 
 def test_dropped_parameters_that_no_row_determines_have_no_interval():

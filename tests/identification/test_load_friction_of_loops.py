@@ -51,10 +51,10 @@ def test_shares_of_the_load_lie_in_their_intervals(name):
     numbers = [robot.joint_index(joint) + 1 for joint in robot.primary_names]
     for label, truth in (("f_load", share), ("fc", coulomb)):
         places = [estimate.names.index(f"{label}{number}") for number in numbers]
-        assert (np.abs(estimate.beta[places] - truth) < 2 * estimate.half_widths[places]).all()
+        assert (np.abs(estimate.beta[places] - truth) < 2 * estimate.uncertainty.half_widths[places]).all()
     samples = mindyn.condition(robot, log, estimate.settings.fit_conditioning).samples
     projected = mindyn.make_feasible(estimate)
-    model = mindyn.compile_model(mindyn.full_model(projected, friction="fitted"), drives=True)
+    model = mindyn.compile_model(mindyn.build_full_model(projected, friction_at_zero="fitted"), with_drives=True)
     q = estimate.regressor.positions(samples)
     tau = model.inverse_dynamics(q, samples.qd, samples.qdd)
     assert_close(tau, projected.predict(samples), SAME_ALGEBRA)  # links at the edge of what is physical, too

@@ -29,8 +29,8 @@ def recorded():
 def test_every_method_explains_the_log_with_the_chosen_settings(recorded, method):
     robot, log, samples, start = recorded
     estimate = mindyn.identify(robot, log, METHODS[method], start.settings)
-    slow_speed = None if method == "energy" else start.conditioning.slow_speed
-    assert estimate.conditioning == replace(start.conditioning, slow_speed=slow_speed)
+    slow_speed = None if method == "energy" else start.settings.conditioning.slow_speed
+    assert estimate.settings.conditioning == replace(start.settings.conditioning, slow_speed=slow_speed)
     assert estimate.regressor.friction == start.regressor.friction
     inside = slice(200, -200)
     missed = (estimate.predict(samples) - samples.tau)[inside]
@@ -42,7 +42,7 @@ def test_a_given_estimator_gets_the_settings_selected_for_least_squares(recorded
     robot, log, _, start = recorded
     estimate = mindyn.identify(robot, log, METHODS["ordinary"])
     assert estimate.settings == start.settings
-    assert estimate.dropped == ()
+    assert estimate.values.dropped == ()
 
 
 def test_unknown_methods_raise_an_error_that_lists_the_known_ones(tmp_path):

@@ -40,7 +40,7 @@ def save_and_load(estimate, tmp_path):
 
 def test_a_log_too_short_to_select_settings_is_reported_and_its_estimate_loads(tmp_path):
     estimate = mindyn.identify(ARM, [build_log(30, 20.0)])
-    assert estimate.cross_validated is None
+    assert estimate.data.cross_validated is None
     assert any("too short to select" in str(note) for note in messages(estimate))
     assert not any("by cross-validation" in str(note) for note in messages(estimate))
     assert np.array_equal(save_and_load(estimate, tmp_path).beta, estimate.beta)
@@ -48,8 +48,8 @@ def test_a_log_too_short_to_select_settings_is_reported_and_its_estimate_loads(t
 
 def test_settings_are_chosen_by_the_joints_that_have_torque(tmp_path):
     estimate = mindyn.identify(ARM, [build_log(500, 100.0, torque=(1.0, 0.0))])
-    assert estimate.cross_validated is not None
-    assert 0 < estimate.cross_validated.mean < 1
+    assert estimate.data.cross_validated is not None
+    assert 0 < estimate.data.cross_validated.mean < 1
     assert np.array_equal(save_and_load(estimate, tmp_path).beta, estimate.beta)
 
 
@@ -77,9 +77,9 @@ def test_nothing_rests_on_a_joint_whose_torque_is_zero():
     dead, sound = (build_log(1500, 100.0, torque=(1.0, last)) for last in (0.0, 1.0))
     rows = [mindyn.build_rows(ARM, [log], mindyn.EquationSettings(mindyn.Conditioning())) for log in (dead, sound)]
     estimate = mindyn.LeastSquares().fit(rows[0])
-    assert estimate.joint_weights is not None
-    assert estimate.joint_weights[1] == 0
-    assert "fo2" in estimate.unidentifiable
+    assert estimate.data.joint_weights is not None
+    assert estimate.data.joint_weights[1] == 0
+    assert "fo2" in estimate.values.unidentifiable
     whole = mindyn.LeastSquares().fit(rows[1])
     first = rows[1].regressor.columns[0]
     Y = np.vstack([rows[0].information.factors[0][:, :-1]])
@@ -143,7 +143,7 @@ def test_least_squares_is_used_if_the_selected_conic_fit_is_not_solved(monkeypat
     monkeypatch.setattr("mindyn.identification.identify.select", lambda *_, **__: chosen)
     monkeypatch.setattr(PhysicallyConsistent, "fit", unsolved)
     estimate = mindyn.identify(ARM, [log])
-    assert estimate.method == "least squares"
+    assert estimate.provenance.method == "least squares"
     assert any(
         "was not solved: NumericalError: the values are those of least squares" in str(note)
         for note in messages(estimate)
@@ -186,7 +186,7 @@ def test_a_constant_torque_has_as_little_weight_as_a_zero_torque():
     dead, stuck = (build_log(600, 100.0, torque=(1.0, 0.0)) for _ in range(2))
     stuck = replace(stuck, tau=stuck.tau + np.array([0.0, 3.7]))
     zero, constant = (mindyn.identify(ARM, log, mindyn.LeastSquares(), settings) for log in (dead, stuck))
-    assert constant.joint_weights[1] == 0.0
+    assert constant.data.joint_weights[1] == 0.0
     assert np.array_equal(constant.beta, zero.beta)
     assert "the torque of joint2 never changes" in messages(constant)[0]
     every = replace(stuck, tau=np.full_like(stuck.tau, 3.7))
@@ -207,6 +207,6 @@ def test_a_constant_torque_has_no_weight_in_a_stream(tmp_path):
         mindyn.identify(ARM, log, mindyn.LeastSquares(), settings)
         for log in (mindyn.read_log(path, ARM, metadata=stated), mindyn.scan_log(path, ARM, metadata=stated))
     )
-    assert read.joint_weights[1] == streamed.joint_weights[1] == 0.0
+    assert read.data.joint_weights[1] == streamed.data.joint_weights[1] == 0.0
     assert_close(streamed.beta, read.beta, SAME_ALGEBRA)
-    assert streamed.provenance["samples"] == read.provenance["samples"]
+    assert streamed.provenance.notes["samples"] == read.provenance.notes["samples"]

@@ -85,7 +85,7 @@ def folder(tmp_path):
 
 @pytest.fixture
 def biped(folder):
-    return mindyn.load_robot(folder / "biped.urdf", base="floating", snap=False)
+    return mindyn.load_robot(folder / "biped.urdf", root_joint="floating", snap=False)
 
 
 CASES = {
@@ -94,7 +94,7 @@ CASES = {
     "foot": '[{ contacts = ["left_foot"] }]',
     "measured": f"[{{ wrenches = {{ left_foot = {json.dumps(WRENCH)} }} }}]",
 }
-SETTINGS = mindyn.EquationSettings(None, "auto", "auto", "auto", drives="stated")
+SETTINGS = mindyn.EquationSettings(None, "auto", "auto", "auto", drive_parameters="stated")
 
 
 def largest_error(estimate, biped):
@@ -105,7 +105,7 @@ def largest_error(estimate, biped):
     errors = [
         abs(known[name] - value) / next(size for kind, size in sizes.items() if name.strip("R0123456789xyz") == kind)
         for name, value in zip(truth.names, truth.values, strict=True)
-        if name not in estimate.unidentifiable
+        if name not in estimate.values.unidentifiable
     ]
     return max(errors)
 
@@ -119,13 +119,13 @@ def test_each_phase_of_the_sidecar_gives_its_rows(folder, biped):
         for case, phases in CASES.items()
     }
     estimates = {case: mindyn.identify(biped, log, settings=SETTINGS) for case, log in logs.items()}
-    hidden = {case: len(estimate.unidentifiable) for case, estimate in estimates.items()}
+    hidden = {case: len(estimate.values.unidentifiable) for case, estimate in estimates.items()}
     assert hidden == {"held": 18, "flight": 0, "foot": 18, "measured": 0}
     assert all(largest_error(estimate, biped) < 2e-3 for estimate in estimates.values())
     together = mindyn.identify(biped, [logs[case] for case in ("held", "flight", "foot")], settings=SETTINGS)
-    assert together.unidentifiable == ()
+    assert together.values.unidentifiable == ()
     assert largest_error(together, biped) < 1e-3
-    assert together.cross_validated.total < 0.01
+    assert together.data.cross_validated.total < 0.01
     consistent = mindyn.PhysicallyConsistent(covariance="correlated")
     assert largest_error(mindyn.identify(biped, logs["flight"], consistent, SETTINGS), biped) < 2e-3
 
@@ -145,7 +145,7 @@ def test_the_command_reads_phases_of_one_file(folder, biped):
     assert shown.code in (0, 3), shown.err
     assert mindyn_program("identify", folder / "biped.urdf", path, "--base", "floating", "--hold-out", "0.3").code == 1
     estimate = mindyn.load_estimate(folder / "run" / "estimate.json")
-    assert estimate.unidentifiable == ()
+    assert estimate.values.unidentifiable == ()
     assert largest_error(estimate, biped) < 0.03
     assert (
         "held-out blocks of all phases"

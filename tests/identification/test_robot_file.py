@@ -48,7 +48,7 @@ def record_samples(name, seed):
     q = rng.uniform(-1, 1, n) + np.sin(angles) @ sines + np.cos(angles) @ cosines
     qd = (np.cos(angles) * rates) @ sines - (np.sin(angles) * rates) @ cosines
     qdd = -(np.sin(angles) * rates**2) @ sines - (np.cos(angles) * rates**2) @ cosines
-    tau = np.asarray(mindyn.equation(arm, "inverse_dynamics")(q.T, qd.T, qdd.T)).T
+    tau = np.asarray(mindyn.build_equation(arm, "inverse_dynamics")(q.T, qd.T, qdd.T)).T
     size = np.sqrt((tau**2).mean(axis=0)) + 0.02 * np.abs(tau).max()
     tau = tau + size * (0.15 * np.tanh(qd / 0.02) + 0.1 * qd + 0.02 * rng.normal(size=q.shape))
     samples = Samples(arm.joint_names, q, qd, qdd, tau, RATE_HZ, np.zeros(len(q), dtype=np.int64))
@@ -113,7 +113,7 @@ def test_the_direction_of_gravity_is_found(name, gravity):
 def weight(robot, samples):
     """(N, n) torque that holds the robot up at rest."""
     still = np.zeros_like(samples.q.T)
-    return np.asarray(mindyn.equation(robot, "inverse_dynamics")(samples.q.T, still, still)).T
+    return np.asarray(mindyn.build_equation(robot, "inverse_dynamics")(samples.q.T, still, still)).T
 
 
 @pytest.mark.parametrize("name", ["ur10", "panda"])

@@ -20,7 +20,7 @@ def test_a_log_of_sixteen_seconds_is_identified():
     w = np.array([[2.0, 3.1], [4.3, 1.7]])
     angles = t[:, None, None] * w
     q, qd, qdd = (0.6 * (w**k * np.sin(angles + k * np.pi / 2)).sum(axis=1) for k in range(3))
-    tau = compile_model(robot, drives=True).inverse_dynamics(q, qd, qdd)
+    tau = compile_model(robot, with_drives=True).inverse_dynamics(q, qd, qdd)
     noise = np.random.default_rng(0).normal(0, 2.0, tau.shape)
     estimate = identify(robot, log_from_arrays(robot.joint_names, t, q, tau + noise))
     truth = dict(zip(estimate.base.names, estimate.base.values, strict=True))
@@ -44,6 +44,6 @@ def swinging_log(robot, seconds, seed=1):
     w, phases = rng.uniform(1.0, 5.0, (4, n)), rng.uniform(0, 6.28, (4, n))
     angles = t[:, None, None] * w + phases
     q, qd, qdd = (0.35 * (w**k * np.sin(angles + k * np.pi / 2)).sum(axis=1) for k in range(3))
-    tau = compile_model(robot, drives=bool(robot.drives)).inverse_dynamics(q, qd, qdd)
+    tau = compile_model(robot, with_drives=bool(robot.drives)).inverse_dynamics(q, qd, qdd)
     noise = 0.02 * np.sqrt((tau**2).mean(axis=0)) * rng.normal(size=tau.shape)
     return log_from_arrays(robot.joint_names, t, q + 1e-5 * rng.normal(size=q.shape), tau + noise)

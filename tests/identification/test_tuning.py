@@ -72,7 +72,7 @@ def test_findings_name_the_selected_cutoff():
     robot = mindyn.load_robot("planar2")
     estimate = mindyn.identify(robot, exact_log(robot, 1601))
     known = [str(note) for note in messages(estimate) if "cut-off" in str(note)]
-    used = estimate.conditioning.position_cutoff_hz
+    used = estimate.settings.conditioning.position_cutoff_hz
     assert len(known) == 1
     assert known[0].endswith("no filter" if used is None else f"{used:.4g} Hz")
 

@@ -18,7 +18,7 @@ import mindyn
 from mindyn.foundation import Pose
 from mindyn.foundation.errors import Code, InputError
 from mindyn.foundation.findings import Kind, Severity
-from mindyn.identification import EstimatedGains, WeighedLoad, estimate_gains, gain_groups
+from mindyn.identification import EstimatedGains, WeighedLoad, estimate_gains, group_gains
 from mindyn.identification.gains_before_fit import gain_findings
 from mindyn.identification.selection.choose import choose
 from mindyn.identification.unknown_gains import MAX_HALF_WIDTH
@@ -104,10 +104,10 @@ def test_identify_runs_end_to_end_and_applies_the_gains_to_other_logs(leg, log, 
     np.testing.assert_allclose([values[f"fv{k}"] for k in (1, 2, 3)], DAMPING + KV, rtol=0.05)
     estimate.save(tmp_path / "estimate.json")
     loaded = mindyn.load_estimate(tmp_path / "estimate.json")
-    np.testing.assert_allclose(loaded.servo.kp, KP, rtol=0.03)
+    np.testing.assert_allclose(loaded.data.servo.kp, KP, rtol=0.03)
     other = record("unknown", "unknown", seconds=8, seed=5)
     assert mindyn.validate(loaded, other).error.total < 0.05
-    rows = mindyn.build_rows(leg, apply_gains(log, loaded.servo.kp), SETTINGS)
+    rows = mindyn.build_rows(leg, apply_gains(log, loaded.data.servo.kp), SETTINGS)
     wider = np.diag(estimate.covariance) > 1.02 * np.diag(mindyn.LeastSquares().fit(rows).covariance)
     assert wider[[estimate.names.index(name) for name in ("fc1", "fc2", "fc3")]].all()
 
@@ -125,8 +125,8 @@ def test_kd_is_found_if_the_target_velocity_moves(leg, kp, tmp_path):
     estimate = mindyn.identify(leg, log, mindyn.LeastSquares(), SETTINGS)
     values = dict(zip(estimate.names, estimate.beta, strict=True))
     np.testing.assert_allclose([values[f"fv{k}"] for k in (1, 2, 3)], DAMPING, atol=0.04)
-    np.testing.assert_allclose(estimate.servo.kd, KV, rtol=0.03)
-    np.testing.assert_allclose(estimate.servo.kp, KP, rtol=0.03)
+    np.testing.assert_allclose(estimate.data.servo.kd, KV, rtol=0.03)
+    np.testing.assert_allclose(estimate.data.servo.kp, KP, rtol=0.03)
     assert "kd of hip" in next(f.message for f in estimate.findings if f.kind is Kind.ESTIMATED_GAINS)
     estimate.save(tmp_path / "estimate.json")
     assert mindyn.validate(mindyn.load_estimate(tmp_path / "estimate.json"), log).error.total < 0.03
@@ -187,27 +187,27 @@ def test_currents_of_unknown_gain_are_estimated_from_a_sidecar(leg, tmp_path):
     np.testing.assert_allclose(gains.values, constants, rtol=0.05)
     scan = mindyn.scan_log(tmp_path / "run.csv", leg)
     estimate = mindyn.identify(leg, scan, mindyn.LeastSquares(), SETTINGS)
-    np.testing.assert_allclose(estimate.conditioning.gains, gains.values, rtol=1e-6)
+    np.testing.assert_allclose(estimate.settings.conditioning.gains, gains.values, rtol=1e-6)
 
 
 @pytest.mark.parametrize("name", ["panda", "puma560", "ur10", "stanford", "five_bar"])
 def test_one_scale_of_an_arm_is_free(name):
     robot = mindyn.load_robot(name)
-    assert gain_groups(robot) == (robot.primary_names,)
+    assert group_gains(robot) == (robot.primary_names,)
 
 
 def test_gain_groups_are_those_that_no_motion_connects(leg):
     scara = mindyn.load_robot("scara")
     turning = tuple(joint.name for joint in scara.joints if joint.kind == "revolute")
-    assert set(gain_groups(scara)) == {turning, tuple(set(scara.joint_names) - set(turning))}
-    assert gain_groups(leg) == (JOINTS,)
+    assert set(group_gains(scara)) == {turning, tuple(set(scara.joint_names) - set(turning))}
+    assert group_gains(leg) == (JOINTS,)
     slide = [
         mindyn.Joint("x", "prismatic", "base", "beam", Pose(None, (0, 0, 0)), np.array([1.0, 0, 0])),
         mindyn.Joint("y", "prismatic", "beam", "head", Pose(None, (0, 0, 0)), np.array([0, 1.0, 0])),
     ]
     links = (mindyn.Link("base"), mindyn.Link("beam", np.eye(10)[0]), mindyn.Link("head", np.eye(10)[0]))
     gantry = mindyn.Robot("gantry", links[0], tuple(slide), links[1:])
-    assert gain_groups(gantry) == (("x",), ("y",))
+    assert group_gains(gantry) == (("x",), ("y",))
 
 
 def test_wrong_inputs_raise(leg, log):
@@ -261,7 +261,7 @@ def test_weakly_coupled_wrists_have_their_own_gains():
     q, qd, qdd = (
         0.3 * wave.sum(axis=1) for wave in (np.sin(angles), rates * np.cos(angles), -(rates**2) * np.sin(angles))
     )
-    tau = mindyn.compile_model(arm, drives=True).inverse_dynamics(q, qd, qdd)
+    tau = mindyn.compile_model(arm, with_drives=True).inverse_dynamics(q, qd, qdd)
     constants = rng.uniform(5, 15, 6)
     current = tau / constants + rng.normal(0, 0.002, tau.shape) * np.abs(tau / constants).mean(axis=0)
     log = mindyn.log_from_arrays(robot.joint_names, t, q, current, qd, qdd)

@@ -52,7 +52,7 @@ def test_a_correct_log_has_no_finding(number):
 def test_the_verdict_names_reason_and_remedy_before_the_numbers():
     robot, log = build_faulty_log(3, "one joint")
     estimate = mindyn.identify(robot, log, mindyn.LeastSquares(), GIVEN_SETTINGS)
-    assert not estimate.identifiable.holds
+    assert not estimate.data.identifiable.holds
     assert estimate.findings[0].kind == Kind.STILL_JOINT
     assert estimate.findings[0].severity is Severity.ERROR
     assert estimate.findings[0].remedy.startswith("Record a motion of every joint")
@@ -73,9 +73,9 @@ def test_the_verdict_is_saved(tmp_path):
     estimate = mindyn.identify(robot, log, mindyn.LeastSquares(), GIVEN_SETTINGS)
     estimate.save(tmp_path / "estimate.json")
     loaded = mindyn.load_estimate(tmp_path / "estimate.json")
-    assert loaded.identifiable == estimate.identifiable
+    assert loaded.data.identifiable == estimate.data.identifiable
     assert loaded.findings == estimate.findings
-    assert estimate.identifiable.uncertainty > 1
+    assert estimate.data.identifiable.uncertainty > 1
 
 
 def test_rounded_torques_are_not_reported_as_saturated():
@@ -101,15 +101,15 @@ def test_offsets_of_joints_that_turn_one_way_are_uncertain_by_the_friction():
     q, qd = q + t[:, None] * drift, qd + drift
     log = log_from_arrays(arm.joint_names, t, q, torque(arm, q, qd, qdd) + 0.01 * log.tau)
     robot = replace(robot, joints=tuple(replace(joint, limits=Limits(-20.0, 20.0, 5.0)) for joint in robot.joints))
-    estimate = mindyn.identify(robot, log, mindyn.LeastSquares(friction="regularised"), GIVEN_SETTINGS)
+    estimate = mindyn.identify(robot, log, mindyn.LeastSquares(friction_rule="regularised"), GIVEN_SETTINGS)
     assert not visible_findings(estimate)
-    assert 0.01 < estimate.identifiable.uncertainty < 1
+    assert 0.01 < estimate.data.identifiable.uncertainty < 1
 
 
 def test_slow_motion_without_acceleration_is_an_error_whatever_is_selected():
     """Selected filters leave rows, and dropped inertias are not certain to be zero."""
     estimate = mindyn.identify(*build_faulty_log(0, "constant speed"))
-    assert estimate.dropped
+    assert estimate.values.dropped
     assert [finding.kind for finding in visible_findings(estimate)] == [Kind.POOR_MOTION]
 
 

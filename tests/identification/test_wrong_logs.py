@@ -48,7 +48,7 @@ def test_noise_above_the_torque_of_a_wrist_is_not_a_finding():
     estimate = mindyn.identify(
         robot, replace(log, tau=log.tau + noise * log.tau.std(axis=0)), FIT, EquationSettings(PLAIN)
     )
-    assert estimate.residuals[5].rms > 0.9 * estimate.residuals[5].rms_torque
+    assert estimate.data.residuals[5].rms > 0.9 * estimate.data.residuals[5].rms_torque
     assert messages(estimate) == ()
 
 

@@ -10,7 +10,7 @@ from raising import raises
 from robots import random_robot
 
 import mindyn
-from mindyn import Drive, Joint, Link, MindynError, Robot, equation, load_robot
+from mindyn import Drive, Joint, Link, MindynError, Robot, build_equation, load_robot
 from mindyn.foundation.errors import (
     Code,
     ExportError,
@@ -295,18 +295,18 @@ def test_equations_reject_missing_physics():
     robot = random_robot(3, joints=2, tree=False)
     unknown = replace(robot, links=(Link("link1"), robot.links[1]))
     with raises(MissingPhysicsError, Code.MISSING_VALUE, "link1") as raised:
-        equation(unknown, "inverse_dynamics")
+        build_equation(unknown, "inverse_dynamics")
     assert raised.value.hint
-    assert equation(unknown, "inverse_dynamics", parameters="input").n_in() == 4
-    assert equation(unknown, "forward_kinematics", place="link2").n_in() == 1
+    assert build_equation(unknown, "inverse_dynamics", parameters="input").n_in() == 4
+    assert build_equation(unknown, "forward_kinematics", link="link2").n_in() == 1
     with raises(MissingPhysicsError, Code.MISSING_VALUE):
-        equation(robot, "inverse_dynamics", drives=True)
+        build_equation(robot, "inverse_dynamics", with_drives=True)
     with raises(UnknownNameError, Code.UNKNOWN_NAME, "inverse"):
-        equation(robot, "inverse")
+        build_equation(robot, "inverse")
     with raises(UnknownNameError, Code.UNKNOWN_NAME, "tool"):
-        equation(robot, "forward_kinematics", place="tool")
+        build_equation(robot, "forward_kinematics", link="tool")
     with raises(InputError, Code.MISSING_VALUE, "place"):
-        equation(robot, "forward_kinematics")
+        build_equation(robot, "forward_kinematics")
 
 
 def test_a_failed_export_leaves_no_file(tmp_path):

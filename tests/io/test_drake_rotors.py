@@ -33,7 +33,9 @@ def source(tmp_path):
 def test_rotor_inertia_is_reflected_and_damping_is_kept(source):
     robot = mindyn.load_robot(source)
     q = np.zeros(2)
-    added = mindyn.compile_model(robot, drives=True).inertia_matrix(q) - mindyn.compile_model(robot).inertia_matrix(q)
+    added = mindyn.compile_model(robot, with_drives=True).inertia_matrix(q) - mindyn.compile_model(
+        robot
+    ).inertia_matrix(q)
     assert_close(added, np.diag([0.1, 0.05]), 1e-12)
     assert robot.drives[0].viscous == 0.3
     assert [drive.joint for drive in mindyn.load_robot(source, lock={"j2": 0.0}).drives] == ["j1"]

@@ -12,7 +12,7 @@ from closeness import ORACLE, ROUND_TRIP, assert_close, assert_negligible
 from robots import random_motion, random_pose, random_robot, with_random_drives
 
 from mindyn import bundled_robots, load_robot, write_mjcf, write_toml, write_urdf
-from mindyn.equations.catalogue import equation
+from mindyn.equations.catalogue import build_equation
 from mindyn.identification.estimators.estimate_files import robot_from_record, robot_record
 from mindyn.robots import Loop
 from mindyn.robots.description import Selection
@@ -80,8 +80,8 @@ def assert_same_robot(actual, expected):
         assert_close(a.phi, b.phi, ROUND_TRIP)
     q = random_motion(expected, 0)[0]
     for link in expected.link_names:
-        pose = np.array(equation(expected, "forward_kinematics", place=link)(q))
-        assert_close(np.array(equation(actual, "forward_kinematics", place=link)(q)), pose, 10 * ROUND_TRIP)
+        pose = np.array(build_equation(expected, "forward_kinematics", link=link)(q))
+        assert_close(np.array(build_equation(actual, "forward_kinematics", link=link)(q)), pose, 10 * ROUND_TRIP)
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -92,10 +92,10 @@ def test_urdf_preserves_the_robot(seed, tmp_path):
     # A link frame away from its joint is read back as a frame of that name on the link of the joint.
     if any(not joint.tip.is_identity for joint in robot.joints):
         q, qd, qdd = random_motion(robot, seed)
-        expected = np.array(equation(robot, "inverse_dynamics")(q, qd, qdd))
-        assert_close(np.array(equation(again, "inverse_dynamics")(q, qd, qdd)), expected, ORACLE)
-        pose = np.array(equation(robot, "forward_kinematics", place=robot.link_names[-1])(q))
-        again_pose = equation(again, "forward_kinematics", place=robot.link_names[-1])
+        expected = np.array(build_equation(robot, "inverse_dynamics")(q, qd, qdd))
+        assert_close(np.array(build_equation(again, "inverse_dynamics")(q, qd, qdd)), expected, ORACLE)
+        pose = np.array(build_equation(robot, "forward_kinematics", link=robot.link_names[-1])(q))
+        again_pose = build_equation(again, "forward_kinematics", link=robot.link_names[-1])
         assert_close(np.array(again_pose(q)), pose, 10 * ROUND_TRIP)
     else:
         assert_same_robot(again, robot)
@@ -151,4 +151,4 @@ def test_pinocchio_reads_the_same_robot_from_our_urdf(seed, tmp_path):
         target[order] = source
     # Joints without a range are written as continuous, which Pinocchio stores as cos, sin; all joints here have one.
     expected = pin.rnea(model, model.createData(), *state)[order]
-    assert_close(np.array(equation(robot, "inverse_dynamics")(q, qd, qdd)).ravel(), expected, ORACLE)
+    assert_close(np.array(build_equation(robot, "inverse_dynamics")(q, qd, qdd)).ravel(), expected, ORACLE)

@@ -90,7 +90,7 @@ def eigen_folder() -> Path | None:
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     directory = tmp_path_factory.mktemp("cpp")
-    model = mindyn.compile_model(mindyn.load_robot("puma560"), drives=True)
+    model = mindyn.compile_model(mindyn.load_robot("puma560"), with_drives=True)
     model.write_c(directory / "arm.hpp", FUNCTIONS)
     numbers = {"Q": Q, "QD": QD, "QDD": QDD}
     text = PROGRAM

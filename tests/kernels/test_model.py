@@ -125,7 +125,7 @@ def test_public_functions_have_the_documented_shapes():
 
 def test_base_regressor_times_base_values_is_the_torque():
     robot = with_random_drives(mindyn.load_robot("panda"), 3)
-    model = mindyn.compile_model(robot, drives=True)
+    model = mindyn.compile_model(robot, with_drives=True)
     motion = np.random.default_rng(1).uniform(-2, 2, (3, 20, 7))
     assert_close(model.regressor(*motion) @ model.base.values, model.inverse_dynamics(*motion), 1e-11)
 
@@ -264,7 +264,7 @@ def test_a_c_header_documents_what_torques_include(tmp_path):
     robot = mindyn.load_robot("planar2")
     robot = replace(robot, drives=tuple(replace(drive, viscous=0.5, side="joint") for drive in robot.drives))
     for drives, comment in ((True, "bias include friction"), (False, "only the links, without rotor inertia")):
-        model = mindyn.compile_model(robot, drives=drives)
+        model = mindyn.compile_model(robot, with_drives=drives)
         _, header = model.write_c(tmp_path / "arm.c", ["bias"], facts=[("ESTIMATE_SHA256", 'a"b')])
         text = header.read_text()
         assert comment in text

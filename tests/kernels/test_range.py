@@ -87,7 +87,7 @@ def test_an_arm_without_inertia_raises_before_anything_is_computed(names, tmp_pa
     ):
         with raises(MissingPhysicsError, Code.MISSING_VALUE, "joint6"):
             call()
-    driven = mindyn.compile_model(massless(*names), drives=True).forward_dynamics(*np.full((3, 6), 0.1))
+    driven = mindyn.compile_model(massless(*names), with_drives=True).forward_dynamics(*np.full((3, 6), 0.1))
     assert np.isfinite(driven).all()
 
 

@@ -32,12 +32,12 @@ class Builder:
         ends = (self.world[link].inverse() @ pose for link in (first, second))
         self.loops.append(Loop(f"loop{len(self.loops)}", first, second, *ends, tuple(dependent), kind))
 
-    def robot(self, name, gravity=(0.0, 0.0, -9.81), drives=False):
+    def robot(self, name, gravity=(0.0, 0.0, -9.81), with_drives=False):
         links = tuple(Link(joint.child, random_phi(self.rng)) for joint in self.joints)
         tree = Robot(name, Link("base"), tuple(self.joints), links, np.array(gravity))
         home = np.zeros(len(links))
         dependent = [joint for loop in self.loops for joint in loop.dependent]
-        names = [joint for joint in tree.joint_names if joint not in dependent] if drives else []
+        names = [joint for joint in tree.joint_names if joint not in dependent] if with_drives else []
         driven = tuple(Drive(joint, 10.0, {}, 1e-3, 0.02, 0.1) for joint in names)
         return Robot(
             name, tree.root, tree.joints, tree.links, tree.gravity, loops=tuple(self.loops), home=home, drives=driven
@@ -88,7 +88,7 @@ POINTS = {
 }
 
 
-def six_bar(name, seed=0, *, reach=0.6, drives=True):
+def six_bar(name, seed=0, *, reach=0.6, with_drives=True):
     """Return a planar linkage of one degree of freedom in a vertical plane; the seed moves its points."""
     built = Builder(seed)
     at = {key: np.array([*point + built.rng.uniform(-0.03, 0.03, 2), 0.0]) for key, point in POINTS.items()}
@@ -97,7 +97,7 @@ def six_bar(name, seed=0, *, reach=0.6, drives=True):
         built.add(joint, parent, at[point], limits=Limits(-reach, reach) if joint == "a" else None)
     for first, second, point, dependent in loops:
         built.close(first, second, at[point], dependent)
-    return built.robot(f"{name} {seed}", (0.0, -9.81, 0.0), drives)
+    return built.robot(f"{name} {seed}", (0.0, -9.81, 0.0), with_drives)
 
 
 def three_rrr(seed=0):

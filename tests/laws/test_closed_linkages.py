@@ -213,9 +213,11 @@ def test_drives_gears_and_friction_of_any_joint_act_through_loops(topology):
             tau += turned * (drive.viscous * s + drive.coulomb * np.sign(s) + drive.offset)
             tau += motor * drive.rotor_inertia * (motor @ qdd)
         expected.append(oracle.torque_rows(*state) @ robot.phi + W.T @ tau)
-    torques = values(robot, "inverse_dynamics", q, pd, pdd, drives=True)[:, :, 0]
+    torques = values(robot, "inverse_dynamics", q, pd, pdd, with_drives=True)[:, :, 0]
     assert_close(torques, expected, PROJECTED)
-    assert_close(values(robot, "forward_dynamics", q, pd, np.array(expected), drives=True)[:, :, 0], pdd, PROJECTED)
+    assert_close(
+        values(robot, "forward_dynamics", q, pd, np.array(expected), with_drives=True)[:, :, 0], pdd, PROJECTED
+    )
 
 
 def test_newtons_steps_end_at_rounding():
@@ -236,7 +238,7 @@ def test_the_observer_moves_the_primary_joints(name):
     count = len(closure.primary)
     p = closure.home[list(closure.primary)] + rng.uniform(-0.2, 0.2, (5, count))
     pd, tau = rng.uniform(-1, 1, (2, 5, count))
-    model = compile_model(robot, drives=True)
+    model = compile_model(robot, with_drives=True)
     momentum = lambda p, pd: np.einsum("nij,nj->ni", model.inertia_matrix(p), pd)  # noqa: E731
     pdd, h = model.forward_dynamics(p, pd, tau), 1e-5
     ahead, behind = (momentum(p + s * pd + s * s / 2 * pdd, pd + s * pdd) for s in (h, -h))
@@ -268,8 +270,10 @@ def test_rotors_of_passive_joints_have_velocity_torques(topology):
     robot = with_random_drives(linkage(topology, 3), 5)
     robot = replace(robot, drives=tuple(replace(d, viscous=0, coulomb=0, offset=0) for d in robot.drives))
     q, pd, _ = states(robot)
-    velocity = values(robot, "bias", q, pd, drives=True)[:, :, 0] - values(robot, "gravity", q, drives=True)[:, :, 0]
-    base = base_parameters(robot, drives=True)
+    velocity = (
+        values(robot, "bias", q, pd, with_drives=True)[:, :, 0] - values(robot, "gravity", q, with_drives=True)[:, :, 0]
+    )
+    base = base_parameters(robot, with_drives=True)
     given = {"constant": (), "input": (robot.phi, drive_parameters(robot)), "base": (base.values,)}
     for parameters, more in given.items():
         options = {"drives": True, "parameters": parameters, "base": base}

@@ -29,7 +29,7 @@ def simulate_push(robot, push, model):
 def test_the_observer_estimates_a_known_external_torque():
     drives = tuple(Drive(name, 1.0, {}, 0.1, 0.5, 0.0, 0.0, "joint") for name in load_robot("panda").joint_names)
     robot = replace(load_robot("panda"), drives=drives)
-    model = compile_model(robot, drives=True)
+    model = compile_model(robot, with_drives=True)
     push = np.array([3.0, -2.0, 1.0, 0.5, -0.5, 0.3, 0.2])
     observer = MomentumObserver(model, gain=50.0, dt=1e-3)
     estimates = [observer.update(*sample) for sample in simulate_push(robot, push, model)]

@@ -43,8 +43,8 @@ def test_extra_torques_follow_their_formulas(seed):
     robot = robot_with_extras(seed)
     q, qd, qdd = random_motion(robot, seed)
     qd[2] = 0.07
-    without = compile_model(replace(robot, extras=()), drives=True)
-    model = compile_model(robot, drives=True)
+    without = compile_model(replace(robot, extras=()), with_drives=True)
+    model = compile_model(robot, with_drives=True)
     tau = model.inverse_dynamics(q, qd, qdd)
     assert_close(tau, without.inverse_dynamics(q, qd, qdd) + expected_extra(q, qd), SAME_ALGEBRA)
     condition = np.linalg.cond(model.inertia_matrix(q))
@@ -104,19 +104,19 @@ def test_extras_name_joints_that_exist():
 def test_extras_act_on_a_robot_without_drives():
     robot = replace(load_robot("panda"), extras=(ExtraTorque("spring", "joint2", "q", -3.0),))
     q = np.full(7, 0.4)
-    tau = compile_model(robot, drives=True).inverse_dynamics(q, 0 * q, 0 * q)
+    tau = compile_model(robot, with_drives=True).inverse_dynamics(q, 0 * q, 0 * q)
     assert_close(tau - compile_model(robot).gravity(q), [0, -1.2, 0, 0, 0, 0, 0], ORACLE)
 
 
 def test_an_extra_that_depends_on_link_parameters_is_detected():
     """A counterweight on the first joint of a planar arm has the effect of mcx1."""
     robot = replace(load_robot("planar2"), extras=(ExtraTorque("counterweight", "joint1", "cos(q)", 5.0),))
-    base = mindyn.base_parameters(robot, drives=True)
-    assert base.count == mindyn.base_parameters(load_robot("planar2"), drives=True).count
+    base = mindyn.base_parameters(robot, with_drives=True)
+    assert base.count == mindyn.base_parameters(load_robot("planar2"), with_drives=True).count
     assert any("extra torques depend on link" in note for note in base.notes)
 
 
 def test_simulations_reject_jumps_at_standstill():
     robot = replace(load_robot("planar2"), extras=(stribeck("joint1", 3.0, 0.1),))
     with raises(RobotError, Code.UNSUPPORTED, "stribeck_joint1"):
-        mindyn.simulate(robot, lambda *_: np.zeros(2), seconds=0.1, q0=[0.1, 0.2], drives=True)
+        mindyn.simulate(robot, lambda *_: np.zeros(2), seconds=0.1, q0=[0.1, 0.2], with_drives=True)

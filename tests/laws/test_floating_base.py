@@ -19,7 +19,7 @@ from mindyn.regression.contact_phases import joint_torques_of_wrench
 from mindyn.robots import body_coordinates, from_free_flyer, to_free_flyer
 from mindyn.robots.toml_format import robot_from_table, toml_table
 
-STATED = mindyn.EquationSettings(drives="stated")
+STATED = mindyn.EquationSettings(drive_parameters="stated")
 PUBLISHED = (
     ("solo_description/robots/solo12.urdf", 94),
     ("anymal_b_simple_description/robots/anymal.urdf", 94),
@@ -103,7 +103,7 @@ def test_torques_and_base_sets_of_published_robots_equal_those_of_pinocchio(file
     except metadata.PackageNotFoundError:
         pytest.skip("example-robot-data is not installed")
     path = Path(str(installed.locate_file("cmeel.prefix/share/example-robot-data/robots"))) / file
-    robot = mindyn.load_robot(path, base="floating", snap=False)
+    robot = mindyn.load_robot(path, root_joint="floating", snap=False)
     flyer = pin.buildModelFromUrdf(str(path), pin.JointModelFreeFlyer())
     rank, s = sampled_rank(robot, flyer, 4 * robot.joint_count)
     assert mindyn.base_parameters(robot).count == (count or rank) == rank
@@ -218,8 +218,8 @@ def test_measured_wrenches_unknown_contacts_and_a_held_trunk_give_the_values_of_
 
     held = floating_samples(biped, *motion, tau_of_held(biped, model, motion), rate_hz=RATE_HZ, trunk_held=True)
     estimate = mindyn.LeastSquares().fit(floating_rows(biped, [(held, ())], STATED))
-    assert {name[-2:] for name in estimate.unidentifiable} == {"6R"}, "all ten of the trunk, and nothing else"
-    known = ~np.isin(estimate.names, estimate.unidentifiable)
+    assert {name[-2:] for name in estimate.values.unidentifiable} == {"6R"}, "all ten of the trunk, and nothing else"
+    known = ~np.isin(estimate.names, estimate.values.unidentifiable)
     assert known.sum() == 28
     assert np.abs(estimate.beta - values)[known].max() < 1e-10
 
@@ -248,12 +248,12 @@ def flight(biped, model, motion, noise=0.0):
 def test_zero_wrench_in_flight_counts_as_measured(biped, model, motion):
     values = mindyn.base_parameters(biped).values
     exact = mindyn.LeastSquares().fit(floating_rows(biped, [(flight(biped, model, motion), ())], STATED))
-    assert exact.unidentifiable == ()
+    assert exact.values.unidentifiable == ()
     assert np.abs(exact.beta - values).max() < 1e-9
     noisy = mindyn.LeastSquares().fit(floating_rows(biped, [(flight(biped, model, motion, 0.05), ())], STATED))
-    assert (noisy.joint_weights[:6] > 0).all()
+    assert (noisy.data.joint_weights[:6] > 0).all()
     consistent = mindyn.PhysicallyConsistent().fit(floating_rows(biped, [(flight(biped, model, motion), ())], STATED))
-    full = mindyn.full_model(consistent)
+    full = mindyn.build_full_model(consistent)
     assert full.has_floating_base
     assert np.abs(mindyn.base_parameters(full).values - values).max() < 1e-6
     estimated = floating_rows(biped, [(flight(biped, model, motion), ())])
@@ -267,11 +267,11 @@ def test_floating_robots_keep_their_parts(biped, tmp_path):
     fixed = mindyn.load_robot("puma560")
     assert not fixed.has_floating_base
     assert mindyn.base_parameters(fixed).count == 36
-    mounted = mindyn.load_robot(write(tmp_path, biped_urdf()), base="floating", mount="ceiling")
+    mounted = mindyn.load_robot(write(tmp_path, biped_urdf()), root_joint="floating", mount="ceiling")
     assert mounted.gravity[2] > 9
-    assert mindyn.load_robot(tmp_path / "b.urdf", base="floating", lock={"left_knee": 0.3}).joint_count == 9
+    assert mindyn.load_robot(tmp_path / "b.urdf", root_joint="floating", lock={"left_knee": 0.3}).joint_count == 9
     named = biped_urdf().replace('"trunk"', '"world"')
-    assert mindyn.load_robot(write(tmp_path, named), base="floating").root.name == "world_"
+    assert mindyn.load_robot(write(tmp_path, named), root_joint="floating").root.name == "world_"
 
 
 def write(folder, text):
@@ -284,7 +284,7 @@ def test_loops_and_mimics_on_a_floating_base_have_no_parameters_of_massless_link
         '<joint name="right_knee" type="revolute">',
         '<joint name="right_knee" type="revolute"><mimic joint="left_knee"/>',
     )
-    robot = mindyn.load_robot(write(tmp_path, mimic), base="floating")
+    robot = mindyn.load_robot(write(tmp_path, mimic), root_joint="floating")
     base = mindyn.base_parameters(robot)
     assert base.form == "numeric"
     assert not base.matrix[:, :50].any()
@@ -310,7 +310,7 @@ def test_bad_input_is_named(biped, motion, tmp_path):
     with raises(InputError, Code.TOO_LITTLE_DATA, "phases"):
         floating_rows(biped, [])
     with raises(RobotError, Code.DUPLICATE):
-        mindyn.load_robot(write_toml(biped, tmp_path), base="floating")
+        mindyn.load_robot(write_toml(biped, tmp_path), root_joint="floating")
 
 
 def write_toml(robot, folder):

@@ -8,7 +8,7 @@ from closeness import ORACLE, assert_close
 from raising import raises
 from robots import random_motion, random_robot
 
-from mindyn import compile_model, equation, load_robot
+from mindyn import build_equation, compile_model, load_robot
 from mindyn.equations.formulations import ANY_TREE, INERTIA_MATRIX, INVERSE_DYNAMICS
 from mindyn.foundation.errors import Code, InputError, UnknownNameError
 from mindyn.kernels.program import operation_counts
@@ -22,19 +22,20 @@ def test_formulations_agree(robot):
         (INVERSE_DYNAMICS, "inverse_dynamics", (q, qd, qdd)),
         (INERTIA_MATRIX, "inertia_matrix", (q,)),
     ):
-        expected = np.array(equation(robot, name, parameters="standard")(*motion))
+        expected = np.array(build_equation(robot, name, parameters="standard")(*motion))
         for formulation in ("auto", *(f for f in makers if robot.is_serial or f in ANY_TREE)):
-            assert_close(np.array(equation(robot, name, formulation=formulation)(*motion)), expected, ORACLE)
+            assert_close(np.array(build_equation(robot, name, formulation=formulation)(*motion)), expected, ORACLE)
 
 
 @pytest.mark.parametrize("name", ["puma560", "stanford"])
 def test_auto_selects_the_cheapest_formulation_and_the_default_is_as_cheap(name):
     robot = load_robot(name)
     totals = {
-        f: operation_counts(trace(equation(robot, "inverse_dynamics", formulation=f))).total for f in INVERSE_DYNAMICS
+        f: operation_counts(trace(build_equation(robot, "inverse_dynamics", formulation=f))).total
+        for f in INVERSE_DYNAMICS
     }
-    auto = operation_counts(trace(equation(robot, "inverse_dynamics", formulation="auto"))).total
-    default = operation_counts(trace(equation(robot, "inverse_dynamics"))).total
+    auto = operation_counts(trace(build_equation(robot, "inverse_dynamics", formulation="auto"))).total
+    default = operation_counts(trace(build_equation(robot, "inverse_dynamics"))).total
     assert auto <= min(totals.values()) * 1.01  # counted before factoring
     assert default <= auto
 
@@ -48,7 +49,7 @@ def test_a_model_can_be_given_a_formulation():
     with raises(UnknownNameError, Code.UNKNOWN_NAME, "magic"):
         compile_model(robot, inverse_dynamics="magic").inverse_dynamics(q, q, q)
     with raises(InputError, Code.UNSUPPORTED, "kane"):
-        equation(robot, "inverse_dynamics", parameters="input", formulation="kane")
+        build_equation(robot, "inverse_dynamics", parameters="input", formulation="kane")
 
 
 GENERAL = {"puma560": (233, 223), "stanford": (201, 196)}
@@ -66,13 +67,13 @@ def test_general_arms_take_at_most_the_counts_of_the_reference(name):
     rng = np.random.default_rng(0)
     robot = load_robot(name)
     robot = replace(robot, links=tuple(Link(link.name, random_phi(rng)) for link in robot.links))
-    counts = operation_counts(trace(equation(robot, "inverse_dynamics")))
+    counts = operation_counts(trace(build_equation(robot, "inverse_dynamics")))
     multiplications, additions = GENERAL[name]
     assert counts.multiplications <= multiplications
     assert counts.additions <= additions
 
 
 def test_the_symmetric_stanford_arm_takes_at_most_the_counts_of_the_reference():
-    counts = operation_counts(trace(equation(load_robot("stanford"), "inverse_dynamics")))
+    counts = operation_counts(trace(build_equation(load_robot("stanford"), "inverse_dynamics")))
     assert counts.multiplications <= 121
     assert counts.additions <= 103

@@ -35,7 +35,7 @@ def test_a_law_is_the_same_in_arrays_and_in_compiled_code(name):
     robot = replace(mindyn.load_robot("planar2"), gravity=np.zeros(3), drives=(), extras=(torque,))
     still = np.zeros((len(SPEEDS), 2))
     qd = np.column_stack([SPEEDS, 0 * SPEEDS])
-    tau = mindyn.compile_model(robot, drives=True).inverse_dynamics(still, qd, still)
+    tau = mindyn.compile_model(robot, with_drives=True).inverse_dynamics(still, qd, still)
     assert_close(tau[:, 0], expected, SAME_ALGEBRA)
 
 
@@ -54,7 +54,7 @@ def test_stribeck_friction_has_the_given_exponent(exponent):
     extra = stribeck("joint1", 3.0, 0.2, exponent)
     robot = replace(mindyn.load_robot("planar2"), gravity=np.zeros(3), drives=(), extras=(extra,))
     qd = np.array([-0.13, 0.0])
-    tau = mindyn.compile_model(robot, drives=True).inverse_dynamics(0 * qd, qd, 0 * qd)
+    tau = mindyn.compile_model(robot, with_drives=True).inverse_dynamics(0 * qd, qd, 0 * qd)
     assert_close(tau[0], -3.0 * np.exp(-((0.13 / 0.2) ** exponent)), SAME_ALGEBRA)
     column = FRICTION_LAWS["stribeck"].with_constants(speed=0.2, exponent=exponent)
     assert_close(column.values(np.array([-0.13]), np.array([-1.0])), [tau[0] / 3.0], SAME_ALGEBRA)

@@ -50,25 +50,25 @@ def load_of(robot, q, qd, qdd):
 
 def torque(robot, q, qd, qdd):
     load, s = load_of(robot, q, qd, qdd), np.tanh(qd / WIDTH)
-    without = mindyn.compile_model(robot, drives=True).inverse_dynamics(q, qd, qdd)
+    without = mindyn.compile_model(robot, with_drives=True).inverse_dynamics(q, qd, qdd)
     return without + TAKEN * np.abs(load) * s + DRIVING * load * np.abs(s)
 
 
 def test_inverse_dynamics_has_the_formula(arm):
-    tau = mindyn.compile_model(add_load_friction(arm), drives=True).inverse_dynamics(Q, QD, QDD)
+    tau = mindyn.compile_model(add_load_friction(arm), with_drives=True).inverse_dynamics(Q, QD, QDD)
     assert_close(tau, torque(arm, Q, QD, QDD), SAME_ALGEBRA)
 
 
 def test_forward_dynamics_inverts_inverse_dynamics(arm):
     """The load is found as a fixed point, also with rotors coupled by gears."""
     for robot in (arm, smooth(mindyn.load_robot("puma560_yoshida"))):
-        model = mindyn.compile_model(add_load_friction(robot), drives=True)
+        model = mindyn.compile_model(add_load_friction(robot), with_drives=True)
         tau = model.inverse_dynamics(Q, QD, QDD)
         assert_close(model.forward_dynamics(Q, QD, tau), QDD, ORACLE)
 
 
 def test_exported_c_has_the_formula(arm, tmp_path):
-    mindyn.compile_model(add_load_friction(arm), drives=True).write_c(tmp_path / "arm.c", ["inverse_dynamics"])
+    mindyn.compile_model(add_load_friction(arm), with_drives=True).write_c(tmp_path / "arm.c", ["inverse_dynamics"])
     library = tmp_path / "arm.so"
     subprocess.run(["cc", "-O1", "-shared", "-fPIC", "-o", library, tmp_path / "arm.c", "-lm"], check=True)
     out = np.empty(6)
@@ -81,7 +81,7 @@ def test_exported_c_has_the_formula(arm, tmp_path):
 
 def test_friction_never_drives(arm):
     """It dissipates power for any direction of the load, provided f_load is not below |f_driving|."""
-    friction = torque(arm, Q, QD, QDD) - mindyn.compile_model(arm, drives=True).inverse_dynamics(Q, QD, QDD)
+    friction = torque(arm, Q, QD, QDD) - mindyn.compile_model(arm, with_drives=True).inverse_dynamics(Q, QD, QDD)
     assert (friction * QD >= 0).all()
 
 
@@ -90,10 +90,10 @@ def test_a_simulated_arm_loses_the_energy_that_friction_dissipates():
     arm = replace(mindyn.load_robot("planar2"), drives=())
     taken, tau = np.array([0.1, 0.2]), np.array([300.0, 60.0])
     robot = add_load_friction(arm, taken, np.zeros(2))
-    motion = mindyn.simulate(robot, lambda *_: tau, seconds=1.0, q0=[0.3, 0.5], drives=True)
+    motion = mindyn.simulate(robot, lambda *_: tau, seconds=1.0, q0=[0.3, 0.5], with_drives=True)
     energy = mindyn.compile_model(arm).energy(motion.q, motion.qd).sum(axis=1)
     held = np.broadcast_to(tau, motion.q.shape)
-    qdd = mindyn.compile_model(robot, drives=True).forward_dynamics(motion.q, motion.qd, held)
+    qdd = mindyn.compile_model(robot, with_drives=True).forward_dynamics(motion.q, motion.qd, held)
     friction = taken * np.abs(load_of(arm, motion.q, motion.qd, qdd)) * np.tanh(motion.qd / WIDTH)
     power = ((tau - friction) * motion.qd).sum(axis=1)
     work = np.concatenate([[0.0], np.cumsum((power[1:] + power[:-1]) / 2 * np.diff(motion.t))])
@@ -107,11 +107,11 @@ def test_an_arm_without_torque_has_no_friction_of_its_load():
     q, qd = RNG.normal(size=(2, 5, 2))
     free = mindyn.compile_model(arm).forward_dynamics(q, qd, np.zeros((5, 2)))
     robot = add_load_friction(arm, np.array([0.1, 0.2]), np.zeros(2))
-    assert_close(mindyn.compile_model(robot, drives=True).forward_dynamics(q, qd, np.zeros((5, 2))), free, ORACLE)
+    assert_close(mindyn.compile_model(robot, with_drives=True).forward_dynamics(q, qd, np.zeros((5, 2))), free, ORACLE)
 
 
 def test_too_large_load_friction_is_rejected(arm):
-    model = mindyn.compile_model(add_load_friction(arm, np.full(6, 0.9), np.zeros(6)), drives=True)
+    model = mindyn.compile_model(add_load_friction(arm, np.full(6, 0.9), np.zeros(6)), with_drives=True)
     assert np.isfinite(model.inverse_dynamics(Q, QD, QDD)).all()
     with raises(RobotError, Code.UNSUPPORTED, model.robot.extras[0].name):
         model.forward_dynamics(Q, QD, QDD)
@@ -119,7 +119,7 @@ def test_too_large_load_friction_is_rejected(arm):
 
 @pytest.mark.parametrize("name", ["regressor", "standard_regressor", "momentum_observer"])
 def test_equations_without_the_load_reject_load_friction(arm, name):
-    model = mindyn.compile_model(add_load_friction(arm), drives=True)
+    model = mindyn.compile_model(add_load_friction(arm), with_drives=True)
     with raises(RobotError, Code.UNSUPPORTED, "load_joint1"):
         model.kernel(name) if name != "momentum_observer" else MomentumObserver(model, 20.0, 1e-3)
 
@@ -133,7 +133,7 @@ def test_sticking_friction_and_load_friction_are_not_simulated_together():
             lambda *_: np.zeros(2),
             seconds=0.1,
             q0=np.zeros(2),
-            drives=True,
+            with_drives=True,
         )
 
 

@@ -66,7 +66,7 @@ def test_torques_have_the_load_of_the_multipliers(case):
 
 def evaluate(robot, name, *columns):
     """Evaluate a traced equation with drives."""
-    function = loop_equation(robot, name, drives=True)
+    function = loop_equation(robot, name, with_drives=True)
     return np.array([np.array(function.call(list(row))[0])[:, 0] for row in zip(*columns, strict=True)])
 
 
@@ -81,7 +81,7 @@ def test_rotors_of_all_joints_are_part_of_the_load():
     tau = load + TAKEN * np.abs(load) * np.tanh(pd / WIDTH) + viscous
     assert_close(evaluate(heavy, "inverse_dynamics", q, pd, pdd), tau, ORACLE)
     assert_close(evaluate(heavy, "forward_dynamics", q, pd, tau), pdd, ORACLE)
-    C = [np.array(loop_equation(arm, "coriolis", drives=True).call([q[0], pd[0]])[0]) for arm in (heavy, plain)]
+    C = [np.array(loop_equation(arm, "coriolis", with_drives=True).call([q[0], pd[0]])[0]) for arm in (heavy, plain)]
     assert_close(C[0], C[1], ORACLE)
 
 
@@ -89,7 +89,7 @@ def test_models_with_parameters_as_input_have_load_friction():
     robot = linkage("five-bar", 0)
     q, pd, pdd = states(robot)
     used = worn(robot)
-    model = mindyn.compile_model(used, drives=True, parameters="input")
+    model = mindyn.compile_model(used, with_drives=True, parameters="input")
     values = [*(x for drive in used.drives for x in (0.0, drive.viscous, 0.0, 0.0)), *(TAKEN for _ in used.extras)]
     tau = np.array([compute_expected(robot, *state) for state in zip(q, pd, pdd, strict=True)])
     assert_close(model.kernel("inverse_dynamics")(q, pd, pdd, robot.phi, np.array(values)), tau, ORACLE)
@@ -114,7 +114,7 @@ def test_a_mimic_joint_loads_the_joint_that_it_follows():
 def test_exported_c_has_load_friction(tmp_path):
     robot = linkage("five-bar", 0)
     q, pd, pdd = (rows[0] for rows in states(robot))
-    mindyn.compile_model(worn(robot), drives=True).write_c(tmp_path / "bar.c", ["inverse_dynamics"])
+    mindyn.compile_model(worn(robot), with_drives=True).write_c(tmp_path / "bar.c", ["inverse_dynamics"])
     library = tmp_path / "bar.so"
     subprocess.run(["cc", "-O1", "-shared", "-fPIC", "-o", library, tmp_path / "bar.c", "-lm"], check=True)
     tau, closure, pointer = np.empty(2), np.empty(2), ctypes.POINTER(ctypes.c_double)
@@ -129,10 +129,10 @@ def test_loads_that_torques_do_not_determine_are_rejected():
     for joint, formula in (("joint3", "abs(load) * tanh(qd / 0.1)"), ("joint2", "load5 * tanh(qd / 0.1)")):
         extra = mindyn.ExtraTorque("worn", joint, formula, 0.1)
         with raises(RobotError, Code.UNSUPPORTED, "worn"):
-            mindyn.compile_model(replace(robot, extras=(extra,)), drives=True).kernel("inverse_dynamics")
+            mindyn.compile_model(replace(robot, extras=(extra,)), with_drives=True).kernel("inverse_dynamics")
     used = worn(robot)
-    model = mindyn.compile_model(used, drives=True)
+    model = mindyn.compile_model(used, with_drives=True)
     with raises(RobotError, Code.UNSUPPORTED, used.extras[0].name):
         MomentumObserver(model, 20.0, 1e-3)
     with raises(RobotError, Code.UNSUPPORTED, used.extras[0].name):
-        mindyn.compile_model(worn(robot, 0.9), drives=True).kernel("forward_dynamics")
+        mindyn.compile_model(worn(robot, 0.9), with_drives=True).kernel("forward_dynamics")

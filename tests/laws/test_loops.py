@@ -250,7 +250,7 @@ def test_drives_act_through_the_loop():
     """Friction of a dependent joint reaches the primary ones as W^T."""
     robot = load_robot("five_bar")
     driven = replace(robot, drives=(Drive("joint3", viscous=2.0), Drive("joint2", 10.0, rotor_inertia=0.1)))
-    plain, full = closed_model(robot), closed_model(driven, drives=True)
+    plain, full = closed_model(robot), closed_model(driven, with_drives=True)
     p, pd, pdd = states(plain, 5)
     motion = plain.motion(p, pd, pdd)
     drive = np.zeros_like(motion.q)

@@ -101,8 +101,8 @@ def test_the_number_of_base_parameters_is_the_rank_of_the_projected_regressor(se
 def test_drives_and_their_couplings_act_through_mimics():
     robot = with_random_drives(mimicking(3), 3)
     A, b = by_hand(robot)
-    full, plain = compile_model(robot, drives=True), compile_model(robot)
-    tree = compile_model(open_tree(robot), drives=True)
+    full, plain = compile_model(robot, with_drives=True), compile_model(robot)
+    tree = compile_model(open_tree(robot), with_drives=True)
     p, pd, pdd = np.random.default_rng(0).uniform(-1, 1, (3, A.shape[1]))
     expected = A.T @ tree.inverse_dynamics(A @ p + b, A @ pd, A @ pdd)
     assert_close(full.inverse_dynamics(p, pd, pdd), expected, SAME_ALGEBRA)

@@ -12,7 +12,7 @@ from oracles.pinocchio_oracle import pinocchio_model, se3
 from raising import raises
 from robots import random_motion, random_robot
 
-from mindyn import compile_model, equation, load_robot
+from mindyn import build_equation, compile_model, load_robot
 from mindyn.equations.formulations import ANY_TREE, INVERSE_DYNAMICS
 from mindyn.foundation.errors import Code, InputError, RobotError
 from mindyn.parameters.lin import lin_base
@@ -56,9 +56,9 @@ def test_every_formulation_on_a_moving_root_equals_pinocchio(seed):
     expected = torques_on_moving_root(robot, motion, root)
     name = "inverse_dynamics_on_moving_root"
     for formulation in (None, *(f for f in INVERSE_DYNAMICS if robot.is_serial or f in ANY_TREE)):
-        tau = equation(robot, name, formulation=formulation)(*motion, root)
+        tau = build_equation(robot, name, formulation=formulation)(*motion, root)
         assert_close(np.array(tau).ravel(), expected, ORACLE)
-    tau = equation(robot, name, parameters="input")(*motion, root, robot.phi)
+    tau = build_equation(robot, name, parameters="input")(*motion, root, robot.phi)
     assert_close(np.array(tau).ravel(), expected, ORACLE)
 
 
@@ -74,9 +74,9 @@ def test_every_formulation_with_a_wrench_at_the_tip_equals_pinocchio(seed):
     expected = pin.rnea(model, model.createData(), *motion, forces)
     name = "inverse_dynamics_with_tip_wrench"
     for formulation in (None, *INVERSE_DYNAMICS):
-        tau = equation(robot, name, formulation=formulation)(*motion, wrench)
+        tau = build_equation(robot, name, formulation=formulation)(*motion, wrench)
         assert_close(np.array(tau).ravel(), expected, ORACLE)
-    identified = equation(robot, name, parameters="base", base=lin_base(robot), formulation="mlc")
+    identified = build_equation(robot, name, parameters="base", base=lin_base(robot), formulation="mlc")
     assert_close(np.array(identified(*motion, wrench, lin_base(robot).values)).ravel(), expected, ORACLE)
 
 
@@ -101,10 +101,10 @@ def test_models_accept_root_motion_and_wrench_as_optional_inputs():
 def test_base_parameters_of_a_fixed_root_are_rejected_for_a_moving_one():
     robot = load_robot("puma560")
     with raises(InputError, Code.UNSUPPORTED, "inverse_dynamics_on_moving_root"):
-        equation(robot, "inverse_dynamics_on_moving_root", parameters="base")
+        build_equation(robot, "inverse_dynamics_on_moving_root", parameters="base")
     tree = random_robot(4, joints=6, tree=True)
     with raises(RobotError, Code.UNSUPPORTED, tree.name):
-        equation(tree, "inverse_dynamics_with_tip_wrench")
+        build_equation(tree, "inverse_dynamics_with_tip_wrench")
 
 
 def test_identified_mlc_with_a_wrench_run_in_c(tmp_path):

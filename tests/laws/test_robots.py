@@ -12,7 +12,7 @@ from raising import raises
 from robots import OBLIQUE, random_motion, random_phi, random_robot, with_random_drives
 
 from mindyn import load_robot
-from mindyn.equations.catalogue import equation
+from mindyn.equations.catalogue import build_equation
 from mindyn.foundation.algebra.inertia import mass_com_inertia, transform_phi
 from mindyn.foundation.algebra.poses import Pose
 from mindyn.foundation.errors import Code, RobotError
@@ -23,7 +23,7 @@ SEEDS = range(30)
 
 
 def torques(robot, q, qd, qdd, **options) -> np.ndarray:
-    return np.array(equation(robot, "inverse_dynamics", **options)(q, qd, qdd)).ravel()
+    return np.array(build_equation(robot, "inverse_dynamics", **options)(q, qd, qdd)).ravel()
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -39,8 +39,8 @@ def test_a_locked_joint_is_a_joint_that_stands_still(seed):
     for drives in (False, True):
         expected = torques(robot, q, qd, qdd, drives=drives)[kept]
         assert_close(torques(locked, q[kept], qd[kept], qdd[kept], drives=drives), expected, SAME_ALGEBRA)
-    pose = np.array(equation(robot, "forward_kinematics", place="link5")(q))
-    assert_close(np.array(equation(locked, "forward_kinematics", place="link5")(q[kept])), pose, SAME_ALGEBRA)
+    pose = np.array(build_equation(robot, "forward_kinematics", link="link5")(q))
+    assert_close(np.array(build_equation(locked, "forward_kinematics", link="link5")(q[kept])), pose, SAME_ALGEBRA)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -93,7 +93,7 @@ def test_modified_dh_rows_rebuild_the_kinematics(seed):
         before = dh.base if parent < 0 else placed[parent]
         placed.append(before @ row.pose @ Pose(turn, move))
         link = placed[i] @ dh.links[i]
-        expected = np.array(equation(robot, "forward_kinematics", place=robot.link_names[i])(q))
+        expected = np.array(build_equation(robot, "forward_kinematics", link=robot.link_names[i])(q))
         assert_close(link.matrix, expected, 1e-9)
         if robot.is_serial:
             assert row.gamma == row.b == 0

@@ -13,7 +13,7 @@ import pytest
 from raising import raises
 
 import mindyn
-from mindyn.applications import payload_from_wrench
+from mindyn.applications import identify_payload_from_wrench
 from mindyn.foundation.algebra.inertia import phi_about_origin
 from mindyn.foundation.algebra.poses import quaternion_from_rotation, rotation_from_rpy
 from mindyn.foundation.errors import Code, InputError
@@ -57,7 +57,7 @@ def test_intervals_from_poses_at_rest_hold_the_values():
     inside = []
     for seed in range(40):
         R = attitudes(14, seed)
-        payload = payload_from_wrench(WrenchLog(at_rest(R, seed), R))
+        payload = identify_payload_from_wrench(WrenchLog(at_rest(R, seed), R))
         low, high = payload.load.mass_interval
         inside.append(
             [
@@ -78,7 +78,7 @@ def test_rotation_of_the_sensor_is_estimated_with_intervals():
     inside = []
     for seed in range(15):
         R = attitudes(16, 1000 + seed)
-        payload = payload_from_wrench(WrenchLog(at_rest(R, seed, X=MOUNTED), R), estimate_rotation=True)
+        payload = identify_payload_from_wrench(WrenchLog(at_rest(R, seed, X=MOUNTED), R), estimate_rotation=True)
         error = MOUNTED.T @ payload.rotation
         angles = np.array([error[2, 1] - error[1, 2], error[0, 2] - error[2, 0], error[1, 0] - error[0, 1]]) / 2
         inside.append(
@@ -88,12 +88,12 @@ def test_rotation_of_the_sensor_is_estimated_with_intervals():
             ]
         )
     assert 0.9 <= np.mean(inside) <= 0.99
-    known = payload_from_wrench(WrenchLog(at_rest(R, 1, X=MOUNTED), R), rotation=MOUNTED)
+    known = identify_payload_from_wrench(WrenchLog(at_rest(R, 1, X=MOUNTED), R), rotation=MOUNTED)
     assert abs(known.load.mass - MASS) < 0.02
     level = np.array([rotation_from_rpy(0, 0, a) for a in np.linspace(0, 3, 8)])
     with raises(InputError, Code.NOT_IDENTIFIABLE, "rotation"):
-        payload_from_wrench(WrenchLog(at_rest(level, 0, X=MOUNTED), level), estimate_rotation=True)
-    assert "m" in payload_from_wrench(WrenchLog(at_rest(level, 0), level)).load.unidentifiable
+        identify_payload_from_wrench(WrenchLog(at_rest(level, 0, X=MOUNTED), level), estimate_rotation=True)
+    assert "m" in identify_payload_from_wrench(WrenchLog(at_rest(level, 0), level)).load.unidentifiable
 
 
 def wave(seed: int, count: int, columns: int, rate_hz: float) -> tuple[np.ndarray, ...]:
@@ -133,7 +133,7 @@ def test_motion_of_a_simulated_arm_shows_the_inertia_and_the_sign_of_the_sensor(
     rng = np.random.default_rng(3)
     noisy = readings + BIAS + 0.5 * NOISE * rng.normal(size=readings.shape)
     log = WrenchLog(noisy, R, position, time=np.arange(len(R)) / rate)
-    payload = payload_from_wrench(log)
+    payload = identify_payload_from_wrench(log)
     assert payload.load.unidentifiable == ()
     assert (np.abs(payload.load.phi - PHI) < 1.3 * payload.load.half_widths).all()
     assert (np.abs(payload.bias - BIAS) < 1.3 * payload.bias_half_widths).all()
@@ -141,7 +141,7 @@ def test_motion_of_a_simulated_arm_shows_the_inertia_and_the_sign_of_the_sensor(
     # MuJoCo's force sensor is the force of the parent on the child: the reaction.
     assert (payload.acts_on, kinds(payload)) == ("tool", [Kind.WRENCH_SIGN])
     turned = WrenchLog(noisy, R @ MOUNTED.T, position, time=log.time, acts_on="tool")
-    by_rotation = payload_from_wrench(turned, estimate_rotation=True)
+    by_rotation = identify_payload_from_wrench(turned, estimate_rotation=True)
     assert np.abs(by_rotation.rotation - MOUNTED).max() < 0.01
     assert (np.abs(by_rotation.load.phi - PHI) < 1.5 * by_rotation.load.half_widths).all()
 
@@ -152,7 +152,7 @@ def test_without_positions_only_rows_at_rest_are_used():
     moving = np.arange(len(R)) % 200 < 20
     readings[moving] += 50.0
     log = WrenchLog(readings, R, time=np.arange(len(R)) / 100)
-    payload = payload_from_wrench(log, cutoff_hz=20.0)
+    payload = identify_payload_from_wrench(log, cutoff_hz=20.0)
     assert "Ixx" in payload.load.unidentifiable
     assert abs(payload.load.mass - MASS) < 0.2
 
@@ -162,12 +162,12 @@ def test_joint_positions_with_a_robot_equal_attitudes():
     q = np.random.default_rng(0).uniform(-2, 2, (20, 6))
     R = mindyn.compile_model(robot).forward_kinematics(q, "link6")[:, :3, :3]
     readings = at_rest(R, 2)
-    by_joints = payload_from_wrench(WrenchLog(readings, q=q), robot)
-    by_attitude = payload_from_wrench(WrenchLog(readings, R))
+    by_joints = identify_payload_from_wrench(WrenchLog(readings, q=q), robot)
+    by_attitude = identify_payload_from_wrench(WrenchLog(readings, R))
     assert np.allclose(by_joints.load.phi, by_attitude.load.phi, atol=1e-9)
     assert by_joints.load.link == "link6"
     with raises(InputError, Code.MISSING_VALUE, "robot"):
-        payload_from_wrench(WrenchLog(readings, q=q))
+        identify_payload_from_wrench(WrenchLog(readings, q=q))
 
 
 @pytest.mark.parametrize("bias", [BIAS, 0 * BIAS], ids=["biased", "tared"])
@@ -182,7 +182,7 @@ def test_a_wrong_frame_is_one_finding_and_a_right_one_none(bias):
             ("sensor", in_world, True),
             ("world", in_sensor, True),
         ):
-            payload = payload_from_wrench(WrenchLog(readings, R, frame=frame))
+            payload = identify_payload_from_wrench(WrenchLog(readings, R, frame=frame))
             assert kinds(payload) == [Kind.WRENCH_FRAME] * is_wrong
             assert all(finding.severity is Severity.ERROR for finding in payload.findings)
             assert is_wrong or abs(payload.load.mass - MASS) < 0.03
@@ -191,13 +191,13 @@ def test_a_wrong_frame_is_one_finding_and_a_right_one_none(bias):
 def test_a_wrong_declared_sign_is_an_error_and_an_unknown_one_is_found():
     R = attitudes(12, 0)
     readings = at_rest(R, 0)
-    reversed_sign = payload_from_wrench(WrenchLog(-readings, R))
+    reversed_sign = identify_payload_from_wrench(WrenchLog(-readings, R))
     assert kinds(reversed_sign) == [Kind.WRENCH_SIGN]
     assert reversed_sign.acts_on == "tool"
     assert np.abs(reversed_sign.bias + BIAS).max() < 0.2, "the bias is what the sensor reads"
     assert np.abs(reversed_sign.wrench(R) + readings).max() < 0.5
-    assert kinds(payload_from_wrench(WrenchLog(-readings, R, acts_on="tool"))) == []
-    wrong = payload_from_wrench(WrenchLog(readings, R, acts_on="tool"))
+    assert kinds(identify_payload_from_wrench(WrenchLog(-readings, R, acts_on="tool"))) == []
+    wrong = identify_payload_from_wrench(WrenchLog(readings, R, acts_on="tool"))
     assert [(finding.kind, finding.severity) for finding in wrong.findings] == [(Kind.WRENCH_SIGN, Severity.ERROR)]
 
 
@@ -211,7 +211,7 @@ def test_exported_c_removes_weight_and_bias(tmp_path, frame, sign):
     readings = sign * at_rest(R, 5, X=MOUNTED)
     given = to_world(R @ MOUNTED, readings) if frame == "world" else readings
     log = WrenchLog(given, R, frame=frame)
-    payload = payload_from_wrench(log, rotation=MOUNTED)
+    payload = identify_payload_from_wrench(log, rotation=MOUNTED)
     payload.write_c(tmp_path / "tool.h")
     (tmp_path / "t.c").write_text('#include "tool.h"\nvoid f(const double *R, const double *a, const double *b, '
                                   "double *c, double *d) { tool_compensate(R, a, b, c, d); }\n")  # fmt: skip
@@ -303,8 +303,8 @@ SHAPES = {
 def test_shapes_of_common_drivers_give_the_same_tool(tmp_path, shape, separator):
     R = attitudes(12, 7)
     pl.DataFrame(SHAPES[shape](at_rest(R, 7), R)).write_csv(tmp_path / "ft.csv", separator=separator)
-    payload = payload_from_wrench(read_wrench_log(tmp_path / "ft.csv"))
-    expected = payload_from_wrench(WrenchLog(at_rest(R, 7), R))
+    payload = identify_payload_from_wrench(read_wrench_log(tmp_path / "ft.csv"))
+    expected = identify_payload_from_wrench(WrenchLog(at_rest(R, 7), R))
     assert np.allclose(payload.load.phi, expected.load.phi, atol=1e-6)
     assert np.allclose(payload.bias, expected.bias, atol=1e-6)
     assert [kind for kind in kinds(payload) if kind is not Kind.LOG_SETTING] == []
@@ -322,7 +322,7 @@ def test_metadata_replace_guesses_from_names_and_bad_input_is_named(tmp_path):
     )
     assert np.allclose(read_wrench_log(tmp_path / "ft.csv").wrench[:, 3:], 1e-3 * at_rest(R, 7)[:, 3:])
     log = read_wrench_log(tmp_path / "ft.csv", metadata={"units": {"force": "N"}})
-    assert abs(payload_from_wrench(log).load.mass - MASS) < 0.02
+    assert abs(identify_payload_from_wrench(log).load.mass - MASS) < 0.02
     for wrong in ({"frame": "tool"}, {"units": {"force": "kgf"}}, {"columns": {"force": ["d"]}}, {"sign": 1}):
         with raises(LogError, Code.UNKNOWN_NAME if "sign" in wrong else Code.INVALID_VALUE):
             read_wrench_log(tmp_path / "ft.csv", metadata=wrong)
@@ -337,4 +337,4 @@ def test_metadata_replace_guesses_from_names_and_bad_input_is_named(tmp_path):
     with raises(LogError, Code.WRONG_SHAPE, "rotation"):
         WrenchLog(at_rest(R, 7), R[:5])
     with raises(InputError, Code.TOO_LITTLE_DATA):
-        payload_from_wrench(WrenchLog(at_rest(R, 7)[:3], R[:3]))
+        identify_payload_from_wrench(WrenchLog(at_rest(R, 7)[:3], R[:3]))

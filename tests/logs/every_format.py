@@ -203,6 +203,6 @@ def planar_motion(rows: int, seed: int = 0, *, payload: float = 0.0) -> Recordin
     w, a = rng.uniform(2.0, 12.0, (2, 4)), np.array([0.5, 0.25, 0.1, 0.1])
     phase = np.arange(rows)[:, None, None] / 128 * w + rng.uniform(0, 6, (2, 4))
     q, qd = (a * np.sin(phase)).sum(axis=2), (a * w * np.cos(phase)).sum(axis=2)
-    tau = mindyn.compile_model(robot, drives=True).inverse_dynamics(q, qd, -(a * w**2 * np.sin(phase)).sum(axis=2))
+    tau = mindyn.compile_model(robot, with_drives=True).inverse_dynamics(q, qd, -(a * w**2 * np.sin(phase)).sum(axis=2))
     tau += 0.02 * tau.std(axis=0) * rng.normal(size=tau.shape)
     return Recording(robot.joint_names, {"position": q, "velocity": qd, "torque": tau})

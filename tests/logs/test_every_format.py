@@ -127,7 +127,7 @@ def outcome(arrays):
     for estimate in (result, *(estimator.fit(mindyn.build_rows(ROBOT, plain)) for estimator in others)):
         numbers += [estimate.beta, estimate.covariance]
     numbers += [result.predict(samples), result.predict_log(log), result.predict(arrays[1], arrays[3], arrays[1])]
-    numbers += [mindyn.validate(result, log).error.rmse, mindyn.payload(result, log).phi]
+    numbers += [mindyn.validate(result, log).error.rmse, mindyn.identify_payload(result, log).phi]
     return numbers
 
 
@@ -182,8 +182,8 @@ def test_models_compute_the_same_bits_from_every_layout(layout, shape, model):
 def test_rollouts_compute_the_same_bits_from_every_layout(layout):
     q0, qd0 = np.random.default_rng(0).normal(size=(2, 5, 2))
     tau = np.random.default_rng(1).normal(size=(20, 2))
-    expected = mindyn.rollout(ROBOT, q0, qd0, tau, dt=1e-3, steps=20)
-    result = mindyn.rollout(ROBOT, *in_layout(layout, [q0, qd0, tau]), dt=1e-3, steps=20)
+    expected = mindyn.roll_out(ROBOT, q0, qd0, tau, dt=1e-3, steps=20)
+    result = mindyn.roll_out(ROBOT, *in_layout(layout, [q0, qd0, tau]), dt=1e-3, steps=20)
     for name in ("q", "qd", "tau"):
         assert getattr(result, name).tobytes() == getattr(expected, name).tobytes()
 

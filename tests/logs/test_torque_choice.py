@@ -21,7 +21,7 @@ def write_log(path, names):
     robot = mindyn.load_robot("planar2")
     q = np.column_stack([np.sin(T) + 0.3 * np.sin(3.1 * T), np.cos(1.7 * T)])
     qd, qdd = np.gradient(q, T, axis=0), np.gradient(np.gradient(q, T, axis=0), T, axis=0)
-    tau = mindyn.compile_model(robot, drives=True).inverse_dynamics(q, qd, qdd)
+    tau = mindyn.compile_model(robot, with_drives=True).inverse_dynamics(q, qd, qdd)
     columns = {"time": T}
     for i in (1, 2):
         columns |= {f"Pos{i}": q[:, i - 1], f"AccCmptd{i}": qdd[:, i - 1]}

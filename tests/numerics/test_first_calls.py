@@ -30,7 +30,7 @@ def folder(tmp_path_factory):
     t = np.arange(400) / 100
     q = np.column_stack([np.sin(2 * t), np.cos(3 * t)])
     qd, qdd = np.column_stack([2 * np.cos(2 * t), -3 * np.sin(3 * t)]), -q * [4, 9]
-    tau = mindyn.compile_model(arm, drives=True).inverse_dynamics(q, qd, qdd)
+    tau = mindyn.compile_model(arm, with_drives=True).inverse_dynamics(q, qd, qdd)
     mindyn.log_from_arrays(arm.joint_names, t, q, tau).save(folder / "run.csv", arm)
     return folder
 

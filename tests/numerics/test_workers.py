@@ -44,10 +44,11 @@ rng = np.random.default_rng(0)
 w, a, phase = rng.uniform(1, 6, (3, 2)), rng.uniform(0.1, 0.5, (3, 2)), rng.uniform(0, 6, (3, 2))
 angle = t[:, None, None] * w + phase
 q, qd, qdd = (x.sum(axis=1) for x in (a * np.sin(angle), a * w * np.cos(angle), -a * w**2 * np.sin(angle)))
-tau = mindyn.compile_model(robot, drives=True).inverse_dynamics(q, qd, qdd) + 0.3 * np.tanh(qd / 0.02)
+tau = mindyn.compile_model(robot, with_drives=True).inverse_dynamics(q, qd, qdd) + 0.3 * np.tanh(qd / 0.02)
 tau += rng.normal(0, 0.01, q.shape)
 estimate = mindyn.identify(robot, mindyn.log_from_arrays(robot.joint_names, t, q, tau))
-print(estimate.method, estimate.beta.tolist(), estimate.covariance.tolist(), estimate.findings, estimate.identifiable)
+print(estimate.provenance.method, estimate.beta.tolist(), estimate.covariance.tolist())
+print(estimate.findings, estimate.data.identifiable)
 """
 WAIT_IN_WORKERS = """
 import os, time

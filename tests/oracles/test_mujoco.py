@@ -10,7 +10,7 @@ import pytest
 from closeness import ORACLE, assert_close
 from robots import random_motion, random_robot, with_random_drives
 
-from mindyn.equations.catalogue import equation
+from mindyn.equations.catalogue import build_equation
 from mindyn.output.export.mjcf_writer import robot_to_mjcf
 
 
@@ -24,11 +24,11 @@ def test_dynamics_equal_mujocos(seed):
     q, qd, qdd = random_motion(robot, seed)
     data.qpos, data.qvel, data.qacc = q, qd, qdd
     mujoco.mj_inverse(model, data)
-    assert_close(np.array(equation(robot, "inverse_dynamics")(q, qd, qdd)).ravel(), data.qfrc_inverse, ORACLE)
+    assert_close(np.array(build_equation(robot, "inverse_dynamics")(q, qd, qdd)).ravel(), data.qfrc_inverse, ORACLE)
     data.qfrc_applied = data.qfrc_inverse
     mujoco.mj_forward(model, data)
-    accelerations = np.array(equation(robot, "forward_dynamics")(q, qd, data.qfrc_applied)).ravel()
-    condition = np.linalg.cond(np.array(equation(robot, "inertia_matrix")(q)))
+    accelerations = np.array(build_equation(robot, "forward_dynamics")(q, qd, data.qfrc_applied)).ravel()
+    condition = np.linalg.cond(np.array(build_equation(robot, "inertia_matrix")(q)))
     assert_close(accelerations, data.qacc, ORACLE * max(1.0, condition / 1e5))
 
 
@@ -44,5 +44,5 @@ def test_armature_and_damping_equal_mujocos(seed):
     mujoco.mj_inverse(model, data)
     # mj_inverse sets the passive damping force beside the inertial ones.
     plain = tuple(replace(drive, coupling={}, coulomb=0.0, offset=0.0) for drive in robot.drives)
-    torque = equation(replace(robot, drives=plain), "inverse_dynamics", drives=True)
+    torque = build_equation(replace(robot, drives=plain), "inverse_dynamics", with_drives=True)
     assert_close(np.array(torque(data.qpos, data.qvel, data.qacc)).ravel(), data.qfrc_inverse, ORACLE)

@@ -9,7 +9,7 @@ from closeness import ORACLE, assert_close, assert_negligible
 from oracles.pinocchio_oracle import body_parameter_map, pinocchio_model, se3
 from robots import random_motion, random_robot
 
-from mindyn.equations.catalogue import equation
+from mindyn.equations.catalogue import build_equation
 
 SEEDS = range(200)
 
@@ -22,7 +22,7 @@ def case(request):
 
 
 def evaluate(robot, name, *arguments, **options) -> np.ndarray:
-    return np.array(equation(robot, name, **options)(*arguments))
+    return np.array(build_equation(robot, name, **options)(*arguments))
 
 
 def test_inverse_dynamics(case):
@@ -80,9 +80,9 @@ def test_kinematics_and_jacobian(case):
     pin.updateFramePlacements(model, data)
     for link in robot.link_names:
         frame = model.getFrameId(link)
-        assert_close(evaluate(robot, "forward_kinematics", q, place=link), data.oMf[frame].homogeneous, ORACLE)
+        assert_close(evaluate(robot, "forward_kinematics", q, link=link), data.oMf[frame].homogeneous, ORACLE)
         J = np.reshape(pin.getFrameJacobian(model, data, frame, pin.LOCAL_WORLD_ALIGNED), (6, -1))
-        assert_close(evaluate(robot, "geometric_jacobian", q, place=link), np.vstack([J[3:], J[:3]]), ORACLE)
+        assert_close(evaluate(robot, "geometric_jacobian", q, link=link), np.vstack([J[3:], J[:3]]), ORACLE)
 
 
 def test_torque_regressor(case):

@@ -9,7 +9,7 @@ from closeness import ORACLE, assert_close, assert_negligible
 from parameters.oracle import assert_spans_row_space, sample_rows
 from robots import random_motion, random_phi, random_pose, random_rotation, with_link_frames
 
-from mindyn.equations.catalogue import equation
+from mindyn.equations.catalogue import build_equation
 from mindyn.foundation.algebra.poses import Pose, cos_sin, rot_x, rot_z
 from mindyn.parameters.structural import structural_base
 from mindyn.robots.parts import Joint, Link
@@ -94,7 +94,7 @@ def assert_equals_sampled(bases, seed: int) -> None:
 def assert_reproduces_torques(base, seed: int) -> None:
     """Any phi with the same base values has the same torques; here E beta, which is far from the robot's own."""
     q, qd, qdd = random_motion(base.robot, seed)
-    torque = equation(base.robot, "inverse_dynamics", parameters="input")
+    torque = build_equation(base.robot, "inverse_dynamics", parameters="input")
     other = base.embedding @ base.values
     assert np.abs(other - base.robot.phi).max() > 0.1
     assert_close(np.array(torque(q, qd, qdd, other)), np.array(torque(q, qd, qdd, base.robot.phi)), ORACLE)

@@ -37,7 +37,7 @@ def test_a_geared_motor_of_a_prismatic_joint_has_rotary_units(ratio, side, expec
     (joint,) = [candidate for candidate in robot.joints if candidate.kind == "prismatic"]
     number = robot.joint_index(joint.name) + 1
     driven = replace(robot, drives=(Drive(joint.name, ratio, side=side),))
-    units = {parameter.name: parameter.unit for parameter in standard_parameters(driven, drives=True)}
+    units = {parameter.name: parameter.unit for parameter in standard_parameters(driven, with_drives=True)}
     assert {kind: units[f"{kind}{number}"] for kind in expected} == expected
     assert [parameter.unit for parameter in joint_side_parameters(driven, joint.name)] == ["N s/m", "N"]
 
@@ -56,8 +56,8 @@ def test_further_friction_has_the_units_of_its_law():
 @pytest.mark.parametrize("name", bundled_robots())
 def test_base_parameters_have_the_names_of_their_carriers(name):
     robot = with_estimated_drives(load_robot(name))
-    base = base_parameters(robot, drives=True)
-    standard = {parameter.name: parameter for parameter in standard_parameters(robot, drives=True)}
+    base = base_parameters(robot, with_drives=True)
+    standard = {parameter.name: parameter for parameter in standard_parameters(robot, with_drives=True)}
     assert tuple(standard) == base.labels
     for parameter in list_base_parameters(base):
         carrier = standard[parameter.name.removesuffix("R")]

@@ -11,7 +11,7 @@ from parameters.oracle import assert_spans_row_space, sample_rows
 from robots import NONE, OBLIQUE, random_motion, random_robot, with_link_frames, with_random_drives
 
 from mindyn import load_robot, write_urdf
-from mindyn.equations.catalogue import equation
+from mindyn.equations.catalogue import build_equation
 from mindyn.parameters.structural import structural_base
 
 CHUNK = 50
@@ -23,7 +23,7 @@ def test_span_of_random_trees(chunk):
         robot = random_robot(seed, joints=1 + seed % 7)
         rotors = seed % 3 == 0
         robot = with_random_drives(robot, seed) if rotors else robot
-        base = structural_base(robot, drives=rotors)
+        base = structural_base(robot, with_drives=rotors)
         n = robot.joint_count
         columns = [*range(10 * n), *(10 * n + 4 * k + j for j in (0, 3) for k in range(n) if rotors)]
         inertial = base.matrix[:, columns]
@@ -56,11 +56,11 @@ def test_three_joint_puma_has_fifteen():
 def test_base_values_reproduce_the_torques(seed):
     robot = with_random_drives(random_robot(seed), seed)
     q, qd, qdd = random_motion(robot, seed)
-    base = structural_base(robot, drives=True)
+    base = structural_base(robot, with_drives=True)
     phi = base.embedding @ base.values
     n = 10 * robot.joint_count
-    torque = equation(robot, "inverse_dynamics", drives=True, parameters="input")
-    expected = np.array(equation(robot, "inverse_dynamics", drives=True)(q, qd, qdd))
+    torque = build_equation(robot, "inverse_dynamics", with_drives=True, parameters="input")
+    expected = np.array(build_equation(robot, "inverse_dynamics", with_drives=True)(q, qd, qdd))
     assert_close(np.array(torque(q, qd, qdd, phi[:n], phi[n:])), expected, ORACLE)
 
 
@@ -73,7 +73,7 @@ def test_conversion_between_link_frames_round_trips(seed):
 
 
 def test_inseparable_rotors_are_merged():
-    base = structural_base(load_robot("puma560"), drives=True)
+    base = structural_base(load_robot("puma560"), with_drives=True)
     assert base.count == 36 + 4 + 18
     by_name = dict(zip(base.names, base.expressions, strict=True))
     assert "Im1" in by_name["Izz1R"]

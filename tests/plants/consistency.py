@@ -81,7 +81,7 @@ def run_case(family: str, seed: int) -> dict:
     return {
         "blocks": consistent.error / plain.error - 1,
         "significant": bool(consistent.is_significantly_worse_than(plain)),
-        "chosen": "plain" if chosen.physical is None else "consistent",
+        "chosen": "plain" if chosen.values.physical is None else "consistent",
         **errors,
     }
 

@@ -92,7 +92,7 @@ def run_case(name: str, seed: int, joints: int | None = None) -> dict:
     feasibility = mindyn.check_feasible(estimate)
     verdict = build_verdict(estimate, validation, validation.predictions, estimate.findings)
     summary = summarize_verdict(verdict, parameter_rows(estimate), feasibility.answers, Commands("", "", "urdf"))
-    conditioning = estimate.conditioning
+    conditioning = estimate.settings.conditioning
     applied = conditioning.delay_s if isinstance(conditioning.delay_s, tuple) else (conditioning.motion_delay_s,)
     clean = log_from_arrays(robot.joint_names, other.time, other.q, other.tau)
     error = mindyn.validate(estimate, [clean]).error
@@ -101,7 +101,7 @@ def run_case(name: str, seed: int, joints: int | None = None) -> dict:
         "grade": summary.grade,
         "headline": summary.headline,
         "held_out": validation.error.total,
-        "uncertainty": estimate.identifiable and estimate.identifiable.uncertainty,
+        "uncertainty": estimate.data.identifiable and estimate.data.identifiable.uncertainty,
         "wrong": error.total,
         "errors": error.relative.round(4).tolist(),
         "delays": [float(value) for value in applied],

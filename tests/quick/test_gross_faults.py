@@ -135,7 +135,7 @@ def test_a_payload_has_its_mass(plant, robot, estimate, tmp_path):
     at = text.rindex(LAST_JOINT) + len(LAST_JOINT)
     (tmp_path / "loaded.xml").write_text(text[:at] + LOAD.format(LOAD_KG) + text[at:])
     log, _ = take_log(str(tmp_path / "loaded.xml"), plant[2], 1, robot.joint_names)
-    assert mindyn.payload(estimate, log).mass == pytest.approx(LOAD_KG, rel=0.1)
+    assert mindyn.identify_payload(estimate, log).mass == pytest.approx(LOAD_KG, rel=0.1)
 
 
 def test_a_motion_keeps_floor_and_speed_by_the_kinematics_of_pinocchio():

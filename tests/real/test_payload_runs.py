@@ -43,7 +43,7 @@ def test_gains_of_one_loaded_run_give_the_mass_of_the_other():
     )
     torques = {name: replace(run, tau=gains * run.tau) for name, run in runs.items()}
     estimate = mindyn.LeastSquares(covariance="correlated").fit(equations(arm, torques["free"]))
-    first, second = (mindyn.payload(estimate, torques[name]) for name in ("loaded_1", "loaded_2"))
+    first, second = (mindyn.identify_payload(estimate, torques[name]) for name in ("loaded_1", "loaded_2"))
     for load in (first, second):
         low, high = load.mass_interval
         assert low <= MASS <= high

@@ -13,7 +13,7 @@ import pytest
 from closeness import PUBLISHED_FILE
 
 from mindyn import MindynError, load_robot
-from mindyn.equations.catalogue import equation
+from mindyn.equations.catalogue import build_equation
 from mindyn.equations.loop_equations import loop_equation
 
 FOLDER = os.environ.get("MINDYN_ROBOT_FILES", "")
@@ -96,7 +96,7 @@ def test_torques_are_pinocchios(files):
         columns = [model.joints[i].idx_v for i in single]
         rates[columns], accelerations[columns] = A @ pd, A @ pdd
         expected = A.T @ pin.rnea(model, model.createData(), state, rates, accelerations)[columns]
-        make = loop_equation if robot.has_dependents else equation
+        make = loop_equation if robot.has_dependents else build_equation
         result = make(robot, "inverse_dynamics", parameters="standard")(p, pd, pdd).full().ravel()
         error = np.abs(result - expected).max() / max(np.abs(expected).max(), 1e-3)
         assert error <= PUBLISHED_FILE, f"{path.name}: torques differ from Pinocchio's by {error:.2g}"

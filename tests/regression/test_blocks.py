@@ -26,7 +26,7 @@ def arm():
 
 @pytest.fixture(scope="module")
 def logs(arm):
-    model = mindyn.compile_model(arm, drives=True)
+    model = mindyn.compile_model(arm, with_drives=True)
     created = []
     for count, speed in ((600, 1.0), (1200, 1.7)):
         t = np.arange(count) / 100

@@ -46,7 +46,7 @@ def samples_of(segments, rate_hz=100.0):
         ({"decimation": 0}, Code.INVALID_VALUE, "settings.decimation"),
         ({"decimation": 1.5}, Code.INVALID_VALUE, "settings.decimation"),
         ({"friction": "sign"}, Code.WRONG_TYPE, "friction"),
-        ({"drives": "none"}, Code.INVALID_VALUE, "settings.drives"),
+        ({"drive_parameters": "none"}, Code.INVALID_VALUE, "settings.drive_parameters"),
     ],
 )
 def test_settings_that_make_no_sense_are_rejected(given, code, subject):

@@ -28,7 +28,7 @@ def robot():
 def log(robot):
     q = np.column_stack([np.sin(T) + 0.3 * np.sin(3.1 * T), np.cos(1.7 * T) + 0.2 * np.sin(2.3 * T)])
     qd, qdd = np.gradient(q, T, axis=0), np.gradient(np.gradient(q, T, axis=0), T, axis=0)
-    tau = mindyn.compile_model(robot, drives=True).inverse_dynamics(q, qd, qdd)
+    tau = mindyn.compile_model(robot, with_drives=True).inverse_dynamics(q, qd, qdd)
     noise = np.random.default_rng(0).standard_normal(tau.shape)
     return mindyn.log_from_arrays(robot.joint_names, T, q, tau + 0.02 * noise)
 

@@ -36,7 +36,7 @@ def test_equations_are_the_filtered_rows_between_the_edges(cutoff_hz, decimation
         np.arange(a, b)[edge : b - a - edge][(-edge) % decimation :: decimation] for a, b in ((0, 700), (700, 1200))
     ]
     assert information.counts == tuple([sum(map(len, taken))] * 2)
-    Y = mindyn.compile_model(ROBOT, base=regressor.base, drives=regressor.base.drives).regressor(
+    Y = mindyn.compile_model(ROBOT, base=regressor.base, with_drives=regressor.base.with_drives).regressor(
         samples.q, samples.qd, samples.qdd
     )
     sections = butter(4, cutoff_hz, fs=RATE, output="sos")

@@ -65,7 +65,7 @@ def test_shapes_act_on_the_motion_of_their_motor(shape):
 def test_friction_under_load_has_the_torque_that_the_motor_carries():
     """A motor carries G^-T of the joints' torques of links and rotors, times its ratio."""
     q, qd, qdd = motion(seed=1)
-    base = base_parameters(GEARED, drives=True)
+    base = base_parameters(GEARED, with_drives=True)
     friction = Friction("tanh", 0.1, LOAD_SHAPES, (), tuple(base.values.tolist()))
     regressor = Regressor(GEARED, friction)
     columns = columns_of(regressor, q, qd, qdd)
@@ -87,13 +87,13 @@ def test_friction_under_load_has_the_torque_that_the_motor_carries():
 
 def test_the_torque_of_a_load_is_part_of_the_carried_torque():
     q, qd, qdd = motion(seed=3)
-    base = base_parameters(GEARED, drives=True)
+    base = base_parameters(GEARED, with_drives=True)
     friction = Friction("sign", 0.0, LOAD_SHAPES, (), tuple(base.values.tolist()))
     plain, phi = Regressor(GEARED, friction), phi_about_origin(2.0, np.array([0.1, 0.2, 0.0]), 0.01 * np.eye(3))
     loaded = LoadRegressor(plain, GEARED.link_names[-1], phi)
     heavier = replace(GEARED, links=(GEARED.links[0], replace(GEARED.links[1], phi=GEARED.links[1].phi + phi)))
     whole = Regressor(
-        heavier, replace(friction, reference=tuple(base_parameters(heavier, drives=True).values.tolist()))
+        heavier, replace(friction, reference=tuple(base_parameters(heavier, with_drives=True).values.tolist()))
     )
     ours, theirs = columns_of(loaded, q, qd, qdd), columns_of(whole, q, qd, qdd)
     for name in plain.names[base.count :]:
@@ -106,7 +106,7 @@ def test_a_slide_whose_weight_and_offset_are_inseparable_has_no_known_load():
     assert slide.joints[0].kind == "prismatic"
     obstacle = Regressor(slide).load_obstacle()
     assert obstacle == "fo1R combines the weight of a link and the offset of a drive"
-    values = tuple(base_parameters(slide, drives=True).values.tolist())
+    values = tuple(base_parameters(slide, with_drives=True).values.tolist())
     with raises(InputError, Code.UNSUPPORTED, "friction"):
         Regressor(slide, Friction(shapes=LOAD_SHAPES, reference=values))
     weightless = replace(slide, gravity=np.zeros(3))
@@ -115,7 +115,7 @@ def test_a_slide_whose_weight_and_offset_are_inseparable_has_no_known_load():
 
 def test_friction_at_the_joint_is_added_to_that_of_the_motor_or_used_alone():
     q, qd, qdd = motion(seed=2)
-    for robot, base in ((GEARED, None), (GEARED, base_parameters(GEARED, drives=False)), (ARM, None)):
+    for robot, base in ((GEARED, None), (GEARED, base_parameters(GEARED, with_drives=False)), (ARM, None)):
         regressor = Regressor(robot, Friction(joint_side=(SECOND,)), base)
         columns = columns_of(regressor, q, qd, qdd)
         viscous, coulomb = regressor.names[-2:]

@@ -32,7 +32,7 @@ def test_columns_are_those_of_the_dense_regressor(seed):
     samples = exact_samples(robot, 50)
     regressor = Regressor(robot)
     dense = regressor.dense(regressor.parts(samples.q, samples.qd, samples.qdd))
-    model = compile_model(robot, drives=True, base=structural_base(robot, drives=True))
+    model = compile_model(robot, with_drives=True, base=structural_base(robot, with_drives=True))
     assert_close(dense, model.regressor(samples.q, samples.qd, samples.qdd), SAME_ALGEBRA)
 
 
@@ -99,7 +99,7 @@ def test_unusable_rows_do_not_count():
     spoiled = replace(samples, tau=np.where(usable, samples.tau, 1e6), usable=usable)
     information = gather(Regressor(robot), spoiled)
     assert information.counts == tuple(usable.sum(axis=0))
-    assert_close(solve(*information.stacked()).beta, structural_base(robot, drives=True).values, 1e-8)
+    assert_close(solve(*information.stacked()).beta, structural_base(robot, with_drives=True).values, 1e-8)
 
 
 def test_unidentifiable_parameters_are_named():

@@ -50,8 +50,8 @@ def test_a_fit_finds_the_coefficients(fitted):
     law, estimate, *_ = fitted
     values = [estimate.value(f"f_{law.name}{k}") for k in (1, 2)]
     assert np.allclose(values, COEFFICIENTS, rtol=0.05)
-    assert estimate.friction_curves
-    curve = estimate.friction_curves[0]
+    assert estimate.uncertainty.friction_curves
+    curve = estimate.uncertainty.friction_curves[0]
     true = COEFFICIENTS[0] * law.values(curve.speed, np.sign(curve.speed))
     assert np.abs(curve.torque - true).max() < 0.1 * COEFFICIENTS[0]
 
@@ -69,15 +69,17 @@ def test_files_and_machine_code_have_the_same_torque(fitted, tmp_path):
     loaded = mindyn.load_estimate(tmp_path / "run.json" if path is None else path)
     assert loaded.settings.shape.laws == (law,)
     assert np.array_equal(loaded.predict(*motion), estimate.predict(*motion))
-    robot = mindyn.full_model(estimate, friction="fitted", force=True)  # viscous friction is -0.03 +- 0.03
-    kernel = mindyn.compile_model(robot, drives=True).inverse_dynamics(*motion)
+    robot = mindyn.build_full_model(
+        estimate, friction_at_zero="fitted", force=True
+    )  # viscous friction is -0.03 +- 0.03
+    kernel = mindyn.compile_model(robot, with_drives=True).inverse_dynamics(*motion)
     assert np.abs(kernel - estimate.predict(*motion)).max() < 0.02 * np.abs(log.tau).max()
     mindyn.write_toml(robot, tmp_path / "run.toml")
-    again = mindyn.compile_model(mindyn.load_robot(tmp_path / "run.toml"), drives=True).inverse_dynamics(*motion)
+    again = mindyn.compile_model(mindyn.load_robot(tmp_path / "run.toml"), with_drives=True).inverse_dynamics(*motion)
     assert np.allclose(again, kernel, rtol=1e-9, atol=1e-9)
     if shutil.which("gcc") is None:
         pytest.skip("no gcc on this machine")
-    mindyn.compile_model(robot, drives=True).write_c(tmp_path / "arm.c")
+    mindyn.compile_model(robot, with_drives=True).write_c(tmp_path / "arm.c")
     command = ["gcc", "-shared", "-fPIC", "-O1", tmp_path / "arm.c", "-lm", "-o", tmp_path / "arm.so"]
     subprocess.run(command, check=True)
     function = ctypes.CDLL(str(tmp_path / "arm.so")).arm_inverse_dynamics
@@ -124,4 +126,4 @@ def test_two_laws_of_one_name_are_not_confused(arm):
         )
         for v in (0.05, 0.5)
     ]
-    assert estimates[0].residuals[0].rms < estimates[1].residuals[0].rms
+    assert estimates[0].data.residuals[0].rms < estimates[1].data.residuals[0].rms

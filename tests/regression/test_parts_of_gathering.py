@@ -38,7 +38,7 @@ from mindyn.robots.parts import Drive
 
 ROBOT = random_robot(6, joints=2, tree=False, special=False, gravity=(0.0, 0.0, -9.81))
 SETTINGS = Conditioning(rate_hz=200.0, stamps="uniform", position_cutoff_hz=20.0, edge_s=0.1, delay_s=0.0)
-EQUATION_SETTINGS = EquationSettings(SETTINGS, drives="stated")
+EQUATION_SETTINGS = EquationSettings(SETTINGS, drive_parameters="stated")
 
 
 def draw_samples(rows, seed=0):
@@ -106,14 +106,14 @@ def test_columns_that_are_alike_cost_nothing_to_leave_out():
 def test_regular_values_of_a_chain_alone_leave_its_rotors_out():
     driven = replace(ROBOT, drives=tuple(Drive(name, 30.0, rotor_inertia=0.05) for name in ROBOT.joint_names))
     samples = exact_samples(ROBOT, count=60)
-    chain = base_parameters(driven, drives=False)
-    plain = LeastSquares().fit(build_rows(driven, samples, EquationSettings(drives="stated"), base=chain))
+    chain = base_parameters(driven, with_drives=False)
+    plain = LeastSquares().fit(build_rows(driven, samples, EquationSettings(drive_parameters="stated"), base=chain))
     result = regular_values(plain, samples)
-    bare = LeastSquares().fit(build_rows(ROBOT, samples, EquationSettings(drives="stated")))
+    bare = LeastSquares().fit(build_rows(ROBOT, samples, EquationSettings(drive_parameters="stated")))
     assert_close(result, regular_values(bare, samples), ORACLE)
     M = inertia_matrices(plain.regressor, result, samples)
     assert_close(M[:, 1, 1], inertia_matrices(bare.regressor, result, samples)[:, 1, 1], SAME_ALGEBRA)
-    rotors = LeastSquares().fit(build_rows(driven, samples, EquationSettings(drives="stated")))
+    rotors = LeastSquares().fit(build_rows(driven, samples, EquationSettings(drive_parameters="stated")))
     moved = inertia_matrices(rotors.regressor, regular_values(rotors, samples), samples)
     sizes = np.abs(np.einsum("kii->ki", inertia_matrices(rotors.regressor, rotors.beta, samples))).mean(axis=0)
     assert_close(moved, np.tile(np.diag(sizes), (60, 1, 1)), 1e-9)  # rotors alone: the same at every configuration
@@ -123,10 +123,10 @@ def test_joints_count_as_still_by_what_all_blocks_reach():
     """Each block of a slow motion moves by less than a joint that never moves; all together do not."""
     samples = exact_samples(ROBOT, 400)
     stairs = replace(samples, q=np.column_stack([samples.q[:, 0], 1e-2 * (np.arange(400) // 40)]))
-    assert build_rows(ROBOT, stairs, EquationSettings(drives="stated")).information.counts == (400, 400)
+    assert build_rows(ROBOT, stairs, EquationSettings(drive_parameters="stated")).information.counts == (400, 400)
     held = replace(samples, q=np.column_stack([samples.q[:, 0], np.full(400, 0.3)]))
     with raises(InputError, Code.NOT_IDENTIFIABLE, "joint2"):
-        _ = build_rows(ROBOT, held, EquationSettings(drives="stated")).information
+        _ = build_rows(ROBOT, held, EquationSettings(drive_parameters="stated")).information
 
 
 def test_samples_of_rows_are_those_given_or_made():

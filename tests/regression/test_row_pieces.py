@@ -6,12 +6,12 @@ Private functions are tested directly: inputs at their limits are rare, or slow 
 from __future__ import annotations
 
 from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from closeness import EXACT, ORACLE, assert_close
 from raising import raises
+from stand_in import stand_in
 
 from mindyn.foundation.errors import Code, InputError
 from mindyn.logs.conditioning import Conditioning
@@ -97,7 +97,7 @@ def test_factors_have_the_row_count_of_the_joint_with_most_rows(regressor):
 
 def test_rows_of_samples_are_equal_parts_that_can_be_held_out(regressor):
     samples = samples_of(240)
-    rows = build_rows(regressor.robot, samples, EquationSettings(drives="stated"))
+    rows = build_rows(regressor.robot, samples, EquationSettings(drive_parameters="stated"))
     assert len(rows.blocks) == BLOCKS
     assert [block.span for block in rows.blocks] == [(10 * k, 10 * k + 10) for k in range(24)]
     assert rows.count == 240
@@ -113,11 +113,11 @@ def test_rows_of_samples_are_equal_parts_that_can_be_held_out(regressor):
         rows.blocks_along([np.zeros(240)], 1.0)
     still = replace(samples, q=np.zeros_like(samples.q) + np.array([1.0, 0.0]) * samples.q)
     with raises(InputError, Code.NOT_IDENTIFIABLE, "joint2"):
-        _ = build_rows(regressor.robot, still, EquationSettings(drives="stated")).information
+        _ = build_rows(regressor.robot, still, EquationSettings(drive_parameters="stated")).information
 
 
 def test_one_block_has_the_reach_of_its_own_rows(regressor):
-    rows = build_rows(regressor.robot, samples_of(1200), EquationSettings(drives="stated"))
+    rows = build_rows(regressor.robot, samples_of(1200), EquationSettings(drive_parameters="stated"))
     assert rows.select(rows.blocks[:1]).information.counts == (50, 50)
 
 
@@ -182,7 +182,7 @@ def test_drives_of_logged_gears():
 
 
 def estimate(covariance, beta, names=("a", "b", "c")):
-    simple_namespace = SimpleNamespace(names=names, beta=np.array(beta), deviations=np.sqrt(np.diag(covariance)))
+    simple_namespace = stand_in(names=names, beta=np.array(beta), deviations=np.sqrt(np.diag(covariance)))
     known = np.isfinite(simple_namespace.deviations) & (simple_namespace.deviations > 0)
     scale = np.where(known, 1 / np.where(known, simple_namespace.deviations, 1.0), 0.0)
     simple_namespace.correlations = np.where(np.isfinite(covariance), covariance, 0.0) * np.outer(scale, scale)

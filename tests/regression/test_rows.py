@@ -20,7 +20,7 @@ from robots import random_robot, with_random_drives
 
 from mindyn.foundation.errors import Code, InputError
 from mindyn.foundation.findings import Kind, info
-from mindyn.identification.estimators.estimate_parts import data_summary, joint_residuals
+from mindyn.identification.estimators.fit_summary import data_summary, joint_residuals
 from mindyn.identification.estimators.least_squares import LeastSquares
 from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.log import SourceFile, log_from_arrays
@@ -231,7 +231,7 @@ def test_rows_have_findings_about_dropped_parts_and_list_their_files(robot, logs
 @pytest.mark.parametrize(("cutoff_hz", "decimation"), [(5.0, 1), (None, 3), (5.0, 4)])
 def test_streams_in_small_blocks_have_the_rows_of_the_whole(robot, logs, cutoff_hz, decimation):
     regressor, short = (
-        build_regressor(robot, EquationSettings(drives="stated")),
+        build_regressor(robot, EquationSettings(drive_parameters="stated")),
         [log.take(slice(0, 700)) for log in logs],
     )
     how = {"cutoff_hz": cutoff_hz, "decimation": decimation}

@@ -248,10 +248,10 @@ def test_names_with_markup_stay_text(open_page, tmp_path):
 def test_a_joint_without_friction_is_drawn_as_a_flat_line(open_page, tmp_path):
     robot = arm()
     estimate = estimate_of(replace(robot, drives=tuple(replace(d, viscous=0.0, coulomb=0.0) for d in robot.drives)))
-    none = replace(estimate, dropped=("fv1", "fc1"))
-    gone = [estimate.names.index(name) for name in none.dropped]
-    none = replace(
-        none, beta=_zero_rows(none.beta, gone), covariance=_zero_rows(_zero_rows(none.covariance, gone).T, gone)
+    none = estimate.with_values(dropped=("fv1", "fc1"))
+    gone = [estimate.names.index(name) for name in none.values.dropped]
+    none = none.with_values(beta=_zero_rows(none.beta, gone)).with_uncertainty(
+        covariance=_zero_rows(_zero_rows(none.covariance, gone).T, gone)
     )
     mindyn.write_report(none, tmp_path / "report.html", validation_logs=log_of(robot, 2))
     page = open_page(path=tmp_path / "report.html")

@@ -242,16 +242,16 @@ def test_numbers_cannot_end_their_script():
 
 
 def test_parameter_states_follow_the_deviations(data, estimate):
-    rows = zip(data.parameters, estimate.beta, estimate.deviations, estimate.half_widths, strict=True)
+    rows = zip(data.parameters, estimate.beta, estimate.deviations, estimate.uncertainty.half_widths, strict=True)
     for row, value, deviation, half in rows:
-        if row.name in estimate.dropped:
+        if row.name in estimate.values.dropped:
             continue
         assert half > 1.95 * deviation
         ends = value - half, value + half
         assert (row.low, row.high) == pytest.approx(ends, abs=1e-4 * deviation)
         expected = "well determined" if deviation <= 0.1 * abs(value) else "poorly determined"
         assert row.state == ("not significant" if row.low < 0 < row.high else expected)
-    unidentifiable = replace(estimate, unidentifiable=("fc1",))
+    unidentifiable = estimate.with_values(unidentifiable=("fc1",))
     states = {row.name: row.state for row in collect_report_data(unidentifiable).parameters}
     assert states["fc1"] == "unidentifiable"
     assert "The data do not determine fc1" in build_page(collect_report_data(unidentifiable))

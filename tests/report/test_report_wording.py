@@ -150,13 +150,13 @@ def test_similar_errors_differ_in_the_table_and_projection_is_mentioned(robot, e
     text = text_of(comparison_section(replace(good, comparison=close)))
     assert all(f"12.0{k} %" in text for k in range(3))
     assert "mean over joints" in text
-    projected_estimate = replace(estimate, projected=True)
+    projected_estimate = estimate.with_values(projected=True)
     data = collect_report_data(estimate, [log_of(robot, 2)], comparison={"projected": projected_estimate})
     assert "projected onto the nearest physically consistent values" in text_of(comparison_section(data))
 
 
 def test_parameters_that_may_be_zero_have_no_relative_deviation(estimate):
-    dust = replace(estimate, beta=np.where(np.arange(len(estimate.beta)) == 0, 1e-15, estimate.beta))
+    dust = estimate.with_values(beta=np.where(np.arange(len(estimate.beta)) == 0, 1e-15, estimate.beta))
     data = collect_report_data(dust)
     near = [row for row in data.parameters if row.state == "not significant"]
     assert near
@@ -178,8 +178,8 @@ def consistent(robot):
 def test_intervals_of_a_constrained_fit_are_clipped_at_zero(consistent):
     assert PHYSICAL_INTERVALS_NOTE in text_of(parameter_section(collect_report_data(consistent)))
     assert "without physical bounds" not in consistent.table()
-    earlier = replace(consistent, physical=replace(consistent.physical, ends=None))  # as files of before have it
-    at_zero = replace(earlier, beta=np.where(np.array(earlier.names) == "fv1", 0.0, earlier.beta))
+    earlier = consistent.with_values(physical=replace(consistent.values.physical, ends=None))
+    at_zero = earlier.with_values(beta=np.where(np.array(earlier.names) == "fv1", 0.0, earlier.beta))
     data = collect_report_data(at_zero)
     row = next(row for row in data.parameters if row.name == "fv1")
     assert (row.low, row.clipped) == (0.0, True)
@@ -189,14 +189,14 @@ def test_intervals_of_a_constrained_fit_are_clipped_at_zero(consistent):
     text = text_of(parameter_section(data))
     assert UNBOUNDED_INTERVALS_NOTE in text
     assert "0* to" in text
-    free = collect_report_data(replace(at_zero, physical=None))
+    free = collect_report_data(at_zero.with_values(physical=None))
     assert not any(row.clipped for row in free.parameters)
     assert "without physical bounds" in earlier.table()
 
 
 def test_link_masses_are_given_once(consistent):
     """Check that masses of a consistent fit agree in answer and record, and that the settings do not repeat them."""
-    physical_values = dict(zip(consistent.physical.labels, consistent.physical.values, strict=True))
+    physical_values = dict(zip(consistent.values.physical.labels, consistent.values.physical.values, strict=True))
     answer = mindyn.check_feasible(consistent).consistent
     assert answer.witness["physical"] == physical_values
     assert list(answer.witness["masses"].values()) == [
@@ -225,7 +225,7 @@ def test_unscored_ends_are_shaded_and_explained(good):
 
 def test_samples_and_equations_are_distinguished(robot, good):
     filtered = estimate_of(robot, treated={"filter_hz": 5.0, "decimation": 4})
-    counts = [residual.rows for residual in filtered.residuals]
+    counts = [residual.rows for residual in filtered.data.residuals]
     expected = f"{sum(counts)} equations ({max(counts)} samples of 4 joints, low-passed at 5 Hz, one of 4 kept)"
     assert expected in filtered.status
     assert expected in filtered.table()

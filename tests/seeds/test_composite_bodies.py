@@ -13,7 +13,7 @@ from seeds.test_mlc import serial_robot
 from seeds.test_published import FIXTURES, robot_of_fixture
 
 from mindyn import load_robot
-from mindyn.equations.catalogue import equation
+from mindyn.equations.catalogue import build_equation
 from mindyn.equations.composite_bodies import FORMULATIONS, composite_inertia_matrix
 from mindyn.foundation.errors import Code, MindynError
 
@@ -29,7 +29,7 @@ def test_five_formulations_give_the_same_matrix(start):
     for seed in range(start, start + 20):
         robot = serial_robot(seed)
         q = random_motion(robot, seed)[0]
-        expected = np.array(equation(robot, "inertia_matrix", parameters="standard")(q))
+        expected = np.array(build_equation(robot, "inertia_matrix", parameters="standard")(q))
         for M in five(robot, q):
             assert_close(M, expected, SAME_ALGEBRA)
 

@@ -12,7 +12,7 @@ from robots import random_motion, random_robot
 from seeds.test_published import FIXTURES, robot_of_fixture
 
 from mindyn import load_robot
-from mindyn.equations.catalogue import equation
+from mindyn.equations.catalogue import build_equation
 from mindyn.equations.external_inputs import ExternalInputs
 from mindyn.equations.mlc_dynamics import mlc_inverse_dynamics
 from mindyn.equations.mlc_inertia import mlc_inertia_matrix
@@ -39,7 +39,7 @@ def torques(robot, motion, wrench):
 def reference(robot, motion, wrench):
     wrenches = np.zeros((robot.joint_count, 6))
     wrenches[-1] = wrench
-    function = equation(robot, "inverse_dynamics_with_wrenches", parameters="standard")
+    function = build_equation(robot, "inverse_dynamics_with_wrenches", parameters="standard")
     return np.array(function(*motion, wrenches)).ravel()
 
 
@@ -63,7 +63,7 @@ def test_inertia_matrices_from_mlc_equal_composite_bodies(start):
     for seed in range(start, start + CHUNK):
         robot = serial_robot(seed)
         q = random_motion(robot, seed)[0]
-        expected = np.array(equation(robot, "inertia_matrix", parameters="standard")(q))
+        expected = np.array(build_equation(robot, "inertia_matrix", parameters="standard")(q))
         for M in matrices(robot, q):
             assert_close(M, expected, SAME_ALGEBRA)
 

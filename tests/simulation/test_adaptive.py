@@ -71,7 +71,7 @@ def independent_motion(robot, q0, qd0, tau, times, *, drives):
 def test_motion_equals_an_independent_integration(seed, drives):
     robot = without_coulomb(arm(seed, joints=3)) if drives else random_robot(seed, joints=4)
     q0, qd0, tau = random_start(robot, seed)
-    motion = simulate(robot, constant(tau), seconds=0.5, q0=q0, qd0=qd0, rate_hz=50, drives=drives)
+    motion = simulate(robot, constant(tau), seconds=0.5, q0=q0, qd0=qd0, rate_hz=50, with_drives=drives)
     q, qd = independent_motion(robot, q0, qd0, tau, motion.t, drives=drives)
     assert_close(motion.q, q, INTEGRATED)
     assert_close(motion.qd, qd, INTEGRATED)
@@ -95,8 +95,8 @@ def test_motion_equals_mujocos_with_a_small_step():
 def test_accelerations_and_torques_satisfy_the_equations_of_motion(seed):
     robot = arm(seed)
     q0, qd0, tau = random_start(robot, seed)
-    motion = simulate(robot, swinging(tau, 9), seconds=0.3, q0=q0, qd0=qd0, drives=True)
-    smooth = mindyn.compile_model(without_coulomb(robot), drives=True)
+    motion = simulate(robot, swinging(tau, 9), seconds=0.3, q0=q0, qd0=qd0, with_drives=True)
+    smooth = mindyn.compile_model(without_coulomb(robot), with_drives=True)
     assert_close(smooth.inverse_dynamics(motion.q, motion.qd, motion.qdd) + motion.friction, motion.tau, ORACLE)
 
 
@@ -121,9 +121,9 @@ def test_computed_torque_tracks_its_reference():
     robot = mindyn.load_robot("puma560")
     n = robot.joint_count
     reference = SineMotion(np.zeros(n), np.full(n, 0.4), np.linspace(0.3, 0.8, n), np.zeros(n))
-    controller = ComputedTorque(robot, reference, 400, 40, drives=True)
+    controller = ComputedTorque(robot, reference, 400, 40, with_drives=True)
     q0 = reference(0.0)[0] + 0.05
-    motion = simulate(robot, controller, seconds=1.5, q0=q0, qd0=reference(0.0)[1], drives=True)
+    motion = simulate(robot, controller, seconds=1.5, q0=q0, qd0=reference(0.0)[1], with_drives=True)
     error = motion.q - np.array([reference(t)[0] for t in motion.t])
     assert_close(np.abs(error[0]), np.full(n, 0.05), SAME_ALGEBRA)
     # What is left comes from holding the torque for 1 ms.

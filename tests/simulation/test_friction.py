@@ -9,7 +9,7 @@ from scipy.integrate import solve_ivp
 from simulation.plants import WEAK, arm, block, friction_law, nothing, swinging, total_energy, without_coulomb
 
 import mindyn
-from mindyn.motions.simulation.rollouts import rollout
+from mindyn.motions.simulation.rollouts import roll_out
 from mindyn.motions.simulation.runge_kutta import find_modes_at_rest
 from mindyn.motions.simulation.simulate import simulate
 from mindyn.robots.drive_matrices import drive_parameters, friction_matrix
@@ -19,7 +19,7 @@ MASS, COULOMB, SPEED = 2.0, 6.0, 1.5
 
 
 def test_a_sliding_block_stops_where_its_energy_is_spent():
-    motion = simulate(block(COULOMB), nothing, seconds=1, q0=[0.2], qd0=[SPEED], drives=True, rate_hz=1000)
+    motion = simulate(block(COULOMB), nothing, seconds=1, q0=[0.2], qd0=[SPEED], with_drives=True, rate_hz=1000)
     stop, distance = MASS * SPEED / COULOMB, MASS * SPEED**2 / (2 * COULOMB)
     moving = motion.t < stop
     exact = 0.2 + SPEED * motion.t - COULOMB / MASS * motion.t**2 / 2
@@ -31,7 +31,7 @@ def test_a_sliding_block_stops_where_its_energy_is_spent():
 
 
 def test_a_fixed_step_stops_the_block_within_a_step_and_keeps_it():
-    motion = simulate(block(COULOMB), nothing, seconds=1, q0=[0.2], qd0=[SPEED], drives=True, method="fixed")
+    motion = simulate(block(COULOMB), nothing, seconds=1, q0=[0.2], qd0=[SPEED], with_drives=True, method="fixed")
     stop, distance = MASS * SPEED / COULOMB, MASS * SPEED**2 / (2 * COULOMB)
     late = motion.t > stop + 0.05
     assert_negligible(motion.q[late, 0] - 0.2 - distance, distance, 1e-5)
@@ -43,7 +43,7 @@ def test_a_fixed_step_stops_the_block_within_a_step_and_keeps_it():
 def test_a_block_on_a_slope_slides_up_stops_and_stays(method):
     """Gravity decelerates it as well; friction then turns around and holds it with less than its Coulomb torque."""
     robot = block(COULOMB, slope=-2.5)
-    motion = simulate(robot, nothing, seconds=1, q0=[0.0], qd0=[SPEED], drives=True, method=method)
+    motion = simulate(robot, nothing, seconds=1, q0=[0.0], qd0=[SPEED], with_drives=True, method=method)
     late = motion.t > 0.5
     distance = SPEED**2 / 2 / (COULOMB / MASS + 2.5)
     assert_close(motion.q[late, 0], np.full(late.sum(), distance), 1e-9 if method == "adaptive" else 1e-4)
@@ -54,7 +54,7 @@ def test_a_block_on_a_slope_slides_up_stops_and_stays(method):
 @pytest.mark.parametrize("method", METHODS)
 def test_a_push_below_the_coulomb_torque_moves_nothing_and_one_above_does(method):
     push = lambda t, _q, _qd: np.array([0.99 * COULOMB if t < 0.5 else 1.25 * COULOMB])  # noqa: E731
-    motion = simulate(block(COULOMB), push, seconds=1, q0=[0.0], drives=True, method=method, rate_hz=500)
+    motion = simulate(block(COULOMB), push, seconds=1, q0=[0.0], with_drives=True, method=method, rate_hz=500)
     still = motion.t <= 0.5
     assert_negligible(motion.q[still], 1.0, SAME_ALGEBRA)
     exact = 0.25 * COULOMB / MASS * (motion.t[~still] - 0.5) ** 2 / 2
@@ -67,7 +67,7 @@ def test_coulombs_law_holds_at_every_instant(seed):
     robot = arm(seed, stronger=12, gravity=WEAK)
     rng = np.random.default_rng(seed)
     q0, qd0, tau = rng.uniform(-1, 1, (3, robot.joint_count))
-    motion = simulate(robot, swinging(15 * tau, 12), seconds=0.6, q0=q0, qd0=qd0, drives=True)
+    motion = simulate(robot, swinging(15 * tau, 12), seconds=0.6, q0=q0, qd0=qd0, with_drives=True)
     s, lam, c = friction_law(robot, motion)
     assert (np.abs(lam) <= c * (1 + 1e-8)).all()
     assert_negligible(s[motion.stuck], np.abs(s).max(), SAME_ALGEBRA)
@@ -83,7 +83,7 @@ def test_energy_never_increases_without_torque(seed, method):
     robot = arm(seed)
     rng = np.random.default_rng(seed)
     q0, qd0 = rng.uniform(-1, 1, (2, robot.joint_count))
-    motion = simulate(robot, nothing, seconds=0.6, q0=q0, qd0=qd0, drives=True, method=method)
+    motion = simulate(robot, nothing, seconds=0.6, q0=q0, qd0=qd0, with_drives=True, method=method)
     energy = total_energy(robot, motion.q, motion.qd, drives=True)
     # Fixed steps give back of the order of c |b| dt^2 at a stop (see runge_kutta).
     most = {"adaptive": 1e-12, "fixed": 1e-5}[method] * np.ptp(energy)
@@ -94,7 +94,7 @@ def test_energy_never_increases_without_torque(seed, method):
 def test_motion_equals_a_stiff_integration_of_regularised_friction():
     """An independent oracle: tanh(s / width) in place of sign(s), implicitly; error of the order of width."""
     robot = arm(1, joints=2, stronger=4, gravity=WEAK)
-    smooth, width = mindyn.compile_model(without_coulomb(robot), drives=True), 1e-5
+    smooth, width = mindyn.compile_model(without_coulomb(robot), with_drives=True), 1e-5
     F, c = friction_matrix(robot), drive_parameters(robot)[2::4]
     q0, qd0, n = np.array([0.3, -0.4]), np.array([0.5, 1.0]), 2
 
@@ -102,7 +102,7 @@ def test_motion_equals_a_stiff_integration_of_regularised_friction():
         left = -F.T @ (c * np.tanh(F @ y[n:] / width))
         return np.concatenate([y[n:], smooth.forward_dynamics(y[:n].copy(), y[n:].copy(), left)])
 
-    motion = simulate(robot, nothing, seconds=0.8, q0=q0, qd0=qd0, drives=True, rate_hz=100)
+    motion = simulate(robot, nothing, seconds=0.8, q0=q0, qd0=qd0, with_drives=True, rate_hz=100)
     ivp = solve_ivp(slope, (0, 0.8), np.concatenate([q0, qd0]), "Radau", motion.t, rtol=1e-8, atol=1e-10)
     assert motion.events > 0
     assert_close(motion.q, ivp.y[:n].T, 1e-4)
@@ -111,11 +111,11 @@ def test_motion_equals_a_stiff_integration_of_regularised_friction():
 def test_fixed_steps_converge_to_the_adaptive_motion():
     robot = arm(4, joints=3)
     q0, qd0 = np.array([0.2, -0.5, 0.7]), np.array([1.0, -1.0, 0.5])
-    exact = simulate(robot, nothing, seconds=0.5, q0=q0, qd0=qd0, drives=True, rate_hz=50)
+    exact = simulate(robot, nothing, seconds=0.5, q0=q0, qd0=qd0, with_drives=True, rate_hz=50)
     assert exact.events > 0
     errors = []
     for steps in (500, 2000, 8000):
-        result = rollout(robot, q0, qd0, np.zeros(3), dt=0.5 / steps, steps=steps, drives=True)
+        result = roll_out(robot, q0, qd0, np.zeros(3), dt=0.5 / steps, steps=steps, with_drives=True)
         errors.append(np.abs(result.q[0, :: steps // 25] - exact.q).max())
     assert errors[0] < 1e-3
     assert errors[2] < errors[1] / 3 < errors[0] / 9
@@ -131,7 +131,7 @@ def test_arms_at_rest_under_gravity_are_held_by_friction_in_fixed_steps(seed):
     drives = tuple(mindyn.Drive(d.joint, d.ratio, d.coupling, d.rotor_inertia, 0.0, level, 0.0, d.side)
                    for d in robot.drives)  # fmt: skip
     robot = mindyn.Robot(robot.name, robot.root, robot.joints, robot.links, robot.gravity, drives=drives)
-    result = rollout(robot, np.full(5, 0.4), np.zeros(5), np.zeros(5), dt=1e-3, steps=2000, drives=True)
+    result = roll_out(robot, np.full(5, 0.4), np.zeros(5), np.zeros(5), dt=1e-3, steps=2000, with_drives=True)
     assert_negligible(result.q[0, -1] - result.q[0, 0], 1.0, 1e-4)
     assert_negligible(result.qd[0, -1], 1.0, 1e-9)
 

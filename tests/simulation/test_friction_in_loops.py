@@ -16,7 +16,7 @@ import mindyn
 from mindyn.equations.loop_constraints import open_tree
 from mindyn.foundation.errors import Code, InputError
 from mindyn.motions.simulation.controllers import ComputedTorque, SineMotion, convert_to_law
-from mindyn.motions.simulation.rollouts import rollout
+from mindyn.motions.simulation.rollouts import roll_out
 from mindyn.robots.drive_matrices import friction_matrix
 from mindyn.robots.parts import Drive, ExtraTorque
 
@@ -69,14 +69,16 @@ def test_at_rest_accelerations_are_the_least_that_friction_leaves():
     """They minimise (a - free)^T M (a - free) / 2 + sum c |F a|, whichever frictions share what they hold."""
     robot, p = EVERYWHERE, np.array([0.2, 0.3, -1.0])
     smooth = replace(robot, drives=tuple(replace(drive, coulomb=0.0) for drive in robot.drives))
-    model = mindyn.compile_model(smooth, drives=True)
+    model = mindyn.compile_model(smooth, with_drives=True)
     M, gravity = model.inertia_matrix(p), model.gravity(p)
     F = friction_matrix(robot) @ closed_model(robot).motion(p[None]).W[0]
     levels = np.array([drive.coulomb for drive in robot.drives])
     rng, held = np.random.default_rng(0), 0
     for size in (1.0, 3.0, 5.0, 8.0, 20.0):
         tau = gravity + size * rng.uniform(-1, 1, 3)
-        result = mindyn.simulate(robot, lambda *_, tau=tau: tau, seconds=0.001, q0=p, drives=True, rate_hz=1000).qdd[0]
+        result = mindyn.simulate(
+            robot, lambda *_, tau=tau: tau, seconds=0.001, q0=p, with_drives=True, rate_hz=1000
+        ).qdd[0]
         a = cvxpy.Variable(3)
         free = np.linalg.solve(M, tau - gravity)
         cost = cvxpy.quad_form(a - free, (M + M.T) / 2) / 2 + levels @ cvxpy.abs(F @ a)
@@ -93,19 +95,21 @@ def test_a_declared_stribeck_formula_on_a_passive_joint_acts_through_the_loop():
     robot = replace(five_bar(0, 0, 0, 0, 0), extras=(ExtraTorque("stribeck_pin", "joint3", formula, 2.0),))
     p, pd, pdd = np.array([0.1, 0.2, -1.1]), np.array([0.4, -0.3, 0.5]), np.array([1.0, 2.0, -3.0])
     whole = closed_model(robot).motion(p[None], pd[None], pdd[None])
-    tree = mindyn.compile_model(open_tree(robot), drives=True).inverse_dynamics(whole.q, whole.qd, whole.qdd)
+    tree = mindyn.compile_model(open_tree(robot), with_drives=True).inverse_dynamics(whole.q, whole.qd, whole.qdd)
     expected = (whole.W[0].T @ tree[0][:, None])[:, 0]
-    assert_close(mindyn.compile_model(robot, drives=True).inverse_dynamics(p, pd, pdd), expected, SAME_ALGEBRA)
+    assert_close(mindyn.compile_model(robot, with_drives=True).inverse_dynamics(p, pd, pdd), expected, SAME_ALGEBRA)
     tau = expected
-    motion = mindyn.simulate(robot, lambda *_: tau, seconds=0.001, q0=p, qd0=pd, drives=True, rate_hz=1000)
+    motion = mindyn.simulate(robot, lambda *_: tau, seconds=0.001, q0=p, qd0=pd, with_drives=True, rate_hz=1000)
     assert_close(motion.qdd[0], pdd, 1e-9)
 
 
 def test_computed_torque_compensates_friction_of_passive_joints():
     wanted = SineMotion([0, 0.1, -1.2], [[0.3, 0.3, 0.2]], [[0.5, 0.7, 0.9]], [[0.3, 1, 2]])
     q, qd, _ = wanted(0.0)
-    controller = ComputedTorque(EVERYWHERE, wanted, 400.0, 40.0, drives=True)
-    motion = mindyn.simulate(EVERYWHERE, controller, seconds=0.5, q0=q, qd0=qd, drives=True, control_rate_hz=2000.0)
+    controller = ComputedTorque(EVERYWHERE, wanted, 400.0, 40.0, with_drives=True)
+    motion = mindyn.simulate(
+        EVERYWHERE, controller, seconds=0.5, q0=q, qd0=qd, with_drives=True, control_rate_hz=2000.0
+    )
     assert np.abs(motion.q - wanted.rows(motion.t)[0]).max() < 2e-4
 
 
@@ -113,14 +117,14 @@ def test_a_law_of_rollouts_reads_all_joints_or_the_primary_ones():
     """Computed torque is a function of all joints where loops are solved for: the step knows them."""
     press = mindyn.load_robot("slider_crank")
     wanted = SineMotion([0.5], [[0.8]], [[0.7]], [[1.0]])
-    controller = ComputedTorque(press, wanted, 400.0, 40.0, drives=True)
+    controller = ComputedTorque(press, wanted, 400.0, 40.0, with_drives=True)
     law = convert_to_law(controller)
     q, qd, _ = wanted(0.0)
-    called = mindyn.simulate(press, controller, seconds=0.1, q0=q, qd0=qd, drives=True, method="fixed")
+    called = mindyn.simulate(press, controller, seconds=0.1, q0=q, qd0=qd, with_drives=True, method="fixed")
     signals = law.signals(called.t[:-1])
-    result = rollout(press, q, qd, law.function, dt=1e-3, steps=100, drives=True, signals=signals)
+    result = roll_out(press, q, qd, law.function, dt=1e-3, steps=100, with_drives=True, signals=signals)
     assert_close(result.q[0], called.q, ALIKE)
     assert_close(result.tau[0], called.tau[:-1], ALIKE)
     stranger = casadi.SX.sym("q", 4)
     with raises(InputError, code=Code.WRONG_SHAPE, subject="q"):
-        rollout(press, q, qd, casadi.Function("f", [stranger], [stranger[:1]], ["q"], ["tau"]), dt=1e-3, steps=2)
+        roll_out(press, q, qd, casadi.Function("f", [stranger], [stranger[:1]], ["q"], ["tau"]), dt=1e-3, steps=2)

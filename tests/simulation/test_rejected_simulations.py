@@ -15,7 +15,7 @@ import mindyn
 from mindyn.foundation.errors import Code, InputError, MissingPhysicsError, RobotError, UnknownNameError
 from mindyn.motions.simulation.controllers import ComputedTorque, ProportionalDerivative, SineMotion
 from mindyn.motions.simulation.results import SimulationError
-from mindyn.motions.simulation.rollouts import rollout
+from mindyn.motions.simulation.rollouts import roll_out
 from mindyn.motions.simulation.sensors import Sensors, measure
 from mindyn.motions.simulation.simulate import simulate
 from mindyn.robots.parts import Drive
@@ -26,7 +26,7 @@ GOOD = {"seconds": 0.1, "q0": [0.0, 0.0]}
 
 def test_torques_shorter_than_the_rollout():
     with raises(InputError, code=Code.WRONG_SHAPE, subject="tau"):
-        rollout(ROBOT, np.zeros(2), np.zeros(2), np.zeros((50, 2)), dt=1e-3, steps=100)
+        roll_out(ROBOT, np.zeros(2), np.zeros(2), np.zeros((50, 2)), dt=1e-3, steps=100)
 
 
 @pytest.mark.parametrize(
@@ -69,12 +69,12 @@ def test_robots_that_cannot_be_simulated():
     with raises(InputError, code=Code.WRONG_SHAPE, subject="q0"):
         simulate(mindyn.load_robot("five_bar"), nothing, seconds=0.1, q0=np.zeros(5))
     with raises(MissingPhysicsError, Code.MISSING_VALUE, ROBOT.name):
-        simulate(ROBOT, nothing, drives=True, **GOOD)
+        simulate(ROBOT, nothing, with_drives=True, **GOOD)
     first, second = ROBOT.joint_names
     drives = (Drive(first, 2.0, {second: 1.0}, coulomb=1.0, side="motor"),
               Drive(second, 1.0, {first: 2.0}, coulomb=1.0, side="motor"))  # fmt: skip
     with raises(RobotError, code=Code.INVALID_STRUCTURE, subject="random0"):
-        simulate(replace(ROBOT, drives=drives), nothing, drives=True, **GOOD)
+        simulate(replace(ROBOT, drives=drives), nothing, with_drives=True, **GOOD)
     with raises(RobotError, code=Code.INVALID_STRUCTURE):
         measure(replace(ROBOT, drives=drives), simulate(ROBOT, nothing, **GOOD), Sensors())
 
@@ -98,7 +98,7 @@ def test_robots_that_cannot_be_simulated():
 def test_broken_rollouts(given, code, subject):
     settings = {"q0": np.zeros(2), "qd0": np.zeros(2), "tau": np.zeros(2), "dt": 1e-3, "steps": 10} | given
     with raises(InputError, code=code, subject=subject):
-        rollout(ROBOT, **settings)
+        roll_out(ROBOT, **settings)
 
 
 def test_rollouts_that_run_away_are_named():
@@ -106,7 +106,7 @@ def test_rollouts_that_run_away_are_named():
     tau = np.zeros((20, 200, 2))
     tau[7] = 1e200
     with raises(SimulationError, code=Code.NOT_FINITE, subject="q"):
-        rollout(ROBOT, q0, q0, tau, dt=1e-3, steps=200)
+        roll_out(ROBOT, q0, q0, tau, dt=1e-3, steps=200)
 
 
 def test_laws_that_do_not_fit():
@@ -114,13 +114,13 @@ def test_laws_that_do_not_fit():
     law = casadi.Function("law", [q, gain], [gain * q], ["q", "gain"], ["tau"])
     zeros = np.zeros(2)
     with raises(InputError, code=Code.MISSING_VALUE, subject="gain"):
-        rollout(ROBOT, zeros, zeros, law, dt=1e-3, steps=5)
+        roll_out(ROBOT, zeros, zeros, law, dt=1e-3, steps=5)
     with raises(UnknownNameError, code=Code.UNKNOWN_NAME, subject="gian"):
-        rollout(ROBOT, zeros, zeros, law, dt=1e-3, steps=5, signals={"gian": zeros})
+        roll_out(ROBOT, zeros, zeros, law, dt=1e-3, steps=5, signals={"gian": zeros})
     with raises(InputError, code=Code.WRONG_SHAPE, subject="law"):
-        rollout(ROBOT, zeros, zeros, casadi.Function("law", [q], [q[0]], ["q"], ["tau"]), dt=1e-3, steps=5)
+        roll_out(ROBOT, zeros, zeros, casadi.Function("law", [q], [q[0]], ["q"], ["tau"]), dt=1e-3, steps=5)
     with raises(InputError, code=Code.DUPLICATE, subject="dt"):
-        rollout(ROBOT, zeros, zeros, casadi.Function("law", [q], [q], ["dt"], ["tau"]), dt=1e-3, steps=5)
+        roll_out(ROBOT, zeros, zeros, casadi.Function("law", [q], [q], ["dt"], ["tau"]), dt=1e-3, steps=5)
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from simulation.plants import INTEGRATED, arm, constant
 import mindyn
 from mindyn.foundation.errors import Code
 from mindyn.motions.simulation.results import SimulationError
-from mindyn.motions.simulation.rollouts import compile_rollout, rollout
+from mindyn.motions.simulation.rollouts import compile_rollout, roll_out
 from mindyn.motions.simulation.runge_kutta import DECAY_RATE
 from mindyn.motions.simulation.simulate import simulate
 
@@ -49,7 +49,7 @@ def numpy_rollout(model, q, qd, tau, dt):
 def test_steps_are_those_of_the_textbook(seed):
     robot = random_robot(seed, joints=4)
     q0, qd0, tau = starts(robot, seed)
-    result = rollout(robot, q0, qd0, tau, dt=DT, steps=STEPS)
+    result = roll_out(robot, q0, qd0, tau, dt=DT, steps=STEPS)
     q, qd = numpy_rollout(mindyn.compile_model(robot), q0, qd0, tau, DT)
     assert_close(result.q, q, 100 * SAME_ALGEBRA)
     assert_close(result.qd, qd, 100 * SAME_ALGEBRA)
@@ -59,7 +59,7 @@ def test_steps_are_those_of_the_textbook(seed):
 def test_a_batch_equals_its_rollouts_alone_and_threads_give_the_same_bits(drives):
     robot = arm(3)
     q0, qd0, tau = starts(robot)
-    run = lambda *given, **options: rollout(robot, *given, dt=DT, steps=STEPS, drives=drives, **options)  # noqa: E731
+    run = lambda *given, **options: roll_out(robot, *given, dt=DT, steps=STEPS, with_drives=drives, **options)  # noqa: E731
     together = run(q0, qd0, tau)
     for threads in (2, 3, 8):
         shared = run(q0, qd0, tau, threads=threads)
@@ -73,7 +73,7 @@ def test_a_batch_equals_its_rollouts_alone_and_threads_give_the_same_bits(drives
 def test_shared_torques_and_states_broadcast():
     robot = random_robot(7, joints=3)
     q0, qd0, tau = starts(robot)
-    run = lambda *given: rollout(robot, *given, dt=DT, steps=STEPS).q  # noqa: E731
+    run = lambda *given: roll_out(robot, *given, dt=DT, steps=STEPS).q  # noqa: E731
     assert (run(q0, qd0[0], tau[0]) == run(q0, np.tile(qd0[:1], (COUNT, 1)), np.tile(tau[:1], (COUNT, 1, 1)))).all()
     held = np.broadcast_to(tau[0, 0], tau.shape)
     assert (run(q0, qd0, tau[0, 0]) == run(q0, qd0, held)).all()
@@ -86,7 +86,7 @@ def test_rollouts_equal_the_adaptive_simulation_to_order_four():
     exact = simulate(robot, constant(tau[0]), seconds=0.4, q0=q0, qd0=qd0, rate_hz=10)
     errors = []
     for steps in (80, 160, 6400):
-        result = rollout(robot, q0, qd0, tau[0], dt=0.4 / steps, steps=steps)
+        result = roll_out(robot, q0, qd0, tau[0], dt=0.4 / steps, steps=steps)
         errors.append(np.abs(result.q[0, :: steps // 4] - exact.q).max())
     assert errors[2] < INTEGRATED
     assert 3.5 < np.log2(errors[0] / errors[1]) < 4.6
@@ -99,7 +99,7 @@ def test_a_law_is_held_through_each_step():
     q, qd, goal = (casadi.SX.sym(name, 3) for name in ("q", "qd", "goal"))
     law = casadi.Function("law", [q, qd, goal], [20 * (goal - q) - 2 * qd], ["q", "qd", "goal"], ["tau"])
     goals = np.linspace(0, 1, 3 * STEPS).reshape(STEPS, 3)
-    result = rollout(robot, q0, qd0, law, dt=DT, steps=STEPS, drives=True, signals={"goal": goals})
+    result = roll_out(robot, q0, qd0, law, dt=DT, steps=STEPS, with_drives=True, signals={"goal": goals})
     controller = lambda t, q, qd: 20 * (goals[min(round(t / DT), STEPS - 1)] - q) - 2 * qd  # noqa: E731
     options = {"seconds": DT * STEPS, "rate_hz": 1 / DT, "drives": True, "method": "fixed"}
     simulation = simulate(robot, controller, q0=q0[4], qd0=qd0[4], **options)
@@ -110,9 +110,9 @@ def test_a_law_is_held_through_each_step():
 def test_single_precision_follows_double():
     robot = random_robot(4, joints=3)
     q0, qd0, tau = starts(robot)
-    result = rollout(robot, q0, qd0, tau, dt=DT, steps=STEPS, dtype="float32")
+    result = roll_out(robot, q0, qd0, tau, dt=DT, steps=STEPS, dtype="float32")
     assert result.q.dtype == np.float32
-    assert_close(result.q, rollout(robot, q0, qd0, tau, dt=DT, steps=STEPS).q, 1e-4)
+    assert_close(result.q, roll_out(robot, q0, qd0, tau, dt=DT, steps=STEPS).q, 1e-4)
 
 
 def test_a_robots_step_is_compiled_once():
@@ -132,11 +132,11 @@ def test_the_rate_of_stopping_is_the_best_of_the_method():
 def test_a_linkage_is_not_rolled_through_a_dead_point(dtype):
     """A four-bar whose crank is turned against the end of its way."""
     robot = replace(four_bar(), home=np.array([0.85, -1.0, 1.0]), gravity=np.zeros(3))
-    inside = rollout(robot, [0.85], [0.1], [0.0], dt=1e-3, steps=50, dtype=dtype)
+    inside = roll_out(robot, [0.85], [0.1], [0.0], dt=1e-3, steps=50, dtype=dtype)
     assert np.isfinite(inside.q).all()
     push, begin = constant([5.0]), {"q0": [0.85], "qd0": [3.0]}
     for run in (
-        lambda: rollout(robot, [0.85], [3.0], [5.0], dt=1e-3, steps=400, dtype=dtype),
+        lambda: roll_out(robot, [0.85], [3.0], [5.0], dt=1e-3, steps=400, dtype=dtype),
         lambda: simulate(robot, push, seconds=0.4, method="fixed", **begin),
         lambda: simulate(robot, push, seconds=0.4, **begin),
     ):

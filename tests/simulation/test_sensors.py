@@ -30,8 +30,8 @@ def robot():
 @pytest.fixture(scope="module")
 def motion(robot):
     reference = SineMotion(np.zeros(3), np.full(3, 0.3), np.array([0.7, 1.1, 1.6]), np.zeros(3))
-    controller = ComputedTorque(robot, reference, 100, 20, drives=True)
-    return simulate(robot, controller, seconds=1, q0=np.zeros(3), qd0=reference(0.0)[1], drives=True)
+    controller = ComputedTorque(robot, reference, 100, 20, with_drives=True)
+    return simulate(robot, controller, seconds=1, q0=np.zeros(3), qd0=reference(0.0)[1], with_drives=True)
 
 
 def test_perfect_sensors_read_the_motion(robot, motion):
@@ -75,7 +75,7 @@ def test_delay_shows_the_past(robot, motion):
 def test_readings_between_the_rows_follow_the_motion(robot, motion):
     replayed = {"seconds": 1, "q0": motion.q[0], "qd0": motion.qd[0], "control_rate_hz": motion.rate_hz}
     torque = lambda t, *_: motion.tau[round(motion.rate_hz * t)]  # noqa: E731
-    fine = simulate(robot, torque, **replayed, rate_hz=3000, drives=True)
+    fine = simulate(robot, torque, **replayed, rate_hz=3000, with_drives=True)
     read = measure(robot, motion, Sensors(rate_hz=3000))
     assert_close(read.position, fine.q, 1e-6)
 

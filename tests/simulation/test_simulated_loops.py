@@ -18,7 +18,7 @@ from mindyn.cli.simulate import write_measurement
 from mindyn.equations.loop_closure import affine_closure, primary_friction, primary_gears
 from mindyn.foundation.errors import Code, MissingPhysicsError
 from mindyn.motions.simulation.controllers import ComputedTorque, SineMotion
-from mindyn.motions.simulation.rollouts import rollout
+from mindyn.motions.simulation.rollouts import roll_out
 from mindyn.motions.simulation.sensors import Sensors
 from mindyn.motions.simulation.simulate import simulate
 from mindyn.robots.drive_matrices import drive_parameters, gear_matrix
@@ -83,7 +83,7 @@ def test_motions_are_those_of_pinocchio_with_pins(name):
 def test_friction_sticks_and_slips_through_the_pins(robot):
     n = robot.joint_count
     push = swinging(np.array([6.0, 8.0, 9.0, 12.0]), 6.0)
-    motion = simulate(robot, push, seconds=1.5, q0=np.linspace(0.2, -0.2, n), drives=True, rate_hz=200)
+    motion = simulate(robot, push, seconds=1.5, q0=np.linspace(0.2, -0.2, n), with_drives=True, rate_hz=200)
     assert motion.stuck.any() and not motion.stuck.all() and motion.events > 3  # noqa: PT018 - one premise
     levels = drive_parameters(robot)[2::4]
     F, levels = primary_friction(robot)[levels > 0], levels[levels > 0]
@@ -119,9 +119,9 @@ def test_rollouts_end_where_fixed_steps_end():
     q0 = np.array([0.1, 0.2, -0.1])
     tau = np.array([5.0, 30.0, 10.0])
     motion = simulate(
-        robot, constant(tau), seconds=0.1, q0=q0, drives=True, method="fixed", longest_step_s=1e-3, rate_hz=1000
+        robot, constant(tau), seconds=0.1, q0=q0, with_drives=True, method="fixed", longest_step_s=1e-3, rate_hz=1000
     )
-    many = rollout(robot, np.tile(q0, (5, 1)), np.zeros(3), tau, dt=1e-3, steps=100, drives=True)
+    many = roll_out(robot, np.tile(q0, (5, 1)), np.zeros(3), tau, dt=1e-3, steps=100, with_drives=True)
     assert_close(many.q[3], motion.q, ORACLE)
 
 
@@ -131,9 +131,9 @@ def test_sensors_read_the_motors_of_primary_joints():
     drives = (*robot.drives[:2], replace(robot.drives[2], coupling={"joint3": 4.0}), Drive("joint3", 7.0))
     robot = replace(robot, drives=drives)
     reference = SineMotion(np.zeros(3), np.full(3, 0.4), np.array([0.5, 0.7, 0.9]), np.zeros(3))
-    controller = ComputedTorque(robot, reference, 100.0, 20.0, drives=True)
+    controller = ComputedTorque(robot, reference, 100.0, 20.0, with_drives=True)
     sensors = Sensors(rate_hz=1000, position_side="motor", torque_side="motor")
-    motion = simulate(robot, controller, seconds=0.3, q0=np.zeros(3), drives=True, sensors=sensors)
+    motion = simulate(robot, controller, seconds=0.3, q0=np.zeros(3), with_drives=True, sensors=sensors)
     read = motion.measured
     assert read.joint_names == robot.primary_names
     motors = (whole(robot, motion.q) @ gear_matrix(robot).T)[:, [0, 1, 3]]  # drives are in the order of the joints
@@ -154,9 +154,9 @@ def test_a_simulated_log_identifies_the_parallelogram(tmp_path):
     for seed, log in enumerate(logs, 1):
         frequency = 0.15 + 0.25 * np.random.default_rng(seed).random(3)
         reference = SineMotion(np.zeros(3), np.full(3, 0.5), frequency, np.zeros(3))
-        controller = ComputedTorque(robot, reference, 100.0, 20.0, drives=True)
+        controller = ComputedTorque(robot, reference, 100.0, 20.0, with_drives=True)
         sensors = Sensors(rate_hz=200.0, torque_noise=1e-4, noise_side="motor", seed=seed)
-        motion = simulate(robot, controller, seconds=12, q0=np.zeros(3), drives=True, sensors=sensors)
+        motion = simulate(robot, controller, seconds=12, q0=np.zeros(3), with_drives=True, sensors=sensors)
         write_measurement(motion.measured, robot, log)
     unknown = replace(
         robot,
@@ -165,7 +165,7 @@ def test_a_simulated_log_identifies_the_parallelogram(tmp_path):
     )
     read = [mindyn.read_log(log, unknown) for log in logs]
     fit = mindyn.identify(unknown, read)
-    base = mindyn.base_parameters(robot, drives=True)
+    base = mindyn.base_parameters(robot, with_drives=True)
     assert fit.regressor.base.names == base.names
     assert_close(fit.base_values, base.values, 0.005)
 

@@ -52,13 +52,15 @@ def test_all_52_parameters_of_yoshidas_puma_are_recovered(plan, table):
     logs = simulate_tests(robot, plan, rate_hz=200.0)
     estimate = StepByStep(rule="gregory").fit(robot, plan, logs)
     truth = yoshida_values(table)
-    result = {yoshida_name(name): estimate.value(name) for name in estimate.names if name not in estimate.dropped}
+    result = {
+        yoshida_name(name): estimate.value(name) for name in estimate.names if name not in estimate.values.dropped
+    }
     assert result.keys() == truth.keys()
     assert len(result) == 52
     assert max(abs(result[name] - value) for name, value in truth.items()) < RECOVERY
-    assert estimate.unidentifiable == ()
-    assert estimate.provenance["tests"] == {"static": 5, "constant velocity": 6, "accelerated": 13}
-    assert tuple(estimate.provenance["yields"].values()) == tuple(test.yields for test in plan.tests)
+    assert estimate.values.unidentifiable == ()
+    assert estimate.provenance.notes["tests"] == {"static": 5, "constant velocity": 6, "accelerated": 13}
+    assert tuple(estimate.provenance.notes["yields"].values()) == tuple(test.yields for test in plan.tests)
 
 
 @pytest.mark.parametrize("name", ["stanford", "scara", "puma560"])
@@ -67,7 +69,7 @@ def test_recovers_arms_with_and_without_drives(name, driven):
     robot = draw_drives(load_robot(name), 3) if driven else replace(load_robot(name), drives=())
     plan = plan_tests(robot)
     estimate = StepByStep(rule="gregory").fit(robot, plan, simulate_tests(robot, plan, rate_hz=200.0))
-    assert estimate.unidentifiable == ()
+    assert estimate.values.unidentifiable == ()
     assert_close(estimate.beta, estimate.base.values, RECOVERY)
 
 
@@ -76,9 +78,9 @@ def test_recovers_random_serial_robots_with_coupled_drives_and_offsets(seed):
     robot = with_random_drives(random_robot(seed, joints=1 + seed % 4, tree=False), seed)
     plan = plan_tests(robot, offsets=True, rng=seed)
     estimate = StepByStep(rule="gregory").fit(robot, plan, simulate_tests(robot, plan, rate_hz=500.0))
-    assert estimate.unidentifiable == ()
+    assert estimate.values.unidentifiable == ()
     assert_close(estimate.beta, estimate.base.values, RECOVERY)
-    assert tuple(estimate.provenance["yields"].values()) == tuple(test.yields for test in plan.tests)
+    assert tuple(estimate.provenance.notes["yields"].values()) == tuple(test.yields for test in plan.tests)
 
 
 def test_the_trapezoid_rule_leaves_the_error_of_the_reference(puma):
@@ -103,7 +105,7 @@ def test_breakaways_average_to_gravity_and_differ_by_twice_friction(puma, plan, 
     estimate = StepByStep().fit(puma, plan, logs)
     for joint in range(2, 7):
         friction = sum(G[m, joint - 1] * values[f"c{m + 1}"] for m in range(6))
-        assert estimate.provenance["static_friction"][f"joint{joint}"] == pytest.approx(friction, rel=1e-9)
+        assert estimate.provenance.notes["static_friction"][f"joint{joint}"] == pytest.approx(friction, rel=1e-9)
 
 
 def test_constant_velocities_give_friction_joint_by_joint_from_the_last(puma, plan, logs):
@@ -147,14 +149,14 @@ def test_no_acceleration_is_looked_at(puma, plan, logs):
 def test_all_tests_together_agree_with_the_steps_where_there_is_no_noise(puma, plan, logs):
     estimate = StepByStep(rule="gregory", solution="together").fit(puma, plan, logs)
     assert np.abs(estimate.beta - estimate.base.values).max() < RECOVERY
-    assert not estimate.beta[np.isin(estimate.names, estimate.dropped)].any()
+    assert not estimate.beta[np.isin(estimate.names, estimate.values.dropped)].any()
 
 
 def test_together_is_the_weighted_least_squares_of_all_rows(puma, plan, logs):
     """At least as accurate as the steps in every parameter, without their accumulated errors."""
     spoiled = noisy(logs, 0)
     steps, whole = (StepByStep(solution=item).fit(puma, plan, spoiled) for item in ("steps", "together"))
-    kept = ~np.isin(steps.names, steps.dropped)
+    kept = ~np.isin(steps.names, steps.values.dropped)
     assert (whole.deviations[kept] <= steps.deviations[kept] * (1 + 1e-9)).all()
     smallest = np.linalg.eigvalsh((steps.covariance - whole.covariance)[np.ix_(kept, kept)]).min()
     assert smallest > -1e-9 * np.abs(steps.covariance).max()
@@ -184,7 +186,7 @@ def test_intervals_contain_the_true_values(puma, plan, logs, solution):
     inside, errors, stated = [], [], []
     for seed in range(240):  # the correlation of 60 fits has a standard deviation of 0.13
         estimate = StepByStep(rule="gregory", solution=solution).fit(puma, plan, noisy(logs, seed))
-        kept = ~np.isin(estimate.names, estimate.dropped)
+        kept = ~np.isin(estimate.names, estimate.values.dropped)
         error = (estimate.beta - estimate.base.values)[kept]
         inside.append(np.abs(error) < NORMAL_95 * estimate.deviations[kept])
         errors.append(error)
@@ -215,7 +217,7 @@ def test_encoder_logs_at_5_ms_leave_it_nearly_unbiased(puma, solution):
     for name in ("Izz1R", "Izz2R", "Izz3R", "mcx2R", "mcy3R", "Ixx2R", "fc1", "fv1", "fc3"):
         k = estimate.names.index(name)
         assert abs(bias[k]) < 0.005 * abs(truth[k]), name
-    kept = ~np.isin(estimate.names, estimate.dropped)
+    kept = ~np.isin(estimate.names, estimate.values.dropped)
     deviation = np.sqrt(np.mean(np.square(stated), axis=0))
     assert (np.abs(bias) < 2 * deviation)[kept].all()
 
@@ -249,7 +251,7 @@ def test_a_saved_estimate_predicts_the_same(puma, plan, logs, tmp_path):
     estimate.save(tmp_path / "estimate.json")
     again = load_estimate(tmp_path / "estimate.json")
     assert (again.covariance == estimate.covariance).all()
-    assert again.provenance["static_friction"] == estimate.provenance["static_friction"]
+    assert again.provenance.notes["static_friction"] == estimate.provenance.notes["static_friction"]
     assert estimate.status in again.table()
 
 
@@ -272,10 +274,10 @@ def test_without_the_tenth_test_of_the_reference_four_parameters_stay_open(puma,
     left = tuple(test for test in plan.tests if test.moving != ("joint1", "joint4"))
     shorter = replace(plan, tests=left)
     estimate = StepByStep(rule="gregory").fit(puma, shorter, {name: logs[name] for name in shorter.motions})
-    assert set(estimate.unidentifiable) == {"Izz1R", "Ixx3R", "Izz4R", "Im4"}
-    assert all(name in estimate.status for name in estimate.unidentifiable)
-    assert np.isinf(estimate.deviations[[estimate.names.index(name) for name in estimate.unidentifiable]]).all()
-    known = ~np.isin(estimate.names, estimate.unidentifiable)
+    assert set(estimate.values.unidentifiable) == {"Izz1R", "Ixx3R", "Izz4R", "Im4"}
+    assert all(name in estimate.status for name in estimate.values.unidentifiable)
+    assert np.isinf(estimate.deviations[[estimate.names.index(name) for name in estimate.values.unidentifiable]]).all()
+    known = ~np.isin(estimate.names, estimate.values.unidentifiable)
     assert_close(estimate.beta[known], estimate.base.values[known], RECOVERY)
 
 
@@ -286,7 +288,7 @@ def test_a_test_that_determines_less_than_planned_is_counted(puma, plan, logs):
     short = replace(test, motions=tuple(replace(test.motions[0], name=m.name) for m in test.motions))
     tests = tuple(short if t.name == test.name else t for t in plan.tests)
     estimate = StepByStep().fit(puma, replace(plan, tests=tests), {**logs, **{m.name: first for m in test.motions}})
-    assert estimate.provenance["yields"]["accelerated-02"] == 1
+    assert estimate.provenance.notes["yields"]["accelerated-02"] == 1
     assert "accelerated-02 (1 of 3)" in estimate.status
 
 

@@ -45,7 +45,7 @@ def test_a_carriage_with_a_wrong_mass_misses_by_the_closed_form():
     logs = simulate_tests(carriage, plan, rate_hz=2000.0)
     estimate = StepByStep().fit(carriage, plan, logs)
     (motion,) = [value for value in plan.motions.values() if isinstance(value, Sines)]
-    wrong = replace(estimate, beta=1.25 * estimate.beta)
+    wrong = estimate.with_values(beta=1.25 * estimate.beta)
     (check,) = [item for item in check_steps(wrong, plan, logs).checks if item.compared == "position"]
     t = logs[motion.name].time
     missed = motion.amplitudes[0] * np.cos(2 * np.pi * motion.frequencies_hz[0] * t) * (1 - 1 / 1.25)
@@ -96,14 +96,14 @@ def test_wrong_friction_and_gravity_are_found_where_nothing_accelerates(robot, p
             for parameter in estimate.regressor.parameters
         ]
         beta[result] *= 2
-        assert check_steps(replace(estimate, beta=beta), plan, logs).suspect[0].test == first
+        assert check_steps(estimate.with_values(beta=beta), plan, logs).suspect[0].test == first
 
 
 def test_values_without_inertia_run_away(robot, plan):
     logs = simulate_tests(robot, plan, rate_hz=200.0)
     estimate = StepByStep().fit(robot, plan, logs)
     inertias = [parameter.family == "inertia" for parameter in estimate.regressor.parameters]
-    fallen = replace(estimate, beta=np.where(inertias, -1.0, estimate.beta))
+    fallen = estimate.with_values(beta=np.where(inertias, -1.0, estimate.beta))
     checks = check_steps(fallen, plan, logs)
     assert by_test(checks)["accelerated-01"].rms == float("inf")
     assert checks.to_dict()[4]["rms"] is None

@@ -87,7 +87,7 @@ def test_breakaways_with_negative_friction_are_rejected(puma, plan, logs):
     turned = {**logs, "static-04-1": replace(log, qd=-log.qd)}
     with raises(LogError, Code.DISAGREEMENT, "joint3"):
         StepByStep().fit(puma, plan, turned)
-    assert StepByStep(slack=1e3).fit(puma, plan, turned).unidentifiable == ()
+    assert StepByStep(slack=1e3).fit(puma, plan, turned).values.unidentifiable == ()
 
 
 def test_logs_that_cannot_be_integrated_are_rejected(puma, plan, logs):

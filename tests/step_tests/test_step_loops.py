@@ -41,7 +41,7 @@ def test_exact_logs_give_the_base_parameters_back(name):
     assert plan.unidentifiable == ()
     logs = simulate_tests(robot, plan, rate_hz=500.0)
     estimate = StepByStep(rule="gregory").fit(robot, plan, logs)
-    assert estimate.unidentifiable == ()
+    assert estimate.values.unidentifiable == ()
     assert_close(estimate.beta, Regressor(robot).base.values, RECOVERED)
 
 
@@ -78,7 +78,7 @@ def test_logs_determine_all_that_a_plan_does_not_list(name, seed, reach):
     robot = six_bar(name, seed, reach=reach)
     plan = plan_tests(robot)
     estimate = StepByStep(rule="gregory").fit(robot, plan, simulate_tests(robot, plan, rate_hz=500.0))
-    assert bool(plan.unidentifiable) == bool(estimate.unidentifiable)
+    assert bool(plan.unidentifiable) == bool(estimate.values.unidentifiable)
     if not plan.unidentifiable:
         assert_close(estimate.beta, Regressor(robot).base.values, 1e-5)
 

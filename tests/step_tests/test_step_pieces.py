@@ -24,16 +24,14 @@ from mindyn.applications.step_tests.rows import (
 from mindyn.foundation.algebra.inertia import phi_about_origin
 from mindyn.foundation.errors import Code, InputError
 from mindyn.identification import WeighedLoad
-from mindyn.identification.estimators.estimate_parts import (
-    JointResidual,
+from mindyn.identification.estimators.fit_summary import (
     data_summary,
     describe_status,
     infinite_variances,
     joint_residuals,
-    read_array,
-    save_array,
     unexplained_fraction,
 )
+from mindyn.identification.estimators.records import JointResidual, read_array, save_array
 from mindyn.identification.runs_with_loads import Payload
 from mindyn.logs.errors import LogError
 from mindyn.logs.log import log_from_arrays
@@ -121,7 +119,9 @@ def test_weights_are_integrals_over_intervals(rule):
 
 
 def test_static_rows_are_half_the_sum_of_both_ways():
-    maker = RowMaker(SimpleNamespace(torque=SimpleNamespace(base=SimpleNamespace(drives=True))), "trapezoid", 3, 0.5)
+    maker = RowMaker(
+        SimpleNamespace(torque=SimpleNamespace(base=SimpleNamespace(with_drives=True))), "trapezoid", 3, 0.5
+    )
     motion = Breakaways("push", (0.0, 0.0), 0, (-1.0, 1.0))
     q = np.array([[-1.0, 0], [-1.0, 0], [1.0, 0], [1.0, 0]])
     qd = np.array([[1e-3, 0], [-1e-3, 0], [1e-3, 0], [-1e-3, 0]])

@@ -18,5 +18,5 @@ def test_recovers_trees(seed):
     assert not robot.is_serial
     plan = plan_tests(robot)
     estimate = StepByStep(rule="gregory").fit(robot, plan, simulate_tests(robot, plan, rate_hz=500.0))
-    assert not estimate.unidentifiable
+    assert not estimate.values.unidentifiable
     assert np.abs(estimate.beta - estimate.base.values).max() < EXACT_LOGS * np.abs(estimate.base.values).max()

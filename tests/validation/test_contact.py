@@ -50,7 +50,7 @@ def run(seconds, seed, pushes=()):
     middle = np.array([0, 0, 0, -1.5, 0, 1.8, 0])
     phase = t[:, None] * w + p
     q, qd, qdd = middle + 0.6 * np.sin(phase), 0.6 * w * np.cos(phase), -0.6 * w**2 * np.sin(phase)
-    tau = compile_model(ROBOT, drives=True).inverse_dynamics(q, qd, qdd) + rng.normal(0, 0.3, q.shape)
+    tau = compile_model(ROBOT, with_drives=True).inverse_dynamics(q, qd, qdd) + rng.normal(0, 0.3, q.shape)
     for start, end, joint, torque in pushes:
         tau[(t >= start) & (t < end), joint] -= torque
     return mindyn.log_from_arrays(ROBOT.joint_names, t, q, tau, qd)
@@ -122,7 +122,7 @@ def test_the_detector_of_a_control_loop_and_its_c_agree(tmp_path, thresholds):
     compiler = shutil.which("gcc") or shutil.which("cc")
     if compiler is None:
         pytest.skip("no C compiler")
-    model = compile_model(ROBOT, drives=True)
+    model = compile_model(ROBOT, with_drives=True)
     log = run(4, 4, [(2.0, 2.5, 3, 15.0)])
     still = run(3, 5).take(slice(0, 1))
     q = np.vstack([log.q, np.repeat(still.q, 600, axis=0)])

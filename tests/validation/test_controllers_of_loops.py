@@ -35,7 +35,7 @@ def known(request):
     ]
     robot = replace(robot, drives=tuple(drives), extras=())
     rng, closure, logs = np.random.default_rng(0), home_closure(robot), []
-    model, home = compile_model(robot, drives=True), closure.home[list(closure.primary)]
+    model, home = compile_model(robot, with_drives=True), closure.home[list(closure.primary)]
     for _ in range(2):
         t, n = np.arange(0, 12, 0.01), len(home)
         w, phase, size = 2 * np.pi * rng.uniform(0.2, 1.2, (3, n)), rng.uniform(0, 6, (3, n)), SIZES[request.param]
@@ -54,7 +54,7 @@ def known(request):
 def test_c_gives_the_same(known, tmp_path):
     """Residual and alarms of the detector, row by row."""
     robot, logs, result = known
-    model = compile_model(mindyn.full_model(result, friction="fitted", force=True), drives=True)
+    model = compile_model(mindyn.build_full_model(result, friction_at_zero="fitted", force=True), with_drives=True)
     thresholds = contact_thresholds(result, logs)
     write_contact_c(model, thresholds, tmp_path / "watch.c")
     text = '#include "watch_contact.h"\n'

@@ -77,7 +77,7 @@ class Course:
             radius=dict.fromkeys(self.robot.link_names, 0.02),
         )
         q, qd, qdd, _ = self.design.sample(RATE_HZ)
-        tau = mindyn.compile_model(self.robot, drives=True).inverse_dynamics(q, qd, qdd)
+        tau = mindyn.compile_model(self.robot, with_drives=True).inverse_dynamics(q, qd, qdd)
         segment = np.zeros(len(q), dtype=np.int64)
         self.samples = Samples(self.robot.primary_names, q, qd, qdd, tau, RATE_HZ, segment)
         self.rows = build_rows(self.robot, self.samples)
@@ -112,11 +112,11 @@ def noisy_fits(course):
     q, qd, _ = run(0.0)
     read = mindyn.simulate(
         robot,
-        ComputedTorque(robot, run, 400.0, 40.0, drives=True),
+        ComputedTorque(robot, run, 400.0, 40.0, with_drives=True),
         seconds=run.seconds,
         q0=q,
         qd0=qd,
-        drives=True,
+        with_drives=True,
         rate_hz=500.0,
         control_rate_hz=500.0,
         method="fixed",
@@ -167,7 +167,7 @@ def require_written(course, log, by_method, tmp_path):
     page = (tmp_path / "report.html").read_text()
     assert all(name in page for name in course.robot.primary_names)
     mindyn.write_mjcf(by_method["consistent"], tmp_path / "robot.xml")
-    model = mindyn.full_model(by_method["consistent"])
+    model = mindyn.build_full_model(by_method["consistent"])
     assert_close(*torques_by_mujoco(model, tmp_path / "robot.xml"), MUJOCO)
 
 
@@ -205,7 +205,7 @@ def torques_by_mujoco(robot, path):
     smooth = replace(
         robot, drives=tuple(replace(drive, viscous=0.0, coulomb=0.0, offset=0.0) for drive in robot.drives)
     )
-    return mindyn.compile_model(smooth, drives=True).inverse_dynamics(moved.q, pd, pdd), np.array(expected)
+    return mindyn.compile_model(smooth, with_drives=True).inverse_dynamics(moved.q, pd, pdd), np.array(expected)
 
 
 def test_the_program_takes_a_press_from_start_to_end(tmp_path):

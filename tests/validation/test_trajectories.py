@@ -34,14 +34,14 @@ def recorded():
     shoulder = load_robot("puma560_yoshida").lock({"joint4": 0.3, "joint5": 0.2, "joint6": 0.1})
     links = tuple(replace(link, phi=0.9 * link.phi) for link in shoulder.links)  # the controller's model is too light
     reference = SineMotion(np.zeros(3), np.full((2, 3), 0.3), [[0.3, 0.5, 0.7], [0.9, 0.4, 0.6]], np.zeros((2, 3)))
-    controller = ComputedTorque(replace(shoulder, links=links), reference, 400.0, 40.0, drives=True)
+    controller = ComputedTorque(replace(shoulder, links=links), reference, 400.0, 40.0, with_drives=True)
     start = dict(zip(("q0", "qd0"), reference(0.0), strict=False))
     rates = {"rate_hz": CONTROL_HZ, "control_rate_hz": CONTROL_HZ, "longest_step_s": 1e-3}
-    motion = simulate(shoulder, controller, seconds=4.0, **start, **rates, drives=True, method="fixed")
+    motion = simulate(shoulder, controller, seconds=4.0, **start, **rates, with_drives=True, method="fixed")
     bench = SimpleNamespace(robot=shoulder, controller=controller, motion=motion)
     samples = motion.samples()
     estimate = LeastSquares().fit(equations(bench.robot, samples))
-    return bench, samples, replace(estimate, beta=estimate.base.values)
+    return bench, samples, estimate.with_values(beta=estimate.base.values)
 
 
 def test_the_truth_repeats_the_motion_under_its_controller(recorded):
@@ -60,12 +60,12 @@ def test_the_truth_repeats_the_motion_under_the_measured_torque(recorded):
 
 def test_wrong_models_deviate_and_more_so_without_the_controller(recorded):
     bench, samples, true = recorded
-    wrong = replace(true, beta=0.9 * true.beta)
+    wrong = true.with_values(beta=0.9 * true.beta)
     replayed = compare_trajectories(wrong, samples, bench.controller)
     free = compare_trajectories(wrong, samples)
     assert (replayed.rms > 1e-5).all()
     assert (free.rms > replayed.rms).all()
-    worse = compare_trajectories(replace(true, beta=0.8 * true.beta), samples)
+    worse = compare_trajectories(true.with_values(beta=0.8 * true.beta), samples)
     assert (worse.rms > 1.5 * free.rms).all()
 
 
@@ -87,9 +87,9 @@ def test_a_log_of_a_linkage_is_repeated_as_pinocchios_tree_moves_projected(name)
     q, qd, qdd = np.split(np.array(rows), 3, axis=1)
     samples = Samples(robot.primary_names, q, qd, qdd, tau, rate, np.zeros(len(q), dtype=np.int64))
     fit = LeastSquares().fit(equations(robot, samples))
-    trajectories = compare_trajectories(replace(fit, beta=fit.base.values), samples, feedback_hz=0.0)
+    trajectories = compare_trajectories(fit.with_values(beta=fit.base.values), samples, feedback_hz=0.0)
     assert_close(trajectories.simulated, q, INTEGRATED)
-    strays = compare_trajectories(replace(fit, beta=0.9 * fit.base.values), samples, feedback_hz=0.0)
+    strays = compare_trajectories(fit.with_values(beta=0.9 * fit.base.values), samples, feedback_hz=0.0)
     assert strays.rms.max() > 1e4 * trajectories.rms.max()
 
 
@@ -105,8 +105,8 @@ def test_columns_besides_the_drives_act_along_the_measured_motion(recorded):
     lacking = beta.copy()
     beta[shaped.names.index("fvj2")] = true.value("fv2") * ratio**2 / 2
     for controller in (bench.controller, None):
-        trajectories = compare_trajectories(replace(shaped, beta=beta), samples, controller)
-        without = compare_trajectories(replace(shaped, beta=lacking), samples, controller)
+        trajectories = compare_trajectories(shaped.with_values(beta=beta), samples, controller)
+        without = compare_trajectories(shaped.with_values(beta=lacking), samples, controller)
         assert trajectories.rms[1] < 0.02 * without.rms[1]
         assert "fvj2" in trajectories.status
 
@@ -122,9 +122,9 @@ def test_logs_are_conditioned_first(recorded):
 def test_estimates_and_logs_that_cannot_be_simulated_raise(recorded):
     bench, samples, true = recorded
     with raises(InputError, Code.NOT_FEASIBLE, "joint1, joint2, joint3"):
-        compare_trajectories(replace(true, beta=-true.beta), samples)
+        compare_trajectories(true.with_values(beta=-true.beta), samples)
     with raises(InputError, Code.NOT_CONVERGED, "puma560_yoshida"):
-        compare_trajectories(replace(true, beta=-true.beta), samples, bench.controller)
+        compare_trajectories(true.with_values(beta=-true.beta), samples, bench.controller)
     gap = (np.arange(len(samples)) > 100).astype(np.int64)
     with raises(InputError, Code.UNSUPPORTED, "log"):
         compare_trajectories(true, replace(samples, segments=gap))

@@ -70,9 +70,9 @@ def test_rows_that_are_not_scored_are_counted(robot):
 
 
 def with_cutoff(estimate, cutoff_hz):
-    conditioning = replace(estimate.conditioning, position_cutoff_hz=cutoff_hz, velocity="differentiated")
+    conditioning = replace(estimate.settings.conditioning, position_cutoff_hz=cutoff_hz, velocity="differentiated")
     conditioning = replace(conditioning, acceleration="differentiated")
-    return replace(estimate, settings=replace(estimate.settings, conditioning=conditioning))
+    return estimate.with_data(settings=replace(estimate.settings, conditioning=conditioning))
 
 
 def test_every_model_is_scored_on_the_same_rows(robot):

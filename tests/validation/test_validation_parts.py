@@ -44,7 +44,7 @@ def test_the_prior_predicts_with_the_parameters_of_the_robot(robot, estimate):
     samples = smooth_samples(robot, 300, 5)
     assert_close(prior.predict(samples), samples.tau, 100 * SAME_ALGEBRA)
     heavier = replace(robot, links=tuple(replace(link, phi=2 * link.phi) for link in robot.links))
-    torque = mindyn.compile_model(heavier, drives=True).inverse_dynamics(samples.q, samples.qd, samples.qdd)
+    torque = mindyn.compile_model(heavier, with_drives=True).inverse_dynamics(samples.q, samples.qd, samples.qdd)
     assert_close(prior_estimate(estimate, heavier).predict(samples), torque, 100 * SAME_ALGEBRA)
 
 
@@ -58,7 +58,7 @@ def test_a_prior_without_drives_has_no_friction_and_another_mechanism_raises(rob
 
 
 def test_friction_curves_are_the_torque_of_motion_less_that_of_rest(robot, estimate):
-    prior, model = prior_estimate(estimate), mindyn.compile_model(robot, drives=True)
+    prior, model = prior_estimate(estimate), mindyn.compile_model(robot, with_drives=True)
     speeds = np.array([-1.3, -0.2, 0.4, 2.0])
     still = np.zeros((len(speeds), 3))
     for joint in range(3):
@@ -75,7 +75,7 @@ def test_friction_curves_have_intervals(estimate):
     name = next(name for name in estimate.names if name.startswith("fc1"))
     covariance = estimate.covariance.copy()
     covariance[estimate.names.index(name), estimate.names.index(name)] = np.inf
-    assert np.isinf(friction_curve(replace(estimate, covariance=covariance), 0, [0.5]).half_width).all()
+    assert np.isinf(friction_curve(estimate.with_uncertainty(covariance=covariance), 0, [0.5]).half_width).all()
 
 
 def test_the_stop_operator_ends_as_a_sign(robot):
@@ -124,7 +124,9 @@ def test_a_filtered_fit_is_not_compared_with_unfiltered_rows(robot):
     filtered = mindyn.identify(robot, training, mindyn.LeastSquares(), EquationSettings(AS_LOGGED, filter_hz=2.0))
     assert not any("error of the fit" in item for item in mindyn.validate(filtered, other).sentences)
     plain = mindyn.identify(robot, training, mindyn.LeastSquares(), EquationSettings(AS_LOGGED))
-    flattered = replace(plain, residuals=tuple(replace(residual, rms=residual.rms / 5) for residual in plain.residuals))
+    flattered = plain.with_data(
+        residuals=tuple(replace(residual, rms=residual.rms / 5) for residual in plain.data.residuals)
+    )
     assert all("times the error of the fit" in sentence for sentence in mindyn.validate(flattered, other).sentences)
 
 
@@ -133,8 +135,8 @@ def test_a_fit_to_means_over_intervals_is_not_compared_with_torques(robot):
     result = mindyn.identify(
         robot, training, mindyn.EnergyDifference("momentum", reversals="within"), EquationSettings(AS_LOGGED)
     )
-    flattered = replace(
-        result, residuals=tuple(replace(residual, rms=residual.rms / 50) for residual in result.residuals)
+    flattered = result.with_data(
+        residuals=tuple(replace(residual, rms=residual.rms / 50) for residual in result.data.residuals)
     )
     assert not any("error of the fit" in sentence for sentence in mindyn.validate(flattered, other).sentences)
 
@@ -149,8 +151,8 @@ def uneven_log(robot, noise, *, rate=200.0, jitter=0.4, count=4000):
 
 
 def measured_stamps(estimate, **changes):
-    conditioning = replace(estimate.conditioning, stamps="measured", **changes)
-    return replace(estimate, settings=replace(estimate.settings, conditioning=conditioning))
+    conditioning = replace(estimate.settings.conditioning, stamps="measured", **changes)
+    return estimate.with_data(settings=replace(estimate.settings, conditioning=conditioning))
 
 
 @pytest.mark.parametrize("rate_hz", [200.0, 150.0])
@@ -194,8 +196,9 @@ def test_rows_next_to_a_gap_are_not_scored(robot, estimate, gaps):
     ends = [0, *gaps, 2000]
     edges = [(a, b, (b - a) // 20) for a, b in pairwise(ends) if b - a > 40]  # 5 % of a segment longer than 0.2 s
     inner = [np.arange(a + edge, b - edge) for a, b, edge in edges]
-    filtered = replace(
-        estimate,
-        settings=replace(estimate.settings, conditioning=replace(estimate.conditioning, position_cutoff_hz=20.0)),
+    filtered = estimate.with_data(
+        settings=replace(
+            estimate.settings, conditioning=replace(estimate.settings.conditioning, position_cutoff_hz=20.0)
+        )
     )
     assert predict_log(filtered, cut).scored.tolist() == np.concatenate(inner).tolist()

@@ -23,4 +23,4 @@ from mindyn.applications.validation.trajectories import compare_trajectories as 
 from mindyn.applications.validation.validate import Validation as Validation
 from mindyn.applications.validation.validate import compare as compare
 from mindyn.applications.wrench import WrenchPayload as WrenchPayload
-from mindyn.applications.wrench import payload_from_wrench as payload_from_wrench
+from mindyn.applications.wrench import identify_payload_from_wrench as identify_payload_from_wrench

@@ -177,7 +177,7 @@ class _Motion:
         return np.concatenate([-W, np.broadcast_to(np.eye(6), (len(W), 6, 6))], axis=2)
 
 
-def payload_from_wrench(
+def identify_payload_from_wrench(
     log: WrenchLog,
     robot: Robot | None = None,
     link: str | None = None,

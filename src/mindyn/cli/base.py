@@ -25,7 +25,7 @@ def base(
             help=f"Form of the base parameters: {', '.join(FORM_NAMES)}.", autocompletion=complete_from(FORM_NAMES)
         ),
     ] = "structural",
-    drives: Annotated[
+    with_drives: Annotated[
         bool, typer.Option("--drives", help="Include rotor inertia, friction and torque offsets.")
     ] = False,
     as_json: Annotated[bool, JSON_OPTION] = False,
@@ -42,7 +42,7 @@ def base(
     from mindyn.parameters.geometry_symbols import convert_to_dh_frames, symbolic_expressions
 
     require_exclusive({"--json": as_json, "--symbols": symbols})
-    require_exclusive({"--unknown-gains": unknown_gains, "--symbols": symbols, "--drives": drives})
+    require_exclusive({"--unknown-gains": unknown_gains, "--symbols": symbols, "--drives": with_drives})
     loaded = options.load(robot)
     if unknown_gains:
         _print_gain_structure(loaded, as_json=as_json)
@@ -50,7 +50,7 @@ def base(
     if symbols:
         loaded = convert_to_dh_frames(loaded)
         print_status("note: link parameters are in modified DH frames, with lengths a_i and d_i")
-    base_set = base_parameters(loaded, form=form, drives=drives)
+    base_set = base_parameters(loaded, form=form, with_drives=with_drives)
     if as_json:
         print_json(_base_data(base_set), indent=2)
     else:
@@ -59,9 +59,9 @@ def base(
 
 
 def _print_gain_structure(robot: Robot, *, as_json: bool) -> None:
-    from mindyn.identification.unknown_gains import TARGET_STRUCTURE, gain_groups  # loads the readers of logs
+    from mindyn.identification.unknown_gains import TARGET_STRUCTURE, group_gains  # loads the readers of logs
 
-    groups = gain_groups(robot)
+    groups = group_gains(robot)
     if as_json:
         print_json({"gain_groups": groups, "position_targets": TARGET_STRUCTURE})
         return
@@ -99,7 +99,7 @@ def _base_data(base_set: BaseParameters) -> dict[str, object]:
     return {
         "robot": base_set.robot.name,
         "form": base_set.form,
-        "drives": base_set.drives,
+        "drives": base_set.with_drives,
         "names": list(base_set.names),
         "expressions": list(base_set.expressions),
         "values": _values(base_set),

@@ -55,7 +55,7 @@ def contact(
 ) -> None:
     """Detect contacts in a log from an estimate of the arm: time, link, joints and direction."""
     from mindyn.applications.contact.detection import contact_trace, contact_wrenches, find_contacts
-    from mindyn.identification.feasibility.full_model import full_model
+    from mindyn.identification.feasibility.full_model import build_full_model
     from mindyn.kernels.model import compile_model
     from mindyn.output.export.controller_code import write_contact_c
 
@@ -63,7 +63,7 @@ def contact(
         require_companion(option, given, "--wrench", wrench)
     estimate = load_run_estimate(run)
     bounds = _compute_thresholds(estimate, free, alarms_per_hour, gain)
-    trace = contact_trace(estimate, read_logs([log], estimate.robot, estimate.conditioning)[0], bounds)
+    trace = contact_trace(estimate, read_logs([log], estimate.robot, estimate.settings.conditioning)[0], bounds)
     events = find_contacts(trace, estimate.robot)
     kind: ContactKind = "point" if point else "surface"
     model = compile_model(estimate.robot) if wrench else None
@@ -71,7 +71,7 @@ def contact(
     if plot_to is not None:
         write_file_atomically(plot_to, contact_page(estimate.robot, trace, events, log.name))
     if c is not None:
-        model = compile_model(full_model(estimate, friction="fitted", force=True), drives=True)
+        model = compile_model(build_full_model(estimate, friction_at_zero="fitted", force=True), with_drives=True)
         print_status(f"wrote {', '.join(map(str, write_contact_c(model, bounds, c)))}")
     if as_json:
         keys = ("start_s", "end_s", "link", "joints", "torque")
@@ -93,13 +93,13 @@ def _compute_thresholds(estimate: Estimate, free: Sequence[Path] | None, rate: f
 
     paths = list(free or ())
     if not paths:
-        paths = [Path(source.path) for source in estimate.sources if Path(source.path).is_file()]
+        paths = [Path(source.path) for source in estimate.data.sources if Path(source.path).is_file()]
         if not paths:
             message, hint = "the logs of the estimate are not found for the thresholds", "pass a log: --free LOG"
             raise InputError(message, hint=hint, code=Code.MISSING_FILE, subject="--free")
         print_status("note: the thresholds are from the logs of the fit; other motions have larger residuals")
     return contact_thresholds(
-        estimate, read_logs(paths, estimate.robot, estimate.conditioning), alarms_per_hour=rate, gain=gain
+        estimate, read_logs(paths, estimate.robot, estimate.settings.conditioning), alarms_per_hour=rate, gain=gain
     )
 
 

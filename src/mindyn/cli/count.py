@@ -72,7 +72,7 @@ def count(
 
 def count_formulations(robot: Robot) -> Iterator[dict[str, str | int]]:
     """Count every formulation for a robot, with constant parameters and common subexpressions shared."""
-    from mindyn.equations.catalogue import equation
+    from mindyn.equations.catalogue import build_equation
     from mindyn.equations.identifiability.base_sets import base_parameters
     from mindyn.kernels.model import compile_model
     from mindyn.kernels.tracing import trace
@@ -90,8 +90,8 @@ def count_formulations(robot: Robot) -> Iterator[dict[str, str | int]]:
         return
     for title, name in DYNAMICS.items():
         for formulation, parameters in TREE_FORMULATIONS[title].items():
-            yield count(title, formulation, equation(robot, name, parameters=parameters))
+            yield count(title, formulation, build_equation(robot, name, parameters=parameters))
         for formulation, key in serial_formulations().get(title, {}).items() if robot.is_serial else ():
-            yield count(title, formulation, equation(robot, name, formulation=key, check=False))
+            yield count(title, formulation, build_equation(robot, name, formulation=key, check=False))
     for formulation, name in REGRESSORS.items():
-        yield count("regressor", formulation, equation(robot, name))
+        yield count("regressor", formulation, build_equation(robot, name))

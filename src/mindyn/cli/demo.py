@@ -64,7 +64,7 @@ def _run_demo(out: Path, talk: Callable[[str], None]) -> tuple[Estimate, dict[st
     """Write the files; return the reported estimate, and the validation of every method on the second motion."""
     from mindyn.applications.validation.validate import validate
     from mindyn.identification.feasibility.check import check_feasible
-    from mindyn.identification.feasibility.full_model import full_model
+    from mindyn.identification.feasibility.full_model import build_full_model
     from mindyn.kernels.model import compile_model
     from mindyn.motions.excitation.design import design_motion
     from mindyn.motions.excitation.design_inputs import SearchSettings
@@ -110,7 +110,7 @@ def _run_demo(out: Path, talk: Callable[[str], None]) -> tuple[Estimate, dict[st
         )
         estimate.save(folder / "estimate.json")
         write_urdf(estimate, folder / "puma560.urdf")
-        model = compile_model(full_model(estimate, friction="fitted"), drives=True)
+        model = compile_model(build_full_model(estimate, friction_at_zero="fitted"), with_drives=True)
         model.write_c(folder / "puma560.c", CONTROL_FUNCTIONS)
     return estimate, verdicts
 
@@ -183,9 +183,9 @@ def record_motion(robot: Robot, motion: ReferenceRows, name: str, seed: int) -> 
     sensors = Sensors(
         rate_hz=DEMO_RATE_HZ, counts_per_revolution=ENCODER_COUNTS_PER_TURN, torque_noise=TORQUE_NOISE_NM, seed=seed
     )
-    controller = ComputedTorque(robot, reference, 400.0, 40.0, drives=True)
+    controller = ComputedTorque(robot, reference, 400.0, 40.0, with_drives=True)
     run = simulate(
-        robot, controller, seconds=DEMO_SECONDS, q0=q0, qd0=qd0, drives=True, method="fixed", sensors=sensors
+        robot, controller, seconds=DEMO_SECONDS, q0=q0, qd0=qd0, with_drives=True, method="fixed", sensors=sensors
     )
     assert run.measured is not None
     return log_from_arrays(robot.joint_names, run.measured.t, run.measured.position, run.measured.torque, name=name)

@@ -86,7 +86,7 @@ def _write_code(request: ExportRequest, write: Callable[[Model], Sequence[Path]]
     from mindyn.output.export.writing import model_notes, resolve_model
 
     full = resolve_model(request.estimate, request.prior, friction="fitted", force=request.force)
-    files = write(compile_model(full, drives=True))
+    files = write(compile_model(full, with_drives=True))
     return model_notes(request.estimate, full), files
 
 
@@ -97,7 +97,7 @@ def _write_ros2(request: ExportRequest) -> ExportResult:
     from mindyn.output.export.writing import model_notes, resolve_model
 
     full = resolve_model(request.estimate, request.prior, friction="fitted", force=request.force)
-    model, notes = compile_model(full, drives=True), model_notes(request.estimate, full)
+    model, notes = compile_model(full, with_drives=True), model_notes(request.estimate, full)
     try:
         return notes, [write_ros2_package(model, request.out, facts=request.facts, solver=True)]
     except ExportError as error:

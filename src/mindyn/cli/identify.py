@@ -231,7 +231,11 @@ def identify(
             )
         verdict, feasibility = validate(estimate, others) if others else None, check_feasible(estimate)
         findings = explain(
-            (*estimate.findings, *feasibility.findings(estimate), *find_missing_velocity(estimate.conditioning, others))
+            (
+                *estimate.findings,
+                *feasibility.findings(estimate),
+                *find_missing_velocity(estimate.settings.conditioning, others),
+            )
         )
         robots = [Path(name) for name in (robot, prior) if name is not None and Path(name).is_file()]
         inputs = [*places, *apart, *(place for place in (conditioning, drives) if place), *robots]
@@ -348,9 +352,9 @@ def _result_data(
         "parameters": columns_of(estimate),
         "status": estimate.status,
         "settings": _settings_data(estimate),
-        "cross_validated": None if estimate.cross_validated is None else asdict(estimate.cross_validated),
-        "friction_curves": [curve.to_dict() for curve in estimate.friction_curves],
-        "identifiable": estimate.identifiable and asdict(estimate.identifiable),
+        "cross_validated": None if estimate.data.cross_validated is None else asdict(estimate.data.cross_validated),
+        "friction_curves": [curve.to_dict() for curve in estimate.uncertainty.friction_curves],
+        "identifiable": estimate.data.identifiable and asdict(estimate.data.identifiable),
         "findings": [finding.to_dict() for finding in findings],
         "validation": None if verdict is None else verdict.to_dict(),
         "feasibility": feasibility.to_dict(),
@@ -358,7 +362,11 @@ def _result_data(
 
 
 def _settings_data(estimate: Estimate) -> dict[str, Any]:
-    return {"method": estimate.method, **estimate.settings.to_dict(), "dropped": list(estimate.dropped)}
+    return {
+        "method": estimate.provenance.method,
+        **estimate.settings.to_dict(),
+        "dropped": list(estimate.values.dropped),
+    }
 
 
 def _write_run(

@@ -101,8 +101,8 @@ def payload(
     require_companion("--name", name, "--to", to)
 
     from mindyn.applications.payload.payload import calibrate_load
-    from mindyn.applications.payload.payload import payload as payload_of
-    from mindyn.applications.wrench import payload_from_wrench
+    from mindyn.applications.payload.payload import identify_payload as payload_of
+    from mindyn.applications.wrench import identify_payload_from_wrench
     from mindyn.logs.wrench_log import read_wrench_log
     from mindyn.robots.loading import load_robot
 
@@ -111,7 +111,7 @@ def payload(
         arm = None if robot is None else load_robot(robot)
         readings = read_wrench_log(wrench, arm, {} if wrench_frame is None else {"frame": wrench_frame})
         print_status(f"read {wrench}: {len(readings)} rows")
-        sensed = payload_from_wrench(readings, arm, link, estimate_rotation=estimate_rotation)
+        sensed = identify_payload_from_wrench(readings, arm, link, estimate_rotation=estimate_rotation)
         if to is None:
             _print_wrench_payload(sensed, c, arm, as_json=as_json)
         else:
@@ -125,9 +125,9 @@ def payload(
         message = "payload needs RUN and LOG, or --wrench LOG"
         raise InputError(message, code=Code.MISSING_VALUE, subject="RUN" if run is None else "LOG")
     estimate = load_run_estimate(run)
-    logs = read_logs([log], estimate.robot, estimate.conditioning)
+    logs = read_logs([log], estimate.robot, estimate.settings.conditioning)
     hint = "pass a log with the payload; the estimate must be of the arm without it"
-    require_held_out(estimate.sources, logs, hint, "its payload is part of the estimate")
+    require_held_out(estimate.data.sources, logs, hint, "its payload is part of the estimate")
     file = (run if run.is_dir() else run.parent) / CALIBRATION_FILE
     if calibrate is not None:
         calibration = calibrate_load(estimate, logs[0], calibrate, link=link)

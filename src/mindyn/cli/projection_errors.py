@@ -37,7 +37,7 @@ def compare_errors(run: Path, before: Estimate, after: Estimate) -> tuple[ErrorC
     from mindyn.applications.validation.validate import validate
 
     changes = []
-    sources: dict[RowsName, Sequence[SourceFile]] = {"training": before.sources, "held-out": _read_held_out(run)}
+    sources: dict[RowsName, Sequence[SourceFile]] = {"training": before.data.sources, "held-out": _read_held_out(run)}
     for rows, files in sources.items():
         if not files:
             continue

@@ -57,9 +57,9 @@ def report(
     pairs = [split_assignment("--compare", "NAME=FILE", entry, example) for entry in compare or ()]
     named = [*other_runs, *((other, Path(file)) for other, file in pairs)]
     others = {other: load_run_estimate(path) for other, path in named}
-    validation_logs = read_logs(held_out or (), estimate.robot, estimate.conditioning)
+    validation_logs = read_logs(held_out or (), estimate.robot, estimate.settings.conditioning)
     training_logs = read_logs(training or (), estimate.robot)
-    trained = [*estimate.sources, *(source for log in training_logs for source in log.sources)]
+    trained = [*estimate.data.sources, *(source for log in training_logs for source in log.sources)]
     require_held_out(trained, validation_logs, _TRAINING_LOG_HINT)
     before = None if prior is None else load_matching(prior, estimate.robot)
     feasibility = check_feasible(estimate)

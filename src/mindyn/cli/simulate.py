@@ -104,9 +104,9 @@ def simulate(
     lasts = whole_s if seconds is None else seconds
     start = reference.rows(np.zeros(1))
     followed = TabulatedReference(reference, min(lasts, whole_s))
-    controller = ComputedTorque(loaded, followed, 100.0, 20.0, drives=with_drives)
+    controller = ComputedTorque(loaded, followed, 100.0, 20.0, with_drives=with_drives)
     run = run_simulation(
-        loaded, controller, seconds=lasts, q0=start[0][0], qd0=start[1][0], drives=with_drives, sensors=fitted
+        loaded, controller, seconds=lasts, q0=start[0][0], qd0=start[1][0], with_drives=with_drives, sensors=fitted
     )
     assert run.measured is not None
     write_measurement(run.measured, loaded, out)

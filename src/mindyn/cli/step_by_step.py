@@ -115,7 +115,7 @@ def step_by_step(
         logs = {name: log for name, log in logs.items() if name in plan.motions}
     estimate = StepByStep().fit(loaded, plan, logs)
     checked = check_steps(estimate, plan, logs)
-    estimate = replace(estimate, provenance={**estimate.provenance, "simulated": checked.to_dict()})
+    estimate = estimate.with_notes(simulated=checked.to_dict())
     with replace_folder_files(folder, ["estimate.json"]) as target:
         estimate.save(target / "estimate.json")
     if as_json:

@@ -123,13 +123,13 @@ def _read_run(shown: Path, log: Path | None) -> tuple[Estimate, Log | None]:
     """Return the estimate of a run, and the given log, its held-out one or its first one."""
     estimate = load_run_estimate(shown)
     if log is not None:
-        return estimate, read_logs([log], estimate.robot, estimate.conditioning)[0]
+        return estimate, read_logs([log], estimate.robot, estimate.settings.conditioning)[0]
     record = read_run_record(shown)
     folder = shown if shown.is_dir() else shown.parent
     for entry in (*_entries(record, "held_out"), *_entries(record, "inputs")):
         path = Path(locate_beside(str(entry.get("path", "")), folder))
         if path.exists() and entry.get("path"):
-            return estimate, read_logs([path], estimate.robot, estimate.conditioning)[0]
+            return estimate, read_logs([path], estimate.robot, estimate.settings.conditioning)[0]
     raise InputError(
         f"no log of the run '{shown}' is found",
         hint="pass one with --log",

@@ -57,7 +57,7 @@ def _inertia_matrix(t: Trace) -> SX:
 
 
 def _forward_dynamics(t: Trace) -> SX:
-    left, inertia = (t.subtract_drives(t["tau"], t["qd"]), t.drive_inertia) if t.drives else (t["tau"], None)
+    left, inertia = (t.subtract_drives(t["tau"], t["qd"]), t.drive_inertia) if t.with_drives else (t["tau"], None)
     return forward_dynamics(t.chain, t["q"], t["qd"], left, t.torques(t["qd"], t.rest), inertia)
 
 
@@ -76,7 +76,7 @@ def _regressor(torques: Callable[[Trace], SX]) -> Callable[[Trace], SX]:
 
 def _energy(t: Trace) -> SX:
     kinetic_potential = energy(t.chain, t["q"], t["qd"])
-    if not t.drives:
+    if not t.with_drives:
         return kinetic_potential
     return kinetic_potential + casadi.vertcat(rotor_energy(t.robot, t["qd"], t.drive_parameters), 0)
 
@@ -126,14 +126,14 @@ EQUATIONS: dict[str, Equation] = {
     "forward_kinematics": Equation(
         ("q",),
         "X",
-        lambda t: forward_kinematics(t.chain, t["q"], t.place),
+        lambda t: forward_kinematics(t.chain, t["q"], t.link),
         "pose (4 x 4) of a link or frame in the root frame",
         needs="nothing",
     ),
     "geometric_jacobian": Equation(
         ("q",),
         "J",
-        lambda t: geometric_jacobian(t.chain, t["q"], t.place),
+        lambda t: geometric_jacobian(t.chain, t["q"], t.link),
         "matrix J with (w, v) = J qd of a link or frame, in root components",
         needs="nothing",
     ),
@@ -201,7 +201,7 @@ SYMBOLS: Mapping[str, str] = {
 """Inputs and outputs of the equations, for readers of exported sources."""
 
 FRAME_EQUATIONS = ("forward_kinematics", "geometric_jacobian")
-"""Equations of a link or frame, which `place` names."""
+"""Equations of a link or frame, which `link` names."""
 
 SERIAL_EQUATIONS = ("inverse_dynamics_with_tip_wrench",)
 """Equations of serial robots: a tree has several tips (`inverse_dynamics_with_wrenches` takes every link)."""
@@ -223,14 +223,14 @@ digits at a few states only.
 """
 
 
-def equation(
+def build_equation(
     robot: Robot,
     name: str,
     *,
-    drives: bool = False,
+    with_drives: bool = False,
     parameters: Parameters = "constant",
     base: BaseParameters | None = None,
-    place: str | None = None,
+    link: str | None = None,
     formulation: str | None = None,
     check: bool = True,
     moved: bool = True,
@@ -243,7 +243,7 @@ def equation(
         The robot.
     name : str
         Name of the equation, a key of `EQUATIONS`.
-    drives : bool
+    with_drives : bool
         Include rotor inertia, friction, offsets, and their columns in regressors.
     parameters : {"constant", "standard", "input", "base"}
         "constant": the robot's own values, through its base parameters if only torques are needed. "standard": its ten
@@ -251,7 +251,7 @@ def equation(
         further inputs. "base": beta is a further input.
     base : BaseParameters, optional
         Base set of "base" and of `regressor`; the structural one by default.
-    place : str, optional
+    link : str, optional
         Link or frame of forward_kinematics and geometric_jacobian.
     formulation : str, optional
         Formulation of inverse dynamics, inertia_matrix or forward_dynamics (that of its inertia matrix): a name in
@@ -281,7 +281,7 @@ def equation(
     if name not in EQUATIONS:
         raise unknown_name_error("equation", name, EQUATIONS)
     entry = EQUATIONS[name]
-    asked = Request(drives, parameters, base, place, moved)
+    asked = Request(with_drives, parameters, base, link, moved)
     _require_usable(robot, entry, asked, name)
     trace = start_trace(robot, entry.inputs, entry.needs, entry.regressor_of, asked)
     result = casadi.cse(
@@ -300,10 +300,10 @@ def _require_agreement(function: Function, robot: Robot, asked: Request, states:
     of = EQUATIONS[function.name()].regressor_of
     base = asked.base
     if of == "beta" or (asked.parameters == "base" and not of):
-        base = structural_base(robot, drives=asked.drives) if base is None else base
+        base = structural_base(robot, with_drives=asked.with_drives) if base is None else base
         if base.survivors is None and base.form == "numeric":
             return  # a constrained set is valid only for parameters that satisfy the constraints
-    witness = ReferenceDynamics(robot, asked.drives, "input" if of else asked.parameters, base, states)
+    witness = ReferenceDynamics(robot, asked.with_drives, "input" if of else asked.parameters, base, states)
     deviation = equation_deviation(function, witness)
     if deviation.is_wrong:
         hint = 'load with snap=True if the file rounds its angles, or use parameters="standard" and moved=False'
@@ -328,7 +328,7 @@ def _trace_formulation(t: Trace, name: str, asked: Request, formulation: str) ->
         return t.add_drives(tau, t["qd"], t["qdd"])
     if name == "inertia_matrix":
         return build_formulation(INERTIA_MATRIX, formulation, t) + t.drive_inertia
-    return accelerations(formulation, t, t.subtract_drives(t["tau"], t["qd"]) if t.drives else t["tau"])
+    return accelerations(formulation, t, t.subtract_drives(t["tau"], t["qd"]) if t.with_drives else t["tau"])
 
 
 def _require_usable(robot: Robot, entry: Equation, asked: Request, name: str) -> None:
@@ -340,14 +340,14 @@ def _require_usable(robot: Robot, entry: Equation, asked: Request, name: str) ->
             code=Code.UNSUPPORTED,
             subject=robot.name,
         )
-    if asked.drives:
+    if asked.with_drives:
         require_drives(robot)
         require_load_usable(robot, name, asked.parameters)
-    if (asked.place is None) == (name in FRAME_EQUATIONS):
+    if (asked.link is None) == (name in FRAME_EQUATIONS):
         raise InputError(
-            f"{name} {'needs' if asked.place is None else 'takes no'} place (the name of a link or frame)",
-            subject="place",
-            code=Code.MISSING_VALUE if asked.place is None else Code.UNSUPPORTED,
+            f"{name} {'needs' if asked.link is None else 'takes no'} link (the name of a link or frame)",
+            subject="link",
+            code=Code.MISSING_VALUE if asked.link is None else Code.UNSUPPORTED,
         )
     if asked.base is not None and not has_same_mechanism(asked.base.robot, robot):
         raise InputError(
@@ -369,11 +369,11 @@ def _require_usable(robot: Robot, entry: Equation, asked: Request, name: str) ->
             code=Code.UNSUPPORTED,
             subject=name,
         )
-    if asked.base is not None and asked.base.drives != asked.drives:
+    if asked.base is not None and asked.base.with_drives != asked.with_drives:
         raise InputError(
-            f"the base set has drives={asked.base.drives}, but drives={asked.drives} is requested",
+            f"the base set has with_drives={asked.base.with_drives}, but with_drives={asked.with_drives} is requested",
             code=Code.DISAGREEMENT,
-            subject="drives",
+            subject="with_drives",
         )
 
 

@@ -53,7 +53,7 @@ class ReferenceDynamics:
     """
 
     robot: Robot
-    drives: bool
+    with_drives: bool
     parameters: str
     base: BaseParameters | None = None
     count: int = COMPARED_STATES
@@ -81,7 +81,7 @@ class ReferenceDynamics:
         """Standard parameters (p,), then those of drives: the robot's own if they are constants, else random ones."""
         is_constant = self.parameters in ("constant", "standard")
         links = self.robot.phi if is_constant else sample_links(self.robot, 1)[0]
-        if not self.drives:
+        if not self.with_drives:
             return links
         drive = drive_parameters(self.robot)
         if not is_constant:
@@ -95,7 +95,7 @@ class ReferenceDynamics:
         """Return the further inputs of the equation."""
         links = PARAMETERS_PER_LINK * len(self.robot.joints)
         if self.parameters == "input":
-            return [self.values[:links], *([self.values[links:]] if self.drives else [])]
+            return [self.values[:links], *([self.values[links:]] if self.with_drives else [])]
         return [self.beta] if self.parameters == "base" else []
 
     @property
@@ -113,7 +113,7 @@ class ReferenceDynamics:
         motion = tree_state(self.robot, states.q, states.qd, states.qdd)
         rows = np.einsum("nij,nip->njp", motion.W, standard_rows(self.robot, States(motion.q, motion.qd, motion.qdd)))
         tau, size = rows @ self.values[:links], np.abs(rows) @ np.abs(self.values[:links])
-        if self.drives and taking != "nothing":
+        if self.with_drives and taking != "nothing":
             added = motion.project(self._drive_torques(motion, tau, friction=taking == "all"))
             tau, size = tau + added, size + np.abs(added)
         return tau, size
@@ -160,7 +160,7 @@ def _compare_torques(
 
 
 def _compare_gravity(w: ReferenceDynamics, call: Callable[..., Array]) -> Deviation:
-    if w.drives and w.parameters == "base":
+    if w.with_drives and w.parameters == "base":
         return Deviation(0, 0.0)  # a base value may combine the weight on a slide and the offset of its drive
     tau, size = w.torques(_standing(w.states), taking="nothing")
     moving = w.torques(w.states, taking="nothing")[1]  # scale for joints without gravity load

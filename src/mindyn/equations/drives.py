@@ -100,7 +100,7 @@ def require_drives(robot: Robot) -> None:
     """Raise an error if a robot has no drives and no extra torques."""
     if not (robot.drives or robot.extras):
         raise MissingPhysicsError(
-            f"drives=True (--drives) needs drives, and robot {robot.name!r} has none",
+            f"with_drives=True (--drives) needs drives, and robot {robot.name!r} has none",
             hint="omit it, or add [[drive]] tables to the robot file",
             subject=robot.name,
         )

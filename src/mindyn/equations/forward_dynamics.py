@@ -107,7 +107,7 @@ def require_inertia(whole: SX, D: SX, q: SX, joint_names: Sequence[str]) -> None
             raise MissingPhysicsError(
                 f"the inertia matrix is singular in every configuration: with the joints after it free, joint "
                 f"{joint_names[k]!r} moves no inertia, and no torque gives a finite acceleration",
-                hint="give the links that it moves an inertia, lock the joint, or pass drives=True and its rotor",
+                hint="give the links that it moves an inertia, lock the joint, or pass with_drives=True and its rotor",
                 subject=joint_names[k],
             )
 

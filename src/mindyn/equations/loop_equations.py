@@ -14,7 +14,7 @@ from typing import Any
 
 import casadi
 
-from mindyn.equations.catalogue import EQUATIONS, equation, require_load_usable
+from mindyn.equations.catalogue import EQUATIONS, build_equation, require_load_usable
 from mindyn.equations.chain import SX, constant
 from mindyn.equations.closed_motion import CLOSURE, ClosedMotion, closed_motion, is_affine
 from mindyn.equations.drives import (
@@ -52,10 +52,10 @@ def loop_equation(
     robot: Robot,
     name: str,
     *,
-    drives: bool = False,
+    with_drives: bool = False,
     parameters: Parameters = "constant",
     base: BaseParameters | None = None,
-    place: str | None = None,
+    link: str | None = None,
 ) -> Any:
     """Return the `casadi.Function` of an equation in the primary joints of a robot with dependent joints.
 
@@ -77,7 +77,7 @@ def loop_equation(
             code=Code.MISSING_VALUE,
             subject="base",
         )
-    return _ProjectedEquations(robot, drives, parameters, base, place).function(name)
+    return _ProjectedEquations(robot, with_drives, parameters, base, link).function(name)
 
 
 def has_projection(name: str) -> bool:
@@ -93,11 +93,11 @@ class _ProjectedEquations:
     """Equations of the open tree on the motion of all joints, projected to the primary joints."""
 
     def __init__(
-        self, robot: Robot, drives: bool, parameters: Parameters, base: BaseParameters | None, place: str | None
+        self, robot: Robot, with_drives: bool, parameters: Parameters, base: BaseParameters | None, link: str | None
     ) -> None:
-        self.loaded = drives and bool(load_dependent_extras(robot))
-        self.robot, self.tree, self.place = robot, open_tree(robot), place
-        self.options: dict[str, Any] = {"drives": drives, "parameters": parameters, "base": base}
+        self.loaded = with_drives and bool(load_dependent_extras(robot))
+        self.robot, self.tree, self.link = robot, open_tree(robot), link
+        self.options: dict[str, Any] = {"with_drives": with_drives, "parameters": parameters, "base": base}
         self.affine = affine_closure(robot) if is_affine(robot) else None
         count = robot.joint_count
         sizes = {"q": count if self.affine else len(robot.joints), "qd": count, "qdd": count, "dt": 1}
@@ -135,8 +135,8 @@ class _ProjectedEquations:
         """Return an equation of the tree at a motion, `rigid` without drives; other inputs become inputs of the
         function.
         """
-        options = self.options | ({"drives": False} if rigid else {})
-        tree = equation(self.tree, name, place=self.place, check=False, **options)
+        options = self.options | ({"with_drives": False} if rigid else {})
+        tree = build_equation(self.tree, name, link=self.link, check=False, **options)
         values = {"q": motion.q, "qd": motion.qd, "qdd": motion.qdd} | more
         for i in range(tree.n_in()):
             key = tree.name_in(i)
@@ -183,7 +183,7 @@ class _ProjectedEquations:
         Rotors on dependent joints of a loop have velocity torques too: their part of W^T M W changes with q.
         """
         motion = self.motion("qd")
-        if self.options["drives"]:
+        if self.options["with_drives"]:
             turning = self.evaluate_tree("inertia_matrix", motion) @ motion.qdd
             tree = turning + self.evaluate_tree("coriolis", motion) @ motion.qd
         else:
@@ -202,7 +202,7 @@ class _ProjectedEquations:
         slope = kinetic if self.affine is not None else kinetic[primary]
         gravity = self.evaluate_tree("gravity", rest)
         drift = slope - motion.W.T @ gravity
-        if self.options["drives"]:
+        if self.options["with_drives"]:
             rigid = self.evaluate_tree("coriolis", motion) @ motion.qd + gravity
             drift -= motion.W.T @ (self.evaluate_tree("bias", motion) - rigid)
         given = (self.symbols[key] for key in ("tau", "state", "gain", "dt"))

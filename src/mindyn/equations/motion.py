@@ -108,9 +108,9 @@ def _express_in_root(chain: Chain, R: SX, p: SX) -> tuple[SX, SX]:
     return constant(base.rotation) @ R, constant(base.translation) + constant(base.rotation) @ p
 
 
-def pose_of_frame(chain: Chain, joints: tuple[JointPlacement, ...], place: str) -> tuple[SX, SX]:
+def pose_of_frame(chain: Chain, joints: tuple[JointPlacement, ...], link: str) -> tuple[SX, SX]:
     """Return rotation and origin, in the root frame, of a link or frame given by name."""
-    index, pose = chain.robot.locate(place)
+    index, pose = chain.robot.locate(link)
     if index < 0:
         return constant(pose.rotation), constant(pose.translation)
     X: Pose = chain.frames.steps[index].link @ pose
@@ -118,17 +118,17 @@ def pose_of_frame(chain: Chain, joints: tuple[JointPlacement, ...], place: str) 
     return _express_in_root(chain, R @ constant(X.rotation), p + R @ constant(X.translation))
 
 
-def forward_kinematics(chain: Chain, q: SX, place: str) -> SX:
+def forward_kinematics(chain: Chain, q: SX, link: str) -> SX:
     """Return the pose (4, 4) of a link or frame in the root frame."""
-    top = casadi.horzcat(*pose_of_frame(chain, chain.at(q), place))
+    top = casadi.horzcat(*pose_of_frame(chain, chain.at(q), link))
     return casadi.vertcat(top, casadi.SX(np.array([[0.0, 0.0, 0.0, 1.0]])))
 
 
-def geometric_jacobian(chain: Chain, q: SX, place: str) -> SX:
+def geometric_jacobian(chain: Chain, q: SX, link: str) -> SX:
     """Return J (6, n) with (w, v) = J qd: angular and linear velocity of a link or frame, in root components."""
     joints = chain.at(q)
-    index = chain.robot.locate(place)[0]
-    _, p_tip = pose_of_frame(chain, joints, place)
+    index = chain.robot.locate(link)[0]
+    _, p_tip = pose_of_frame(chain, joints, link)
     placed = frame_placements(chain, joints)
     on_path = set(chain.robot.path(index))
     columns = []

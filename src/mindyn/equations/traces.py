@@ -36,10 +36,10 @@ NEEDS_BEYOND_BASE: tuple[Needs, ...] = ("torques on a moving root", "bodies")
 class Request:
     """Options of `equation`; `moved` says whether frames may differ from those of the source."""
 
-    drives: bool
+    with_drives: bool
     parameters: str
     base: BaseParameters | None
-    place: str | None
+    link: str | None
     moved: bool = True
 
 
@@ -60,9 +60,9 @@ class Trace:
     symbols: dict[str, SX]
     parameters: dict[str, SX]
     phi: SX | None
-    drives: bool
+    with_drives: bool
     drive_parameters: SX | None
-    place: str
+    link: str
 
     def __getitem__(self, name: str) -> SX:
         return self.symbols[name]
@@ -91,7 +91,7 @@ class Trace:
 
     def add_drives(self, tau: SX, qd: SX, qdd: SX) -> SX:
         """Return tau plus the torques of the drives, if they are included."""
-        if not self.drives:
+        if not self.with_drives:
             return tau
         return tau + drive_torques(self.robot, self["q"], qd, qdd, self.drive_parameters, tau)
 
@@ -105,7 +105,7 @@ class Trace:
     @property
     def drive_inertia(self) -> SX:
         """Inertia (n, n) that the rotors add to the inertia matrix."""
-        if not self.drives:
+        if not self.with_drives:
             return casadi.SX(len(self.robot.joints), len(self.robot.joints))
         if self.drive_parameters is None:
             return constant(reflected_inertia(self.robot))
@@ -136,7 +136,7 @@ def start_trace(robot: Robot, inputs: Sequence[str], needs: Needs, regressor_of:
         given["beta"], phi, drive = _base_symbols(robot, asked)
     elif asked.parameters == "input" or regressor_of == "phi":
         phi = given["phi"] = casadi.SX.sym("phi", n * PARAMETERS_PER_LINK)
-        if asked.drives:
+        if asked.with_drives:
             drive = given["drive_parameters"] = casadi.SX.sym("drive", len(drive_parameters(robot)))
     elif asked.parameters == "constant" and needs == "torques":
         make, lean = partial(reduced_chain, robot), lean_chain(robot)
@@ -146,14 +146,14 @@ def start_trace(robot: Robot, inputs: Sequence[str], needs: Needs, regressor_of:
             lean = lean_chain_on_moving_root(robot)
     if phi is not None:
         make = partial(symbolic_chain, robot, phi, moved=asked.moved)
-    drives = asked.drives and needs != "nothing"
-    return Trace(robot, cache(make), lean, symbols, given, phi, drives, drive, asked.place or "")
+    drives = asked.with_drives and needs != "nothing"
+    return Trace(robot, cache(make), lean, symbols, given, phi, drives, drive, asked.link or "")
 
 
 def _base_symbols(robot: Robot, asked: Request) -> tuple[SX, SX, SX | None]:
     """Return beta, and the standard and drive parameters that have these base values."""
-    base = structural_base(robot, drives=asked.drives) if asked.base is None else asked.base
+    base = structural_base(robot, with_drives=asked.with_drives) if asked.base is None else asked.base
     beta = casadi.SX.sym("beta", base.count)
     everything = casadi.densify(constant(base.embedding) @ beta)
     links = len(robot.joints) * PARAMETERS_PER_LINK
-    return beta, everything[:links], everything[links:] if asked.drives else None
+    return beta, everything[:links], everything[links:] if asked.with_drives else None

@@ -1,6 +1,10 @@
 # The public names in the order of the work; `import_lazily` imports each when it is first used.
 from mindyn.identification.estimators.closed_loop_instruments import ClosedLoopInstruments as ClosedLoopInstruments
 from mindyn.identification.estimators.essential import reduce_estimate as reduce_estimate
+from mindyn.identification.estimators.estimate_parts import FitData as FitData
+from mindyn.identification.estimators.estimate_parts import ParameterValues as ParameterValues
+from mindyn.identification.estimators.estimate_parts import Provenance as Provenance
+from mindyn.identification.estimators.estimate_parts import Uncertainty as Uncertainty
 from mindyn.identification.estimators.recursive_instruments import RecursiveInstruments as RecursiveInstruments
 from mindyn.identification.feasibility.bounds import bounds_from_shapes as bounds_from_shapes
 from mindyn.identification.feasibility.check import Feasibility as Feasibility
@@ -24,4 +28,4 @@ from mindyn.identification.servos.servo_estimate import load_servo_estimate as l
 from mindyn.identification.unknown_gains import EstimatedGains as EstimatedGains
 from mindyn.identification.unknown_gains import WeighedLoad as WeighedLoad
 from mindyn.identification.unknown_gains import estimate_gains as estimate_gains
-from mindyn.identification.unknown_gains import gain_groups as gain_groups
+from mindyn.identification.unknown_gains import group_gains as group_gains

@@ -43,11 +43,11 @@ def fit(experiment: Experiment, choice: Choice, *, is_given: bool) -> tuple[Esti
             raise
         dropped = tuple(name for name in choice.dropped if name in rows.regressor.names)
         covariance: Literal["white", "correlated"] = "white" if experiment.executor else "correlated"
-        plain = LeastSquares(covariance=covariance, dropped=dropped, friction=limits_of(choice.settings))
+        plain = LeastSquares(covariance=covariance, dropped=dropped, friction_rule=limits_of(choice.settings))
         estimate, rows = _settle(experiment, plain, rows)
         message = f"a physically consistent fit was selected, but {error}: the values are those of least squares"
         finding = warning(Kind.SELECTED_ESTIMATOR, message, "Export them with --feasible, which makes them consistent")
-        return replace(estimate, findings=(*estimate.findings, finding)), rows
+        return estimate.with_provenance(findings=(*estimate.findings, finding)), rows
 
 
 def build_equations(experiment: Experiment, settings: EquationSettings) -> Rows:
@@ -70,7 +70,7 @@ def _settle(experiment: Experiment, estimator: Estimator, rows: Rows) -> tuple[E
         rows = build_equations(experiment, estimate.with_own_load().settings)
         estimate = estimator.fit(rows)
     findings = (*estimate.findings, *find_unsettled_loads(rows, estimate))
-    return replace(estimate.with_own_load(), findings=findings), rows
+    return estimate.with_own_load().with_provenance(findings=findings), rows
 
 
 def load_change(rows: Rows, estimate: Estimate) -> tuple[Array, Array]:

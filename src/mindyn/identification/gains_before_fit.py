@@ -68,7 +68,11 @@ def add_uncertainty_of_gains(
         added[viscous, viscous] += deviation**2  # the sum of kd and viscous friction is known much better
     added = np.where(is_finite, added, 0.0)
     findings = (*found, *estimate.findings)
-    return replace(estimate, covariance=estimate.covariance + added, settings=settings, findings=findings)
+    return (
+        estimate.with_uncertainty(covariance=estimate.covariance + added)
+        .with_data(settings=settings)
+        .with_provenance(findings=findings)
+    )
 
 
 def find_servo(logs: Sequence[Log | LogScan]) -> Servo | None:
@@ -92,10 +96,12 @@ def _has_unknown_gains(log: Log | LogScan) -> bool:
 
 def _slopes(estimate: Estimate, rows: Rows) -> Array:
     """Return the changes (n, p) of beta if the gain of one joint doubles, zero for dropped parameters."""
-    information, weights = rows.information, estimate.joint_weights
+    information, weights = rows.information, estimate.data.joint_weights
     if weights is None or len(weights) != len(information.factors):
         weights = np.ones(len(information.factors))
-    kept = np.array([name not in (*estimate.dropped, *estimate.unidentifiable) for name in estimate.names])
+    kept = np.array(
+        [name not in (*estimate.values.dropped, *estimate.values.unidentifiable) for name in estimate.names]
+    )
     R = information.stacked(weights)[0][:, kept]
     slopes = np.zeros((len(weights), len(kept)))
     inverse = np.linalg.pinv(R.T @ R, hermitian=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from concurrent.futures import Executor
-from dataclasses import replace
 
 from mindyn.foundation.algebra.blas import run_on_one_blas_thread
 from mindyn.foundation.errors import MindynError
@@ -11,7 +10,7 @@ from mindyn.foundation.findings import Finding, Kind, Severity, warning
 from mindyn.identification.diagnostics.data import DiagnosticData
 from mindyn.identification.diagnostics.diagnose import diagnose, explain
 from mindyn.identification.estimators.estimate import Estimate, Estimator
-from mindyn.identification.estimators.estimate_parts import Identifiability
+from mindyn.identification.estimators.records import Identifiability
 from mindyn.identification.feasibility.intervals import add_physical_intervals
 from mindyn.identification.fed_back_noise import find_fed_back_noise
 from mindyn.identification.fitting import fit
@@ -99,13 +98,10 @@ def identify(
 
 def describe(estimate: Estimate, rows: Rows, experiment: Experiment, choice: Choice) -> Estimate:
     """Return the estimate with what is known about its logs and settings."""
-    return replace(
-        estimate,
-        findings=(*choice.findings, *estimate.findings, *rows.findings),
-        sources=rows.sources,
-        cross_validated=choice.score,
-        servo=find_servo(experiment.logs),
-        provenance={**estimate.provenance, "samples": rows.count},
+    return (
+        estimate.with_provenance(findings=(*choice.findings, *estimate.findings, *rows.findings))
+        .with_data(sources=rows.sources, cross_validated=choice.score, servo=find_servo(experiment.logs))
+        .with_notes(samples=rows.count)
     )
 
 
@@ -122,7 +118,7 @@ def quantify_and_diagnose(estimate: Estimate, rows: Rows, experiment: Experiment
         quantified = with_friction_curves(quantified, rows, samples, law_blocks())
         biased = find_fed_back_noise(choice.estimator, estimate, experiment)
         findings, identifiability = diagnosed()
-        described = replace(quantified, identifiable=identifiability)
+        described = quantified.with_data(identifiable=identifiability)
         return _with_findings(_with_findings(described, biased), findings)
     except MindynError as error:
         why = error.message.splitlines()[0][:200]
@@ -135,7 +131,7 @@ def quantify(estimate: Estimate, rows: Rows, samples: Samples) -> Estimate:
 
     samples  conditioned samples of the logs, or of segments of them
     """
-    conditioning = estimate.conditioning
+    conditioning = estimate.settings.conditioning
     assert conditioning is not None
     wider = with_systematic_errors(estimate, samples, conditioning, rows.count)
     wider = add_physical_intervals(with_jackknife_deviation(wider, rows.independent_blocks))
@@ -150,4 +146,4 @@ def _diagnose(data: DiagnosticData) -> tuple[list[Finding], Identifiability]:
 
 def _with_findings(estimate: Estimate, findings: list[Finding]) -> Estimate:
     """Return the estimate with more findings, each once, the most serious first."""
-    return replace(estimate, findings=tuple(explain(dict.fromkeys((*findings, *estimate.findings)))))
+    return estimate.with_provenance(findings=tuple(explain(dict.fromkeys((*findings, *estimate.findings)))))

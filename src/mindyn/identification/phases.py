@@ -11,8 +11,8 @@ import numpy as np
 from mindyn.foundation.errors import Code, InputError
 from mindyn.foundation.findings import Kind, info
 from mindyn.identification.estimators.estimate import Estimate, Estimator
-from mindyn.identification.estimators.estimate_parts import CrossValidated
 from mindyn.identification.estimators.least_squares import LeastSquares
+from mindyn.identification.estimators.records import CrossValidated
 from mindyn.identification.feasibility.physically_consistent import PhysicallyConsistent
 from mindyn.identification.selection.trials import decimation_for
 from mindyn.identification.uncertainty.covariance import with_jackknife_deviation
@@ -66,12 +66,16 @@ def identify_phases(
     estimate = with_jackknife_deviation(used.fit(tried[best]), tried[best].independent_blocks)
     message = f"error on held-out blocks of all phases: {100 * errors[best].total:.3g} %"
     finding = info(Kind.LOG_SETTING, message)
-    return replace(
-        estimate,
-        findings=(finding, *chosen, *(f for log in logs for f in log.findings), *estimate.findings),
-        sources=tuple(source for log in logs for source in sources_of(log)),
-        cross_validated=replace(errors[best], settings_tried=len(tried)),
-    ).with_provenance(samples=sum(tried[best].information.counts) // len(robot.joints))
+    return (
+        estimate.with_provenance(
+            findings=(finding, *chosen, *(f for log in logs for f in log.findings), *estimate.findings)
+        )
+        .with_data(
+            sources=tuple(source for log in logs for source in sources_of(log)),
+            cross_validated=replace(errors[best], settings_tried=len(tried)),
+        )
+        .with_notes(samples=sum(tried[best].information.counts) // len(robot.joints))
+    )
 
 
 def _block_error(estimator: Estimator, rows: Rows) -> CrossValidated:

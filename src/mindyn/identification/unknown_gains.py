@@ -349,7 +349,9 @@ def _find_rule(rows: Rows, logs: Sequence[Log], scale: Scale, reference: int) ->
     if scale == "free" or not rows.robot.has_parameters:
         return free
     torque_of = _gravity_torques(rows, logs)
-    known = torque_of(rows.regressor.base.matrix @ all_parameters(rows.robot, drives=rows.regressor.base.drives))
+    known = torque_of(
+        rows.regressor.base.matrix @ all_parameters(rows.robot, with_drives=rows.regressor.base.with_drives)
+    )
     if np.abs(known).max() < SIGNIFICANT_GRAVITY:
         return free
     # The file's torque is the regressor: errors of the fit are smaller than those of the file.
@@ -539,7 +541,7 @@ TARGET_STRUCTURE: Final = (
 """What position targets leave open for every robot."""
 
 
-def gain_groups(robot: Robot, *, seed: int = 0) -> tuple[tuple[str, ...], ...]:
+def group_gains(robot: Robot, *, rng: int = 0) -> tuple[tuple[str, ...], ...]:
     """Return groups of joints whose gains have one free common scale, if all gains are unknown.
 
     Changes dg of the gains that no motion shows satisfy Y dx = diag(dg) Y x for all states and generic parameters x.
@@ -549,7 +551,7 @@ def gain_groups(robot: Robot, *, seed: int = 0) -> tuple[tuple[str, ...], ...]:
     ----------
     robot : Robot
         Joints without drives get one, with rotor inertia, friction and offset.
-    seed : int
+    rng : int
         Seed of the random states and parameters.
 
     Returns
@@ -559,18 +561,18 @@ def gain_groups(robot: Robot, *, seed: int = 0) -> tuple[tuple[str, ...], ...]:
 
     Examples
     --------
-    >>> from mindyn.identification import gain_groups
-    >>> gain_groups(mindyn.load_robot("planar2"))
+    >>> from mindyn.identification import group_gains
+    >>> group_gains(mindyn.load_robot("planar2"))
     (('joint1', 'joint2'),)
     """
     driven = with_estimated_drives(robot)
-    sizes, names = parameter_sizes(driven, drives=True), robot.primary_names
+    sizes, names = parameter_sizes(driven, with_drives=True), robot.primary_names
     rows = sample_rows(
-        Regressors(driven, drives=True), "torque", parameters=len(sizes), seed=seed, rates=typical_rates(driven)
+        Regressors(driven, with_drives=True), "torque", parameters=len(sizes), seed=rng, rates=typical_rates(driven)
     )
     n = len(names)
     Y = (rows * sizes).reshape(-1, n, len(sizes))
-    tau = Y @ np.random.default_rng(seed + 1).uniform(0.5, 1.5, len(sizes))
+    tau = Y @ np.random.default_rng(rng + 1).uniform(0.5, 1.5, len(sizes))
     scales = 1 / np.maximum(np.sqrt((tau**2).mean(axis=0)), 1e-300)
     signals = np.zeros((len(Y), n, n))
     signals[:, np.arange(n), np.arange(n)] = tau * scales

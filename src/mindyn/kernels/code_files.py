@@ -64,7 +64,7 @@ def generate_code(
     listed = [*model.describe_functions(functions), *further]
     begin = f"{file_identifier(stem).strip('_')}_" if prefix is None else prefix
     stated: Facts = ("JOINT_COUNT", model.robot.joint_count), ("MINDYN_VERSION", mindyn.__version__), *facts
-    c = c_source(listed, stem, model.title(), (SI_UNITS, DRIVES_COMMENT[model.drives]), stated, begin)
+    c = c_source(listed, stem, model.title(), (SI_UNITS, DRIVES_COMMENT[model.with_drives]), stated, begin)
     cpp, module = (wrap(listed, stem, model.title(), stated, begin) for wrap in (cpp_source, python_source))
     return replace(c, wrapper=cpp, module=module)
 

@@ -264,7 +264,7 @@ class DifferentiableModel(ABC):
         """Evaluate a function on arrays with the same number of batch dimensions."""
 
     def inverse_dynamics(self, q: Any, qd: Any, qdd: Any, *given: Any) -> Any:
-        """Return tau (..., n) = M(q) qdd + C(q, qd) qd + G(q); `drives=True` adds rotors, friction and offsets."""
+        """Return tau (..., n) = M(q) qdd + C(q, qd) qd + G(q); `with_drives=True` adds rotors, friction and offsets."""
         return self("inverse_dynamics", q, qd, qdd, *given)
 
     def forward_dynamics(self, q: Any, qd: Any, tau: Any, *given: Any) -> Any:

@@ -16,7 +16,7 @@ from mindyn.equations.catalogue import (
     SERIAL_EQUATIONS,
     SYMBOLS,
     Function,
-    equation,
+    build_equation,
 )
 from mindyn.equations.certificate import COMPARATORS, ReferenceDynamics, deviation_error, equation_deviation
 from mindyn.equations.closed_motion import CLOSURE
@@ -54,7 +54,7 @@ MATRICES = ("M", "C", "X", "J", "Y", "wrenches")
 """Inputs and outputs that are matrices even if they have one column."""
 
 SINGULAR_INERTIA_HINT = (
-    "the inertia matrix is singular: some joint motion moves no inertia; drives=True adds the rotors"
+    "the inertia matrix is singular: some joint motion moves no inertia; with_drives=True adds the rotors"
 )
 """Why forward dynamics has no result."""
 
@@ -70,7 +70,7 @@ class Model:
     """Kernels of a robot's equations: arrays (..., n) in, (..., n) out, any batch shape.
 
     Every function takes `out=` (an array to write into) and `threads=`. With `parameters="input"` the link parameters
-    phi (10 n,) follow the motion as a further argument and, with `drives=True`, the drive parameters (4 drives +
+    phi (10 n,) follow the motion as a further argument and, with `with_drives=True`, the drive parameters (4 drives +
     extras,) after them; with `parameters="base"` the base parameters beta follow. A robot with dependent joints is
     described by its n primary joints. If its loops must be solved, q may also hold the positions of all joints, with
     dependent joints near their closed positions, which saves the search. Kernels are traced and compiled at the first
@@ -82,7 +82,7 @@ class Model:
     def __init__(
         self,
         robot: Robot,
-        drives: bool,
+        with_drives: bool,
         base: BaseParameters | None,
         parameters: Parameters,
         dtype: Precision,
@@ -90,7 +90,7 @@ class Model:
     ) -> None:
         self.robot, self._formulations = robot, formulations
         self._base, self._own_base, self._notes = base, base is None and not robot.has_dependents, tuple[str, ...]()
-        self.drives, self.parameters, self.dtype = drives, parameters, np.dtype(dtype)
+        self.with_drives, self.parameters, self.dtype = with_drives, parameters, np.dtype(dtype)
         self._functions: dict[tuple[str, str | None], Function] = {}
         self._kernels: dict[_Key, Kernel] = {}
 
@@ -101,7 +101,7 @@ class Model:
     def base(self) -> BaseParameters:
         """Base set of the regressors: the given one, or that of `base_parameters`."""
         if self._base is None:
-            self._base = base_parameters(self.robot, drives=self.drives)
+            self._base = base_parameters(self.robot, with_drives=self.with_drives)
         return self._base
 
     def inverse_dynamics(
@@ -260,7 +260,7 @@ class Model:
         of = EQUATIONS[name].regressor_of
         given = "input" if of else self._choose_parameters(name)
         witness = ReferenceDynamics(
-            self.robot, self.drives, given, self.base if given == "base" or of == "beta" else None
+            self.robot, self.with_drives, given, self.base if given == "base" or of == "beta" else None
         )
         others = list_alternatives(
             reducible=self.parameters == "constant" and not of, movable=not self.robot.has_dependents
@@ -272,7 +272,9 @@ class Model:
             if not (self._own_base and of == "beta" and self.parameters != "base"):
                 raise
             self._own_base = False
-            self._base = standard_set(self.robot, drives=self.drives, note=f"{error.message}; all are kept instead")
+            self._base = standard_set(
+                self.robot, with_drives=self.with_drives, note=f"{error.message}; all are kept instead"
+            )
             return self._certify(name, link)
         self._notes += notes
         return function
@@ -293,14 +295,16 @@ class Model:
                     code=Code.UNSUPPORTED,
                     subject=name,
                 )
-            return loop_equation(self.robot, name, drives=self.drives, parameters=parameters, base=base, place=link)
-        return equation(
+            return loop_equation(
+                self.robot, name, with_drives=self.with_drives, parameters=parameters, base=base, link=link
+            )
+        return build_equation(
             self.robot,
             name,
-            drives=self.drives,
+            with_drives=self.with_drives,
             parameters=parameters,
             base=base,
-            place=link,
+            link=link,
             formulation=self._formulations.get(name),
             check=False,
             moved=moved,
@@ -327,7 +331,7 @@ class Model:
 
     def _jacobians(self, name: str, link: str | None) -> Function:
         function = self.casadi(name, link)
-        if name == "forward_dynamics" and not self.drives and not self.robot.has_dependents:
+        if name == "forward_dynamics" and not self.with_drives and not self.robot.has_dependents:
             inverse, M = self.casadi("inverse_dynamics"), self.casadi("inertia_matrix")
             parameters = [each.name_in()[count:] for each, count in ((function, 3), (inverse, 3), (M, 1))]
             if parameters[0] == parameters[1] == parameters[2]:
@@ -432,23 +436,25 @@ class Model:
 
     def title(self) -> str:
         """Return a description of the model in one line."""
-        drives = "with drives" if self.drives else "without drives"
+        driven = "with drives" if self.with_drives else "without drives"
         joints = ", ".join(self.robot.primary_names)
         gravity = " ".join(f"{value:g}" for value in self.robot.gravity)
-        return f"Robot {self.robot.name}, joints {joints}; gravity {gravity} m/s^2; {drives}."
+        return f"Robot {self.robot.name}, joints {joints}; gravity {gravity} m/s^2; {driven}."
 
     def to_gpu(self) -> GpuModel:
         """Return the equations on a GPU, through CuPy."""
         return GpuModel(self)
 
     def __repr__(self) -> str:
-        return f"Model({self.robot!r}, drives={self.drives}, parameters={self.parameters!r}, dtype={self.dtype})"
+        return (
+            f"Model({self.robot!r}, with_drives={self.with_drives}, parameters={self.parameters!r}, dtype={self.dtype})"
+        )
 
 
 def compile_model(
     robot: Robot,
     *,
-    drives: bool = False,
+    with_drives: bool = False,
     base: BaseParameters | None = None,
     parameters: Parameters = "constant",
     dtype: Precision = "float64",
@@ -463,7 +469,7 @@ def compile_model(
     ----------
     robot : Robot
         The robot.
-    drives : bool
+    with_drives : bool
         Include rotor inertia, friction and offsets, also as columns of the regressors.
     base : BaseParameters, optional
         Base set of `Model.regressor`; that of `base_parameters` by default.
@@ -508,7 +514,7 @@ def compile_model(
         **dict.fromkeys(INVERSE_DYNAMICS_EQUATIONS, inverse_dynamics),
         **{"inertia_matrix": inertia_matrix, "forward_dynamics": forward_dynamics},
     }
-    return Model(with_home(robot, home), drives, base, parameters, dtype, formulations)
+    return Model(with_home(robot, home), with_drives, base, parameters, dtype, formulations)
 
 
 def list_equations(robot: Robot) -> list[str]:
@@ -583,7 +589,7 @@ def load_or_compute_deviation(function: Function, witness: ReferenceDynamics) ->
     if witness.base is not None and witness.base.survivors is None and witness.base.form == "numeric":
         return Deviation(0, 0.0)  # a constrained set is valid only for parameters that satisfy the constraints
 
-    options = (witness.drives, witness.parameters)
+    options = (witness.with_drives, witness.parameters)
     key = ("certificate", function.serialize(), repr(hashable_content(witness.robot)), repr(options))
 
     def compute() -> bytes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from mindyn.equations.catalogue import equation
+from mindyn.equations.catalogue import build_equation
 from mindyn.foundation.algebra.values import Array
 from mindyn.papers.counting import Counts
 from mindyn.papers.lin_paper import JOINT_COUNT, NOTED_TOLERANCE, explained_row
@@ -59,7 +59,7 @@ def stanford_motion(times: Array) -> tuple[Array, Array, Array]:
 
 
 def _torques(name: str, motion: tuple[Array, Array, Array]) -> Array:
-    function = equation(load_robot(name), "inverse_dynamics", formulation="kane")
+    function = build_equation(load_robot(name), "inverse_dynamics", formulation="kane")
     return np.array([np.array(function(*sample)).ravel() for sample in zip(*motion, strict=True)])
 
 
@@ -85,7 +85,7 @@ TARGET = (1.33, 1.80)
 
 def _example_2() -> PaperTable:
     """Compare the start of Thomas & Tesar's arm on the line x = 1.33 m, z = 1.80 m."""
-    pose = equation(load_robot("thomas_tesar"), "forward_kinematics", place="link6")
+    pose = build_equation(load_robot("thomas_tesar"), "forward_kinematics", link="link6")
     printed, corrected = (
         np.array(pose(np.radians([0, 68.5, -135, theta, 90, 90])))[:3, 3] for theta in (39.6, CORRECTED_THETA_4)
     )

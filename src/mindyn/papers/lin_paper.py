@@ -181,7 +181,7 @@ def identify_mlc(robot: Robot, seed: int) -> tuple[Array, Array]:
     motion = sine_motion(len(robot.joints), seed).rows(times)
     tau, rate_hz = compile_model(robot).inverse_dynamics(*motion), 1 / float(times[1])
     samples = Samples(robot.joint_names, *motion, tau, rate_hz, np.zeros(SAMPLES, dtype=np.int64))
-    rows = build_rows(robot, samples, EquationSettings(base_form="lin", drives="stated"))
+    rows = build_rows(robot, samples, EquationSettings(base_form="lin", drive_parameters="stated"))
     beta, _, conditions, _ = fit_backwards(rows.information)
     joints, expected = np.array([joint for joint, _ in lin_structure(robot).layout]), rows.regressor.base.values
     misses, sizes = np.abs(beta - expected), np.abs(expected)

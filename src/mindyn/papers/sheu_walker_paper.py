@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from mindyn.equations.catalogue import equation
+from mindyn.equations.catalogue import build_equation
 from mindyn.equations.identifiability.decoupling import decoupling_rows
 from mindyn.equations.identifiability.numeric import default_priority, numeric_base
 from mindyn.equations.identifiability.parameter_space import essential_space
@@ -142,7 +142,7 @@ def five_bar_motion(data: dict[str, Any]) -> tuple[Array, Array, Array]:
 
 
 def _singular_values(robot: Robot, data: dict[str, Any]) -> PaperTable:
-    function = equation(robot, "energy_regressor")
+    function = build_equation(robot, "energy_regressor")
     draws = []
     for seed in range(DRAWS):
         E = evaluate_batch(function, *puma_states(data, seed))

@@ -170,7 +170,7 @@ def _counts() -> PaperTable:
     robot = yoshida_puma("table1")
     plan = plan_tests(robot, weakest=0.0)
     kinds = plan.counts()
-    chain, whole = structural_base(robot), structural_base(robot, drives=True)
+    chain, whole = structural_base(robot), structural_base(robot, with_drives=True)
     offsets = len(robot.drives)
     tests = kinds.get("accelerated", 0)
     rows: tuple[Row, ...] = (
@@ -327,7 +327,7 @@ def make_motion(count: int, seed: int) -> tuple[Array, Array, Array]:
 def make_clean_samples(robot: Robot, count: int, seed: int) -> Samples:
     """Return the exact motion with the robot's own torques."""
     q, qd, qdd = (part[1:-1] for part in make_motion(count, seed))
-    return _samples(robot, q, qd, qdd, compile_model(robot, drives=True).inverse_dynamics(q, qd, qdd))
+    return _samples(robot, q, qd, qdd, compile_model(robot, with_drives=True).inverse_dynamics(q, qd, qdd))
 
 
 def make_measured_samples(robot: Robot, count: int, seed: int) -> Samples:
@@ -335,7 +335,7 @@ def make_measured_samples(robot: Robot, count: int, seed: int) -> Samples:
     differences.
     """
     q, qd, qdd = make_motion(count, seed)
-    tau = compile_model(robot, drives=True).inverse_dynamics(q, qd, qdd)[1:-1]
+    tau = compile_model(robot, with_drives=True).inverse_dynamics(q, qd, qdd)[1:-1]
     G = gear_matrix(robot)
     motors = q @ G.T + ENCODER_COUNT_RAD * np.random.default_rng(1000 + seed).uniform(-0.5, 0.5, q.shape)
     p = motors @ np.linalg.inv(G).T
@@ -365,7 +365,7 @@ class Convergence:
 def estimate_recursively(robot: Robot) -> Convergence:
     """Run recursive least squares and recursive instrumental variables over a log."""
     log = make_measured_samples(robot, IDENTIFICATION_ROWS, 0)
-    plain = LeastSquares().fit(build_rows(robot, log, EquationSettings(drives="stated")))
+    plain = LeastSquares().fit(build_rows(robot, log, EquationSettings(drive_parameters="stated")))
     counts = range(FIRST_CONVERGENCE_ROW, IDENTIFICATION_ROWS + 1, CONVERGENCE_STEP_ROWS)
     least_squares, by_ls = RecursiveLeastSquares(robot), []
     instruments, by_iv = RecursiveInstruments(plain, largest_acceleration=np.abs(log.qdd).max(axis=0)), []

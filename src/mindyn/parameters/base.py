@@ -60,9 +60,9 @@ EQUAL_SPACES = 1e-8
 """Two base sets span the same space if the residual of one in the other is smaller, relative to its rows."""
 
 
-def all_parameters(robot: Robot, *, drives: bool) -> Array:
-    """Return phi (10 n,), with `drives` followed by the drive parameters and the coefficients of extra torques."""
-    return np.concatenate([robot.phi, drive_parameters(robot)]) if drives else robot.phi
+def all_parameters(robot: Robot, *, with_drives: bool) -> Array:
+    """Return phi (10 n,), with `with_drives` followed by the drive parameters and the coefficients of extra torques."""
+    return np.concatenate([robot.phi, drive_parameters(robot)]) if with_drives else robot.phi
 
 
 def has_same_mechanism(first: Robot, other: Robot) -> bool:
@@ -76,16 +76,16 @@ def has_same_mechanism(first: Robot, other: Robot) -> bool:
     return first is other or structure(first) == structure(other)
 
 
-def parameter_sizes(robot: Robot, *, drives: bool) -> Array:
+def parameter_sizes(robot: Robot, *, with_drives: bool) -> Array:
     """Return powers of two (p,): sizes of link parameters by the robot's length, 1 for drive parameters."""
     L = length_unit(robot)
     links = np.tile([1.0, *[L] * 3, *[L**2] * 6], len(robot.joints))
-    return np.concatenate([links, np.ones(len(parameter_labels(robot, drives=drives)) - len(links))])
+    return np.concatenate([links, np.ones(len(parameter_labels(robot, with_drives=with_drives)) - len(links))])
 
 
-def round_coefficients(robot: Robot, matrix: Array, *, drives: bool, noise: float = PRINT_NOISE) -> Array:
+def round_coefficients(robot: Robot, matrix: Array, *, with_drives: bool, noise: float = PRINT_NOISE) -> Array:
     """Return K for display: coefficients within `noise` (in the robot's length) of 0, 1 and halves are rounded."""
-    sizes = parameter_sizes(robot, drives=drives)
+    sizes = parameter_sizes(robot, with_drives=with_drives)
     # A row has the size of its largest term; a coefficient below `noise` of that counts as zero.
     terms = np.abs(matrix) * sizes
     shown = np.where(terms <= noise * terms.max(axis=1, keepdims=True, initial=0.0), 0.0, matrix)
@@ -95,7 +95,7 @@ def round_coefficients(robot: Robot, matrix: Array, *, drives: bool, noise: floa
 
 def remove_rounding(robot: Robot, matrix: Array) -> Array:
     """Return K of link parameters with rounding errors around zeros and halves removed."""
-    return round_coefficients(robot, matrix, drives=False, noise=64 * float(np.finfo(float).eps))
+    return round_coefficients(robot, matrix, with_drives=False, noise=64 * float(np.finfo(float).eps))
 
 
 def _smallest_right_inverse(matrix: Array, sizes: Array) -> Array:
@@ -128,7 +128,7 @@ class BaseParameters(NotebookDisplay):
         Robot of the set.
     form : str
         Method of the set: "structural", "lin", ...
-    drives : bool
+    with_drives : bool
         Whether drive parameters (four for each drive) follow the 10 n link parameters.
     matrix : ndarray, shape (count, p)
         K, in the link frames of the source.
@@ -143,7 +143,7 @@ class BaseParameters(NotebookDisplay):
 
     robot: Robot
     form: str
-    drives: bool
+    with_drives: bool
     matrix: Array
     names: tuple[str, ...]
     survivors: tuple[int, ...] | None = None
@@ -163,12 +163,12 @@ class BaseParameters(NotebookDisplay):
     @property
     def values(self) -> Array:
         """beta (count,) of the robot's own parameters."""
-        return np.asarray(self.matrix @ all_parameters(self.robot, drives=self.drives))
+        return np.asarray(self.matrix @ all_parameters(self.robot, with_drives=self.with_drives))
 
     @property
     def labels(self) -> tuple[str, ...]:
         """Names of the standard parameters, which are the columns of `matrix`."""
-        return parameter_labels(self.robot, drives=self.drives)
+        return parameter_labels(self.robot, with_drives=self.with_drives)
 
     @cached_property
     def expressions(self) -> tuple[str, ...]:
@@ -181,7 +181,7 @@ class BaseParameters(NotebookDisplay):
         return self._formulas(DISPLAY_TOLERANCE)
 
     def _formulas(self, within: float) -> tuple[str, ...]:
-        shown = round_coefficients(self.robot, self.matrix, drives=self.drives)
+        shown = round_coefficients(self.robot, self.matrix, with_drives=self.with_drives)
         return tuple(format_sum(list_terms(self.labels, row), " ", within) for row in shown)
 
     @cached_property
@@ -190,7 +190,7 @@ class BaseParameters(NotebookDisplay):
         any.
         """
         if self.survivors is None:
-            return _smallest_right_inverse(self.matrix, parameter_sizes(self.robot, drives=self.drives))
+            return _smallest_right_inverse(self.matrix, parameter_sizes(self.robot, with_drives=self.with_drives))
         E = np.zeros(self.matrix.shape[::-1])
         E[list(self.survivors), range(self.count)] = 1.0
         return E
@@ -223,7 +223,7 @@ class BaseParameters(NotebookDisplay):
                 subject="other",
             )
         T = np.asarray(other.matrix @ self.embedding)
-        sizes = parameter_sizes(self.robot, drives=self.drives)
+        sizes = parameter_sizes(self.robot, with_drives=self.with_drives)
         wanted = other.matrix * sizes
         missing = np.linalg.norm((T @ self.matrix) * sizes - wanted, axis=1)
         residual = float((missing / np.maximum(np.linalg.norm(wanted, axis=1), 1e-300)).max(initial=0.0))
@@ -237,7 +237,7 @@ class BaseParameters(NotebookDisplay):
 
     def roles(self) -> dict[str, str]:
         """Return for each standard parameter "none" (no effect), "alone" (a base parameter by itself) or "combined"."""
-        used = round_coefficients(self.robot, self.matrix, drives=self.drives) != 0
+        used = round_coefficients(self.robot, self.matrix, with_drives=self.with_drives) != 0
         by_itself = used[used.sum(axis=1) == 1].any(axis=0) & (used.sum(axis=0) == 1)
         kinds = np.where(~used.any(axis=0), "none", np.where(by_itself, "alone", "combined"))
         return dict(zip(self.labels, kinds.tolist(), strict=True))
@@ -249,9 +249,9 @@ class BaseParameters(NotebookDisplay):
 DRIVE_SYMBOLS: Final[Mapping[str, str]] = {"rotor_inertia": "Im", "viscous": "fv", "coulomb": "fc", "offset": "fo"}
 
 
-def parameter_labels(robot: Robot, *, drives: bool) -> tuple[str, ...]:
-    """Return symbol and joint number of every parameter, in the order of phi and, with `drives`, of drives."""
+def parameter_labels(robot: Robot, *, with_drives: bool) -> tuple[str, ...]:
+    """Return symbol and joint number of every parameter, in the order of phi and, with `with_drives`, of drives."""
     links = [f"{symbol}{i + 1}" for i in range(len(robot.joints)) for symbol in LINK_PARAMETERS]
-    numbers = [robot.joint_index(drive.joint) + 1 for drive in robot.drives] if drives else []
-    extras = [extra.name for extra in robot.extras] if drives else []
+    numbers = [robot.joint_index(drive.joint) + 1 for drive in robot.drives] if with_drives else []
+    extras = [extra.name for extra in robot.extras] if with_drives else []
     return (*links, *(f"{DRIVE_SYMBOLS[name]}{i}" for i in numbers for name in DRIVE_PARAMETERS), *extras)

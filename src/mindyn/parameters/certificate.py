@@ -203,7 +203,7 @@ def tree_deviation(base: BaseParameters) -> Deviation:
     if robot.has_parameters:
         links = np.vstack([links, robot.phi])
     rows = standard_rows(robot, states)
-    if base.drives and robot.drives:
+    if base.with_drives and robot.drives:
         rows, links = np.concatenate([rows, drive_rows(robot, states)], axis=2), append_drive_parameters(robot, links)
     return compute_deviation(base, rows, links)
 
@@ -218,9 +218,9 @@ def append_drive_parameters(robot: Robot, links: Array) -> Array:
     return np.concatenate([links, draws * sizes.ravel()], axis=1)
 
 
-def standard_set(robot: Robot, *, drives: bool, note: str) -> BaseParameters:
+def standard_set(robot: Robot, *, with_drives: bool, note: str) -> BaseParameters:
     """Return the set of all standard parameters: not minimal, but correct; `note` says why it is used."""
-    labels = parameter_labels(robot, drives=drives)
+    labels = parameter_labels(robot, with_drives=with_drives)
     return BaseParameters(
-        robot, "standard", drives, np.eye(len(labels)), labels, tuple(range(len(labels))), notes=(note,)
+        robot, "standard", with_drives, np.eye(len(labels)), labels, tuple(range(len(labels))), notes=(note,)
     )

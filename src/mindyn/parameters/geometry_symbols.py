@@ -66,7 +66,7 @@ def symbolic_expressions(base: BaseParameters) -> tuple[str, ...]:
     matrices = []
     for sample in samples:
         robot = convert_to_dh_frames(base.robot, dict(zip(symbols, sample, strict=True)))
-        variant = structural_base(robot, drives=base.drives, survivors=kept)
+        variant = structural_base(robot, with_drives=base.with_drives, survivors=kept)
         if variant.names != base.names:
             raise InputError(
                 "other values of these lengths give another base set, so there is no common formula",

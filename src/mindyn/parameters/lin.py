@@ -195,7 +195,7 @@ def mlc_matrix(robot: Robot, structure: LinStructure, version: Version = 1999) -
 
 def lin_base_with_drives(robot: Robot) -> BaseParameters:
     """Return the MLC, combined with inseparable rotor inertias, and the other drive parameters."""
-    links, whole = lin_base(robot), structural_base(robot, drives=True)
+    links, whole = lin_base(robot), structural_base(robot, with_drives=True)
     width, count = links.matrix.shape[1], links.count
     # Rows of drive parameters have no link parameters; those of links are combinations of the same space as the MLC.
     kept = list(whole.survivors or ())[:count]
@@ -208,7 +208,7 @@ def lin_base_with_drives(robot: Robot) -> BaseParameters:
             subject=robot.name,
         )
     matrix = np.vstack([links.matrix[:, kept] @ whole.matrix[:count], whole.matrix[count:]])
-    matrix = round_coefficients(robot, matrix, drives=True, noise=64 * float(np.finfo(float).eps))
+    matrix = round_coefficients(robot, matrix, with_drives=True, noise=64 * float(np.finfo(float).eps))
     names = tuple(
         f"{name}R" if (row[width:] != 0).any() else name for name, row in zip(links.names, matrix, strict=False)
     )

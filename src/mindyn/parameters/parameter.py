@@ -81,8 +81,8 @@ class Parameter:
         return "inertia" if self.kind == "rotor" else self.label
 
 
-def standard_parameters(robot: Robot, *, drives: bool) -> tuple[Parameter, ...]:
-    """Return every parameter in the order of phi and, with `drives`, of drive parameters and coefficients of extra
+def standard_parameters(robot: Robot, *, with_drives: bool) -> tuple[Parameter, ...]:
+    """Return every parameter in the order of phi and, with `with_drives`, of drive parameters and coefficients of extra
     torques.
     """
     parameters = [
@@ -90,7 +90,7 @@ def standard_parameters(robot: Robot, *, drives: bool) -> tuple[Parameter, ...]:
         for i, link in enumerate(robot.links, 1)
         for symbol, unit in zip(LINK_PARAMETERS, LINK_PARAMETER_UNITS, strict=True)
     ]
-    if drives:
+    if with_drives:
         parameters += [_drive_parameter(robot, drive, name) for drive in robot.drives for name in DRIVE_PARAMETERS]
         parameters += [Parameter(extra.name, "extra", extra.joint, "", extra.name) for extra in robot.extras]
     return tuple(parameters)
@@ -101,7 +101,7 @@ def list_base_parameters(base: BaseParameters) -> tuple[Parameter, ...]:
 
     If the form has no such parameters, a combination with a link parameter belongs to a link.
     """
-    standard = standard_parameters(base.robot, drives=base.drives)
+    standard = standard_parameters(base.robot, with_drives=base.with_drives)
     if base.survivors is not None:
         carriers = [standard[k] for k in base.survivors]
         return tuple(replace(parameter, name=name) for parameter, name in zip(carriers, base.names, strict=True))

@@ -136,7 +136,7 @@ class ScaledMechanism:
     units: Array
 
 
-def scaled_mechanism(robot: Robot, *, drives: bool) -> ScaledMechanism:
+def scaled_mechanism(robot: Robot, *, with_drives: bool) -> ScaledMechanism:
     """Return the robot in its own units."""
     L, size = length_unit(robot), float(np.linalg.norm(robot.gravity))
     g = nearest_power_of_two(size) if size > 0 else 1.0
@@ -145,8 +145,8 @@ def scaled_mechanism(robot: Robot, *, drives: bool) -> ScaledMechanism:
     tips = [Pose(B.T @ j.tip.rotation, B.T @ j.tip.translation / L) for j, B in zip(robot.joints, turns, strict=True)]
     travel = np.where([joint.kind == "prismatic" for joint in robot.joints], L, 1.0)
     none = np.zeros((0, len(robot.joints)))
-    G, gear_size = _normalize_rows(gear_matrix(robot) * travel if drives else none)
-    F, friction_size = _normalize_rows(friction_matrix(robot) * travel if drives else none)
+    G, gear_size = _normalize_rows(gear_matrix(robot) * travel if with_drives else none)
+    F, friction_size = _normalize_rows(friction_matrix(robot) * travel if with_drives else none)
     link = np.tile([1.0, *[1 / L] * 3, *[1 / L**2] * 6], len(robot.joints))
     units = np.concatenate([link, gear_size**2 / L**2, friction_size / (L * g)])
     return ScaledMechanism(L, robot.gravity / g, tuple(origins), tuple(tips), G, F, units)

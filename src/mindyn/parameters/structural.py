@@ -63,9 +63,9 @@ EPS: Final = float(np.finfo(float).eps)
 
 
 def structural_base(
-    robot: Robot, *, drives: bool = False, survivors: Sequence[int] | None = None, tolerance: float | None = None
+    robot: Robot, *, with_drives: bool = False, survivors: Sequence[int] | None = None, tolerance: float | None = None
 ) -> BaseParameters:
-    """Return the structural base set of a robot's open tree; with `drives`, rotor inertias are regrouped too.
+    """Return the structural base set of a robot's open tree; with `with_drives`, rotor inertias are regrouped too.
 
     It depends on joints, gears and gravity only, not on link parameters.
 
@@ -73,7 +73,7 @@ def structural_base(
     ----------
     robot : Robot
         The robot.
-    drives : bool
+    with_drives : bool
         Include drive parameters.
     survivors : sequence of int, optional
         Columns of the link parameters that stay in place, instead of the automatic choice.
@@ -82,22 +82,22 @@ def structural_base(
     """
     if tolerance is not None:
         require_number(tolerance, "tolerance", f"[{UNSEEN_RESIDUAL:g}, 1)", "the lower end is rounding, the default")
-    mechanism = scaled_mechanism(robot, drives=drives)
+    mechanism = scaled_mechanism(robot, with_drives=with_drives)
     seen = find_joint_conditions(robot, mechanism)
     system = _System(robot, mechanism, seen, tolerance or UNSEEN_RESIDUAL)
     kept = [system.kept_columns(i, _local_columns(survivors, i)) for i in range(len(robot.joints))]
     K, survivors_in_place, kept = system.eliminate(kept)
     K = K * mechanism.units / mechanism.units[survivors_in_place][:, None]
-    matrix, in_place = _append_drives(robot, K, survivors_in_place, drives=drives)
-    labels = parameter_labels(robot, drives=drives)
-    shown = round_coefficients(robot, matrix, drives=drives)
+    matrix, in_place = _append_drives(robot, K, survivors_in_place, with_drives=with_drives)
+    labels = parameter_labels(robot, with_drives=with_drives)
+    shown = round_coefficients(robot, matrix, with_drives=with_drives)
     names = tuple(
         labels[k] if (row != 0).sum() == 1 else f"{labels[k]}R" for k, row in zip(in_place, shown, strict=True)
     )
     notes = _note_near_degeneracy(robot, kept, seen) + _note_tolerance(tolerance, kept, seen)
-    if drives and robot.extras:
+    if with_drives and robot.extras:
         notes += ("extra torques are separate parameters; base_parameters also checks that no link can imitate them",)
-    return BaseParameters(robot, "structural", drives, matrix, names, tuple(in_place), notes)
+    return BaseParameters(robot, "structural", with_drives, matrix, names, tuple(in_place), notes)
 
 
 def _local_columns(survivors: Sequence[int] | None, link: int) -> list[int] | None:
@@ -251,11 +251,11 @@ class _System:
         return K, now, columns
 
 
-def _append_drives(robot: Robot, K: Array, survivors: list[int], *, drives: bool) -> tuple[Array, list[int]]:
+def _append_drives(robot: Robot, K: Array, survivors: list[int], *, with_drives: bool) -> tuple[Array, list[int]]:
     """Return K over all parameters: rotor and offset columns among the drive parameters, friction and extras
     separately.
     """
-    if not drives:
+    if not with_drives:
         return K, survivors
     links, per_drive = PARAMETERS_PER_LINK * len(robot.joints), len(DRIVE_PARAMETERS)
     starts = range(links, links + per_drive * len(robot.drives), per_drive)

@@ -118,7 +118,7 @@ def friction_limits(regressor: Regressor) -> FrictionLimits:
 def parameters_behind(regressor: Regressor) -> tuple[tuple[Parameter, ...], Array]:
     """Return standard, drive and friction parameters x of a regressor, and B (p, size) with beta = B x."""
     base = regressor.base
-    standard = standard_parameters(base.robot, drives=base.drives)
+    standard = standard_parameters(base.robot, with_drives=base.with_drives)
     added = regressor.parameters[base.count :]
     matrix = np.zeros((len(regressor.parameters), len(standard) + len(added)))
     matrix[: base.count, : len(standard)] = base.matrix
@@ -133,7 +133,7 @@ def friction_rows(base: BaseParameters, friction: Friction, columns: tuple[Param
     """
     number_of = {column.identity: k for k, column in enumerate(columns)}
     rows = []
-    for drive in base.robot.drives if base.drives else ():
+    for drive in base.robot.drives if base.with_drives else ():
         labels = {shape: ("friction", drive.joint, friction_label(shape)) for shape in friction.shapes}
         numbers = {shape: number_of[label] for shape, label in labels.items() if label in number_of}
         loads = [shape for shape in LOAD_SHAPES if shape in numbers]

@@ -22,7 +22,7 @@ import casadi
 import numpy as np
 from numpy.typing import NDArray
 
-from mindyn.equations.catalogue import equation
+from mindyn.equations.catalogue import build_equation
 from mindyn.equations.loop_equations import loop_equation
 from mindyn.foundation.algebra.requirements import require_positive
 from mindyn.foundation.algebra.values import Array
@@ -209,8 +209,8 @@ def _functions(torque: Regressor, share: float) -> tuple[Any, Any]:
     If loops are solved, q has all joints, and the closure is a further output of each function.
     """
     base, n, robot = torque.base, torque.joint_count, torque.robot
-    traced = loop_equation if robot.has_dependents else equation
-    regressor = traced(robot, "regressor", drives=base.drives, base=base)
+    traced = loop_equation if robot.has_dependents else build_equation
+    regressor = traced(robot, "regressor", with_drives=base.with_drives, base=base)
     q = casadi.SX.sym("q", regressor.size1_in(0))
     qd, qdd = (casadi.SX.sym(name, n) for name in ("qd", "qdd"))
     rest = casadi.SX(n, 1)

@@ -12,7 +12,7 @@ import casadi
 import numpy as np
 from numpy.typing import NDArray
 
-from mindyn.equations.catalogue import equation
+from mindyn.equations.catalogue import build_equation
 from mindyn.equations.identifiability.base_sets import base_parameters
 from mindyn.equations.loop_closure import primary_friction
 from mindyn.equations.mlc_dynamics import mlc_inverse_dynamics
@@ -112,7 +112,7 @@ class Regressor:
         for name, _ in self.friction.without:
             if name not in robot.joint_names:
                 raise unknown_name_error("joint", name, robot.joint_names)
-        drives = bool(robot.drives or robot.extras) if base is None else base.drives
+        drives = bool(robot.drives or robot.extras) if base is None else base.with_drives
         self.base, self.kernel = _own_base(robot, drives) if base is None else (base, kernel or _kernel(robot, base))
         nonzeros = self.kernel.nonzeros("Y")
         rows, columns = self._places = np.divmod(nonzeros, self.base.count)
@@ -132,7 +132,7 @@ class Regressor:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle robot, friction and base set; the machine code is compiled where it runs."""
-        is_default = self.base.form == "structural" and self.base is _own_base(self.robot, self.base.drives)[0]
+        is_default = self.base.form == "structural" and self.base is _own_base(self.robot, self.base.with_drives)[0]
         if not is_default and self.base.form == "lin":
             return build_regressor, (self.robot, EquationSettings(friction=self.friction, base_form="lin"))
         return Regressor, (self.robot, self.friction, None if is_default else self.base)
@@ -276,13 +276,13 @@ class Regressor:
 
     def _coulomb_columns(self) -> dict[int, int]:
         """Return the column of the Coulomb friction of each drive; drives coupled by a loop share the first."""
-        standard = standard_parameters(self.robot, drives=self.base.drives)
+        standard = standard_parameters(self.robot, with_drives=self.base.with_drives)
         coulomb_names = [parameter.name for parameter in standard if parameter.kind == "coulomb"]
         named = [(k, name) for k, label in enumerate(coulomb_names) for name in (label, f"{label}R")]
         return {k: self.base.names.index(name) for k, name in named if name in self.base.names}
 
     def _shape_columns_of(self) -> list[_FrictionColumn]:
-        drives = self.robot.drives if self.base.drives else ()
+        drives = self.robot.drives if self.base.with_drives else ()
         columns = []
         dry = self._coulomb_columns()
         for k, drive in enumerate(drives):
@@ -318,11 +318,11 @@ class Regressor:
 
     def load_obstacle(self) -> str:
         """Return why friction cannot depend on the load; empty if it can."""
-        if not self.base.drives:
+        if not self.base.with_drives:
             return "the model has no drives, so it has no friction"
         if obstacle := explain_unknown_load(self.robot):
             return obstacle
-        rigid = np.array([parameter.kind in RIGID for parameter in standard_parameters(self.robot, drives=True)])
+        rigid = np.array([parameter.kind in RIGID for parameter in standard_parameters(self.robot, with_drives=True)])
         mixed = self.base.matrix[:, rigid].any(axis=1) & self.base.matrix[:, ~rigid].any(axis=1)
         if mixed.any():
             return f"{self.names[int(np.argmax(mixed))]} combines the weight of a link and the offset of a drive"
@@ -409,7 +409,7 @@ def build_regressor(robot: Robot, settings: EquationSettings, base: BaseParamete
     if settings.base_form == "structural":
         return Regressor(robot, settings.shape)
     drives = bool(robot.drives or robot.extras)
-    return Regressor(robot, settings.shape, base_parameters(robot, settings.base_form, drives=drives))
+    return Regressor(robot, settings.shape, base_parameters(robot, settings.base_form, with_drives=drives))
 
 
 @lru_cache(maxsize=4)
@@ -428,20 +428,20 @@ def mlc_regressor(structure: LinStructure, base: BaseParameters) -> Any:
     motion = [casadi.SX.sym(name, n) for name in ("q", "qd", "qdd")]
     mlc = casadi.SX.sym("mlc", count)
     Y = casadi.jacobian(mlc_inverse_dynamics(structure, mlc, *motion), mlc)
-    if base.drives:
-        Y = casadi.horzcat(Y, equation(base.robot, "regressor", drives=True)(*motion)[:, count:])
+    if base.with_drives:
+        Y = casadi.horzcat(Y, build_equation(base.robot, "regressor", with_drives=True)(*motion)[:, count:])
     return casadi.Function("mlc_regressor", motion, [casadi.cse(Y)], ["q", "qd", "qdd"], ["Y"])
 
 
 @lru_cache(maxsize=CACHED_ROBOTS)
-def _own_base(robot: Robot, drives: bool) -> tuple[BaseParameters, Kernel]:
+def _own_base(robot: Robot, with_drives: bool) -> tuple[BaseParameters, Kernel]:
     """Return the robot's base set and its kernel. Tracing a 6R arm takes 0.2 s, longer than a fit to 4000 rows."""
-    base = base_parameters(robot, drives=drives)
+    base = base_parameters(robot, with_drives=with_drives)
     return base, _kernel(robot, base)
 
 
 def _kernel(robot: Robot, base: BaseParameters) -> Kernel:
-    return compile_model(robot, drives=base.drives, base=base).kernel("regressor", compact=True)
+    return compile_model(robot, with_drives=base.with_drives, base=base).kernel("regressor", compact=True)
 
 
 def _joint_scales(robot: Robot) -> Array:

@@ -417,7 +417,7 @@ def complete_robot(
 ) -> tuple[Robot, tuple[Finding, ...]]:
     """Return the robot with all drives whose parameters are estimated, and findings about the gears of the logs."""
     require_robot(robot, "build_rows")
-    if settings.drives == "stated":
+    if settings.drive_parameters == "stated":
         return robot, ()
     geared, notes = add_logged_gears(robot, [log.metadata for log in logs])
     remedy = "Give the gears of all motors in the robot's drives, as in the logs"

@@ -14,7 +14,7 @@ from mindyn.logs.conditioning import Conditioning
 from mindyn.regression.friction import Friction
 
 Auto = Literal["auto"]
-Drives = Literal["stated", "estimated"]
+DriveParameters = Literal["stated", "estimated"]
 PLAIN_FRICTION: Final = Friction()
 Chosen = TypeVar("Chosen", float | None, int, Friction)
 
@@ -26,7 +26,7 @@ SETTINGS_SCHEMA: Final = table_schema(
         "decimation": allow_also(POSITIVE_INTEGER, "auto"),
         "friction": allow_also({"type": "object"}, "auto"),
         "base_form": {"enum": FORMS},
-        "drives": {"enum": get_args(Drives)},
+        "drive_parameters": {"enum": get_args(DriveParameters)},
     }
 )
 """The JSON Schema of settings; `Conditioning` and `Friction` check their own tables."""
@@ -51,7 +51,7 @@ class EquationSettings:
         Shape of the friction columns.
     base_form : str, default "structural"
         Form of the base set (see `base_parameters`); "lin" has the columns of Lin's own recursion.
-    drives : {"estimated", "stated"}, default "estimated"
+    drive_parameters : {"estimated", "stated"}, default "estimated"
         "estimated": every joint without a drive gets one, coupled as the gears of the logs say, so that rotor inertia,
         friction and offset are parameters. "stated": only the drives that the robot states.
 
@@ -66,10 +66,10 @@ class EquationSettings:
     decimation: int | Auto = 1
     friction: Friction | Auto = PLAIN_FRICTION
     base_form: str = "structural"
-    drives: Drives = "estimated"
+    drive_parameters: DriveParameters = "estimated"
 
     def __post_init__(self) -> None:
-        values = {name: getattr(self, name) for name in ("filter_hz", "decimation", "base_form", "drives")}
+        values = {name: getattr(self, name) for name in ("filter_hz", "decimation", "base_form", "drive_parameters")}
         require_valid(values, {**SETTINGS_SCHEMA, "required": []}, "settings")
         if self.friction != "auto":
             require_type(self.friction, Friction, "friction", 'or "auto", which selects it')

@@ -214,7 +214,7 @@ def body_coordinates(
     --------
     >>> import numpy as np
     >>> import mindyn
-    >>> robot = mindyn.load_robot("planar2", base="floating")
+    >>> robot = mindyn.load_robot("planar2", root_joint="floating")
     >>> q, qd, qdd = body_coordinates(robot, [0, 0, 1, 0, np.sqrt(0.5), 0, np.sqrt(0.5), 0.1, 0.2])
     >>> q[:6].tolist()
     [0.0, 0.0, 0.0, 0.0, 0.0, 0.0]
@@ -268,7 +268,7 @@ def require_floating_base(robot: Robot) -> None:
     if not robot.has_floating_base:
         raise InputError(
             f"robot {robot.name!r} has a fixed base",
-            hint='load it with base="floating"',
+            hint='load it with root_joint="floating"',
             code=Code.UNSUPPORTED,
             subject=robot.name,
         )

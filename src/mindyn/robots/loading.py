@@ -30,7 +30,7 @@ from mindyn.robots.toml_format import read_toml
 from mindyn.robots.urdf_reader import read_urdf
 
 BUNDLED_NAME: Final = re.compile(r"(zoo/)?\w+")
-Base = Literal["fixed", "floating"]
+RootJoint = Literal["fixed", "floating"]
 """Whether the root is the world, or moves freely in it."""
 
 
@@ -95,7 +95,7 @@ class RobotOptions:
     selection  joints to hold and chain to cut, applied before unsupported parts raise errors
     home       for a robot with loops, positions near the intended assembly: by joint name, or of all joints in order,
                rad or m; joints that are not named keep the position of the file
-    base       "floating" puts six massless joints under the root
+    root_joint "floating" puts six massless joints under the root
     """
 
     snap: bool = True
@@ -103,11 +103,11 @@ class RobotOptions:
     mount: str | tuple[float, ...] | None = None
     selection: Selection = field(default_factory=Selection)
     home: Mapping[str, float] | tuple[float, ...] | None = None
-    base: Base = "fixed"
+    root_joint: RootJoint = "fixed"
 
     def load(self, source: str | Path, drives: Sequence[Drive] = ()) -> Robot:
         """Load a bundled robot or a file; `drives` replace those of the file."""
-        require_choice(self.base, get_args(Base), "base")
+        require_choice(self.root_joint, get_args(RootJoint), "root_joint")
         description = read_description(source, snap=self.snap)
         if drives:
             drive_of = {drive.joint: drive for drive in (*description.drives, *drives)}
@@ -118,12 +118,18 @@ class RobotOptions:
             robot = replace(robot, home=_resolve_home(robot, self.home))
         if self.gravity is not None or self.mount is not None:
             robot = with_gravity(robot, self.gravity, self.mount)
-        return add_floating_base(robot) if self.base == "floating" else robot
+        return add_floating_base(robot) if self.root_joint == "floating" else robot
 
     def to_dict(self) -> dict[str, Any]:
         """Return the options as JSON values."""
         home = dict(self.home) if isinstance(self.home, Mapping) else self.home
-        options = {"snap": self.snap, "gravity": self.gravity, "mount": self.mount, "home": home, "base": self.base}
+        options = {
+            "snap": self.snap,
+            "gravity": self.gravity,
+            "mount": self.mount,
+            "home": home,
+            "root_joint": self.root_joint,
+        }
         return options | self.selection.to_dict()
 
 
@@ -137,7 +143,7 @@ def load_robot(
     root: str | None = None,
     tip: str | None = None,
     home: Mapping[str, float] | ArrayLike | None = None,
-    base: Base = "fixed",
+    root_joint: RootJoint = "fixed",
 ) -> Robot:
     """Load a bundled robot by name, or a robot file: TOML, URDF, or MJCF.
 
@@ -163,7 +169,7 @@ def load_robot(
     home : mapping of str to float, or array_like, shape (n,), optional
         For a robot with loops, joint positions near the intended assembly, rad or m; joints that are not named keep the
         position of the file.
-    base : {"fixed", "floating"}
+    root_joint : {"fixed", "floating"}
         "floating" puts six massless joints under the root, which moves freely: base_x, base_y, base_z, base_yaw,
         base_pitch and base_roll are the first joints. `gravity` and `mount` are then those at zero angles.
 
@@ -195,7 +201,7 @@ def load_robot(
         if home is None or isinstance(home, Mapping)
         else tuple(np.atleast_1d(real_array(home, np.float64, "home")).ravel().tolist())
     )
-    return RobotOptions(snap, vector, mounting, selection, positions, base).load(source)
+    return RobotOptions(snap, vector, mounting, selection, positions, root_joint).load(source)
 
 
 def _resolve_home(robot: Robot, home: Mapping[str, float] | tuple[float, ...]) -> Array:

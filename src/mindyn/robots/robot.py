@@ -207,7 +207,7 @@ class Robot(Value, NotebookDisplay):
 
     @cached_property
     def has_floating_base(self) -> bool:
-        """Whether the first six joints are those of a floating base (`load_robot(..., base="floating")`)."""
+        """Whether the first six joints are those of a floating base (`load_robot(..., root_joint="floating")`)."""
         from mindyn.robots.floating_base import is_floating
 
         return is_floating(self)

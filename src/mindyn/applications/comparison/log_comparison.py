@@ -226,7 +226,7 @@ def _count_agreeing(a: Estimate, b: Estimate) -> tuple[int, int]:
     """Return the number of common parameters within their joint interval, and the number of all common ones."""
     shared = [name for name in a.names if name in b.names]
     at, bt = [a.names.index(n) for n in shared], [b.names.index(n) for n in shared]
-    widths = np.hypot(a.half_widths[at], b.half_widths[bt])
+    widths = np.hypot(a.uncertainty.half_widths[at], b.uncertainty.half_widths[bt])
     known = np.isfinite(widths) & (widths > 0)
     difference = np.abs(a.beta[at] - b.beta[bt])
     return int((difference <= widths)[known].sum()), int(known.sum())

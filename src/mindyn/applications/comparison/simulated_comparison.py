@@ -64,7 +64,7 @@ def _fit_samples(make: Callable[[Trial], Estimator]) -> TrialFit:
 
     def fit(trial: Trial) -> Estimate:
         estimator, robot = make(trial), trial.bench.robot
-        settings = estimator.settings_for(robot, EquationSettings(drives="stated"))
+        settings = estimator.settings_for(robot, EquationSettings(drive_parameters="stated"))
         return estimator.fit(build_rows(robot, trial.samples, settings))
 
     return fit

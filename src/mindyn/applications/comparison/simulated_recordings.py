@@ -197,7 +197,7 @@ def make_bench(robot: Robot, setting: BenchSetting) -> Bench:
         qd0=qd0,
         rate_hz=setting.rate_hz,
         control_rate_hz=setting.control_rate_hz,
-        drives=bool(truth.drives),
+        with_drives=bool(truth.drives),
         method="fixed",
         longest_step_s=min(1e-3, 1 / setting.control_rate_hz),
     )
@@ -207,7 +207,7 @@ def make_bench(robot: Robot, setting: BenchSetting) -> Bench:
 def _simulate_clean(truth: Robot, setting: BenchSetting) -> Samples:
     times = np.arange(round(CLEAN_DURATION_S * setting.rate_hz)) / setting.rate_hz
     q, qd, qdd = _draw_sines(truth, setting, 1).rows(times)
-    tau = compile_model(truth, drives=bool(truth.drives)).inverse_dynamics(q, qd, qdd)
+    tau = compile_model(truth, with_drives=bool(truth.drives)).inverse_dynamics(q, qd, qdd)
     return Samples(truth.primary_names, q, qd, qdd, tau, setting.rate_hz, np.zeros(len(times), dtype=np.int64))
 
 
@@ -254,7 +254,7 @@ def _build_controller(robot: Robot, reference: SineMotion) -> ComputedTorque:
         for drive in robot.drives
     )
     lighter = replace(robot, links=links, drives=tuple(drives))
-    return ComputedTorque(lighter, reference, BANDWIDTH_RAD_S**2, 2 * BANDWIDTH_RAD_S, drives=bool(robot.drives))
+    return ComputedTorque(lighter, reference, BANDWIDTH_RAD_S**2, 2 * BANDWIDTH_RAD_S, with_drives=bool(robot.drives))
 
 
 def _add_friction_error(robot: Robot, fraction: float) -> Robot:

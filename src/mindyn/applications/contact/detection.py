@@ -24,7 +24,7 @@ from mindyn.foundation.algebra.requirements import require_positive
 from mindyn.foundation.algebra.values import Array, ShortRepr
 from mindyn.foundation.errors import Code, InputError
 from mindyn.identification.estimators.estimate import Estimate, predict_unfiltered
-from mindyn.identification.estimators.estimate_parts import Record
+from mindyn.identification.estimators.records import Record
 from mindyn.kernels.external_wrench import ContactKind, ExternalWrench
 from mindyn.kernels.model import Model
 from mindyn.kernels.observer import MomentumObserver
@@ -431,7 +431,8 @@ class ContactDetector:
     Parameters
     ----------
     model : Model
-        Model of the robot with drives: `compile_model(full_model(estimate, friction="fitted"), drives=True)`.
+        Model of the robot with drives:
+        `compile_model(build_full_model(estimate, friction_at_zero="fitted"), with_drives=True)`.
     thresholds : ContactThresholds
         Thresholds of the same joints.
     dt : float

@@ -76,7 +76,7 @@ class ZeroRegressor(Regressor):
 
 def _build_slopes(robot: Robot, regressor: Regressor) -> Any:
     """Return the `casadi.Function` (q, qd, qdd, beta) -> d (Y beta) / d q."""
-    Y = compile_model(robot, drives=regressor.base.drives, base=regressor.base).casadi("regressor")
+    Y = compile_model(robot, with_drives=regressor.base.with_drives, base=regressor.base).casadi("regressor")
     motion = [casadi.SX.sym(name, len(robot.joint_names)) for name in ("q", "qd", "qdd")]
     beta = casadi.SX.sym("beta", regressor.base.count)
     slopes = casadi.cse(casadi.jacobian(Y(*motion) @ beta, motion[0]))
@@ -161,7 +161,9 @@ def list_causes(regressor: ZeroRegressor, estimate: Estimate, total: Information
     for k, link in enumerate(regressor.robot.links):
         if link.name not in parents and not regressor.robot.has_dependents:
             drafts.append(("payload", link.name, "kg", _payload_directions(regressor, k, total), False))
-    weights = np.ones(len(total.factors)) if estimate.joint_weights is None else np.asarray(estimate.joint_weights)
+    weights = (
+        np.ones(len(total.factors)) if estimate.data.joint_weights is None else np.asarray(estimate.data.joint_weights)
+    )
     R, z = total.stacked(weights)
     listed, directions = _number_causes(drafts, R, float(np.linalg.norm(z)), 0)
     free, more = _number_causes(individual, R, float(np.linalg.norm(z)), len(directions))

@@ -232,7 +232,7 @@ def _choose_generation(
             subject=wanted.base_form,
         )
     complete, _ = complete_robot(robot, wanted, scans)
-    if wanted.drives == "estimated":
+    if wanted.drive_parameters == "estimated":
         complete = with_estimated_drives(complete)
     rows = Experiment(robot, scans).excerpt.equations(wanted)
     return Generation(complete, rows.settings, LeastSquares().fit(rows).beta)
@@ -336,7 +336,7 @@ def _fit_type(tally: Tally) -> tuple[Estimate, FleetAssessment, dict[str, list[L
 
 def _collect_evidence(tally: Tally, causes: FleetCauses, estimate: Estimate) -> dict[str, list[LogEvidence]]:
     beta = np.concatenate([estimate.beta, np.zeros(len(tally.regressor.zeros))])
-    weights = np.asarray(estimate.joint_weights)
+    weights = np.asarray(estimate.data.joint_weights)
     return {
         robot: [
             summarise_evidence(tally.information(log), causes, beta, weights, np.nan if log.day is None else log.day)
@@ -351,7 +351,7 @@ def _drop_foreign_logs(tally: Tally) -> Tally:
     estimate = _fit_total(tally, tally.total(tally.entries))
     if estimate is None or len(tally.entries) < 2:
         return tally
-    weights = np.asarray(estimate.joint_weights)
+    weights = np.asarray(estimate.data.joint_weights)
     kept: list[Entry] = []
     foreign: list[Entry] = []
     for entry in tally.entries:
@@ -385,13 +385,13 @@ def _build_member(
 def _deviations(tally: Tally, estimate: Estimate | None, entries: Sequence[Entry]) -> Array:
     """Return deviations of the values by the jackknife over logs, or over groups of many logs; NaN if unknown."""
     result = np.full(tally.regressor.plain_count, np.nan)
-    if estimate is None or estimate.joint_weights is None or len(entries) < MIN_LOGS:
+    if estimate is None or estimate.data.joint_weights is None or len(entries) < MIN_LOGS:
         return result
     logs = [drop_zeros(tally.information(entry), tally.regressor.plain_count) for entry in entries]
-    kept = np.array([name not in estimate.unidentifiable for name in estimate.names])
+    kept = np.array([name not in estimate.values.unidentifiable for name in estimate.names])
     count = min(len(logs), MAX_JACKKNIFE_PARTS)
     parts = [sum_information(logs[len(logs) * k // count : len(logs) * (k + 1) // count]) for k in range(count)]
-    deviations, informative = jackknife(parts, estimate.joint_weights, kept)
+    deviations, informative = jackknife(parts, estimate.data.joint_weights, kept)
     result[kept] = np.where(informative >= MIN_LOGS, deviations, np.nan)
     return result
 

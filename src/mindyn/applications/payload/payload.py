@@ -109,7 +109,7 @@ def calibrate_load(estimate: Estimate, run: Samples | Log, mass: float, *, link:
         If the mass is not positive, or the run does not determine it.
     """
     require_positive(mass, "mass", "the mass of the load in kg")
-    load = payload(estimate, run, link=link, gain_deviation=0.0)
+    load = identify_payload(estimate, run, link=link, gain_deviation=0.0)
     if "m" in load.unidentifiable or not load.is_feasible:
         raise InputError(
             "the run does not determine the mass of the load",
@@ -126,7 +126,7 @@ def default_gain_deviation(run: Samples | Log) -> float:
     return CURRENT_GAIN_DEVIATION if is_current else GAIN_DEVIATION
 
 
-def payload(
+def identify_payload(
     estimate: Estimate,
     run: Samples | Log,
     *,
@@ -288,8 +288,8 @@ def _known_information(estimate: Estimate, p: int) -> tuple[Array, Array, Array]
     start = np.concatenate([estimate.beta, np.zeros(PARAMETERS_PER_LINK)])
     variances, names = np.diag(estimate.covariance), [parameter.name for parameter in estimate.parameters]
     rigid = np.array([parameter.kind in RIGID for parameter in estimate.parameters])
-    is_open = np.isin(names, estimate.unidentifiable)
-    moving = ~np.isin(names, estimate.dropped) & (~rigid | (variances > 0) | is_open)
+    is_open = np.isin(names, estimate.values.unidentifiable)
+    moving = ~np.isin(names, estimate.values.dropped) & (~rigid | (variances > 0) | is_open)
     known = np.flatnonzero(moving & rigid & np.isfinite(variances) & ~is_open)
     free = np.concatenate([np.flatnonzero(moving), np.arange(p, p + PARAMETERS_PER_LINK)])
     information = np.zeros((len(free), len(free)))
@@ -306,13 +306,13 @@ def _normal_equations(stacked: tuple[Array, Array], start: Array, free: Array) -
 
 
 def _initial_weights(estimate: Estimate) -> Array:
-    rms = np.maximum([residual.rms for residual in estimate.residuals], 1e-9)
+    rms = np.maximum([residual.rms for residual in estimate.data.residuals], 1e-9)
     return np.asarray(1 / (rms**2 * _correlated_rows(estimate)))
 
 
 def _correlated_rows(estimate: Estimate) -> Array:
     """Return the number (n,) of correlated rows that count as one independent row."""
-    rho = np.clip([residual.correlation or 0.0 for residual in estimate.residuals], 0.0, 0.99)
+    rho = np.clip([residual.correlation or 0.0 for residual in estimate.data.residuals], 0.0, 0.99)
     return np.asarray((1 + rho) / (1 - rho))
 
 
@@ -362,7 +362,7 @@ def _build_findings(estimate: Estimate, samples: Samples) -> tuple[Finding, ...]
 
 def _misfit_findings(estimate: Estimate, samples: Samples, rms: Array) -> list[Finding]:
     """Return a finding if robot and load explain the torque much worse than in the logs of the estimate."""
-    usual = np.array([residual.rms for residual in estimate.residuals])
+    usual = np.array([residual.rms for residual in estimate.data.residuals])
     fraction = rms / np.maximum(np.sqrt((samples.tau**2).mean(axis=0)), 1e-300)
     joints = np.flatnonzero((rms > MAX_RESIDUAL_RATIO * usual) & (fraction > MIN_UNEXPLAINED_FRACTION) & (usual > 0))
     unexplained = [f"{samples.joint_names[j]} ({rms[j] / usual[j]:.3g} times)" for j in joints]

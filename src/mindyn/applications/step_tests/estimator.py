@@ -25,7 +25,9 @@ from mindyn.equations.identifiability.base_sets import base_parameters
 from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.errors import Code, InputError, pluralise, require_choice
 from mindyn.identification.estimators.estimate import Estimate
-from mindyn.identification.estimators.estimate_parts import JointResidual, infinite_variances
+from mindyn.identification.estimators.estimate_parts import FitData, ParameterValues, Provenance, Uncertainty
+from mindyn.identification.estimators.fit_summary import infinite_variances
+from mindyn.identification.estimators.records import JointResidual
 from mindyn.logs.log import Log
 from mindyn.motions.step_plans.plan import IdentifiableSubspace, StepPlan, StepTest
 from mindyn.regression.information import RANK_TOLERANCE
@@ -205,8 +207,8 @@ class StepByStep:
     @staticmethod
     def integrated(robot: Robot, plan: StepPlan) -> IntegratedRegressor:
         """Return the columns of a plan's rows; raise if the plan has other joints or parameters."""
-        if plan.joints == robot.primary_names and plan.drives <= bool(robot.drives):
-            integrated = _integrate_test(robot, plan.form, plan.drives)
+        if plan.joints == robot.primary_names and plan.with_drives <= bool(robot.drives):
+            integrated = _integrate_test(robot, plan.form, plan.with_drives)
             if plan.names == integrated.torque.names:
                 return integrated
         raise InputError(
@@ -227,9 +229,11 @@ def build_test_rows(
 
 
 @lru_cache(maxsize=4)
-def _integrate_test(robot: Robot, form: str, drives: bool) -> IntegratedRegressor:
+def _integrate_test(robot: Robot, form: str, with_drives: bool) -> IntegratedRegressor:
     """Trace and compile the columns, cached for repeated fits."""
-    return IntegratedRegressor.of(Regressor(robot, base=base_parameters(robot, form, drives=drives)), "momentum")
+    return IntegratedRegressor.of(
+        Regressor(robot, base=base_parameters(robot, form, with_drives=with_drives)), "momentum"
+    )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -303,33 +307,32 @@ def _estimate(
     sequence = sequence.with_zeros(np.isin(plan.names, plan.dropped))
     robot, beta = regressor.robot, sequence.beta
     unidentifiable = tuple(np.array(regressor.names)[~sequence.identifiable.identifiable()].tolist())
+    notes = {
+        "rule": settings.rule,
+        "solution": settings.solution,
+        "tests": plan.counts(),
+        "motions": len(plan.motions),
+        "yields": dict(zip((test.name for test in plan.tests), sequence.yields, strict=True)),
+        "noise": {
+            test.name: {"reading": noise.reading, "momentum": noise.momentum}
+            for test, noise in zip(plan.tests, noises, strict=True)
+        },
+        "static_friction": {
+            test.row: float(np.mean(group.friction))
+            for test, group in zip(plan.tests, groups, strict=True)
+            if group.friction
+        },
+    }
     return Estimate(
         regressor,
-        beta,
-        infinite_variances(sequence.covariance(noises), regressor.names, unidentifiable),
-        _status(plan, groups, sequence, unidentifiable),
-        _residuals(robot, groups, beta),
-        EquationSettings(base_form=plan.form, drives="stated"),
-        dropped=plan.dropped,
-        unidentifiable=unidentifiable,
-        method="step by step",
-        residual_of="mean torque",
-        provenance={
-            "rule": settings.rule,
-            "solution": settings.solution,
-            "tests": plan.counts(),
-            "motions": len(plan.motions),
-            "yields": dict(zip((test.name for test in plan.tests), sequence.yields, strict=True)),
-            "noise": {
-                test.name: {"reading": noise.reading, "momentum": noise.momentum}
-                for test, noise in zip(plan.tests, noises, strict=True)
-            },
-            "static_friction": {
-                test.row: float(np.mean(group.friction))
-                for test, group in zip(plan.tests, groups, strict=True)
-                if group.friction
-            },
-        },
+        ParameterValues(beta, plan.dropped, unidentifiable),
+        Uncertainty(infinite_variances(sequence.covariance(noises), regressor.names, unidentifiable)),
+        FitData(
+            EquationSettings(base_form=plan.form, drive_parameters="stated"),
+            _residuals(robot, groups, beta),
+            "mean torque",
+        ),
+        Provenance("step by step", _status(plan, groups, sequence, unidentifiable), notes=notes),
     )
 
 

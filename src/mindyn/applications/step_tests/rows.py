@@ -191,7 +191,7 @@ class RowMaker:
             _require_both_ways(motion, log.joint_names[motion.joint], position, len(forward), len(backward))
             W[k, forward], W[k, backward] = 0.5 / len(forward), 0.5 / len(backward)
             friction.append(float(log.tau[forward, row].mean() - log.tau[backward, row].mean()) / 2)
-            if self.regressor.base.drives and 2 * friction[-1] < -self.slack:
+            if self.regressor.base.with_drives and 2 * friction[-1] < -self.slack:
                 raise LogError(
                     f"the log of {motion.name} has inconsistent breakaways: at {position:.4g} joint "
                     f"{log.joint_names[motion.joint]!r} moves forwards at a lower torque than backwards "

@@ -185,7 +185,7 @@ def _add_torque(law: ControlLaw, torque: Array, rate_hz: float, start_s: float) 
 def _samples(estimate: Estimate, log: Log | Samples) -> Samples:
     if isinstance(log, Samples):
         return log
-    if estimate.conditioning is not None:
+    if estimate.settings.conditioning is not None:
         return estimate.samples_of(log)
     return condition(estimate.robot, log, Conditioning(edge_s=0.0)).samples
 

@@ -158,7 +158,7 @@ def validate_fit(estimate: Estimate) -> Validation:
 
 def fit_error(estimate: Estimate) -> TorqueError:
     """Return the error on the rows of the fit, which is optimistic."""
-    names = tuple(residual.joint for residual in estimate.residuals)
+    names = tuple(residual.joint for residual in estimate.data.residuals)
     if names != estimate.regressor.joint_names:
         raise InputError(
             f"the fit has no torque residuals of the joints, but of: {', '.join(names) or 'nothing'}",
@@ -166,9 +166,9 @@ def fit_error(estimate: Estimate) -> TorqueError:
             code=Code.UNSUPPORTED,
             subject="residuals",
         )
-    rms = np.array([residual.rms for residual in estimate.residuals])
-    torque = np.array([residual.rms_torque for residual in estimate.residuals])
-    rows = np.array([residual.rows for residual in estimate.residuals])
+    rms = np.array([residual.rms for residual in estimate.data.residuals])
+    torque = np.array([residual.rms_torque for residual in estimate.data.residuals])
+    rows = np.array([residual.rows for residual in estimate.data.residuals])
     with np.errstate(divide="ignore", invalid="ignore"):
         relative = rms / torque
         total = float(np.sqrt((rows * rms**2).sum() / (rows * torque**2).sum()))
@@ -204,11 +204,13 @@ def _describe_joint(estimate: Estimate, error: TorqueError, joint: int, floor: f
 
 def _comparable_fit_error(estimate: Estimate, joint: str) -> float:
     """Return the relative error of a joint in the fit; NaN if the fit did not compare torques as logged."""
-    if estimate.residual_of != "torque":
+    if estimate.data.residual_of != "torque":
         return float("nan")
-    if estimate.filter_hz is not None or (estimate.conditioning and torque_cutoff(estimate.conditioning) is not None):
+    if estimate.settings.cutoff_hz is not None or (
+        estimate.settings.conditioning and torque_cutoff(estimate.settings.conditioning) is not None
+    ):
         return float("nan")
-    fits = (r.rms / r.rms_torque for r in estimate.residuals if r.joint == joint and r.rms_torque > 0)
+    fits = (r.rms / r.rms_torque for r in estimate.data.residuals if r.joint == joint and r.rms_torque > 0)
     return next(fits, float("nan"))
 
 
@@ -264,15 +266,15 @@ def prior_estimate(estimate: Estimate, prior: Robot | None = None) -> Estimate |
             code=Code.DISAGREEMENT,
             subject=robot.name,
         )
-    values = estimate.base.matrix @ all_parameters(complete, drives=estimate.base.drives)
-    return replace(
-        estimate,
-        beta=np.concatenate([values, np.zeros(len(estimate.names) - len(values))]),
-        covariance=np.zeros_like(estimate.covariance),
-        status=f"values of the robot file of {robot.name}",
-        dropped=(),
-        unidentifiable=(),
-        shifts=None,
-        physical=None,
-        projected=False,
+    values = estimate.base.matrix @ all_parameters(complete, with_drives=estimate.base.with_drives)
+    return (
+        estimate.with_values(
+            beta=np.concatenate([values, np.zeros(len(estimate.names) - len(values))]),
+            dropped=(),
+            unidentifiable=(),
+            physical=None,
+            projected=False,
+        )
+        .with_uncertainty(covariance=np.zeros_like(estimate.covariance), shifts=None)
+        .with_provenance(status=f"values of the robot file of {robot.name}")
     )

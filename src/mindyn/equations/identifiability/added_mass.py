@@ -74,7 +74,7 @@ class DesignChange(ShortRepr):
 
 
 def evaluate_point_mass(
-    base: BaseParameters, place: str, mass: float, position: ArrayLike, motion: Motion
+    base: BaseParameters, link: str, mass: float, position: ArrayLike, motion: Motion
 ) -> DesignChange:
     """Compute the effect of an added point mass.
 
@@ -82,12 +82,12 @@ def evaluate_point_mass(
     ----------
     base : BaseParameters
         A base set of the robot.
-    place : str
+    link : str
         Link or frame.
     mass : float
         Mass, kg.
     position : array_like, shape (3,)
-        Position in the frame of `place`, m.
+        Position in the frame of `link`, m.
     motion : (q, qd, qdd), each of shape (N, joints)
         Motion along which torques are computed.
 
@@ -96,11 +96,11 @@ def evaluate_point_mass(
     DesignChange
         Parameters of the added body, and changes of the base parameters and of the torque.
     """
-    return evaluate_added_body(base, place, mass, position, np.zeros((3, 3)), motion)
+    return evaluate_added_body(base, link, mass, position, np.zeros((3, 3)), motion)
 
 
 def evaluate_added_body(
-    base: BaseParameters, place: str, mass: float, com: ArrayLike, inertia: ArrayLike, motion: Motion
+    base: BaseParameters, link: str, mass: float, com: ArrayLike, inertia: ArrayLike, motion: Motion
 ) -> DesignChange:
     """Compute the effect of an added rigid body.
 
@@ -108,12 +108,12 @@ def evaluate_added_body(
     ----------
     base : BaseParameters
         A base set of the robot.
-    place : str
+    link : str
         Link or frame.
     mass : float
         Mass, kg.
     com : array_like, shape (3,)
-        Centre of mass in the frame of `place`, m.
+        Centre of mass in the frame of `link`, m.
     inertia : array_like, shape (3, 3)
         Inertia tensor about the centre of mass, kg m^2.
     motion : (q, qd, qdd), each of shape (N, joints)
@@ -127,7 +127,7 @@ def evaluate_added_body(
     Raises
     ------
     InputError
-        If the parameters are not physically consistent, or `place` is on the root.
+        If the parameters are not physically consistent, or `link` is on the root.
     """
     body = phi_about_origin(
         float(frozen_array(mass, (), "mass")), frozen_array(com, (3,), "com"), frozen_array(inertia, (3, 3), "inertia")
@@ -135,21 +135,21 @@ def evaluate_added_body(
     verdict = check_consistency(body)
     if not verdict.is_feasible:
         raise InputError(f"no body can have these parameters: {verdict.reason}", code=Code.NOT_FEASIBLE, subject="mass")
-    X, block = _locate(base.robot, place)
+    X, block = _locate(base.robot, link)
     phi = transform_phi(X, body)
     q, qd, qdd = (np.atleast_2d(np.asarray(value, dtype=np.float64)) for value in motion)
     Y = Regressors(base.robot).torque_rows(q, qd, qdd)[:, :, block]
     return DesignChange(base.names, phi, np.asarray(base.matrix[:, block] @ phi), np.asarray(Y @ phi))
 
 
-def _locate(robot: Robot, place: str) -> tuple[Pose, slice]:
+def _locate(robot: Robot, link: str) -> tuple[Pose, slice]:
     """Return the pose of a link or frame in its link, and the columns of the parameters of that link."""
-    index, X = robot.locate(place)
+    index, X = robot.locate(link)
     if index < 0:
         raise InputError(
             f"a body on the root {robot.root.name!r} has no effect on the dynamics",
             code=Code.NOT_IDENTIFIABLE,
-            subject=place,
+            subject=link,
         )
     return X, slice(PARAMETERS_PER_LINK * index, PARAMETERS_PER_LINK * (index + 1))
 
@@ -182,7 +182,7 @@ class MassPlacement(ShortRepr):
 
 def place_point_mass(
     base: BaseParameters,
-    place: str,
+    link: str,
     mass: float | tuple[float, float],
     lower: ArrayLike,
     upper: ArrayLike,
@@ -196,12 +196,12 @@ def place_point_mass(
     ----------
     base : BaseParameters
         A base set of the robot.
-    place : str
+    link : str
         Link or frame.
     mass : float or (float, float)
         Mass, kg; or the smallest and largest mass, of which the best is found.
     lower, upper : array_like, shape (3,)
-        The box in the frame of `place`, m.
+        The box in the frame of `link`, m.
     motion : (q, qd, qdd), each of shape (N, joints)
         Motion along which torques are evaluated.
     aim : {"lightest", "simplest"}
@@ -215,7 +215,7 @@ def place_point_mass(
     Raises
     ------
     InputError
-        If a mass is negative, `lower` exceeds `upper`, or `place` is on the root.
+        If a mass is negative, `lower` exceeds `upper`, or `link` is on the root.
     """
     from scipy.optimize import minimize
 
@@ -229,19 +229,19 @@ def place_point_mass(
             code=Code.OUT_OF_RANGE,
             subject="mass",
         )
-    cost = _cost(base, place, motion, aim)
+    cost = _cost(base, link, motion, aim)
     bounds = [(least, most), *zip(low.tolist(), high.tolist(), strict=True)]
     starts = product(*(sorted({a, (a + b) / 2, b}) for a, b in bounds))
     minima = [minimize(cost, x, bounds=bounds, method="L-BFGS-B") for x in starts]
     best = min(minima, key=lambda minimum: float(minimum.fun)).x
-    change = evaluate_point_mass(base, place, float(best[0]), best[1:], motion)
+    change = evaluate_point_mass(base, link, float(best[0]), best[1:], motion)
     return MassPlacement(best[1:], float(best[0]), cost(best), cost(np.array([0.0, *best[1:]])), change)
 
 
-def _cost(base: BaseParameters, place: str, motion: Motion, aim: Aim) -> Callable[[Array], float]:
+def _cost(base: BaseParameters, link: str, motion: Motion, aim: Aim) -> Callable[[Array], float]:
     """Return the objective as a function of mass and position, a quadratic form of the added parameters."""
     robot = base.robot
-    X, block = _locate(robot, place)
+    X, block = _locate(robot, link)
 
     def added(x: Array) -> Array:
         return transform_phi(X, phi_about_origin(float(x[0]), x[1:], np.zeros((3, 3))))

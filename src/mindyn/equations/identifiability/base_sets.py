@@ -45,7 +45,7 @@ LOOP_STATES = 4
 _LOOP_FORMS = ("structural", "mayeda", "numeric")
 OPTION_FORMS = {
     **{"priority": ("numeric",), "constraints": ("numeric",), "tolerance": ("structural",)},
-    "drives": ("structural", "numeric"),
+    "with_drives": ("structural", "numeric"),
 }
 """Forms that an option of `base_parameters` applies to."""
 
@@ -54,7 +54,7 @@ def base_parameters(
     robot: Robot,
     form: str = "structural",
     *,
-    drives: bool = False,
+    with_drives: bool = False,
     priority: Sequence[str] | None = None,
     constraints: ArrayLike | None = None,
     rng: RandomSource = 0,
@@ -72,7 +72,7 @@ def base_parameters(
         The robot.
     form : {"structural", "lin", "gautier", "mayeda", "general", "numeric"}
         "structural" is exact for any tree; "numeric" uses random states; the others are closed forms of the literature.
-    drives : bool
+    with_drives : bool
         Include rotor inertias, friction and offsets (forms "structural" and "numeric").
     priority : sequence of str, optional
         Labels in the order in which they are removed (form "numeric").
@@ -95,7 +95,7 @@ def base_parameters(
     InputError
         If an option does not apply to the form.
     MissingPhysicsError
-        If `drives` is True and the robot has no drives.
+        If `with_drives` is True and the robot has no drives.
     RobotError
         If the form does not cover the robot, or the set deviates.
 
@@ -109,7 +109,12 @@ def base_parameters(
     require_robot(robot, "base_parameters")
     if form not in FORMS:
         raise unknown_name_error("form of base parameters", form, FORMS, "the forms are")
-    options = {"priority": priority, "constraints": constraints, "tolerance": tolerance, "drives": drives or None}
+    options = {
+        "priority": priority,
+        "constraints": constraints,
+        "tolerance": tolerance,
+        "with_drives": with_drives or None,
+    }
     for name, value in options.items():
         if value is not None and form not in OPTION_FORMS[name]:
             raise InputError(
@@ -117,36 +122,38 @@ def base_parameters(
                 code=Code.UNSUPPORTED,
                 subject=name,
             )
-    if drives:
+    if with_drives:
         require_drives(robot)
-    if drives and (loaded := load_dependent_extras(robot)):
+    if with_drives and (loaded := load_dependent_extras(robot)):
         raise load_friction_error(loaded[0], "it is not linear in the link parameters, so no base set contains it")
     if form == "numeric":
-        source: RowSource = "torque" if drives else "energy"
+        source: RowSource = "torque" if with_drives else "energy"
         try:
-            sampled = numeric_base(robot, source, priority=priority, constraints=constraints, drives=drives, seed=seed)
+            sampled = numeric_base(
+                robot, source, priority=priority, constraints=constraints, with_drives=with_drives, seed=seed
+            )
             return sampled if constraints is not None else _certify_set(sampled)
         except NearlyDegenerateError as error:
             if priority is not None or constraints is not None:
                 raise
-            return _keep_more(robot, error.message, drives=drives, seed=seed)
+            return _keep_more(robot, error.message, with_drives=with_drives, seed=seed)
     if robot.has_dependents:
         left_open = home_closure(robot).notes
-        base = _base_of_dependents(robot, form, drives=drives, seed=seed)
+        base = _base_of_dependents(robot, form, with_drives=with_drives, seed=seed)
         return replace(base, notes=(*left_open, *base.notes)) if left_open else base
     if form == "structural":
-        base = structural_base(robot, drives=drives, tolerance=tolerance)
+        base = structural_base(robot, with_drives=with_drives, tolerance=tolerance)
         if tolerance is not None:
             return base  # parameters dropped on request have an effect, which the note states
         base = _certify_set(base)
-        return _check_extras(base, seed) if drives and robot.extras else base
+        return _check_extras(base, seed) if with_drives and robot.extras else base
     return _certify_set(_CLOSED_FORMS[form](robot))
 
 
 def _certify_set(base: BaseParameters) -> BaseParameters:
     """Return the set if it gives the torques of standard parameters; otherwise do as `base_parameters` describes."""
     robot = base.robot
-    if robot.extras and base.drives and base.form != "structural":
+    if robot.extras and base.with_drives and base.form != "structural":
         return base  # columns of extra torques are compared when they are sampled
     deviation = _deviation(base)
     if not deviation.is_wrong:
@@ -155,7 +162,7 @@ def _certify_set(base: BaseParameters) -> BaseParameters:
     off = f"an error of {deviation.size:.1e} at joint {joint!r}, relative to the terms of its torque"
     if base.form == "structural":
         note = f"the reduction to base parameters would have {off}: all standard parameters are kept"
-        return standard_set(robot, drives=base.drives, note=note)
+        return standard_set(robot, with_drives=base.with_drives, note=note)
     raise NearlyDegenerateError(
         f"form {base.form!r} does not hold for robot {robot.name!r}: its torques would have {off}; the geometry "
         "is nearly degenerate",
@@ -164,21 +171,21 @@ def _certify_set(base: BaseParameters) -> BaseParameters:
     )
 
 
-def _base_of_dependents(robot: Robot, form: str, *, drives: bool, seed: int) -> BaseParameters:
+def _base_of_dependents(robot: Robot, form: str, *, with_drives: bool, seed: int) -> BaseParameters:
     """Return the set of a robot with dependent joints; one that keeps more if the geometry is nearly degenerate."""
     try:
         if robot.has_floating_base:  # sampled alone, the massless links of the base would have parameters
-            return _certify_set(reduced_tree_base(structural_base(robot, drives=drives), seed=seed))
-        return _certify_set(_base_with_loops(robot, form, drives=drives, seed=seed))
+            return _certify_set(reduced_tree_base(structural_base(robot, with_drives=with_drives), seed=seed))
+        return _certify_set(_base_with_loops(robot, form, with_drives=with_drives, seed=seed))
     except NearlyDegenerateError as error:
         if form != "structural":
             raise
-        return _keep_more(robot, error.message, drives=drives, seed=seed)
+        return _keep_more(robot, error.message, with_drives=with_drives, seed=seed)
 
 
-def _keep_more(robot: Robot, why: str, *, drives: bool, seed: int) -> BaseParameters:
+def _keep_more(robot: Robot, why: str, *, with_drives: bool, seed: int) -> BaseParameters:
     """Return a set of a nearly degenerate robot that keeps even the smallest effects, so its torques are correct."""
-    tree = structural_base(robot, drives=drives)
+    tree = structural_base(robot, with_drives=with_drives)
     kept_more = (
         (reduced_tree_base(tree, seed=seed), "numeric, among the open tree's parameters"),
         (tree, "the open tree's parameters, some of which are not separately identifiable"),
@@ -186,7 +193,7 @@ def _keep_more(robot: Robot, why: str, *, drives: bool, seed: int) -> BaseParame
     for base, which in kept_more:
         if not _deviation(base).is_wrong:
             return replace(base, notes=(f"{which}: {why}", *base.notes))
-    return standard_set(robot, drives=drives, note=f"{why}: all standard parameters are kept")
+    return standard_set(robot, with_drives=with_drives, note=f"{why}: all standard parameters are kept")
 
 
 def _deviation(base: BaseParameters) -> Deviation:
@@ -196,14 +203,14 @@ def _deviation(base: BaseParameters) -> Deviation:
 def _deviation_in_loops(base: BaseParameters) -> Deviation:
     """Return the deviation of a set of a robot with loops, in its primary joints, at states not used for it."""
     robot = base.robot
-    rows = Regressors(robot, drives=base.drives)
+    rows = Regressors(robot, with_drives=base.with_drives)
     rng = np.random.default_rng(12345)
     q = rows.random_positions(rng, LOOP_STATES)
     speeds, accelerations = typical_rates(robot)
     qd, qdd = rng.uniform(-1, 1, (2, *q.shape))
     qd, qdd = qd * speeds, qdd * accelerations
     links = sample_links(robot)
-    if base.drives and robot.drives:
+    if base.with_drives and robot.drives:
         links = append_drive_parameters(robot, links)
     Y = rows.torque_rows(q, qd, qdd)[..., : links.shape[1]]
     return compute_deviation(base, Y[np.isfinite(Y).all(axis=(1, 2))], links)
@@ -211,14 +218,14 @@ def _deviation_in_loops(base: BaseParameters) -> Deviation:
 
 def _check_extras(base: BaseParameters, seed: int) -> BaseParameters:
     """Return the structural set, or the numeric one if links or drives can imitate an extra torque."""
-    sampled = numeric_base(base.robot, "torque", drives=True, seed=seed)
+    sampled = numeric_base(base.robot, "torque", with_drives=True, seed=seed)
     if sampled.count == base.count:
         return base
     note = f"extra torques depend on link or drive parameters: {sampled.count} parameters, found numerically"
     return replace(sampled, notes=(*sampled.notes, note))
 
 
-def _base_with_loops(robot: Robot, form: str, *, drives: bool, seed: int) -> BaseParameters:
+def _base_with_loops(robot: Robot, form: str, *, with_drives: bool, seed: int) -> BaseParameters:
     """Return the closed form of parallelograms, or the numeric set with a note that says why."""
     if form not in _LOOP_FORMS:
         raise RobotError(
@@ -227,8 +234,8 @@ def _base_with_loops(robot: Robot, form: str, *, drives: bool, seed: int) -> Bas
             code=Code.UNSUPPORTED,
             subject=form,
         )
-    if drives or robot.mimics:
-        why = f"no closed form covers {'dependent joints with drives' if drives else 'mimic joints'}"
+    if with_drives or robot.mimics:
+        why = f"no closed form covers {'dependent joints with drives' if with_drives else 'mimic joints'}"
     else:
         closed = home_closure(robot).home
         try:
@@ -237,5 +244,5 @@ def _base_with_loops(robot: Robot, form: str, *, drives: bool, seed: int) -> Bas
             if form == "mayeda":
                 raise
             why = uncovered.message
-    base = numeric_base(robot, "torque" if drives else "energy", drives=drives, seed=seed)
+    base = numeric_base(robot, "torque" if with_drives else "energy", with_drives=with_drives, seed=seed)
     return replace(base, notes=(f"numeric: {why}", *base.notes))

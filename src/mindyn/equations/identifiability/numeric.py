@@ -41,12 +41,12 @@ MAX_CONDITION = 1e4
 """Condition number of the removed rows above which a note is added."""
 
 
-def default_priority(robot: Robot, *, drives: bool = False) -> tuple[str, ...]:
+def default_priority(robot: Robot, *, with_drives: bool = False) -> tuple[str, ...]:
     """Return all parameters in the order in which they are removed; rotors early, friction, offsets and extras last."""
-    labels = parameter_labels(robot, drives=drives)
+    labels = parameter_labels(robot, with_drives=with_drives)
     n, per_link = len(robot.joints), len(LINK_PARAMETERS)
     links = [labels[per_link * i + LINK_PARAMETERS.index(name)] for name in REMOVED_FIRST for i in range(n)]
-    end = per_link * n + (len(DRIVE_PARAMETERS) * len(robot.drives) if drives else 0)
+    end = per_link * n + (len(DRIVE_PARAMETERS) * len(robot.drives) if with_drives else 0)
     drive, extras = labels[per_link * n : end], labels[end:]
     rotors = [drive[k :: len(DRIVE_PARAMETERS)] for k in range(len(DRIVE_PARAMETERS))] if drive else [()]
     return (*rotors[0], *links, *(label for kind in rotors[1:] for label in kind), *extras)
@@ -58,7 +58,7 @@ def numeric_base(
     *,
     priority: Sequence[str] | None = None,
     constraints: ArrayLike | None = None,
-    drives: bool = False,
+    with_drives: bool = False,
     seed: int = 0,
 ) -> BaseParameters:
     """Return the base set found from random states, for any robot with or without loops.
@@ -68,9 +68,9 @@ def numeric_base(
                  default order. Without it the order is the paper's, but only well-conditioned removals are made
     constraints  (c, p) C: the parameters satisfy C phi = 0 (see `constraint_matrix`)
     """
-    space = essential_space(robot, source, constraints=constraints, drives=drives, seed=seed)
-    labels = parameter_labels(robot, drives=drives)
-    order = _order(labels, priority, default_priority(robot, drives=drives))
+    space = essential_space(robot, source, constraints=constraints, with_drives=with_drives, rng=seed)
+    labels = parameter_labels(robot, with_drives=with_drives)
+    order = _order(labels, priority, default_priority(robot, with_drives=with_drives))
     removed = choose_removed_parameters(
         space, order, INDEPENDENCE_THRESHOLDS if priority is None else (ZERO_SINGULAR_VALUE,)
     )
@@ -79,7 +79,7 @@ def numeric_base(
     notes = [f"from random states ({source}, seed {seed}): {space.notes[0]}"]
     if condition > MAX_CONDITION:
         notes.append(f"the chosen parameters are ill conditioned ({condition:.1e}): choose another priority")
-    base = _numeric_set(robot, matrix, kept, tuple(notes), drives=drives)
+    base = _numeric_set(robot, matrix, kept, tuple(notes), with_drives=with_drives)
     # With constraints there are no survivors: values of single parameters would violate the constraints.
     return base if constraints is None else replace(base, survivors=None)
 
@@ -91,31 +91,33 @@ def reduced_tree_base(tree: BaseParameters, *, seed: int = 0) -> BaseParameters:
     rounding is dropped: on a nearly degenerate geometry the set keeps even the smallest effects, so that its torques
     are correct. `tree` is the structural set.
     """
-    robot, drives = tree.robot, tree.drives
+    robot, drives = tree.robot, tree.with_drives
     labels, columns = tree.labels, list(tree.survivors or range(tree.count))
     source: RowSource = "torque" if drives else "energy"
-    regressors = Regressors(robot, drives=drives)
+    regressors = Regressors(robot, with_drives=drives)
     H = sample_rows(regressors, source, parameters=len(labels), seed=seed, rates=typical_rates(robot))
     H = select_valid_rows(H, robot)
     space = compute_row_space(H[:, columns], typical_sizes(robot, H)[columns], zero=SAMPLED_ROUNDING, unclear=1.0)
-    wanted = [labels.index(label) for label in default_priority(robot, drives=drives)]
+    wanted = [labels.index(label) for label in default_priority(robot, with_drives=drives)]
     removed = choose_removed_parameters(
         space, [columns.index(k) for k in wanted if k in columns], INDEPENDENCE_THRESHOLDS
     )
     kept = [k for place, k in enumerate(columns) if place not in removed]
-    return _numeric_set(robot, independent_matrix(space, removed)[0] @ tree.matrix, kept, tree.notes, drives=drives)
+    return _numeric_set(
+        robot, independent_matrix(space, removed)[0] @ tree.matrix, kept, tree.notes, with_drives=drives
+    )
 
 
 def _numeric_set(
-    robot: Robot, matrix: Array, kept: list[int], notes: tuple[str, ...], *, drives: bool
+    robot: Robot, matrix: Array, kept: list[int], notes: tuple[str, ...], *, with_drives: bool
 ) -> BaseParameters:
     """Return the set of K with the identity at the kept parameters; a name has an R if others are regrouped with it."""
-    matrix = round_coefficients(robot, matrix, drives=drives, noise=NULL_SPACE_ROUNDING)
+    matrix = round_coefficients(robot, matrix, with_drives=with_drives, noise=NULL_SPACE_ROUNDING)
     matrix[:, kept] = np.eye(len(kept))
-    shown = round_coefficients(robot, matrix, drives=drives, noise=MIN_SHOWN_COEFFICIENT)
-    labels = parameter_labels(robot, drives=drives)
+    shown = round_coefficients(robot, matrix, with_drives=with_drives, noise=MIN_SHOWN_COEFFICIENT)
+    labels = parameter_labels(robot, with_drives=with_drives)
     names = tuple(labels[k] if (row != 0).sum() == 1 else f"{labels[k]}R" for k, row in zip(kept, shown, strict=True))
-    return BaseParameters(robot, "numeric", drives, matrix, names, tuple(kept), notes)
+    return BaseParameters(robot, "numeric", with_drives, matrix, names, tuple(kept), notes)
 
 
 def _order(labels: tuple[str, ...], priority: Sequence[str] | None, default: tuple[str, ...]) -> list[int]:

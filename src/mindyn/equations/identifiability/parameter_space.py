@@ -87,7 +87,7 @@ class EssentialSpace(ShortRepr):
         return (text if self.gap < CLEAR_GAP else f"{text}: the count is not clear, the geometry is nearly degenerate",)
 
 
-def constraint_matrix(robot: Robot, relations: Sequence[Mapping[str, float]], *, drives: bool = False) -> Array:
+def constraint_matrix(robot: Robot, relations: Sequence[Mapping[str, float]], *, with_drives: bool = False) -> Array:
     """Return C (c, p) with C phi = 0 from relations between parameters.
 
     Parameters
@@ -96,7 +96,7 @@ def constraint_matrix(robot: Robot, relations: Sequence[Mapping[str, float]], *,
         The robot.
     relations : sequence of dict
         Coefficients by parameter label: {"Ixx6": 1, "Iyy6": -1} says that link 6 is symmetric.
-    drives : bool
+    with_drives : bool
         Whether drive parameters follow the link parameters.
 
     Returns
@@ -109,7 +109,7 @@ def constraint_matrix(robot: Robot, relations: Sequence[Mapping[str, float]], *,
     UnknownNameError
         If a label does not exist.
     """
-    labels = parameter_labels(robot, drives=drives)
+    labels = parameter_labels(robot, with_drives=with_drives)
     C = np.zeros((len(relations), len(labels)))
     for row, relation in zip(C, relations, strict=True):
         for label, factor in relation.items():
@@ -124,8 +124,8 @@ def essential_space(
     source: RowSource = "energy",
     *,
     constraints: ArrayLike | None = None,
-    drives: bool = False,
-    seed: int = 0,
+    with_drives: bool = False,
+    rng: int = 0,
 ) -> EssentialSpace:
     """Compute the essential parameter space of a robot, with or without loops.
 
@@ -137,9 +137,9 @@ def essential_space(
         Rows of energy differences or of torques; both have the same row space [Sheu & Walker 1991, theorem 2.1].
     constraints : array_like, shape (c, p), optional
         C: only parameters with C phi = 0 are considered (see `constraint_matrix`).
-    drives : bool
+    with_drives : bool
         Whether drive parameters follow the link parameters.
-    seed : int
+    rng : int
         Seed of the random states.
 
     Returns
@@ -159,14 +159,14 @@ def essential_space(
     >>> essential_space(mindyn.load_robot("puma560")).dimension
     36
     """
-    parameters = len(parameter_labels(robot, drives=drives))
+    parameters = len(parameter_labels(robot, with_drives=with_drives))
     C = np.zeros((0, parameters))
     if constraints is not None:
         C = frozen_array(constraints, (np.shape(constraints)[0], parameters), "constraints")
-    inside = Regressors(robot, drives)
+    inside = Regressors(robot, with_drives)
     anywhere = replace(inside, within_limits=False) if robot.has_dependents else inside
     for rows in (inside, anywhere):
-        H = sample_rows(rows, source, parameters=parameters, seed=seed, rates=typical_rates(robot))
+        H = sample_rows(rows, source, parameters=parameters, seed=rng, rates=typical_rates(robot))
         H = select_valid_rows(H, robot)
         H = H - H @ np.linalg.pinv(C) @ C
         # Within narrow limits the functions of a loop hardly differ; beyond the limits they are the same functions.

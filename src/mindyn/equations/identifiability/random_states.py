@@ -10,7 +10,7 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from mindyn.equations.catalogue import equation
+from mindyn.equations.catalogue import build_equation
 from mindyn.equations.loop_closure import LoopClosure, home_closure, tree_state
 from mindyn.equations.loop_constraints import evaluate_batch, open_tree
 from mindyn.foundation.algebra.values import Array
@@ -37,19 +37,19 @@ class Regressors:
     """Regressors of a robot in its primary joints; random positions may be outside the limits of its loops."""
 
     robot: Robot
-    drives: bool = False
+    with_drives: bool = False
     within_limits: bool = True
 
     def energy_rows(self, q: Array, qd: Array) -> Array:
         """Return rows (N, p) with kinetic plus potential energy = rows @ phi."""
         state = tree_state(self.robot, q, qd)
-        regressor = equation(open_tree(self.robot), "energy_regressor")
+        regressor = build_equation(open_tree(self.robot), "energy_regressor")
         return np.asarray(evaluate_batch(regressor, state.q, state.qd).sum(axis=1))
 
     def torque_rows(self, q: Array, qd: Array, qdd: Array) -> Array:
         """Return rows (N, k, p) with tau = rows @ phi."""
         state = tree_state(self.robot, q, qd, qdd)
-        regressor = equation(open_tree(self.robot), "standard_regressor", drives=self.drives)
+        regressor = build_equation(open_tree(self.robot), "standard_regressor", with_drives=self.with_drives)
         rows = evaluate_batch(regressor, state.q, state.qd, state.qdd)
         # Without loops the rows stay as they are: the product with W = 1 would spread the NaN of a formula.
         return np.asarray(state.W.transpose(0, 2, 1) @ rows) if self.robot.has_dependents else rows
@@ -143,9 +143,9 @@ def sample_rows(
     `rates` (k,) bound random speeds and accelerations.
     """
     require_choice(source, get_args(RowSource), "source")
-    if source == "energy" and rows.drives:
+    if source == "energy" and rows.with_drives:
         raise InputError(
-            "energy does not depend on friction and offsets; with drives=True use source='torque'",
+            "energy does not depend on friction and offsets; with with_drives=True use source='torque'",
             code=Code.UNSUPPORTED,
             subject="source",
         )

@@ -109,7 +109,7 @@ def reduce_model(
     q, qd, qdd = _read_rows("q, qd, qdd", "joints", "q", q, qd, qdd)
     require_positive(tolerance, "tolerance", "a fraction of the energy")
     rows = Regressors(robot)
-    V1 = essential_space(robot, seed=seed).basis
+    V1 = essential_space(robot, rng=seed).basis
     ranked = (q, qd) if states is None else _read_rows("q, qd of states", q.shape[1], "states", *states)
     H = np.diff(rows.energy_rows(*ranked), axis=0) @ V1.T
     _, sigma, Zt = np.linalg.svd(H, full_matrices=len(H) < len(V1))

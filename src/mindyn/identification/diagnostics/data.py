@@ -53,9 +53,9 @@ class DiagnosticData:
         owners: NDArray[np.int64] | None = None,
     ) -> None:
         self.robot, self.rows, self.samples, self.logs, self.owners = robot, rows, samples, logs, owners
-        self.is_consistent = estimate.physical is not None
-        physical = estimate.physical
-        self.estimate = estimate if physical is None else replace(estimate, beta=physical.unconstrained)
+        self.is_consistent = estimate.values.physical is not None
+        physical = estimate.values.physical
+        self.estimate = estimate if physical is None else estimate.with_values(beta=physical.unconstrained)
 
     @property
     def joint_names(self) -> tuple[str, ...]:
@@ -67,7 +67,7 @@ class DiagnosticData:
         regressor = self.estimate.regressor
         Y = regressor.dense(regressor.parts(*motion))
         if not with_dropped:
-            Y[:, :, [name in self.estimate.dropped for name in self.estimate.names]] = 0.0
+            Y[:, :, [name in self.estimate.values.dropped for name in self.estimate.names]] = 0.0
         return np.asarray(Y)
 
     def weight_columns(self, q: Array, directions: Array | None) -> Array:
@@ -89,7 +89,7 @@ class DiagnosticData:
     @cached_property
     def free_beta(self) -> Array:
         """Values (p,) of least squares without conditions: impossible ones reveal errors of the logs."""
-        return LeastSquares(dropped=self.estimate.dropped).fit(self.rows).beta
+        return LeastSquares(dropped=self.estimate.values.dropped).fit(self.rows).beta
 
     @cached_property
     def friction_beta(self) -> Array:
@@ -118,7 +118,7 @@ class DiagnosticData:
         if self.estimate.robot.loops:
             return None
         estimate = self.estimate
-        excluded = [name in estimate.dropped for name in estimate.names]
+        excluded = [name in estimate.values.dropped for name in estimate.names]
         return build_smooth_rows(estimate.regressor, self.samples, estimate.beta, excluded, self.owners)
 
     @cached_property

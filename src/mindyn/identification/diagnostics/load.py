@@ -142,12 +142,12 @@ class _Changes:
 
     def _fit(self, parts: Parts, columns: Array) -> _PayloadFit:
         """Fit common values, and changes of friction and along `columns` (p, k) in the loaded part."""
-        kept = np.array([name not in self.estimate.dropped for name in self.estimate.names])
+        kept = np.array([name not in self.estimate.values.dropped for name in self.estimate.names])
         own = np.eye(len(kept))[:, kept & [parameter.is_friction for parameter in self.estimate.parameters]]
         changes = np.hstack([columns, own])
         rows = []
         for is_loaded, information in parts:
-            R, z = information.stacked(self.estimate.joint_weights)
+            R, z = information.stacked(self.estimate.data.joint_weights)
             rows.append(np.column_stack([R[:, kept], is_loaded * (R @ changes), z]))
         whole = triangle_of(np.vstack(rows))
         step = solve(whole[:, :-1], whole[:, -1])

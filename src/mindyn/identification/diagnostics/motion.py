@@ -58,8 +58,8 @@ def _find_few_equations(data: DiagnosticData) -> Iterator[Finding]:
     of a long log if the root of this factor is at most 1.4, 1.6 to 4 times at 1.8 to 2.6, 12 to 100 times from 4.5 on.
     """
     estimate = data.estimate
-    count = sum(residual.rows for residual in estimate.residuals)
-    parameters = len(estimate.names) - len({*estimate.dropped, *estimate.unidentifiable})
+    count = sum(residual.rows for residual in estimate.data.residuals)
+    parameters = len(estimate.names) - len({*estimate.values.dropped, *estimate.values.unidentifiable})
     if 0 < count <= 2 * parameters + 1:
         inflation = float(np.sqrt(1 + parameters / max(count - parameters - 1, 1)))
         message = (

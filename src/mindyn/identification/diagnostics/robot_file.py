@@ -30,7 +30,7 @@ from typing import Final
 import numpy as np
 from casadi import Function
 
-from mindyn.equations.catalogue import equation
+from mindyn.equations.catalogue import build_equation
 from mindyn.equations.loop_equations import loop_equation
 from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.findings import Finding, Kind, warning
@@ -163,7 +163,7 @@ def _weights(robot: Robot) -> tuple[Function, ...]:
 
 def _inverse_dynamics(robot: Robot) -> Function:
     """Return the inverse dynamics in the primary joints of a robot without loops."""
-    function: Function = (loop_equation if robot.mimics else equation)(robot, "inverse_dynamics")
+    function: Function = (loop_equation if robot.mimics else build_equation)(robot, "inverse_dynamics")
     return function
 
 

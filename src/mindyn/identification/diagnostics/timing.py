@@ -24,7 +24,7 @@ def run(data: DiagnosticData) -> list[Finding]:
 
 def _applied_delay(data: DiagnosticData) -> Iterator[Finding]:
     """Report the delay between torque and motion that the fit compensates for, if it is longer than a sample."""
-    conditioning = data.estimate.conditioning
+    conditioning = data.estimate.settings.conditioning
     if conditioning is None:
         return
     delays = conditioning.delay_s if isinstance(conditioning.delay_s, tuple) else (conditioning.motion_delay_s,)
@@ -46,7 +46,7 @@ def _applied_delay(data: DiagnosticData) -> Iterator[Finding]:
 
 def _common_delay(data: DiagnosticData) -> Iterator[Finding]:
     """Compare the torque with the part that any model could explain, at each delay."""
-    delay, conditioning = estimate_delay(data.samples), data.estimate.conditioning
+    delay, conditioning = estimate_delay(data.samples), data.estimate.settings.conditioning
     if conditioning is None or not delay.is_noticeable or abs(delay.seconds) * data.samples.rate_hz < 1:
         return
     whole = conditioning.motion_delay_s + delay.seconds

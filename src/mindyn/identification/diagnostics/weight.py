@@ -24,7 +24,7 @@ from typing import Final
 import numpy as np
 from casadi import Function
 
-from mindyn.equations.catalogue import equation
+from mindyn.equations.catalogue import build_equation
 from mindyn.equations.loop_equations import loop_equation
 from mindyn.foundation.algebra.values import Array
 from mindyn.identification.diagnostics import thresholds as limit
@@ -222,7 +222,7 @@ def _tensor(phi: Array) -> Array:
 @lru_cache(maxsize=4)
 def _regressors(robot: Robot) -> tuple[Function, ...]:
     """Return the regressor of the standard parameters without gravity, and under unit gravity along each axis."""
-    make = loop_equation if robot.mimics else equation
+    make = loop_equation if robot.mimics else build_equation
     return tuple(make(replace(robot, gravity=gravity), "standard_regressor") for gravity in (np.zeros(3), *np.eye(3)))
 
 

@@ -118,7 +118,7 @@ class ClosedLoopInstruments(Estimator):
         )
         method = "instrumental variables, closed loop"
         reported = report_passes(estimate, method, len(pivots), notes, settled=settled)
-        return reported.with_provenance(indefinite_passes=indefinite, first_model=first.source)
+        return reported.with_notes(indefinite_passes=indefinite, first_model=first.source)
 
     def _with_servo(self, rows: Rows) -> ClosedLoopInstruments:
         """Return the settings with the position servo of the log, if no controller is given."""
@@ -139,15 +139,15 @@ class ClosedLoopInstruments(Estimator):
     def _fit_simulation(self, rows: Rows, samples: Samples, replay: LoopReplay, first: InitialModel) -> Estimate:
         """Fit the torque of the simulation to the measured one; the best of several lengths of a step is taken."""
         beta, motion, count, has_settled = first.beta, first.motion, 0, False
-        settings = replace(rows.settings.unfiltered(), drives="stated")
+        settings = replace(rows.settings.unfiltered(), drive_parameters="stated")
         while True:
             states = replay.samples(motion)
             left = replace(states, tau=samples.tau - states.tau)
             local = LeastSquares(weights=self.weights).fit(
                 build_rows(rows.robot, left, settings, base=rows.regressor.base)
             )
-            assert local.joint_weights is not None
-            roots = np.sqrt(local.joint_weights)
+            assert local.data.joint_weights is not None
+            roots = np.sqrt(local.data.joint_weights)
             columns = (_derivatives(replay, beta, local.deviations) * roots).reshape(len(beta), -1).T
             if has_settled or count == self.passes:
                 break
@@ -155,20 +155,22 @@ class ClosedLoopInstruments(Estimator):
             candidates = beta + STEP_LENGTHS[:, None] * step
             trial, count = replay.run(candidates), count + 1
             with np.errstate(invalid="ignore", over="ignore"):
-                squares = ((samples.tau - trial.tau) ** 2).sum(axis=1) @ local.joint_weights
+                squares = ((samples.tau - trial.tau) ** 2).sum(axis=1) @ local.data.joint_weights
             squares = np.where(trial.stable & np.isfinite(squares), squares, np.inf)
-            best, before = int(np.argmin(squares)), float((left.tau**2).sum(axis=0) @ local.joint_weights)
+            best, before = int(np.argmin(squares)), float((left.tau**2).sum(axis=0) @ local.data.joint_weights)
             has_settled = not squares[best] < (1 - LEAST_GAIN) * before
             if squares[best] < before:
                 beta, motion = candidates[best], trial.select(best)
         sizes = np.sqrt((samples.tau**2).mean(axis=0)).tolist()
-        residuals = tuple(replace(r, rms_torque=size) for r, size in zip(local.residuals, sizes, strict=True))
+        residuals = tuple(replace(r, rms_torque=size) for r, size in zip(local.data.residuals, sizes, strict=True))
         covariance: Array = np.linalg.pinv(columns.T @ columns, hermitian=True).astype(np.float64)
-        estimate = replace(
-            local, beta=beta, covariance=covariance, residuals=residuals, settings=rows.settings, factor=None
+        estimate = (
+            local.with_values(beta=beta)
+            .with_uncertainty(covariance=covariance)
+            .with_data(residuals=residuals, settings=rows.settings, factor=None)
         )
         reported = report_passes(estimate, "simulated closed loop", count, (), settled=has_settled)
-        return reported.with_provenance(first_model=first.source)
+        return reported.with_notes(first_model=first.source)
 
 
 def _derivatives(replay: LoopReplay, beta: Array, deviations: Array) -> Array:
@@ -220,7 +222,7 @@ def regular_values(plain: Estimate, samples: Samples) -> Array:
     sizes = np.maximum(np.abs(np.einsum("kii->ki", M)).mean(axis=0), 1e-6)
     robot, base = plain.robot, plain.base
     values = np.zeros(base.matrix.shape[1])
-    driven = {drive.joint: (k, drive.ratio) for k, drive in enumerate(robot.drives)} if base.drives else {}
+    driven = {drive.joint: (k, drive.ratio) for k, drive in enumerate(robot.drives)} if base.with_drives else {}
     for joint, size in zip(robot.primary_joints, sizes, strict=True):
         if joint.name in driven:
             k, ratio = driven[joint.name]

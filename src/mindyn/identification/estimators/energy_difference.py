@@ -59,10 +59,8 @@ class EnergyDifference(Integration, Estimator):
         samples = rows.all_samples("energy and momentum differences")
         taken = self.intervals(rows.regressor, samples)
         seconds = sum(interval.stop - interval.start - 1 for interval in taken) / samples.rate_hz
-        return replace(
-            estimate,
+        return estimate.with_provenance(
             status=f"Differences of {self.form} over {len(taken)} intervals ({seconds:.3g} s in total): "
             f"{estimate.status}",
             method=f"{self.form} difference",
-            provenance={**estimate.provenance, "intervals": len(taken), "seconds": seconds, **asdict(self)},
-        )
+        ).with_notes(intervals=len(taken), seconds=seconds, **asdict(self))

@@ -72,7 +72,7 @@ def elimination(matrix: Array, right: Array, most: int | None = None) -> Elimina
     return Elimination(order, betas / scales[:, None], increases)
 
 
-def essential(estimator: LeastSquares, rows: Rows, *, level: float = 0.05) -> Estimate:
+def fit_essential(estimator: LeastSquares, rows: Rows, *, level: float = 0.05) -> Estimate:
     """Fit without the parameters that fail an F test, dropped one by one.
 
     With covariance "correlated" the test uses the effective number of independent rows.
@@ -101,7 +101,7 @@ def essential(estimator: LeastSquares, rows: Rows, *, level: float = 0.05) -> Es
     if not 0 < level < 1:
         raise InputError(f"level = {level!r} must lie between 0 and 1", code=Code.OUT_OF_RANGE, subject="level")
     full, information = estimator.fit(rows), rows.information
-    R, z = information.stacked(full.joint_weights)
+    R, z = information.stacked(full.data.joint_weights)
     kept = np.array([name not in estimator.dropped for name in information.names])
     path = elimination(R[:, kept].T @ R[:, kept], R[:, kept].T @ z)
     shares = _effective_fractions(full)
@@ -112,12 +112,12 @@ def essential(estimator: LeastSquares, rows: Rows, *, level: float = 0.05) -> Es
     dropped = int(np.searchsorted(costs, threshold))
     names = np.array(information.names)[kept][path.order[:dropped]]
     estimate = replace(estimator, dropped=(*estimator.dropped, *map(str, names))).fit(rows)
-    return estimate.with_provenance(essential={"level": level, "dropped": names.tolist()})
+    return estimate.with_notes(essential={"level": level, "dropped": names.tolist()})
 
 
 def _effective_fractions(estimate: Estimate) -> Array:
     """Return (n,) the fraction of independent rows from the correlation r of neighbours: (1 - r) / (1 + r)."""
-    correlations = [max(0.0, residual.correlation or 0.0) for residual in estimate.residuals]
+    correlations = [max(0.0, residual.correlation or 0.0) for residual in estimate.data.residuals]
     return np.array([(1 - r) / (1 + r) for r in correlations])
 
 

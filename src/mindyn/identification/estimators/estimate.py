@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 
-from mindyn.foundation.algebra.significance import NORMAL_95, relative_deviation
+from mindyn.foundation.algebra.significance import relative_deviation
 from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.errors import Code, InputError, pluralise, shorten_text, suggest_name
 from mindyn.foundation.files import locate_beside, relative_path, write_file_atomically
@@ -32,21 +32,24 @@ from mindyn.identification.estimators.estimate_files import (
     robot_from_record,
     robot_record,
 )
-from mindyn.identification.estimators.estimate_parts import (
+from mindyn.identification.estimators.estimate_parts import FitData, ParameterValues, Provenance, Uncertainty
+from mindyn.identification.estimators.fit_summary import (
+    data_summary,
+    describe_status,
+    find_unidentifiable,
+    infinite_variances,
+    joint_residuals,
+    unexplained_fraction,
+)
+from mindyn.identification.estimators.records import (
     CrossValidated,
     FrictionCurve,
     Identifiability,
     JackknifeDeviation,
     JointResidual,
     Physical,
-    data_summary,
-    describe_status,
-    find_unidentifiable,
-    infinite_variances,
-    joint_residuals,
     read_array,
     save_array,
-    unexplained_fraction,
 )
 from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.filters import lowpass
@@ -60,7 +63,7 @@ from mindyn.regression.friction import Friction
 from mindyn.regression.information import FACTORED_ROWS, Information, joint_weights
 from mindyn.regression.regressor import Regressor
 from mindyn.regression.row_blocks import require_joints, segment_ends
-from mindyn.regression.rows import Quantity, Rows
+from mindyn.regression.rows import Rows
 from mindyn.regression.settings import EquationSettings
 from mindyn.robots.robot import Robot
 from mindyn.robots.table import format_table
@@ -68,7 +71,7 @@ from mindyn.robots.table import format_table
 if TYPE_CHECKING:
     import polars as pl
 
-ESTIMATE_FORMAT: Final = "mindyn estimate 5"
+ESTIMATE_FORMAT: Final = "mindyn estimate 6"
 ESTIMATED: Final = "estimated"
 FROM_PRIOR: Final = "from the prior"
 """States of a value with an interval, and of one that the prior determines."""
@@ -89,130 +92,78 @@ def _save_settings(settings: EquationSettings) -> dict[str, Any]:
 _UNCHANGED: Final[Codec] = (lambda value: value, lambda saved: saved)
 _NAMES: Final[Codec] = (list, tuple)
 _ARRAY: Final[Codec] = (np.ndarray.tolist, np.array)
-_SAVED_ENTRIES: Final[Mapping[str, Codec]] = {
-    "beta": _ARRAY,
-    "covariance": (save_array, read_array),
-    "status": _UNCHANGED,
-    "residuals": (lambda given: list(map(asdict, given)), lambda saved: tuple(JointResidual(**row) for row in saved)),
-    "settings": (_save_settings, EquationSettings.from_dict),
-    "dropped": _NAMES,
-    "dropped_ends": (save_array, lambda saved: read_array(saved, np.nan)),
-    "dropped_shifts": _ARRAY,
-    "unidentifiable": _NAMES,
-    "method": _UNCHANGED,
-    "residual_of": _UNCHANGED,
-    "joint_weights": _ARRAY,
-    "factor": _ARRAY,
-    "condition_number": _UNCHANGED,
-    "physical": (Physical.to_dict, Physical.from_dict),
-    "projected": _UNCHANGED,
-    "shifts": _ARRAY,
-    "jackknife": (JackknifeDeviation.to_dict, JackknifeDeviation.from_dict),
-    "identifiable": (asdict, lambda saved: Identifiability(**saved)),
-    "findings": (lambda given: [item.to_dict() for item in given], lambda saved: tuple(map(Finding.from_dict, saved))),
-    "sources": (lambda given: list(map(asdict, given)), lambda saved: tuple(map(SourceFile.from_dict, saved))),
-    "cross_validated": (asdict, lambda saved: CrossValidated(**saved)),
-    "provenance": (dict, dict),
-    "servo": (Servo.to_dict, Servo.from_dict),
-    "friction_curves": (
-        lambda given: [curve.to_dict() for curve in given],
-        lambda saved: tuple(map(FrictionCurve.from_dict, saved)),
-    ),
+_SAVED_PARTS: Final[Mapping[str, Mapping[str, Codec]]] = {
+    "values": {
+        "beta": _ARRAY,
+        "dropped": _NAMES,
+        "unidentifiable": _NAMES,
+        "physical": (Physical.to_dict, Physical.from_dict),
+        "projected": _UNCHANGED,
+    },
+    "uncertainty": {
+        "covariance": (save_array, read_array),
+        "shifts": _ARRAY,
+        "jackknife": (JackknifeDeviation.to_dict, JackknifeDeviation.from_dict),
+        "dropped_ends": (save_array, lambda saved: read_array(saved, np.nan)),
+        "dropped_shifts": _ARRAY,
+        "friction_curves": (
+            lambda given: [curve.to_dict() for curve in given],
+            lambda saved: tuple(map(FrictionCurve.from_dict, saved)),
+        ),
+    },
+    "data": {
+        "settings": (_save_settings, EquationSettings.from_dict),
+        "residuals": (
+            lambda given: list(map(asdict, given)),
+            lambda saved: tuple(JointResidual(**row) for row in saved),
+        ),
+        "residual_of": _UNCHANGED,
+        "joint_weights": _ARRAY,
+        "condition_number": _UNCHANGED,
+        "factor": _ARRAY,
+        "sources": (lambda given: list(map(asdict, given)), lambda saved: tuple(map(SourceFile.from_dict, saved))),
+        "servo": (Servo.to_dict, Servo.from_dict),
+        "identifiable": (asdict, lambda saved: Identifiability(**saved)),
+        "cross_validated": (asdict, lambda saved: CrossValidated(**saved)),
+    },
+    "provenance": {
+        "method": _UNCHANGED,
+        "status": _UNCHANGED,
+        "findings": (
+            lambda given: [item.to_dict() for item in given],
+            lambda saved: tuple(map(Finding.from_dict, saved)),
+        ),
+        "notes": (dict, dict),
+    },
 }
-"""How the fields of an estimate are saved and loaded, in the order of the file; None stays None."""
+"""How the entries of each part are saved and loaded, in the order of the file; None stays None."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Estimate(NotebookDisplay):
     """Identified values of the parameters of a regressor.
 
-    Below, p is the number of parameters and n the number of joints with a torque.
+    What most programs read is here: `names`, `beta`, `intervals`, `findings`, `predict`. The rest is in four parts.
 
     Attributes
     ----------
     regressor : Regressor
         Robot, base set and friction shape; defines the parameters.
-    beta : (p,) array
-        Values, in the SI units of `units`.
-    covariance : (p, p) array
-        Covariance of `beta`; zero for dropped parameters, infinite variance for unidentifiable ones.
-    status : str
-        Result of the fit in one sentence.
-    residuals : tuple of JointResidual
-        Residuals of each joint.
-    settings : EquationSettings
-        How logs became equations; its filter also applies to predictions.
-    dropped : tuple of str
-        Names of parameters that were set to zero.
-    unidentifiable : tuple of str
-        Names of parameters that the data do not determine.
-    method : str
-        Name of the method.
-    residual_of : str
-        Quantity of the residuals; `rms_torque` is then the rms of that quantity.
-    joint_weights : (n,) array or None
-        1 / residual variance of each joint's rows in the fit.
-    condition_number : float or None
-        Condition number of the weighted equations with columns of unit length; None if infinite or unknown.
-    physical : Physical or None
-        Parameters behind physically consistent values; None for an unconstrained fit.
-    projected : bool
-        Whether infeasible values were projected onto the feasible set.
-    shifts : (k, p) array or None
-        Systematic errors in the covariance: common shifts of all values by timing and differences, of one standard
-        deviation each.
-    jackknife : JackknifeDeviation or None
-        Inflation of the covariance by the deviation between blocks.
-    identifiable : Identifiability or None
-        Whether the logs can identify the robot; None if they were not diagnosed.
-    findings : tuple of Finding
-        Selected settings, dropped parameters, and problems of the logs.
-    sources : tuple of SourceFile
-        Files of the logs.
-    cross_validated : CrossValidated or None
-        Error by which settings were selected.
-    provenance : mapping
-        Further settings and choices, for people; mindyn does not read it.
-    dropped_ends : (2, p) array or None
-        95 % intervals of dropped parameters from a fit that includes them, zero inside; NaN for all others.
-    dropped_shifts : (k, p) array or None
-        Joint shifts of all values that dropped parameters may cause, one standard deviation each.
-    factor : (p + 1, p + 1) array or None
-        R factor of the weighted equations, their torque in the last column, from which constrained values can be fitted
-        without the logs; None for other methods than least squares.
-    servo : Servo or None
-        Position servos of the logs, whose gains were given or estimated; None for logs with torques.
-    friction_curves : tuple of FrictionCurve
-        Friction of each driven joint over the speeds of the logs, averaged over the laws that the logs cannot separate,
-        with a band for the curve of another recording at the temperatures of these logs. Empty if not computed.
+    values : ParameterValues
+        The values, and which of them were dropped, are unidentifiable, or follow from physical ones.
+    uncertainty : Uncertainty
+        Covariance of the values and what it contains; friction curves with bands.
+    data : FitData
+        Settings, residuals and files of the fit.
+    provenance : Provenance
+        Method, status, findings and notes, for people.
     """
 
     regressor: Regressor
-    beta: Array
-    covariance: Array
-    status: str
-    residuals: tuple[JointResidual, ...]
-    settings: EquationSettings
-    dropped: tuple[str, ...] = ()
-    unidentifiable: tuple[str, ...] = ()
-    method: str = ""
-    residual_of: Quantity = "torque"
-    joint_weights: Array | None = None
-    condition_number: float | None = None
-    physical: Physical | None = None
-    projected: bool = False
-    shifts: Array | None = None
-    jackknife: JackknifeDeviation | None = None
-    identifiable: Identifiability | None = None
-    findings: tuple[Finding, ...] = ()
-    sources: tuple[SourceFile, ...] = ()
-    cross_validated: CrossValidated | None = None
-    provenance: Mapping[str, Any] = field(default_factory=dict)
-    dropped_ends: Array | None = None
-    dropped_shifts: Array | None = None
-    servo: Servo | None = None
-    friction_curves: tuple[FrictionCurve, ...] = ()
-    factor: Array | None = None
+    values: ParameterValues
+    uncertainty: Uncertainty
+    data: FitData
+    provenance: Provenance = field(default_factory=Provenance)
 
     @staticmethod
     def from_fit(
@@ -270,18 +221,16 @@ class Estimate(NotebookDisplay):
         )
         return Estimate(
             rows.regressor,
-            values,
-            infinite_variances(np.asarray(covariance, dtype=np.float64), names, unidentifiable),
-            describe_status([summary], unidentifiable),
-            residuals,
-            rows.settings,
-            tuple(dropped),
-            tuple(unidentifiable),
-            method=method,
-            residual_of=rows.quantity,
-            joint_weights=used,
-            condition_number=condition_number if np.isfinite(condition_number) else None,
-            provenance=dict(provenance),
+            ParameterValues(values, tuple(dropped), tuple(unidentifiable)),
+            Uncertainty(infinite_variances(np.asarray(covariance, dtype=np.float64), names, unidentifiable)),
+            FitData(
+                rows.settings,
+                residuals,
+                rows.quantity,
+                joint_weights=used,
+                condition_number=condition_number if np.isfinite(condition_number) else None,
+            ),
+            Provenance(method, describe_status([summary], unidentifiable), notes=dict(provenance)),
         )
 
     @property
@@ -310,14 +259,9 @@ class Estimate(NotebookDisplay):
         return tuple(parameter.unit for parameter in self.parameters)
 
     @property
-    def filter_hz(self) -> float | None:
-        """Cut-off of the low pass on columns and torque in the fit, and on predictions."""
-        return self.settings.cutoff_hz
-
-    @property
-    def conditioning(self) -> Conditioning | None:
-        """How logs became samples; None if samples were given."""
-        return self.settings.conditioning
+    def beta(self) -> Array:
+        """(p,) values of all parameters, in the SI units of `units`."""
+        return self.values.beta
 
     @property
     def base_values(self) -> Array:
@@ -325,44 +269,29 @@ class Estimate(NotebookDisplay):
         return self.beta[: self.base.count]
 
     @property
+    def covariance(self) -> Array:
+        """(p, p) covariance of `beta`; zero for dropped parameters, infinite variance for unidentifiable ones."""
+        return self.uncertainty.covariance
+
+    @property
     def deviations(self) -> Array:
         """(p,) standard deviations."""
-        return np.asarray(np.sqrt(np.diag(self.covariance)))
+        return self.uncertainty.deviations
 
     @property
-    def correlations(self) -> Array:
-        """(p, p) correlation of the parameters' errors; zero for dropped and unidentifiable ones."""
-        deviations = self.deviations
-        is_finite = np.isfinite(deviations) & (deviations > 0)
-        scale = np.where(is_finite, 1 / np.where(is_finite, deviations, 1.0), 0.0)
-        return np.asarray(np.where(np.isfinite(self.covariance), self.covariance, 0.0) * scale * scale[:, None])
-
-    def by_noise_alone(self) -> Estimate:
-        """Return the estimate with the covariance of noise alone, without systematic errors and jackknife."""
-        alone = self.covariance if self.shifts is None else self.covariance - self.shifts.T @ self.shifts
-        if self.jackknife is not None:
-            alone = alone / np.outer(self.jackknife.inflated, self.jackknife.inflated)
-        return replace(self, covariance=alone, shifts=None, jackknife=None)
+    def settings(self) -> EquationSettings:
+        """How logs became equations; its filter also applies to predictions."""
+        return self.data.settings
 
     @property
-    def half_widths(self) -> Array:
-        """(p,) half-widths of the 95 % intervals from the covariance: infinite if unidentifiable, zero if dropped."""
-        return self.deviations * (NORMAL_95 if self.jackknife is None else self.jackknife.quantiles)
-
-    def half_widths_of(self, rows: Array) -> Array:
-        """Return (k,) half-widths of the 95 % intervals of rows (k, p) @ beta; infinite if a row has an unidentifiable
-        part.
-        """
-        is_finite = np.isfinite(np.diag(self.covariance))
-        finite = np.where(np.isfinite(self.covariance), self.covariance, 0.0)
-        deviations = np.sqrt(np.maximum(np.einsum("ki,ij,kj->k", rows, finite, rows), 0.0))
-        deviations[(rows[:, ~is_finite] != 0).any(axis=1)] = np.inf
-        return np.asarray(deviations * self.quantile)
+    def status(self) -> str:
+        """Result of the fit in one sentence."""
+        return self.provenance.status
 
     @property
-    def quantile(self) -> float:
-        """Half-width, in standard deviations, of the 95 % interval of a quantity that depends on all parameters."""
-        return NORMAL_95 if self.jackknife is None else self.jackknife.quantile
+    def findings(self) -> tuple[Finding, ...]:
+        """Selected settings, dropped parameters, and problems of the logs."""
+        return self.provenance.findings
 
     @property
     def intervals(self) -> Array:
@@ -371,24 +300,30 @@ class Estimate(NotebookDisplay):
         For physically consistent values, these are the least and greatest values that data and physics allow. For
         dropped parameters they come from a fit that includes them, and contain zero; NaN if that was not computed.
         """
-        if self.physical is not None and self.physical.ends is not None:
-            ends = np.array(self.physical.ends)
+        values, dropped_ends = self.values, self.uncertainty.dropped_ends
+        if values.physical is not None and values.physical.ends is not None:
+            ends = np.array(values.physical.ends)
         else:
-            ends = self.beta + np.array([[-1.0], [1.0]]) * self.half_widths
-        without = np.array([name in self.dropped or name in self.unidentifiable for name in self.names], dtype=np.bool_)
+            ends = self.beta + np.array([[-1.0], [1.0]]) * self.uncertainty.half_widths
+        without = np.isin(self.names, (*values.dropped, *values.unidentifiable))
         ends[:, without | ~np.isfinite(ends).all(axis=0)] = np.nan
-        return np.asarray(ends if self.dropped_ends is None else np.where(np.isnan(ends), self.dropped_ends, ends))
+        return np.asarray(ends if dropped_ends is None else np.where(np.isnan(ends), dropped_ends, ends))
+
+    def by_noise_alone(self) -> Estimate:
+        """Return the estimate with the covariance of noise alone, without systematic errors and jackknife."""
+        return replace(self, uncertainty=self.uncertainty.of_noise_alone())
 
     def with_own_load(self) -> Estimate:
         """Return the estimate with its own values as the reference of load-dependent friction."""
         if not self.regressor.friction.needs_load:
             return self
         friction = replace(self.regressor.friction, reference=tuple(self.base_values.tolist()))
-        regressor, settings = self.regressor.with_friction(friction), replace(self.settings, friction=friction)
-        return replace(self, regressor=regressor, settings=settings)
+        changed = self.with_data(settings=replace(self.settings, friction=friction))
+        return replace(changed, regressor=self.regressor.with_friction(friction))
 
     def __repr__(self) -> str:
-        return f"Estimate({self.robot.name!r}, {pluralise(len(self.names), 'parameter')} by {self.method or 'hand'})"
+        method = self.provenance.method or "hand"
+        return f"Estimate({self.robot.name!r}, {pluralise(len(self.names), 'parameter')} by {method})"
 
     def plot(self, *logs: Log) -> Page:
         """Return the report; with `logs` also torque, friction and residuals. `.save(path)` writes it."""
@@ -421,15 +356,11 @@ class Estimate(NotebookDisplay):
                     f"{low:.5g} to {high:.5g}",
                 )
             rows.append((name, f"{value:.5g}", unit, *cells))
-        unbounded = self.physical is not None and self.physical.ends is None
+        physical = self.values.physical
+        unbounded = physical is not None and physical.ends is None
         conditional = any(parameter.is_friction for parameter in self.parameters)
         notes = (f" {CONDITIONAL}" if conditional else "") + (UNBOUNDED if unbounded else "")
         return f"{format_table(rows)}\n\n{self.status}{notes}"
-
-    @property
-    def constrained(self) -> bool:
-        """Whether the values are physically consistent; the covariance is then that of the unconstrained fit."""
-        return self.physical is not None
 
     def predict(self, motion: Samples | ArrayLike, qd: ArrayLike | None = None, qdd: ArrayLike | None = None) -> Array:
         """Predict the torque Y beta.
@@ -457,9 +388,10 @@ class Estimate(NotebookDisplay):
         if isinstance(motion, Samples):
             require_joints(self.regressor, motion)
             tau = predict_unfiltered(self.regressor, self.beta, motion)
-            if self.filter_hz is not None:
+            cutoff_hz = self.settings.cutoff_hz
+            if cutoff_hz is not None:
                 for start, stop in segment_ends(motion.segments):
-                    tau[start:stop] = lowpass(tau[start:stop], self.filter_hz, motion.rate_hz)
+                    tau[start:stop] = lowpass(tau[start:stop], cutoff_hz, motion.rate_hz)
             return tau
         if qd is None or qdd is None:
             missing = "qd" if qd is None else "qdd"
@@ -497,29 +429,44 @@ class Estimate(NotebookDisplay):
 
     def conditioning_for(self, log: Log) -> Conditioning:
         """Return the conditioning of the fit for a log, which may have other signals than those of the fit."""
-        if self.conditioning is None:
+        if self.settings.conditioning is None:
             message = "the estimate was fitted to samples and does not know how to condition a log"
             hint = "use an estimate of identify, or condition the log yourself and call predict(samples)"
             raise InputError(message, hint=hint, code=Code.MISSING_VALUE, subject="conditioning")
-        return self.conditioning.for_log(velocity=log.qd is not None, acceleration=log.qdd is not None)
+        return self.settings.conditioning.for_log(velocity=log.qd is not None, acceleration=log.qdd is not None)
 
     def predict_log(self, log: Log) -> Array:
         """Predict the torque (N, n) at every row of a log from its motion."""
         return self.predict(self.samples_of(log))
 
-    def with_provenance(self, **entries: Any) -> Estimate:
-        """Return the estimate with more provenance."""
-        return replace(self, provenance={**self.provenance, **entries})
+    def with_values(self, **changes: Any) -> Estimate:
+        """Return the estimate with changed entries of its `values`."""
+        return replace(self, values=replace(self.values, **changes))
+
+    def with_uncertainty(self, **changes: Any) -> Estimate:
+        """Return the estimate with changed entries of its `uncertainty`."""
+        return replace(self, uncertainty=replace(self.uncertainty, **changes))
+
+    def with_data(self, **changes: Any) -> Estimate:
+        """Return the estimate with changed entries of its `data`."""
+        return replace(self, data=replace(self.data, **changes))
+
+    def with_provenance(self, **changes: Any) -> Estimate:
+        """Return the estimate with changed entries of its `provenance`."""
+        return replace(self, provenance=replace(self.provenance, **changes))
+
+    def with_notes(self, **notes: Any) -> Estimate:
+        """Return the estimate with more notes in its provenance."""
+        return self.with_provenance(notes={**self.provenance.notes, **notes})
 
     def to_dict(self) -> dict[str, Any]:
         """Return all entries as a dictionary for JSON."""
-        entries = {name: getattr(self, name) for name in _SAVED_ENTRIES}
         return {
             "format": ESTIMATE_FORMAT,
             "robot": robot_record(self.robot),
             "base": base_record(self.base),
             "names": list(self.names),
-            **{name: value if value is None else _SAVED_ENTRIES[name][0](value) for name, value in entries.items()},
+            **{name: _save_part(getattr(self, name), codecs) for name, codecs in _SAVED_PARTS.items()},
         }
 
     def save(self, path: str | Path, folder: str | Path | None = None) -> Path:
@@ -528,9 +475,10 @@ class Estimate(NotebookDisplay):
         folder  folder that the file will be moved to
         """
         home = Path(path).parent if folder is None else Path(folder)
-        values = self.to_dict()
-        sources = [{**source, "path": relative_path(source["path"], home)} for source in values["sources"]]
-        return write_file_atomically(path, json.dumps(add_checksum({**values, "sources": sources}), indent=1) + "\n")
+        record = self.to_dict()
+        sources = [{**source, "path": relative_path(source["path"], home)} for source in record["data"]["sources"]]
+        record["data"]["sources"] = sources
+        return write_file_atomically(path, json.dumps(add_checksum(record), indent=1) + "\n")
 
 
 def columns_of(estimate: Estimate) -> dict[str, list[Any]]:
@@ -538,13 +486,14 @@ def columns_of(estimate: Estimate) -> dict[str, list[Any]]:
 
     Dropped parameters may have an interval, but no deviation, since they were not fitted.
     """
-    state = {**dict.fromkeys(estimate.unidentifiable, "unidentifiable"), **dict.fromkeys(estimate.dropped, "dropped")}
+    values = estimate.values
+    state = {**dict.fromkeys(values.unidentifiable, "unidentifiable"), **dict.fromkeys(values.dropped, "dropped")}
     low, high = ([None if np.isnan(end) else end for end in ends] for ends in estimate.intervals.tolist())
-    fitted = [end is not None and name not in estimate.dropped for name, end in zip(estimate.names, low, strict=True)]
+    fitted = [end is not None and name not in values.dropped for name, end in zip(estimate.names, low, strict=True)]
     spread = zip(estimate.deviations.tolist(), fitted, strict=True)
     return {
         "name": list(estimate.names),
-        "value": estimate.beta.tolist(),
+        "value": values.beta.tolist(),
         "unit": list(estimate.units),
         "deviation": [deviation if is_known else None for deviation, is_known in spread],
         "low": low,
@@ -607,22 +556,38 @@ def load_estimate(path: str | Path) -> Estimate:
         raise InputError(f"{path} is damaged: {reason}", code=Code.UNREADABLE, subject=path) from error
 
 
-def _estimate_of(values: Mapping[str, Any], path: str) -> Estimate:
-    robot, settings = robot_from_record(values["robot"]), EquationSettings.from_dict(values["settings"])
-    base, kernel = read_base(robot, values["base"])
+def _estimate_of(record: Mapping[str, Any], path: str) -> Estimate:
+    robot, settings = robot_from_record(record["robot"]), EquationSettings.from_dict(record["data"]["settings"])
+    base, kernel = read_base(robot, record["base"])
+    beta = record["values"]["beta"]
     if settings.shape.needs_load:
-        settings = replace(settings, friction=replace(settings.shape, reference=tuple(values["beta"][: base.count])))
+        settings = replace(settings, friction=replace(settings.shape, reference=tuple(beta[: base.count])))
     regressor = Regressor(robot, settings.shape, base, kernel)
-    if list(regressor.names) != values["names"]:
+    if list(regressor.names) != record["names"]:
         message = f"{path} has other parameters than this version of mindyn derives for its robot"
         raise InputError(message, hint="identify again", code=Code.DISAGREEMENT, subject=path)
-    require_physical(regressor, np.array(values["beta"]), values["physical"])
-    entries = {name: load(values[name]) for name, (_, load) in _SAVED_ENTRIES.items() if values.get(name) is not None}
-    folder = Path(path).parent
-    entries["sources"] = tuple(replace(s, path=locate_beside(s.path, folder)) for s in entries["sources"])
-    if "dropped_shifts" in entries:
-        entries["dropped_shifts"] = entries["dropped_shifts"].reshape(-1, len(regressor.names))
-    return Estimate(**entries | {"regressor": regressor, "settings": settings})
+    require_physical(regressor, np.array(beta), record["values"]["physical"])
+    entries = {name: _read_part(record[name], codecs) for name, codecs in _SAVED_PARTS.items()}
+    folder, data, uncertainty = Path(path).parent, entries["data"], entries["uncertainty"]
+    data["sources"] = tuple(replace(s, path=locate_beside(s.path, folder)) for s in data["sources"])
+    if "dropped_shifts" in uncertainty:
+        uncertainty["dropped_shifts"] = uncertainty["dropped_shifts"].reshape(-1, len(regressor.names))
+    return Estimate(
+        regressor,
+        ParameterValues(**entries["values"]),
+        Uncertainty(**uncertainty),
+        FitData(**data | {"settings": settings}),
+        Provenance(**entries["provenance"]),
+    )
+
+
+def _save_part(part: Any, codecs: Mapping[str, Codec]) -> dict[str, Any]:
+    entries = {name: getattr(part, name) for name in codecs}
+    return {name: value if value is None else codecs[name][0](value) for name, value in entries.items()}
+
+
+def _read_part(saved: Mapping[str, Any], codecs: Mapping[str, Codec]) -> dict[str, Any]:
+    return {name: load(saved[name]) for name, (_, load) in codecs.items() if saved.get(name) is not None}
 
 
 Needs = Literal["information", "samples"]

@@ -21,7 +21,7 @@ from mindyn.equations.identifiability.base_sets import base_parameters
 from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.errors import Code, InputError, MindynError
 from mindyn.foundation.schemas import require_valid_file
-from mindyn.identification.estimators.estimate_parts import read_array
+from mindyn.identification.estimators.records import read_array
 from mindyn.kernels.kernel import Kernel
 from mindyn.parameters.base import BaseParameters, parameter_sizes
 from mindyn.regression.regressor import Regressor, lin_columns
@@ -37,22 +37,22 @@ CHECKSUM: Final = "sha256"
 """Entry with the hash of the others."""
 _HINT: Final = "the file may have been edited or truncated; identify again"
 _SHAPES: Final[Mapping[str, tuple[str, ...]]] = {
-    "beta": ("p",),
-    "covariance": ("p", "p"),
-    "shifts": ("k", "p"),
-    "dropped_ends": ("2", "p"),
-    "dropped_shifts": ("k", "p"),
-    "joint_weights": ("n",),
-    "factor": ("p + 1", "p + 1"),
-    "servo.kp": ("n",),
-    "servo.kd": ("n",),
-    "servo.limit": ("n",),
-    "jackknife.significant": ("p",),
-    "jackknife.inflated": ("p",),
-    "physical.values": ("x",),
-    "physical.unconstrained": ("p",),
-    "physical.prior_fractions": ("p",),
-    "physical.ends": ("2", "p"),
+    "values.beta": ("p",),
+    "uncertainty.covariance": ("p", "p"),
+    "uncertainty.shifts": ("k", "p"),
+    "uncertainty.dropped_ends": ("2", "p"),
+    "uncertainty.dropped_shifts": ("k", "p"),
+    "data.joint_weights": ("n",),
+    "data.factor": ("p + 1", "p + 1"),
+    "data.servo.kp": ("n",),
+    "data.servo.kd": ("n",),
+    "data.servo.limit": ("n",),
+    "uncertainty.jackknife.significant": ("p",),
+    "uncertainty.jackknife.inflated": ("p",),
+    "values.physical.values": ("x",),
+    "values.physical.unconstrained": ("p",),
+    "values.physical.prior_fractions": ("p",),
+    "values.physical.ends": ("2", "p"),
 }
 """Shapes of lists: p parameters, n joints, x labels of physical values, k any number."""
 
@@ -93,22 +93,24 @@ def _require_unchanged(values: Mapping[str, Any], path: str) -> None:
         raise InputError(message, hint=hint, code=Code.DISAGREEMENT, subject=CHECKSUM)
 
 
-def _find_disagreements(values: Mapping[str, Any]) -> Iterator[str]:
-    names, physical = values["names"], values["physical"]
+def _find_disagreements(record: Mapping[str, Any]) -> Iterator[str]:
+    names, values, uncertainty = record["names"], record["values"], record["uncertainty"]
+    physical = values["physical"]
     sizes = {
         "p": len(names),
         "p + 1": len(names) + 1,
-        "n": len(values["residuals"]),
+        "n": len(record["data"]["residuals"]),
         "x": len((physical or {"labels": ()})["labels"]),
         "2": 2,
     }
     for key, wanted in _SHAPES.items():
-        holder, _, entry = key.rpartition(".")
-        given = (values.get(holder) if holder else values) or {}
-        if given.get(entry) is not None and not _has_shape(given[entry], [sizes.get(size, -1) for size in wanted]):
+        given: Any = record
+        for part in key.split("."):
+            given = (given or {}).get(part)
+        if given is not None and not _has_shape(given, [sizes.get(size, -1) for size in wanted]):
             yield f"{key} must have the shape ({', '.join(str(sizes.get(size, 'any')) for size in wanted)})"
             return
-    for curve in values.get("friction_curves") or ():
+    for curve in uncertainty.get("friction_curves") or ():
         if len({len(curve[key]) for key in ("speed", "torque", "half_width")}) > 1:
             yield f"speed, torque and half_width of the friction curve of {curve['joint']!r} must have the same length"
             return
@@ -116,7 +118,8 @@ def _find_disagreements(values: Mapping[str, Any]) -> Iterator[str]:
         if unknown := [name for name in values[key] if name not in names]:
             yield f"{key} names {unknown[0]!r}, which is not a parameter"
             return
-    C, shifts = read_array(values["covariance"]), np.array(values["shifts"] or []).reshape(-1, len(names))
+    C = read_array(uncertainty["covariance"])
+    shifts = np.array(uncertainty["shifts"] or []).reshape(-1, len(names))
     unidentifiable, dropped = (
         np.array([name in values[key] for name in names], dtype=bool) for key in ("unidentifiable", "dropped")
     )
@@ -158,7 +161,7 @@ def base_record(base: BaseParameters) -> dict[str, Any]:
     """Return a base set as a dictionary for `read_base`."""
     return {
         "form": base.form,
-        "drives": base.drives,
+        "drives": base.with_drives,
         "matrix": base.matrix.tolist(),
         "names": list(base.names),
         "survivors": None if base.survivors is None else list(base.survivors),
@@ -174,7 +177,7 @@ def read_base(robot: Robot, record: Mapping[str, Any]) -> tuple[BaseParameters, 
     """
     form, drives = record["form"], record["drives"]
     lin = form == "lin" and drives == bool(robot.drives)
-    base, kernel = lin_columns(robot) if lin else (base_parameters(robot, form, drives=drives), None)
+    base, kernel = lin_columns(robot) if lin else (base_parameters(robot, form, with_drives=drives), None)
     chosen = None if record["survivors"] is None else tuple(record["survivors"])
     K, names = np.array(record["matrix"], dtype=np.float64), tuple(record["names"])
     wrong = InputError(
@@ -183,7 +186,7 @@ def read_base(robot: Robot, record: Mapping[str, Any]) -> tuple[BaseParameters, 
     if K.shape != base.matrix.shape or len(names) != len(K):
         raise wrong
     if chosen == base.survivors:
-        sizes = parameter_sizes(robot, drives=drives)
+        sizes = parameter_sizes(robot, with_drives=drives)
         off, terms = np.abs(K - base.matrix) * sizes, np.abs(base.matrix) * sizes
         if names != base.names or (off > ROUNDING * terms.max(axis=1, keepdims=True)).any():
             raise wrong

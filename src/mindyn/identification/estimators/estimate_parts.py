@@ -1,243 +1,190 @@
-"""Parts of an `Estimate`: residuals, physical values, jackknife, identifiability, score of the settings.
-
-Summaries that all fits share.
-
-Parameters that the data do not determine: their names, and infinite variances (null in files).
-"""
+"""The four parts of an `Estimate`: its values, their uncertainty, the data of the fit, and the provenance."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
-from math import sqrt
-from typing import Any, ClassVar, Final, Self
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
 from mindyn.foundation.algebra.significance import NORMAL_95
 from mindyn.foundation.algebra.values import Array
-from mindyn.foundation.errors import pluralise
-from mindyn.regression.information import Information, null_space
+from mindyn.foundation.findings import Finding
+from mindyn.identification.estimators.records import (
+    CrossValidated,
+    FrictionCurve,
+    Identifiability,
+    JackknifeDeviation,
+    JointResidual,
+    Physical,
+)
+from mindyn.logs.log import SourceFile
+from mindyn.logs.servos import Servo
+from mindyn.regression.rows import Quantity
 from mindyn.regression.settings import EquationSettings
 
-FEWEST_BLOCKS: Final = 3.0
-"""Effective number of blocks below which a parameter keeps the deviation of the noise model."""
-
-
-def save_array(values: Array) -> list[Any]:
-    """Return an array for JSON, with None for what is not finite."""
-    saved = values.astype(object)
-    saved[~np.isfinite(values)] = None
-    return list(saved.tolist())
-
-
-def read_array(saved: Sequence[Any], missing: float = np.inf) -> Array:
-    """Return the array that `save_array` saved, with `missing` for what was not finite."""
-    values = np.array(saved, dtype=np.float64)  # None becomes NaN
-    return np.where(np.isnan(values), missing, values)
-
-
-class Record:
-    """Base of dataclasses that JSON stores field by field; None in an array stands for `missing`."""
-
-    __slots__ = ()
-    missing: ClassVar[float] = np.inf
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the entries as a dictionary for JSON."""
-        values = {entry.name: getattr(self, entry.name) for entry in fields(self)}  # type: ignore[arg-type]
-        arrays = {name: save_array(value) for name, value in values.items() if isinstance(value, np.ndarray)}
-        tuples = {name: list(value) for name, value in values.items() if isinstance(value, tuple)}
-        return {**values, **arrays, **tuples}
-
-    @classmethod
-    def from_dict(cls, saved: Mapping[str, Any]) -> Self:
-        """Return the object from `to_dict`; entries with a default may be missing."""
-        entries, types = dict(saved), {entry.name: str(entry.type) for entry in fields(cls)}  # type: ignore[arg-type]
-        for name, value in saved.items():
-            if isinstance(value, list):
-                entries[name] = read_array(value, cls.missing) if types[name].startswith("Array") else tuple(value)
-        return cls(**entries)
-
 
 @dataclass(frozen=True, slots=True, eq=False)
-class JointResidual:
-    """Residuals of a joint: number of rows, rms residual and torque (N m or N), correlation of neighbouring rows."""
-
-    joint: str
-    rows: int
-    rms: float
-    rms_torque: float
-    correlation: float | None = None
-
-    @property
-    def alike(self) -> float:
-        """Rms of the part that is correlated from row to row, unlike noise: model error.
-
-        The correlation of N rows of noise has a deviation of 1 / sqrt(N); two deviations are subtracted.
-        """
-        correlation = (self.correlation or 0.0) - 2 / sqrt(max(self.rows, 1))
-        return self.rms * sqrt(max(correlation, 0.0))
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Physical(Record):
-    """Parameters behind physically consistent values.
-
-    labels           of the standard, drive and friction parameters x, beta = B x (see `PhysicalSpace`)
-    values           x
-    unconstrained    (p,) beta of the unconstrained fit, to which the covariance belongs
-    prior_links      names of the links with a prior
-    prior_fractions  (p,) fraction of each value's information that comes from the prior; None without a prior
-    ends             (2, p) 95 % intervals: least and greatest values that data and physics allow, NaN if the prior
-                     decides; None: not computed
-    """
-
-    missing = np.nan
-
-    labels: tuple[str, ...]
-    values: Array
-    unconstrained: Array
-    prior_links: tuple[str, ...] = ()
-    prior_fractions: Array | None = None
-    ends: Array | None = None
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class JackknifeDeviation(Record):
-    """Deviation between blocks, included in the covariance.
-
-    count        number of blocks
-    repeated     whether they are phases of a repeating motion; otherwise contiguous parts of the logs
-    significant  (p,) effective number of blocks that determine each parameter; 0 if dropped or unidentifiable
-    inflated     (p,) factors >= 1 on the standard deviations of noise model and systematic errors
-    """
-
-    count: int
-    repeated: bool
-    significant: Array
-    inflated: Array
-
-    @property
-    def quantiles(self) -> Array:
-        """(p,) half-widths of 95 % intervals in standard deviations: Student's t for each parameter's blocks."""
-        from scipy.special import stdtrit
-
-        is_determined = self.significant >= FEWEST_BLOCKS
-        return np.asarray(np.where(is_determined, stdtrit(np.maximum(self.significant - 1, 1.0), 0.975), NORMAL_95))
-
-    @property
-    def quantile(self) -> float:
-        """The same for a quantity that depends on all parameters, such as a torque."""
-        from scipy.special import stdtrit
-
-        return float(stdtrit(max(self.count - 1, 1), 0.975))
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class FrictionCurve(Record):
-    """Friction of a joint over its speed, without torque offset, with a 95 % band.
+class ParameterValues:
+    """Values of the parameters of an estimate, and how they came about.
 
     Attributes
     ----------
-    joint : str
-        Name of the joint.
-    speed : (k,) array
-        Speeds in rad/s or m/s.
-    torque : (k,) array
-        Friction relative to standstill, in N m or N.
-    half_width : (k,) array
-        Half-width of the band; infinite if friction is unidentifiable.
-    deviations : (3, k) array or None
-        Standard deviations by noise and model errors, by the choice of the law, and by drift within the logs.
-    laws : mapping
-        Probability of each friction law that was averaged; empty for the law of the estimate alone.
-    load : float
-        Load of the gear, in N m or N, for which the curve holds: the mean of the logs, or zero.
-    load_coefficient : float
-        Growth of the friction with the load; under another one, add `load_coefficient` (other - `load`) sign(speed).
+    beta : (p,) array
+        Values, in the SI units of `Estimate.units`.
+    dropped : tuple of str
+        Names of parameters that were set to zero.
+    unidentifiable : tuple of str
+        Names of parameters that the data do not determine.
+    physical : Physical or None
+        Parameters behind physically consistent values; None for an unconstrained fit.
+    projected : bool
+        Whether infeasible values were projected onto the feasible set.
     """
 
-    joint: str
-    speed: Array
-    torque: Array
-    half_width: Array
-    deviations: Array | None = None
-    laws: Mapping[str, float] = field(default_factory=dict)
-    load: float = 0.0
-    load_coefficient: float = 0.0
+    beta: Array
+    dropped: tuple[str, ...] = ()
+    unidentifiable: tuple[str, ...] = ()
+    physical: Physical | None = None
+    projected: bool = False
+
+    @property
+    def is_constrained(self) -> bool:
+        """Whether the values are physically consistent; the covariance is then that of the unconstrained fit."""
+        return self.physical is not None
 
 
-@dataclass(frozen=True, slots=True)
-class Identifiability:
-    """Whether logs can identify a robot.
+@dataclass(frozen=True, slots=True, eq=False)
+class Uncertainty:
+    """How far the true values may be from those of an estimate.
 
-    holds        False if they cannot, whatever values a fit gives; findings of severity error say why
-    uncertainty  of the torque on any motion within the limits, relative to the torque; None: not computed
+    Attributes
+    ----------
+    covariance : (p, p) array
+        Covariance of the values; zero for dropped parameters, infinite variance for unidentifiable ones.
+    shifts : (k, p) array or None
+        Systematic errors in the covariance: common shifts of all values by timing and differences, of one standard
+        deviation each.
+    jackknife : JackknifeDeviation or None
+        Inflation of the covariance by the deviation between blocks.
+    dropped_ends : (2, p) array or None
+        95 % intervals of dropped parameters from a fit that includes them, zero inside; NaN for all others.
+    dropped_shifts : (k, p) array or None
+        Joint shifts of all values that dropped parameters may cause, one standard deviation each.
+    friction_curves : tuple of FrictionCurve
+        Friction of each driven joint over the speeds of the logs, averaged over the laws that the logs cannot separate,
+        with a band for the curve of another recording at the temperatures of these logs. Empty if not computed.
     """
 
-    holds: bool
-    uncertainty: float | None = None
+    covariance: Array
+    shifts: Array | None = None
+    jackknife: JackknifeDeviation | None = None
+    dropped_ends: Array | None = None
+    dropped_shifts: Array | None = None
+    friction_curves: tuple[FrictionCurve, ...] = ()
+
+    @property
+    def deviations(self) -> Array:
+        """(p,) standard deviations."""
+        return np.asarray(np.sqrt(np.diag(self.covariance)))
+
+    @property
+    def correlations(self) -> Array:
+        """(p, p) correlations of the values; zero where a parameter is dropped or unidentifiable."""
+        deviations = self.deviations
+        is_finite = np.isfinite(deviations) & (deviations > 0)
+        scale = np.where(is_finite, 1 / np.where(is_finite, deviations, 1.0), 0.0)
+        return np.asarray(np.where(np.isfinite(self.covariance), self.covariance, 0.0) * scale * scale[:, None])
+
+    @property
+    def half_widths(self) -> Array:
+        """(p,) half-widths of the 95 % intervals from the covariance: infinite if unidentifiable, zero if dropped."""
+        return self.deviations * (NORMAL_95 if self.jackknife is None else self.jackknife.quantiles)
+
+    def half_widths_of(self, rows: Array) -> Array:
+        """Return (k,) half-widths of the 95 % intervals of rows (k, p) @ beta; infinite if a row has an unidentifiable
+        part.
+        """
+        is_finite = np.isfinite(np.diag(self.covariance))
+        finite = np.where(np.isfinite(self.covariance), self.covariance, 0.0)
+        deviations = np.sqrt(np.maximum(np.einsum("ki,ij,kj->k", rows, finite, rows), 0.0))
+        deviations[(rows[:, ~is_finite] != 0).any(axis=1)] = np.inf
+        return np.asarray(deviations * self.quantile)
+
+    @property
+    def quantile(self) -> float:
+        """Half-width, in standard deviations, of the 95 % interval of a quantity that depends on all parameters."""
+        return NORMAL_95 if self.jackknife is None else self.jackknife.quantile
+
+    def of_noise_alone(self) -> Uncertainty:
+        """Return the uncertainty by noise alone, without systematic errors and jackknife."""
+        alone = self.covariance if self.shifts is None else self.covariance - self.shifts.T @ self.shifts
+        if self.jackknife is not None:
+            alone = alone / np.outer(self.jackknife.inflated, self.jackknife.inflated)
+        return replace(self, covariance=alone, shifts=None, jackknife=None)
 
 
-@dataclass(frozen=True, slots=True)
-class CrossValidated:
-    """Cross-validated error of the selected settings on training rows: mean over joints, and total."""
+@dataclass(frozen=True, slots=True, eq=False)
+class FitData:
+    """The data that an estimate was fitted to, and how well it fits them.
 
-    mean: float
-    total: float
-    settings_tried: int
+    Below, n is the number of joints with a torque and p the number of parameters.
 
+    Attributes
+    ----------
+    settings : EquationSettings
+        How logs became equations; its filter also applies to predictions.
+    residuals : tuple of JointResidual
+        Residuals of each joint.
+    residual_of : str
+        Quantity of the residuals; `rms_torque` is then the rms of that quantity.
+    joint_weights : (n,) array or None
+        1 / residual variance of each joint's rows in the fit.
+    condition_number : float or None
+        Condition number of the weighted equations with columns of unit length; None if infinite or unknown.
+    factor : (p + 1, p + 1) array or None
+        R factor of the weighted equations, their torque in the last column, from which constrained values can be fitted
+        without the logs; None for other methods than least squares.
+    sources : tuple of SourceFile
+        Files of the logs.
+    servo : Servo or None
+        Position servos of the logs, whose gains were given or estimated; None for logs with torques.
+    identifiable : Identifiability or None
+        Whether the logs can identify the robot; None if they were not diagnosed.
+    cross_validated : CrossValidated or None
+        Error by which settings were selected.
+    """
 
-def joint_residuals(
-    information: Information, beta: Array, correlations: Sequence[float | None] | None = None
-) -> tuple[JointResidual, ...]:
-    """Return the residuals of each joint, or of other groups of rows, at beta."""
-    counts = np.array(information.counts)
-    rows = np.maximum(counts, 1)
-    rms, torque = np.sqrt(information.residuals(beta) / rows), np.sqrt(information.torques() / rows)
-    neighbours = correlations or (None,) * len(counts)
-    return tuple(
-        JointResidual(name, int(count), float(r), float(t), c)
-        for name, count, r, t, c in zip(information.joint_names, counts, rms, torque, neighbours, strict=True)
-    )
-
-
-def unexplained_fraction(residuals: Sequence[JointResidual]) -> float:
-    """Return the root of the squared residuals over the squared torques of all joints."""
-    squares = sum(residual.rows * residual.rms**2 for residual in residuals)
-    return float(np.sqrt(squares / max(sum(residual.rows * residual.rms_torque**2 for residual in residuals), 1e-300)))
-
-
-def data_summary(information: Information, settings: EquationSettings) -> str:
-    """`1200 equations (600 samples of 2 joints, low-passed at 5 Hz, one of 4 kept)`."""
-    samples = f"{max(information.counts)} samples of {pluralise(len(information.counts), 'joint')}"
-    cutoff, step = settings.cutoff_hz, settings.step
-    filtered = [] if cutoff is None else [f"low-passed at {cutoff:.3g} Hz"]
-    thinned = [f"one of {step} kept"] if step > 1 else []
-    return f"{sum(information.counts)} equations ({', '.join([samples, *filtered, *thinned])})"
-
-
-def describe_status(parts: Sequence[str], unidentifiable: Sequence[str]) -> str:
-    """Return the status sentence of a fit; its last part names unidentifiable parameters."""
-    unknown = [f"the data do not determine some combinations of: {', '.join(unidentifiable)}"] if unidentifiable else []
-    return f"{'; '.join([*parts, *unknown])}."
-
-
-NULL_SPACE_ENTRY: Final = 1e-6
-"""Smallest entry of a unit vector of the null space that makes its parameter unidentifiable."""
+    settings: EquationSettings
+    residuals: tuple[JointResidual, ...] = ()
+    residual_of: Quantity = "torque"
+    joint_weights: Array | None = None
+    condition_number: float | None = None
+    factor: Array | None = None
+    sources: tuple[SourceFile, ...] = ()
+    servo: Servo | None = None
+    identifiable: Identifiability | None = None
+    cross_validated: CrossValidated | None = None
 
 
-def find_unidentifiable(R: Array, names: Sequence[str], dropped: Sequence[str] = ()) -> tuple[str, ...]:
-    """Return the parameters in the null space of equations with R factor (m, p), without dropped parameters."""
-    kept = np.array([name not in dropped for name in names])
-    is_open = (np.abs(null_space(R[:, kept])) > NULL_SPACE_ENTRY).any(axis=1)
-    return tuple(names[k] for k in np.flatnonzero(kept)[is_open])
+@dataclass(frozen=True, slots=True, eq=False)
+class Provenance:
+    """Where an estimate comes from, for people.
 
+    Attributes
+    ----------
+    method : str
+        Name of the method.
+    status : str
+        Result of the fit in one sentence.
+    findings : tuple of Finding
+        Selected settings, dropped parameters, and problems of the logs.
+    notes : mapping
+        Further settings and choices; mindyn does not read them.
+    """
 
-def infinite_variances(covariance: Array, names: Sequence[str], unidentifiable: Sequence[str]) -> Array:
-    """Return the covariance with infinite variances of unidentifiable parameters."""
-    result = np.array(covariance)
-    places = [names.index(name) for name in unidentifiable]
-    result[places, places] = np.inf
-    return result
+    method: str = ""
+    status: str = ""
+    findings: tuple[Finding, ...] = ()
+    notes: Mapping[str, Any] = field(default_factory=dict)

@@ -27,7 +27,7 @@ from mindyn.foundation.algebra.requirements import require_count
 from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.errors import Code, InputError, pluralise
 from mindyn.identification.estimators.estimate import Estimate, Estimator, predict_unfiltered
-from mindyn.identification.estimators.estimate_parts import describe_status, infinite_variances, unexplained_fraction
+from mindyn.identification.estimators.fit_summary import describe_status, infinite_variances, unexplained_fraction
 from mindyn.identification.estimators.least_squares import (
     LeastSquares,
     Weights,
@@ -124,9 +124,13 @@ class InstrumentStep:
 
     def applied(self, estimate: Estimate) -> Estimate:
         """Return the estimate after the step."""
-        residuals = tuple(replace(residual, rms=r) for residual, r in zip(estimate.residuals, self.rms, strict=True))
-        return replace(
-            estimate, beta=estimate.beta + self.change, covariance=self.covariance, residuals=residuals, factor=None
+        residuals = tuple(
+            replace(residual, rms=r) for residual, r in zip(estimate.data.residuals, self.rms, strict=True)
+        )
+        return (
+            estimate.with_values(beta=estimate.beta + self.change)
+            .with_uncertainty(covariance=self.covariance)
+            .with_data(residuals=residuals, factor=None)
         )
 
 
@@ -141,8 +145,8 @@ def instrument_step(
 
     common   mean of Omega_i^T e_i (p,) for each joint due to noise that Omega and e share; None: zero
     """
-    assert estimate.joint_weights is not None
-    weights = estimate.joint_weights / estimate.joint_weights.max()
+    assert estimate.data.joint_weights is not None
+    weights = estimate.data.joint_weights / estimate.data.joint_weights.max()
     products, counts = _multiply_rows(estimate, measured, expected)
     A, r, meat = np.zeros((len(basis), len(basis))), np.zeros(len(basis)), np.zeros((len(basis), len(basis)))
     for joint, (columns, weight, product) in enumerate(zip(estimate.regressor.columns, weights, products, strict=True)):
@@ -172,7 +176,7 @@ def repeat_passes(
     plain: Estimate, information: Information, samples: Samples, passes: int, instruments: Instruments
 ) -> tuple[Estimate, bool]:
     """Return the estimate after passes with new instruments, and whether it settled before the last of them."""
-    basis = identifiable_directions(information.stacked(plain.joint_weights)[0])
+    basis = identifiable_directions(information.stacked(plain.data.joint_weights)[0])
     estimate, moved, count = plain, True, 0
     while moved and count < passes:
         count += 1
@@ -184,18 +188,18 @@ def repeat_passes(
     colouring = colouring_of(regressor, estimate.beta, samples, cutoff, thinned)
     spread = coloured_covariance_of(regressor, expected, colouring, step.weights, cutoff, thinned)
     covariance = sandwich(step.inverse, np.asarray(sum(spread)))
-    covariance = infinite_variances(covariance, plain.names, plain.unidentifiable)
-    return replace(estimate, covariance=covariance), not moved
+    covariance = infinite_variances(covariance, plain.names, plain.values.unidentifiable)
+    return estimate.with_uncertainty(covariance=covariance), not moved
 
 
 def report_passes(estimate: Estimate, method: str, passes: int, notes: Sequence[str], *, settled: bool) -> Estimate:
     """Return the estimate with method, status and provenance."""
     summary = (
         f"{pluralise(len(estimate.names), 'parameter')}, {passes} passes{'' if settled else ', not settled'}, leave "
-        f"{100 * unexplained_fraction(estimate.residuals):.3g} % of the torque unexplained"
+        f"{100 * unexplained_fraction(estimate.data.residuals):.3g} % of the torque unexplained"
     )
-    status = describe_status([summary, *notes], estimate.unidentifiable)
-    return replace(estimate, status=status, method=method).with_provenance(passes=passes, settled=settled)
+    status = describe_status([summary, *notes], estimate.values.unidentifiable)
+    return estimate.with_provenance(status=status, method=method).with_notes(passes=passes, settled=settled)
 
 
 def _multiply_rows(estimate: Estimate, measured: Samples, expected: Samples) -> tuple[list[Array], list[int]]:
@@ -303,7 +307,7 @@ class InstrumentalVariables(Estimator):
         if left > 0:
             notes.append(f"the inertia matrix of the estimate is indefinite at {100 * left:.3g} % of the samples")
         reported = report_passes(estimate, "instrumental variables", len(shares), notes, settled=settled)
-        return reported.with_provenance(indefinite_parts=shares, indefinite_part_of_estimate=left)
+        return reported.with_notes(indefinite_parts=shares, indefinite_part_of_estimate=left)
 
     def _first_model(self, plain: Estimate) -> Estimate:
         model = self.instrument_model
@@ -364,7 +368,7 @@ def noise_in_both(estimate: Estimate, expected: Samples, M: Array, cutoff_hz: fl
     some, M = expected.take(every), M[every]
     assert some.usable is not None
     joints = []
-    for joint, (variance, residual) in enumerate(zip(variances, estimate.residuals, strict=True)):
+    for joint, (variance, residual) in enumerate(zip(variances, estimate.data.residuals, strict=True)):
         usable = some.usable[:, joint]
         push = np.asarray(np.linalg.inv(M[usable])[:, :, joint], dtype=np.float64)
         mean = _mean_change(estimate.regressor, some.q[usable], some.qd[usable], push, joint)

@@ -18,7 +18,7 @@ import numpy as np
 from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.errors import Code, InputError, pluralise
 from mindyn.identification.estimators.estimate import Estimate, Estimator
-from mindyn.identification.estimators.estimate_parts import find_unidentifiable, unexplained_fraction
+from mindyn.identification.estimators.fit_summary import find_unidentifiable, unexplained_fraction
 from mindyn.parameters.lin import lin_structure
 from mindyn.regression.information import Information, solve
 from mindyn.regression.rows import Rows
@@ -59,7 +59,7 @@ class LastLinkFirst(Estimator):
             unidentifiable=unidentifiable,
             provenance={"joint_conditions": {name: finite[name] for name in information.joint_names}},
         )
-        return replace(estimate, status=_format_status(estimate, conditions))
+        return estimate.with_provenance(status=_format_status(estimate, conditions))
 
 
 def fit_backwards(information: Information) -> tuple[Array, Array, dict[str, float], list[str]]:
@@ -107,10 +107,10 @@ def _format_status(estimate: Estimate, conditions: dict[str, float]) -> str:
     worst = max(conditions, key=conditions.__getitem__)
     sentence = (
         f"{pluralise(len(estimate.names), 'parameter')}, joint by joint from the last, leave "
-        f"{100 * unexplained_fraction(estimate.residuals):.3g} % of the torque unexplained; the worst conditioned "
+        f"{100 * unexplained_fraction(estimate.data.residuals):.3g} % of the torque unexplained; the worst conditioned "
         f"joint is {worst!r} ({conditions[worst]:.3g})"
     )
-    if not estimate.unidentifiable:
+    if not estimate.values.unidentifiable:
         return f"{sentence}."
-    names = ", ".join(estimate.unidentifiable)
+    names = ", ".join(estimate.values.unidentifiable)
     return f"{sentence}; the rows of their own joint do not determine {names}; this affects the joints before."

@@ -9,7 +9,7 @@ P (sum_i W_i^2 s2_i |H_i Y_i|^2) P: the residuals' own filter shapes the columns
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final, Literal, get_args
 
 import numpy as np
@@ -177,7 +177,7 @@ class LeastSquares(Estimator):
         "correlated" models the residuals of each joint as an autoregressive process.
     dropped : tuple of str
         Names of parameters that are set to zero.
-    friction : "free", "regularised" or "dissipative"
+    friction_rule : "free", "regularised" or "dissipative"
         "regularised": offsets, viscous friction and shapes that the speeds of the data do not separate from the other
         friction of their joint are small (see `mindyn.regression.friction_limits`). "dissipative": also, friction takes
         power and rises with the speed up to the velocity limit.
@@ -187,10 +187,10 @@ class LeastSquares(Estimator):
     robust: bool = False
     covariance: Literal["white", "correlated"] = "white"
     dropped: tuple[str, ...] = ()
-    friction: FrictionRule = "free"
+    friction_rule: FrictionRule = "free"
 
     def __post_init__(self) -> None:
-        require_choice(self.friction, get_args(FrictionRule), "friction")
+        require_choice(self.friction_rule, get_args(FrictionRule), "friction_rule")
         if isinstance(self.weights, str) and self.weights not in ("joint", "ordinary"):
             raise InputError(
                 f'weights must be "joint", "ordinary", or a number for each joint; got {self.weights!r}',
@@ -271,8 +271,8 @@ def fit_weighted(
     weights = np.ones(n) if isinstance(settings.weights, str) else np.array(settings.weights, dtype=np.float64)
     require_shape(weights.shape, (n,), "weights")
     alive = information.measured() & np.logical_not(constant)
-    limits = None if regressor is None or settings.friction != "dissipative" else friction_limits(regressor)
-    parameters = () if regressor is None or settings.friction == "free" else regressor.parameters
+    limits = None if regressor is None or settings.friction_rule != "dissipative" else friction_limits(regressor)
+    parameters = () if regressor is None or settings.friction_rule == "free" else regressor.parameters
     if settings.weights == "joint":  # start from the torques: next to 1e4 Nm, a joint of 1e-4 Nm is rounding
         weights = np.where(alive, np.array(information.counts) / information.torque_sizes(), 0.0)
     fitted = _solve_weighted(information, weights, kept, parameters, limits)
@@ -361,12 +361,12 @@ def _estimate(
         },
     )
     factor = triangle_of(np.column_stack(information.stacked(fit.weights)))
-    estimate = replace(estimate, factor=factor)
-    if not estimate.unidentifiable:
+    estimate = estimate.with_data(factor=factor)
+    if not estimate.values.unidentifiable:
         return estimate
     open_count = len(fit.beta) - len(settings.dropped) - fit.rank
     status = (
         f"{estimate.status.partition(';')[0]}; the data do not determine {pluralise(open_count, 'combination')} of: "
-        f"{', '.join(estimate.unidentifiable)} (their values are the smallest that fit)."
+        f"{', '.join(estimate.values.unidentifiable)} (their values are the smallest that fit)."
     )
-    return replace(estimate, status=status)
+    return estimate.with_provenance(status=status)

@@ -8,7 +8,7 @@ of A^-1 loses: the result is the batch solution of eq. 3.22 to rounding.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -111,8 +111,12 @@ class RecursiveInstruments:
         sums = self._sums_so_far()
         status = f"recursive instrumental variables after {self.count} samples, {sums.dropped} excluded"
         method = "recursive instrumental variables"
-        model = replace(self.model, factor=None)
-        return replace(model, beta=self._beta(sums), covariance=self._covariance(sums), status=status, method=method)
+        model = self.model.with_data(factor=None)
+        return (
+            model.with_values(beta=self._beta(sums))
+            .with_uncertainty(covariance=self._covariance(sums))
+            .with_provenance(status=status, method=method)
+        )
 
     def _beta(self, sums: _Sums) -> Array:
         d, is_seen, A = self._equations(sums)
@@ -170,7 +174,7 @@ class RecursiveInstruments:
         Y = regressor.dense(regressor.parts(new.q, new.qd, new.qdd, directions))
         Omega = regressor.dense(regressor.parts(new.q, new.qd, expected.qdd, directions))
         ages = self.forgetting ** np.arange(m - 1, -1, -1.0) * expected.definite
-        joints = np.ones(regressor.joint_count) if model.joint_weights is None else model.joint_weights
+        joints = np.ones(regressor.joint_count) if model.data.joint_weights is None else model.data.joint_weights
         weights = ages[:, None, None] * (joints / joints.max())[:, None]
         weighted = Omega * weights
         whole = np.concatenate([Y, tau[:, :, None]], axis=2)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import copy
-from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -116,9 +115,9 @@ class RecursiveLeastSquares:
                 code=Code.TOO_LITTLE_DATA,
                 subject="samples",
             )
-        settings = EquationSettings(friction=self.regressor.friction, drives="stated")
+        settings = EquationSettings(friction=self.regressor.friction, drive_parameters="stated")
         fitted = self.settings.fit(Rows.of_information(self.regressor, self.information, settings))
-        return replace(fitted, method="recursive least squares").with_provenance(forgetting=self.forgetting)
+        return fitted.with_provenance(method="recursive least squares").with_notes(forgetting=self.forgetting)
 
     def _triangles_so_far(self) -> list[Triangle]:
         """Return the R factors with the waiting samples added; the factors themselves stay as they are."""

@@ -10,7 +10,6 @@ at least that fraction of the prior's inertia matrix in every configuration. Mas
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Final, Literal, get_args
 
 import numpy as np
@@ -18,7 +17,8 @@ import numpy as np
 from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.errors import MindynError, require_choice
 from mindyn.identification.estimators.estimate import Estimate
-from mindyn.identification.estimators.estimate_parts import Physical, unexplained_fraction
+from mindyn.identification.estimators.fit_summary import unexplained_fraction
+from mindyn.identification.estimators.records import Physical
 from mindyn.identification.feasibility.conic import ConicError
 from mindyn.identification.feasibility.constrained_fit import MIN_PRIOR_FRACTION, FitProblem
 from mindyn.identification.feasibility.inertia_family import InertiaFamily
@@ -49,7 +49,7 @@ def covariance_metric(estimate: Estimate, space: PhysicalSpace) -> Array:
     sizes = 1 / np.diag(relative_metric(space, estimate.beta))
     deviations = np.where(np.isfinite(estimate.deviations), estimate.deviations, UNIDENTIFIABLE_DEVIATION * sizes)
     deviations = np.where(deviations > 0, deviations, sizes)
-    correlations = estimate.correlations.copy()
+    correlations = estimate.uncertainty.correlations.copy()
     np.fill_diagonal(correlations, 1.0)
     return root_of_inverse(correlations, deviations)
 
@@ -84,23 +84,24 @@ def make_feasible(estimate: Estimate, level: Level = "consistent") -> Estimate:
     W = covariance_metric(estimate, space)
     if level == "positive definite":
         return _make_positive_definite(estimate, W)
-    fitted = _fit_again(estimate, space) if estimate.physical is None else None
+    fitted = _fit_again(estimate, space) if estimate.values.physical is None else None
     x = space.move_inside(_find_nearest(estimate, space, W) if fitted is None else fitted)
     beta = space.matrix @ x
     distance = float(np.linalg.norm(W @ (beta - estimate.beta)))
-    physical = estimate.physical
+    physical = estimate.values.physical
     free = estimate.beta if physical is None else physical.unconstrained
     move = f"moved by {distance:.3g} standard deviations of noise alone to the nearest physically consistent values"
     move += _format_cost(estimate, beta, distance)
-    moved = replace(
-        estimate,
-        beta=beta,
-        status=f"{estimate.status} Then {move}.",
-        dropped=tuple(name for name in estimate.dropped if beta[estimate.names.index(name)] == 0.0),
-        physical=Physical(space.labels, x, free, () if physical is None else physical.prior_links),
-        factor=None,
-        projected=True,
-        provenance={**estimate.provenance, "projected": {"level": "consistent", "distance": distance}},
+    moved = (
+        estimate.with_values(
+            beta=beta,
+            dropped=tuple(name for name in estimate.values.dropped if beta[estimate.names.index(name)] == 0.0),
+            physical=Physical(space.labels, x, free, () if physical is None else physical.prior_links),
+            projected=True,
+        )
+        .with_provenance(status=f"{estimate.status} Then {move}.")
+        .with_data(factor=None)
+        .with_notes(projected={"level": "consistent", "distance": distance})
     )
     return moved.with_own_load()
 
@@ -113,13 +114,14 @@ def _make_positive_definite(estimate: Estimate, W: Array) -> Estimate:
         f"the inertia matrix from {nearest.before:.3g} to {nearest.after:.3g} kg m^2"
     )
     projected = {"level": "positive definite", "distance": nearest.distance, "eps": nearest.eps}
-    moved = replace(
-        estimate,
-        beta=nearest.beta,
-        status=f"{estimate.status} Then {move}." if nearest.rounds else estimate.status,
-        dropped=tuple(name for name in estimate.dropped if nearest.beta[estimate.names.index(name)] == 0.0),
-        projected=estimate.projected or nearest.rounds > 0,
-        provenance={**estimate.provenance, "projected": projected},
+    moved = (
+        estimate.with_values(
+            beta=nearest.beta,
+            dropped=tuple(name for name in estimate.values.dropped if nearest.beta[estimate.names.index(name)] == 0.0),
+            projected=estimate.values.projected or nearest.rounds > 0,
+        )
+        .with_provenance(status=f"{estimate.status} Then {move}." if nearest.rounds else estimate.status)
+        .with_notes(projected=projected)
     )
     return moved.with_own_load()
 
@@ -135,24 +137,24 @@ def _find_nearest(estimate: Estimate, space: PhysicalSpace, W: Array) -> Array:
 
 def _fit_again(estimate: Estimate, space: PhysicalSpace) -> Array | None:
     """Return the physical parameters x that fit the equations of the estimate best; None if that is not possible."""
-    if estimate.factor is None or not explains_values(estimate):
+    if estimate.data.factor is None or not explains_values(estimate):
         return None
-    rows = sum(residual.rows for residual in estimate.residuals)
+    rows = sum(residual.rows for residual in estimate.data.residuals)
     zero = tuple(
-        k for k, label in enumerate(space.labels) if label in estimate.dropped and label in space.drive_labels()
+        k for k, label in enumerate(space.labels) if label in estimate.values.dropped and label in space.drive_labels()
     )
     try:
-        return _solve(estimate, space, _as_information(space, estimate.factor, rows), 1 / max(rows, 1), zero)
+        return _solve(estimate, space, _as_information(space, estimate.data.factor, rows), 1 / max(rows, 1), zero)
     except MindynError:  # equations without noise
         return None
 
 
 def explains_values(estimate: Estimate) -> bool:
     """Return whether the values fit the equations about as well as possible: nobody changed them since."""
-    if estimate.factor is None:
+    if estimate.data.factor is None:
         return False
-    kept = np.array([name not in estimate.dropped for name in estimate.names], dtype=np.bool_)
-    R, z = estimate.factor[:, :-1], estimate.factor[:, -1]
+    kept = np.array([name not in estimate.values.dropped for name in estimate.names], dtype=np.bool_)
+    R, z = estimate.data.factor[:, :-1], estimate.data.factor[:, -1]
     least = np.linalg.norm(R[:, kept] @ np.linalg.lstsq(R[:, kept], z, rcond=None)[0] - z)
     return bool(np.linalg.norm(R @ estimate.beta - z) <= MAX_VALUE_MISFIT_RATIO * least)
 
@@ -177,12 +179,12 @@ def _format_cost(estimate: Estimate, beta: Array, distance: float) -> str:
 
     Without the equations, the squared residuals grow by about the squared distance.
     """
-    if not any(residual.rows * residual.rms_torque for residual in estimate.residuals):
+    if not any(residual.rows * residual.rms_torque for residual in estimate.data.residuals):
         return ""
-    error = 100 * unexplained_fraction(estimate.residuals)
-    if estimate.factor is not None and explains_values(estimate):
-        before, after = (np.linalg.norm(estimate.factor @ np.append(-v, 1.0)) for v in (estimate.beta, beta))
+    error = 100 * unexplained_fraction(estimate.data.residuals)
+    if estimate.data.factor is not None and explains_values(estimate):
+        before, after = (np.linalg.norm(estimate.data.factor @ np.append(-v, 1.0)) for v in (estimate.beta, beta))
         ratio = float(after / before) if before > 0 else 1.0
     else:
-        ratio = float(np.hypot(1, distance / np.sqrt(sum(residual.rows for residual in estimate.residuals))))
+        ratio = float(np.hypot(1, distance / np.sqrt(sum(residual.rows for residual in estimate.data.residuals))))
     return f"; the error on the training rows grows from {error:.3g} to about {ratio * error:.3g} %"

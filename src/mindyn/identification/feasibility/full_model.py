@@ -56,11 +56,11 @@ MIN_FORCED_MASS_KG: Final = 1e-3
 """Smallest mass of a link that is written although its values are not physical, kg."""
 
 
-def full_model(
+def build_full_model(
     estimate: Estimate,
     prior: Robot | Literal["robot"] | None = "robot",
     *,
-    friction: Literal["sign", "fitted"] = "sign",
+    friction_at_zero: Literal["sign", "fitted"] = "sign",
     force: bool = False,
 ) -> Robot:
     """Build a robot with standard parameters of every link, rotor inertia and friction from an estimate.
@@ -77,7 +77,7 @@ def full_model(
         Parameters are nearest to the inertial parameters of a `Robot` with the same links, or of the robot of the
         estimate ("robot"; a fit with a prior for all links keeps its values). Links without inertial parameters, or
         with placeholders, are nearest to a ball between their joints. None: smallest total mass.
-    friction : {"sign", "fitted"}
+    friction_at_zero : {"sign", "fitted"}
         "sign": Coulomb friction of the drives, as simulators and other formats support it. "fitted": the transition
         around zero velocity of the fit (if it was tanh) as extra torques, for code that must reproduce the torques of
         the estimate.
@@ -92,12 +92,12 @@ def full_model(
     Raises
     ------
     InputError
-        If `friction` is unknown.
+        If `friction_at_zero` is unknown.
     ExportError
         If the estimate is not physically consistent and `force` is False.
     """
-    require_choice(friction, ("sign", "fitted"), "friction")
-    return build_model(estimate, complete_model(estimate, prior, force=force), friction=friction)
+    require_choice(friction_at_zero, ("sign", "fitted"), "friction_at_zero")
+    return build_model(estimate, complete_model(estimate, prior, force=force), friction=friction_at_zero)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -116,8 +116,8 @@ def complete_model(
     space = space_of(estimate.regressor)
     notes: list[str] = []
     x = physical_values(estimate, space)
-    physical = estimate.physical
-    is_near_prior = estimate.projected or (
+    physical = estimate.values.physical
+    is_near_prior = estimate.values.projected or (
         physical is not None and set(physical.prior_links) == set(estimate.robot.link_names)
     )
     if x is None or not (is_near_prior and prior == "robot"):
@@ -304,7 +304,7 @@ def _build_robot(estimate: Estimate, space: PhysicalSpace, x: Array, notes: list
     x[: PARAMETERS_PER_LINK * (BASE_COUNT - 1) if robot.has_floating_base else 0] = 0.0
     links = tuple(Link(link.name, x[space.link(i)], link.shapes) for i, link in enumerate(robot.links))
     drives, extras = robot.drives, robot.extras
-    if space.base.drives:
+    if space.base.with_drives:
         start = PARAMETERS_PER_LINK * len(robot.joints)
         stop = start + len(DRIVE_PARAMETERS) * len(drives)
         table = x[start:stop].reshape(-1, len(DRIVE_PARAMETERS)).tolist()

@@ -42,7 +42,7 @@ class InertiaFamily:
     @cached_property
     def model(self) -> Model:
         """Return kernels with beta as an input."""
-        return compile_model(self.base.robot, drives=self.base.drives, base=self.base, parameters="base")
+        return compile_model(self.base.robot, with_drives=self.base.with_drives, base=self.base, parameters="base")
 
     @cached_property
     def joints(self) -> tuple[Joint, ...]:
@@ -103,7 +103,7 @@ def find_member(subject: Subject) -> tuple[InertiaFamily, Array]:
     if isinstance(subject, Estimate):
         return InertiaFamily(subject.base), subject.base_values
     if isinstance(subject, Robot):
-        base = base_parameters(subject, drives=bool(subject.drives))
+        base = base_parameters(subject, with_drives=bool(subject.drives))
         return InertiaFamily(base), base.values
     if isinstance(subject, tuple) and len(subject) == 2:
         return _pair_values(*subject)
@@ -125,11 +125,11 @@ def _pair_values(robot_or_base: Robot | BaseParameters, values: ArrayLike) -> tu
         sets = [robot_or_base]
     else:
         choices = (False, True) if robot_or_base.drives else (False,)
-        sets = [base_parameters(robot_or_base, drives=drives) for drives in choices]
+        sets = [base_parameters(robot_or_base, with_drives=drives) for drives in choices]
     for base in sets:
         if beta.shape == (base.count,):
             return InertiaFamily(base), beta
-    counts = " or ".join(f"{base.count} ({'with' if base.drives else 'without'} drives)" for base in sets)
+    counts = " or ".join(f"{base.count} ({'with' if base.with_drives else 'without'} drives)" for base in sets)
     raise InputError(
         f"the robot has {counts} base parameters, got base values of shape {beta.shape}",
         code=Code.WRONG_SHAPE,

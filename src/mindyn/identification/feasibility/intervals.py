@@ -57,22 +57,22 @@ def add_physical_intervals(estimate: Estimate) -> Estimate:
     Estimate
         The estimate whose `intervals` are those that data and physics allow.
     """
-    physical = estimate.physical
+    physical = estimate.values.physical
     if physical is None:
         return estimate
     low, high = physical_ends(estimate)
     if physical.prior_fractions is None:  # rounding, and joint weights that differ between blocks
         low, high = np.minimum(low, estimate.beta), np.maximum(high, estimate.beta)
     pulled = (estimate.beta < low) | (estimate.beta > high)
-    return replace(estimate, physical=replace(physical, ends=np.where(pulled, np.nan, np.stack([low, high]))))
+    return estimate.with_values(physical=replace(physical, ends=np.where(pulled, np.nan, np.stack([low, high]))))
 
 
 def physical_ends(estimate: Estimate) -> Array:
     """Return the ends (2, p) of the 95 % intervals, NaN if the data give none."""
-    physical, p = estimate.physical, len(estimate.beta)
+    physical, p = estimate.values.physical, len(estimate.beta)
     known = np.isfinite(estimate.deviations) & (estimate.deviations > 0)
     wanted = known & np.array(
-        [name not in estimate.dropped and name not in estimate.unidentifiable for name in estimate.names]
+        [name not in estimate.values.dropped and name not in estimate.values.unidentifiable for name in estimate.names]
     )
     if physical is not None and physical.prior_fractions is not None:
         wanted &= physical.prior_fractions <= MAX_PRIOR_FRACTION
@@ -87,7 +87,7 @@ def physical_ends(estimate: Estimate) -> Array:
     least = float(np.linalg.norm(W @ (nearest.beta - free)))
     numbers = np.flatnonzero(wanted)
     deviations = estimate.deviations[numbers]
-    radii = np.sqrt(least**2 + (estimate.half_widths[numbers] / deviations) ** 2)
+    radii = np.sqrt(least**2 + (estimate.uncertainty.half_widths[numbers] / deviations) ** 2)
     reached = _find_extremes(space, nearest.x, free, W, numbers, deviations, radii, further)
     # If a program was not solved, the bound without physics remains.
     outer = (free[numbers] - nearest.beta[numbers]) / deviations + np.array([[-1.0], [1.0]]) * radii
@@ -146,7 +146,9 @@ def _least_value(program: ConicProgram, cost: Array) -> float:
 def _fit_conditions(estimate: Estimate, space: PhysicalSpace) -> tuple[ConeRows, ...]:
     """Return further conditions of the fit: zero for dropped drive parameters, and compact links if they were."""
     conditions = []
-    zero = [k for k, label in enumerate(space.labels) if label in estimate.dropped and label in space.drive_labels()]
+    zero = [
+        k for k, label in enumerate(space.labels) if label in estimate.values.dropped and label in space.drive_labels()
+    ]
     if zero:
         conditions.append(ConeRows("zero", np.eye(space.size)[zero], np.zeros(len(zero))))
     x, compact = physical_values(estimate, space), space.compact_rows()
@@ -176,18 +178,18 @@ def torque_bands(estimate: Estimate, samples: Samples, *, noise: bool = False) -
         Lower and upper torque, N m or N; infinite if an undetermined parameter acts on a sample.
     """
     known = np.isfinite(estimate.deviations)
-    if estimate.dropped_ends is not None:  # a dropped parameter without interval is unbounded
-        dropped = np.array([name in estimate.dropped for name in estimate.names])
-        known &= ~(dropped & np.isnan(estimate.dropped_ends).any(axis=0))
-    shifts = estimate.dropped_shifts
-    values, vectors = np.linalg.eigh(estimate.correlations * np.outer(known, known))
+    if estimate.uncertainty.dropped_ends is not None:  # a dropped parameter without interval is unbounded
+        dropped = np.array([name in estimate.values.dropped for name in estimate.names])
+        known &= ~(dropped & np.isnan(estimate.uncertainty.dropped_ends).any(axis=0))
+    shifts = estimate.uncertainty.dropped_shifts
+    values, vectors = np.linalg.eigh(estimate.uncertainty.correlations * np.outer(known, known))
     root = vectors * np.sqrt(np.maximum(values, 0.0)) * np.where(known, estimate.deviations, 0.0)[:, None]
     variance = np.zeros_like(samples.q)
     for direction in (*root.T[values > MIN_CORRELATION_EIGENVALUE], *(() if shifts is None else shifts)):
-        variance += replace(estimate, beta=direction).predict(samples) ** 2
+        variance += estimate.with_values(beta=direction).predict(samples) ** 2
     for k in np.flatnonzero(~known):
         unit = np.where(np.arange(len(known)) == k, 1.0, 0.0)
-        variance = np.where(replace(estimate, beta=unit).predict(samples) == 0, variance, np.inf)
-    variance += np.array([joint.rms if noise else joint.alike for joint in estimate.residuals]) ** 2
-    predicted, half_width = estimate.predict(samples), estimate.quantile * np.sqrt(variance)
+        variance = np.where(estimate.with_values(beta=unit).predict(samples) == 0, variance, np.inf)
+    variance += np.array([joint.rms if noise else joint.alike for joint in estimate.data.residuals]) ** 2
+    predicted, half_width = estimate.predict(samples), estimate.uncertainty.quantile * np.sqrt(variance)
     return predicted - half_width, predicted + half_width

@@ -98,7 +98,7 @@ class ModelSamples:
 
     def torques(self, samples: Samples) -> Array:
         """Return the torque (count, N, n) of every draw on a motion, low-passed as in the fit."""
-        return np.array([replace(self.estimate, beta=beta).predict(samples) for beta in self.beta])
+        return np.array([self.estimate.with_values(beta=beta).predict(samples) for beta in self.beta])
 
 
 def sample_models(
@@ -241,9 +241,9 @@ def _unconstrained_shift(estimate: Estimate) -> Array:
     """
     known = np.isfinite(estimate.deviations) & (estimate.deviations > 0)
     shift = np.zeros(len(known))
-    if estimate.factor is None or not (estimate.constrained or estimate.projected):
+    if estimate.data.factor is None or not (estimate.values.is_constrained or estimate.values.projected):
         return shift
-    R = estimate.factor
+    R = estimate.data.factor
     rest = R[:, -1] - R[:, :-1] @ estimate.beta
     scale = estimate.deviations[known]
     shift[known] = scale * np.linalg.lstsq(R[:, :-1][:, known] * scale, rest, rcond=MIN_SINGULAR_VALUE)[0]
@@ -253,10 +253,14 @@ def _unconstrained_shift(estimate: Estimate) -> Array:
 def _known_root(estimate: Estimate) -> Array:
     """Return a root (p, k) of the covariance, inflated as the intervals, with what dropped parameters may do."""
     deviations = np.where(np.isfinite(estimate.deviations), estimate.deviations, 0.0)
-    correlations = estimate.correlations
+    correlations = estimate.uncertainty.correlations
     values, vectors = np.linalg.eigh(correlations)
-    root = deviations[:, None] * vectors * np.sqrt(np.maximum(values, 0.0)) * estimate.quantile / NORMAL_95
-    return root if estimate.dropped_shifts is None else np.hstack([root, estimate.dropped_shifts.T])
+    root = deviations[:, None] * vectors * np.sqrt(np.maximum(values, 0.0)) * estimate.uncertainty.quantile / NORMAL_95
+    return (
+        root
+        if estimate.uncertainty.dropped_shifts is None
+        else np.hstack([root, estimate.uncertainty.dropped_shifts.T])
+    )
 
 
 def _prior_root(space: PhysicalSpace, x: Array, deviation: float, deviations: Array) -> Array:

@@ -73,7 +73,7 @@ def find_nearest_consistent(
 def known_metric(estimate: Estimate, known: NDArray[np.bool_]) -> Array:
     """Return W (k, p), W^T W the inverse covariance of k known parameters; the others cost nothing."""
     W = np.zeros((int(known.sum()), len(known)))
-    W[:, known] = root_of_inverse(estimate.correlations[np.ix_(known, known)], estimate.deviations[known])
+    W[:, known] = root_of_inverse(estimate.uncertainty.correlations[np.ix_(known, known)], estimate.deviations[known])
     return W
 
 

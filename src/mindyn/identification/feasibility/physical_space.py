@@ -192,7 +192,7 @@ def space_of(regressor: Regressor) -> PhysicalSpace:
 
 def physical_values(estimate: Estimate, space: PhysicalSpace) -> Array | None:
     """Return x of a physically consistent fit, or None if the estimate has none or its beta has changed."""
-    physical = estimate.physical
+    physical = estimate.values.physical
     if physical is None or space.labels != physical.labels:
         return None
     return (

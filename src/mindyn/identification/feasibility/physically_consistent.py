@@ -21,8 +21,9 @@ from mindyn.foundation.algebra.significance import MIN_IMPROVEMENT_DEVIATIONS, e
 from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.errors import Code, InputError, require_choice
 from mindyn.identification.estimators.estimate import Estimate, Estimator, Needs
-from mindyn.identification.estimators.estimate_parts import Physical, data_summary
+from mindyn.identification.estimators.fit_summary import data_summary
 from mindyn.identification.estimators.least_squares import LeastSquares, fit_weighted
+from mindyn.identification.estimators.records import Physical
 from mindyn.identification.feasibility.bounds import Bounds
 from mindyn.identification.feasibility.conic import ConicError
 from mindyn.identification.feasibility.constrained_fit import MIN_PRIOR_FRACTION, FitProblem, solve_all
@@ -246,25 +247,27 @@ def _build_estimate(
     prior_links = tuple(
         name for name, phi in zip(unconstrained.robot.link_names, prior.links, strict=True) if phi is not None
     )
-    return replace(
-        unconstrained,
-        beta=beta,
-        residuals=tuple(
-            replace(residual, rms=float(r)) for residual, r in zip(unconstrained.residuals, rms, strict=True)
-        ),
-        status=_format_status(unconstrained, problem, information, beta, choice),
-        method="physically consistent",
-        joint_weights=weights,
-        factor=None,
-        physical=Physical(problem.space.labels, x, unconstrained.beta, prior_links, prior_shares),
-        provenance={
-            **unconstrained.provenance,
-            "prior": prior.sentence,
-            "prior_weight": choice.weight,
-            "prior_notes": list(prior.notes),
-            "kinds_left_out": list(choice.dropped_kinds),
-            "tried": list(choice.tried),
-        },
+    return (
+        unconstrained.with_values(
+            beta=beta, physical=Physical(problem.space.labels, x, unconstrained.beta, prior_links, prior_shares)
+        )
+        .with_data(
+            residuals=tuple(
+                replace(residual, rms=float(r)) for residual, r in zip(unconstrained.data.residuals, rms, strict=True)
+            ),
+            joint_weights=weights,
+            factor=None,
+        )
+        .with_provenance(
+            status=_format_status(unconstrained, problem, information, beta, choice), method="physically consistent"
+        )
+        .with_notes(
+            prior=prior.sentence,
+            prior_weight=choice.weight,
+            prior_notes=list(prior.notes),
+            kinds_left_out=list(choice.dropped_kinds),
+            tried=list(choice.tried),
+        )
     )
 
 
@@ -273,7 +276,7 @@ def _format_status(
 ) -> str:
     torque = information.torques().sum()
     error, least = (100 * np.sqrt(information.residuals(b).sum() / torque) for b in (beta, unconstrained.beta))
-    count = len(beta) - len(unconstrained.dropped)
+    count = len(beta) - len(unconstrained.values.dropped)
     source = data_summary(information, unconstrained.settings)
     weight = f", weight {choice.weight:.2g}" if problem.prior.is_known else ""
     kinds = [KIND_NAMES[kind] for kind in choice.dropped_kinds]

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from mindyn.equations.catalogue import equation
+from mindyn.equations.catalogue import build_equation
 from mindyn.equations.identifiability.random_states import Regressors
 from mindyn.equations.loop_closure import tree_state
 from mindyn.equations.loop_constraints import evaluate_batch, open_tree
@@ -191,7 +191,7 @@ def check_full_model(model: Robot, reference: Robot | None = None) -> Plausibili
     >>> check_full_model(robot, robot).is_plausible
     True
     """
-    require_type(model, Robot, "model", "pass full_model(estimate)")
+    require_type(model, Robot, "model", "pass build_full_model(estimate)")
     model.phi  # noqa: B018 - raises the error that names the links without parameters
     if reference is not None and reference.link_names != model.link_names:
         raise InputError(
@@ -227,7 +227,9 @@ def _condition_number(model: Robot) -> float:
     """Return the largest condition number of M(q), scaled to a unit diagonal, at random configurations."""
     q = Regressors(model).random_positions(np.random.default_rng(0), CONFIGURATIONS)
     state = tree_state(model, q)
-    M = evaluate_batch(equation(open_tree(model), "inertia_matrix", drives=bool(model.drives), check=False), state.q)
+    M = evaluate_batch(
+        build_equation(open_tree(model), "inertia_matrix", with_drives=bool(model.drives), check=False), state.q
+    )
     M = state.W.transpose(0, 2, 1) @ M @ state.W
     return max(map(_scaled_condition_number, M))
 

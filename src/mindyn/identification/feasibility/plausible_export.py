@@ -10,7 +10,7 @@ from typing import Final, Literal
 from mindyn.foundation.errors import ImplausibleModelError, MindynError
 from mindyn.identification.estimators.estimate import Estimate
 from mindyn.identification.feasibility.consistent_projection import make_feasible
-from mindyn.identification.feasibility.full_model import full_model
+from mindyn.identification.feasibility.full_model import build_full_model
 from mindyn.identification.feasibility.plausibility import Plausibility, check_full_model
 from mindyn.robots.robot import Robot
 
@@ -26,14 +26,14 @@ def check_projection(estimate: Estimate, prior: Prior = "robot") -> Plausibility
     """Check the full model of the projected estimate; None if it cannot be computed."""
     try:
         projected = make_feasible(estimate)
-        return check_full_model(full_model(projected, prior), _find_reference(projected, prior))
+        return check_full_model(build_full_model(projected, prior), _find_reference(projected, prior))
     except MindynError:
         return None
 
 
 def check_estimate(estimate: Estimate, prior: Prior = "robot") -> Plausibility:
     """Check the full model of a physically consistent estimate against the robot that completes it."""
-    return check_full_model(full_model(estimate, prior), _find_reference(estimate, prior))
+    return check_full_model(build_full_model(estimate, prior), _find_reference(estimate, prior))
 
 
 def require_plausible(estimate: Estimate, model: Robot, prior: Prior) -> Plausibility:
@@ -55,7 +55,7 @@ def _find_reference(estimate: Estimate, prior: Prior) -> Robot | None:
 
 def _choose_remedy(estimate: Estimate, prior: Prior) -> str:
     """Return what leads to a plausible model: a constrained fit, else a projection that was tried, else more data."""
-    if estimate.physical is None or estimate.projected:
+    if estimate.values.physical is None or estimate.values.projected:
         return CONSISTENT_REMEDY
     projection = check_projection(estimate, prior)
     return PROJECTION_REMEDY if projection is not None and projection.is_plausible else PRIOR_REMEDY

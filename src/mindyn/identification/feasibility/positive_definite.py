@@ -85,7 +85,7 @@ def check_positive_definite(
     size = float(np.abs(M).max())
     holds = None if abs(lowest) <= SINGULAR_RATIO * size else lowest > 0
     witness = {
-        "inertia_matrix": "with rotors" if family.base.drives else "of the chain alone",
+        "inertia_matrix": "with rotors" if family.base.with_drives else "of the chain alone",
         "smallest_eigenvalue": lowest,
         "configuration": name_positions(family, worst_q),
         "joints": _name_joints(family, u),

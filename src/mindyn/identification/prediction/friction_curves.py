@@ -12,7 +12,7 @@ from mindyn.equations.loop_closure import home_closure
 from mindyn.equations.loop_constraints import primary_joints
 from mindyn.foundation.algebra.values import Array
 from mindyn.identification.estimators.estimate import Estimate
-from mindyn.identification.estimators.estimate_parts import FrictionCurve
+from mindyn.identification.estimators.records import FrictionCurve
 from mindyn.regression.regressor import Regressor
 
 COLUMN_ROUNDING_RATIO: Final = 1e-13
@@ -28,7 +28,7 @@ def friction_curve(estimate: Estimate, joint: int, speeds: ArrayLike, load: floa
     u = np.asarray(speeds, dtype=np.float64)
     rows = curve_rows(estimate.regressor, joint, u, load)
     name = estimate.regressor.joint_names[joint]
-    return FrictionCurve(name, u, rows @ estimate.beta, estimate.half_widths_of(rows), load=load)
+    return FrictionCurve(name, u, rows @ estimate.beta, estimate.uncertainty.half_widths_of(rows), load=load)
 
 
 def curve_rows(regressor: Regressor, joint: int, speeds: Array, load: float) -> Array:

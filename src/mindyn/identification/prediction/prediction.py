@@ -67,13 +67,13 @@ def predict_log(estimate: Estimate, log: Log, rows: tuple[int, int] | None = Non
     `rows` of the file are scored, or all but the ends. Rows of segments that are too short to be conditioned are left
     out.
     """
-    gains = None if estimate.conditioning is None else estimate.conditioning.gains
+    gains = None if estimate.settings.conditioning is None else estimate.settings.conditioning.gains
     log = log if gains is None else apply_gains(log, gains)
     conditioned = estimate.condition_log(log)
     samples, predicted = conditioned.samples, estimate.predict(conditioned.samples)
-    if estimate.conditioning is not None:
+    if estimate.settings.conditioning is not None:
         for a, b in segment_ends(samples.segments):
-            predicted[a:b] = delay_torques(predicted[a:b], estimate.conditioning, samples.rate_hz)
+            predicted[a:b] = delay_torques(predicted[a:b], estimate.settings.conditioning, samples.rate_hz)
     if not np.array_equal(conditioned.time, log.time):
         log, samples, predicted = _move_to_stamps(conditioned, predicted, log)
     scored, ends = _split_off_ends(samples) if rows is None else (_rows_in_range(log, rows), np.zeros(0, dtype=np.intp))

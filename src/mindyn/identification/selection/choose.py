@@ -29,8 +29,8 @@ from mindyn.foundation.errors import Code, InputError, MindynError
 from mindyn.foundation.findings import Finding, Kind, info, warning
 from mindyn.identification.estimators.essential import elimination
 from mindyn.identification.estimators.estimate import Estimator
-from mindyn.identification.estimators.estimate_parts import CrossValidated
 from mindyn.identification.estimators.least_squares import REWEIGHTINGS, FrictionRule, LeastSquares, fit_weighted
+from mindyn.identification.estimators.records import CrossValidated
 from mindyn.identification.feasibility.physically_consistent import PhysicallyConsistent
 from mindyn.identification.selection.column_sums import Folds, Kept, equal_weights, fit_sums, squares_of_torque
 from mindyn.identification.selection.trials import (
@@ -164,7 +164,7 @@ def _rows(trials: Trials, settings: EquationSettings) -> Rows:
 
 
 def _least_squares(rows: Rows, trial: Trial, dropped: tuple[str, ...]) -> Candidate:
-    estimator = LeastSquares(covariance="correlated", dropped=dropped, friction=limits_of(rows.settings))
+    estimator = LeastSquares(covariance="correlated", dropped=dropped, friction_rule=limits_of(rows.settings))
     kept = rules_of(rows.regressor, trial.kept(rows.regressor.parameters))
     scores = _scores_of_path(rows, kept, is_dropping=trial.dropped > 0)
     return Candidate("least squares", rows.settings, estimator, _free(rows), scores)
@@ -377,7 +377,7 @@ def select(
     asked = settings or EquationSettings.automatic()
     wanted = asked if estimator is None else estimator.settings_for(robot, asked)
     # Trials use the full dynamics, also if the estimator uses only a part of it afterwards.
-    seen = replace(asked, drives=wanted.drives) if asked.is_selected else asked
+    seen = replace(asked, drive_parameters=wanted.drive_parameters) if asked.is_selected else asked
     complete, _ = complete_robot(robot, seen, experiment.sampled_logs)
     start = _start_friction(complete) if isinstance(asked.friction, str) else asked.friction
     unloaded, excerpt = start.without_load(), experiment.excerpt
@@ -412,7 +412,7 @@ def select(
         estimator, chosen, why = best_estimator(trials, trial, chosen, dropped)
         findings = (*findings, *why)
     elif search_space.friction and chosen.shape.shapes and isinstance(estimator, LeastSquares):
-        estimator = replace(estimator, friction="dissipative")  # shapes were selected within these limits
+        estimator = replace(estimator, friction_rule="dissipative")  # shapes were selected within these limits
     elif search_space.friction and not isinstance(estimator, PhysicallyConsistent) and trials.needs_limits(trial):
         chosen = replace(chosen, friction=chosen.shape.without_shapes())
     forget_shared_data()

@@ -55,10 +55,10 @@ def fit_added_columns(
 
     columns  from a block's number and its weighted R (rows, p) to (rows, k)
     """
-    kept = np.array([name not in estimate.dropped for name in estimate.names])
+    kept = np.array([name not in estimate.values.dropped for name in estimate.names])
     squares = []
     for number, block in enumerate(blocks):
-        R, z = block.information.stacked(estimate.joint_weights)
+        R, z = block.information.stacked(estimate.data.joint_weights)
         whole = np.column_stack([R[:, kept], columns(number, R), z])
         squares.append(whole.T @ whole)
     scales = np.sqrt(np.maximum(np.sum(squares, axis=0).diagonal(), 1e-300))

@@ -42,8 +42,8 @@ from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.errors import Code, InputError
 from mindyn.foundation.findings import Finding, Kind, info
 from mindyn.identification.estimators.estimate import Estimate, predict_unfiltered
-from mindyn.identification.estimators.estimate_parts import FEWEST_BLOCKS, JackknifeDeviation
 from mindyn.identification.estimators.least_squares import colouring_of, joint_rows, shape_noise
+from mindyn.identification.estimators.records import FEWEST_BLOCKS, JackknifeDeviation
 from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.samples import Samples
 from mindyn.regression.gather_blocks import Block
@@ -69,9 +69,11 @@ class FitRows:
         """Return (p,) the least-squares solution of Y x = tau, zero for dropped parameters."""
         estimate = self.estimate
         data = replace(self.samples, tau=tau)
-        information = gather(estimate.regressor, data, cutoff_hz=estimate.filter_hz, decimation=self.decimation)
+        information = gather(
+            estimate.regressor, data, cutoff_hz=estimate.settings.cutoff_hz, decimation=self.decimation
+        )
         R, z = information.stacked(self.weights)
-        kept = np.array([name not in estimate.dropped for name in estimate.names])
+        kept = np.array([name not in estimate.values.dropped for name in estimate.names])
         x = np.zeros(len(kept))
         x[kept] = solve(R[:, kept], z).beta
         return x
@@ -80,7 +82,7 @@ class FitRows:
         """Return tau - Y x at the rows of the fit, for each joint."""
         estimate, data = self.estimate, replace(self.samples, tau=tau)
         parts: list[list[Array]] = [[] for _ in estimate.regressor.columns]
-        for joint, block, _ in joint_rows(estimate.regressor, data, estimate.filter_hz, self.decimation):
+        for joint, block, _ in joint_rows(estimate.regressor, data, estimate.settings.cutoff_hz, self.decimation):
             parts[joint].append(block @ np.append(-x[estimate.regressor.columns[joint]], 1.0))
         if not all(parts):
             message = "the filters leave no rows from which to compute systematic errors"
@@ -102,10 +104,12 @@ def with_systematic_errors(
     share = min(1.0, len(samples) / fitted) if fitted else 1.0
     seconds = float(np.sign(seconds) * np.sqrt(max(0.0, seconds**2 - (1 - share) * deviation**2)))
     deviation *= float(np.sqrt(share))
-    is_kept = np.isfinite(estimate.deviations) & np.array([name not in estimate.dropped for name in estimate.names])
+    is_kept = np.isfinite(estimate.deviations) & np.array(
+        [name not in estimate.values.dropped for name in estimate.names]
+    )
     shifts = np.array([moved * np.hypot(seconds, deviation), difference_shift(rows, conditioning)]) * is_kept
-    wider = replace(estimate, covariance=estimate.covariance + shifts.T @ shifts, shifts=shifts)
-    return wider.with_provenance(systematic={"timing_s": seconds, "timing_deviation_s": deviation})
+    wider = estimate.with_uncertainty(covariance=estimate.covariance + shifts.T @ shifts, shifts=shifts)
+    return wider.with_notes(systematic={"timing_s": seconds, "timing_deviation_s": deviation})
 
 
 def timing_error(rows: FitRows) -> tuple[Array, float, float]:
@@ -119,7 +123,7 @@ def timing_error(rows: FitRows) -> tuple[Array, float, float]:
     taken_up = rows.explained(slope)
     alone = rows.rest(slope, taken_up)
     weights, residuals = rows.weights, rows.residuals
-    colouring = colouring_of(estimate.regressor, estimate.beta, samples, estimate.filter_hz, rows.decimation)
+    colouring = colouring_of(estimate.regressor, estimate.beta, samples, estimate.settings.cutoff_hz, rows.decimation)
     information = sum(w * float(a @ a) for w, a in zip(weights, alone, strict=True))
     if not information > 0:
         return np.zeros_like(taken_up), 0.0, 0.0
@@ -176,8 +180,8 @@ def _bend(x: Array, samples: Samples) -> Array:
 
 def weighted_blocks(estimate: Estimate, blocks: Sequence[Block]) -> list[Block]:
     """Return the blocks with rows; none unless the fit minimises torque residuals with joint weights."""
-    weights, filled = estimate.joint_weights, [block for block in blocks if sum(block.information.counts)]
-    if estimate.residual_of != "torque" or weights is None or not filled:
+    weights, filled = estimate.data.joint_weights, [block for block in blocks if sum(block.information.counts)]
+    if estimate.data.residual_of != "torque" or weights is None or not filled:
         return []
     return filled if len(weights) == len(filled[0].information.factors) else []
 
@@ -188,24 +192,25 @@ def with_jackknife_deviation(estimate: Estimate, blocks: Sequence[Block]) -> Est
     blocks  `Rows.independent_blocks` of the rows that were fitted
     """
     parts = [block.information for block in weighted_blocks(estimate, blocks)]
-    kept = np.array([name not in estimate.dropped and name not in estimate.unidentifiable for name in estimate.names])
-    if len(parts) < FEWEST_BLOCKS or estimate.joint_weights is None or not kept.any():
+    kept = np.array(
+        [name not in estimate.values.dropped and name not in estimate.values.unidentifiable for name in estimate.names]
+    )
+    if len(parts) < FEWEST_BLOCKS or estimate.data.joint_weights is None or not kept.any():
         return estimate
     deviations, block_counts = np.zeros(len(kept)), np.zeros(len(kept))
-    deviations[kept], block_counts[kept] = jackknife(parts, estimate.joint_weights, kept)
+    deviations[kept], block_counts[kept] = jackknife(parts, estimate.data.joint_weights, kept)
     is_determined = kept & (block_counts >= FEWEST_BLOCKS) & (estimate.deviations > 0)
     inflated = np.ones(len(kept))
     inflated[is_determined] = np.maximum(1.0, deviations[is_determined] / estimate.deviations[is_determined])
     finite = np.where(np.isfinite(estimate.covariance), estimate.covariance, 0.0) * np.outer(inflated, inflated)
-    wider = replace(
-        estimate,
+    wider = estimate.with_uncertainty(
         covariance=np.where(np.isfinite(estimate.covariance), finite, estimate.covariance),
-        shifts=None if estimate.shifts is None else estimate.shifts * inflated,
+        shifts=None if estimate.uncertainty.shifts is None else estimate.uncertainty.shifts * inflated,
         jackknife=JackknifeDeviation(
             len(parts), any(block.phase is not None for block in blocks), block_counts, inflated
         ),
     )
-    return replace(wider, findings=(*estimate.findings, *_findings(wider, kept & ~is_determined)))
+    return wider.with_provenance(findings=(*estimate.findings, *_findings(wider, kept & ~is_determined)))
 
 
 def jackknife(parts: Sequence[Information], weights: Array, kept: NDArray[np.bool_]) -> tuple[Array, Array]:
@@ -239,7 +244,11 @@ def _findings(estimate: Estimate, poorly_determined: NDArray[np.bool_]) -> list[
     names = [name for name, is_listed in zip(estimate.names, poorly_determined, strict=True) if is_listed]
     if not names:
         return []
-    part = "phases of the motion" if estimate.jackknife and estimate.jackknife.repeated else "parts of the logs"
+    part = (
+        "phases of the motion"
+        if estimate.uncertainty.jackknife and estimate.uncertainty.jackknife.repeated
+        else "parts of the logs"
+    )
     message = f"fewer than three {part} determine {_list_some(names)}: their intervals include only the noise model"
     return [info(Kind.NARROW_INTERVALS, message)]
 
@@ -256,7 +265,7 @@ def with_dropped_parameters(estimate: Estimate, blocks: Sequence[Block]) -> Esti
     blocks  `Rows.independent_blocks` of the rows that were fitted
     """
     if (dropped := find_dropped(estimate, blocks)) is None:
-        return replace(estimate, dropped_ends=None, dropped_shifts=None)
+        return estimate.with_uncertainty(dropped_ends=None, dropped_shifts=None)
     ends, shifts = dropped
     sizes = np.linalg.norm(shifts, axis=0)
     is_moved = (estimate.deviations > 0) & (sizes > estimate.deviations)
@@ -265,8 +274,8 @@ def with_dropped_parameters(estimate: Estimate, blocks: Sequence[Block]) -> Esti
         f" Intervals assume that dropped parameters are zero; otherwise {_list_some(names)} would change by more than "
         "their deviation."
     )
-    return replace(
-        estimate, dropped_ends=ends, dropped_shifts=shifts, status=estimate.status + (status if names else "")
+    return estimate.with_uncertainty(dropped_ends=ends, dropped_shifts=shifts).with_provenance(
+        status=estimate.status + (status if names else "")
     )
 
 
@@ -276,8 +285,8 @@ def find_dropped(estimate: Estimate, blocks: Sequence[Block]) -> tuple[Array, Ar
 
     Intervals are NaN for kept parameters and for unidentifiable ones; zero is always inside.
     """
-    parts, weights = [block.information for block in weighted_blocks(estimate, blocks)], estimate.joint_weights
-    if not estimate.dropped or not parts or weights is None:
+    parts, weights = [block.information for block in weighted_blocks(estimate, blocks)], estimate.data.joint_weights
+    if not estimate.values.dropped or not parts or weights is None:
         return None
     information = add_information(parts)
     unidentifiable = information.unidentifiable(weights)
@@ -294,7 +303,7 @@ def find_dropped(estimate: Estimate, blocks: Sequence[Block]) -> tuple[Array, Ar
     ends = np.full((2, len(asked)), np.nan)
     ends[0, asked] = np.minimum(0.0, step.beta - quantiles * deviations)
     ends[1, asked] = np.maximum(0.0, step.beta + quantiles * deviations)
-    dropped = np.array([name in estimate.dropped for name in estimate.names])
+    dropped = np.array([name in estimate.values.dropped for name in estimate.names])
     ends[:, ~dropped] = np.nan
     inflated = deviations / np.where(white > 0, white, 1.0)
     places = dropped[asked]

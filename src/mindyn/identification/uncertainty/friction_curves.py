@@ -26,7 +26,7 @@ import numpy as np
 from mindyn.foundation.algebra.jackknife import jackknife_variances
 from mindyn.foundation.algebra.values import Array
 from mindyn.identification.estimators.estimate import Estimate, predict_unfiltered
-from mindyn.identification.estimators.estimate_parts import FEWEST_BLOCKS, FrictionCurve
+from mindyn.identification.estimators.records import FEWEST_BLOCKS, FrictionCurve
 from mindyn.identification.prediction.friction_curves import curve_rows
 from mindyn.identification.uncertainty.added_columns import friction_drifts
 from mindyn.logs.samples import Samples
@@ -55,8 +55,8 @@ def blocks_with_every_law(estimate: Estimate, experiment: Experiment) -> tuple[R
 
     experiment  robot as it was identified, and training logs or an excerpt of them
     """
-    friction, weights = estimate.settings.shape, estimate.joint_weights
-    if weights is None or estimate.residual_of != "torque" or len(weights) != len(estimate.regressor.columns):
+    friction, weights = estimate.settings.shape, estimate.data.joint_weights
+    if weights is None or estimate.data.residual_of != "torque" or len(weights) != len(estimate.regressor.columns):
         return None
     is_loaded = estimate.base.form == "structural" and not estimate.regressor.load_obstacle()
     loads = ("load",) if is_loaded else ()
@@ -89,14 +89,14 @@ def with_friction_curves(
     Estimate
         Unchanged if the logs have fewer than three blocks, or the fit has no weights of joints.
     """
-    weights = estimate.joint_weights
+    weights = estimate.data.joint_weights
     if laws is None or weights is None or len(laws[1]) < FEWEST_BLOCKS:
         return estimate
     fits = _LawFits(estimate, laws[0], weights, samples, laws[1])
     drifts = friction_drifts(estimate, fitted.blocks)[: len(weights)]
     changes = [0.0 if drift is None else max(0.0, drift.value**2 - drift.deviation**2) for drift in drifts]
     curves = (fits.curve(joint, change) for joint, change in enumerate(changes))
-    return replace(estimate, friction_curves=tuple(curve for curve in curves if curve is not None))
+    return estimate.with_uncertainty(friction_curves=tuple(curve for curve in curves if curve is not None))
 
 
 class _LawFits:
@@ -108,7 +108,7 @@ class _LawFits:
         self.estimate, self.regressor, self.weights, self.samples = estimate, regressor, weights, samples
         self.blocks = blocks
         self.is_kept = np.array(
-            [name in estimate.names and name not in estimate.dropped for name in regressor.names], dtype=np.bool_
+            [name in estimate.names and name not in estimate.values.dropped for name in regressor.names], dtype=np.bool_
         )
         self.values = np.zeros(regressor.count)
         self.values[[regressor.names.index(name) for name in estimate.names]] = estimate.beta
@@ -143,7 +143,7 @@ class _LawFits:
         m = len(self.blocks)
         between = jackknife_variances(curves[:, 1:] - curves[:, :1], axis=1)
         named = [self.regressor.names.index(name) for name in self.estimate.names]
-        noise = (self.estimate.half_widths_of(rows[:, named]) / self.estimate.quantile) ** 2
+        noise = (self.estimate.uncertainty.half_widths_of(rows[:, named]) / self.estimate.uncertainty.quantile) ** 2
         fit = np.maximum(probabilities @ between, noise)
         law = probabilities @ (curves[:, 0] - probabilities @ curves[:, 0]) ** 2
         variances = np.stack([fit, law, change * torque**2 / 12])
@@ -156,7 +156,7 @@ class _LawFits:
     def _speeds(self, joint: int) -> Array:
         """Return the speeds driven in both directions, above the transition around zero velocity."""
         qd, friction = self.samples.qd[:, joint], self.estimate.settings.shape
-        conditioning = self.estimate.conditioning
+        conditioning = self.estimate.settings.conditioning
         slow = conditioning.slow_speed if conditioning is not None else None
         slowest = slow[joint] if isinstance(slow, tuple) else slow or 0.0
         least = max(2 * friction.width if friction.direction == "tanh" else 0.0, slowest)

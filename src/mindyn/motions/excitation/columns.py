@@ -49,17 +49,17 @@ class Columns:
             the first, these are the columns of joint i: S then has the blocks A_i^T A_i [Lin 1995, eq. 94-116]
     """
 
-    def __init__(self, robot: Robot, *, drives: bool, speeds: Array) -> None:
+    def __init__(self, robot: Robot, *, with_drives: bool, speeds: Array) -> None:
         self.robot = robot
-        self.base: BaseParameters = base_of(robot, drives=drives)
-        self.model: Model = compile_model(robot, drives=drives, base=self.base)
+        self.base: BaseParameters = base_of(robot, with_drives=with_drives)
+        self.model: Model = compile_model(robot, with_drives=with_drives, base=self.base)
         self._kernel = self.model.kernel("regressor", compact=True)
         self._adjoint = self.model.adjoint("regressor", compact=True)
         self.rows, self.columns = np.divmod(self._kernel.nonzeros("Y"), self.count)
         ends = np.searchsorted(self.rows, np.arange(robot.joint_count + 1))
         self._joints = [slice(int(first), int(last)) for first, last in pairwise(ends)]
         self._blocks = [np.ix_(indices, indices) for indices in (self.columns[joint] for joint in self._joints)]
-        self._coulomb = tuple(self._coulomb_columns(speeds)) if drives else ()
+        self._coulomb = tuple(self._coulomb_columns(speeds)) if with_drives else ()
         self.owners: NDArray[np.intp] = np.zeros(self.count, dtype=np.intp)
         np.maximum.at(self.owners, self.columns, self.rows)
         self.own = self.rows == self.owners[self.columns]
@@ -114,9 +114,13 @@ class Columns:
             yield _Coulomb(places, row[self.rows[places]], row, float(TURNING * np.abs(row) @ finite))
 
 
-def base_of(robot: Robot, *, drives: bool) -> BaseParameters:
+def base_of(robot: Robot, *, with_drives: bool) -> BaseParameters:
     """Return the base set that identification uses: the structural one, or one that covers loops."""
-    return base_parameters(robot, drives=drives) if robot.has_dependents else structural_base(robot, drives=drives)
+    return (
+        base_parameters(robot, with_drives=with_drives)
+        if robot.has_dependents
+        else structural_base(robot, with_drives=with_drives)
+    )
 
 
 def coulomb_columns(robot: Robot, base: BaseParameters) -> tuple[list[int], Array]:
@@ -124,7 +128,7 @@ def coulomb_columns(robot: Robot, base: BaseParameters) -> tuple[list[int], Arra
 
     Drives that a loop couples have one parameter, in place of the first and with its name.
     """
-    coulomb_labels = [p.name for p in standard_parameters(robot, drives=True) if p.kind == "coulomb"]
+    coulomb_labels = [p.name for p in standard_parameters(robot, with_drives=True) if p.kind == "coulomb"]
     rows = primary_friction(robot)  # zero where the speed is that of a dependent joint that is solved for
     named = [(k, name) for k, label in enumerate(coulomb_labels) for name in (label, f"{label}R") if name in base.names]
     named = [(k, name) for k, name in named if rows[k].any()]

@@ -66,17 +66,17 @@ def design_motions(
         source = seed if number == 0 else np.random.default_rng([seed, number])
         design = design_motion(robot, previous=previous, rng=source, **settings)
         designs.append(design)
-        information = predicted_information(design, drives=settings.get("drives", True))
+        information = predicted_information(design, with_drives=settings.get("with_drives", True))
         previous = information if previous is None else previous + information
     return tuple(designs)
 
 
-def predicted_information(design: MotionDesign, *, drives: bool) -> Information:
+def predicted_information(design: MotionDesign, *, with_drives: bool) -> Information:
     """Return the information of a log of a motion, which `previous=` of another design takes.
 
-    drives  whether rotor inertia and friction are parameters
+    with_drives  whether rotor inertia and friction are parameters
     """
-    robot = design.robot if drives else replace(design.robot, drives=(), extras=())
+    robot = design.robot if with_drives else replace(design.robot, drives=(), extras=())
     q, qd, qdd, t = design.sample(design.rate_hz)
     segments = np.zeros(len(t), dtype=np.int64)
     return gather(

@@ -78,8 +78,8 @@ def design_motion(
     acceleration: float = 0.5,
     safety: SafetySettings | None = None,
     search: SearchSettings | None = None,
-    prior: ArrayLike | None = None,
-    drives: bool = True,
+    beta: ArrayLike | None = None,
+    with_drives: bool = True,
     noise: ArrayLike | None = None,
     rate_hz: float = 100.0,
     previous: Information | None = None,
@@ -120,9 +120,9 @@ def design_motion(
         Obstacles, floor, volumes, clearance and tip speed.
     search : SearchSettings, optional
         Number of starts, and the deadline.
-    prior : array_like (p,), optional
+    beta : array_like (p,), optional
         Base values for the torque limits, such as `estimate.base_values`; by default those of the robot.
-    drives : bool, default True
+    with_drives : bool, default True
         Whether rotor inertia and friction of every joint are parameters too.
     noise : float or array_like (n,), optional
         Standard deviation of the torque noise in N m or N; by default 1 % of the effort limit.
@@ -173,19 +173,19 @@ def design_motion(
     search = require_settings(search, SearchSettings, "search")
     safety = require_settings(safety, SafetySettings, "safety")
     seed = seed_from(rng)
-    arm = with_estimated_drives(robot) if drives else robot
+    arm = with_estimated_drives(robot) if with_drives else robot
     whole = limits_for(arm, limits)
     bounds = whole.parts(speed, acceleration).narrowed(POSITION_FRACTION)
     deviations, guessed_noise = noise_of(arm, bounds, noise)
     from_there = position_of(arm, bounds, start, "start")
     allowed = bounds if robot.has_dependents else replace(bounds, lower=whole.lower, upper=whole.upper)
     stand = position_of(arm, allowed, home, "home")
-    columns = Columns(arm, drives=drives, speeds=bounds.velocity)
+    columns = Columns(arm, with_drives=with_drives, speeds=bounds.velocity)
     seconds = require_positive(seconds, "seconds", "such as 20.0")
     family = servo_family(seconds) if purpose == "servo" and family is None else family
     functions = require_settings(family, Fourier, "family")
     rate_hz = require_positive(rate_hz, "rate_hz", "such as 100.0")
-    beta = prior_values(columns, bounds, prior)
+    beta = prior_values(columns, bounds, beta)
     earlier = np.vstack([earlier_rows(columns, previous, deviations), known_rows(columns, purpose)])
     require_rows(columns, len(sample_times(seconds, rate_hz)), earlier)
     if purpose == "payload":

@@ -177,7 +177,7 @@ def prior_values(columns: Columns, limits: MotionLimits, prior: ArrayLike | None
         raise MissingPhysicsError(
             f"robot {columns.robot.name!r} has no inertial parameters, so its torques are not known",
             hint="set effort = inf and noise in N m in the --limits file, or use a robot file with "
-            "inertial parameters. In Python, pass prior=estimate.base_values",
+            "inertial parameters. In Python, pass beta=estimate.base_values",
             subject=columns.robot.name,
         )
     return None
@@ -234,7 +234,7 @@ def known_rows(columns: Columns, purpose: Purpose) -> Array:
     if purpose == "arm":
         return np.zeros((0, columns.count))
     base = columns.base
-    standard = standard_parameters(base.robot, drives=base.drives)
+    standard = standard_parameters(base.robot, with_drives=base.with_drives)
     if purpose == "payload":
         carrier = robot.link_index(find_load_carrier(robot, None))
         links = [PARAMETERS_PER_LINK * carrier + k for k in range(PARAMETERS_PER_LINK)]

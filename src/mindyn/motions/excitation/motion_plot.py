@@ -146,7 +146,7 @@ def _torque(design: MotionDesign, motion: tuple[Array, Array, Array]) -> Array |
     values = design.prediction.values
     if values is None or design.robot.has_dependents:
         return None
-    Y = compile_model(design.robot, drives=bool(design.robot.drives)).regressor(*motion)
+    Y = compile_model(design.robot, with_drives=bool(design.robot.drives)).regressor(*motion)
     return np.asarray(Y @ values) if Y.shape[-1] == len(values) else None
 
 

@@ -301,7 +301,7 @@ def _torques(columns: Columns, limits: MotionLimits, beta: Array) -> SolvedRates
     """Return the torque constraints; Coulomb friction counts in the worst direction, so no sign appears in them."""
     robot, worst = columns.robot, np.zeros(len(limits.effort))
     base, smooth = _with_drives(columns.base, beta)
-    if base.drives:
+    if base.with_drives:
         numbers, rows = coulomb_columns(robot, base)
         worst = np.abs(rows).T @ np.abs(smooth[numbers])
         smooth[numbers] = 0.0
@@ -315,7 +315,7 @@ def _torques(columns: Columns, limits: MotionLimits, beta: Array) -> SolvedRates
             code=Code.OUT_OF_RANGE,
             subject=short,
         )
-    model = compile_model(robot, drives=base.drives, base=base, parameters="base")
+    model = compile_model(robot, with_drives=base.with_drives, base=base, parameters="base")
     labels = tuple(f"torque of {robot.primary_names[j]}" for j in joints)
     kernel, slopes = model.kernel("inverse_dynamics"), model.derivatives("inverse_dynamics")
     return SolvedRates(labels, np.zeros(len(joints)), allowed, kernel, slopes, (smooth,), joints)
@@ -324,9 +324,9 @@ def _torques(columns: Columns, limits: MotionLimits, beta: Array) -> SolvedRates
 def _with_drives(base: BaseParameters, beta: Array) -> tuple[BaseParameters, Array]:
     """Return the set and values of the full torque: drives act even if their parameters are not estimated."""
     robot = base.robot
-    if base.drives or not (robot.drives or robot.extras):
+    if base.with_drives or not (robot.drives or robot.extras):
         return base, beta.copy()
-    whole = base_of(robot, drives=True)
+    whole = base_of(robot, with_drives=True)
     return whole, np.asarray(whole.matrix @ np.concatenate([base.embedding @ beta, drive_parameters(robot)]))
 
 

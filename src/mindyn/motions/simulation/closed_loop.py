@@ -16,7 +16,7 @@ import casadi
 import numpy as np
 from numpy.typing import NDArray
 
-from mindyn.equations.catalogue import Function, equation
+from mindyn.equations.catalogue import Function, build_equation
 from mindyn.equations.chain import SX, constant
 from mindyn.equations.closed_motion import is_affine
 from mindyn.equations.loop_closure import primary_friction
@@ -59,9 +59,9 @@ class CandidatePlant(Plant):
     @staticmethod
     def of(robot: Robot, base: BaseParameters) -> CandidatePlant:
         """Create the symbolic plant; raise `RobotError` if friction torques are not determined."""
-        shape = candidate_shape(robot, drives=base.drives)
+        shape = candidate_shape(robot, drives=base.with_drives)
         beta = casadi.SX.sym("beta", base.count)
-        standard = standard_parameters(robot, drives=base.drives)
+        standard = standard_parameters(robot, with_drives=base.with_drives)
         coulomb = [k for k, parameter in enumerate(standard) if parameter.kind == "coulomb"]
         everything = casadi.densify(constant(base.embedding) @ beta)
         levels: SX = casadi.fmax(everything[coulomb], 0) if coulomb else casadi.SX(0, 1)
@@ -70,28 +70,30 @@ class CandidatePlant(Plant):
         for k in dry:
             smooth[k] = casadi.fmin(beta[k], 0)
         return CandidatePlant(
-            robot, base.drives, shape.rows, levels, turns=shape.turns, base=base, beta=beta, smooth_values=smooth
+            robot, base.with_drives, shape.rows, levels, turns=shape.turns, base=base, beta=beta, smooth_values=smooth
         )
 
     def equation(self, name: str) -> Callable[..., SX]:
         """Return a symbolic equation without the Coulomb friction that can stick."""
         if name not in self._traced:
-            traced = loop_equation if self.smooth.has_dependents else equation
-            self._traced[name] = traced(self.smooth, name, drives=self.drives, parameters="base", base=self.base)
+            traced = loop_equation if self.smooth.has_dependents else build_equation
+            self._traced[name] = traced(
+                self.smooth, name, with_drives=self.with_drives, parameters="base", base=self.base
+            )
         return lambda *motion: self._traced[name].call([*motion, self.smooth_values])[0]
 
 
 @lru_cache(maxsize=CACHED_ROBOTS)
-def candidate_shape(robot: Robot, *, drives: bool) -> Plant:
+def candidate_shape(robot: Robot, *, with_drives: bool) -> Plant:
     """Return a plant in which every drive may have Coulomb friction; raise `RobotError` if torques are undetermined."""
-    create_plant(robot, drives=drives)  # raises an error for discontinuous extra torques
-    turns = friction_matrix(robot) if drives else np.zeros((0, len(robot.joints)))
+    create_plant(robot, with_drives=with_drives)  # raises an error for discontinuous extra torques
+    turns = friction_matrix(robot) if with_drives else np.zeros((0, len(robot.joints)))
     rows = primary_friction(robot)[: len(turns)]
     if not robot.has_dependents and np.linalg.matrix_rank(rows) < len(rows):
         message = f"the friction speeds of robot {robot.name!r} are linearly dependent: its gear matrix is singular"
         raise RobotError(message, code=Code.INVALID_STRUCTURE, subject=robot.name)
     varies = not is_affine(robot) and not rows.any(axis=1).all()
-    return Plant(robot, drives, rows, np.zeros(len(rows)), turns=turns if varies else None)
+    return Plant(robot, with_drives, rows, np.zeros(len(rows)), turns=turns if varies else None)
 
 
 @lru_cache(maxsize=CACHED_ROBOTS)
@@ -154,7 +156,7 @@ class ClosedLoop:
         control_rate_hz: float | None = None,
         longest_step_s: float = MAX_STEP_S,
     ) -> None:
-        law, self._shape = convert_to_law(controller), candidate_shape(robot, drives=base.drives)
+        law, self._shape = convert_to_law(controller), candidate_shape(robot, drives=base.with_drives)
         require_law(law.function, self._shape, reserved=("lam", "held", "beta", "refresh", "dt"))
         self.base, self.rows = base, rows
         periods = _control_periods_per_row(rate_hz if control_rate_hz is None else control_rate_hz, rate_hz)

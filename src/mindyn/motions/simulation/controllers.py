@@ -177,9 +177,9 @@ class ComputedTorque:
     """
 
     def __init__(
-        self, robot: Robot, reference: Reference, stiffness: ArrayLike, damping: ArrayLike, *, drives: bool = False
+        self, robot: Robot, reference: Reference, stiffness: ArrayLike, damping: ArrayLike, *, with_drives: bool = False
     ) -> None:
-        self.reference, self.plant = reference, create_plant(robot, drives=drives)
+        self.reference, self.plant = reference, create_plant(robot, with_drives=with_drives)
         n, wanted = self.plant.joint_count, len(reference(0.0)[0])
         if wanted != n:
             message = f"the reference has {pluralise(wanted, 'joint')}, but robot {robot.name!r} has {n}"

@@ -18,7 +18,7 @@ from functools import lru_cache
 import casadi
 import numpy as np
 
-from mindyn.equations.catalogue import Function, equation
+from mindyn.equations.catalogue import Function, build_equation
 from mindyn.equations.chain import SX, constant
 from mindyn.equations.closed_motion import CLOSURE, MAX_CLOSURE_ERROR, MIN_REGULARITY, closed_motion, is_affine
 from mindyn.equations.drives import load_dependent_extras, load_friction_error
@@ -39,7 +39,7 @@ class Plant:
     """Robot with dry friction: `rows` is F (m, n), and `levels` are the Coulomb torques c (m,), all above zero.
 
     smooth             robot without Coulomb friction, which gives all other equations
-    drives             whether the drives are included
+    with_drives             whether the drives are included
     closure_tolerance  largest residual of the loops, in the precision of the simulation
     turns              (m, all joints) if friction acts on dependent joints of solved loops: then F is turns W(q), and
                        `rows` is F at home; ds/dt has a part that depends only on the speeds
@@ -48,7 +48,7 @@ class Plant:
     """
 
     smooth: Robot
-    drives: bool
+    with_drives: bool
     rows: Array
     levels: Array
     closure_tolerance: float = MAX_CLOSURE_ERROR
@@ -95,8 +95,8 @@ class Plant:
 
     def function(self, name: str) -> Function:
         """Return an equation of the robot without Coulomb friction, including the closure of solved loops."""
-        traced = loop_equation if self.smooth.has_dependents else equation
-        return traced(self.smooth, name, drives=self.drives)
+        traced = loop_equation if self.smooth.has_dependents else build_equation
+        return traced(self.smooth, name, with_drives=self.with_drives)
 
     def equation(self, name: str) -> Callable[..., SX]:
         """Return an equation as a function of expressions."""
@@ -140,10 +140,10 @@ NAN_GUARD_SCALE = 1e-30
 
 
 @lru_cache(maxsize=CACHED_ROBOTS)
-def create_plant(robot: Robot, *, drives: bool) -> Plant:
+def create_plant(robot: Robot, *, with_drives: bool) -> Plant:
     """Create the plant of a robot; raise `RobotError` if its friction torques are not determined."""
     require_robot(robot, "simulate")
-    for extra in robot.extras if drives else ():
+    for extra in robot.extras if with_drives else ():
         if "sign" in extra.formula:
             raise RobotError(
                 f"the extra torque {extra.name!r} ({extra.formula}) is discontinuous at zero speed; a simulation "
@@ -153,11 +153,11 @@ def create_plant(robot: Robot, *, drives: bool) -> Plant:
                 subject=extra.name,
             )
     F = primary_friction(robot)
-    if drives and (loaded := load_dependent_extras(robot)) and any(drive.coulomb for drive in robot.drives):
+    if with_drives and (loaded := load_dependent_extras(robot)) and any(drive.coulomb for drive in robot.drives):
         raise load_friction_error(
             loaded[0], "a simulation supports it only without Coulomb friction of drives, which can stick"
         )
-    if not drives:
+    if not with_drives:
         return Plant(replace(robot, drives=()), False, F[:0], np.zeros(0))
     levels = np.array([drive.coulomb for drive in robot.drives])
     dry = levels > 0

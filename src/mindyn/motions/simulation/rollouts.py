@@ -29,7 +29,7 @@ Batch = NDArray[Any]
 ROLLOUT_STATES = ("q", "qd", "lam")
 
 
-def rollout(
+def roll_out(
     robot: Robot,
     q0: Any,
     qd0: Any,
@@ -37,7 +37,7 @@ def rollout(
     *,
     dt: float,
     steps: int,
-    drives: bool = False,
+    with_drives: bool = False,
     signals: Mapping[str, Any] | None = None,
     threads: int = 1,
     dtype: Precision = "float64",
@@ -59,7 +59,7 @@ def rollout(
         Length of a step, in s.
     steps : int
         Number of steps.
-    drives : bool
+    with_drives : bool
         Whether to include rotor inertia, friction and offsets of the drives.
     signals : mapping, optional
         Values of the law's other inputs (a reference, gains): (B, steps, size), (steps, size) or (size,).
@@ -81,7 +81,7 @@ def rollout(
         If a motion is no longer finite.
     """
     is_law = hasattr(tau, "name_in")
-    run = compile_rollout(robot, law=tau if is_law else None, drives=drives, dtype=dtype)
+    run = compile_rollout(robot, law=tau if is_law else None, with_drives=with_drives, dtype=dtype)
     return run(q0, qd0, signals or {} if is_law else {"tau": tau}, dt=dt, steps=steps, threads=threads)
 
 
@@ -168,7 +168,7 @@ class CompiledRollout:
 
 
 def compile_rollout(
-    robot: Robot, *, law: Function | None = None, drives: bool = False, dtype: Precision = "float64"
+    robot: Robot, *, law: Function | None = None, with_drives: bool = False, dtype: Precision = "float64"
 ) -> CompiledRollout:
     """Compile the step of `rollout` for a robot and a control law; the last results are cached.
 
@@ -178,7 +178,7 @@ def compile_rollout(
         Robot to simulate.
     law : casadi.Function, optional
         Control law with inputs named q, qd and others, and the output tau (n,).
-    drives : bool
+    with_drives : bool
         Whether to include rotor inertia, friction and offsets of the drives.
     dtype : {"float64", "float32"}
         Precision of the simulation.
@@ -193,12 +193,12 @@ def compile_rollout(
     InputError
         If the law does not fit the robot.
     """
-    return _compile_cached(robot, None if law is None else law.serialize(), drives, dtype)
+    return _compile_cached(robot, None if law is None else law.serialize(), with_drives, dtype)
 
 
 @lru_cache(maxsize=CACHED_ROBOTS)
-def _compile_cached(robot: Robot, law: str | None, drives: bool, dtype: Precision) -> CompiledRollout:
-    plant = create_plant(robot, drives=drives)
+def _compile_cached(robot: Robot, law: str | None, with_drives: bool, dtype: Precision) -> CompiledRollout:
+    plant = create_plant(robot, with_drives=with_drives)
     if dtype == "float32":
         plant = replace(plant, closure_tolerance=MAX_CLOSURE_ERROR_SINGLE)
     return CompiledRollout(plant, None if law is None else casadi.Function.deserialize(law), dtype)

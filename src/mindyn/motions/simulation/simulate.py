@@ -40,7 +40,7 @@ def simulate(
     qd0: ArrayLike | None = None,
     rate_hz: float = 1000.0,
     control_rate_hz: float | None = None,
-    drives: bool = False,
+    with_drives: bool = False,
     method: IntegrationMethod = "adaptive",
     longest_step_s: float | None = None,
     tolerance: Tolerance | None = None,
@@ -64,7 +64,7 @@ def simulate(
         Rate of the rows of the result, in Hz.
     control_rate_hz : float, optional
         Rate of the controller, in Hz; by default rate_hz.
-    drives : bool
+    with_drives : bool
         Whether to include rotor inertia, friction (also Coulomb friction) and offsets of the drives.
     method : {"adaptive", "fixed"}
         "adaptive" integrates with Dormand-Prince 8(5,3) to `tolerance` and handles friction by events; "fixed" takes
@@ -98,7 +98,7 @@ def simulate(
     """
     seconds, rate_hz = require_positive(seconds, "seconds", "such as 10.0"), require_positive(rate_hz, "rate_hz")
     require_choice(method, get_args(IntegrationMethod), "method")
-    plant = create_plant(robot, drives=drives)
+    plant = create_plant(robot, with_drives=with_drives)
     n = plant.joint_count
     q = frozen_array(q0, (n,), "q0")
     qd = frozen_array(np.zeros(n) if qd0 is None else qd0, (n,), "qd0")

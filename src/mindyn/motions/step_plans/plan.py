@@ -235,7 +235,7 @@ class StepPlan(ShortRepr):
         Names of the n joints.
     form : str
         Form of the base set (see `base_parameters`).
-    drives : bool
+    with_drives : bool
         Whether the base set includes drives.
     names : tuple of str
         Names of the parameters.
@@ -254,7 +254,7 @@ class StepPlan(ShortRepr):
     robot: str
     joints: tuple[str, ...]
     form: str
-    drives: bool
+    with_drives: bool
     names: tuple[str, ...]
     dropped: tuple[str, ...]
     tests: tuple[StepTest, ...]

@@ -304,7 +304,7 @@ def plan_tests(
 
 def _offsets(regressor: Regressor) -> tuple[str, ...]:
     """Return the names of the drives' constant torques in the base set."""
-    standard = standard_parameters(regressor.robot, drives=regressor.base.drives)
+    standard = standard_parameters(regressor.robot, with_drives=regressor.base.with_drives)
     return tuple(p.name for p in standard if p.kind == "offset" and p.name in regressor.names)
 
 
@@ -334,9 +334,9 @@ class _Planner:
         robot, joints = self.regressor.robot, list(reversed(range(self.regressor.joint_count)))
         for joint in joints:
             self._single("static", joint, "static test of {}: gravity does not act on it, or adds no information")
-        if not self.regressor.base.drives:
+        if not self.regressor.base.with_drives:
             self.skipped.append("constant-velocity tests: the robot has no drives, and therefore no friction")
-        driven = {drive.joint for drive in robot.drives} if self.regressor.base.drives else set()
+        driven = {drive.joint for drive in robot.drives} if self.regressor.base.with_drives else set()
         for joint in joints:
             if self.regressor.joint_names[joint] in driven:
                 reason = "constant-velocity test of {}: other tests determine its friction"
@@ -353,7 +353,7 @@ class _Planner:
             robot.name,
             self.regressor.joint_names,
             self.regressor.base.form,
-            self.regressor.base.drives,
+            self.regressor.base.with_drives,
             self.regressor.names,
             self.dropped,
             tuple(self.tests),
@@ -520,7 +520,7 @@ def simulate_tests(
 @lru_cache(maxsize=4)
 def _model(robot: Robot) -> Model:
     """Return the compiled model; cached for repeated simulations."""
-    return compile_model(robot, drives=bool(robot.drives))
+    return compile_model(robot, with_drives=bool(robot.drives))
 
 
 def _measure_torque(model: Model, motion: StepMotion, path: Trajectory, tau: Array, sensors: Sensors) -> Log:

@@ -271,7 +271,7 @@ def render_mjcf(
     if isinstance(model, ServoEstimate):
         return _render_servos(model, path, source, force=force)
     robot = resolve_model(model, prior, force=force)
-    servo = model.servo if isinstance(model, Estimate) else None
+    servo = model.data.servo if isinstance(model, Estimate) else None
     lost = find_unsupported(without_negligible(model, robot), armature=True, closing=CLOSABLE_LOOPS, springs=True)
     notes = describe_omissions(model, robot, lost)
     lossy = isinstance(model, Estimate) and all(loop.kind in CLOSABLE_LOOPS for loop in robot.loops)

@@ -51,7 +51,7 @@ def compare_positions(estimate: Estimate, path: str | Path, log: Log) -> dict[st
     holds stay at rest.
     """
     mujoco = import_mujoco()
-    servo = estimate.servo
+    servo = estimate.data.servo
     if servo is None or log.target is None:
         raise ExportError(
             "positions are compared for an estimate and a log with position targets",

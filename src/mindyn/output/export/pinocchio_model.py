@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import pinocchio
 
 
-def to_pinocchio(robot: Robot, *, drives: bool = False) -> pinocchio.Model:
+def to_pinocchio(robot: Robot, *, with_drives: bool = False) -> pinocchio.Model:
     """Convert a robot to a `pinocchio.Model`, whose rnea, crba and aba agree with `compile_model(robot)`.
 
     Joint k of the robot is joint k + 1 of the model, so q, qd and tau keep their order. Mimic joints become mimic
@@ -30,7 +30,7 @@ def to_pinocchio(robot: Robot, *, drives: bool = False) -> pinocchio.Model:
     ----------
     robot : Robot
         Robot without loops.
-    drives : bool
+    with_drives : bool
         Copy rotor inertia as armature, which rnea, crba and aba include, and viscous and dry friction as damping and
         friction limits, which they ignore.
 
@@ -73,7 +73,7 @@ def to_pinocchio(robot: Robot, *, drives: bool = False) -> pinocchio.Model:
         pose = _placement(pin, tips[k] @ frame.pose)
         model.addFrame(pin.Frame(frame.name, k + 1, pose, pin.FrameType.OP_FRAME))
     model = _add_mimics(pin, model, robot)
-    if drives:
+    if with_drives:
         _set_drives(model, robot)
     return model
 
@@ -100,7 +100,7 @@ def _set_drives(model: Any, robot: Robot) -> None:
     if lost:
         raise ExportError(
             f"Pinocchio cannot express: {'; '.join(lost)}",
-            hint="remove them from the drives of the robot, or pass drives=False",
+            hint="remove them from the drives of the robot, or pass with_drives=False",
             code=Code.UNSUPPORTED,
             subject=robot.name,
         )

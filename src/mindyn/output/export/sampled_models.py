@@ -11,7 +11,7 @@ from typing import Final
 
 from mindyn.foundation.errors import Code, ExportError, require_choice
 from mindyn.foundation.files import write_folder_atomically
-from mindyn.identification.feasibility.full_model import full_model
+from mindyn.identification.feasibility.full_model import build_full_model
 from mindyn.identification.feasibility.model_samples import ModelSamples, parameter_ranges
 from mindyn.output.export.mjcf_writer import robot_to_mjcf
 from mindyn.output.export.servo_actuators import isaac_lab_text
@@ -27,7 +27,7 @@ Ranges = Sequence[tuple[str, str, str, float, float, float]]
 
 
 def _isaac_lab(models: ModelSamples, robot: Robot) -> str:
-    servo = models.estimate.servo
+    servo = models.estimate.data.servo
     if servo is None:
         raise ExportError(
             "the estimate is not from logs with position targets, so the gains of its servos are unknown",
@@ -73,7 +73,7 @@ def write_model_samples(models: ModelSamples, folder: str | Path, file_format: s
     suffix, write = SAMPLE_FORMATS[file_format]
     digits = max(3, len(str(len(models) - 1)))
     files = {f"model_{k:0{digits}d}{suffix}": write(models, robot) for k, robot in enumerate(models.robots)}
-    ranges = parameter_ranges(models.robots, full_model(models.estimate, models.prior))
+    ranges = parameter_ranges(models.robots, build_full_model(models.estimate, models.prior))
     write_folder_atomically(folder, {**files, RANGES_CSV: _as_csv(ranges), RANGES_YAML: _as_yaml(models, ranges)})
     return Path(folder)
 

@@ -112,7 +112,7 @@ def write_isaac_lab(
     ExportError
         If the estimate is not from logs with position targets, or a gain is not positive.
     """
-    servo = estimate.servo
+    servo = estimate.data.servo
     if servo is None:
         raise ExportError(
             "the estimate is not from logs with position targets, so the gains of its servos are unknown",

@@ -13,7 +13,7 @@ from functools import partial
 import casadi
 import numpy as np
 
-from mindyn.equations.catalogue import SYMBOLS, equation
+from mindyn.equations.catalogue import SYMBOLS, build_equation
 from mindyn.equations.chain import SX, constant
 from mindyn.equations.closed_motion import is_affine
 from mindyn.equations.drives import drive_torques
@@ -140,14 +140,14 @@ def solver_terms(model: Model) -> list[SourceFunction]:
             code=Code.UNSUPPORTED,
             subject=robot.name,
         )
-    build = loop_equation if robot.has_dependents else partial(equation, check=False)
+    build = loop_equation if robot.has_dependents else partial(build_equation, check=False)
     n = robot.joint_count
     q, qd, none = casadi.SX.sym("q", n), casadi.SX.sym("qd", n), casadi.SX.zeros(n)
     weightless = build(replace(robot, gravity=np.zeros(3)), "bias")
 
     def drive_torque(q: SX, qd: SX) -> SX:
         """Return the torque of drives and extra torques at constant velocity."""
-        if not model.drives:
+        if not model.with_drives:
             return none
         if not robot.has_dependents:
             return drive_torques(robot, q, qd, none)

@@ -15,7 +15,7 @@ from xml.etree.ElementTree import Element, SubElement
 import numpy as np
 from numpy.typing import ArrayLike
 
-from mindyn.equations.catalogue import equation
+from mindyn.equations.catalogue import build_equation
 from mindyn.foundation.algebra.inertia import check_consistency, mass_com_inertia, tensor_entries
 from mindyn.foundation.algebra.poses import Pose
 from mindyn.foundation.algebra.values import Array
@@ -134,7 +134,7 @@ def describe_rotors(robot: Robot) -> list[str]:
     turning = [drive for drive in robot.drives if min(drive.rotor_inertia, joint_side_values(drive)[0]) > NEGLIGIBLE]
     links = None
     if turning and _has_known_inertia(robot):
-        M = equation(robot, "inertia_matrix", check=False)(np.zeros(len(robot.joints)))
+        M = build_equation(robot, "inertia_matrix", check=False)(np.zeros(len(robot.joints)))
         links = np.diag(np.array(M))
     descriptions = []
     for drive in turning:
@@ -225,7 +225,7 @@ def resolve_model(
     """
     if isinstance(given, Robot):
         return given
-    from mindyn.identification.feasibility.full_model import full_model
+    from mindyn.identification.feasibility.full_model import build_full_model
     from mindyn.identification.feasibility.plausible_export import (
         CONSISTENT_REMEDY,
         FORCE_REMEDY,
@@ -235,7 +235,7 @@ def resolve_model(
     from mindyn.identification.feasibility.plausible_limits import MASS_RATIOS
 
     try:
-        model = full_model(given, prior, friction=friction, force=force)
+        model = build_full_model(given, prior, friction_at_zero=friction, force=force)
     except ExportError as error:
         projection = check_projection(given, prior)
         if projection is not None and projection.is_plausible:
@@ -257,7 +257,7 @@ def without_negligible(given: Robot | Estimate, model: Robot) -> Robot:
     """
     if isinstance(given, Robot):
         return model
-    torque = {residual.joint: NEGLIGIBLE_FRACTION * residual.rms_torque for residual in given.residuals}
+    torque = {residual.joint: NEGLIGIBLE_FRACTION * residual.rms_torque for residual in given.data.residuals}
     offsets = [(p.link_or_joint, k) for k, p in enumerate(given.parameters) if p.kind == "offset"]
     uncertain = {joint for joint, k in offsets if abs(given.beta[k]) < INTERVAL_DEVIATIONS * given.deviations[k]}
     limits = {extra.name: torque.get(extra.joint, 0.0) for extra in model.extras}

@@ -174,7 +174,7 @@ def _experiment_card(experiment: Experiment) -> Html:
 def _estimate_card(estimate: Estimate) -> Html:
     rows = parameter_rows(estimate)
     counts = Counter(row.state for row in rows)
-    facts = [("method", estimate.method), ("result", typeset(estimate.status))]
+    facts = [("method", estimate.provenance.method), ("result", typeset(estimate.status))]
     facts.append(("parameters", ", ".join(f"{count} {state}" for state, count in counts.items())))
     intervals = ["" if row.low is None else f"{row.low:.5g} to {row.high:.5g}" for row in rows]
     cells = [

@@ -204,20 +204,20 @@ def _compare_models(
 
 
 def _describe_method(estimate: Estimate) -> str:
-    projection = ", then projected onto the nearest physically consistent values" if estimate.projected else ""
-    return f"{estimate.method}{projection}"
+    projection = ", then projected onto the nearest physically consistent values" if estimate.values.projected else ""
+    return f"{estimate.provenance.method}{projection}"
 
 
 def _compute_error(other: Estimate, estimate: Estimate, logs: Sequence[Log]) -> TorqueError:
     """Compute the error of another estimate; one without conditioning uses that of this estimate."""
     if not logs:
         return fit_error(other)
-    conditioning = other.conditioning or estimate.conditioning
-    return validate(replace(other, settings=replace(other.settings, conditioning=conditioning)), logs).error
+    conditioning = other.settings.conditioning or estimate.settings.conditioning
+    return validate(other.with_data(settings=replace(other.settings, conditioning=conditioning)), logs).error
 
 
 def _list_sources(estimate: Estimate, run: Mapping[str, Any], logs: Sequence[Log]) -> dict[str, str]:
     """Return the SHA-256 of every file by its path."""
-    sources = (*estimate.sources, *(source for log in logs for source in log.sources))
+    sources = (*estimate.data.sources, *(source for log in logs for source in log.sources))
     recorded = {str(entry["path"]): str(entry["sha256"]) for entry in run.get("inputs", ())}
     return recorded | {source.path: source.sha256 for source in sources}

@@ -48,12 +48,12 @@ def excitation_section(data: ReportData) -> Section | None:
     if not data.logs:
         return None
     estimate, logs = data.estimate, data.select_logs("training")
-    count, condition = len(data.parameters), estimate.condition_number
-    identifiable = count - len(estimate.dropped) - len(estimate.unidentifiable)
+    count, condition = len(data.parameters), estimate.data.condition_number
+    identifiable = count - len(estimate.values.dropped) - len(estimate.values.unidentifiable)
     facts = {
         "Condition number": "not available" if condition is None else f"{condition:.3g}",
         "Identifiable parameters": f"{identifiable} of {count}",
-        "Equations in the fit": format_count(sum(residual.rows for residual in estimate.residuals)),
+        "Equations in the fit": format_count(sum(residual.rows for residual in estimate.data.residuals)),
     }
     listed = [tag("div", {}, tag("dt", {}, key), tag("dd", {}, value)) for key, value in facts.items()]
     titles = ("Joint", "Range", "Range / limits", "Peak speed", "Peak acceleration")

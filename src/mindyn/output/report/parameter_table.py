@@ -132,13 +132,13 @@ def _table_filters(counts: Mapping[ParameterState, int]) -> Html:
 
 def _table_legend(data: ReportData, counts: Mapping[ParameterState, int]) -> Html:
     meanings = "; ".join(f"{state}: {meaning}" for state, meaning in STATE_MEANINGS.items() if counts[state])
-    notes, physical = [f"{meanings[0].upper()}{meanings[1:]}. {DEVIATION_NOTE}"], data.estimate.physical
-    if data.estimate.constrained:
+    notes, physical = [f"{meanings[0].upper()}{meanings[1:]}. {DEVIATION_NOTE}"], data.estimate.values.physical
+    if data.estimate.values.is_constrained:
         is_bounded = physical is not None and physical.ends is not None
         notes.append(PHYSICAL_INTERVALS_NOTE if is_bounded else UNBOUNDED_INTERVALS_NOTE)
     if any(row.clipped for row in data.parameters):
         notes.append(f"{CLIPPED_MARK} Clipped at zero: the fit does not allow negative values.")
-    if data.logs and data.estimate.base.drives:
+    if data.logs and data.estimate.base.with_drives:
         notes.append(CONDITIONAL)
     return class_tag("p", "fine", " ".join(notes))
 

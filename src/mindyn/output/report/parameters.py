@@ -65,7 +65,7 @@ def parameter_rows(estimate: Estimate, prior: Estimate | None = None) -> tuple[P
 
 def _nonnegative_names(estimate: Estimate) -> tuple[str, ...]:
     """Return names of parameters that a constrained fit keeps nonnegative: rotor inertias and friction."""
-    if not estimate.constrained:
+    if not estimate.values.is_constrained:
         return ()
     space = space_of(estimate.regressor)
     others = np.delete(space.matrix, list(space.nonnegative), axis=1)

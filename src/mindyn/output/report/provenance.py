@@ -68,13 +68,13 @@ def list_notes(estimate: Estimate) -> list[str]:
 
 def list_settings(estimate: Estimate) -> dict[str, str]:
     """Return the settings of the fit by dotted names."""
-    score = estimate.cross_validated
+    score = estimate.data.cross_validated
     return _flatten_settings(
         {
-            "method": estimate.method,
-            **{name: value for name, value in estimate.provenance.items() if name not in HIDDEN_PROVENANCE},
+            "method": estimate.provenance.method,
+            **{name: value for name, value in estimate.provenance.notes.items() if name not in HIDDEN_PROVENANCE},
             "settings": estimate.settings.to_dict(),
-            "dropped": estimate.dropped,
+            "dropped": estimate.values.dropped,
             "cross_validated": None if score is None else asdict(score),
         }
     )

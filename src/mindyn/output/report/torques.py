@@ -28,7 +28,7 @@ from mindyn.foundation.pages.document import (
     tag,
 )
 from mindyn.foundation.pages.plots import axis, bucket_rows, pack_times, pane, plot, series, thinned_series
-from mindyn.identification.estimators.estimate_parts import FrictionCurve
+from mindyn.identification.estimators.records import FrictionCurve
 from mindyn.identification.prediction.errors import EDGE_S, MAX_EDGE_FRACTION
 from mindyn.identification.prediction.friction_curves import friction_curve, load_friction
 from mindyn.identification.prediction.noise_floor import spectrum
@@ -272,7 +272,7 @@ class JointFriction:
 
 def friction_section(data: ReportData) -> Section | None:
     """Return the section with the friction of every joint up to its peak speed; None without logs or drives."""
-    if not data.logs or not data.estimate.base.drives:
+    if not data.logs or not data.estimate.base.with_drives:
         return None
     joints = compute_friction(data)
     plots = {f"friction-{k}": _friction_plot(friction) for k, friction in enumerate(joints)}
@@ -289,7 +289,7 @@ def friction_section(data: ReportData) -> Section | None:
         words += "was selected and the temperature of the logs."
     else:
         words += "The band is the 95 % interval"
-        words += " of the fit without physical bounds." if data.estimate.constrained else "."
+        words += " of the fit without physical bounds." if data.estimate.values.is_constrained else "."
     if any(friction.load_coefficients is not None for friction in joints):
         words += " Friction also grows with the load of the gear: tau_f = (fc + f_load |load|) sign(qd) + fv qd, where"
         words += " load is the torque of links and rotors; the curves show friction "
@@ -306,7 +306,7 @@ def compute_friction(data: ReportData) -> list[JointFriction]:
     longest = max((view.prediction for view in data.logs), key=lambda prediction: len(prediction.scored))
     training = data.select_logs("training")
     fastest = np.max([np.abs(view.prediction.samples.qd).max(axis=0) for view in training], axis=0)
-    bands = {curve.joint: curve for curve in estimate.friction_curves}
+    bands = {curve.joint: curve for curve in estimate.uncertainty.friction_curves}
     fractions = np.unique([*np.geomspace(1e-3, 1.0, CURVE_POINTS), *np.linspace(0.02, 1.0, CURVE_POINTS)])
     result = []
     for k, joint in enumerate(data.joints):

@@ -170,7 +170,7 @@ def build_verdict(
         ),
         earlier_total if validation is None else None,
         tuple(findings),
-        None if estimate.identifiable is None else estimate.identifiable.uncertainty,
+        None if estimate.data.identifiable is None else estimate.data.identifiable.uncertainty,
     )
 
 

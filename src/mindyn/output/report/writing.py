@@ -95,6 +95,6 @@ def write_report(
 def build_page(data: ReportData) -> str:
     """Return the HTML text of a report."""
     sections = [section for make in SECTIONS if (section := make(data)) is not None]
-    robot, method = data.estimate.robot.name, data.estimate.method
+    robot, method = data.estimate.robot.name, data.estimate.provenance.method
     about = ", ".join(filter(None, ("Identified dynamics", format_plural(len(data.joints), "joint"), method)))
     return render_document(f"{robot}: identified dynamics", about, sections, heading=robot)

@@ -156,7 +156,7 @@ def play_log(robot: Robot, log: Log, estimate: Estimate | None) -> Playback:
         conditioned = condition(robot, log)
         samples, predicted = conditioned.samples, None
         if robot.has_parameters:
-            model = compile_model(robot, drives=bool(robot.drives))
+            model = compile_model(robot, with_drives=bool(robot.drives))
             predicted = np.asarray(model.inverse_dynamics(samples.q, samples.qd, samples.qdd))
         torques = Torques(conditioned.time, samples.tau, predicted, "the robot file")
         q = samples.q
