@@ -6,10 +6,10 @@ machine or its load. The tests count imported modules instead (tests/cli/test_st
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from pathlib import Path
+from resource import RUSAGE_CHILDREN, getrusage
 from tempfile import TemporaryDirectory
 
 import numpy as np
@@ -24,10 +24,10 @@ ROBOT = "puma560"
 
 def measure_processor_time(words: list[str], folder: Path) -> float:
     """Return the processor time in seconds of a Python process."""
-    before = os.times()
+    before = getrusage(RUSAGE_CHILDREN)
     subprocess.run([sys.executable, *words], cwd=folder, capture_output=True, check=False)
-    after = os.times()
-    return after.children_user + after.children_system - before.children_user - before.children_system
+    after = getrusage(RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
 def write_logs(folder: Path) -> None:

@@ -11,6 +11,7 @@ import typer
 from mindyn.cli.arguments import (
     JSON_OPTION,
     MESHES_OPTION,
+    OUTPUT_PANEL,
     ROBOT_ARGUMENT,
     VERBOSE_OPTION,
     complete_from,
@@ -34,37 +35,39 @@ if TYPE_CHECKING:
 @with_motion_options
 def excite(
     robot: Annotated[str, ROBOT_ARGUMENT],
-    seconds: Annotated[float | None, typer.Option(help="Length of the motion, s; default: 20, for servos 120.")] = None,
-    harmonics: Annotated[int, typer.Option(help="Number of harmonics of the Fourier series.")] = 5,
+    seconds: Annotated[float | None, typer.Option(help="Length, s; default: 20, for servos 120.")] = None,
     purpose: Annotated[
         str,
         typer.Option(
             "--for",
-            help="Parameters to excite. arm: all of the arm; payload: those of a load on the last link of a known arm; "
-            "servo: gain, damping, friction and armature of position servos, with the masses of the file.",
+            help="What to identify: arm, payload (of a known arm) or servo (gains, friction and armature).",
             autocompletion=complete_from(get_args(Purpose)),
+            metavar="PURPOSE",
         ),
     ] = "arm",
+    speed: Annotated[float, typer.Option(help="Fraction of the speed limits; 1.0 only after a first run.")] = 0.5,
+    acceleration: Annotated[float, typer.Option(help="Fraction of the acceleration limits.")] = 0.5,
+    rate_hz: Annotated[float, typer.Option(help="Rate of the log that will be recorded, Hz.")] = 100.0,
+    motions: Annotated[int, typer.Option(help="Number of motions that complement each other.")] = 1,
     *,
     motion: MotionOptions,
-    speed: Annotated[
-        float, typer.Option(help="Fraction of the speed limits to use; use 1.0 only after a first run.")
-    ] = 0.5,
-    acceleration: Annotated[float, typer.Option(help="Fraction of the acceleration limits to use.")] = 0.5,
-    out: Annotated[Path | None, typer.Option(help="Folder for samples, coefficients, ROS 2, URScript, plot.")] = None,
-    rate_hz: Annotated[float, typer.Option(help="Rate of the log that will be recorded, Hz.")] = 100.0,
-    controller_hz: Annotated[
-        float | None, typer.Option(help="Rate of the written samples, Hz; default: the rate of the log.")
-    ] = None,
-    starts: Annotated[int, typer.Option(help="Number of searches, each from a random motion.")] = 4,
-    seed: Annotated[int, typer.Option(help="Seed of the random motions.")] = 0,
+    harmonics: Annotated[int, typer.Option(help="Harmonics of the Fourier series.", rich_help_panel="Search")] = 5,
+    starts: Annotated[int, typer.Option(help="Number of random starts.", rich_help_panel="Search")] = 4,
+    seed: Annotated[int, typer.Option(help="Seed of the random starts.", rich_help_panel="Search")] = 0,
     deadline_s: Annotated[
-        float | None, typer.Option(help="Time limit of the search, s; mindyn then takes the best motion so far.")
+        float | None, typer.Option(help="Time limit, s; the best motion so far is kept.", rich_help_panel="Search")
     ] = None,
-    motions: Annotated[
-        int,
-        typer.Option(help="Number of motions that complement each other, in folders motion1, motion2, ... of --out."),
-    ] = 1,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder for samples, coefficients, ROS 2, URScript and plot; motion1, ... with --motions.",
+            rich_help_panel=OUTPUT_PANEL,
+        ),
+    ] = None,
+    controller_hz: Annotated[
+        float | None,
+        typer.Option(help="Rate of the written samples, Hz; default: that of the log.", rich_help_panel=OUTPUT_PANEL),
+    ] = None,
     meshes: Annotated[bool, MESHES_OPTION] = False,
     as_json: Annotated[bool, JSON_OPTION] = False,
     verbose: Annotated[bool, VERBOSE_OPTION] = False,

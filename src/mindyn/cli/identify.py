@@ -75,37 +75,40 @@ def identify(
     held_out: Annotated[
         list[str] | None, typer.Option("--validate", help="Held-out log for validation. Repeatable.")
     ] = None,
-    hold_out: Annotated[
-        float, typer.Option(help="Fraction at the end of every log that is held out for validation, such as 0.3.")
-    ] = 0.0,
+    hold_out: Annotated[float, typer.Option(help="Fraction at the end of every log that is held out, as 0.3.")] = 0.0,
     out: Annotated[
         Path | None,
-        typer.Option("--out", help=f"Folder for {', '.join(RUN_FILES)}; files of an earlier run are replaced."),
+        typer.Option(
+            "--out", help="Folder for estimate and report; replaces an earlier run.", rich_help_panel="Output"
+        ),
     ] = None,
     conditioning: Annotated[Path | None, typer.Option(help=".toml file with conditioning settings.")] = None,
-    stream: Annotated[
-        bool, typer.Option("--stream", help="Read the training logs in blocks, for logs larger than memory.")
-    ] = False,
-    report: Annotated[bool, typer.Option("--report/--no-report", help="Write report.html into the folder.")] = True,
+    stream: Annotated[bool, typer.Option("--stream", help="Read training logs in blocks, if memory is short.")] = False,
+    report: Annotated[
+        bool, typer.Option("--report/--no-report", help="Write report.html into --out.", rich_help_panel="Output")
+    ] = True,
     consistent: Annotated[
-        bool, typer.Option("--consistent", help="Fit with physical consistency constraints.")
+        bool, typer.Option("--consistent", help="Fit with physical consistency constraints.", rich_help_panel="Method")
     ] = False,
     method: Annotated[
         str | None,
         typer.Option(
-            help=f"Method instead of the selected one: {', '.join(METHOD_NAMES)}; "
-            f"for position targets also: {', '.join(SERVO_METHOD_NAMES)}.",
+            help=f"Instead of the selected method: {', '.join(METHOD_NAMES)}; "
+            f"for position targets: {', '.join(SERVO_METHOD_NAMES)}.",
             autocompletion=complete_from((*METHOD_NAMES, *SERVO_METHOD_NAMES)),
+            metavar="NAME",
+            rich_help_panel="Method",
         ),
     ] = None,
     prior: Annotated[
-        str | None, typer.Option(help="With --consistent: robot with trusted inertials (bundled name or file).")
+        str | None,
+        typer.Option(
+            help="With --consistent: robot with trusted inertials.", metavar="ROBOT", rich_help_panel="Method"
+        ),
     ] = None,
     no_offsets: Annotated[
         bool,
-        typer.Option(
-            "--no-offsets", help="With --consistent: fit without torque offsets, which simulators do not have."
-        ),
+        typer.Option("--no-offsets", help="With --consistent: fit no torque offsets.", rich_help_panel="Method"),
     ] = False,
     drives: Annotated[
         Path | None, typer.Option(help=".toml file with drive tables, for robot files without drives.")
@@ -113,21 +116,25 @@ def identify(
     scale: Annotated[
         str,
         typer.Option(
-            help="With unknown gains, what fixes the common scale: robot (gravity parameters of its file), free, or a "
-            "known base parameter NAME=VALUE."
+            help="What fixes their common scale: robot (gravity parameters of its file), free, or a known base "
+            "parameter NAME=VALUE.",
+            rich_help_panel="Unknown gains",
         ),
     ] = "robot",
     loaded: Annotated[
         list[str] | None,
-        typer.Option(help="With unknown gains: log with a load of known mass, which fixes the scale. Repeatable."),
+        typer.Option(help="Log with a load of known mass. Repeatable.", rich_help_panel="Unknown gains"),
     ] = None,
-    mass: Annotated[float | None, typer.Option(help="Mass of the load of --loaded, kg.")] = None,
+    mass: Annotated[
+        float | None, typer.Option(help="Mass of the load of --loaded, kg.", rich_help_panel="Unknown gains")
+    ] = None,
     servo: Annotated[
         bool | None,
         typer.Option(
             "--servo/--no-servo",
-            help="Estimate gains, damping, friction and armature of position servos by simulation, with the masses of "
-            "the robot file. Default: if the logs have targets and no torques, and kp is unknown.",
+            help="Estimate position servos by simulation, with the masses of the file. Default: if the logs have "
+            "targets, no torques and an unknown kp.",
+            rich_help_panel="Method",
         ),
     ] = None,
     as_json: Annotated[bool, JSON_OPTION] = False,
