@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from compileall import compile_dir
 from pathlib import Path
 from resource import RUSAGE_CHILDREN, getrusage
 from tempfile import TemporaryDirectory
 
 import numpy as np
 
+import mindyn
 from mindyn.cli.main import COMMANDS
 from mindyn.logs.log import log_from_arrays
 from mindyn.robots.loading import load_robot
@@ -44,6 +46,7 @@ def write_logs(folder: Path) -> None:
 
 def main() -> None:
     """Print a row for each command."""
+    compile_dir(Path(mindyn.__file__).parent, quiet=1)  # bytecode is not written if PYTHONDONTWRITEBYTECODE is set
     program = ["-m", "mindyn"]
     cases = {"import numpy": ["-c", "import numpy"], "mindyn --help": [*program, "--help"]}
     cases |= {f"mindyn {name} --help": [*program, name, "--help"] for name in COMMANDS}
