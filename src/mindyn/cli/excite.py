@@ -21,7 +21,15 @@ from mindyn.cli.arguments import (
 from mindyn.cli.choices import Purpose
 from mindyn.cli.limits_file import MotionOptions, read_limits_file, with_motion_options
 from mindyn.cli.next_step import format_robot_options, print_next_command
-from mindyn.cli.printing import count_messages, print_json, print_notes, print_output, print_status
+from mindyn.cli.printing import (
+    NOTHING_WRITTEN,
+    count_messages,
+    print_json,
+    print_notes,
+    print_output,
+    print_problems,
+    print_status,
+)
 from mindyn.foundation.errors import Code, InputError
 from mindyn.foundation.files import require_writable
 
@@ -127,8 +135,6 @@ def excite(
     if any(design.is_interrupted and design.determined_count == 0 for design in designs):
         raise KeyboardInterrupt("no motion found so far determines a parameter; nothing was written")
     drawn = read_meshes(robot, arm) if meshes else None
-    for finding in dict.fromkeys((*held, *(finding for design in designs for finding in design.findings))):
-        print_status(f"{finding.severity}: {finding}")
     if as_json:
         print_json(designs[0].to_dict() if motions == 1 else {"motions": [design.to_dict() for design in designs]})
     for number, design in enumerate(designs, start=1):
@@ -138,26 +144,36 @@ def excite(
             )
         if not as_json:
             _print_design(design, verbose=verbose)
+    print_problems((*held, *(finding for design in designs for finding in design.findings)), verbose=verbose)
+    is_unfinished = any(design.is_interrupted for design in designs)
     if out is None:
+        if is_unfinished:
+            raise KeyboardInterrupt(f"the search was not finished; {NOTHING_WRITTEN}")
         return
     print_notes(() if drawn is None else drawn.findings)
     rate = rate_hz if controller_hz is None else controller_hz
     for number, design in enumerate(designs, start=1):
         _write_design(design, out if motions == 1 else out / f"motion{number}", rate, drawn)
+    if is_unfinished:
+        raise KeyboardInterrupt(f"the search was not finished; {out} holds the best motion so far")
     folder = out if motions == 1 else out / "motion1"
     if folder.is_dir():
         print_next_command("simulate", robot, *format_robot_options(options), "--motion", folder, "--out", "run1.csv")
 
 
 def _print_design(design: MotionDesign, *, verbose: bool) -> None:
-    """Print the summary of a design, or its table."""
-    if verbose:
-        print_output(design.table())
-        return
-    for sentence in design.summary():
+    """Print the verdict on a design; with `verbose` also what was checked and its table."""
+    checked, *sentences, ending = design.summary()
+    for sentence in sentences:
         print_output(sentence)
-    if design.prediction.relative is not None:
-        print_output("Pass --verbose for the standard deviation of every parameter.")
+    closest = None if design.check is None else design.check.closest
+    if closest is not None:
+        way = "approach not checked" if design.approach is None else "approach and return checked"
+        print_output(f"Smallest distance {1e3 * closest.distance_m:.0f} mm ({closest.label}); {way}.")
+    if verbose:
+        print_output(checked)
+        print_output(ending)
+        print_output(design.table())
 
 
 def _write_design(design: MotionDesign, out: Path, rate_hz: float, drawn: Meshes | None) -> None:

@@ -60,6 +60,8 @@ RUN_FILES: Final = ("estimate.json", "parameters.parquet", "validation.json", "r
 """Files of a run folder; those of an earlier run are replaced together, so that the folder describes one run."""
 IDENTIFY_PROGRESS_STEPS: Final = 11
 """Approximate number of progress messages of `identify`."""
+USUAL_SECONDS: Final = 20.0
+"""Default length of the motions of `mindyn excite`."""
 _HELD_OUT_HINT: Final = "pass a log of another motion to --validate, or omit it"
 
 
@@ -263,7 +265,6 @@ def identify(
                         motion=simulate_first_log(estimate, others or whole),
                         run=record,
                     )
-    print_findings(findings, verbose=verbose)
     following = ""
     if verdict is not None:
         predictions = list(verdict.predictions)
@@ -275,7 +276,9 @@ def identify(
     else:
         refit = str(Command(*refit_words(record)))
         commands = Commands(robot, "" if out is None else str(out), choose_format(arm), refit)
-        following = _print_result(estimate, shown, feasibility, commands, verbose=verbose)
+        seconds = sum(log.duration_s for log in whole) if whole else None
+        following = _print_result(estimate, shown, feasibility, commands, seconds, verbose=verbose)
+    print_findings(findings, verbose=verbose)
     if out is not None:
         print_status(f"wrote {out}: {', '.join(name for name in RUN_FILES if (out / name).is_file())}")
         print_next_command(*(shlex.split(following)[1:] or ("check", out)))
@@ -326,9 +329,18 @@ def _take_rows(log: Log, part: slice) -> Log:
 
 
 def _print_result(
-    estimate: Estimate, verdict: VerdictData, feasibility: Feasibility, commands: Commands, *, verbose: bool
+    estimate: Estimate,
+    verdict: VerdictData,
+    feasibility: Feasibility,
+    commands: Commands,
+    seconds: float | None,
+    *,
+    verbose: bool,
 ) -> str:
-    """Print quality, use and next steps, with `verbose` also all parameters and reasons; return the next command."""
+    """Print quality, use and next steps, with `verbose` also all parameters and reasons; return the next command.
+
+    seconds  duration of the training logs, if it is known
+    """
     from mindyn.output.report.parameters import parameter_rows
     from mindyn.output.report.verdict import summarize_verdict
 
@@ -336,7 +348,8 @@ def _print_result(
     if verbose:
         print_output(estimate.table())
         print_output()
-    for sentence in (f"{summary.headline} {summary.reason}", summary.physical, summary.data):
+    length = "" if seconds is None else f" The logs of the fit have {seconds:.3g} s{_describe_length(seconds)}."
+    for sentence in (f"{summary.headline} {summary.reason}", summary.physical, f"{summary.data}{length}"):
         print_output(sentence)
     print_output()
     print_verdict(verdict)
@@ -348,6 +361,11 @@ def _print_result(
     if verbose:
         print_output(f"\nPhysically consistent?\n{feasibility}")
     return next((item.command for item in summary.advice if item.command), "")
+
+
+def _describe_length(seconds: float) -> str:
+    """Return how logs compare with the motions that `mindyn excite` designs, if they are shorter."""
+    return f", which is short: mindyn excite designs {USUAL_SECONDS:g} s" if seconds < USUAL_SECONDS / 2 else ""
 
 
 def _result_data(

@@ -16,7 +16,7 @@ from typer.main import get_command
 from mindyn import __version__
 from mindyn.cli.exit_codes import ExitCode
 from mindyn.cli.help_page import format_command_help, format_program_help, is_help_requested
-from mindyn.cli.printing import print_json, print_status, terminal_columns
+from mindyn.cli.printing import NOTHING_WRITTEN, print_json, print_status, terminal_columns
 from mindyn.foundation.errors import Code, ImplausibleModelError, MindynError, UnsafeMotionError, shorten_text
 from mindyn.foundation.escaping import TERMINAL_COLUMNS
 from mindyn.foundation.interrupts import exit_on_interrupt, reraise_interrupts
@@ -77,8 +77,6 @@ REFUSALS: Final = (ImplausibleModelError, UnsafeMotionError)
 
 HELP_WITHOUT_ARGUMENTS: Final = ("start",)
 """Commands that explain themselves if they are called without arguments."""
-
-NOTHING_WRITTEN: Final = "nothing was written; existing files are unchanged"
 
 
 class PlainCommand(TyperCommand):
