@@ -158,7 +158,7 @@ def test_a_log_without_columns_names_the_command_that_drafts_them(tmp_path):
     pl.DataFrame(MOTION.table()).write_csv(path)
     with raises(LogError, Code.MISSING_VALUE, "columns.position") as raised:
         read_log(path, arm())
-    assert raised.value.command == ("log", str(path), "ROBOT", "--write")
+    assert raised.value.command == ("log", str(path), "ROBOT", "--confirm")
 
 
 def test_wrong_robot_lists_both(tmp_path):

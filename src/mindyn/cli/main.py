@@ -53,7 +53,7 @@ COMMAND_EXAMPLES: Final[Mapping[str, Mapping[str, str]]] = {
         "excite": "excite arm.urdf --seconds 20 --out motion",
         "simulate": "simulate arm.urdf --motion motion --out run1.csv",
         "view": "view arm.urdf motion",
-        "log": "log run1.csv arm.urdf --write",
+        "log": "log run1.csv arm.urdf --confirm",
     },
     "Identification": {
         "identify": "identify arm.urdf run1.csv --hold-out 0.3 --out run1",
