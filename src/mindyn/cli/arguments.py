@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
-from mindyn.cli.choices import MOUNT_NAMES, Base
+from mindyn.cli.choices import MOUNT_NAMES, RootJoint
 from mindyn.foundation.errors import Code, InputError, MindynError
 from mindyn.foundation.findings import Finding
 
@@ -154,7 +154,7 @@ def parse_robot_options(
         list[str] | None,
         typer.Option(help="Near which position a loop is assembled, rad or m. Repeatable.", metavar="JOINT=VALUE"),
     ] = None,
-    base: Annotated[Base, typer.Option(help="Whether the root is fixed or moves freely.")] = "fixed",
+    base: Annotated[RootJoint, typer.Option(help="Whether the root is fixed or moves freely.")] = "fixed",
     snap: Annotated[bool, typer.Option(help="Round angles within 1e-5 rad of multiples of 15 deg.")] = True,
 ) -> RobotOptions:
     """Return the options of `load_robot` that a command line gives."""
