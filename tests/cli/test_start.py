@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import pathlib
 import re
 import shlex
 import sys
@@ -55,6 +56,8 @@ def test_from_logs_to_code_with_the_answers_of_a_user(folder, monkeypatch):
     monkeypatch.setattr(sys, "stdin", Terminal("\n".join([*answers, ""])))
     done = mindyn_program("start", "arm.toml", "a.csv", "b.csv")
     assert done.code == 0, done.out + done.err
+    assert "next: " not in done.err
+    assert str(pathlib.Path("a") / "report.html") in done.err
     printed = commands(done.err)
     assert [words[0] for words in printed] == ["log", "log", "log", "log", "identify", "check", "export"]
     assert printed[4][1:5] == ["arm.toml", "a.csv", "--validate", "b.csv"]

@@ -15,7 +15,7 @@ from mindyn.cli.arguments import JSON_OPTION, ROBOT_ARGUMENT, with_robot_options
 from mindyn.cli.exit_codes import ExitCode
 from mindyn.cli.export import FORMAT_WRITERS
 from mindyn.cli.log import draft_with_sidecar, has_complete_sidecar, parse_entries
-from mindyn.cli.next_step import format_robot_options
+from mindyn.cli.next_step import IS_GUIDED, format_robot_options
 from mindyn.cli.printing import print_json, print_output, print_status
 from mindyn.cli.runs import load_run_estimate
 from mindyn.cli.servo_export import SERVO_FORMATS, find_servo_run
@@ -37,6 +37,7 @@ EXPORT_SUFFIXES: Final = {
 }
 """Suffix of the exported file, if it is not the name of the format."""
 
+REPORT_FILE: Final = "report.html"
 REQUIRED_ENTRIES: Final = ("columns.position", "columns.torque")
 
 
@@ -63,7 +64,11 @@ class Guide:
             return ExitCode.DONE
         program: Any = self.context.find_root().command
         name, command, rest = program.resolve_command(self.context, list(map(str, words)))
-        return command.main(rest, prog_name=f"mindyn {name}", standalone_mode=False) or ExitCode.DONE
+        held = IS_GUIDED.set(True)
+        try:
+            return command.main(rest, prog_name=f"mindyn {name}", standalone_mode=False) or ExitCode.DONE
+        finally:
+            IS_GUIDED.reset(held)
 
     def ask(self, question: str, label: str, default: str | None = None) -> str:
         """Print a question, and return the answer after a short label; an empty line takes the default."""
@@ -136,6 +141,8 @@ def _guide_through(
     guide.run("export", folder, "--to", to, "--out", target, *feasible)
     if not guide.asks:
         print_status("\nnothing was run: `mindyn start` asks questions and needs a terminal; these are its commands")
+    elif (folder / REPORT_FILE).is_file():
+        print_status(f"\ndone: {folder / REPORT_FILE} is the report; open it in a browser")
     return {"is_finished": guide.asks, "exported": str(target) if guide.asks else None}
 
 
