@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, get_args
+from typing import TYPE_CHECKING, Annotated, Final, get_args
 
 import typer
 
@@ -32,11 +32,16 @@ from mindyn.cli.printing import (
 )
 from mindyn.foundation.errors import Code, InputError
 from mindyn.foundation.files import require_writable
+from mindyn.foundation.findings import Kind
 
 if TYPE_CHECKING:
     from mindyn.motions.excitation.motion_design import MotionDesign
     from mindyn.robots.loading import RobotOptions
     from mindyn.robots.meshes import Meshes
+
+
+CORRECTABLE: Final = (Kind.GUESSED_LIMIT, Kind.GUESSED_VOLUME, Kind.GUESSED_FLOOR, Kind.GUESSED_NOISE)
+"""Findings about guesses that the file of limits replaces."""
 
 
 @with_robot_options
@@ -180,6 +185,8 @@ def _write_design(design: MotionDesign, out: Path, rate_hz: float, drawn: Meshes
     """Write the files of a design, and print what to do with them."""
     written = design.write(out, rate_hz=rate_hz, meshes=drawn)
     print_status(f"written to {out if out.is_dir() else out.parent}: {', '.join(path.name for path in written)}")
+    if any(finding.kind in CORRECTABLE for finding in design.findings) and (out / "limits.toml").is_file():
+        print_status(f"to correct guesses, edit {out / 'limits.toml'} and pass it with --limits")
     if design.errors:
         print_status(f"do not play these files on a robot: {'; '.join(design.errors)}")
     elif any("rehearsal" in path.name for path in written):
