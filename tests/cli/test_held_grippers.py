@@ -50,6 +50,14 @@ def test_log_and_identify_hold_the_gripper(folder):
     assert json.loads((folder / "run" / "run.json").read_text())["robot"]["lock"] == {"finger_joint": 0.0}
 
 
+@pytest.mark.usefixtures("folder")
+def test_start_holds_the_gripper_in_all_its_commands():
+    done = mindyn_program("start", "arm.urdf", "run.csv", "--json")
+    assert done.code == 2
+    commands = json.loads(done.out)["commands"]
+    assert all("--lock finger_joint=0" in line for line in commands if " log " in line or " identify " in line)
+
+
 def test_an_arm_joint_without_columns_is_not_held(folder):
     frame = pl.read_csv("run.csv")
     frame.drop(["a2.position", "a2.effort"]).write_csv("short.csv")

@@ -59,19 +59,10 @@ def log(
 
     file = file if file.name else file.absolute()
     sidecar, given = find_sidecar(file), parse_entries(state or ())
-    is_described = isinstance(sidecar, Path) and has_complete_sidecar(file, None)
     drafts: dict[tuple[str, ...], SidecarDraft] = {}
-
-    def fits(candidate: Robot) -> bool:
-        if is_described:
-            return has_columns(file, candidate)
-        with suppress(LogError):
-            drafts[candidate.joint_names] = draft_with_sidecar(file, candidate, given)
-        return candidate.joint_names in drafts
-
-    arm = None if robot is None else options.load(robot)
-    if robot is not None and arm is not None:
-        arm, options = hold_unlogged_gripper(arm, options, lambda changed: changed.load(robot), fits)
+    arm = None
+    if robot is not None:
+        arm, options = load_for_log(file, robot, options, given, drafts)
     if isinstance(sidecar, Path) and has_complete_sidecar(file, arm):
         if write or confirm or state:
             raise InputError(
@@ -154,6 +145,31 @@ def draft_with_sidecar(file: Path, arm: Robot | None, given: Mapping[str, Any]) 
 
 _LAYOUT: Final = ("topic", "separator", "decimal", "skip_rows")
 """Entries without which some files cannot be read."""
+
+
+def load_for_log(
+    file: Path,
+    source: str,
+    options: RobotOptions,
+    given: Mapping[str, Any],
+    drafts: dict[tuple[str, ...], SidecarDraft],
+) -> tuple[Robot, RobotOptions]:
+    """Return the robot of a log and its options; its gripper is held if the log has no columns for it.
+
+    drafts  gets the draft for the joints of the robot, if the log has no sidecar
+    """
+    from mindyn.logs.metadata import find_sidecar
+
+    is_described = isinstance(find_sidecar(file), Path) and has_complete_sidecar(file, None)
+
+    def fits(candidate: Robot) -> bool:
+        if is_described:
+            return has_columns(file, candidate)
+        with suppress(LogError):
+            drafts[candidate.joint_names] = draft_with_sidecar(file, candidate, given)
+        return candidate.joint_names in drafts
+
+    return hold_unlogged_gripper(options.load(source), options, lambda changed: changed.load(source), fits)
 
 
 def has_columns(file: Path | FileLocation, arm: Robot) -> bool:
