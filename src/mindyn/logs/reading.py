@@ -185,7 +185,8 @@ class LogScan:
         q, qd, qdd = values["position"], values.get("velocity"), values.get("acceleration")
         tau = values["torque"] if "torque" in values else np.zeros_like(q)
         log = Log(self.robot.primary_names, time, q, tau, rows, qd, qdd, self.metadata)
-        return replace(log, target=values.get("target"), target_velocity=values.get("target_velocity"))
+        target, speed = values.get("target"), values.get("target_velocity")
+        return replace(log, target=target, target_velocity=speed, motor_q=values.get("motor_position"))
 
     def _seconds(self, since: Sequence[Array]) -> Array:
         """Convert stamps since the first row to s (N,); two columns are whole seconds and nanoseconds."""
