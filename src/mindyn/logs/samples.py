@@ -89,7 +89,9 @@ class Samples:
             given = getattr(self, name)
             if name in ("dependent_q", "closure", "motor_q"):
                 object.__setattr__(self, name, native_array(given, name))
-            needed = {"segments": shape[:1], "usable": shape, "motor_q": shape}.get(name, (len(self.q), *given.shape[1:]))
+            needed = {"segments": shape[:1], "usable": shape, "motor_q": shape}.get(
+                name, (len(self.q), *given.shape[1:])
+            )
             require_shape(given.shape, needed, name)
 
     def __len__(self) -> int:
@@ -104,7 +106,9 @@ class Samples:
     @property
     def optional(self) -> tuple[str, ...]:
         """Names of the optional arrays that are present."""
-        return tuple(name for name in ("usable", "dependent_q", "closure", "motor_q") if getattr(self, name) is not None)
+        return tuple(
+            name for name in ("usable", "dependent_q", "closure", "motor_q") if getattr(self, name) is not None
+        )
 
     def replace_rows(self, **arrays: Any) -> Samples:
         """Return the samples with other rows and without optional arrays."""

@@ -1,7 +1,7 @@
 """`DeflectionRows`: deflection of every joint, and the torque that a link model predicts for it.
 
-The torque through a joint is that of links and springs beyond it. It follows from the motion of the links, so it is free
-of friction, rotor inertia and torque noise. A joint torque sensor measures it; the model is then its instrument.
+The torque through a joint is that of links and springs beyond it. Predicted from the motion of the links, it is free of
+friction, rotor inertia and torque noise. A joint torque sensor measures it; the prediction is then its instrument.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.errors import Code, InputError
 from mindyn.identification.estimators.estimate import Estimate, predict_unfiltered
 from mindyn.identification.estimators.instrumental_variables import inertia_matrices
+from mindyn.logs.cleaning import MAX_STILL_RANGE
 from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.filters import lowpass
 from mindyn.logs.log import Log
@@ -36,9 +37,10 @@ EDGE_PERIODS: Final = 1.0
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DeflectionRows:
-    """Rows of all logs below a cut-off.
+    """All rows of all logs below a cut-off, and those of them that are fitted.
 
-    samples      motion at these rows; its torque is low-passed too
+    kept         (k,) rows that are fitted: without the ends of segments, as many as the cut-off needs
+    samples      motion at all rows
     owners       (N,) number of the log of each row
     time         (N,) s
     deflection   (N, n) motor position minus link position, rad or m
@@ -51,6 +53,7 @@ class DeflectionRows:
     cutoff_hz    of motion and torque
     """
 
+    kept: NDArray[np.intp]
     samples: Samples
     owners: NDArray[np.int64]
     time: Array
@@ -63,13 +66,23 @@ class DeflectionRows:
     has_sensor: bool
     cutoff_hz: float
 
-    def __len__(self) -> int:
-        return len(self.time)
+    @property
+    def starts(self) -> list[int]:
+        """First row of every segment."""
+        return [start for start, _ in segment_ends(self.samples.segments)]
+
+    def smooth(self, values: Array) -> Array:
+        """Return values (N, ...) of all rows below the cut-off: functions of the torque as the deflection has them."""
+        result = np.empty_like(values)
+        for start, stop in segment_ends(self.samples.segments):
+            result[start:stop] = lowpass(values[start:stop], self.cutoff_hz, self.samples.rate_hz)
+        return result
 
 
 def build_deflection_rows(estimate: Estimate, logs: list[Log]) -> DeflectionRows:
     """Condition logs with motor positions, and predict the torque through their joints."""
     require_motor_positions(logs)
+    logs = [replace_still_links(log) for log in logs]
     sensors = {log.metadata.torque_sensor for log in logs}
     if len(sensors) > 1:
         raise InputError(
@@ -85,7 +98,7 @@ def build_deflection_rows(estimate: Estimate, logs: list[Log]) -> DeflectionRows
     assert samples.motor_q is not None
     assert isinstance(cutoff, float)
     links = link_parameters(estimate)
-    predicted = predict_unfiltered(estimate.regressor, np.where(links, estimate.beta, 0.0), samples)
+    predicted = predict_through(estimate, samples)
     tau = samples.tau.copy()
     rate = np.empty_like(tau)
     kept = []
@@ -107,20 +120,19 @@ def build_deflection_rows(estimate: Estimate, logs: list[Log]) -> DeflectionRows
             code=Code.TOO_LITTLE_DATA,
             subject="logs",
         )
-    taken = replace(samples.take(rows), tau=tau[rows])
     through = tau if has_sensor else predicted
-    M = inertia_matrices(estimate.regressor, np.where(links, estimate.beta, 0.0), taken)
-    rotors = {p.link_or_joint for p in estimate.parameters if p.kind == "rotor" and p.name not in estimate.values.unidentifiable}
+    M = inertia_matrices(estimate.regressor, np.where(links, estimate.beta, 0.0), samples.take(rows))
+    rotors = {parameter.link_or_joint for parameter in estimate.parameters if parameter.kind == "rotor"}
     merged = np.array([name not in rotors and not has_sensor for name in samples.joint_names])
-    assert taken.motor_q is not None
     return DeflectionRows(
-        taken,
-        conditioned.logs[rows],
-        conditioned.time[rows],
-        taken.motor_q - taken.q,
-        through[rows],
-        rate[rows],
-        predicted[rows],
+        rows,
+        samples,
+        conditioned.logs,
+        conditioned.time,
+        samples.motor_q - samples.q,
+        through,
+        rate,
+        predicted,
         np.maximum(np.einsum("kii->ki", M).min(axis=0), 0.0),
         merged,
         has_sensor,
@@ -128,9 +140,14 @@ def build_deflection_rows(estimate: Estimate, logs: list[Log]) -> DeflectionRows
     )
 
 
+def predict_through(estimate: Estimate, samples: Samples) -> Array:
+    """Return the torque (N, n) through the joints that the link model predicts."""
+    return predict_unfiltered(estimate.regressor, np.where(link_parameters(estimate), estimate.beta, 0.0), samples)
+
+
 def link_columns(estimate: Estimate, rows: DeflectionRows, joint: int) -> tuple[Array, NDArray[np.intp]]:
-    """Return the columns (N, k) of the torque through a joint, and the numbers (k,) of their parameters."""
-    samples, regressor = rows.samples, estimate.regressor
+    """Return the columns (k, p) of the torque through a joint at the kept rows, and the numbers of their parameters."""
+    samples, regressor = rows.samples.take(rows.kept), estimate.regressor
     q = regressor.positions(samples)
     directions = regressor.directions(q, samples.qd, samples.segments, samples.rate_hz)
     parts = regressor.parts(q, samples.qd, samples.qdd, directions)[joint]
@@ -149,7 +166,16 @@ def choose_conditioning(estimate: Estimate) -> Conditioning:
     c = estimate.settings.conditioning or Conditioning()
     known = isinstance(c.position_cutoff_hz, (int, float))
     cutoff = min(float(c.position_cutoff_hz), MAX_CUTOFF_HZ) if known else MAX_CUTOFF_HZ  # type: ignore[arg-type]
-    return replace(c, rate_hz="auto", position_cutoff_hz=cutoff, decimation=1, slow_speed=None, edge_s=0.0, stamps="auto")
+    plain = Conditioning(position_cutoff_hz=cutoff, edge_s=0.0)
+    return replace(plain, delay_s=c.delay_s, gains=c.gains)
+
+
+def replace_still_links(log: Log) -> Log:
+    """Return the log with the motor's position for joints without encoder at the link: only their motor moves."""
+    assert log.motor_q is not None
+    moves = np.ptp(log.motor_q, axis=0) > MAX_STILL_RANGE
+    still = moves & (np.ptp(log.q, axis=0) <= MAX_STILL_RANGE * np.ptp(log.motor_q, axis=0))
+    return replace(log, q=np.where(still, log.motor_q, log.q), qd=None, qdd=None) if still.any() else log
 
 
 def require_motor_positions(logs: list[Log]) -> None:

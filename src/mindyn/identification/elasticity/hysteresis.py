@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from mindyn.foundation.algebra.values import Array
 
 
-def dahl_states(torque: Array, width: float, starts: Array) -> Array:
+def dahl_states(torque: Array, width: float, starts: Sequence[int]) -> Array:
     """Return the state z (N,) between -1 and 1 of Dahl's element: dz = (1 - sgn(dtau) z) dtau / width.
 
     torque  (N,) N m
     width   torque over which the state follows a reversal
-    starts  (k,) rows at which the recording starts, with z = 0
+    starts  rows at which the recording starts, with z = 0
     """
     z = np.zeros(len(torque))
     for start, stop in zip(starts, [*starts[1:], len(torque)], strict=True):

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.errors import Code, InputError
-from mindyn.identification.elasticity.deflection_rows import DeflectionRows, build_deflection_rows, link_columns
+from mindyn.identification.elasticity.deflection_rows import (
+    DeflectionRows,
+    build_deflection_rows,
+    link_columns,
+)
 from mindyn.identification.elasticity.hysteresis import dahl_states
 from mindyn.identification.elasticity.joint_fit import (
-    SMOOTH_SPEED,
-    SMOOTH_TORQUE,
     JointColumns,
     JointFit,
+    backlash_shape,
     fit_joint,
+    friction_shape,
 )
 from mindyn.identification.elasticity.records import Elasticity, JointElasticity, State
 from mindyn.identification.estimators.estimate import Estimate
@@ -27,12 +32,18 @@ from mindyn.regression.row_blocks import segment_ends
 
 CURVE_POINTS: Final = 1000
 """Most points of the curve of a joint."""
-MAX_INTERVAL_RATIO: Final = 6.0
+MAX_INTERVAL_RATIO: Final = 10.0
 """Largest ratio of the ends of an interval whose compliance is determined."""
-MIN_SIGNIFICANCE: Final = 4.0
-"""Least compliance relative to its standard deviation."""
+CERTAIN_LEVEL: Final = 0.99
+"""Level of the interval that must exclude zero, so that 1 of 200 rigid joints gets a stiffness."""
+LINK_PART: Final = 0.5
+"""Part of the model error of the joint torque that is in the torque through the joint; the rest is friction."""
+MIN_INDEPENDENT_FRACTION: Final = 0.1
+"""Fraction of the torque's variance that acceleration and velocity leave: a variance inflation of 10."""
 MAX_SCALE_ERROR: Final = 0.02
 """Largest relative difference between the slopes of motor and link positions of one joint."""
+MIN_UNEXPLAINED_FRACTION: Final = 0.1
+"""Fraction of the deflection's power that torques leave, above which positions are tried."""
 MIN_COUPLED_FRACTION: Final = 0.5
 """Fraction of the unexplained deflection that positions of the joints explain, above which it is no deflection."""
 
@@ -76,8 +87,10 @@ def identify_elasticity(estimate: Estimate, logs: Log | Sequence[Log]) -> Elasti
         )
     experiment = Experiment(estimate.robot, listed)
     rows = build_deflection_rows(estimate, experiment.logs_in_memory)
-    joints, curves = zip(*(_identify_joint(estimate, rows, k) for k in range(len(rows.inertia))), strict=True)
-    return Elasticity(joints, rows.cutoff_hz, len(rows), experiment.sources, curves)
+    fits = [_fit_deflection(rows, k) for k in range(len(rows.inertia))]
+    joints = tuple(_assess_joint(estimate, rows, k, fit) for k, fit in enumerate(fits))
+    curves = tuple(_draw_curve(rows, k, joint) for k, joint in enumerate(joints))
+    return Elasticity(joints, rows.cutoff_hz, len(rows.kept), experiment.sources, curves)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -124,117 +137,128 @@ def predict_deflection(elasticity: Elasticity, estimate: Estimate, log: Log) -> 
         Deflections, with the time offset of the encoders; their zeros are those of the logs of the elasticity.
     """
     rows = build_deflection_rows(estimate, [log])
-    starts = np.array([start for start, _ in segment_ends(rows.samples.segments)], dtype=np.intp)
-    predicted = np.zeros_like(rows.deflection)
-    for k, joint in enumerate(elasticity.joints):
-        predicted[:, k] = _predict_joint(joint, rows, k, starts)
-    return DeflectionPrediction(rows.time, rows.torque, rows.deflection, predicted)
+    predicted = np.column_stack([_predict_joint(joint, rows, k) for k, joint in enumerate(elasticity.joints)])
+    kept = rows.kept
+    return DeflectionPrediction(rows.time[kept], rows.torque[kept], rows.deflection[kept], predicted[kept])
 
 
-def _predict_joint(joint: JointElasticity, rows: DeflectionRows, k: int, starts: Array) -> Array:
-    """Return the deflections (N,) of a joint at rows."""
+def _predict_joint(joint: JointElasticity, rows: DeflectionRows, k: int) -> Array:
+    """Return the deflections (N,) of a joint at all rows."""
     if not np.isfinite(joint.compliance):
-        return np.full(len(rows), joint.offset)
+        return np.full(len(rows.time), joint.offset)
     C, torque, speed = joint.compliance, rows.torque[:, k], rows.samples.qd[:, k]
-    spread = joint.torque_range[1] - joint.torque_range[0]
+    shapes = joint.backlash / 2 * backlash_shape(torque, joint.torque_range[1] - joint.torque_range[0])
+    shapes += joint.friction * friction_shape(speed)
+    if joint.hysteresis:
+        shapes -= C * joint.hysteresis * dahl_states(torque, joint.hysteresis_width, rows.starts)
     d = C * (torque - joint.rotor_inertia * rows.samples.qdd[:, k]) + joint.time_offset_s * speed + joint.offset
-    d += joint.backlash / 2 * np.tanh(torque / max(SMOOTH_TORQUE * spread, 1e-300))
-    d += joint.friction * np.tanh(speed / SMOOTH_SPEED)
     if np.isfinite(joint.damping):
         d -= C**2 * joint.damping * rows.rate[:, k]
-    if joint.hysteresis:
-        d -= C * joint.hysteresis * dahl_states(torque, joint.hysteresis_width, starts)
-    return np.asarray(d)
+    return np.asarray(d + rows.smooth(shapes))
 
 
-def _identify_joint(estimate: Estimate, rows: DeflectionRows, k: int) -> tuple[JointElasticity, Array]:
-    """Return the elasticity of a joint, and its curve of torque and deflection."""
-    name, samples = rows.samples.joint_names[k], rows.samples
-    starts = np.array([start for start, _ in segment_ends(samples.segments)], dtype=np.intp)
-    d, torque = rows.deflection[:, k], rows.torque[:, k]
-    centred = d - _group_means(d, rows.owners)
+@dataclass(frozen=True, slots=True, eq=False)
+class _Deflection:
+    """A joint, its columns and fit, or why its deflection is unusable; `values` are those of the best fit."""
+
+    values: JointElasticity
+    columns: JointColumns | None = None
+    fit: JointFit | None = None
+
+
+def _fit_deflection(rows: DeflectionRows, k: int) -> _Deflection:
+    """Fit the deflection of a joint, unless its motor position is that of something else."""
+    name, samples, kept = rows.samples.joint_names[k], rows.samples, rows.kept
+    torque, owners = rows.torque[kept, k], rows.owners[kept]
+    centred = rows.deflection[kept, k] - _group_means(rows.deflection[kept, k], owners)
     size, spread = float(np.sqrt((centred**2).mean())), (float(torque.min()), float(torque.max()))
-    q = samples.q - np.column_stack([_group_means(column, rows.owners) for column in samples.q.T])
-    taken = slice(None, None, -(-len(d) // CURVE_POINTS))
-    if not np.ptp(samples.q[:, k]) > 0 or not size > 0 or spread[0] == spread[1]:
-        reason = "its deflection or the torque through it never changes"
-        return JointElasticity(name, "unusable", reason, deviation=size), np.column_stack([torque, centred])[taken]
+    q = samples.q[kept]
+    q = q - np.column_stack([_group_means(column, owners) for column in q.T])
+    offset = float(rows.deflection[kept, k].mean())
+    known = JointElasticity(name, "unusable", deviation=size, offset=offset, torque_range=spread)
+    if not np.ptp(q[:, k]) > 0 or not size > 0 or spread[0] == spread[1]:
+        reason = "only one encoder of the joint moves" if np.ptp(q[:, k]) > 0 else "the joint never moves"
+        return _Deflection(replace(known, reason=reason))
+    instrument = (rows.instrument[:, k], _derivative(rows.instrument[:, k], rows))
     columns = JointColumns(
-        d,
-        torque,
+        rows.deflection[:, k],
+        rows.torque[:, k],
         rows.rate[:, k],
-        rows.instrument[:, k] if rows.has_sensor else torque,
-        _derivative(rows.instrument[:, k], rows) if rows.has_sensor else rows.rate[:, k],
+        *(instrument if rows.has_sensor else (rows.torque[:, k], rows.rate[:, k])),
         samples.qd[:, k],
         samples.qdd[:, k],
         rows.owners,
-        starts,
+        rows.starts,
+        kept,
+        rows.smooth,
         float(rows.inertia[k]) if rows.merged[k] else 0.0,
     )
     fit = fit_joint(columns)
-    model = 0.0 if rows.has_sensor else _model_deviation(estimate, rows, k, fit)
-    interval = fit.interval("compliance", model)
     best = fit.best
-    C = best.value("compliance")
-    offsets = [best.value(term) for term in best.terms if term.startswith("offset")]
-    shift = samples.qd[:, k] * best.value("time offset")
-    curve = np.column_stack([torque, centred - shift + shift.mean()])[taken]
     if reason := _find_foreign_positions(q, centred, best.residual, k):
-        return JointElasticity(name, "unusable", reason, deviation=size, offset=float(np.mean(offsets)), torque_range=spread), curve
-    state, reason = _assess(fit, interval, model, columns)
-    damping, ends = _damping(fit, C)
-    return JointElasticity(
-        name,
-        state,
-        reason,
-        C,
-        interval,
-        damping,
-        ends,
+        return _Deflection(replace(known, reason=reason))
+    C = best.value("compliance")
+    values = replace(
+        known,
+        compliance=C,
         hysteresis=-best.value("hysteresis") / C if C > 0 else 0.0,
         hysteresis_width=best.width,
         backlash=2 * best.value("backlash"),
-        offset=float(np.mean(offsets)),
+        offset=float(np.mean([best.value(term) for term in best.terms if term.startswith("offset")])),
         time_offset_s=best.value("time offset"),
         friction=best.value("friction"),
-        rotor_inertia=best.rotor,
-        deviation=size,
+        rotor_inertia=float(best.rotor_inertia),
         residual=best.residual,
-        torque_range=spread,
-    ), curve
+    )
+    return _Deflection(values, columns, fit)
 
 
-def _assess(
-    fit: JointFit, interval: tuple[float, float], model: float, columns: JointColumns
-) -> tuple[State, str]:
+def _assess_joint(estimate: Estimate, rows: DeflectionRows, k: int, deflection: _Deflection) -> JointElasticity:
+    """Return the elasticity of a joint with intervals, and whether its compliance is determined."""
+    fit, columns = deflection.fit, deflection.columns
+    if fit is None or columns is None:
+        return deflection.values
+    links = 0.0 if rows.has_sensor else _model_deviation(estimate, rows, k, fit)
+    model = float(np.hypot(links, fit.shape_deviation))
+    interval = fit.interval("compliance", model)
+    state, reason = _assess(fit, interval, model, columns)
+    damping, ends = _damping(fit, fit.best.value("compliance"))
+    return replace(
+        deflection.values,
+        state=state,
+        reason=reason,
+        compliance_interval=interval,
+        damping=damping,
+        damping_interval=ends,
+    )
+
+
+def _draw_curve(rows: DeflectionRows, k: int, joint: JointElasticity) -> Array:
+    """Return torque and deflection (k, 2) of a joint, without offset and time offset of its encoders."""
+    kept = rows.kept[:: -(-len(rows.kept) // CURVE_POINTS)]
+    d = rows.deflection[:, k] - _group_means(rows.deflection[:, k], rows.owners) + joint.offset
+    return np.column_stack(
+        [rows.torque[kept, k], (d - joint.offset - joint.time_offset_s * rows.samples.qd[:, k])[kept]]
+    )
+
+
+def _assess(fit: JointFit, interval: tuple[float, float], model: float, columns: JointColumns) -> tuple[State, str]:
     """Return whether the compliance is determined, and why not."""
     low, high = interval
-    deviation = np.hypot(fit.best.deviation("compliance"), model)
     is_narrow = low > 0 and high < MAX_INTERVAL_RATIO * low
-    if is_narrow and fit.best.value("compliance") > MIN_SIGNIFICANCE * deviation:
+    if is_narrow and fit.interval("compliance", model, CERTAIN_LEVEL)[0] > 0:
         return "determined", ""
-    if columns.inertia > 0:
-        without = [f for f in fit.plausible if f.rotor == 0] or [min(fit.plausible, key=lambda f: f.rotor)]
-        ends = fit.interval("compliance", model, without)
-        if ends[1] - ends[0] < 0.5 * (high - low):
-            part = 100 * np.sqrt(_independent_fraction(columns))
-            return "not separable", (
-                f"compliance and rotor inertia cannot be told apart: only {part:.2g} % of the torque through the joint "
-                "is independent of its acceleration. Load the joint by gravity, or move other joints faster"
-            )
+    part = columns.independent_fraction
+    if columns.inertia > 0 and part < MIN_INDEPENDENT_FRACTION:
+        return "not separable", (
+            "compliance and rotor inertia cannot be told apart: acceleration and velocity of the joint explain all but "
+            f"{100 * np.sqrt(part):.2g} % of the torque through it. Load it by gravity, or move other joints faster"
+        )
     if low <= 0 <= high:
-        return "rigid", f"no elasticity is visible: the compliance is below {high:.2g} rad/(N m)"
+        return "not visible", f"no elasticity is visible: the compliance is below {high:.2g} rad/(N m)"
     if high < 0:
         return "poorly determined", "the deflection falls with the torque, which no spring does: check signs and zeros"
     return "poorly determined", f"the interval of the compliance is wide, {low:.2g} to {high:.2g} rad/(N m)"
-
-
-def _independent_fraction(c: JointColumns) -> float:
-    """Return the fraction of the torque's variance that acceleration and velocity do not explain."""
-    X = np.column_stack([c.qdd, c.qd, *((c.owners == owner).astype(float) for owner in np.unique(c.owners))])
-    left = c.torque - X @ np.linalg.lstsq(X, c.torque, rcond=None)[0]
-    centred = c.torque - _group_means(c.torque, c.owners)
-    return float((left**2).sum() / max((centred**2).sum(), 1e-300))
 
 
 def _damping(fit: JointFit, C: float) -> tuple[float, tuple[float, float]]:
@@ -242,23 +266,25 @@ def _damping(fit: JointFit, C: float) -> tuple[float, tuple[float, float]]:
 
     A shift of the clock by the time offset of the encoders resembles damping; the interval includes it.
     """
-    fits = [entry for entry in fit.plausible if "damping" in entry.terms]
-    if not fits or C <= 0:
+    if C <= 0:
         return np.nan, (np.nan, np.nan)
-    least = min(fits, key=lambda entry: entry.score)
-    low, high = fit.interval("damping", 0.0, fits)
+    low, high = fit.interval("damping")
     shift = C * abs(fit.best.value("time offset"))
     ends = (-high - shift) / C**2, (-low + shift) / C**2
-    return (-least.value("damping") / C**2, ends) if ends[0] > 0 else (np.nan, ends)
+    return (-fit.best.value("damping") / C**2, ends) if ends[0] > 0 else (np.nan, ends)
 
 
 def _model_deviation(estimate: Estimate, rows: DeflectionRows, k: int, fit: JointFit) -> float:
-    """Return the standard deviation of the compliance due to that of the link model."""
+    """Return the standard deviation of the compliance due to that of the link model, and to its model error."""
     Y, numbers = link_columns(estimate, rows, k)
     covariance = estimate.covariance[np.ix_(numbers, numbers)]
     known = np.isfinite(np.diag(covariance))
     gradient = -fit.best.value("compliance") * (fit.weights @ Y)[known]
-    return float(np.sqrt(max(gradient @ covariance[np.ix_(known, known)] @ gradient, 0.0)))
+    variance = float(gradient @ covariance[np.ix_(known, known)] @ gradient)
+    residual = estimate.data.residuals[k]
+    error = residual.rms if residual.correlation is None else residual.alike
+    wrong = LINK_PART * error / residual.rms_torque if residual.rms_torque > 0 else 0.0
+    return float(np.hypot(np.sqrt(max(variance, 0.0)), wrong * fit.best.value("compliance")))
 
 
 def _find_foreign_positions(q: Array, d: Array, residual: float, k: int) -> str:
@@ -266,24 +292,25 @@ def _find_foreign_positions(q: Array, d: Array, residual: float, k: int) -> str:
 
     q  (N, n) and d (N,) without their means
     """
-    slope = float(q[:, k] @ d / max(q[:, k] @ q[:, k], 1e-300))
+    slope = float(q[:, k] @ d) / max(float(q[:, k] @ q[:, k]), 1e-300)
     if abs(slope) > MAX_SCALE_ERROR:
         return f"its motor position changes by {1 + slope:.3g} times its position: check units, side and gears"
     left = d - q @ np.linalg.lstsq(q, d, rcond=None)[0]
-    unexplained = float((left**2).mean())
-    if residual**2 > 0.1 * float((d**2).mean()) and unexplained < (1 - MIN_COUPLED_FRACTION) * residual**2:
-        part = 100 * (1 - unexplained / float((d**2).mean()))
+    unexplained, power = float((left**2).mean()), float((d**2).mean())
+    if residual**2 > MIN_UNEXPLAINED_FRACTION * power and unexplained < (1 - MIN_COUPLED_FRACTION) * residual**2:
+        torque, positions = (100 * (1 - value / power) for value in (residual**2, unexplained))
         return (
-            f"positions of the joints explain {part:.3g} % of the difference of its encoders, the torque less: the "
-            "encoders have different scales, or the motor moves other joints too"
+            f"joint positions explain {positions:.3g} % of the difference of its encoders, its torque {torque:.3g} %: "
+            "check gears and couplings"
         )
     return ""
 
 
-def _group_means(values: Array, owners: Array) -> Array:
+def _group_means(values: Array, owners: NDArray[np.int64]) -> Array:
     """Return the mean (N,) of the values of each log at its rows."""
     numbers = np.unique(owners, return_inverse=True)[1]
-    return np.asarray((np.bincount(numbers, values) / np.bincount(numbers))[numbers])
+    means = np.asarray(np.bincount(numbers, values) / np.bincount(numbers))
+    return np.asarray(means[numbers])
 
 
 def _derivative(values: Array, rows: DeflectionRows) -> Array:

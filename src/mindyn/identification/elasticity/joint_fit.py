@@ -1,4 +1,4 @@
-"""Fit the deflection of one joint: compliance with an interval over all models that its data do not reject.
+"""Fit the deflection of one joint: compliance with an interval over all models.
 
     d = C (tau - J qdd) + T qd - H z(tau) + B sgn(tau) + F sgn(qd) - C D d(tau)/dt C + offset of each log
 
@@ -9,7 +9,7 @@ estimated: it may have any value between zero and the inertia about the joint. T
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Final
@@ -26,30 +26,35 @@ SIGNS: Final = {"friction": 1.0, "backlash": 1.0, "hysteresis": -1.0}
 """Signs of the coefficients; a model with another sign does not exist."""
 WIDTHS: Final = (0.05, 0.1, 0.2, 0.4)
 """Widths of the hysteresis relative to the range of the torque."""
-SMOOTH_TORQUE: Final = 0.02
-"""Torque over which backlash is crossed, relative to the range of the torque: it smooths the step as the filter does."""
+SMOOTH_TORQUE: Final = 0.005
+"""Torque over which backlash is crossed, relative to the range of the torque."""
 SMOOTH_SPEED: Final = 0.01
 """Speed (rad/s, m/s) over which friction reverses."""
+SHAPE_ERROR: Final = 0.1
+"""Standard deviation of the effect of optional terms on the compliance, relative to that effect: a Dahl element and a
+step are idealised shapes."""
 ROTOR_STEPS: Final = 9
 """Number of rotor inertias that are tried between zero and the inertia about the joint."""
 MAX_ROTOR_FRACTION: Final = 0.95
 """Largest rotor inertia relative to the least inertia about the joint."""
-PLAUSIBLE: Final = 6.0
-"""Models whose BIC exceeds the best one by less are not rejected: an evidence ratio of 20."""
 BLOCKS: Final = (6, 20)
 """Fewest and most blocks of the jackknife."""
-LEVEL: Final = 0.95
+MIN_FREE_FRACTION: Final = 0.05**2
+"""Fraction of the torque's variance apart from acceleration and speed from which on data limit the rotor inertia: link
+models are wrong by a few percent."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class JointColumns:
-    """Columns of the deflection of one joint.
+    """Columns of the deflection of one joint at all rows.
 
     deflection  (N,)
     torque, rate, instrument, instrument_rate  (N,) torque through the joint, instrument, and their derivatives
     qd, qdd     (N,)
     owners      (N,) log of each row
-    starts      (k,) first rows of the segments
+    starts      first rows of the segments
+    kept        (k,) rows that are fitted
+    smooth      low pass of the deflection
     inertia     largest rotor inertia that the link model may contain; zero if it contains none
     """
 
@@ -61,8 +66,19 @@ class JointColumns:
     qd: Array
     qdd: Array
     owners: NDArray[np.int64]
-    starts: NDArray[np.intp]
+    starts: Sequence[int]
+    kept: NDArray[np.intp]
+    smooth: Callable[[Array], Array]
     inertia: float
+
+    @property
+    def independent_fraction(self) -> float:
+        """Fraction of the torque's variance that acceleration and velocity do not explain."""
+        owners, torque = self.owners[self.kept], self.torque[self.kept]
+        offsets = np.column_stack([(owners == owner).astype(float) for owner in np.unique(owners)])
+        whole = np.column_stack([self.qdd[self.kept], self.qd[self.kept], offsets])
+        left, centred = (torque - X @ np.linalg.lstsq(X, torque, rcond=None)[0] for X in (whole, offsets))
+        return float((left**2).sum()) / max(float((centred**2).sum()), 1e-300)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,7 +87,7 @@ class Fit:
 
     terms       names of the columns
     width       of the hysteresis, N m
-    rotor       assumed rotor inertia
+    rotor       assumed rotor inertia; None if it is a value of the fit
     values      (k,) coefficients
     deviations  (k,) jackknife
     score       BIC
@@ -82,11 +98,19 @@ class Fit:
     terms: tuple[str, ...]
     columns: tuple[int, ...]
     width: float
-    rotor: float
+    rotor: float | None
     values: Array
     deviations: Array
     score: float
     residual: float
+
+    @property
+    def rotor_inertia(self) -> float:
+        """Rotor inertia that is subtracted from the link model."""
+        if self.rotor is not None:
+            return self.rotor
+        C = self.value("compliance")
+        return -self.value("acceleration") / C if C else np.inf
 
     def value(self, term: str) -> float:
         """Return a coefficient; zero if the model lacks its term."""
@@ -99,32 +123,57 @@ class Fit:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class JointFit:
-    """Fits of one joint.
+    """Fits of one joint: averages over models include the error of selecting one (Burnham and Anderson 2002).
 
-    best        with the least BIC
-    plausible   all that are not rejected
-    quantile    of Student's distribution for the intervals
-    weights     (N,) derivative of the compliance of the best fit with respect to the deflections
+    best       with the least BIC
+    fits       all models, with the rotor inertia free, zero, ..., as large as the inertia about the joint
+    blocks     number of blocks of the jackknife
+    weights    (N,) derivative of the compliance of the best fit with respect to the deflections
     """
 
     best: Fit
-    plausible: tuple[Fit, ...]
-    quantile: float
+    fits: tuple[Fit, ...]
+    blocks: int
     weights: Array
 
-    def interval(self, term: str, extra: float = 0.0, fits: Sequence[Fit] | None = None) -> tuple[float, float]:
-        """Return the hull of the intervals of all plausible fits; `extra` is a further standard deviation."""
-        ends = []
-        for fit in self.plausible if fits is None else fits:
-            half = self.quantile * np.hypot(fit.deviation(term), extra)
-            ends += [fit.value(term) - half, fit.value(term) + half]
-        return float(min(ends)), float(max(ends))
+    @property
+    def shape_deviation(self) -> float:
+        """Standard deviation of the compliance because real backlash, friction and hysteresis have other shapes."""
+        plain = min(
+            (fit for fit in self.fits if not set(fit.terms) & set(OPTIONAL) and fit.rotor == self.best.rotor),
+            key=_score,
+        )
+        return SHAPE_ERROR * abs(self.best.value("compliance") - plain.value("compliance"))
+
+    def interval(self, term: str, extra: float = 0.0, level: float = 0.95) -> tuple[float, float]:
+        """Return the ends of the interval of a term; `extra` is a further standard deviation.
+
+        It is that of a free rotor inertia within the hull of those of all possible ones.
+        """
+        ends = {rotor: self._ends(term, extra, rotor, level) for rotor in {fit.rotor for fit in self.fits}}
+        free = ends.pop(None, None)
+        low, high = min(pair[0] for pair in ends.values()), max(pair[1] for pair in ends.values())
+        if free is not None and max(low, free[0]) < min(high, free[1]):
+            return max(low, free[0]), min(high, free[1])
+        return low, high
+
+    def _ends(self, term: str, extra: float, rotor: float | None, level: float) -> tuple[float, float]:
+        """Return the ends of the interval of a term over the models with a rotor inertia, weighted by evidence."""
+        fits = [fit for fit in self.fits if fit.rotor == rotor]
+        scores = np.array([fit.score for fit in fits])
+        weights = np.exp(-0.5 * (scores - scores.min()))
+        weights /= weights.sum()
+        values, deviations = (np.array([get(fit, term) for fit in fits]) for get in (Fit.value, Fit.deviation))
+        mean = float(weights @ values)
+        quantile = float(stats.t.ppf(0.5 + level / 2, self.blocks - 1))
+        half = quantile * float(np.sqrt(weights @ (deviations**2 + (values - mean) ** 2) + extra**2))
+        return mean - half, mean + half
 
 
 def fit_joint(columns: JointColumns) -> JointFit:
-    """Fit all models of a joint, and return the best one and all that its data do not reject."""
+    """Fit all models of a joint, and return the best one and those that count in intervals."""
     names, F, Z, widths = _build_columns(columns)
-    d = columns.deflection
+    d = columns.deflection[columns.kept]
     scales = np.maximum(np.sqrt((F**2).mean(axis=0)), 1e-300)
     F, Z = F / scales, Z / scales
     offsets = [k for k, name in enumerate(names) if name.startswith("offset")]
@@ -136,27 +185,31 @@ def fit_joint(columns: JointColumns) -> JointFit:
     A = np.stack([Z[blocks == b].T @ F[blocks == b] for b in range(count)])
     right = np.stack([Z[blocks == b].T @ d[blocks == b] for b in range(count)])
     gram, cross, power = F.T @ F, F.T @ d, float(d @ d)
-    rotors = np.linspace(0, MAX_ROTOR_FRACTION * columns.inertia, ROTOR_STEPS) if columns.inertia > 0 else np.zeros(1)
+    largest = MAX_ROTOR_FRACTION * columns.inertia
+    rotors: list[float | None] = [0.0] if columns.inertia <= 0 else [*np.linspace(0, largest, ROTOR_STEPS)]
+    if columns.inertia > 0 and columns.independent_fraction > MIN_FREE_FRACTION:
+        rotors.append(None)
     fits = []
     for terms, width in _list_models(names):
-        chosen = [names.index(name) for name in terms]
         for rotor in rotors:
-            T = np.zeros((len(names), len(terms)))
-            T[chosen, np.arange(len(terms))] = 1.0
-            T[names.index("acceleration"), 0] = -rotor * scales[names.index("acceleration")] / scales[chosen[0]]
+            used = (*terms, "acceleration") if rotor is None else terms
+            chosen = [names.index(name) for name in used]
+            T = np.zeros((len(names), len(used)))
+            T[chosen, np.arange(len(used))] = 1.0
+            if rotor:
+                T[names.index("acceleration"), 0] = -rotor * scales[names.index("acceleration")] / scales[chosen[0]]
             small, b = T.T @ A @ T, right @ T
             values = _solve(small.sum(axis=0), b.sum(axis=0))
             without = _solve_each(small.sum(axis=0) - small, b.sum(axis=0) - b)
             squares = power - 2 * values @ (T.T @ cross) + values @ (T.T @ gram @ T) @ values
             squares = max(squares, 1e-12 * power, 1e-300)
-            labels = tuple("hysteresis" if name.startswith("hysteresis") else name for name in terms)
-            free = len(terms) + (width is not None)
+            free = len(terms) + (width is not None) + (len(rotors) > 1)
             variances = (count - 1) / count * ((without - without.mean(axis=0)) ** 2).sum(axis=0)
             fit = Fit(
-                labels,
+                tuple("hysteresis" if name.startswith("hysteresis") else name for name in used),
                 tuple(chosen),
                 0.0 if width is None else widths[width],
-                float(rotor),
+                rotor,
                 values / scales[chosen],
                 np.sqrt(variances) / scales[chosen],
                 size * np.log(squares / len(d)) + free * np.log(max(size, 2.0)),
@@ -164,25 +217,39 @@ def fit_joint(columns: JointColumns) -> JointFit:
             )
             if all(fit.value(name) * sign >= 0 for name, sign in SIGNS.items()):
                 fits.append(fit)
-    best = min(fits, key=lambda fit: fit.score)
-    plausible = tuple(fit for fit in fits if fit.score <= best.score + PLAUSIBLE)
-    return JointFit(best, plausible, float(stats.t.ppf(0.5 + LEVEL / 2, count - 1)), _weights(best, names, F, Z, scales))
+    best = min((fit for fit in fits if fit.rotor is not None or 0 <= fit.rotor_inertia <= largest), key=_score)
+    return JointFit(best, tuple(fits), count, _weights(best, names, F, Z, scales))
+
+
+def _score(fit: Fit) -> float:
+    return fit.score
 
 
 def _build_columns(c: JointColumns) -> tuple[list[str], Array, Array, list[float]]:
     """Return the names of all columns, the columns (N, m), their instruments (N, m), and the widths of hysteresis."""
-    spread = max(float(np.ptp(c.torque)), 1e-300)
+    spread = max(float(np.ptp(c.torque[c.kept])), 1e-300)
     widths = [fraction * spread for fraction in WIDTHS]
     names = ["compliance", "acceleration", "time offset", "damping", "friction", "backlash"]
     names += [f"hysteresis {k}" for k in range(len(widths))]
     matrices = []
     for torque, rate in ((c.torque, c.rate), (c.instrument, c.instrument_rate)):
-        columns = [torque, c.qdd, c.qd, rate, np.tanh(c.qd / SMOOTH_SPEED), np.tanh(torque / (SMOOTH_TORQUE * spread))]
-        columns += [dahl_states(torque, width, c.starts) for width in widths]
-        columns += [(c.owners == owner).astype(float) for owner in np.unique(c.owners)]
-        matrices.append(np.column_stack(columns))
+        shapes = [friction_shape(c.qd), backlash_shape(torque, spread)]
+        shapes += [dahl_states(torque, width, c.starts) for width in widths]
+        offsets = [(c.owners == owner).astype(float) for owner in np.unique(c.owners)]
+        columns = [torque, c.qdd, c.qd, rate, *c.smooth(np.column_stack(shapes)).T, *offsets]
+        matrices.append(np.column_stack(columns)[c.kept])
     names += [f"offset {owner}" for owner in np.unique(c.owners)]
     return names, matrices[0], matrices[1], widths
+
+
+def friction_shape(qd: Array) -> Array:
+    """Return the direction of Coulomb friction (N,)."""
+    return np.tanh(qd / SMOOTH_SPEED)
+
+
+def backlash_shape(torque: Array, spread: float) -> Array:
+    """Return the side (N,) of a backlash on which a torque lies; `spread` is the range of the torque."""
+    return np.tanh(torque / max(SMOOTH_TORQUE * spread, 1e-300))
 
 
 def _list_models(names: Sequence[str]) -> list[tuple[tuple[str, ...], int | None]]:
@@ -203,7 +270,7 @@ def _weights(fit: Fit, names: Sequence[str], F: Array, Z: Array, scales: Array) 
     chosen = list(fit.columns)
     rotor, first = names.index("acceleration"), chosen[0]
     X, W = F[:, chosen].copy(), Z[:, chosen].copy()
-    change = -fit.rotor * scales[rotor] / scales[first]
+    change = -(fit.rotor or 0.0) * scales[rotor] / scales[first]
     X[:, 0] += change * F[:, rotor]
     W[:, 0] += change * Z[:, rotor]
     return np.asarray(_solve(W.T @ X, W.T)[0] / scales[first])

@@ -21,7 +21,7 @@ from mindyn.robots.table import format_table
 ELASTICITY_FORMAT: Final = "mindyn elasticity 1"
 ELASTICITY_FILE: Final = "elasticity.json"
 """File of a run folder with the elasticity of its joints."""
-State = Literal["determined", "rigid", "not separable", "poorly determined", "unusable"]
+State = Literal["determined", "not visible", "not separable", "poorly determined", "unusable"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,9 +32,9 @@ class JointElasticity:
     ----------
     joint : str
         Name of the joint.
-    state : {"determined", "rigid", "not separable", "poorly determined", "unusable"}
-        Whether the logs determine the compliance; "rigid": it is less than they can show; "not separable": it cannot
-        be told from the rotor inertia; "unusable": the motor position is not that of this joint.
+    state : {"determined", "not visible", "not separable", "poorly determined", "unusable"}
+        Whether the logs determine the compliance; "not visible": it is less than they can show; "not separable": it
+        cannot be told from the rotor inertia; "unusable": there is no motor position of this joint.
     reason : str
         Why the compliance is not determined; empty if it is.
     compliance : float
@@ -182,12 +182,14 @@ class Elasticity:
 
     def table(self) -> str:
         """Return a text table: what is determined, then values and intervals."""
-        rows: list[tuple[str, ...]] = [("joint", "elasticity", "stiffness, 1e3 N m/rad", "95 % interval", "damping", "unexplained")]
+        rows: list[tuple[str, ...]] = [
+            ("joint", "elasticity", "stiffness, 1e3 N m/rad", "95 % interval", "damping", "unexplained")
+        ]
         for entry in self.joints:
             low, high = entry.stiffness_interval
             shown = f"{entry.stiffness / 1e3:.4g}" if entry.is_determined else "-"
             ends = f"{low / 1e3:.4g} to {high / 1e3:.4g}" if entry.is_determined else "-"
-            if entry.state == "rigid" and np.isfinite(low):
+            if entry.state == "not visible" and np.isfinite(low):
                 ends = f"above {low / 1e3:.3g}"
             damping = "-" if not entry.is_determined or np.isnan(entry.damping) else f"{entry.damping:.3g}"
             residual = "-" if np.isnan(entry.relative_residual) else f"{100 * entry.relative_residual:.3g} %"
@@ -222,7 +224,9 @@ class Elasticity:
             The written file.
         """
         home = Path(path).parent if folder is None else Path(folder)
-        values = replace(self, sources=tuple(replace(s, path=relative_path(s.path, home)) for s in self.sources)).to_dict()
+        values = replace(
+            self, sources=tuple(replace(s, path=relative_path(s.path, home)) for s in self.sources)
+        ).to_dict()
         return write_file_atomically(path, json.dumps(add_checksum(values), indent=1) + "\n")
 
 
@@ -245,7 +249,9 @@ def load_elasticity(path: str | Path) -> Elasticity:
         If the file is missing, damaged, or of another format.
     """
     path = Path(path) / ELASTICITY_FILE if Path(path).is_dir() else Path(path)
-    values = read_json(path, "elasticity", InputError, "mindyn elasticity --out writes it for logs with motor positions")
+    values = read_json(
+        path, "elasticity", InputError, "mindyn elasticity --out writes it for logs with motor positions"
+    )
     if values.get("format") != ELASTICITY_FORMAT:
         raise InputError(
             f"{path} is not an elasticity of mindyn: its format is not {ELASTICITY_FORMAT!r}",
