@@ -135,10 +135,12 @@ def test_positions_of_other_motors_are_unusable(arm):
 
 def test_a_joint_without_encoder_at_the_link(arm):
     """Its motor gives the motion of the link model, and its compliance is not stated."""
-    log = arm.log(arm.motor_q)
-    still = replace(log, q=log.q * [1.0, 0.0])
-    joints = identify_elasticity(arm.estimate, still).joints
-    assert joints[1].reason == "only one encoder of the joint moves"
+    t, q = arm.recording.time, arm.q * [1.0, 0.0]
+    log = mindyn.log_from_arrays(arm.robot, t, q, arm.tau, motor_q=arm.motor_q)
+    assert np.array_equal(log.q[:, 1], arm.motor_q[:, 1])
+    assert log.findings[-1].joints == (arm.robot.joint_names[1],)
+    joints = identify_elasticity(arm.estimate, log).joints
+    assert joints[1].reason == "it has only one encoder that moves"
     assert covers(joints[0], arm.compliance[0])
 
 

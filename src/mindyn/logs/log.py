@@ -24,6 +24,7 @@ from mindyn.logs.cleaning import Cleaner, sum_recorded_time
 from mindyn.logs.joint_columns import JointColumns, order_columns
 from mindyn.logs.locations import FileLocation, RemoteFile
 from mindyn.logs.metadata import LogMetadata, si_units
+from mindyn.logs.still_links import replace_still_links
 from mindyn.robots.robot import Robot
 
 
@@ -262,7 +263,7 @@ def log_from_arrays(
     cleaner = Cleaner(name or "the log")
     log = Log(joint_names, rows=np.arange(len(arrays["time"]), dtype=np.int64), name=name, **arrays)
     cleaned = join_logs([cleaner.clean(log), *cleaner.rest()])
-    return replace(cleaned, findings=tuple(cleaner.dropped_rows()))
+    return replace_still_links(replace(cleaned, findings=tuple(cleaner.dropped_rows())))
 
 
 def join_logs(logs: Sequence[Log]) -> Log:

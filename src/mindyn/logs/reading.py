@@ -48,6 +48,7 @@ from mindyn.logs.metadata import (
 )
 from mindyn.logs.servo_presets import preset_of
 from mindyn.logs.servos import Servo, add_servo_torques, fill_gains
+from mindyn.logs.still_links import replace_still_links
 from mindyn.robots.floating_base import remove_floating_base
 from mindyn.robots.robot import Robot, require_robot
 
@@ -421,4 +422,4 @@ def read_log(
         path, robot, columns=columns, units=units, side=side, metadata=metadata, outside_files=outside_files
     )
     chunks = list(scan)
-    return replace(join_logs(chunks), sources=scan.sources(), findings=scan.findings)
+    return replace_still_links(replace(join_logs(chunks), sources=scan.sources(), findings=scan.findings))

@@ -16,7 +16,6 @@ from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.errors import Code, InputError
 from mindyn.identification.estimators.estimate import Estimate, predict_unfiltered
 from mindyn.identification.estimators.instrumental_variables import inertia_matrices
-from mindyn.logs.cleaning import MAX_STILL_RANGE
 from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.filters import lowpass
 from mindyn.logs.log import Log
@@ -82,7 +81,6 @@ class DeflectionRows:
 def build_deflection_rows(estimate: Estimate, logs: list[Log]) -> DeflectionRows:
     """Condition logs with motor positions, and predict the torque through their joints."""
     require_motor_positions(logs)
-    logs = [replace_still_links(log) for log in logs]
     sensors = {log.metadata.torque_sensor for log in logs}
     if len(sensors) > 1:
         raise InputError(
@@ -168,14 +166,6 @@ def choose_conditioning(estimate: Estimate) -> Conditioning:
     cutoff = min(float(c.position_cutoff_hz), MAX_CUTOFF_HZ) if known else MAX_CUTOFF_HZ  # type: ignore[arg-type]
     plain = Conditioning(position_cutoff_hz=cutoff, edge_s=0.0)
     return replace(plain, delay_s=c.delay_s, gains=c.gains)
-
-
-def replace_still_links(log: Log) -> Log:
-    """Return the log with the motor's position for joints without encoder at the link: only their motor moves."""
-    assert log.motor_q is not None
-    moves = np.ptp(log.motor_q, axis=0) > MAX_STILL_RANGE
-    still = moves & (np.ptp(log.q, axis=0) <= MAX_STILL_RANGE * np.ptp(log.motor_q, axis=0))
-    return replace(log, q=np.where(still, log.motor_q, log.q), qd=None, qdd=None) if still.any() else log
 
 
 def require_motor_positions(logs: list[Log]) -> None:

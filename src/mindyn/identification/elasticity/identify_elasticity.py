@@ -32,14 +32,14 @@ from mindyn.regression.row_blocks import segment_ends
 
 CURVE_POINTS: Final = 1000
 """Most points of the curve of a joint."""
-MAX_INTERVAL_RATIO: Final = 10.0
+MAX_INTERVAL_RATIO: Final = 6.0
 """Largest ratio of the ends of an interval whose compliance is determined."""
 CERTAIN_LEVEL: Final = 0.99
 """Level of the interval that must exclude zero, so that 1 of 200 rigid joints gets a stiffness."""
 LINK_PART: Final = 0.5
 """Part of the model error of the joint torque that is in the torque through the joint; the rest is friction."""
-MIN_INDEPENDENT_FRACTION: Final = 0.1
-"""Fraction of the torque's variance that acceleration and velocity leave: a variance inflation of 10."""
+MIN_INDEPENDENT_FRACTION: Final = 0.2
+"""Fraction of the torque's variance that acceleration and velocity leave: a variance inflation of 5."""
 MAX_SCALE_ERROR: Final = 0.02
 """Largest relative difference between the slopes of motor and link positions of one joint."""
 MIN_UNEXPLAINED_FRACTION: Final = 0.1
@@ -177,7 +177,7 @@ def _fit_deflection(rows: DeflectionRows, k: int) -> _Deflection:
     offset = float(rows.deflection[kept, k].mean())
     known = JointElasticity(name, "unusable", deviation=size, offset=offset, torque_range=spread)
     if not np.ptp(q[:, k]) > 0 or not size > 0 or spread[0] == spread[1]:
-        reason = "only one encoder of the joint moves" if np.ptp(q[:, k]) > 0 else "the joint never moves"
+        reason = "it has only one encoder that moves" if np.ptp(q[:, k]) > 0 else "it never moves"
         return _Deflection(replace(known, reason=reason))
     instrument = (rows.instrument[:, k], _derivative(rows.instrument[:, k], rows))
     columns = JointColumns(
