@@ -201,7 +201,7 @@ def _fit_deflection(rows: DeflectionRows, k: int) -> _Deflection:
     values = replace(
         known,
         compliance=C,
-        hysteresis=-best.value("hysteresis") / C if C > 0 else 0.0,
+        hysteresis=abs(best.value("hysteresis")) / C if C > 0 else 0.0,
         hysteresis_width=best.width,
         backlash=2 * best.value("backlash"),
         offset=float(np.mean([best.value(term) for term in best.terms if term.startswith("offset")])),

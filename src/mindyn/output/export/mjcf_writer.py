@@ -13,12 +13,14 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 from xml.etree.ElementTree import Comment, Element, SubElement
 
 import numpy as np
 
+from mindyn.equations.catalogue import build_equation
 from mindyn.equations.loop_closure import home_closure
 from mindyn.foundation.algebra.inertia import mass_com_inertia
 from mindyn.foundation.algebra.poses import IDENTITY, Pose, quaternion_from_rotation
@@ -55,7 +57,7 @@ from mindyn.robots.files import find_leading_comments, read_text, require_root
 from mindyn.robots.mjcf_loops import DEPENDENT_TEXT_PREFIX, mjcf_element_name
 from mindyn.robots.mjcf_reader import read_mjcf
 from mindyn.robots.mjcf_source import read_with_includes
-from mindyn.robots.parts import Joint, Link, Loop
+from mindyn.robots.parts import Drive, Joint, Link, Loop
 from mindyn.robots.robot import Robot
 from mindyn.robots.snapping import Snapper
 from mindyn.robots.springs import Spring, find_springs
@@ -64,6 +66,11 @@ JOINT_ATTRIBUTES: Final = ("armature", "damping", "frictionloss")
 """Attributes of an MJCF joint, in the order of `joint_side_values`."""
 ELASTIC_SUFFIX: Final = "_elastic"
 """End of the name of the spring of a joint, whose position is that of the link relative to the motor."""
+MIN_ROTOR_FRACTION: Final = 0.01
+"""Least rotor inertia of an elastic joint relative to the inertia of its links at q = 0."""
+DEFAULT_STEP_S: Final = 0.002
+STEP_OF_RADIAN: Final = 0.2
+"""Time step relative to that of one radian of the fastest vibration; above 2, MuJoCo's integration is unstable."""
 FRICTION_SOLVER: Final = "0.001 1"
 """solreffriction of joints with friction. With MuJoCo's default of 20 ms, friction reverses about 10 ms before the
 velocity does; MuJoCo itself raises this value to two time steps."""
@@ -109,6 +116,30 @@ def add_bodies(world: Element, robot: Robot, elasticity: Elasticity | None = Non
             if elasticity is not None:
                 _add_spring_joint(body, elasticity, waiting_joint.name)
     return bodies
+
+
+def _add_rotors(robot: Robot, elasticity: Elasticity) -> tuple[Robot, float, list[str]]:
+    """Return the robot with a rotor on every elastic joint, the time step of their vibrations, and notes.
+
+    MuJoCo accepts no motor without inertia, and integrates springs explicitly.
+    """
+    inertia = np.diag(np.array(build_equation(robot, "inertia_matrix", check=False)(np.zeros(len(robot.joints)))))
+    drives, step, small = {drive.joint: drive for drive in robot.drives}, DEFAULT_STEP_S, []
+    for entry in elasticity.joints:
+        if not entry.is_determined or entry.joint not in robot.joint_names:
+            continue
+        drive = drives.get(entry.joint, Drive(entry.joint))
+        of_links = float(inertia[robot.joint_index(entry.joint)])
+        rotor = joint_side_values(drive)[0]
+        if rotor < MIN_ROTOR_FRACTION * of_links:
+            rotor = MIN_ROTOR_FRACTION * of_links
+            drives[entry.joint] = replace(drive, rotor_inertia=rotor / drive.ratio**2)
+            small.append(entry.joint)
+        step = min(step, STEP_OF_RADIAN * float(np.sqrt(1 / (entry.stiffness * (1 / rotor + 1 / of_links)))))
+    notes = [f"Time step: {step:.2g} s, for the vibration of the springs."] if step < DEFAULT_STEP_S else []
+    if small:
+        notes.append(f"Rotor inertia of {MIN_ROTOR_FRACTION:g} of the links assumed: {list_names(small)}.")
+    return replace(robot, drives=tuple(drives.values())), step, notes
 
 
 def _add_spring_joint(body: Element, elasticity: Elasticity, name: str) -> None:
@@ -208,6 +239,10 @@ def robot_to_mjcf(
     require_exportable(
         robot, "MJCF", find_unsupported(robot, armature=True, closing=CLOSABLE_LOOPS, springs=True), force=force
     )
+    step = None
+    if elasticity is not None:
+        robot, step, added = _add_rotors(robot, elasticity)
+        notes = [*notes, *added]
     top = Element("mujoco", model=robot.name)
     actuators = Element("mujoco")
     if servo is not None:
@@ -215,7 +250,9 @@ def robot_to_mjcf(
     if notes:
         top.append(Comment(comment_text(notes)))
     SubElement(top, "compiler", angle="radian", autolimits="true")
-    SubElement(top, "option", gravity=format_numbers(robot.gravity))
+    option = SubElement(top, "option", gravity=format_numbers(robot.gravity))
+    if step is not None:
+        option.set("timestep", repr(step))
     world = SubElement(top, "worldbody")
     bodies = add_bodies(world, robot, elasticity)
     for frame in robot.frames:
