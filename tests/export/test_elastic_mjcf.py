@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 from closeness import ORACLE, SAME_ALGEBRA, SOLVED, assert_close
 from plants.mujoco_arm import random_arm_file
+from raising import raises
 
 import mindyn
-from mindyn.foundation.errors import ExportError
+from mindyn.foundation.errors import Code, ExportError
 from mindyn.identification import Elasticity, JointElasticity
 
 STIFFNESS = (4000.0, 900.0)
@@ -111,6 +112,6 @@ def test_undetermined_joints_stay_rigid(robot, tmp_path):
 
 def test_elastic_joints_need_a_new_file(robot, tmp_path):
     path = mindyn.write_mjcf(robot, tmp_path / "arm.xml")
-    with pytest.raises(ExportError):
+    with raises(ExportError, Code.UNSUPPORTED, "source"):
         mindyn.write_mjcf(robot, tmp_path / "other.xml", source=path, elasticity=elastic())
     assert not (tmp_path / "other.xml").exists()

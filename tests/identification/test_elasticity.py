@@ -10,9 +10,10 @@ import pytest
 from closeness import ROUND_TRIP, SAME_ALGEBRA, assert_close
 from plants.mujoco_arm import random_arm_file, random_drives
 from plants.mujoco_elastic_arm import Elastic, plan_motion, record_elastic
+from raising import raises
 
 import mindyn
-from mindyn.foundation.errors import InputError
+from mindyn.foundation.errors import Code, InputError
 from mindyn.identification import identify_elasticity, load_elasticity, predict_deflection
 from mindyn.identification.elasticity.hysteresis import dahl_states
 from mindyn.logs.metadata import LogMetadata
@@ -151,10 +152,9 @@ def test_motor_positions_do_not_change_the_fit(arm):
 
 
 def test_logs_without_motor_positions_are_rejected(arm):
-    with pytest.raises(InputError) as error:
+    with raises(InputError, Code.MISSING_VALUE, "columns.motor_position"):
         identify_elasticity(arm.estimate, arm.log())
-    assert error.value.subject == "columns.motor_position"
-    with pytest.raises(InputError):
+    with raises(InputError, Code.WRONG_TYPE, "estimate"):
         identify_elasticity(arm.robot, arm.log(arm.motor_q))
 
 
@@ -164,14 +164,14 @@ def test_saved_elasticity_is_the_same(elasticity, tmp_path):
     assert all(np.array_equal(a, b) for a, b in zip(loaded.curves, elasticity.curves, strict=True))
     path = tmp_path / "elasticity.json"
     path.write_text(path.read_text().replace('"determined"', '"not visible"', 1))
-    with pytest.raises(InputError):
+    with raises(InputError, Code.UNREADABLE):
         load_elasticity(path)
 
 
 def test_feedforward_holds_the_links(elasticity):
     q, tau = np.array([0.3, -0.2]), np.array([5.0, -1.0])
     assert_close(elasticity.motor_positions(q, tau), q + tau / elasticity.stiffness, SAME_ALGEBRA)
-    with pytest.raises(InputError):
+    with raises(InputError, Code.WRONG_SHAPE, "tau"):
         elasticity.motor_positions(q, 1.0)
 
 

@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from mindyn.foundation.algebra.values import Array
+from mindyn.foundation.algebra.values import Array, ShortRepr
 from mindyn.foundation.errors import Code, InputError
 from mindyn.identification.elasticity.deflection_rows import (
     DeflectionRows,
@@ -45,7 +45,7 @@ MAX_SCALE_ERROR: Final = 0.02
 MIN_UNEXPLAINED_FRACTION: Final = 0.1
 """Fraction of the deflection's power that torques leave, above which positions are tried."""
 MIN_COUPLED_FRACTION: Final = 0.5
-"""Fraction of the unexplained deflection that positions of the joints explain, above which it is no deflection."""
+"""Fraction of the unexplained deflection that positions of the joints explain, above which it is not a deflection."""
 
 
 def identify_elasticity(estimate: Estimate, logs: Log | Sequence[Log]) -> Elasticity:
@@ -93,8 +93,8 @@ def identify_elasticity(estimate: Estimate, logs: Log | Sequence[Log]) -> Elasti
     return Elasticity(joints, rows.cutoff_hz, len(rows.kept), experiment.sources, curves)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class DeflectionPrediction:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class DeflectionPrediction(ShortRepr):
     """Measured and predicted deflections of one log.
 
     Attributes
@@ -251,7 +251,7 @@ def _assess(fit: JointFit, interval: tuple[float, float], model: float, columns:
     part = columns.independent_fraction
     if columns.inertia > 0 and part < MIN_INDEPENDENT_FRACTION:
         return "not separable", (
-            "compliance and rotor inertia cannot be told apart: acceleration and velocity of the joint explain all but "
+            "compliance and rotor inertia are not separable: acceleration and velocity of the joint explain all but "
             f"{100 * np.sqrt(part):.2g} % of the torque through it. Load it by gravity, or move other joints faster"
         )
     if low <= 0 <= high:
