@@ -69,6 +69,9 @@ STUDIES = {
     ),
     "coverage": Study("how often intervals contain the true value, on random arms", ("tests/honesty/coverage.py",), 0),
     "cross": Study("kernels for other machines; those for aarch64 run under qemu-user", ("tools/cross.py",)),
+    "elastic-arms": Study(
+        "intervals of joint stiffness, on elastic arms that MuJoCo simulates", ("tests/plants/elastic_study.py",), 0
+    ),
     "families": Study("how often each rule of automatic identification fails", ("tests/honesty/families.py",), 0),
     "feedback": Study("intervals of instruments under feedback of encoder noise", ("tests/honesty/feedback.py",)),
     "fleet": Study(

@@ -222,12 +222,13 @@ def reach_rows(c: Conditioning) -> int:
 
 
 class ConditionedMotion(NamedTuple):
-    """Arrays (N, n) in SI units at the joints."""
+    """Arrays (N, n) in SI units at the joints; motor_q is None if it was not logged."""
 
     q: Array
     qd: Array
     qdd: Array
     tau: Array
+    motor_q: Array | None = None
 
 
 def condition_motion(rows: Log, c: Conditioning) -> ConditionedMotion:
@@ -238,7 +239,10 @@ def condition_motion(rows: Log, c: Conditioning) -> ConditionedMotion:
     delay = c.motion_delay_s * rate
     q, qd, qdd = (delay_rows(array, delay) for array in motion) if delay else motion
     tau = delay_torques(lowpass(rows.tau, torque_cutoff(c), rate), c, -rate)
-    return ConditionedMotion(q, qd, qdd, tau)
+    if rows.motor_q is None:
+        return ConditionedMotion(q, qd, qdd, tau)
+    motor_q = lowpass_positions(rows.motor_q, motion_cutoff(c), rate)
+    return ConditionedMotion(q, qd, qdd, tau, delay_rows(motor_q, delay) if delay else motor_q)
 
 
 def delay_torques(tau: Array, c: Conditioning, rate: float) -> Array:

@@ -166,9 +166,10 @@ class SampleStream:
         c = self.conditioning
         whole = len(kept_rows) == kept_rows[-1] - kept_rows[0] + 1
         taken = slice(int(kept_rows[0]), int(kept_rows[-1]) + 1) if whole else kept_rows  # a slice avoids copies
-        q, qd, qdd, tau = (array[taken] for array in motion)
+        q, qd, qdd, tau = (array[taken] for array in motion[:4])
+        motor_q = None if motion.motor_q is None else motion.motor_q[taken]
         usable = None if c.slow_speed is None else np.abs(qd) > np.asarray(c.slow_speed)
-        return Samples(self.robot.primary_names, q, qd, qdd, tau, self.rate_hz, segments, usable)
+        return Samples(self.robot.primary_names, q, qd, qdd, tau, self.rate_hz, segments, usable, motor_q=motor_q)
 
 
 def require_samples(count: int, findings: Sequence[Finding], min_samples: int = MIN_SAMPLES) -> None:
