@@ -12,10 +12,10 @@ motor side   signal of a motor: gear losses that differ between driving and brak
 compensated  a signal from which 90 to 120 % of the friction were subtracted
 some loads   load-dependent friction at half of the joints
 
-Each plant is an arm in MuJoCo; the file's masses are 10 to 50 % wrong, and the torques of half of the logs have offsets. A rule is compared with the best of all
-candidates, with the best of {with, without} for consistency, shapes and offsets, and with a plain pipeline (weighted
-least squares on Pinocchio's columns, filter and friction width by cross-validation). Results are stored; the next run
-continues.
+Each plant is an arm in MuJoCo; the file's masses are 10 to 50 % wrong, and the torques of half of the logs have
+offsets. A rule is compared with the best of all candidates, which are least squares and physically consistent fits
+with and without friction shapes and offsets, and with a plain pipeline (weighted least squares on Pinocchio's columns,
+filter and friction width by cross-validation). Results are stored; the next run continues.
 """
 
 from __future__ import annotations
@@ -135,7 +135,6 @@ def run_case(family: str, seed: int) -> dict:
             "offset": not any(str(name).startswith(("fo", "offset")) for name in candidate.estimator.dropped),
             "blocks": [score.criterion for score in candidate.scores],
             "conditions": [score.criterion for score in candidate.conditions],
-            "gain": list(candidate.gain_over(seen[0])),
             "selected": candidate.estimator is choice.estimator,
         }
         try:
@@ -149,9 +148,55 @@ def run_case(family: str, seed: int) -> dict:
     try:
         peer = fit_peer(robot, log)(held_out)
         result["peer"] = float(np.sqrt(((peer - held_out.tau) ** 2).sum() / (held_out.tau**2).sum()))
-    except Exception as error:  # noqa: BLE001 - the peer may not read a robot without inertials
+    except Exception as error:
         result["peer_raised"] = str(error)
     return result
+
+
+def geometric_mean(values) -> float:
+    """Return the geometric mean."""
+    return float(np.exp(np.mean(np.log(values))))
+
+
+def select_by_significance(rows: list[dict]) -> dict:
+    """Return the consistent fit with offsets unless its blocks are 10 % worse, about as before losses decided."""
+    with_offsets = [row for row in rows if row["offset"] or not row["consistent"]]
+    plain = [row for row in with_offsets if not row["consistent"]]
+    consistent = [row for row in with_offsets if row["consistent"]]
+
+    def least(listed):
+        return min(listed, key=lambda row: geometric_mean(row["blocks"]))
+
+    if not consistent:
+        return least(plain)
+    best, other = least(consistent), least(plain)
+    return best if geometric_mean(best["blocks"]) <= 1.02 * geometric_mean(other["blocks"]) else other
+
+
+def summarize(family: str, cases: list[dict]) -> str:
+    """Return the lines of a family: regret relative to the best candidate, and logs worse than the plain pipeline."""
+    rules = {
+        "selected": lambda rows: next(row for row in rows if row["selected"]),
+        "blocks alone, offsets kept": select_by_significance,
+        "always consistent": lambda rows: min(
+            [row for row in rows if row["consistent"]] or rows, key=lambda row: geometric_mean(row["blocks"])
+        ),
+        "always least squares": lambda rows: min(
+            [row for row in rows if not row["consistent"]], key=lambda row: geometric_mean(row["blocks"])
+        ),
+    }
+    lines = [f"{family}: {len(cases)} logs"]
+    for name, rule in rules.items():
+        errors = np.array([rule(case["rows"])["other"] for case in cases])
+        best = np.array([min(row["other"] for row in case["rows"] if "other" in row) for case in cases])
+        ratios = errors / best
+        peers = np.array([case.get("peer", np.inf) for case in cases])
+        lines.append(
+            f"  {name:27} mean regret {geometric_mean(ratios):.3f}, largest {ratios.max():.2f}, worse than the best by "
+            f"over 5 %: {(ratios > MAX_REGRET).sum()}; worse than the pipeline by over 5 %: "
+            f"{(errors > MAX_REGRET * peers).sum()}, mean ratio {geometric_mean(errors / np.minimum(peers, 1e9)):.2f}"
+        )
+    return "\n".join(lines)
 
 
 def main() -> None:
@@ -160,7 +205,7 @@ def main() -> None:
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--families", default=",".join(FAMILIES))
     parser.add_argument("--file", type=Path, default=Path("build/choices.json"))
-    parser.add_argument("--seconds", type=float, default=1e9)
+    parser.add_argument("--seconds", type=float, default=0.0, help="stop after this time; 0: when all logs are done")
     options = parser.parse_args()
     stored = json.loads(options.file.read_text()) if options.file.is_file() else {}
     begin, families, seeds = (
@@ -170,10 +215,17 @@ def main() -> None:
     )
     for seed in seeds:
         for family in families:
-            if (key := f"{family} {seed}") not in stored and monotonic() - begin < options.seconds:
+            if (key := f"{family} {seed}") not in stored and (
+                not options.seconds or monotonic() - begin < options.seconds
+            ):
                 stored[key] = run_case(family, seed)
                 options.file.parent.mkdir(parents=True, exist_ok=True)
                 options.file.write_text(json.dumps(stored))
+    for family in families:
+        cases = [case for seed in seeds if "rows" in (case := stored.get(f"{family} {seed}", {}))]
+        cases = [case for case in cases if all("other" in row for row in case["rows"])]
+        if cases:
+            print(summarize(family, cases))
 
 
 if __name__ == "__main__":

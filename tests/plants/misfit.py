@@ -106,7 +106,15 @@ def run_case(family: str, seed: int) -> dict:
     half = (high - low) / 2
     counted = rigid & np.isfinite(half) & (half > 0) & (half < MAX_WIDTH * np.abs(beta))
     plain = estimate.by_noise_alone().deviations[: len(truth)]
+    raw = raw_variances(robot, log, estimate)
     result: dict = {
+        "raw": {
+            key: np.asarray(value)[..., : len(truth)][..., counted_all(rigid, beta)].tolist()
+            for key, value in raw.items()
+        },
+        "beta": beta[counted_all(rigid, beta)].tolist(),
+        "truth": truth[counted_all(rigid, beta)].tolist(),
+        "half": half[counted_all(rigid, beta)].tolist(),
         "inside": ((low <= truth) & (truth <= high))[counted].tolist(),
         "errors": (np.abs(beta - truth) / half)[counted].tolist(),
         "widths": (half / np.abs(beta))[counted].tolist(),
@@ -114,14 +122,43 @@ def run_case(family: str, seed: int) -> dict:
         "consistent": estimate.values.physical is not None,
         "findings": [(f.kind.name, f.message) for f in estimate.findings if f.severity is not Severity.INFO],
         "curves": [],
+        "points": [],
     }
     for friction in estimate.uncertainty.friction_curves or ():
         joint = estimate.regressor.joint_names.index(friction.joint)
         wanted = curve(joint, friction.speed)
         size = float(np.sqrt((friction.torque**2).mean()))
         inside = np.abs(wanted - friction.torque) <= friction.half_width
+        result["points"].append(
+            {
+                "speed": friction.speed.tolist(),
+                "torque": friction.torque.tolist(),
+                "half": friction.half_width.tolist(),
+                "deviations": friction.deviations.tolist(),
+                "truth": wanted.tolist(),
+            }
+        )
         result["curves"].append((float(inside.mean()), float(np.median(friction.half_width) / size)))
     return result
+
+
+def counted_all(rigid, beta):
+    return rigid & (beta != 0)
+
+
+def raw_variances(robot, log, estimate):
+    from mindyn.identification.uncertainty.conditions import find_condition_shifts, variances_of_conditions
+
+    samples = estimate.samples_of(log)
+    shifts = find_condition_shifts(estimate, samples)
+    jack = estimate.uncertainty.jackknife
+    ones = np.ones(len(estimate.beta))
+    return {
+        "V": variances_of_conditions(shifts),
+        "total": estimate.deviations**2,
+        "inflated": ones if jack is None else jack.inflated,
+        "blocks": ones if jack is None else jack.significant,
+    }
 
 
 def summarize(family: str, rows: list[dict]) -> str:
@@ -143,14 +180,16 @@ def main() -> None:
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--families", default=",".join(FAMILIES))
     parser.add_argument("--file", type=Path, default=Path("build/misfit.json"))
-    parser.add_argument("--seconds", type=float, default=1e9)
+    parser.add_argument("--seconds", type=float, default=0.0, help="stop after this time; 0: when all logs are done")
     options = parser.parse_args()
     stored = json.loads(options.file.read_text()) if options.file.is_file() else {}
     begin, families = monotonic(), options.families.split(",")
     seeds = range(options.first, options.first + options.logs)
     for seed in seeds:
         for family in families:
-            if (key := f"{family} {seed}") not in stored and monotonic() - begin < options.seconds:
+            if (key := f"{family} {seed}") not in stored and (
+                not options.seconds or monotonic() - begin < options.seconds
+            ):
                 stored[key] = run_case(family, seed)
                 options.file.parent.mkdir(parents=True, exist_ok=True)
                 options.file.write_text(json.dumps(stored))

@@ -29,13 +29,13 @@ class Grouping(NamedTuple):
 
     condition  what differs between groups
     labels     (N,) number of the group of each row
-    count      number of groups
+    groups     number of groups
     held_out   groups at the ends of the range, which the others predict by extrapolation
     """
 
     condition: Condition
     labels: NDArray[np.int64]
-    count: int
+    groups: int
     held_out: tuple[int, ...]
 
 
@@ -51,7 +51,7 @@ def group_by_conditions(samples: Samples, load: Array) -> list[Grouping]:
         Grouping("posture", _levels(posture), LEVELS, (0, last)),
         Grouping("direction", (along > 0).astype(np.int64), 2, (0, 1)),
     ]
-    return [grouping for grouping in groupings if len(np.unique(grouping.labels)) == grouping.count]
+    return [grouping for grouping in groupings if len(np.unique(grouping.labels)) == grouping.groups]
 
 
 def _mean_size(values: Array) -> Array:

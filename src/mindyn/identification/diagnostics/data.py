@@ -109,8 +109,9 @@ class DiagnosticData:
         is_scaled = self.correction is not None and self.correction.kind in (Kind.WRONG_TORQUE_UNIT, Kind.MOTOR_CURRENT)
         if smooth is None or fit is None or is_scaled:
             return None
-        unexplained = np.sqrt(fit.means / np.maximum(smooth.tau.var(axis=0), 1e-300))
-        if float(unexplained.max()) < limit.UNEXPLAINED_FRACTION or self.is_poorly_excited:
+        power = smooth.tau.var(axis=0)
+        is_explained = fit.means < limit.UNEXPLAINED_FRACTION**2 * power
+        if is_explained.all() or not power.all() or self.is_poorly_excited:
             return None
         rigid, bare = self.estimate.regressor.rigid, replace(self.estimate.robot, drives=(), extras=())
         return find_column_correction(smooth, self.columns, rigid, bare)

@@ -7,9 +7,9 @@ the range or one direction of motion hold out what another motion may ask for: t
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import pairwise
-from math import isinf, sqrt
+from math import sqrt
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -54,6 +54,7 @@ class Candidate:
     beta        its values from all rows
     scores      errors on held-out blocks, for each number of blocks
     conditions  errors under held-out conditions, for each condition
+    has_offsets whether it fits torque offsets
     """
 
     words: str
@@ -62,6 +63,12 @@ class Candidate:
     beta: Array
     scores: list[TrialScore]
     conditions: list[TrialScore] = field(default_factory=list)
+    has_offsets: bool = True
+
+    @property
+    def complexity(self) -> tuple[bool, bool]:
+        """Whether it has friction shapes, and torque offsets."""
+        return bool(self.settings.shape.shapes), self.has_offsets
 
     @property
     def error(self) -> float:
@@ -81,10 +88,6 @@ class Candidate:
     def gain_over(self, other: Candidate) -> Gain:
         """Return by how much the error on held-out blocks is lower than that of another candidate."""
         return gain_of(other.scores, self.scores)
-
-    def is_significantly_worse_than(self, other: Candidate) -> bool:
-        """Return whether the error on blocks is significantly larger, by a paired test over blocks."""
-        return isinf(self.error) or gain_of(self.scores, other.scores).is_significant
 
 
 class HoldOut(NamedTuple):
@@ -136,7 +139,7 @@ def hold_out(trials: Trials, settings: EquationSettings) -> HoldOuts:
     samples = rows.all_samples("a comparison of conditions")
     load = predict_unfiltered(rows.regressor, np.where(rows.regressor.rigid, fit_free(rows), 0.0), samples)
     for grouping in group_by_conditions(samples, load):
-        groups = rows.blocks_by_label(grouping.labels, grouping.count)
+        groups = rows.blocks_by_label(grouping.labels, grouping.groups)
         if all(min(block.information.counts) > 0 for block in groups):
             conditions.append(HoldOut(rows.select(groups), [[[number] for number in grouping.held_out]]))
     return HoldOuts(HoldOut(rows.select(blocks), foldings), tuple(conditions))
@@ -151,7 +154,8 @@ def fit_least_squares(held: HoldOuts, trial: Trial, dropped: tuple[str, ...]) ->
     kept, is_dropping = rules_of(rows.regressor, trial.kept(rows.regressor.parameters)), trial.dropped > 0
     scores = scores_of_path(held.blocks, kept, is_dropping=is_dropping)
     conditions = [score for other in held.conditions for score in scores_of_path(other, kept, is_dropping=is_dropping)]
-    return Candidate("least squares", rows.settings, estimator, fit_free(rows), scores, conditions)
+    has_offsets = any(rows.regressor.parameters[k].kind == "offset" for k in kept.numbers)
+    return Candidate("least squares", rows.settings, estimator, fit_free(rows), scores, conditions, has_offsets)
 
 
 def fit_consistent(held: HoldOuts, estimator: PhysicallyConsistent) -> Candidate | None:
@@ -163,7 +167,8 @@ def fit_consistent(held: HoldOuts, estimator: PhysicallyConsistent) -> Candidate
         return None
     scores = _scores([held.blocks], values) if held.can_hold_out else [UNSCORED] * len(FOLDINGS)
     conditions = _scores(list(held.conditions), values)
-    return Candidate("a physically consistent fit", held.rows.settings, settled, beta, scores, conditions)
+    words, has_offsets = "a physically consistent fit", "offset" not in estimator.dropped
+    return Candidate(words, held.rows.settings, settled, beta, scores, conditions, has_offsets)
 
 
 def limits_of(settings: EquationSettings) -> FrictionRule:
@@ -240,12 +245,3 @@ def _scores(held: Sequence[HoldOut], values_of: Callable[[Sequence[Information]]
 def fit_free(rows: Rows) -> Array:
     """Return the values of least squares with all parameters."""
     return fit_weighted(LeastSquares(), rows.information, rows.constant_torques).beta
-
-
-def heavier(candidate: Candidate, factor: float) -> PhysicallyConsistent | None:
-    """Return the consistent fit of a candidate with a larger weight of its prior; None if it has none."""
-    estimator = candidate.estimator
-    assert isinstance(estimator, PhysicallyConsistent)
-    if isinstance(estimator.prior_weight, str) or not estimator.prior_weight:
-        return None
-    return replace(estimator, prior_weight=factor * estimator.prior_weight)

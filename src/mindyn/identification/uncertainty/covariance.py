@@ -13,6 +13,14 @@ with m blocks: contiguous parts of the logs or, if the motion repeats, its phase
 information about model errors. The model's covariance C becomes S C S with S_k = max(1, sqrt(V_kk / C_kk)), and the
 quantile is Student's.
 
+Contiguous blocks have nearly the same model errors if the motion has the same conditions in each. Groups of rows that
+differ in speed, load, posture or direction (`regression.conditions`) have not: for each condition the same sum over its
+groups gives V_c, and
+
+    S_k = sqrt(max(1, (V_kk + E_kk) / C_kk)),   E_kk = max(0, mean_c V_c,kk - V_kk)
+
+adds by how much the values differ more between conditions than between blocks.
+
 Effectively 1 / sum_b h_b^2 blocks determine a parameter, h_b being the fraction of block b in its information. If these
 are fewer than three, blocks cannot determine their deviation, and the model's deviation stays.
 
