@@ -93,6 +93,7 @@ class Kind(StrEnum):
     WRONG_JOINT_ZERO = "wrong joint zero"
     UNEXPLAINED_TORQUE = "unexplained torque"
     FAST_RESIDUAL = "residual above the motion"
+    DEPENDENT_RESIDUAL = "residual depends on a condition"
     SCALED_TORQUE = "scaled torque"
     FRICTION_DRIFT = "friction drift"
     PAYLOAD_CHANGE = "payload change"

@@ -12,6 +12,7 @@ errors, V is the covariance by noise.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +24,9 @@ from mindyn.logs.samples import Samples
 from mindyn.regression.conditions import group_by_conditions
 from mindyn.regression.gather_blocks import blocks_by_label
 from mindyn.regression.information import Information
+
+CONDITION_GAIN: Final = 1.0
+"""Factor on the mean variance between conditions. Rates: `make study NAME=misfit`."""
 
 
 @run_on_one_blas_thread
@@ -61,6 +65,17 @@ def shifts_of_groups(parts: Sequence[Information], weights: Array, kept: NDArray
     inverse = np.linalg.pinv(normal.sum(axis=0), rcond=1e-14, hermitian=True)
     beta = inverse @ right.sum(axis=0)
     return np.asarray((right - normal @ beta) @ inverse / scales)
+
+
+def excess_of_conditions(shifts: Sequence[Array], variances: Array, rows: Array | None = None) -> Array:
+    """Return by how much the mean variance between conditions exceeds variances (k,) between blocks; at least zero.
+
+    rows  (k, p) linear functions of the values; None: the values themselves
+    """
+    if not shifts:
+        return np.zeros_like(variances)
+    between = variances_of_conditions(shifts, rows).mean(axis=0)
+    return np.asarray(np.maximum(0.0, CONDITION_GAIN * between - variances))
 
 
 def variances_of_conditions(shifts: Sequence[Array], rows: Array | None = None) -> Array:
