@@ -34,7 +34,7 @@ if __package__ in (None, ""):
 
 import mindyn
 from mindyn.foundation.errors import MindynError
-from mindyn.foundation.findings import Severity
+from mindyn.foundation.findings import Kind
 from mindyn.logs.log import log_from_arrays
 from mindyn.regression.settings import EquationSettings
 from mindyn.robots.parts import Drive
@@ -128,7 +128,7 @@ def run_case(family: str, seed: int, *, by_default: bool) -> dict:
         "widths": (half / np.abs(beta))[counted].tolist(),
         "noise": (1.96 * plain / half)[counted].tolist(),
         "consistent": estimate.values.physical is not None,
-        "findings": [(f.kind.name, f.message) for f in estimate.findings if f.severity is not Severity.INFO],
+        "findings": [(f.kind.name, f.message) for f in estimate.findings if f.kind is Kind.DEPENDENT_RESIDUAL],
         "curves": [],
         "points": [],
     }

@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 
 from mindyn.foundation.algebra.values import Array
-from mindyn.foundation.findings import Finding, Kind, warning
+from mindyn.foundation.findings import Finding, Kind, Severity
 from mindyn.identification.diagnostics import thresholds as limit
 from mindyn.identification.diagnostics.data import DiagnosticData
 
@@ -40,6 +40,7 @@ def _find_dependent_residuals(data: DiagnosticData) -> Iterator[Finding]:
     q, qd, _, _ = smooth.motion
     rigid = np.where(data.estimate.regressor.rigid, data.estimate.beta, 0.0)
     load = np.abs(smooth.Y @ rigid)
+    found: dict[str, dict[str, float]] = {}
     for joint, name in enumerate(data.joint_names):
         left, torque = smooth.residuals[:, joint], float(np.sqrt((smooth.tau[:, joint] ** 2).mean()))
         columns = _columns_of_conditions(q[:, joint], qd[:, joint], load[:, joint])
@@ -47,11 +48,13 @@ def _find_dependent_residuals(data: DiagnosticData) -> Iterator[Finding]:
         condition = max(fractions, key=lambda key: fractions[key])
         size = float(np.sqrt(max(fractions[condition], 0.0) * (left**2).mean()))
         if fractions[condition] > limit.MIN_DEPENDENT_POWER and size > limit.MIN_DEPENDENT_TORQUE * torque > 0:
-            message = (
-                f"the residual of {name} depends on {condition}: {100 * size / torque:.2g} % of its torque, which no "
-                "parameter of the model explains"
-            )
-            yield warning(Kind.DEPENDENT_RESIDUAL, message, REMEDY, (name,), size / torque, "of the torque")
+            found.setdefault(condition, {})[name] = size / torque
+    for condition, sizes in found.items():
+        largest = max(sizes.values())
+        severity = Severity.WARNING if largest > limit.LARGE_DEPENDENT_TORQUE else Severity.INFO
+        joints = ", ".join(f"{name} ({100 * size:.2g} % of its torque)" for name, size in sizes.items())
+        message = f"the residual depends on the joint's {condition} at {joints}: no parameter of the model explains it"
+        yield Finding(Kind.DEPENDENT_RESIDUAL, severity, message, REMEDY, tuple(sizes), largest, "of the torque")
 
 
 def _columns_of_conditions(q: Array, qd: Array, load: Array) -> Mapping[str, Array]:
@@ -60,10 +63,10 @@ def _columns_of_conditions(q: Array, qd: Array, load: Array) -> Mapping[str, Arr
     way = np.tanh(qd / width) if width > 0 else np.zeros_like(qd)
     turns = np.stack([np.sin(q), np.cos(q), np.sin(2 * q), np.cos(2 * q)], axis=1)
     return {
-        "its position": np.column_stack([turns, turns * way[:, None]]),
-        "its direction of motion": np.column_stack([np.ones_like(q), np.abs(qd)]),
-        "its load": np.column_stack([(load - load.mean()) * way, load - load.mean()]),
-        "its speed": np.column_stack([way, qd, qd * np.abs(qd), qd**3]),
+        "position": np.column_stack([turns, turns * way[:, None]]),
+        "direction of motion": np.column_stack([np.ones_like(q), np.abs(qd)]),
+        "load": np.column_stack([(load - load.mean()) * way, load - load.mean()]),
+        "speed": np.column_stack([way, qd, qd * np.abs(qd), qd**3]),
     }
 
 

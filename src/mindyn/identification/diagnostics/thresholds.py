@@ -138,6 +138,9 @@ MIN_DEPENDENT_POWER: Final = 0.25
 NAME=misfit`."""
 MIN_DEPENDENT_TORQUE: Final = 0.02
 """Size of that part, relative to the joint's torque. Rates: as above."""
+LARGE_DEPENDENT_TORQUE: Final = 0.05
+"""The same from which the finding is a warning: load friction of 5 % that given settings do not contain leaves 2 to
+3 %. Rates: as above."""
 
 # Residuals in the report
 MIN_PATTERN_POWER: Final = 0.25
