@@ -14,7 +14,7 @@ TODAY := $(shell date +%Y%m%d)
 
 # Two minutes on two cores. PYTHONOPTIMIZE (python -O) removes the asserts of src; those of the tests are rewritten by
 # pytest and hold (tests/contracts/test_asserts.py).
-QUICK_OPTIMISED := tests/contracts/test_asserts.py tests/kernels/test_arrays.py tests/numerics/test_products.py tests/identification/test_column_sums.py tests/logs/test_every_format.py
+QUICK_OPTIMISED := tests/contracts/test_asserts.py tests/kernels/test_arrays.py tests/identification/test_column_sums.py tests/logs/test_every_format.py
 QUICK := $(QUICK_OPTIMISED) tests/quick tests/contracts/test_layers.py tests/contracts/test_command_line.py tests/contracts/test_typed_identification.py tests/contracts/test_findings.py tests/laws tests/oracles tests/regression/test_information.py tests/regression/test_experiment.py tests/estimators/test_estimate.py tests/excitation/test_whole_turns.py tests/excitation/test_unchecked_designs.py tests/feasibility/test_plausibility.py tests/logs/test_formats.py tests/logs/test_forked_readers.py tests/cli/test_formats_and_commands.py
 
 .PHONY: help setup demo test full quick lint check format docs pictures paper bench study leaderboard dist pythons minimum clean

@@ -1,15 +1,18 @@
 """Count the files that a reader of `identify` visits: files with a function that a two-joint CSV calls.
 
-python tools/trace_path.py            the number of files, and of changes of package in the order of first calls
-python tools/trace_path.py --list     the files too, in that order
+    python tools/trace_path.py            files, changes of package, and returns to packages already left
+    python tools/trace_path.py --given    with all settings and the estimator given: nothing is selected
+    python tools/trace_path.py --all      with the packages that only compute
+    python tools/trace_path.py --list     the files too, in the order of first calls
 
-Kernels, equations, parameters, algebra and robots are not counted, because they only compute.
+Without `--all`, kernels, equations, parameters, algebra and robots are not counted. Everything runs in one process.
 """
 
 from __future__ import annotations
 
 import argparse
 import inspect
+import os
 import sys
 import tempfile
 import threading
@@ -18,6 +21,8 @@ from pathlib import Path
 from types import FrameType
 
 import numpy as np
+
+os.environ["MINDYN_CORES"] = "1"  # a profile does not see what workers call
 
 import mindyn
 
@@ -48,7 +53,14 @@ def write_log(folder: Path, robot: mindyn.Robot) -> Path:
     return path
 
 
-def trace_calls(path: Path, robot: mindyn.Robot) -> list[tuple[str, str]]:
+def identify_given(path: Path, robot: mindyn.Robot) -> None:
+    """Identify with all settings and the estimator given."""
+    conditioning = mindyn.Conditioning(100.0, "uniform", position_cutoff_hz=20.0, delay_s=0.0, edge_s=0.1)
+    settings = mindyn.EquationSettings(conditioning, 8.0, 3, mindyn.Friction("tanh", 0.05))
+    mindyn.identify(robot, mindyn.read_log(path, robot), mindyn.LeastSquares(), settings)
+
+
+def trace_calls(path: Path, robot: mindyn.Robot, *, is_given: bool) -> list[tuple[str, str]]:
     """Return (file, function) of every function called under `SOURCE`, in the order of first calls."""
     called: dict[tuple[str, str], None] = {}
 
@@ -61,26 +73,44 @@ def trace_calls(path: Path, robot: mindyn.Robot) -> list[tuple[str, str]]:
     threading.setprofile(see)
     sys.setprofile(see)
     try:
-        mindyn.identify(robot, mindyn.read_log(path, robot))
+        if is_given:
+            identify_given(path, robot)
+        else:
+            mindyn.identify(robot, mindyn.read_log(path, robot))
     finally:
         sys.setprofile(None)
         threading.setprofile(None)
-    return [item for item in called if item[0].split("/")[0] not in EXCLUDED]
+    return list(called)
+
+
+def count_returns(packages: list[str]) -> int:
+    """Return how often a list of packages comes back to a package that it has left."""
+    left: set[str] = set()
+    returns = 0
+    for before, after in pairwise(packages):
+        if after != before:
+            left.add(before)
+            returns += after in left
+    return returns
 
 
 def main() -> None:
     """Print the counts."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--list", action="store_true")
-    given = parser.parse_args()
+    for option in ("--given", "--all", "--list"):
+        parser.add_argument(option, action="store_true")
+    chosen = parser.parse_args()
     robot = mindyn.load_robot("planar2")
     with tempfile.TemporaryDirectory() as folder:
-        calls = trace_calls(write_log(Path(folder), robot), robot)
+        calls = trace_calls(write_log(Path(folder), robot), robot, is_given=chosen.given)
+    if not chosen.all:
+        calls = [item for item in calls if item[0].split("/")[0] not in EXCLUDED]
     files = list(dict.fromkeys(file for file, _ in calls))
-    packages = [file.split("/")[0] for file, _ in calls]
+    packages = [file.split("/")[0] for file in files]
     changes = sum(item != other for item, other in pairwise(packages))
-    print(f"{len(files)} files, {changes} changes of package in the order of first calls")
-    for file in files if given.list else ():
+    returns = count_returns(packages)
+    print(f"{len(files)} files, {changes} changes of package in the order of first visits, {returns} returns")
+    for file in files if chosen.list else ():
         print(file)
 
 

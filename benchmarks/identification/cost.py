@@ -56,7 +56,7 @@ def motion(n, rows, rate_hz, seed):
 
 def simulated(robot, rows, seed=0):
     t, q, qd, qdd = motion(robot.joint_count, rows, 1000.0, seed)
-    tau = mindyn.compile_model(robot, drives=bool(robot.drives)).inverse_dynamics(q, qd, qdd)
+    tau = mindyn.compile_model(robot, with_drives=bool(robot.drives)).inverse_dynamics(q, qd, qdd)
     size = np.sqrt((tau**2).mean(axis=0))
     tau += np.maximum(size, 0.02 * size.max()) * (
         0.1 * np.tanh(qd / 0.02) + 0.1 * qd + 0.02 * np.random.default_rng(seed + 1).normal(size=tau.shape)
@@ -78,7 +78,7 @@ ARM = "robot = long_arm({n})\nlog = simulated(robot, 10_000, {n})\n"
 AUTOMATIC = """given = (log.take(slice(1500)), mindyn.LeastSquares()) if is_first else (log,)
 begin = perf_counter()
 found = mindyn.identify(robot, *given)
-print(perf_counter() - begin, found.method, *found.beta)
+print(perf_counter() - begin, found.provenance.method, *found.beta)
 """
 GIVEN = """settings = EquationSettings(mindyn.Conditioning(position_cutoff_hz=20.0, delay_s=0.0), 10.0, 10)
 mindyn.LeastSquares().fit(build_rows(robot, log.take(slice(1500)), settings))

@@ -85,9 +85,9 @@ def controller(t, q, qd):
     law.run()
     return law.outputs[0].copy()
 for drives in (False, True):
-    mindyn.simulate(robot, controller, seconds=0.01, q0=np.full(6, 0.1), drives=drives)
+    mindyn.simulate(robot, controller, seconds=0.01, q0=np.full(6, 0.1), with_drives=drives)
     start = process_time()
-    motion = mindyn.simulate(robot, controller, seconds=30, q0=np.full(6, 0.1), drives=drives)
+    motion = mindyn.simulate(robot, controller, seconds=30, q0=np.full(6, 0.1), with_drives=drives)
     times[f"30 s, {'with' if drives else 'without'} drives"] = (process_time() - start) * 1e9
 print(json.dumps(times))
 """,

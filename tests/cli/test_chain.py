@@ -132,7 +132,7 @@ def test_noise_at_the_joint_is_noise_at_the_joint():
 
     def spread(side):
         sensors = mindyn.Sensors(rate_hz=100.0, torque_noise=0.3, noise_side=side, seed=3)
-        settings = {"seconds": 1.0, "q0": q0, "rate_hz": 100.0, "drives": True}
+        settings = {"seconds": 1.0, "q0": q0, "rate_hz": 100.0, "with_drives": True}
         run, clean = (
             mindyn.simulate(robot, lambda *_: np.zeros(6), sensors=value, **settings) for value in (sensors, none)
         )

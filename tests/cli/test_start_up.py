@@ -26,7 +26,7 @@ from mindyn.motions.excitation import safety
 from mindyn.motions.excitation.design_inputs import Purpose
 from mindyn.output.export.controller_payloads import CONTROLLERS
 from mindyn.robots.edits import MOUNTS
-from mindyn.robots.loading import Base
+from mindyn.robots.loading import RootJoint
 
 OPTIMIZERS = {"scipy.optimize", "scipy.special", "scipy.ndimage", "scipy.spatial"}
 NUMBERS = {"numpy", "scipy", "casadi", "polars", "pyarrow", "llvmlite"}
@@ -102,7 +102,7 @@ def test_error_of_a_draft_imports_no_estimator(bare_log):
         (choices.STUDY_FILES, STUDY_FILES),
         ((choices.SERVO_FILE,), (SERVO_FILE,)),
         (choices.CONTROLLER_NAMES, tuple(CONTROLLERS)),
-        (get_args(choices.Base), get_args(Base)),
+        (get_args(choices.RootJoint), get_args(RootJoint)),
         (get_args(choices.Purpose), get_args(Purpose)),
         (get_args(choices.WrenchFrame), get_args(WrenchFrame)),
         ((choices.CLEARANCE_M, choices.TRACKING_ERROR_M), (safety.CLEARANCE_M, safety.TRACKING_ERROR_M)),

@@ -30,7 +30,7 @@ def designed(count, **settings):
 @pytest.mark.parametrize("drives", [True, False])
 def test_the_second_motion_maximises_the_sum_of_the_information(drives):
     robot = mindyn.load_robot("planar2")
-    first, second = designed(2, drives=drives)
+    first, second = designed(2, with_drives=drives)
     robot = with_estimated_drives(robot) if drives else robot
     model = compile_model(robot, with_drives=drives)
     stacked = []

@@ -159,7 +159,7 @@ def test_without_inertial_parameters_a_prior_is_asked_for():
     bare = replace(robot, links=tuple(Link(link.name) for link in robot.links))
     with raises(mindyn.MindynError, Code.MISSING_VALUE, "random11") as caught:
         design(bare, limits)
-    assert "prior" in caught.value.hint
+    assert "beta=" in caught.value.hint
     count = len(mindyn.base_parameters(with_estimated_drives(robot), with_drives=True))
     with raises(
         mindyn.MindynError,

@@ -42,7 +42,7 @@ def long_rod_on_a_slide():
 
 def regressor_matrices(base, beta, q):
     """M (N, n, n) by the standard regressor at unit accelerations, with the embedded parameters."""
-    model = compile_model(base.robot, with_drives=base.drives)
+    model = compile_model(base.robot, with_drives=base.with_drives)
     rest, phi = np.zeros_like(q), base.embedding @ beta
     held = model.standard_regressor(q, rest, rest) @ phi
     columns = [model.standard_regressor(q, rest, rest + unit) @ phi - held for unit in np.eye(q.shape[1])]

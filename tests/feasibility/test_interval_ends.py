@@ -168,7 +168,7 @@ def test_a_fit_that_is_near_its_prior_is_its_own_full_model(estimate, space, mon
     for links, prior, anew in ((names, "robot", False), (names[:1], "robot", True), (names, None, True)):
         asked.clear()
         held = estimate.with_values(beta=space.matrix @ x, physical=Physical(space.labels, x, estimate.beta, links))
-        assert_close(full_model.full_model(held, prior=prior), x, EXACT)
+        assert_close(full_model.build_full_model(held, prior=prior), x, EXACT)
         assert asked == ([prior] if anew else [])
 
 

@@ -10,9 +10,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from closeness import EXACT, ORACLE, SAME_ALGEBRA, SOLVED, assert_close
-from mindyn.applications.identify_payload import payload
 from stand_in import stand_in
 
+from mindyn.applications.payload import payload
 from mindyn.applications.payload.payload import (
     _correlated_rows,
     _gain_shifts,

@@ -60,7 +60,7 @@ def test_wrong_forms_raise():
         base_parameters(robot, priority=["m1"])
     with raises(MissingPhysicsError, Code.MISSING_VALUE, "palletiser"):
         base_parameters(robot, with_drives=True)
-    with raises(InputError, Code.UNSUPPORTED, "drives"):
+    with raises(InputError, Code.UNSUPPORTED, "with_drives"):
         base_parameters(load_robot("puma560"), "lin", with_drives=True)
 
 

@@ -70,7 +70,7 @@ def score_by_factors(trials, trial):
     left, power = [], []
     for k, (start, stop) in enumerate(pairwise(ends)):
         rest = add_information([block for block in blocks if block is not blocks[k]])
-        beta = fit_weighted(LeastSquares(friction=limits_of(trial.settings)), rest, regressor=regressor).beta
+        beta = fit_weighted(LeastSquares(friction_rule=limits_of(trial.settings)), rest, regressor=regressor).beta
         rows = np.arange(max(start, edge), min(stop, len(tau) - edge))
         held = np.stack([Y[rows] @ beta[c] for Y, c in zip(smooth, regressor.columns, strict=True)], axis=1)
         left.append(((samples.tau[rows] - held) ** 2).sum(axis=0))

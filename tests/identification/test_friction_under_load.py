@@ -132,7 +132,7 @@ def test_a_robot_made_of_an_estimate_has_its_torques(arm, samples, friction, tmp
         estimate = replace(estimate, regressor=estimate.regressor.with_friction(law)).with_data(
             settings=equation_settings
         )
-    model = mindyn.build_full_model(estimate, friction=friction)
+    model = mindyn.build_full_model(estimate, friction_at_zero=friction)
     tau = mindyn.compile_model(model, with_drives=True).inverse_dynamics(samples.q, samples.qd, samples.qdd)
     assert_close(tau, estimate.predict(samples), PROVEN)
     estimate.save(tmp_path / "found.json")
@@ -185,11 +185,11 @@ def test_a_given_estimator_keeps_the_limits_of_selected_shapes(arm):
     )
     shaped = mindyn.choose(arm, log, mindyn.LeastSquares(), settings)
     assert shaped.settings.shape.shapes
-    assert shaped.estimator.friction == "dissipative"
+    assert shaped.estimator.friction_rule == "dissipative"
     for given in ("free", "dissipative"):
-        choice = mindyn.choose(arm, plain, mindyn.LeastSquares(friction=given), settings)
+        choice = mindyn.choose(arm, plain, mindyn.LeastSquares(friction_rule=given), settings)
         assert not choice.settings.shape.shapes
-        assert choice.estimator.friction == given
+        assert choice.estimator.friction_rule == given
 
 
 @pytest.mark.parametrize("needs", [True, False])

@@ -305,7 +305,7 @@ def test_equations_reject_missing_physics():
         build_equation(robot, "inverse")
     with raises(UnknownNameError, Code.UNKNOWN_NAME, "tool"):
         build_equation(robot, "forward_kinematics", link="tool")
-    with raises(InputError, Code.MISSING_VALUE, "place"):
+    with raises(InputError, Code.MISSING_VALUE, "link"):
         build_equation(robot, "forward_kinematics")
 
 

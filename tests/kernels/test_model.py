@@ -44,7 +44,7 @@ def tolerance(name, robot, dtype):
 def test_kernels_of_random_robots_equal_casadi(seed):
     robot = with_random_drives(random_robot(seed, joints=1 + seed % 8), seed)
     dtype = "float32" if seed % 5 == 4 else "float64"
-    options = {"drives": seed % 2 == 0, "parameters": ("constant", "input", "base")[seed % 3], "dtype": dtype}
+    options = {"with_drives": seed % 2 == 0, "parameters": ("constant", "input", "base")[seed % 3], "dtype": dtype}
     model = mindyn.compile_model(robot, **options)
     rng = np.random.default_rng(seed)
     batch = ((1 + seed % 17,), (3, 2), (), (1,))[seed % 4]

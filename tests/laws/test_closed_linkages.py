@@ -276,7 +276,7 @@ def test_rotors_of_passive_joints_have_velocity_torques(topology):
     base = base_parameters(robot, with_drives=True)
     given = {"constant": (), "input": (robot.phi, drive_parameters(robot)), "base": (base.values,)}
     for parameters, more in given.items():
-        options = {"drives": True, "parameters": parameters, "base": base}
+        options = {"with_drives": True, "parameters": parameters, "base": base}
         repeated = [np.tile(values, (len(q), 1)) for values in more]
         C = values(robot, "coriolis", q, pd, *repeated, **options)
         assert_close(np.einsum("nij,nj->ni", C, pd), velocity, PROJECTED)

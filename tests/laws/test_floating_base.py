@@ -294,7 +294,7 @@ def test_loops_and_mimics_on_a_floating_base_have_no_parameters_of_massless_link
 def test_bad_input_is_named(biped, motion, tmp_path):
     q, v, a = motion
     with raises(InputError, Code.UNKNOWN_NAME):
-        mindyn.load_robot("puma560", base="flying")
+        mindyn.load_robot("puma560", root_joint="flying")
     with raises(InputError, Code.UNSUPPORTED, "puma560"):
         body_coordinates(mindyn.load_robot("puma560"), np.zeros(7))
     with raises(InputError, Code.WRONG_SHAPE, "q"):

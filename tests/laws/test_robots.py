@@ -37,8 +37,8 @@ def test_a_locked_joint_is_a_joint_that_stands_still(seed):
     kept = [robot.joint_index(name) for name in locked.joint_names]
     assert locked.joint_count == 4
     for drives in (False, True):
-        expected = torques(robot, q, qd, qdd, drives=drives)[kept]
-        assert_close(torques(locked, q[kept], qd[kept], qdd[kept], drives=drives), expected, SAME_ALGEBRA)
+        expected = torques(robot, q, qd, qdd, with_drives=drives)[kept]
+        assert_close(torques(locked, q[kept], qd[kept], qdd[kept], with_drives=drives), expected, SAME_ALGEBRA)
     pose = np.array(build_equation(robot, "forward_kinematics", link="link5")(q))
     assert_close(np.array(build_equation(locked, "forward_kinematics", link="link5")(q[kept])), pose, SAME_ALGEBRA)
 

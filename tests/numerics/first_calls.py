@@ -46,7 +46,7 @@ CALLS: dict[str, Call] = {
     "identified_robots": lambda m, *_: m.identified_robots(),
     "base_parameters": lambda m, *_: m.base_parameters(m.load_robot("planar2")),
     "compile_model": lambda m, *_: m.compile_model(m.load_robot("planar2")).gravity([0.1, 0.2]),
-    "equation": lambda m, *_: m.equation(m.load_robot("planar2"), "inverse_dynamics"),
+    "build_equation": lambda m, *_: m.build_equation(m.load_robot("planar2"), "inverse_dynamics"),
     "read_log": lambda m, f, _: m.read_log(f / "run.csv", m.load_robot("planar2")),
     "scan_log": lambda m, f, _: m.scan_log(f / "run.csv", m.load_robot("planar2")),
     "log_from_arrays": lambda m, *_: m.log_from_arrays(
@@ -67,17 +67,19 @@ CALLS: dict[str, Call] = {
     "build_rows": lambda m, f, _: m.LeastSquares().fit(rows(m, f)),
     "load_estimate": lambda m, f, _: load(m, f).predict([[0.1, 0.2]], [[0, 0]], [[0, 0]]),
     "validate": lambda m, f, _: m.validate(load(m, f), m.read_log(f / "run.csv", m.load_robot("planar2"))),
-    "essential": lambda m, f, _: m.essential(m.LeastSquares(), rows(m, f)),
+    "fit_essential": lambda m, f, _: m.fit_essential(m.LeastSquares(), rows(m, f)),
     "check_feasible": lambda m, f, _: m.check_feasible(load(m, f)),
     "make_feasible": lambda m, f, _: m.make_feasible(load(m, f)),
-    "full_model": lambda m, f, _: m.full_model(load(m, f)),
-    "payload": lambda m, f, _: m.payload(load(m, f), m.read_log(f / "run.csv", m.load_robot("planar2"))),
+    "build_full_model": lambda m, f, _: m.build_full_model(load(m, f)),
+    "identify_payload": lambda m, f, _: m.identify_payload(
+        load(m, f), m.read_log(f / "run.csv", m.load_robot("planar2"))
+    ),
     "design_motion": lambda m, f, _: m.design_motion(
         m.load_robot(f / "arm.urdf"), search=m.SearchSettings(starts=1, deadline_s=0.2)
     ),
     "plan_tests": lambda m, f, _: m.plan_tests(m.load_robot(f / "arm.urdf")),
     "simulate": lambda m, *_: m.simulate(m.load_robot("planar2"), lambda *_: [0.0, 0.0], seconds=0.02, q0=[0.1, 0.2]),
-    "rollout": lambda m, *_: m.rollout(
+    "roll_out": lambda m, *_: m.roll_out(
         m.load_robot("planar2"), [[0.1, 0.2]], [[0.0, 0.0]], [0.0, 0.0], dt=0.001, steps=3
     ),
     "write_toml": lambda m, _, out: m.write_toml(m.load_robot("planar2"), out / "arm.toml"),

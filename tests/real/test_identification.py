@@ -70,7 +70,7 @@ def total(estimate, name, held_out=None):
 
 
 def require_sane(result, name):
-    values = result.physical.values
+    values = result.values.physical.values
     links = values[: 10 * len(result.robot.links)].reshape(-1, 10)
     assert all(check_consistency(phi).is_feasible for phi in links)
     assert links[:, 0].sum() < HEAVIEST[name]

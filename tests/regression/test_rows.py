@@ -160,7 +160,7 @@ def test_a_settings_is_saved_compared_and_rejected_while_open():
     assert not left_open.is_selected
     with raises(InputError, Code.MISSING_VALUE, "filter_hz"):
         left_open.cutoff_hz  # noqa: B018
-    for wrong in ({"filter_hz": -1.0}, {"decimation": 0}, {"friction": "sign"}, {"drives": "none"}):
+    for wrong in ({"filter_hz": -1.0}, {"decimation": 0}, {"friction": "sign"}, {"drive_parameters": "none"}):
         (name,) = wrong
         is_friction = name == "friction"
         code, subject = (Code.WRONG_TYPE, name) if is_friction else (Code.INVALID_VALUE, f"settings.{name}")

@@ -105,7 +105,7 @@ def test_power_balance_with_friction(seed):
     """E(t) - E(0) is the work of the torques less what friction takes."""
     robot = arm(seed)
     q0, qd0, tau = random_start(robot, seed)
-    options = {"seconds": 0.4, "q0": q0, "qd0": qd0, "rate_hz": 1e4, "control_rate_hz": 100.0, "drives": True}
+    options = {"seconds": 0.4, "q0": q0, "qd0": qd0, "rate_hz": 1e4, "control_rate_hz": 100.0, "with_drives": True}
     motion = simulate(robot, swinging(3 * tau, 9), **options)
     viscous, F = drive_parameters(robot)[1::4], friction_matrix(robot)
     losses = (motion.friction * motion.qd).sum(1) + (viscous * (motion.qd @ F.T) ** 2).sum(1)
@@ -143,7 +143,7 @@ def test_proportional_derivative_comes_to_rest_where_its_spring_holds_gravity():
 def test_replaying_the_torques_gives_the_motion():
     robot = arm(2, joints=3)
     q0, qd0, tau = random_start(robot, 2)
-    options = {"seconds": 0.5, "q0": q0, "qd0": qd0, "rate_hz": 200.0, "drives": True}
+    options = {"seconds": 0.5, "q0": q0, "qd0": qd0, "rate_hz": 200.0, "with_drives": True}
     first = simulate(robot, lambda _t, _q, qd: tau - 2 * qd, **options)
     second = simulate(robot, lambda t, *_: first.tau[round(200 * t)], **options)
     assert (first.q == second.q).all()

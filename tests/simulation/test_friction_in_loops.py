@@ -49,7 +49,7 @@ SOME = five_bar(0.0, 3.0, 1.5, 0.0, 0.0)
 
 @pytest.mark.parametrize("robot", [EVERYWHERE, SOME], ids=["all joints", "one primary and one passive joint"])
 def test_events_and_fixed_steps_move_alike_and_slipping_friction_is_the_trees(robot):
-    start = {"seconds": 1.0, "q0": [0, 0.1, -1.2], "drives": True, "rate_hz": 200}
+    start = {"seconds": 1.0, "q0": [0, 0.1, -1.2], "with_drives": True, "rate_hz": 200}
     motion = mindyn.simulate(robot, push, **start)
     fixed = mindyn.simulate(robot, push, **start, method="fixed", longest_step_s=2e-4)
     assert motion.events > 3

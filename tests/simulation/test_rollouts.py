@@ -101,7 +101,7 @@ def test_a_law_is_held_through_each_step():
     goals = np.linspace(0, 1, 3 * STEPS).reshape(STEPS, 3)
     result = roll_out(robot, q0, qd0, law, dt=DT, steps=STEPS, with_drives=True, signals={"goal": goals})
     controller = lambda t, q, qd: 20 * (goals[min(round(t / DT), STEPS - 1)] - q) - 2 * qd  # noqa: E731
-    options = {"seconds": DT * STEPS, "rate_hz": 1 / DT, "drives": True, "method": "fixed"}
+    options = {"seconds": DT * STEPS, "rate_hz": 1 / DT, "with_drives": True, "method": "fixed"}
     simulation = simulate(robot, controller, q0=q0[4], qd0=qd0[4], **options)
     assert_close(result.q[4], simulation.q, SAME_ALGEBRA)
     assert_close(result.tau[4], simulation.tau[:-1], SAME_ALGEBRA)

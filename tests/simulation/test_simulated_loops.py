@@ -107,7 +107,7 @@ def test_primary_and_passive_joints_of_a_parallelogram_share_what_they_hold():
     robot = driven("palletiser")
     robot = replace(robot, drives=(*robot.drives, Drive("joint3", coulomb=1.0)))
     push = swinging(np.array([6.0, 8.0, 9.0, 12.0]), 6.0)
-    start = {"seconds": 1.0, "q0": np.linspace(0.2, -0.2, 4), "drives": True, "rate_hz": 200}
+    start = {"seconds": 1.0, "q0": np.linspace(0.2, -0.2, 4), "with_drives": True, "rate_hz": 200}
     motion = simulate(robot, push, **start)
     assert motion.stuck.any()
     fixed = simulate(robot, push, **start, method="fixed", longest_step_s=1e-4)

@@ -1,4 +1,4 @@
-"""`payload_from_wrench`: the tool on a force/torque sensor, from readings at rest or in motion.
+"""`identify_payload_from_wrench`: the tool on a force/torque sensor, from readings at rest or in motion.
 
 The tool exerts on the sensor, about its origin and in its axes,
 
@@ -30,6 +30,7 @@ from mindyn.applications.payload.payload import (
     make_consistent,
 )
 from mindyn.foundation.algebra.jackknife import jackknife_covariance
+from mindyn.foundation.algebra.normal_equations import column_lengths, solve_normal_equations
 from mindyn.foundation.algebra.poses import rotation_about_axis
 from mindyn.foundation.algebra.significance import is_significantly_positive
 from mindyn.foundation.algebra.values import Array, ShortRepr, frozen_array
@@ -338,7 +339,7 @@ def _rotation_derivative(motion: _Motion, X: Array, axis: int, values: Array, st
 def _least_squares(A: Array, readings: Array, weights: Array) -> Array:
     """Return the smallest solution of the weighted equations: values that rows do not determine are zero."""
     Y = A * weights[:, None]
-    return np.asarray(_inverse(np.einsum("nij,nik->jk", Y, A)) @ np.einsum("nij,ni->j", Y, readings))
+    return np.asarray(solve_normal_equations(np.einsum("nij,nik->jk", Y, A), np.einsum("nij,ni->j", Y, readings)))
 
 
 def _quantify(A: Array, readings: Array, weights: Array, rotation: Array, link: str) -> WrenchPayload:
@@ -351,10 +352,10 @@ def _quantify(A: Array, readings: Array, weights: Array, rotation: Array, link: 
     normal = np.array([np.einsum("nij,nik->jk", Y[block], Y[block]) for block in blocks])
     right = np.array([np.einsum("nij,ni->j", Y[block], z[block]) for block in blocks])
     N, n = normal.sum(axis=0), right.sum(axis=0)
-    values = _inverse(N) @ n
+    values = solve_normal_equations(N, n)
     shifts, errors = [], np.zeros_like(readings)
     for block, N_block, n_block in zip(blocks, normal, right, strict=True):
-        without = _inverse(N - N_block) @ (n - n_block)
+        without = solve_normal_equations(N - N_block, n - n_block)
         shifts.append(without - values)
         errors[block] = readings[block] - A[block] @ without
     covariance = jackknife_covariance(np.array(shifts)) + _unseen_covariance(N)
@@ -367,27 +368,13 @@ def _quantify(A: Array, readings: Array, weights: Array, rotation: Array, link: 
     return WrenchPayload(load, values[10:16], widths[10:16], rotation, turns, moment, force)
 
 
-def _column_lengths(A: Array) -> Array:
-    """Return the lengths of the columns behind a normal matrix; 1 for columns of rounding."""
-    length = np.sqrt(np.maximum(np.diag(A), 0.0))
-    return np.where(length < 1e-9 * length.max(), 1.0, length)
-
-
 def _unseen_covariance(A: Array) -> Array:
     """Return a large covariance of the directions that the rows do not determine."""
-    length = _column_lengths(A)
+    length = column_lengths(A)
     values, vectors = np.linalg.eigh(A / np.outer(length, length))
     V = vectors[:, values < UNSEEN_INFORMATION * values[-1]] / length[:, None]
     V = V / np.linalg.norm(V, axis=0)
     return np.asarray(UNSEEN_DEVIATION**2 * V @ V.T)
-
-
-def _inverse(A: Array) -> Array:
-    """Return the pseudo-inverse of a normal matrix with columns of unit length."""
-    length = _column_lengths(A)
-    return np.asarray(
-        np.linalg.pinv(A / np.outer(length, length), rcond=1e-12, hermitian=True) / np.outer(length, length)
-    )
 
 
 def _compare_signs(log: WrenchLog, sign: float) -> list[Finding]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
-from mindyn.cli.choices import MOUNT_NAMES, Base
+from mindyn.cli.choices import MOUNT_NAMES, RootJoint
 from mindyn.foundation.errors import Code, InputError, MindynError
 from mindyn.foundation.findings import Finding
 
@@ -144,7 +144,7 @@ def parse_robot_options(
             metavar="JOINT=VALUE",
         ),
     ] = None,
-    base: Annotated[Base, typer.Option(help="floating: the root moves freely, on six massless joints.")] = "fixed",
+    base: Annotated[RootJoint, typer.Option(help="floating: the root moves freely, on six massless joints.")] = "fixed",
     snap: Annotated[bool, typer.Option(help="Round angles within 1e-5 rad of a multiple of 15 degrees.")] = True,
 ) -> RobotOptions:
     """Return the options of `load_robot` that a command line gives."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Literal
 
-Base = Literal["fixed", "floating"]
+RootJoint = Literal["fixed", "floating"]
 Purpose = Literal["arm", "payload", "servo"]
 WrenchFrame = Literal["sensor", "world"]
 

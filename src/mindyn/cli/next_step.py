@@ -40,6 +40,6 @@ def format_robot_options(options: RobotOptions, drives: Path | None = None) -> l
     if given["mount"] is not None:
         mount = given["mount"]
         words += ["--mount", mount if isinstance(mount, str) else " ".join(f"{angle:g}" for angle in mount)]
-    words += [] if given["base"] == "fixed" else ["--base", given["base"]]
+    words += [] if given["root_joint"] == "fixed" else ["--base", given["root_joint"]]
     words += [] if given["snap"] else ["--no-snap"]
     return [*words, *([] if drives is None else ["--drives", str(drives)])]

@@ -60,8 +60,8 @@ def loop_equation(
     """Return the `casadi.Function` of an equation in the primary joints of a robot with dependent joints.
 
     Inputs qd, qdd, tau have one entry for each primary joint; q too if the closure is affine, otherwise one for each
-    joint. All else is as in `equation`. `regressor` and parameters="base" need `base`, a base set of the robot with its
-    dependent joints.
+    joint. Otherwise as in `build_equation`. `regressor` and parameters="base" need `base`, a base set of the robot with
+    its dependent joints.
     """
     if name not in EQUATIONS:
         raise unknown_name_error("equation", name, EQUATIONS)

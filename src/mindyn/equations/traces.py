@@ -34,7 +34,7 @@ NEEDS_BEYOND_BASE: tuple[Needs, ...] = ("torques on a moving root", "bodies")
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """Options of `equation`; `moved` says whether frames may differ from those of the source."""
+    """Options of `build_equation`; `moved` says whether frames may differ from those of the source."""
 
     with_drives: bool
     parameters: str

@@ -12,6 +12,7 @@ from typing import Final
 
 import numpy as np
 
+from mindyn.foundation.algebra.normal_equations import solve_normal_equations
 from mindyn.foundation.errors import MindynError
 from mindyn.foundation.findings import Finding, Kind, Severity
 from mindyn.identification.estimators.estimate import Estimate, Estimator
@@ -48,7 +49,7 @@ def find_fed_back_noise(estimator: Estimator, estimate: Estimate, experiment: Ex
     covariance = (estimate.covariance + low.covariance)[np.ix_(known, known)]
     scale = np.sqrt(np.maximum(np.diag(covariance), 1e-300))
     change = (estimate.beta - low.beta)[known] / scale
-    distance = float(change @ np.linalg.pinv(covariance / scale / scale[:, None], hermitian=True) @ change)
+    distance = float(change @ solve_normal_equations(covariance / scale / scale[:, None], change))
     if distance <= chdtri(max(1, len(change)), LEVEL):
         return []
     kept = "no filter" if used is None else f"a filter of {used:.3g} Hz"

@@ -8,6 +8,7 @@ from typing import Final
 
 import numpy as np
 
+from mindyn.foundation.algebra.normal_equations import invert_normal_matrix
 from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.findings import Finding, Kind, info, warning
 from mindyn.identification.estimators.estimate import Estimate
@@ -104,7 +105,7 @@ def _slopes(estimate: Estimate, rows: Rows) -> Array:
     )
     R = information.stacked(weights)[0][:, kept]
     slopes = np.zeros((len(weights), len(kept)))
-    inverse = np.linalg.pinv(R.T @ R, hermitian=True)
+    inverse = invert_normal_matrix(R.T @ R)
     for joint in range(len(weights)):
         own = np.where(np.arange(len(weights)) == joint, weights, 0.0)
         S, z = information.stacked(own)

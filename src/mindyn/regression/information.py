@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 
 from mindyn.foundation.algebra.values import Array, ShortRepr
 from mindyn.foundation.errors import Code, InputError
-from mindyn.kernels.numerics.products import SquareSums, mirror_upper_triangle
 
 FEWEST: Final = 64
 """Number of rows below which reflections are as fast as products."""
@@ -89,15 +88,13 @@ class Triangle:
         basis = self._basis or _basis(self.R)
         if basis is None:
             return False
-        room = _Workspace.of(self.width)
-        room.sums.fill(0.0)
+        buffer, sums = _row_buffer(self.width), basis.sums.copy()
         for start in range(0, len(parts[0]), PRODUCT_ROWS):
             taken = [part[start : start + PRODUCT_ROWS] for part in parts]
-            C = np.concatenate(taken, axis=1, out=room.rows[: len(taken[0])])
+            C = np.concatenate(taken, axis=1, out=buffer[: len(taken[0])])
             for j in basis.alone:
                 C[:, j] = (C[:, j] - C[:, :j] @ basis.T[:j, j]) / basis.T[j, j]
-            room.products.add(slice(0, len(C)))
-        sums = basis.sums + mirror_upper_triangle(room.sums)
+            sums += C.T @ C
         if not (sums.diagonal() < LARGEST_GROWTH * basis.first).all():  # also if an entry is not a number
             if self._factor is not None:
                 return False
@@ -107,21 +104,12 @@ class Triangle:
         return True
 
 
-class _Workspace(NamedTuple):
-    """Buffers of a thread for rows of one width, and for the sums of their products."""
-
-    rows: Array
-    sums: Array
-    products: SquareSums
-
-    @staticmethod
-    def of(width: int) -> _Workspace:
-        """Return the buffers of this thread."""
-        known: dict[int, _Workspace] = _own.__dict__.setdefault("rooms", {})
-        if width not in known:
-            rows, sums = np.empty((PRODUCT_ROWS, width)), np.zeros((width, width))
-            known[width] = _Workspace(rows, sums, SquareSums(sums, rows))
-        return known[width]
+def _row_buffer(width: int) -> Array:
+    """Return this thread's buffer (PRODUCT_ROWS, width)."""
+    known: dict[int, Array] = _own.__dict__.setdefault("buffers", {})
+    if width not in known:
+        known[width] = np.empty((PRODUCT_ROWS, width))
+    return known[width]
 
 
 _own = threading.local()
@@ -192,21 +180,13 @@ class GramMatrices:
     """A^T A (k, k) for the rows A of each group; A are rows of a buffer (size, k)."""
 
     def __init__(self, rows: Array, count: int = 1) -> None:
-        self._totals, self._rows = np.zeros((count, rows.shape[1], rows.shape[1])), rows
-        self._products = SquareSums(self._totals, rows)
+        self.matrices, self._rows = np.zeros((count, rows.shape[1], rows.shape[1])), rows
 
     def add(self, groups: Iterable[tuple[int, slice | NDArray[np.intp]]]) -> None:
         """Add rows of the buffer to the groups that they belong to."""
         for number, taken in groups:
-            if isinstance(taken, slice):
-                self._products.add(taken, number)
-            elif len(taken):  # not by BLAS, whose rounding depends on the number of columns
-                SquareSums(self._totals, self._rows[taken]).add(slice(None), number)
-
-    @property
-    def matrices(self) -> Array:
-        """The matrices (count, k, k) of all groups."""
-        return mirror_upper_triangle(self._totals)
+            rows = self._rows[taken]
+            self.matrices[number] += rows.T @ rows
 
 
 def accumulate(

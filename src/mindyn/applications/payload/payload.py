@@ -1,4 +1,4 @@
-"""`payload`: the load of a run, from an estimate of the robot or from a second run without the load.
+"""`identify_payload`: the load of a run, from an estimate of the robot or from a second run without the load.
 
 The loaded run obeys tau = Y beta + Y_load phi. The part of beta that rigid links and rotors cause is known from the
 estimate within its covariance C; friction, which depends on load and temperature, is fitted again:
@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from mindyn.foundation.algebra.inertia import pseudo_inertia
 from mindyn.foundation.algebra.jackknife import jackknife_covariance
+from mindyn.foundation.algebra.normal_equations import invert_normal_matrix, solve_normal_equations
 from mindyn.foundation.algebra.requirements import require_number, require_positive
 from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.errors import Code, InputError, list_names
@@ -101,7 +102,7 @@ def calibrate_load(estimate: Estimate, run: Samples | Log, mass: float, *, link:
     Returns
     -------
     LoadCalibration
-        Calibration for `payload`.
+        Calibration for `identify_payload`.
 
     Raises
     ------
@@ -213,14 +214,14 @@ def _fit_payload(
     weights = _initial_weights(estimate)
     for _ in range(WEIGHTING_ROUNDS):
         normal = [_normal_equations(block.stacked(weights), start, free) for block in blocks]
-        A, b = sum(N for N, _ in normal) + prior, sum(n for _, n in normal)
-        theta: Array = np.asarray(np.linalg.lstsq(A, b, rcond=None)[0], dtype=np.float64)
+        A, b = prior + sum(N for N, _ in normal), np.sum([n for _, n in normal], axis=0)
+        theta = solve_normal_equations(A, b)
         beta = start.copy()
         beta[free] += theta
         spread = information.residuals(beta) / np.maximum(np.array(information.counts) - 1, 1)
         weights = 1 / np.maximum(spread * _correlated_rows(estimate), 1e-300)
     ten = np.flatnonzero(np.isin(free, np.arange(p, p + PARAMETERS_PER_LINK)))
-    inverse: Array = np.asarray(np.linalg.pinv(A, hermitian=True), dtype=np.float64)
+    inverse = invert_normal_matrix(A)
     held = Rows(regressor, estimate.settings, _hold_still_joints(samples)).blocks
     seen = sum((_normal_equations(block.information.stacked(weights), start, free)[0] for block in held), prior)
     unseen = _unseen_covariance(seen, ten)
@@ -294,7 +295,7 @@ def _known_information(estimate: Estimate, p: int) -> tuple[Array, Array, Array]
     free = np.concatenate([np.flatnonzero(moving), np.arange(p, p + PARAMETERS_PER_LINK)])
     information = np.zeros((len(free), len(free)))
     places = np.searchsorted(free, known)
-    information[np.ix_(places, places)] = np.linalg.pinv(estimate.covariance[np.ix_(known, known)], hermitian=True)
+    information[np.ix_(places, places)] = invert_normal_matrix(estimate.covariance[np.ix_(known, known)])
     return information, start, free
 
 
@@ -320,7 +321,7 @@ def _unseen_covariance(A: Array, ten: NDArray[np.intp]) -> Array:
     """Return a large covariance (10, 10) of load directions that the run does not observe."""
     rest = np.setdiff1d(np.arange(len(A)), ten)
     across = A[np.ix_(rest, ten)]
-    seen = A[np.ix_(ten, ten)] - across.T @ np.linalg.pinv(A[np.ix_(rest, rest)], hermitian=True) @ across
+    seen = A[np.ix_(ten, ten)] - across.T @ invert_normal_matrix(A[np.ix_(rest, rest)]) @ across
     values, vectors = np.linalg.eigh(seen)
     V = vectors[:, values < UNSEEN_INFORMATION * values[-1]]
     return np.asarray(UNSEEN_DEVIATION**2 * V @ V.T)
@@ -343,8 +344,8 @@ def _hold_still_joints(samples: Samples) -> Samples:
 
 def _shifts_without_each(normal: list[tuple[Array, Array]], prior: Array, theta: Array) -> Array:
     """Return how far the values move without each block; blocks are longer than the correlation of residuals."""
-    A, b = sum(N for N, _ in normal) + prior, sum(n for _, n in normal)
-    return np.array([np.linalg.lstsq(A - N, b - n, rcond=None)[0] - theta for N, n in normal])
+    A, b = prior + sum(N for N, _ in normal), np.sum([n for _, n in normal], axis=0)
+    return np.array([solve_normal_equations(A - N, b - n) - theta for N, n in normal])
 
 
 def _build_findings(estimate: Estimate, samples: Samples) -> tuple[Finding, ...]:

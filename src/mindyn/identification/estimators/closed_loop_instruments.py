@@ -20,6 +20,7 @@ from typing import Final, Literal
 import numpy as np
 
 from mindyn.equations.loop_closure import home_closure
+from mindyn.foundation.algebra.normal_equations import invert_normal_matrix
 from mindyn.foundation.algebra.requirements import require_count
 from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.errors import Code, InputError, require_choice
@@ -163,7 +164,7 @@ class ClosedLoopInstruments(Estimator):
                 beta, motion = candidates[best], trial.select(best)
         sizes = np.sqrt((samples.tau**2).mean(axis=0)).tolist()
         residuals = tuple(replace(r, rms_torque=size) for r, size in zip(local.data.residuals, sizes, strict=True))
-        covariance: Array = np.linalg.pinv(columns.T @ columns, hermitian=True).astype(np.float64)
+        covariance = invert_normal_matrix(columns.T @ columns)
         estimate = (
             local.with_values(beta=beta)
             .with_uncertainty(covariance=covariance)

@@ -11,6 +11,7 @@ from typing import Final
 
 import numpy as np
 
+from mindyn.foundation.algebra.normal_equations import invert_normal_matrix
 from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.errors import Code, InputError, MindynError
 from mindyn.foundation.notation import STANDARD_GRAVITY
@@ -33,8 +34,6 @@ EXACT_TOLERANCE: Final = 1e-13
 CONIC_REWEIGHTINGS: Final = 6
 CONIC_WEIGHT_TOLERANCE: Final = 1e-2
 """Relative change of the weights at which the iteration stops: the fit hardly depends on them."""
-FLAT_CURVATURE: Final = 1e-13
-"""Curvature relative to the largest below which it counts as zero."""
 MAX_LIMITED_MISFIT_RATIO: Final = 1.1
 """Ratio of mean squared residuals, plausible or compact links to any links, above which the limits are considered
 wrong: the masses of the file, or the known reach."""
@@ -212,11 +211,7 @@ class FitProblem:
         weight = max(prior_weight, MIN_PRIOR_WEIGHT)
         prior_curvature = self.prior.curvature(self.space, x, weight) * np.outer(units, units)
         data_curvature, prior_curvature = (H[np.ix_(kept, kept)] for H in (R.T @ R, prior_curvature))
-        curvature = data_curvature + prior_curvature
-        scales = np.sqrt(np.maximum(np.diag(curvature), 1e-300))
-        inverse = np.linalg.pinv(curvature / np.outer(scales, scales), rcond=FLAT_CURVATURE, hermitian=True) / np.outer(
-            scales, scales
-        )
+        inverse = invert_normal_matrix(data_curvature + prior_curvature)
         rows = (self.space.matrix * units)[:, kept]
         h = inverse @ rows.T
         total = np.einsum("ki,ik->k", rows, h)

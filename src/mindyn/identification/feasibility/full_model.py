@@ -1,4 +1,4 @@
-"""`full_model`: a robot with standard parameters of every link and drive that has the dynamics of an estimate.
+"""`build_full_model`: a robot with standard parameters of every link and drive that has the dynamics of an estimate.
 
 Friction that drives cannot represent becomes extra torques. Friction k acts on the speed u = w . qd (w: rotation of the
 motor with the joints, on the joint side) with a direction s, the sign of u or its approximation in the fit. Its torque
@@ -112,7 +112,7 @@ class Completion:
 def complete_model(
     estimate: Estimate, prior: Robot | Literal["robot"] | None = "robot", *, force: bool = False
 ) -> Completion:
-    """Return the standard parameters of `full_model`."""
+    """Return the standard parameters of `build_full_model`."""
     space = space_of(estimate.regressor)
     notes: list[str] = []
     x = physical_values(estimate, space)

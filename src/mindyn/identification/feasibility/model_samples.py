@@ -124,7 +124,7 @@ def sample_models(
     rng : numpy.random.Generator or int
         Random numbers, or their seed.
     prior : Robot, optional
-        Robot whose inertial parameters complete the estimate, as in `full_model`; by default that of the estimate.
+        Robot that completes the estimate, as in `build_full_model`; by default the robot of the estimate.
     prior_deviation : float
         Standard deviation of what the logs leave open, relative to the full model.
 

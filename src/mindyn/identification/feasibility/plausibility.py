@@ -163,7 +163,7 @@ def check_full_model(model: Robot, reference: Robot | None = None) -> Plausibili
     Parameters
     ----------
     model : Robot
-        Robot with parameters of all links, such as the result of `full_model`.
+        Robot with parameters of all links, such as the result of `build_full_model`.
     reference : Robot, optional
         Robot with the same links. Masses may be 0.2 to 5 times those of the reference; a link may also have half of its
         total mass, as a tool or load that the file does not contain. Its centre of mass must be within one link size.

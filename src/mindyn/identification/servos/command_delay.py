@@ -15,6 +15,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from mindyn.foundation.algebra.normal_equations import solve_normal_equations
 from mindyn.foundation.algebra.values import Array
 from mindyn.identification.servos.joint_tables import ServoRows
 from mindyn.identification.servos.output_error import JointFit, OutputError, prior_information
@@ -109,7 +110,7 @@ def _project(
         slope = np.nan_to_num((ends[0] - ends[1]) / (2 * DIFFERENCE_S))
         J = fit.jacobian[:, which]
         normal = J.T @ (J * fit.weights[:, None]) + problem.prior * prior_information()[np.ix_(which, which)]
-        follow = np.linalg.lstsq(normal, J.T @ (fit.weights * slope), rcond=None)[0]
+        follow = solve_normal_equations(normal, J.T @ (fit.weights * slope))
         rest = slope - J @ follow
         score += np.bincount(blocks, fit.weights * rest * fit.residuals, count)
         information += np.bincount(blocks, fit.weights * rest * slope, count)

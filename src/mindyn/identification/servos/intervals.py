@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mindyn.foundation.algebra.jackknife import jackknife_covariance
+from mindyn.foundation.algebra.normal_equations import solve_normal_equations
 from mindyn.foundation.algebra.values import Array
 from mindyn.identification.servos.joint_tables import ServoRows, count_rows
 from mindyn.identification.servos.output_error import JointFit
@@ -49,7 +50,7 @@ def deviations_between_blocks(
     gradients = np.array([np.bincount(blocks, column * fit.residuals, count) for column in weighted.T]).T
     normals = np.array([[np.bincount(blocks, a * b, count) for b in J.T] for a in weighted.T]).transpose(2, 0, 1)
     total = normals.sum(axis=0) + prior[np.ix_(which, which)]
-    steps = np.array([_solve(total - normals[b], gradients[b]) for b in range(count)])
+    steps = np.array([solve_normal_equations(total - normals[b], gradients[b]) for b in range(count)])
     used = np.flatnonzero(np.abs(gradients).sum(axis=1) > 0)
     shape = (len(fit.x), len(fit.x))
     covariance = np.full(shape, np.inf)
@@ -59,9 +60,3 @@ def deviations_between_blocks(
     covariance = np.zeros(shape)
     covariance[np.ix_(which, which)] = jackknife_covariance(change)
     return covariance, float(stdtrit(len(used) - 1, (1 + LEVEL) / 2))
-
-
-def _solve(normal: Array, gradient: Array) -> Array:
-    scale = np.sqrt(np.maximum(np.diag(normal), 1e-300))
-    scaled = normal / scale / scale[:, None]
-    return np.asarray(np.linalg.lstsq(scaled, gradient / scale, rcond=1e-10)[0] / scale)

@@ -45,6 +45,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mindyn.foundation.algebra.jackknife import jackknife_variances
+from mindyn.foundation.algebra.normal_equations import invert_normal_matrix, solve_normal_equations
 from mindyn.foundation.algebra.significance import NORMAL_95
 from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.errors import Code, InputError
@@ -56,7 +57,7 @@ from mindyn.identification.uncertainty.conditions import excess_of_conditions
 from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.samples import Samples
 from mindyn.regression.gather_blocks import Block
-from mindyn.regression.information import RANK_TOLERANCE, Information, add_information, solve
+from mindyn.regression.information import Information, add_information, solve
 from mindyn.regression.row_blocks import gather, segment_ends
 
 NAMED: Final = 5
@@ -231,26 +232,15 @@ def jackknife(parts: Sequence[Information], weights: Array, kept: NDArray[np.boo
     stacked = [part.stacked(weights) for part in parts]
     normal = np.array([R[:, kept].T @ R[:, kept] for R, _ in stacked])
     right = np.array([R[:, kept].T @ z for R, z in stacked])
-    scales = np.sqrt(np.maximum(np.einsum("bii->i", normal), 1e-300))
-    normal, right = normal / np.outer(scales, scales), right / scales
     whole = normal.sum(axis=0)
-    inverse = _inverse(whole)
+    inverse = invert_normal_matrix(whole)
     beta = inverse @ right.sum(axis=0)
     # Without block b the normal equations are (A - A_b) d = A_b beta - g_b.
-    moved = np.array([_inverse(whole - A) @ (A @ beta - g) for A, g in zip(normal, right, strict=True)])
+    moved = np.array([solve_normal_equations(whole - A, A @ beta - g) for A, g in zip(normal, right, strict=True)])
     shares = np.einsum("ij,bjk,ki->bi", inverse, normal, inverse) / np.maximum(np.diag(inverse), 1e-300)
     m = len(parts)
-    deviations = np.sqrt(jackknife_variances(moved)) / scales
+    deviations = np.sqrt(jackknife_variances(moved))
     return deviations, 1 / np.maximum((shares**2).sum(axis=0), 1 / m)
-
-
-def _inverse(matrix: Array) -> Array:
-    """Invert a symmetric matrix without its negligible directions; `RANK_TOLERANCE` refers to R, and this matrix to R^T
-    R.
-    """
-    values, vectors = np.linalg.eigh(matrix)
-    large = values > max(RANK_TOLERANCE**2, 1e-14) * values[-1]
-    return np.asarray((vectors[:, large] / values[large]) @ vectors[:, large].T)
 
 
 def _findings(estimate: Estimate, poorly_determined: NDArray[np.bool_]) -> list[Finding]:

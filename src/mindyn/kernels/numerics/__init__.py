@@ -1,1 +1,1 @@
-"""Numerical code that knows nothing about robots: products, filters, threads, compiled code."""
+"""Numerical code that knows nothing about robots: arrays, filters, worker processes, compiled code."""

@@ -59,7 +59,7 @@ class CandidatePlant(Plant):
     @staticmethod
     def of(robot: Robot, base: BaseParameters) -> CandidatePlant:
         """Create the symbolic plant; raise `RobotError` if friction torques are not determined."""
-        shape = candidate_shape(robot, drives=base.with_drives)
+        shape = candidate_shape(robot, with_drives=base.with_drives)
         beta = casadi.SX.sym("beta", base.count)
         standard = standard_parameters(robot, with_drives=base.with_drives)
         coulomb = [k for k, parameter in enumerate(standard) if parameter.kind == "coulomb"]
@@ -156,7 +156,7 @@ class ClosedLoop:
         control_rate_hz: float | None = None,
         longest_step_s: float = MAX_STEP_S,
     ) -> None:
-        law, self._shape = convert_to_law(controller), candidate_shape(robot, drives=base.with_drives)
+        law, self._shape = convert_to_law(controller), candidate_shape(robot, with_drives=base.with_drives)
         require_law(law.function, self._shape, reserved=("lam", "held", "beta", "refresh", "dt"))
         self.base, self.rows = base, rows
         periods = _control_periods_per_row(rate_hz if control_rate_hz is None else control_rate_hz, rate_hz)

@@ -167,7 +167,7 @@ class ComputedTorque:
         Gains, in 1/s^2.
     damping : float or array_like of shape (n,)
         Gains, in 1/s.
-    drives : bool
+    with_drives : bool
         Whether to include rotor inertia, friction and offsets of the drives.
 
     Raises

@@ -1,4 +1,4 @@
-"""`rollout`: simulate thousands of motions at once, with a fixed step in a single compiled kernel."""
+"""`roll_out`: simulate thousands of motions at once, with a fixed step in a single compiled kernel."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def roll_out(
 
 
 class CompiledRollout:
-    """Compiled step of a robot and a control law; `given` holds `tau` or `signals` of `rollout`."""
+    """Compiled step of a robot and a control law; `given` holds `tau` or `signals` of `roll_out`."""
 
     def __init__(self, plant: Plant, law: Function | None, dtype: Precision) -> None:
         self.plant, self.dtype = plant, np.dtype(dtype)
@@ -170,7 +170,7 @@ class CompiledRollout:
 def compile_rollout(
     robot: Robot, *, law: Function | None = None, with_drives: bool = False, dtype: Precision = "float64"
 ) -> CompiledRollout:
-    """Compile the step of `rollout` for a robot and a control law; the last results are cached.
+    """Compile the step of `roll_out` for a robot and a control law; the last results are cached.
 
     Parameters
     ----------

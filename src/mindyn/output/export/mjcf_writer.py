@@ -241,7 +241,7 @@ def write_mjcf(
         MJCF file from which the robot was loaded. Its inertials, armature, damping, frictionloss and springs are set,
         the rest stays.
     prior : Robot, "robot" or None
-        Determines what an estimate leaves open, as in `full_model`.
+        Determines what an estimate leaves open, as in `build_full_model`.
     force : bool
         Write links that are not physical bodies, and omit parts of a robot that MJCF cannot express.
 

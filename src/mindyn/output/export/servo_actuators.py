@@ -98,7 +98,7 @@ def write_isaac_lab(
     path : str or Path
         File to write.
     prior : Robot, "robot" or None
-        Determines what an estimate leaves open, as in `full_model`.
+        Determines what an estimate leaves open, as in `build_full_model`.
     force : bool
         Write an estimate even if it is not physically consistent.
 

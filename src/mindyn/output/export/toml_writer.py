@@ -35,7 +35,7 @@ def write_toml(model: Robot | Estimate, path: str | Path, *, prior: Prior = "rob
     path : str or Path
         File to write.
     prior : Robot, "robot" or None
-        Determines what an estimate leaves open, as in `full_model`.
+        Determines what an estimate leaves open, as in `build_full_model`.
     force : bool
         Write an estimate even if it is not physically consistent.
 

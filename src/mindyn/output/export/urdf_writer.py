@@ -103,7 +103,7 @@ def write_urdf(
     source : str, Path or None
         URDF file from which the robot was loaded. Its inertials, damping and friction are replaced, the rest stays.
     prior : Robot, "robot" or None
-        Determines what an estimate leaves open, as in `full_model`.
+        Determines what an estimate leaves open, as in `build_full_model`.
     force : bool
         Write links that are not physical bodies, and omit parts of a robot that URDF cannot express.
     meshes : bool

@@ -213,7 +213,7 @@ def inertial_element(link: Link) -> Element:
 
 
 Prior = Robot | Literal["robot"] | None
-"""The prior with which `full_model` completes an estimate."""
+"""The prior with which `build_full_model` completes an estimate."""
 
 
 def resolve_model(

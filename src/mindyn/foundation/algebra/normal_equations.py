@@ -1,0 +1,40 @@
+"""Normal equations A x = b, where A is symmetric and positive semi-definite: one scaling and one tolerance for all.
+
+The columns behind A are scaled to length one. Eigenvectors whose eigenvalue is rounding are left out, which gives the
+shortest solution in scaled columns. R factors keep more digits: `regression.information.solve` takes those.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from mindyn.foundation.algebra.values import Array
+
+SMALLEST_EIGENVALUE: Final = 1e-14
+"""An eigenvalue of the scaled matrix below this fraction of the largest is rounding of its sums."""
+NEGLIGIBLE_LENGTH: Final = 1e-12
+"""A column shorter than this, relative to the longest, is rounding: it is not scaled to length one."""
+
+
+def column_lengths(A: Array) -> Array:
+    """Return the lengths (..., p) of the columns behind A (..., p, p); one for negligible columns."""
+    lengths = np.sqrt(np.maximum(np.einsum("...ii->...i", A), 0.0))
+    longest = lengths.max(axis=-1, keepdims=True, initial=0.0)
+    return np.asarray(np.where(lengths > NEGLIGIBLE_LENGTH * longest, lengths, 1.0))
+
+
+def invert_normal_matrix(A: Array) -> Array:
+    """Return the pseudo-inverse (..., p, p) of A."""
+    lengths = column_lengths(A)
+    products = lengths[..., :, None] * lengths[..., None, :]
+    values, vectors = np.linalg.eigh(A / products)
+    kept = values > SMALLEST_EIGENVALUE * values.max(axis=-1, keepdims=True, initial=0.0)
+    inverse = np.where(kept, 1 / np.where(kept, values, 1.0), 0.0)
+    return np.asarray((vectors * inverse[..., None, :]) @ np.swapaxes(vectors, -1, -2) / products)
+
+
+def solve_normal_equations(A: Array, b: Array) -> Array:
+    """Return x (p,) with A x = b, the shortest one in scaled columns if A is singular."""
+    return np.asarray(invert_normal_matrix(A) @ b)
