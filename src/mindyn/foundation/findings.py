@@ -71,6 +71,7 @@ class Kind(StrEnum):
     POOR_GAIN = "poorly determined gain"
     WRENCH_FRAME = "wrong frame of a wrench"
     WRENCH_SIGN = "sign of a wrench"
+    WRENCH_SCALE = "axes of a wrench sensor disagree"
     WRONG_TARGET = "targets do not belong to the positions"
     CONTRADICTED_GAIN = "given gain contradicts gravity"
     SLOW_MOTION = "too slow for damping"

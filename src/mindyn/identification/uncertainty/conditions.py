@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mindyn.foundation.algebra.blas import run_on_one_blas_thread
+from mindyn.foundation.algebra.normal_equations import invert_normal_matrix
 from mindyn.foundation.algebra.values import Array
 from mindyn.identification.estimators.estimate import Estimate, predict_unfiltered
 from mindyn.logs.samples import Samples
@@ -60,22 +61,22 @@ def shifts_of_groups(parts: Sequence[Information], weights: Array, kept: NDArray
     stacked = [part.stacked(weights) for part in parts]
     normal = np.array([R[:, kept].T @ R[:, kept] for R, _ in stacked])
     right = np.array([R[:, kept].T @ z for R, z in stacked])
-    scales = np.sqrt(np.maximum(np.einsum("bii->i", normal), 1e-300))
-    normal, right = normal / np.outer(scales, scales), right / scales
-    inverse = np.linalg.pinv(normal.sum(axis=0), rcond=1e-14, hermitian=True)
-    beta = inverse @ right.sum(axis=0)
-    return np.asarray((right - normal @ beta) @ inverse / scales)
+    inverse = invert_normal_matrix(normal.sum(axis=0))
+    return np.asarray((right - normal @ (inverse @ right.sum(axis=0))) @ inverse)
 
 
-def excess_of_conditions(shifts: Sequence[Array], variances: Array, rows: Array | None = None) -> Array:
+def excess_of_conditions(
+    shifts: Sequence[Array], variances: Array, rows: Array | None = None, gain: float = CONDITION_GAIN
+) -> Array:
     """Return by how much the mean variance between conditions exceeds variances (k,) between blocks; at least zero.
 
     rows  (k, p) linear functions of the values; None: the values themselves
+    gain  factor on the mean variance: few groups give an uncertain one
     """
     if not shifts:
         return np.zeros_like(variances)
     between = variances_of_conditions(shifts, rows).mean(axis=0)
-    return np.asarray(np.maximum(0.0, CONDITION_GAIN * between - variances))
+    return np.asarray(np.maximum(0.0, gain * between - variances))
 
 
 def variances_of_conditions(shifts: Sequence[Array], rows: Array | None = None) -> Array:
