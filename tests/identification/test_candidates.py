@@ -48,7 +48,7 @@ def arm():
 
 
 def trials_of(robot, logs, folds=8):
-    equation_settings = EquationSettings(Conditioning(position_cutoff_hz=None), friction=Friction("tanh", 0.05))
+    equation_settings = EquationSettings(Conditioning(motion_hz=None), friction=Friction("tanh", 0.05))
     regressor = build_regressor(with_estimated_drives(robot), equation_settings)
     return Trials(mindyn.Experiment(robot, logs), regressor, folds), equation_settings
 
@@ -185,7 +185,7 @@ def test_a_short_log_without_offsets_is_fitted_without_them(arm):
 
 def test_a_repeated_motion_is_reported_and_given_settings_are_not_selected(arm):
     log = record_log(arm, 30.0, 10.0)
-    usual = EquationSettings(Conditioning(position_cutoff_hz=None), friction=Friction("tanh", 0.05))
+    usual = EquationSettings(Conditioning(motion_hz=None), friction=Friction("tanh", 0.05))
     choice = choose(arm, log, LeastSquares(), usual)
     assert isinstance(choice.estimator, LeastSquares)
     assert any(note.kind == Kind.REPEATED_MOTION and "10 s repeats" in note.message for note in choice.findings)

@@ -20,7 +20,7 @@ from mindyn.logs.log import log_from_arrays
 from mindyn.regression.building import build_rows
 from mindyn.regression.settings import EquationSettings
 
-GIVEN = EquationSettings(mindyn.Conditioning(position_cutoff_hz=10.0), friction=mindyn.Friction("tanh", 0.05))
+GIVEN = EquationSettings(mindyn.Conditioning(motion_hz=10.0), friction=mindyn.Friction("tanh", 0.05))
 
 
 def draw_log(seed, spring=0.0, noise=0.02):

@@ -46,7 +46,7 @@ FAMILIES = ("sound", "friction", "load", "play", "compliance", "delay", "ripple"
 MAX_WIDTH = 0.3
 LEAST_SQUARES = mindyn.LeastSquares(covariance="correlated")
 GIVEN_SETTINGS = EquationSettings(
-    mindyn.Conditioning(position_cutoff_hz=10.0), filter_hz=5.0, decimation=2, friction=mindyn.Friction("tanh", 0.02)
+    mindyn.Conditioning(motion_hz=10.0), equations_hz=5.0, keep_every=2, friction=mindyn.Friction("tanh", 0.02)
 )
 FRICTION_WIDTH_RAD_S = 0.02
 

@@ -193,7 +193,7 @@ def identify(
     start = perf_counter()
     arm, settings = options.load(robot, () if drives is None else read_drives(read_text(drives))), None
     if conditioning is not None:
-        content = read_toml(conditioning, "file of settings", InputError, "such as position_cutoff_hz = 20.0")
+        content = read_toml(conditioning, "file of settings", InputError, "such as motion_hz = 20.0")
         settings = Conditioning.from_dict(content)
     prior_model: Robot | Literal["robot"] = "robot" if prior is None else load_matching(prior, arm)
     whole, others = [] if stream else read_logs(places, arm, are_training=True), read_logs(apart, arm)

@@ -29,7 +29,7 @@ def _applied_delay(data: DiagnosticData) -> Iterator[Finding]:
         return
     delays = conditioning.delay_s if isinstance(conditioning.delay_s, tuple) else (conditioning.motion_delay_s,)
     for delay in dict.fromkeys(delays):
-        samples = abs(delay) * data.samples.rate_hz * conditioning.decimation
+        samples = abs(delay) * data.samples.rate_hz
         if samples > 1:
             of_each = zip(data.joint_names, delays, strict=True) if len(delays) > 1 else ()
             joints = tuple(name for name, of_joint in of_each if of_joint == delay)

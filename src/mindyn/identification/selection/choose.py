@@ -331,18 +331,22 @@ def _start(
             highest = min(HIGHEST * rate, SERVO_FILTER_TO_MOTION * band)
             search_space = replace(search_space, highest_filter_hz=highest, lowest_hz=band)
     resolved, begun = resolve_conditioning(given, logs, noise_floor_cutoff)
-    filter_hz = None if search_space.filter else asked.filter_hz
-    return Trial(replace(asked, conditioning=resolved, filter_hz=filter_hz, friction=friction)), search_space, begun
+    equations_hz = None if search_space.filter else asked.equations_hz
+    return (
+        Trial(replace(asked, conditioning=resolved, equations_hz=equations_hz, friction=friction)),
+        search_space,
+        begun,
+    )
 
 
 def _with_selected(wanted: EquationSettings, trial: Trial) -> EquationSettings:
     """Return the wanted settings with the entries that the trials selected."""
-    step = wanted.decimation
+    step = wanted.keep_every
     return replace(
         wanted,
         conditioning=trial.conditioning,
-        filter_hz=trial.filter_hz,
-        decimation=decimation_for(trial.filter_hz, rate_of(trial.conditioning)) if isinstance(step, str) else step,
+        equations_hz=trial.equations_hz,
+        keep_every=decimation_for(trial.equations_hz, rate_of(trial.conditioning)) if isinstance(step, str) else step,
         # The reference of a load refers to the structural base set.
         friction=trial.friction if wanted.base_form == "structural" else trial.friction.without_load(),
     )
@@ -356,16 +360,16 @@ def highest_filter(given: Conditioning, logs: Sequence[Log | LogScan]) -> float:
 
 def _motion_band(given: Conditioning, logs: Sequence[Log | LogScan]) -> tuple[float, float | None]:
     """Return the rate and the highest frequency of the motion above the noise of positions, Hz; None: there is none."""
-    resolved, _ = resolve_conditioning(replace(given, position_cutoff_hz="auto"), logs, noise_floor_cutoff)
-    band = resolved.position_cutoff_hz
-    return rate_of(resolved), None if band is None else require_resolved(band, "position_cutoff_hz")
+    resolved, _ = resolve_conditioning(replace(given, motion_hz="auto"), logs, noise_floor_cutoff)
+    band = resolved.motion_hz
+    return rate_of(resolved), None if band is None else require_resolved(band, "motion_hz")
 
 
 def _findings_of_selected(
     findings: Sequence[Finding], chosen: Conditioning, search_space: SearchSpace
 ) -> tuple[Finding, ...]:
     """Replace the initial cut-off and delay in the findings by the selected ones."""
-    replaced = {"position_cutoff_hz": search_space.cutoff, "delay_s": search_space.delay and bool(chosen.delay_s)}
+    replaced = {"motion_hz": search_space.cutoff, "delay_s": search_space.delay and bool(chosen.delay_s)}
     others = tuple(
         finding for finding in findings if not any(finding.details == (name,) and new for name, new in replaced.items())
     )

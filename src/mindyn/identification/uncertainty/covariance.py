@@ -68,7 +68,7 @@ class FitRows:
     """Rows of an estimate's fit, weighted by its residuals; see `with_systematic_errors`."""
 
     def __init__(self, estimate: Estimate, samples: Samples) -> None:
-        self.estimate, self.samples, self.decimation = estimate, samples, estimate.settings.step
+        self.estimate, self.samples, self.filtering = estimate, samples, estimate.settings.filtering
         self.residuals = self.rest(samples.tau, estimate.beta)
         squares = np.array([float(e @ e) / len(e) for e in self.residuals])
         power = (samples.tau**2).mean(axis=0)
@@ -80,7 +80,7 @@ class FitRows:
         estimate = self.estimate
         data = replace(self.samples, tau=tau)
         information = gather(
-            estimate.regressor, data, cutoff_hz=estimate.settings.cutoff_hz, decimation=self.decimation
+            estimate.regressor, data, cutoff_hz=self.filtering.equations_hz, decimation=self.filtering.keep_every
         )
         R, z = information.stacked(self.weights)
         kept = np.array([name not in estimate.values.dropped for name in estimate.names])
@@ -92,7 +92,7 @@ class FitRows:
         """Return tau - Y x at the rows of the fit, for each joint."""
         estimate, data = self.estimate, replace(self.samples, tau=tau)
         parts: list[list[Array]] = [[] for _ in estimate.regressor.columns]
-        for joint, block, _ in joint_rows(estimate.regressor, data, estimate.settings.cutoff_hz, self.decimation):
+        for joint, block, _ in joint_rows(estimate.regressor, data, *self.filtering.of_equations):
             parts[joint].append(block @ np.append(-x[estimate.regressor.columns[joint]], 1.0))
         if not all(parts):
             message = "the filters leave no rows from which to compute systematic errors"
@@ -133,7 +133,7 @@ def timing_error(rows: FitRows) -> tuple[Array, float, float]:
     taken_up = rows.explained(slope)
     alone = rows.rest(slope, taken_up)
     weights, residuals = rows.weights, rows.residuals
-    colouring = colouring_of(estimate.regressor, estimate.beta, samples, estimate.settings.cutoff_hz, rows.decimation)
+    colouring = colouring_of(estimate.regressor, estimate.beta, samples, *rows.filtering.of_equations)
     information = sum(w * float(a @ a) for w, a in zip(weights, alone, strict=True))
     if not information > 0:
         return np.zeros_like(taken_up), 0.0, 0.0
@@ -152,11 +152,11 @@ def difference_shift(rows: FitRows, conditioning: Conditioning) -> Array:
     """
     of_speed = (conditioning.velocity == "differentiated") / 6
     of_acceleration = of_speed + 1 / 6 if conditioning.acceleration == "differentiated" else 0.0
-    samples, scale = rows.samples, conditioning.decimation**-2
+    samples = rows.samples
     better = replace(
         samples,
-        qd=samples.qd - of_speed * scale * _bend(samples.qd, samples),
-        qdd=samples.qdd - of_acceleration * scale * _bend(samples.qdd, samples),
+        qd=samples.qd - of_speed * _bend(samples.qd, samples),
+        qdd=samples.qdd - of_acceleration * _bend(samples.qdd, samples),
     )
     return rows.explained(_smooth_torque(rows.estimate, samples) - _smooth_torque(rows.estimate, better))
 
