@@ -33,7 +33,7 @@ def draw_sines():
 
 controller, motion = simulate(draw_sines(), sensors=sensors)
 log = mindyn.log_from_arrays(robot.joint_names, motion.measured.t, motion.measured.position, motion.measured.torque)
-raw = mindyn.Conditioning(position_cutoff_hz=None, edge_s=0.0, stamps="uniform")
+raw = mindyn.Conditioning(motion_hz=None, edge_s=0.0, stamps="uniform")
 recording = mindyn.condition(robot, log, raw).samples
 clean = simulate(draw_sines())[1].samples()
 

@@ -41,6 +41,7 @@ PARTS = {
         "selection",
         "uncertainty",
         "diagnostics",
+        "elasticity",
         "servos",
         ...,
     ),

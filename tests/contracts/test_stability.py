@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -67,6 +68,12 @@ def write_set(folder, recording):
     (folder / "splits.json").write_text(json.dumps({"sets": {"set": entry | signals}}))
 
 
+def with_motor_positions(recording):
+    """Return a recording with motors ahead of their links by a small angle that follows the torque."""
+    signals = recording.signals
+    return replace(recording, signals={**signals, "motor_position": signals["position"] + 1e-6 * signals["torque"]})
+
+
 @pytest.fixture(scope="module")
 def commands(tmp_path_factory):
     """Return the words of every command that takes --json, in an order in which each finds what it reads."""
@@ -77,6 +84,7 @@ def commands(tmp_path_factory):
     run, limits, plan = folder / "run", folder / "limits.toml", folder / "plan"
     limits.write_text("lower = -2.0\nupper = 2.0\nvelocity = 2.0\neffort = 4000.0\n")
     assert mindyn_program("identify", "planar2", log, "--out", run, "--no-report").code == 0
+    two = write_recording(folder, "csv", with_motor_positions(free), "two_encoders")
     short = ("--seconds", 6, "--starts", 1, "--deadline-s", 0.5, "--limits", limits)
     return {
         "robots": ("robots",),
@@ -88,6 +96,7 @@ def commands(tmp_path_factory):
         "check": ("check", run),
         "payload": ("payload", run, other),
         "contact": ("contact", run, other, "--free", log),
+        "elasticity": ("elasticity", run, two),
         "doctor": ("doctor",),
         "compare": ("compare", "--logs", folder, "--method", "weighted"),
         "compare ROBOT": ("compare", "planar2", "--repetitions", 1, "--seconds", 2, "--method", "least squares"),

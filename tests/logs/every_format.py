@@ -17,7 +17,7 @@ import mindyn
 STEP_NS = 7_812_500
 """1/128 s: every format stores multiples of it exactly, as seconds and as nanoseconds."""
 JOINT_STATE = "sensor_msgs/msg/JointState"
-UNITS = {"time": "s", "position": "rad", "velocity": "rad/s", "torque": "N m"}
+UNITS = {"time": "s", "position": "rad", "velocity": "rad/s", "torque": "N m", "motor_position": "rad"}
 
 
 @dataclass(frozen=True)

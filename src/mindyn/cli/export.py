@@ -14,7 +14,7 @@ from mindyn.cli.arguments import JSON_OPTION, complete_from, require_companion, 
 from mindyn.cli.next_step import print_next_command
 from mindyn.cli.printing import print_json, print_notes, print_status
 from mindyn.cli.projection_errors import ErrorChange, compare_errors
-from mindyn.cli.runs import RUN_ARGUMENT, load_run_estimate
+from mindyn.cli.runs import RUN_ARGUMENT, load_run_elasticity, load_run_estimate
 from mindyn.cli.servo_export import ServoExport, export_servos, find_servo_run
 from mindyn.foundation.errors import Code, ExportError, InputError, require_choice
 from mindyn.foundation.files import write_file_atomically
@@ -22,6 +22,7 @@ from mindyn.foundation.reading import read_json
 from mindyn.kernels.source_text import Facts
 
 if TYPE_CHECKING:
+    from mindyn.identification.elasticity.records import Elasticity
     from mindyn.identification.estimators.estimate import Estimate
     from mindyn.kernels.model import Model
     from mindyn.output.export.writing import Prior
@@ -39,6 +40,7 @@ class ExportRequest:
     force: bool
     meshes: bool
     facts: Facts
+    elasticity: Elasticity | None = None
 
 
 ExportResult = tuple[Sequence[str], Sequence[Path]]
@@ -62,7 +64,8 @@ def _write_mjcf(request: ExportRequest) -> ExportResult:
     from mindyn.output.export.mjcf_writer import render_mjcf
 
     o = request
-    return _write_text(o.out, *render_mjcf(o.estimate, o.out, o.source, o.prior, force=o.force))
+    written = render_mjcf(o.estimate, o.out, o.source, o.prior, force=o.force, elasticity=o.elasticity)
+    return _write_text(o.out, *written)
 
 
 def _write_actuators(request: ExportRequest) -> ExportResult:
@@ -173,6 +176,10 @@ def export(
     force: Annotated[
         bool, typer.Option("--force", help="Write values even if they are not physically consistent.")
     ] = False,
+    elastic: Annotated[
+        bool,
+        typer.Option("--elastic", help="With the stiffness that `mindyn elasticity` wrote into the run (MJCF only)."),
+    ] = False,
     samples: Annotated[
         int | None,
         typer.Option(
@@ -197,6 +204,9 @@ def export(
     require_choice(to, FORMAT_WRITERS, "--to")
     require_companion("--source", source is not None, "--to urdf or --to mjcf", to in ("urdf", "mjcf"))
     require_companion("--check", check is not None, "--to mjcf", to == "mjcf")
+    require_companion("--elastic", elastic, "--to mjcf", to == "mjcf")
+    require_exclusive({"--elastic": elastic, "--check": check})
+    require_exclusive({"--elastic": elastic, "--samples": samples})
     require_companion("--strip-meshes", strip_meshes, "--to urdf", to == "urdf")
     require_companion("--prefix", prefix is not None, "--to c, cpp or python", to in ("c", "cpp", "python"))
     require_companion("--samples", samples is not None, "--to urdf, mjcf or isaac-lab", to in SAMPLE_FORMATS)
@@ -233,7 +243,17 @@ def export(
             print_status(str(change))
     if samples is None:
         raw_notes, written = FORMAT_WRITERS[to](
-            ExportRequest(estimate, out, source, prior_model, prefix, force, not strip_meshes, _read_facts(run))
+            ExportRequest(
+                estimate,
+                out,
+                source,
+                prior_model,
+                prefix,
+                force,
+                not strip_meshes,
+                _read_facts(run),
+                load_run_elasticity(run) if elastic else None,
+            )
         )
     else:
         known_prior = prior_model if isinstance(prior_model, Robot) else None

@@ -28,6 +28,7 @@ from mindyn.cli.arguments import (
     with_robot_options,
 )
 from mindyn.cli.choices import METHOD_NAMES, SERVO_METHOD_NAMES
+from mindyn.cli.elasticity import elasticity_data
 from mindyn.cli.exit_codes import ExitCode
 from mindyn.cli.log import has_columns
 from mindyn.cli.next_step import print_next_command
@@ -41,15 +42,17 @@ from mindyn.cli.runs import (
     simulate_first_log,
 )
 from mindyn.cli.servo_runs import SERVO_RUN_FILES, ServoRun, has_servo_logs, run_servos
-from mindyn.foundation.errors import Code, InputError, require_choice
+from mindyn.foundation.errors import Code, InputError, MindynError, require_choice
 from mindyn.foundation.files import make_output_folder, relative_path, replace_folder_files, write_file_atomically
 from mindyn.foundation.findings import Finding, Kind
 from mindyn.foundation.hints import Command
 from mindyn.foundation.reading import read_toml
+from mindyn.identification.elasticity.records import ELASTICITY_FILE
 from mindyn.logs.locations import FileLocation, expand_locations, strip_credentials
 
 if TYPE_CHECKING:
     from mindyn.applications.validation.validate import Validation
+    from mindyn.identification.elasticity.records import Elasticity
     from mindyn.identification.estimators.estimate import Estimate, Estimator
     from mindyn.identification.feasibility.check import Feasibility
     from mindyn.identification.unknown_gains import Scale
@@ -58,7 +61,10 @@ if TYPE_CHECKING:
     from mindyn.robots.loading import RobotOptions
     from mindyn.robots.robot import Robot
 
-RUN_FILES: Final = ("estimate.json", "parameters.parquet", "validation.json", "run.json", "report.html")
+RUN_FILES: Final = (
+    *("estimate.json", "parameters.parquet", "validation.json", "run.json", "report.html"),
+    ELASTICITY_FILE,
+)
 """Files of a run folder; those of an earlier run are replaced together, so that the folder describes one run."""
 IDENTIFY_PROGRESS_STEPS: Final = 11
 """Approximate number of progress messages of `identify`."""
@@ -195,7 +201,7 @@ def identify(
         lambda candidate: has_columns(places[0], candidate),
     )
     if conditioning is not None:
-        content = read_toml(conditioning, "file of settings", InputError, "such as position_cutoff_hz = 20.0")
+        content = read_toml(conditioning, "file of settings", InputError, "such as motion_hz = 20.0")
         settings = Conditioning.from_dict(content)
     prior_model: Robot | Literal["robot"] = "robot" if prior is None else load_matching(prior, arm)
     whole, others = [] if stream else read_logs(places, arm, are_training=True), read_logs(apart, arm)
@@ -246,6 +252,7 @@ def identify(
                 progress=talk,
                 scale=fixed_scale if mass is None else WeighedLoad(read_logs(weighed, arm), mass),
             )
+        elasticity = _identify_elasticity(estimate, whole)
         verdict, feasibility = validate(estimate, others) if others else None, check_feasible(estimate)
         findings = explain(
             (
@@ -262,6 +269,8 @@ def identify(
         if out is not None:
             with replace_folder_files(out, (*RUN_FILES, *SERVO_RUN_FILES, CALIBRATION_FILE)) as folder:
                 _write_run(folder, out, estimate, verdict, record)
+                if elasticity is not None:
+                    elasticity.save(folder / ELASTICITY_FILE, out)
                 if report:
                     write_report(
                         estimate,
@@ -272,6 +281,7 @@ def identify(
                         feasibility=feasibility,
                         motion=simulate_first_log(estimate, others or whole),
                         run=record,
+                        elasticity=elasticity,
                     )
     following = ""
     if verdict is not None:
@@ -280,12 +290,16 @@ def identify(
         predictions = [] if as_json else [predict_log(estimate, log) for log in whole]
     shown = build_verdict(estimate, verdict, predictions, findings)
     if as_json:
-        print_json(_result_data(estimate, verdict, feasibility, findings))
+        more = {} if elasticity is None else {"elasticity": elasticity_data(elasticity)}
+        print_json(_result_data(estimate, verdict, feasibility, findings) | more)
     else:
         refit = str(Command(*refit_words(record)))
         commands = Commands(robot, "" if out is None else str(out), choose_format(arm), refit)
         seconds = sum(log.duration_s for log in whole) if whole else None
         following = _print_result(estimate, shown, feasibility, commands, seconds, verbose=verbose)
+        if elasticity is not None:
+            print_output()
+            print_output(elasticity.table())
     print_findings(findings, verbose=verbose)
     if out is not None:
         print_status(f"wrote {out}: {', '.join(name for name in RUN_FILES if (out / name).is_file())}")
@@ -294,6 +308,20 @@ def identify(
         print_status("not saved; add --out run1")
     if shown.is_unusable:
         raise typer.Exit(ExitCode.NO)
+
+
+def _identify_elasticity(estimate: Estimate, logs: Sequence[Log]) -> Elasticity | None:
+    """Return the elasticity of the joints from the logs with motor positions; None if there are none."""
+    from mindyn.identification.elasticity.identify_elasticity import identify_elasticity
+
+    both = [log for log in logs if log.motor_q is not None]
+    if not both:
+        return None
+    try:
+        return identify_elasticity(estimate, both)
+    except MindynError as error:
+        print_status(f"note: no elasticity of the joints: {error.message}")
+        return None
 
 
 def _parse_scale(text: str) -> Scale:

@@ -16,6 +16,7 @@ from mindyn.foundation.files import locate_beside
 from mindyn.foundation.reading import read_json
 
 if TYPE_CHECKING:
+    from mindyn.identification.elasticity.records import Elasticity
     from mindyn.robots.meshes import Meshes
     from mindyn.robots.robot import Robot
 
@@ -81,12 +82,21 @@ def report(
         prior=before,
         run=record,
         meshes=drawn,
+        elasticity=_load_elasticity(run),
     )
     print_status(f"wrote {out}: open it in a browser")
     if as_json:
         validation = earlier if verdict is None else verdict.to_dict()
         summary = {"report": str(out), "feasibility": feasibility.to_dict(), "validation": validation}
         print_json(summary)
+
+
+def _load_elasticity(run: Path) -> Elasticity | None:
+    """Load the elasticity of the joints of a run; None if it has none."""
+    from mindyn.identification.elasticity.records import ELASTICITY_FILE, load_elasticity
+
+    path = (run if run.is_dir() else run.parent) / ELASTICITY_FILE
+    return load_elasticity(path) if path.is_file() else None
 
 
 def _find_meshes(record: Mapping[str, Any], prior: str | None, robot: Robot) -> Meshes | None:

@@ -21,6 +21,7 @@ from mindyn.logs.locations import FileLocation
 if TYPE_CHECKING:
     from mindyn.applications.validation.trajectories import Trajectories
     from mindyn.applications.validation.validate import Grade
+    from mindyn.identification.elasticity.records import Elasticity
     from mindyn.identification.estimators.estimate import Estimate
     from mindyn.logs.conditioning import Conditioning
     from mindyn.logs.log import Log, SourceFile
@@ -59,6 +60,22 @@ def load_run_estimate(run: Path) -> Estimate:
             subject=path,
         )
     return load_estimate(path)
+
+
+def load_run_elasticity(run: Path) -> Elasticity:
+    """Load the elasticity of the joints of a run."""
+    from mindyn.identification.elasticity.records import ELASTICITY_FILE, load_elasticity
+
+    path = (run if run.is_dir() else run.parent) / ELASTICITY_FILE
+    if not path.is_file():
+        raise InputError(
+            f"the run {str(run)!r} has no elasticity of its joints",
+            hint="estimate it from logs with positions of motors and links",
+            command=Command("elasticity", run, "LOG", "--save"),
+            code=Code.MISSING_FILE,
+            subject=path,
+        )
+    return load_elasticity(path)
 
 
 def read_run_record(run: Path) -> dict[str, Any]:

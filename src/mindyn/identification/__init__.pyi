@@ -1,4 +1,10 @@
 # The public names in the order of the work; `import_lazily` imports each when it is first used.
+from mindyn.identification.elasticity.identify_elasticity import DeflectionPrediction as DeflectionPrediction
+from mindyn.identification.elasticity.identify_elasticity import identify_elasticity as identify_elasticity
+from mindyn.identification.elasticity.identify_elasticity import predict_deflection as predict_deflection
+from mindyn.identification.elasticity.records import Elasticity as Elasticity
+from mindyn.identification.elasticity.records import JointElasticity as JointElasticity
+from mindyn.identification.elasticity.records import load_elasticity as load_elasticity
 from mindyn.identification.estimators.closed_loop_instruments import ClosedLoopInstruments as ClosedLoopInstruments
 from mindyn.identification.estimators.essential import reduce_estimate as reduce_estimate
 from mindyn.identification.estimators.estimate_parts import FitData as FitData

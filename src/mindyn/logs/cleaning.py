@@ -157,7 +157,7 @@ class Cleaner:
         self._waiting: Log | None = None
         self.last_time = -np.inf
         self.wraps: dict[str, int] = {}
-        self._before: tuple[Array, Array] | None = None
+        self._before: dict[str, tuple[Array, Array]] = {}
 
     def clean(self, chunk: Log) -> Log:
         """Return the usable rows of the next chunk; after late rows, keep its last rows back for sorting."""
@@ -180,7 +180,7 @@ class Cleaner:
     def _finite(self, chunk: Log) -> Log:
         good = np.isfinite(chunk.time)
         signals = {"position": chunk.q, "velocity": chunk.qd, "acceleration": chunk.qdd, "torque": chunk.tau}
-        signals |= {"target": chunk.target, "target velocity": chunk.target_velocity}
+        signals |= {"target": chunk.target, "target velocity": chunk.target_velocity, "motor position": chunk.motor_q}
         for signal, array in signals.items():
             if array is None:
                 continue
@@ -247,16 +247,24 @@ class Cleaner:
         """Replace jumps by a turn, where an angle wraps around, by whole turns."""
         if not len(chunk):
             return chunk
-        q, turns = (chunk.q[0], np.zeros(chunk.q.shape[1])) if self._before is None else self._before
-        steps = np.diff(chunk.q, axis=0, prepend=q[None])
-        jumps = np.where(np.abs(np.abs(steps) - TURN_RAD) < WRAP_TOLERANCE_RAD, -np.sign(steps), 0.0)
-        turns = turns + np.cumsum(jumps, axis=0)
-        self._before = chunk.q[-1], turns[-1]
+        jumps, turns = self._count_turns("position", chunk.q)
         for joint in np.flatnonzero(jumps.any(axis=0)):
             name = chunk.joint_names[joint]
             self.wraps[name] = self.wraps.get(name, 0) + int(np.abs(jumps[:, joint]).sum())
         target = None if chunk.target is None else chunk.target + TURN_RAD * turns
-        return replace(chunk, q=chunk.q + TURN_RAD * turns, target=target)
+        motor = chunk.motor_q
+        if motor is not None:
+            motor = motor + TURN_RAD * self._count_turns("motor position", motor)[1]
+        return replace(chunk, q=chunk.q + TURN_RAD * turns, target=target, motor_q=motor)
+
+    def _count_turns(self, signal: str, angles: Array) -> tuple[Array, Array]:
+        """Return the whole turns (N, n) that undo the jumps at each row, and their sums since the first chunk."""
+        last, turns = self._before.get(signal, (angles[0], np.zeros(angles.shape[1])))
+        steps = np.diff(angles, axis=0, prepend=last[None])
+        jumps = np.where(np.abs(np.abs(steps) - TURN_RAD) < WRAP_TOLERANCE_RAD, -np.sign(steps), 0.0)
+        turns = turns + np.cumsum(jumps, axis=0)
+        self._before[signal] = angles[-1], turns[-1]
+        return jumps, turns
 
     def findings(self, accepted: tuple[str, ...]) -> list[Finding]:
         """Return findings on dropped rows; raise `LogError` if too few rows are left."""

@@ -28,7 +28,7 @@ class Conversion:
 
     matrices  for each signal, A (n, n): G^-1 diag(s) for motion at the motor, G^T diag(s) for torque at the motor,
               diag(s) at the joint; s holds the units' factors and the current gains
-    offset    (n,) added to the position and its target, rad or m
+    offset    (n,) added to the position, its target and the motor position, rad or m
     """
 
     matrices: Mapping[str, Array]
@@ -40,7 +40,7 @@ class Conversion:
         diagonal = np.diag(A)
         # A diagonal product is exact for each joint and keeps a joint's NaN out of the other joints.
         values = raw * diagonal if np.array_equal(A, np.diag(diagonal)) else raw @ A.T
-        return values + self.offset if signal in ("position", "target") else values
+        return values + self.offset if signal in ("position", "target", "motor_position") else values
 
 
 def create_conversion(metadata: LogMetadata, robot: Robot, signals: Sequence[str]) -> Conversion:

@@ -24,6 +24,7 @@ from mindyn.logs.cleaning import Cleaner, sum_recorded_time
 from mindyn.logs.joint_columns import JointColumns, order_columns
 from mindyn.logs.locations import FileLocation, RemoteFile
 from mindyn.logs.metadata import LogMetadata, si_units
+from mindyn.logs.still_links import replace_still_links
 from mindyn.robots.robot import Robot
 
 
@@ -85,6 +86,8 @@ class Log(NotebookDisplay):
         Position (m) and quaternion (x, y, z, w) of the trunk of a floating base, whose joints are not among the n.
     wrenches : array of shape (N, 6 k) or None
         Wrenches (N m, N) at the k frames of `metadata.wrench_columns`.
+    motor_q : array of shape (N, n) or None
+        Positions of the motors divided by the gear ratios, in rad or m; they differ from q where joints are elastic.
 
     Raises
     ------
@@ -107,6 +110,7 @@ class Log(NotebookDisplay):
     target_velocity: Array | None = None
     base_pose: Array | None = None
     wrenches: Array | None = None
+    motor_q: Array | None = None
 
     def __post_init__(self) -> None:
         if not self.name and self.sources:
@@ -167,6 +171,7 @@ class Log(NotebookDisplay):
             If the file has another ending.
         """
         signals = {"position": self.q, "torque": self.tau} | ({} if self.qd is None else {"velocity": self.qd})
+        signals |= {} if self.motor_q is None else {"motor_position": self.motor_q}
         return write_log(robot, self.time, signals, Path(path), dict.fromkeys(signals, "joint"), accept)
 
     def take(self, index: slice | NDArray[np.bool_] | NDArray[np.intp]) -> Log:
@@ -184,7 +189,7 @@ class Log(NotebookDisplay):
         return self.take((self.rows >= start) & (self.rows < stop))
 
 
-LOG_ARRAYS = ("time", "q", "tau", "rows", "qd", "qdd", "target", "target_velocity", "base_pose", "wrenches")
+LOG_ARRAYS = ("time", "q", "tau", "rows", "qd", "qdd", "target", "target_velocity", "base_pose", "wrenches", "motor_q")
 
 
 def log_from_arrays(
@@ -195,6 +200,7 @@ def log_from_arrays(
     qd: JointColumns | None = None,
     qdd: JointColumns | None = None,
     *,
+    motor_q: JointColumns | None = None,
     name: str = "",
 ) -> Log:
     """Create a log from joint-side arrays, tables or dictionaries in SI units, for example of a simulation.
@@ -215,6 +221,8 @@ def log_from_arrays(
         Torques or forces, in N m or N.
     qd, qdd : like q, optional
         Velocities (rad/s or m/s) and accelerations (rad/s^2 or m/s^2).
+    motor_q : like q, optional
+        Positions of the motors divided by the gear ratios, in rad or m, beside the positions of the links.
     name : str, optional
         Name in reports.
 
@@ -249,13 +257,13 @@ def log_from_arrays(
             subject="joint_names",
         )
     joint_names = tuple(joint_names)
-    signals = {"q": q, "tau": tau, "qd": qd, "qdd": qdd}
+    signals = {"q": q, "tau": tau, "qd": qd, "qdd": qdd, "motor_q": motor_q}
     given = {"time": time, **{key: order_columns(values, joint_names, key) for key, values in signals.items()}}
     arrays: dict[str, Any] = {key: native_array(values, key) for key, values in given.items() if values is not None}
     cleaner = Cleaner(name or "the log")
     log = Log(joint_names, rows=np.arange(len(arrays["time"]), dtype=np.int64), name=name, **arrays)
     cleaned = join_logs([cleaner.clean(log), *cleaner.rest()])
-    return replace(cleaned, findings=tuple(cleaner.dropped_rows()))
+    return replace_still_links(replace(cleaned, findings=tuple(cleaner.dropped_rows())))
 
 
 def join_logs(logs: Sequence[Log]) -> Log:
@@ -328,7 +336,7 @@ def write_log(
         **({} if by_name else {"joints": list(robot.primary_names)}),
         "side": {signal: side[signal] for signal in signals},
         "columns": {"time": "time", **{signal: pattern.replace("SIGNAL", signal) for signal in signals}},
-        "units": {"time": "s", **{signal: units[signal] for signal in signals}},
+        "units": {"time": "s", **{signal: units[signal] for signal in signals if signal in units}},
         **({"accept": list(accept)} if accept else {}),
     }
     sidecar = "".join(f"{key} = {format_toml_value(value)}\n" for key, value in entries.items())

@@ -42,6 +42,7 @@ UNIT_FACTORS: Final = {
     "torque": {"N m": 1.0, "mN m": 1e-3, "N": 1.0, "mN": 1e-3, "A": 1.0, "mA": 1e-3},
     "target": _POSITION_FACTORS,
     "target_velocity": _VELOCITY_FACTORS,
+    "motor_position": _POSITION_FACTORS,
 }
 """Factor from each unit to SI, by signal; A and mA are currents and need gains."""
 
@@ -70,7 +71,7 @@ def unit_factor(signal: str, unit: str, kind: str, joint: str) -> float:
     return known[unit]
 
 
-SIGNALS: Final = ("position", "velocity", "acceleration", "torque", "target", "target_velocity")
+SIGNALS: Final = ("position", "velocity", "acceleration", "torque", "target", "target_velocity", "motor_position")
 TARGET_SIGNALS: Final = ("target", "target_velocity")
 """Targets of a position servo, which has a torque by its gains; used if the log has no torque."""
 ColumnNames = str | Sequence[str] | Mapping[str, str]
@@ -88,12 +89,13 @@ PerJointGain = str | Mapping[str, float | str] | Sequence[float | str]
 class LogMetadata:
     """Meaning of a log's columns; the fields are the keys of its sidecar TOML file.
 
-    columns          time and, for each signal (position, velocity, acceleration, torque, target, target_velocity), a
-                     pattern ("q{i}" counts joints from 1, "q{i0}" from 0, "{joint}.position" is by name), n names in
-                     the robot's order, a table joint -> column, or the name of an array with a column for each of
-                     `joints`; time may also be two columns, of seconds and nanoseconds
-    units            unit of time and of each signal (see `units.UNIT_FACTORS`), or a table joint -> unit; targets have
-                     the units of the position by default
+    columns          time and, for each signal (position, velocity, acceleration, torque, target, target_velocity,
+                     motor_position), a pattern ("q{i}" counts joints from 1, "q{i0}" from 0, "{joint}.position" is by
+                     name), n names in the robot's order, a table joint -> column, or the name of an array with a column
+                     for each of `joints`; time may also be two columns, of seconds and nanoseconds. motor_position is
+                     a second encoder at the motors of elastic joints, where position is that of the links
+    units            unit of time and of each signal (see `units.UNIT_FACTORS`), or a table joint -> unit; targets and
+                     motor_position have the units of the position by default
     side             "motor" or "joint", for all signals or as a table of signals; column j is the motor of joint j;
                      targets have the side of the position by default
     joints           joint names in the order of an array's columns, or in the order that patterns count; names that the
@@ -109,6 +111,7 @@ class LogMetadata:
     servo            model of the servos, such as "sts3215" or "xl330", or a table joint -> model: the meaning of the
                      units "tick" (positions, targets) and "count" (velocities, currents), and whether its current is a
                      torque; ticks are zero at the middle of the register unless position_offset is given
+    torque_sensor    true if the torque is that of sensors at the links, after gears, rotors and motor friction
     target_delay_s   time from the stamp of a target to its effect on the torque, s
     torque_limit     largest |tau| of a servo, N m (N), in the robot's order or by joint
     base_pose        columns of position (m) and quaternion x, y, z, w of the trunk of a floating base; the other
@@ -138,6 +141,7 @@ class LogMetadata:
     kp: PerJointGain | None = None
     kd: PerJointGain | None = None
     servo: PerJointServo | None = None
+    torque_sensor: bool = False
     target_delay_s: float = 0.0
     torque_limit: PerJoint | None = None
     base_pose: Sequence[str] | None = None
@@ -163,7 +167,7 @@ class LogMetadata:
     def unit(self, signal: str, joint: str) -> str:
         """Return the unit of a signal of a joint; raise `LogError` if it is missing."""
         unit = self.units.get(signal)
-        if unit is None and signal in TARGET_SIGNALS:
+        if unit is None and signal in (*TARGET_SIGNALS, "motor_position"):
             per_second = "/s" if signal == "target_velocity" else ""
             return f"{self.unit('position', joint)}{per_second}"
         if isinstance(unit, Mapping):
@@ -294,6 +298,7 @@ _KEYS: Final[Mapping[str, tuple[Schema, str]]] = {
     "kp": (_PER_JOINT_GAIN, "[20.0, 20.0]"),
     "kd": (_PER_JOINT_GAIN, "[0.5, 0.5]"),
     "servo": ({"type": ["string", "object", "null"], "additionalProperties": ANY_TEXT}, '"sts3215"'),
+    "torque_sensor": ({"type": "boolean"}, "true"),
     "target_delay_s": ({"type": "number", "minimum": 0, "maximum": 1}, "0.005"),
     "torque_limit": (list_schema(POSITIVE_NUMBER, "object", "null"), "[23.7, 23.7]"),
     "base_pose": (list_schema(ANY_TEXT, "null", minItems=7, maxItems=7), '["x", "y", "z", "qx", "qy", "qz", "qw"]'),

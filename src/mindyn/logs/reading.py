@@ -48,6 +48,7 @@ from mindyn.logs.metadata import (
 )
 from mindyn.logs.servo_presets import preset_of
 from mindyn.logs.servos import Servo, add_servo_torques, fill_gains
+from mindyn.logs.still_links import replace_still_links
 from mindyn.robots.floating_base import remove_floating_base
 from mindyn.robots.robot import Robot, require_robot
 
@@ -185,7 +186,8 @@ class LogScan:
         q, qd, qdd = values["position"], values.get("velocity"), values.get("acceleration")
         tau = values["torque"] if "torque" in values else np.zeros_like(q)
         log = Log(self.robot.primary_names, time, q, tau, rows, qd, qdd, self.metadata)
-        return replace(log, target=values.get("target"), target_velocity=values.get("target_velocity"))
+        target, speed = values.get("target"), values.get("target_velocity")
+        return replace(log, target=target, target_velocity=speed, motor_q=values.get("motor_position"))
 
     def _seconds(self, since: Sequence[Array]) -> Array:
         """Convert stamps since the first row to s (N,); two columns are whole seconds and nanoseconds."""
@@ -420,4 +422,4 @@ def read_log(
         path, robot, columns=columns, units=units, side=side, metadata=metadata, outside_files=outside_files
     )
     chunks = list(scan)
-    return replace(join_logs(chunks), sources=scan.sources(), findings=scan.findings)
+    return replace_still_links(replace(join_logs(chunks), sources=scan.sources(), findings=scan.findings))

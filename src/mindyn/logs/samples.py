@@ -37,6 +37,8 @@ class Samples:
         robot's home when they are needed.
     closure : array of shape (N, 2), optional
         Residual of these loops, and their distance from a singular configuration (see NOTATION.md).
+    motor_q : array of shape (N, n), optional
+        Positions of the motors divided by the gear ratios, in rad or m, filtered like q.
 
     Raises
     ------
@@ -54,6 +56,7 @@ class Samples:
     usable: NDArray[np.bool_] | None = None
     dependent_q: Array | None = None
     closure: Array | None = None
+    motor_q: Array | None = None
 
     def __repr__(self) -> str:
         return f"Samples({len(self.q)} of {pluralise(len(self.joint_names), 'joint')} at {self.rate_hz:g} Hz)"
@@ -84,9 +87,11 @@ class Samples:
             )
         for name in ("segments", *self.optional):
             given = getattr(self, name)
-            if name in ("dependent_q", "closure"):
+            if name in ("dependent_q", "closure", "motor_q"):
                 object.__setattr__(self, name, native_array(given, name))
-            needed = {"segments": shape[:1], "usable": shape}.get(name, (len(self.q), *given.shape[1:]))
+            needed = {"segments": shape[:1], "usable": shape, "motor_q": shape}.get(
+                name, (len(self.q), *given.shape[1:])
+            )
             require_shape(given.shape, needed, name)
 
     def __len__(self) -> int:
@@ -101,8 +106,10 @@ class Samples:
     @property
     def optional(self) -> tuple[str, ...]:
         """Names of the optional arrays that are present."""
-        return tuple(name for name in ("usable", "dependent_q", "closure") if getattr(self, name) is not None)
+        return tuple(
+            name for name in ("usable", "dependent_q", "closure", "motor_q") if getattr(self, name) is not None
+        )
 
     def replace_rows(self, **arrays: Any) -> Samples:
         """Return the samples with other rows and without optional arrays."""
-        return replace(self, **arrays, usable=None, dependent_q=None, closure=None)
+        return replace(self, **arrays, usable=None, dependent_q=None, closure=None, motor_q=None)

@@ -13,12 +13,14 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 from xml.etree.ElementTree import Comment, Element, SubElement
 
 import numpy as np
 
+from mindyn.equations.catalogue import build_equation
 from mindyn.equations.loop_closure import home_closure
 from mindyn.foundation.algebra.inertia import mass_com_inertia
 from mindyn.foundation.algebra.poses import IDENTITY, Pose, quaternion_from_rotation
@@ -28,6 +30,7 @@ from mindyn.foundation.escaping import xml_document
 from mindyn.foundation.files import write_file_atomically
 from mindyn.foundation.findings import Kind
 from mindyn.foundation.notation import PARAMETERS_PER_LINK
+from mindyn.identification.elasticity.records import Elasticity
 from mindyn.identification.estimators.estimate import Estimate
 from mindyn.identification.servos.servo_estimate import ServoEstimate
 from mindyn.logs.servos import Servo
@@ -54,13 +57,20 @@ from mindyn.robots.files import find_leading_comments, read_text, require_root
 from mindyn.robots.mjcf_loops import DEPENDENT_TEXT_PREFIX, mjcf_element_name
 from mindyn.robots.mjcf_reader import read_mjcf
 from mindyn.robots.mjcf_source import read_with_includes
-from mindyn.robots.parts import Joint, Link, Loop
+from mindyn.robots.parts import Drive, Joint, Link, Loop
 from mindyn.robots.robot import Robot
 from mindyn.robots.snapping import Snapper
 from mindyn.robots.springs import Spring, find_springs
 
 JOINT_ATTRIBUTES: Final = ("armature", "damping", "frictionloss")
 """Attributes of an MJCF joint, in the order of `joint_side_values`."""
+ELASTIC_SUFFIX: Final = "_elastic"
+"""End of the name of the spring of a joint, whose position is that of the link relative to the motor."""
+MIN_ROTOR_FRACTION: Final = 0.01
+"""Least rotor inertia of an elastic joint relative to the inertia of its links at q = 0."""
+DEFAULT_STEP_S: Final = 0.002
+STEP_OF_RADIAN: Final = 0.2
+"""Time step relative to that of one radian of the fastest vibration; above 2, MuJoCo's integration is unstable."""
 FRICTION_SOLVER: Final = "0.001 1"
 """solreffriction of joints with friction. With MuJoCo's default of 20 ms, friction reverses about 10 ms before the
 velocity does; MuJoCo itself raises this value to two time steps."""
@@ -79,8 +89,10 @@ def _set_joint_values(element: Element, values: Sequence[float]) -> None:
         element.set("solimpfriction", FRICTION_IMPEDANCE)
 
 
-def add_bodies(world: Element, robot: Robot) -> dict[str, Element]:
+def add_bodies(world: Element, robot: Robot, elasticity: Elasticity | None = None) -> dict[str, Element]:
     """Add a body for each link and return the bodies by link name.
+
+    An elastic joint is two joints on one axis: that of the motor, with armature and friction, and a spring.
 
     A massless link between two joints gets no body: its joint moves to the next body. MuJoCo accepts several joints on
     one body, but no moving body without mass.
@@ -101,7 +113,46 @@ def add_bodies(world: Element, robot: Robot) -> dict[str, Element]:
             SubElement(body, "inertial", inertial_attributes(link.phi))
         for waiting_joint, X_waiting in waiting:
             _add_joint(body, robot, waiting_joint, X_link.inverse() @ X_waiting)
+            if elasticity is not None:
+                _add_spring_joint(body, elasticity, waiting_joint.name)
     return bodies
+
+
+def _add_rotors(robot: Robot, elasticity: Elasticity) -> tuple[Robot, float, list[str]]:
+    """Return the robot with a rotor on every elastic joint, the time step of their vibrations, and notes.
+
+    MuJoCo accepts no motor without inertia, and integrates springs explicitly.
+    """
+    inertia = np.diag(np.array(build_equation(robot, "inertia_matrix", check=False)(np.zeros(len(robot.joints)))))
+    drives, step, small = {drive.joint: drive for drive in robot.drives}, DEFAULT_STEP_S, []
+    for entry in elasticity.joints:
+        if not entry.is_determined or entry.joint not in robot.joint_names:
+            continue
+        drive = drives.get(entry.joint, Drive(entry.joint))
+        of_links = float(inertia[robot.joint_index(entry.joint)])
+        rotor = joint_side_values(drive)[0]
+        if rotor < MIN_ROTOR_FRACTION * of_links:
+            rotor = MIN_ROTOR_FRACTION * of_links
+            drives[entry.joint] = replace(drive, rotor_inertia=rotor / drive.ratio**2)
+            small.append(entry.joint)
+        step = min(step, STEP_OF_RADIAN * float(np.sqrt(1 / (entry.stiffness * (1 / rotor + 1 / of_links)))))
+    notes = [f"Time step: {step:.2g} s, for the vibration of the springs."] if step < DEFAULT_STEP_S else []
+    if small:
+        notes.append(f"Rotor inertia of {MIN_ROTOR_FRACTION:g} of the links assumed: {list_names(small)}.")
+    return replace(robot, drives=tuple(drives.values())), step, notes
+
+
+def _add_spring_joint(body: Element, elasticity: Elasticity, name: str) -> None:
+    """Add the spring between motor and link to the body of an elastic joint, after the joint of its motor."""
+    if name not in (entry.joint for entry in elasticity.joints) or not elasticity[name].is_determined:
+        return
+    motor, values = body.findall("joint")[-1], elasticity[name]
+    spring = SubElement(body, "joint", name=f"{name}{ELASTIC_SUFFIX}")
+    for key in ("type", "pos", "axis"):
+        spring.set(key, motor.attrib[key])
+    spring.set("stiffness", repr(float(values.stiffness)))
+    if values.damping > 0:
+        spring.set("damping", repr(float(values.damping)))
 
 
 def _is_massless_connector(robot: Robot, link: Link) -> bool:
@@ -172,8 +223,15 @@ READ_BACK_TOLERANCE: Final = 1e-8
 """Relative to the largest parameter of a link. MuJoCo rotates inertias to principal axes, an error of about 1e-15."""
 
 
-def robot_to_mjcf(robot: Robot, *, force: bool = False, notes: Sequence[str] = (), servo: Servo | None = None) -> str:
-    """Return the MJCF text of a robot, with `notes` as a comment and the position actuators of a servo.
+def robot_to_mjcf(
+    robot: Robot,
+    *,
+    force: bool = False,
+    notes: Sequence[str] = (),
+    servo: Servo | None = None,
+    elasticity: Elasticity | None = None,
+) -> str:
+    """Return the MJCF text of a robot with `notes` as a comment, the actuators of a servo, and elastic joints.
 
     MJCF has no velocity, acceleration and jerk limits, and collision shapes are not written. `force` omits parts that
     MJCF cannot express; MuJoCo itself still rejects links that are not physical bodies.
@@ -181,6 +239,10 @@ def robot_to_mjcf(robot: Robot, *, force: bool = False, notes: Sequence[str] = (
     require_exportable(
         robot, "MJCF", find_unsupported(robot, armature=True, closing=CLOSABLE_LOOPS, springs=True), force=force
     )
+    step = None
+    if elasticity is not None:
+        robot, step, added = _add_rotors(robot, elasticity)
+        notes = [*notes, *added]
     top = Element("mujoco", model=robot.name)
     actuators = Element("mujoco")
     if servo is not None:
@@ -188,9 +250,11 @@ def robot_to_mjcf(robot: Robot, *, force: bool = False, notes: Sequence[str] = (
     if notes:
         top.append(Comment(comment_text(notes)))
     SubElement(top, "compiler", angle="radian", autolimits="true")
-    SubElement(top, "option", gravity=format_numbers(robot.gravity))
+    option = SubElement(top, "option", gravity=format_numbers(robot.gravity))
+    if step is not None:
+        option.set("timestep", repr(step))
     world = SubElement(top, "worldbody")
-    bodies = add_bodies(world, robot)
+    bodies = add_bodies(world, robot, elasticity)
     for frame in robot.frames:
         if frame.link in bodies:
             SubElement(bodies[frame.link], "site", pose_attributes(frame.pose), name=frame.name)
@@ -221,6 +285,7 @@ def write_mjcf(
     source: str | Path | None = None,
     prior: Prior = "robot",
     force: bool = False,
+    elasticity: Elasticity | None = None,
 ) -> Path:
     """Write a robot, or the full model of an estimate, as MJCF with armature, damping and dry friction.
 
@@ -244,6 +309,10 @@ def write_mjcf(
         Determines what an estimate leaves open, as in `build_full_model`.
     force : bool
         Write links that are not physical bodies, and omit parts of a robot that MJCF cannot express.
+    elasticity : Elasticity, optional
+        Result of `identify_elasticity`. Each joint with a determined stiffness becomes two joints on one axis: that of
+        the motor, with its name, armature and friction, and NAME_elastic, with stiffness and damping, whose position is
+        that of the link relative to the motor. Hysteresis and backlash are omitted.
 
     Returns
     -------
@@ -253,34 +322,77 @@ def write_mjcf(
     Raises
     ------
     ExportError
-        If a link is not physical, if MJCF cannot express the robot, or if `source` is another robot.
+        If a link is not physical, if MJCF cannot express the robot, if `source` is another robot, or if elastic joints
+        are asked for in a source or in closed loops.
 
     Examples
     --------
     >>> mindyn.write_mjcf(mindyn.load_robot("ur10"), "ur10.xml").name
     'ur10.xml'
     """
-    text, _ = render_mjcf(model, path, source, prior, force=force)
+    text, _ = render_mjcf(model, path, source, prior, force=force, elasticity=elasticity)
     return write_file_atomically(path, text)
 
 
 def render_mjcf(
-    model: Robot | Estimate | ServoEstimate, path: str | Path, source: str | Path | None, prior: Prior, *, force: bool
+    model: Robot | Estimate | ServoEstimate,
+    path: str | Path,
+    source: str | Path | None,
+    prior: Prior,
+    *,
+    force: bool,
+    elasticity: Elasticity | None = None,
 ) -> tuple[str, tuple[str, ...]]:
     """Return the text of `write_mjcf` for a file at `path`, and the notes in its comment."""
+    if elasticity is not None:
+        _require_elastic_joints(model, source)
     if isinstance(model, ServoEstimate):
         return _render_servos(model, path, source, force=force)
     robot = resolve_model(model, prior, force=force)
     servo = model.data.servo if isinstance(model, Estimate) else None
     lost = find_unsupported(without_negligible(model, robot), armature=True, closing=CLOSABLE_LOOPS, springs=True)
     notes = describe_omissions(model, robot, lost)
+    if elasticity is not None:
+        notes = [*notes, *_describe_elastic_joints(elasticity)]
     lossy = isinstance(model, Estimate) and all(loop.kind in CLOSABLE_LOOPS for loop in robot.loops)
     if source is None:
         require_mass(robot, force=force)
-        return robot_to_mjcf(robot, force=force or lossy, notes=notes, servo=servo), tuple(notes)
+        text = robot_to_mjcf(robot, force=force or lossy, notes=notes, servo=servo, elasticity=elasticity)
+        return text, tuple(notes)
     require_exportable(robot, "MJCF", [] if lossy else lost, force=force)
     text, changes = edit_mjcf(robot, source, path, notes, servo)
     return text, (*notes, *changes)
+
+
+def _require_elastic_joints(model: Robot | Estimate | ServoEstimate, source: str | Path | None) -> None:
+    """Raise `ExportError` if elastic joints cannot be written: they change the number of joints."""
+    if source is not None:
+        raise ExportError(
+            "elastic joints cannot be added to an existing file: its keyframes and equalities count joints",
+            hint="write a new file: omit source (--source)",
+            code=Code.UNSUPPORTED,
+            subject="source",
+        )
+    if isinstance(model, ServoEstimate) or (model if isinstance(model, Robot) else model.robot).has_dependents:
+        raise ExportError(
+            "elastic joints are supported for robots without loops, mimic joints and position servos",
+            hint="export without elasticity (--elastic)",
+            code=Code.UNSUPPORTED,
+            subject="elasticity",
+        )
+
+
+def _describe_elastic_joints(elasticity: Elasticity) -> list[str]:
+    """Return sentences about the springs, and about what MJCF does not express."""
+    elastic = [entry for entry in elasticity.joints if entry.is_determined]
+    rigid = [entry.joint for entry in elasticity.joints if not entry.is_determined]
+    notes = [f"Joints NAME{ELASTIC_SUFFIX} are the springs of {list_names([entry.joint for entry in elastic])}."]
+    notes = notes if elastic else ["No stiffness is determined: all joints are rigid."]
+    if elastic and rigid:
+        notes.append(f"Rigid, because their stiffness is not determined: {list_names(rigid)}.")
+    if lost := [entry.joint for entry in elastic if entry.hysteresis or entry.backlash]:
+        notes.append(f"Omitted: hysteresis and backlash of {list_names(lost)}.")
+    return notes
 
 
 def _render_servos(

@@ -11,6 +11,7 @@ from mindyn.applications.validation.validate import Validation, fit_error, prior
 from mindyn.foundation.errors import Code, InputError, pluralise
 from mindyn.foundation.hints import Command
 from mindyn.identification.diagnostics.diagnose import explain
+from mindyn.identification.elasticity.records import Elasticity
 from mindyn.identification.estimators.estimate import Estimate
 from mindyn.identification.feasibility.answer import Answer
 from mindyn.identification.feasibility.check import Feasibility
@@ -66,6 +67,7 @@ class ReportData:
     others      parameters of the compared estimates
     run         record of the run
     sources     SHA-256 of every file by its path
+    elasticity  of the joints; None if it was not identified
     """
 
     estimate: Estimate
@@ -81,6 +83,7 @@ class ReportData:
     commands: Commands
     run: Mapping[str, Any]
     sources: Mapping[str, str]
+    elasticity: Elasticity | None = None
 
     @property
     def joints(self) -> tuple[JointData, ...]:
@@ -104,6 +107,7 @@ def collect_report_data(
     run: Mapping[str, Any] | None = None,
     meshes: Meshes | None = None,
     validation: Validation | None = None,
+    elasticity: Elasticity | None = None,
 ) -> ReportData:
     """Validate the estimate and collect everything that a report draws (see `write_report`)."""
     held_out, training = ([logs] if isinstance(logs, Log) else logs for logs in (validation_logs, training_logs))
@@ -147,6 +151,7 @@ def collect_report_data(
         ),
         record,
         _list_sources(estimate, record, (*training, *held_out)),
+        elasticity,
     )
 
 

@@ -10,11 +10,13 @@ from mindyn.applications.validation.trajectories import Trajectories
 from mindyn.applications.validation.validate import Validation
 from mindyn.foundation.files import write_file_atomically
 from mindyn.foundation.pages.document import format_plural, render_document
+from mindyn.identification.elasticity.records import Elasticity
 from mindyn.identification.estimators.estimate import Estimate
 from mindyn.identification.feasibility.answer import Answer
 from mindyn.identification.feasibility.check import Feasibility
 from mindyn.logs.log import Log
 from mindyn.output.report.data import ReportData, collect_report_data
+from mindyn.output.report.elasticity import elasticity_section
 from mindyn.output.report.motion import excitation_section, motion_section, robot_section
 from mindyn.output.report.parameter_table import parameter_section
 from mindyn.output.report.provenance import provenance_section
@@ -25,6 +27,7 @@ from mindyn.robots.robot import Robot
 
 SECTIONS: Final = (
     *(verdict_section, torque_section, parameter_section, excitation_section, friction_section, residual_section),
+    elasticity_section,
     *(feasibility_section, motion_section, comparison_section, robot_section, provenance_section),
 )
 """Sections of a report in their order."""
@@ -43,6 +46,7 @@ def write_report(
     prior: Robot | None = None,
     run: Mapping[str, Any] | None = None,
     meshes: Meshes | None = None,
+    elasticity: Elasticity | None = None,
 ) -> Path:
     """Write a report about an estimate as a single self-contained HTML file.
 
@@ -71,6 +75,8 @@ def write_report(
         an earlier result on held-out logs (`Validation.to_dict`).
     meshes : Meshes, optional
         Meshes of the links (`read_meshes`); without them, the robot is drawn as lines.
+    elasticity : Elasticity, optional
+        Elasticity of the joints (`identify_elasticity`).
 
     Returns
     -------
@@ -87,7 +93,17 @@ def write_report(
     >>> mindyn.write_report(estimate, "report.html", validation_logs=log)  # doctest: +SKIP
     """
     data = collect_report_data(
-        estimate, validation_logs, training_logs, feasibility, motion, comparison, prior, run, meshes, validation
+        estimate,
+        validation_logs,
+        training_logs,
+        feasibility,
+        motion,
+        comparison,
+        prior,
+        run,
+        meshes,
+        validation,
+        elasticity,
     )
     return write_file_atomically(path, build_page(data))
 

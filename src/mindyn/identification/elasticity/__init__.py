@@ -1,0 +1,1 @@
+"""Elastic joints: compliance, damping and hysteresis from two encoders."""
