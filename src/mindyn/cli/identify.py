@@ -27,7 +27,7 @@ from mindyn.cli.arguments import (
     require_exclusive,
     with_robot_options,
 )
-from mindyn.cli.choices import METHOD_NAMES, SERVO_METHOD_NAMES
+from mindyn.cli.choices import ELASTICITY_FILE, METHOD_NAMES, SERVO_METHOD_NAMES
 from mindyn.cli.elasticity import elasticity_data
 from mindyn.cli.exit_codes import ExitCode
 from mindyn.cli.log import has_columns
@@ -47,7 +47,6 @@ from mindyn.foundation.files import make_output_folder, relative_path, replace_f
 from mindyn.foundation.findings import Finding, Kind
 from mindyn.foundation.hints import Command
 from mindyn.foundation.reading import read_toml
-from mindyn.identification.elasticity.records import ELASTICITY_FILE
 from mindyn.logs.locations import FileLocation, expand_locations, strip_credentials
 
 if TYPE_CHECKING:
