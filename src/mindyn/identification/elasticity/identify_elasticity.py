@@ -32,7 +32,7 @@ from mindyn.regression.row_blocks import segment_ends
 
 CURVE_POINTS: Final = 1000
 """Most points of the curve of a joint."""
-MAX_INTERVAL_RATIO: Final = 6.0
+MAX_INTERVAL_RATIO: Final = 10.0
 """Largest ratio of the ends of an interval whose compliance is determined."""
 CERTAIN_LEVEL: Final = 0.99
 """Level of the interval that must exclude zero, so that 1 of 200 rigid joints gets a stiffness."""
@@ -134,12 +134,12 @@ def predict_deflection(elasticity: Elasticity, estimate: Estimate, log: Log) -> 
     Returns
     -------
     DeflectionPrediction
-        Deflections, with the time offset of the encoders; their zeros are those of the logs of the elasticity.
+        Deflections, with the time offset of the encoders and with the zeros of the encoders in this log.
     """
     rows = build_deflection_rows(estimate, [log])
     predicted = np.column_stack([_predict_joint(joint, rows, k) for k, joint in enumerate(elasticity.joints)])
-    kept = rows.kept
-    return DeflectionPrediction(rows.time[kept], rows.torque[kept], rows.deflection[kept], predicted[kept])
+    time, torque, measured, predicted = (a[rows.kept] for a in (rows.time, rows.torque, rows.deflection, predicted))
+    return DeflectionPrediction(time, torque, measured, predicted + (measured - predicted).mean(axis=0))
 
 
 def _predict_joint(joint: JointElasticity, rows: DeflectionRows, k: int) -> Array:

@@ -188,7 +188,7 @@ class Elasticity:
         for entry in self.joints:
             low, high = entry.stiffness_interval
             shown = f"{entry.stiffness / 1e3:.4g}" if entry.is_determined else "-"
-            ends = f"{low / 1e3:.4g} to {high / 1e3:.4g}" if entry.is_determined else "-"
+            ends = f"{low / 1e3:.4g} to {high / 1e3:.4g}" if np.isfinite(high) else "-"
             if entry.state == "not visible" and np.isfinite(low):
                 ends = f"above {low / 1e3:.3g}"
             damping = "-" if not entry.is_determined or np.isnan(entry.damping) else f"{entry.damping:.3g}"
