@@ -246,7 +246,8 @@ def _assess(fit: JointFit, interval: tuple[float, float], model: float, columns:
     """Return whether the compliance is determined, and why not."""
     low, high = interval
     is_narrow = low > 0 and high < MAX_INTERVAL_RATIO * low
-    if is_narrow and fit.interval("compliance", model, CERTAIN_LEVEL)[0] > 0:
+    explained = fit.best.value("compliance") * columns.torque_deviation
+    if is_narrow and fit.interval("compliance", model, CERTAIN_LEVEL)[0] > 0 and explained > fit.best.residual:
         return "determined", ""
     part = columns.independent_fraction
     if columns.inertia > 0 and part < MIN_INDEPENDENT_FRACTION:
@@ -256,6 +257,11 @@ def _assess(fit: JointFit, interval: tuple[float, float], model: float, columns:
         )
     if low <= 0 <= high:
         return "not visible", f"no elasticity is visible: the compliance is below {high:.2g} rad/(N m)"
+    if 0 < explained < fit.best.residual:
+        return "not visible", (
+            f"the torque explains {1e6 * explained:.2g} urad of the deflection, and {1e6 * fit.best.residual:.2g} urad "
+            f"remain unexplained; the compliance is below {high:.2g} rad/(N m)"
+        )
     if high < 0:
         return "poorly determined", "the deflection falls with the torque, which no spring does: check signs and zeros"
     return "poorly determined", f"the interval of the compliance is wide, {low:.2g} to {high:.2g} rad/(N m)"
