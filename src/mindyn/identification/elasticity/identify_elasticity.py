@@ -221,7 +221,8 @@ def _assess_joint(estimate: Estimate, rows: DeflectionRows, k: int, deflection: 
     links = 0.0 if rows.has_sensor else _model_deviation(estimate, rows, k, fit)
     model = float(np.hypot(links, fit.shape_deviation))
     interval = fit.interval("compliance", model)
-    state, reason = _assess(fit, interval, model, columns)
+    is_sliding = estimate.robot.primary_joints[k].kind == "prismatic"
+    state, reason = _assess(fit, interval, model, columns, "m/N" if is_sliding else "rad/(N m)")
     damping, ends = _damping(fit, fit.best.value("compliance"))
     return replace(
         deflection.values,
@@ -242,7 +243,9 @@ def _draw_curve(rows: DeflectionRows, k: int, joint: JointElasticity) -> Array:
     )
 
 
-def _assess(fit: JointFit, interval: tuple[float, float], model: float, columns: JointColumns) -> tuple[State, str]:
+def _assess(
+    fit: JointFit, interval: tuple[float, float], model: float, columns: JointColumns, unit: str
+) -> tuple[State, str]:
     """Return whether the compliance is determined, and why not."""
     low, high = interval
     is_narrow = low > 0 and high < MAX_INTERVAL_RATIO * low
@@ -256,15 +259,15 @@ def _assess(fit: JointFit, interval: tuple[float, float], model: float, columns:
             f"{100 * np.sqrt(part):.2g} % of the torque through it. Load it by gravity, or move other joints faster"
         )
     if low <= 0 <= high:
-        return "not visible", f"no elasticity is visible: the compliance is below {high:.2g} rad/(N m)"
+        return "not visible", f"no elasticity is visible: the compliance is below {high:.2g} {unit}"
     if 0 < explained < fit.best.residual:
         return "not visible", (
             f"the torque explains {1e6 * explained:.2g} urad of the deflection, and {1e6 * fit.best.residual:.2g} urad "
-            f"remain unexplained; the compliance is below {high:.2g} rad/(N m)"
+            f"remain unexplained; the compliance is below {high:.2g} {unit}"
         )
     if high < 0:
         return "poorly determined", "the deflection falls with the torque, which no spring does: check signs and zeros"
-    return "poorly determined", f"the interval of the compliance is wide, {low:.2g} to {high:.2g} rad/(N m)"
+    return "poorly determined", f"the interval of the compliance is wide, {low:.2g} to {high:.2g} {unit}"
 
 
 def _damping(fit: JointFit, C: float) -> tuple[float, tuple[float, float]]:

@@ -183,7 +183,7 @@ class Elasticity:
     def table(self) -> str:
         """Return a text table: what is determined, then values and intervals."""
         rows: list[tuple[str, ...]] = [
-            ("joint", "elasticity", "stiffness, 1e3 N m/rad", "95 % interval", "damping", "unexplained")
+            ("joint", "elasticity", "stiffness, 1e3 N m/rad or N/m", "95 % interval", "damping", "unexplained")
         ]
         for entry in self.joints:
             low, high = entry.stiffness_interval
