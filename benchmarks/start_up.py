@@ -6,14 +6,16 @@ machine or its load. The tests count imported modules instead (tests/cli/test_st
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
+from compileall import compile_dir
 from pathlib import Path
+from resource import RUSAGE_CHILDREN, getrusage
 from tempfile import TemporaryDirectory
 
 import numpy as np
 
+import mindyn
 from mindyn.cli.main import COMMANDS
 from mindyn.logs.log import log_from_arrays
 from mindyn.robots.loading import load_robot
@@ -24,10 +26,10 @@ ROBOT = "puma560"
 
 def measure_processor_time(words: list[str], folder: Path) -> float:
     """Return the processor time in seconds of a Python process."""
-    before = os.times()
+    before = getrusage(RUSAGE_CHILDREN)
     subprocess.run([sys.executable, *words], cwd=folder, capture_output=True, check=False)
-    after = os.times()
-    return after.children_user + after.children_system - before.children_user - before.children_system
+    after = getrusage(RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
 def write_logs(folder: Path) -> None:
@@ -44,6 +46,7 @@ def write_logs(folder: Path) -> None:
 
 def main() -> None:
     """Print a row for each command."""
+    compile_dir(Path(mindyn.__file__).parent, quiet=1)  # bytecode is not written if PYTHONDONTWRITEBYTECODE is set
     program = ["-m", "mindyn"]
     cases = {"import numpy": ["-c", "import numpy"], "mindyn --help": [*program, "--help"]}
     cases |= {f"mindyn {name} --help": [*program, name, "--help"] for name in COMMANDS}

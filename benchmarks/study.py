@@ -67,6 +67,11 @@ STUDIES = {
         "every command from robot file to exported code",
         (f"-m benchmarks.identification.whole_chain {whole_chain_robots()}",),
     ),
+    "choices": Study(
+        "rules that select estimator, friction shapes and offsets, by the error on another motion",
+        ("tests/plants/choices.py",),
+        0,
+    ),
     "coverage": Study("how often intervals contain the true value, on random arms", ("tests/honesty/coverage.py",), 0),
     "cross": Study("kernels for other machines; those for aarch64 run under qemu-user", ("tools/cross.py",)),
     "elastic-arms": Study(
@@ -96,6 +101,11 @@ STUDIES = {
     "fuzz-readers": Study(
         "20 000 mutated robot files of each format",
         tuple(f"tests/fuzz/readers.py {form}" for form in ("urdf", "toml", "mjcf")),
+    ),
+    "misfit": Study(
+        "how often intervals contain the true value if the model lacks something (MuJoCo)",
+        ("tests/plants/misfit.py",),
+        0,
     ),
     "mutants": Study(
         "single faults of the code that no test detects (half an hour)",

@@ -1,8 +1,10 @@
-"""Add what is known when the pages are built: the report of the demo, and how to install a published package."""
+"""Add what is known when the pages are built: formulas as MathML, the report of the demo, how to install a package."""
 
+import re
 from pathlib import Path
 from typing import Any
 
+from latex2mathml.converter import convert
 from mkdocs.structure.files import File, Files
 
 from mindyn.foundation import hints
@@ -27,8 +29,18 @@ def on_files(files: Files, config: Any) -> Files:
     return files
 
 
+FORMULA = re.compile(r"^\$\$(.+?)\$\$$", re.MULTILINE)
+"""A line `$$...$$` with a formula in LaTeX, which GitHub shows as well."""
+
+
+def render_formulas(markdown: str) -> str:
+    """Replace formulas by MathML, which browsers draw without a script or a font from the network."""
+    return FORMULA.sub(lambda found: f'<div class="formula">{convert(found[1], display="block")}</div>', markdown)
+
+
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Name the published package on the first page, and link the reports from the gallery."""
+    """Draw formulas, name the published package on the first page, and link the reports from the gallery."""
+    markdown = render_formulas(markdown)
     if page.file.src_uri == "index.md" and hints.PUBLISHED:
         return markdown.replace("## Install\n\nOn", INSTALL, 1)
     if page.file.src_uri != "gallery.md":

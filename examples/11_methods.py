@@ -21,7 +21,7 @@ def simulate(sines, **options):
     light = tuple(replace(link, phi=0.9 * link.phi) for link in robot.links)
     controller = mindyn.ComputedTorque(replace(robot, links=light), sines, 400.0, 40.0, with_drives=True)
     q0, qd0, _ = sines(0.0)
-    run = {"seconds": 10.0, "q0": q0, "qd0": qd0, "rate_hz": 200.0, "control_rate_hz": 1000.0, "drives": True}
+    run = {"seconds": 10.0, "q0": q0, "qd0": qd0, "rate_hz": 200.0, "control_rate_hz": 1000.0, "with_drives": True}
     return controller, mindyn.simulate(robot, controller, **run, method="fixed", longest_step_s=1e-3, **options)
 
 
@@ -33,7 +33,7 @@ def draw_sines():
 
 controller, motion = simulate(draw_sines(), sensors=sensors)
 log = mindyn.log_from_arrays(robot.joint_names, motion.measured.t, motion.measured.position, motion.measured.torque)
-raw = mindyn.Conditioning(position_cutoff_hz=None, edge_s=0.0, stamps="uniform")
+raw = mindyn.Conditioning(motion_hz=None, edge_s=0.0, stamps="uniform")
 recording = mindyn.condition(robot, log, raw).samples
 clean = simulate(draw_sines())[1].samples()
 

@@ -50,7 +50,7 @@ def logs(robot: mindyn.Robot, count: int) -> list[mindyn.Log]:
 
 
 robot = mindyn.load_robot("planar2")
-settings = mindyn.EquationSettings(mindyn.Conditioning(position_cutoff_hz=20.0, delay_s=0.0))
+settings = mindyn.EquationSettings(mindyn.Conditioning(motion_hz=20.0, delay_s=0.0))
 recorded = logs(robot, 4)
 here = mindyn.identify(robot, recorded, mindyn.LeastSquares(), settings)
 with RayExecutor(num_cpus=2) if find_spec("ray") else ThreadPoolExecutor(2) as executor:

@@ -55,7 +55,7 @@ def write_log(folder: Path, robot: mindyn.Robot) -> Path:
 
 def identify_given(path: Path, robot: mindyn.Robot) -> None:
     """Identify with all settings and the estimator given."""
-    conditioning = mindyn.Conditioning(100.0, "uniform", position_cutoff_hz=20.0, delay_s=0.0, edge_s=0.1)
+    conditioning = mindyn.Conditioning(100.0, "uniform", motion_hz=20.0, delay_s=0.0, edge_s=0.1)
     settings = mindyn.EquationSettings(conditioning, 8.0, 3, mindyn.Friction("tanh", 0.05))
     mindyn.identify(robot, mindyn.read_log(path, robot), mindyn.LeastSquares(), settings)
 

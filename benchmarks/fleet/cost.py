@@ -23,7 +23,7 @@ from mindyn.applications.fleet.factors import Factor, Generation
 from mindyn.applications.fleet.work import Task, gather_log
 from mindyn.regression.regressor import with_estimated_drives
 
-SETTINGS = mindyn.Conditioning(rate_hz=1000.0, stamps="uniform", position_cutoff_hz=20.0, delay_s=0.0)
+SETTINGS = mindyn.Conditioning(rate_hz=1000.0, stamps="uniform", motion_hz=20.0, delay_s=0.0)
 EQUATION_SETTINGS = mindyn.EquationSettings(SETTINGS, 10.0, 10)
 LEAST_RATIO, MOST_MB = 0.8, 600
 

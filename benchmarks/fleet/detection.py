@@ -31,7 +31,7 @@ columns = { time = "t", position = "q{i}", torque = "tau{i}" }
 units = { time = "s", position = "rad", torque = "N m" }
 """
 EQUATION_SETTINGS = mindyn.EquationSettings(
-    mindyn.Conditioning(rate_hz=RATE_HZ, stamps="uniform", position_cutoff_hz=8.0, delay_s=0.0),
+    mindyn.Conditioning(rate_hz=RATE_HZ, stamps="uniform", motion_hz=8.0, delay_s=0.0),
     4.0,
     4,
     Friction("tanh", 0.05),

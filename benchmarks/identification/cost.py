@@ -80,7 +80,7 @@ begin = perf_counter()
 found = mindyn.identify(robot, *given)
 print(perf_counter() - begin, found.provenance.method, *found.beta)
 """
-GIVEN = """settings = EquationSettings(mindyn.Conditioning(position_cutoff_hz=20.0, delay_s=0.0), 10.0, 10)
+GIVEN = """settings = EquationSettings(mindyn.Conditioning(motion_hz=20.0, delay_s=0.0), 10.0, 10)
 mindyn.LeastSquares().fit(build_rows(robot, log.take(slice(1500)), settings))
 begin = perf_counter()
 found = mindyn.LeastSquares().fit(build_rows(robot, log, settings))

@@ -36,7 +36,7 @@ TRAINING, BAND_HZ, RATE_HZ = 0.65, 15.0, 200.0
 GIVEN, UNKNOWN = (np.full(3, 20.0), np.full(3, 1.5)), ("unknown", "unknown")
 NOTE = (14.2, 12.8, 21.6, 15.8)
 """Torque errors of the note, in percent, of a plain fit with a 15 Hz filter."""
-FIXED = mindyn.EquationSettings(mindyn.Conditioning(position_cutoff_hz=37.5), BAND_HZ, 1, Friction("tanh", 0.05))
+FIXED = mindyn.EquationSettings(mindyn.Conditioning(motion_hz=37.5), BAND_HZ, 1, Friction("tanh", 0.05))
 
 
 def leg_robot(leg: str) -> mindyn.Robot:

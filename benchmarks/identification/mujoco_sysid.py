@@ -117,7 +117,7 @@ def fit_by_mindyn(robot, log, folder: Path):
     computes intervals and findings, which mujoco.sysid does not, and which take most of its time.
     """
     t, _, _, q, tau = log
-    settings = mindyn.Conditioning(rate_hz=1 / STEP, position_cutoff_hz=60.0, edge_s=0.1, slow_speed=0.1)
+    settings = mindyn.Conditioning(rate_hz=1 / STEP, motion_hz=60.0, edge_s=0.1, slow_speed=0.1)
     near_file = mindyn.PhysicallyConsistent(prior=robot, prior_weight=0.001, kinds="all", dropped=("offset",))
     equation_settings = mindyn.EquationSettings(settings, filter_hz=30.0, friction=mindyn.Friction())
     estimate = near_file.fit(

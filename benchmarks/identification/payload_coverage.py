@@ -25,7 +25,9 @@ ENCODER, TORQUE, GAIN, LOAD_FRICTION = 2e-5, 0.2, 0.01, 0.05
 WITHIN = (0.93, 0.98)
 MIDDLE = np.array([0.0, 0.0, 0.0, -1.5, 0.0, 1.8, 0.0])
 EQUATION_SETTINGS = EquationSettings(
-    mindyn.Conditioning(position_cutoff_hz=8.0, decimation=5),
+    mindyn.Conditioning(motion_hz=8.0),
+    equations_hz=8.0,
+    keep_every=5,
     friction=Friction("tanh", 0.02, shapes=("load",)),
 )
 

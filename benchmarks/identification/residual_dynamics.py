@@ -104,7 +104,7 @@ class Data:
     def __init__(self, estimate, logs) -> None:
         settings, regressor = estimate.settings, estimate.regressor
         conditioning = estimate.settings.conditioning
-        self.estimate, self.regressor, self.cutoff_hz = estimate, regressor, estimate.settings.cutoff_hz
+        self.estimate, self.regressor, self.cutoff_hz = estimate, regressor, estimate.settings.filtering.equations_hz
         self.conditioned = condition(estimate.robot, list(logs), conditioning.for_prediction())
         samples = self.samples = self.conditioned.samples
         self.rate, self.ends = samples.rate_hz, segment_ends(samples.segments)
@@ -126,7 +126,7 @@ class Data:
                 *(np.linspace(start, stop, count + 1).astype(int)[k:] for k in (0, 1)), strict=False
             ):
                 self.blocks.append((first, last))
-                self.fitted.append(np.arange(first + trim, last - trim, settings.step))
+                self.fitted.append(np.arange(first + trim, last - trim, settings.filtering.keep_every))
                 self.scored.append(np.arange(max(first, start + edge), min(last, stop - edge)))
         self.slowest = conditioning.slow_speed or 0.0
 

@@ -59,7 +59,7 @@ def peak_mb() -> int:
 
 def fit(path: Path) -> None:
     robot = mindyn.load_robot(ROBOT)
-    settings = mindyn.Conditioning(position_cutoff_hz=20.0, delay_s=0.0)
+    settings = mindyn.Conditioning(motion_hz=20.0, delay_s=0.0)
     start = perf_counter()
     rows = mindyn.build_rows(
         robot, mindyn.scan_log(path, robot, metadata=STATED), mindyn.EquationSettings(settings, 10.0, 10)

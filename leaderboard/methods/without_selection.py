@@ -4,7 +4,7 @@ from mindyn import Conditioning, EquationSettings, LeastSquares, identify
 from mindyn.applications.comparison.methods import EstimatePredictor
 
 name = "mindyn without selection"
-SETTINGS = EquationSettings(Conditioning(position_cutoff_hz=10.0, delay_s=0.0, edge_s=0.1), filter_hz=10.0)
+SETTINGS = EquationSettings(Conditioning(motion_hz=10.0, delay_s=0.0, edge_s=0.1), equations_hz=10.0)
 
 
 def fit(robot, logs):

@@ -20,7 +20,7 @@ from cli.program import mindyn_program
 import mindyn
 from mindyn.cli import doctor, simulate
 from mindyn.cli.arguments import complete_robot
-from mindyn.cli.exit_codes import EXIT_CODE_MEANINGS, ExitCode
+from mindyn.cli.exit_codes import EXIT_CODE_MEANINGS, VERDICTS, ExitCode, list_exit_codes
 from mindyn.cli.main import COMMANDS, load_function
 from mindyn.foundation.hints import install_command
 from mindyn.kernels.numerics import cache
@@ -71,7 +71,7 @@ def test_first_commands_load_what_the_platforms_page_lists(words):
 def test_help_of_a_command_lists_its_options(command):
     ended = mindyn_program(command, "--help")
     assert ended.code == 0
-    assert ("--json" in ended.out) == (command != "start")  # a dialogue
+    assert "--json" in ended.out
     assert "[]" not in ended.out  # what is left of [[...]] where it is taken for markup
 
 
@@ -79,10 +79,28 @@ def test_documentation_and_help_list_the_exit_codes():
     rows = [line for line in (ROOT / "docs/commands.md").read_text().splitlines() if line.startswith("| ")]
     for code, meaning in EXIT_CODE_MEANINGS.items():
         assert f"| {code.value} | {meaning} |" in rows
-    assert set(EXIT_CODE_MEANINGS) == set(ExitCode)
-    for command in ("check", "doctor", "base"):
-        shown = " ".join(mindyn_program(command, "--help").out.split())
-        assert all(f"{code.value} {meaning}" in shown for code, meaning in EXIT_CODE_MEANINGS.items())
+    verdict = "; ".join(f"{command}: {meaning}" for command, meaning in VERDICTS.items())
+    assert f"| {ExitCode.NO.value} | {verdict} |" in rows
+    assert {*EXIT_CODE_MEANINGS, ExitCode.NO} == set(ExitCode)
+    assert set(VERDICTS) <= set(COMMANDS)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_lists_the_exit_codes_of_the_command(command):
+    shown = " ".join(mindyn_program(command, "--help").out.split())
+    codes = list_exit_codes(command)
+    assert all(f"{code.value} {meaning}" in shown for code, meaning in codes.items())
+    assert (ExitCode.NO in codes) == (command in VERDICTS)
+    assert not any(meaning in shown for other, meaning in VERDICTS.items() if meaning != VERDICTS.get(command))
+
+
+def test_help_of_excite_groups_its_options():
+    shown = mindyn_program("excite", "--help", columns=80).out
+    robot = shown.partition("\nRobot:\n")[2].partition("\n\n")[0]
+    options = ("--lock", "--root", "--tip", "--gravity", "--mount", "--assembly", "--base", "--snap")
+    assert [line.split()[0] for line in robot.splitlines() if line.startswith("  --")] == list(options)
+    assert all(f"\n{group}:\n" in shown for group in ("Options", "Safety", "Search", "Output"))
+    assert len(shown.splitlines()) < 80
 
 
 def test_undecided_consistency_exits_with_no(monkeypatch):

@@ -11,7 +11,8 @@ from inspect import signature
 import pytest
 from cli.program import mindyn_program
 
-from mindyn.cli.main import COMMANDS, NOTHING_WRITTEN, load_function
+from mindyn.cli.main import COMMANDS, load_function
+from mindyn.cli.printing import NOTHING_WRITTEN
 from mindyn.foundation.errors import InputError
 from mindyn.foundation.hints import install_command
 from mindyn.robots.loading import RobotOptions

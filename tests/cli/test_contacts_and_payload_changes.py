@@ -36,7 +36,7 @@ def folder(tmp_path_factory):
     arm = mindyn.load_robot("planar2")
     mindyn.write_toml(arm.with_payload(mass=MASS, com=(0.1, 0, 0), inertia=[[0.01, 0, 0], [0, 0.01, 0], [0, 0, 0.01]]),
                       folder / "loaded.toml")  # fmt: skip
-    (folder / "fixed.toml").write_text("position_cutoff_hz = 10.0\ndelay_s = 0.0\n")
+    (folder / "fixed.toml").write_text("motion_hz = 10.0\ndelay_s = 0.0\n")
     for name, robot, seed in (("run1", "planar2", 1), ("free", "planar2", 2), ("loaded", folder / "loaded.toml", 3)):
         done("simulate", robot, *SENSORS, "--seed", seed, "--out", folder / f"{name}.csv")
     fixed = ("--conditioning", folder / "fixed.toml", "--method", "ordinary", "--no-report")

@@ -15,7 +15,8 @@ import pytest
 from cli.program import mindyn_program
 
 import mindyn
-from mindyn.cli.main import COMMAND_EXAMPLES, COMMANDS, NOTHING_WRITTEN
+from mindyn.cli.main import COMMAND_EXAMPLES, COMMANDS
+from mindyn.cli.printing import NOTHING_WRITTEN
 from mindyn.foundation import escaping
 from mindyn.robots.table import format_table
 

@@ -14,7 +14,7 @@ from mindyn.foundation.findings import Kind
 from mindyn.logs.log import write_log
 from mindyn.robots.parts import Limits
 
-SETTINGS = "position_cutoff_hz = 20.0\nedge_s = 0.1\ndelay_s = 0.0\n"
+SETTINGS = "motion_hz = 20.0\nedge_s = 0.1\ndelay_s = 0.0\n"
 FAULTS = {
     "reversed": Kind.WRONG_TORQUE_SIGN,
     "swapped": Kind.SWAPPED_TORQUES,

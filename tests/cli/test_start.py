@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import json
+import pathlib
 import re
 import shlex
 import sys
@@ -54,6 +56,8 @@ def test_from_logs_to_code_with_the_answers_of_a_user(folder, monkeypatch):
     monkeypatch.setattr(sys, "stdin", Terminal("\n".join([*answers, ""])))
     done = mindyn_program("start", "arm.toml", "a.csv", "b.csv")
     assert done.code == 0, done.out + done.err
+    assert "next: " not in done.err
+    assert str(pathlib.Path("a") / "report.html") in done.err
     printed = commands(done.err)
     assert [words[0] for words in printed] == ["log", "log", "log", "log", "identify", "check", "export"]
     assert printed[4][1:5] == ["arm.toml", "a.csv", "--validate", "b.csv"]
@@ -84,3 +88,33 @@ def test_wrong_formats_and_missing_logs_are_rejected():
     done = mindyn_program("start", "arm.toml", "nothing.csv")
     assert done.code == 1
     assert "nothing.csv" in done.err
+
+
+def test_without_arguments_start_explains_itself():
+    done = mindyn_program("start")
+    assert done.code == 2
+    assert "mindyn demo" in done.out + done.err
+    assert "LOGS..." in done.out + done.err
+
+
+@pytest.mark.usefixtures("folder")
+def test_json_of_start_lists_commands_and_open_questions():
+    done = mindyn_program("start", "arm.toml", "a.csv", "b.csv", "--json")
+    data = json.loads(done.out)
+    assert done.code == 2
+    assert not data["is_finished"]
+    assert set(data["questions"]) == {"a.csv", "b.csv"}
+    assert data["questions"]["b.csv"] == ["current_gains"]
+    assert [shlex.split(line)[1] for line in data["commands"]] == [words[0] for words in commands(done.err)]
+
+
+def test_json_of_start_is_alone_on_stdout_and_prompts_split_no_word(folder, monkeypatch):
+    answers = ["", f"{GAIN}, {GAIN}", "", "nothing", "c"]
+    monkeypatch.setattr(sys, "stdin", Terminal("\n".join([*answers, ""])))
+    done = mindyn_program("start", "arm.toml", "a.csv", "b.csv", "--json", columns=60)
+    data = json.loads(done.out)
+    assert data["is_finished"]
+    assert (folder / data["exported"]).is_file()
+    typed = re.sub(r"^(Correction|Export as|current_gains)( \[.*?\])?: ", "", done.err, flags=re.MULTILINE)
+    prose = [line for line in typed.splitlines() if not line.startswith((" ", "$", "#"))]
+    assert [line for line in prose if len(line) > 60 and " " in line.strip()] == []

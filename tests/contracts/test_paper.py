@@ -50,7 +50,7 @@ def test_numbers_are_those_of_the_records():
     record = " ".join((ROOT / "benchmarks" / "records" / "mujoco_sysid.md").read_text().split())
     assert f"is {match[1]} times that of mujoco.sysid, in {match[2]} times less" in record
     covered = re.search(r"(\d+\.\d) % of (\d+) intervals", text)
-    page = " ".join((ROOT / "docs" / "guides" / "choose-an-estimator.md").read_text().split())
+    page = " ".join((ROOT / "docs" / "evidence" / "identify.md").read_text().split())
     assert f"`tests/honesty/coverage.py --first 500`): {covered[1]} % of {covered[2]} intervals" in page
 
 

@@ -61,5 +61,5 @@ def encoder_samples(robot, motion, *, position_noise=0.0, torque_noise=0.0, seed
     sensors = Sensors(rate_hz, position_noise=position_noise, torque_noise=torque_noise, seed=seed)
     read = measure(replace(robot, drives=()), motion, sensors)
     log = log_from_arrays(robot.joint_names, read.t, read.position, read.torque)
-    raw = Conditioning(position_cutoff_hz=None, edge_s=0.0, stamps="uniform")
+    raw = Conditioning(motion_hz=None, edge_s=0.0, stamps="uniform")
     return condition(robot, log, raw).samples

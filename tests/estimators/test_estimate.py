@@ -35,7 +35,7 @@ def robot():
 def test_a_saved_estimate_predicts_the_same(robot, tmp_path):
     samples = smooth_samples(robot)
     friction = Friction("tanh", 0.01, ("root",))
-    rows = equations(robot, samples, friction=friction, filter_hz=20.0)
+    rows = equations(robot, samples, friction=friction, equations_hz=20.0)
     estimate = LeastSquares(covariance="correlated").fit(rows)
     estimate.save(tmp_path / "estimate.json")
     again = load_estimate(tmp_path)  # the folder of a run

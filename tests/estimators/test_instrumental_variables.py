@@ -125,7 +125,7 @@ def test_rotors_and_friction_of_drives_do_not_bring_the_bias_back(seed, drives):
 
 def test_filtered_rows_serve_too():
     robot = two_links()
-    estimate = InstrumentalVariables().fit(equations(robot, smooth_samples(robot), filter_hz=20.0, decimation=4))
+    estimate = InstrumentalVariables().fit(equations(robot, smooth_samples(robot), equations_hz=20.0, keep_every=4))
     assert_close(estimate.beta, estimate.base.values, 1e-3)  # the low pass of a product is not that of its factors
 
 
@@ -219,7 +219,7 @@ def test_noise_that_a_controller_feeds_back_is_filtered_out_by_choice():
     """Encoder noise is in the torque and so in the instruments: the rows as they are would be biased."""
     arm, log = record_log(1207)
     chosen = choose(arm, log, InstrumentalVariables(), AUTOMATIC).settings
-    assert chosen.filter_hz is not None
+    assert chosen.equations_hz is not None
     true = base_parameters(arm, with_drives=True).values
     plain = LeastSquares().fit(build_rows(arm, log, UNFILTERED))
     estimate = InstrumentalVariables().fit(build_rows(arm, log, chosen))

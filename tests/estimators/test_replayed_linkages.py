@@ -71,7 +71,7 @@ def test_instruments_of_the_simulated_motion_bear_noise_that_least_squares_does_
     controller, rows = recorded
     robot, clean = rows.robot, rows.all_samples("a test")
     log = mindyn.log_from_arrays(clean.joint_names, np.arange(len(clean)) / 100.0, noisy(clean.q), clean.tau)
-    raw = mindyn.Conditioning(position_cutoff_hz=None, edge_s=0.0, stamps="uniform")
+    raw = mindyn.Conditioning(motion_hz=None, edge_s=0.0, stamps="uniform")
     read = equations(robot, mindyn.condition(robot, log, raw).samples)
     plain, result = mindyn.LeastSquares().fit(read), ClosedLoopInstruments(controller, **LOOP).fit(read)
     assert result.provenance.notes["settled"]

@@ -26,12 +26,12 @@ from mindyn.regression.friction import Friction
 from mindyn.regression.regressor import with_estimated_drives
 from mindyn.regression.settings import EquationSettings
 
-SETTINGS = Conditioning(rate_hz=200.0, stamps="uniform", position_cutoff_hz=20.0, edge_s=0.2, delay_s=0.0)
+SETTINGS = Conditioning(rate_hz=200.0, stamps="uniform", motion_hz=20.0, edge_s=0.2, delay_s=0.0)
 FITS = {
     "plain": (LeastSquares(), {}),
-    "parallel filter": (LeastSquares(), {"filter_hz": 5.0}),
-    "stop operator": (LeastSquares(), {"friction": Friction("stop", 0.05), "filter_hz": 8.0}),
-    "correlated residuals": (LeastSquares(covariance="correlated"), {"filter_hz": 5.0}),
+    "parallel filter": (LeastSquares(), {"equations_hz": 5.0}),
+    "stop operator": (LeastSquares(), {"friction": Friction("stop", 0.05), "equations_hz": 8.0}),
+    "correlated residuals": (LeastSquares(covariance="correlated"), {"equations_hz": 5.0}),
     "robust": (LeastSquares(robust=True), {}),
 }
 STATED = {
@@ -81,9 +81,9 @@ def test_blocks_give_the_fit_of_the_whole(name, tmp_path):
 @pytest.mark.parametrize(
     ("fit", "changes"),
     [
-        (LeastSquares(), {"decimation": 3}),
-        (LeastSquares(), {"filter_hz": 2.0}),
-        (LeastSquares(covariance="correlated"), {"filter_hz": 2.0, "decimation": 7}),
+        (LeastSquares(), {"keep_every": 3}),
+        (LeastSquares(), {"equations_hz": 2.0}),
+        (LeastSquares(covariance="correlated"), {"equations_hz": 2.0, "keep_every": 7}),
     ],
 )
 def test_neither_block_borders_nor_short_blocks_change_which_rows_are_fitted(fit, changes, block_rows, tmp_path):

@@ -25,15 +25,15 @@ def test_the_noise_level_is_estimated_despite_jumps_of_friction():
     assert (torque_noise(replace(CLEAN, tau=noise, segments=np.arange(len(CLEAN)))) == 0).all()
 
 
-@pytest.mark.parametrize(("acceleration", "filter_hz"), [(0.0, None), (1.0, None), (1.0, 20.0)])
-def test_torque_noise_of_a_tenth_neither_biases_nor_escapes_the_intervals(acceleration, filter_hz):
+@pytest.mark.parametrize(("acceleration", "equations_hz"), [(0.0, None), (1.0, None), (1.0, 20.0)])
+def test_torque_noise_of_a_tenth_neither_biases_nor_escapes_the_intervals(acceleration, equations_hz):
     fits, spread = [], CLEAN.tau.std(axis=0)
     for seed in range(12):
         rng = np.random.default_rng(seed)
         qdd = CLEAN.qdd + acceleration * rng.standard_normal(CLEAN.q.shape)
         tau = CLEAN.tau + 0.1 * spread * rng.standard_normal(CLEAN.q.shape)
         fits.append(
-            InstrumentalVariables().fit(equations(ROBOT, replace(CLEAN, qdd=qdd, tau=tau), filter_hz=filter_hz))
+            InstrumentalVariables().fit(equations(ROBOT, replace(CLEAN, qdd=qdd, tau=tau), equations_hz=equations_hz))
         )
     truth = fits[0].base.values
     z = np.array([(fit.beta - truth) / fit.deviations for fit in fits])

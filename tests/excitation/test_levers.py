@@ -69,13 +69,15 @@ def test_limits_that_a_faster_motion_exceeds_are_named(design):
 
 def test_the_summary_prints_them(design):
     sentence = next(line for line in design.summary() if "will determine" in line)
-    assert "at 1.5 m/s" in sentence
-    assert "with 12 s" in sentence
+    assert "with --tip-speed 1.5" in sentence
+    assert "with --seconds 12" in sentence
     assert [entry["factor"] for entry in design.to_dict()["levers"]] == [1.5, 2.0, 1.5, 2.0]
 
 
 def test_a_lever_beyond_the_limits_says_so():
     levers = (Lever("speed", 2.0, 22, ("velocity",)), Lever("duration", 2.0, 17))
-    assert describe_levers(levers, 1.0, 20.0) == "at 2 m/s 22 (beyond the limits of velocity); with 40 s 17"
-    assert describe_levers(levers, np.inf, 20.0).startswith("at 2 times the speed 22")
+    assert describe_levers(levers, 1.0, 20.0) == (
+        "22 with --tip-speed 2 (beyond the limits of velocity); 17 with --seconds 40"
+    )
+    assert describe_levers(levers, np.inf, 20.0).startswith("22 at 2 times the speed")
     assert describe_levers((), 1.0, 20.0) == ""

@@ -228,7 +228,7 @@ def test_planned_tests_keep_the_tip_speed_and_report_guessed_limits(tmp_path):
     model = mindyn.compile_model(robot)
     fastest = []
     for speed in (0.3, 0.9):
-        ended = mindyn_program("step-by-step", "plan", file, tmp_path / str(speed), "--tip-speed", speed)
+        ended = mindyn_program("step-by-step", "plan", file, tmp_path / str(speed), "--tip-speed", speed, "-v")
         assert ended.code == 0, ended.err
         assert "warning: guessed limit" in " ".join(ended.out.split())
         assert "guessed velocity: waist = 3.0, shoulder = 3.0, elbow = 3.0" in " ".join(ended.err.split())

@@ -23,7 +23,7 @@ from mindyn.output.export.mujoco_comparison import compare_positions
 from mindyn.output.export.servo_actuators import write_isaac_lab
 
 RATE, NOISE = 200.0, 1e-4
-SETTINGS = mindyn.EquationSettings(mindyn.Conditioning(position_cutoff_hz=64.0))
+SETTINGS = mindyn.EquationSettings(mindyn.Conditioning(motion_hz=64.0))
 
 
 def record(seconds, seed):

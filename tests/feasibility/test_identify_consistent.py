@@ -63,7 +63,7 @@ def test_it_is_an_estimator_like_others(folder):
     robot = load_robot(folder / "arm.urdf")
     log = read_log(folder / "run.parquet", robot)
     fit = PhysicallyConsistent(prior_weight=1e-3, kinds="all")
-    estimate = identify(robot, log, fit, EquationSettings(Conditioning(position_cutoff_hz=20.0), 10.0, 2))
+    estimate = identify(robot, log, fit, EquationSettings(Conditioning(motion_hz=20.0), 10.0, 2))
     assert check_consistent(estimate).holds is True
     assert "prior" in estimate.status
 

@@ -16,7 +16,7 @@ units = { time = "s", position = "rad", torque = "N m" }
 """
 RATE_HZ = 100.0
 SETTINGS = mindyn.EquationSettings(
-    mindyn.Conditioning(rate_hz=RATE_HZ, stamps="uniform", position_cutoff_hz=12.0, delay_s=0.0, edge_s=0.1)
+    mindyn.Conditioning(rate_hz=RATE_HZ, stamps="uniform", motion_hz=12.0, delay_s=0.0, edge_s=0.1)
 )
 ARM = mindyn.load_robot("planar2")
 

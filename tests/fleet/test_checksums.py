@@ -71,7 +71,7 @@ def test_a_study_names_a_changed_factor_file_and_continues_without_it(fleet):
     [
         ("reference", [1.0]),
         ("reference", "text"),
-        ("settings", {"decimation": ""}),
+        ("settings", {"keep_every": ""}),
         ("completed", {}),
         ("names", 5),
         ("sha256", "0"),

@@ -30,7 +30,7 @@ from mindyn.motions.simulation.controllers import ComputedTorque
 RATE_HZ, SECONDS = 500.0, 10.0
 WANTED = (0.93, 0.98)
 UNFILTERED = mindyn.EquationSettings(
-    mindyn.Conditioning(rate_hz=RATE_HZ, stamps="uniform", position_cutoff_hz=None, delay_s=0.0),
+    mindyn.Conditioning(rate_hz=RATE_HZ, stamps="uniform", motion_hz=None, delay_s=0.0),
     drive_parameters="stated",
 )
 AUTOMATIC = replace(mindyn.EquationSettings.automatic(), drive_parameters="stated")
@@ -104,10 +104,10 @@ def main() -> None:
             result["selected"].append(assess_intervals(method.fit(mindyn.build_rows(arm, log, chosen)), arm))
             result["identify"].append(assess_intervals(mindyn.identify(arm, log, method, chosen), arm))
         except InputError as error:
-            print(f"{seed}: {chosen.filter_hz and round(chosen.filter_hz, 1)} Hz, rejected: {error.message[:90]}")
+            print(f"{seed}: {chosen.equations_hz and round(chosen.equations_hz, 1)} Hz, rejected: {error.message[:90]}")
             continue
         held, _, error = result["selected"][-1]
-        used = chosen.filter_hz and round(chosen.filter_hz, 1)
+        used = chosen.equations_hz and round(chosen.equations_hz, 1)
         print(f"{seed}: {used} Hz, {held.sum()} of {len(held)}, off by {100 * error:.2g} %", flush=True)
     for name, trials in result.items():
         inside, sizes = (np.concatenate([trial[k] for trial in trials]) for k in (0, 1))

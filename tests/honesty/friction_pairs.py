@@ -39,9 +39,7 @@ from mindyn.logs.log import log_from_arrays
 from mindyn.regression.settings import EquationSettings
 
 WANTED = (0.93, 0.98)
-GIVEN = EquationSettings(
-    mindyn.Conditioning(position_cutoff_hz=10.0), friction=mindyn.Friction("tanh", FRICTION_WIDTH_RAD_S)
-)
+GIVEN = EquationSettings(mindyn.Conditioning(motion_hz=10.0), friction=mindyn.Friction("tanh", FRICTION_WIDTH_RAD_S))
 LAWS = ("plain", "stribeck", "asymmetric", "load", "saturating")
 
 

@@ -28,8 +28,8 @@ PLAIN = mindyn.LeastSquares(covariance="correlated")
 def measure_agreement(robot, item, other, cutoff_hz: float) -> tuple[float, float]:
     """Return the fraction of parameters that agree, with the intervals of `identify` and with those of noise alone."""
     settings = EquationSettings(
-        mindyn.Conditioning(position_cutoff_hz=2.5 * cutoff_hz),
-        filter_hz=cutoff_hz,
+        mindyn.Conditioning(motion_hz=2.5 * cutoff_hz),
+        equations_hz=cutoff_hz,
         friction=mindyn.Friction("tanh", 0.02),
     )
     both = [mindyn.identify(robot, log, PLAIN, settings) for log in (item, other)]

@@ -105,7 +105,7 @@ def check_rows(worker: Worker, folder: Path, seed: int) -> dict[str, bool]:
     how = draw_setup(seed)
     arm, robot = build_arm(how, seed)
     log, path = record_log(arm, how, seed, 0), save_robot(folder, robot)
-    (folder / "fixed.toml").write_text("position_cutoff_hz = 10.0\ndelay_s = 0.0\n", encoding="utf-8")
+    (folder / "fixed.toml").write_text("motion_hz = 10.0\ndelay_s = 0.0\n", encoding="utf-8")
     half = int(np.random.default_rng([seed, 71]).uniform(0.4, 0.6) * len(log))
     accepted = {}
     for name, start in (("disjoint rows", half), ("common rows", half - 50)):

@@ -30,7 +30,7 @@ from mindyn.logs.filters import lowpass
 from mindyn.regression.friction import Friction
 
 RATE, SECONDS, BAND_HZ, TRAINING = 200.0, 20.0, 15.0, 0.65
-FIXED = mindyn.EquationSettings(mindyn.Conditioning(position_cutoff_hz=37.5), BAND_HZ, 1, Friction("tanh", 0.05))
+FIXED = mindyn.EquationSettings(mindyn.Conditioning(motion_hz=37.5), BAND_HZ, 1, Friction("tanh", 0.05))
 
 
 def band_error(estimate, log) -> float:

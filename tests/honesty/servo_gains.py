@@ -25,7 +25,7 @@ from mindyn.logs import log_from_targets
 from mindyn.regression.friction import Friction
 
 RATE = 200.0
-SETTINGS = mindyn.EquationSettings(mindyn.Conditioning(position_cutoff_hz=40.0), 10.0, 2, Friction("tanh", 0.02))
+SETTINGS = mindyn.EquationSettings(mindyn.Conditioning(motion_hz=40.0), 10.0, 2, Friction("tanh", 0.02))
 
 
 def trial(seed: int, step: float) -> tuple[np.ndarray, np.ndarray]:

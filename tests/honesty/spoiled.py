@@ -41,7 +41,7 @@ from mindyn.logs.log import log_from_arrays
 from mindyn.regression.settings import EquationSettings
 from mindyn.robots.parts import Drive
 
-GIVEN_SETTINGS = EquationSettings(mindyn.Conditioning(position_cutoff_hz=10.0), friction=mindyn.Friction("tanh", 0.02))
+GIVEN_SETTINGS = EquationSettings(mindyn.Conditioning(motion_hz=10.0), friction=mindyn.Friction("tanh", 0.02))
 ERRORS = {
     "zero 10": Kind.WRONG_JOINT_ZERO,
     "zero 90": Kind.WRONG_JOINT_ZERO,

@@ -295,7 +295,7 @@ def run_trial(seed: int, **changes) -> dict:
             "method": estimate.provenance.method,
             "friction": str(estimate.regressor.friction.shapes),
             "conditioning": str(estimate.settings.fit_conditioning),
-            "filter_hz": estimate.settings.cutoff_hz,
+            "equations_hz": estimate.settings.filtering.equations_hz,
             "dropped": len(estimate.values.dropped),
             "parameters": len(estimate.beta),
             "holds": None if estimate.data.identifiable is None else estimate.data.identifiable.holds,

@@ -47,7 +47,7 @@ def fit(robot: str, logs: list[str]) -> dict:
 def weigh(robot: str, free: str, loaded: list[str], weighed: str, mass: float) -> dict:
     """Return the interval of the mass and what is said of it, for each loaded run and, calibrated, for the first."""
     arm = mindyn.load_robot(robot)
-    settings, friction = mindyn.Conditioning(position_cutoff_hz=10.0), mindyn.Friction("tanh", 0.02)
+    settings, friction = mindyn.Conditioning(motion_hz=10.0), mindyn.Friction("tanh", 0.02)
     empty, *runs = (mindyn.read_log(path, arm) for path in (free, weighed, *loaded))
     if not IS_CURRENT:
         arm = mindyn.with_estimated_drives(arm)

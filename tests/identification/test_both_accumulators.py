@@ -22,7 +22,7 @@ from mindyn.regression.regressor import Regressor, with_estimated_drives
 from mindyn.regression.settings import EquationSettings
 
 RATE_HZ = 100.0
-CONDITIONING = Conditioning(position_cutoff_hz=None, velocity="measured", rate_hz=RATE_HZ, stamps="uniform", edge_s=0.0)
+CONDITIONING = Conditioning(motion_hz=None, velocity="measured", rate_hz=RATE_HZ, stamps="uniform", edge_s=0.0)
 
 
 def nearly_parallel(angle):
@@ -56,10 +56,10 @@ def score_by_factors(trials, trial):
     regressor = trials.regressor.with_friction(trial.friction)
     directions = regressor.directions(samples.q, samples.qd, samples.segments, samples.rate_hz)
     parts = regressor.parts(samples.q, samples.qd, samples.qdd, directions)
-    smooth = [lowpass(np.concatenate(arrays, axis=1), trial.filter_hz, RATE_HZ) for arrays in parts]
-    tau = lowpass(samples.tau, trial.filter_hz, RATE_HZ)
-    trim, edge = (int(np.ceil(edge_duration_s(f) * RATE_HZ)) for f in (trial.filter_hz, None))
-    step = decimation_for(trial.filter_hz, RATE_HZ)
+    smooth = [lowpass(np.concatenate(arrays, axis=1), trial.equations_hz, RATE_HZ) for arrays in parts]
+    tau = lowpass(samples.tau, trial.equations_hz, RATE_HZ)
+    trim, edge = (int(np.ceil(edge_duration_s(f) * RATE_HZ)) for f in (trial.equations_hz, None))
+    step = decimation_for(trial.equations_hz, RATE_HZ)
     ends = np.linspace(0, len(tau), trials.fold_count + 1).astype(int)
     blocks = []
     for start, stop in pairwise(ends):

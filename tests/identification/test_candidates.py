@@ -1,7 +1,4 @@
-"""The automatic choice: phases are held out together, and the fit that predicts held-out blocks is taken.
-
-One private name is tested directly: inputs at its limits are rare, or slow to reach, through public names.
-"""
+"""The automatic choice: phases are held out together, and the fit that predicts held-out rows is taken."""
 
 from __future__ import annotations
 
@@ -14,10 +11,12 @@ import mindyn
 from mindyn.foundation.findings import Kind
 from mindyn.identification.estimators.least_squares import LeastSquares
 from mindyn.identification.feasibility.physically_consistent import PhysicallyConsistent
-from mindyn.identification.selection.choose import Candidate, _simpler, best_estimator, choose
+from mindyn.identification.selection.candidates import Candidate
+from mindyn.identification.selection.choose import best_estimator, choose, decide, select_simplest
 from mindyn.identification.selection.trials import Trial, Trials, TrialScore
 from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.log import log_from_arrays
+from mindyn.regression.conditions import group_by_conditions
 from mindyn.regression.friction import Friction
 from mindyn.regression.regressor import build_regressor, with_estimated_drives
 from mindyn.regression.row_blocks import segment_ends
@@ -49,7 +48,7 @@ def arm():
 
 
 def trials_of(robot, logs, folds=8):
-    equation_settings = EquationSettings(Conditioning(position_cutoff_hz=None), friction=Friction("tanh", 0.05))
+    equation_settings = EquationSettings(Conditioning(motion_hz=None), friction=Friction("tanh", 0.05))
     regressor = build_regressor(with_estimated_drives(robot), equation_settings)
     return Trials(mindyn.Experiment(robot, logs), regressor, folds), equation_settings
 
@@ -119,31 +118,74 @@ def test_data_that_contradict_the_robot_have_a_finding(arm):
     assert not any(note.kind == Kind.INCONSISTENT_DATA for note in notes)
 
 
-def test_least_squares_is_selected_if_consistent_values_are_significantly_worse(arm):
+def test_least_squares_is_selected_if_consistent_values_are_much_worse(arm):
     log = record_log(arm, 20.0, 10.0, noise=1e-3, seed=3)
     turned = log.tau - 200.0 * np.gradient(log.qd, 1 / RATE_HZ, axis=0)  # as if its inertia were negative
     estimator, _, notes = select(arm, replace(log, tau=turned))
     assert isinstance(estimator, LeastSquares)
-    assert "significantly worse" in notes[0].message
+    assert "physical consistency costs" in notes[0].message
 
 
-def test_the_simpler_friction_is_selected_unless_shapes_have_a_smaller_error():
-    power, rng = np.ones((8, 2)), np.random.default_rng(0)
+def build_candidate(error, elsewhere=None, shapes=(), **further):
+    """A candidate with these relative errors on blocks and under held-out conditions."""
 
-    def candidate(name, sizes):
-        score = TrialScore(0.01 * np.exp(2 * sizes)[:, None] * power, power)
-        return Candidate(name, EquationSettings(), LeastSquares(), lambda _: np.zeros(1), [score])
+    def score(size):
+        return TrialScore(size**2 * np.ones((8, 2)), np.ones((8, 2)))
 
-    noise = 0.1 * rng.normal(size=8)
-    simple = candidate("simple", np.zeros(8))
-    for shift, expected in ((-0.3, "shapes"), (0.0, "simple"), (0.3, "simple")):
-        assert _simpler(candidate("shapes", noise - noise.mean() + shift), simple).words == expected
-    assert _simpler(simple, None) is simple
+    settings = EquationSettings(friction=Friction("tanh", 0.05, shapes))
+    conditions = [] if elsewhere is None else [score(elsewhere)]
+    return Candidate("", settings, LeastSquares(), np.zeros(1), [score(error)], conditions, **further)
+
+
+def test_the_simplest_fit_is_selected_unless_its_loss_is_a_twentieth_larger():
+    rich, bare = build_candidate(0.1, shapes=("stribeck",)), build_candidate(0.104, has_offsets=False)
+    assert select_simplest([rich, bare]) is bare
+    worse = build_candidate(0.106, has_offsets=False)
+    assert select_simplest([rich, worse]) is rich
+    with_offsets = build_candidate(0.1)
+    assert select_simplest([rich, with_offsets, bare]) is bare
+    assert select_simplest([rich, with_offsets, worse]) is with_offsets
+
+
+def test_consistency_may_cost_a_tenth_of_the_loss_and_errors_elsewhere_count():
+    plain = build_candidate(0.1, 0.1)
+    for error, elsewhere, is_selected in ((0.109, 0.109, True), (0.112, 0.112, False), (0.12, 0.09, True)):
+        consistent = build_candidate(error, elsewhere)
+        assert (decide([plain], [consistent])[0] is consistent) == is_selected
+    assert decide([plain], []) == (plain, plain, None)
+
+
+def test_conditions_at_the_ends_of_the_range_are_held_out(arm):
+    log = record_log(arm, 20.0, 40.0)
+    trials, settings = trials_of(arm, [log])
+    samples = trials.samples(resolve(settings)).samples
+    groupings = {grouping.condition: grouping for grouping in group_by_conditions(samples, samples.tau)}
+    assert set(groupings) == {"speed", "load", "posture", "direction"}
+    speed = np.linalg.norm(samples.qd / np.sqrt((samples.qd**2).mean(axis=0)), axis=1)
+    fastest = groupings["speed"].labels == groupings["speed"].held_out[0]
+    assert speed[fastest].min() >= speed[~fastest].max()
+    assert abs(fastest.mean() - 0.25) < 0.01
+
+
+def test_constant_conditions_have_no_groups(arm):
+    log = record_log(arm, 20.0, 40.0)
+    trials, settings = trials_of(arm, [log])
+    samples = trials.samples(resolve(settings)).samples
+    still = samples.replace_rows(qd=np.ones_like(samples.qd))
+    assert {g.condition for g in group_by_conditions(still, np.zeros_like(still.tau))} == {"posture"}
+
+
+def test_a_short_log_without_offsets_is_fitted_without_them(arm):
+    log = record_log(arm, 6.0, 20.0, noise=0.05, seed=2)
+    estimate = mindyn.identify(arm, log)
+    offsets = [k for k, parameter in enumerate(estimate.parameters) if parameter.kind == "offset"]
+    assert offsets
+    assert not estimate.beta[offsets].any()
 
 
 def test_a_repeated_motion_is_reported_and_given_settings_are_not_selected(arm):
     log = record_log(arm, 30.0, 10.0)
-    usual = EquationSettings(Conditioning(position_cutoff_hz=None), friction=Friction("tanh", 0.05))
+    usual = EquationSettings(Conditioning(motion_hz=None), friction=Friction("tanh", 0.05))
     choice = choose(arm, log, LeastSquares(), usual)
     assert isinstance(choice.estimator, LeastSquares)
     assert any(note.kind == Kind.REPEATED_MOTION and "10 s repeats" in note.message for note in choice.findings)

@@ -68,13 +68,6 @@ def test_an_applied_delay_of_more_than_a_sample_is_shown(milliseconds, way, caps
         assert (finding.kind, finding.severity) == (Kind.APPLIED_DELAY, Severity.INFO)
         print_findings(findings)
         assert f"info     the torque {way} the motion by {abs(milliseconds):g} ms" in capsys.readouterr().err
-    thinned = replace(AS_LOGGED, delay_s=10 * MS, decimation=5)  # 2 rows, of which a fifth are samples
-    data = SimpleNamespace(
-        estimate=stand_in(settings=SimpleNamespace(conditioning=thinned)),
-        samples=SimpleNamespace(rate_hz=40.0),
-        joint_names=("a",),
-    )
-    assert len(list(_applied_delay(data))) == 1
     assert (
         list(
             _applied_delay(
@@ -100,7 +93,7 @@ def test_a_delay_for_each_joint_is_undone_and_predicted(delays_s, tmp_path):
     """The error is that of a log without delays; a stream has the same equations; wrong numbers of delays raise."""
 
     def identify_with(log, delay_s):
-        conditioning = mindyn.Conditioning(position_cutoff_hz=None, velocity="measured", delay_s=delay_s, edge_s=0.1)
+        conditioning = mindyn.Conditioning(motion_hz=None, velocity="measured", delay_s=delay_s, edge_s=0.1)
         settings = EquationSettings(conditioning, friction=mindyn.Friction("tanh", 0.02))
         return mindyn.identify(robot, log, mindyn.LeastSquares(), settings)
 
@@ -122,7 +115,7 @@ def test_a_delay_for_each_joint_is_undone_and_predicted(delays_s, tmp_path):
 def select_delay(delays_s):
     """Nothing is stated but that there is no parallel filter, which the delay does not depend on."""
     robot, log = record_log(delays_s)
-    return choose(robot, [log], mindyn.LeastSquares(), EquationSettings(filter_hz=None, friction="auto"))
+    return choose(robot, [log], mindyn.LeastSquares(), EquationSettings(equations_hz=None, friction="auto"))
 
 
 @pytest.mark.parametrize("milliseconds", [53, -30])
@@ -134,7 +127,7 @@ def test_a_long_delay_is_found(milliseconds):
 
 def test_a_delay_of_one_joint_is_named():
     robot, log = record_log([0.0, 30 * MS])
-    estimate = mindyn.identify(robot, log, mindyn.LeastSquares(), EquationSettings(filter_hz=None, friction="auto"))
+    estimate = mindyn.identify(robot, log, mindyn.LeastSquares(), EquationSettings(equations_hz=None, friction="auto"))
     (delay,) = [finding for finding in estimate.findings if finding.kind == Kind.DELAYED_TORQUE]
     joint = robot.joint_names.index(delay.joints[0])
     assert delay.value == pytest.approx((-30 * MS, 30 * MS)[joint], abs=12 * MS)

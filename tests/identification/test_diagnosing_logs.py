@@ -19,7 +19,7 @@ from mindyn.regression.regressor import with_estimated_drives
 from mindyn.regression.settings import EquationSettings
 
 ROBOT = with_estimated_drives(mindyn.load_robot("planar2"))
-FIXED = mindyn.Conditioning(position_cutoff_hz=20.0, delay_s=0.0, edge_s=0.1)
+FIXED = mindyn.Conditioning(motion_hz=20.0, delay_s=0.0, edge_s=0.1)
 
 
 def log_of(samples):
@@ -29,7 +29,7 @@ def log_of(samples):
 def test_a_fit_survives_segments_too_short_to_diagnose():
     logs = [log_of(smooth_samples(ROBOT, 2000, seed, rate=1000.0)) for seed in range(100)]
     estimate = mindyn.identify(
-        ROBOT, logs, mindyn.LeastSquares(), EquationSettings(FIXED, filter_hz=1.5, decimation=10)
+        ROBOT, logs, mindyn.LeastSquares(), EquationSettings(FIXED, equations_hz=1.5, keep_every=10)
     )
     assert any(str(note).startswith("the intervals include only noise") for note in messages(estimate))
 

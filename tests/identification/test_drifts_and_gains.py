@@ -20,7 +20,7 @@ from mindyn.identification.diagnostics.diagnose import diagnose
 from mindyn.identification.uncertainty.added_columns import Coefficient, fit_added_columns
 
 SETTINGS = mindyn.EquationSettings(
-    mindyn.Conditioning(position_cutoff_hz=None, delay_s=0.0), friction=mindyn.Friction("tanh", 0.05)
+    mindyn.Conditioning(motion_hz=None, delay_s=0.0), friction=mindyn.Friction("tanh", 0.05)
 )
 
 

@@ -23,7 +23,7 @@ STATED = {
     "units": {"time": "s", "position": "rad", "torque": "N m"},
     "side": "joint",
 }
-SETTINGS = mindyn.EquationSettings(mindyn.Conditioning(position_cutoff_hz=20.0, delay_s=0.0), 8.0, 4)
+SETTINGS = mindyn.EquationSettings(mindyn.Conditioning(motion_hz=20.0, delay_s=0.0), 8.0, 4)
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +83,7 @@ def test_the_bits_do_not_depend_on_where_logs_are_gathered(arm, files, read):
 def test_an_automatic_choice_works_with_an_executor(arm, files):
     logs = [mindyn.scan_log(path, arm, metadata=STATED) for path in files]
     with ThreadPoolExecutor(2) as threads:
-        estimate = mindyn.identify(arm, logs, settings=replace(SETTINGS, filter_hz="auto"), executor=threads)
+        estimate = mindyn.identify(arm, logs, settings=replace(SETTINGS, equations_hz="auto"), executor=threads)
     assert np.isfinite(estimate.beta).all()
     assert estimate.provenance.notes["covariance"] == "white"
 

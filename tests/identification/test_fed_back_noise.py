@@ -31,7 +31,7 @@ def test_strong_noise_does_not_bias_the_fit_that_choose_selects(seed):
     """Without a bound these arms chose no filter, and values that were wrong by up to 16 times the largest one."""
     arm, log = noisy(seed)
     estimate = mindyn.identify(arm, log, InstrumentalVariables(), AUTOMATIC)
-    cutoff = estimate.settings.filter_hz
+    cutoff = estimate.settings.equations_hz
     assert cutoff is not None
     assert cutoff <= choose.highest_filter(mindyn.Conditioning(), [log])
     held, _, error = assess_intervals(estimate, arm)
@@ -42,13 +42,13 @@ def test_strong_noise_does_not_bias_the_fit_that_choose_selects(seed):
 
 def test_a_requested_biased_fit_has_an_error_finding():
     arm, log = noisy(24)
-    estimate = mindyn.identify(arm, log, InstrumentalVariables(), replace(AUTOMATIC, filter_hz=None))
+    estimate = mindyn.identify(arm, log, InstrumentalVariables(), replace(AUTOMATIC, equations_hz=None))
     assert assess_intervals(estimate, arm)[2] > 1.0
     (note,) = (note for note in estimate.findings if note.kind == Kind.BIASED_INSTRUMENTS)
     assert note.severity is Severity.ERROR
     (finding,) = find_fed_back_noise(InstrumentalVariables(), estimate, mindyn.Experiment(arm, log))
     assert (finding.severity, finding.unit) == (Severity.ERROR, "Hz")
-    again = replace(AUTOMATIC, filter_hz=finding.value)
+    again = replace(AUTOMATIC, equations_hz=finding.value)
     assert assess_intervals(mindyn.identify(arm, log, InstrumentalVariables(), again), arm)[2] < 0.1
 
 
@@ -58,7 +58,7 @@ def test_noise_that_is_not_fed_back_raises_no_error():
     tau = log.tau + 0.02 * log.tau.std(axis=0) * rng.normal(size=log.tau.shape)
     q = log.q + 1e-6 * rng.normal(size=log.q.shape)
     quiet = mindyn.log_from_arrays(log.joint_names, log.time, q, tau)
-    estimate = mindyn.identify(arm, quiet, InstrumentalVariables(), replace(AUTOMATIC, filter_hz=None))
+    estimate = mindyn.identify(arm, quiet, InstrumentalVariables(), replace(AUTOMATIC, equations_hz=None))
     assert not [note for note in estimate.findings if note.kind == Kind.BIASED_INSTRUMENTS]
 
 
@@ -75,7 +75,7 @@ class Scored:
         return True
 
     def score(self, trial):
-        error = 0.0 if trial.filter_hz is None else 1 / trial.filter_hz
+        error = 0.0 if trial.equations_hz is None else 1 / trial.equations_hz
         return type("Score", (), {"criterion": error, "total": error, "mean": error})
 
 
@@ -83,10 +83,10 @@ class Scored:
 @pytest.mark.parametrize("times", [0.0, 0.3, 1.0])
 def test_no_round_of_tuning_exceeds_the_bound(rate, times):
     bound = min(HIGHEST * rate, LOWEST_HZ + times * (HIGHEST * rate - LOWEST_HZ))
-    conditioning = mindyn.Conditioning(rate_hz=rate, stamps="uniform", position_cutoff_hz=None, delay_s=0.0)
-    asked = mindyn.EquationSettings(replace(conditioning, position_cutoff_hz="auto"), "auto")
+    conditioning = mindyn.Conditioning(rate_hz=rate, stamps="uniform", motion_hz=None, delay_s=0.0)
+    asked = mindyn.EquationSettings(replace(conditioning, motion_hz="auto"), "auto")
     for highest, wanted in ((bound, bound), (None, None)):
         trial = Trial(mindyn.EquationSettings(conditioning))
         for _ in range(2):
             trial = _filters(Scored(), trial, SearchSpace(asked, highest_filter_hz=highest))
-            assert trial.filter_hz == wanted
+            assert trial.equations_hz == wanted

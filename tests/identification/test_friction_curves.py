@@ -20,7 +20,7 @@ from mindyn.regression.friction import Friction
 from mindyn.regression.settings import EquationSettings
 
 PLAIN = mindyn.LeastSquares(covariance="correlated")
-GIVEN = EquationSettings(mindyn.Conditioning(position_cutoff_hz=10.0), friction=Friction("tanh", FRICTION_WIDTH_RAD_S))
+GIVEN = EquationSettings(mindyn.Conditioning(motion_hz=10.0), friction=Friction("tanh", FRICTION_WIDTH_RAD_S))
 HOW = Recording(noise=0.02)
 
 

@@ -52,7 +52,7 @@ def samples(arm):
     """A motion whose accelerations are exact, with load friction and a little of the other kinds."""
     log = record_log(arm, 20.0, 9.7, noise=0.0)
     time, q = log.time, log.q
-    spline = mindyn.condition(arm, log, Conditioning(position_cutoff_hz=None, edge_s=0.0)).samples
+    spline = mindyn.condition(arm, log, Conditioning(motion_hz=None, edge_s=0.0)).samples
     tau = mindyn.compile_model(with_load(arm), with_drives=True).inverse_dynamics(spline.q, spline.qd, spline.qdd)
     tau = tau + 0.3 * spline.qd + 0.5 * np.tanh(spline.qd / WIDTH)
     assert len(time) == len(q)
@@ -157,7 +157,7 @@ def test_load_friction_is_selected_if_present(arm):
 
 
 def select_load_shapes(arm, truth):
-    conditioning = Conditioning(position_cutoff_hz=None, delay_s=0.0, edge_s=0.1, rate_hz=100.0)
+    conditioning = Conditioning(motion_hz=None, delay_s=0.0, edge_s=0.1, rate_hz=100.0)
     equation_settings = EquationSettings(conditioning, friction=Friction("tanh", WIDTH))
     trials = Trials(
         mindyn.Experiment(arm, simulate_loaded_log(arm, truth)),
@@ -168,7 +168,7 @@ def select_load_shapes(arm, truth):
 
 def test_an_estimate_stores_its_own_values_as_the_reference(arm):
     log = simulate_loaded_log(arm, with_load(arm, driving=(0.0, 0.0)))
-    settings = EquationSettings(Conditioning(position_cutoff_hz=None, delay_s=0.0), friction="auto")
+    settings = EquationSettings(Conditioning(motion_hz=None, delay_s=0.0), friction="auto")
     estimate = mindyn.identify(arm, log, mindyn.LeastSquares(), settings)
     assert "load" in estimate.regressor.friction.shapes
     assert abs(estimate.value("f_load1") - TAKEN[0]) < 0.02
@@ -178,7 +178,7 @@ def test_an_estimate_stores_its_own_values_as_the_reference(arm):
 
 def test_a_given_estimator_keeps_the_limits_of_selected_shapes(arm):
     """Least squares within the limits; without shapes its own setting stays; a given one is not changed."""
-    settings = EquationSettings(Conditioning(position_cutoff_hz=None, delay_s=0.0), friction="auto")
+    settings = EquationSettings(Conditioning(motion_hz=None, delay_s=0.0), friction="auto")
     log, plain = (
         simulate_loaded_log(arm, with_load(arm, driving=(0.0, 0.0))),
         simulate_loaded_log(arm, with_drives(arm)),
@@ -195,7 +195,7 @@ def test_a_given_estimator_keeps_the_limits_of_selected_shapes(arm):
 @pytest.mark.parametrize("needs", [True, False])
 def test_other_estimators_lose_shapes_that_need_limits(arm, needs, monkeypatch):
     monkeypatch.setattr(Trials, "needs_limits", lambda *_: needs)
-    settings = EquationSettings(Conditioning(position_cutoff_hz=None, delay_s=0.0), friction="auto")
+    settings = EquationSettings(Conditioning(motion_hz=None, delay_s=0.0), friction="auto")
     log = simulate_loaded_log(arm, with_load(arm, driving=(0.0, 0.0)))
     choice = mindyn.choose(arm, log, mindyn.InstrumentalVariables(), settings)
     assert bool(choice.settings.shape.shapes) is not needs
@@ -203,9 +203,7 @@ def test_other_estimators_lose_shapes_that_need_limits(arm, needs, monkeypatch):
 
 def test_a_stated_shape_gets_its_reference(arm):
     log = simulate_loaded_log(arm, with_load(arm))
-    stated = EquationSettings(
-        Conditioning(position_cutoff_hz=None, delay_s=0.0), friction=Friction("tanh", WIDTH, ("load",))
-    )
+    stated = EquationSettings(Conditioning(motion_hz=None, delay_s=0.0), friction=Friction("tanh", WIDTH, ("load",)))
     estimate = mindyn.identify(arm, log, mindyn.LeastSquares(), stated)
     assert abs(estimate.value("f_load1") - TAKEN[0]) < 0.02
 
@@ -223,7 +221,7 @@ def with_drives(arm):
 
 def simulate_loaded_log(arm, truth, noise=0.02):
     log = record_log(arm, 15.0, 11.3, noise=0.0)
-    rest = mindyn.condition(arm, log, Conditioning(position_cutoff_hz=None, edge_s=0.0)).samples
+    rest = mindyn.condition(arm, log, Conditioning(motion_hz=None, edge_s=0.0)).samples
     tau = mindyn.compile_model(truth, with_drives=True).inverse_dynamics(rest.q, rest.qd, rest.qdd)
     tau = tau + 2 * np.tanh(rest.qd / WIDTH) + noise * tau.std(axis=0) * np.random.default_rng(2).normal(size=tau.shape)
     return log_from_arrays(arm.joint_names, log.time[: len(tau)], rest.q, tau, rest.qd)

@@ -28,7 +28,7 @@ from mindyn.regression.regressor import with_estimated_drives
 from mindyn.regression.rows import Rows
 from mindyn.regression.settings import EquationSettings
 
-PLAIN = EquationSettings(mindyn.Conditioning(position_cutoff_hz=10.0), friction=mindyn.Friction("tanh", 0.02))
+PLAIN = EquationSettings(mindyn.Conditioning(motion_hz=10.0), friction=mindyn.Friction("tanh", 0.02))
 
 
 def small_fit(noise=1.0, rows=480):

@@ -44,9 +44,7 @@ def test_shares_of_the_load_lie_in_their_intervals(name):
     """And the robot made of the estimate has its torques."""
     robot = replace(mindyn.load_robot(name), drives=(), extras=())
     log, share, coulomb = record_log(robot)
-    stated = EquationSettings(
-        Conditioning(position_cutoff_hz=None, delay_s=0.0), friction=Friction("tanh", WIDTH, ("load",))
-    )
+    stated = EquationSettings(Conditioning(motion_hz=None, delay_s=0.0), friction=Friction("tanh", WIDTH, ("load",)))
     estimate = mindyn.identify(robot, log, mindyn.LeastSquares(), stated)
     numbers = [robot.joint_index(joint) + 1 for joint in robot.primary_names]
     for label, truth in (("f_load", share), ("fc", coulomb)):

@@ -59,7 +59,7 @@ def test_the_last_link_first_finds_friction_of_a_robot_that_states_none():
     robot = with_estimated_drives(mindyn.load_robot("planar2"))
     samples = smooth_samples(robot, 2000, 4)
     log = log_from_arrays(robot.joint_names, np.arange(2000) / samples.rate_hz, samples.q, samples.tau)
-    equation_settings = EquationSettings(mindyn.Conditioning(position_cutoff_hz=20.0), friction=mindyn.Friction("sign"))
+    equation_settings = EquationSettings(mindyn.Conditioning(motion_hz=20.0), friction=mindyn.Friction("sign"))
     bare = replace(robot, drives=())
     estimate = mindyn.identify(bare, log, mindyn.LastLinkFirst(), equation_settings)
     assert {"viscous", "coulomb", "offset"} <= {parameter.kind for parameter in estimate.parameters}

@@ -194,7 +194,7 @@ def test_a_constant_torque_has_as_little_weight_as_a_zero_torque():
 
 
 def test_a_constant_torque_has_no_weight_in_a_stream(tmp_path):
-    settings, path = mindyn.EquationSettings(mindyn.Conditioning(), filter_hz=8.0), tmp_path / "stuck.csv"
+    settings, path = mindyn.EquationSettings(mindyn.Conditioning(), equations_hz=8.0), tmp_path / "stuck.csv"
     stuck = build_log(600, 100.0, torque=(1.0, 0.0))
     table = np.column_stack([stuck.time, stuck.q, stuck.tau + np.array([0.0, 3.7])])
     np.savetxt(path, table, delimiter=",", header="t,q1,q2,tau1,tau2", comments="")

@@ -13,7 +13,7 @@ import mindyn
 from mindyn.identification.diagnostics import load
 
 SETTINGS = mindyn.EquationSettings(
-    mindyn.Conditioning(position_cutoff_hz=None, delay_s=0.0), friction=mindyn.Friction("tanh", 0.05)
+    mindyn.Conditioning(motion_hz=None, delay_s=0.0), friction=mindyn.Friction("tanh", 0.05)
 )
 
 

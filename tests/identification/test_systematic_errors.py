@@ -39,11 +39,11 @@ def delay_motion(samples, seconds):
     return replace(samples, **late).take(INNER)
 
 
-@pytest.mark.parametrize("filter_hz", [None, 20.0])
+@pytest.mark.parametrize("equations_hz", [None, 20.0])
 @pytest.mark.parametrize("seconds", [-0.001, 0.0, 0.0015])
-def test_a_delay_is_found_within_its_deviation(seconds, filter_hz):
+def test_a_delay_is_found_within_its_deviation(seconds, equations_hz):
     samples = with_noise(delay_motion(EXACT, seconds))
-    estimate = LeastSquares().fit(equations(ROBOT, samples, filter_hz=filter_hz))
+    estimate = LeastSquares().fit(equations(ROBOT, samples, equations_hz=equations_hz))
     _, asked, deviation = timing_error(FitRows(estimate, samples))
     assert asked == pytest.approx(-seconds, abs=4 * deviation)
     assert 0 < deviation < 5e-4

@@ -33,8 +33,8 @@ from mindyn.regression.regressor import Regressor
 from mindyn.regression.settings import PLAIN_FRICTION, EquationSettings
 
 
-def trial_of(conditioning, filter_hz=None, friction=PLAIN_FRICTION, **excluded):
-    return Trial(EquationSettings(conditioning, filter_hz, friction=friction), **excluded)
+def trial_of(conditioning, equations_hz=None, friction=PLAIN_FRICTION, **excluded):
+    return Trial(EquationSettings(conditioning, equations_hz, friction=friction), **excluded)
 
 
 def exact_log(robot, rows, seed=1):
@@ -72,7 +72,7 @@ def test_findings_name_the_selected_cutoff():
     robot = mindyn.load_robot("planar2")
     estimate = mindyn.identify(robot, exact_log(robot, 1601))
     known = [str(note) for note in messages(estimate) if "cut-off" in str(note)]
-    used = estimate.settings.conditioning.position_cutoff_hz
+    used = estimate.settings.conditioning.motion_hz
     assert len(known) == 1
     assert known[0].endswith("no filter" if used is None else f"{used:.4g} Hz")
 
@@ -143,7 +143,7 @@ def test_rows_summed_for_several_foldings_score_as_those_of_one(dropped):
         (EquationSettings(AS_LOGGED), set()),
         (EquationSettings(), {"cutoff", "velocity", "delay"}),
         (EquationSettings(Conditioning()), {"cutoff"}),
-        (EquationSettings(AS_LOGGED, filter_hz="auto"), {"filter", "parameters"}),
+        (EquationSettings(AS_LOGGED, equations_hz="auto"), {"filter", "parameters"}),
         (EquationSettings(AS_LOGGED, friction="auto"), {"friction", "parameters"}),
         (EquationSettings.automatic(), {"cutoff", "velocity", "delay", "filter", "friction", "parameters"}),
     ],

@@ -31,7 +31,7 @@ from mindyn.regression.regressor import Regressor, with_estimated_drives
 
 RATE = 200.0
 HOLD = 0.5 / RATE
-SETTINGS = mindyn.EquationSettings(mindyn.Conditioning(position_cutoff_hz=16.0), 10.0, 2, Friction("tanh", 0.03))
+SETTINGS = mindyn.EquationSettings(mindyn.Conditioning(motion_hz=16.0), 10.0, 2, Friction("tanh", 0.03))
 LOAD = 0.6
 
 

@@ -21,7 +21,7 @@ from mindyn.regression.settings import EquationSettings
 from mindyn.robots.drive_matrices import gear_matrix
 
 FIT = mindyn.LeastSquares()
-PLAIN = mindyn.Conditioning(position_cutoff_hz=20.0, edge_s=0.1)
+PLAIN = mindyn.Conditioning(motion_hz=20.0, edge_s=0.1)
 
 
 def sound(name="puma560", rows=2000):

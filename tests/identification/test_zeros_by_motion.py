@@ -15,7 +15,7 @@ from mindyn.identification.diagnostics import geometry
 from mindyn.regression.friction import Friction
 from mindyn.regression.settings import EquationSettings
 
-SETTINGS = EquationSettings(mindyn.Conditioning(position_cutoff_hz=None), friction=Friction("tanh", 0.02))
+SETTINGS = EquationSettings(mindyn.Conditioning(motion_hz=None), friction=Friction("tanh", 0.02))
 
 
 def diagnose_motion(samples, robot):

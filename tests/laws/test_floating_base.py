@@ -207,7 +207,7 @@ def test_measured_wrenches_unknown_contacts_and_a_held_trunk_give_the_values_of_
     assert np.abs(estimate.beta - values).max() < 1e-10
 
     unknown = floating_samples(biped, *motion, tau, rate_hz=RATE_HZ, wrenches={"trunk": trunk})
-    for settings in (STATED, replace(STATED, filter_hz=20.0)):
+    for settings in (STATED, replace(STATED, equations_hz=20.0)):
         rows = floating_rows(biped, [(unknown, FEET)], settings)
         R, z = rows.information.stacked()
         assert np.abs(R @ values - z).max() < 1e-9 * np.abs(z).max(), "projected rows hold for the true values"

@@ -74,6 +74,19 @@ def test_intervals_from_poses_at_rest_hold_the_values():
     assert 0.92 <= np.mean(inside) <= 0.99
 
 
+def test_axes_with_other_gains_widen_the_intervals_and_are_reported():
+    inside, found = [], 0
+    for seed in range(30):
+        R, rng = attitudes(30, seed), np.random.default_rng(500 + seed)
+        readings = BIAS + (at_rest(R, seed) - BIAS) * (1 + 0.03 * rng.normal(size=6))
+        payload = identify_payload_from_wrench(WrenchLog(readings, R))
+        low, high = payload.load.mass_interval
+        inside.append([low < MASS < high, *(np.abs(payload.load.centre - CENTRE) < payload.load.centre_half_widths)])
+        found += Kind.WRENCH_SCALE in kinds(payload)
+    assert np.mean(inside) > 0.85
+    assert found > 24
+
+
 def test_rotation_of_the_sensor_is_estimated_with_intervals():
     inside = []
     for seed in range(15):

@@ -38,7 +38,7 @@ def test_rows_with_nan_are_dropped_and_reported(tmp_path):
         "3 of 1000 rows of run.parquet hold NaN, infinity or more than 1e+30: torque of elbow (3); dropped"
         in messages(log)
     )
-    created = condition(arm(), log, Conditioning(position_cutoff_hz=20.0))
+    created = condition(arm(), log, Conditioning(motion_hz=20.0))
     assert any("gap of 0.008 s after row 399" in note for note in messages(created))
     assert set(created.samples.segments) == {0, 1}
     assert not ({400, 401, 402} & set(created.rows))
@@ -103,7 +103,7 @@ def test_stamps_rounded_to_nothing_are_rejected(tmp_path):
 def test_gaps_split_the_log(tmp_path):
     keep = np.r_[0:300, 450:1000]
     log = read(tmp_path, {name: column[keep] for name, column in MOTION.table().items()})
-    created = condition(arm(), log, Conditioning(position_cutoff_hz=50.0, edge_s=0.1))
+    created = condition(arm(), log, Conditioning(motion_hz=50.0, edge_s=0.1))
     assert any("a gap of 0.302 s after row 299" in note for note in messages(created))
     assert np.array_equal(np.unique(created.samples.segments, return_counts=True)[1], [200, 450])
 
@@ -158,7 +158,7 @@ def test_a_log_without_columns_names_the_command_that_drafts_them(tmp_path):
     pl.DataFrame(MOTION.table()).write_csv(path)
     with raises(LogError, Code.MISSING_VALUE, "columns.position") as raised:
         read_log(path, arm())
-    assert raised.value.command == ("log", str(path), "ROBOT", "--write")
+    assert raised.value.command == ("log", str(path), "ROBOT", "--confirm")
 
 
 def test_wrong_robot_lists_both(tmp_path):
@@ -214,7 +214,7 @@ def test_a_folder_or_missing_file_is_named(tmp_path):
 def test_too_few_rows_are_rejected():
     short = sines(30)
     with raises(LogError, code=Code.TOO_LITTLE_DATA, subject="samples"):
-        condition(arm(), log_from_arrays(NAMES, short.t, short.q, short.tau), Conditioning(position_cutoff_hz=20.0))
+        condition(arm(), log_from_arrays(NAMES, short.t, short.q, short.tau), Conditioning(motion_hz=20.0))
 
 
 def test_measured_velocity_must_be_logged():
@@ -271,6 +271,6 @@ def test_placeholder_numbers_are_dropped(tmp_path):
 def test_many_gaps_are_counted(tmp_path):
     keep = np.r_[0:300, 310:600, 700:1000]
     log = read(tmp_path, {name: column[keep] for name, column in MOTION.table().items()})
-    samples = condition(arm(), log, Conditioning(position_cutoff_hz=50.0, edge_s=0.1))
+    samples = condition(arm(), log, Conditioning(motion_hz=50.0, edge_s=0.1))
     message = "2 gaps, the longest of 0.202 s after row 589: the log is split into 3 segments"
     assert message in messages(samples)

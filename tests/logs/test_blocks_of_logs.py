@@ -31,7 +31,7 @@ from mindyn.logs.resolving import _find_burst_step
 from mindyn.logs.samples import Samples
 from mindyn.robots.loading import load_robot
 
-PLAIN = Conditioning(rate_hz=100.0, stamps="uniform", position_cutoff_hz=None, edge_s=0.0, delay_s=0.0)
+PLAIN = Conditioning(rate_hz=100.0, stamps="uniform", motion_hz=None, edge_s=0.0, delay_s=0.0)
 
 
 def with_gaps(*gaps):
@@ -69,23 +69,19 @@ def test_gaps_are_known_with_the_longest(gaps, said):
     assert not any("gap" in note for note in messages(none))
 
 
-@pytest.mark.parametrize("decimation", [1, 3])
-def test_segments_are_numbered_over_blocks_and_logs(decimation):
-    c = replace(PLAIN, decimation=decimation)
+def test_segments_are_numbered_over_blocks_and_logs():
     logs = [with_gaps(2.0), with_gaps()]
-    stream = SampleStream(logs, arm(), c, 4, (), 1)
+    stream = SampleStream(logs, arm(), PLAIN, 4, (), 1)
     blocks = list(stream.blocks())
     segments = np.concatenate([samples.segments for samples, _, _, _ in blocks])
-    kept = [len(range(0, 10, decimation))] * 3
-    assert segments.tolist() == np.repeat(np.arange(3), kept).tolist()
+    assert segments.tolist() == np.repeat(np.arange(3), 10).tolist()
     assert stream.first_segments == [0, 2]
-    assert stream.count == sum(kept)
-    assert stream.rate_hz == 100.0 / decimation
+    assert stream.count == 30
+    assert stream.rate_hz == 100.0
     owners = np.concatenate([np.full(len(rows), owner) for _, rows, _, owner in blocks])
-    assert owners.tolist() == np.repeat([0, 1], [2 * kept[0], kept[0]]).tolist()
+    assert owners.tolist() == np.repeat([0, 1], [20, 10]).tolist()
     rows = np.concatenate([rows for _, rows, _, _ in blocks])
-    raster = [*range(0, 10, decimation)]
-    assert rows.tolist() == [*raster, *(10 + k for k in raster), *raster]
+    assert rows.tolist() == [*range(20), *range(10)]
 
 
 def test_edges_are_cut_out_and_slow_rows_marked():
@@ -185,7 +181,7 @@ def test_loops_are_followed_in_blocks_as_in_one(blocks):
 def test_streams_of_blocks_have_the_numbers_of_the_whole():
     motion = sines(600)
     log = log_from_arrays(arm().joint_names, motion.t + 1e-4 * np.sin(np.arange(600)), motion.q, motion.tau)
-    c = Conditioning(rate_hz=400.0, stamps="measured", position_cutoff_hz=20.0, edge_s=0.05, delay_s=0.001)
+    c = Conditioning(rate_hz=400.0, stamps="measured", motion_hz=20.0, edge_s=0.05, delay_s=0.001)
     whole = condition(
         arm(),
         log,

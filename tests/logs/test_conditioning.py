@@ -56,9 +56,9 @@ def test_the_low_pass_has_no_phase_and_halves_the_cut_off_frequency():
 @pytest.mark.parametrize(
     ("settings", "velocity_error", "acceleration_error"),
     [
-        ({"position_cutoff_hz": None}, 1e-4, 2e-4),
-        ({"position_cutoff_hz": 60.0}, 1e-4, 2e-4),
-        ({"position_cutoff_hz": None, "velocity": "measured"}, 1e-15, 1e-4),
+        ({"motion_hz": None}, 1e-4, 2e-4),
+        ({"motion_hz": 60.0}, 1e-4, 2e-4),
+        ({"motion_hz": None, "velocity": "measured"}, 1e-15, 1e-4),
     ],
 )
 def test_derivatives_of_sines(settings, velocity_error, acceleration_error):
@@ -76,10 +76,10 @@ def test_as_logged_gives_the_log_back():
 
 
 STREAMED = [
-    Conditioning(position_cutoff_hz=30.0),
-    Conditioning(position_cutoff_hz=5.0, decimation=7, slow_speed=(0.2, 0.1, 0.3)),
-    Conditioning(position_cutoff_hz=40.0, delay_s=0.0123, velocity="measured"),
-    Conditioning(rate_hz=321.0, position_cutoff_hz=30.0),
+    Conditioning(motion_hz=30.0),
+    Conditioning(motion_hz=5.0, slow_speed=(0.2, 0.1, 0.3)),
+    Conditioning(motion_hz=40.0, delay_s=0.0123, velocity="measured"),
+    Conditioning(rate_hz=321.0, motion_hz=30.0),
 ]
 
 
@@ -110,7 +110,7 @@ class ChunkedLog(list):
 def test_jittered_stamps_are_made_uniform():
     rng = np.random.default_rng(3)
     t = np.arange(4000) / RATE + np.r_[0.0, rng.uniform(-0.3, 0.3, 3999) / RATE]
-    created = condition(ROBOT, log_of(sines(t=t)), Conditioning(position_cutoff_hz=None, edge_s=0.1))
+    created = condition(ROBOT, log_of(sines(t=t)), Conditioning(motion_hz=None, edge_s=0.1))
     assert created.conditioning.stamps == "measured"
     assert created.samples.rate_hz == pytest.approx(RATE, rel=1e-4)
     at = t[0] + (np.arange(len(created.samples)) + np.ceil(0.1 * created.samples.rate_hz)) / created.samples.rate_hz
@@ -135,7 +135,7 @@ def test_a_delay_moves_a_wave(rows):
 @pytest.mark.parametrize("seconds", [0.0, 0.0173, -0.0081])
 def test_the_delay_is_found_and_undone(seconds):
     late = replace(MOTION, tau=sines(t=MOTION.t - seconds).tau)
-    raw = condition(ROBOT, log_of(late), Conditioning(position_cutoff_hz=60.0))
+    raw = condition(ROBOT, log_of(late), Conditioning(motion_hz=60.0))
 
     def model(q, qd, qdd):
         return 2.0 * qdd + 1.5 * qd + 5.0 * np.cos(q)
@@ -144,24 +144,15 @@ def test_the_delay_is_found_and_undone(seconds):
     scan = DelayScan(raw.samples, lambda rows: [column[rows, None] for column in tau.T])
     assert scan.best().seconds == pytest.approx(seconds, abs=1e-4)
     assert estimate_delay(raw.samples).seconds == pytest.approx(seconds, abs=5e-4)
-    created = condition(ROBOT, log_of(late), Conditioning(position_cutoff_hz=60.0, delay_s=seconds)).samples
+    created = condition(ROBOT, log_of(late), Conditioning(motion_hz=60.0, delay_s=seconds)).samples
     assert_close(model(created.q, created.qd, created.qdd), created.tau, 1e-3)
-    auto = condition(ROBOT, log_of(late), Conditioning(position_cutoff_hz=60.0, delay_s="auto"))
+    auto = condition(ROBOT, log_of(late), Conditioning(motion_hz=60.0, delay_s="auto"))
     assert auto.conditioning.delay_s == pytest.approx(seconds, abs=5e-4)
-
-
-def test_decimation_keeps_slow_motion_and_removes_fast_noise():
-    """The same filter acts on motion and torque; white noise keeps about its share of the band."""
-    created = condition(ROBOT, log_of(noisy(40_000)), Conditioning(position_cutoff_hz=100.0, decimation=10))
-    assert created.samples.rate_hz == RATE / 10
-    assert np.array_equal(np.diff(created.rows), np.full(len(created.rows) - 1, 10))
-    left = created.samples.tau - sines(40_000).tau[created.rows]
-    assert 0.05 < left.std() / np.sqrt(2 * 0.4 / 10) / 1.0 < 1.0
 
 
 def test_edges_and_slow_rows():
     log = log_from_arrays(NAMES, MOTION.t, MOTION.q, MOTION.tau)
-    settings = Conditioning(position_cutoff_hz=None, edge_s=0.2, slow_speed=0.5)
+    settings = Conditioning(motion_hz=None, edge_s=0.2, slow_speed=0.5)
     created = condition(ROBOT, log, settings)
     assert created.rows[0] == 100
     assert created.rows[-1] == 3899
@@ -171,15 +162,15 @@ def test_edges_and_slow_rows():
 
 def test_several_logs_have_their_own_segments():
     first, second = sines(1500), sines(2500)
-    created = condition(ROBOT, [log_of(first), log_of(second)], Conditioning(position_cutoff_hz=30.0))
+    created = condition(ROBOT, [log_of(first), log_of(second)], Conditioning(motion_hz=30.0))
     assert np.array_equal(np.unique(created.samples.segments, return_counts=True)[1], [1400, 2400])
     assert np.array_equal(created.logs, created.samples.segments)
-    alone = condition(ROBOT, log_of(second), Conditioning(position_cutoff_hz=30.0))
+    alone = condition(ROBOT, log_of(second), Conditioning(motion_hz=30.0))
     assert_close(created.samples.qdd[created.logs == 1], alone.samples.qdd, EXACT)
 
 
 def test_prediction_keeps_every_row_and_the_torque_as_logged():
-    settings = Conditioning(position_cutoff_hz=20.0, decimation=4, slow_speed=0.1)
+    settings = Conditioning(motion_hz=20.0, slow_speed=0.1)
     trained = condition(ROBOT, log_of(noisy()), settings).conditioning
     created = condition(ROBOT, log_of(noisy(seed=1)), trained.for_prediction())
     assert np.array_equal(created.rows, np.arange(4000))
@@ -189,7 +180,7 @@ def test_prediction_keeps_every_row_and_the_torque_as_logged():
 
 def test_the_cut_off_is_chosen_reported_and_repeatable():
     samples = condition(ROBOT, log_of(noisy(scale=1e-5)))
-    chosen = samples.conditioning.position_cutoff_hz
+    chosen = samples.conditioning.motion_hz
     assert 1.4 < chosen < 30.0
     assert f"position cut-off selected from the data: {chosen:.4g} Hz" in messages(samples)
     assert condition(ROBOT, log_of(noisy(scale=1e-5))).conditioning == samples.conditioning
@@ -204,7 +195,7 @@ def test_more_noise_asks_for_a_lower_cut_off():
 def test_conditioning_survives_json():
     for settings in (Conditioning(), AS_LOGGED, STREAMED[1]):
         assert Conditioning.from_dict(json.loads(json.dumps(settings.to_dict()))) == settings
-    assert Conditioning.from_dict({"decimation": 3}) == Conditioning(decimation=3)
+    assert Conditioning.from_dict({"edge_s": 3.0}) == Conditioning(edge_s=3.0)
     with raises(InputError, code=Code.UNKNOWN_NAME, subject="cutof"):
         Conditioning.from_dict({"cutof": 3})
 
@@ -213,8 +204,7 @@ def test_conditioning_survives_json():
     ("settings", "code"),
     [
         ({"velocity": "guessed"}, Code.INVALID_VALUE),
-        ({"decimation": 0}, Code.INVALID_VALUE),
-        ({"position_cutoff_hz": -1.0}, Code.INVALID_VALUE),
+        ({"motion_hz": -1.0}, Code.INVALID_VALUE),
     ],
 )
 def test_impossible_settings_are_rejected(settings, code):
@@ -224,4 +214,4 @@ def test_impossible_settings_are_rejected(settings, code):
 
 def test_a_cut_off_beyond_the_nyquist_frequency_is_rejected():
     with raises(InputError, code=Code.OUT_OF_RANGE, subject="cutoff_hz"):
-        condition(ROBOT, log_of(MOTION), Conditioning(position_cutoff_hz=300.0))
+        condition(ROBOT, log_of(MOTION), Conditioning(motion_hz=300.0))

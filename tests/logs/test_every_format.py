@@ -16,7 +16,7 @@ ROBOT = mindyn.load_robot("planar2")
 RECORDING = planar_motion(700)
 SIGNALS = ("time", "q", "qd", "tau")
 FITTED = mindyn.EquationSettings(
-    mindyn.Conditioning(position_cutoff_hz=20.0, stamps="uniform", rate_hz=128.0), filter_hz=15.0
+    mindyn.Conditioning(motion_hz=20.0, stamps="uniform", rate_hz=128.0), equations_hz=15.0
 )
 
 

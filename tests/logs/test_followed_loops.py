@@ -22,7 +22,7 @@ from mindyn.regression.building import build_rows
 from mindyn.regression.regressor import Regressor
 
 RATE_HZ = 100.0
-RAW = Conditioning(position_cutoff_hz=None, edge_s=0.05, stamps="uniform")
+RAW = Conditioning(motion_hz=None, edge_s=0.05, stamps="uniform")
 IN_LINE = -np.arcsin(0.02 / 0.45)
 """Where crank and rod of the press are in line."""
 

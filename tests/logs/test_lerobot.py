@@ -84,7 +84,7 @@ def test_all_episodes_are_segments_of_one_log(tmp_path, leg, version):
         expected.append(log_from_targets(JOINTS, t, q, target, KP).tau)
     stiff = mindyn.read_log(folder, leg, units={"position": "rad"}, metadata={"kp": KP.tolist()})
     np.testing.assert_allclose(stiff.tau, np.concatenate(expected), rtol=1e-6, atol=1e-6)
-    samples = mindyn.condition(leg, log, mindyn.Conditioning(position_cutoff_hz=None, edge_s=0.0)).samples
+    samples = mindyn.condition(leg, log, mindyn.Conditioning(motion_hz=None, edge_s=0.0)).samples
     assert len(np.unique(samples.segments)) == len(ROWS)
     assert len(log.sources) == 1 + len(list(folder.glob("data/*/*.parquet")))
 

@@ -24,7 +24,7 @@ def peak():
 before = peak()
 columns = {key: value for key, value in STATED["columns"].items() if key != "velocity"}
 scan = scan_log(sys.argv[1], arm(), metadata={**STATED, "columns": columns})
-settings = Conditioning(position_cutoff_hz=20.0)
+settings = Conditioning(motion_hz=20.0)
 print(sum(map(len, condition_stream(arm(), scan, settings))))
 print(peak() - before)
 """

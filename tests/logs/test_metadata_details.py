@@ -219,15 +219,15 @@ def test_measured_motion_is_used_if_requested():
     t = np.arange(100) / 50
     q, qd, qdd = (np.column_stack([f(t), f(2 * t)]) for f in (np.sin, np.cos, np.exp))
     log = log_from_arrays(ROBOT.joint_names, t, q, 5 * q, qd, qdd)
-    c = Conditioning(rate_hz=50.0, position_cutoff_hz=None, velocity="measured", acceleration="measured")
+    c = Conditioning(rate_hz=50.0, motion_hz=None, velocity="measured", acceleration="measured")
     motion = condition_motion(log, c)
     for result, given in zip(motion, (q, qd, qdd, 5 * q), strict=True):
         assert_close(result, given, EXACT)
-    half = condition_motion(log, Conditioning(rate_hz=50.0, position_cutoff_hz=None, velocity="measured"))
+    half = condition_motion(log, Conditioning(rate_hz=50.0, motion_hz=None, velocity="measured"))
     assert_close(half.qdd, central_difference(qd, 50.0), EXACT)
-    plain = condition_motion(log, Conditioning(rate_hz=50.0, position_cutoff_hz=None))
+    plain = condition_motion(log, Conditioning(rate_hz=50.0, motion_hz=None))
     assert_close(plain.qdd, central_difference(central_difference(q, 50.0), 50.0), EXACT)
-    late = condition_motion(log, Conditioning(rate_hz=50.0, position_cutoff_hz=None, delay_s=0.04))
+    late = condition_motion(log, Conditioning(rate_hz=50.0, motion_hz=None, delay_s=0.04))
     assert_close(late.q[10:-10], q[8:-12], 1e-9)  # the motion is moved to the later torque
     assert_close(late.tau, 5 * q, EXACT)
     with raises(LogError, code=Code.MISSING_VALUE, subject="acceleration"):

@@ -40,7 +40,7 @@ def with_rows_between_gaps(count):
 def test_short_segments_between_gaps_are_dropped_with_a_note(velocity, cutoff, edge):
     settings = Conditioning(
         velocity=velocity,
-        position_cutoff_hz=cutoff,
+        motion_hz=cutoff,
         edge_s=edge,
     )
     samples = {
@@ -130,7 +130,7 @@ def evenly_sampled(stamps):
     return mindyn.condition(
         ARM,
         log,
-        Conditioning(position_cutoff_hz=20.0),
+        Conditioning(motion_hz=20.0),
     )
 
 
@@ -175,7 +175,7 @@ def test_rows_sampled_in_bursts_keep_their_stamps():
     samples = mindyn.condition(
         ARM,
         log,
-        Conditioning(position_cutoff_hz=None, rate_hz=500.0),
+        Conditioning(motion_hz=None, rate_hz=500.0),
     )
     assert samples.conditioning.stamps == "measured"
     assert not any("in bursts" in note for note in messages(samples))
@@ -225,7 +225,7 @@ def test_bursts_that_are_resampled_use_their_stamps():
     result = mindyn.condition(
         ARM,
         log,
-        Conditioning(position_cutoff_hz=None, rate_hz=100.0, edge_s=0.1),
+        Conditioning(motion_hz=None, rate_hz=100.0, edge_s=0.1),
     )
     assert result.conditioning.stamps == "measured"
     assert np.abs(result.samples.qd).max() < 1.1 * np.abs(np.gradient(q, 1 / 500, axis=0)).max()

@@ -18,7 +18,7 @@ from raising import raises
 from mindyn.foundation.errors import Code
 from mindyn.logs.checks import _expand_column_names
 from mindyn.logs.cleaning import Cleaner
-from mindyn.logs.conditioning import Conditioning, condition_motion, edge_rows, motion_cutoff, torque_cutoff
+from mindyn.logs.conditioning import Conditioning, condition_motion
 from mindyn.logs.conversion import _unit_scales
 from mindyn.logs.drafts.draft import format_toml_value
 from mindyn.logs.drafts.draft_head import read_lerobot_names
@@ -184,7 +184,7 @@ def test_differences_are_the_rates_of_a_sine():
     t = np.arange(1000) / 200
     q = np.sin(3 * t)[:, None]
     log = log_from_arrays(("a",), t, q, q, 7 * q, 9 * q)
-    c = Conditioning(rate_hz=200.0, position_cutoff_hz=20.0, edge_s=0.1)
+    c = Conditioning(rate_hz=200.0, motion_hz=20.0, edge_s=0.1)
     inner = slice(200, 800)
     motion = condition_motion(log, c)
     assert_close(motion.q[inner], q[inner], 1e-3)
@@ -194,16 +194,6 @@ def test_differences_are_the_rates_of_a_sine():
     assert_close(measured.qd[inner], 7 * q[inner], 1e-3)
     assert_close(measured.qdd[inner, 0], 21 * np.cos(3 * t)[inner], 0.01)
     assert_close(condition_motion(log, replace(c, acceleration="measured")).qdd[inner], 9 * q[inner], 1e-3)
-
-
-def test_a_cut_off_stays_below_what_fewer_rows_can_show():
-    c = Conditioning(rate_hz=1000.0, position_cutoff_hz=100.0, edge_s=0.1)
-    assert (motion_cutoff(c), torque_cutoff(c)) == (100.0, None)
-    fewer = replace(c, decimation=5)
-    assert (motion_cutoff(fewer), torque_cutoff(fewer)) == (80.0, 80.0)
-    assert motion_cutoff(replace(fewer, position_cutoff_hz=None)) == 80.0
-    assert motion_cutoff(replace(c, decimation=2)) == 100.0
-    assert edge_rows(c) == 100
 
 
 def test_motions_one_after_another_and_in_step():

@@ -88,7 +88,7 @@ def test_conditioned_tx40_motion_is_that_of_the_plain_pipeline():
     from scipy.signal import butter, sosfiltfilt
 
     log = real_log("staubli_tx40", "pos_read_data.csv")
-    created = condition(real_robot("staubli_tx40"), log, Conditioning(position_cutoff_hz=40.0).for_prediction()).samples
+    created = condition(real_robot("staubli_tx40"), log, Conditioning(motion_hz=40.0).for_prediction()).samples
     q = sosfiltfilt(butter(4, 40.0, fs=5000.0, output="sos"), log.q, axis=0, padlen=125)
     qd = np.gradient(q, 2e-4, axis=0)
     inner = slice(settling_rows(40.0, 5000.0), -settling_rows(40.0, 5000.0))

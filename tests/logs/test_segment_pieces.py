@@ -328,7 +328,7 @@ def test_a_chosen_delay_is_that_of_all_segments():
     samples = in_steps(0.03, rows=1200)
     time = np.arange(1200) / 200
     log = log_from_arrays(("a",), time, samples.q, samples.tau, samples.qd, samples.qdd)
-    c = Conditioning(rate_hz=200.0, stamps="uniform", position_cutoff_hz=None, edge_s=0.1, delay_s=0.5)
+    c = Conditioning(rate_hz=200.0, stamps="uniform", motion_hz=None, edge_s=0.1, delay_s=0.5)
     delay_without_model = estimate_delay_without_model([log.take(slice(0, 600)), log.take(slice(600, None))], c)
     assert delay_without_model == pytest.approx(0.03, abs=2e-3)
 

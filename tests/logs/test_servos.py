@@ -152,7 +152,7 @@ def test_the_draft_asks_for_gains_and_reads_with_them(short, leg):
 
 
 def fit(leg, log):
-    settings = mindyn.EquationSettings(mindyn.Conditioning(position_cutoff_hz=16.0), 10.0, 2, Friction("tanh", 0.03))
+    settings = mindyn.EquationSettings(mindyn.Conditioning(motion_hz=16.0), 10.0, 2, Friction("tanh", 0.03))
     return mindyn.identify(leg, log, mindyn.LeastSquares(), settings)
 
 

@@ -185,9 +185,9 @@ def test_settings_are_chosen_from_the_beginning_of_a_log(monkeypatch):
 def test_what_resolve_chooses_is_known():
     log = log_at(np.arange(400) / 100)
     created, notes = resolve_conditioning(Conditioning(delay_s="auto"), [log], lambda *_: 4.0)
-    assert (created.rate_hz, created.position_cutoff_hz, created.edge_s) == (100.0, 4.0, 0.125)
+    assert (created.rate_hz, created.motion_hz, created.edge_s) == (100.0, 4.0, 0.125)
     assert created.is_resolved
-    assert [note.details for note in notes] == [("position_cutoff_hz",), ("edge_s",), ("delay_s",)]
+    assert [note.details for note in notes] == [("motion_hz",), ("edge_s",), ("delay_s",)]
     text = " ".join(map(str, notes))
     assert "4 Hz" in text
     assert "0.125 s cut at both ends" in text
@@ -247,7 +247,7 @@ def test_fewer_samples_than_required_are_rejected_with_the_reason():
 
 
 def test_rows_follow_from_seconds():
-    c = Conditioning(rate_hz=100.0, edge_s=0.12, position_cutoff_hz=None)
+    c = Conditioning(rate_hz=100.0, edge_s=0.12, motion_hz=None)
     assert edge_rows(c) == 12
     plain = reach_rows(replace(c, edge_s=0.0))
     assert plain == DIFFERENCE_ROWS + 5 + 2
@@ -288,7 +288,7 @@ def test_filters_need_two_rows_and_a_cut_off_below_half_the_rate():
 @pytest.mark.parametrize(
     "given",
     [
-        {"decimation": 0},
+        {"rate_hz": 0},
         {"longest_gap_rows": -1},
     ],
 )
@@ -296,14 +296,13 @@ def test_settings_at_their_bounds(given):
     with raises(InputError, code=Code.INVALID_VALUE) as raised:
         Conditioning(**given)
     assert next(iter(given)) in raised.value.message
-    assert Conditioning(decimation=1).decimation == 1
 
 
 def test_the_usual_settings_are_as_documented():
     c = Conditioning()
-    assert (c.longest_gap_rows, c.decimation, c.delay_s, c.slow_speed) == (2.5, 1, 0.0, None)
-    predicted = Conditioning(edge_s=1.0, decimation=3, slow_speed=0.1).for_prediction()
-    assert (predicted.edge_s, predicted.decimation, predicted.slow_speed) == (0.0, 1, None)
+    assert (c.longest_gap_rows, c.delay_s, c.slow_speed) == (2.5, 0.0, None)
+    predicted = Conditioning(edge_s=1.0, slow_speed=0.1).for_prediction()
+    assert (predicted.edge_s, predicted.slow_speed) == (0.0, None)
 
 
 class Chunks(list):
@@ -315,7 +314,7 @@ class Chunks(list):
 def test_a_new_segment_starts_where_rows_were_dropped():
     time = np.concatenate([np.arange(900), 920 + np.arange(900)]) / 100
     log = log_at(time)
-    c = Conditioning(rate_hz=100.0, stamps="uniform", position_cutoff_hz=None, edge_s=0.02, decimation=3)
+    c = Conditioning(rate_hz=100.0, stamps="uniform", motion_hz=None, edge_s=0.02)
     for block in (None, 8):
         chunks = Chunks(log.take(slice(k, k + 10)) for k in range(0, len(log), 10))
         stream = SampleStream([chunks, log], ROBOT, c, block, ["chosen"])
@@ -323,12 +322,12 @@ def test_a_new_segment_starts_where_rows_were_dropped():
         assert (len(created) > 4) == (block is not None)
         rows = np.concatenate([item for _, item, _, _ in created])
         segments = np.concatenate([item.segments for item, _, _, _ in created])
-        per_log = [k for k in range(900) if k % 3 == 0 and 2 <= k < 898]
+        per_log = range(2, 898)
         expected = [*per_log, *(900 + k for k in per_log)]
         assert rows.tolist() == expected * 2
         assert segments.tolist() == [k for k in range(4) for _ in per_log]
         assert stream.first_segments == [0, 2]
-        assert (stream.count, stream.rate_hz) == (len(rows), 100.0 / 3)
+        assert (stream.count, stream.rate_hz) == (len(rows), 100.0)
         assert messages(stream)[0] == "chosen"
         assert "a gap of 0.21 s after row 899: the log is split into 2 segments" in messages(stream)[1]
 

@@ -45,7 +45,7 @@ def test_every_push_is_found_and_nothing_else():
 
     free = log("free")
     first, second = free.take(slice(0, len(free) // 2)), free.take(slice(len(free) // 2, len(free)))
-    equation_settings = EquationSettings(mindyn.Conditioning(position_cutoff_hz=10.0), friction=Friction("tanh", 0.03))
+    equation_settings = EquationSettings(mindyn.Conditioning(motion_hz=10.0), friction=Friction("tanh", 0.03))
     estimate = mindyn.identify(robot, [first], mindyn.LeastSquares(), equation_settings)
     thresholds = contact_thresholds(estimate, [first])
     assert not contact_trace(estimate, second, thresholds).alarms.any()

@@ -29,7 +29,7 @@ def test_ratios_of_a_ur10e_are_near_the_published_ones():
         metadata={"current_gains": "unknown"},
     )
     settings = mindyn.EquationSettings(
-        mindyn.Conditioning(position_cutoff_hz=10.0), 5.0, 4, Friction("tanh", 0.03, ("stribeck",))
+        mindyn.Conditioning(motion_hz=10.0), 5.0, 4, Friction("tanh", 0.03, ("stribeck",))
     )
     gains = estimate_gains(robot, [log], settings)
     assert gains.undetermined == (robot.joint_names[5],)

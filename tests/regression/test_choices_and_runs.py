@@ -26,7 +26,7 @@ from mindyn.regression.row_blocks import (
     require_enough_rows,
     segment_ends,
 )
-from mindyn.regression.settings import EquationSettings
+from mindyn.regression.settings import EquationSettings, Filtering
 
 NAMES = ("a", "b", "c")
 
@@ -39,12 +39,12 @@ def samples_of(segments, rate_hz=100.0):
 @pytest.mark.parametrize(
     ("given", "code", "subject"),
     [
-        ({"filter_hz": 0.0}, Code.INVALID_VALUE, "settings.filter_hz"),
-        ({"filter_hz": -1.0}, Code.INVALID_VALUE, "settings.filter_hz"),
-        ({"filter_hz": float("inf")}, Code.INVALID_VALUE, "settings.filter_hz"),
-        ({"filter_hz": float("nan")}, Code.INVALID_VALUE, "settings.filter_hz"),
-        ({"decimation": 0}, Code.INVALID_VALUE, "settings.decimation"),
-        ({"decimation": 1.5}, Code.INVALID_VALUE, "settings.decimation"),
+        ({"equations_hz": 0.0}, Code.INVALID_VALUE, "settings.equations_hz"),
+        ({"equations_hz": -1.0}, Code.INVALID_VALUE, "settings.equations_hz"),
+        ({"equations_hz": float("inf")}, Code.INVALID_VALUE, "settings.equations_hz"),
+        ({"equations_hz": float("nan")}, Code.INVALID_VALUE, "settings.equations_hz"),
+        ({"keep_every": 0}, Code.INVALID_VALUE, "settings.keep_every"),
+        ({"keep_every": 1.5}, Code.INVALID_VALUE, "settings.keep_every"),
         ({"friction": "sign"}, Code.WRONG_TYPE, "friction"),
         ({"drive_parameters": "none"}, Code.INVALID_VALUE, "settings.drive_parameters"),
     ],
@@ -52,7 +52,7 @@ def samples_of(segments, rate_hz=100.0):
 def test_settings_that_make_no_sense_are_rejected(given, code, subject):
     with raises(InputError, code, subject):
         EquationSettings(**given)
-    assert (EquationSettings(filter_hz=1e-3, decimation=1).cutoff_hz, EquationSettings().step) == (1e-3, 1)
+    assert EquationSettings(equations_hz=1e-3).filtering == Filtering(None, 1e-3, 1)
 
 
 def test_a_parallel_filter_cuts_ends_itself():
@@ -61,7 +61,7 @@ def test_a_parallel_filter_cuts_ends_itself():
     assert EquationSettings(None, 5.0).fit_conditioning is None
     assert EquationSettings(conditioning, 5.0).fit_conditioning == replace(conditioning, edge_s=0.0)
     plain = EquationSettings(conditioning, 5.0, 4).unfiltered()
-    assert (plain.filter_hz, plain.decimation) == (None, 1)
+    assert (plain.equations_hz, plain.keep_every) == (None, 1)
     assert not EquationSettings.automatic().is_selected
     assert EquationSettings().is_selected
     assert not EquationSettings(conditioning).is_selected  # the conditioning's rate is not

@@ -54,7 +54,7 @@ def counts(monkeypatch):
 
 
 def test_given_settings_condition_each_row_once(robot, log, counts):
-    settings = mindyn.EquationSettings(mindyn.Conditioning(position_cutoff_hz=8.0), friction=mindyn.Friction())
+    settings = mindyn.EquationSettings(mindyn.Conditioning(motion_hz=8.0), friction=mindyn.Friction())
     mindyn.identify(robot, log, mindyn.LeastSquares(), settings)
     assert sum(count for key, count in counts.items() if key[0] == "conditioning") == 1
     assert counts["timeline"] == 1

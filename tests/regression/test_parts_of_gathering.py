@@ -37,7 +37,7 @@ from mindyn.robots.loading import load_robot
 from mindyn.robots.parts import Drive
 
 ROBOT = random_robot(6, joints=2, tree=False, special=False, gravity=(0.0, 0.0, -9.81))
-SETTINGS = Conditioning(rate_hz=200.0, stamps="uniform", position_cutoff_hz=20.0, edge_s=0.1, delay_s=0.0)
+SETTINGS = Conditioning(rate_hz=200.0, stamps="uniform", motion_hz=20.0, edge_s=0.1, delay_s=0.0)
 EQUATION_SETTINGS = EquationSettings(SETTINGS, drive_parameters="stated")
 
 

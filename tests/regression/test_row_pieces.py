@@ -234,7 +234,7 @@ def test_rates_of_logs_are_those_of_their_usual_steps():
     steps[:6] = 0.026
     assert estimate_period(steps) == pytest.approx(0.01)
     assert [_round_rate(rate) for rate in (99.9901, 99.98, 0.3, 1000.09)] == [100.0, 99.98, 0.3, 1000.0]
-    c = Conditioning(position_cutoff_hz=4.0, delay_s=-0.0125)
+    c = Conditioning(motion_hz=4.0, delay_s=-0.0125)
     assert cutoff_finding(c, "x").message == "position cut-off selected x: 4 Hz"
     assert delay_finding(c, "y").message == "delay of the torque y: -12.5 ms"
     assert delay_finding(replace(c, delay_s=(0.0, 0.03)), "y").message == "delay of the torque y: 0, 30 ms"

@@ -34,7 +34,7 @@ from mindyn.regression.row_blocks import STOP_ROWS, _dependence_rows, gather
 from mindyn.regression.rows import Rows
 from mindyn.regression.settings import EquationSettings
 
-SETTINGS = Conditioning(rate_hz=200.0, stamps="uniform", position_cutoff_hz=20.0, edge_s=0.2, delay_s=0.0)
+SETTINGS = Conditioning(rate_hz=200.0, stamps="uniform", motion_hz=20.0, edge_s=0.2, delay_s=0.0)
 EQUATION_SETTINGS = {
     "plain": EquationSettings(SETTINGS),
     "filtered": EquationSettings(SETTINGS, 5.0, 3),
@@ -67,7 +67,9 @@ def test_blocks_add_up_to_all_rows(robot, logs, name):
     equation_settings = EQUATION_SETTINGS[name]
     rows = build_rows(robot, logs, equation_settings)
     samples = condition(robot, logs, equation_settings.fit_conditioning).samples
-    every = gather(rows.regressor, samples, cutoff_hz=equation_settings.cutoff_hz, decimation=equation_settings.step)
+    every = gather(
+        rows.regressor, samples, cutoff_hz=equation_settings.equations_hz, decimation=equation_settings.keep_every
+    )
     assert rows.information.counts == every.counts
     assert_close(grams(rows.information), grams(every), SAME_ALGEBRA)
     assert_close(grams(add_information(rows.folds(3))), grams(every), SAME_ALGEBRA)
@@ -158,9 +160,9 @@ def test_a_settings_is_saved_compared_and_rejected_while_open():
     left_open = EquationSettings.automatic()
     assert EquationSettings.from_dict(left_open.to_dict()) == left_open
     assert not left_open.is_selected
-    with raises(InputError, Code.MISSING_VALUE, "filter_hz"):
-        left_open.cutoff_hz  # noqa: B018
-    for wrong in ({"filter_hz": -1.0}, {"decimation": 0}, {"friction": "sign"}, {"drive_parameters": "none"}):
+    with raises(InputError, Code.MISSING_VALUE, "equations_hz"):
+        left_open.filtering  # noqa: B018
+    for wrong in ({"equations_hz": -1.0}, {"keep_every": 0}, {"friction": "sign"}, {"drive_parameters": "none"}):
         (name,) = wrong
         is_friction = name == "friction"
         code, subject = (Code.WRONG_TYPE, name) if is_friction else (Code.INVALID_VALUE, f"settings.{name}")
@@ -172,7 +174,7 @@ def test_a_settings_is_chosen_when_nothing_is_open():
     assert EquationSettings(SETTINGS).is_selected
     assert EquationSettings(None).is_selected
     assert not EquationSettings(replace(SETTINGS, delay_s="auto")).is_selected
-    for name in ("filter_hz", "decimation", "friction"):
+    for name in ("equations_hz", "keep_every", "friction"):
         assert not replace(EquationSettings(SETTINGS), **{name: "auto"}).is_selected
 
 
@@ -196,7 +198,7 @@ def test_the_status_of_a_fit_summarizes_its_data(robot):
         np.array([residual.rms for residual in residuals]), np.sqrt((samples.tau**2).mean(axis=0)), SAME_ALGEBRA
     )
     assert "kept" not in data_summary(rows.information, rows.settings)
-    assert "one of 3 kept" in data_summary(rows.information, EquationSettings(decimation=3))
+    assert "one of 3 kept" in data_summary(rows.information, EquationSettings(keep_every=3))
 
 
 def test_rows_of_workers_equal_those_of_this_process(robot, logs):

@@ -119,7 +119,7 @@ def test_identify_writes_a_report_unless_disabled(folder, settings, tmp_path):
 @pytest.fixture(scope="module")
 def settings(folder):
     path = folder / "settings.toml"
-    path.write_text('position_cutoff_hz = "none"\nvelocity = "measured"\nacceleration = "measured"\nrate_hz = 200.0\n')
+    path.write_text('motion_hz = "none"\nvelocity = "measured"\nacceleration = "measured"\nrate_hz = 200.0\n')
     return path
 
 
@@ -215,7 +215,7 @@ def test_check_and_export_accept_the_folder_of_a_run(folder, command, monkeypatc
 def test_a_prior_may_be_a_bundled_robot(folder, tmp_path):
     out = tmp_path / "made"
     log, settings = folder / "run1.parquet", tmp_path / "c.toml"
-    settings.write_text("position_cutoff_hz = 20.0\n")
+    settings.write_text("motion_hz = 20.0\n")
     options = ["--consistent", "--prior", "planar2", "--no-report", "--conditioning", settings]
     assert run("identify", folder / "arm.toml", log, *options, "--out", out).exit_code == 0
     names = [source["path"] for source in json.loads((out / "run.json").read_text())["inputs"]]

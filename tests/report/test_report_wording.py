@@ -224,7 +224,7 @@ def test_unscored_ends_are_shaded_and_explained(good):
 
 
 def test_samples_and_equations_are_distinguished(robot, good):
-    filtered = estimate_of(robot, treated={"filter_hz": 5.0, "decimation": 4})
+    filtered = estimate_of(robot, treated={"equations_hz": 5.0, "keep_every": 4})
     counts = [residual.rows for residual in filtered.data.residuals]
     expected = f"{sum(counts)} equations ({max(counts)} samples of 4 joints, low-passed at 5 Hz, one of 4 kept)"
     assert expected in filtered.status

@@ -58,7 +58,7 @@ def run(seconds, seed, pushes=()):
 
 @pytest.fixture(scope="module")
 def estimate():
-    equation_settings = EquationSettings(mindyn.Conditioning(position_cutoff_hz=20.0), friction=Friction("tanh", 0.01))
+    equation_settings = EquationSettings(mindyn.Conditioning(motion_hz=20.0), friction=Friction("tanh", 0.01))
     return mindyn.identify(ROBOT, [run(10, seed) for seed in range(20, 26)], mindyn.LeastSquares(), equation_settings)
 
 

@@ -44,9 +44,7 @@ def known(request):
         tau = model.inverse_dynamics(p, pd, -(size * w**2 * np.sin(angle)).sum(axis=1))
         tau += 0.05 * rng.normal(size=tau.shape)
         logs.append(mindyn.log_from_arrays(robot.primary_names, t, p, tau, pd))
-    equation_settings = EquationSettings(
-        mindyn.Conditioning(position_cutoff_hz=None, delay_s=0.0), friction=Friction("sign")
-    )
+    equation_settings = EquationSettings(mindyn.Conditioning(motion_hz=None, delay_s=0.0), friction=Friction("sign"))
     return robot, logs, mindyn.identify(robot, logs, mindyn.LeastSquares(), equation_settings)
 
 

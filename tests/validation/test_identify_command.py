@@ -92,7 +92,7 @@ def test_a_streamed_log_gives_the_same_parameters(logs, arm):
     app = typer.Typer()
     app.command()(identify)
     settings = logs / "conditioning.toml"
-    settings.write_text("position_cutoff_hz = 20.0\ndelay_s = 0.0\n")
+    settings.write_text("motion_hz = 20.0\ndelay_s = 0.0\n")
     given = [arm, str(logs / "run1.parquet"), "--conditioning", str(settings), "--json"]
     values = []
     for more in ([], ["--stream"]):
@@ -172,7 +172,7 @@ def arm(tmp_path):
 @pytest.fixture
 def fixed(logs):
     """Settings that leave nothing to choose but the friction."""
-    (logs / "conditioning.toml").write_text("position_cutoff_hz = 20.0\ndelay_s = 0.0\n")
+    (logs / "conditioning.toml").write_text("motion_hz = 20.0\ndelay_s = 0.0\n")
     return logs / "conditioning.toml"
 
 
@@ -245,7 +245,7 @@ def test_the_end_of_a_log_is_held_out(logs, arm, fixed):
     result = json.loads(invoke(*given, "--hold-out", 0.25).stdout)
     robot = mindyn.load_robot(arm)
     log = mindyn.read_log(logs / "run1.parquet", robot)
-    settings = mindyn.Conditioning(position_cutoff_hz=20.0, delay_s=0.0)
+    settings = mindyn.Conditioning(motion_hz=20.0, delay_s=0.0)
     alone = mindyn.identify(robot, log.between(0, 1800), settings=EquationSettings.automatic(settings))
     assert result["parameters"]["value"] == alone.beta.tolist()
     assert result["validation"] == mindyn.validate(alone, log.between(1800, 2400)).to_dict()

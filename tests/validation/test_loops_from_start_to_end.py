@@ -125,7 +125,7 @@ def noisy_fits(course):
     ).measured
     log = mindyn.log_from_arrays(read.joint_names, read.t, read.position, read.torque)
     # Torques are held for 2 ms from when they were computed: on average they are 1 ms old.
-    settings = mindyn.EquationSettings(conditioning=Conditioning(position_cutoff_hz=None, delay_s=-1e-3))
+    settings = mindyn.EquationSettings(conditioning=Conditioning(motion_hz=None, delay_s=-1e-3))
     methods = {
         "least squares": mindyn.LeastSquares(covariance="correlated"),
         "instruments": mindyn.InstrumentalVariables(),

@@ -31,7 +31,7 @@ def run(seed, seconds=12.0):
 
 @pytest.fixture(scope="module")
 def estimate():
-    settings = mindyn.Conditioning(position_cutoff_hz=20.0, delay_s=0.0, velocity="measured")
+    settings = mindyn.Conditioning(motion_hz=20.0, delay_s=0.0, velocity="measured")
     return mindyn.identify(ROBOT, [run(1), run(2)], mindyn.LeastSquares(), EquationSettings(settings))
 
 

@@ -70,7 +70,7 @@ def test_rows_that_are_not_scored_are_counted(robot):
 
 
 def with_cutoff(estimate, cutoff_hz):
-    conditioning = replace(estimate.settings.conditioning, position_cutoff_hz=cutoff_hz, velocity="differentiated")
+    conditioning = replace(estimate.settings.conditioning, motion_hz=cutoff_hz, velocity="differentiated")
     conditioning = replace(conditioning, acceleration="differentiated")
     return estimate.with_data(settings=replace(estimate.settings, conditioning=conditioning))
 

@@ -121,7 +121,7 @@ def test_a_prediction_holds_the_log_and_scores_as_validate_does(robot, estimate)
 
 def test_a_filtered_fit_is_not_compared_with_unfiltered_rows(robot):
     training, other = log_of(robot, 1, 0.5), log_of(robot, 2, 0.5)
-    filtered = mindyn.identify(robot, training, mindyn.LeastSquares(), EquationSettings(AS_LOGGED, filter_hz=2.0))
+    filtered = mindyn.identify(robot, training, mindyn.LeastSquares(), EquationSettings(AS_LOGGED, equations_hz=2.0))
     assert not any("error of the fit" in item for item in mindyn.validate(filtered, other).sentences)
     plain = mindyn.identify(robot, training, mindyn.LeastSquares(), EquationSettings(AS_LOGGED))
     flattered = plain.with_data(
@@ -197,8 +197,6 @@ def test_rows_next_to_a_gap_are_not_scored(robot, estimate, gaps):
     edges = [(a, b, (b - a) // 20) for a, b in pairwise(ends) if b - a > 40]  # 5 % of a segment longer than 0.2 s
     inner = [np.arange(a + edge, b - edge) for a, b, edge in edges]
     filtered = estimate.with_data(
-        settings=replace(
-            estimate.settings, conditioning=replace(estimate.settings.conditioning, position_cutoff_hz=20.0)
-        )
+        settings=replace(estimate.settings, conditioning=replace(estimate.settings.conditioning, motion_hz=20.0))
     )
     assert predict_log(filtered, cut).scored.tolist() == np.concatenate(inner).tolist()

@@ -39,7 +39,7 @@ def complete_robot(incomplete: str) -> Iterator[str]:
 
 
 ROBOT_ARGUMENT = typer.Argument(
-    help="Name of a bundled robot, or a .toml, .urdf or MJCF .xml file.", autocompletion=complete_robot
+    help="A .urdf, MJCF .xml or .toml file, or a bundled robot.", autocompletion=complete_robot
 )
 """For `Annotated[str, ROBOT_ARGUMENT]`."""
 
@@ -50,12 +50,16 @@ def complete_from(names: Iterable[str]) -> Callable[[str], list[str]]:
     return lambda incomplete: [name for name in known if name.startswith(incomplete)]
 
 
-VERBOSE_OPTION = typer.Option("--verbose", "-v", help="Print all rows, findings and notes.")
+OUTPUT_PANEL = "Output"
+"""Group of options in the help, about what is written and printed."""
+VERBOSE_OPTION = typer.Option(
+    "--verbose", "-v", help="Print all rows, findings and notes.", rich_help_panel=OUTPUT_PANEL
+)
 """For `verbose: Annotated[bool, VERBOSE_OPTION]`."""
-JSON_OPTION = typer.Option("--json", help="Print JSON.")
+JSON_OPTION = typer.Option("--json", help="Print JSON.", rich_help_panel=OUTPUT_PANEL)
 """For `as_json: Annotated[bool, JSON_OPTION]`."""
 MESHES_OPTION = typer.Option(
-    "--meshes", help="Draw the meshes of the robot file if they are available; adds up to 5 MB."
+    "--meshes", help="Draw the meshes of the robot file; adds up to 5 MB.", rich_help_panel=OUTPUT_PANEL
 )
 """For `meshes: Annotated[bool, MESHES_OPTION]`."""
 
@@ -90,8 +94,13 @@ def require_companion(option: str, given: object, needed: str, present: object) 
         raise InputError(f"{option} needs {needed}", hint=hint, code=Code.MISSING_VALUE, subject=option)
 
 
-def option_group(parameter: str, parse: Callable[..., Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Replace a parameter of a command by those of `parse`, with their options and defaults; pass it the result."""
+def option_group(
+    parameter: str, parse: Callable[..., Any], panel: str = ""
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Replace a parameter of a command by those of `parse`, with their options and defaults; pass it the result.
+
+    panel  title of these options in the help
+    """
     declared = inspect.signature(parse).parameters.values()
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
@@ -105,7 +114,10 @@ def option_group(parameter: str, parse: Callable[..., Any]) -> Callable[[Callabl
                     error.fill_command(ROBOT=keywords["robot"])
                 raise
 
-        hints = _resolve_hints(parse) | _resolve_hints(command)
+        grouped = _resolve_hints(parse)
+        for option in (option for hint in grouped.values() for option in getattr(hint, "__metadata__", ())):
+            option.rich_help_panel = option.rich_help_panel or panel or None
+        hints = grouped | _resolve_hints(command)
         accepted = inspect.signature(command).parameters.values()
         listed = [entry for given in accepted for entry in (declared if given.name == parameter else [given])]
         parameters = [entry.replace(kind=entry.KEYWORD_ONLY, annotation=hints[entry.name]) for entry in listed]
@@ -127,25 +139,23 @@ def _resolve_hints(function: Callable[..., Any]) -> dict[str, Any]:
 def parse_robot_options(
     lock: Annotated[
         list[str] | None,
-        typer.Option(help="Hold a joint at this position, rad or m. Repeatable.", metavar="JOINT=VALUE"),
+        typer.Option(help="Hold a joint at a position, rad or m. Repeatable.", metavar="JOINT=VALUE"),
     ] = None,
-    root: Annotated[str | None, typer.Option(help="Use this link as root and drop the links above it.")] = None,
-    tip: Annotated[str | None, typer.Option(help="End the chain at this link or frame and drop side branches.")] = None,
+    root: Annotated[str | None, typer.Option(help="Drop the links above this one.", metavar="LINK")] = None,
+    tip: Annotated[str | None, typer.Option(help="Drop what is beyond this link or frame.", metavar="LINK")] = None,
     gravity: Annotated[
         tuple[float, float, float] | None, typer.Option(help="Gravity in the world frame, m/s^2.", metavar="X Y Z")
     ] = None,
     mount: Annotated[
-        str | None, typer.Option(help=f"Mounting of the root: {', '.join(MOUNT_NAMES)}, or 'ROLL PITCH YAW' in rad.")
+        str | None,
+        typer.Option(help=f"Mounting: {', '.join(MOUNT_NAMES)}, or 'ROLL PITCH YAW' in rad.", metavar="MOUNT"),
     ] = None,
     assembly: Annotated[
         list[str] | None,
-        typer.Option(
-            help="Approximate position of a joint, rad or m, that selects how loops are assembled. Repeatable.",
-            metavar="JOINT=VALUE",
-        ),
+        typer.Option(help="Near which position a loop is assembled, rad or m. Repeatable.", metavar="JOINT=VALUE"),
     ] = None,
-    base: Annotated[RootJoint, typer.Option(help="floating: the root moves freely, on six massless joints.")] = "fixed",
-    snap: Annotated[bool, typer.Option(help="Round angles within 1e-5 rad of a multiple of 15 degrees.")] = True,
+    base: Annotated[RootJoint, typer.Option(help="Whether the root is fixed or moves freely.")] = "fixed",
+    snap: Annotated[bool, typer.Option(help="Round angles within 1e-5 rad of multiples of 15 deg.")] = True,
 ) -> RobotOptions:
     """Return the options of `load_robot` that a command line gives."""
     from mindyn.robots.description import Selection
@@ -162,7 +172,7 @@ def parse_robot_options(
     return RobotOptions(snap, gravity, _parse_mount(mount), Selection(held, root, tip), stands or None, base)
 
 
-with_robot_options = option_group("options", parse_robot_options)
+with_robot_options = option_group("options", parse_robot_options, "Robot")
 """Replace the parameter `options: RobotOptions` of a command that takes a robot."""
 
 

@@ -203,7 +203,7 @@ def identify_by_methods(robot: Robot, log: Log, talk: Callable[[str], None]) -> 
     consistent = identify(robot, log, PhysicallyConsistent(prior=None, covariance="correlated"), plain.settings)
     estimates = {"least squares": plain, "projected": make_feasible(plain), REPORTED_METHOD: consistent}
     talk("identifying: instrumental variables")
-    every_row = replace(plain.settings, decimation=1)
+    every_row = replace(plain.settings, keep_every=1)
     try:
         instruments = InstrumentalVariables(instrument_model=consistent)
         return estimates | {"instrumental variables": identify(robot, log, instruments, every_row)}

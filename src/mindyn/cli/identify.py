@@ -66,6 +66,8 @@ RUN_FILES: Final = (
 """Files of a run folder; those of an earlier run are replaced together, so that the folder describes one run."""
 IDENTIFY_PROGRESS_STEPS: Final = 11
 """Approximate number of progress messages of `identify`."""
+USUAL_SECONDS: Final = 20.0
+"""Default length of the motions of `mindyn excite`."""
 _HELD_OUT_HINT: Final = "pass a log of another motion to --validate, or omit it"
 
 
@@ -81,37 +83,40 @@ def identify(
     held_out: Annotated[
         list[str] | None, typer.Option("--validate", help="Held-out log for validation. Repeatable.")
     ] = None,
-    hold_out: Annotated[
-        float, typer.Option(help="Fraction at the end of every log that is held out for validation, such as 0.3.")
-    ] = 0.0,
+    hold_out: Annotated[float, typer.Option(help="Fraction at the end of every log that is held out, as 0.3.")] = 0.0,
     out: Annotated[
         Path | None,
-        typer.Option("--out", help=f"Folder for {', '.join(RUN_FILES)}; files of an earlier run are replaced."),
+        typer.Option(
+            "--out", help="Folder for estimate and report; replaces an earlier run.", rich_help_panel="Output"
+        ),
     ] = None,
     conditioning: Annotated[Path | None, typer.Option(help=".toml file with conditioning settings.")] = None,
-    stream: Annotated[
-        bool, typer.Option("--stream", help="Read the training logs in blocks, for logs larger than memory.")
-    ] = False,
-    report: Annotated[bool, typer.Option("--report/--no-report", help="Write report.html into the folder.")] = True,
+    stream: Annotated[bool, typer.Option("--stream", help="Read training logs in blocks, if memory is short.")] = False,
+    report: Annotated[
+        bool, typer.Option("--report/--no-report", help="Write report.html into --out.", rich_help_panel="Output")
+    ] = True,
     consistent: Annotated[
-        bool, typer.Option("--consistent", help="Fit with physical consistency constraints.")
+        bool, typer.Option("--consistent", help="Fit with physical consistency constraints.", rich_help_panel="Method")
     ] = False,
     method: Annotated[
         str | None,
         typer.Option(
-            help=f"Method instead of the selected one: {', '.join(METHOD_NAMES)}; "
-            f"for position targets also: {', '.join(SERVO_METHOD_NAMES)}.",
+            help=f"Instead of the selected method: {', '.join(METHOD_NAMES)}; "
+            f"for position targets: {', '.join(SERVO_METHOD_NAMES)}.",
             autocompletion=complete_from((*METHOD_NAMES, *SERVO_METHOD_NAMES)),
+            metavar="NAME",
+            rich_help_panel="Method",
         ),
     ] = None,
     prior: Annotated[
-        str | None, typer.Option(help="With --consistent: robot with trusted inertials (bundled name or file).")
+        str | None,
+        typer.Option(
+            help="With --consistent: robot with trusted inertials.", metavar="ROBOT", rich_help_panel="Method"
+        ),
     ] = None,
     no_offsets: Annotated[
         bool,
-        typer.Option(
-            "--no-offsets", help="With --consistent: fit without torque offsets, which simulators do not have."
-        ),
+        typer.Option("--no-offsets", help="With --consistent: fit no torque offsets.", rich_help_panel="Method"),
     ] = False,
     drives: Annotated[
         Path | None, typer.Option(help=".toml file with drive tables, for robot files without drives.")
@@ -119,21 +124,25 @@ def identify(
     scale: Annotated[
         str,
         typer.Option(
-            help="With unknown gains, what fixes the common scale: robot (gravity parameters of its file), free, or a "
-            "known base parameter NAME=VALUE."
+            help="What fixes their common scale: robot (gravity parameters of its file), free, or a known base "
+            "parameter NAME=VALUE.",
+            rich_help_panel="Unknown gains",
         ),
     ] = "robot",
     loaded: Annotated[
         list[str] | None,
-        typer.Option(help="With unknown gains: log with a load of known mass, which fixes the scale. Repeatable."),
+        typer.Option(help="Log with a load of known mass. Repeatable.", rich_help_panel="Unknown gains"),
     ] = None,
-    mass: Annotated[float | None, typer.Option(help="Mass of the load of --loaded, kg.")] = None,
+    mass: Annotated[
+        float | None, typer.Option(help="Mass of the load of --loaded, kg.", rich_help_panel="Unknown gains")
+    ] = None,
     servo: Annotated[
         bool | None,
         typer.Option(
             "--servo/--no-servo",
-            help="Estimate gains, damping, friction and armature of position servos by simulation, with the masses of "
-            "the robot file. Default: if the logs have targets and no torques, and kp is unknown.",
+            help="Estimate position servos by simulation, with the masses of the file. Default: if the logs have "
+            "targets, no torques and an unknown kp.",
+            rich_help_panel="Method",
         ),
     ] = None,
     as_json: Annotated[bool, JSON_OPTION] = False,
@@ -184,7 +193,7 @@ def identify(
     start = perf_counter()
     arm, settings = options.load(robot, () if drives is None else read_drives(read_text(drives))), None
     if conditioning is not None:
-        content = read_toml(conditioning, "file of settings", InputError, "such as position_cutoff_hz = 20.0")
+        content = read_toml(conditioning, "file of settings", InputError, "such as motion_hz = 20.0")
         settings = Conditioning.from_dict(content)
     prior_model: Robot | Literal["robot"] = "robot" if prior is None else load_matching(prior, arm)
     whole, others = [] if stream else read_logs(places, arm, are_training=True), read_logs(apart, arm)
@@ -266,7 +275,6 @@ def identify(
                         run=record,
                         elasticity=elasticity,
                     )
-    print_findings(findings, verbose=verbose)
     following = ""
     if verdict is not None:
         predictions = list(verdict.predictions)
@@ -279,10 +287,12 @@ def identify(
     else:
         refit = str(Command(*refit_words(record)))
         commands = Commands(robot, "" if out is None else str(out), choose_format(arm), refit)
-        following = _print_result(estimate, shown, feasibility, commands, verbose=verbose)
+        seconds = sum(log.duration_s for log in whole) if whole else None
+        following = _print_result(estimate, shown, feasibility, commands, seconds, verbose=verbose)
         if elasticity is not None:
             print_output()
             print_output(elasticity.table())
+    print_findings(findings, verbose=verbose)
     if out is not None:
         print_status(f"wrote {out}: {', '.join(name for name in RUN_FILES if (out / name).is_file())}")
         print_next_command(*(shlex.split(following)[1:] or ("check", out)))
@@ -347,9 +357,18 @@ def _take_rows(log: Log, part: slice) -> Log:
 
 
 def _print_result(
-    estimate: Estimate, verdict: VerdictData, feasibility: Feasibility, commands: Commands, *, verbose: bool
+    estimate: Estimate,
+    verdict: VerdictData,
+    feasibility: Feasibility,
+    commands: Commands,
+    seconds: float | None,
+    *,
+    verbose: bool,
 ) -> str:
-    """Print quality, use and next steps, with `verbose` also all parameters and reasons; return the next command."""
+    """Print quality, use and next steps, with `verbose` also all parameters and reasons; return the next command.
+
+    seconds  duration of the training logs, if it is known
+    """
     from mindyn.output.report.parameters import parameter_rows
     from mindyn.output.report.verdict import summarize_verdict
 
@@ -357,7 +376,8 @@ def _print_result(
     if verbose:
         print_output(estimate.table())
         print_output()
-    for sentence in (f"{summary.headline} {summary.reason}", summary.physical, summary.data):
+    length = "" if seconds is None else f" The logs of the fit have {seconds:.3g} s{_describe_length(seconds)}."
+    for sentence in (f"{summary.headline} {summary.reason}", summary.physical, f"{summary.data}{length}"):
         print_output(sentence)
     print_output()
     print_verdict(verdict)
@@ -369,6 +389,11 @@ def _print_result(
     if verbose:
         print_output(f"\nPhysically consistent?\n{feasibility}")
     return next((item.command for item in summary.advice if item.command), "")
+
+
+def _describe_length(seconds: float) -> str:
+    """Return how logs compare with the motions that `mindyn excite` designs, if they are shorter."""
+    return f", which is short: mindyn excite designs {USUAL_SECONDS:g} s" if seconds < USUAL_SECONDS / 2 else ""
 
 
 def _result_data(

@@ -63,37 +63,31 @@ class MotionOptions:
 def parse_motion_options(
     limits: Annotated[
         Path | None,
-        typer.Option(
-            "--limits", help=".toml file with limits, workspace, obstacles, capsules, tool, noise, start and home."
-        ),
+        typer.Option("--limits", help=".toml file with limits, workspace, obstacles, tool, noise, start, home."),
     ] = None,
     floor: Annotated[
         float | None,
-        typer.Option(
-            help="Height of the floor above the origin of the root, m; 0.0 if neither this nor a workspace is given."
-        ),
+        typer.Option(help="Height of the floor above the root, m; 0 without a workspace."),
     ] = None,
-    no_floor: Annotated[
-        bool, typer.Option("--no-floor", help="Do not check against a floor; the motion is marked NOT CHECKED.")
-    ] = False,
+    no_floor: Annotated[bool, typer.Option("--no-floor", help="Do not check against a floor.")] = False,
     clearance: Annotated[
-        float, typer.Option(help="Smallest distance to the floor, to obstacles and between links, m.")
+        float, typer.Option(help="Smallest distance to floor, obstacles and own links, m.")
     ] = CLEARANCE_M,
     tracking_error: Annotated[
-        float, typer.Option(help="Largest tracking error of the tip, m; added to the clearance.")
+        float, typer.Option(help="Tracking error of the tip, m; added to the clearance.")
     ] = TRACKING_ERROR_M,
     tip_speed: Annotated[float, typer.Option(help="Largest speed of any point of the arm, m/s.")] = TIP_SPEED,
     radius: Annotated[
         list[str] | None,
-        typer.Option(help="Give a link a capsule of this radius, m, between its joints. Repeatable.", metavar="LINK=M"),
+        typer.Option(help="Volume of a link: a capsule of this radius, m. Repeatable.", metavar="LINK=M"),
     ] = None,
     accept_unchecked: Annotated[
         list[str] | None,
-        typer.Option(help="Accept that this link has no volume and is not checked. Repeatable.", metavar="LINK"),
+        typer.Option(help="Do not check this link, which has no volume. Repeatable.", metavar="LINK"),
     ] = None,
     move: Annotated[
         list[str] | None,
-        typer.Option(help="Also move this joint of a gripper or propeller. Repeatable.", metavar="JOINT"),
+        typer.Option(help="Also move this gripper or propeller joint. Repeatable.", metavar="JOINT"),
     ] = None,
 ) -> MotionOptions:
     """Return the options of commands that check motions."""
@@ -111,7 +105,7 @@ def parse_motion_options(
     return MotionOptions(limits, tuple(move or ()), safety)
 
 
-with_motion_options = option_group("motion", parse_motion_options)
+with_motion_options = option_group("motion", parse_motion_options, "Safety")
 """Replace the parameter `motion: MotionOptions` of a command."""
 
 

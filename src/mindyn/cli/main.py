@@ -14,8 +14,9 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
 from mindyn import __version__
-from mindyn.cli.exit_codes import EXIT_CODES_HELP, ExitCode
-from mindyn.cli.printing import print_json, print_status, terminal_columns
+from mindyn.cli.exit_codes import ExitCode
+from mindyn.cli.help_page import format_command_help, format_program_help, is_help_requested
+from mindyn.cli.printing import NOTHING_WRITTEN, print_json, print_status, terminal_columns
 from mindyn.foundation.errors import Code, ImplausibleModelError, MindynError, UnsafeMotionError, shorten_text
 from mindyn.foundation.escaping import TERMINAL_COLUMNS
 from mindyn.foundation.interrupts import exit_on_interrupt, reraise_interrupts
@@ -53,7 +54,7 @@ COMMAND_EXAMPLES: Final[Mapping[str, Mapping[str, str]]] = {
         "excite": "excite arm.urdf --seconds 20 --out motion",
         "simulate": "simulate arm.urdf --motion motion --out run1.csv",
         "view": "view arm.urdf motion",
-        "log": "log run1.csv arm.urdf --write",
+        "log": "log run1.csv arm.urdf --confirm",
     },
     "Identification": {
         "identify": "identify arm.urdf run1.csv --hold-out 0.3 --out run1",
@@ -76,17 +77,30 @@ COMMAND_EXAMPLES: Final[Mapping[str, Mapping[str, str]]] = {
 REFUSALS: Final = (ImplausibleModelError, UnsafeMotionError)
 """Errors that answer a question with no (`ExitCode.NO`)."""
 
-NOTHING_WRITTEN: Final = "nothing was written; existing files are unchanged"
+HELP_WITHOUT_ARGUMENTS: Final = ("start",)
+"""Commands that explain themselves if they are called without arguments."""
 
 
 class PlainCommand(TyperCommand):
-    """A command whose help shows no value type for flags and needs no NumPy."""
+    """A command whose help needs neither NumPy nor Rich."""
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command."""
         with exit_on_interrupt():
             import numpy  # noqa: F401 -- every command needs it, and Ctrl-C can be lost inside of an import
         return super().invoke(ctx)
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Print the help if it is requested, before options are converted; otherwise parse the arguments."""
+        if is_help_requested(args):
+            typer.echo(self.get_help(ctx))
+            ctx.exit()
+        return super().parse_args(ctx, args)
+
+    def get_help(self, ctx: Any) -> str:
+        """Return the help."""
+        name = str(self.name)
+        return format_command_help(name, self, ctx, _EXAMPLES[name])
 
     def get_params(self, ctx: Any) -> list[Any]:
         """Return arguments and options."""
@@ -103,6 +117,16 @@ def hide_flag_types(params: list[Any]) -> list[Any]:
 
 class LazyCommands(TyperGroup):
     """Commands that are imported when they run, so that help and completion stay fast."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Print the help of the program or of a command if it is requested; otherwise parse the arguments."""
+        if args and args[0] in COMMANDS and is_help_requested(args):
+            load_command(args[0]).make_context(args[0], args[1:], parent=ctx)  # prints it and ends the program
+        return super().parse_args(ctx, args)
+
+    def get_help(self, ctx: Any) -> str:
+        """Return the help of the program."""
+        return format_program_help(self, ctx, _EXAMPLES_BY_PANEL, COMMANDS)
 
     def get_params(self, ctx: Any) -> list[Any]:
         """Return arguments and options."""
@@ -123,25 +147,32 @@ def load_function(command: str) -> Callable[..., None]:
 
 def load_command(name: str) -> Any:
     """Import a command and return it with its options."""
-    alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+    alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
     with exit_on_interrupt():
         function = load_function(name)
-    alone.command(name, cls=PlainCommand, epilog=f"Example: {_EXAMPLES[name]}\n\n{EXIT_CODES_HELP}")(function)
+    alone.command(name, cls=PlainCommand, no_args_is_help=name in HELP_WITHOUT_ARGUMENTS)(function)
     return get_command(alone)
 
 
-app = typer.Typer(cls=LazyCommands, no_args_is_help=True, add_completion=True, pretty_exceptions_enable=False)
+app = typer.Typer(
+    cls=LazyCommands,
+    no_args_is_help=True,
+    add_completion=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
 
 
 def _placeholder() -> None:
     """Stand in for a command until it is imported."""
 
 
-_EXAMPLES: Final = {name: f"mindyn {line}" for group in COMMAND_EXAMPLES.values() for name, line in group.items()}
-for _panel, _group in COMMAND_EXAMPLES.items():
-    for _name in _group:
-        _help = f"\b\n{COMMANDS[_name]}\n$ {_EXAMPLES[_name]}"
-        app.command(_name, help=_help, rich_help_panel=_panel)(_placeholder)
+_EXAMPLES_BY_PANEL: Final = {
+    panel: {name: f"mindyn {line}" for name, line in group.items()} for panel, group in COMMAND_EXAMPLES.items()
+}
+_EXAMPLES: Final = {name: line for group in _EXAMPLES_BY_PANEL.values() for name, line in group.items()}
+for _name in _EXAMPLES:
+    app.command(_name, help=COMMANDS[_name])(_placeholder)
 
 
 def _print_version(wanted: bool) -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sys
 import textwrap
+from contextvars import ContextVar
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from mindyn.cli.printing import print_status_lines, terminal_columns
 from mindyn.foundation.hints import Command
@@ -14,8 +15,14 @@ if TYPE_CHECKING:
     from mindyn.robots.loading import RobotOptions
 
 
+IS_GUIDED: Final[ContextVar[bool]] = ContextVar("IS_GUIDED", default=False)
+"""Whether `mindyn start` runs the command, and knows the next one."""
+
+
 def print_next_command(*words: object) -> None:
-    """Print `next: mindyn ...`, wrapped with backslashes so that it can be copied."""
+    """Print `next: mindyn ...`, wrapped with backslashes so that it can be copied; nothing within `mindyn start`."""
+    if IS_GUIDED.get():
+        return
     line = f"next: {Command(*words)}"
     width = terminal_columns(sys.stderr)
     if width is not None and len(line) > width:

@@ -220,9 +220,12 @@ def _describe_load(load: Payload) -> str:
 
 def format_with_width(value: float, width: float) -> str:
     """Format a value and the half-width of its interval with the same decimals, two significant digits of the width."""
-    digits = 1 - floor(log10(width)) if 0 < width < inf else 0
+    if not width:
+        return f"{value:.{LENGTH_DECIMALS}f} (no interval)"
+    digits = 1 - floor(log10(width)) if width < inf else 0
     decimals = min(max(digits, LENGTH_DECIMALS), MAX_DECIMALS)
-    return f"{value:.{decimals}f} +- {width:.{decimals}f}"
+    half_width = f"{width:.{decimals}f}"
+    return f"{value:.{decimals}f} +- {half_width if float(half_width) else f'{width:.1g}'}"
 
 
 def _print_parameters(load: Payload) -> None:

@@ -31,6 +31,9 @@ LEAD_COLOURS: Final = {
 REMEDY_INDENT: Final = " " * 9
 """Indent of the lines of a finding after its first."""
 MIN_COLUMNS: Final = 40
+NOTHING_WRITTEN: Final = "nothing was written; existing files are unchanged"
+_BARS: Final[list[Any]] = []
+"""Progress bars on the terminal: status lines are printed above them."""
 
 
 _LINE_START: Final = re.compile(r"^ *(\d+\. )?")
@@ -74,9 +77,14 @@ def print_notes(notes: Iterable[object]) -> None:
 
 
 def print_status_lines(text: str, lead: str = "") -> None:
-    """Print lines on stderr without wrapping; the first word `lead` is coloured."""
+    """Print lines on stderr without wrapping, above a progress bar; the first word `lead` is coloured."""
     painted = typer.style(lead, fg=LEAD_COLOURS[lead], bold=True) + text.removeprefix(lead) if lead else text
-    typer.echo(painted, err=True)  # without colours if stderr is not a terminal
+    if _BARS:
+        from rich.text import Text
+
+        _BARS[-1].console.print(Text.from_ansi(painted), soft_wrap=True)
+    else:
+        typer.echo(painted, err=True)  # without colours if stderr is not a terminal
 
 
 def print_findings(findings: Iterable[Finding], *, verbose: bool = False) -> None:
@@ -104,6 +112,28 @@ def print_findings(findings: Iterable[Finding], *, verbose: bool = False) -> Non
             f"{len(given) - len(shown)} {more}findings about selected settings and assumptions; pass --verbose to "
             "print them"
         )
+
+
+def print_problems(findings: Iterable[Finding], *, verbose: bool) -> None:
+    """Print one line for each kind of warning: what is wrong and how to correct it; errors and `verbose` in full.
+
+    For commands whose kinds of findings say what is wrong, such as "guessed floor".
+    """
+    unique = list(dict.fromkeys(findings))
+    if verbose:
+        for finding in unique:
+            print_status(f"{finding.severity}: {finding}")
+        return
+    for finding in (finding for finding in unique if finding.severity is Severity.ERROR):
+        print_status(f"error: {finding}")
+    lines: dict[tuple[str, str], set[str]] = {}
+    for finding in (finding for finding in unique if finding.severity is Severity.WARNING):
+        lines.setdefault((finding.kind.value, finding.remedy), set()).update(finding.joints)
+    for (kind, remedy), names in lines.items():
+        count = f" ({len(names)})" if len(names) > 1 else f" ({next(iter(names))})" if names else ""
+        print_status(f"warning: {kind}{count}{f': {remedy}' if remedy else ''}")
+    if lines or any(finding.severity is Severity.INFO for finding in unique):
+        print_status("pass --verbose for every finding in full")
 
 
 def print_output(text: str = "", indent: str = "") -> None:
@@ -147,7 +177,11 @@ def progress_bar(label: str, total: int) -> Iterator[Advance]:
 
     with Progress(console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(label, total=total)
-        yield lambda done: bar.update(task, completed=min(done, total))
+        _BARS.append(bar)
+        try:
+            yield lambda done: bar.update(task, completed=min(done, total))
+        finally:
+            _BARS.remove(bar)
 
 
 @contextmanager

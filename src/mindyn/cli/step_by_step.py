@@ -11,6 +11,7 @@ import typer
 from mindyn.cli.arguments import (
     JSON_OPTION,
     ROBOT_ARGUMENT,
+    VERBOSE_OPTION,
     complete_from,
     load_and_hold,
     with_robot_options,
@@ -18,7 +19,7 @@ from mindyn.cli.arguments import (
 from mindyn.cli.exit_codes import ExitCode
 from mindyn.cli.limits_file import MotionOptions, read_limits_file, with_motion_options
 from mindyn.cli.next_step import format_robot_options, print_next_command
-from mindyn.cli.printing import print_json, print_output, print_status
+from mindyn.cli.printing import print_json, print_output, print_problems, print_status
 from mindyn.foundation.errors import Code, InputError, pluralise, require_choice
 from mindyn.foundation.files import replace_folder_files
 from mindyn.foundation.findings import Severity, name_warnings
@@ -45,6 +46,7 @@ def step_by_step(
     *,
     motion: MotionOptions,
     as_json: Annotated[bool, JSON_OPTION] = False,
+    verbose: Annotated[bool, VERBOSE_OPTION] = False,
     options: RobotOptions,
 ) -> None:
     """Plan Yoshida's simple tests, simulate them, or identify a robot from their logs."""
@@ -78,8 +80,7 @@ def step_by_step(
             print_output(headline)
             print_output(f"Largest speed of any point of the arm {check.speed:.3g} m/s ({check.fastest}).")
             print_output(plan.table(), "  ")
-        for finding in (*held, *check.findings):
-            print_status(f"{finding.severity}: {finding}")
+        print_problems((*held, *check.findings), verbose=verbose)
         print_status(
             f"wrote {pluralise(len(plan.motions), 'motion')} and {PLAN} to {folder}: record on the robot, or simulate"
         )

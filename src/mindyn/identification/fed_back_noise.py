@@ -37,12 +37,12 @@ def find_fed_back_noise(estimator: Estimator, estimate: Estimate, experiment: Ex
     settings, conditioning = estimate.settings, estimate.settings.conditioning
     if not estimator.filters_alike or not isinstance(conditioning, Conditioning):
         return []
-    used, highest = settings.cutoff_hz, highest_filter(conditioning, experiment.logs)
+    used, highest = settings.filtering.equations_hz, highest_filter(conditioning, experiment.logs)
     if used is not None and used <= SAME_BAND * highest:
         return []
     step = decimation_for(highest, rate_of(conditioning))
     try:
-        low = estimator.fit(experiment.equations(replace(settings, filter_hz=highest, decimation=step)))
+        low = estimator.fit(experiment.equations(replace(settings, equations_hz=highest, keep_every=step)))
     except MindynError:
         return []
     known = np.isfinite(np.diag(estimate.covariance)) & np.isfinite(np.diag(low.covariance))
@@ -58,5 +58,5 @@ def find_fed_back_noise(estimator: Estimator, estimate: Estimate, experiment: Ex
         f"deviations from those below {highest:.3g} Hz, where the motion is; the controller probably feeds back "
         "the noise of the encoders"
     )
-    remedy = f'Pass filter_hz="auto", or filter_hz={highest:.3g} or less.'
+    remedy = f'Pass equations_hz="auto", or equations_hz={highest:.3g} or less.'
     return [Finding(Kind.BIASED_INSTRUMENTS, Severity.ERROR, message, remedy, value=highest, unit="Hz")]

@@ -14,7 +14,8 @@ from mindyn.identification.estimators.estimate import Estimate, Estimator
 from mindyn.identification.estimators.least_squares import LeastSquares
 from mindyn.identification.feasibility.conic import ConicError
 from mindyn.identification.feasibility.physically_consistent import PhysicallyConsistent
-from mindyn.identification.selection.choose import Choice, limits_of
+from mindyn.identification.selection.candidates import limits_of
+from mindyn.identification.selection.choose import Choice
 from mindyn.regression.experiment import Experiment
 from mindyn.regression.rows import Rows
 from mindyn.regression.settings import EquationSettings

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from concurrent.futures import Executor
 
 from mindyn.foundation.algebra.blas import run_on_one_blas_thread
+from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.errors import MindynError
 from mindyn.foundation.findings import Finding, Kind, Severity, warning
 from mindyn.identification.diagnostics.data import DiagnosticData
@@ -17,6 +19,7 @@ from mindyn.identification.fitting import fit
 from mindyn.identification.gains_before_fit import add_uncertainty_of_gains, find_servo, resolve_gains
 from mindyn.identification.phases import identify_phases, list_phase_logs
 from mindyn.identification.selection.choose import Choice, Progress, select
+from mindyn.identification.uncertainty.conditions import find_condition_shifts
 from mindyn.identification.uncertainty.covariance import (
     with_dropped_parameters,
     with_jackknife_deviation,
@@ -114,8 +117,9 @@ def quantify_and_diagnose(estimate: Estimate, rows: Rows, experiment: Experiment
         law_blocks = start_task(blocks_with_every_law, estimate, excerpt)
         data = DiagnosticData(experiment.robot, estimate, rows, samples, excerpt.logs_in_memory, conditioned.logs)
         diagnosed = start_task(_diagnose, data)
-        quantified = quantify(estimate, rows, samples)
-        quantified = with_friction_curves(quantified, rows, samples, law_blocks())
+        shifts = find_condition_shifts(estimate, samples)
+        quantified = quantify(estimate, rows, samples, shifts)
+        quantified = with_friction_curves(quantified, rows, samples, law_blocks(), shifts)
         biased = find_fed_back_noise(choice.estimator, estimate, experiment)
         findings, identifiability = diagnosed()
         described = quantified.with_data(identifiable=identifiability)
@@ -126,15 +130,17 @@ def quantify_and_diagnose(estimate: Estimate, rows: Rows, experiment: Experiment
         return _with_findings(estimate, [warning(Kind.NOT_DIAGNOSED, message, "Record a longer motion")])
 
 
-def quantify(estimate: Estimate, rows: Rows, samples: Samples) -> Estimate:
+def quantify(estimate: Estimate, rows: Rows, samples: Samples, shifts: Sequence[Array] | None = None) -> Estimate:
     """Return the estimate with systematic errors and the deviation between blocks in its covariance and intervals.
 
     samples  conditioned samples of the logs, or of segments of them
+    shifts   from `find_condition_shifts`; None: computed here
     """
     conditioning = estimate.settings.conditioning
     assert conditioning is not None
     wider = with_systematic_errors(estimate, samples, conditioning, rows.count)
-    wider = add_physical_intervals(with_jackknife_deviation(wider, rows.independent_blocks))
+    moved = find_condition_shifts(estimate, samples) if shifts is None else shifts
+    wider = add_physical_intervals(with_jackknife_deviation(wider, rows.independent_blocks, moved))
     return with_dropped_parameters(wider, rows.independent_blocks)
 
 

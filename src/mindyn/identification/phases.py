@@ -54,9 +54,9 @@ def identify_phases(
         used = replace(used, covariance="white")  # phases are R factors alone; blocks show what is correlated
     c, chosen = resolve_conditioning(asked.conditioning or Conditioning(), logs, noise_floor_cutoff)
     rate, cutoff = require_resolved(c.rate_hz, "rate_hz"), motion_cutoff(c)
-    filter_hz = asked.filter_hz if asked.filter_hz != "auto" else None if cutoff is None else cutoff / 2
-    step = asked.decimation if asked.decimation != "auto" else decimation_for(filter_hz, rate)
-    asked = replace(asked, conditioning=c, filter_hz=filter_hz, decimation=step)
+    equations_hz = asked.equations_hz if asked.equations_hz != "auto" else None if cutoff is None else cutoff / 2
+    step = asked.keep_every if asked.keep_every != "auto" else decimation_for(equations_hz, rate)
+    asked = replace(asked, conditioning=c, equations_hz=equations_hz, keep_every=step)
     tried = [
         rows_of_logs(robot, logs, replace(asked, friction=friction))
         for friction in (FRICTIONS if asked.friction == "auto" else (asked.friction,))

@@ -14,7 +14,6 @@ from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.errors import Code, InputError
 from mindyn.foundation.schemas import (
     ANY_NUMBER,
-    POSITIVE_INTEGER,
     POSITIVE_NUMBER,
     allow_also,
     list_schema,
@@ -44,12 +43,11 @@ CONDITIONING_SCHEMA: Final = table_schema(
         "rate_hz": allow_also(POSITIVE_NUMBER, "auto"),
         "stamps": {"enum": ["auto", "measured", "uniform"]},
         "longest_gap_rows": POSITIVE_NUMBER,
-        "position_cutoff_hz": allow_also(POSITIVE_NUMBER, "auto", null=True),
+        "motion_hz": allow_also(POSITIVE_NUMBER, "auto", null=True),
         "velocity": {"enum": ["differentiated", "measured"]},
         "acceleration": {"enum": ["differentiated", "measured"]},
         "delay_s": allow_also(list_schema(ANY_NUMBER, "number"), "auto"),
         "edge_s": allow_also({"type": "number", "minimum": 0}, "auto"),
-        "decimation": POSITIVE_INTEGER,
         "slow_speed": list_schema(ANY_NUMBER, "number", "null"),
         "gains": list_schema(ANY_NUMBER, "null"),
     },
@@ -66,12 +64,12 @@ class Conditioning:
     Parameters
     ----------
     rate_hz : float or "auto"
-        Rate of the samples before decimation, in Hz; "auto" takes the rate of the log.
+        Rate of the samples, in Hz; "auto" takes the rate of the log.
     stamps : {"auto", "measured", "uniform"}
         "measured" interpolates the rows to uniform times; "uniform" takes the rows as uniform.
     longest_gap_rows : float
         A longer step between stamps, in sampling periods, splits the log into segments.
-    position_cutoff_hz : float, "auto" or None
+    motion_hz : float, "auto" or None
         Cut-off of the zero-phase low pass on the motion, in Hz; None applies no filter.
     velocity : {"differentiated", "measured"}
         Differentiate the position by central differences, or take the logged velocity and filter it in the same way.
@@ -83,8 +81,6 @@ class Conditioning:
     edge_s : float or "auto"
         Time that is cut at both ends of every segment after filtering, in s; "auto" is
         max(0.1 s, 0.5 / lowest cut-off).
-    decimation : int
-        Keep every `decimation`-th row; motion and torque then share the lower cut-off.
     slow_speed : float, tuple of n floats, or None
         Do not use the rows of a joint that is not faster than this (rad/s or m/s); None uses all rows.
     gains : tuple of n or 2 n floats, or None
@@ -99,19 +95,18 @@ class Conditioning:
     Examples
     --------
     >>> from mindyn import Conditioning
-    >>> Conditioning(position_cutoff_hz=20.0, delay_s=0.002).is_resolved
+    >>> Conditioning(motion_hz=20.0, delay_s=0.002).is_resolved
     False
     """
 
     rate_hz: float | Auto = "auto"
     stamps: Literal["auto", "measured", "uniform"] = "auto"
     longest_gap_rows: float = MIN_GAP_PERIODS
-    position_cutoff_hz: float | Auto | None = "auto"
+    motion_hz: float | Auto | None = "auto"
     velocity: Origin = "differentiated"
     acceleration: Origin = "differentiated"
     delay_s: float | tuple[float, ...] | Auto = 0.0
     edge_s: float | Auto = "auto"
-    decimation: int = 1
     slow_speed: float | tuple[float, ...] | None = None
     gains: tuple[float, ...] | None = None
 
@@ -142,7 +137,7 @@ class Conditioning:
 
         Rows are not cut, masked or decimated, and the torque is not filtered.
         """
-        return replace(self, edge_s=0.0, decimation=1, slow_speed=None)
+        return replace(self, edge_s=0.0, slow_speed=None)
 
     def for_log(self, *, velocity: bool, acceleration: bool) -> Conditioning:
         """Return the settings for a log; differentiate the velocity or acceleration that it does not hold."""
@@ -167,7 +162,7 @@ class Conditioning:
 
 
 AS_LOGGED: Final = Conditioning(
-    position_cutoff_hz=None, velocity="measured", acceleration="measured", edge_s=0.0, stamps="uniform"
+    motion_hz=None, velocity="measured", acceleration="measured", edge_s=0.0, stamps="uniform"
 )
 """Settings that keep the logged q, qd, qdd and tau unchanged, for exact or already conditioned logs."""
 
@@ -181,17 +176,8 @@ def require_resolved(value: float | Auto | None, name: str) -> float:
 
 
 def motion_cutoff(c: Conditioning) -> float | None:
-    """Return the cut-off of the motion, at most 0.8 of the Nyquist frequency after decimation."""
-    cutoff = None if c.position_cutoff_hz is None else require_resolved(c.position_cutoff_hz, "position_cutoff_hz")
-    if c.decimation == 1:
-        return cutoff
-    highest = 0.4 * require_resolved(c.rate_hz, "rate_hz") / c.decimation
-    return highest if cutoff is None else min(cutoff, highest)
-
-
-def torque_cutoff(c: Conditioning) -> float | None:
-    """Return the cut-off of the torque: with decimation, that of the motion."""
-    return None if c.decimation == 1 else motion_cutoff(c)
+    """Return the cut-off of the motion; None for no filter."""
+    return None if c.motion_hz is None else require_resolved(c.motion_hz, "motion_hz")
 
 
 def edge_rows(c: Conditioning) -> int:
@@ -217,8 +203,7 @@ def reach_rows(c: Conditioning) -> int:
     smooth = settling_rows(motion_cutoff(c), rate) + DIFFERENCE_ROWS
     delay = ceil(abs(c.motion_delay_s) * rate) + SHIFT_REACH_ROWS
     shift = max((ceil(abs(seconds) * rate) + SHIFT_REACH_ROWS for seconds in c.torque_shifts_s), default=0)
-    torque = settling_rows(torque_cutoff(c), rate) + shift
-    return max(smooth + delay, torque) + edge_rows(c) + 2
+    return max(smooth + delay, shift) + edge_rows(c) + 2
 
 
 class ConditionedMotion(NamedTuple):
@@ -232,13 +217,13 @@ class ConditionedMotion(NamedTuple):
 
 
 def condition_motion(rows: Log, c: Conditioning) -> ConditionedMotion:
-    """Filter and differentiate the motion, delay it to match the torque, and filter the torque."""
+    """Filter and differentiate the motion, and delay it to match the torque."""
     rate = require_resolved(c.rate_hz, "rate_hz")
     rows = rows if c.gains is None else apply_gains(rows, c.gains)
     motion = _filter_motion(rows, c, rate)
     delay = c.motion_delay_s * rate
     q, qd, qdd = (delay_rows(array, delay) for array in motion) if delay else motion
-    tau = delay_torques(lowpass(rows.tau, torque_cutoff(c), rate), c, -rate)
+    tau = delay_torques(rows.tau, c, -rate)
     if rows.motor_q is None:
         return ConditionedMotion(q, qd, qdd, tau)
     motor_q = lowpass_positions(rows.motor_q, motion_cutoff(c), rate)

@@ -86,7 +86,7 @@ class SampleStream:
     @property
     def rate_hz(self) -> float:
         """Rate of the samples."""
-        return require_resolved(self.conditioning.rate_hz, "rate_hz") / self.conditioning.decimation
+        return require_resolved(self.conditioning.rate_hz, "rate_hz")
 
     def __iter__(self) -> Iterator[Samples]:
         return (samples for samples, _, _, _ in self.blocks())
@@ -155,9 +155,9 @@ class SampleStream:
     def _number_segments(
         self, index: NDArray[np.int64], segment: int, last: tuple[int, int] | None
     ) -> NDArray[np.int64]:
-        """Start a new number wherever consecutive samples are not one decimation step apart in the same segment."""
-        before = last[1] if last is not None and last[0] == segment else -self.conditioning.decimation - 1
-        starts = np.diff(index, prepend=before) != self.conditioning.decimation
+        """Start a new number wherever consecutive samples are not neighbours in the same segment."""
+        before = last[1] if last is not None and last[0] == segment else -2
+        starts = np.diff(index, prepend=before) != 1
         segments = self._segment + np.cumsum(starts)
         self._segment = int(segments[-1])
         return np.asarray(segments, dtype=np.int64)
@@ -176,7 +176,7 @@ def require_samples(count: int, findings: Sequence[Finding], min_samples: int = 
     """Raise `LogError` if there are too few samples."""
     if count < min_samples:
         raise LogError(
-            f"too few rows: {count} samples are left after cutting and decimation, {min_samples} are needed",
+            f"too few rows: {count} samples are left after cutting, {min_samples} are needed",
             hint="; ".join(map(str, findings)) or "use a longer log, or a smaller edge_s",
             code=Code.TOO_LITTLE_DATA,
             subject="samples",
@@ -184,10 +184,9 @@ def require_samples(count: int, findings: Sequence[Finding], min_samples: int = 
 
 
 def _select_window_rows(window: SegmentWindow, c: Conditioning) -> NDArray[np.int64]:
-    """Return the rows of the window's piece that are not at an edge, and not removed by decimation."""
+    """Return the rows of the window's piece that are not at an edge."""
     rows = np.arange(window.start, window.stop, dtype=np.int64)
-    keep = (rows + window.index) % c.decimation == 0
-    keep &= rows + window.index >= edge_rows(c)
+    keep = rows + window.index >= edge_rows(c)
     if window.is_last:
         keep &= rows < len(window.rows) - edge_rows(c)
     return np.asarray(rows[keep])

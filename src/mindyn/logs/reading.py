@@ -229,7 +229,7 @@ def _list_signals(metadata: LogMetadata, path: FileLocation, table: LogTable, ro
             f"{list_columns_and_joints(table.names, robot)}",
             hint=f'set columns.{missing[0]} = "q{{i}}" (or "{{joint}}.{missing[0]}", or a list of names) '
             f"in {table.name}.toml next to the log, or in the call; or draft that file",
-            command=Command("log", path, "ROBOT", "--write"),
+            command=Command("log", path, "ROBOT", "--confirm"),
             code=Code.MISSING_VALUE,
             subject=f"columns.{missing[0]}",
         )

@@ -18,7 +18,7 @@ from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.errors import Code
 from mindyn.foundation.findings import Finding, Kind, info
 from mindyn.logs.cleaning import MIN_GAP_PERIODS, estimate_even_step, has_bursts
-from mindyn.logs.conditioning import Conditioning, condition_motion, motion_cutoff, require_resolved, torque_cutoff
+from mindyn.logs.conditioning import Conditioning, condition_motion, motion_cutoff, require_resolved
 from mindyn.logs.errors import LogError
 from mindyn.logs.filters import LOWEST_HZ, SHIFT_REACH_ROWS, delay_selected_rows, edge_duration_s, power_density
 from mindyn.logs.log import Log, join_logs
@@ -229,11 +229,11 @@ def resolve_conditioning(
     heads = [read_first_rows(log) for log in logs]
     c, findings = _resolve_time_base(c, heads)
     parts = uniform_segments(c, heads)
-    if c.position_cutoff_hz == "auto":
-        c = replace(c, position_cutoff_hz=cutoff_rule(parts, require_resolved(c.rate_hz, "rate_hz")))
+    if c.motion_hz == "auto":
+        c = replace(c, motion_hz=cutoff_rule(parts, require_resolved(c.rate_hz, "rate_hz")))
         findings.append(cutoff_finding(c, "from the data"))
     if c.edge_s == "auto":
-        c = replace(c, edge_s=edge_duration_s(motion_cutoff(c), torque_cutoff(c)))
+        c = replace(c, edge_s=edge_duration_s(motion_cutoff(c)))
         cut = f"{require_resolved(c.edge_s, 'edge_s'):.4g} s cut at both ends of every segment"
         findings.append(info(Kind.LOG_SETTING, cut, "edge_s"))
     if c.delay_s == "auto":
@@ -244,12 +244,8 @@ def resolve_conditioning(
 
 def cutoff_finding(c: Conditioning, how: str) -> Finding:
     """Return the finding on the cut-off of the motion."""
-    cutoff = (
-        "no filter"
-        if c.position_cutoff_hz is None
-        else f"{require_resolved(c.position_cutoff_hz, 'the cut-off'):.4g} Hz"
-    )
-    return info(Kind.LOG_SETTING, f"position cut-off selected {how}: {cutoff}", "position_cutoff_hz")
+    cutoff = "no filter" if c.motion_hz is None else f"{require_resolved(c.motion_hz, 'the cut-off'):.4g} Hz"
+    return info(Kind.LOG_SETTING, f"position cut-off selected {how}: {cutoff}", "motion_hz")
 
 
 def delay_finding(c: Conditioning, how: str) -> Finding:

@@ -73,7 +73,7 @@ class Experiment(NotebookDisplay):
     >>> experiment = mindyn.Experiment(robot, mindyn.log_from_arrays(robot.joint_names, t, q, np.cos(q)))
     >>> experiment
     Experiment('planar2', 1 log, 500 rows)
-    >>> experiment.samples(mindyn.Conditioning(position_cutoff_hz=10.0)).samples.qdd.shape
+    >>> experiment.samples(mindyn.Conditioning(motion_hz=10.0)).samples.qdd.shape
     (480, 2)
     """
 

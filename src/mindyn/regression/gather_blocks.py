@@ -105,7 +105,7 @@ def split_stream_into_blocks(
 ) -> list[Block]:
     """Split the logs of a stream into blocks, at most twice `BLOCKS` for each log; the stream is read once."""
     blocks: list[Block] = []
-    for piece in with_neighbours(regressor, stream, settings.cutoff_hz, settings.step):
+    for piece in with_neighbours(regressor, stream, *settings.filtering.of_equations):
         require_joints(regressor, piece.samples)
         log = _log_of(stream, piece)
         before = [block for block in blocks if block.log == log]
@@ -151,7 +151,7 @@ def _factors(
 ) -> list[Information]:
     """Return R factors of the rows of every label in one pass over the samples."""
     joints = [[Triangle(regressor.width(i) + 1) for _ in range(count)] for i in range(regressor.joint_count)]
-    stream = blocks(regressor, piece, settings.cutoff_hz, settings.step)
+    stream = blocks(regressor, piece, *settings.filtering.of_equations)
     accumulate(stream, joints, usable_rows(piece.samples, labels))
     return [information_of(regressor, joints, number) for number in range(count)]
 

@@ -166,8 +166,12 @@ class Rows:
                 subject="logs",
             )
         conditioned, logs = self._data.all_samples, [log for log in self._data.logs if isinstance(log, Log)]
-        labels = labels_along(conditioned, logs, places, length, count)
-        return blocks_by_label(self.regressor, conditioned.samples, self.settings, labels, count)
+        return self.blocks_by_label(labels_along(conditioned, logs, places, length, count), count)
+
+    def blocks_by_label(self, labels: NDArray[np.int64], count: int) -> tuple[Block, ...]:
+        """Return R factors of the rows with each of the labels 0 to `count` - 1; `labels` (N,) are those of samples."""
+        samples = self.all_samples("a block by label")
+        return blocks_by_label(self.regressor, samples, self.settings, labels, count)
 
     def samples(self) -> Iterable[Samples]:
         """Yield the conditioned samples; every iteration starts again."""

@@ -22,14 +22,44 @@ Chosen = TypeVar("Chosen", float | None, int, Friction)
 SETTINGS_SCHEMA: Final = table_schema(
     {
         "conditioning": {"type": ["object", "null"]},
-        "filter_hz": allow_also(POSITIVE_NUMBER, "auto", null=True),
-        "decimation": allow_also(POSITIVE_INTEGER, "auto"),
+        "equations_hz": allow_also(POSITIVE_NUMBER, "auto", null=True),
+        "keep_every": allow_also(POSITIVE_INTEGER, "auto"),
         "friction": allow_also({"type": "object"}, "auto"),
         "base_form": {"enum": FORMS},
         "drive_parameters": {"enum": get_args(DriveParameters)},
     }
 )
 """The JSON Schema of settings; `Conditioning` and `Friction` check their own tables."""
+
+
+@dataclass(frozen=True, slots=True)
+class Filtering:
+    """Both low-pass filters between a log and its equations, in the order in which they act.
+
+    Attributes
+    ----------
+    motion_hz : float, "auto" or None
+        Cut-off of the filter on positions, before they are differentiated (`Conditioning.motion_hz`); None for none.
+    equations_hz : float or None
+        Cut-off of the filter on both sides of the equations, columns and torque alike, which does not change their
+        solution without noise (`EquationSettings.equations_hz`); None for none.
+    keep_every : int
+        One of this many filtered equations is kept: neighbours say the same (`EquationSettings.keep_every`).
+    """
+
+    motion_hz: float | Auto | None
+    equations_hz: float | None
+    keep_every: int
+
+    @property
+    def of_equations(self) -> tuple[float | None, int]:
+        """Return the cut-off of the equations, and how many of them one is kept of."""
+        return self.equations_hz, self.keep_every
+
+    def describe_equations(self) -> list[str]:
+        """Return what happens to the equations: `["low-passed at 5 Hz", "one of 4 kept"]`."""
+        filtered = [] if self.equations_hz is None else [f"low-passed at {self.equations_hz:.3g} Hz"]
+        return [*filtered, *([f"one of {self.keep_every} kept"] if self.keep_every > 1 else [])]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +73,9 @@ class EquationSettings:
     ----------
     conditioning : Conditioning, optional
         How logs become samples. None: `choose` selects it, or the data are samples already.
-    filter_hz : float, "auto" or None, default None
+    equations_hz : float, "auto" or None, default None
         Cut-off of the zero-phase low-pass filter of columns and torque ("parallel filter"), in Hz; None for no filter.
-    decimation : int or "auto", default 1
+    keep_every : int or "auto", default 1
         Keep one of this many filtered rows.
     friction : Friction or "auto"
         Shape of the friction columns.
@@ -62,14 +92,14 @@ class EquationSettings:
     """
 
     conditioning: Conditioning | None = None
-    filter_hz: float | Auto | None = None
-    decimation: int | Auto = 1
+    equations_hz: float | Auto | None = None
+    keep_every: int | Auto = 1
     friction: Friction | Auto = PLAIN_FRICTION
     base_form: str = "structural"
     drive_parameters: DriveParameters = "estimated"
 
     def __post_init__(self) -> None:
-        values = {name: getattr(self, name) for name in ("filter_hz", "decimation", "base_form", "drive_parameters")}
+        values = {name: getattr(self, name) for name in ("equations_hz", "keep_every", "base_form", "drive_parameters")}
         require_valid(values, {**SETTINGS_SCHEMA, "required": []}, "settings")
         if self.friction != "auto":
             require_type(self.friction, Friction, "friction", 'or "auto", which selects it')
@@ -82,18 +112,15 @@ class EquationSettings:
     @property
     def is_selected(self) -> bool:
         """Return whether all settings are selected."""
-        open_ones = (self.filter_hz, self.decimation, self.friction)
+        open_ones = (self.equations_hz, self.keep_every, self.friction)
         return "auto" not in open_ones and (self.conditioning is None or self.conditioning.is_resolved)
 
     @property
-    def cutoff_hz(self) -> float | None:
-        """Return the cut-off of the filter; raise if it is not selected yet."""
-        return _require_selected(self.filter_hz, "filter_hz")
-
-    @property
-    def step(self) -> int:
-        """Return the decimation; raise if it is not selected yet."""
-        return _require_selected(self.decimation, "decimation")
+    def filtering(self) -> Filtering:
+        """Return both filters and the decimation; raise if those of the equations are not selected yet."""
+        motion = None if self.conditioning is None else self.conditioning.motion_hz
+        equations = _require_selected(self.equations_hz, "equations_hz")
+        return Filtering(motion, equations, _require_selected(self.keep_every, "keep_every"))
 
     @property
     def shape(self) -> Friction:
@@ -103,13 +130,13 @@ class EquationSettings:
     @property
     def fit_conditioning(self) -> Conditioning | None:
         """Return the conditioning of the rows of a fit: a parallel filter removes the ends of segments itself."""
-        if self.conditioning is None or self.filter_hz is None:
+        if self.conditioning is None or self.equations_hz is None:
             return self.conditioning
         return replace(self.conditioning, edge_s=0.0)
 
     def unfiltered(self) -> EquationSettings:
         """Return the settings for every sample, without the parallel filter."""
-        return replace(self, filter_hz=None, decimation=1)
+        return replace(self, equations_hz=None, keep_every=1)
 
     def without_load(self) -> EquationSettings:
         """Return the settings without friction that depends on the load."""

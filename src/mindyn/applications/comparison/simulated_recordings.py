@@ -125,7 +125,7 @@ class BenchSetting:
     def conditioning(self) -> Conditioning:
         """Return the conditioning of recordings."""
         cutoff = None if self.differentiation == "central" else self.filter_hz
-        return Conditioning(position_cutoff_hz=cutoff, edge_s=0.0, stamps="uniform")
+        return Conditioning(motion_hz=cutoff, edge_s=0.0, stamps="uniform")
 
 
 @dataclass(frozen=True, slots=True, eq=False)

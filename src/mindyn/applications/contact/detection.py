@@ -133,9 +133,7 @@ def external_torque(
     """
     # Filters lack neighbours at the ends of a segment: wrong accelerations there are not contacts.
     conditioning = estimate.conditioning_for(log)
-    edge_s = (
-        EDGE_PERIODS / conditioning.position_cutoff_hz if isinstance(conditioning.position_cutoff_hz, float) else 0.0
-    )
+    edge_s = EDGE_PERIODS / conditioning.motion_hz if isinstance(conditioning.motion_hz, float) else 0.0
     settings = replace(conditioning.for_prediction(), edge_s=max(conditioning.edge_s, edge_s))
     conditioned = condition(estimate.robot, log, settings)
     time = log.time[np.searchsorted(log.rows, conditioned.rows)]

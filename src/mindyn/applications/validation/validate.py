@@ -19,7 +19,6 @@ from mindyn.identification.estimators.estimate import Estimate
 from mindyn.identification.prediction.errors import TorqueError
 from mindyn.identification.prediction.noise_floor import is_at_floor, pool_floors
 from mindyn.identification.prediction.prediction import TorquePrediction, pool_errors, predict_log
-from mindyn.logs.conditioning import torque_cutoff
 from mindyn.logs.log import Log
 from mindyn.parameters.base import all_parameters, has_same_mechanism
 from mindyn.robots.robot import Robot
@@ -204,11 +203,7 @@ def _describe_joint(estimate: Estimate, error: TorqueError, joint: int, floor: f
 
 def _comparable_fit_error(estimate: Estimate, joint: str) -> float:
     """Return the relative error of a joint in the fit; NaN if the fit did not compare torques as logged."""
-    if estimate.data.residual_of != "torque":
-        return float("nan")
-    if estimate.settings.cutoff_hz is not None or (
-        estimate.settings.conditioning and torque_cutoff(estimate.settings.conditioning) is not None
-    ):
+    if estimate.data.residual_of != "torque" or estimate.settings.filtering.equations_hz is not None:
         return float("nan")
     fits = (r.rms / r.rms_torque for r in estimate.data.residuals if r.joint == joint and r.rms_torque > 0)
     return next(fits, float("nan"))

@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mindyn.foundation.algebra.values import Array
-from mindyn.foundation.findings import Finding
+from mindyn.foundation.findings import Finding, Kind
 from mindyn.identification.diagnostics import thresholds as limit
+from mindyn.identification.diagnostics.columns import ColumnCorrection, find_column_correction
 from mindyn.identification.diagnostics.robot_file import compare_with_file, find_correction
 from mindyn.identification.estimators.estimate import Estimate, predict_unfiltered
 from mindyn.identification.estimators.least_squares import LeastSquares
@@ -100,6 +101,20 @@ class DiagnosticData:
     def correction(self) -> Finding | None:
         """The input that the robot file's inertial parameters contradict; None if they agree or are missing."""
         return find_correction(compare_with_file(self.robot, self.samples))
+
+    @cached_property
+    def column_correction(self) -> ColumnCorrection | None:
+        """Columns or gravity that the motion contradicts, if the log is badly explained; otherwise None."""
+        smooth, fit = self.smooth, self.smooth_fit
+        is_scaled = self.correction is not None and self.correction.kind in (Kind.WRONG_TORQUE_UNIT, Kind.MOTOR_CURRENT)
+        if smooth is None or fit is None or is_scaled:
+            return None
+        power = smooth.tau.var(axis=0)
+        is_explained = fit.means < limit.UNEXPLAINED_FRACTION**2 * power
+        if is_explained.all() or not power.all() or self.is_poorly_excited:
+            return None
+        rigid, bare = self.estimate.regressor.rigid, replace(self.estimate.robot, drives=(), extras=())
+        return find_column_correction(smooth, self.columns, rigid, bare)
 
     @cached_property
     def blocks(self) -> list[Block]:

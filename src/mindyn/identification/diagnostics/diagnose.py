@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Final, Protocol
 
 from mindyn.foundation.findings import Finding, Kind, Severity
-from mindyn.identification.diagnostics import contact, geometry, load, motion, timing, torque
+from mindyn.identification.diagnostics import conditions, contact, geometry, load, motion, timing, torque
 from mindyn.identification.diagnostics.data import DiagnosticData
 
 
@@ -19,11 +19,12 @@ class Diagnostic(Protocol):
         ...
 
 
-DIAGNOSTICS: Final[tuple[Diagnostic, ...]] = (motion, torque, timing, geometry, load, contact)
+DIAGNOSTICS: Final[tuple[Diagnostic, ...]] = (motion, torque, timing, geometry, load, contact, conditions)
 POOR_FIT: Final = frozenset(
     {
         Kind.UNEXPLAINED_TORQUE,
         Kind.FAST_RESIDUAL,
+        Kind.DEPENDENT_RESIDUAL,
         Kind.CONTACT,
         Kind.SCALED_TORQUE,
         Kind.FRICTION_DRIFT,
@@ -64,8 +65,10 @@ EXPLAINS: Final[Mapping[Kind, frozenset[Kind]]] = {
     Kind.SWAPPED_TORQUES: WRONG_VALUES | {Kind.UNRELATED_TORQUE, Kind.DELAYED_TORQUE},
     Kind.PAYLOAD_CHANGE: POOR_FIT - {Kind.PAYLOAD_CHANGE} | {Kind.INFEASIBLE_VALUES},
     Kind.FREE_SCALE: frozenset({Kind.WRONG_TORQUE_UNIT, Kind.MOTOR_CURRENT, Kind.IMPLAUSIBLE_WEIGHT}),
-    Kind.CONTACT: frozenset({Kind.UNEXPLAINED_TORQUE}),
-    Kind.UNEXPLAINED_TORQUE: frozenset({Kind.INCONSISTENT_DATA, Kind.INFEASIBLE_VALUES}),
+    Kind.CONTACT: frozenset({Kind.UNEXPLAINED_TORQUE, Kind.DEPENDENT_RESIDUAL}),
+    Kind.UNEXPLAINED_TORQUE: frozenset({Kind.INCONSISTENT_DATA, Kind.INFEASIBLE_VALUES, Kind.DEPENDENT_RESIDUAL}),
+    Kind.SCALED_TORQUE: frozenset({Kind.DEPENDENT_RESIDUAL}),
+    Kind.FRICTION_DRIFT: frozenset({Kind.DEPENDENT_RESIDUAL}),
     Kind.INCONSISTENT_DATA: frozenset({Kind.INFEASIBLE_VALUES}),
 }
 """Kinds that are consequences of another kind."""

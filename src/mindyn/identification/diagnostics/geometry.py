@@ -55,7 +55,10 @@ def find_wrong_geometry(data: DiagnosticData) -> list[Finding]:
     """
     if without := list(_find_absent_gravity(data)):
         return without
-    return [data.correction] if data.correction is not None else list(_find_joint_zero(data))
+    columns = data.column_correction
+    if columns is not None:  # fitted corrections decide before those that rely on the masses of the file
+        return list(_find_joint_zero(data, columns.ratio)) or [columns.finding]
+    return [data.correction] if data.correction is not None else list(_find_joint_zero(data, limit.MAX_CORRECTED))
 
 
 def _find_absent_gravity(data: DiagnosticData) -> Iterator[Finding]:
@@ -107,7 +110,7 @@ def _weightless_ratio(data: DiagnosticData, rows: NDArray[np.bool_]) -> float | 
     return ratio if is_less else None
 
 
-def _find_joint_zero(data: DiagnosticData) -> Iterator[Finding]:
+def _find_joint_zero(data: DiagnosticData, largest_ratio: float) -> Iterator[Finding]:
     given, names = data.smooth_fit, data.joint_names
     asked = [j for j, joint in enumerate(data.estimate.robot.primary_joints[:-1]) if joint.kind != "prismatic"]
     if given is None or len(asked) < 2 or not (given.means > 0).all():
@@ -116,7 +119,7 @@ def _find_joint_zero(data: DiagnosticData) -> Iterator[Finding]:
     ratios = {joint: fit.ratio_to(given) for joint, (_, fit) in best.items()}
     joint = min(asked, key=lambda j: ratios[j])
     degrees, fit = best[joint]
-    is_large = abs(degrees) >= limit.MIN_ZERO_DEG[0] and ratios[joint] <= limit.MAX_CORRECTED
+    is_large = abs(degrees) >= limit.MIN_ZERO_DEG[0] and ratios[joint] <= largest_ratio
     if is_large and fit.are_significantly_below(given):
         alike = [j for j in asked if j != joint and ratios[j] < ALIKE * ratios[joint]]
         also = f"; so would {', '.join(f'{best[j][0]:+.0f} degrees at {names[j]}' for j in alike)}" if alike else ""

@@ -219,7 +219,8 @@ def _wrong_sign(joints: tuple[str, ...]) -> Finding:
     return warning(Kind.WRONG_TORQUE_SIGN, message, remedy, joints, -1.0)
 
 
-def _wrong_gravity(gravity: Array, degrees: float) -> Finding:
+def wrong_gravity(gravity: Array, degrees: float) -> Finding:
+    """Return the finding that gravity has another direction, off by some degrees."""
     vector = " ".join(f"{component + 0.0:.3g}" for component in gravity)
     message = f"gravity is {degrees:.0f} degrees off the given direction: the torque fits ({vector}) m/s^2 in the base"
     remedy = f"Pass --gravity {vector}, or --mount; measure the slope if the base is not level"
@@ -287,7 +288,10 @@ def _corrections(compared: FileComparison, T: Array, misfit: Array) -> Iterator[
         yield compared.corrected_misfit(T, T, signs * compared.tau), _wrong_sign((names[joint],))
     yield from _reverse_joint(compared, T)
     for pair in combinations(range(len(names)), 2):
-        yield compared.corrected_misfit(T, T, _swap(compared.tau, pair)), _swap_finding(names[pair[0]], names[pair[1]])
+        yield (
+            compared.corrected_misfit(T, T, _swap(compared.tau, pair)),
+            swapped_torques(names[pair[0]], names[pair[1]]),
+        )
 
 
 def _swap(tau: Array, pair: tuple[int, int]) -> Array:
@@ -296,7 +300,8 @@ def _swap(tau: Array, pair: tuple[int, int]) -> Array:
     return swapped
 
 
-def _swap_finding(*joints: str) -> Finding:
+def swapped_torques(*joints: str) -> Finding:
+    """Return the finding that the torques of two joints are swapped."""
     message = f"the torques of {' and '.join(joints)} are swapped"
     return warning(Kind.SWAPPED_TORQUES, message, "Correct the order of the columns", joints)
 
@@ -316,7 +321,7 @@ def _find_swapped_sizes(compared: FileComparison, T: Array) -> Finding | None:
         if log(limit.MAX_SCALE) + after < before < inf and sqrt(compared.misfit(T, swapped)[0]) < limit.FILE_EXPLAINS:
             gains[pair] = before - after
     names = compared.robot.primary_names
-    return _swap_finding(*(names[joint] for joint in max(gains, key=lambda pair: gains[pair]))) if gains else None
+    return swapped_torques(*(names[joint] for joint in max(gains, key=lambda pair: gains[pair]))) if gains else None
 
 
 def _tilt(compared: FileComparison, T: Array) -> Iterator[Correction]:
@@ -354,7 +359,7 @@ def _tilt(compared: FileComparison, T: Array) -> Iterator[Correction]:
         is_along and _degrees_between(along, gravity) >= limit.MIN_ZERO_DEG[0]
     ):
         misfits = compared.corrected_misfit(T, compared.file_torque(other)) * [[1.0], [limit.HANDICAPS["tilt"]]]
-        yield misfits, _wrong_gravity(other, degrees)
+        yield misfits, wrong_gravity(other, degrees)
 
 
 def _degrees_between(vector: Array, other: Array) -> float:
@@ -370,7 +375,7 @@ def _reverse_joint(compared: FileComparison, T: Array) -> Iterator[Correction]:
         other = sign * size * np.eye(3)[axis]
         degrees = _degrees_between(other, gravity)
         if degrees >= limit.MIN_ZERO_DEG[0]:
-            yield compared.corrected_misfit(T, compared.file_torque(other)), _wrong_gravity(other, degrees)
+            yield compared.corrected_misfit(T, compared.file_torque(other)), wrong_gravity(other, degrees)
     if len(compared.strong(T)) > 1 and _friction_drives(compared, T):
         yield compared.corrected_misfit(T, T, -compared.tau) / [[1.0], [limit.HANDICAPS["zero"]]], _wrong_sign(())
 

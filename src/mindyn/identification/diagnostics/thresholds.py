@@ -132,6 +132,16 @@ MAX_CONTACT_ROWS: Final = 0.05
 there, three pushes in 30 s 80 %. Rates: f 0 of 100, with impacts of 20 ms 1 of 100;
 misses not measured."""
 
+# Residuals of the fit
+MIN_DEPENDENT_POWER: Final = 0.25
+"""Fraction of a residual's power that position, direction, load or speed predict on other blocks. Rates: `make study
+NAME=misfit`."""
+MIN_DEPENDENT_TORQUE: Final = 0.02
+"""Size of that part, relative to the joint's torque. Rates: as above."""
+LARGE_DEPENDENT_TORQUE: Final = 0.05
+"""The same from which the finding is a warning: load friction of 5 % that given settings do not contain leaves 2 to
+3 %. Rates: as above."""
+
 # Residuals in the report
 MIN_PATTERN_POWER: Final = 0.25
 """Fraction of the residual's power that a signature explains. Rates: not measured."""

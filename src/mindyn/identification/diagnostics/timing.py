@@ -29,7 +29,7 @@ def _applied_delay(data: DiagnosticData) -> Iterator[Finding]:
         return
     delays = conditioning.delay_s if isinstance(conditioning.delay_s, tuple) else (conditioning.motion_delay_s,)
     for delay in dict.fromkeys(delays):
-        samples = abs(delay) * data.samples.rate_hz * conditioning.decimation
+        samples = abs(delay) * data.samples.rate_hz
         if samples > 1:
             of_each = zip(data.joint_names, delays, strict=True) if len(delays) > 1 else ()
             joints = tuple(name for name, of_joint in of_each if of_joint == delay)
@@ -57,8 +57,10 @@ def _common_delay(data: DiagnosticData) -> Iterator[Finding]:
 def _joint_delays(data: DiagnosticData) -> Iterator[Finding]:
     """Find joints whose torque is delayed by another time than that of the others."""
     smooth, n = data.smooth, len(data.joint_names)
-    if smooth is None or n < 2 or data.is_poorly_excited:
+    if smooth is None or n < 2 or data.is_poorly_excited or data.column_correction is not None:
         return
+    if data.correction is not None and data.correction.kind is Kind.WRONG_TORQUE_SIGN:
+        return  # a reversed torque looks like one that is half a period late
     friction = smooth.Y @ data.friction_beta
     is_asked = friction.var(axis=0) < limit.FRICTION_DOMINATED_FRACTION * smooth.tau.var(axis=0)
     least_s = max(limit.MIN_JOINT_DELAY_S, limit.MIN_DELAY_ROWS / data.samples.rate_hz)

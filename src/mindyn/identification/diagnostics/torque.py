@@ -130,11 +130,12 @@ def _find_unrelated(data: DiagnosticData) -> Iterator[Finding]:
 def _find_wrong_signs(data: DiagnosticData) -> Iterator[Finding]:
     """Find joints that friction drives, or with a negative inertia while friction does not confirm the torque's sign.
 
-    The robot file determines the sign with more certainty (`robot_file`); its correction takes precedence.
+    The robot file determines the sign with more certainty (`robot_file`), and so do fits of corrected columns
+    (`columns`); they take precedence.
     """
     samples, estimate = data.samples, data.estimate
     enough = len(samples) > limit.MIN_ROWS_PER_PARAMETER * len(estimate.beta)
-    if data.correction is not None or not enough or data.is_poorly_excited:
+    if data.correction is not None or not enough or data.is_poorly_excited or data.column_correction is not None:
         return
     rows = np.arange(0, len(samples), 1 + len(samples) // COMPARED_ROWS)
     thinned = replace(samples.take(rows), usable=None)

@@ -89,10 +89,8 @@ def weigh(robot: Robot, q: Array, qd: Array, qdd: Array, tau: Array) -> WeightEv
         return None
     taken = np.linspace(0, len(q) - 1, min(ROWS, len(q))).astype(np.intp)
     q, qd, qdd, tau = q[taken], qd[taken], qdd[taken], tau[taken]
-    dynamics, axes = _regressors(replace(robot, gravity=np.zeros(3))), np.eye(3)
-    still = np.zeros_like(q)
-    moving = _columns(dynamics[0], q, qd, qdd)
-    weights = [_columns(function, q, still, still) for function in dynamics[1:]]
+    axes = np.eye(3)
+    moving, *weights = standard_columns(robot, q, qd, qdd)
     size = float(np.linalg.norm(robot.gravity))
     others = [sign * size * axis for axis in axes for sign in (1.0, -1.0)]
     gravities = [robot.gravity, *(g for g in others if not np.allclose(g, robot.gravity))]
@@ -217,6 +215,12 @@ def _prior(robot: Robot) -> tuple[Array, Array, Array]:
 def _tensor(phi: Array) -> Array:
     xx, xy, yy, xz, yz, zz = phi[4:10]
     return np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
+
+
+def standard_columns(robot: Robot, q: Array, qd: Array, qdd: Array) -> list[Array]:
+    """Return the regressor (N, n, p) of the standard parameters without gravity, and at rest for each axis of it."""
+    dynamics, still = _regressors(replace(robot, gravity=np.zeros(3))), np.zeros_like(q)
+    return [_columns(dynamics[0], q, qd, qdd), *(_columns(function, q, still, still) for function in dynamics[1:])]
 
 
 @lru_cache(maxsize=4)

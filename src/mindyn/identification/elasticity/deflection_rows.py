@@ -92,7 +92,7 @@ def build_deflection_rows(estimate: Estimate, logs: list[Log]) -> DeflectionRows
     conditioning = choose_conditioning(estimate)
     conditioned = Experiment(estimate.robot, logs).samples(conditioning)
     samples, c = conditioned.samples, conditioned.conditioning
-    cutoff = c.position_cutoff_hz
+    cutoff = c.motion_hz
     assert samples.motor_q is not None
     assert isinstance(cutoff, float)
     links = link_parameters(estimate)
@@ -162,9 +162,9 @@ def link_parameters(estimate: Estimate) -> NDArray[np.bool_]:
 def choose_conditioning(estimate: Estimate) -> Conditioning:
     """Return the conditioning of the estimate with a cut-off of at most `MAX_CUTOFF_HZ`, at every row."""
     c = estimate.settings.conditioning or Conditioning()
-    known = isinstance(c.position_cutoff_hz, (int, float))
-    cutoff = min(float(c.position_cutoff_hz), MAX_CUTOFF_HZ) if known else MAX_CUTOFF_HZ  # type: ignore[arg-type]
-    plain = Conditioning(position_cutoff_hz=cutoff, edge_s=0.0)
+    known = isinstance(c.motion_hz, (int, float))
+    cutoff = min(float(c.motion_hz), MAX_CUTOFF_HZ) if known else MAX_CUTOFF_HZ  # type: ignore[arg-type]
+    plain = Conditioning(motion_hz=cutoff, edge_s=0.0)
     return replace(plain, delay_s=c.delay_s, gains=c.gains)
 
 

@@ -388,7 +388,7 @@ class Estimate(NotebookDisplay):
         if isinstance(motion, Samples):
             require_joints(self.regressor, motion)
             tau = predict_unfiltered(self.regressor, self.beta, motion)
-            cutoff_hz = self.settings.cutoff_hz
+            cutoff_hz = self.settings.filtering.equations_hz
             if cutoff_hz is not None:
                 for start, stop in segment_ends(motion.segments):
                     tau[start:stop] = lowpass(tau[start:stop], cutoff_hz, motion.rate_hz)

@@ -40,10 +40,7 @@ def unexplained_fraction(residuals: Sequence[JointResidual]) -> float:
 def data_summary(information: Information, settings: EquationSettings) -> str:
     """`1200 equations (600 samples of 2 joints, low-passed at 5 Hz, one of 4 kept)`."""
     samples = f"{max(information.counts)} samples of {pluralise(len(information.counts), 'joint')}"
-    cutoff, step = settings.cutoff_hz, settings.step
-    filtered = [] if cutoff is None else [f"low-passed at {cutoff:.3g} Hz"]
-    thinned = [f"one of {step} kept"] if step > 1 else []
-    return f"{sum(information.counts)} equations ({', '.join([samples, *filtered, *thinned])})"
+    return f"{sum(information.counts)} equations ({', '.join([samples, *settings.filtering.describe_equations()])})"
 
 
 def describe_status(parts: Sequence[str], unidentifiable: Sequence[str]) -> str:

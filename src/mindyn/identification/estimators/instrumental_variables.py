@@ -184,9 +184,9 @@ def repeat_passes(
         step = instrument_step(estimate, samples, expected, basis, common)
         moved = step.matters(estimate.beta)
         estimate = step.applied(estimate)
-    regressor, cutoff, thinned = estimate.regressor, estimate.settings.cutoff_hz, estimate.settings.step
-    colouring = colouring_of(regressor, estimate.beta, samples, cutoff, thinned)
-    spread = coloured_covariance_of(regressor, expected, colouring, step.weights, cutoff, thinned)
+    regressor, filtering = estimate.regressor, estimate.settings.filtering.of_equations
+    colouring = colouring_of(regressor, estimate.beta, samples, *filtering)
+    spread = coloured_covariance_of(regressor, expected, colouring, step.weights, *filtering)
     covariance = sandwich(step.inverse, np.asarray(sum(spread)))
     covariance = infinite_variances(covariance, plain.names, plain.values.unidentifiable)
     return estimate.with_uncertainty(covariance=covariance), not moved
@@ -210,7 +210,7 @@ def _multiply_rows(estimate: Estimate, measured: Samples, expected: Samples) -> 
     regressor, settings = estimate.regressor, estimate.settings
     products = [np.zeros((2 * len(columns) + 1, 2 * len(columns) + 1)) for columns in regressor.columns]
     counts = [0] * len(products)
-    both = (blocks(regressor, samples, settings.cutoff_hz, settings.step) for samples in (measured, expected))
+    both = (blocks(regressor, samples, *settings.filtering.of_equations) for samples in (measured, expected))
     for (seen, rows), (instruments, _) in zip(*both, strict=True):
         for joint, columns in enumerate(regressor.columns):
             kept = slice(None) if expected.usable is None else expected.usable[rows, joint]
@@ -294,7 +294,7 @@ class InstrumentalVariables(Estimator):
             _require_definite(instrument, number)
             shares.append(instrument.indefinite_part)
             expected = _expected_columns(samples, instrument)
-            return expected, noise_in_both(estimate, expected, instrument.M, plain.settings.cutoff_hz)
+            return expected, noise_in_both(estimate, expected, instrument.M, plain.settings.filtering.equations_hz)
 
         estimate, settled = repeat_passes(plain, information, samples, self.passes, instruments)
         left = model_acceleration(estimate.regressor, estimate.beta, samples).indefinite_part

@@ -218,7 +218,7 @@ class LeastSquares(Estimator):
             information, fitted = self._fit_robust(rows, samples, information, fitted)
         if samples is not None and self.covariance == "correlated":
             settings = rows.settings
-            colouring = colouring_of(rows.regressor, fitted.beta, samples, settings.cutoff_hz, settings.step)
+            colouring = colouring_of(rows.regressor, fitted.beta, samples, *settings.filtering.of_equations)
             covariance = _coloured_covariance(rows, samples, information, fitted, colouring)
             return _estimate(self, rows, information, fitted, covariance, colouring.neighbours)
         meat = noise_covariance(information, fitted.weights, fitted.variances)
@@ -236,7 +236,11 @@ class LeastSquares(Estimator):
                 return np.asarray(np.minimum(1.0, HUBER * sigma[joint] / np.maximum(residual, 1e-300)))
 
             information = gather(
-                regressor, samples, cutoff_hz=settings.cutoff_hz, decimation=settings.step, row_weight=weight
+                regressor,
+                samples,
+                cutoff_hz=settings.filtering.equations_hz,
+                decimation=settings.filtering.keep_every,
+                row_weight=weight,
             )
             fitted = fit_weighted(self, information, rows.constant_torques, rows.regressor)
             if np.abs(fitted.beta - beta).max() <= WEIGHTS_FINAL * np.abs(beta).max():
@@ -308,8 +312,8 @@ def _coloured_covariance(
     rows: Rows, samples: SampleBlocks, information: Information, fitted: WeightedFit, colouring: Colouring
 ) -> Array:
     """Return the covariance (p, p) of beta for autoregressive residuals."""
-    cutoff, step = rows.settings.cutoff_hz, rows.settings.step
-    spread = coloured_covariance_of(rows.regressor, samples, colouring, fitted.weights, cutoff, step)
+    filtering = rows.settings.filtering.of_equations
+    spread = coloured_covariance_of(rows.regressor, samples, colouring, fitted.weights, *filtering)
     residuals = information.residuals(fitted.beta)  # none at a joint without torque
     inflation = fitted.variances * np.array(information.counts) / np.where(residuals > 0, residuals, np.inf)
     total = sum(scale * meat for scale, meat in zip(inflation, spread, strict=True))

@@ -134,7 +134,9 @@ def check_plausible(estimate: Estimate, bounds: Bounds | None = None) -> Answer:
     """Check whether links within the bounds, by default within their own shapes, have the values."""
     limits = bounds_from_shapes(estimate.robot) if bounds is None else bounds
     if limits.is_empty:
-        return Answer(PLAUSIBLE, None, "no bounds were given, and no link has a collision shape with a size.")
+        return Answer(
+            PLAUSIBLE, None, "no bounds were given, and no link has a box, cylinder or sphere as collision shape."
+        )
     space = space_of(estimate.regressor)
     try:
         nearest = find_nearest_compact(space, estimate.beta, relative_metric(space, estimate.beta), limits.rows(space))

@@ -1,15 +1,16 @@
 """`choose`: select the estimator and the settings that the user did not give, on the training rows.
 
-The estimator is a physically consistent fit, unless plain least squares predicts significantly better. Blocks of the
-training rows are held out in turn. A few large blocks hold out motion unlike the rest, many small blocks
-motion like it: errors are compared by their geometric mean over several numbers of blocks. Consistency is knowledge, so
-that it needs no evidence: least squares is selected only if the error of the consistent fit is significantly larger, by
-a paired test over blocks, with any weight of its prior. Friction shapes are assumptions: the fit without them is taken
-unless the same fit with them has a smaller error. Least squares decides first: in a
-consistent fit, friction may make up for the limits on masses and inertias.
+The candidates are least squares and physically consistent fits, each with and without friction shapes and torque
+offsets. Their loss is the geometric mean of two errors: on held-out blocks, and on rows held out under other conditions
+(`candidates`), which contain extrapolation. A few large blocks hold out motion unlike the rest, many small blocks
+motion like it: errors on blocks are compared by their geometric mean over several numbers of blocks.
+
+The size of the loss decides. A test of significance says whether there is a difference, not how much it matters: least
+squares was selected for a significant 10 % on blocks, and had 2.5 times the error on another motion. Consistency is
+knowledge and may cost a tenth; friction shapes and offsets are assumptions and must gain a twentieth.
 
 If the motion repeats, all rows of the same phase are held out together, because another period would reveal them. Each
-fit repeats its own selection without the held-out block where this affects the error: least squares selects the dropped
+fit repeats its own selection without the held-out rows where this affects the error: least squares selects the dropped
 parameters again.
 """
 
@@ -17,35 +18,30 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from math import isinf, sqrt
 from typing import Final
 
 import numpy as np
 
 from mindyn.foundation.algebra.blas import run_on_one_blas_thread
-from mindyn.foundation.algebra.values import Array, ShortRepr
-from mindyn.foundation.errors import Code, InputError, MindynError
+from mindyn.foundation.algebra.values import ShortRepr
+from mindyn.foundation.errors import Code, InputError
 from mindyn.foundation.findings import Finding, Kind, info, warning
-from mindyn.identification.estimators.essential import elimination
 from mindyn.identification.estimators.estimate import Estimator
-from mindyn.identification.estimators.least_squares import REWEIGHTINGS, FrictionRule, LeastSquares, fit_weighted
+from mindyn.identification.estimators.least_squares import LeastSquares
 from mindyn.identification.estimators.records import CrossValidated
 from mindyn.identification.feasibility.physically_consistent import PhysicallyConsistent
-from mindyn.identification.selection.column_sums import Folds, Kept, equal_weights, fit_sums, squares_of_torque
-from mindyn.identification.selection.trials import (
-    UNSCORED,
-    Trial,
-    Trials,
-    TrialScore,
-    criterion_of,
-    decimation_for,
-    error_over,
-    gain_of,
-    most_steps,
-    rate_of,
-    rules_of,
+from mindyn.identification.selection.candidates import (
+    Candidate,
+    HoldOuts,
+    fit_consistent,
+    fit_free,
+    fit_least_squares,
+    hold_out,
+    scores_of_path,
 )
+from mindyn.identification.selection.column_sums import Kept
+from mindyn.identification.selection.trials import Trial, Trials, decimation_for, error_over, rate_of
 from mindyn.identification.selection.tune import HIGHEST, SearchSpace, least_supported, several_foldings, tune_settings
 from mindyn.kernels.numerics.workers import forget_shared_data, start_task
 from mindyn.logs.cleaning import MAX_MAGNITUDE, MAX_STILL_RANGE
@@ -54,221 +50,122 @@ from mindyn.logs.errors import NO_TORQUE_HINT
 from mindyn.logs.log import Log
 from mindyn.logs.reading import LogScan
 from mindyn.logs.resolving import cutoff_finding, delay_finding, noise_floor_cutoff, resolve_conditioning
+from mindyn.parameters.parameter import Kind as ParameterKind
 from mindyn.regression.experiment import Experiment
 from mindyn.regression.friction import Friction
 from mindyn.regression.friction_limits import PriorGroups
-from mindyn.regression.gather_blocks import group_evenly
-from mindyn.regression.information import Information, add_information
 from mindyn.regression.regressor import build_regressor
-from mindyn.regression.rows import Logs, Rows, complete_robot
+from mindyn.regression.rows import Logs, complete_robot
 from mindyn.regression.settings import EquationSettings
+from mindyn.robots.friction_laws import LOAD_SHAPES
 from mindyn.robots.robot import Robot
 
-FOLDINGS: Final = (4, 5, 8)
-HEAVIER_PRIORS: Final = (10.0, 100.0, 1000.0)
-"""Factors of the prior's weight that are tried if the consistent fit is significantly worse than least squares."""
-INNER: Final = 5
-"""Number of groups of the remaining blocks on which least squares selects the parameters to drop."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Candidate:
-    """An estimator that may be selected, with its errors on held-out blocks.
-
-    words      its name in messages
-    settings   its equations
-    estimator  fits all rows
-    beta       its values from all rows
-    scores     errors for each folding
-    """
-
-    words: str
-    settings: EquationSettings
-    estimator: Estimator
-    beta: Array
-    scores: list[TrialScore]
-
-    @property
-    def error(self) -> float:
-        """Error over all foldings."""
-        return error_over(self.scores)
-
-    def is_significantly_worse_than(self, other: Candidate) -> bool:
-        """Return whether the error is significantly larger, by a paired test over blocks."""
-        return isinf(self.error) or gain_of(self.scores, other.scores).is_significant
+CONSISTENCY_PRICE: Final = 1.1
+"""Ratio of the loss of a consistent fit to that of least squares up to which it is selected. Rates: `make study
+NAME=choices`."""
+SIMPLER_PRICE: Final = 1.05
+"""Ratio of the losses up to which a fit without friction shapes or offsets is selected. Rates: as above."""
 
 
 def best_estimator(
     trials: Trials, trial: Trial, settings: EquationSettings, dropped: tuple[str, ...]
 ) -> tuple[Estimator, EquationSettings, tuple[Finding, ...]]:
     """Return the estimator, its settings, and findings that explain the selection."""
-    simple = replace(settings, friction=settings.shape.without_shapes())
-    build_simple = start_task(_rows, trials, simple) if settings.shape.shapes else None
-    rows = _rows(trials, settings)
-    plain = _least_squares(rows, trial, dropped)
-    if isinf(plain.error):
-        return plain.estimator, settings, ()  # nothing can be held out
-    if build_simple is not None:
-        simple_rows, plainer = build_simple(), trial.with_settings(friction=simple.shape)
-        if trial.dropped:
-            plainer, _ = least_supported(several_foldings(trials), plainer)
-        plain = _simpler(plain, _least_squares(simple_rows, plainer, trials.dropped(plainer) if dropped else ()))
-        rows = rows if plain.settings.shape.shapes else simple_rows
-    fit_simple = start_task(_consistent, simple_rows) if rows.settings.shape.shapes else None
-    consistent = _consistent(rows)
-    if consistent is not None and fit_simple is not None:
-        consistent = _simpler(consistent, fit_simple())
-    if consistent is not None and consistent.is_significantly_worse_than(plain):
-        consistent = _with_heavier_prior(trials, consistent, plain)
-    selected = plain if consistent is None or consistent.is_significantly_worse_than(plain) else consistent
-    both = [candidate for candidate in (plain, consistent) if candidate is not None]
-    sizes = "; ".join(f"{candidate.words} {100 * candidate.error:.3g} %" for candidate in both)
-    message = f"{selected.words} was selected; error on held-out blocks: {sizes}{_format_cost(plain, consistent)}"
-    findings = (info(Kind.SELECTED_ESTIMATOR, message), *_find_inconsistent_data(rows, consistent))
+    held = hold_out(trials, settings)
+    first = fit_least_squares(held, trial, dropped)
+    if isinf(first.error):
+        return first.estimator, settings, ()  # nothing can be held out
+    variants = list_variants(trials, trial, held)
+    parts = {part.rows.settings: part for part in (held, *(part for part, *_ in variants))}
+    fits = [start_task(_fit_consistent, part) for part in parts.values()]
+    plain = [first, *(fit_least_squares(part, other, names) for part, other, names in variants)]
+    consistent = [candidate for fit in fits for candidate in fit()]
+    selected, plain_best, consistent_best = decide(plain, consistent)
+    both = [candidate for candidate in (plain_best, consistent_best) if candidate is not None]
+    sizes = "; ".join(f"{fit.words} {100 * fit.error:.3g} % ({100 * fit.error_elsewhere:.3g} %)" for fit in both)
+    message = f"{selected.words} was selected; error on held-out blocks (under held-out conditions): {sizes}"
+    if consistent_best is not None and consistent_best.loss > plain_best.loss:
+        cost = 100 * (consistent_best.loss / plain_best.loss - 1)
+        message += f"; physical consistency costs {cost:.2g} % of the error"
+    findings = (info(Kind.SELECTED_ESTIMATOR, message), *_find_inconsistent_data(held, consistent_best))
     return selected.estimator, selected.settings, findings
 
 
-def _format_cost(plain: Candidate, consistent: Candidate | None) -> str:
-    """Describe the cost of physical consistency in error."""
-    if consistent is None:
-        return "; no consistent fit converged"
-    change = consistent.error / plain.error - 1
-    if consistent.is_significantly_worse_than(plain):
-        return f"; consistent values are significantly worse, by {100 * change:.2g} % of the error"
-    return f"; physical consistency costs {100 * change:.2g} % of the error" if change > 0 else ""
+def list_variants(trials: Trials, trial: Trial, held: HoldOuts) -> list[tuple[HoldOuts, Trial, tuple[str, ...]]]:
+    """Return equations, trial and dropped parameters of models with and without friction shapes and offsets."""
+    settings = held.rows.settings
+    kinds: list[tuple[ParameterKind, ...]] = [trial.without]
+    if "offset" in trial.without:
+        kinds.append(tuple(kind for kind in trial.without if kind != "offset"))
+    elif _has_offsets(held):
+        kinds.append((*trial.without, "offset"))
+    others = _other_frictions(settings.shape)
+    building = [start_task(hold_out, trials, replace(settings, friction=friction)) for friction in others]
+    parts = [(held, trial)]
+    parts += [
+        (build(), trial.with_settings(friction=friction)) for build, friction in zip(building, others, strict=True)
+    ]
+    variants = []
+    for part, shaped in parts:
+        for without in kinds:
+            other = replace(shaped, without=without)
+            if other != trial:
+                best = least_supported(several_foldings(trials), other)[0] if trial.dropped else other
+                variants.append((part, best, trials.dropped(best)))
+    return variants
 
 
-def _with_heavier_prior(trials: Trials, consistent: Candidate, plain: Candidate) -> Candidate:
-    """Return the fit with the least larger weight of its prior that is not significantly worse; itself if none is."""
-    estimator = consistent.estimator
-    assert isinstance(estimator, PhysicallyConsistent)
-    if isinstance(estimator.prior_weight, str) or not estimator.prior_weight:
-        return consistent
-    rows = _rows(trials, consistent.settings)
-    for factor in HEAVIER_PRIORS:
-        heavier = _consistent_candidate(replace(estimator, prior_weight=factor * estimator.prior_weight), rows)
-        if heavier is not None and not heavier.is_significantly_worse_than(plain):
-            return heavier
-    return consistent
+def _has_offsets(held: HoldOuts) -> bool:
+    return any(parameter.kind == "offset" for parameter in held.rows.regressor.parameters)
 
 
-def _simpler(candidate: Candidate, simple: Candidate | None) -> Candidate:
-    """Return the candidate without friction shapes unless the one with shapes has a smaller error."""
-    return simple if simple is not None and simple.error <= candidate.error else candidate
+def decide(plain: list[Candidate], consistent: list[Candidate]) -> tuple[Candidate, Candidate, Candidate | None]:
+    """Return the selected fit, the best least-squares fit, and the best consistent fit.
 
-
-def _rows(trials: Trials, settings: EquationSettings) -> Rows:
-    """Return the equations in the blocks that are held out: phases if the motion repeats."""
-    rows, line = trials.experiment.equations(settings), trials.timeline
-    return rows.select(rows.blocks_along(line.times, line.length_s) if line.repeated else rows.blocks)
-
-
-def _least_squares(rows: Rows, trial: Trial, dropped: tuple[str, ...]) -> Candidate:
-    estimator = LeastSquares(covariance="correlated", dropped=dropped, friction_rule=limits_of(rows.settings))
-    kept = rules_of(rows.regressor, trial.kept(rows.regressor.parameters))
-    scores = _scores_of_path(rows, kept, is_dropping=trial.dropped > 0)
-    return Candidate("least squares", rows.settings, estimator, _free(rows), scores)
-
-
-def limits_of(settings: EquationSettings) -> FrictionRule:
-    """Return the rule of friction for least squares: shapes were selected within limits, and need them."""
-    return "dissipative" if settings.shape.shapes else "regularised"
-
-
-def _scores_of_path(rows: Rows, kept: Kept, *, is_dropping: bool) -> list[TrialScore]:
-    """Return the errors of least squares, which may drop as many of the least supported parameters as its rows select.
-
-    The number that was selected on all rows, among dozens, fits its own blocks too well: it would make least squares
-    look better than fits without such a choice.
+    The loss decides, by its size: friction shapes and offsets must lower it by `SIMPLER_PRICE`, and consistency, which
+    is knowledge, may raise it by `CONSISTENCY_PRICE`.
     """
-    blocks, foldings = _sums_of(rows), [group_evenly(range(len(rows.blocks)), count) for count in FOLDINGS]
-    if any(len(groups) < 2 for groups in foldings):
-        return [UNSCORED] * len(FOLDINGS)
-    rests = [[k for k in range(len(rows.blocks)) if k not in held] for groups in foldings for held in groups]
-    sums = blocks.combine(rests)
-    start = sums.rows / np.maximum(squares_of_torque(sums.fitted), 1e-300) * equal_weights(sums.fitted)
-    fits = fit_sums(sums, kept, start, REWEIGHTINGS)
-    values = fits.betas
-    if is_dropping:
-        steps = most_steps(kept)
-        dropped = [_drop_parameters(blocks, rest, kept, w, steps) for rest, w in zip(rests, fits.weights, strict=True)]
-        path = elimination(fits.matrices, fits.rights, steps - 1).betas
-        values = np.zeros(fits.betas.shape)
-        values[:, kept.numbers] = path[np.arange(len(rests)), np.minimum(dropped, path.shape[1] - 1)]
-        if kept.limits is not None:
-            for beta, matrix in zip(values, fits.matrices, strict=True):
-                fitted = np.flatnonzero(beta[kept.numbers])
-                numbers = np.array(kept.numbers)[fitted]
-                beta[:] = kept.limits.apply(matrix[np.ix_(fitted, fitted)], beta, numbers)
-    left, power = blocks.combine([held for groups in foldings for held in groups]).errors(values[:, None])
-    ends = np.cumsum([0, *map(len, foldings)])
-    return [TrialScore(left[0, a:b], power[a:b]) for a, b in pairwise(ends)]
+    best_plain = select_simplest(plain)
+    if not consistent:
+        return best_plain, best_plain, None
+    best = select_simplest(consistent)
+    return (best if best.loss <= CONSISTENCY_PRICE * best_plain.loss else best_plain), best_plain, best
 
 
-def _sums_of(rows: Rows) -> Folds:
-    """Return the Gram matrices of the blocks of the rows."""
-    parts = [block.information for block in rows.blocks]
-    joints = zip(*(part.factors for part in parts), strict=True)
-    matrices = [np.array([factor.T @ factor for factor in factors]) for factors in joints]
-    counts = np.array([part.counts for part in parts], dtype=np.float64)
-    return Folds(rows.regressor.columns, matrices, matrices, counts, rows.regressor.count)
+def select_simplest(candidates: Sequence[Candidate]) -> Candidate:
+    """Return the simplest candidate whose loss is within `SIMPLER_PRICE` of the least one."""
+    least = min(candidate.loss for candidate in candidates)
+    near = [candidate for candidate in candidates if candidate.loss <= SIMPLER_PRICE * least]
+    return min(near, key=lambda candidate: (*candidate.complexity, candidate.loss))
 
 
-def _drop_parameters(blocks: Folds, rest: Sequence[int], kept: Kept, weights: Array, steps: int) -> int:
-    """Return the best number of parameters to drop, by the error on groups of the blocks held out in turn."""
-    groups = group_evenly(rest, INNER)
-    inner = blocks.combine([[k for k in rest if k not in held] for held in groups])
-    fits = fit_sums(inner, kept, np.repeat(weights[None], len(groups), axis=0), 0)
-    path = np.zeros((len(groups), steps, blocks.count))
-    path[:, :, kept.numbers] = elimination(fits.matrices, fits.rights, steps - 1).betas
-    left, power = blocks.combine(groups).errors(path)
-    return int(np.argmin(criterion_of(left.sum(axis=1), power.sum(axis=0))))
+def _other_frictions(friction: Friction) -> list[Friction]:
+    """Return the friction without shapes, and with load-dependent friction at all joints if some are excluded."""
+    if not friction.shapes:
+        return []
+    everywhere = tuple(pair for pair in friction.without if pair[1] not in LOAD_SHAPES)
+    more = [] if everywhere == friction.without else [replace(friction, without=everywhere)]
+    return [friction.without_shapes(), *more]
 
 
-def _consistent(rows: Rows) -> Candidate | None:
-    """Return the physically consistent fit, with the file's inertial parameters as its prior; None if it fails."""
-    return _consistent_candidate(PhysicallyConsistent(covariance="correlated"), rows)
+def _fit_consistent(held: HoldOuts) -> list[Candidate]:
+    """Return consistent fits with and without offsets, with the file's values as prior; fits that fail are omitted."""
+    fits = [
+        fit_consistent(held, PhysicallyConsistent(covariance="correlated", dropped=dropped))
+        for dropped in ((), *([("offset",)] if _has_offsets(held) else []))
+    ]
+    return [fit for fit in fits if fit is not None]
 
 
-def _consistent_candidate(estimator: PhysicallyConsistent, rows: Rows) -> Candidate | None:
-    try:
-        settled, values = estimator.settled_for(rows)
-        (beta,) = values([rows.information])
-    except MindynError:
-        return None
-    return Candidate("a physically consistent fit", rows.settings, settled, beta, _scores(rows, values))
-
-
-def _scores(rows: Rows, values_of: Callable[[Sequence[Information]], list[Array]]) -> list[TrialScore]:
-    """Return the errors on held-out blocks for each folding, which has several groups; infinite if a fit fails."""
-    foldings = [group_evenly(rows.blocks, count) for count in FOLDINGS]
-    pairs = [(groups, held) for groups in foldings for held in groups]
-    rests = [[block for group in groups if group is not held for block in group] for groups, held in pairs]
-    try:
-        values = iter(values_of([rows.select(rest).information for rest in rests]))
-    except MindynError:
-        return [UNSCORED] * len(FOLDINGS)
-    scores = []
-    for groups in foldings:
-        held_out = [add_information([block.information for block in held]) for held in groups]
-        left = np.array([information.residuals(next(values)) for information in held_out])
-        scores.append(TrialScore(left, np.array([information.torques() for information in held_out])))
-    return scores
-
-
-def _free(rows: Rows) -> Array:
-    """Return the values of least squares with all parameters."""
-    return fit_weighted(LeastSquares(), rows.information, rows.constant_torques).beta
-
-
-def _find_inconsistent_data(rows: Rows, consistent: Candidate | None) -> list[Finding]:
+def _find_inconsistent_data(held: HoldOuts, consistent: Candidate | None) -> list[Finding]:
     """Find data that no physically consistent values explain well, which points to another error."""
+    rows = held.rows
     if consistent is None or consistent.settings != rows.settings:
         return []
     information = rows.information
-    fitted = sqrt(information.residuals(consistent.beta).sum() / information.residuals(_free(rows)).sum())
+    fitted = sqrt(information.residuals(consistent.beta).sum() / information.residuals(fit_free(rows)).sum())
     every = Kept(list(range(rows.regressor.count)), PriorGroups(()), None)
-    held_out = consistent.error / error_over(_scores_of_path(rows, every, is_dropping=False))
+    held_out = consistent.error / error_over(scores_of_path(held.blocks, every, is_dropping=False))
     ratio = min(fitted, held_out)
     if ratio <= MAX_CONSISTENT_RATIO:
         return []
@@ -434,18 +331,22 @@ def _start(
             highest = min(HIGHEST * rate, SERVO_FILTER_TO_MOTION * band)
             search_space = replace(search_space, highest_filter_hz=highest, lowest_hz=band)
     resolved, begun = resolve_conditioning(given, logs, noise_floor_cutoff)
-    filter_hz = None if search_space.filter else asked.filter_hz
-    return Trial(replace(asked, conditioning=resolved, filter_hz=filter_hz, friction=friction)), search_space, begun
+    equations_hz = None if search_space.filter else asked.equations_hz
+    return (
+        Trial(replace(asked, conditioning=resolved, equations_hz=equations_hz, friction=friction)),
+        search_space,
+        begun,
+    )
 
 
 def _with_selected(wanted: EquationSettings, trial: Trial) -> EquationSettings:
     """Return the wanted settings with the entries that the trials selected."""
-    step = wanted.decimation
+    step = wanted.keep_every
     return replace(
         wanted,
         conditioning=trial.conditioning,
-        filter_hz=trial.filter_hz,
-        decimation=decimation_for(trial.filter_hz, rate_of(trial.conditioning)) if isinstance(step, str) else step,
+        equations_hz=trial.equations_hz,
+        keep_every=decimation_for(trial.equations_hz, rate_of(trial.conditioning)) if isinstance(step, str) else step,
         # The reference of a load refers to the structural base set.
         friction=trial.friction if wanted.base_form == "structural" else trial.friction.without_load(),
     )
@@ -459,16 +360,16 @@ def highest_filter(given: Conditioning, logs: Sequence[Log | LogScan]) -> float:
 
 def _motion_band(given: Conditioning, logs: Sequence[Log | LogScan]) -> tuple[float, float | None]:
     """Return the rate and the highest frequency of the motion above the noise of positions, Hz; None: there is none."""
-    resolved, _ = resolve_conditioning(replace(given, position_cutoff_hz="auto"), logs, noise_floor_cutoff)
-    band = resolved.position_cutoff_hz
-    return rate_of(resolved), None if band is None else require_resolved(band, "position_cutoff_hz")
+    resolved, _ = resolve_conditioning(replace(given, motion_hz="auto"), logs, noise_floor_cutoff)
+    band = resolved.motion_hz
+    return rate_of(resolved), None if band is None else require_resolved(band, "motion_hz")
 
 
 def _findings_of_selected(
     findings: Sequence[Finding], chosen: Conditioning, search_space: SearchSpace
 ) -> tuple[Finding, ...]:
     """Replace the initial cut-off and delay in the findings by the selected ones."""
-    replaced = {"position_cutoff_hz": search_space.cutoff, "delay_s": search_space.delay and bool(chosen.delay_s)}
+    replaced = {"motion_hz": search_space.cutoff, "delay_s": search_space.delay and bool(chosen.delay_s)}
     others = tuple(
         finding for finding in findings if not any(finding.details == (name,) and new for name, new in replaced.items())
     )

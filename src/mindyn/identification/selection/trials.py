@@ -188,9 +188,11 @@ class Trial:
         return self.settings.conditioning
 
     @property
-    def filter_hz(self) -> float | None:
+    def equations_hz(self) -> float | None:
         """Cut-off of the parallel filter."""
-        return self.settings.cutoff_hz
+        cutoff = self.settings.equations_hz
+        assert not isinstance(cutoff, str)
+        return cutoff
 
     @property
     def friction(self) -> Friction:
@@ -256,9 +258,9 @@ def _for_prediction(conditioning: Conditioning) -> Conditioning:
     return conditioning.for_prediction()
 
 
-def decimation_for(filter_hz: float | None, rate_hz: float) -> int:
+def decimation_for(equations_hz: float | None, rate_hz: float) -> int:
     """Return the largest decimation that loses no information after the filter."""
-    return 1 if filter_hz is None else max(1, int(rate_hz / (ROWS_PER_PERIOD * filter_hz)))
+    return 1 if equations_hz is None else max(1, int(rate_hz / (ROWS_PER_PERIOD * equations_hz)))
 
 
 class Trials:
@@ -421,8 +423,8 @@ class Trials:
         """Return for each block the parts to fit, each with the parts to score."""
         rate, ends = conditioned.samples.rate_hz, segment_ends(conditioned.samples.segments)
         labels = self._labels(conditioned, ends)
-        step = decimation_for(trial.filter_hz, rate)
-        trim, edge = ceil(edge_duration_s(trial.filter_hz) * rate), ceil(MIN_EDGE_S * rate)
+        step = decimation_for(trial.equations_hz, rate)
+        trim, edge = ceil(edge_duration_s(trial.equations_hz) * rate), ceil(MIN_EDGE_S * rate)
         blocks: dict[int, list[tuple[Part, list[Part]]]] = {}
         for start, stop in ends:
             for first, last in segment_ends(labels[start:stop]):
@@ -463,7 +465,7 @@ def score_all(foldings: Sequence[Trials], listed: Sequence[Trial]) -> list[list[
     passes: dict[tuple[Conditioning, float | None], list[Trial]] = {}
     for trial in dict.fromkeys(listed):
         if not all(trials.knows(trial) for trials in foldings):
-            passes.setdefault((_for_prediction(trial.conditioning), trial.filter_hz), []).append(trial)
+            passes.setdefault((_for_prediction(trial.conditioning), trial.equations_hz), []).append(trial)
     tasks = list(passes.values())
     if len(tasks) == 1:
         tasks = group_evenly(tasks[0], worker_count() + 1)
@@ -508,7 +510,7 @@ def _sum_columns(foldings: Sequence[Trials], listed: Sequence[Trial]) -> Iterato
     shared, first = foldings[0]._shared, listed[0]
     conditioned = shared.samples(first.conditioning)
     regressors = {trial.friction: shared.with_friction(trial.friction) for trial in listed}
-    sums = ColumnSums(list(regressors.values()), conditioned.samples, first.filter_hz, shared.buffers)
+    sums = ColumnSums(list(regressors.values()), conditioned.samples, first.equations_hz, shared.buffers)
     speeds = {trial.conditioning.slow_speed: trial for trial in listed}
     cuts = [{speed: trials._parts(trial, conditioned) for speed, trial in speeds.items()} for trials in foldings]
     parts = {
@@ -577,5 +579,5 @@ def _parts_to_score(fit: Part, score: range) -> list[Part]:
 
 
 def rate_of(conditioning: Conditioning) -> float:
-    """Return the sample rate in Hz before decimation."""
+    """Return the sample rate in Hz."""
     return require_resolved(conditioning.rate_hz, "rate_hz")

@@ -88,7 +88,7 @@ class SearchSpace:
     @property
     def cutoff(self) -> bool:
         """Whether the cut-off of the motion may be selected."""
-        return self.asked.conditioning is None or self.asked.conditioning.position_cutoff_hz == "auto"
+        return self.asked.conditioning is None or self.asked.conditioning.motion_hz == "auto"
 
     @property
     def velocity(self) -> bool:
@@ -98,7 +98,7 @@ class SearchSpace:
     @property
     def filter(self) -> bool:
         """Whether the parallel filter may be selected."""
-        return self.asked.filter_hz == "auto"
+        return self.asked.equations_hz == "auto"
 
     @property
     def friction(self) -> bool:
@@ -244,18 +244,18 @@ def _filters(trials: Trials, best: Trial, search_space: SearchSpace) -> Trial:
     highest = search_space.highest_filter_hz
     grid = _grid(rate_of(best.conditioning), search_space.lowest_hz or LOWEST_HZ)
     if search_space.filter:
-        if highest is not None and best.filter_hz is None:
+        if highest is not None and best.equations_hz is None:
             best = _with_filters(best, [highest], search_space)[0]
         best = _better(trials, best, _promising(trials, _with_filters(best, grid, search_space)), 1.0)
         for step in FINER:
-            if best.filter_hz is not None:
-                near = [best.filter_hz / step, best.filter_hz * step]
+            if best.equations_hz is not None:
+                near = [best.equations_hz / step, best.equations_hz * step]
                 best = _better(trials, best, _with_filters(best, near, search_space), 1.0)
     if search_space.cutoff:
         # The motion alone may need a filter: its derivatives are noisy, while the torque jumps with the friction.
-        filters = {best.filter_hz, None} if search_space.filter and highest is None else {best.filter_hz}
-        kinds = [best.with_settings(filter_hz=f) for f in filters]
-        others = [trial.with_conditioning(position_cutoff_hz=f) for f in grid for trial in kinds]
+        filters = {best.equations_hz, None} if search_space.filter and highest is None else {best.equations_hz}
+        kinds = [best.with_settings(equations_hz=f) for f in filters]
+        others = [trial.with_conditioning(motion_hz=f) for f in grid for trial in kinds]
         best = _better(trials, best, _promising(trials, others), 1.0)
     if search_space.velocity:
         others = [best.with_conditioning(velocity=origin) for origin in ("differentiated", "measured")]
@@ -281,10 +281,10 @@ def _with_filters(best: Trial, filters: Sequence[float | None], search_space: Se
     for f in filters:
         if (f is not None and not lowest <= f <= highest) or (bound is not None and (f is None or f > bound)):
             continue
-        candidate = best.with_settings(filter_hz=f)
+        candidate = best.with_settings(equations_hz=f)
         if search_space.cutoff:
             motion = None if f is None or MOTION_TO_FILTER * f > highest else MOTION_TO_FILTER * f
-            candidate = candidate.with_conditioning(position_cutoff_hz=motion)
+            candidate = candidate.with_conditioning(motion_hz=motion)
         candidates.append(candidate)
     return candidates
 
@@ -305,7 +305,7 @@ def _delay(trials: Trials, best: Trial) -> Trial:
     scanned = best.conditioning.motion_delay_s + trials.delays(best).best().seconds
     best = _better(trials, best, [best.with_conditioning(delay_s=scanned)], 1.0)
     rate = rate_of(best.conditioning)
-    step = 1 / (20 * min(best.filter_hz or 0.2 * rate, 0.2 * rate))
+    step = 1 / (20 * min(best.equations_hz or 0.2 * rate, 0.2 * rate))
     smallest = step / 5
     for _ in range(DELAY_STEPS):
         now = best.conditioning.motion_delay_s

@@ -13,6 +13,14 @@ with m blocks: contiguous parts of the logs or, if the motion repeats, its phase
 information about model errors. The model's covariance C becomes S C S with S_k = max(1, sqrt(V_kk / C_kk)), and the
 quantile is Student's.
 
+Contiguous blocks have nearly the same model errors if the motion has the same conditions in each. Groups of rows that
+differ in speed, load, posture or direction (`regression.conditions`) have not: for each condition the same sum over its
+groups gives V_c, and
+
+    S_k = sqrt(max(1, (V_kk + E_kk) / C_kk)),   E_kk = max(0, mean_c V_c,kk - V_kk)
+
+adds by how much the values differ more between conditions than between blocks.
+
 Effectively 1 / sum_b h_b^2 blocks determine a parameter, h_b being the fraction of block b in its information. If these
 are fewer than three, blocks cannot determine their deviation, and the model's deviation stays.
 
@@ -45,6 +53,7 @@ from mindyn.foundation.findings import Finding, Kind, info
 from mindyn.identification.estimators.estimate import Estimate, predict_unfiltered
 from mindyn.identification.estimators.least_squares import colouring_of, joint_rows, shape_noise
 from mindyn.identification.estimators.records import FEWEST_BLOCKS, JackknifeDeviation
+from mindyn.identification.uncertainty.conditions import excess_of_conditions
 from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.samples import Samples
 from mindyn.regression.gather_blocks import Block
@@ -59,7 +68,7 @@ class FitRows:
     """Rows of an estimate's fit, weighted by its residuals; see `with_systematic_errors`."""
 
     def __init__(self, estimate: Estimate, samples: Samples) -> None:
-        self.estimate, self.samples, self.decimation = estimate, samples, estimate.settings.step
+        self.estimate, self.samples, self.filtering = estimate, samples, estimate.settings.filtering
         self.residuals = self.rest(samples.tau, estimate.beta)
         squares = np.array([float(e @ e) / len(e) for e in self.residuals])
         power = (samples.tau**2).mean(axis=0)
@@ -71,7 +80,7 @@ class FitRows:
         estimate = self.estimate
         data = replace(self.samples, tau=tau)
         information = gather(
-            estimate.regressor, data, cutoff_hz=estimate.settings.cutoff_hz, decimation=self.decimation
+            estimate.regressor, data, cutoff_hz=self.filtering.equations_hz, decimation=self.filtering.keep_every
         )
         R, z = information.stacked(self.weights)
         kept = np.array([name not in estimate.values.dropped for name in estimate.names])
@@ -83,7 +92,7 @@ class FitRows:
         """Return tau - Y x at the rows of the fit, for each joint."""
         estimate, data = self.estimate, replace(self.samples, tau=tau)
         parts: list[list[Array]] = [[] for _ in estimate.regressor.columns]
-        for joint, block, _ in joint_rows(estimate.regressor, data, estimate.settings.cutoff_hz, self.decimation):
+        for joint, block, _ in joint_rows(estimate.regressor, data, *self.filtering.of_equations):
             parts[joint].append(block @ np.append(-x[estimate.regressor.columns[joint]], 1.0))
         if not all(parts):
             message = "the filters leave no rows from which to compute systematic errors"
@@ -124,7 +133,7 @@ def timing_error(rows: FitRows) -> tuple[Array, float, float]:
     taken_up = rows.explained(slope)
     alone = rows.rest(slope, taken_up)
     weights, residuals = rows.weights, rows.residuals
-    colouring = colouring_of(estimate.regressor, estimate.beta, samples, estimate.settings.cutoff_hz, rows.decimation)
+    colouring = colouring_of(estimate.regressor, estimate.beta, samples, *rows.filtering.of_equations)
     information = sum(w * float(a @ a) for w, a in zip(weights, alone, strict=True))
     if not information > 0:
         return np.zeros_like(taken_up), 0.0, 0.0
@@ -143,11 +152,11 @@ def difference_shift(rows: FitRows, conditioning: Conditioning) -> Array:
     """
     of_speed = (conditioning.velocity == "differentiated") / 6
     of_acceleration = of_speed + 1 / 6 if conditioning.acceleration == "differentiated" else 0.0
-    samples, scale = rows.samples, conditioning.decimation**-2
+    samples = rows.samples
     better = replace(
         samples,
-        qd=samples.qd - of_speed * scale * _bend(samples.qd, samples),
-        qdd=samples.qdd - of_acceleration * scale * _bend(samples.qdd, samples),
+        qd=samples.qd - of_speed * _bend(samples.qd, samples),
+        qdd=samples.qdd - of_acceleration * _bend(samples.qdd, samples),
     )
     return rows.explained(_smooth_torque(rows.estimate, samples) - _smooth_torque(rows.estimate, better))
 
@@ -187,10 +196,11 @@ def weighted_blocks(estimate: Estimate, blocks: Sequence[Block]) -> list[Block]:
     return filled if len(weights) == len(filled[0].information.factors) else []
 
 
-def with_jackknife_deviation(estimate: Estimate, blocks: Sequence[Block]) -> Estimate:
+def with_jackknife_deviation(estimate: Estimate, blocks: Sequence[Block], conditions: Sequence[Array] = ()) -> Estimate:
     """Return the estimate with the covariance S C S and the jackknife; unchanged if there are too few blocks.
 
-    blocks  `Rows.independent_blocks` of the rows that were fitted
+    blocks      `Rows.independent_blocks` of the rows that were fitted
+    conditions  shifts (groups, p) of the values between groups of rows, for each condition (`find_condition_shifts`)
     """
     parts = [block.information for block in weighted_blocks(estimate, blocks)]
     kept = np.array(
@@ -202,7 +212,10 @@ def with_jackknife_deviation(estimate: Estimate, blocks: Sequence[Block]) -> Est
     deviations[kept], block_counts[kept] = jackknife(parts, estimate.data.joint_weights, kept)
     is_determined = kept & (block_counts >= FEWEST_BLOCKS) & (estimate.deviations > 0)
     inflated = np.ones(len(kept))
-    inflated[is_determined] = np.maximum(1.0, deviations[is_determined] / estimate.deviations[is_determined])
+    variances = deviations**2 + excess_of_conditions(conditions, deviations**2)
+    inflated[is_determined] = np.sqrt(
+        np.maximum(1.0, variances[is_determined] / estimate.deviations[is_determined] ** 2)
+    )
     finite = np.where(np.isfinite(estimate.covariance), estimate.covariance, 0.0) * np.outer(inflated, inflated)
     wider = estimate.with_uncertainty(
         covariance=np.where(np.isfinite(estimate.covariance), finite, estimate.covariance),

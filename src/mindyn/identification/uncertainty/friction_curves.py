@@ -29,6 +29,7 @@ from mindyn.identification.estimators.estimate import Estimate, predict_unfilter
 from mindyn.identification.estimators.records import FEWEST_BLOCKS, FrictionCurve
 from mindyn.identification.prediction.friction_curves import curve_rows
 from mindyn.identification.uncertainty.added_columns import friction_drifts
+from mindyn.identification.uncertainty.conditions import excess_of_conditions
 from mindyn.logs.samples import Samples
 from mindyn.parameters.parameter import friction_label
 from mindyn.regression.experiment import Experiment
@@ -69,7 +70,11 @@ def blocks_with_every_law(estimate: Estimate, experiment: Experiment) -> tuple[R
 
 
 def with_friction_curves(
-    estimate: Estimate, fitted: Rows, samples: Samples, laws: tuple[Regressor, tuple[Block, ...]] | None
+    estimate: Estimate,
+    fitted: Rows,
+    samples: Samples,
+    laws: tuple[Regressor, tuple[Block, ...]] | None,
+    conditions: Sequence[Array] = (),
 ) -> Estimate:
     """Return the estimate with the friction curves of all joints with a drive.
 
@@ -83,6 +88,8 @@ def with_friction_curves(
         Conditioned samples of the logs.
     laws : tuple, optional
         Columns and blocks from `blocks_with_every_law`.
+    conditions : sequence of array, optional
+        Shifts of the values between groups of rows (`find_condition_shifts`).
 
     Returns
     -------
@@ -92,7 +99,7 @@ def with_friction_curves(
     weights = estimate.data.joint_weights
     if laws is None or weights is None or len(laws[1]) < FEWEST_BLOCKS:
         return estimate
-    fits = _LawFits(estimate, laws[0], weights, samples, laws[1])
+    fits = _LawFits(estimate, laws[0], weights, samples, laws[1], conditions)
     drifts = friction_drifts(estimate, fitted.blocks)[: len(weights)]
     changes = [0.0 if drift is None else max(0.0, drift.value**2 - drift.deviation**2) for drift in drifts]
     curves = (fits.curve(joint, change) for joint, change in enumerate(changes))
@@ -103,10 +110,16 @@ class _LawFits:
     """Least-squares fits with several friction laws of one joint, to all blocks and without each of them."""
 
     def __init__(
-        self, estimate: Estimate, regressor: Regressor, weights: Array, samples: Samples, blocks: Sequence[Block]
+        self,
+        estimate: Estimate,
+        regressor: Regressor,
+        weights: Array,
+        samples: Samples,
+        blocks: Sequence[Block],
+        conditions: Sequence[Array],
     ) -> None:
         self.estimate, self.regressor, self.weights, self.samples = estimate, regressor, weights, samples
-        self.blocks = blocks
+        self.blocks, self.conditions = blocks, conditions
         self.is_kept = np.array(
             [name in estimate.names and name not in estimate.values.dropped for name in regressor.names], dtype=np.bool_
         )
@@ -145,6 +158,7 @@ class _LawFits:
         named = [self.regressor.names.index(name) for name in self.estimate.names]
         noise = (self.estimate.uncertainty.half_widths_of(rows[:, named]) / self.estimate.uncertainty.quantile) ** 2
         fit = np.maximum(probabilities @ between, noise)
+        fit = fit + excess_of_conditions(self.conditions, fit, rows[:, named])
         law = probabilities @ (curves[:, 0] - probabilities @ curves[:, 0]) ** 2
         variances = np.stack([fit, law, change * torque**2 / 12])
         half_width = float(stdtrit(m - 1, 0.975)) * np.sqrt(variances.sum(axis=0))

@@ -68,17 +68,19 @@ def count_determined(S: Array, beta: Array) -> int:
 
 
 def describe_levers(levers: Sequence[Lever], tip_speed: float, seconds: float) -> str:
-    """Return a clause such as "at 1.5 m/s 16, at 2 m/s 22; with 30 s 14, with 40 s 17"; empty without levers."""
+    """Return a clause such as "16 with --tip-speed 1.5, 22 with --tip-speed 2; 14 with --seconds 30"; empty without."""
     clauses = []
     for what in ("speed", "duration"):
         words = []
         for lever in (lever for lever in levers if lever.what == what):
             speed = (
-                f"{lever.factor * tip_speed:g} m/s" if np.isfinite(tip_speed) else f"{lever.factor:g} times the speed"
+                f"with --tip-speed {lever.factor * tip_speed:g}"
+                if np.isfinite(tip_speed)
+                else f"at {lever.factor:g} times the speed"
             )
-            place = f"at {speed}" if what == "speed" else f"with {lever.factor * seconds:g} s"
+            place = speed if what == "speed" else f"with --seconds {lever.factor * seconds:g}"
             beyond = f" (beyond the limits of {' and '.join(lever.exceeded)})" if lever.exceeded else ""
-            words.append(f"{place} {lever.determined}{beyond}")
+            words.append(f"{lever.determined} {place}{beyond}")
         if words:
             clauses.append(", ".join(words))
     return "; ".join(clauses)

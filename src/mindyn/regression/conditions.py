@@ -1,0 +1,79 @@
+"""Group rows by the conditions of the motion: speed, load, posture and direction.
+
+Blocks of time differ in noise; on another motion, a model must also hold at other speeds, loads and postures. Rows are
+therefore grouped by one number for each row:
+
+    speed      root mean square of the joint speeds, each relative to its own root mean square
+    load       the same of the predicted torques: measured ones would group rows by their noise
+    posture    first principal component of the positions, each relative to its own deviation
+    direction  sign of the speed along the first principal component of the speeds
+"""
+
+from __future__ import annotations
+
+from typing import Final, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mindyn.foundation.algebra.values import Array
+from mindyn.logs.samples import Samples
+
+Condition = Literal["speed", "load", "posture", "direction"]
+LEVELS: Final = 4
+"""Groups of equal size for speed, load and posture."""
+
+
+class Grouping(NamedTuple):
+    """Rows grouped by a condition.
+
+    condition  what differs between groups
+    labels     (N,) number of the group of each row
+    groups     number of groups
+    held_out   groups at the ends of the range, which the others predict by extrapolation
+    """
+
+    condition: Condition
+    labels: NDArray[np.int64]
+    groups: int
+    held_out: tuple[int, ...]
+
+
+def group_by_conditions(samples: Samples, load: Array) -> list[Grouping]:
+    """Return the groups of each condition that differs between rows; `load` (N, n) are predicted torques."""
+    speed, torque = _mean_size(samples.qd), _mean_size(load)
+    posture = _principal(samples.q - samples.q.mean(axis=0))
+    along = _principal(samples.qd)
+    last = LEVELS - 1
+    groupings = [
+        Grouping("speed", _levels(speed), LEVELS, (last,)),
+        Grouping("load", _levels(torque), LEVELS, (last,)),
+        Grouping("posture", _levels(posture), LEVELS, (0, last)),
+        Grouping("direction", (along > 0).astype(np.int64), 2, (0, 1)),
+    ]
+    return [grouping for grouping in groupings if len(np.unique(grouping.labels)) == grouping.groups]
+
+
+def _mean_size(values: Array) -> Array:
+    """Return (N,) the root mean square over joints, each relative to its own."""
+    sizes = np.sqrt((values**2).mean(axis=0))
+    return np.asarray(
+        np.sqrt((values[:, sizes > 0] ** 2 / sizes[sizes > 0] ** 2).mean(axis=1))
+        if sizes.any()
+        else np.zeros(len(values))
+    )
+
+
+def _principal(values: Array) -> Array:
+    """Return (N,) the first principal component of values, each joint relative to its own root mean square."""
+    sizes = np.sqrt((values**2).mean(axis=0))
+    scaled = values[:, sizes > 0] / sizes[sizes > 0]
+    if not scaled.size:
+        return np.zeros(len(values))
+    return np.asarray(scaled @ np.linalg.eigh(scaled.T @ scaled)[1][:, -1])
+
+
+def _levels(values: Array) -> NDArray[np.int64]:
+    """Return (N,) the level of each value; levels have equally many rows."""
+    ends = np.quantile(values, np.arange(1, LEVELS) / LEVELS)
+    return np.searchsorted(ends, values, side="right").astype(np.int64)
