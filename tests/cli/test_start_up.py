@@ -19,6 +19,7 @@ from mindyn.applications.fleet.writing import STUDY_FILES
 from mindyn.cli import choices
 from mindyn.cli.main import COMMANDS
 from mindyn.equations.identifiability.base_sets import FORMS
+from mindyn.identification.elasticity.records import ELASTICITY_FILE
 from mindyn.identification.methods import METHODS, SERVO_METHODS
 from mindyn.identification.servos.servo_estimate import SERVO_FILE
 from mindyn.logs.wrench_log import WrenchFrame
@@ -102,6 +103,7 @@ def test_error_of_a_draft_imports_no_estimator(bare_log):
         (choices.BENCH_METHOD_NAMES, tuple(BENCH_METHODS)),
         (choices.STUDY_FILES, STUDY_FILES),
         ((choices.SERVO_FILE,), (SERVO_FILE,)),
+        ((choices.ELASTICITY_FILE,), (ELASTICITY_FILE,)),
         (choices.CONTROLLER_NAMES, tuple(CONTROLLERS)),
         (get_args(choices.RootJoint), get_args(RootJoint)),
         (get_args(choices.Purpose), get_args(Purpose)),

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 import typer
 
 from mindyn.cli.choices import MOUNT_NAMES, RootJoint
+from mindyn.cli.printing import print_notes
 from mindyn.foundation.errors import Code, InputError, MindynError
 from mindyn.foundation.findings import Finding
 
@@ -77,6 +78,31 @@ def load_and_hold(
     chosen = options.selection
     options = replace(options, selection=replace(chosen, lock={**chosen.lock, **held}))
     return options.load(source), options, findings
+
+
+def hold_unlogged_gripper(
+    robot: Robot, options: RobotOptions, load: Callable[[RobotOptions], Robot], fits: Callable[[Robot], bool]
+) -> tuple[Robot, RobotOptions]:
+    """Return the robot with its gripper held, as `mindyn excite` holds it, if only then the logs fit; print a note.
+
+    load  loads the robot with changed options
+    fits  whether the logs have the columns of a robot
+    """
+    if fits(robot):
+        return robot, options
+    from mindyn.motions.excitation.held_joints import joints_to_hold  # loads CasADi
+
+    held, _ = joints_to_hold(robot)
+    if not held:
+        return robot, options
+    chosen = options.selection
+    changed = replace(options, selection=replace(chosen, lock={**chosen.lock, **held}))
+    without = load(changed)
+    if not fits(without):
+        return robot, options
+    locks = " ".join(f"--lock {name}={position:g}" for name, position in held.items())
+    print_notes([f"the logs have no columns for {', '.join(held)} of the gripper: held by {locks}"])
+    return without, changed
 
 
 def require_exclusive(options: Mapping[str, object]) -> None:

@@ -29,6 +29,7 @@ BENCH_METHOD_NAMES: Final = (
 )
 CONTROLLER_NAMES: Final = ("ur", "franka", "kuka", "abb", "json")
 SERVO_FILE: Final = "servo.json"
+ELASTICITY_FILE: Final = "elasticity.json"
 STUDY_FILES: Final = (
     "fleet.json",
     "estimate.json",

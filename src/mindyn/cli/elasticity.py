@@ -11,7 +11,6 @@ from mindyn.cli.arguments import JSON_OPTION
 from mindyn.cli.printing import print_json, print_output, print_status
 from mindyn.cli.runs import RUN_ARGUMENT, load_run_estimate, read_logs, require_held_out
 from mindyn.logs.locations import expand_locations
-from mindyn.robots.table import format_table
 
 if TYPE_CHECKING:
     from mindyn.foundation.algebra.values import Array
@@ -63,6 +62,8 @@ def elasticity_data(result: Elasticity) -> dict[str, Any]:
 
 def _format_errors(result: Elasticity, errors: dict[str, Array]) -> str:
     """Return a table of the error of the deflection of each joint in each held-out log."""
+    from mindyn.robots.table import format_table
+
     rows: list[tuple[str, ...]] = [("deflection error", *errors)]
     for k, joint in enumerate(result.joints):
         cells = (f"{100 * error[k]:.3g} %" if joint.state != "unusable" else "-" for error in errors.values())

@@ -22,13 +22,15 @@ from mindyn.cli.arguments import (
     VERBOSE_OPTION,
     assignment_error,
     complete_from,
+    hold_unlogged_gripper,
     require_companion,
     require_exclusive,
     with_robot_options,
 )
-from mindyn.cli.choices import METHOD_NAMES, SERVO_METHOD_NAMES
+from mindyn.cli.choices import ELASTICITY_FILE, METHOD_NAMES, SERVO_METHOD_NAMES
 from mindyn.cli.elasticity import elasticity_data
 from mindyn.cli.exit_codes import ExitCode
+from mindyn.cli.log import has_columns
 from mindyn.cli.next_step import print_next_command
 from mindyn.cli.printing import count_messages, print_findings, print_json, print_output, print_status
 from mindyn.cli.runs import (
@@ -45,7 +47,6 @@ from mindyn.foundation.files import make_output_folder, relative_path, replace_f
 from mindyn.foundation.findings import Finding, Kind
 from mindyn.foundation.hints import Command
 from mindyn.foundation.reading import read_toml
-from mindyn.identification.elasticity.records import ELASTICITY_FILE
 from mindyn.logs.locations import FileLocation, expand_locations, strip_credentials
 
 if TYPE_CHECKING:
@@ -191,7 +192,13 @@ def identify(
             subject=twice[0],
         )
     start = perf_counter()
-    arm, settings = options.load(robot, () if drives is None else read_drives(read_text(drives))), None
+    given_drives, settings = () if drives is None else read_drives(read_text(drives)), None
+    arm, options = hold_unlogged_gripper(
+        options.load(robot, given_drives),
+        options,
+        lambda changed: changed.load(robot, given_drives),
+        lambda candidate: has_columns(places[0], candidate),
+    )
     if conditioning is not None:
         content = read_toml(conditioning, "file of settings", InputError, "such as motion_hz = 20.0")
         settings = Conditioning.from_dict(content)

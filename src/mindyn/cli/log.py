@@ -6,12 +6,19 @@ import re
 import sys
 import tomllib
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from mindyn.cli.arguments import JSON_OPTION, assignment_error, complete_robot, with_robot_options
+from mindyn.cli.arguments import (
+    JSON_OPTION,
+    assignment_error,
+    complete_robot,
+    hold_unlogged_gripper,
+    with_robot_options,
+)
 from mindyn.cli.next_step import format_robot_options, print_next_command
 from mindyn.cli.printing import print_findings, print_json, print_notes, print_output, print_status, print_table
 from mindyn.foundation.errors import Code, InputError
@@ -19,6 +26,7 @@ from mindyn.foundation.files import write_file_atomically
 from mindyn.foundation.findings import Finding, Kind, warning
 from mindyn.foundation.hints import Command
 from mindyn.logs.errors import NO_TORQUE_HINT, LogError
+from mindyn.logs.locations import FileLocation
 
 if TYPE_CHECKING:
     from mindyn.logs.drafts.draft import SidecarDraft
@@ -49,9 +57,12 @@ def log(
     """Inspect a log: the likely meaning of its columns with evidence, and a draft of its sidecar file."""
     from mindyn.logs.metadata import find_sidecar
 
-    arm = None if robot is None else options.load(robot)
     file = file if file.name else file.absolute()
     sidecar, given = find_sidecar(file), parse_entries(state or ())
+    drafts: dict[tuple[str, ...], SidecarDraft] = {}
+    arm = None
+    if robot is not None:
+        arm, options = load_for_log(file, robot, options, given, drafts)
     if isinstance(sidecar, Path) and has_complete_sidecar(file, arm):
         if write or confirm or state:
             raise InputError(
@@ -62,7 +73,8 @@ def log(
             )
         _check_sidecar(file, sidecar, arm, as_json)
     else:
-        draft = draft_with_sidecar(file, arm, given)
+        known = None if arm is None else drafts.get(arm.joint_names)
+        draft = draft_with_sidecar(file, arm, given) if known is None else known
         if as_json:
             print_json(_draft_data(draft))
         elif not confirm:
@@ -133,6 +145,42 @@ def draft_with_sidecar(file: Path, arm: Robot | None, given: Mapping[str, Any]) 
 
 _LAYOUT: Final = ("topic", "separator", "decimal", "skip_rows")
 """Entries without which some files cannot be read."""
+
+
+def load_for_log(
+    file: Path,
+    source: str,
+    options: RobotOptions,
+    given: Mapping[str, Any],
+    drafts: dict[tuple[str, ...], SidecarDraft],
+) -> tuple[Robot, RobotOptions]:
+    """Return the robot of a log and its options; its gripper is held if the log has no columns for it.
+
+    drafts  gets the draft for the joints of the robot, if the log has no sidecar
+    """
+    from mindyn.logs.metadata import find_sidecar
+
+    is_described = isinstance(find_sidecar(file), Path) and has_complete_sidecar(file, None)
+
+    def fits(candidate: Robot) -> bool:
+        if is_described:
+            return has_columns(file, candidate)
+        with suppress(LogError):
+            drafts[candidate.joint_names] = draft_with_sidecar(file, candidate, given)
+        return candidate.joint_names in drafts
+
+    return hold_unlogged_gripper(options.load(source), options, lambda changed: changed.load(source), fits)
+
+
+def has_columns(file: Path | FileLocation, arm: Robot) -> bool:
+    """Return whether a described log has columns for all joints; other errors of the log are left to its reader."""
+    from mindyn.logs.reading import CHUNK_ROWS, LogScan
+
+    try:
+        LogScan(file, arm, {}, CHUNK_ROWS)
+    except LogError as error:
+        return error.code not in (Code.UNKNOWN_NAME, Code.WRONG_SHAPE, Code.DISAGREEMENT)
+    return True
 
 
 def has_complete_sidecar(file: Path, arm: Robot | None) -> bool:

@@ -14,7 +14,7 @@ import typer
 from mindyn.cli.arguments import JSON_OPTION, ROBOT_ARGUMENT, with_robot_options
 from mindyn.cli.exit_codes import ExitCode
 from mindyn.cli.export import FORMAT_WRITERS
-from mindyn.cli.log import draft_with_sidecar, has_complete_sidecar, parse_entries
+from mindyn.cli.log import draft_with_sidecar, has_complete_sidecar, load_for_log, parse_entries
 from mindyn.cli.next_step import IS_GUIDED, format_robot_options
 from mindyn.cli.printing import print_json, print_output, print_status
 from mindyn.cli.runs import load_run_estimate
@@ -117,7 +117,8 @@ def _guide_through(
     """Run all steps; return whether they are finished, and the exported file."""
     from mindyn.identification.feasibility.check import check_feasible
 
-    words, arm = format_robot_options(options), options.load(robot)
+    arm, options = load_for_log(logs[0], robot, options, {}, {})
+    words = format_robot_options(options)
     print_status(f"{arm.name}: {pluralise(arm.joint_count, 'joint')}, {', '.join(arm.primary_names)}")
     for log in logs:
         _describe_log(guide, log, robot, arm, words)

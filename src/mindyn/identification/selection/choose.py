@@ -84,7 +84,7 @@ def best_estimator(
     both = [candidate for candidate in (plain_best, consistent_best) if candidate is not None]
     sizes = "; ".join(f"{fit.words} {100 * fit.error:.3g} % ({100 * fit.error_elsewhere:.3g} %)" for fit in both)
     message = f"{selected.words} was selected; error on held-out blocks (under held-out conditions): {sizes}"
-    if consistent_best is not None and consistent_best.loss > plain_best.loss:
+    if consistent_best is not None and consistent_best.loss > plain_best.loss > 0:  # 0 without any noise
         cost = 100 * (consistent_best.loss / plain_best.loss - 1)
         message += f"; physical consistency costs {cost:.2g} % of the error"
     findings = (info(Kind.SELECTED_ESTIMATOR, message), *_find_inconsistent_data(held, consistent_best))
