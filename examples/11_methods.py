@@ -21,7 +21,7 @@ def simulate(sines, **options):
     light = tuple(replace(link, phi=0.9 * link.phi) for link in robot.links)
     controller = mindyn.ComputedTorque(replace(robot, links=light), sines, 400.0, 40.0, with_drives=True)
     q0, qd0, _ = sines(0.0)
-    run = {"seconds": 10.0, "q0": q0, "qd0": qd0, "rate_hz": 200.0, "control_rate_hz": 1000.0, "drives": True}
+    run = {"seconds": 10.0, "q0": q0, "qd0": qd0, "rate_hz": 200.0, "control_rate_hz": 1000.0, "with_drives": True}
     return controller, mindyn.simulate(robot, controller, **run, method="fixed", longest_step_s=1e-3, **options)
 
 

@@ -168,7 +168,7 @@ def test_friction_of_a_load_is_refreshed_until_the_mass_stays(monkeypatch, masse
     friction = SimpleNamespace(needs_load=True)
     result = SimpleNamespace(robot=None, regressor=SimpleNamespace(friction=friction))
     run = object.__new__(Samples)
-    assert payload.payload(result, run, gain_deviation=0.0).mass == masses[-2]
+    assert payload.identify_payload(result, run, gain_deviation=0.0).mass == masses[-2]
     assert carried == [None, *masses[:-2]]
     waiting, friction.needs_load = iter(masses), False
-    assert payload.payload(result, run, gain_deviation=0.0).mass == masses[0]
+    assert payload.identify_payload(result, run, gain_deviation=0.0).mass == masses[0]

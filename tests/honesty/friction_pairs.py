@@ -119,9 +119,9 @@ def record_pair(seed: int):
 
 def compare_curves(first, second, truth=None):
     """Return the points at which two friction curves and the true one can be compared, one entry for each curve."""
-    others = {curve.joint: curve for curve in second.friction_curves}
+    others = {curve.joint: curve for curve in second.uncertainty.friction_curves}
     entries = []
-    for curve in first.friction_curves:
+    for curve in first.uncertainty.friction_curves:
         other = others.get(curve.joint)
         for way in (-1, 1):
             u = curve.speed[way * curve.speed > 0]

@@ -12,7 +12,7 @@ from robots import random_robot
 import mindyn
 from mindyn.foundation.algebra.poses import Pose
 from mindyn.identification.estimators.least_squares import LeastSquares, fit_weighted
-from mindyn.identification.selection.choose import limits_of
+from mindyn.identification.selection.candidates import limits_of
 from mindyn.identification.selection.trials import Trial, Trials, TrialScore, decimation_for
 from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.filters import edge_duration_s, lowpass

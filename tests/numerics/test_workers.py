@@ -47,8 +47,8 @@ q, qd, qdd = (x.sum(axis=1) for x in (a * np.sin(angle), a * w * np.cos(angle), 
 tau = mindyn.compile_model(robot, with_drives=True).inverse_dynamics(q, qd, qdd) + 0.3 * np.tanh(qd / 0.02)
 tau += rng.normal(0, 0.01, q.shape)
 estimate = mindyn.identify(robot, mindyn.log_from_arrays(robot.joint_names, t, q, tau))
-print(estimate.provenance.method, estimate.beta.tolist(), estimate.covariance.tolist())
-print(estimate.findings, estimate.data.identifiable)
+how, found = estimate.provenance, (estimate.beta.tolist(), estimate.covariance.tolist())
+print(how.method, *found, how.findings, estimate.data.identifiable)
 """
 WAIT_IN_WORKERS = """
 import os, time

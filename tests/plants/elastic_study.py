@@ -1,6 +1,6 @@
 """Count how often intervals of joint compliance contain the true value, on elastic arms that MuJoCo simulates.
 
-python tests/plants/elastic_study.py [--logs 10] [--first 0] [--file build/elastic-arms.json] [--seconds 0]
+python tests/plants/elastic_study.py [--logs 10] [--first 0] [--kinds elastic] [--file FILE] [--seconds 0]
 
 Three arms, each with `--logs` logs of 20 s at 250 Hz, with another stiffness over two decades (deflections of 0.1 to 10
 mrad), noise of 5 to 30 urad on both encoders and 1 % on the torque, hysteresis (Dahl) of 0 or 20 % of the amplitude of
@@ -103,6 +103,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--logs", type=int, default=10)
     parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--kinds", default=",".join(KINDS))
     parser.add_argument("--seconds", type=float, default=0, help="stop after this time; 0: when all cases are done")
     parser.add_argument("--file", type=Path, default=Path("build/elastic-arms.json"))
     options = parser.parse_args()
@@ -110,7 +111,7 @@ def main() -> None:
     start = monotonic()
     for number in range(options.first, options.first + options.logs):
         for arm in range(len(ARMS)):
-            for kind in KINDS:
+            for kind in options.kinds.split(","):
                 key = f"{kind} {arm} {number}"
                 if key in results or (options.seconds and monotonic() - start > options.seconds):
                     continue

@@ -72,6 +72,13 @@ class JointColumns:
     inertia: float
 
     @property
+    def torque_deviation(self) -> float:
+        """Standard deviation of the torque within the logs."""
+        numbers, torque = np.unique(self.owners[self.kept], return_inverse=True)[1], self.torque[self.kept]
+        means = np.bincount(numbers, torque) / np.bincount(numbers)
+        return float((torque - means[numbers]).std())
+
+    @property
     def independent_fraction(self) -> float:
         """Fraction of the torque's variance that acceleration and velocity do not explain."""
         owners, torque = self.owners[self.kept], self.torque[self.kept]

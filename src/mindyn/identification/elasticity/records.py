@@ -183,12 +183,12 @@ class Elasticity:
     def table(self) -> str:
         """Return a text table: what is determined, then values and intervals."""
         rows: list[tuple[str, ...]] = [
-            ("joint", "elasticity", "stiffness, 1e3 N m/rad", "95 % interval", "damping", "unexplained")
+            ("joint", "elasticity", "stiffness, 1e3 N m/rad or N/m", "95 % interval", "damping", "unexplained")
         ]
         for entry in self.joints:
             low, high = entry.stiffness_interval
             shown = f"{entry.stiffness / 1e3:.4g}" if entry.is_determined else "-"
-            ends = f"{low / 1e3:.4g} to {high / 1e3:.4g}" if entry.is_determined else "-"
+            ends = f"{low / 1e3:.4g} to {high / 1e3:.4g}" if np.isfinite(high) else "-"
             if entry.state == "not visible" and np.isfinite(low):
                 ends = f"above {low / 1e3:.3g}"
             damping = "-" if not entry.is_determined or np.isnan(entry.damping) else f"{entry.damping:.3g}"

@@ -141,7 +141,7 @@ class FrictionCurve(Record):
     half_width : (k,) array
         Half-width of the band; infinite if friction is unidentifiable.
     deviations : (3, k) array or None
-        Standard deviations by noise and model errors, by the choice of the law, and by drift within the logs.
+        Standard deviations by noise and model errors, by the choice of the law, and by drift within and between logs.
     laws : mapping
         Probability of each friction law that was averaged; empty for the law of the estimate alone.
     load : float

@@ -26,7 +26,7 @@ from mindyn.regression.conditions import group_by_conditions
 from mindyn.regression.gather_blocks import blocks_by_label
 from mindyn.regression.information import Information
 
-CONDITION_GAIN: Final = 1.0
+CONDITION_GAIN: Final = 2.0
 """Factor on the mean variance between conditions. Rates: `make study NAME=misfit`."""
 
 

@@ -17,7 +17,7 @@ Contiguous blocks have nearly the same model errors if the motion has the same c
 differ in speed, load, posture or direction (`regression.conditions`) have not: for each condition the same sum over its
 groups gives V_c, and
 
-    S_k = sqrt(max(1, (V_kk + E_kk) / C_kk)),   E_kk = max(0, mean_c V_c,kk - V_kk)
+    S_k = sqrt((max(C_kk, V_kk) + E_kk) / C_kk),   E_kk = max(0, mean_c V_c,kk - V_kk)
 
 adds by how much the values differ more between conditions than between blocks.
 
