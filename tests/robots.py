@@ -8,7 +8,8 @@ from dataclasses import replace
 import numpy as np
 
 from mindyn.foundation.algebra.inertia import phi_about_origin, transform_phi
-from mindyn.foundation.algebra.poses import IDENTITY, Pose, rotation_from_quaternion
+from mindyn.foundation.algebra.poses import IDENTITY, Pose
+from mindyn.foundation.algebra.rotations import rotation_from_quaternion
 from mindyn.robots.parts import Drive, Joint, Limits, Link
 from mindyn.robots.robot import Robot
 

@@ -16,11 +16,12 @@ import numpy as np
 from llvmlite import binding
 
 import mindyn
+from mindyn.kernels.array_layout import Layout
 from mindyn.kernels.kernel import Kernel
 from mindyn.kernels.llvm import emit
 from mindyn.kernels.numerics import native
 from mindyn.kernels.numerics.native import Machine
-from mindyn.kernels.vectors import Format, Layout
+from mindyn.kernels.vectors import Format
 
 NEON = Machine("aarch64-unknown-linux-gnu", "cortex-a72", "", 128)
 MACHINES = {
@@ -78,7 +79,7 @@ int main(int count, char **text)
 def compile_for(kernel: Kernel, machine: Machine) -> bytes:
     """Compile a kernel to an object for a machine."""
     layout = Layout(Format(64, machine.lanes(64), machine.fused), (), (), True)
-    return native.assemble(emit(kernel.program, layout), machine)
+    return native.assemble_code(emit(kernel.program, layout), machine)
 
 
 def find_undefined_symbols(code: bytes) -> set[str]:

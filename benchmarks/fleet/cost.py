@@ -20,7 +20,7 @@ from time import process_time
 import mindyn
 from benchmarks.identification.streaming import ROBOT, STATED, peak_mb, write_log
 from mindyn.applications.fleet.factors import Factor, Generation
-from mindyn.applications.fleet.work import Task, gather_log
+from mindyn.applications.fleet.work import Task, gather_or_exclude
 from mindyn.regression.regressor import with_estimated_drives
 
 SETTINGS = mindyn.Conditioning(rate_hz=1000.0, stamps="uniform", motion_hz=20.0, delay_s=0.0)
@@ -37,7 +37,7 @@ def pickle_generation(path: Path) -> bytes:
 
 
 def process_log(path: Path, sent: bytes) -> Factor:
-    log = gather_log(sent, Task(path, str(path), "changed:1", {"robot_id": "a"}, 0.0, STATED))
+    log = gather_or_exclude(sent, Task(path, str(path), "changed:1", {"robot_id": "a"}, 0.0, STATED))
     assert isinstance(log, Factor), log.reason
     return log
 

@@ -19,7 +19,7 @@ from scipy.signal import butter, sosfiltfilt
 
 import mindyn
 from mindyn.foundation.algebra.inertia import mass_com_inertia, phi_from_pseudo_inertia
-from mindyn.foundation.algebra.poses import quaternion_from_rotation
+from mindyn.foundation.algebra.rotations import quaternion_from_rotation
 
 name = "mujoco.sysid"
 CUTOFFS_HZ = 10.0, 2.0, 5.0, 20.0, 50.0

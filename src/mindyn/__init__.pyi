@@ -30,7 +30,7 @@ from mindyn.identification.servos.identify_servos import identify_servos as iden
 from mindyn.identification.servos.replay import replay_servos as replay_servos
 from mindyn.identification.estimators.estimate import Estimate as Estimate
 from mindyn.identification.estimators.estimate import load_estimate as load_estimate
-from mindyn.identification.estimators.estimate import Estimator as Estimator
+from mindyn.identification.estimators.estimator import Estimator as Estimator
 from mindyn.identification.estimators.least_squares import LeastSquares as LeastSquares
 from mindyn.identification.feasibility.physically_consistent import PhysicallyConsistent as PhysicallyConsistent
 from mindyn.identification.estimators.instrumental_variables import InstrumentalVariables as InstrumentalVariables

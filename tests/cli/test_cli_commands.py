@@ -19,7 +19,7 @@ from cli.program import mindyn_program
 
 import mindyn
 from mindyn.cli import doctor, simulate
-from mindyn.cli.arguments import complete_robot
+from mindyn.cli.arguments import suggest_robots
 from mindyn.cli.exit_codes import EXIT_CODE_MEANINGS, VERDICTS, ExitCode, list_exit_codes
 from mindyn.cli.main import COMMANDS, load_function
 from mindyn.foundation.hints import install_command
@@ -338,11 +338,11 @@ def test_robot_files_complete_in_subfolders(tmp_path, monkeypatch):
     for name in ("one.urdf", "two.toml", "three.xml", "mesh.stl", ".hidden.toml"):
         (tmp_path / "arms" / name).touch()
     monkeypatch.chdir(tmp_path)
-    assert list(complete_robot("arms/")) == ["arms/one.urdf", "arms/three.xml", "arms/two.toml"]
-    assert list(complete_robot("arms/t")) == ["arms/three.xml", "arms/two.toml"]
-    assert list(complete_robot(f"{tmp_path}/arms/o")) == [f"{tmp_path}/arms/one.urdf"]
-    assert set(complete_robot("")) == {*mindyn.bundled_robots(), "arms/"}
-    assert list(complete_robot("nowhere/")) == []
+    assert list(suggest_robots("arms/")) == ["arms/one.urdf", "arms/three.xml", "arms/two.toml"]
+    assert list(suggest_robots("arms/t")) == ["arms/three.xml", "arms/two.toml"]
+    assert list(suggest_robots(f"{tmp_path}/arms/o")) == [f"{tmp_path}/arms/one.urdf"]
+    assert set(suggest_robots("")) == {*mindyn.bundled_robots(), "arms/"}
+    assert list(suggest_robots("nowhere/")) == []
 
 
 def findings(ended) -> dict[str, dict]:

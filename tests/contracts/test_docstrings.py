@@ -16,7 +16,7 @@ OPTIONAL = {"ES01", "SA01", "EX01"}
 CREATED_ELSEWHERE = {
     "mindyn.kernels.model.Model": "compile_model documents the parameters",
     "mindyn.regression.rows.Rows": "build_rows creates them",
-    "mindyn.identification.estimators.estimate.Estimator": "abstract, without parameters",
+    "mindyn.identification.estimators.estimator.Estimator": "abstract, without parameters",
 }
 PUBLIC = {name: value for name, value in public_names().items() if callable(value)}
 

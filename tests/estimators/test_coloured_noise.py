@@ -17,15 +17,15 @@ from robots import random_robot
 from scipy.signal import lfilter
 
 from mindyn.foundation.errors import Code, InputError
-from mindyn.identification.estimators.instrumental_variables import _multiply_rows, instrument_step
-from mindyn.identification.estimators.least_squares import (
+from mindyn.identification.estimators.coloured_noise import (
     LONGEST_MEMORY,
     Colouring,
-    LeastSquares,
     _process,
     coloured_covariance_of,
     colouring_of,
 )
+from mindyn.identification.estimators.instrument_steps import _multiply_rows, instrument_step
+from mindyn.identification.estimators.least_squares import LeastSquares
 from mindyn.regression.regressor import Regressor
 
 ROBOT = random_robot(4, joints=2, tree=False, special=False, gravity=(0.0, 0.0, -9.81))

@@ -15,13 +15,14 @@ from stand_in import PARTS, stand_in
 
 from mindyn.foundation.errors import Code, InputError
 from mindyn.identification.estimators import instrumental_variables as accelerations
+from mindyn.identification.estimators.coloured_noise import sandwich
 from mindyn.identification.estimators.essential import fit_essential
 from mindyn.identification.estimators.estimate import Estimate, load_estimate, predict_unfiltered
 from mindyn.identification.estimators.estimate_files import _find_disagreements, robot_from_record, robot_record
 from mindyn.identification.estimators.estimate_parts import FitData, ParameterValues, Provenance, Uncertainty
-from mindyn.identification.estimators.instrumental_variables import _definite, model_acceleration
+from mindyn.identification.estimators.instrument_steps import _definite, model_acceleration
 from mindyn.identification.estimators.last_link_first import _format_status, compute_condition, fit_backwards
-from mindyn.identification.estimators.least_squares import LeastSquares, sandwich
+from mindyn.identification.estimators.least_squares import LeastSquares
 from mindyn.identification.estimators.records import JackknifeDeviation, JointResidual, Physical
 from mindyn.logs.samples import Samples
 from mindyn.regression.information import Information, triangle_of

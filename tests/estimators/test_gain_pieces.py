@@ -13,14 +13,11 @@ from closeness import EXACT, ORACLE, SAME_ALGEBRA, assert_close
 from raising import raises
 from scipy.linalg import block_diag
 
-from mindyn.applications.step_tests.estimator import StepByStep, TestRows, _Sequence, _status, noises_of
+from mindyn.applications.step_tests.estimator import StepByStep, _Sequence, _status
+from mindyn.applications.step_tests.test_rows import TestRows, noises_of
 from mindyn.foundation.errors import Code, InputError
-from mindyn.identification.estimators.instrumental_variables import (
-    InstrumentStep,
-    _expected_columns,
-    _require_definite,
-    torque_noise,
-)
+from mindyn.identification.estimators.instrument_steps import InstrumentStep
+from mindyn.identification.estimators.instrumental_variables import _expected_columns, _require_definite, torque_noise
 from mindyn.identification.unknown_gains import GainProducts, fit_gains
 from mindyn.logs.samples import Samples
 from mindyn.regression.information import Information

@@ -15,11 +15,8 @@ from robots import random_robot, with_random_drives
 
 from mindyn.equations.identifiability.base_sets import base_parameters
 from mindyn.foundation.errors import Code, InputError
-from mindyn.identification.estimators.instrumental_variables import (
-    InstrumentalVariables,
-    inertia_matrices,
-    model_acceleration,
-)
+from mindyn.identification.estimators.instrument_steps import inertia_matrices, model_acceleration
+from mindyn.identification.estimators.instrumental_variables import InstrumentalVariables
 from mindyn.identification.estimators.last_link_first import LastLinkFirst
 from mindyn.identification.estimators.least_squares import LeastSquares
 from mindyn.identification.selection.choose import choose

@@ -12,7 +12,8 @@ from recovered import exact_samples, gains_by_load
 from robots import random_robot
 
 from mindyn.foundation.algebra.inertia import phi_about_origin
-from mindyn.foundation.algebra.poses import Pose, rotation_from_quaternion
+from mindyn.foundation.algebra.poses import Pose
+from mindyn.foundation.algebra.rotations import rotation_from_quaternion
 from mindyn.foundation.errors import Code, InputError
 from mindyn.identification.runs_with_loads import LoadRegressor, Payload
 from mindyn.kernels.model import compile_model

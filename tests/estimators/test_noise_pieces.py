@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from closeness import ORACLE, assert_close
 
-from mindyn.identification.estimators.least_squares import LeastSquares, colouring_of
+from mindyn.identification.estimators.coloured_noise import colouring_of
+from mindyn.identification.estimators.least_squares import LeastSquares
 from mindyn.identification.feasibility.answer import Answer
 from mindyn.logs.samples import Samples
 from mindyn.regression.information import Information, triangle_of

@@ -13,7 +13,7 @@ from recovered import exact_samples
 
 from mindyn.equations.loop_closure import home_closure
 from mindyn.identification.estimators.closed_loop_instruments import ClosedLoopInstruments, LoopReplay, regular_values
-from mindyn.identification.estimators.instrumental_variables import inertia_matrices
+from mindyn.identification.estimators.instrument_steps import inertia_matrices
 from mindyn.identification.estimators.least_squares import LeastSquares
 from mindyn.motions.simulation.controllers import SineMotion
 from mindyn.robots.loading import load_robot

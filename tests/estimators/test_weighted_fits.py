@@ -17,8 +17,9 @@ from raising import raises
 
 from mindyn.applications.step_tests.estimator import _residuals
 from mindyn.foundation.errors import Code, InputError
+from mindyn.identification.estimators.coloured_noise import colouring_of
 from mindyn.identification.estimators.estimate import columns_of, load_estimate
-from mindyn.identification.estimators.least_squares import LeastSquares, _variances, colouring_of, fit_weighted
+from mindyn.identification.estimators.least_squares import LeastSquares, _variances, fit_weighted
 from mindyn.identification.feasibility.constrained_fit import FitProblem
 from mindyn.logs.samples import Samples
 from mindyn.regression.information import Information, Triangle, null_space, solve, triangle_of

@@ -14,7 +14,8 @@ from raising import raises
 import mindyn
 import mindyn.output
 from mindyn.foundation.algebra.inertia import phi_about_origin
-from mindyn.foundation.algebra.poses import Pose, rotation_from_quaternion, rotation_from_rpy
+from mindyn.foundation.algebra.poses import Pose
+from mindyn.foundation.algebra.rotations import rotation_from_quaternion, rotation_from_rpy
 from mindyn.foundation.errors import Code, ExportError, InputError
 from mindyn.identification.runs_with_loads import Payload
 from mindyn.output.export.controller_payloads import CONTROLLERS, format_payload, principal_inertia

@@ -11,7 +11,7 @@ from mindyn.equations.identifiability.base_sets import base_parameters
 from mindyn.foundation.algebra.inertia import pseudo_inertia
 from mindyn.kernels.model import compile_model
 from mindyn.logs.samples import Samples
-from mindyn.papers.yoshida_paper import yoshida_puma
+from mindyn.papers.yoshida_robot import yoshida_puma
 from mindyn.robots.drive_matrices import gear_matrix
 from mindyn.robots.parts import Link
 

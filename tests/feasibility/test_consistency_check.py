@@ -15,7 +15,7 @@ import mindyn
 from mindyn.foundation.errors import Code, InputError
 from mindyn.identification.feasibility.nearest import find_nearest_consistent, relative_metric
 from mindyn.kernels.model import compile_model
-from mindyn.papers.yoshida_paper import yoshida_puma
+from mindyn.papers.yoshida_robot import yoshida_puma
 from mindyn.parameters.structural import structural_base
 
 CERTIFIED = 1e-6

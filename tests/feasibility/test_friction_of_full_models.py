@@ -13,7 +13,7 @@ from closeness import ORACLE, assert_close
 from robots import geared_arm
 
 from mindyn.equations.identifiability.base_sets import base_parameters
-from mindyn.identification.feasibility.full_model import _format_sum, friction_torques
+from mindyn.identification.feasibility.full_model import _format_sum, friction_as_extras
 from mindyn.kernels.model import compile_model
 from mindyn.regression.friction import Friction
 from mindyn.regression.regressor import Regressor
@@ -42,7 +42,7 @@ def test_formulas_make_the_torque_of_the_columns(robot, direction, shapes):
     directions = regressor.directions(q, qd, np.zeros(12, dtype=np.int64), 100.0)
     beta = np.concatenate([base.values, [values[entry.identity] for entry in tail]])
     expected = regressor.dense(regressor.parts(q, qd, qdd, directions)) @ beta
-    result = friction_torques(robot, friction, values, fitted=True)
+    result = friction_as_extras(robot, friction, values, fitted=True)
     drives = tuple(replace(value, coulomb=0.0) for value in robot.drives) if direction == "tanh" else robot.drives
     whole = replace(robot, drives=drives, extras=tuple(result))
     assert_close(compile_model(whole, with_drives=True).inverse_dynamics(q, qd, qdd), expected, ORACLE)
@@ -52,9 +52,9 @@ def test_formulas_make_the_torque_of_the_columns(robot, direction, shapes):
 def test_a_model_with_sharp_friction_leaves_coulomb_friction_to_the_drives():
     friction = Friction("tanh", 0.2, FITTED_SHAPES[:1])
     values = {("coulomb", FIRST, "fc"): 1.0, ("coulomb", SECOND, "fc"): 1.0}
-    assert friction_torques(GEARED, friction, values, fitted=False) == []
-    assert friction_torques(GEARED, Friction(joint_side=(SECOND,)), {}, fitted=True) == []
-    smooth = friction_torques(GEARED, friction, values, fitted=True)
+    assert friction_as_extras(GEARED, friction, values, fitted=False) == []
+    assert friction_as_extras(GEARED, Friction(joint_side=(SECOND,)), {}, fitted=True) == []
+    smooth = friction_as_extras(GEARED, friction, values, fitted=True)
     assert [(value.name, value.joint) for value in smooth] == [
         (f"coulomb_{FIRST}", FIRST),
         (f"coulomb_{SECOND}_on_{FIRST}", FIRST),
@@ -62,7 +62,7 @@ def test_a_model_with_sharp_friction_leaves_coulomb_friction_to_the_drives():
     ]
     assert_close([item.coefficient for item in smooth], [3.0, 2.0 * 0.25, 2.0], ORACLE)
     taken = replace(GEARED, extras=(ExtraTorque(f"coulomb_{FIRST}", FIRST, "q", 1.0),))
-    assert friction_torques(taken, friction, values, fitted=True)[0].name == f"coulomb_{FIRST}_2"
+    assert friction_as_extras(taken, friction, values, fitted=True)[0].name == f"coulomb_{FIRST}_2"
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from mindyn.foundation.algebra.inertia import phi_about_origin, pseudo_inertia
 from mindyn.identification.feasibility.consistent import check_values
 from mindyn.identification.feasibility.nearest import relative_metric
 from mindyn.identification.feasibility.physical_space import MIN_INSIDE_EIGENVALUE, WIDTH_ALLOWANCE, space_of
-from mindyn.identification.feasibility.physically_consistent import (
+from mindyn.identification.feasibility.prior_choice import (
     _compute_errors,
     _distinct_models,
     _select_simplest,
@@ -145,10 +145,8 @@ def test_the_simplest_model_within_the_standard_error_is_selected(monkeypatch):
     def solve_all(fits, weights):
         return [model.solve(part, weights, weight) for model, part, weight in fits]
 
-    monkeypatch.setattr("mindyn.identification.feasibility.physically_consistent.solve_all", solve_all)
-    monkeypatch.setattr(
-        "mindyn.identification.feasibility.physically_consistent.add_information", lambda parts: parts[0]
-    )
+    monkeypatch.setattr("mindyn.identification.feasibility.prior_choice.solve_all", solve_all)
+    monkeypatch.setattr("mindyn.identification.feasibility.prior_choice.add_information", lambda parts: parts[0])
     folds, weights = [Fold(0.0), Fold(0.1)], np.ones(1)
     assert _distinct_models(Model()) == [("rotor", "friction"), ("friction",), ("rotor",), ()]
     tried = []

@@ -21,7 +21,7 @@ from mindyn.identification.feasibility.positive_definite import (
     smallest_eigenvalues,
 )
 from mindyn.kernels.model import compile_model
-from mindyn.papers.yoshida_paper import yoshida_puma
+from mindyn.papers.yoshida_robot import yoshida_puma
 from mindyn.robots.loading import load_robot
 from mindyn.robots.parts import Limits
 

@@ -24,7 +24,7 @@ from mindyn.applications.payload.payload import (
 from mindyn.foundation.algebra.jackknife import jackknife_covariance
 from mindyn.foundation.errors import Code, InputError, MissingPhysicsError, UnknownNameError
 from mindyn.identification.estimators.least_squares import LeastSquares
-from mindyn.identification.feasibility import physically_consistent
+from mindyn.identification.feasibility import prior_choice
 from mindyn.identification.feasibility.conic import (
     ConeRows,
     ConicError,
@@ -43,7 +43,7 @@ from mindyn.identification.feasibility.positive_definite import (
     name_positions,
     sample_configurations,
 )
-from mindyn.identification.runs_with_loads import Payload, find_unidentifiable
+from mindyn.identification.runs_with_loads import Payload, find_undetermined_parameters
 from mindyn.logs.samples import Samples
 from mindyn.regression.building import build_rows
 from mindyn.robots.loading import load_robot
@@ -200,19 +200,19 @@ def test_the_simplest_candidate_that_is_not_significantly_worse_is_selected(monk
     def fold_errors(_problem, _folds, _weights, candidates):
         return np.array([errors_by_weight[weight] for _, weight in candidates])
 
-    monkeypatch.setattr(physically_consistent, "_fold_errors", fold_errors)
+    monkeypatch.setattr(prior_choice, "_fold_errors", fold_errors)
     problem = SimpleNamespace(drop_kinds=lambda _kinds: None)
     tried: list = []
-    result = physically_consistent._compute_errors(problem, [], None, [((), w) for w in errors_by_weight], tried)
-    assert physically_consistent._select_simplest(result) == taken
+    result = prior_choice._compute_errors(problem, [], None, [((), w) for w in errors_by_weight], tried)
+    assert prior_choice._select_simplest(result) == taken
     assert [outcome["weight"] for outcome in tried] == list(errors_by_weight)
     means = [float(np.mean(element)) for element in errors]
     assert [entry["error"] for entry in tried] == means
     spreads = [np.std(value, ddof=1) / np.sqrt(3) if np.isfinite(value).all() else 0.0 for value in errors]
     np.testing.assert_allclose([item["spread"] for item in tried], spreads)
-    monkeypatch.setattr(physically_consistent, "_fold_errors", lambda *given: np.full((len(given[3]), 3), np.inf))
+    monkeypatch.setattr(prior_choice, "_fold_errors", lambda *given: np.full((len(given[3]), 3), np.inf))
     with raises(ConicError, Code.NOT_CONVERGED, "prior_weight"):
-        physically_consistent._compute_errors(problem, [], None, [((), 1.0)], tried)
+        prior_choice._compute_errors(problem, [], None, [((), 1.0)], tried)
 
 
 @pytest.mark.parametrize(
@@ -225,7 +225,7 @@ def test_the_simplest_candidate_that_is_not_significantly_worse_is_selected(monk
     ],
 )
 def test_a_prior_gets_the_least_weight_that_is_not_significantly_worse(errors, taken):
-    assert physically_consistent._select_least_weight(np.array(errors)) == taken
+    assert prior_choice._select_least_weight(np.array(errors)) == taken
 
 
 def load_with(mass, half_widths):
@@ -235,9 +235,9 @@ def load_with(mass, half_widths):
 def test_parameters_of_a_load_are_unidentifiable_if_intervals_are_wider_than_the_load():
     for mass in (2.0, -2.0):  # m / 2, m L / 2 and m L^2 of a load of L = 0.1 m
         just = np.array([1.0, *[0.1] * 3, *[0.02] * 6])
-        assert find_unidentifiable(load_with(mass, 0.99 * just)) == ()
-        assert len(find_unidentifiable(load_with(mass, 1.01 * just))) == 10
-    assert len(find_unidentifiable(load_with(2.0, 1.01 * np.array([1.0, *[0.0] * 9])))) == 1
+        assert find_undetermined_parameters(load_with(mass, 0.99 * just)) == ()
+        assert len(find_undetermined_parameters(load_with(mass, 1.01 * just))) == 10
+    assert len(find_undetermined_parameters(load_with(2.0, 1.01 * np.array([1.0, *[0.0] * 9])))) == 1
 
 
 def parameter(kind, name="p"):

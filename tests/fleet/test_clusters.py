@@ -20,7 +20,7 @@ from raising import raises
 from mindyn.applications.fleet import work
 from mindyn.applications.fleet.factors import Factor
 from mindyn.applications.fleet.fleet import FleetStudy, study_fleet
-from mindyn.applications.fleet.tally import WORKER_DIED
+from mindyn.applications.fleet.gathering import WORKER_DIED
 from mindyn.foundation.errors import Code
 from mindyn.foundation.executors import WorkersLostError
 
@@ -101,7 +101,7 @@ def deadly(generation: bytes, task: work.Task) -> Factor | work.Excluded:
     """Gathers, but dies of one log; a stand-in for one that is larger than memory."""
     if "deadly" in task.name:
         os.kill(os.getpid(), signal.SIGKILL)
-    return work.gather_log(generation, task)
+    return work.gather_or_exclude(generation, task)
 
 
 @pytest.fixture
@@ -114,7 +114,7 @@ def few(tmp_path) -> Path:
 
 
 def test_a_log_that_kills_its_worker_is_excluded_by_name(few, monkeypatch):
-    monkeypatch.setattr("mindyn.applications.fleet.tally.gather_log", deadly)
+    monkeypatch.setattr("mindyn.applications.fleet.gathering.gather_or_exclude", deadly)
     out, pattern = few / "out", f"{few}/{{robot_id}}/*.parquet"
     study = study_fleet(ARM, pattern, out, settings=SETTINGS, workers=2)
     assert [(Path(item.name).name, item.reason) for item in study.excluded] == [("deadly.parquet", WORKER_DIED)]
@@ -122,7 +122,7 @@ def test_a_log_that_kills_its_worker_is_excluded_by_name(few, monkeypatch):
 
 
 def test_a_broken_executor_keeps_finished_logs_and_hints_how_to_continue(few, monkeypatch):
-    monkeypatch.setattr("mindyn.applications.fleet.tally.gather_log", deadly)
+    monkeypatch.setattr("mindyn.applications.fleet.gathering.gather_or_exclude", deadly)
     out, pattern = few / "out", f"{few}/{{robot_id}}/*.parquet"
     with ProcessPoolExecutor(1, get_context("spawn")) as pool, raises(WorkersLostError, Code.INVALID_VALUE) as result:
         study_fleet(ARM, pattern, out, settings=SETTINGS, executor=pool)

@@ -21,7 +21,8 @@ from robots import DOWN_X, NONE, OBLIQUE, UP, random_parents, special_rotation
 import mindyn
 from mindyn import MindynError, compile_model, load_robot, write_mjcf, write_toml, write_urdf
 from mindyn.foundation.algebra.inertia import phi_about_origin
-from mindyn.foundation.algebra.poses import IDENTITY, Pose, rotation_about_axis
+from mindyn.foundation.algebra.poses import IDENTITY, Pose
+from mindyn.foundation.algebra.rotations import rotation_about_axis
 from mindyn.parameters.certificate import MAX_RELATIVE_ERROR, sample_states, standard_rows
 from mindyn.robots.parts import Joint, Limits, Link
 from mindyn.robots.robot import Robot

@@ -37,7 +37,8 @@ import mindyn
 from mindyn.foundation.errors import MindynError
 from mindyn.identification.log_drafts import draft_log
 from mindyn.logs.errors import ACCEPTABLE_FINDINGS
-from mindyn.logs.metadata import SIDECAR_SCHEMA, SIGNALS, UNIT_FACTORS
+from mindyn.logs.metadata import SIDECAR_SCHEMA, SIGNALS
+from mindyn.logs.units import UNIT_FACTORS
 
 ROOT = Path(__file__).parents[2]
 LONGEST_S, LARGEST_KB, LONGEST_MESSAGE = 20.0, 2 * 2**20, 8000

@@ -15,7 +15,8 @@ from robots import random_robot, with_random_drives
 import mindyn
 from mindyn import base_parameters, compile_model, load_robot, write_toml
 from mindyn.foundation.algebra.inertia import phi_about_origin
-from mindyn.foundation.algebra.poses import Pose, rot_x
+from mindyn.foundation.algebra.poses import Pose
+from mindyn.foundation.algebra.rotations import rot_x
 from mindyn.foundation.errors import Code, RobotError
 from mindyn.foundation.findings import Kind
 from mindyn.parameters import structural

@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 from robots import random_phi, random_pose, with_link_frames
 
-from mindyn.foundation.algebra.poses import IDENTITY, Pose, cos_sin, rot_x, rot_z
+from mindyn.foundation.algebra.poses import IDENTITY, Pose
+from mindyn.foundation.algebra.rotations import cos_sin, rot_x, rot_z
 from mindyn.robots.parts import Joint, Link, Loop
 from mindyn.robots.robot import Robot
 

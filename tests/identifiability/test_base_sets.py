@@ -16,7 +16,7 @@ from mindyn import ExtraTorque, build_equation, load_robot
 from mindyn.equations.identifiability.base_sets import base_parameters
 from mindyn.equations.identifiability.reduction import reduce_model
 from mindyn.foundation.errors import Code, InputError, MissingPhysicsError, RobotError, UnknownNameError
-from mindyn.papers.yoshida_paper import VALUE_TABLES, yoshida_puma, yoshida_values
+from mindyn.papers.yoshida_robot import VALUE_TABLES, yoshida_puma, yoshida_values
 from mindyn.robots.drive_matrices import gear_matrix
 
 YOSHIDA = json.loads((REFERENCE / "yoshida_puma.json").read_text())

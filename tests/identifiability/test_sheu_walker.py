@@ -15,7 +15,8 @@ from mindyn import load_robot
 from mindyn.equations.identifiability.numeric import default_priority, numeric_base
 from mindyn.equations.identifiability.parameter_space import essential_space
 from mindyn.equations.loop_closure import loop_closure
-from mindyn.foundation.algebra.poses import Pose, rot_x
+from mindyn.foundation.algebra.poses import Pose
+from mindyn.foundation.algebra.rotations import rot_x
 from mindyn.robots.parts import Link
 
 PUMA = json.loads((REFERENCE / "puma_sheu_walker.json").read_text())

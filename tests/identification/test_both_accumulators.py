@@ -13,7 +13,8 @@ import mindyn
 from mindyn.foundation.algebra.poses import Pose
 from mindyn.identification.estimators.least_squares import LeastSquares, fit_weighted
 from mindyn.identification.selection.candidates import limits_of
-from mindyn.identification.selection.trials import Trial, Trials, TrialScore, decimation_for
+from mindyn.identification.selection.scores import TrialScore
+from mindyn.identification.selection.trials import Trial, Trials, decimation_for
 from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.filters import edge_duration_s, lowpass
 from mindyn.regression.friction import Friction

@@ -13,7 +13,8 @@ from mindyn.identification.estimators.least_squares import LeastSquares
 from mindyn.identification.feasibility.physically_consistent import PhysicallyConsistent
 from mindyn.identification.selection.candidates import Candidate
 from mindyn.identification.selection.choose import best_estimator, choose, decide, select_simplest
-from mindyn.identification.selection.trials import Trial, Trials, TrialScore
+from mindyn.identification.selection.scores import TrialScore
+from mindyn.identification.selection.trials import Trial, Trials
 from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.log import log_from_arrays
 from mindyn.regression.conditions import group_by_conditions

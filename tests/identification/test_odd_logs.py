@@ -15,7 +15,7 @@ from raising import raises
 
 import mindyn
 from mindyn.foundation.errors import Code, InputError
-from mindyn.identification.estimators.least_squares import LONGEST_MEMORY, _process, sandwich
+from mindyn.identification.estimators.coloured_noise import LONGEST_MEMORY, _process, sandwich
 from mindyn.identification.feasibility.conic import ConeRows, ConicError, ConicProgram
 from mindyn.identification.feasibility.physically_consistent import PhysicallyConsistent
 from mindyn.identification.selection.choose import Choice

@@ -10,7 +10,8 @@ from closeness import SAME_ALGEBRA, assert_close
 
 import mindyn
 from mindyn.foundation.findings import Kind
-from mindyn.identification.diagnostics.robot_file import compare_with_file, find_correction
+from mindyn.identification.diagnostics.file_comparison import compare_with_file
+from mindyn.identification.diagnostics.robot_file import find_correction
 from mindyn.identification.diagnostics.weight import weigh
 from mindyn.logs.samples import Samples
 

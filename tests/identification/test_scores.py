@@ -7,7 +7,7 @@ from math import inf, isinf, log, sqrt
 import numpy as np
 from closeness import SAME_ALGEBRA, assert_close
 
-from mindyn.identification.selection.trials import UNSCORED, TrialScore, error_over, gain_of, joint_gain
+from mindyn.identification.selection.scores import UNSCORED, TrialScore, error_over, gain_of, joint_gain
 
 POWER = np.array([[4.0, 1.0], [2.0, 1.0], [2.0, 2.0], [8.0, 4.0]])
 LEFT = np.array([[0.4, 0.2], [0.1, 0.1], [0.2, 0.3], [0.9, 0.2]])

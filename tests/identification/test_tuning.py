@@ -27,7 +27,8 @@ from mindyn.identification.selection.tune import (
 from mindyn.kernels.numerics import workers
 from mindyn.logs.conditioning import AS_LOGGED, Conditioning
 from mindyn.logs.log import log_from_arrays
-from mindyn.logs.resolving import noise_floor_cutoff, resolve_conditioning
+from mindyn.logs.noise_floor import noise_floor_cutoff
+from mindyn.logs.resolving import resolve_conditioning
 from mindyn.regression.friction import Friction
 from mindyn.regression.regressor import Regressor
 from mindyn.regression.settings import PLAIN_FRICTION, EquationSettings

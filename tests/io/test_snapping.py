@@ -7,7 +7,7 @@ import pytest
 from messages import messages
 
 from mindyn import load_robot, write_urdf
-from mindyn.foundation.algebra.poses import rotation_from_rpy
+from mindyn.foundation.algebra.rotations import rotation_from_rpy
 from mindyn.foundation.findings import Kind
 from mindyn.robots.snapping import SNAP_ANGLE_RAD, Snapper
 

@@ -31,8 +31,8 @@ def folder(tmp_path, monkeypatch):
 def builds(monkeypatch):
     """A list that grows with every real compilation."""
     compiled = []
-    assemble = native.assemble
-    monkeypatch.setattr(native, "assemble", lambda ir: compiled.append(ir) or assemble(ir))
+    assemble = native.assemble_code
+    monkeypatch.setattr(native, "assemble_code", lambda ir: compiled.append(ir) or assemble(ir))
     return compiled
 
 
@@ -263,7 +263,7 @@ def test_killed_processes_leave_no_wrong_entry(folder):
 
 
 def test_freed_code_leaves_no_memory_behind():
-    code = native.assemble("define double @kernel(double %x) {\n  %y = fadd double %x, 1.5\n  ret double %y\n}\n")
+    code = native.assemble_code("define double @kernel(double %x) {\n  %y = fadd double %x, 1.5\n  ret double %y\n}\n")
 
     def grown(count: int) -> int:
         before = resident_bytes()

@@ -11,11 +11,12 @@ from robots import random_robot
 from serial_arm import derivatives, inertia_matrix, inverse_dynamics, puma_like, random_arm, regressor
 
 import mindyn
+from mindyn.kernels.array_layout import Layout
 from mindyn.kernels.kernel import Kernel
 from mindyn.kernels.llvm import emit
-from mindyn.kernels.numerics.native import assemble, load
+from mindyn.kernels.numerics.native import assemble_code, load
 from mindyn.kernels.tracing import trace
-from mindyn.kernels.vectors import Format, Layout
+from mindyn.kernels.vectors import Format
 
 FUNCTIONS = {
     "inverse_dynamics": inverse_dynamics(puma_like()),
@@ -176,7 +177,7 @@ def test_sign_of_zero_is_zero_and_nan_stays_nan():
 
 def test_object_code_can_be_loaded_from_its_bytes():
     function = FUNCTIONS["inverse_dynamics"]
-    code = assemble(emit(trace(function), Layout(Format(64, 8))))
+    code = assemble_code(emit(trace(function), Layout(Format(64, 8))))
     first, second = load(code, "kernel"), load(bytes(bytearray(code)), "kernel")
     assert 0 != first.address != second.address != 0
 

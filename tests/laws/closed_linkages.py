@@ -8,7 +8,7 @@ import numpy as np
 from robots import random_phi, random_rotation
 
 from mindyn.foundation.algebra.poses import IDENTITY, Pose
-from mindyn.parameters.parallelogram import link_poses
+from mindyn.parameters.parallelogram import moving_link_poses
 from mindyn.robots.parts import Joint, Link, Loop
 from mindyn.robots.robot import Robot
 
@@ -87,7 +87,7 @@ def linkage(topology: str, seed: int) -> Robot:
     links = tuple(Link(joint.child, random_phi(rng)) for joint in joints)
     tree = Robot(f"{topology} {seed}", Link("base"), tuple(joints), links, rng.normal(size=3) * 5)
     home = rng.uniform(-1, 1, len(joints))
-    poses = dict(zip(tree.link_names, link_poses(tree, home), strict=True)) | {"base": IDENTITY}
+    poses = dict(zip(tree.link_names, moving_link_poses(tree, home), strict=True)) | {"base": IDENTITY}
     closures = []
     for k, (first, second, kind) in enumerate(loops):
         first_pose = in_plane(rng)

@@ -16,7 +16,8 @@ from mindyn import base_parameters, compile_model, load_robot, write_toml
 from mindyn.equations import tree_state
 from mindyn.equations.loop_closure import affine_closure, loop_closure, with_home
 from mindyn.equations.loop_equations import loop_equation
-from mindyn.foundation.algebra.poses import Pose, rot_x, rot_z
+from mindyn.foundation.algebra.poses import Pose
+from mindyn.foundation.algebra.rotations import rot_x, rot_z
 from mindyn.foundation.errors import Code, InputError, RobotError, UnknownNameError
 from mindyn.robots.parts import Drive, Joint, Link, Loop
 from mindyn.robots.robot import Robot

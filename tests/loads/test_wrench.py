@@ -15,7 +15,7 @@ from raising import raises
 import mindyn
 from mindyn.applications import identify_payload_from_wrench
 from mindyn.foundation.algebra.inertia import phi_about_origin
-from mindyn.foundation.algebra.poses import quaternion_from_rotation, rotation_from_rpy
+from mindyn.foundation.algebra.rotations import quaternion_from_rotation, rotation_from_rpy
 from mindyn.foundation.errors import Code, InputError
 from mindyn.foundation.findings import Kind, Severity
 from mindyn.logs import WrenchLog, read_wrench_log

@@ -15,14 +15,15 @@ from scipy.signal import butter, filtfilt
 
 from mindyn.foundation.errors import Code, InputError
 from mindyn.logs.conditioning import AS_LOGGED, Conditioning
+from mindyn.logs.delay_scan import DelayScan, scan_delay
 from mindyn.logs.filters import (
     delay_rows,
     interpolate_between_stamps,
     lowpass,
 )
 from mindyn.logs.log import log_from_arrays
+from mindyn.logs.noise_floor import noise_floor_cutoff
 from mindyn.logs.pipeline import condition, condition_stream, join_samples
-from mindyn.logs.resolving import DelayScan, estimate_delay, noise_floor_cutoff
 
 ROBOT = arm()
 MOTION = sines(4000)
@@ -143,7 +144,7 @@ def test_the_delay_is_found_and_undone(seconds):
     tau = model(raw.samples.q, raw.samples.qd, raw.samples.qdd)
     scan = DelayScan(raw.samples, lambda rows: [column[rows, None] for column in tau.T])
     assert scan.best().seconds == pytest.approx(seconds, abs=1e-4)
-    assert estimate_delay(raw.samples).seconds == pytest.approx(seconds, abs=5e-4)
+    assert scan_delay(raw.samples).seconds == pytest.approx(seconds, abs=5e-4)
     created = condition(ROBOT, log_of(late), Conditioning(motion_hz=60.0, delay_s=seconds)).samples
     assert_close(model(created.q, created.qd, created.qdd), created.tau, 1e-3)
     auto = condition(ROBOT, log_of(late), Conditioning(motion_hz=60.0, delay_s="auto"))

@@ -11,13 +11,7 @@ import numpy as np
 import pytest
 from closeness import EXACT, SAME_ALGEBRA, assert_close
 
-from mindyn.logs.resolving import (
-    DelayScan,
-    _keeps_sign,
-    _select_compared_rows,
-    estimate_delay,
-    joint_columns,
-)
+from mindyn.logs.delay_scan import DelayScan, _keeps_sign, _select_compared_rows, joint_columns, scan_delay
 from mindyn.logs.samples import Samples
 
 
@@ -57,9 +51,9 @@ def test_a_speed_is_steady_where_its_sign_stays_for_the_whole_reach():
 def test_torque_without_change_has_no_delay():
     samples = delayed_samples(0.0)
     constant = replace(samples, tau=np.ones_like(samples.tau))
-    delay = estimate_delay(constant)
+    delay = scan_delay(constant)
     assert delay.unexplained == delay.unexplained_without == 1.0
-    short = estimate_delay(samples.take(slice(0, 120)))
+    short = scan_delay(samples.take(slice(0, 120)))
     assert (short.seconds, short.unexplained, short.unexplained_without) == (0.0, 1.0, 1.0)
     fewest = 100 + 2 * (20 + 2 * 5)  # compared rows, and on either side the longest delay and the interpolation's
     for rows, enough in ((fewest, True), (fewest - 1, False)):
@@ -92,7 +86,7 @@ def test_a_delay_is_noted_from_one_row_on():
         qd = sum(size * w * np.cos(w * t + w) for w, size in tones)
         qdd = -sum(size * w * w * np.sin(w * t + w) for w, size in tones)
         arrays = [np.column_stack([item]) for item in (q, qd, qdd, tau)]
-        return estimate_delay(Samples(("a",), *arrays, 200.0, np.zeros(len(t), dtype=np.int64)))
+        return scan_delay(Samples(("a",), *arrays, 200.0, np.zeros(len(t), dtype=np.int64)))
 
     assert drawn(0.03).is_noticeable
     assert drawn(0.03).seconds == pytest.approx(0.03, abs=1e-3)
@@ -102,6 +96,6 @@ def test_a_delay_is_noted_from_one_row_on():
 def test_torque_that_is_explained_to_rounding_is_in_step():
     """Every shift of two sines is a sum of the columns: rounding errors do not determine a delay."""
     samples = delayed_samples(0.03)
-    delay = estimate_delay(samples)
+    delay = scan_delay(samples)
     assert max(delay.unexplained, delay.unexplained_without) < 1e-12
     assert not delay.is_noticeable

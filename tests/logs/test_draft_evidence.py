@@ -21,7 +21,7 @@ from mindyn.logs.drafts.draft_head import (
     guess_position_unit,
 )
 from mindyn.logs.drafts.draft_names import _digit_count, _group_by_number, _list_spellings, group_columns
-from mindyn.logs.formats.parquet_table import _find_joint_name
+from mindyn.logs.formats.lerobot_table import _find_joint_name
 
 
 def test_rates_are_known_with_the_steps_that_differ():

@@ -18,14 +18,14 @@ from scipy.io import savemat
 
 from mindyn.foundation.errors import Code, InputError
 from mindyn.foundation.reading import InputBudget
-from mindyn.logs.checks import _expand_column_names
 from mindyn.logs.cleaning import MAX_LATE_ROWS, RESTART_GAP_S, Cleaner
+from mindyn.logs.column_selection import _expand_column_names
 from mindyn.logs.drafts.draft_columns import _hint_for_missing_joints, find_signal_files
 from mindyn.logs.drafts.draft_names import _group_by_number
 from mindyn.logs.errors import LogError
-from mindyn.logs.formats import array_table, formats, tables
-from mindyn.logs.formats.array_table import read_mat
+from mindyn.logs.formats import formats, mat_arrays, tables
 from mindyn.logs.formats.json_table import JsonLinesTable
+from mindyn.logs.formats.mat_arrays import read_mat
 from mindyn.logs.formats.parquet_table import _parquet_error
 from mindyn.logs.formats.text_table import TextTable, _detect_separator, _strip_comment_mark
 from mindyn.logs.locations import RemoteFile, list_matching, parse_location
@@ -56,7 +56,7 @@ def test_packed_arrays_count_together(tmp_path, monkeypatch):
             if count:
                 asked.append(self.unpacked // 8)
 
-    monkeypatch.setattr(array_table, "InputBudget", Counted)
+    monkeypatch.setattr(mat_arrays, "InputBudget", Counted)
     arrays = {"a": np.zeros((1000, 3)), "b": np.zeros((500, 2)), "c": np.zeros((10, 2))}
     savemat(tmp_path / "a.mat", arrays, do_compression=True)
     mat = read_mat(tmp_path / "a.mat")

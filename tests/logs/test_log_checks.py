@@ -13,7 +13,7 @@ from mindyn.foundation.errors import Code
 from mindyn.logs.checks import LogInspector, check_units
 from mindyn.logs.errors import LogError
 from mindyn.logs.log import log_from_arrays
-from mindyn.logs.metadata import unit_factor
+from mindyn.logs.units import unit_factor
 from mindyn.robots.loading import load_robot
 from mindyn.robots.parts import Limits
 

@@ -13,13 +13,8 @@ from closeness import EXACT, SAME_ALGEBRA, assert_close
 from raising import raises
 
 from mindyn.foundation.errors import Code
-from mindyn.logs.checks import (
-    ColumnSelection,
-    LogInspector,
-    list_columns_and_joints,
-    list_unused_joints,
-    select_columns,
-)
+from mindyn.logs.checks import LogInspector
+from mindyn.logs.column_selection import ColumnSelection, list_columns_and_joints, list_unused_joints, select_columns
 from mindyn.logs.conditioning import Conditioning, condition_motion
 from mindyn.logs.conversion import array_per_joint, create_conversion, motor_gears
 from mindyn.logs.errors import LogError

@@ -16,8 +16,8 @@ from closeness import SAME_ALGEBRA, assert_close
 from raising import raises
 
 from mindyn.foundation.errors import Code
-from mindyn.logs.checks import _expand_column_names
 from mindyn.logs.cleaning import Cleaner
+from mindyn.logs.column_selection import _expand_column_names
 from mindyn.logs.conditioning import Conditioning, condition_motion
 from mindyn.logs.conversion import _unit_scales
 from mindyn.logs.drafts.draft import format_toml_value
@@ -26,8 +26,9 @@ from mindyn.logs.drafts.draft_names import _digit_count, is_measured
 from mindyn.logs.drafts.drafting import draft_sidecar
 from mindyn.logs.errors import LogError
 from mindyn.logs.filters import edge_duration_s, lowpass
-from mindyn.logs.formats.array_table import read_mat
-from mindyn.logs.formats.bag_table import _list_parts, decode_joint_state
+from mindyn.logs.formats.bag_table import _list_parts
+from mindyn.logs.formats.cdr import decode_joint_state
+from mindyn.logs.formats.mat_arrays import read_mat
 from mindyn.logs.formats.parquet_table import _ThriftReader
 from mindyn.logs.formats.tables import require_numbers
 from mindyn.logs.formats.text_table import TextTable, split_line

@@ -17,6 +17,7 @@ from raising import raises
 
 from mindyn.foundation.errors import Code
 from mindyn.logs.conditioning import Conditioning
+from mindyn.logs.delay_scan import DelayScan, ScannedDelay, _orthonormal_basis, estimate_delay_without_model, scan_delay
 from mindyn.logs.errors import LogError
 from mindyn.logs.filters import _delay_weights, delay_rows, delay_selected_rows, interpolate_between_stamps
 from mindyn.logs.formats.tables import read_in_step, regroup_rows
@@ -33,7 +34,6 @@ from mindyn.logs.periods import (
     build_timeline,
 )
 from mindyn.logs.reading import sample_segments
-from mindyn.logs.resolving import Delay, DelayScan, _orthonormal_basis, estimate_delay, estimate_delay_without_model
 from mindyn.logs.samples import Samples
 from mindyn.logs.segments import SegmentPiece, _interpolate_log, resample_pieces
 from mindyn.robots.loading import load_robot
@@ -277,10 +277,10 @@ def own_accelerations(samples):
 
 
 def test_a_delay_is_noticeable_when_it_halves_what_is_left():
-    assert Delay(0.01, 0.049, 0.1).is_noticeable
-    assert not Delay(0.01, 0.051, 0.1).is_noticeable
-    assert not Delay(0.01, 0.0, 1e-9).is_noticeable
-    assert Delay(0.01, 0.0, 1.1e-9).is_noticeable
+    assert ScannedDelay(0.01, 0.049, 0.1).is_noticeable
+    assert not ScannedDelay(0.01, 0.051, 0.1).is_noticeable
+    assert not ScannedDelay(0.01, 0.0, 1e-9).is_noticeable
+    assert ScannedDelay(0.01, 0.0, 1.1e-9).is_noticeable
 
 
 def test_all_joints_have_one_delay():
@@ -319,7 +319,7 @@ def test_a_basis_spans_the_columns_and_no_more():
 
 
 def test_early_torques_are_found_as_late_ones_are():
-    assert estimate_delay(in_steps(-0.03)).seconds == pytest.approx(-0.03, abs=1e-3)
+    assert scan_delay(in_steps(-0.03)).seconds == pytest.approx(-0.03, abs=1e-3)
     samples = in_steps(0.02)
     assert DelayScan(samples, own_accelerations(samples)).best().seconds == pytest.approx(0.02, abs=1e-4)
 

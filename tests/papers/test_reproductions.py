@@ -20,7 +20,8 @@ from mindyn.papers.counting import Counts
 from mindyn.papers.lin_fang_paper import fang_lines
 from mindyn.papers.lin_paper import slide_operations
 from mindyn.papers.reproduction import format_markdown
-from mindyn.papers.yoshida_paper import VALUE_TABLES, samples_needed, yoshida_load, yoshida_values
+from mindyn.papers.yoshida_paper import samples_needed
+from mindyn.papers.yoshida_robot import VALUE_TABLES, yoshida_load, yoshida_values
 from mindyn.robots.loading import load_robot
 
 DOCS = Path(__file__).parents[2] / "docs"

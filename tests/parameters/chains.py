@@ -10,7 +10,8 @@ from parameters.oracle import assert_spans_row_space, sample_rows
 from robots import random_motion, random_phi, random_pose, random_rotation, with_link_frames
 
 from mindyn.equations.catalogue import build_equation
-from mindyn.foundation.algebra.poses import Pose, cos_sin, rot_x, rot_z
+from mindyn.foundation.algebra.poses import Pose
+from mindyn.foundation.algebra.rotations import cos_sin, rot_x, rot_z
 from mindyn.parameters.structural import structural_base
 from mindyn.robots.parts import Joint, Link
 from mindyn.robots.robot import Robot

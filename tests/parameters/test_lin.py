@@ -18,7 +18,8 @@ from seeds.test_published import FIXTURES, robot_of_fixture
 
 from mindyn import base_parameters, load_robot
 from mindyn.foundation.algebra.inertia import tensor_from_entries, transform_phi
-from mindyn.foundation.algebra.poses import IDENTITY, cos_sin, rot_z
+from mindyn.foundation.algebra.poses import IDENTITY
+from mindyn.foundation.algebra.rotations import cos_sin, rot_z
 from mindyn.foundation.errors import Code, InputError, RobotError
 from mindyn.parameters import lin_base, lin_constants, varying_parts
 from mindyn.parameters.lin import lin_structure

@@ -22,7 +22,8 @@ from raising import raises
 from robots import NONE, OBLIQUE
 
 from mindyn import load_robot
-from mindyn.foundation.algebra.poses import Pose, cos_sin, rot_x
+from mindyn.foundation.algebra.poses import Pose
+from mindyn.foundation.algebra.rotations import cos_sin, rot_x
 from mindyn.foundation.errors import Code, RobotError
 from mindyn.foundation.notation import LINK_PARAMETERS
 from mindyn.parameters.general import general_base

@@ -20,7 +20,7 @@ from mindyn.foundation.errors import Code, InputError
 from mindyn.foundation.findings import Kind, info
 from mindyn.identification.estimators.closed_loop_instruments import regular_values
 from mindyn.identification.estimators.essential import elimination
-from mindyn.identification.estimators.instrumental_variables import inertia_matrices
+from mindyn.identification.estimators.instrument_steps import inertia_matrices
 from mindyn.identification.estimators.least_squares import LeastSquares
 from mindyn.identification.feasibility.inertia_family import InertiaFamily
 from mindyn.logs.conditioning import Conditioning
@@ -28,7 +28,7 @@ from mindyn.logs.log import log_from_arrays
 from mindyn.logs.reading import LogScan, _describe_source
 from mindyn.regression.building import build_rows
 from mindyn.regression.experiment import Experiment
-from mindyn.regression.gather_blocks import gather_log
+from mindyn.regression.gathered_log import gather_log
 from mindyn.regression.regressor import build_regressor, with_estimated_drives
 from mindyn.regression.row_blocks import gather
 from mindyn.regression.rows import LogRows

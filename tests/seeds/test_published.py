@@ -13,10 +13,10 @@ from closeness import SAME_ALGEBRA, assert_close
 from mindyn import bundled_robots, load_robot
 from mindyn.equations.catalogue import build_equation
 from mindyn.foundation.algebra.inertia import phi_about_origin
-from mindyn.robots.assembly import assemble
+from mindyn.robots.assembly import assemble_robot
 from mindyn.robots.parts import Link
 from mindyn.robots.snapping import Snapper
-from mindyn.robots.toml_format import read_toml
+from mindyn.robots.toml_format import read_robot_toml
 
 REFERENCE = Path(__file__).parent / "reference"
 FIXTURES = json.loads((REFERENCE / "lin_fixtures.json").read_text())
@@ -43,7 +43,7 @@ def robot_of_fixture(fixture):
                 f"d = {fixture['d'][i]}",
             ),
         ]
-    robot = assemble(read_toml("\n".join(lines), Snapper()))
+    robot = assemble_robot(read_robot_toml("\n".join(lines), Snapper()))
     links = [
         Link(f"l{i}", phi_about_origin(m, np.array(c), np.array(inertia)))
         for i, (m, c, inertia) in enumerate(zip(fixture["m"], fixture["c"], fixture["I_com"], strict=True))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mindyn.motions.step_plans.planner import plan_tests, simulate_tests
-from mindyn.papers.yoshida_paper import yoshida_puma
+from mindyn.papers.yoshida_robot import yoshida_puma
 
 
 @pytest.fixture(scope="session")

@@ -17,7 +17,7 @@ from mindyn.kernels.model import compile_model
 from mindyn.motions.simulation.sensors import Sensors
 from mindyn.motions.step_plans.plan import read_test_logs, write_test_logs
 from mindyn.motions.step_plans.planner import plan_tests, simulate_tests
-from mindyn.papers.yoshida_paper import VALUE_TABLES, yoshida_puma, yoshida_values
+from mindyn.papers.yoshida_robot import VALUE_TABLES, yoshida_puma, yoshida_values
 from mindyn.regression.regressor import with_estimated_drives
 from mindyn.robots.drive_matrices import gear_matrix
 from mindyn.robots.loading import load_robot

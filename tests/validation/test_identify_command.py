@@ -21,7 +21,7 @@ from mindyn.foundation.errors import Code, ExportError, InputError, RobotFileErr
 from mindyn.identification.estimators.estimate import load_estimate
 from mindyn.logs.errors import LogError
 from mindyn.logs.log import SourceFile
-from mindyn.regression.gather_blocks import sources_of
+from mindyn.regression.gathered_log import sources_of
 from mindyn.regression.regressor import with_estimated_drives
 from mindyn.regression.settings import EquationSettings
 

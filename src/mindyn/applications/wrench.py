@@ -34,7 +34,7 @@ from mindyn.applications.payload.payload import (
 )
 from mindyn.foundation.algebra.jackknife import jackknife_covariance
 from mindyn.foundation.algebra.normal_equations import column_lengths, solve_normal_equations
-from mindyn.foundation.algebra.poses import rotation_about_axis
+from mindyn.foundation.algebra.rotations import rotation_about_axis
 from mindyn.foundation.algebra.significance import is_significantly_positive
 from mindyn.foundation.algebra.values import Array, ShortRepr, frozen_array
 from mindyn.foundation.errors import Code, InputError
@@ -42,7 +42,7 @@ from mindyn.foundation.escaping import fill_template
 from mindyn.foundation.files import write_file_atomically
 from mindyn.foundation.findings import Finding, Kind, Severity, warning
 from mindyn.foundation.notation import STANDARD_GRAVITY
-from mindyn.identification.runs_with_loads import Payload, find_unidentifiable
+from mindyn.identification.runs_with_loads import Payload, find_undetermined_parameters
 from mindyn.identification.uncertainty.conditions import excess_of_conditions
 from mindyn.kernels.model import compile_model
 from mindyn.kernels.source_text import file_identifier, literal
@@ -389,7 +389,7 @@ def _quantify(A: Array, readings: Array, weights: Array, rotation: Array, link: 
     covariance = between * np.outer(wider, wider) + _unseen_covariance(N)
     factor = float(stdtrit(len(shifts) - 1, 0.975))
     load = Payload(link, values[:10], covariance[:10, :10], (), factor)
-    load = replace(load, unidentifiable=find_unidentifiable(load))
+    load = replace(load, unidentifiable=find_undetermined_parameters(load))
     widths = factor * np.sqrt(np.maximum(np.diag(covariance), 0.0))
     turns = widths[16:] if len(widths) > 16 else np.zeros(3)
     moment, force = (float(np.sqrt((errors[:, k : k + 3] ** 2).sum(axis=1).mean())) for k in (0, 3))

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from mindyn.robots.robot import Robot
 
 
-def complete_robot(incomplete: str) -> Iterator[str]:
+def suggest_robots(incomplete: str) -> Iterator[str]:
     """Complete bundled names, robot files and folders."""
     from mindyn.robots.loading import ROBOT_FORMATS, bundled_robots
 
@@ -40,7 +40,7 @@ def complete_robot(incomplete: str) -> Iterator[str]:
 
 
 ROBOT_ARGUMENT = typer.Argument(
-    help="A .urdf, MJCF .xml or .toml file, or a bundled robot.", autocompletion=complete_robot
+    help="A .urdf, MJCF .xml or .toml file, or a bundled robot.", autocompletion=suggest_robots
 )
 """For `Annotated[str, ROBOT_ARGUMENT]`."""
 

@@ -46,13 +46,14 @@ from mindyn.foundation.errors import Code, InputError, MindynError, require_choi
 from mindyn.foundation.files import make_output_folder, relative_path, replace_folder_files, write_file_atomically
 from mindyn.foundation.findings import Finding, Kind
 from mindyn.foundation.hints import Command
-from mindyn.foundation.reading import read_toml
+from mindyn.foundation.reading import read_settings_toml
 from mindyn.logs.locations import FileLocation, expand_locations, strip_credentials
 
 if TYPE_CHECKING:
     from mindyn.applications.validation.validate import Validation
     from mindyn.identification.elasticity.records import Elasticity
-    from mindyn.identification.estimators.estimate import Estimate, Estimator
+    from mindyn.identification.estimators.estimate import Estimate
+    from mindyn.identification.estimators.estimator import Estimator
     from mindyn.identification.feasibility.check import Feasibility
     from mindyn.identification.unknown_gains import Scale
     from mindyn.logs.log import Log
@@ -200,12 +201,12 @@ def identify(
         lambda candidate: has_columns(places[0], candidate),
     )
     if conditioning is not None:
-        content = read_toml(conditioning, "file of settings", InputError, "such as motion_hz = 20.0")
+        content = read_settings_toml(conditioning, "file of settings", InputError, "such as motion_hz = 20.0")
         settings = Conditioning.from_dict(content)
     prior_model: Robot | Literal["robot"] = "robot" if prior is None else load_matching(prior, arm)
     whole, others = [] if stream else read_logs(places, arm, are_training=True), read_logs(apart, arm)
     training = [scan_log(place, arm) for place in places] if stream else whole
-    from mindyn.regression.gather_blocks import sources_of
+    from mindyn.regression.gathered_log import sources_of
 
     require_held_out([source for log in training for source in sources_of(log)], others, _HELD_OUT_HINT)
     if hold_out:
@@ -457,7 +458,7 @@ def _run_record(
     """Return the record with which the run can be repeated."""
     from mindyn.logs.log import hash_sources
     from mindyn.output.report.provenance import package_versions
-    from mindyn.regression.gather_blocks import sources_of
+    from mindyn.regression.gathered_log import sources_of
 
     return {
         "command": [strip_credentials(word) for word in sys.argv],

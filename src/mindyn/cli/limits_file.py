@@ -13,7 +13,7 @@ from mindyn.cli.arguments import option_group, parse_assignments, require_exclus
 from mindyn.cli.choices import CLEARANCE_M, TIP_SPEED, TRACKING_ERROR_M
 from mindyn.foundation.errors import Code, InputError
 from mindyn.foundation.findings import Finding
-from mindyn.foundation.reading import read_toml
+from mindyn.foundation.reading import read_settings_toml
 from mindyn.foundation.schemas import (
     ANY_NUMBER,
     ANY_TEXT,
@@ -128,7 +128,7 @@ def read_limits_file(path: Path | None, robot: Robot, held: Iterable[Finding] = 
     if path is None:
         return LimitsFile()
     hint = "for example: velocity = { joint1 = 2.0 }"
-    given = read_toml(path, "file of limits", InputError, hint)
+    given = read_settings_toml(path, "file of limits", InputError, hint)
     require_valid_file(given, limits_file_schema(), path.name, hint=hint)
     absent = {name for finding in held for name in finding.joints} - set(robot.joint_names)
     bounds = {

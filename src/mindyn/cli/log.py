@@ -15,8 +15,8 @@ import typer
 from mindyn.cli.arguments import (
     JSON_OPTION,
     assignment_error,
-    complete_robot,
     hold_unlogged_gripper,
+    suggest_robots,
     with_robot_options,
 )
 from mindyn.cli.next_step import format_robot_options, print_next_command
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 def log(
     file: Annotated[Path, typer.Argument(help="Log; if it has a sidecar file, the sidecar is checked.")],
     robot: Annotated[
-        str | None, typer.Argument(help="Robot of the log: bundled name or file.", autocompletion=complete_robot)
+        str | None, typer.Argument(help="Robot of the log: bundled name or file.", autocompletion=suggest_robots)
     ] = None,
     state: Annotated[
         list[str] | None,

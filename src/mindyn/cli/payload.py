@@ -311,7 +311,7 @@ def _require_consistent_readings(sensed: WrenchPayload) -> None:
 
 
 def _print_sensor(sensed: WrenchPayload) -> None:
-    from mindyn.foundation.algebra.poses import rpy_from_rotation
+    from mindyn.foundation.algebra.rotations import rpy_from_rotation
 
     units, names = ["N m"] * 3 + ["N"] * 3, [f"{what} {axis}" for what in ("moment", "force") for axis in "xyz"]
     rows: list[tuple[str, ...]] = [("bias", "value", "95 % +-", "unit")]

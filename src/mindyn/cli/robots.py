@@ -72,11 +72,11 @@ def _print_identified(*, as_json: bool) -> None:
 
 def _print_robot(robot: Robot) -> None:
     """Print the joints with ranges and masses, and the findings about the robot."""
-    from mindyn.robots.table import count_joints, joint_rows
+    from mindyn.robots.table import count_joints, tabulate_joints
 
     gears = f", {pluralise(len(robot.drives), 'drive')}" if robot.drives else ""
     print_output(f"{robot.name}: {count_joints(robot)} from {robot.root.name} to {robot.link_names[-1]}{gears}")
-    rows = joint_rows(robot)
+    rows = tabulate_joints(robot)
     print_table(rows[: MAX_LISTED_JOINTS + 1])
     left = [f"{len(rows) - 1 - MAX_LISTED_JOINTS} more joints"] if len(rows) - 1 > MAX_LISTED_JOINTS else []
     left += [format_plural(len(robot.loops), "loop")] if robot.loops else []

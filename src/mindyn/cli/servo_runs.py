@@ -121,7 +121,7 @@ def _run_record(run: ServoRun, estimate: ServoEstimate, replay: ServoReplay, sec
     """Return the record with which the run can be repeated."""
     from mindyn.logs.log import hash_sources
     from mindyn.output.report.provenance import package_versions
-    from mindyn.regression.gather_blocks import sources_of
+    from mindyn.regression.gathered_log import sources_of
 
     assert run.out is not None
     inputs = [{"path": s.path, "sha256": s.sha256} for path in run.inputs for s in hash_sources(path)]

@@ -13,7 +13,7 @@ from mindyn.cli.next_step import format_robot_options, print_next_command
 from mindyn.cli.printing import print_json, print_status
 from mindyn.foundation.errors import Code, ExportError, InputError, list_names, pluralise
 from mindyn.foundation.hints import Command
-from mindyn.foundation.reading import read_json, read_toml
+from mindyn.foundation.reading import read_json, read_settings_toml
 from mindyn.foundation.schemas import ANY_NUMBER, ANY_TEXT, require_valid, table_schema
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ def _build_sensors(path: Path | None, stated: dict[str, Any], seed: int) -> Sens
     from mindyn.motions.simulation.sensors import Sensors
 
     hint = "such as torque_noise = 0.01"
-    table = {} if path is None else read_toml(path, "file of sensors", InputError, hint)
+    table = {} if path is None else read_settings_toml(path, "file of sensors", InputError, hint)
     entries = {entry.name: ANY_TEXT if entry.name.endswith("side") else ANY_NUMBER for entry in fields(Sensors)}
     require_valid(table, table_schema({}, entries), "sensors", hint=hint)
     given: dict[str, Any] = {"rate_hz": 200.0, "seed": seed} | table | stated

@@ -11,7 +11,7 @@ from typing import Any
 import casadi
 import numpy as np
 
-from mindyn.foundation.algebra.poses import ROTATION_ROUNDING, skew
+from mindyn.foundation.algebra.rotations import ROTATION_ROUNDING, skew
 from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.notation import PARAMETERS_PER_LINK, TENSOR_INDICES
 from mindyn.parameters.reduced import reduced_parameters

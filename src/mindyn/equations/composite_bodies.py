@@ -22,7 +22,7 @@ from mindyn.equations.dh_joints import (
     shift_symmetric,
 )
 from mindyn.equations.triples import Line, Matrix, Scalar, Symmetric, Triple, cross, dot, keep_value
-from mindyn.foundation.algebra.poses import ROTATION_ROUNDING
+from mindyn.foundation.algebra.rotations import ROTATION_ROUNDING
 from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.errors import unknown_name_error
 from mindyn.robots.robot import Robot

@@ -18,7 +18,7 @@ import casadi
 from mindyn.equations.chain import SX
 from mindyn.equations.triples import Matrix, Scalar, Symmetric, Triple
 from mindyn.foundation.algebra.inertia import transform_phi
-from mindyn.foundation.algebra.poses import cos_sin
+from mindyn.foundation.algebra.rotations import cos_sin
 from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.notation import PARAMETERS_PER_LINK
 from mindyn.parameters.axis_groups import require_serial

@@ -26,7 +26,8 @@ from mindyn.equations.external_inputs import NO_EXTERNAL_INPUTS, ExternalInputs
 from mindyn.equations.motion import base_frame_motion, omega_matrix
 from mindyn.equations.newton_euler import Wrench, project_on_axis, subtract_external
 from mindyn.foundation.algebra.inertia import tensor_from_entries, transform_phi
-from mindyn.foundation.algebra.poses import ROTATION_ROUNDING, Pose, rot_z
+from mindyn.foundation.algebra.poses import Pose
+from mindyn.foundation.algebra.rotations import ROTATION_ROUNDING, rot_z
 from mindyn.foundation.algebra.values import Array
 from mindyn.parameters.reduced import reduced_parameters, reduced_parameters_on_moving_root
 from mindyn.robots.joint_frames import Step, WorkingFrames, working_frames

@@ -23,7 +23,7 @@ from mindyn.equations.composite_bodies import (
     unit_moment,
 )
 from mindyn.equations.dh_joints import DhJoint, place_dh_joints, rotate_symmetric
-from mindyn.equations.mlc_dynamics import MlcLink, first_axis, mlc_links
+from mindyn.equations.mlc_links import MlcLink, first_axis, mlc_links
 from mindyn.equations.triples import ZERO, ZERO_TENSOR, Line, Scalar, Symmetric, Triple, cross, dot, keep_value
 from mindyn.foundation.errors import unknown_name_error
 from mindyn.parameters.lin import LinStructure

@@ -244,7 +244,7 @@ def read_small_text(path: Path, what: str, error: type[MindynError], largest: in
         raise error(message, hint=hint, code=Code.UNREADABLE, subject=path.name) from problem
 
 
-def read_toml(path: Path, what: str, error: type[MindynError], hint: str = "") -> dict[str, Any]:
+def read_settings_toml(path: Path, what: str, error: type[MindynError], hint: str = "") -> dict[str, Any]:
     """Read a TOML settings file."""
     return parse_toml(read_small_text(path, what, error, MAX_SETTINGS_BYTES, hint), f"{path.name}", error, hint)
 

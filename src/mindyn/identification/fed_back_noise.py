@@ -15,7 +15,8 @@ import numpy as np
 from mindyn.foundation.algebra.normal_equations import solve_normal_equations
 from mindyn.foundation.errors import MindynError
 from mindyn.foundation.findings import Finding, Kind, Severity
-from mindyn.identification.estimators.estimate import Estimate, Estimator
+from mindyn.identification.estimators.estimate import Estimate
+from mindyn.identification.estimators.estimator import Estimator
 from mindyn.identification.selection.choose import highest_filter
 from mindyn.identification.selection.trials import decimation_for, rate_of
 from mindyn.logs.conditioning import Conditioning

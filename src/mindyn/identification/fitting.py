@@ -10,7 +10,8 @@ import numpy as np
 from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.errors import Code, InputError
 from mindyn.foundation.findings import Finding, Kind, warning
-from mindyn.identification.estimators.estimate import Estimate, Estimator
+from mindyn.identification.estimators.estimate import Estimate
+from mindyn.identification.estimators.estimator import Estimator
 from mindyn.identification.estimators.least_squares import LeastSquares
 from mindyn.identification.feasibility.conic import ConicError
 from mindyn.identification.feasibility.physically_consistent import PhysicallyConsistent

@@ -11,7 +11,8 @@ from mindyn.foundation.errors import MindynError
 from mindyn.foundation.findings import Finding, Kind, Severity, warning
 from mindyn.identification.diagnostics.data import DiagnosticData
 from mindyn.identification.diagnostics.diagnose import diagnose, explain
-from mindyn.identification.estimators.estimate import Estimate, Estimator
+from mindyn.identification.estimators.estimate import Estimate
+from mindyn.identification.estimators.estimator import Estimator
 from mindyn.identification.estimators.records import Identifiability
 from mindyn.identification.feasibility.intervals import add_physical_intervals
 from mindyn.identification.fed_back_noise import find_fed_back_noise

@@ -17,10 +17,11 @@ from mindyn.logs.drafts.draft import UNANSWERED, SidecarDraft, flatten_metadata
 from mindyn.logs.drafts.draft_head import DRAFT_ROWS, LONG_DRAFT_ROWS, is_still
 from mindyn.logs.drafts.drafting import draft_sidecar
 from mindyn.logs.errors import ACCEPTABLE_FINDINGS, NO_TORQUE_HINT
-from mindyn.logs.metadata import CURRENT_UNITS, UNKNOWN, si_torque_unit
+from mindyn.logs.metadata import UNKNOWN, si_torque_unit
 from mindyn.logs.pipeline import condition
 from mindyn.logs.reading import LogScan
 from mindyn.logs.samples import Samples
+from mindyn.logs.units import CURRENT_UNITS
 from mindyn.robots.robot import Robot
 
 
@@ -93,7 +94,8 @@ def _samples(path: Path, robot: Robot, draft: SidecarDraft) -> Samples | None:
 
 
 def _compare_with_inertials(draft: SidecarDraft, robot: Robot, samples: Samples) -> SidecarDraft:
-    from mindyn.identification.diagnostics.robot_file import compare_with_file, find_correction, is_about_1000
+    from mindyn.identification.diagnostics.file_comparison import compare_with_file
+    from mindyn.identification.diagnostics.robot_file import find_correction, is_about_1000
 
     compared = compare_with_file(robot, samples)
     if compared is None:

@@ -9,7 +9,7 @@ from typing import Final
 
 from mindyn.identification.estimators.closed_loop_instruments import ClosedLoopInstruments
 from mindyn.identification.estimators.energy_difference import EnergyDifference
-from mindyn.identification.estimators.estimate import Estimator
+from mindyn.identification.estimators.estimator import Estimator
 from mindyn.identification.estimators.instrumental_variables import InstrumentalVariables
 from mindyn.identification.estimators.last_link_first import LastLinkFirst
 from mindyn.identification.estimators.least_squares import LeastSquares

@@ -159,10 +159,10 @@ class Payload(ShortRepr, NotebookDisplay):
         unconstrained = None if self.unconstrained is None else T @ self.unconstrained
         covariance = T @ self.covariance @ T.T
         load = replace(self, link=name, phi=T @ self.phi, covariance=covariance, unconstrained=unconstrained)
-        return replace(load, unidentifiable=find_unidentifiable(load) if self.unidentifiable else ())
+        return replace(load, unidentifiable=find_undetermined_parameters(load) if self.unidentifiable else ())
 
 
-def find_unidentifiable(load: Payload) -> tuple[str, ...]:
+def find_undetermined_parameters(load: Payload) -> tuple[str, ...]:
     """Return parameters whose 95 % interval is wider than a load of that mass allows."""
     mass = max(abs(float(load.phi[0])), MIN_MASS_KG)
     allowed = np.array([0.5 * mass, *[0.5 * mass * LOAD_SIZE_M] * 3, *[mass * LOAD_SIZE_M**2] * 6])
@@ -171,7 +171,7 @@ def find_unidentifiable(load: Payload) -> tuple[str, ...]:
     return tuple(name for name, is_wide in zip(LINK_PARAMETERS, wide, strict=True) if is_wide)
 
 
-def load_columns(robot: Robot, link: str) -> slice:
+def payload_columns(robot: Robot, link: str) -> slice:
     """Return the columns of the ten parameters of a link among all standard parameters."""
     first = PARAMETERS_PER_LINK * robot.link_index(link)
     return slice(first, first + PARAMETERS_PER_LINK)
@@ -185,7 +185,7 @@ class LoadRegressor(Regressor):
 
     def __init__(self, plain: Regressor, link: str, phi: Array | None = None) -> None:
         super().__init__(plain.robot, plain.friction, plain.base, plain.kernel)
-        self._model, self._load_columns, self._phi = compile_model(plain.robot), load_columns(plain.robot, link), phi
+        self._model, self._load_columns, self._phi = compile_model(plain.robot), payload_columns(plain.robot, link), phi
         first = self.count
         parts = zip(LINK_PARAMETERS, LINK_PARAMETER_UNITS, strict=True)
         added = tuple(Parameter(f"load_{name}", "link", link, unit, name) for name, unit in parts)

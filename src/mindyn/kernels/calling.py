@@ -100,7 +100,7 @@ class _MethodDefinition(ctypes.Structure):
 
 @compute_once
 def _method() -> tuple[_MethodDefinition, native.NativeCode]:
-    code = native.load(load_or_build(("direct call", _IR), lambda: native.assemble(_IR)), "call")
+    code = native.load(load_or_build(("direct call", _IR), lambda: native.assemble_code(_IR)), "call")
     return _MethodDefinition(b"direct", code.address, _FASTCALL, b"(*inputs, *outputs) -> status"), code
 
 

@@ -19,6 +19,7 @@ import numpy as np
 from mindyn.foundation.algebra.values import real_array, require_unmasked
 from mindyn.foundation.errors import Code, InputError, unknown_name_error
 from mindyn.kernels import calling
+from mindyn.kernels.array_layout import STAGE_BYTES, Layout
 from mindyn.kernels.llvm import emit
 from mindyn.kernels.numerics import native
 from mindyn.kernels.numerics.arrays import (
@@ -34,7 +35,7 @@ from mindyn.kernels.numerics.native import NativeCode, host, thunk
 from mindyn.kernels.numerics.threads import split_range
 from mindyn.kernels.program import Program
 from mindyn.kernels.tracing import trace
-from mindyn.kernels.vectors import STAGE_BYTES, Format, Layout
+from mindyn.kernels.vectors import Format
 
 _BOUND_FUNCTION_TYPE = ctypes.PYFUNCTYPE(ctypes.c_int64)
 """A call takes a few hundred nanoseconds: releasing the interpreter lock costs as much as it gains."""
@@ -202,7 +203,7 @@ class Kernel:
                 layout = Layout(form, self._shared, self._compact, self.check_finite, past_caches)
                 key = ("kernel", self.program.digest, repr(layout))
                 self._code[width, streamed] = native.load(
-                    load_or_build(key, lambda: native.assemble(emit(self.program, layout))), "kernel"
+                    load_or_build(key, lambda: native.assemble_code(emit(self.program, layout))), "kernel"
                 )
                 if not streamed:
                     self._direct.set_kernel(self._code[width, streamed], batch=width > 1)

@@ -27,11 +27,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from mindyn.kernels import sincos
+from mindyn.kernels.array_layout import Layout
 from mindyn.kernels.ordering import Compute, ComputeSines, Store
 from mindyn.kernels.program import LIBM, Op, Program
 from mindyn.kernels.schedule import Schedule, SchedulePart, chunks, load_columns, schedule, store_columns, store_routine
 from mindyn.kernels.traffic import PREFETCHED_BLOCKS, Line, list_traffic, overwritten_lines
-from mindyn.kernels.vectors import CodeLines, Format, Layout
+from mindyn.kernels.vectors import CodeLines, Format
 
 _DEFINITIONS = """
 attributes #0 = { nounwind "prefer-vector-width"="512" "min-legal-vector-width"="512" }

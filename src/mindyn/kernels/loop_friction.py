@@ -62,16 +62,16 @@ def varying_friction(robot: Robot) -> VaryingFriction | None:
     sources = np.flatnonzero(F[:, list(dependent_joints(robot))].any(axis=1))
     if not len(sources):
         return None
-    kernel, moved = friction_rows(robot, F[sources])
+    kernel, moved = closed_friction_rows(robot, F[sources])
     return VaryingFriction(tuple(map(int, sources)), kernel, moved)
 
 
-def friction_rows(robot: Robot, F: Array) -> tuple[ClosedKernel, Array]:
+def closed_friction_rows(robot: Robot, F: Array) -> tuple[ClosedKernel, Array]:
     """Return the function q -> F W (rows, k) of rows F (rows, n), and where it can differ from zero."""
     q = casadi.SX.sym("q", len(robot.joints))
     motion = closed_motion(robot, q)
     rows = constant(F) @ motion.W
     moved = np.array(casadi.DM(rows.sparsity(), 1), dtype=np.float64)
     outputs = casadi.cse([casadi.densify(rows), casadi.densify(motion.closure)])
-    function = casadi.Function("friction_rows", [q], outputs, ["q"], ["rows", CLOSURE])
+    function = casadi.Function("closed_friction_rows", [q], outputs, ["q"], ["rows", CLOSURE])
     return ClosedKernel(robot, function, matrices=["rows"]), moved

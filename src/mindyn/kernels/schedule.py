@@ -14,9 +14,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 
+from mindyn.kernels.array_layout import Layout
 from mindyn.kernels.ordering import Compute, ComputeSines, Step, Store, order_steps, values_read
 from mindyn.kernels.program import Op, Program
-from mindyn.kernels.vectors import CodeLines, Format, Layout
+from mindyn.kernels.vectors import CodeLines, Format
 
 
 def chunks(count: int, form: Format) -> list[tuple[int, int]]:

@@ -6,10 +6,10 @@ few blocks; before a block is overwritten there, its lines are copied to their p
 
 from __future__ import annotations
 
+from mindyn.kernels.array_layout import Layout
 from mindyn.kernels.ordering import Store
 from mindyn.kernels.program import Program
 from mindyn.kernels.schedule import Schedule
-from mindyn.kernels.vectors import Layout
 
 MIN_PREFETCHED_BYTES = 256
 """Size of rows from which on lines are prefetched: shorter ones are found by the CPU's own prefetcher. Data from memory

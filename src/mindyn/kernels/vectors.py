@@ -1,15 +1,10 @@
-"""LLVM IR as text for values of `width` samples: types, constants, and the body of a function.
-
-`Layout`: how a kernel accesses its arrays.
-"""
+"""LLVM IR as text for values of `width` samples: types, constants, and the body of a function."""
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
-
-from mindyn.kernels.program import Program
 
 FLAGS = "contract nsz"
 """Fast-math flags of ordinary arithmetic. `contract` fuses a*b+c (one rounding instead of two: never worse); `nsz`
@@ -174,33 +169,3 @@ class CodeLines:
         kind = f"<{lanes} x {self.form.scalar}>"
         picks = ", ".join(f"i32 {m}" for m in mask)
         return self.let(f"shufflevector {kind} {a}, {kind} {b}, <{len(mask)} x i32> <{picks}>")
-
-
-STAGE_BYTES = 2**14
-"""Size of a stage with more than one block: half of the first-level cache."""
-
-
-@dataclass(frozen=True, slots=True)
-class Layout:
-    """Number format and width of a kernel, and which arrays are special.
-
-    `shared` lists the inputs that are one sample for the whole batch, `compact` the outputs that store only their
-    nonzeros. With `check_finite` the kernel watches its inputs and outputs for NaN, infinities and inputs beyond
-    `form.input_limit` as it loads and stores them. `streamed` lists the outputs that pass the caches by.
-    """
-
-    form: Format
-    shared: tuple[int, ...] = ()
-    compact: tuple[int, ...] = ()
-    check_finite: bool = True
-    streamed: tuple[int, ...] = ()
-
-    def stage_blocks(self, program: Program, array: int) -> int:
-        """Return the blocks in the stage of a streamed output: copied lines must not wait for recent stores."""
-        block = self.sample_size(program, array) * self.form.bytes * self.form.width
-        return max(k for k in (1, 2, 4, 8) if k == 1 or k * block <= STAGE_BYTES)
-
-    def sample_size(self, program: Program, array: int) -> int:
-        """Return the numbers of one sample of input or output `array`."""
-        output = array - len(program.inputs)
-        return len(program.outputs[output].nonzeros) if output in self.compact else program.arguments[array].size

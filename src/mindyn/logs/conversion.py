@@ -15,8 +15,9 @@ import numpy as np
 from mindyn.foundation.algebra.values import Array, frozen_array
 from mindyn.foundation.errors import Code
 from mindyn.logs.errors import LogError
-from mindyn.logs.metadata import CURRENT_UNITS, UNKNOWN, LogMetadata, PerJoint, PerJointGain, unit_factor
+from mindyn.logs.metadata import UNKNOWN, LogMetadata, PerJoint, PerJointGain
 from mindyn.logs.servo_presets import TICK, preset_of, register_factor
+from mindyn.logs.units import CURRENT_UNITS, unit_factor
 from mindyn.robots.drive_matrices import MAX_GEAR_CONDITION, gear_condition, gear_matrix
 from mindyn.robots.parts import Drive
 from mindyn.robots.robot import Robot

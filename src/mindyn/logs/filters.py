@@ -18,7 +18,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from mindyn.foundation.algebra.poses import quaternion_from_rotation
+from mindyn.foundation.algebra.rotations import quaternion_from_rotation
 from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.errors import Code, InputError
 from mindyn.kernels.numerics.sections import Cascade

@@ -27,8 +27,9 @@ from mindyn.logs.conditioning import (
 from mindyn.logs.errors import LogError
 from mindyn.logs.log import Log
 from mindyn.logs.loop_follower import LoopFollower
+from mindyn.logs.noise_floor import noise_floor_cutoff
 from mindyn.logs.reading import LogScan
-from mindyn.logs.resolving import estimate_period, noise_floor_cutoff, resolve_conditioning
+from mindyn.logs.resolving import estimate_period, resolve_conditioning
 from mindyn.logs.samples import Samples
 from mindyn.logs.segments import SegmentPiece, SegmentWindow, StepLimits, cut_windows, resample_pieces, split_at_gaps
 from mindyn.robots.robot import Robot

@@ -18,25 +18,23 @@ from mindyn.foundation.errors import Code, InputError, shorten_text
 from mindyn.foundation.findings import Finding, Kind, info, warning
 from mindyn.foundation.hints import Command
 from mindyn.foundation.reading import ALLOW_OUTSIDE_FILES
-from mindyn.logs.checks import (
+from mindyn.logs.checks import LogInspector, check_units
+from mindyn.logs.cleaning import Cleaner
+from mindyn.logs.column_selection import (
     ColumnSelection,
-    LogInspector,
-    check_units,
     list_columns_and_joints,
     list_unused_joints,
     require_columns,
     select_columns,
     take_column,
 )
-from mindyn.logs.cleaning import Cleaner
 from mindyn.logs.conversion import create_conversion
 from mindyn.logs.errors import LogError, raise_together
 from mindyn.logs.formats.formats import open_table
-from mindyn.logs.formats.tables import LogTable, count_rows, read_in_step
+from mindyn.logs.formats.tables import LogTable, read_in_step, rows_of_chunk
 from mindyn.logs.locations import FileLocation, RemoteFile, parse_location
 from mindyn.logs.log import Log, SourceFile, hash_sources, join_logs
 from mindyn.logs.metadata import (
-    CURRENT_UNITS,
     SIGNALS,
     TARGET_SIGNALS,
     ColumnNames,
@@ -44,11 +42,11 @@ from mindyn.logs.metadata import (
     find_faults,
     find_sidecar,
     read_sidecar,
-    unit_factor,
 )
 from mindyn.logs.servo_presets import preset_of
 from mindyn.logs.servos import Servo, add_servo_torques, fill_gains
 from mindyn.logs.still_links import replace_still_links
+from mindyn.logs.units import CURRENT_UNITS, unit_factor
 from mindyn.robots.floating_base import remove_floating_base
 from mindyn.robots.robot import Robot, require_robot
 
@@ -164,7 +162,7 @@ class LogScan:
         columns = {place: list(dict.fromkeys(names)) for place, names in wanted.items() if names}
         tables = [(self.tables[place], names) for place, names in columns.items()]
         for parts in read_in_step(tables, self.chunk_rows, self.path.name):
-            rows = np.arange(first_row, first_row + count_rows(parts[0]), dtype=np.int64)
+            rows = np.arange(first_row, first_row + rows_of_chunk(parts[0]), dtype=np.int64)
             chunks = dict(zip(columns, parts, strict=True))
             values = {}
             for signal, pick in self.picks.items():

@@ -20,11 +20,12 @@ from mindyn.foundation.algebra.values import Array, ShortRepr
 from mindyn.foundation.errors import Code, list_names
 from mindyn.foundation.findings import Finding, Kind, info
 from mindyn.foundation.schemas import ANY_TEXT, POSITIVE_NUMBER, Schema, list_schema, require_valid_file, table_schema
-from mindyn.logs.checks import expand_pattern, require_columns, take_column
+from mindyn.logs.column_selection import expand_pattern, require_columns, take_column
 from mindyn.logs.errors import LogError
 from mindyn.logs.formats.formats import open_table
-from mindyn.logs.formats.tables import count_rows, join_chunks
-from mindyn.logs.metadata import RAD_PER_DEGREE, SIDECAR_SCHEMA, UNIT_FACTORS, LogMetadata, merge_tables, read_sidecar
+from mindyn.logs.formats.tables import join_chunks, rows_of_chunk
+from mindyn.logs.metadata import SIDECAR_SCHEMA, LogMetadata, merge_tables, read_sidecar
+from mindyn.logs.units import RAD_PER_DEGREE, UNIT_FACTORS
 from mindyn.robots.floating_base import rotations_from_quaternions
 from mindyn.robots.robot import Robot
 
@@ -214,7 +215,7 @@ def read_wrench_log(
         require_columns(table, {name: name for name in names}, f"column of {what}", robot)
     every = list(dict.fromkeys(name for names in wanted.values() for name in names))
     chunks = list(table.chunks(every, 65_536))
-    if not sum(map(count_rows, chunks)):
+    if not sum(map(rows_of_chunk, chunks)):
         raise LogError(f"{location.name} has no rows", code=Code.TOO_LITTLE_DATA, subject=location.name)
     whole = join_chunks(chunks)
     values = {

@@ -15,7 +15,7 @@ from functools import partial
 
 import numpy as np
 
-from mindyn.equations.mlc_dynamics import mlc_links
+from mindyn.equations.mlc_links import mlc_links
 from mindyn.papers.counting import Counts
 from mindyn.papers.traced_robots import (
     Kind,

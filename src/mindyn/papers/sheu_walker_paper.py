@@ -17,7 +17,8 @@ from mindyn.equations.identifiability.numeric import default_priority, numeric_b
 from mindyn.equations.identifiability.parameter_space import essential_space
 from mindyn.equations.identifiability.reduction import Reduction, reduce_model
 from mindyn.equations.loop_constraints import evaluate_batch
-from mindyn.foundation.algebra.poses import Pose, rot_x
+from mindyn.foundation.algebra.poses import Pose
+from mindyn.foundation.algebra.rotations import rot_x
 from mindyn.foundation.algebra.values import Array
 from mindyn.papers.reproduction import PaperTable, Reproduction, Row
 from mindyn.robots.loading import load_robot

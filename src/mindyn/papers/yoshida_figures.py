@@ -12,8 +12,8 @@ from mindyn.papers.yoshida_paper import (
     Convergence,
     identify_by_all_methods,
     simulate_models,
-    yoshida_symbols,
 )
+from mindyn.papers.yoshida_robot import yoshida_symbols
 
 ABBREVIATIONS: Final = dict(zip(COMPARED_METHODS, ("steps", "LS", "IV"), strict=True))
 

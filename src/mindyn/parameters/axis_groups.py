@@ -12,7 +12,7 @@ from typing import Literal
 
 import numpy as np
 
-from mindyn.foundation.algebra.poses import PARALLEL_ANGLE_RAD
+from mindyn.foundation.algebra.rotations import PARALLEL_ANGLE_RAD
 from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.errors import Code, RobotError
 from mindyn.robots.joint_frames import HomeAxis, home_axes

@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 
 from mindyn.foundation.algebra.inertia import phi_from_pseudo_inertia, tensor_from_entries
-from mindyn.foundation.algebra.poses import skew
+from mindyn.foundation.algebra.rotations import skew
 from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.notation import DRIVE_PARAMETERS, PARAMETERS_PER_LINK
 from mindyn.parameters.base import BaseParameters, parameter_labels

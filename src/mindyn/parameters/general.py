@@ -26,7 +26,8 @@ from functools import reduce
 
 import numpy as np
 
-from mindyn.foundation.algebra.poses import IDENTITY, PARALLEL_ANGLE_RAD, Pose, rot_x, rot_z, tidy
+from mindyn.foundation.algebra.poses import IDENTITY, Pose
+from mindyn.foundation.algebra.rotations import PARALLEL_ANGLE_RAD, rot_x, rot_z, tidy
 from mindyn.foundation.algebra.values import Array
 from mindyn.parameters.axis_groups import AxisGroup, axis_groups, note_far_joints, require_serial
 from mindyn.parameters.base import BaseParameters, remove_rounding

@@ -13,7 +13,8 @@ from types import MappingProxyType
 
 import numpy as np
 
-from mindyn.foundation.algebra.poses import IDENTITY, tidy
+from mindyn.foundation.algebra.poses import IDENTITY
+from mindyn.foundation.algebra.rotations import tidy
 from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.errors import Code, InputError
 from mindyn.foundation.notation import PARAMETERS_PER_LINK

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from mindyn.foundation.algebra.poses import cos_sin, rot_z
+from mindyn.foundation.algebra.rotations import cos_sin, rot_z
 from mindyn.foundation.algebra.values import Array, ShortRepr, frozen_array
 from mindyn.parameters.lin import (
     LinJoint,

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from mindyn.foundation.algebra.poses import PARALLEL_ANGLE_RAD
+from mindyn.foundation.algebra.rotations import PARALLEL_ANGLE_RAD
 from mindyn.foundation.errors import Code, RobotError
 from mindyn.parameters.axis_groups import AxisGroup, axis_groups, note_far_joints, require_serial
 from mindyn.parameters.base import BaseParameters

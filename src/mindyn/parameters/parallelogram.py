@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import ArrayLike
 
-from mindyn.foundation.algebra.poses import IDENTITY, PARALLEL_ANGLE_RAD, Pose
+from mindyn.foundation.algebra.poses import IDENTITY, Pose
+from mindyn.foundation.algebra.rotations import PARALLEL_ANGLE_RAD
 from mindyn.foundation.algebra.values import Array, frozen_array
 from mindyn.foundation.errors import Code, RobotError
 from mindyn.parameters.axis_groups import axis_groups
@@ -77,7 +78,7 @@ class Polygon:
         return bool(np.abs(s[:2] + s[2:]).max() <= EQUAL_LENGTH_TOLERANCE * np.abs(s).max())
 
 
-def link_poses(robot: Robot, q: Array) -> tuple[Pose, ...]:
+def moving_link_poses(robot: Robot, q: Array) -> tuple[Pose, ...]:
     """Return the poses of the moving links in the root frame."""
     poses: list[Pose] = []
     for joint, parent, position in zip(robot.joints, robot.parents, q, strict=True):
@@ -97,7 +98,7 @@ def find_polygon(robot: Robot, loop: Loop, home: Array) -> Polygon | None:
     if loop.kind in ("slide", "weld"):
         return None
     first, second = branches(robot, loop)
-    poses = link_poses(robot, home)
+    poses = moving_link_poses(robot, home)
     pin = _pose_of_link(poses, robot.link_index(loop.first)) @ loop.first_pose
     ring = (*first, None, *reversed(second))
     hinges = [Hinge(None, pin.translation, pin.rotation[:, 2]) if j is None else _hinge(robot, poses, j) for j in ring]
@@ -187,7 +188,7 @@ def find_parallelogram_arm(robot: Robot, home: Array) -> ParallelogramArm:
     ring = polygon.links[1:] if tail[0] == polygon.links[2] else polygon.links[:0:-1]
     hinges = polygon.hinges if tail[0] == polygon.links[2] else polygon.hinges[::-1]
     chain, xi = (*trunk, ring[0], *tail), len(trunk) + 1
-    poses = link_poses(robot, home)
+    poses = moving_link_poses(robot, home)
     axes = [_hinge(robot, poses, link) for link in chain]
     axes[xi - 1 : xi + 1] = hinges[0], hinges[1]
     along = hinges[3].point - hinges[4].point
@@ -238,7 +239,7 @@ def parallelogram_base(robot: Robot, home: ArrayLike | None = None) -> BaseParam
 
 def _require_closed(robot: Robot, q: Array) -> None:
     for loop in robot.loops:
-        poses = link_poses(robot, q)
+        poses = moving_link_poses(robot, q)
         ends = [_pose_of_link(poses, robot.link_index(loop.first)) @ loop.first_pose]
         ends.append(_pose_of_link(poses, robot.link_index(loop.second)) @ loop.second_pose)
         gap = float(np.linalg.norm(ends[0].translation - ends[1].translation))
@@ -302,7 +303,7 @@ def _along_z(first: Array) -> Array:
 
 def _moments_in_frames(robot: Robot, links: Sequence[int], frames: Sequence[Pose], home: Array) -> list[Moments]:
     """Return the moments of links in given frames at home."""
-    poses = list(link_poses(robot, home))
+    poses = list(moving_link_poses(robot, home))
     for link, frame in zip(links, frames, strict=True):
         poses[link] = frame.inverse() @ poses[link]
     bodies = link_moments(poses)

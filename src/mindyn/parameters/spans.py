@@ -39,7 +39,8 @@ from typing import Final
 import numpy as np
 
 from mindyn.foundation.algebra.inertia import phi_map, spatial_inertia, tensor_entries
-from mindyn.foundation.algebra.poses import IDENTITY, Pose, skew
+from mindyn.foundation.algebra.poses import IDENTITY, Pose
+from mindyn.foundation.algebra.rotations import skew
 from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.notation import PARAMETERS_PER_LINK
 from mindyn.robots.drive_matrices import friction_matrix, gear_matrix

@@ -11,19 +11,6 @@ geometry depends on the tolerance.
 Links are then eliminated from the last to the first: rows_i = X_i totals_i stay in place, totals_i - E rows_i pass to
 the parent. The error of X (rounding divided by deviation) lies in directions without effect at joint i, and the same
 numbers are passed on, so it does no harm. At the end only rounding errors are rounded away (`tidy`).
-
-Choose columns of a matrix that span all others: their number by the rounding level, the columns by preference.
-
-The residual of an excluded column is the error of everything computed without it, so a column is excluded only if its
-residual is below its floor. Three steps keep amplified rounding out of that decision:
-
-1. how many: a pivoted choice, largest residual first, whose own factors are small, until all residuals are below;
-2. which: in the order of preference, first those that are well separated from the columns kept before;
-3. exchange: while a factor of A_rest = A_kept X is larger than MAX_FACTOR, its two columns change places. Each
-   exchange multiplies the volume of the kept columns by more than MAX_FACTOR, so it ends; then columns still above
-   the floor join.
-
-Preference before rank would pass through ill-conditioned sets, whose residuals are amplified rounding.
 """
 
 from __future__ import annotations
@@ -35,12 +22,14 @@ from typing import Final
 import numpy as np
 
 from mindyn.foundation.algebra.inertia import phi_map
-from mindyn.foundation.algebra.poses import Pose, tidy
+from mindyn.foundation.algebra.poses import Pose
 from mindyn.foundation.algebra.requirements import require_number
+from mindyn.foundation.algebra.rotations import tidy
 from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.errors import Code, InputError
 from mindyn.foundation.notation import DRIVE_PARAMETERS, LINK_PARAMETERS, PARAMETERS_PER_LINK
 from mindyn.parameters.base import BaseParameters, parameter_labels, round_coefficients
+from mindyn.parameters.column_choice import choose_columns, combination, exchange_columns, residuals
 from mindyn.parameters.spans import JointConditions, ScaledMechanism, find_joint_conditions, scaled_mechanism
 from mindyn.robots.robot import Robot
 
@@ -293,111 +282,3 @@ def _note_tolerance(tolerance: float | None, kept: list[list[int]], seen: list[J
         f"parameters dropped by tolerance {tolerance:g} change torques by up to {largest:.1e} m g L, for the mass "
         "m of a link and the length L of the robot, at speeds near sqrt(g/L)",
     )
-
-
-MAX_FACTOR: Final = 20.0
-"""Largest factor of a kept column in the combination that replaces an excluded one."""
-
-MIN_RESIDUALS: Final = (0.1, 1e-3, 1e-6, 1e-9, 0.0)
-"""Relative residual that a preferred column must have to be kept; tried in turn."""
-
-
-def combination(A: Array, kept: Sequence[int], B: Array) -> Array:
-    """Return X with A[:, kept] X = B by least squares: QR of scaled columns and one refinement, never a pseudo-inverse.
-
-    It is backward stable: |A_kept X - B| is at the level of rounding however small a kept column is.
-    """
-    if not len(kept):
-        return np.zeros((0, B.shape[1]))
-    columns = A[:, list(kept)]
-    scale = np.linalg.norm(columns, axis=0)
-    columns = columns / scale
-    Q, R = np.linalg.qr(columns)  # R is triangular: its LU factors are I and R; importing scipy.linalg takes 0.2 s
-    X = np.linalg.solve(R, Q.T @ B)
-    X += np.linalg.solve(R, Q.T @ (B - columns @ X))
-    return np.asarray(X / scale[:, None])
-
-
-def residuals(A: Array, kept: Sequence[int]) -> Array:
-    """Return |A_k - A_kept X_k| of every column; zero for kept columns."""
-    rest = A.copy()
-    if len(kept):
-        columns = A[:, list(kept)]
-        Q = np.linalg.qr(columns / np.linalg.norm(columns, axis=0))[0]
-        for _ in range(2):
-            rest -= Q @ (Q.T @ rest)
-        rest[:, list(kept)] = 0.0
-    return np.asarray(np.linalg.norm(rest, axis=0))
-
-
-class _DeflatedMatrix:
-    """A matrix from which kept columns are projected out one after the other."""
-
-    def __init__(self, A: Array) -> None:
-        self.rest = A.copy()
-        self.basis = np.zeros((len(A), 0))
-        self.kept: list[int] = []
-
-    @property
-    def sizes(self) -> Array:
-        return np.asarray(np.sqrt(np.einsum("ij,ij->j", self.rest, self.rest)))
-
-    def keep(self, column: int) -> None:
-        direction = self.rest[:, column]
-        direction = direction / np.linalg.norm(direction)
-        direction = direction - self.basis @ (self.basis.T @ direction)
-        direction = direction / np.linalg.norm(direction)
-        self.basis = np.column_stack([self.basis, direction])
-        for _ in range(2):
-            self.rest = self.rest - np.outer(direction, direction @ self.rest)
-        self.kept.append(column)
-        self.rest[:, self.kept] = 0.0
-
-
-def rank(A: Array, floor: Array) -> int:
-    """Return how many columns a pivoted choice keeps until every residual is below its floor."""
-    state = _DeflatedMatrix(A)
-    for _ in range(A.shape[1]):
-        sizes = state.sizes
-        above = sizes > floor
-        if not above.any():
-            break
-        state.keep(int(np.where(above, sizes, 0.0).argmax()))
-    return len(state.kept)
-
-
-def choose_columns(A: Array, order: Sequence[int], floor: Array) -> list[int]:
-    """Return as many columns as the rank, with residuals of the others below the floor and factors below MAX_FACTOR."""
-    kept = _choose_by_preference(A, order, floor, rank(A, floor))
-    while True:
-        exchange_columns(A, kept)
-        left = residuals(A, kept)
-        if not (left > floor).any():
-            return sorted(kept)
-        kept.append(int(np.where(left > floor, left, 0.0).argmax()))
-
-
-def exchange_columns(A: Array, kept: list[int]) -> tuple[list[int], Array]:
-    """Exchange kept columns until all factors of A_rest = A_kept X are below MAX_FACTOR; return the rest, and X."""
-    # A volume of unit columns is above eps^rank and grows by MAX_FACTOR with each exchange: 400 are more than enough.
-    for _ in range(400):
-        rest = [column for column in range(A.shape[1]) if column not in kept]
-        X = combination(A, kept, A[:, rest])
-        if not (X.size and np.abs(X).max() > MAX_FACTOR):
-            break
-        row, column = np.unravel_index(np.abs(X).argmax(), X.shape)
-        kept[int(row)] = rest[int(column)]
-    return rest, X
-
-
-def _choose_by_preference(A: Array, order: Sequence[int], floor: Array, count: int) -> list[int]:
-    sizes = np.linalg.norm(A, axis=0)
-    state = _DeflatedMatrix(A)
-    for share in MIN_RESIDUALS:
-        for column in order:
-            if len(state.kept) == count:
-                return state.kept
-            left = float(np.linalg.norm(state.rest[:, column]))
-            if column not in state.kept and left > max(floor[column], share * sizes[column]):
-                state.keep(column)
-    return state.kept

@@ -18,13 +18,14 @@ from mindyn.foundation.pages.notebook import NotebookDisplay
 from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.constant_torques import without_constant_torques
 from mindyn.logs.log import Log, SourceFile
+from mindyn.logs.noise_floor import noise_floor_cutoff
 from mindyn.logs.periods import Timeline, build_timeline
 from mindyn.logs.pipeline import ConditionedSamples, SampleStream, condition, condition_stream
 from mindyn.logs.reading import LogScan, sample_segments
-from mindyn.logs.resolving import noise_floor_cutoff, resolve_conditioning
+from mindyn.logs.resolving import resolve_conditioning
 from mindyn.logs.servos import apply_gains
 from mindyn.parameters.base import BaseParameters
-from mindyn.regression.gather_blocks import sources_of
+from mindyn.regression.gathered_log import sources_of
 from mindyn.regression.regressor import Regressor, build_regressor
 from mindyn.regression.rows import LogRows, Logs, Rows, complete_robot, list_logs
 from mindyn.regression.settings import EquationSettings

@@ -108,7 +108,7 @@ def friction_limits(regressor: Regressor) -> FrictionLimits:
     """Return the conditions on the parameters of a regressor; combinations that it does not have are not limited."""
     columns, matrix = parameters_behind(regressor)
     signed = [k for k, column in enumerate(columns) if column.kind in NONNEGATIVE_FRICTION]
-    wanted = np.vstack([np.eye(len(columns))[signed], friction_rows(regressor.base, regressor.friction, columns)])
+    wanted = np.vstack([np.eye(len(columns))[signed], dissipation_rows(regressor.base, regressor.friction, columns)])
     rows = wanted @ np.linalg.pinv(matrix)
     rows[np.abs(rows) <= IMPLIED * np.abs(rows).max(axis=1, keepdims=True, initial=0.0)] = 0.0
     sizes = np.abs(wanted).max(axis=1, initial=0.0)
@@ -126,7 +126,7 @@ def parameters_behind(regressor: Regressor) -> tuple[tuple[Parameter, ...], Arra
     return (*standard, *added), matrix
 
 
-def friction_rows(base: BaseParameters, friction: Friction, columns: tuple[Parameter, ...]) -> Array:
+def dissipation_rows(base: BaseParameters, friction: Friction, columns: tuple[Parameter, ...]) -> Array:
     """Return rows (k, size), rows @ x >= 0, of every drive with shapes, in addition to nonnegative fv and fc.
 
     If a loop couples drives, only one of them has shapes.

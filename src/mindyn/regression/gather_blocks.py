@@ -1,12 +1,9 @@
-"""`Block`: R factors of one part of a log. Blocks are small, can be added, and can be held out or sent elsewhere.
-
-`gather_log`: one log to R factors, in any process. Rows stay there; the factors are added.
-"""
+"""`Block`: R factors of one part of a log. Blocks are small, can be added, and can be held out or sent elsewhere."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final, TypeVar
 
@@ -15,14 +12,10 @@ from numpy.typing import NDArray
 
 from mindyn.foundation.algebra.blas import run_on_one_blas_thread
 from mindyn.foundation.algebra.values import Array, ShortRepr, column_extremes
-from mindyn.foundation.findings import Finding
-from mindyn.logs.log import Log, SourceFile
-from mindyn.logs.pipeline import BLOCK_ROWS, SampleStream, condition_stream, join_samples
-from mindyn.logs.reading import LogScan
+from mindyn.logs.pipeline import SampleStream
 from mindyn.logs.samples import Samples
-from mindyn.parameters.base import BaseParameters
 from mindyn.regression.information import Information, Triangle, accumulate, add_information
-from mindyn.regression.regressor import Regressor, build_regressor
+from mindyn.regression.regressor import Regressor
 from mindyn.regression.row_blocks import (
     SampleSegment,
     blocks,
@@ -32,7 +25,6 @@ from mindyn.regression.row_blocks import (
     with_neighbours,
 )
 from mindyn.regression.settings import EquationSettings
-from mindyn.robots.robot import Robot
 
 Item = TypeVar("Item")
 BLOCKS: Final = 24
@@ -161,54 +153,3 @@ def _reach(samples: Samples, rows: NDArray[np.bool_] | slice) -> Array:
     if not len(q):
         return np.stack([np.full(q.shape[1], np.inf), np.full(q.shape[1], -np.inf)])
     return np.stack(column_extremes(q))
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class GatheredLog:
-    """R factors and findings of one log.
-
-    blocks    R factors of its parts
-    count     number of its samples
-    findings  what was dropped, split or selected
-    sources   its files
-    """
-
-    blocks: tuple[Block, ...]
-    count: int
-    findings: tuple[Finding, ...]
-    sources: tuple[SourceFile, ...]
-
-
-@run_on_one_blas_thread
-def gather_log(
-    robot: Robot,
-    log: Log | LogScan | Callable[[], LogScan],
-    settings: EquationSettings,
-    base: BaseParameters | None,
-    number: int,
-    count: int | None,
-    regressor: Regressor | None = None,
-) -> GatheredLog:
-    """Return the R factors of one log; a worker runs this.
-
-    log        a log, or a function that opens it; the worker then raises the errors of opening
-    number     of the log among all
-    count      of blocks; None: the log streams
-    regressor  the regressor of the settings, if the caller has it
-    """
-    columns = regressor or build_regressor(robot, settings, base)
-    opened = log if isinstance(log, (Log, LogScan)) else log()
-    stream = condition_stream(
-        robot, opened, settings.fit_conditioning, block_rows=None if count else BLOCK_ROWS, min_samples=0
-    )
-    if count is None:
-        blocks = [replace(block, log=number) for block in split_stream_into_blocks(columns, stream, settings)]
-    else:
-        gathered = list(stream)
-        blocks = split_into_blocks(columns, join_samples(gathered), settings, count, number) if gathered else []
-    return GatheredLog(tuple(blocks), stream.count, tuple(stream.findings), sources_of(opened))
-
-
-def sources_of(log: Log | LogScan) -> tuple[SourceFile, ...]:
-    """Return the files of a log, read or scanned."""
-    return log.sources if isinstance(log, Log) else log.sources()

@@ -30,14 +30,13 @@ from mindyn.parameters.base import BaseParameters
 from mindyn.regression.gather_blocks import (
     BLOCKS,
     Block,
-    GatheredLog,
     block_counts,
     blocks_by_label,
-    gather_log,
     group_evenly,
     split_into_blocks,
     split_stream_into_blocks,
 )
+from mindyn.regression.gathered_log import GatheredLog, gather_log
 from mindyn.regression.information import Information, add_information
 from mindyn.regression.regressor import Regressor, with_estimated_drives
 from mindyn.regression.row_blocks import require_enough_rows, require_joints

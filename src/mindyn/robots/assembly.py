@@ -21,7 +21,7 @@ Carriers = Mapping[str, tuple[str, Pose]]
 """For every link, the link that carries it rigidly (itself if it moves) and its pose there."""
 
 
-def assemble(description: Description) -> Robot:
+def assemble_robot(description: Description) -> Robot:
     """Assemble the robot of a description; links behind fixed joints become frames of the link that carries them.
 
     Raise `RobotError` if the links have several roots or form a cycle.
@@ -71,7 +71,7 @@ def _find_negative_inertia(links: Iterable[Link]) -> Iterator[Finding]:
 
 
 def describe_robot(robot: Robot) -> Description:
-    """Return the description from which `assemble` builds `robot` again."""
+    """Return the description from which `assemble_robot` builds `robot` again."""
     return Description(
         links=(robot.root, *robot.links),
         joints=robot.joints,

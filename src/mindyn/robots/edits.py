@@ -9,10 +9,18 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from mindyn.foundation.algebra.inertia import check_consistency, phi_about_origin, transform_phi
-from mindyn.foundation.algebra.poses import IDENTITY, Pose, rotation_from_rpy
+from mindyn.foundation.algebra.poses import IDENTITY, Pose
+from mindyn.foundation.algebra.rotations import rotation_from_rpy
 from mindyn.foundation.algebra.values import Array, frozen_array
 from mindyn.foundation.errors import Code, InputError, list_names
-from mindyn.robots.assembly import assemble, attach_frame, attach_joint, attach_loop, describe_robot, transform_link
+from mindyn.robots.assembly import (
+    assemble_robot,
+    attach_frame,
+    attach_joint,
+    attach_loop,
+    describe_robot,
+    transform_link,
+)
 from mindyn.robots.description import Selection
 from mindyn.robots.parts import Link
 from mindyn.robots.robot import Robot
@@ -32,7 +40,7 @@ def select_part(robot: Robot, wanted: Selection) -> Robot:
     a held joint lose that coupling, because the joint no longer turns. The new root has its orientation at q = 0. Links
     off a chain are dropped with their mass; lock their joints first to keep them as rigid parts.
     """
-    return replace(assemble(describe_robot(robot).select(wanted)), file=robot.file)
+    return replace(assemble_robot(describe_robot(robot).select(wanted)), file=robot.file)
 
 
 def change_link_frames(robot: Robot, links: Sequence[Pose]) -> Robot:

@@ -31,7 +31,7 @@ from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.errors import Code, InputError
 from mindyn.foundation.schemas import ANY_NUMBER, ANY_TEXT, list_schema, require_valid, table_schema
 from mindyn.robots.expressions import NUMPY_FUNCTIONS, Formula, parse_formula
-from mindyn.robots.parts import ExtraTorque, require_number
+from mindyn.robots.parts import ExtraTorque, require_finite_number
 
 LAW_VARIABLES: Final = ("u", "s", "load")
 LAW: Final = table_schema(
@@ -262,7 +262,7 @@ def stribeck(joint: str, torque: float, speed: float, exponent: float = 2.0) -> 
     >>> stribeck("elbow", 1.5, 0.1).name
     'stribeck_elbow'
     """
-    require_number(speed, "the Stribeck speed", least=1e-12)
-    require_number(exponent, "the Stribeck exponent", least=1e-12)
+    require_finite_number(speed, "the Stribeck speed", least=1e-12)
+    require_finite_number(exponent, "the Stribeck exponent", least=1e-12)
     law = FRICTION_LAWS["stribeck"].with_constants(speed=speed, exponent=exponent)
     return ExtraTorque(f"stribeck_{joint}", joint, law.text("qd", "sign(qd)"), torque)

@@ -13,7 +13,8 @@ from urllib.parse import unquote
 
 import numpy as np
 
-from mindyn.foundation.algebra.poses import IDENTITY, Pose, rotation_from_quaternion
+from mindyn.foundation.algebra.poses import IDENTITY, Pose
+from mindyn.foundation.algebra.rotations import rotation_from_quaternion
 from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.errors import MindynError, RobotFileError, shorten_text
 from mindyn.foundation.reading import InputBudget, is_file

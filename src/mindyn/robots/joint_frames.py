@@ -16,11 +16,10 @@ from typing import Final, Literal
 import numpy as np
 
 from mindyn.foundation.algebra.inertia import phi_map
-from mindyn.foundation.algebra.poses import (
-    IDENTITY,
+from mindyn.foundation.algebra.poses import IDENTITY, Pose
+from mindyn.foundation.algebra.rotations import (
     PARALLEL_ANGLE_RAD,
     ROTATION_ROUNDING,
-    Pose,
     cos_sin,
     nearest_step,
     perpendicular_vector,

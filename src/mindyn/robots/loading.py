@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 from mindyn.foundation.algebra.values import Array, frozen_array, real_array
 from mindyn.foundation.errors import Code, RobotFileError, UnknownNameError, require_choice, shorten_text, suggest_name
 from mindyn.foundation.reading import require_path
-from mindyn.robots.assembly import assemble
+from mindyn.robots.assembly import assemble_robot
 from mindyn.robots.description import Description, FixedJoint, Selection
 from mindyn.robots.edits import with_gravity
 from mindyn.robots.files import XACRO_HINT, parse_xml, read_text
@@ -26,7 +26,7 @@ from mindyn.robots.mjcf_reader import read_mjcf
 from mindyn.robots.parts import Drive
 from mindyn.robots.robot import Robot
 from mindyn.robots.snapping import Snapper
-from mindyn.robots.toml_format import read_toml
+from mindyn.robots.toml_format import read_robot_toml
 from mindyn.robots.urdf_reader import read_urdf
 
 BUNDLED_NAME: Final = re.compile(r"(zoo/)?\w+")
@@ -112,7 +112,7 @@ class RobotOptions:
         if drives:
             drive_of = {drive.joint: drive for drive in (*description.drives, *drives)}
             description = replace(description, drives=tuple(drive_of.values()))
-        robot = assemble(description.select(self.selection))
+        robot = assemble_robot(description.select(self.selection))
         robot = replace(robot, file=str(source) if _find_bundled(source) else str(Path(source).absolute()))
         if self.home is not None:
             robot = replace(robot, home=_resolve_home(robot, self.home))
@@ -228,7 +228,7 @@ def load_matching(source: str | Path, robot: Robot) -> Robot:
     links = {link.name for link in other.links} | {frame.name for frame in other.frames}
     held = {name: position for name, position in wanted.lock.items() if name in joints}
     ends = (name if name in links else None for name in (wanted.root, wanted.tip))
-    loaded = assemble(other.select(Selection(held, *ends)))
+    loaded = assemble_robot(other.select(Selection(held, *ends)))
     loaded = add_floating_base(loaded) if robot.has_floating_base else loaded
     has_same_loops = loaded.loops and loaded.joint_names == robot.joint_names
     return replace(loaded, home=robot.home) if has_same_loops and robot.home is not None else loaded
@@ -239,7 +239,9 @@ def read_description(source: str | Path, *, snap: bool = True) -> Description:
     require_path(source, "the robot")
     snapper = Snapper(active=snap)
     bundled = _find_bundled(source)
-    return _read_file(Path(source), snapper) if bundled is None else read_toml(bundled.read_text("utf-8"), snapper)
+    return (
+        _read_file(Path(source), snapper) if bundled is None else read_robot_toml(bundled.read_text("utf-8"), snapper)
+    )
 
 
 def _read_xml_file(path: Path, snapper: Snapper) -> Description:
@@ -277,7 +279,7 @@ _OTHER_SUFFIX_HINTS: Final = {
 
 
 ROBOT_FORMATS: Final[dict[str, Callable[[Path, Snapper], Description]]] = {
-    ".toml": lambda path, snapper: read_toml(read_text(path), snapper),
+    ".toml": lambda path, snapper: read_robot_toml(read_text(path), snapper),
     **dict.fromkeys((".urdf", ".xml", ".mjcf"), _read_xml_file),
 }
 """Reader of each file suffix; a new format needs one reader and one entry, which another package can add."""

@@ -19,7 +19,8 @@ from xml.etree.ElementTree import Element
 import numpy as np
 from numpy.typing import NDArray
 
-from mindyn.foundation.algebra.poses import Pose, rotation_about_axis
+from mindyn.foundation.algebra.poses import Pose
+from mindyn.foundation.algebra.rotations import rotation_about_axis
 from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.errors import Code, RobotFileError, shorten_text
 from mindyn.foundation.reading import (

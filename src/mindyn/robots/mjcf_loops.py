@@ -15,7 +15,8 @@ from typing import Final
 
 import numpy as np
 
-from mindyn.foundation.algebra.poses import Pose, frame_along, rotation_from_quaternion
+from mindyn.foundation.algebra.poses import Pose
+from mindyn.foundation.algebra.rotations import frame_along, rotation_from_quaternion
 from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.errors import Code, RobotFileError, list_names, shorten_text
 from mindyn.foundation.findings import Finding, Kind, info

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from mindyn.foundation.algebra.inertia import phi_about_origin
-from mindyn.foundation.algebra.poses import IDENTITY, Pose, rotation_about_axis, rotation_from_quaternion
+from mindyn.foundation.algebra.poses import IDENTITY, Pose
+from mindyn.foundation.algebra.rotations import rotation_about_axis, rotation_from_quaternion
 from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.errors import Code, RobotFileError
 from mindyn.foundation.findings import Kind, info, summarise

@@ -12,7 +12,8 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from mindyn.foundation.algebra.inertia import Consistency, check_consistency
-from mindyn.foundation.algebra.poses import IDENTITY, Pose, rotation_about_axis
+from mindyn.foundation.algebra.poses import IDENTITY, Pose
+from mindyn.foundation.algebra.rotations import rotation_about_axis
 from mindyn.foundation.algebra.values import Array, Value, frozen_array
 from mindyn.foundation.errors import Code, RobotError, require_choice
 from mindyn.foundation.notation import DRIVE_PARAMETERS, LINK_PARAMETERS, PARAMETERS_PER_LINK
@@ -34,7 +35,7 @@ def require_name(name: object, what: str) -> None:
         raise RobotError(f"{what} needs a name, got {name!r}", code=Code.INVALID_VALUE, subject=what)
 
 
-def require_number(value: object, what: str, *, least: float = -inf) -> None:
+def require_finite_number(value: object, what: str, *, least: float = -inf) -> None:
     """Raise `RobotError` if a value is not a finite number of at least `least`."""
     number = isinstance(value, Real) and not isinstance(value, (bool, np.bool_))
     try:
@@ -80,7 +81,7 @@ class Shape(Value):
             message = f"a {self.kind} has {SHAPE_DIMENSIONS[self.kind]} dimensions, got {self.dimensions}"
             raise RobotError(message, code=Code.WRONG_SHAPE, subject=self.kind)
         for value in self.dimensions:
-            require_number(value, f"{self.kind} dimension", least=0.0 if self.kind != "mesh" else -inf)
+            require_finite_number(value, f"{self.kind} dimension", least=0.0 if self.kind != "mesh" else -inf)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -163,7 +164,7 @@ class Limits:
         for name in ("lower", "upper", "velocity", "acceleration", "jerk", "effort"):
             value = getattr(self, name)
             if value is not None:
-                require_number(value, f"limit {name!r}", least=-inf if name in ("lower", "upper") else 0.0)
+                require_finite_number(value, f"limit {name!r}", least=-inf if name in ("lower", "upper") else 0.0)
         if self.lower is not None and self.upper is not None and self.lower > self.upper:
             message = f"the lower limit {self.lower:g} is above the upper limit {self.upper:g}"
             raise RobotError(message, code=Code.OUT_OF_RANGE, subject="lower")
@@ -312,12 +313,12 @@ class Drive(Value):
         require_choice(self.side, get_args(Side), f"the friction side of the drive of joint {self.joint!r}", RobotError)
         for name in ("ratio", *DRIVE_PARAMETERS):
             least = 0.0 if name in ("rotor_inertia", "viscous", "coulomb") else -inf
-            require_number(getattr(self, name), f"{name} of the drive of joint {self.joint!r}", least=least)
+            require_finite_number(getattr(self, name), f"{name} of the drive of joint {self.joint!r}", least=least)
         if self.ratio == 0:
             message = f"the gear ratio of the drive of joint {self.joint!r} is zero; it must be positive or negative"
             raise RobotError(message, code=Code.OUT_OF_RANGE, subject=self.joint)
         for joint, ratio in self.coupling.items():
-            require_number(ratio, f"the coupling of the drive of joint {self.joint!r} to {joint!r}")
+            require_finite_number(ratio, f"the coupling of the drive of joint {self.joint!r} to {joint!r}")
         if self.joint in self.coupling:
             message = f"the drive of joint {self.joint!r} is coupled to its own joint; use ratio instead"
             raise RobotError(message, subject=self.joint)
@@ -358,7 +359,7 @@ class ExtraTorque:
     def __post_init__(self) -> None:
         require_name(self.name, "an extra torque")
         require_name(self.joint, f"the joint of the extra torque {self.name!r}")
-        require_number(self.coefficient, f"the coefficient of the extra torque {self.name!r}")
+        require_finite_number(self.coefficient, f"the coefficient of the extra torque {self.name!r}")
         parse_formula(self.formula)
 
 
@@ -392,7 +393,7 @@ class Mimic:
         require_name(self.joint, "a joint that mimics another")
         require_name(self.of, f"the joint that {self.joint!r} mimics")
         for name in ("multiplier", "offset"):
-            require_number(getattr(self, name), f"{name} of the mimic joint {self.joint!r}")
+            require_finite_number(getattr(self, name), f"{name} of the mimic joint {self.joint!r}")
         if self.joint == self.of:
             raise RobotError(f"joint {self.joint!r} mimics itself", subject=self.joint)
 

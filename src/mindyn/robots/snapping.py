@@ -21,7 +21,7 @@ from typing import Final
 
 import numpy as np
 
-from mindyn.foundation.algebra.poses import (
+from mindyn.foundation.algebra.rotations import (
     GRID_STEP_RAD,
     azimuth_elevation,
     cos_sin,

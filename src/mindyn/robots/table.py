@@ -11,7 +11,8 @@ from typing import Final
 import numpy as np
 
 from mindyn.foundation.algebra.inertia import mass_com_inertia
-from mindyn.foundation.algebra.poses import Pose, rpy_from_rotation
+from mindyn.foundation.algebra.poses import Pose
+from mindyn.foundation.algebra.rotations import rpy_from_rotation
 from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.escaping import TERMINAL_COLUMNS
 from mindyn.foundation.hints import Command
@@ -75,7 +76,7 @@ def robot_table(robot: Robot, *, details: bool = False) -> str:
     parts = [
         make_printable(f"{robot.name}: {count_joints(robot)}, root {robot.root.name}")
         + f", gravity {_vector(robot.gravity)} m/s^2",
-        format_table(joint_rows(robot)),
+        format_table(tabulate_joints(robot)),
         format_table(frames),
     ]
     if robot.drives:
@@ -111,7 +112,7 @@ def robot_table(robot: Robot, *, details: bool = False) -> str:
     return make_printable("\n\n".join(parts), keep="\n")
 
 
-def joint_rows(robot: Robot) -> list[tuple[str, ...]]:
+def tabulate_joints(robot: Robot) -> list[tuple[str, ...]]:
     """Return a header row, and a row for each joint and the link that it moves."""
     rows: list[tuple[str, ...]] = [("", "joint", "type", "range", "mass [kg]", "physical")]
     for number, (joint, link) in enumerate(zip(robot.joints, robot.links, strict=True), 1):

@@ -11,14 +11,15 @@ from typing import Any, Final, get_args
 import numpy as np
 
 from mindyn.foundation.algebra.inertia import phi_about_origin, tensor_from_entries
-from mindyn.foundation.algebra.poses import IDENTITY, Pose, rot_x, rot_z, rotation_from_quaternion
+from mindyn.foundation.algebra.poses import IDENTITY, Pose
+from mindyn.foundation.algebra.rotations import rot_x, rot_z, rotation_from_quaternion
 from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.errors import Code, MindynError, RobotFileError, list_names
 from mindyn.foundation.findings import summarise
 from mindyn.foundation.notation import DRIVE_PARAMETERS
 from mindyn.foundation.reading import parse_toml
 from mindyn.foundation.schemas import ANY_TEXT, Schema, list_schema, require_valid, table_schema
-from mindyn.robots.assembly import assemble
+from mindyn.robots.assembly import assemble_robot
 from mindyn.robots.description import Description, FixedJoint
 from mindyn.robots.files import MAX_FILE_NUMBER
 from mindyn.robots.parts import (
@@ -110,7 +111,7 @@ _ROBOT: Final = table_schema(
 _HINT: Final = "docs/robot-format.md lists the keys and their values"
 
 
-def read_toml(text: str, snap: Snapper) -> Description:
+def read_robot_toml(text: str, snap: Snapper) -> Description:
     """Read the description of a TOML text."""
     return read_table(parse_toml(text, "the file", RobotFileError), snap)
 
@@ -314,7 +315,7 @@ def toml_table(robot: Robot) -> dict[str, Any]:
 
 def robot_from_table(table: Mapping[str, Any]) -> Robot:
     """Return the robot of a table, the exact inverse of `toml_table`."""
-    return assemble(read_table(table, Snapper(active=False)))
+    return assemble_robot(read_table(table, Snapper(active=False)))
 
 
 def _pose_table(pose: Pose) -> dict[str, Any]:

@@ -47,7 +47,7 @@ class MethodTask:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class MethodResult:
+class IsolatedResult:
     """What a method returned.
 
     name             name that the method gives itself
@@ -67,7 +67,7 @@ class MethodResult:
     reason: str = ""
 
 
-def run_method(method: str, split: Split, motions: Sequence[Log], forbidden: Path) -> MethodResult:
+def run_method(method: str, split: Split, motions: Sequence[Log], forbidden: Path) -> IsolatedResult:
     """Fit a method to the training logs of a split in a new process, and return its torques for `motions`."""
     hidden = tuple(_hide_source(replace(log, tau=np.zeros_like(log.tau))) for log in motions)
     training = tuple(map(_hide_source, split.training))
@@ -86,16 +86,16 @@ def _hide_source(log: Log) -> Log:
     return replace(log, sources=(), name=log.name or "log")
 
 
-def _read_result(folder: Path, method: str, ended: subprocess.CompletedProcess[str]) -> MethodResult:
+def _read_result(folder: Path, method: str, ended: subprocess.CompletedProcess[str]) -> IsolatedResult:
     if not (folder / RESULT_FILE).is_file():
         last = (ended.stderr.strip().splitlines() or ["no message"])[-1]
-        return MethodResult(method, reason=f"its process ended with code {ended.returncode}: {last}")
+        return IsolatedResult(method, reason=f"its process ended with code {ended.returncode}: {last}")
     result = json.loads((folder / RESULT_FILE).read_text(encoding="utf-8"))
     if result.pop("is_invalid"):
         raise InputError(result["reason"], code=Code.WRONG_FORMAT, subject=method)
     torques = tuple(np.load(path) for path in sorted(folder.glob("torque-*.npy")))
     bands = tuple((band[0], band[1]) for band in map(np.load, sorted(folder.glob("bands-*.npy"))))
-    return MethodResult(torques=torques, bands=bands, **result)
+    return IsolatedResult(torques=torques, bands=bands, **result)
 
 
 def main() -> None:

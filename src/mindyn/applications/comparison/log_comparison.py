@@ -18,7 +18,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from mindyn.applications.comparison.isolation import MethodResult, run_method
+from mindyn.applications.comparison.isolation import IsolatedResult, run_method
 from mindyn.applications.comparison.log_sets import HeldOut, Split
 from mindyn.foundation.algebra.values import ShortRepr
 from mindyn.foundation.errors import MindynError, pluralise
@@ -177,7 +177,7 @@ def group_splits(splits: Sequence[Split]) -> list[list[Split]]:
     return list(groups.values())
 
 
-def score_method(result: MethodResult, held_out: Sequence[HeldOut], start: int) -> MethodScore:
+def score_method(result: IsolatedResult, held_out: Sequence[HeldOut], start: int) -> MethodScore:
     """Score the torques of the motions from `start` on."""
     failed = partial(MethodScore, None, seconds=result.seconds, wall_s=result.wall_s)
     if result.reason:

@@ -26,8 +26,8 @@ from mindyn.foundation.algebra.values import Array, ShortRepr
 from mindyn.foundation.errors import Code, InputError, require_choice
 from mindyn.foundation.reading import read_json
 from mindyn.logs.log import Log
-from mindyn.logs.metadata import RAD_PER_DEGREE
 from mindyn.logs.reading import read_log
+from mindyn.logs.units import RAD_PER_DEGREE
 from mindyn.robots.loading import load_robot
 from mindyn.robots.robot import Robot
 

@@ -25,7 +25,8 @@ import numpy as np
 from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.errors import Code, InputError, require_choice
 from mindyn.foundation.reading import describe_exception
-from mindyn.identification.estimators.estimate import Estimate, Estimator
+from mindyn.identification.estimators.estimate import Estimate
+from mindyn.identification.estimators.estimator import Estimator
 from mindyn.identification.estimators.least_squares import LeastSquares
 from mindyn.identification.feasibility.check import check_feasible
 from mindyn.identification.feasibility.intervals import torque_bands

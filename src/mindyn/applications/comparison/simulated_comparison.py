@@ -21,7 +21,7 @@ import numpy as np
 from mindyn.applications.comparison.simulated_recordings import (
     Bench,
     BenchSetting,
-    Trial,
+    NoisyRecording,
     closing_ranges,
     make_bench,
     make_encoders,
@@ -33,7 +33,8 @@ from mindyn.foundation.errors import MindynError, unknown_name_error
 from mindyn.foundation.executors import run_tasks
 from mindyn.identification.estimators.closed_loop_instruments import ClosedLoopInstruments
 from mindyn.identification.estimators.energy_difference import EnergyDifference
-from mindyn.identification.estimators.estimate import Estimate, Estimator
+from mindyn.identification.estimators.estimate import Estimate
+from mindyn.identification.estimators.estimator import Estimator
 from mindyn.identification.estimators.instrumental_variables import InstrumentalVariables
 from mindyn.identification.estimators.last_link_first import LastLinkFirst
 from mindyn.identification.estimators.least_squares import LeastSquares
@@ -48,7 +49,7 @@ from mindyn.robots.table import format_table
 BREAKAWAY_DEVIATIONS: Final = 6.0
 """Deviations of the torque by which noise may exchange two breakaway torques without friction."""
 
-TrialFit = Callable[[Trial], Estimate]
+TrialFit = Callable[[NoisyRecording], Estimate]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +60,10 @@ class BenchMethod:
     tests: Callable[[Robot], int] = lambda _robot: 1
 
 
-def _fit_samples(make: Callable[[Trial], Estimator]) -> TrialFit:
+def _fit_samples(make: Callable[[NoisyRecording], Estimator]) -> TrialFit:
     """Return a fit to the samples of a trial, by an estimator made for the trial."""
 
-    def fit(trial: Trial) -> Estimate:
+    def fit(trial: NoisyRecording) -> Estimate:
         estimator, robot = make(trial), trial.bench.robot
         settings = estimator.settings_for(robot, EquationSettings(drive_parameters="stated"))
         return estimator.fit(build_rows(robot, trial.samples, settings))
@@ -70,10 +71,10 @@ def _fit_samples(make: Callable[[Trial], Estimator]) -> TrialFit:
     return fit
 
 
-def _replay_controller(estimator: Callable[..., Estimator]) -> Callable[[Trial], Estimator]:
+def _replay_controller(estimator: Callable[..., Estimator]) -> Callable[[NoisyRecording], Estimator]:
     """Return a factory of an estimator that replays the controller of the trial."""
 
-    def make(trial: Trial) -> Estimator:
+    def make(trial: NoisyRecording) -> Estimator:
         bench = trial.bench
         return estimator(bench.controller, control_rate_hz=bench.setting.control_rate_hz, initial="reference")
 
@@ -85,7 +86,7 @@ def _plan_tests(robot: Robot) -> StepPlan:
     return plan_tests(robot, ranges=closing_ranges(robot))
 
 
-def _fit_step_by_step(trial: Trial) -> Estimate:
+def _fit_step_by_step(trial: NoisyRecording) -> Estimate:
     """Fit the tests of a plan, simulated with the encoders and the torque noise of the trial."""
     bench, plan = trial.bench, _plan_tests(trial.bench.robot)
     setting = bench.setting

@@ -151,7 +151,7 @@ class Bench:
         """Return computed torque with a model that is too light."""
         return _build_controller(self.robot, self.reference)
 
-    def trial(self, number: int) -> Trial:
+    def trial(self, number: int) -> NoisyRecording:
         """Return one recording with its own noise."""
         setting, robot = self.setting, self.robot
         seed = 1_000 * setting.seed + number
@@ -161,7 +161,7 @@ class Bench:
         edge = round(MIN_EDGE_S * setting.rate_hz)
         usable = np.zeros(samples.q.shape, dtype=np.bool_)
         usable[edge : len(usable) - edge] = True
-        return Trial(self, log, replace(samples, usable=usable), seed)
+        return NoisyRecording(self, log, replace(samples, usable=usable), seed)
 
     @property
     def torque_deviations(self) -> Array:
@@ -175,7 +175,7 @@ class Bench:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Trial:
+class NoisyRecording:
     """One recording as a log, and as samples whose rows near the ends are not usable; `seed` for further noise."""
 
     bench: Bench

@@ -300,7 +300,7 @@ def contact_trace(estimate: Estimate, log: Log, thresholds: ContactThresholds) -
     InputError
         If the thresholds belong to other joints than the estimate.
     """
-    _require_joints(thresholds, estimate.regressor.joint_names, "estimate")
+    _require_same_joints(thresholds, estimate.regressor.joint_names, "estimate")
     samples, time, r, _ = external_torque(estimate, log, thresholds.gain)
     lower, upper = np.zeros_like(r), np.zeros_like(r)
     for start, stop in segment_ends(samples.segments):
@@ -310,7 +310,7 @@ def contact_trace(estimate: Estimate, log: Log, thresholds: ContactThresholds) -
     return ContactTrace(thresholds.joint_names, time, r, lower, upper, samples.q, samples.qd)
 
 
-def _require_joints(thresholds: ContactThresholds, joints: tuple[str, ...], owner: str) -> None:
+def _require_same_joints(thresholds: ContactThresholds, joints: tuple[str, ...], owner: str) -> None:
     if thresholds.joint_names != joints:
         raise InputError(
             f"the thresholds have the joints {', '.join(thresholds.joint_names)}, the {owner} has {', '.join(joints)}",
@@ -443,7 +443,7 @@ class ContactDetector:
     """
 
     def __init__(self, model: Model, thresholds: ContactThresholds, dt: float) -> None:
-        _require_joints(thresholds, model.robot.primary_names, "model")
+        _require_same_joints(thresholds, model.robot.primary_names, "model")
         self._observer = MomentumObserver(model, thresholds.gain, dt)
         self._limits = ResidualBounds(thresholds.moving, thresholds.standstill, thresholds.gain, dt)
         self.residual = np.zeros(len(thresholds.joint_names))

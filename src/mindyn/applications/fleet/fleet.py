@@ -17,22 +17,15 @@ import numpy as np
 from mindyn.applications.fleet.assessment import (
     MIN_DRIFT_DAYS,
     MIN_LOGS,
-    MIN_ROBOTS,
     FleetAssessment,
     RobotDifference,
     assess_fleet,
 )
 from mindyn.applications.fleet.causes import FleetCauses, LogEvidence, list_causes, summarise_evidence
 from mindyn.applications.fleet.factors import FactorStore, Generation, read_generation
-from mindyn.applications.fleet.tally import (
-    Entry,
-    Progress,
-    Tally,
-    build_tally,
-    drop_zeros,
-    gather_all,
-    sum_information,
-)
+from mindyn.applications.fleet.gathering import Progress, gather_all
+from mindyn.applications.fleet.size_distribution import MIN_ROBOTS
+from mindyn.applications.fleet.tally import Entry, Tally, build_tally, drop_zeros, sum_information
 from mindyn.applications.fleet.template import Template, list_tasks
 from mindyn.applications.fleet.work import (
     Excluded,
@@ -251,7 +244,7 @@ def _sample_logs(robot: Robot, tasks: Sequence[Task]) -> list[LogScan]:
         try:
             scan = open_log(task, robot, CHUNK_ROWS)
             require_complete(task, scan)
-        except Exception as error:  # as in `gather_log`, which excludes this log
+        except Exception as error:  # as in `gather_or_exclude`, which excludes this log
             reason = f"{task.name}: {explain_failure(task, error)}"
         else:
             sampled.add(fingerprint)
@@ -268,7 +261,7 @@ def _sample_logs(robot: Robot, tasks: Sequence[Task]) -> list[LogScan]:
 
 def _list_fingerprints(tasks: Sequence[Task]) -> Iterator[tuple[str, Task]]:
     for task in tasks:
-        with suppress(OSError):  # `gather_log` reports a file that cannot be opened
+        with suppress(OSError):  # `gather_or_exclude` reports a file that cannot be opened
             yield compute_fingerprint(task), task
 
 

@@ -72,7 +72,7 @@ class Excluded:
 
 
 @run_on_one_blas_thread
-def gather_log(generation: bytes, task: Task) -> Factor | Excluded:
+def gather_or_exclude(generation: bytes, task: Task) -> Factor | Excluded:
     """Return the factor of a log, or exclude the log by name if anything is wrong with it."""
     opened = _open_regressor(generation)
     try:

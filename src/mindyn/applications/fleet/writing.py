@@ -16,8 +16,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from mindyn.applications.fleet.assessment import DIFFERENCE_COLUMNS, FAMILY_WISE_ERROR, MIN_LOGS, MIN_ROBOTS
+from mindyn.applications.fleet.assessment import DIFFERENCE_COLUMNS, FAMILY_WISE_ERROR, MIN_LOGS
 from mindyn.applications.fleet.fleet import FleetStudy
+from mindyn.applications.fleet.size_distribution import MIN_ROBOTS
 from mindyn.applications.fleet.template import SECONDS_PER_DAY
 from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.executors import require_polars_threads
@@ -77,7 +78,7 @@ def write_study(study: FleetStudy, out: Path, record: Mapping[str, Any]) -> tupl
     with replace_folder_files(out, STUDY_FILES) as folder:
         if study.type.estimate is not None:
             study.type.estimate.save(folder / "estimate.json")
-        _write_parquet(folder / "parameters.parquet", parameter_rows(study), ())
+        _write_parquet(folder / "parameters.parquet", tabulate_parameters(study), ())
         _write_parquet(folder / "differences.parquet", summary["differences"], DIFFERENCE_COLUMNS)
         _write_parquet(folder / "excluded.parquet", summary["excluded"], ("log", "reason"))
         content = {**pointer, **summary, "run": dict(record)}
@@ -97,7 +98,7 @@ def _write_parquet(path: Path, rows: Sequence[Mapping[str, Any]], columns: Seque
     write_file_atomically(path, file.getvalue())
 
 
-def parameter_rows(study: FleetStudy) -> list[dict[str, Any]]:
+def tabulate_parameters(study: FleetStudy) -> list[dict[str, Any]]:
     """Return a row for every parameter of the type, of every robot and of every group."""
     levels = {"type": (study.type,), "robot": study.robots, "group": study.groups}
     rows = []

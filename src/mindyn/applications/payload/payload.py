@@ -29,7 +29,7 @@ from mindyn.foundation.findings import Finding, Kind, Severity, warning
 from mindyn.foundation.notation import PARAMETERS_PER_LINK
 from mindyn.identification.estimators.estimate import Estimate
 from mindyn.identification.feasibility.conic import ConeRows, ConicProgram
-from mindyn.identification.runs_with_loads import LoadRegressor, Payload, find_unidentifiable
+from mindyn.identification.runs_with_loads import LoadRegressor, Payload, find_undetermined_parameters
 from mindyn.logs.log import Log
 from mindyn.logs.pipeline import condition
 from mindyn.logs.samples import Samples
@@ -241,7 +241,7 @@ def _fit_payload(
     )
     scale = 1.0 if calibration is None else calibration.factor
     load = Payload(carrier, scale * theta[ten], scale**2 * covariance, (), factor, findings, gain_deviation=common)
-    return make_consistent(replace(load, unidentifiable=find_unidentifiable(load)))
+    return make_consistent(replace(load, unidentifiable=find_undetermined_parameters(load)))
 
 
 def _undetermined_mass(mass: float, hidden_kg: float) -> list[Finding]:

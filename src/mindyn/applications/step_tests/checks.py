@@ -19,8 +19,9 @@ from typing import Any, Final, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from mindyn.applications.step_tests.estimator import StepByStep, TestRows, build_test_rows, noises_of
+from mindyn.applications.step_tests.estimator import StepByStep, build_test_rows
 from mindyn.applications.step_tests.rows import HeldMotion, find_held_motion, joint_row
+from mindyn.applications.step_tests.test_rows import TestRows, noises_of
 from mindyn.foundation.algebra.values import Array, RandomSource, ShortRepr, seed_from
 from mindyn.foundation.errors import Code, InputError
 from mindyn.identification.estimators.estimate import Estimate

@@ -11,7 +11,8 @@ from typing import Final
 
 import numpy as np
 
-from mindyn.foundation.algebra.poses import Pose, skew
+from mindyn.foundation.algebra.poses import Pose
+from mindyn.foundation.algebra.rotations import skew
 from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.notation import PARAMETERS_PER_LINK, TENSOR_INDICES
 

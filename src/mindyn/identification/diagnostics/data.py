@@ -14,7 +14,8 @@ from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.findings import Finding, Kind
 from mindyn.identification.diagnostics import thresholds as limit
 from mindyn.identification.diagnostics.columns import ColumnCorrection, find_column_correction
-from mindyn.identification.diagnostics.robot_file import compare_with_file, find_correction
+from mindyn.identification.diagnostics.file_comparison import compare_with_file
+from mindyn.identification.diagnostics.robot_file import find_correction
 from mindyn.identification.estimators.estimate import Estimate, predict_unfiltered
 from mindyn.identification.estimators.least_squares import LeastSquares
 from mindyn.identification.smooth_rows import Motion, Residuals, SmoothRows, build_smooth_rows, invert_normal

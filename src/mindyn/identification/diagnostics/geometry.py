@@ -33,7 +33,8 @@ from mindyn.foundation.errors import list_names
 from mindyn.foundation.findings import Finding, Kind, warning
 from mindyn.identification.diagnostics import thresholds as limit
 from mindyn.identification.diagnostics.data import DiagnosticData
-from mindyn.identification.diagnostics.robot_file import absent_gravity, states_masses, wrong_zero
+from mindyn.identification.diagnostics.file_comparison import states_masses
+from mindyn.identification.diagnostics.robot_file import absent_gravity, wrong_zero
 from mindyn.identification.diagnostics.weight import weigh
 from mindyn.identification.smooth_rows import Residuals, SmoothRows
 from mindyn.robots.robot import Robot

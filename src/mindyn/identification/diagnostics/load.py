@@ -19,8 +19,8 @@ from mindyn.foundation.errors import InputError
 from mindyn.foundation.findings import Finding, Kind, warning
 from mindyn.identification.diagnostics import thresholds as limit
 from mindyn.identification.diagnostics.data import DiagnosticData
-from mindyn.identification.runs_with_loads import load_columns
-from mindyn.identification.selection.trials import Gain, TrialScore, gain_of
+from mindyn.identification.runs_with_loads import payload_columns
+from mindyn.identification.selection.scores import Gain, TrialScore, gain_of
 from mindyn.regression.information import Information, add_information, solve, triangle_of
 from mindyn.robots.edits import find_load_carrier
 
@@ -162,5 +162,5 @@ class _Changes:
     def _columns(self) -> Array:
         """Change (p, 10) of the values by a payload on the last link."""
         base, columns = self.estimate.regressor.base, np.zeros((len(self.estimate.beta), 10))
-        columns[: base.count] = base.matrix[:, load_columns(self.estimate.robot, self.carrier)]
+        columns[: base.count] = base.matrix[:, payload_columns(self.estimate.robot, self.carrier)]
         return columns

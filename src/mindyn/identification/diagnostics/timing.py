@@ -14,7 +14,7 @@ from mindyn.foundation.findings import Finding, Kind, Severity
 from mindyn.identification import delays
 from mindyn.identification.diagnostics import thresholds as limit
 from mindyn.identification.diagnostics.data import DiagnosticData
-from mindyn.logs.resolving import estimate_delay
+from mindyn.logs.delay_scan import scan_delay
 
 
 def run(data: DiagnosticData) -> list[Finding]:
@@ -46,7 +46,7 @@ def _applied_delay(data: DiagnosticData) -> Iterator[Finding]:
 
 def _common_delay(data: DiagnosticData) -> Iterator[Finding]:
     """Compare the torque with the part that any model could explain, at each delay."""
-    delay, conditioning = estimate_delay(data.samples), data.estimate.settings.conditioning
+    delay, conditioning = scan_delay(data.samples), data.estimate.settings.conditioning
     if conditioning is None or not delay.is_noticeable or abs(delay.seconds) * data.samples.rate_hz < 1:
         return
     whole = conditioning.motion_delay_s + delay.seconds

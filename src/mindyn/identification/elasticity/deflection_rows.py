@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.errors import Code, InputError
 from mindyn.identification.estimators.estimate import Estimate, predict_unfiltered
-from mindyn.identification.estimators.instrumental_variables import inertia_matrices
+from mindyn.identification.estimators.instrument_steps import inertia_matrices
 from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.filters import lowpass
 from mindyn.logs.log import Log

@@ -18,8 +18,8 @@ from mindyn.identification.elasticity.deflection_rows import (
 )
 from mindyn.identification.elasticity.hysteresis import dahl_states
 from mindyn.identification.elasticity.joint_fit import (
+    ElasticFit,
     JointColumns,
-    JointFit,
     backlash_shape,
     fit_joint,
     friction_shape,
@@ -166,7 +166,7 @@ class _Deflection:
 
     values: JointElasticity
     columns: JointColumns | None = None
-    fit: JointFit | None = None
+    fit: ElasticFit | None = None
 
 
 def _fit_deflection(rows: DeflectionRows, k: int) -> _Deflection:
@@ -247,7 +247,7 @@ def _draw_curve(rows: DeflectionRows, k: int, joint: JointElasticity) -> Array:
 
 
 def _assess(
-    fit: JointFit, interval: tuple[float, float], model: float, columns: JointColumns, unit: str
+    fit: ElasticFit, interval: tuple[float, float], model: float, columns: JointColumns, unit: str
 ) -> tuple[State, str]:
     """Return whether the compliance is determined, and why not."""
     low, high = interval
@@ -273,7 +273,7 @@ def _assess(
     return "poorly determined", f"the interval of the compliance is wide, {low:.2g} to {high:.2g} {unit}"
 
 
-def _damping(fit: JointFit, C: float) -> tuple[float, tuple[float, float]]:
+def _damping(fit: ElasticFit, C: float) -> tuple[float, tuple[float, float]]:
     """Return the damping and its interval; NaN if it is not significant.
 
     A shift of the clock by the time offset of the encoders resembles damping; the interval includes it.
@@ -286,7 +286,7 @@ def _damping(fit: JointFit, C: float) -> tuple[float, tuple[float, float]]:
     return (-fit.best.value("damping") / C**2, ends) if ends[0] > 0 else (np.nan, ends)
 
 
-def _model_deviation(estimate: Estimate, rows: DeflectionRows, k: int, fit: JointFit) -> float:
+def _model_deviation(estimate: Estimate, rows: DeflectionRows, k: int, fit: ElasticFit) -> float:
     """Return the standard deviation of the compliance due to that of the link model, and to its model error."""
     Y, numbers = link_columns(estimate, rows, k)
     covariance = estimate.covariance[np.ix_(numbers, numbers)]

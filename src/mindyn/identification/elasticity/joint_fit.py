@@ -129,7 +129,7 @@ class Fit:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class JointFit:
+class ElasticFit:
     """Fits of one joint: averages over models include the error of selecting one (Burnham and Anderson 2002).
 
     best       with the least BIC
@@ -177,7 +177,7 @@ class JointFit:
         return mean - half, mean + half
 
 
-def fit_joint(columns: JointColumns) -> JointFit:
+def fit_joint(columns: JointColumns) -> ElasticFit:
     """Fit all models of a joint, and return the best one and those that count in intervals."""
     names, F, Z, widths = _build_columns(columns)
     d = columns.deflection[columns.kept]
@@ -225,7 +225,7 @@ def fit_joint(columns: JointColumns) -> JointFit:
             if all(fit.value(name) * sign >= 0 for name, sign in SIGNS.items()):
                 fits.append(fit)
     best = min((fit for fit in fits if fit.rotor is not None or 0 <= fit.rotor_inertia <= largest), key=_score)
-    return JointFit(best, tuple(fits), count, _weights(best, names, F, Z, scales))
+    return ElasticFit(best, tuple(fits), count, _weights(best, names, F, Z, scales))
 
 
 def _score(fit: Fit) -> float:

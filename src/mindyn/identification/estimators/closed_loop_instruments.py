@@ -25,8 +25,9 @@ from mindyn.foundation.algebra.requirements import require_count
 from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.errors import Code, InputError, require_choice
 from mindyn.foundation.notation import DRIVE_PARAMETERS, LINK_PARAMETERS, PARAMETERS_PER_LINK
-from mindyn.identification.estimators.estimate import Estimate, Estimator
-from mindyn.identification.estimators.instrumental_variables import inertia_matrices, repeat_passes, report_passes
+from mindyn.identification.estimators.estimate import Estimate
+from mindyn.identification.estimators.estimator import Estimator
+from mindyn.identification.estimators.instrument_steps import inertia_matrices, repeat_passes, report_passes
 from mindyn.identification.estimators.least_squares import LeastSquares, Weights
 from mindyn.logs.log import Log
 from mindyn.logs.loop_follower import add_dependent_positions

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
 
-from mindyn.identification.estimators.estimate import Estimate, Estimator
+from mindyn.identification.estimators.estimate import Estimate
+from mindyn.identification.estimators.estimator import Estimator
 from mindyn.identification.estimators.least_squares import LeastSquares
 from mindyn.logs.conditioning import Conditioning
 from mindyn.regression.integrated import Integration, integrate_rows

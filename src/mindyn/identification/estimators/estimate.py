@@ -1,7 +1,4 @@
-"""`Estimate`: identified parameters with their uncertainty and origin; predicts torques, saves and loads.
-
-`Estimator`: the protocol of all fits.
-"""
+"""`Estimate`: identified parameters with their uncertainty and origin; predicts torques, saves and loads."""
 
 from __future__ import annotations
 
@@ -11,7 +8,7 @@ from dataclasses import asdict, dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -588,56 +585,3 @@ def _save_part(part: Any, codecs: Mapping[str, Codec]) -> dict[str, Any]:
 
 def _read_part(saved: Mapping[str, Any], codecs: Mapping[str, Codec]) -> dict[str, Any]:
     return {name: load(saved[name]) for name, (_, load) in codecs.items() if saved.get(name) is not None}
-
-
-Needs = Literal["information", "samples"]
-
-
-class Estimator(Protocol):
-    """Settings of a fit: `fit` takes the data and returns a frozen `Estimate`.
-
-    To add an estimator, implement `needs` and `fit`; the other members have defaults.
-    """
-
-    @property
-    def needs(self) -> Needs:
-        """What the fit reads: "information" (R factors only) or "samples"."""
-
-    @property
-    def filters_alike(self) -> bool:
-        """Whether columns, torque and instruments need the same low pass, because torque noise is in all of them."""
-        return False
-
-    def settings_for(self, robot: Robot, wanted: EquationSettings) -> EquationSettings:  # noqa: ARG002 - part of the protocol
-        """Return settings that the estimator supports in place of the wanted ones.
-
-        Parameters
-        ----------
-        robot : Robot
-            The robot to identify.
-        wanted : EquationSettings
-            The user's settings.
-
-        Returns
-        -------
-        EquationSettings
-
-        Raises
-        ------
-        MindynError
-            If the estimator cannot fit this robot.
-        """
-        return wanted
-
-    def fit(self, rows: Rows) -> Estimate:
-        """Fit the rows.
-
-        Parameters
-        ----------
-        rows : Rows
-            Equations from `build_rows`.
-
-        Returns
-        -------
-        Estimate
-        """

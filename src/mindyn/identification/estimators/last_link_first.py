@@ -17,7 +17,8 @@ import numpy as np
 
 from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.errors import Code, InputError, pluralise
-from mindyn.identification.estimators.estimate import Estimate, Estimator
+from mindyn.identification.estimators.estimate import Estimate
+from mindyn.identification.estimators.estimator import Estimator
 from mindyn.identification.estimators.fit_summary import find_unidentifiable, unexplained_fraction
 from mindyn.parameters.lin import lin_structure
 from mindyn.regression.information import Information, solve

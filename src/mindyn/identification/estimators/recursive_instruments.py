@@ -17,7 +17,7 @@ from mindyn.foundation.algebra.requirements import require_number, require_type
 from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.errors import Code, InputError
 from mindyn.identification.estimators.estimate import Estimate
-from mindyn.identification.estimators.instrumental_variables import model_acceleration
+from mindyn.identification.estimators.instrument_steps import model_acceleration
 from mindyn.identification.estimators.recursive_least_squares import WAITING_ROWS, require_sample
 from mindyn.logs.samples import Samples
 

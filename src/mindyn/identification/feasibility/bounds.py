@@ -13,7 +13,7 @@ import numpy as np
 from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.errors import Code, InputError, require_choice
 from mindyn.foundation.notation import LINK_PARAMETERS
-from mindyn.foundation.reading import read_toml
+from mindyn.foundation.reading import read_settings_toml
 from mindyn.foundation.schemas import ANY_NUMBER, ANY_TEXT, list_schema, require_valid_file, table_schema
 from mindyn.identification.feasibility.conic import ConeRows
 from mindyn.identification.feasibility.physical_space import PhysicalSpace
@@ -199,7 +199,7 @@ def read_bounds(path: str | Path) -> Bounds:
         If the file cannot be read, has unknown keys, or contains values that are not numbers.
     """
     hint = "write lines such as: total_mass = [20.0, 30.0]"
-    content = read_toml(Path(path), "file of bounds", InputError, hint)
+    content = read_settings_toml(Path(path), "file of bounds", InputError, hint)
     require_valid_file(content, BOUNDS_SCHEMA, str(path), hint=BOUNDS_HINT)
     total = content.get("total_mass")
     masses, centres, symmetric = (content.get(name, {}) for name in ("masses", "centres", "symmetric"))

@@ -312,7 +312,7 @@ def _build_robot(estimate: Estimate, space: PhysicalSpace, x: Array, notes: list
         drives = tuple(replace(drive, **row) for drive, row in zip(drives, named_rows, strict=True))
         extras = tuple(replace(extra, coefficient=float(v)) for extra, v in zip(extras, x[stop:], strict=False))
     values = {parameter.identity: float(v) for parameter, v in zip(space.columns, x, strict=True)}
-    shapes = friction_torques(robot, friction, values, fitted=fitted)
+    shapes = friction_as_extras(robot, friction, values, fitted=fitted)
     if fitted and friction.direction == "tanh":
         drives = tuple(replace(drive, coulomb=0.0) for drive in drives)
     elif friction.direction != "sign":
@@ -338,7 +338,7 @@ def _describe_transition(friction: Friction) -> str:
     return f"Coulomb friction of this model changes sign abruptly; in the fit the transition takes {width}"
 
 
-def friction_torques(
+def friction_as_extras(
     robot: Robot, friction: Friction, values: Mapping[tuple[Kind, str, str], float], *, fitted: bool
 ) -> list[ExtraTorque]:
     """Return friction shapes and joint-side friction as extra torques.

@@ -21,7 +21,7 @@ from mindyn.identification.estimators.estimate import Estimate
 from mindyn.identification.feasibility.conic import ConeRows, triangle
 from mindyn.parameters.base import BaseParameters
 from mindyn.parameters.parameter import Kind, Parameter
-from mindyn.regression.friction_limits import NONNEGATIVE_FRICTION, friction_rows, parameters_behind
+from mindyn.regression.friction_limits import NONNEGATIVE_FRICTION, dissipation_rows, parameters_behind
 from mindyn.regression.regressor import Regressor
 from mindyn.robots.robot import Robot
 
@@ -185,7 +185,7 @@ def space_of(regressor: Regressor) -> PhysicalSpace:
     """Return the physical space of all parameters of a regressor, with friction shapes and joint-side friction."""
     base = regressor.base
     behind, matrix = parameters_behind(regressor)
-    brakes = friction_rows(base, regressor.friction, behind)
+    brakes = dissipation_rows(base, regressor.friction, behind)
     nonnegative = tuple(k for k, column in enumerate(behind) if column.kind in _NONNEGATIVE_KINDS)
     return PhysicalSpace(base.robot, base, regressor.parameters, behind, matrix, nonnegative, brakes)
 

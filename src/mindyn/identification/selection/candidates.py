@@ -17,22 +17,13 @@ import numpy as np
 from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.errors import MindynError
 from mindyn.identification.estimators.essential import elimination
-from mindyn.identification.estimators.estimate import Estimator, predict_unfiltered
+from mindyn.identification.estimators.estimate import predict_unfiltered
+from mindyn.identification.estimators.estimator import Estimator
 from mindyn.identification.estimators.least_squares import REWEIGHTINGS, FrictionRule, LeastSquares, fit_weighted
 from mindyn.identification.feasibility.physically_consistent import PhysicallyConsistent
-from mindyn.identification.selection.column_sums import Folds, Kept, equal_weights, fit_sums, squares_of_torque
-from mindyn.identification.selection.trials import (
-    UNSCORED,
-    Gain,
-    Trial,
-    Trials,
-    TrialScore,
-    criterion_of,
-    error_over,
-    gain_of,
-    most_steps,
-    rules_of,
-)
+from mindyn.identification.selection.folds import Folds, Kept, equal_weights, fit_sums, squares_of_torque
+from mindyn.identification.selection.scores import UNSCORED, Gain, TrialScore, criterion_of, error_over, gain_of
+from mindyn.identification.selection.trials import Trial, Trials, most_steps, rules_of
 from mindyn.regression.conditions import group_by_conditions
 from mindyn.regression.gather_blocks import group_evenly
 from mindyn.regression.information import Information, add_information

@@ -9,19 +9,8 @@ from typing import Final
 
 import numpy as np
 
-from mindyn.identification.selection.trials import (
-    SAME_VALUES,
-    Gain,
-    Trial,
-    Trials,
-    criterion_of,
-    error_over,
-    gain_of,
-    joint_gain,
-    rate_of,
-    score_all,
-    scores,
-)
+from mindyn.identification.selection.scores import Gain, criterion_of, error_over, gain_of, joint_gain
+from mindyn.identification.selection.trials import SAME_VALUES, Trial, Trials, rate_of, score_all, scores
 from mindyn.logs.filters import LOWEST_HZ
 from mindyn.parameters.parameter import Kind
 from mindyn.regression.friction import Friction

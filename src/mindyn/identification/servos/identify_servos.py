@@ -32,7 +32,7 @@ from mindyn.identification.servos.target_checks import find_degrees, find_restin
 from mindyn.logs.conversion import gains_per_joint
 from mindyn.logs.log import Log
 from mindyn.regression.experiment import require_logs
-from mindyn.regression.gather_blocks import sources_of
+from mindyn.regression.gathered_log import sources_of
 from mindyn.regression.rows import Logs
 from mindyn.robots.robot import Robot
 

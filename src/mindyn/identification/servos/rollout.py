@@ -24,7 +24,7 @@ import numpy as np
 
 from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.once import compute_once
-from mindyn.kernels.numerics.native import NativeCode, assemble, load
+from mindyn.kernels.numerics.native import NativeCode, assemble_code, load
 
 LANES: Final = 8
 """Sets of values per call: one AVX-512 register, or two of AVX2."""
@@ -73,7 +73,7 @@ def _whole_rollout() -> Rollout:
 
 
 def _load_rollout(*, has_extras: bool) -> Rollout:
-    code = load(assemble(_rollout_ir(has_extras=has_extras)), "rollout")
+    code = load(assemble_code(_rollout_ir(has_extras=has_extras)), "rollout")
     return CFUNCTYPE(None, c_int64, c_void_p, c_void_p, c_void_p)(code.address), code
 
 

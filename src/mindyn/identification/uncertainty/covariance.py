@@ -50,8 +50,8 @@ from mindyn.foundation.algebra.significance import NORMAL_95
 from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.errors import Code, InputError
 from mindyn.foundation.findings import Finding, Kind, info
+from mindyn.identification.estimators.coloured_noise import colouring_of, joint_rows, shape_noise
 from mindyn.identification.estimators.estimate import Estimate, predict_unfiltered
-from mindyn.identification.estimators.least_squares import colouring_of, joint_rows, shape_noise
 from mindyn.identification.estimators.records import FEWEST_BLOCKS, JackknifeDeviation
 from mindyn.identification.uncertainty.conditions import excess_of_conditions
 from mindyn.logs.conditioning import Conditioning

@@ -83,7 +83,7 @@ class NativeCode:
     _owner: tuple[binding.ResourceTracker, binding.LLJIT]
 
 
-def assemble(ir: str, machine: Machine | None = None) -> bytes:
+def assemble_code(ir: str, machine: Machine | None = None) -> bytes:
     """Return the object code of an IR module, for this CPU unless another is given."""
     from llvmlite import binding
 
@@ -119,7 +119,7 @@ define i64 @thunk() nounwind {{
   ret i64 %status
 }}
 """
-    return load(assemble(ir), "thunk")
+    return load(assemble_code(ir), "thunk")
 
 
 def _target_machine(machine: Machine, level: int = _OPTIMIZATION_LEVEL) -> binding.TargetMachine:

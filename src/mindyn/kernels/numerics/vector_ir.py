@@ -14,7 +14,7 @@ def compile_function(symbol: str, ir: str, *arguments: Any) -> Callable[..., Non
     """Return the function `symbol` of an IR module, compiled or loaded from the cache; it releases the interpreter
     lock.
     """
-    code = native.load(load_or_build((symbol, ir), lambda: native.assemble(ir)), symbol)
+    code = native.load(load_or_build((symbol, ir), lambda: native.assemble_code(ir)), symbol)
     function = ctypes.CFUNCTYPE(None, *arguments)(code.address)
     function.keep_alive = code  # type: ignore[attr-defined]
     return function

@@ -18,7 +18,8 @@ import numpy as np
 from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.errors import Code, list_names, pluralise, suggest_name
 from mindyn.foundation.escaping import format_toml_value
-from mindyn.logs.checks import expand_pattern, reachable_positions
+from mindyn.logs.checks import reachable_positions
+from mindyn.logs.column_selection import expand_pattern
 from mindyn.logs.drafts.draft import UNANSWERED, SidecarDraft
 from mindyn.logs.drafts.draft_head import Clock, LogHead, read_log_head
 from mindyn.logs.drafts.draft_names import (

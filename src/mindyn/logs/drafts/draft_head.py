@@ -21,10 +21,11 @@ from mindyn.logs.drafts.draft_names import guess_unit, split_words
 from mindyn.logs.errors import LogError
 from mindyn.logs.formats.array_table import ArrayTable
 from mindyn.logs.formats.formats import open_table
-from mindyn.logs.formats.parquet_table import INFO_FILE, is_lerobot_folder, match_motor_names
+from mindyn.logs.formats.lerobot_table import INFO_FILE, is_lerobot_folder, match_motor_names
 from mindyn.logs.formats.tables import LogTable, raise_as_damaged
 from mindyn.logs.formats.text_table import TextTable
-from mindyn.logs.metadata import UNIT_FACTORS, LogMetadata
+from mindyn.logs.metadata import LogMetadata
+from mindyn.logs.units import UNIT_FACTORS
 from mindyn.robots.parts import Joint, Link
 from mindyn.robots.robot import Robot
 

@@ -59,8 +59,9 @@ from mindyn.logs.drafts.draft_names import (
     split_words,
 )
 from mindyn.logs.errors import LogError
-from mindyn.logs.metadata import CURRENT_UNITS, UNIT_FACTORS, UNKNOWN, LogMetadata, si_units
+from mindyn.logs.metadata import UNKNOWN, LogMetadata, si_units
 from mindyn.logs.servo_presets import TICK, find_preset, guess_robot_servo
+from mindyn.logs.units import CURRENT_UNITS, UNIT_FACTORS
 from mindyn.robots.robot import Robot
 
 MAX_DRIVE_CURRENT_A: Final = 200.0

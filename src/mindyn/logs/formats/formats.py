@@ -47,7 +47,7 @@ def _open_arrays(path: Path, robot: Robot, metadata: LogMetadata) -> LogTable:
 
 
 def _open_lerobot(path: Path, robot: Robot, metadata: LogMetadata) -> LogTable:  # noqa: ARG001
-    from mindyn.logs.formats.parquet_table import LeRobotTable
+    from mindyn.logs.formats.lerobot_table import LeRobotTable
 
     return LeRobotTable(path, robot.primary_names)
 

@@ -20,8 +20,8 @@ from mindyn.foundation.errors import Code, list_names
 from mindyn.foundation.executors import require_polars_threads
 from mindyn.foundation.reading import InputBudget
 from mindyn.logs.errors import LogError
+from mindyn.logs.formats.date_stamps import parse_dates
 from mindyn.logs.formats.tables import Chunk, LogTable, read_line_blocks, require_numbers, split_rows
-from mindyn.logs.formats.text_table import parse_dates
 
 _SCHEMA_ROWS: Final = 100
 """Rows whose entries define the columns."""

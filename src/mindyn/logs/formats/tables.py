@@ -106,11 +106,11 @@ def long_line_error(name: str, hint: str) -> LogError:
 
 def split_rows(chunk: Chunk, rows: int) -> Iterator[Chunk]:
     """Yield parts of at most `rows` rows."""
-    for start in range(0, count_rows(chunk), rows):
+    for start in range(0, rows_of_chunk(chunk), rows):
         yield {name: values[start : start + rows] for name, values in chunk.items()}
 
 
-def count_rows(chunk: Chunk) -> int:
+def rows_of_chunk(chunk: Chunk) -> int:
     """Return the number of rows of a chunk."""
     return len(next(iter(chunk.values())))
 
@@ -133,9 +133,9 @@ def read_in_step(wanted: Sequence[tuple[LogTable, list[str]]], rows: int, name: 
     counts = [0] * len(readers)
     while True:
         parts = [next(reader, None) for reader in readers]
-        counts = [count + (count_rows(part) if part else 0) for count, part in zip(counts, parts, strict=True)]
+        counts = [count + (rows_of_chunk(part) if part else 0) for count, part in zip(counts, parts, strict=True)]
         if len(set(counts)) > 1:
-            rest = [sum(map(count_rows, reader)) for reader in readers]
+            rest = [sum(map(rows_of_chunk, reader)) for reader in readers]
             lengths = [f"{t.name} {count + more}" for (t, _), count, more in zip(wanted, counts, rest, strict=True)]
             raise LogError(
                 f"the files of {name} have different numbers of rows: {', '.join(lengths)}",
@@ -154,11 +154,11 @@ def regroup_rows(chunks: Iterator[Chunk], rows: int) -> Iterator[Chunk]:
     waiting: list[Chunk] = []
     for chunk in chunks:
         waiting.append(chunk)
-        while sum(map(count_rows, waiting)) >= rows:
+        while sum(map(rows_of_chunk, waiting)) >= rows:
             whole = join_chunks(waiting)
             yield {name: values[:rows] for name, values in whole.items()}
             rest = {name: values[rows:] for name, values in whole.items()}
-            waiting = [rest] if count_rows(rest) else []
+            waiting = [rest] if rows_of_chunk(rest) else []
     if waiting:
         yield join_chunks(waiting)
 

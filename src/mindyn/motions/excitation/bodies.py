@@ -19,7 +19,7 @@ from mindyn.equations.chain import SX, constant, kinematic_chain
 from mindyn.equations.closed_motion import CLOSURE, closed_motion, is_affine
 from mindyn.equations.loop_closure import affine_closure
 from mindyn.equations.motion import frame_placements
-from mindyn.foundation.algebra.poses import frame_along
+from mindyn.foundation.algebra.rotations import frame_along
 from mindyn.foundation.algebra.values import Array
 from mindyn.kernels.closed_kernel import make_kernel
 from mindyn.kernels.derivatives import jacobians

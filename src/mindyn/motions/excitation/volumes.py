@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mindyn.foundation.algebra.inertia import mass_com_inertia, transform_phi
-from mindyn.foundation.algebra.poses import frame_along, rotation_about_axis
 from mindyn.foundation.algebra.requirements import require_number
+from mindyn.foundation.algebra.rotations import frame_along, rotation_about_axis
 from mindyn.foundation.algebra.values import Array, ShortRepr, Value, frozen_array
 from mindyn.foundation.errors import list_names
 from mindyn.foundation.findings import Finding, Kind, warning

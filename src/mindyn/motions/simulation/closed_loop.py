@@ -97,7 +97,7 @@ def candidate_shape(robot: Robot, *, with_drives: bool) -> Plant:
 
 
 @lru_cache(maxsize=CACHED_ROBOTS)
-def compile_step(robot: Robot, base: BaseParameters, law: str) -> TimeLoop:
+def compile_closed_loop_step(robot: Robot, base: BaseParameters, law: str) -> TimeLoop:
     """Compile the step of candidates under a law, which is serialised."""
     plant = CandidatePlant.of(robot, base)
     function = step_function(plant, casadi.Function.deserialize(law), plant.beta)
@@ -168,7 +168,7 @@ class ClosedLoop:
         refresh = np.zeros((rows * self._steps_per_row, 1))
         refresh[::steps] = 1.0
         self._signals["refresh"] = refresh
-        self._step = compile_step(robot, base, law.function.serialize())
+        self._step = compile_closed_loop_step(robot, base, law.function.serialize())
 
     def reference_start(self) -> tuple[Array, Array]:
         """Return q, qd of the controller's reference at the start."""

@@ -29,7 +29,7 @@ from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.errors import Code, RobotError
 from mindyn.kernels.closed_kernel import ClosedKernel, make_kernel
 from mindyn.kernels.kernel import Kernel
-from mindyn.kernels.loop_friction import friction_rows
+from mindyn.kernels.loop_friction import closed_friction_rows
 from mindyn.robots.drive_matrices import friction_matrix
 from mindyn.robots.robot import CACHED_ROBOTS, Robot, require_robot
 
@@ -182,7 +182,7 @@ def create_plant(robot: Robot, *, with_drives: bool) -> Plant:
 @lru_cache(maxsize=CACHED_ROBOTS)
 def _friction_rows_kernel(plant: Plant) -> ClosedKernel:
     assert plant.turns is not None
-    return friction_rows(plant.smooth, plant.turns)[0]
+    return closed_friction_rows(plant.smooth, plant.turns)[0]
 
 
 def _merge_coupled_friction(rows: Array, levels: Array) -> tuple[Array, Array]:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from mindyn.kernels.kernel import Kernel
 from mindyn.kernels.numerics.arrays import address_of_rows
-from mindyn.kernels.numerics.native import assemble, host, load
+from mindyn.kernels.numerics.native import assemble_code, host, load
 from mindyn.kernels.numerics.threads import split_range
 
 _MARCH_TYPE = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 3, ctypes.c_void_p, ctypes.c_void_p)
@@ -32,7 +32,7 @@ class TimeLoop:
         self._lanes = lanes or host().lanes(kernel.dtype.itemsize * 8)
         self._entries, self._dtype = len(kernel.program.arguments), kernel.dtype
         self._step = kernel.code(self._lanes)
-        self._code = load(assemble(_march_ir(self._step.address, self._entries, self._lanes)), "march")
+        self._code = load(assemble_code(_march_ir(self._step.address, self._entries, self._lanes)), "march")
         self._march = _MARCH_TYPE(self._code.address)
 
     def run(self, arrays: Mapping[str, NDArray[Any]], rollouts: int, steps: int, threads: int) -> int:

@@ -22,7 +22,7 @@ from typing import Final
 import numpy as np
 
 from mindyn.foundation.algebra.inertia import check_consistency
-from mindyn.foundation.algebra.poses import quaternion_from_rotation, rpy_from_rotation
+from mindyn.foundation.algebra.rotations import quaternion_from_rotation, rpy_from_rotation
 from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.errors import Code, ExportError, InputError, require_choice
 from mindyn.foundation.files import write_file_atomically

@@ -23,7 +23,8 @@ import numpy as np
 from mindyn.equations.catalogue import build_equation
 from mindyn.equations.loop_closure import home_closure
 from mindyn.foundation.algebra.inertia import mass_com_inertia
-from mindyn.foundation.algebra.poses import IDENTITY, Pose, quaternion_from_rotation
+from mindyn.foundation.algebra.poses import IDENTITY, Pose
+from mindyn.foundation.algebra.rotations import quaternion_from_rotation
 from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.errors import Code, ExportError, RobotError, list_names
 from mindyn.foundation.escaping import xml_document
@@ -51,7 +52,7 @@ from mindyn.output.export.writing import (
     subtract_held_bodies,
     without_negligible,
 )
-from mindyn.robots.assembly import assemble
+from mindyn.robots.assembly import assemble_robot
 from mindyn.robots.description import Description
 from mindyn.robots.files import find_leading_comments, read_text, require_root
 from mindyn.robots.mjcf_loops import DEPENDENT_TEXT_PREFIX, mjcf_element_name
@@ -439,7 +440,7 @@ def edit_mjcf(
     path = Path(source)
     root, included = read_with_includes(path)
     require_root(root, "mujoco", "MJCF")
-    stated = assemble(read_mjcf(path, Snapper(active=True)).select(robot.selection))
+    stated = assemble_robot(read_mjcf(path, Snapper(active=True)).select(robot.selection))
     require_same_arm(robot, stated, str(source))
     changes = [f"{included} included files were merged into this file."] if included else []
     changes += [*_remove_rescaling(root), *_set_gravity(root, robot, stated)]

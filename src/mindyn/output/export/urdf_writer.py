@@ -15,7 +15,8 @@ from xml.etree.ElementTree import Comment, Element, SubElement
 
 import numpy as np
 
-from mindyn.foundation.algebra.poses import Pose, rpy_from_rotation
+from mindyn.foundation.algebra.poses import Pose
+from mindyn.foundation.algebra.rotations import rpy_from_rotation
 from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.errors import ExportError
 from mindyn.foundation.escaping import xml_document
@@ -40,7 +41,7 @@ from mindyn.output.export.writing import (
     subtract_held_bodies,
     without_negligible,
 )
-from mindyn.robots.assembly import assemble
+from mindyn.robots.assembly import assemble_robot
 from mindyn.robots.files import find_leading_comments, parse_xml, read_text
 from mindyn.robots.parts import Drive, Joint, Link, Shape
 from mindyn.robots.robot import Robot
@@ -255,7 +256,7 @@ def edit_urdf(robot: Robot, source: str | Path, notes: Sequence[str] = (), *, me
     text = read_text(Path(source))
     root = parse_xml(text, str(source), comments=True)
     described = read_urdf(text, Snapper(active=True))
-    stated = assemble(described.select(robot.selection))
+    stated = assemble_robot(described.select(robot.selection))
     require_same_arm(robot, stated, str(source))
     changes = describe_held_joints(robot)
     held = find_held_links(described, robot.selection.lock)

@@ -24,7 +24,7 @@ from mindyn.foundation.escaping import xml_comment
 from mindyn.foundation.findings import Kind, info
 from mindyn.foundation.notation import PARAMETERS_PER_LINK
 from mindyn.identification.estimators.estimate import Estimate
-from mindyn.robots.assembly import assemble
+from mindyn.robots.assembly import assemble_robot
 from mindyn.robots.description import Description, FixedJoint, Selection
 from mindyn.robots.parts import Drive, Link, LoopKind
 from mindyn.robots.robot import Robot
@@ -340,7 +340,7 @@ def subtract_held_bodies(robot: Robot, described: Description, held: Mapping[str
     alone = [
         link if link.name in held and link.phi is not None else Link(link.name, nothing) for link in described.links
     ]
-    kept = assemble(replace(described, links=tuple(alone)).select(robot.selection))
+    kept = assemble_robot(replace(described, links=tuple(alone)).select(robot.selection))
     rest = {}
     for link in kept.links:
         assert link.phi is not None

@@ -23,7 +23,7 @@ from mindyn.output.report.verdict import GRADE_LABELS
 from mindyn.parameters.base import BaseParameters
 from mindyn.regression.experiment import Experiment
 from mindyn.robots.robot import Robot
-from mindyn.robots.table import count_joints, joint_rows
+from mindyn.robots.table import count_joints, tabulate_joints
 
 MAX_ROWS: Final = 40
 """Most rows of a table, bars and curves of a picture,"""
@@ -106,7 +106,7 @@ def _bars(label: str, names: Sequence[str], values: Sequence[float], text: Calla
 
 
 def _robot_card(robot: Robot) -> Html:
-    head, *rows = joint_rows(robot)
+    head, *rows = tabulate_joints(robot)
     facts = [
         ("drives", format_plural(len(robot.drives), "joint") if robot.drives else "none"),
         ("loops", list_names([loop.name for loop in robot.loops], MAX_NAMES)),
