@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from mindyn import StepByStep, base_parameters, load_estimate, load_robot, plan_tests
 from mindyn.cli.check import check
 from mindyn.cli.step_by_step import step_by_step
-from mindyn.motions.step_plans.planner import simulate_tests
+from mindyn.motions.step_plans.simulated_tests import simulate_tests
 
 
 def run(function, *arguments):

@@ -14,7 +14,7 @@ from raising import raises
 from scipy.linalg import block_diag
 
 from mindyn.applications.step_tests.estimator import StepByStep, _Sequence, _status
-from mindyn.applications.step_tests.test_rows import TestRows, noises_of
+from mindyn.applications.step_tests.whitened_rows import TestRows, noises_of
 from mindyn.foundation.errors import Code, InputError
 from mindyn.identification.estimators.instrument_steps import InstrumentStep
 from mindyn.identification.estimators.instrumental_variables import _expected_columns, _require_definite, torque_noise

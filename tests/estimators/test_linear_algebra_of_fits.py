@@ -12,7 +12,7 @@ import pytest
 from closeness import ORACLE, SAME_ALGEBRA, assert_close, assert_negligible
 from raising import raises
 
-from mindyn.applications.step_tests.test_rows import TestRows, noises_of
+from mindyn.applications.step_tests.whitened_rows import TestRows, noises_of
 from mindyn.foundation.errors import Code, InputError
 from mindyn.identification.estimators.essential import elimination
 from mindyn.identification.estimators.instrument_steps import _inverse

@@ -30,8 +30,8 @@ from mindyn.motions.excitation.motion_design import check_design
 from mindyn.motions.excitation.safety import SafetySettings
 from mindyn.motions.excitation.solving import places_to_stand
 from mindyn.motions.excitation.volumes import Capsule, Volume, cover, volumes_of
-from mindyn.motions.step_plans.plan import ConstantSpeed
 from mindyn.motions.step_plans.safety import plan_safe_tests
+from mindyn.motions.step_plans.step_motions import ConstantSpeed
 from mindyn.robots.geometry import Solid, VolumeSource, mesh_solid
 from mindyn.robots.mesh_files import Triangles
 

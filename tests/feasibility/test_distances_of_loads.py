@@ -17,10 +17,10 @@ from mindyn.foundation.algebra.inertia import phi_about_origin, pseudo_inertia
 from mindyn.identification.estimators.least_squares import LeastSquares
 from mindyn.identification.feasibility import intervals
 from mindyn.identification.feasibility.bounds import Bounds
-from mindyn.identification.feasibility.check import check_plausible
 from mindyn.identification.feasibility.intervals import INTERVAL_MARGIN, physical_ends
 from mindyn.identification.feasibility.nearest import _adjoint, relative_metric
 from mindyn.identification.feasibility.physical_space import space_of
+from mindyn.identification.feasibility.plausibility_check import check_plausible
 from mindyn.identification.runs_with_loads import MAX_LOAD_HALF_WIDTHS, Payload
 
 LOAD = phi_about_origin(3.0, np.array([0.1, -0.05, 0.2]), np.diag([0.02, 0.03, 0.04]))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from mindyn.motions.step_plans.planner import plan_tests, simulate_tests
+from mindyn.motions.step_plans.planner import plan_tests
+from mindyn.motions.step_plans.simulated_tests import simulate_tests
 from mindyn.papers.yoshida_robot import yoshida_puma
 
 

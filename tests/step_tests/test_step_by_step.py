@@ -15,8 +15,9 @@ from mindyn.identification.estimators.estimate import load_estimate
 from mindyn.identification.estimators.last_link_first import LastLinkFirst
 from mindyn.kernels.model import compile_model
 from mindyn.motions.simulation.sensors import Sensors
-from mindyn.motions.step_plans.plan import read_test_logs, write_test_logs
-from mindyn.motions.step_plans.planner import plan_tests, simulate_tests
+from mindyn.motions.step_plans.folders import read_test_logs, write_test_logs
+from mindyn.motions.step_plans.planner import plan_tests
+from mindyn.motions.step_plans.simulated_tests import simulate_tests
 from mindyn.papers.yoshida_robot import VALUE_TABLES, yoshida_puma, yoshida_values
 from mindyn.regression.regressor import with_estimated_drives
 from mindyn.robots.drive_matrices import gear_matrix

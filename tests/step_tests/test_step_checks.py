@@ -14,8 +14,8 @@ from mindyn.applications.step_tests.checks import check_steps
 from mindyn.foundation.errors import Code, InputError
 from mindyn.logs.log import log_from_arrays
 from mindyn.motions.simulation.sensors import Sensors
-from mindyn.motions.step_plans.plan import Sines
-from mindyn.motions.step_plans.planner import simulate_tests
+from mindyn.motions.step_plans.simulated_tests import simulate_tests
+from mindyn.motions.step_plans.step_motions import Sines
 from mindyn.robots.parts import Joint, Link
 from mindyn.robots.robot import Robot
 

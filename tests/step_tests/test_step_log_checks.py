@@ -11,7 +11,7 @@ from closeness import SAME_ALGEBRA, assert_close
 from mindyn.applications.step_tests.log_checks import LogChecks
 from mindyn.applications.step_tests.rows import mean_speed
 from mindyn.logs.log import log_from_arrays
-from mindyn.motions.step_plans.plan import Breakaways, ConstantSpeed
+from mindyn.motions.step_plans.step_motions import Breakaways, ConstantSpeed
 
 T = np.arange(100) / 50
 PLAN = SimpleNamespace(joints=("turned", "held"))

@@ -14,7 +14,8 @@ from raising import raises
 import mindyn
 from mindyn.applications.step_tests.estimator import StepByStep
 from mindyn.foundation.errors import Code, InputError, UnknownNameError
-from mindyn.motions.step_plans.planner import plan_tests, simulate_tests
+from mindyn.motions.step_plans.planner import plan_tests
+from mindyn.motions.step_plans.simulated_tests import simulate_tests
 from mindyn.regression.regressor import Regressor
 from mindyn.robots.parts import Drive
 

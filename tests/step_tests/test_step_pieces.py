@@ -35,7 +35,7 @@ from mindyn.identification.estimators.records import JointResidual, read_array, 
 from mindyn.identification.runs_with_loads import Payload
 from mindyn.logs.errors import LogError
 from mindyn.logs.log import log_from_arrays
-from mindyn.motions.step_plans.plan import Breakaways
+from mindyn.motions.step_plans.step_motions import Breakaways
 from mindyn.regression.information import Information, triangle_of
 from mindyn.regression.integrated import QUADRATURE_ROWS
 from mindyn.regression.settings import EquationSettings

@@ -12,14 +12,11 @@ from robots import random_robot, with_random_drives
 
 from mindyn.foundation.errors import Code, ExportError, InputError, UnknownNameError
 from mindyn.logs.errors import LogError
-from mindyn.motions.step_plans.plan import (
-    IdentifiableSubspace,
-    load_plan,
-    read_test_logs,
-    write_motions,
-    write_test_logs,
-)
-from mindyn.motions.step_plans.planner import plan_tests, simulate_tests
+from mindyn.motions.step_plans.folders import read_test_logs, write_motions, write_test_logs
+from mindyn.motions.step_plans.identifiable_subspace import IdentifiableSubspace
+from mindyn.motions.step_plans.plan import load_plan
+from mindyn.motions.step_plans.planner import plan_tests
+from mindyn.motions.step_plans.simulated_tests import simulate_tests
 from mindyn.regression.regressor import with_estimated_drives
 from mindyn.robots.loading import load_robot
 

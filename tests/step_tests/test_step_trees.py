@@ -7,7 +7,7 @@ import pytest
 from robots import random_robot
 
 from mindyn import StepByStep, plan_tests
-from mindyn.motions.step_plans.planner import simulate_tests
+from mindyn.motions.step_plans.simulated_tests import simulate_tests
 
 EXACT_LOGS = 1e-9
 

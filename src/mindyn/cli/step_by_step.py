@@ -54,9 +54,10 @@ def step_by_step(
     from mindyn.applications.step_tests.estimator import StepByStep
     from mindyn.motions.excitation.limits import with_limits
     from mindyn.motions.simulation.sensors import Sensors
-    from mindyn.motions.step_plans.plan import PLAN, load_plan, read_test_logs, write_motions, write_test_logs
-    from mindyn.motions.step_plans.planner import simulate_tests
+    from mindyn.motions.step_plans.folders import PLAN, read_test_logs, write_motions, write_test_logs
+    from mindyn.motions.step_plans.plan import load_plan
     from mindyn.motions.step_plans.safety import plan_safe_tests
+    from mindyn.motions.step_plans.simulated_tests import simulate_tests
 
     require_choice(action, ACTIONS, "the action of mindyn step-by-step")
     loaded, options, held = load_and_hold(options, robot, motion.move)

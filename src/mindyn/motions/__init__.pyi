@@ -8,9 +8,9 @@ from mindyn.motions.simulation.controllers import ControlLaw as ControlLaw
 from mindyn.motions.simulation.controllers import ProportionalDerivative as ProportionalDerivative
 from mindyn.motions.simulation.rollouts import compile_rollout as compile_rollout
 from mindyn.motions.simulation.sensors import measure as measure
+from mindyn.motions.step_plans.folders import read_test_logs as read_test_logs
+from mindyn.motions.step_plans.folders import write_motions as write_motions
+from mindyn.motions.step_plans.folders import write_test_logs as write_test_logs
 from mindyn.motions.step_plans.plan import StepPlan as StepPlan
 from mindyn.motions.step_plans.plan import load_plan as load_plan
-from mindyn.motions.step_plans.plan import read_test_logs as read_test_logs
-from mindyn.motions.step_plans.plan import write_motions as write_motions
-from mindyn.motions.step_plans.plan import write_test_logs as write_test_logs
-from mindyn.motions.step_plans.planner import simulate_tests as simulate_tests
+from mindyn.motions.step_plans.simulated_tests import simulate_tests as simulate_tests

@@ -19,7 +19,8 @@ from mindyn.kernels.model import compile_model
 from mindyn.logs.samples import Samples
 from mindyn.motions.simulation.controllers import SineMotion
 from mindyn.motions.simulation.sensors import Sensors
-from mindyn.motions.step_plans.planner import plan_tests, simulate_tests
+from mindyn.motions.step_plans.planner import plan_tests
+from mindyn.motions.step_plans.simulated_tests import simulate_tests
 from mindyn.papers.reproduction import PaperTable, Reproduction, Row
 from mindyn.papers.yoshida_robot import VALUE_TABLES, yoshida_load, yoshida_puma, yoshida_symbols, yoshida_values
 from mindyn.parameters.structural import structural_base

@@ -39,7 +39,8 @@ from mindyn.identification.estimators.instrumental_variables import Instrumental
 from mindyn.identification.estimators.last_link_first import LastLinkFirst
 from mindyn.identification.estimators.least_squares import LeastSquares
 from mindyn.motions.step_plans.plan import StepPlan
-from mindyn.motions.step_plans.planner import plan_tests, simulate_tests
+from mindyn.motions.step_plans.planner import plan_tests
+from mindyn.motions.step_plans.simulated_tests import simulate_tests
 from mindyn.regression.building import build_rows
 from mindyn.regression.regressor import Regressor
 from mindyn.regression.settings import EquationSettings

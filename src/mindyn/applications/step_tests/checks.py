@@ -21,12 +21,13 @@ from numpy.typing import ArrayLike
 
 from mindyn.applications.step_tests.estimator import StepByStep, build_test_rows
 from mindyn.applications.step_tests.rows import HeldMotion, find_held_motion, joint_row
-from mindyn.applications.step_tests.test_rows import TestRows, noises_of
+from mindyn.applications.step_tests.whitened_rows import TestRows, noises_of
 from mindyn.foundation.algebra.values import Array, RandomSource, ShortRepr, seed_from
 from mindyn.foundation.errors import Code, InputError
 from mindyn.identification.estimators.estimate import Estimate
 from mindyn.logs.log import Log
-from mindyn.motions.step_plans.plan import Sines, StepPlan, StepTest
+from mindyn.motions.step_plans.plan import StepPlan, StepTest
+from mindyn.motions.step_plans.step_motions import Sines
 from mindyn.regression.integrated import IntegratedRegressor
 from mindyn.robots.table import format_table
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from mindyn.applications.step_tests.log_checks import MAX_TRACKING_ERROR, LogChecks
 from mindyn.applications.step_tests.rows import RowMaker, Rule
-from mindyn.applications.step_tests.test_rows import Noise, TestRows, noises_of
+from mindyn.applications.step_tests.whitened_rows import Noise, TestRows, noises_of
 from mindyn.equations.identifiability.base_sets import base_parameters
 from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.errors import Code, InputError, pluralise, require_choice
@@ -26,7 +26,8 @@ from mindyn.identification.estimators.estimate_parts import FitData, ParameterVa
 from mindyn.identification.estimators.fit_summary import infinite_variances
 from mindyn.identification.estimators.records import JointResidual
 from mindyn.logs.log import Log
-from mindyn.motions.step_plans.plan import IdentifiableSubspace, StepPlan
+from mindyn.motions.step_plans.identifiable_subspace import IdentifiableSubspace
+from mindyn.motions.step_plans.plan import StepPlan
 from mindyn.regression.information import RANK_TOLERANCE
 from mindyn.regression.integrated import IntegratedRegressor
 from mindyn.regression.regressor import Regressor

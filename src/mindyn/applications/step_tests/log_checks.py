@@ -12,7 +12,8 @@ from mindyn.applications.step_tests.rows import mean_speed
 from mindyn.foundation.errors import Code, InputError
 from mindyn.logs.errors import LogError
 from mindyn.logs.log import Log
-from mindyn.motions.step_plans.plan import Breakaways, ConstantSpeed, StepMotion, StepPlan
+from mindyn.motions.step_plans.plan import StepPlan
+from mindyn.motions.step_plans.step_motions import Breakaways, ConstantSpeed, StepMotion
 
 PLANNED_ROWS: Final = 101
 """Rows of a planned motion with which the range of a log is compared."""

@@ -22,8 +22,8 @@ from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.errors import Code
 from mindyn.logs.errors import LogError
 from mindyn.logs.log import Log
-from mindyn.motions.step_plans.plan import Breakaways, ConstantSpeed, Sines, StepMotion
-from mindyn.motions.step_plans.planner import AVERAGED_PARTS
+from mindyn.motions.step_plans.drafts import AVERAGED_PARTS
+from mindyn.motions.step_plans.step_motions import Breakaways, ConstantSpeed, Sines, StepMotion
 from mindyn.regression.integrated import QUADRATURE_ROWS, IntegratedRegressor, quadrature
 from mindyn.regression.regressor import Regressor
 

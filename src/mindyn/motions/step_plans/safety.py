@@ -17,8 +17,10 @@ from mindyn.motions.excitation.limits import POSITION_FRACTION, guessed_limit, w
 from mindyn.motions.excitation.motion_check import PathCheck, check_path
 from mindyn.motions.excitation.motion_design import require_safe, speed_findings
 from mindyn.motions.excitation.safety import PROBES, SafetySettings, floor_findings, unchecked_findings, what_to_check
-from mindyn.motions.step_plans.plan import Breakaways, StepPlan
-from mindyn.motions.step_plans.planner import DEFAULT_RANGE, DEFAULT_SPEED, USED_SHARE, JointReach, plan_tests
+from mindyn.motions.step_plans.joint_reach import DEFAULT_RANGE, DEFAULT_SPEED, USED_SHARE, JointReach
+from mindyn.motions.step_plans.plan import StepPlan
+from mindyn.motions.step_plans.planner import plan_tests
+from mindyn.motions.step_plans.step_motions import Breakaways
 from mindyn.robots.parts import Limits
 from mindyn.robots.robot import Robot
 
