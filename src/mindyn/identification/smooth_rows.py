@@ -150,9 +150,7 @@ def build_smooth_rows(
     excluded  (p,) whether the column of a parameter is zero
     owners    (N,) number of the log of each sample
     """
-    rate = samples.rate_hz
-    cutoff = min(SMOOTH_CUTOFF_HZ, 0.2 * rate)
-    ends = [(a, b) for a, b in segment_ends(samples.segments) if b - a > rate / cutoff]
+    rate, cutoff, ends = samples.rate_hz, _cutoff(samples), _long_segments(samples)
     if not ends:
         return None
     arrays: dict[str, Any] = {
@@ -161,7 +159,7 @@ def build_smooth_rows(
     }
     segments = np.concatenate([np.full(b - a, k, dtype=np.int64) for k, (a, b) in enumerate(ends)])
     every = samples.replace_rows(**arrays, segments=segments)
-    rows = np.arange(0, len(segments), max(1, int(rate / (2 * cutoff)), len(segments) // MAX_ROWS))
+    rows = np.arange(0, len(segments), _step(rate, cutoff, len(segments)))
     directions = regressor.directions(every.q, every.qd, segments, rate)
     motion = (every.q[rows], every.qd[rows], every.qdd[rows], None if directions is None else directions[rows])
     Y = np.asarray(regressor.dense(regressor.parts(*motion)))
@@ -179,6 +177,27 @@ def build_smooth_rows(
     residuals = tau - Y @ beta
     noise = np.maximum(np.sqrt((residuals**2).mean(axis=0)), least)
     return SmoothRows(motion, Y, tau, residuals, 1 / np.maximum(noise, 1e-300) ** 2, every, rows, owned)
+
+
+def lowpass_rows(samples: Samples, values: Array) -> Array:
+    """Return values (N, k) at the samples below the cut-off, at as many rows as smooth rows have."""
+    rate, cutoff, ends = samples.rate_hz, _cutoff(samples), _long_segments(samples)
+    smooth = np.concatenate([lowpass(values[a:b], cutoff, rate) for a, b in ends])
+    return np.asarray(smooth[:: _step(rate, cutoff, len(smooth))])
+
+
+def _cutoff(samples: Samples) -> float:
+    return min(SMOOTH_CUTOFF_HZ, 0.2 * samples.rate_hz)
+
+
+def _long_segments(samples: Samples) -> list[tuple[int, int]]:
+    """Return the ends of the segments that are longer than a period of the cut-off."""
+    return [(a, b) for a, b in segment_ends(samples.segments) if b - a > samples.rate_hz / _cutoff(samples)]
+
+
+def _step(rate: float, cutoff: float, count: int) -> int:
+    """Return the distance of smooth rows, in samples."""
+    return max(1, int(rate / (2 * cutoff)), count // MAX_ROWS)
 
 
 def invert_normal(normal: Array) -> Array:

@@ -1,9 +1,10 @@
 """Find joints whose residual follows position, direction, load or speed: the model lacks something there.
 
 Intervals hold for the model that is fitted. If a residual follows a condition, values depend on the motion of the log.
-The residual below the cut-off of the smooth rows is fitted by columns of each condition on half of the blocks, and
-predicted on the other half: noise is not predicted, model errors are. Several causes share such a residual, so that the
-finding states what it follows and no cause.
+The residual is fitted by columns of each condition on half of the blocks, and predicted on the other half: noise is not
+predicted, model errors are. Residual and columns pass the same low-pass filter. Filtered torque compared with the
+prediction at filtered motion would follow the speed wherever friction reverses, also if the model is exact. Several
+causes share such a residual, so that the finding states what it follows and no cause.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.findings import Finding, Kind, Severity
 from mindyn.identification.diagnostics import thresholds as limit
 from mindyn.identification.diagnostics.data import DiagnosticData
+from mindyn.identification.smooth_rows import lowpass_rows
 
 BLOCKS: Final = 10
 """Contiguous blocks, every second of which is predicted from the others."""
@@ -34,17 +36,18 @@ def run(data: DiagnosticData) -> list[Finding]:
 
 
 def _find_dependent_residuals(data: DiagnosticData) -> Iterator[Finding]:
-    smooth = data.smooth
-    if smooth is None or data.is_poorly_excited:
+    if data.smooth is None or data.is_poorly_excited:
         return
-    q, qd, _, _ = smooth.motion
-    rigid = np.where(data.estimate.regressor.rigid, data.estimate.beta, 0.0)
-    load = np.abs(smooth.Y @ rigid)
+    samples = data.samples
+    load = np.abs(data.predict(np.where(data.estimate.regressor.rigid, data.estimate.beta, 0.0)))
     found: dict[str, dict[str, float]] = {}
     for joint, name in enumerate(data.joint_names):
-        left, torque = smooth.residuals[:, joint], float(np.sqrt((smooth.tau[:, joint] ** 2).mean()))
-        columns = _columns_of_conditions(q[:, joint], qd[:, joint], load[:, joint])
-        fractions = {condition: _predicted_fraction(left, part) for condition, part in columns.items()}
+        left = lowpass_rows(samples, data.residuals[:, [joint]])[:, 0]
+        torque = float(np.sqrt((lowpass_rows(samples, samples.tau[:, [joint]]) ** 2).mean()))
+        columns = _columns_of_conditions(samples.q[:, joint], samples.qd[:, joint], load[:, joint])
+        fractions = {
+            condition: _predicted_fraction(left, lowpass_rows(samples, part)) for condition, part in columns.items()
+        }
         condition = max(fractions, key=lambda key: fractions[key])
         size = float(np.sqrt(max(fractions[condition], 0.0) * (left**2).mean()))
         if fractions[condition] > limit.MIN_DEPENDENT_POWER and size > limit.MIN_DEPENDENT_TORQUE * torque > 0:
