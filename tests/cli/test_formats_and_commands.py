@@ -207,7 +207,8 @@ def test_every_command_that_takes_a_log_is_used_here():
         if re.search(r"\blogs?\b", f"{helps} {COMMANDS[name]}", re.IGNORECASE):
             takes.add(name)
     # `simulate` and `excite` write logs; `step-by-step` and `demo` read their own; `start` runs other commands; `base`
-    # prints what logs would determine; `view` has tests of its own (tests/report/test_view.py).
-    assert takes - {"simulate", "excite", "step-by-step", "demo", "check", "start", "base", "view"} <= {
+    # prints what logs would determine; `view` (tests/report/test_view.py) and `elasticity`
+    # (tests/cli/test_elasticity_command.py) have tests of their own.
+    assert takes - {"simulate", "excite", "step-by-step", "demo", "check", "start", "base", "view", "elasticity"} <= {
         name.split("_")[0] for name in USES
     }, takes

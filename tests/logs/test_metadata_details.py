@@ -216,7 +216,7 @@ def test_measured_motion_is_used_if_requested():
     log = log_from_arrays(ROBOT.joint_names, t, q, 5 * q, qd, qdd)
     c = Conditioning(rate_hz=50.0, motion_hz=None, velocity="measured", acceleration="measured")
     motion = condition_motion(log, c)
-    for result, given in zip(motion, (q, qd, qdd, 5 * q), strict=True):
+    for result, given in zip(motion[:4], (q, qd, qdd, 5 * q), strict=True):
         assert_close(result, given, EXACT)
     half = condition_motion(log, Conditioning(rate_hz=50.0, motion_hz=None, velocity="measured"))
     assert_close(half.qdd, central_difference(qd, 50.0), EXACT)

@@ -92,9 +92,10 @@ class Triangle:
         for start in range(0, len(parts[0]), PRODUCT_ROWS):
             taken = [part[start : start + PRODUCT_ROWS] for part in parts]
             C = np.concatenate(taken, axis=1, out=buffer[: len(taken[0])])
-            for j in basis.alone:
-                C[:, j] = (C[:, j] - C[:, :j] @ basis.T[:j, j]) / basis.T[j, j]
-            sums += C.T @ C
+            with np.errstate(over="ignore", invalid="ignore"):  # columns that were alike: the sums below show it
+                for j in basis.alone:
+                    C[:, j] = (C[:, j] - C[:, :j] @ basis.T[:j, j]) / basis.T[j, j]
+                sums += C.T @ C
         if not (sums.diagonal() < LARGEST_GROWTH * basis.first).all():  # also if an entry is not a number
             if self._factor is not None:
                 return False
