@@ -85,7 +85,8 @@ def _compare(
     before = _held_out_losses(problem, fit, blocks)
     gains = (before - _held_out_losses(whole, better, blocks))[before > 0]
     gain = float(gains.sum() / before.sum()) if before.sum() > 0 else 0.0
-    is_better = gain > MIN_GAIN and bool(wilcoxon(gains, alternative="greater").pvalue < 1 - LEVEL)
+    changed = gains[gains != 0]
+    is_better = gain > MIN_GAIN and bool(wilcoxon(changed, alternative="greater", method="exact").pvalue < 1 - LEVEL)
     value = float(np.exp(better.x[4]) if extra == "limit" else better.x[4])
     return Extension(extra, value, better, whole, gain, is_better)
 

@@ -3,13 +3,14 @@
     minimise  sum_k w_k rho((q_sim(x) - q) / s),   x = log(kp, kd, fc, Ia),   rho(z) = 2 (sqrt(1 + z^2) - 1)
 
 Steps are those of Levenberg and Marquardt with central differences; a call of the compiled simulation gives all
-differences, and another tries eight dampings of the step. A weak prior on the ratios to kp decides what slow logs leave
+differences, and another sums the losses of eight dampings of the step. A weak prior on the ratios to kp decides what slow logs leave
 open. The difference is 0.02 in x: smaller ones fail, because stiction is not smooth.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
 import numpy as np
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 
 from mindyn.foundation.algebra.values import Array
 from mindyn.identification.servos.joint_tables import STEP_S
-from mindyn.identification.servos.rollout import EXTRA_FIELDS, NO_EXTRAS, simulate_joint
+from mindyn.identification.servos.rollout import EXTRA_FIELDS, NO_EXTRAS, simulate_joint, sum_losses
 from mindyn.logs.servos import TYPICAL_RATIOS
 
 DIFFERENCE: Final = 0.02
@@ -54,7 +55,7 @@ class JointFit:
     weights: Array
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class OutputError:
     """Cost of a joint.
 
@@ -84,7 +85,7 @@ class OutputError:
             extras[:, EXTRA_FIELDS.index(self.extra)] = np.exp(column) if self.extra == "limit" else column
         return np.asarray(np.column_stack([values, extras]))
 
-    @property
+    @cached_property
     def scale(self) -> float:
         """Error at which the loss turns from squares to absolute values."""
         late, early, switch = self.table[:, 0], self.table[:, 8], self.table[:, 9] / np.maximum(self.table[:, 4], 1.0)
@@ -115,22 +116,19 @@ class OutputError:
     def differentiate(self, x: Array) -> tuple[Array, Array]:
         """Return the derivatives (N, 4) of the simulated position by x, and the residuals (N,) at x."""
         which = np.flatnonzero(self.free)
-        steps = DIFFERENCE * np.eye(len(x))[which]
-        q = simulate_joint(self.table, self.values(np.vstack([x + steps, x - steps])))
+        count, steps = len(which), DIFFERENCE * np.eye(len(x))[which]
+        q = simulate_joint(self.table, self.values(np.vstack([x + steps, x - steps, x])))
         jacobian = np.zeros((len(self.table), len(x)))
-        jacobian[:, which] = (q[:, : len(which)] - q[:, len(which) :]) / (2 * DIFFERENCE)
-        return np.nan_to_num(jacobian, posinf=0.0, neginf=0.0), self._residuals(x[None])[:, 0]
+        jacobian[:, which] = (q[:, :count] - q[:, count : 2 * count]) / (2 * DIFFERENCE)
+        if not np.isfinite(jacobian).all():
+            jacobian = np.nan_to_num(jacobian, posinf=0.0, neginf=0.0)
+        return jacobian, q[:, 2 * count] - self.table[:, 6]
 
     def costs(self, candidates: Array) -> Array:
         """Return the costs (k,) of candidates (k, 4); infinity where the simulation diverges."""
-        z = self._residuals(candidates) / self.scale
-        with np.errstate(over="ignore", invalid="ignore"):
-            loss = 2 * self.weights @ (np.sqrt(1 + z * z) - 1)
+        loss = sum_losses(self.table, self.values(candidates), self.weights, self.scale)
         prior = np.array([self._prior_terms(x) @ self._prior_terms(x) for x in candidates])
         return np.where(np.isfinite(loss), loss, np.inf) + self.prior * prior
-
-    def _residuals(self, candidates: Array) -> Array:
-        return simulate_joint(self.table, self.values(candidates)) - self.table[:, 6:7]
 
     def _prior_terms(self, x: Array) -> Array:
         typical = np.array([x[0], *(x[0] + np.log(TYPICAL_RATIOS))])
