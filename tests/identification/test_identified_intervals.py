@@ -31,18 +31,21 @@ def unknown(robot):
 
 @pytest.fixture(scope="module")
 def estimates():
-    """From recordings of one motion; the torque that is read is held for 5 ms from then on."""
-    rng = np.random.default_rng(3)
-    shape = rng.uniform([[[0.2]], [[0.1]], [[0.0]]], [[[0.6]], [[0.9]], [[6.0]]], (3, 4, 2))
+    """From recordings of different motions, whose systematic errors differ; a torque that is read is held for 5 ms."""
+    return [mindyn.identify(unknown(arm()), record(seed)) for seed in range(REPETITIONS)]
+
+
+def record(seed):
+    """Return the log of a random motion of the arm."""
+    shape = np.random.default_rng(seed).uniform([[[0.2]], [[0.1]], [[0.0]]], [[[0.6]], [[0.9]], [[6.0]]], (3, 4, 2))
     reference, robot = mindyn.SineMotion(np.array([0.3, 0.4]), *shape), arm()
     q0, qd0, _ = reference(0.0)
     controller = mindyn.ComputedTorque(robot, reference, 400.0, 40.0, with_drives=True)
     run = mindyn.simulate(
         robot, controller, seconds=12.0, q0=q0, qd0=qd0, rate_hz=200.0, with_drives=True, method="fixed"
     )
-    read = [measure(robot, run, replace(SENSORS, seed=seed)) for seed in range(REPETITIONS)]
-    logs = [log_from_arrays(item.joint_names, item.t, item.position, item.torque) for item in read]
-    return [mindyn.identify(unknown(robot), log) for log in logs]
+    read = measure(robot, run, replace(SENSORS, seed=seed))
+    return log_from_arrays(read.joint_names, read.t, read.position, read.torque)
 
 
 def inside(result):

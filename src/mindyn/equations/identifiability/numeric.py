@@ -37,6 +37,9 @@ INDEPENDENCE_THRESHOLDS = (0.3, 0.1, 0.03, 1e-2, 1e-4, ZERO_SINGULAR_VALUE)
 NULL_SPACE_ROUNDING, MIN_SHOWN_COEFFICIENT = 1e-13, 1e-9
 """Coefficients of a sampled null space below the first are rounding; below the second they are not displayed."""
 
+SAMPLED_NOISE = 1e-11
+"""Coefficients below it, in units of the typical torques of their parameters, are rounding of the sampled states."""
+
 MAX_CONDITION = 1e4
 """Condition number of the removed rows above which a note is added."""
 
@@ -165,5 +168,6 @@ def independent_matrix(space: EssentialSpace, removed: Sequence[int]) -> tuple[A
     K = np.eye(parameters)[kept]
     if removed:
         scaled = -rows[kept] @ np.linalg.inv(rows[list(removed)])
+        scaled[np.abs(scaled) <= SAMPLED_NOISE] = 0.0
         K[:, list(removed)] = scaled / space.sizes[kept][:, None] * space.sizes[list(removed)]
     return K, condition

@@ -217,7 +217,8 @@ def _build_estimate(
     weights: Array,
     choice: PriorChoice,
 ) -> Estimate:
-    beta, prior = problem.space.matrix @ x, problem.prior
+    prior, dropped = problem.prior, np.isin(unconstrained.names, unconstrained.values.dropped)
+    beta = np.where(dropped, 0.0, problem.space.matrix @ x)  # base sets of closed loops regroup with rounding errors
     prior_shares = problem.prior_fractions(information, weights, choice.weight, x) if prior.is_known else None
     rms = np.sqrt(information.residuals(beta) / information.counts)
     prior_links = tuple(
