@@ -10,7 +10,15 @@ import polars
 import pytest
 import yaml
 from cli.program import mindyn_program
-from plants.mujoco_servo import JOINTS, random_plant, record_servos, record_slow, write_arm
+from plants.mujoco_servo import (
+    JOINTS,
+    draw_targets,
+    random_plant,
+    record_servos,
+    record_slow,
+    record_targets,
+    write_arm,
+)
 from raising import raises
 from scipy.signal import lfilter
 
@@ -355,6 +363,33 @@ def test_saturation_is_a_limit_of_the_model_and_of_the_exported_file(arm, seed, 
     assert seed != 0 or (errors[1] > 3 * errors[0]).any()  # the other motion of seed 3 hardly reaches the limit
     estimate.save(tmp_path / "servo.json")
     np.testing.assert_array_equal(load_servo_estimate(tmp_path).limit, estimate.limit)
+
+
+@pytest.mark.parametrize("slow_motions", [0, 1])
+def test_a_limit_is_stated_only_if_several_motions_reach_it(arm, slow_motions):
+    plant = replace(random_plant(np.random.default_rng(0)), limit=1.2)
+    targets = [draw_targets(np.random.default_rng([k, 7]), 30.0, 50.0) for k in range(2)]
+    for k in range(slow_motions):
+        targets[k] = 0.1 * targets[k] - [0, 1.5, 0]  # raised, so that gravity hardly loads it
+    estimate = mindyn.identify_servos(arm, [record_targets(plant, target, 50.0) for target in targets])
+    assert np.isfinite(estimate.limit).tolist() == [False, not slow_motions, False]
+
+
+@pytest.mark.parametrize("lost_rows", [0, 4])
+@pytest.mark.parametrize("faults", [{}, {"stribeck": 0.4}, {"delay_s": 0.015}], ids=str)
+def test_a_part_in_which_all_joints_lag_is_left_out_and_stated(arm, faults, lost_rows):
+    plant = replace(random_plant(np.random.default_rng(1)), **faults)
+    recorded = [record_servos(plant, seed) for seed in range(2)]
+    if lost_rows:
+        target = recorded[1].target.copy()
+        target[900:-lost_rows] = target[900 + lost_rows :]  # stamped earlier than they were sent
+        recorded[1] = replace(recorded[1], target=target)
+    estimate = mindyn.identify_servos(arm, recorded)
+    found = [finding for finding in estimate.findings if finding.kind is Kind.STAMPS]
+    assert len(found) == bool(lost_rows)
+    assert not found or "log1: 80 ms" in found[0].message
+    loaded = estimate.has_scale
+    np.testing.assert_allclose(estimate.values[loaded, :3], true_values(plant)[loaded, :3], rtol=0.12)
 
 
 @pytest.mark.parametrize("faults", [{}, {"stribeck": 0.4}, {"loaded": 0.05}], ids=str)

@@ -126,6 +126,12 @@ def record_servos(
     return log_from_targets(JOINTS, np.arange(len(q)) / rate_hz, q, target, "unknown", name=f"log{seed}")
 
 
+def record_targets(plant: ServoPlant, target: np.ndarray, rate_hz: float) -> Log:
+    """Return a log of given targets, with rounded positions and unknown gains."""
+    q = np.round(simulate_plant(plant, target, rate_hz) / 0.0015) * 0.0015
+    return log_from_targets(JOINTS, np.arange(len(q)) / rate_hz, q, target, "unknown")
+
+
 def record_slow(plant: ServoPlant, slowdown: int, seconds: float = 24.0, rate_hz: float = 50.0) -> Log:
     """Return a log of sines, `slowdown` times slower than those of `draw_targets`."""
     rng = np.random.default_rng(5)

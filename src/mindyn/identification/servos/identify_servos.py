@@ -17,7 +17,7 @@ from mindyn.foundation.algebra.blas import run_on_one_blas_thread
 from mindyn.foundation.algebra.requirements import require_number
 from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.errors import Code, InputError, list_names, require_choice
-from mindyn.foundation.findings import Finding, Kind, info, warning
+from mindyn.foundation.findings import Finding, Kind, Severity, info, warning
 from mindyn.identification.selection.choose import Progress
 from mindyn.identification.servos.command_delay import DelayFit, JointProblem, fit_delay
 from mindyn.identification.servos.contact_rows import Table, choose_tip, find_table, free_rows, tip_heights
@@ -28,6 +28,7 @@ from mindyn.identification.servos.model_errors import Extension, find_frictions,
 from mindyn.identification.servos.output_error import JointFit, OutputError, prior_information
 from mindyn.identification.servos.rollout import NO_EXTRAS
 from mindyn.identification.servos.servo_estimate import ServoEstimate
+from mindyn.identification.servos.slipped_rows import Slip, find_slips, slipped_rows
 from mindyn.identification.servos.target_checks import find_degrees, find_resting_tip, find_wrong_targets, stands
 from mindyn.logs.conversion import gains_per_joint
 from mindyn.logs.log import Log
@@ -71,7 +72,8 @@ def identify_servos(
     """Estimate gain, damping, Coulomb friction and armature of position servos from targets and positions.
 
     The values minimise the error of simulated positions over whole motions. Masses stay those of the robot file. Rows
-    in contact with a table and at hard stops are found and left out.
+    in contact with a table and at hard stops are found and left out, and so are parts of a log in which all joints lag
+    alike by more than elsewhere.
 
     Parameters
     ----------
@@ -139,6 +141,10 @@ def identify_servos(
     if not free.all():
         say("fitting without rows in contact")
         fits.fit_all(free.astype(np.float64))
+    slips = find_slips(rows, [None if fit is None else np.exp(fit.x) for fit in fits.fits], fits.weights)
+    if slips:
+        say("fitting without rows that lag")
+        fits.fit_all(fits.weights * ~slipped_rows(rows, slips)[:, None])
     say("looking for limits of the drives")
     fits.find_limits()
     say("fitting joints without a scale")
@@ -171,6 +177,7 @@ def identify_servos(
                 (
                     *_find_scales(names, fits, kps),
                     *_find_contacts(names, free, table),
+                    *_find_slips(slips, listed),
                     *_find_still(names, still),
                     *_find_standing(names, standing),
                     *_find_contradictions(names, fits),
@@ -462,6 +469,22 @@ def _find_contacts(names: Sequence[str], free: NDArray[np.bool_], table: Table |
     parts = [f"{name}: {100 * part:.2g} %" for name, part in zip(names, 1 - free.mean(axis=0), strict=True) if part > 0]
     where = "hard stops" if table is None else f"{table.tip} below {1e3 * table.height_m:.0f} mm, or hard stops"
     return [info(Kind.CONTACT, f"rows in contact are left out of fit and score ({where})", *parts)]
+
+
+def _find_slips(slips: Sequence[Slip], logs: Sequence[Log]) -> list[Finding]:
+    if not slips:
+        return []
+    cases = ", ".join(
+        f"{logs[s.log].name}: {1e3 * s.delay_s:.0f} ms from {s.begin_s - logs[s.log].time[0]:.0f} to "
+        f"{s.end_s - logs[s.log].time[0]:.0f} s"
+        for s in slips
+    )
+    message = (
+        f"all joints lag more in a part of a log than elsewhere ({cases}): rows were lost, or the servos could not "
+        "follow so fast a motion. The part is left out of the fit"
+    )
+    remedy = "Compare the stamps of targets and positions there, or record slower motion"
+    return [Finding(Kind.STAMPS, Severity.WARNING, message, remedy)]
 
 
 def _find_still(names: Sequence[str], still: NDArray[np.bool_]) -> list[Finding]:

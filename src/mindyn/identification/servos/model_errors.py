@@ -22,6 +22,8 @@ LEVEL: Final = 0.99
 """One-sided level of Wilcoxon's test that held-out blocks gain: a few bad blocks decide a mean, but not the ranks."""
 MIN_GAIN: Final = 0.05
 """Smallest gain relative to the cost: smaller ones change no statement."""
+MIN_ROWS_AT_LIMIT: Final = 5
+"""Rows with which a block says something about a limit. The test needs seven such blocks: logs, or windows of few."""
 LIMITS: Final = np.geomspace(0.1, 0.95, 24)
 """Limits that are tried first, relative to the largest drive of the fit without a limit."""
 
@@ -63,6 +65,13 @@ def find_limit(problem: OutputError, fit: JointFit, blocks: NDArray[np.intp]) ->
     return extension if extension.is_significant else None
 
 
+def _blocks_at_limit(problem: OutputError, blocks: NDArray[np.intp], x: Array) -> NDArray[np.bool_]:
+    """Return the blocks (blocks,) in which kp (target - q) exceeds the limit of x (5,) in some rows."""
+    drive = np.exp(x[0]) * np.abs(problem.table[:, 0] - problem.table[:, 6])
+    beyond = (drive > np.exp(x[4])) & (problem.weights > 0)
+    return np.asarray(np.bincount(blocks, beyond, int(blocks[-1]) + 1) >= MIN_ROWS_AT_LIMIT)
+
+
 def find_frictions(problem: OutputError, fit: JointFit, blocks: NDArray[np.intp]) -> tuple[Extension, Extension]:
     """Return the friction at rest, and by load, each with the other values that follow from it."""
     found = []
@@ -83,9 +92,11 @@ def _compare(
     """Return the extension from a start x, with its gain on blocks that are held out."""
     better = whole.refine(x)
     before = _held_out_losses(problem, fit, blocks)
-    gains = (before - _held_out_losses(whole, better, blocks))[before > 0]
+    gains = before - _held_out_losses(whole, better, blocks)
     gain = float(gains.sum() / before.sum()) if before.sum() > 0 else 0.0
-    changed = gains[gains != 0]
+    # A limit makes one saturated motion better, and the others because it spoils them no longer: these do not count.
+    counts = _blocks_at_limit(whole, blocks, better.x) if extra == "limit" else before > 0
+    changed = gains[counts & (gains != 0)]
     is_better = gain > MIN_GAIN and bool(wilcoxon(changed, alternative="greater", method="exact").pvalue < 1 - LEVEL)
     value = float(np.exp(better.x[4]) if extra == "limit" else better.x[4])
     return Extension(extra, value, better, whole, gain, is_better)

@@ -3,8 +3,8 @@
     minimise  sum_k w_k rho((q_sim(x) - q) / s),   x = log(kp, kd, fc, Ia),   rho(z) = 2 (sqrt(1 + z^2) - 1)
 
 Steps are those of Levenberg and Marquardt with central differences; a call of the compiled simulation gives all
-differences, and another sums the losses of eight dampings of the step. A weak prior on the ratios to kp decides what slow logs leave
-open. The difference is 0.02 in x: smaller ones fail, because stiction is not smooth.
+differences, and another sums the losses of eight dampings of the step. A weak prior on the ratios to kp decides what
+slow logs leave open. The difference is 0.02 in x: smaller ones fail, because stiction is not smooth.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ With further values, friction and drive are
     F = fc (1 + rest / (1 + (v / 0.05)^2)) + loaded |load|,    drive = clip(kp (u - q) - inner kd v, -limit, limit)
 
 where inner is 0 or 1: whether the limit applies to damping too. Rows are sequential, and values are lanes of a vector
-register: eight sets cost as much as one.
+registers: sixteen sets cost as much as one.
 """
 
 from __future__ import annotations
