@@ -1,4 +1,4 @@
-"""Add what is known when the pages are built: formulas as MathML, the report of the demo, how to install a package."""
+"""Add what is known when the pages are built: formulas as MathML, tables of the papers, the demo's report, installation."""
 
 import re
 from pathlib import Path
@@ -7,7 +7,9 @@ from typing import Any
 from latex2mathml.converter import convert
 from mkdocs.structure.files import File, Files
 
+from mindyn.cli.papers import PAGE_FILE, PAPERS
 from mindyn.foundation import hints
+from mindyn.papers.reproduction import format_markdown
 
 INSTALL = """## Install
 
@@ -22,7 +24,9 @@ REPORTS = {"examples/puma560.html": Path("build/demo/report.html")}
 
 
 def on_files(files: Files, config: Any) -> Files:
-    """Add the reports as files of the site."""
+    """Add the tables of the papers and the reports as files of the site."""
+    tables = format_markdown([paper.reproduce() for paper in PAPERS.values()])
+    files.append(File.generated(config, PAGE_FILE, content=tables))
     for name, path in REPORTS.items():
         if path.is_file():
             files.append(File.generated(config, name, abs_src_path=str(path.absolute())))

@@ -30,8 +30,14 @@ SPLITS = {
     "kuka_kr300": ([("traj_A.mat", 0, 2501), ("traj_B.mat", 0, 2501)], ("traj_C.mat", 25, 2476)),
 }
 """Training rows and scored rows of `splits.json`."""
-BOUNDS = {"staubli_tx40": 19.41, "ur10_unisa": 5.4, "kuka_lwr4": 1.81, "kuka_kr300": 15.91}
-"""Held-out total error in %: what hindsight found for a plain pipeline; for the UR10 the plain pipeline's own."""
+BOUNDS = {"staubli_tx40": 19.41, "ur10_unisa": 5.4, "kuka_lwr4": 1.90, "kuka_kr300": 15.91}
+"""Held-out total error in %: what hindsight found for a plain pipeline; for the UR10 the plain pipeline's own.
+
+LWR4+: 1.05 times what hindsight found, 1.81. A consistent fit is selected, which explains another motion better
+(OTHER_MOTION); least squares explains this motion, which repeats, by a rotor inertia of -1.5 kg m^2 at the last joint.
+"""
+OTHER_MOTION = {"kuka_lwr4": ("measurements_3.npz", 520, 5007)}
+MAX_OTHER_MOTION = 7.1
 NEAR_THE_FILE = {"staubli_tx40": 18.2, "ur10_unisa": 4.35, "kuka_lwr4": 2.3, "kuka_kr300": 13.45}
 """The same of a consistent fit near the file's inertials: with version 0.1, and half of the last digit."""
 HEAVIEST = {"staubli_tx40": 40.0, "ur10_unisa": 60.0, "kuka_lwr4": 30.0, "kuka_kr300": 1500.0}
@@ -84,6 +90,8 @@ def test_held_out_rows_are_explained(name):
     logs = [real_log(name, path).between(first, last) for path, first, last in SPLITS[name][0]]
     chosen = identify(robot, logs)
     assert total(chosen, name) <= BOUNDS[name]
+    if name in OTHER_MOTION:  # least squares: 13
+        assert total(chosen, name, OTHER_MOTION[name]) <= MAX_OTHER_MOTION
     rows = build_rows(robot, logs, chosen.settings)
     near, light = (PhysicallyConsistent(prior=prior).fit(rows).with_own_load() for prior in ("robot", None))
     for fit in (near, light):
@@ -94,7 +102,7 @@ def test_held_out_rows_are_explained(name):
         assert "prior (entropic)" in near.status
         assert total(light, name) <= 2.3
         for fit in (near, light):  # carries over to another trajectory
-            assert total(fit, name, ("measurements_3.npz", 520, 5007)) <= 5.5
+            assert total(fit, name, OTHER_MOTION[name]) <= 5.5
     else:
         assert total(light, name) <= 1.1 * total(chosen, name)
     if name == "kuka_kr300":

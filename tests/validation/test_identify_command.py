@@ -76,7 +76,9 @@ def test_identify_writes_everything_needed_to_repeat_it(logs, arm):
     assert (units["Izz1R"], units["mcx2R"], units["fc1"]) == ("kg m^2", "kg m", "N m")
     for state, low, value, high in zip(*(columns[key] for key in ("state", "low", "value", "high")), strict=True):
         # A value that physics holds at its edge is an end of its interval; so may be the zero of a dropped parameter.
-        assert state in {"estimated", "dropped"} and low <= value <= high and low < high
+        assert state in {"estimated", "dropped"}
+        assert low <= value <= high
+        assert low < high
     assert "estimated" in columns["state"]
     run = json.loads((logs / "out" / "run.json").read_text())
     assert {"command", "inputs", "versions", "settings", "finished"} <= set(run)

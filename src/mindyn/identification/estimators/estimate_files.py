@@ -211,10 +211,7 @@ def require_physical(regressor: Regressor, beta: Array, physical: Mapping[str, A
     x = np.array(physical["values"])
     terms = np.append(np.abs(base.matrix) @ np.abs(x[:split]), np.abs(x[split:]))
     tolerance = 1e-6 * terms + 1e-9 * np.abs(x).max(initial=0.0)  # the second for dropped parameters, exactly zero
-    if (
-        labels != physical["labels"]
-        or (np.abs(np.append(base.matrix @ x[:split], x[split:]) - beta) > tolerance).any()
-    ):
+    if labels != physical["labels"] or (np.abs(np.append(base.matrix @ x[:split], x[split:]) - beta) > tolerance).any():
         message = "the physical values of the file do not give its beta"
         raise InputError(message, hint=_HINT, code=Code.DISAGREEMENT, subject="physical")
 
