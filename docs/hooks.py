@@ -1,4 +1,4 @@
-"""Add what is known when the pages are built: formulas as MathML, tables of the papers, the demo's report, installation."""
+"""Add what is known when pages are built: formulas as MathML, tables of the papers, the demo report, installation."""
 
 import re
 from pathlib import Path
