@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -158,6 +159,19 @@ def test_mujoco_replays_the_exported_file_alike(estimate, other, tmp_path):
     soft = path.read_text().replace("solimpfriction", "solimplimit")  # MuJoCo's own friction creeps
     path.write_text(soft)
     assert not replay_in_mujoco(estimate, path, [other]).is_faithful
+
+
+def test_a_robot_file_with_servos_is_a_reference(estimate, logs, other, tmp_path):
+    assert mindyn.replay_servos(estimate, other).file_errors is None
+    path = mindyn.write_mjcf(estimate, tmp_path / "servos.xml")
+    with_servos = mindyn.identify_servos(mindyn.load_robot(path), logs[:1])
+    replay = mindyn.replay_servos(with_servos, other)
+    np.testing.assert_allclose(replay.file_errors, replay_in_mujoco(estimate, path, [other]).mujoco.errors, rtol=1e-9)
+    assert "robot file" in replay.format()
+    weak = tmp_path / "weak.xml"
+    weak.write_text(re.sub(r'kp="([^"]+)"', lambda m: f'kp="{float(m[1]) / 3}"', path.read_text()))
+    poor = mindyn.replay_servos(replace(with_servos, robot=mindyn.load_robot(weak)), other)
+    assert (poor.file_errors[1:] > 2 * replay.file_errors[1:]).all()
 
 
 def test_rows_on_a_table_are_left_out_and_stated(arm, plant):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import isfinite
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -14,6 +15,7 @@ from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.errors import Code, InputError, pluralise
 from mindyn.identification.servos.contact_rows import choose_tip, free_rows
 from mindyn.identification.servos.joint_tables import ServoRows
+from mindyn.identification.servos.mjcf_simulation import simulate_own_servos
 from mindyn.identification.servos.servo_estimate import ServoEstimate
 from mindyn.identification.servos.simulation import simulate_servo_rows
 from mindyn.kernels.model import compile_model
@@ -49,6 +51,8 @@ class ServoReplay:
         Errors of position = target.
     delayed_errors, delays_s : array of shape (n,)
         Errors of the target with the delay and the constant that fit these logs best, and this delay.
+    file_errors : array of shape (n,) or None
+        Errors of the robot file as it is, in MuJoCo; None unless it is an MJCF file with position servos.
     repeatability : array of shape (n,) or None
         Rms deviation of a log from another with the same targets; None if no motion repeats.
     left_out : array of shape (n,)
@@ -63,6 +67,7 @@ class ServoReplay:
     target_errors: Array
     delayed_errors: Array
     delays_s: Array
+    file_errors: Array | None
     repeatability: Array | None
     left_out: Array
     tip_error_m: float
@@ -93,16 +98,16 @@ class ServoReplay:
         str
             A line per joint.
         """
-        head = ["joint", "error", "position = target", "delayed target"]
+        more = {"robot file": self.file_errors, "repeatability": self.repeatability}
+        others = {name: values for name, values in more.items() if values is not None}
         rows: list[tuple[str, ...]] = [
-            (*head, *(["repeatability"] if self.repeatability is not None else []), "left out", "grade")
+            ("joint", "error", "position = target", "delayed target", *others, "left out", "grade")
         ]
         for j, name in enumerate(self.joint_names):
             unit = self.units[j]
             delayed = f"{1e3 * self.delayed_errors[j]:.1f} ({1e3 * self.delays_s[j]:.0f} ms)"
             cells = [f"{1e3 * self.errors[j]:.1f} {unit}", f"{1e3 * self.target_errors[j]:.1f}", delayed]
-            if self.repeatability is not None:
-                cells.append(f"{1e3 * self.repeatability[j]:.1f}")
+            cells += [f"{1e3 * values[j]:.1f}" for values in others.values()]
             rows.append((name, *cells, f"{100 * self.left_out[j]:.0f} %", self.grades[j]))
         return format_table(rows)
 
@@ -112,6 +117,7 @@ class ServoReplay:
         return {
             "joints": list(self.joint_names),
             **{name: getattr(self, name).tolist() for name in arrays},
+            "file_errors": None if self.file_errors is None else [x if isfinite(x) else None for x in self.file_errors],
             "repeatability": None if self.repeatability is None else self.repeatability.tolist(),
             "tip_error_m": self.tip_error_m,
             "grades": list(self.grades),
@@ -131,7 +137,8 @@ def replay_servos(estimate: ServoEstimate, logs: Logs) -> ServoReplay:
     estimate : ServoEstimate
         From `identify_servos`.
     logs : Log or a sequence of them
-        With position targets; best those of other motions than in the fit.
+        With position targets; best those of other motions than in the fit. If the robot file is an MJCF file with
+        position servos, MuJoCo replays it too.
 
     Returns
     -------
@@ -144,11 +151,14 @@ def replay_servos(estimate: ServoEstimate, logs: Logs) -> ServoReplay:
         If a log has no targets, or no row is free of contact.
     """
     listed = [log for log in require_logs(logs) if isinstance(log, Log)]
-    return score_positions(estimate, listed, *simulate_servo_rows(estimate, listed))
+    own = simulate_own_servos(estimate.robot, listed)
+    return score_positions(estimate, listed, *simulate_servo_rows(estimate, listed), own)
 
 
-def score_positions(estimate: ServoEstimate, logs: Sequence[Log], rows: ServoRows, q: Array) -> ServoReplay:
-    """Return the errors of simulated positions (N, n) at the rows of logs."""
+def score_positions(
+    estimate: ServoEstimate, logs: Sequence[Log], rows: ServoRows, q: Array, own: Array | None = None
+) -> ServoReplay:
+    """Return the errors of simulated positions (N, n) at the rows of logs; `own` are those of the robot file."""
     free = free_rows(estimate.robot, rows, estimate.table)
     if not free.any(axis=0).all():
         raise InputError(
@@ -163,6 +173,7 @@ def score_positions(estimate: ServoEstimate, logs: Sequence[Log], rows: ServoRow
         joint_names=estimate.joint_names,
         units=tuple("mm" if kind == "prismatic" else "mrad" for kind in kinds),
         errors=_rms(np.where(np.isfinite(q), q - rows.q, np.inf), free, rows),
+        file_errors=None if own is None else _rms(own - rows.q, free, rows),
         target_errors=_rms(rows.target - rows.q, free, rows),
         delayed_errors=delayed,
         delays_s=delays,
