@@ -10,7 +10,8 @@ noise       noise of 0.5 to 4 times the torque: not called good, unless the torq
 short       the first 3 s: as above
 
 "false good": the verdict is good, and the torque of another motion without noise is wrong by more than 10 % of its
-rms, or more than 5 % of the torques of a joint lie outside twice the stated 95 % band. Results are stored; the next run continues.
+rms, or more than 5 % of the torques of a joint lie outside twice the stated 95 % band. Results are stored; the next
+run continues.
 """
 
 from __future__ import annotations
