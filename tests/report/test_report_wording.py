@@ -297,6 +297,9 @@ def test_next_steps_follow_the_verdict(good):
     weak = replace(run, verdict=replace(run.verdict, joints=(replace(first, grade="poor"), *others)))
     assert [sentence for sentence, _ in list_advice(weak)] == ["Use", "The"]
     assert f"not at {run.joints[0].name}" in summarize_report(weak).advice[0].sentence
+    uncertain = replace(run, verdict=replace(run.verdict, uncertainty=2.0))
+    assert [sentence for sentence, _ in list_advice(uncertain)] == ["Use", "Record"]
+    assert "on motion like that of the log only" in summarize_report(uncertain).advice[0].sentence
     python = replace(run, commands=Commands("", "", "urdf"))
     assert list_advice(python) == [("Use", 'mindyn.write_urdf(estimate, "model.urdf")')]
     looped = replace(run, commands=Commands("arm.urdf", "run 1", "mjcf"))

@@ -124,6 +124,11 @@ class VerdictData:
         )
 
     @property
+    def is_limited_to_motion(self) -> bool:
+        """Return whether the error is good, but the log determines the torque on other motion poorly."""
+        return self.grade == "good" and self.uncertainty is not None and self.uncertainty > MAX_GOOD_UNCERTAINTY
+
+    @property
     def is_uninformative(self) -> bool:
         """Return whether the logs cannot identify the robot."""
         return any(finding.severity is Severity.ERROR for finding in self.findings)
@@ -309,7 +314,7 @@ def _choose_headline(verdict: VerdictData, consistent: bool | None) -> tuple[str
     if not verdict.held_out:
         unvalidated = NOT_VALIDATED if verdict.earlier_total is None else VALIDATED_EARLIER
         return INCONSISTENT_FIT if consistent is False else unvalidated, "fair"
-    if verdict.grade == "good" and verdict.uncertainty is not None and verdict.uncertainty > MAX_GOOD_UNCERTAINTY:
+    if verdict.is_limited_to_motion:
         return GOOD_HERE.format(uncertainty=_format_uncertainty(verdict.uncertainty)), "fair"
     if verdict.is_hidden_by_noise:
         return NOISE_HIDES.format(uncertainty=_format_uncertainty(verdict.uncertainty)), "fair"
@@ -394,8 +399,11 @@ def _list_advice(
             for grade, word in (("poor", "not"), ("fair", "with care"))
             if by_grade[grade]
         ]
-        use = f"Use it for control, simulation and contact detection{''.join(cautions)}."
+        where = " on motion like that of the log only" if verdict.is_limited_to_motion else ""
+        use = f"Use it for control, simulation and contact detection{where}{''.join(cautions)}."
         advice.append(Advice(use, commands.export()))
+        if verdict.is_limited_to_motion:
+            advice.append(Advice("Record a longer motion that excites all joints for other motion.", commands.excite()))
     if any(by_grade.values()):
         advice.append(_explain_largest_residual(verdict, commands))
     elif any(row.state == "unidentifiable" for row in parameters):
