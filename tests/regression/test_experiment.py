@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import pickle
+import re
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -126,3 +128,19 @@ def test_an_excerpt_has_a_bounded_number_of_rows(robot, log, monkeypatch):
     excerpt = experiment.excerpt
     assert excerpt is not experiment
     assert sum(map(len, excerpt.logs_in_memory)) <= 800
+
+
+def test_a_plot_shows_every_signal_as_logged_and_as_used(robot, log, tmp_path):
+    other = replace(log, name="second <log>")
+    page = mindyn.Experiment(robot, [log, other]).plot(mindyn.Conditioning(motion_hz=10.0))
+    text = page.save(tmp_path / "data.html").read_text()
+    plots = json.loads(re.search(r'id="plots">(.*?)</script>', text).group(1))
+    figures = [value for key, value in plots.items() if key.startswith("signals-")]
+    assert len(figures) == 2 * len(log.joint_names)
+    for drawn in figures:
+        assert [pane["y"]["label"] for pane in drawn["panes"]] == ["position", "speed", "acceleration", "torque"]
+        for pane in drawn["panes"]:
+            assert pane["series"][-1]["name"] == "as used"
+            assert {series["x"] for series in pane["series"]} <= set(plots["shared"])
+    assert "second &lt;log&gt;" in text
+    assert "<log>" not in text

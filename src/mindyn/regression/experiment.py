@@ -14,7 +14,7 @@ from threading import RLock
 from typing import Any, Final
 
 from mindyn.foundation.errors import Code, InputError, pluralise
-from mindyn.foundation.pages.notebook import NotebookDisplay
+from mindyn.foundation.pages.notebook import NotebookDisplay, Page, draw_page
 from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.constant_torques import without_constant_torques
 from mindyn.logs.log import Log, SourceFile
@@ -196,6 +196,22 @@ class Experiment(NotebookDisplay):
         resolved, chosen = resolve_conditioning(asked.conditioning or Conditioning(), self.logs, noise_floor_cutoff)
         asked = replace(asked, conditioning=resolved)
         return Rows(regressor, asked, LogRows(self, complete, asked, base), findings=(*findings, *chosen))
+
+    def plot(self, conditioning: Conditioning | None = None) -> Page:
+        """Plot the signals of the logs as recorded, and the samples that a fit uses, over time.
+
+        Parameters
+        ----------
+        conditioning : Conditioning, optional
+            How motion and torque are resampled, filtered and differentiated, such as
+            `estimate.settings.fit_conditioning`.
+
+        Returns
+        -------
+        Page
+            Page of the excerpt that notebooks show and `save(path)` writes.
+        """
+        return draw_page("experiment_page", self, conditioning)
 
     def with_gains(self, gains: Sequence[float]) -> Experiment:
         """Return the experiment with known gains of currents or position servos.

@@ -11,6 +11,7 @@ from mindyn.foundation.pages.document import (
     Section,
     figure,
     format_plural,
+    p,
     render_document,
     table,
     tabs,
@@ -19,11 +20,14 @@ from mindyn.foundation.pages.notebook import Page
 from mindyn.foundation.pages.plots import axis, pack_times, pane, plot, thinned_series
 from mindyn.identification.estimators.estimate import Estimate
 from mindyn.identification.feasibility.check import check_feasible
+from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.log import Log
+from mindyn.logs.pipeline import ConditionedSamples
 from mindyn.motions.excitation.motion_design import MotionDesign
 from mindyn.motions.excitation.motion_plot import html_plot
 from mindyn.output.report.data import collect_report_data
 from mindyn.output.report.writing import build_page
+from mindyn.regression.experiment import Experiment
 from mindyn.robots.meshes import Meshes
 
 PLOT_BUCKETS: Final = 8000
@@ -65,3 +69,44 @@ def log_page(log: Log) -> Page:
     return Page(
         render_document(name, format_plural(len(log), "row"), [Section("signals", "Signals", body, plots)]), "Log"
     )
+
+
+def experiment_page(experiment: Experiment, conditioning: Conditioning | None) -> Page:
+    """Return the signals of every log as recorded, and the samples that a fit uses, over time."""
+    excerpt = experiment.excerpt
+    conditioned, logs = excerpt.samples(conditioning), excerpt.logs_in_memory
+    sections = [_signal_section(log, k, conditioned, PLOT_BUCKETS // len(logs)) for k, log in enumerate(logs)]
+    subtitle = f"{format_plural(len(conditioned.samples), 'sample')} from {format_plural(len(logs), 'log')}"
+    notes = [str(finding) for finding in conditioned.findings]
+    if notes:
+        sections.append(Section("notes", "What was changed", [p(note) for note in notes]))
+    return Page(render_document(f"Experiment of {experiment.robot.name}", subtitle, sections), "Experiment")
+
+
+def _signal_section(log: Log, number: int, conditioned: ConditionedSamples, buckets: int) -> Section:
+    """Return the section of one log: position, speed, acceleration and torque, as logged and as used."""
+    used, samples, name = conditioned.logs == number, conditioned.samples, log.name or f"Log {number + 1}"
+    logged_time, used_time = f"logged-{number}", f"used-{number}"
+    times = {logged_time: log.time, **({used_time: conditioned.time[used]} if used.any() else {})}
+    plots: dict[str, object] = {"shared": {key: pack_times(time, buckets) for key, time in times.items()}}
+    signals = [
+        ("position", "rad or m", log.q, samples.q),
+        ("speed", "per s", log.qd, samples.qd),
+        ("acceleration", "per s^2", log.qdd, samples.qdd),
+        ("torque", "N m or N", log.tau, samples.tau),
+    ]
+    panels: list[tuple[str, Content]] = []
+    for k, joint in enumerate(log.joint_names):
+        panes = []
+        for what, unit, logged, kept in signals:
+            curves = []
+            if logged is not None:
+                curves.append(thinned_series("as logged", "measured", logged_time, logged[:, k], buckets))
+            if used.any():
+                curves.append(thinned_series("as used", "predicted", used_time, kept[used, k], buckets))
+            panes.append(pane(axis(what, unit), curves, height=120))
+        key = f"signals-{number}-{k}"
+        plots[key] = plot(axis("time", "s"), panes, group=f"log-{number}")
+        panels.append((joint, figure(key, f"Signals of {joint}, {name}", f"{joint}: as logged, and as a fit uses it.")))
+    counts = f"{format_plural(len(log), 'row')} recorded, {format_plural(int(used.sum()), 'sample')} used."
+    return Section(f"log-{number}", name, [p(counts), tabs(f"joints-{number}", "Joint", panels)], plots)
