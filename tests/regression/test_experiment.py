@@ -140,7 +140,7 @@ def test_a_plot_shows_every_signal_as_logged_and_as_used(robot, log, tmp_path):
     for drawn in figures:
         assert [pane["y"]["label"] for pane in drawn["panes"]] == ["position", "speed", "acceleration", "torque"]
         for pane in drawn["panes"]:
-            assert pane["series"][-1]["name"] == "as used"
+            assert pane["series"][-1]["name"].endswith("as used")
             assert {series["x"] for series in pane["series"]} <= set(plots["shared"])
     assert "second &lt;log&gt;" in text
     assert "<log>" not in text

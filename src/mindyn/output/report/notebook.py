@@ -101,9 +101,9 @@ def _signal_section(log: Log, number: int, conditioned: ConditionedSamples, buck
         for what, unit, logged, kept in signals:
             curves = []
             if logged is not None:
-                curves.append(thinned_series("as logged", "measured", logged_time, logged[:, k], buckets))
+                curves.append(thinned_series(f"{what} as logged", "measured", logged_time, logged[:, k], buckets))
             if used.any():
-                curves.append(thinned_series("as used", "predicted", used_time, kept[used, k], buckets))
+                curves.append(thinned_series(f"{what} as used", "predicted", used_time, kept[used, k], buckets))
             panes.append(pane(axis(what, unit), curves, height=120))
         key = f"signals-{number}-{k}"
         plots[key] = plot(axis("time", "s"), panes, group=f"log-{number}")
