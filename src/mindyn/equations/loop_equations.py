@@ -178,7 +178,7 @@ class _ProjectedEquations:
         return motion, result if kept else _PROJECTIONS[entry.output](motion.W, result)
 
     def _coriolis(self) -> tuple[ClosedMotion, SX]:
-        """Return C from Christoffel's symbols: half the derivative of the velocity torques by the velocities.
+        """Return C from Christoffel's symbols: half the Jacobian of the velocity torques with respect to qd.
 
         Rotors on dependent joints of a loop have velocity torques too: their part of W^T M W changes with q.
         """

@@ -64,7 +64,7 @@ class ClosedKernel(Kernel):
             shape = np.shape(whole[0])[:-1]
             given = (*(out if isinstance(out, tuple) else (out,)), np.empty((*shape, 2), self.dtype))
         results = super().run(whole, given, threads)
-        if whole and whole[0] is not arrays[0]:  # derivatives by the given positions
+        if whole and whole[0] is not arrays[0]:  # derivatives with respect to the given positions
             pairs = zip(results, self._by_positions, strict=True)
             results = tuple(result[..., self._places] if chosen else result for result, chosen in pairs)
         return tuple(results[:-1]), results[-1]

@@ -17,7 +17,7 @@ def _symbols(function: Function) -> dict[str, Any]:
 
 
 def jacobians(function: Function, inputs: Sequence[str]) -> Function:
-    """Return the Jacobians of the row-major output by each motion input as blocks (rows, columns of the input).
+    """Return the Jacobians of the row-major output with respect to each motion input: (rows, columns of the input).
 
     Columns by forward mode, or rows by reverse mode if there are few and all blocks together then take fewer
     operations: for a Panda's inverse dynamics 4187 instead of 5773.
@@ -34,7 +34,7 @@ def jacobians(function: Function, inputs: Sequence[str]) -> Function:
 
 
 def forward_dynamics_jacobians(forward: Function, inverse: Function, inertia_matrix: Function) -> Function:
-    """Return the Jacobians of qdd by q, qd and tau from those of inverse dynamics: M dqdd = dtau - by q dq - by qd dqd.
+    """Return the Jacobians of qdd with respect to q, qd and tau from those of tau: M dqdd = dtau - (dtau/dq) dq - (dtau/dqd) dqd.
 
     For a Panda this takes 6680 operations, forward mode 9206. The functions take the same parameters after the motion.
     """
@@ -52,7 +52,10 @@ def _name_blocks(function: Function, inputs: Sequence[str], symbols: dict[str, A
 
 
 def gradients(function: Function, inputs: Sequence[str], places: Sequence[int] | None = None) -> Function:
-    """Return the gradients of sum(V * output) by each motion input; `places` restricts V to row-major elements."""
+    """Return the gradients of sum(V * output) with respect to each motion input.
+
+    `places` restricts V to row-major elements.
+    """
     symbols = _symbols(function)
     output, *closure = function.call([*symbols.values()])
     summed = output if places is None else casadi.vec(casadi.densify(output).T)[list(places)]

@@ -1,12 +1,12 @@
 """Equations and their gradients of any order as kernels, for frameworks with automatic differentiation.
 
-The adjoint of y = f(x) is the function of x and V with the gradients of <V, y> by each x. It is a
+The adjoint of y = f(x) is the function of x and V with the gradients of <V, y> with respect to each x. It is a
 `DifferentiableFunction` itself, so that higher derivatives need no further code. Parameters (phi, drive parameters,
 beta) are inputs like any other: one for all samples, or one for each.
 
 Equations of robots with loops take the positions of all joints, as their kernels do. They polish the dependent
-positions by Newton steps; derivatives are therefore those of the closed motion by the primary joints, and zero by the
-dependent joints. Samples whose loops do not close are NaN. `LoopSolver` finds all positions from the primary ones.
+positions by Newton steps. Derivatives are therefore those of the closed motion with respect to the primary joints; those
+with respect to the dependent joints are zero. Samples whose loops do not close are NaN. `LoopSolver` finds all positions from the primary ones.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class DifferentiableFunction:
 
     @cached_property
     def adjoint(self) -> DifferentiableFunction:
-        """Function of the inputs and then V_k with the gradients of sum_k V_k * output_k by each input."""
+        """Function of the inputs and then V_k with the gradients of sum_k V_k * output_k with respect to each input."""
         f = self.function
         symbols = [casadi.SX.sym(name, *f.size_in(k)) for k, name in enumerate(self.input_names)]
         outputs = f.call(symbols)

@@ -323,7 +323,7 @@ class Model:
         return self._kernels[key]
 
     def derivatives(self, name: str, link: str | None = None) -> Kernel:
-        """Return a kernel with the exact Jacobians of an equation by q, qd, ...: one output for each motion input."""
+        """Return a kernel with the exact Jacobians of an equation with respect to q, qd, ...: one output for each."""
         key = ("derivatives", name, link, False)
         if key not in self._kernels:
             self._compile(key, self._jacobians(name, link))
@@ -339,8 +339,9 @@ class Model:
         return jacobians(function, EQUATIONS[name].inputs)
 
     def adjoint(self, name: str, link: str | None = None, *, compact: bool = False) -> Kernel:
-        """Return a kernel with the gradients of <V, output> by q, qd, ...; V has the output's shape and is the last
-        argument.
+        """Return a kernel with the gradients of <V, output> with respect to q, qd, ...
+
+        V has the shape of the output and is the last argument.
         """
         key = ("adjoint", name, link, compact)
         if key not in self._kernels:

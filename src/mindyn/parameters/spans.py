@@ -99,7 +99,7 @@ def _twist_closure(kind: JointKind) -> Closure:
 
 
 def _parameter_generator(axis: Array) -> Array:
-    """Return D (10, 10): derivative by q, at q = 0, of the parameter map from the moved to the previous frame."""
+    """Return dP/dq (10, 10) at q = 0; P maps the parameters from the moved frame to the previous one."""
     w, v = skew(axis[:3]), skew(axis[3:])
     change = np.block([[w, v], [np.zeros((3, 3)), w]]) @ UNIT_INERTIAS
     return np.stack([_parameters_of(half + half.T) for half in change], axis=1)
@@ -267,7 +267,7 @@ class _SpanJoint:
             return np.zeros((1 + self.together.shape[1] + moving, 0))
         rotors = np.vstack([G[:, i] ** 2, (self.arriving.velocities[6:].T @ G.T) * G[:, i], np.zeros((moving, count))])
         offsets = np.zeros_like(rotors)
-        if self.kind == "prismatic":  # the first block of the moving forms is the derivative by q
+        if self.kind == "prismatic":  # the first block of the moving forms is the derivative with respect to q
             first = 1 + self.together.shape[1]
             constants = self.arriving.forms[-1]
             offsets[first : first + len(constants)] = np.outer(constants, F[:, i])

@@ -82,7 +82,7 @@ class InertiaFamily:
         return np.where(closed[..., None, None], M, UNREACHABLE_INERTIA * np.eye(len(self.scales)))
 
     def slopes(self, q: Array, beta: Array, u: Array) -> Array:
-        """Return the gradients (N, n) of u^T S M S u by q, at q and directions u (N, n)."""
+        """Return the gradients (N, n) of u^T S M S u with respect to q, at q and directions u (N, n)."""
         v = u * self.scales
         positions, closed = self._close_loops(q)
         gradients = self.model.adjoint("inertia_matrix")(positions, beta, v[:, :, None] * v[:, None, :])

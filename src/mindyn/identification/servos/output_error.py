@@ -44,7 +44,7 @@ class JointFit:
     x          (4,) log of kp, kd, fc and Ia; (5,) with an extra value
     cost       cost at x
     residuals  (N,) simulated minus measured position
-    jacobian   (N, 4), (N, 5) derivative of the simulated position by x; zero for values that are fixed
+    jacobian   (N, 4), (N, 5) derivative of the simulated position with respect to x; zero for values that are fixed
     weights    (N,) weights of the rows times those of the robust loss, over the squared scale
     """
 
@@ -114,7 +114,7 @@ class OutputError:
         return self._describe(x, cost)
 
     def differentiate(self, x: Array) -> tuple[Array, Array]:
-        """Return the derivatives (N, 4) of the simulated position by x, and the residuals (N,) at x."""
+        """Return the derivatives (N, 4) of the simulated position with respect to x, and the residuals (N,) at x."""
         which = np.flatnonzero(self.free)
         count, steps = len(which), DIFFERENCE * np.eye(len(x))[which]
         q = simulate_joint(self.table, self.values(np.vstack([x + steps, x - steps, x])))
@@ -177,7 +177,7 @@ def prior_information(count: int = 4) -> Array:
 
 
 def _prior_rows(count: int) -> Array:
-    """Return the derivative (4, count) of the terms of the prior by x: ratios to kp over their deviations."""
+    """Return the derivatives (4, count) with respect to x of the prior's terms: ratios to kp over their deviations."""
     rows = np.eye(4, count) / PRIOR_DEVIATIONS[:, None]
     rows[:, 0] -= 1 / PRIOR_DEVIATIONS
     return np.asarray(rows)
