@@ -36,7 +36,8 @@ def jacobians(function: Function, inputs: Sequence[str]) -> Function:
 def forward_dynamics_jacobians(forward: Function, inverse: Function, inertia_matrix: Function) -> Function:
     """Return the Jacobians of qdd with respect to q, qd and tau from those of inverse dynamics.
 
-    M dqdd = dtau - (dtau/dq) dq - (dtau/dqd) dqd. For a Panda this takes 6680 operations, forward mode 9206. The functions take the same parameters after the motion.
+    M dqdd = dtau - (dtau/dq) dq - (dtau/dqd) dqd. For a Panda this takes 6680 operations, forward mode 9206. The
+    functions take the same parameters after the motion.
     """
     symbols = _symbols(forward)
     q, qd, _, *parameters = symbols.values()

@@ -5,8 +5,9 @@ The adjoint of y = f(x) is the function of x and V with the gradients of <V, y> 
 beta) are inputs like any other: one for all samples, or one for each.
 
 Equations of robots with loops take the positions of all joints, as their kernels do. They polish the dependent
-positions by Newton steps. Derivatives are therefore those of the closed motion with respect to the primary joints; those
-with respect to the dependent joints are zero. Samples whose loops do not close are NaN. `LoopSolver` finds all positions from the primary ones.
+positions by Newton steps. Derivatives are therefore those of the closed motion with respect to the primary joints;
+those with respect to the dependent joints are zero. Samples whose loops do not close are NaN. `LoopSolver` finds all
+positions from the primary ones.
 """
 
 from __future__ import annotations
