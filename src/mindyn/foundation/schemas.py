@@ -85,7 +85,7 @@ def _raise_first(violations: Iterator[Violation], error: type[MindynError], hint
 
 
 def find_violations(value: Any, schema: Schema, place: str, separator: str = ".") -> Iterator[Violation]:
-    """Yield the violations of the schema by a value; `place` names the value, and `place + separator` its entries."""
+    """Yield each violation of the schema in a value; `place` names the value, and `place + separator` its entries."""
     hint = next(map(str, schema.get("examples", ())), "")
     if not _matches_schema(value, schema):
         is_number = isinstance(value, Real) and not isinstance(value, bool)

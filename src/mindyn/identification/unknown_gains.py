@@ -522,7 +522,7 @@ def _gauss_newton_step(products: GainProducts, solution: GainSolution, is_free: 
 
 
 def _solve(A: Array, right: Array) -> Array:
-    """Return the smallest solution in scaled columns."""
+    """Return the solution of smallest norm, with scaled columns."""
     sizes = np.abs(np.diag(A))
     scales = np.sqrt(np.where(sizes > 0, sizes, 1.0))
     values, vectors = np.linalg.eigh(A / np.outer(scales, scales))

@@ -549,8 +549,7 @@ def certify_equation(
     witness: ReferenceDynamics,
     others: Sequence[Alternative],
 ) -> tuple[Function, tuple[str, ...]]:
-    """Return the equation and no notes if it agrees with Newton-Euler, otherwise the first alternative that does and a
-    note.
+    """Return the equation if it agrees with Newton-Euler, otherwise the first alternative that does, with a note.
 
     Parameters
     ----------

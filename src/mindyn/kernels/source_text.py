@@ -74,7 +74,7 @@ def identifier(name: str, taken: Sequence[str] = ()) -> str:
 
 
 def file_identifier(stem: str) -> str:
-    """Return the identifier of a file, for the macros of its header and the namespace of its C++ header."""
+    """Return a C identifier from a file's name, for the macros of its header and the namespace of its C++ header."""
     return identifier(stem.rpartition("/")[2])
 
 

@@ -26,8 +26,8 @@ class ServoPreset:
 
     ticks_per_turn     steps of the encoder in a turn of the output
     zero_tick          position register at the middle, which counts as zero
-    velocity_per_count rad/s of a count of the velocity register
-    current_per_count  A of a count of the current register; None without one
+    velocity_per_count rad/s per count of the velocity register
+    current_per_count  A per count of the current register; None without one
     current_is_torque  whether the current follows the torque, with its sign
     supply_v           range of supply voltages, V
     """

@@ -1,4 +1,4 @@
-"""Robots of symbols for counting: general chains of unknown geometry, and robots with their own zeros."""
+"""Symbolic robots for counting operations: chains of general geometry, and robots whose zeros are known."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Gautier and Khalil's base set of serial and tree arms: standard parameters in place, the others regrouped into them.
+"""Gautier and Khalil's base set of serial and tree arms: kept standard parameters, with the others regrouped into them.
 
 K = [I X] P: every base parameter is a standard parameter of a DH frame plus a combination of eliminated parameters
 [Gautier & Khalil 1990, in the closed form of Khalil & Dombre]. The rules for prismatic joints next to an oblique

@@ -1,4 +1,4 @@
-"""Base values in the positions of standard parameters, in working frames: equal dynamics, most values zero."""
+"""Standard parameters in working frames that hold the base values: equal dynamics, most of them zero."""
 
 from __future__ import annotations
 

@@ -110,7 +110,7 @@ def _unpack_triangle(packed: Array) -> Array:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Generation:
-    """Everything that factors depend on besides their logs.
+    """Robot, settings and reference values that determine the factor files, together with the logs.
 
     robot      robot with all drives whose parameters are columns
     settings   how logs become equations, without any "auto"

@@ -49,7 +49,7 @@ class SizeDistribution:
     robots: int
 
     def deviation(self, size: FittedSize) -> tuple[float, float]:
-        """Return the standard deviation of the size of a robot about the centre, and its degrees of freedom."""
+        """Return the standard deviation of a robot's size about the centre, and its statistical degrees of freedom."""
         if np.isinf(self.degrees_of_freedom):
             within, freedom = self.prior, 1e6
         else:

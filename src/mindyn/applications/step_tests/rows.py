@@ -45,7 +45,7 @@ SIGN_SPEED: Final = 1e-12
 class MotionRows(NamedTuple):
     """Rows A (m, p), z (m,) with A beta = z, in N m or N.
 
-    W, D      errors of z are those of N torque readings times W (m, N), and of e momenta times D (m, e)
+    W, D      error of z = W (m, N) times the errors of N torque readings + D (m, e) times those of e momenta
     friction  static, if it is measured
     """
 

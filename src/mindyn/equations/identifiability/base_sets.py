@@ -184,7 +184,7 @@ def _base_of_dependents(robot: Robot, form: str, *, with_drives: bool, seed: int
 
 
 def _keep_more(robot: Robot, why: str, *, with_drives: bool, seed: int) -> BaseParameters:
-    """Return a set of a nearly degenerate robot that keeps even the smallest effects, so its torques are correct."""
+    """Return a larger set for a nearly degenerate robot: it keeps parameters of tiny effect, so torques stay exact."""
     tree = structural_base(robot, with_drives=with_drives)
     kept_more = (
         (reduced_tree_base(tree, seed=seed), "numeric, among the open tree's parameters"),

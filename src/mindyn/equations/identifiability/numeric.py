@@ -91,8 +91,8 @@ def reduced_tree_base(tree: BaseParameters, *, seed: int = 0) -> BaseParameters:
     """Return the base set of a robot with dependent joints: the identifiable base parameters of its open tree.
 
     Parameters without effect in the tree are removed exactly, by structure. Only the others are sampled, and only
-    rounding is dropped: on a nearly degenerate geometry the set keeps even the smallest effects, so that its torques
-    are correct. `tree` is the structural set.
+    rounding is dropped: for a nearly degenerate geometry the set keeps even parameters of tiny effect, so that its
+    torques stay exact. `tree` is the structural set.
     """
     robot, drives = tree.robot, tree.with_drives
     labels, columns = tree.labels, list(tree.survivors or range(tree.count))

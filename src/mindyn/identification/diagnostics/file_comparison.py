@@ -145,7 +145,7 @@ def _weights(robot: Robot) -> tuple[Function, ...]:
 
 
 def _inverse_dynamics(robot: Robot) -> Function:
-    """Return the inverse dynamics in the primary joints of a robot without loops."""
+    """Return the inverse dynamics of a robot without loops, as a function of its primary joints."""
     function: Function = (loop_equation if robot.mimics else build_equation)(robot, "inverse_dynamics")
     return function
 

@@ -33,8 +33,8 @@ class JointElasticity:
     joint : str
         Name of the joint.
     state : {"determined", "not visible", "not separable", "poorly determined", "unusable"}
-        Whether the logs determine the compliance; "not visible": it is less than they can show; "not separable": the
-        rotor inertia has the same effect; "unusable": there is no motor position of this joint.
+        Whether the logs determine the compliance; "not visible": the deflection is too small for these encoders; "not
+        separable": the rotor inertia has the same effect; "unusable": there is no motor position of this joint.
     reason : str
         Why the compliance is not determined; empty if it is.
     compliance : float

@@ -307,7 +307,7 @@ class Estimate(NotebookDisplay):
         return np.asarray(ends if dropped_ends is None else np.where(np.isnan(ends), dropped_ends, ends))
 
     def by_noise_alone(self) -> Estimate:
-        """Return the estimate with the covariance of noise alone, without systematic errors and jackknife."""
+        """Return the estimate with the covariance from noise alone, without systematic errors and jackknife."""
         return replace(self, uncertainty=self.uncertainty.of_noise_alone())
 
     def with_own_load(self) -> Estimate:

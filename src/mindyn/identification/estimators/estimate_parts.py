@@ -118,7 +118,7 @@ class Uncertainty:
         return NORMAL_95 if self.jackknife is None else self.jackknife.quantile
 
     def of_noise_alone(self) -> Uncertainty:
-        """Return the uncertainty by noise alone, without systematic errors and jackknife."""
+        """Return the uncertainty from noise alone, without systematic errors and jackknife."""
         alone = self.covariance if self.shifts is None else self.covariance - self.shifts.T @ self.shifts
         if self.jackknife is not None:
             alone = alone / np.outer(self.jackknife.inflated, self.jackknife.inflated)

@@ -32,8 +32,8 @@ JOINT_LIST_NAMES: Final = ("name", "names", "joint_names", "joints")
 class JsonLinesTable(LogTable):
     """Columns of a file with one JSON object per line; `header.stamp.sec` is an entry of nested objects.
 
-    A list of numbers is an array with one column for each entry. A list of joint names gives their order in its row.
-    Dates are read as nanoseconds.
+    A list of numbers is an array with one column for each entry. A list of joint names gives the order of the joints in
+    its row. Dates are read as nanoseconds.
     """
 
     def __init__(self, path: Path) -> None:

@@ -139,7 +139,7 @@ def measure(robot: Robot, motion: Simulation, sensors: Sensors) -> Measurement:
 
 
 def _sensor_gears(robot: Robot, sensors: Sensors) -> Array:
-    """Return G (n, n), or the identity for a robot without a drive on every axis."""
+    """Return the gear matrix G (n, n), or the identity if an axis of the robot has no drive."""
     driven = {drive.joint for drive in robot.drives}
     missing = [name for name in robot.primary_names if name not in driven]
     if not missing:
