@@ -13,7 +13,7 @@ all parameters are refined by Gauss-Newton.
 Weights are 1 / mean squared residual of the moments, and of the forces. Covariances are jackknifed over contiguous
 blocks, since errors of a pose repeat in all its rows; the held-out error is that of each block under the fit without
 it. Errors of the sensor's calibration and of the poses repeat in all blocks, but differ between its axes and between
-attitudes: deviations are widened by how much values move between these groups, as those of `identify` are between
+attitudes: deviations are inflated by the difference of the values between these groups, as `identify` does for
 conditions.
 """
 

@@ -1,4 +1,4 @@
-"""`read_limits_file`: the file of --limits: limits of the joints, and what stands around the robot."""
+"""`read_limits_file`: the file of --limits: limits of the joints, and the surroundings of the robot."""
 
 from __future__ import annotations
 

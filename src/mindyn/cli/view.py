@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 MOTION_FILE: Final = "motion.json"
 RUN_FILES: Final = ("estimate.json", SERVO_FILE)
 LIMITS_FILE: Final = "limits.toml"
-"""File in the folder of a motion that states what stands around the robot."""
+"""File in the folder of a motion that describes the surroundings of the robot."""
 
 
 @with_robot_options

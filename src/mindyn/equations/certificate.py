@@ -1,7 +1,7 @@
 """Compare traced equations with plain Newton-Euler (parameters/certificate.py), so that no wrong torque is returned.
 
-Each equation is compared at a few states of the robot's own scale: inverse dynamics by torques, the inertia matrix by M
-qdd, forward dynamics by substituting qdd, regressors by Y beta with random consistent links.
+Each equation is compared at a few states that are typical of the robot's size: inverse dynamics by torques, the inertia
+matrix by M qdd, forward dynamics by substituting qdd, regressors by Y beta with random consistent links.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ LISTED_NAMES: Final = 30
 
 
 class Code(StrEnum):
-    """What is wrong, for programs: an error has one code, and messages may change."""
+    """Machine-readable error code. Compare this, not the message, which may change."""
 
     WRONG_TYPE = "wrong type"
     WRONG_SHAPE = "wrong shape"

@@ -1,7 +1,7 @@
 """Compute a value once, also if several threads ask for it at the same time.
 
-`functools.cache` computes it in each of these threads and keeps the last value. The others are freed, although another
-thread may already use an address in them, such as that of machine code.
+`functools.cache` computes it in each of these threads and keeps the last value. The other values are freed, although
+another thread may already use an address inside one, such as a function's.
 """
 
 from __future__ import annotations

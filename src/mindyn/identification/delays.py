@@ -1,4 +1,4 @@
-"""Estimate the delay of a torque relative to the motion, with its interval, next to what looks the same.
+"""Estimate the delay of a torque relative to the motion, with its interval, together with effects that look the same.
 
 A torque that is late by d is, to first order, the torque minus d times its derivative:
 
@@ -6,8 +6,8 @@ A torque that is late by d is, to first order, the torque minus d times its deri
 
 A are the alternatives: friction curves of other shapes, friction that depends on the load, and accelerations with other
 amplitudes than a rigid body allows, as an elastic joint has. Over a slow motion they explain nearly what a delay does;
-then the interval of d, a jackknife over blocks of rows, is wide. The equation is solved again with the torque moved by
-the d found so far.
+then the interval of d, a jackknife over blocks of rows, is wide. The equation is then solved again, with the torque
+shifted by the current estimate of d.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Detect noise that a controller feeds back: instruments that contain the noise of the columns give biased values.
+"""Detect noise that a controller feeds back: instruments that contain the same noise as the columns give biased values.
 
 The test compares the values of a fit that keeps frequencies above the motion with those of a fit that does not:
 

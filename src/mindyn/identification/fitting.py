@@ -24,13 +24,13 @@ from mindyn.regression.settings import EquationSettings
 MAX_REFITS: Final = 5
 """Largest number of fits that update the reference of load-dependent friction."""
 MAX_SETTLED_CHANGE: Final = 0.01
-"""Rms change of the load, relative to it, below which the friction, about a tenth of it, does not change."""
+"""Relative rms change of the load below which friction, which is about a tenth of the load, counts as settled."""
 MIN_UNSETTLED_CHANGE: Final = 0.05
 """The same for the load of a single joint; a larger change causes a finding."""
 
 
 def fit(experiment: Experiment, choice: Choice, *, is_given: bool) -> tuple[Estimate, Rows]:
-    """Fit by the selected estimator; use least squares if a selected consistent fit does not converge.
+    """Fit with the selected estimator, or with least squares if a selected consistent fit does not converge.
 
     is_given  whether the user gave the estimator
     """

@@ -22,7 +22,7 @@ from mindyn.regression.rows import Rows
 from mindyn.regression.settings import EquationSettings
 
 MAX_RELATIVE_DEVIATION: Final = 1.0
-"""Largest relative deviation of a gain in the covariance of parameters; beyond it, nothing is linear any more."""
+"""Largest relative deviation of a gain in the covariance of parameters; for larger ones, linearisation is invalid."""
 _SCALE_REMEDY: Final = (
     "Give one known gain in the sidecar, a log with a weighed load (--loaded LOG --mass KG), or a known base parameter "
     "(--scale NAME=VALUE)"
@@ -32,9 +32,9 @@ _SCALE_REMEDY: Final = (
 def resolve_gains(
     experiment: Experiment, scale: Scale, settings: EquationSettings | None = None
 ) -> tuple[EstimatedGains | None, Experiment]:
-    """Estimate unknown gains by the settings, and return them with the experiment that has them.
+    """Estimate unknown gains with these settings; return them, and the experiment with its torques scaled by them.
 
-    None and the same experiment if all gains are known.
+    Return None and the same experiment if all gains are known.
     """
     if not any(map(_has_unknown_gains, experiment.logs)):
         return None, experiment
@@ -46,7 +46,7 @@ def resolve_gains(
 def add_uncertainty_of_gains(
     estimate: Estimate, rows: Rows, experiment: Experiment, gains: EstimatedGains | None
 ) -> Estimate:
-    """Return the estimate with the uncertainty of the gains, with findings, and with gains for further logs.
+    """Add the uncertainty of the gains to the estimate, with findings, and store the gains for further logs.
 
     experiment  as given, with unknown gains
     """

@@ -101,7 +101,7 @@ def identify(
 
 
 def describe(estimate: Estimate, rows: Rows, experiment: Experiment, choice: Choice) -> Estimate:
-    """Return the estimate with what is known about its logs and settings."""
+    """Add findings, sources and the cross-validation error of the selection to the estimate."""
     return (
         estimate.with_provenance(findings=(*choice.findings, *estimate.findings, *rows.findings))
         .with_data(sources=rows.sources, cross_validated=choice.score, servo=find_servo(experiment.logs))
@@ -110,7 +110,7 @@ def describe(estimate: Estimate, rows: Rows, experiment: Experiment, choice: Cho
 
 
 def quantify_and_diagnose(estimate: Estimate, rows: Rows, experiment: Experiment, choice: Choice) -> Estimate:
-    """Return the estimate with intervals, friction curves and findings, from the excerpt of the experiment."""
+    """Add intervals, friction curves and findings, computed on the excerpt of the experiment, to the estimate."""
     try:
         excerpt = experiment.excerpt
         conditioned = excerpt.samples(choice.settings.fit_conditioning)
@@ -132,7 +132,7 @@ def quantify_and_diagnose(estimate: Estimate, rows: Rows, experiment: Experiment
 
 
 def quantify(estimate: Estimate, rows: Rows, samples: Samples, shifts: Sequence[Array] | None = None) -> Estimate:
-    """Return the estimate with systematic errors and the deviation between blocks in its covariance and intervals.
+    """Add systematic errors and the deviation between blocks to the covariance and the intervals of the estimate.
 
     samples  conditioned samples of the logs, or of segments of them
     shifts   from `find_condition_shifts`; None: computed here
@@ -152,5 +152,5 @@ def _diagnose(data: DiagnosticData) -> tuple[list[Finding], Identifiability]:
 
 
 def _with_findings(estimate: Estimate, findings: list[Finding]) -> Estimate:
-    """Return the estimate with more findings, each once, the most serious first."""
+    """Add findings to the estimate without duplicates, the most serious first."""
     return estimate.with_provenance(findings=tuple(explain(dict.fromkeys((*findings, *estimate.findings)))))

@@ -112,7 +112,7 @@ class Payload(ShortRepr, NotebookDisplay):
         return bool(distance <= MAX_LOAD_HALF_WIDTHS * self.factor)
 
     def metric(self) -> Array:
-        """Return M (10, 10) with |M dphi| the distance of parameters in standard deviations, by the covariance."""
+        """Return M (10, 10) for which |M dphi| is the distance of parameters in standard deviations."""
         scale = np.sqrt(np.maximum(np.diag(self.covariance), 1e-300))
         values, vectors = np.linalg.eigh(self.covariance / np.outer(scale, scale))
         return np.asarray((vectors / np.sqrt(np.maximum(values, 1e-9 * values.max()))).T / scale)

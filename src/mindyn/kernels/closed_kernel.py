@@ -23,8 +23,8 @@ class ClosedKernel(Kernel):
 
     q holds either the positions (..., n) of all joints, with dependent joints near their closed positions, or the
     positions (..., k) of the primary joints alone. In the second case the kernel solves for the others: a batch (N, k)
-    in order, as a motion; any other shape on a straight path from home. Derivatives by q refer to the positions that
-    were given. Samples whose loops stay open or are nearly singular raise an error that names the loop;
+    in order, as a motion; any other shape on a straight path from home. Derivatives with respect to q refer to the
+    positions that were given. Samples whose loops stay open or are nearly singular raise an error that names the loop;
     `run_with_flags` marks them instead.
     """
 

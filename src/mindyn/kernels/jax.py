@@ -1,4 +1,4 @@
-"""Evaluate a model's equations on JAX arrays (extra `jax`), with derivatives by every argument.
+"""Evaluate a model's equations on JAX arrays (extra `jax`), with derivatives with respect to every argument.
 
     dynamics = mindyn.kernels.jax.make_differentiable(mindyn.compile_model(robot, parameters="input"))
     tau = jax.jit(dynamics.inverse_dynamics)(q, qd, qdd, phi)

@@ -475,7 +475,7 @@ class PartWriter:
 
 
 def may_leave_range(program: Program, form: Format) -> bool:
-    """Return whether inputs within `form.input_limit` can give a result that is not finite, by its operations.
+    """Return whether the operations can turn inputs within `form.input_limit` into a result that is not finite.
 
     Sums and products of four such inputs and of constants within `form.constants` fit; quotients and roots may not.
     """

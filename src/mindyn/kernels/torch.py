@@ -1,4 +1,4 @@
-"""Evaluate a model's equations on PyTorch tensors (extra `torch`), with derivatives by every argument.
+"""Evaluate a model's equations on PyTorch tensors (extra `torch`), with derivatives with respect to every argument.
 
     dynamics = mindyn.kernels.torch.make_differentiable(mindyn.compile_model(robot, parameters="input"))
     tau = dynamics.inverse_dynamics(q, qd, qdd, phi)

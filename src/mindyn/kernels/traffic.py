@@ -1,4 +1,4 @@
-"""Lines of other blocks that a kernel moves between the steps of a block, so that it does not wait for memory.
+"""Cache lines of other blocks that a kernel moves between the steps of a block, so that it does not wait for memory.
 
 Lines of later blocks are prefetched. Streamed outputs, which are larger than the caches, are written to a stage of a
 few blocks; before a block is overwritten there, its lines are copied to their place, past the caches.

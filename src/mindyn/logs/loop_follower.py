@@ -79,7 +79,7 @@ def all_joint_positions(robot: Robot, samples: Samples) -> Array:
 
 
 def _is_motion(samples: Samples) -> bool:
-    """Return whether most steps of the positions agree with the speeds."""
+    """Return whether the samples are a motion, row by row: most steps of the positions agree with the speeds."""
     together = samples.segments[1:] == samples.segments[:-1]
     steps = np.diff(samples.q, axis=0)[together] * samples.rate_hz
     speeds = ((samples.qd[1:] + samples.qd[:-1]) / 2)[together]

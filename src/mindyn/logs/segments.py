@@ -1,7 +1,7 @@
 """Process the segments of a log piece by piece: split at gaps, resample uniformly, and cut into overlapping windows.
 
-Windows overlap by the rows that conditioning needs. Blocks of samples overlap again, by the rows that the equations
-need (see `mindyn.regression.row_blocks`).
+Windows overlap by the number of rows that conditioning needs. Blocks of samples overlap again, by the rows that the
+equations need (see `mindyn.regression.row_blocks`).
 """
 
 from __future__ import annotations

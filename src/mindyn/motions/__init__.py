@@ -1,4 +1,4 @@
-"""What the robot shall do, and what a model would do: excitation, simulation and plans of step-by-step tests."""
+"""Planned motions and simulated motions: excitation, simulation and plans of step-by-step tests."""
 
 from mindyn.foundation.lazy_names import import_lazily
 

@@ -1,9 +1,9 @@
 """Verify base sets and equations against a plain Newton-Euler recursion on standard parameters.
 
-Standard parameters are the reference. Nothing here is reduced, traced, snapped or regrouped: NumPy, the robot's own
-frames, wrenches link by link. A base set must reproduce the torques of any links: random consistent ones, at a few
-states of the robot's own scale, joint by joint within MAX_RELATIVE_ERROR of the sum of the terms' sizes, sum_k |Y_ik
-phi_k|.
+Standard parameters are the reference. This module does not reduce, trace, snap or regroup anything: it uses NumPy, the
+robot's frames, and wrenches link by link. A base set must reproduce the torques of any links: random consistent ones,
+at a few states of the robot's own scale, joint by joint within MAX_RELATIVE_ERROR of the sum of the terms' sizes, sum_k
+|Y_ik phi_k|.
 """
 
 from __future__ import annotations

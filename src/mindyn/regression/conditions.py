@@ -1,6 +1,6 @@
 """Group rows by the conditions of the motion: speed, load, posture and direction.
 
-Blocks of time differ in noise; on another motion, a model must also hold at other speeds, loads and postures. Rows are
+Blocks of time differ in noise; on another motion, a model must also predict other speeds, loads and postures. Rows are
 therefore grouped by one number for each row:
 
     speed      root mean square of the joint speeds, each relative to its own root mean square

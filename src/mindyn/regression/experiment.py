@@ -1,4 +1,4 @@
-"""`Experiment`: a robot and its logs, and everything that is computed from them, once.
+"""`Experiment`: a robot, its logs, and everything that is computed from them, each computed once.
 
 It is the only place that knows how logs become samples and samples become equations.
 """
@@ -36,7 +36,7 @@ EXCERPT_ROWS: Final = 60_000
 EXCERPT_SCANS: Final = 16
 """Largest number of streamed logs that are read to select settings: reading all would cost as much as the fit."""
 MAX_KEPT_BYTES: Final = 50_000_000
-"""Size of the samples of all conditionings that are kept; the latest ones are kept in any case."""
+"""Memory for the samples of all conditionings that are kept; the latest samples are kept in any case."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -6,8 +6,8 @@ With tau_f(u) the friction of a drive without its torque offset, at joint speeds
     d|tau_f| / d|u| >= 0             above the largest Stribeck speed
 
 Both are linear in the coefficients. They are imposed at `SPEED_COUNT` speeds in each direction, and rows that other
-rows imply are omitted. Friction that grows with the load takes power at every load if it does without load and f_load
-+- f_driving >= 0.
+rows imply are omitted. Load-dependent friction dissipates power at every load if it does so without load, and f_load +-
+f_driving >= 0.
 
 A coefficient may be nearly collinear with other friction of its joint on the speeds of a log: the offset or |u| of
 a joint that turns one way, or viscous friction at one speed. The log does not determine it: large values cancel, but

@@ -39,7 +39,7 @@ class Block(ShortRepr):
 
     log          number of the log; -1 for several logs
     span         number of its first sample in the log, and of the sample after its last
-    phase        its place, 0 to 1, on a line along which motions do not repeat; None if not computed
+    phase        its position, 0 to 1, on a timeline on which motions do not repeat; None if not computed
     information  R factors of its rows, which may be none
     reach        (2, n) smallest and largest positions of the joints
     """

@@ -1,4 +1,4 @@
-"""Samples of any length to equations, block by block, with the same filter on columns and torque, and to R factors."""
+"""Turn samples of any length into equations and R factors, block by block, with one filter on columns and torque."""
 
 from __future__ import annotations
 

@@ -148,7 +148,7 @@ class Rows:
 
     @cached_property
     def timeline(self) -> Timeline | None:
-        """Return a line on which repeated motion has the same place; None for streams and samples."""
+        """Return a timeline on which repeated motion has equal times; None for streams and samples."""
         if not isinstance(self._data, LogRows) or self._data.streamed or self._data.executor is not None:
             return None
         return self._data.experiment.timeline

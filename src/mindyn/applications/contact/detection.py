@@ -4,10 +4,10 @@
 
 r follows the external torque with time constant 1 / gain (the momentum observer gives the same without acceleration).
 On motions without contact, r is the error of the model: its maxima in segments of time follow a Gumbel distribution,
-which gives the threshold for a required rate of false alarms. At a joint that stands still, friction can balance any
-torque below breakaway, in both directions. This hidden torque is added to the threshold, and decays with the time
-constant of the observer once the joint moves. Friction balances with one constant torque, though: after the whole arm
-has been at rest for a while, changes of r are compared with the threshold of motion.
+which gives the threshold for a required rate of false alarms. At a joint at rest, friction can balance any torque below
+breakaway, in both directions. This hidden torque is added to the threshold, and decays with the time constant of the
+observer once the joint moves. Friction balances with one constant torque, though: after the whole arm has been at rest
+for a while, changes of r are compared with the threshold of motion.
 """
 
 from __future__ import annotations

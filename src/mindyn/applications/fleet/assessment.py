@@ -1,11 +1,12 @@
 """`assess_fleet`: find robots that differ from the type or drift significantly, and the cause.
 
 For every robot and cause the size is fitted to all of its logs, and again without each log in turn: the jackknife over
-logs gives its variance, whatever the noise within a log. Variances of few logs are moderated towards those of the other
-robots [Smyth 2004]. The size of a robot is compared with the median of the fleet; differences between healthy robots,
-by a robust estimate, count as variance. Friction and offset of every joint belong to the individual robot: while
-another cause is tested they are fitted too, as random effects with the variance of healthy robots. Left free, they
-would absorb most of a shifted zero, whose torque is nearly constant, and an offset would be named instead.
+logs gives its variance, without a model of the noise within a log. Variances of few logs are moderated towards those of
+the other robots [Smyth 2004]. The size of a robot is compared with the median of the fleet; differences between healthy
+robots, by a robust estimate, count as variance. Friction and offset of every joint belong to the individual robot:
+while another cause is tested they are fitted too, as random effects with the variance of healthy robots. As free
+parameters, they would absorb most of a shifted zero, whose torque is nearly constant, and the study would report an
+offset instead.
 
 Several causes can explain one fault: of the significant ones, the cause with the smallest misfit (squared, with that of
 the random effects) comes first, and others are tested in addition to it. The p-values of all robots and causes together

@@ -1,4 +1,4 @@
-"""`FleetCause`: a way in which a robot may differ from its type, as directions of parameters and joint zeros.
+"""`FleetCause`: how a robot may differ from its type, as directions in the space of parameters and joint zeros.
 
 A cause has a size along its first direction; further directions may belong to it (a payload of some mass also has a
 centre and an inertia). The information of a log about all causes then is two small arrays (`LogEvidence`).
@@ -90,7 +90,7 @@ MIN_TORQUE_RATIO: Final = 1e-9
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FleetCause:
-    """Way in which a robot may differ from its type.
+    """Possible difference of a robot from its type.
 
     what     kind of cause
     where    joint, or link that carries a payload

@@ -1,4 +1,4 @@
-"""`Tally`: the logs that count, by robot and group, and the sums of their R factors in the order of their names."""
+"""`Tally`: the logs that count, by robot and group, and the sums of their R factors, in the order of log names."""
 
 from __future__ import annotations
 

@@ -6,9 +6,9 @@ estimate within its covariance C; friction, which depends on load and temperatur
     minimise  sum_j w_j |tau_j - Y_j beta - Y_load,j phi|^2 + (beta - beta_0)^T C^-1 (beta - beta_0)
 
 phi (10,) is in the frame of the link that carries the load. Its covariance has three parts: the jackknife over blocks
-of the run, that of beta_0, and that of the drive gains. A joint whose logged torque is too large by a fraction e shows
-a load too large by e, and no run can distinguish that from a heavier load. The result is the nearest load, in the
-metric of this covariance, that has a physical mass distribution.
+of the run, that of beta_0, and that of the drive gains. If the logged torque of a joint is too large by a fraction e,
+the load seems too large by e, and no run can distinguish this from a heavier load. The result is the nearest load, in
+the metric of this covariance, that has a physical mass distribution.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """`StepByStep`: Yoshida's identification by a sequence of simple tests, each with few unknowns.
 
 Test by test, rows A beta = z (see `rows`) are solved for the combinations of parameters that are not yet known,
-with the known ones on the right side. The whole is one linear map of all torque readings, which gives the covariance:
+with the known ones on the right side. The result is one linear map of all torque readings, which gives the covariance:
 errors of earlier tests propagate to later ones, with all their correlations.
 """
 

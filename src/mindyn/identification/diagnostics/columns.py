@@ -1,13 +1,13 @@
-"""Find swapped or reversed columns and another direction of gravity by the motion alone, whatever the links weigh.
+"""Find swapped or reversed columns and a wrong direction of gravity from the motion alone, without known masses.
 
-The torques of an arm are not independent: those of a joint determine the parameters of all links beyond it. If columns
-are swapped or reversed, no parameters explain all joints, and friction appears to drive some of them, mostly others
-than those concerned. Each hypothesis corrects one input and is fitted to the same smooth rows:
+The torques of an arm are not independent: the torques of one joint determine the parameters of all links beyond it. If
+columns are swapped or reversed, no parameters explain all joints, and friction appears to drive some of them, usually
+not the joints with the wrong columns. Each hypothesis corrects one input and is fitted to the same smooth rows:
 
     swapped torques of two joints; reversed torque, or reversed motion, of one joint; gravity along another axis
 
-The best one counts if it leaves much less than the log as it is, significantly, and clearly less than hypotheses of
-other kinds; otherwise no cause is named.
+The best hypothesis is reported if its residual is much and significantly smaller than without a correction, and clearly
+smaller than the residuals of other kinds of hypotheses; otherwise no cause is named.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ ROWS: Final = 800
 
 
 class ColumnCorrection(NamedTuple):
-    """A correction of the input, and the rms residual that it leaves relative to that of the log as it is."""
+    """A correction of the input, and the ratio of the rms residuals with and without it."""
 
     finding: Finding
     ratio: float

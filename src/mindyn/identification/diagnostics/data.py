@@ -105,7 +105,7 @@ class DiagnosticData:
 
     @cached_property
     def column_correction(self) -> ColumnCorrection | None:
-        """Columns or gravity that the motion contradicts, if the log is badly explained; otherwise None."""
+        """Correction of columns or gravity that the motion suggests; None if the fit explains the log well."""
         smooth, fit = self.smooth, self.smooth_fit
         is_scaled = self.correction is not None and self.correction.kind in (Kind.WRONG_TORQUE_UNIT, Kind.MOTOR_CURRENT)
         if smooth is None or fit is None or is_scaled:

@@ -94,8 +94,8 @@ class FileComparison:
     def corrected_misfit(self, T: Array, other: Array, tau: Array | None = None) -> Array:
         """Return the misfits (2, 2) of T and of another hypothesis over the joints that are strong in either.
 
-        The other hypothesis may come with another torque. Comparing each hypothesis over its own joints would favour
-        the one that drops the worst joints.
+        The other hypothesis may come with another torque. If each hypothesis were compared over different joints, the
+        one that drops the worst joints would win.
         """
         joints = sorted({*self.strong(T), *self.strong(other)})
         return np.array([self.misfit(T, joints=joints), self.misfit(other, tau, joints)])

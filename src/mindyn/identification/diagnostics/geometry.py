@@ -1,8 +1,8 @@
-"""Diagnose joint zeros and gravity from the motion alone, whatever the links weigh, and an implausible weight.
+"""Diagnose joint zeros and gravity from the motion alone, without known masses, and an implausible weight.
 
 A wrong joint zero rotates all links beyond the joint. Free parameters of these links absorb most of the error, and all
-of it at a vertical first joint and at the last joint. In between, the coupling terms of the links do not rotate along,
-so that no masses fit the torque of an accurate log.
+of it at a vertical first joint and at the last joint. At the joints in between, the coupling terms of the links do not
+rotate with them, so that no masses fit the torque of an accurate log.
 
 If a controller removed gravity from the torque before logging, and the robot file has no masses (`weight` compares the
 torque with them), any masses explain the torque badly, and a model without weight explains it better:

@@ -2,8 +2,8 @@
 
 A payload on the last link changes its ten parameters, and through them the base values: beta + K_last phi in one log,
 beta in the others. Models with and without phi are fitted to every second block and validated on the blocks between.
-Both have friction and offsets of their own in that log, which differ between logs for other reasons. If phi explains
-more of the log's torque, in block after block, then the log has a different payload.
+Both hypotheses fit separate friction and offsets in that log, because these differ between logs for other reasons. If
+phi explains more of the log's torque, in block after block, then the log has a different payload.
 """
 
 from __future__ import annotations

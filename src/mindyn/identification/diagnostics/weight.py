@@ -6,12 +6,12 @@ Two hypotheses explain the torque of joint j:
     without weight   tau_j = s (Y_j(q, qd, qdd) - Y_j(q, 0, 0)) phi + s Y_j(q, 0, 0) r + F_j f + e
 
 Y is the regressor of the standard parameters phi, which are those of the file up to a stated error; s is an error of
-the scale (a current, a unit, a reversed sign), r the weight that an inexact compensation leaves, F friction and offset,
-of any size, and e noise. The marginal likelihood
-of each hypothesis integrates over phi and f, so a motion for which another inertia looks like weight decides nothing by
-itself: it depends on how far phi must leave the file. Gravity along the other axes of the base is tried too. The torque
-counts as weightless only if that hypothesis is much more likely *and* explains the torque at every joint that carries
-weight in this log; a joint whose weight hardly varies there says nothing.
+the scale (a current, a unit, a reversed sign), r the weight that remains after an inexact compensation, F friction and
+offset, of any size, and e noise. The marginal likelihood of each hypothesis integrates over phi and f, so a motion for
+which another inertia looks like weight decides nothing by itself: it depends on how far phi must leave the file.
+Gravity along the other axes of the base is tried too. The torque counts as weightless only if that hypothesis is much
+more likely *and* explains the torque at every joint that carries weight in this log; a joint whose weight hardly varies
+in the log is not evidence.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ EDGE_PERIODS: Final = 1.0
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DeflectionRows:
-    """All rows of all logs below a cut-off, and those of them that are fitted.
+    """All rows of all logs, low-passed, and which of them are fitted.
 
     kept         (k,) rows that are fitted: without the ends of segments, as many as the cut-off needs
     samples      motion at all rows

@@ -46,7 +46,7 @@ FACTORS: Final = 4.0 ** np.arange(-1, 7)
 SERVO_RATE_HZ: Final = 10_000.0
 """Rate at which the torque of a position servo is computed: held for 1 ms, it would lose kp 0.5 ms of its damping."""
 STEP_LENGTHS: Final = 0.5 ** np.arange(8)
-"""Lengths of a step that are tried at once, in the lanes of one register."""
+"""Step lengths that are tried at once, in the lanes of one register."""
 LEAST_GAIN: Final = 1e-4
 """Relative decrease of the squared residuals below which steps end."""
 

@@ -1,7 +1,8 @@
 """Model residuals that are correlated in time as autoregressive processes, and compute the resulting covariance.
 
 With residuals e = H w, w white of variance s2 and H the shaping filter 1 / A(z), the estimate's covariance is
-P (sum_i W_i^2 s2_i |H_i Y_i|^2) P: the residuals' own filter shapes the columns, in place of lag windows.
+P (sum_i W_i^2 s2_i |H_i Y_i|^2) P: the columns are filtered with the spectrum of the residuals, instead of with lag
+windows.
 """
 
 from __future__ import annotations

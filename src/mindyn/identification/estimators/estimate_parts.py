@@ -57,7 +57,7 @@ class ParameterValues:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Uncertainty:
-    """How far the true values may be from those of an estimate.
+    """How far the true values may be from the estimated ones.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""What every fit derives from its equations and values: residuals, status, unidentifiable parameters."""
+"""Quantities that every fit derives from its equations and values: residuals, status, unidentifiable parameters."""
 
 from __future__ import annotations
 

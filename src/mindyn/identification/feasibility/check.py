@@ -114,7 +114,7 @@ def check_feasible(estimate: Estimate, bounds: Bounds | None = None) -> Feasibil
 
 
 def _add_projection(answer: Answer, estimate: Estimate) -> Answer:
-    """Add what is implausible about the model that `make_feasible` gives, which export would reject."""
+    """Add the reasons why export would reject the model that `make_feasible` returns as implausible."""
     projection = check_projection(estimate)
     problems = ["the nearest consistent values were not found"] if projection is None else list(projection.problems)
     sentence = f" The nearest consistent model is not plausible: {problems[0]}." if problems else ""

@@ -26,7 +26,7 @@ Subject = Estimate | Robot | tuple[Robot | BaseParameters, ArrayLike]
 
 
 UNREACHABLE_INERTIA: Final = 1e12
-"""Inertia at positions where loops cannot close, kg m^2: never the smallest one."""
+"""Placeholder for the inertia where loops cannot close, kg m^2; so large that it is never the smallest."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,6 +1,6 @@
 """Uncertainty after the constraint: intervals of physically constrained values, and bands of predicted torque.
 
-Constrained values do not scatter about the truth as free ones do, so their covariance says little about them. The set
+Constrained values do not scatter about the truth as free values do, so a covariance describes them poorly. The set
 that data and physics allow does: with b the unconstrained values, C their covariance and
 
     misfit(beta) = (beta - b)^T C^-1 (beta - b),

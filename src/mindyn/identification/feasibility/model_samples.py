@@ -5,10 +5,10 @@ The standard parameters x (links, drives, friction) are normal around the full m
     covariance  G C G^T + (I - G B) S (I - G B)^T,   G = S B^T (B S B^T)^-1,
 
 B x the base parameters and friction, C their covariance, S the covariance of the prior. B x then has the covariance C
-exactly. Base parameters leave the rest open: there the prior decides, which varies the pseudo-inertia of every link by
-`PRIOR_DEVIATION` in units of itself [Lee, Wensing & Park 2020]. The distribution is restricted to physically consistent
-parameters whose pseudo-inertias are between `MIN_RATIO` and `MAX_RATIO` times those of the full model. That bounds the
-inertia matrix in every configuration, and its condition number by their quotient.
+exactly. Base parameters leave the rest open: there the prior decides, with a standard deviation of `PRIOR_DEVIATION`
+relative to the pseudo-inertia of each link [Lee, Wensing & Park 2020]. The distribution is restricted to physically
+consistent parameters whose pseudo-inertias are between `MIN_RATIO` and `MAX_RATIO` times those of the full model. That
+bounds the inertia matrix in every configuration, and its condition number by their quotient.
 """
 
 from __future__ import annotations
@@ -175,7 +175,7 @@ def sample_models(
 
 
 def parameter_ranges(robots: Sequence[Robot], full: Robot) -> list[tuple[str, str, str, float, float, float]]:
-    """Return (body or joint, parameter, unit, value, 5 % and 95 % quantile) of what simulators vary."""
+    """Return (body or joint, parameter, unit, value, 5 % and 95 % quantile) of each quantity that simulators vary."""
     rows = []
     for name, unit, values in zip(
         *_physical_names(full), np.array([_physical(r) for r in (full, *robots)]).T, strict=True

@@ -32,7 +32,7 @@ MIN_RELATIVE_DISTANCE: Final = 1e-8
 DISTANCE_TOLERANCE: Final = 1e-3
 """Relative difference below which distances count as equal."""
 SMALL_ROBOT_SIZE: Final = 1e-2
-"""Size of links or friction (kg, N m, ...) below which a robot is measured in units of its own size."""
+"""Largest parameter (kg, N m, ...) below which a small robot gets smaller units for its parameters."""
 MIN_RELATIVE_SIZE: Final = 1e-2
 """Lower bound of the size of a value relative to the rms of its kind."""
 

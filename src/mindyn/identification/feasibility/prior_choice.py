@@ -3,8 +3,9 @@
 Blocks are held out in turn, and the error of a candidate is the mean over blocks of the weighted mean squared residual.
 Among kinds of drive parameters, the simplest candidate is taken that does not differ significantly from the best one
 [Breiman et al. 1984], by differences on the same blocks. Values of a prior are a guess: the prior gets the smallest
-weight whose error is not significantly larger than the least one, so that it acts in directions that the data leave
-undetermined. Links keep a fraction of the pseudo-inertia of the prior, which bounds the inertia matrix from below.
+weight whose error is not significantly larger than the least error, so that the prior acts mainly in directions that
+the data do not determine. Links keep a fraction of the pseudo-inertia of the prior, which bounds the inertia matrix
+from below.
 """
 
 from __future__ import annotations

@@ -46,9 +46,10 @@ def noise_floor(prediction: TorquePrediction) -> Array:
     """Return the rms (n,), N m or N, of white noise that has the density of the residual at high frequencies.
 
     The power density S(f) of the residual has the median s over the upper half of the frequencies up to rate / 2; white
-    noise of that density has the rms sqrt(s rate / 2). A sensor with a filter has less noise there, so its floor is too
-    low, never too high. The result is NaN if the motion reaches the upper half, if the residual consists of spikes (for
-    example at reversals, whose spectrum is flat too), or if the log is too short for a spectrum.
+    noise of that density has the rms sqrt(s rate / 2). A sensor that filters its signal has less noise there, so this
+    floor may be too low, but is never too high. The result is NaN if the motion reaches the upper half, if the residual
+    consists of spikes (for example at reversals, whose spectrum is flat too), or if the log is too short for a
+    spectrum.
     """
     rate, segments = prediction.samples.rate_hz, prediction.samples.segments
     frequency, residual = spectrum(prediction.residual, segments, rate)

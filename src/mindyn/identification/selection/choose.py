@@ -1,4 +1,4 @@
-"""`choose`: select the estimator and the settings that the user did not give, on the training rows.
+"""`choose`: select the estimator and the settings that the user did not give, using the training rows only.
 
 The candidates are least squares and physically consistent fits, each with and without friction shapes and torque
 offsets. Their loss is the geometric mean of two errors: on held-out blocks, and on rows held out under other conditions

@@ -1,4 +1,4 @@
-"""`ColumnSums`: Gram matrices of parts of the rows, of columns and torque after the parallel filter.
+"""`ColumnSums`: Gram matrices of columns and torque after the parallel filter, for parts of the rows.
 
 One pass over the rows sums the columns of all frictions that are compared: they share the columns of the links.
 """
@@ -38,14 +38,14 @@ class Part(NamedTuple):
         return self._replace(slowest=None)
 
     def within(self, rows: range) -> slice:
-        """Return which of some consecutive rows belong to the part, counted from the first of them."""
+        """Return the slice of consecutive rows that belong to the part, counted from the first row."""
         first = max(self.first, rows.start)
         first += -(first - self.first) % self.step
         return slice(first - rows.start, max(first, min(self.last, rows.stop)) - rows.start, self.step)
 
 
 class Buffers:
-    """Arrays that are used for pass after pass: the pages of new ones take as long as the sums."""
+    """Arrays that every pass reuses: the memory pages of new arrays would take as long as the sums."""
 
     def __init__(self) -> None:
         self._arrays: dict[Hashable, Array] = {}

@@ -1,4 +1,4 @@
-"""`Folds`: fit all blocks of rows but one, for each block, from the Gram matrices of their rows."""
+"""`Folds`: leave out each block of rows in turn and fit the others, from the Gram matrices of the blocks."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ DROPPED_TOGETHER: Final[tuple[tuple[Kind, ...], ...]] = (("rotor",), ("offset",)
 """Kinds of parameters that an arm may not need: rotors, whose inertia the links can absorb, and friction offsets."""
 DELAY_STEPS: Final = 12
 DELAY_GAIN: Final = -log(0.9)
-"""Gain of a delay from which on friction of other shapes is not asked whether it explains the delay."""
+"""Reduction of the error by a delay above which friction of other shapes is not tested as an explanation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +135,7 @@ def tune_settings(trials: Trials, start: Trial, search_space: SearchSpace, progr
 
 
 def _essential(trials: Trials, best: Trial, search_space: SearchSpace) -> Trial:
-    """Drop as many of the least supported parameters as gives the best prediction of unseen motion.
+    """Drop the number of least supported parameters that gives the best prediction of unseen motion.
 
     A few large blocks hold out motion unlike the rest, many small blocks motion like it: settings with different
     freedom are compared over several numbers of blocks, by the geometric mean of their errors. Delay, slow rows and the
@@ -329,7 +329,8 @@ def add_load_friction(trials: Trials, best: Trial) -> Trial:
     The reference of the load is the fit to all training rows, first without and then with such friction: the only
     torque of held-out blocks that enters their columns is that of the rigid links. At joints where it would drive,
     f_load < |f_driving|, or lock the gear, it represents another effect, such as a gain or a spring, and is excluded.
-    So it is at joints that it predicts significantly worse. It is compared over several numbers of blocks.
+    It is also excluded at joints where it makes the prediction significantly worse. It is compared over several numbers
+    of blocks.
     """
     if trials.regressor.load_obstacle() or isinf(trials.score(best).criterion):
         return best

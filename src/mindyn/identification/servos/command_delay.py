@@ -1,4 +1,4 @@
-"""The delay of targets, common to all joints of a bus: fitted together with all values, and tested against none.
+"""The delay of targets, common to all joints of a bus: fitted together with all values, and compared with no delay.
 
 Friction, damping and armature delay a position by far more than a bus does. The delay is therefore estimated beside
 them, by Gauss-Newton steps of the Schur complement of all joints, and limited to a few control periods. It is applied

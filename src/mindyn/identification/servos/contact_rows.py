@@ -1,4 +1,4 @@
-"""Rows in which something else than the servo holds a joint: the tip on a table, or a joint at a hard stop.
+"""Rows in which a joint is held by something other than its servo: the tip on a table, or a joint at a hard stop.
 
 Such rows, and those until the target of the joint has moved on, get no weight in the fit and do not count in scores.
 """

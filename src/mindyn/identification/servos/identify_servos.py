@@ -40,11 +40,11 @@ from mindyn.robots.robot import Robot
 CORRELATED_S: Final = 1.0
 """Time over which errors of a simulation are alike; a weak prior counts as one such piece of a log."""
 SCALE_HALF_WIDTH: Final = 0.5
-"""Largest half width of the interval of log kp at which gravity determines the scale."""
+"""Largest half-width of the interval of log kp for which gravity counts as determining the scale."""
 SCALE_GRAVITY: Final = 0.02
 """Smallest rms of gravity relative to that of kp (target - q)."""
 OPEN_HALF_WIDTH: Final = 1.4
-"""Values whose logarithm has a wider interval, a factor of 4, are open: about as wide as the prior."""
+"""Values whose logarithm has a wider interval (a factor of 4, about as wide as the prior) are not determined."""
 SLOW_HALF_WIDTH: Final = 0.6
 """Half width of the interval of log damping above which a slow motion is stated: a factor of 1.8."""
 COUPLED_PART: Final = 0.5

@@ -1,4 +1,4 @@
-"""What the four values of a joint leave out: more friction at rest, friction by load, a limit of the drive.
+"""Effects beyond the four values of a joint: more friction at rest, friction by load, a limit of the drive.
 
 Each is fitted as a fifth value, and is significant only if the simulation of held-out blocks becomes better. Leaving a
 block out moves the values by one Gauss-Newton step, as for the intervals. Friction by load hardly changes a motion, but

@@ -1,4 +1,4 @@
-"""Rows in which all joints follow their targets with the same further delay, unlike in the rest of the logs.
+"""Rows in which all joints follow their targets with the same additional delay, unlike in the rest of the logs.
 
 A recorder that loses rows, or servos that plan their own motion, delay all joints alike from one instant on. Such rows
 say nothing about gains and friction: they get no weight in the fit, and are stated. Friction, damping and armature of a

@@ -24,7 +24,7 @@ _OTHER: Final = {"targets": "positions", "positions": "targets"}
 MIN_RANGE_RAD: Final = 0.01
 """A joint with a smaller range may rest, which says nothing about units."""
 MAX_TURNS: Final = 2.0
-"""Joints of arms and legs turn less than this: position servos have one turn, most links less."""
+"""Joints of arms and legs turn less than this: position servos turn once, and most links less."""
 OTHER_CORRELATION: Final = 0.8
 """Smallest correlation of a position with the target of another joint, for both to be swapped."""
 OWN_CORRELATION: Final = 0.6

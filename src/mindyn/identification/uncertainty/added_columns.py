@@ -1,4 +1,4 @@
-"""Fit one more column next to those of an estimate, such as a drift of friction, with its deviation over blocks."""
+"""Fit one column in addition to those of an estimate, such as a drift of friction, with its deviation over blocks."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ groups gives V_c, and
 
     S_k = sqrt((max(C_kk, V_kk) + E_kk) / C_kk),   E_kk = max(0, mean_c V_c,kk - V_kk)
 
-adds by how much the values differ more between conditions than between blocks.
+adds the amount by which the values differ more between conditions than between blocks.
 
 Effectively 1 / sum_b h_b^2 blocks determine a parameter, h_b being the fraction of block b in its information. If these
 are fewer than three, blocks cannot determine their deviation, and the model's deviation stays.
@@ -162,7 +162,7 @@ def difference_shift(rows: FitRows, conditioning: Conditioning) -> Array:
 
 
 def _slope(estimate: Estimate, samples: Samples) -> Array:
-    """Return the derivative (N, n) of the predicted torque by a delay of the motion; friction keeps its direction."""
+    """Return d tau / d delay (N, n) of the predicted torque if the motion is delayed; friction keeps its direction."""
     tau = _smooth_torque(estimate, samples)
     slope = np.zeros_like(tau)
     for start, stop in segment_ends(samples.segments):

@@ -1,6 +1,6 @@
 """`Bodies`: the solids of links and obstacles, their poses along a motion, and the distances between them.
 
-`Pairs`: distances between capsules along a motion, with exact derivatives by q.
+`Pairs`: distances between capsules along a motion, with exact derivatives with respect to q.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Points:
 
 
 def kernel_and_slopes(robot: Robot, function: casadi.Function) -> tuple[Kernel, Kernel]:
-    """Return the kernels of a function and of its derivatives by each input."""
+    """Return the kernels of a function and of its derivatives with respect to each input."""
     slopes = jacobians(function, function.name_in())
     matrices = [name for name in slopes.name_out() if name != CLOSURE]
     return make_kernel(robot, function), make_kernel(robot, slopes, matrices=matrices)

@@ -101,7 +101,7 @@ class Columns:
         return S
 
     def slopes(self, entries: Array, weights: Array, G: Array) -> Array:
-        """Return the derivatives (N, e) by the entries of a function with derivatives G by the information."""
+        """Return d f / d entries (N, e) of a function f of the information S, from G = d f / d S."""
         V = np.empty_like(entries)
         for joint, block, weight in zip(self._joints, self._blocks, weights, strict=True):
             np.matmul(entries[:, joint], (2 * weight) * G[block], out=V[:, joint])

@@ -1,4 +1,4 @@
-"""`design_motions`: several motions, each of which excites what the logs of the earlier ones do not determine."""
+"""`design_motions`: several motions, each exciting parameters that the logs of earlier ones leave open."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ class Constraint(ABC):
 
     @abstractmethod
     def pulled_back(self, instants: Instants, state: State, weights: Array) -> Array:
-        """Return (w, c, 1 + m, n), the derivatives by z of sum_t weights[t] values[t] over each segment."""
+        """Return (w, c, 1 + m, n), the derivatives with respect to z of sum_t weights[t] values[t] per segment."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -93,7 +93,7 @@ class SolvedRates(Constraint):
     """Results of a kernel, such as rates of dependent joints or torques: (result - middle) / half.
 
     kernel      returns them at (q, qd, ...), with as many inputs as needed, and at the `parameters`, which are constant
-    slopes      returns the derivatives by each of (q, qd, ...)
+    slopes      returns the derivatives with respect to each of (q, qd, ...)
     columns     (c,) numbers of the results that are used
     """
 
@@ -201,7 +201,7 @@ class KeepOut:
     """Boxes that the capsules of a robot must stay outside of.
 
     The signed distance of a point from a box is convex, also along the segment of a capsule. Its minimum is found by
-    bisection of the slope, and has the derivative by q of the point at the minimum.
+    bisection of the slope, and has the derivative with respect to q of the point at the minimum.
 
     body     capsules, with their end points; its pairs do not count
     boxes    finite ones in the root frame

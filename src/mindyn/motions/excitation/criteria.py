@@ -20,7 +20,7 @@ EXTREME: Final = np.inf
 
 
 def evaluate_criterion(name: Name, S: Array, owners: NDArray[np.intp], power: float = EXTREME) -> tuple[float, Array]:
-    """Return f(S), infinite if S is singular, and the symmetric matrix of its derivatives by the entries of S.
+    """Return f(S), infinite if S is singular, and its symmetric matrix of derivatives with respect to S.
 
     name    "D": - log det S / p; p / 2 times this is the logarithm of the volume of the confidence ellipsoid, up to a
             constant

@@ -1,4 +1,4 @@
-"""`find_encounters`: which bodies can come close to each other, the required distances, and what cannot be checked."""
+"""`find_encounters`: bodies that can come close to each other, their required distances, and unchecked pairs."""
 
 from __future__ import annotations
 

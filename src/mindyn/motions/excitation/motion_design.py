@@ -1,4 +1,4 @@
-"""`MotionDesign`: a motion that is safe to run, the limits that it uses, and the accuracy that its log will give."""
+"""`MotionDesign`: a motion that is safe to run, its use of the limits, and the expected accuracy of its log."""
 
 from __future__ import annotations
 

@@ -175,7 +175,7 @@ class Problem:
         return state if self.closed_within is None else (np.clip(state[0], *self.closed_within), *state[1:])
 
     def _of_table(self, by_z: Array) -> Array:
-        """Convert derivatives by z (..., 1 + m, n) to derivatives by x."""
+        """Convert derivatives with respect to z (..., 1 + m, n) to derivatives with respect to x."""
         by_x = by_z * self.scales
         if self.start is not None:
             by_x = by_x[..., 1:, :]

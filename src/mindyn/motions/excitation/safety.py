@@ -57,7 +57,7 @@ BASE_PLANE_M: Final = 0.0
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SafetySettings:
-    """What a motion must not hit, how close and how fast it may pass, and the volumes of the links.
+    """Obstacles of a motion, the required clearance, the speed limit of points, and the volumes of the links.
 
     Parameters
     ----------

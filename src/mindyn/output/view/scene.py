@@ -1,4 +1,4 @@
-"""`describe_scene`: a robot and what stands around it as numbers that the script of a page draws."""
+"""`describe_scene`: a robot and its surroundings as numbers that the script of a page draws."""
 
 from __future__ import annotations
 
