@@ -114,12 +114,13 @@ NOTES = [
     "of a long log is 1.3 times the least are not tried on all rows (errors relative to the least differ by 2 %); "
     "fits to the same rows share their R factors; worker processes take a part of the tasks. On training rows of a "
     "TX40, a UR10 and an LWR4+, settings, dropped parameters and errors on held-out blocks are the same as before.",
-    "The goal was half of the time of 0.2.0, and a quarter for long arms. Fewer settings or rows would change "
-    "what is selected: with cut-offs near those of the first round alone, two measured logs had other settings. So "
-    "would joint weights that are not converged: started from the fit to all blocks and repeated once, which takes two "
-    "solutions instead of five, errors change by 4e-4, and a TX40, a UR10 and an LWR4+ had other settings. Blocks of "
-    "512 instead of 1024 rows sum the products of 14 and 20 joints at most 10 % faster, and R factors from blocks "
-    "of 256 rows take three times as long, so the block does not depend on the robot.",
+    "The goal was half of the time of 0.2.0, and a quarter for long arms. Fewer settings or rows would change what "
+    "is selected: with only cut-offs near those of the first round, two measured logs had other settings. Joint "
+    "weights that are not converged would change it too: if they start from the fit to all blocks and are repeated "
+    "once (two solutions instead of five), errors change by 4e-4, and a TX40, a UR10 and an LWR4+ had other "
+    "settings. The number of rows in a block does not depend on the robot: for 14 and 20 joints, blocks of 512 rows "
+    "instead of 1024 sum products at most 10 % faster, and R factors from blocks of 256 rows take three times as "
+    "long.",
 ]
 COST = (
     "`identify` with every setting selected, compared with 0.2.0 in the same run, alternating: 100 000 and 10 000 rows "
