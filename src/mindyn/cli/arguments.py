@@ -83,7 +83,7 @@ def load_and_hold(
 def hold_unlogged_gripper(
     robot: Robot, options: RobotOptions, load: Callable[[RobotOptions], Robot], fits: Callable[[Robot], bool]
 ) -> tuple[Robot, RobotOptions]:
-    """Return the robot with its gripper held, as `mindyn excite` holds it, if only then the logs fit; print a note.
+    """Return the robot with its gripper held, as `mindyn excite` does, if the logs only match this robot; print a note.
 
     load  loads the robot with changed options
     fits  whether the logs have the columns of a robot

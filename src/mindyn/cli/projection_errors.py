@@ -1,4 +1,4 @@
-"""Torque errors on the logs of a run before and after its estimate was made feasible."""
+"""Compute torque errors on the logs of a run before and after its estimate was made feasible."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from mindyn.foundation.algebra.poses import Pose
 
 @dataclass(frozen=True, slots=True)
 class RootMotion:
-    """Motion of a frame fixed to the root, in its own components; all (3, 1).
+    """Motion of a frame fixed to the root, with components in this frame; all (3, 1).
 
     w, wd  angular velocity and acceleration [Angeles et al. 1988, eq. 10-13: those of link 0]
     a      acceleration of its origin, without gravity

@@ -28,7 +28,7 @@ def inertia_matrix(chain: Chain, q: SX) -> SX:
 
 
 def composite_bodies(chain: Chain, joints: tuple[JointPlacement, ...]) -> list[Body]:
-    """Return each link combined with all links after it, as one rigid body in its frame."""
+    """Combine each link with all links after it into one rigid body, in the frame of the link."""
     total = list(chain.bodies)
     for i in reversed(range(len(chain.parents))):
         parent = chain.parents[i]

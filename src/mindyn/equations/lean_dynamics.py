@@ -39,7 +39,7 @@ SPIN = np.diag([1.0, 1.0, 0.0])
 
 @dataclass(frozen=True, slots=True)
 class FrameMotion:
-    """Motion of a frame, in its own components.
+    """Motion of a frame, with components in this frame.
 
     w, wd     (3, 1) angular velocity and acceleration
     omega     (3, 3) Omega

@@ -99,7 +99,7 @@ def _minimize_gap(constraints: ClosingEquations, q: Array, dependent: list[int])
 
 
 def _candidate_starts(start: Array, dependent: list[int], units: Array) -> list[Array]:
-    """Return the start and rotated ones around it, because descent does not leave joints that are in line."""
+    """Return the start and rotated starts around it, because descent cannot leave a position with joints in line."""
     rng = np.random.default_rng(0)
     starts = [start]
     for size in (0.3, 0.3, 1.0, 1.0, 2.0, 2.0):

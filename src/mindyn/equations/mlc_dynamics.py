@@ -65,7 +65,7 @@ def mlc_inverse_dynamics(
 
 @dataclass(frozen=True, slots=True)
 class FrameState:
-    """Motion of a frame in its own components.
+    """Motion of a frame, with components in this frame.
 
     w, wd     angular velocity and acceleration
     turn      Omega = [wd] + [w][w]

@@ -17,7 +17,7 @@ from mindyn.foundation.algebra.poses import Pose
 
 @dataclass(frozen=True, slots=True)
 class LinkMotion:
-    """Motion of a frame, in its own components; all (3, 1).
+    """Motion of a frame, with components in this frame; all (3, 1).
 
     w, wd  angular velocity, acceleration
     a      acceleration of the origin minus gravity

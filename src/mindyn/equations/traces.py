@@ -29,7 +29,7 @@ an input; beta as an input.
 Needs = Literal["nothing", "torques", "torques on a moving root", "bodies"]
 
 NEEDS_BEYOND_BASE: tuple[Needs, ...] = ("torques on a moving root", "bodies")
-"""Needs that base parameters, which are those of a root at rest, do not meet."""
+"""Equations that base parameters cannot serve, because they are those of a root at rest."""
 
 
 @dataclass(frozen=True, slots=True)

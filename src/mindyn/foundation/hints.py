@@ -27,7 +27,7 @@ class Command(tuple[str, ...]):
         return tuple(self)
 
     def fill(self, **known: object) -> Command:
-        """Return the command with words in place of those in capitals that are known by now."""
+        """Return the command with its capitalised placeholders replaced by the values that are known."""
         return Command(*(known.get(word, word) for word in self))
 
     def __str__(self) -> str:

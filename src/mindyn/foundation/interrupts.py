@@ -1,4 +1,4 @@
-"""Raise Ctrl-C again if it gets lost.
+"""Raise the interrupt of Ctrl-C again if it gets lost.
 
 CasADi clears Python exceptions while it tries to convert its arguments, including KeyboardInterrupt, and most of the
 time of tracing equations is spent there. An interrupt that no code has handled after a short time is raised again.

@@ -91,7 +91,7 @@ def load_change(rows: Rows, estimate: Estimate) -> tuple[Array, Array]:
 
 
 def find_unsettled_loads(rows: Rows, estimate: Estimate) -> list[Finding]:
-    """Find joints whose load changed noticeably in the last fit: a small load next to large ones settles slowly."""
+    """Find joints whose load changed noticeably in the last fit: a small load settles slowly if others are large."""
     changes = zip(rows.regressor.joint_names, *load_change(rows, estimate), strict=True)
     names = tuple(name for name, change, load in changes if change > MIN_UNSETTLED_CHANGE**2 * load > 0)
     if not names:

@@ -86,7 +86,7 @@ _KERNEL_FUNCTION_TYPE = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.
 
 
 STREAMED_BYTES, MIN_STREAMED_BYTES = 2**23, 256
-"""Size of matrices of a batch, and of one sample, from which on they pass the caches by: they would not stay there."""
+"""Size of the matrices of a batch, and of one sample, above which they are written past the caches."""
 
 
 class Kernel:

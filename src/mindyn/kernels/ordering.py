@@ -208,7 +208,7 @@ def values_read(step: Step, program: Program) -> Iterable[int]:
 
 
 def _sines_by_stage(program: Program, uniform: Sequence[bool]) -> list[tuple[int, ...]]:
-    """Group SINCOS values by the number of sines and cosines that their angle is nested in."""
+    """Group SINCOS values by the number of sines and cosines that their angle depends on in sequence."""
     depth: list[int] = []
     stages: dict[int, list[int]] = {}
     for v, instruction in enumerate(program.instructions):

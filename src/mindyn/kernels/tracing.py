@@ -131,7 +131,7 @@ class _Factoring:
         return self._builder.apply(Op.MUL, self._new[a], self._new[b])
 
     def _add_up(self, parts: list[StagedTerm]) -> int:
-        """Add new values in the order in which they become known, so that only one number waits; then positive ones
+        """Add new values in the order in which they become known, so that only one value waits; then positive ones
         first.
         """
         (_, sign, total), *others = sorted(parts, key=lambda part: (part[0], -part[1]))

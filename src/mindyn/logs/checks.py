@@ -42,7 +42,7 @@ JUMP_SPEED_RATIO: Final = 5.0
 """A step is a jump if its speed exceeds the speed limit and this multiple of the quantile `USUAL_SPEED_QUANTILE` of
 the joint's speeds. The fastest step of a smooth motion is below 2 times the quantile, that of noise below 3 times."""
 BEGIN_ROWS: Final = 1000
-"""Number of rows that decide whether rows are a path; no more, so that a stream is split like a log in memory."""
+"""Number of rows that decide whether rows are a path; limited, so that a stream is split like a log in memory."""
 MAX_TARGET_UNIT_ERROR: Final = 0.5
 """Largest relative difference between the slope of targets over positions and that of a wrong unit: servos follow with
 a slope of 0.5 to 2, and degrees differ from radians by a factor of 57."""
@@ -216,7 +216,7 @@ def split_speeds(robot: Robot, begin: Log) -> Array:
 
 
 def _find_jumps(log: Log, limits: Array) -> NDArray[np.bool_]:
-    """Return which steps (N - 1, n) are jumps."""
+    """Return a mask (N - 1, n) of the steps that are jumps."""
     speeds = np.abs(np.diff(log.q, axis=0)) / np.diff(log.time)[:, None]
     usual = np.quantile(speeds, USUAL_SPEED_QUANTILE, axis=0)
     return np.asarray(speeds > np.maximum(limits, JUMP_SPEED_RATIO * usual))

@@ -166,7 +166,7 @@ def add_logged_gears(robot: Robot, metadata: Sequence[LogMetadata]) -> tuple[Rob
     """Add drives with the coupling of the logs' gear matrices to the robot, and return notes.
 
     Rotors and motor friction act on the motor speeds, which combine joint speeds if G is not diagonal. A diagonal G
-    adds nothing: scaled by a ratio, rotor inertia and friction give the same columns.
+    adds nothing, because the columns of rotor inertia and friction are only scaled by the ratio.
     """
     gears = [motor_gears(log, robot) for log in metadata if log.gears is not None]
     coupled = [G for G in gears if not np.array_equal(G, np.diag(np.diag(G)))]

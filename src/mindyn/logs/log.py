@@ -1,4 +1,4 @@
-"""`Log`: measured motion and torque of a recording, at the joints, in SI units, and `write_log`, which writes it."""
+"""`Log`: measured motion and torque of a recording, at the joints, in SI units; `write_log` writes it."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ TimelineSteps = NDArray[np.int64]
 MAX_REPEAT_CHANGE: Final = 0.04
 """Largest rms change of a repeated motion, relative to a joint's range."""
 MIN_CHANGE_BETWEEN_REPEATS: Final = 0.08
-"""The change must exceed this before it falls again at a period; a smaller change is only a slow motion."""
+"""A period is a lag at which the change falls after it exceeded this; a smaller change is only a slow motion."""
 MIN_MOTION_DEVIATION: Final = 0.1
 """Smallest standard deviation of some joint, relative to its range, in segments that agree: poses at rest agree
 without any motion."""

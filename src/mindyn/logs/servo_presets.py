@@ -1,4 +1,4 @@
-"""Registers of servos: what a count of position, velocity and current means, from the makers' control tables."""
+"""Registers of servos: units of the position, velocity and current registers, from the makers' control tables."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ ROBOT_SERVOS: Final[Mapping[str, str]] = {
     "so-101": "sts3215",
     "lekiwi": "sts3215",
 }
-"""Servo of a robot whose type, as a LeRobot dataset states it, begins so."""
+"""Servo of a robot, by the beginning of its type in a LeRobot dataset."""
 
 
 def find_preset(model: str) -> ServoPreset:

@@ -92,7 +92,7 @@ def _label(value: float) -> str:
 
 
 def _separate_height(height: float, taken: Sequence[float], distance: float = 15.0) -> float:
-    """Return the nearest height at which a name does not cover another."""
+    """Return the nearest height at which a name does not overlap another one."""
     for shift in np.arange(0, 60) * distance / 2:
         for candidate in (height - shift, height + shift):
             if all(abs(candidate - other) >= distance for other in taken) and TOP < candidate < HEIGHT - 4:

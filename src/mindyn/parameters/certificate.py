@@ -67,7 +67,7 @@ def sample_states(robot: Robot, count: int = COMPARED_STATES, seed: int = 0) -> 
 
 
 def sample_links(robot: Robot, count: int = COMPARED_STATES, seed: int = 0) -> Array:
-    """Return (count, 10 n) solid bodies from the robot's size to a thirtieth of it, with masses over three decades."""
+    """Draw (count, 10 n) solid bodies, from the robot's size to a thirtieth of it, with masses over three decades."""
     rng = np.random.default_rng(seed)
     L, n = length_unit(robot), len(robot.joints)
     points = np.ones((count * n, 4, 8))

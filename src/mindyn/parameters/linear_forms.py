@@ -35,7 +35,7 @@ class Moments:
 
 
 def zero_moments(size: int) -> Moments:
-    """Return zero moments over `size` parameters."""
+    """Return linear forms over `size` parameters that are all zero."""
     return Moments(np.zeros(size), np.zeros((3, size)), np.zeros((3, 3, size)))
 
 

@@ -21,11 +21,11 @@ from mindyn.foundation.errors import Code, InputError
 FEWEST: Final = 64
 """Number of rows below which reflections are as fast as products."""
 FEWEST_FOR_BASIS: Final = 512
-"""Number of rows below which reflections are as fast as choosing a basis and its products."""
+"""Number of rows below which reflections are as fast as choosing a basis and computing its products."""
 PRODUCT_ROWS: Final = 512
 """Rows of one product: its columns stay in the cache."""
 SMALLEST_PIVOT: Final = 1e-2
-"""Fraction of a column that earlier columns leave unexplained, below which its remainder replaces it."""
+"""If earlier columns leave less than this fraction of a column unexplained, its remainder replaces the column."""
 LARGEST_CONDITION: Final = 1e3
 """Condition number of the scaled columns whose squares are summed: half of the sixteen digits of a double remain."""
 LARGEST_GROWTH: Final = 1e2

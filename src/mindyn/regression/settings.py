@@ -53,7 +53,7 @@ class Filtering:
 
     @property
     def of_equations(self) -> tuple[float | None, int]:
-        """Return the cut-off of the equations, and how many of them one is kept of."""
+        """Return the cut-off of the equations, and the number n if one of n equations is kept."""
         return self.equations_hz, self.keep_every
 
     def describe_equations(self) -> list[str]:

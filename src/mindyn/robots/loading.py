@@ -52,7 +52,7 @@ def bundled_robots() -> tuple[str, ...]:
 
 
 def identified_robots() -> dict[str, dict[str, Any]]:
-    """Return what was identified of measured robots, by the name that `load_robot` accepts.
+    """Return the identification results of measured robots, by the name that `load_robot` accepts.
 
     Returns
     -------

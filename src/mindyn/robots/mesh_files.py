@@ -206,7 +206,7 @@ class _ColladaReader:
         return self.elements[reference.removeprefix("#")]
 
     def use_geometry(self, geometry: Element) -> Triangles:
-        """Return the triangles of a geometry, and count them once more."""
+        """Return the triangles of a geometry, and count them again."""
         if geometry not in self.geometries:
             parts = [
                 self.read_polygons(element)

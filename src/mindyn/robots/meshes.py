@@ -21,7 +21,7 @@ from mindyn.robots.robot import Robot
 MAX_PAGE_BYTES: Final = 5_000_000
 """Size of all meshes of a page, as text."""
 MAX_TRIANGLES: Final = 150_000
-"""Triangles of a robot above which close corners are merged; a browser draws this many smoothly."""
+"""Number of triangles of a robot above which close corners are merged; a browser draws this many smoothly."""
 MAX_CELLS: Final = 4000
 """Cells along the largest extent of the robot in which corners are merged first: a few tenths of a millimetre."""
 

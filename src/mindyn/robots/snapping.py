@@ -1,4 +1,4 @@
-"""Round angles that were written with few digits to the multiple of 15 degrees that was meant.
+"""Round angles that a file gives with few digits to the multiple of 15 degrees that its author meant.
 
 Files round pi: a right angle written as 1.5708 describes a robot whose axes are never exactly parallel, with too many
 base parameters. Snapping applies to the rotations and axes of a file while it is read, so that dynamics, base

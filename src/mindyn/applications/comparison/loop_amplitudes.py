@@ -34,7 +34,7 @@ def centre_of_motion(robot: Robot, lower: Array, upper: Array) -> Array:
 
 
 def largest_amplitude_fraction(robot: Robot, centre: Array, reach: Array) -> float:
-    """Return the largest fraction of `reach` (k,) by which all primary joints may move from `centre` (k,) together."""
+    """Return the largest fraction of `reach` (k,) by which all primary joints may move from `centre` (k,) at once."""
     if len(reach) < 6:
         corners = np.array(list(product((-1.0, 0.0, 1.0), repeat=len(reach))))
     else:

@@ -48,7 +48,7 @@ from mindyn.robots.robot import Robot
 from mindyn.robots.table import format_table
 
 BREAKAWAY_DEVIATIONS: Final = 6.0
-"""Deviations of the torque by which noise may exchange two breakaway torques without friction."""
+"""Standard deviations of the torque by which noise may exchange two breakaway torques if there is no friction."""
 
 TrialFit = Callable[[NoisyRecording], Estimate]
 

@@ -34,10 +34,10 @@ from mindyn.foundation.algebra.values import Array
 FAMILY_WISE_ERROR: Final = 0.01
 """Probability that a study reports any false difference."""
 MAX_WATCHED_CHANCE: Final = 0.2
-"""Largest probability by chance at which a difference that was not reported is mentioned."""
+"""Largest probability of a chance result up to which a difference that is not significant is mentioned."""
 MIN_LOGS: Final = 3
 MIN_SECOND_CAUSE_FRACTION: Final = 0.1
-"""Smallest improvement by a further cause relative to the first: a large fault is not exactly along one direction."""
+"""Smallest improvement by another cause, relative to the first: a large fault is not exactly along one direction."""
 MIN_BETWEEN_FRACTION: Final = 0.01
 """Smallest variance between robots relative to that of the fit of one robot: less is not observable."""
 UNDECIDED_MISFIT: Final = 10.0
@@ -125,7 +125,7 @@ class FleetAssessment(NamedTuple):
 
     @property
     def watch_note(self) -> str:
-        """Return a sentence about `nearest` if it is worth watching, else an empty string."""
+        """Return a sentence about `nearest` if it is nearly significant, else an empty string."""
         if self.nearest is None or self.chance > MAX_WATCHED_CHANCE:
             return ""
         return (

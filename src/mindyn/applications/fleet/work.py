@@ -30,11 +30,11 @@ from mindyn.regression.information import add_information
 from mindyn.robots.robot import Robot
 
 CONDITIONED_ROWS: Final = 2**14
-"""Rows read and conditioned at once: a worker needs 375 MB; four times as many rows need 491 MB in the same time."""
+"""Rows read and conditioned at once: a worker needs 375 MB. Four times as many need 491 MB, and are not faster."""
 MIN_ROWS: Final = 2
 """Smallest number of rows of a log: fewer have no rate."""
 END_BYTES: Final = 2**16
-"""Bytes of the beginning and of the end of a file by which it is compared with others."""
+"""Bytes at the beginning and at the end of a file that are compared with other files."""
 RATE_TOLERANCE: Final = 0.02
 """Largest relative difference between the rate of a log and that of the settings."""
 

@@ -267,8 +267,9 @@ def _gain_shifts(
 
     First row: all joints together double the load. Other rows: the torque scale of one joint alone. The robot itself
     then needs twice the torque in both, so only the torque of the load matters; the part of this shift that only scales
-    the load is removed. How much one joint scales the load depends on the logs of the estimate too, and in simulations
-    the gain of one joint moves the mass, not a mean over many. So the scaling counts fully, once.
+    the load is removed. The effect of one joint on the scale also depends on the logs of the estimate. In simulations,
+    the gain of a single joint moves the mass, not a mean over many joints. The scaling is therefore counted completely,
+    but only once.
     """
     load = theta[ten]
     shifts = [load]

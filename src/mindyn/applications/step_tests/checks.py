@@ -34,7 +34,7 @@ from mindyn.robots.table import format_table
 COVARIANCE_DRAWS: Final = 12
 """Number of draws from the covariance of the estimate, whose errors give the expected error."""
 MAX_UNCERTAINTY_RATIO: Final = 3.0
-"""Ratio of error to expected error above which a test is suspect, if the error is also relevant."""
+"""Ratio of error to expected error above which a test is suspect, unless the error is negligible."""
 MIN_RELATIVE_MISS: Final = 0.02
 """Smallest error of a suspect test relative to the measured motion or torque."""
 Compared = Literal["position", "torque"]

@@ -39,7 +39,7 @@ UNEVEN_STAMPS: Final = 1e-3
 """Fraction of a step by which stamps may deviate for Gregory's rule, which needs equal steps."""
 
 SIGN_SPEED: Final = 1e-12
-"""rad/s or m/s: a speed that only carries a direction."""
+"""rad/s or m/s: a tiny speed that only states a direction."""
 
 
 class MotionRows(NamedTuple):

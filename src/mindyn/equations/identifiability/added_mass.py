@@ -28,7 +28,7 @@ from mindyn.robots.robot import Robot
 Motion = tuple[ArrayLike, ArrayLike, ArrayLike]
 """q, qd, qdd (N, joints), of the primary joints if the robot has loops."""
 UNCHANGED_TOLERANCE = 1e-12
-"""A smaller change of base parameters, relative to that of the standard ones, counts as zero."""
+"""A change of base parameters that is smaller, relative to the change of standard parameters, counts as zero."""
 Aim = Literal["lightest", "simplest"]
 """lightest: the least torque along the motion, each joint's relative to its torque without the mass; simplest: the
 smallest essential part of the mass's ten parameters, in SI units.

@@ -1,7 +1,8 @@
 """Normal equations A x = b, where A is symmetric and positive semi-definite: one scaling and one tolerance for all.
 
-The columns behind A are scaled to length one. Eigenvectors whose eigenvalue is rounding are left out, which gives the
-shortest solution in scaled columns. R factors keep more digits: `regression.information.solve` takes those.
+The columns behind A are scaled to length one. Eigenvectors whose eigenvalue is a rounding error are omitted, which
+gives the solution of smallest norm in scaled columns. R factors keep more digits: `regression.information.solve` takes
+those.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from mindyn.foundation.algebra.values import Array
 SMALLEST_EIGENVALUE: Final = 1e-14
 """An eigenvalue of the scaled matrix below this fraction of the largest is rounding of its sums."""
 NEGLIGIBLE_LENGTH: Final = 1e-12
-"""A column shorter than this, relative to the longest, is rounding: it is not scaled to length one."""
+"""A column shorter than this, relative to the longest, is a rounding error and is not scaled to length one."""
 
 
 def column_lengths(A: Array) -> Array:

@@ -100,7 +100,7 @@ def annotated_table(
 
 
 def _wrap_table(columns: Sequence[Column], bodies: Sequence[Html], caption: str, frame: Attributes) -> Html:
-    """Wrap a table in a frame in which wide tables scroll, also by keyboard."""
+    """Put a table into a frame in which wide tables scroll, also with the keyboard."""
     head = tag("thead", {}, tag("tr", {}, [_heading(column) for column in columns]))
     content = tag("table", {}, tag("caption", {}, caption), head, bodies)
     return tag("div", {**frame, "role": "region", "aria-label": caption, "tabindex": "0"}, content)
@@ -159,7 +159,7 @@ def legend(*keys: tuple[str, str, str]) -> Html:
 
 
 def figure(plot: str, label: str, caption: Content, *, shape: str = "wide", log: int | None = None) -> Html:
-    """Return the place of a plot, with a caption that describes it."""
+    """Return an empty figure for a plot, with a caption that describes it."""
     area = tag("div", {"class": "area", "data-label": label})
     chosen: Attributes = {} if log is None else {"data-log": str(log), "hidden": log > 0}
     return tag("figure", {"class": f"plot {shape}", "data-plot": plot, **chosen}, area, tag("figcaption", {}, caption))

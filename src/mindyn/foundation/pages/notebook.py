@@ -70,7 +70,7 @@ class NotebookDisplay:
 
 
 def draw_page(drawer: str, *values: object) -> Page:
-    """Draw values by the function of `mindyn.output.report.notebook` with this name."""
+    """Draw values with the function of this name in `mindyn.output.report.notebook`."""
     package: Any = import_module("mindyn")
     page = getattr(import_module(package._DRAWER), drawer)(*values)
     assert isinstance(page, Page)

@@ -173,7 +173,7 @@ def require_motor_positions(logs: list[Log]) -> None:
     if missing := [log.name or "a log" for log in logs if log.motor_q is None]:
         raise InputError(
             f"{', '.join(missing)} has no motor positions, which the deflection of joints needs",
-            hint="set columns.motor_position (encoders of the motors) beside columns.position (encoders of the links)",
+            hint="set columns.motor_position (encoders of the motors) and columns.position (encoders of the links)",
             code=Code.MISSING_VALUE,
             subject="columns.motor_position",
         )

@@ -177,7 +177,7 @@ def project_by_cones(robot_or_base: Robot | BaseParameters, values: ArrayLike) -
 def _not_converged(message: str) -> InputError:
     return InputError(
         f"Yoshida's modification failed: {message}",
-        hint="project_to_positive_definite and make_feasible are convex",
+        hint="use project_to_positive_definite or make_feasible, which solve convex problems",
         code=Code.NOT_CONVERGED,
         subject="values",
     )

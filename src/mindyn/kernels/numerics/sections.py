@@ -23,7 +23,7 @@ _REGISTERS_PER_PANEL: Final = 4
 _PREFETCH_ROWS: Final = 16
 """Rows that are fetched ahead: in a wide array the rows of a panel are far apart."""
 _NUMBERS_PER_BLOCK: Final = 2**15
-"""Numbers that are filtered over all columns before the rows go on: they stay in the cache."""
+"""Numbers of a group of rows that is filtered over all columns before the next group: they stay in the cache."""
 _POINTERS: Final = (ctypes.c_int64, ctypes.c_int64, *(ctypes.c_void_p, ctypes.c_int64) * 2, *(ctypes.c_void_p,) * 2)
 
 

@@ -21,7 +21,7 @@ from threading import Lock, Thread
 from typing import Any, Final
 
 PARENT_CHECK_S: Final = 0.5
-"""Time between two looks whether the parent still runs."""
+"""Time between two checks that the parent still runs."""
 
 
 class SharedData:

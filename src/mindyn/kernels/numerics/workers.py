@@ -1,4 +1,4 @@
-"""Workers: further processes that take a part of the tasks of a long computation.
+"""Workers: processes that take over some of the tasks of a long computation.
 
 Python runs one thread at a time, and most tasks of `identify` are thousands of short calls, so that threads do not use
 further cores. loky starts the processes without running the user's script again, from scripts, notebooks and
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 NUMBERS_PER_WORKER: Final = 50_000
-"""Rows times joints for which one more worker pays: its imports take 0.6 s, as long as selecting settings on them."""
+"""Rows times joints that justify one more worker: its imports take 0.6 s, as long as selecting settings on them."""
 MAX_WORKERS: Final = 7
 """Selection has some ten passes over the rows that can run at the same time."""
 WORKER_BYTES: Final = 400_000_000
@@ -222,7 +222,7 @@ def workers(module: str, count: int, *, is_wanted: bool = True) -> Iterator[None
     """Start workers for `share_tasks` and `start_task` in the block, as far as there are cores for them.
 
     module  name of the module with the tasks, which takes the longest time of the start
-    count   number of workers that pay; an outer block with workers gets more of them
+    count   number of workers that save time; an outer block with workers gets more of them
     """
     outer = _active.get()
     if not is_wanted or not _may_start() or (outer is not None and outer.pid != os.getpid()):
@@ -243,7 +243,7 @@ def workers(module: str, count: int, *, is_wanted: bool = True) -> Iterator[None
 
 
 def count_workers(rows: int, joints: int) -> int:
-    """Return the number of workers that pay for logs of this size."""
+    """Return the number of workers that save time for logs of this size."""
     return min(MAX_WORKERS, max(1, round(rows * joints / NUMBERS_PER_WORKER)))
 
 

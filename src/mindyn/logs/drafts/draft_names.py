@@ -218,7 +218,7 @@ def group_columns(columns: Mapping[str, NDArray[Any]], joints: Sequence[str]) ->
 
 
 def has_joint_name(joint: str, name: str) -> bool:
-    """Return whether a column's name contains the joint's name as a whole: `joint10_pos` does not contain joint1."""
+    """Return whether a column's name contains the complete name of the joint: `joint10_pos` does not contain joint1."""
     return _find_spelling(joint, name) is not None
 
 

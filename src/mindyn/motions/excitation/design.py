@@ -390,7 +390,7 @@ def free_ranges(
     fraction: float,
     rng: np.random.Generator,
 ) -> MotionLimits:
-    """Return the limits with narrower ranges around a place, where a motion hit something that its search does not see.
+    """Return limits narrowed around a position, after a motion hit something that its search cannot see.
 
     The search keeps covers apart. Where these touch in every position, it can only be kept away from the positions of
     the joints between the two bodies at which their shapes are too near.

@@ -35,7 +35,7 @@ LEAST_ROOM: Final = 0.05
 """or more of them, if fewer than this fraction would remain for all coarse pairs together, of the positions at which
 everything else keeps its distance. The study safe-motions measures how often the true bodies touch nevertheless."""
 LEAST_M: Final = 5e-3
-"""m: covers and hulls that are never farther apart do not show the distance of the shapes in them."""
+"""m: if covers or hulls are never farther apart than this, they are too coarse to show the distance of the shapes."""
 TOUCHING_M: Final = 2e-3
 """m: surfaces that are never farther apart touch by design."""
 STEP_M: Final = 1e-3

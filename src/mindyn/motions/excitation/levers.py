@@ -1,4 +1,4 @@
-"""`find_levers`: how many parameters a faster or longer motion would determine, by scaling the designed one."""
+"""`find_levers`: number of parameters that a faster or longer version of a motion would determine."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FACTORS: Final = (1.5, 2.0)
 
 @dataclass(frozen=True, slots=True)
 class Lever:
-    """What one change of the motion would give.
+    """Effect of one change of the motion.
 
     what        "speed": the same path, faster, repeated for the same time; "duration": the same path, repeated
     factor      on the speed or the duration

@@ -354,7 +354,7 @@ MOTION: Final[Schema] = {
     ),
     "additionalProperties": True,
 }
-"""The JSON Schema of motion.json: what a run is made of; its other entries are for people and other programs."""
+"""The JSON Schema of motion.json: the entries that define a run; other entries are for people and other programs."""
 
 
 def run_of(record: Mapping[str, Any], where: str) -> Run:

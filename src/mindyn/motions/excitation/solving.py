@@ -54,7 +54,7 @@ NEARLY: Final = 0.05
 HALVINGS: Final = 14
 WATCHED: Final = 500
 ROUNDS: Final = 4
-"""Worst instants on which a motion is shrunk, and how often more of them are taken before all are."""
+"""Number of worst instants at which a motion is shrunk, and how often this number grows before all are used."""
 POSITIONS: Final = 2000
 """Random positions that are searched for feasible rest positions."""
 REDRAWS: Final = 12
@@ -125,7 +125,7 @@ class Search:
         return reached
 
     def _standing(self, point: Point) -> float:
-        """Return the number by which searches in the first stage are compared."""
+        """Return the score that ranks searches in the first stage."""
         exceeded = max(self.problem.excess(point.x, FIRST[1].sharpness)[0].max(), 0.0)
         return float(self.problem.objective(point.x, FIRST[1].power)[0] + EXCEEDED * exceeded)
 

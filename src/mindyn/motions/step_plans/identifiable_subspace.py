@@ -1,4 +1,4 @@
-"""`IdentifiableSubspace`: the combinations of parameters that are known so far, and what further rows add."""
+"""`IdentifiableSubspace`: combinations of parameters that are known so far, and those that further rows add."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`plan_safe_tests`: step-by-step tests within joint ranges in which nothing is hit, checked like a motion."""
+"""`plan_safe_tests`: step-by-step tests within collision-free joint ranges, checked like a motion."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ FRACTIONS: Final = (1.0, 0.8, 0.6, 0.45, 0.35, 0.25, 0.18, 0.12, 0.08, 0.05)
 CENTRES: Final = 40
 """Number of positions that are tried as the middle of the ranges."""
 TRIED: Final = 200
-"""Number of random positions within the ranges at which nothing may be hit."""
+"""Number of random positions within the ranges that must all be free of collisions."""
 RATE_HZ: Final = 100.0
 RUN_UP_S: Final = 0.1
 """s: a joint that reaches its constant speed within twice this time moves as far as in this time at that speed."""
@@ -42,7 +42,7 @@ SLOWER: Final = 0.95
 def plan_safe_tests(
     robot: Robot, around: SafetySettings, *, home: ArrayLike | None = None, seconds: float = 2.0, seed: int = 0
 ) -> tuple[StepPlan, PathCheck]:
-    """Plan tests that hit nothing, also on the straight paths in joint space from each motion to the next.
+    """Plan tests without collisions, also on the straight paths in joint space from each motion to the next.
 
     Motions of constant speed begin and end at that speed: the path on which the joint accelerates and brakes is checked
     too.

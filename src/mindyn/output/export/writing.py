@@ -250,7 +250,7 @@ def resolve_model(
 
 
 def without_negligible(given: Robot | Estimate, model: Robot) -> Robot:
-    """Return the model without terms that nobody would miss, so that notes name the others alone.
+    """Return the model without negligible terms, so that notes name only the others.
 
     These are friction shapes and torque offsets below 0.1 % of the torque of their joint, and offsets whose interval
     contains zero. A shape that grows with the load is as large as the torque itself; others are at most 1.

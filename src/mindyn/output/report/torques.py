@@ -47,7 +47,7 @@ SPECTRUM_POINTS: Final = 240
 CLOUD_POINTS: Final = 500
 """Points of a scatter plot."""
 MIN_PEAK_RATIO: Final = 8.0
-"""Power relative to the median over frequencies from which on a caption mentions a peak."""
+"""Power, relative to the median over frequencies, above which a caption mentions a peak."""
 SHADED_NOTE: Final = (
     f" Shaded: {EDGE_S:g} s, or {100 * MAX_EDGE_FRACTION:g} % of a short segment, at the ends of each segment, which "
     "the errors exclude because filters are one-sided there; the residual is clipped there."

@@ -142,7 +142,7 @@ class VerdictData:
 
     @property
     def is_unusable(self) -> bool:
-        """Return whether the model must not be used, whatever its values are."""
+        """Return whether the model must not be used, even if its values are physically consistent."""
         return self.is_uninformative or self.has_wrong_input or self.grade == "unusable"
 
 

@@ -131,7 +131,7 @@ def measure_distances(encounters: Encounters, run: Run) -> Closest | None:
 
 
 def _rehearsal_speed(encounters: Encounters, run: Run) -> float:
-    """Return the fraction of the speed at which no volume exceeds that of the rehearsal."""
+    """Return the fraction of the speed at which no volume exceeds the rehearsal speed."""
     time = np.linspace(0.0, run.seconds, SPEED_ROWS)
     corners = encounters.bodies.corners(run.derivative(time, 0))
     ways = np.linalg.norm(np.diff(corners, axis=0), axis=-1)
