@@ -1,4 +1,4 @@
-"""Characteristic length of a robot, which scales tolerances: 1 mm is negligible on a crane, and an arm in a watch."""
+"""Characteristic length of a robot, for tolerances: a length that is negligible on a crane may be an arm in a watch."""
 
 from __future__ import annotations
 
