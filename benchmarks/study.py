@@ -27,6 +27,7 @@ RECORDED_OF_LOGS = (
     "identification.automatic_choice",
     "identification.residual_dynamics",
     "identification.go2_legs",
+    "identification.servo_methods",
 )
 
 
