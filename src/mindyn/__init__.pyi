@@ -32,7 +32,7 @@ from mindyn.identification.estimators.estimate import Estimate as Estimate
 from mindyn.identification.estimators.estimate import load_estimate as load_estimate
 from mindyn.identification.estimators.estimator import Estimator as Estimator
 from mindyn.identification.estimators.least_squares import LeastSquares as LeastSquares
-from mindyn.identification.feasibility.physically_consistent import PhysicallyConsistent as PhysicallyConsistent
+from mindyn.identification.feasibility.fits.physically_consistent import PhysicallyConsistent as PhysicallyConsistent
 from mindyn.identification.estimators.instrumental_variables import InstrumentalVariables as InstrumentalVariables
 from mindyn.identification.estimators.energy_difference import EnergyDifference as EnergyDifference
 from mindyn.identification.estimators.last_link_first import LastLinkFirst as LastLinkFirst
@@ -40,11 +40,11 @@ from mindyn.identification.estimators.recursive_least_squares import RecursiveLe
 from mindyn.applications.step_tests.estimator import StepByStep as StepByStep
 from mindyn.applications.validation.validate import validate as validate
 from mindyn.identification.estimators.essential import fit_essential as fit_essential
-from mindyn.identification.feasibility.check import check_feasible as check_feasible
-from mindyn.identification.feasibility.consistent_projection import make_feasible as make_feasible
-from mindyn.identification.feasibility.full_model import build_full_model as build_full_model
-from mindyn.identification.feasibility.model_samples import sample_models as sample_models
-from mindyn.identification.feasibility.bounds import Bounds as Bounds
+from mindyn.identification.feasibility.check_feasible import check_feasible as check_feasible
+from mindyn.identification.feasibility.projections.consistent_projection import make_feasible as make_feasible
+from mindyn.identification.feasibility.full_models.full_model import build_full_model as build_full_model
+from mindyn.identification.feasibility.full_models.model_samples import sample_models as sample_models
+from mindyn.identification.feasibility.conditions.user_bounds import Bounds as Bounds
 from mindyn.applications.payload.payload import identify_payload as identify_payload
 from mindyn.motions.excitation.design import design_motion as design_motion
 from mindyn.motions.excitation.limits import MotionLimits as MotionLimits

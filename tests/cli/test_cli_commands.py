@@ -105,14 +105,14 @@ def test_help_of_excite_groups_its_options():
 
 def test_undecided_consistency_exits_with_no(monkeypatch):
     from mindyn.cli import check
-    from mindyn.identification.feasibility.answer import Answer
-    from mindyn.identification.feasibility.check import Feasibility
+    from mindyn.identification.feasibility.check_feasible import Feasibility
+    from mindyn.identification.feasibility.checks.answer import Answer
 
     def exit_code_of(*holds: bool | None) -> int:
         names = ("positive_definite", "consistent", "plausible")
         feasibility = Feasibility(*(Answer(name, answer, "so.") for name, answer in zip(names, holds, strict=True)))
         monkeypatch.setattr(check, "load_run_estimate", lambda _: SimpleNamespace(robot=mindyn.load_robot("planar2")))
-        monkeypatch.setattr("mindyn.identification.feasibility.check.check_feasible", lambda *_: feasibility)
+        monkeypatch.setattr("mindyn.identification.feasibility.check_feasible.check_feasible", lambda *_: feasibility)
         return mindyn_program("check", "run").code
 
     assert exit_code_of(True, True, True) == exit_code_of(None, True, None) == ExitCode.DONE

@@ -45,10 +45,11 @@ PARTS = {
         "servos",
         ...,
     ),
+    "identification/feasibility": ("optimisation", "conditions", "checks", "fits", "projections", "full_models", ...),
     "applications": ("validation", "payload", "wrench", "step_tests", "contact", "comparison", "fleet"),
     "output": ("export", "report", "view"),
 }
-"""Parts of a package in their order; single files stand anywhere, as long as no circle results."""
+"""Parts of a package or of a folder in their order; single files stand anywhere, as long as no circle results."""
 FILES = sorted(path for path in SOURCE.rglob("*.py") if path != SOURCE / "__init__.py")
 
 
@@ -112,11 +113,14 @@ def test_parts_of_a_package_import_backwards():
         folders = {path.name for path in (SOURCE / package).iterdir() if path.is_dir() and path.name[0] != "_"}
         assert folders <= set(order), f"{folders - set(order)} of {package} have no place in the order"
         for path in FILES:
+            folder = (SOURCE / package).relative_to(SOURCE).parts
             here = path.relative_to(SOURCE).with_suffix("").parts
-            if here[0] != package or here[1] not in order:
+            if here[: len(folder)] != folder or here[len(folder)] not in order:
                 continue
-            others = {name.split(".")[2] for name in imported_modules(path) if name.startswith(f"mindyn.{package}.")}
-            later = [name for name in others if name in order and order.index(name) > order.index(here[1])]
+            prefix = ".".join(("mindyn", *folder, ""))
+            imported = imported_modules(path)
+            others = {name.removeprefix(prefix).split(".")[0] for name in imported if name.startswith(prefix)}
+            later = [name for name in others if name in order and order.index(name) > order.index(here[len(folder)])]
             assert not later, f"{path} imports from {later}, which come after it"
 
 

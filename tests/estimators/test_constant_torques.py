@@ -18,7 +18,7 @@ import mindyn
 from mindyn.foundation.errors import InputError
 from mindyn.foundation.findings import Kind
 from mindyn.identification.estimators.least_squares import LeastSquares
-from mindyn.identification.feasibility.physically_consistent import PhysicallyConsistent
+from mindyn.identification.feasibility.fits.physically_consistent import PhysicallyConsistent
 from mindyn.identification.methods import METHODS
 from mindyn.regression.building import build_rows
 from mindyn.regression.settings import EquationSettings

@@ -22,8 +22,8 @@ from mindyn.applications.payload.payload import (
     make_consistent,
 )
 from mindyn.foundation.algebra.inertia import phi_about_origin, pseudo_inertia
-from mindyn.identification.feasibility.positive_definite import _descend, find_lowest
-from mindyn.identification.feasibility.yoshida_projection import STEP_INSIDE_RATIO, _step_inside
+from mindyn.identification.feasibility.checks.positive_definite import _descend, find_lowest
+from mindyn.identification.feasibility.projections.yoshida_projection import STEP_INSIDE_RATIO, _step_inside
 from mindyn.identification.runs_with_loads import Payload
 from mindyn.logs.samples import Samples
 from mindyn.regression.information import Information, triangle_of

@@ -10,7 +10,7 @@ import pytest
 import mindyn
 from mindyn.foundation.findings import Kind
 from mindyn.identification.estimators.least_squares import LeastSquares
-from mindyn.identification.feasibility.physically_consistent import PhysicallyConsistent
+from mindyn.identification.feasibility.fits.physically_consistent import PhysicallyConsistent
 from mindyn.identification.selection.candidates import Candidate
 from mindyn.identification.selection.choose import best_estimator, choose, decide, select_simplest
 from mindyn.identification.selection.scores import TrialScore

@@ -13,7 +13,7 @@ from raising import raises
 import mindyn
 from mindyn.foundation.errors import Code, InputError
 from mindyn.identification.estimators.energy_difference import EnergyDifference
-from mindyn.identification.feasibility.physical_space import space_of
+from mindyn.identification.feasibility.conditions.physical_space import space_of
 from mindyn.identification.fitting import find_unsettled_loads, load_change
 from mindyn.identification.prediction.friction_curves import friction_curve, load_friction
 from mindyn.identification.selection.trials import Trial, Trials

@@ -15,7 +15,7 @@ from scipy.stats import t as student
 
 import mindyn
 from mindyn.foundation.findings import Kind
-from mindyn.identification.feasibility.intervals import torque_bands
+from mindyn.identification.feasibility.physical_intervals import torque_bands
 from mindyn.identification.uncertainty.covariance import (
     find_dropped,
     jackknife,

@@ -22,7 +22,7 @@ from mindyn.identification.estimators.closed_loop_instruments import regular_val
 from mindyn.identification.estimators.essential import elimination
 from mindyn.identification.estimators.instrument_steps import inertia_matrices
 from mindyn.identification.estimators.least_squares import LeastSquares
-from mindyn.identification.feasibility.inertia_family import InertiaFamily
+from mindyn.identification.feasibility.conditions.inertia_family import InertiaFamily
 from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.log import log_from_arrays
 from mindyn.logs.reading import LogScan, _describe_source

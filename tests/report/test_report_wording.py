@@ -15,9 +15,9 @@ from mindyn.applications.validation.validate import Validation
 from mindyn.foundation.findings import Finding, Kind, Severity
 from mindyn.foundation.pages.document import format_percent, typeset
 from mindyn.identification.diagnostics.residual_patterns import REMEDIES
-from mindyn.identification.feasibility.answer import Answer
-from mindyn.identification.feasibility.check import Feasibility
-from mindyn.identification.feasibility.positive_definite import check_positive_definite
+from mindyn.identification.feasibility.check_feasible import Feasibility
+from mindyn.identification.feasibility.checks.answer import Answer
+from mindyn.identification.feasibility.checks.positive_definite import check_positive_definite
 from mindyn.identification.prediction.errors import EDGE_S, MAX_EDGE_FRACTION, TorqueError
 from mindyn.output.report.data import ErrorColumn, collect_report_data
 from mindyn.output.report.motion import excitation_section, motion_section

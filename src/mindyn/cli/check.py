@@ -18,7 +18,7 @@ from mindyn.foundation.errors import Code, InputError, require_choice
 if TYPE_CHECKING:
     from mindyn.foundation.algebra.values import Array
     from mindyn.identification.estimators.estimate import Estimate
-    from mindyn.identification.feasibility.check import Feasibility
+    from mindyn.identification.feasibility.check_feasible import Feasibility
 
 CHECK_METHODS = ("matrix", "yoshida")
 ANSWERS: Final = {True: "yes", False: "no", None: "undecided"}
@@ -66,8 +66,8 @@ def check(
 
 def _check_by_eigenvalues(run: Path, bounds: Path | None, *, as_json: bool, verbose: bool) -> None:
     """Answer the three questions about an estimate, and name the next command."""
-    from mindyn.identification.feasibility.bounds import read_bounds
-    from mindyn.identification.feasibility.check import check_feasible
+    from mindyn.identification.feasibility.check_feasible import check_feasible
+    from mindyn.identification.feasibility.conditions.user_bounds import read_bounds
     from mindyn.output.export.writing import ROBOT_FILES, choose_format
     from mindyn.output.report.verdict import refit_words
 
@@ -103,8 +103,8 @@ def _modify_values(estimate: Estimate) -> tuple[Array, str]:
 
     Both check every configuration before they return; Yoshida's modification fails from values far outside.
     """
-    from mindyn.identification.feasibility.positive_definite_projection import project_to_positive_definite
-    from mindyn.identification.feasibility.yoshida_projection import project_by_cones
+    from mindyn.identification.feasibility.projections.positive_definite_projection import project_to_positive_definite
+    from mindyn.identification.feasibility.projections.yoshida_projection import project_by_cones
 
     try:
         return project_by_cones(estimate.base, estimate.base_values), "cones"
@@ -115,7 +115,7 @@ def _modify_values(estimate: Estimate) -> tuple[Array, str]:
 
 def _check_by_cones(estimate: Estimate, as_json: bool) -> None:
     """Check by Yoshida's cones of the leading minors; print modified values if the answer is no."""
-    from mindyn.identification.feasibility.yoshida_projection import check_by_cones
+    from mindyn.identification.feasibility.checks.yoshida_cones import check_by_cones
 
     answer = check_by_cones(estimate.base, estimate.base_values)
     modified: dict[str, float] | None = None

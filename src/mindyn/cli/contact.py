@@ -55,7 +55,7 @@ def contact(
 ) -> None:
     """Detect contacts in a log from an estimate of the arm: time, link, joints and direction."""
     from mindyn.applications.contact.detection import contact_trace, contact_wrenches, find_contacts
-    from mindyn.identification.feasibility.full_model import build_full_model
+    from mindyn.identification.feasibility.full_models.full_model import build_full_model
     from mindyn.kernels.model import compile_model
     from mindyn.output.export.controller_code import write_contact_c
 

@@ -63,8 +63,8 @@ def demo(
 def _run_demo(out: Path, talk: Callable[[str], None]) -> tuple[Estimate, dict[str, Validation]]:
     """Write the files; return the reported estimate, and the validation of every method on the second motion."""
     from mindyn.applications.validation.validate import validate
-    from mindyn.identification.feasibility.check import check_feasible
-    from mindyn.identification.feasibility.full_model import build_full_model
+    from mindyn.identification.feasibility.check_feasible import check_feasible
+    from mindyn.identification.feasibility.full_models.full_model import build_full_model
     from mindyn.kernels.model import compile_model
     from mindyn.motions.excitation.design import design_motion
     from mindyn.motions.excitation.design_inputs import SearchSettings
@@ -119,7 +119,7 @@ def _print_summary(out: Path, estimate: Estimate, verdict: Validation, seconds: 
     """Print the result and the written files."""
     import numpy as np
 
-    from mindyn.identification.feasibility.check import check_feasible
+    from mindyn.identification.feasibility.check_feasible import check_feasible
     from mindyn.output.report.verdict import describe_consistency
 
     e = verdict.error
@@ -194,8 +194,8 @@ def record_motion(robot: Robot, motion: ReferenceRows, name: str, seed: int) -> 
 def identify_by_methods(robot: Robot, log: Log, talk: Callable[[str], None]) -> dict[str, Estimate]:
     """Fit least squares with selected settings, project it, and fit two other methods with the same settings."""
     from mindyn.identification.estimators.instrumental_variables import InstrumentalVariables
-    from mindyn.identification.feasibility.consistent_projection import make_feasible
-    from mindyn.identification.feasibility.physically_consistent import PhysicallyConsistent
+    from mindyn.identification.feasibility.fits.physically_consistent import PhysicallyConsistent
+    from mindyn.identification.feasibility.projections.consistent_projection import make_feasible
     from mindyn.identification.identify import identify
 
     plain = identify(robot, log, progress=talk)

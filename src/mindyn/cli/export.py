@@ -192,8 +192,8 @@ def export(
 ) -> None:
     """Write an estimate as a robot (URDF, MJCF, TOML), actuators or code (C, C++, Python, CUDA, ROS 2)."""
     from mindyn.applications.validation.validate import comparison_table
-    from mindyn.identification.feasibility.consistent_projection import make_feasible
-    from mindyn.identification.feasibility.model_samples import sample_models
+    from mindyn.identification.feasibility.full_models.model_samples import sample_models
+    from mindyn.identification.feasibility.projections.consistent_projection import make_feasible
     from mindyn.logs.reading import read_log
     from mindyn.output.export.mujoco_comparison import compare_positions, compare_with_mujoco
     from mindyn.output.export.sampled_models import SAMPLE_FORMATS, write_model_samples

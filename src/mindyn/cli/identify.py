@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from mindyn.identification.elasticity.records import Elasticity
     from mindyn.identification.estimators.estimate import Estimate
     from mindyn.identification.estimators.estimator import Estimator
-    from mindyn.identification.feasibility.check import Feasibility
+    from mindyn.identification.feasibility.check_feasible import Feasibility
     from mindyn.identification.unknown_gains import Scale
     from mindyn.logs.log import Log
     from mindyn.output.report.verdict import Commands, VerdictData
@@ -227,8 +227,8 @@ def identify(
     # Imported after the logs are read, so that errors of logs come at once.
     from mindyn.applications.validation.validate import validate
     from mindyn.identification.diagnostics.diagnose import explain
-    from mindyn.identification.feasibility.check import check_feasible
-    from mindyn.identification.feasibility.physically_consistent import PhysicallyConsistent
+    from mindyn.identification.feasibility.check_feasible import check_feasible
+    from mindyn.identification.feasibility.fits.physically_consistent import PhysicallyConsistent
     from mindyn.identification.identify import identify as identify_logs
     from mindyn.identification.methods import METHODS, SERVO_METHODS
     from mindyn.identification.prediction.prediction import predict_log

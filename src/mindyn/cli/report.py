@@ -48,7 +48,7 @@ def report(
 ) -> None:
     """Write a report about the quality of an estimate, as a single self-contained HTML file."""
     from mindyn.applications.validation.validate import validate
-    from mindyn.identification.feasibility.check import check_feasible
+    from mindyn.identification.feasibility.check_feasible import check_feasible
     from mindyn.output.report.writing import write_report
     from mindyn.robots.loading import load_matching
 

@@ -115,7 +115,7 @@ def _guide_through(
     guide: Guide, robot: str, logs: Sequence[Path], folder: Path, to: str | None, options: RobotOptions
 ) -> dict[str, Any]:
     """Run all steps; return whether they are finished, and the exported file."""
-    from mindyn.identification.feasibility.check import check_feasible
+    from mindyn.identification.feasibility.check_feasible import check_feasible
 
     arm, options = load_for_log(logs[0], robot, options, {}, {})
     words = format_robot_options(options)

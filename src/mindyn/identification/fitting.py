@@ -13,8 +13,8 @@ from mindyn.foundation.findings import Finding, Kind, warning
 from mindyn.identification.estimators.estimate import Estimate
 from mindyn.identification.estimators.estimator import Estimator
 from mindyn.identification.estimators.least_squares import LeastSquares
-from mindyn.identification.feasibility.conic import ConicError
-from mindyn.identification.feasibility.physically_consistent import PhysicallyConsistent
+from mindyn.identification.feasibility.fits.physically_consistent import PhysicallyConsistent
+from mindyn.identification.feasibility.optimisation.conic_program import ConicError
 from mindyn.identification.selection.candidates import limits_of
 from mindyn.identification.selection.choose import Choice
 from mindyn.regression.experiment import Experiment

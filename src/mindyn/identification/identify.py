@@ -14,7 +14,7 @@ from mindyn.identification.diagnostics.diagnose import diagnose, explain
 from mindyn.identification.estimators.estimate import Estimate
 from mindyn.identification.estimators.estimator import Estimator
 from mindyn.identification.estimators.records import Identifiability
-from mindyn.identification.feasibility.intervals import add_physical_intervals
+from mindyn.identification.feasibility.physical_intervals import add_physical_intervals
 from mindyn.identification.fed_back_noise import find_fed_back_noise
 from mindyn.identification.fitting import fit
 from mindyn.identification.gains_before_fit import add_uncertainty_of_gains, find_servo, resolve_gains

@@ -14,7 +14,7 @@ from mindyn.identification.estimators.estimate import Estimate
 from mindyn.identification.estimators.least_squares import LeastSquares
 from mindyn.identification.estimators.recursive_instruments import RecursiveInstruments
 from mindyn.identification.estimators.recursive_least_squares import RecursiveLeastSquares
-from mindyn.identification.feasibility.yoshida_projection import project_by_cones
+from mindyn.identification.feasibility.projections.yoshida_projection import project_by_cones
 from mindyn.kernels.model import compile_model
 from mindyn.logs.samples import Samples
 from mindyn.motions.simulation.controllers import SineMotion

@@ -28,9 +28,9 @@ from mindyn.foundation.reading import describe_exception
 from mindyn.identification.estimators.estimate import Estimate
 from mindyn.identification.estimators.estimator import Estimator
 from mindyn.identification.estimators.least_squares import LeastSquares
-from mindyn.identification.feasibility.check import check_feasible
-from mindyn.identification.feasibility.intervals import torque_bands
-from mindyn.identification.feasibility.physically_consistent import PhysicallyConsistent
+from mindyn.identification.feasibility.check_feasible import check_feasible
+from mindyn.identification.feasibility.fits.physically_consistent import PhysicallyConsistent
+from mindyn.identification.feasibility.physical_intervals import torque_bands
 from mindyn.identification.identify import identify
 from mindyn.identification.methods import METHODS
 from mindyn.identification.prediction.prediction import TorquePrediction, predict_log

@@ -28,7 +28,7 @@ from mindyn.foundation.errors import Code, InputError, list_names
 from mindyn.foundation.findings import Finding, Kind, Severity, warning
 from mindyn.foundation.notation import PARAMETERS_PER_LINK
 from mindyn.identification.estimators.estimate import Estimate
-from mindyn.identification.feasibility.conic import ConeRows, ConicProgram
+from mindyn.identification.feasibility.optimisation.conic_program import ConeRows, ConicProgram
 from mindyn.identification.runs_with_loads import LoadRegressor, Payload, find_undetermined_parameters
 from mindyn.logs.log import Log
 from mindyn.logs.pipeline import condition

@@ -20,7 +20,7 @@ from mindyn.identification.estimators.essential import elimination
 from mindyn.identification.estimators.estimate import predict_unfiltered
 from mindyn.identification.estimators.estimator import Estimator
 from mindyn.identification.estimators.least_squares import REWEIGHTINGS, FrictionRule, LeastSquares, fit_weighted
-from mindyn.identification.feasibility.physically_consistent import PhysicallyConsistent
+from mindyn.identification.feasibility.fits.physically_consistent import PhysicallyConsistent
 from mindyn.identification.selection.folds import Folds, Kept, equal_weights, fit_sums, squares_of_torque
 from mindyn.identification.selection.scores import UNSCORED, Gain, TrialScore, criterion_of, error_over, gain_of
 from mindyn.identification.selection.trials import Trial, Trials, most_steps, rules_of

@@ -30,7 +30,7 @@ from mindyn.foundation.findings import Finding, Kind, info, warning
 from mindyn.identification.estimators.estimator import Estimator
 from mindyn.identification.estimators.least_squares import LeastSquares
 from mindyn.identification.estimators.records import CrossValidated
-from mindyn.identification.feasibility.physically_consistent import PhysicallyConsistent
+from mindyn.identification.feasibility.fits.physically_consistent import PhysicallyConsistent
 from mindyn.identification.selection.candidates import (
     Candidate,
     HoldOuts,

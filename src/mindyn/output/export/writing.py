@@ -225,14 +225,14 @@ def resolve_model(
     """
     if isinstance(given, Robot):
         return given
-    from mindyn.identification.feasibility.full_model import build_full_model
-    from mindyn.identification.feasibility.plausible_export import (
+    from mindyn.identification.feasibility.conditions.default_limits import MASS_RATIOS
+    from mindyn.identification.feasibility.exported_model_check import (
         CONSISTENT_REMEDY,
         FORCE_REMEDY,
         check_projection,
         require_plausible,
     )
-    from mindyn.identification.feasibility.plausible_limits import MASS_RATIOS
+    from mindyn.identification.feasibility.full_models.full_model import build_full_model
 
     try:
         model = build_full_model(given, prior, friction_at_zero=friction, force=force)

@@ -13,8 +13,8 @@ from mindyn.foundation.hints import Command
 from mindyn.identification.diagnostics.diagnose import explain
 from mindyn.identification.elasticity.records import Elasticity
 from mindyn.identification.estimators.estimate import Estimate
-from mindyn.identification.feasibility.answer import Answer
-from mindyn.identification.feasibility.check import Feasibility
+from mindyn.identification.feasibility.check_feasible import Feasibility
+from mindyn.identification.feasibility.checks.answer import Answer
 from mindyn.identification.prediction.errors import TorqueError
 from mindyn.identification.prediction.prediction import TorquePrediction, predict_log
 from mindyn.logs.log import Log

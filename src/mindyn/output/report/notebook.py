@@ -19,7 +19,7 @@ from mindyn.foundation.pages.document import (
 from mindyn.foundation.pages.notebook import Page
 from mindyn.foundation.pages.plots import axis, pack_times, pane, plot, thinned_series
 from mindyn.identification.estimators.estimate import Estimate
-from mindyn.identification.feasibility.check import check_feasible
+from mindyn.identification.feasibility.check_feasible import check_feasible
 from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.log import Log
 from mindyn.logs.pipeline import ConditionedSamples

@@ -9,7 +9,7 @@ import numpy as np
 
 from mindyn.foundation.algebra.significance import MAX_WELL_DETERMINED_DEVIATION, relative_deviation
 from mindyn.identification.estimators.estimate import ESTIMATED, FROM_PRIOR, Estimate, columns_of
-from mindyn.identification.feasibility.physical_space import space_of
+from mindyn.identification.feasibility.conditions.physical_space import space_of
 
 ParameterState = Literal[
     "well determined", "poorly determined", "not significant", "from the prior", "dropped", "unidentifiable"

@@ -26,7 +26,7 @@ from mindyn.foundation.pages.document import (
     tag,
     typeset,
 )
-from mindyn.identification.feasibility.answer import Answer
+from mindyn.identification.feasibility.checks.answer import Answer
 from mindyn.output.report.data import ReportData
 from mindyn.output.report.verdict import (
     FEASIBILITY_NOT_CHECKED,

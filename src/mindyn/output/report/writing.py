@@ -12,8 +12,8 @@ from mindyn.foundation.files import write_file_atomically
 from mindyn.foundation.pages.document import format_plural, render_document
 from mindyn.identification.elasticity.records import Elasticity
 from mindyn.identification.estimators.estimate import Estimate
-from mindyn.identification.feasibility.answer import Answer
-from mindyn.identification.feasibility.check import Feasibility
+from mindyn.identification.feasibility.check_feasible import Feasibility
+from mindyn.identification.feasibility.checks.answer import Answer
 from mindyn.logs.log import Log
 from mindyn.output.report.data import ReportData, collect_report_data
 from mindyn.output.report.elasticity import elasticity_section

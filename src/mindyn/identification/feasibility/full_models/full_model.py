@@ -22,17 +22,17 @@ from mindyn.foundation.findings import Kind as FindingKind
 from mindyn.foundation.findings import info
 from mindyn.foundation.notation import DRIVE_PARAMETERS, PARAMETERS_PER_LINK
 from mindyn.identification.estimators.estimate import Estimate
-from mindyn.identification.feasibility.conic import (
+from mindyn.identification.feasibility.checks.consistent_values import CONSISTENT_DISTANCE, check_consistent
+from mindyn.identification.feasibility.conditions.nearest_values import match_values, relative_metric
+from mindyn.identification.feasibility.conditions.physical_space import PhysicalSpace, physical_values, space_of
+from mindyn.identification.feasibility.conditions.priors import Prior, build_prior, child_joint_positions, guess_balls
+from mindyn.identification.feasibility.optimisation.conic_program import (
     DIAGONAL_PLACES,
     ConeRows,
     ConicError,
     ConicProgram,
     matrix_of_triangle,
 )
-from mindyn.identification.feasibility.consistent import CONSISTENT_DISTANCE, check_consistent
-from mindyn.identification.feasibility.nearest import match_values, relative_metric
-from mindyn.identification.feasibility.physical_space import PhysicalSpace, physical_values, space_of
-from mindyn.identification.feasibility.priors import Prior, build_prior, child_joint_positions, guess_balls
 from mindyn.parameters.parameter import Kind, friction_label, joint_side_parameters
 from mindyn.regression.friction import Friction
 from mindyn.robots.drive_matrices import drive_load_matrix, friction_matrix

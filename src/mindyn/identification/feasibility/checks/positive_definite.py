@@ -16,8 +16,8 @@ import numpy as np
 from mindyn.equations.closed_motion import is_affine
 from mindyn.foundation.algebra.values import Array, RandomSource, seed_from
 from mindyn.foundation.errors import Code, InputError, MissingPhysicsError, unknown_name_error
-from mindyn.identification.feasibility.answer import Answer
-from mindyn.identification.feasibility.inertia_family import InertiaFamily, Subject, find_member
+from mindyn.identification.feasibility.checks.answer import Answer
+from mindyn.identification.feasibility.conditions.inertia_family import InertiaFamily, Subject, find_member
 from mindyn.robots.parts import Joint
 
 Ranges = Mapping[str, tuple[float, float]]

@@ -15,16 +15,16 @@ from mindyn.foundation.algebra.normal_equations import invert_normal_matrix
 from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.errors import Code, InputError, MindynError
 from mindyn.foundation.notation import STANDARD_GRAVITY
-from mindyn.identification.feasibility.conic import (
+from mindyn.identification.feasibility.conditions.physical_space import PhysicalSpace
+from mindyn.identification.feasibility.conditions.priors import MIN_PRIOR_WEIGHT, Prior
+from mindyn.identification.feasibility.optimisation.conic_program import (
     SOLVER_TOLERANCES,
     ConeRows,
     ConicError,
     ConicProgram,
     InfeasibleProgramError,
 )
-from mindyn.identification.feasibility.interior_point import minimise_all
-from mindyn.identification.feasibility.physical_space import PhysicalSpace
-from mindyn.identification.feasibility.priors import MIN_PRIOR_WEIGHT, Prior
+from mindyn.identification.feasibility.optimisation.interior_point import minimise_all
 from mindyn.parameters.parameter import Kind
 from mindyn.regression.friction_limits import with_friction_priors
 from mindyn.regression.information import Information, joint_weights, triangle_of

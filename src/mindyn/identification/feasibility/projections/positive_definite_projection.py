@@ -17,15 +17,15 @@ from numpy.typing import ArrayLike
 from mindyn.equations.closed_motion import is_affine
 from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.errors import Code, InputError
-from mindyn.identification.feasibility.conic import ConeRows, ConicError, ConicProgram
-from mindyn.identification.feasibility.inertia_family import InertiaFamily, find_member
-from mindyn.identification.feasibility.positive_definite import (
+from mindyn.identification.feasibility.checks.positive_definite import (
     MAX_LOOP_CONFIGURATIONS,
     find_minima,
     joint_ranges,
     sample_configurations,
     smallest_eigenvalues,
 )
+from mindyn.identification.feasibility.conditions.inertia_family import InertiaFamily, find_member
+from mindyn.identification.feasibility.optimisation.conic_program import ConeRows, ConicError, ConicProgram
 from mindyn.parameters.base import BaseParameters
 from mindyn.robots.robot import Robot
 

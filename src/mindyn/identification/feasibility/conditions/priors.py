@@ -18,13 +18,13 @@ from mindyn.foundation.algebra.inertia import check_consistency, mass_com_inerti
 from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.errors import Code, InputError, require_choice
 from mindyn.foundation.notation import LINK_PARAMETERS, PARAMETERS_PER_LINK
-from mindyn.identification.feasibility.conic import ConeRows, ConicProgram, triangle
-from mindyn.identification.feasibility.physical_space import (
+from mindyn.identification.feasibility.conditions.physical_space import (
     MIN_LENGTH_M,
     PSEUDO_ROWS,
     UNIT_PSEUDO_INERTIAS,
     PhysicalSpace,
 )
+from mindyn.identification.feasibility.optimisation.conic_program import ConeRows, ConicProgram, triangle
 from mindyn.parameters.base import has_same_mechanism
 from mindyn.robots.parts import Link
 from mindyn.robots.robot import Robot

@@ -27,15 +27,15 @@ from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.errors import Code, ExportError, InputError
 from mindyn.foundation.notation import PARAMETERS_PER_LINK
 from mindyn.identification.estimators.estimate import Estimate
-from mindyn.identification.feasibility.conic import ConeRows, ConicError, ConicProgram, triangle
-from mindyn.identification.feasibility.full_model import Completion, build_model, complete_model
-from mindyn.identification.feasibility.physical_space import (
+from mindyn.identification.feasibility.checks.full_model_check import check_full_model
+from mindyn.identification.feasibility.conditions.physical_space import (
     MIN_INSIDE_EIGENVALUE,
     UNIT_PSEUDO_INERTIAS,
     PhysicalSpace,
 )
-from mindyn.identification.feasibility.plausibility import check_full_model
-from mindyn.identification.feasibility.truncated_normal import Restriction, draw_restricted
+from mindyn.identification.feasibility.full_models.full_model import Completion, build_model, complete_model
+from mindyn.identification.feasibility.full_models.truncated_normal import Restriction, draw_restricted
+from mindyn.identification.feasibility.optimisation.conic_program import ConeRows, ConicError, ConicProgram, triangle
 from mindyn.logs.samples import Samples
 from mindyn.robots.robot import Robot
 

@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 
 from mindyn.foundation.algebra.significance import MIN_IMPROVEMENT_DEVIATIONS, exceeds_zero
 from mindyn.foundation.algebra.values import Array
-from mindyn.identification.feasibility.conic import ConicError
-from mindyn.identification.feasibility.constrained_fit import FitProblem, solve_all
+from mindyn.identification.feasibility.fits.constrained_fit import FitProblem, solve_all
+from mindyn.identification.feasibility.optimisation.conic_program import ConicError
 from mindyn.parameters.parameter import Kind
 from mindyn.regression.information import Information, add_information
 

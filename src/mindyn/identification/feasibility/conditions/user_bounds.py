@@ -15,8 +15,8 @@ from mindyn.foundation.errors import Code, InputError, require_choice
 from mindyn.foundation.notation import LINK_PARAMETERS
 from mindyn.foundation.reading import read_settings_toml
 from mindyn.foundation.schemas import ANY_NUMBER, ANY_TEXT, list_schema, require_valid_file, table_schema
-from mindyn.identification.feasibility.conic import ConeRows
-from mindyn.identification.feasibility.physical_space import PhysicalSpace
+from mindyn.identification.feasibility.conditions.physical_space import PhysicalSpace
+from mindyn.identification.feasibility.optimisation.conic_program import ConeRows
 from mindyn.robots.parts import Shape
 from mindyn.robots.robot import Robot
 

@@ -21,16 +21,20 @@ from numpy.typing import NDArray
 
 from mindyn.foundation.algebra.values import Array
 from mindyn.identification.estimators.estimate import Estimate
-from mindyn.identification.feasibility.conic import (
+from mindyn.identification.feasibility.conditions.nearest_values import (
+    MIN_CORRELATION_EIGENVALUE,
+    find_nearest_consistent,
+    known_metric,
+)
+from mindyn.identification.feasibility.conditions.physical_space import PhysicalSpace, physical_values, space_of
+from mindyn.identification.feasibility.optimisation.conic_program import (
     COARSE_TOLERANCE,
     DIAGONAL_PLACES,
     ConeRows,
     ConicError,
     ConicProgram,
 )
-from mindyn.identification.feasibility.interior_point import minimise_all
-from mindyn.identification.feasibility.nearest import MIN_CORRELATION_EIGENVALUE, find_nearest_consistent, known_metric
-from mindyn.identification.feasibility.physical_space import PhysicalSpace, physical_values, space_of
+from mindyn.identification.feasibility.optimisation.interior_point import minimise_all
 from mindyn.kernels.numerics.workers import share_tasks
 from mindyn.logs.samples import Samples
 

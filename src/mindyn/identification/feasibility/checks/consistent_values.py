@@ -13,9 +13,8 @@ import numpy as np
 from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.errors import Code, InputError
 from mindyn.identification.estimators.estimate import Estimate
-from mindyn.identification.feasibility.answer import Answer
-from mindyn.identification.feasibility.conic import ConeRows, ConicError, ConicProgram
-from mindyn.identification.feasibility.nearest import (
+from mindyn.identification.feasibility.checks.answer import Answer
+from mindyn.identification.feasibility.conditions.nearest_values import (
     MASS_COST,
     NearestConsistent,
     certificate_slack,
@@ -25,7 +24,8 @@ from mindyn.identification.feasibility.nearest import (
     match_values,
     relative_metric,
 )
-from mindyn.identification.feasibility.physical_space import PhysicalSpace, physical_values, space_of
+from mindyn.identification.feasibility.conditions.physical_space import PhysicalSpace, physical_values, space_of
+from mindyn.identification.feasibility.optimisation.conic_program import ConeRows, ConicError, ConicProgram
 
 CONSISTENT_DISTANCE: Final = 1e-5
 """Largest relative rms distance at which values count as consistent: the precision of the solver."""

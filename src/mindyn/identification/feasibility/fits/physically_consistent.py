@@ -15,13 +15,17 @@ from mindyn.identification.estimators.estimator import Estimator, Needs
 from mindyn.identification.estimators.fit_summary import data_summary
 from mindyn.identification.estimators.least_squares import LeastSquares, fit_weighted
 from mindyn.identification.estimators.records import Physical
-from mindyn.identification.feasibility.bounds import Bounds
-from mindyn.identification.feasibility.conic import ConicError
-from mindyn.identification.feasibility.constrained_fit import MIN_PRIOR_FRACTION, FitProblem, solve_all
-from mindyn.identification.feasibility.physical_space import space_of
-from mindyn.identification.feasibility.plausible_limits import plausible_limits
-from mindyn.identification.feasibility.prior_choice import COMPARISON_PRIOR_WEIGHT, PriorChoice, choose_prior
-from mindyn.identification.feasibility.priors import Divergence, build_prior, require_valid_prior
+from mindyn.identification.feasibility.conditions.default_limits import plausible_limits
+from mindyn.identification.feasibility.conditions.physical_space import space_of
+from mindyn.identification.feasibility.conditions.priors import Divergence, build_prior, require_valid_prior
+from mindyn.identification.feasibility.conditions.user_bounds import Bounds
+from mindyn.identification.feasibility.fits.constrained_fit import MIN_PRIOR_FRACTION, FitProblem, solve_all
+from mindyn.identification.feasibility.fits.prior_and_drive_choice import (
+    COMPARISON_PRIOR_WEIGHT,
+    PriorChoice,
+    choose_prior,
+)
+from mindyn.identification.feasibility.optimisation.conic_program import ConicError
 from mindyn.parameters.parameter import Kind
 from mindyn.regression.information import Information, joint_weights
 from mindyn.regression.regressor import Regressor

@@ -7,12 +7,12 @@ from typing import Final
 import numpy as np
 
 from mindyn.identification.estimators.estimate import Estimate
-from mindyn.identification.feasibility.answer import Answer
-from mindyn.identification.feasibility.bounds import Bounds, bounds_from_shapes
-from mindyn.identification.feasibility.conic import ConicError, InfeasibleProgramError
-from mindyn.identification.feasibility.consistent import CONSISTENT_DISTANCE, arm_witness
-from mindyn.identification.feasibility.nearest import find_nearest_compact, relative_metric
-from mindyn.identification.feasibility.physical_space import physical_values, space_of
+from mindyn.identification.feasibility.checks.answer import Answer
+from mindyn.identification.feasibility.checks.consistent_values import CONSISTENT_DISTANCE, arm_witness
+from mindyn.identification.feasibility.conditions.nearest_values import find_nearest_compact, relative_metric
+from mindyn.identification.feasibility.conditions.physical_space import physical_values, space_of
+from mindyn.identification.feasibility.conditions.user_bounds import Bounds, bounds_from_shapes
+from mindyn.identification.feasibility.optimisation.conic_program import ConicError, InfeasibleProgramError
 
 PLAUSIBLE: Final = "plausible"
 

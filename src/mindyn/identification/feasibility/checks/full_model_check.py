@@ -19,8 +19,8 @@ from mindyn.foundation.algebra.inertia import mass_com_inertia
 from mindyn.foundation.algebra.requirements import require_type
 from mindyn.foundation.algebra.values import Array, ShortRepr
 from mindyn.foundation.errors import Code, InputError
-from mindyn.identification.feasibility.answer import Answer
-from mindyn.identification.feasibility.plausible_limits import LinkLimits, plausible_limits
+from mindyn.identification.feasibility.checks.answer import Answer
+from mindyn.identification.feasibility.conditions.default_limits import LinkLimits, plausible_limits
 from mindyn.robots.robot import Robot
 
 NEGLIGIBLE_MASS_FRACTION: Final = 1e-3

@@ -10,12 +10,12 @@ from mindyn.foundation.algebra.values import ShortRepr
 from mindyn.foundation.errors import InputError, MissingPhysicsError, RobotError
 from mindyn.foundation.findings import Finding, Kind, Severity
 from mindyn.identification.estimators.estimate import Estimate
-from mindyn.identification.feasibility.answer import Answer, combine_answers
-from mindyn.identification.feasibility.bounds import Bounds
-from mindyn.identification.feasibility.consistent import check_consistent
-from mindyn.identification.feasibility.plausibility_check import check_plausible
-from mindyn.identification.feasibility.plausible_export import check_projection
-from mindyn.identification.feasibility.positive_definite import check_positive_definite
+from mindyn.identification.feasibility.checks.answer import Answer, combine_answers
+from mindyn.identification.feasibility.checks.consistent_values import check_consistent
+from mindyn.identification.feasibility.checks.plausible_values import check_plausible
+from mindyn.identification.feasibility.checks.positive_definite import check_positive_definite
+from mindyn.identification.feasibility.conditions.user_bounds import Bounds
+from mindyn.identification.feasibility.exported_model_check import check_projection
 
 _ANSWER_WORDS = {True: "yes", False: "NO", None: "?"}
 

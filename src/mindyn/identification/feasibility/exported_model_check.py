@@ -9,9 +9,9 @@ from typing import Final, Literal
 
 from mindyn.foundation.errors import ImplausibleModelError, MindynError
 from mindyn.identification.estimators.estimate import Estimate
-from mindyn.identification.feasibility.consistent_projection import make_feasible
-from mindyn.identification.feasibility.full_model import build_full_model
-from mindyn.identification.feasibility.plausibility import Plausibility, check_full_model
+from mindyn.identification.feasibility.checks.full_model_check import Plausibility, check_full_model
+from mindyn.identification.feasibility.full_models.full_model import build_full_model
+from mindyn.identification.feasibility.projections.consistent_projection import make_feasible
 from mindyn.robots.robot import Robot
 
 Prior = Robot | Literal["robot"] | None

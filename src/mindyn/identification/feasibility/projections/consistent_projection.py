@@ -19,14 +19,18 @@ from mindyn.foundation.errors import MindynError, require_choice
 from mindyn.identification.estimators.estimate import Estimate
 from mindyn.identification.estimators.fit_summary import unexplained_fraction
 from mindyn.identification.estimators.records import Physical
-from mindyn.identification.feasibility.conic import ConicError
-from mindyn.identification.feasibility.constrained_fit import MIN_PRIOR_FRACTION, FitProblem
-from mindyn.identification.feasibility.inertia_family import InertiaFamily
-from mindyn.identification.feasibility.nearest import find_nearest_compact, relative_metric, root_of_inverse
-from mindyn.identification.feasibility.physical_space import PhysicalSpace, space_of
-from mindyn.identification.feasibility.plausible_limits import plausible_limits
-from mindyn.identification.feasibility.positive_definite_projection import find_nearest_positive_definite
-from mindyn.identification.feasibility.priors import build_prior
+from mindyn.identification.feasibility.conditions.default_limits import plausible_limits
+from mindyn.identification.feasibility.conditions.inertia_family import InertiaFamily
+from mindyn.identification.feasibility.conditions.nearest_values import (
+    find_nearest_compact,
+    relative_metric,
+    root_of_inverse,
+)
+from mindyn.identification.feasibility.conditions.physical_space import PhysicalSpace, space_of
+from mindyn.identification.feasibility.conditions.priors import build_prior
+from mindyn.identification.feasibility.fits.constrained_fit import MIN_PRIOR_FRACTION, FitProblem
+from mindyn.identification.feasibility.optimisation.conic_program import ConicError
+from mindyn.identification.feasibility.projections.positive_definite_projection import find_nearest_positive_definite
 from mindyn.regression.information import Information
 
 Level = Literal["consistent", "positive definite"]

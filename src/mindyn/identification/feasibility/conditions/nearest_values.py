@@ -18,8 +18,8 @@ from mindyn.foundation.algebra.inertia import tensor_from_entries
 from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.notation import PARAMETERS_PER_LINK
 from mindyn.identification.estimators.estimate import Estimate
-from mindyn.identification.feasibility.conic import ConeRows, ConicError, ConicProgram, triangle
-from mindyn.identification.feasibility.physical_space import PhysicalSpace
+from mindyn.identification.feasibility.conditions.physical_space import PhysicalSpace
+from mindyn.identification.feasibility.optimisation.conic_program import ConeRows, ConicError, ConicProgram, triangle
 
 MASS_COST: Final = 1e-9
 """Cost of 1 kg relative to squared relative changes: parameters that beta leaves open take the smallest mass."""
