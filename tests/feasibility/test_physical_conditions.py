@@ -19,7 +19,7 @@ from mindyn.identification.feasibility.conditions.physical_space import MIN_INSI
 from mindyn.identification.feasibility.fits.prior_and_drive_choice import (
     _compute_errors,
     _distinct_models,
-    _select_simplest,
+    _select_drive_model,
     choose_prior,
 )
 from mindyn.regression.regressor import Regressor, with_estimated_drives
@@ -152,7 +152,7 @@ def test_the_simplest_model_within_the_standard_error_is_selected(monkeypatch):
     assert _distinct_models(Model()) == [("rotor", "friction"), ("friction",), ("rotor",), ()]
     tried = []
     taken = _compute_errors(Model(), folds, weights, [(("rotor",), 1e-2), (("friction",), 1e-2), ((), 1e-2)], tried)
-    assert _select_simplest(taken) == 1
+    assert _select_drive_model(taken) == 1
     assert [item["without"] for item in tried] == [["rotor"], ["friction"], []]
     result = choose_prior(Model(), folds, weights, None, kinds=True)
     assert (result.weight, result.dropped_kinds) == (

@@ -204,7 +204,7 @@ def test_the_simplest_candidate_that_is_not_significantly_worse_is_selected(monk
     problem = SimpleNamespace(drop_kinds=lambda _kinds: None)
     tried: list = []
     result = prior_and_drive_choice._compute_errors(problem, [], None, [((), w) for w in errors_by_weight], tried)
-    assert prior_and_drive_choice._select_simplest(result) == taken
+    assert prior_and_drive_choice._select_drive_model(result) == taken
     assert [outcome["weight"] for outcome in tried] == list(errors_by_weight)
     means = [float(np.mean(element)) for element in errors]
     assert [entry["error"] for entry in tried] == means

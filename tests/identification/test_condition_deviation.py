@@ -10,7 +10,7 @@ from closeness import assert_close
 import mindyn
 from mindyn.foundation.algebra.jackknife import jackknife_variances
 from mindyn.foundation.findings import Kind
-from mindyn.identification.uncertainty.conditions import (
+from mindyn.identification.uncertainty.condition_shifts import (
     excess_of_conditions,
     find_condition_shifts,
     shifts_of_groups,

@@ -18,7 +18,7 @@ from mindyn.kernels.ordering import Compute, ComputeSines, Store
 from mindyn.kernels.program import Op, operation_counts
 from mindyn.kernels.schedule import schedule
 from mindyn.kernels.tracing import trace
-from mindyn.kernels.vectors import Format
+from mindyn.kernels.vector_code import Format
 
 x, y = ca.SX.sym("x"), ca.SX.sym("y")
 

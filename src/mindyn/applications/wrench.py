@@ -43,7 +43,7 @@ from mindyn.foundation.files import write_file_atomically
 from mindyn.foundation.findings import Finding, Kind, Severity, warning
 from mindyn.foundation.notation import STANDARD_GRAVITY
 from mindyn.identification.runs_with_loads import Payload, find_undetermined_parameters
-from mindyn.identification.uncertainty.conditions import excess_of_conditions
+from mindyn.identification.uncertainty.condition_shifts import excess_of_conditions
 from mindyn.kernels.model import compile_model
 from mindyn.kernels.source_text import file_identifier, literal
 from mindyn.logs.filters import differentiate_poses, edge_duration_s, lowpass

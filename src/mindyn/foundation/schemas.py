@@ -87,7 +87,7 @@ def _raise_first(violations: Iterator[Violation], error: type[MindynError], hint
 def find_violations(value: Any, schema: Schema, place: str, separator: str = ".") -> Iterator[Violation]:
     """Yield each violation of the schema in a value; `place` names the value, and `place + separator` its entries."""
     hint = next(map(str, schema.get("examples", ())), "")
-    if not _matches_schema(value, schema):
+    if not _matches_without_entries(value, schema):
         is_number = isinstance(value, Real) and not isinstance(value, bool)
         shown = schema if is_number else {k: v for k, v in schema.items() if k not in ("minimum", "maximum")}
         message = f"{place} = {quote_value(value)} must be {_describe_schema(shown)}"
@@ -122,7 +122,7 @@ def _types_of(schema: Schema) -> Sequence[str]:
     return [types] if isinstance(types, str) else types
 
 
-def _matches_schema(value: Any, schema: Schema) -> bool:
+def _matches_without_entries(value: Any, schema: Schema) -> bool:
     """Whether a value itself, without its entries, matches the schema."""
     if "type" in schema and not any(_is_type(value, kind) for kind in _types_of(schema)):
         return False

@@ -16,7 +16,7 @@ from mindyn.identification.estimators.least_squares import LeastSquares
 from mindyn.identification.estimators.records import CrossValidated
 from mindyn.identification.feasibility.fits.physically_consistent import PhysicallyConsistent
 from mindyn.identification.selection.trials import decimation_for
-from mindyn.identification.uncertainty.covariance import with_jackknife_deviation
+from mindyn.identification.uncertainty.block_deviation import with_jackknife_deviation
 from mindyn.logs.conditioning import Conditioning, motion_cutoff, require_resolved
 from mindyn.logs.log import Log
 from mindyn.logs.noise_floor import noise_floor_cutoff

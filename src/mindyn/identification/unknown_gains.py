@@ -22,7 +22,8 @@ from typing import Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from mindyn.equations.identifiability.random_states import Regressors, sample_rows, typical_rates
+from mindyn.equations.identifiability.random_states import sample_rows, typical_rates
+from mindyn.equations.identifiability.regressor_rows import Regressors
 from mindyn.foundation.algebra.jackknife import jackknife_covariance
 from mindyn.foundation.algebra.requirements import require_positive
 from mindyn.foundation.algebra.values import Array, ShortRepr

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from mindyn.kernels.program import Program
-from mindyn.kernels.vectors import Format
+from mindyn.kernels.vector_code import Format
 
 STAGE_BYTES = 2**14
 """Size of a stage with more than one block: half of the first-level cache."""

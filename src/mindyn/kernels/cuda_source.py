@@ -194,7 +194,7 @@ def cuda_source(functions: Sequence[SourceFunction], title: str, shared: Sequenc
     )
     pieces = [_heading(title), _PREAMBLE % (_WARPS, sines, quotient)]
     pieces += [
-        _Writer(function, name, frozenset(shared)).text() for function, name in zip(functions, names, strict=True)
+        _Writer(function, name, frozenset(shared)).cuda_text() for function, name in zip(functions, names, strict=True)
     ]
     return "\n".join(pieces)
 
@@ -259,7 +259,7 @@ class _Writer:
         self._inputs, self._outputs = argument_names(self._program)
         self._shared = {k for k, argument in enumerate(self._program.inputs) if argument.name in shared}
 
-    def text(self) -> str:
+    def cuda_text(self) -> str:
         return "\n".join([self._description, self._template(), *(self._kernel(t) for t in ("float", "double"))])
 
     def _parameters(self, real: str) -> str:

@@ -35,7 +35,7 @@ from mindyn.kernels.numerics.native import NativeCode, host, thunk
 from mindyn.kernels.numerics.threads import split_range
 from mindyn.kernels.program import Program
 from mindyn.kernels.tracing import trace
-from mindyn.kernels.vectors import Format
+from mindyn.kernels.vector_code import Format
 
 _BOUND_FUNCTION_TYPE = ctypes.PYFUNCTYPE(ctypes.c_int64)
 """A call takes a few hundred nanoseconds: releasing the interpreter lock costs as much as it gains."""

@@ -32,7 +32,7 @@ from mindyn.kernels.ordering import Compute, ComputeSines, Store
 from mindyn.kernels.program import LIBM, Op, Program
 from mindyn.kernels.schedule import Schedule, SchedulePart, chunks, load_columns, schedule, store_columns, store_routine
 from mindyn.kernels.traffic import PREFETCHED_BLOCKS, Line, list_traffic, overwritten_lines
-from mindyn.kernels.vectors import CodeLines, Format
+from mindyn.kernels.vector_code import CodeLines, Format
 
 _DEFINITIONS = """
 attributes #0 = { nounwind "prefer-vector-width"="512" "min-legal-vector-width"="512" }

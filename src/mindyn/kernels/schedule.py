@@ -17,7 +17,7 @@ from functools import cache
 from mindyn.kernels.array_layout import Layout
 from mindyn.kernels.ordering import Compute, ComputeSines, Step, Store, order_steps, values_read
 from mindyn.kernels.program import Op, Program
-from mindyn.kernels.vectors import CodeLines, Format
+from mindyn.kernels.vector_code import CodeLines, Format
 
 
 def chunks(count: int, form: Format) -> list[tuple[int, int]]:
@@ -114,15 +114,21 @@ def _join(body: CodeLines, pieces: list[str], size: int) -> str:
 
 
 def _split_masks(form: Format, step: int) -> tuple[list[int], list[int]]:
-    """Return masks for the even and the odd members of two vectors: first numbers within lanes, then whole lanes."""
-    width, lane = form.width, form.lane
-    if step < lane.bit_length() - 1:
+    """Return masks for the even and the odd members of two vectors.
+
+    Small steps move numbers within groups of 128 bits; larger steps move whole groups.
+    """
+    width, group = form.width, form.numbers_per_128_bits
+    if step < group.bit_length() - 1:
         even = [
-            source * width + base + k for base in range(0, width, lane) for source in (0, 1) for k in range(0, lane, 2)
+            source * width + base + k
+            for base in range(0, width, group)
+            for source in (0, 1)
+            for k in range(0, group, 2)
         ]
         return even, [m + 1 for m in even]
-    even = [base + k for base in range(0, 2 * width, 2 * lane) for k in range(lane)]
-    return even, [m + lane for m in even]
+    even = [base + k for base in range(0, 2 * width, 2 * group) for k in range(group)]
+    return even, [m + group for m in even]
 
 
 def _merge_masks(form: Format, step: int) -> tuple[list[int], list[int]]:

@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from mindyn.kernels.vectors import CodeLines, Format
+from mindyn.kernels.vector_code import CodeLines, Format
 
 RANGE_LIMIT = 1e5
 """Largest |x| of the fast path, for which its accuracy holds."""

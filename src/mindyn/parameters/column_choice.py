@@ -68,7 +68,8 @@ class _DeflatedMatrix:
     def sizes(self) -> Array:
         return np.asarray(np.sqrt(np.einsum("ij,ij->j", self.rest, self.rest)))
 
-    def keep(self, column: int) -> None:
+    def project_out(self, column: int) -> None:
+        """Keep a column, and project its direction out of all others."""
         direction = self.rest[:, column]
         direction = direction / np.linalg.norm(direction)
         direction = direction - self.basis @ (self.basis.T @ direction)
@@ -88,7 +89,7 @@ def rank(A: Array, floor: Array) -> int:
         above = sizes > floor
         if not above.any():
             break
-        state.keep(int(np.where(above, sizes, 0.0).argmax()))
+        state.project_out(int(np.where(above, sizes, 0.0).argmax()))
     return len(state.kept)
 
 
@@ -125,5 +126,5 @@ def _choose_by_preference(A: Array, order: Sequence[int], floor: Array, count: i
                 return state.kept
             left = float(np.linalg.norm(state.rest[:, column]))
             if column not in state.kept and left > max(floor[column], share * sizes[column]):
-                state.keep(column)
+                state.project_out(column)
     return state.kept

@@ -136,24 +136,24 @@ def _compile(path: Path, text: str | None, keep: Collection[str], *, solids: boo
         with catch_warnings():
             simplefilter("ignore")  # such as attributes that are deprecated
             spec = mujoco.MjSpec.from_string(ElementTree.tostring(root, encoding="unicode"), preparer.models)
-            stripped = _strip_geoms(mujoco, spec, preparer.budget, solids=solids)
+            shapes = _replace_unneeded_shapes(mujoco, spec, preparer.budget, solids=solids)
             model = spec.compile()
     except (ValueError, mujoco.FatalError, MemoryError) as error:
         message = f"MuJoCo cannot compile {path.name}: {shorten_text(str(error), 600)}"
         code = Code.NOT_FEASIBLE if _IMPOSSIBLE_INERTIA in str(error) else Code.UNREADABLE
         raise RobotFileError(message, subject=path.name, code=code) from error
-    if stripped.problems:
-        files = f"{pluralise(len(stripped.problems), 'mesh file')} missing or unreadable"
+    if shapes.problems:
+        files = f"{pluralise(len(shapes.problems), 'mesh file')} missing or unreadable"
         message = f"{files}, but not needed: the bodies have inertials"
-        if stripped.unknown:
-            message = f"{files}, without which the inertia of these bodies is unknown: {list_names(stripped.unknown)}"
-        notes.append(info(Kind.MESH, message, *stripped.problems))
-    unknown, replaced = frozenset(stripped.unknown), frozenset(stripped.replaced)
-    return CompiledMjcf(mujoco, model, unknown, tuple(notes), joints, texts, replaced, stripped.problems)
+        if shapes.unknown:
+            message = f"{files}, without which the inertia of these bodies is unknown: {list_names(shapes.unknown)}"
+        notes.append(info(Kind.MESH, message, *shapes.problems))
+    unknown, replaced = frozenset(shapes.unknown), frozenset(shapes.replaced)
+    return CompiledMjcf(mujoco, model, unknown, tuple(notes), joints, texts, replaced, shapes.problems)
 
 
 @dataclass(slots=True)
-class _StrippedGeoms:
+class _ReplacedShapes:
     """Bodies of unknown inertia, meshes that were replaced, and the reason for each mesh that cannot be read."""
 
     unknown: list[str] = field(default_factory=list)
@@ -161,24 +161,24 @@ class _StrippedGeoms:
     problems: dict[str, str] = field(default_factory=dict)
 
 
-def _strip_geoms(mujoco: Any, spec: Any, budget: InputBudget, *, solids: bool) -> _StrippedGeoms:
+def _replace_unneeded_shapes(mujoco: Any, spec: Any, budget: InputBudget, *, solids: bool) -> _ReplacedShapes:
     """Replace geoms and meshes that neither an inertia nor `solids` need by small ones that need no file.
 
     Bodies that would get their inertia from a missing mesh, or from nothing, get a placeholder. Nothing is deleted:
     each deletion takes MuJoCo a time proportional to the size of the model.
     """
     by_geoms = spec.compiler.inertiafromgeom == mujoco.mjtInertiaFromGeom.mjINERTIAFROMGEOM_TRUE
-    stripped, needed, meshes = _StrippedGeoms(), set(), list(spec.meshes)
+    shapes, needed, meshes = _ReplacedShapes(), set(), list(spec.meshes)
     for mesh in meshes:
         if mesh.file and not is_file(mesh.file):
-            stripped.problems[mesh.name] = "it is missing"
+            shapes.problems[mesh.name] = "it is missing"
     uses: Counter[str] = Counter()
     for number, body in enumerate(spec.bodies):
         geoms, has_inertial = list(body.geoms), body.explicitinertial and not by_geoms
         counted = [geom.meshname for geom in geoms if geom.meshname and geom.mass != 0 and not has_inertial and number]
         uses.update(geom.meshname for geom in geoms if geom.meshname)
-        if any(name in stripped.problems for name in counted) or _has_no_inertia(body, geoms):
-            stripped.unknown.append(body.name or f"body{number}")
+        if any(name in shapes.problems for name in counted) or _has_no_inertia(body, geoms):
+            shapes.unknown.append(body.name or f"body{number}")
             _set_placeholder(body)
             counted = []
         needed.update(counted)
@@ -186,17 +186,17 @@ def _strip_geoms(mujoco: Any, spec: Any, budget: InputBudget, *, solids: bool) -
             if (number == 0 and not solids) or geom.hfieldname:
                 _make_plane(mujoco, geom)
     for mesh in meshes:
-        reason = stripped.problems.get(mesh.name, "")
+        reason = shapes.problems.get(mesh.name, "")
         if not reason and (mesh.name in needed or (solids and uses[mesh.name])):
             reason = _check_mesh(mesh, budget, uses[mesh.name] if solids else 1)
             if reason and mesh.name in needed:
                 raise RobotFileError(f"mesh {mesh.name!r}: {reason}", code=Code.UNREADABLE, subject=mesh.name)
             if reason:
-                stripped.problems[mesh.name] = reason
+                shapes.problems[mesh.name] = reason
         if reason or not (mesh.name in needed or solids):
             _make_tetrahedron(mujoco, mesh)
-            stripped.replaced.add(mesh.name)
-    return stripped
+            shapes.replaced.add(mesh.name)
+    return shapes
 
 
 def _has_no_inertia(body: Any, geoms: list[Any]) -> bool:

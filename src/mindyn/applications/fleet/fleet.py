@@ -43,7 +43,7 @@ from mindyn.foundation.findings import Finding, Kind, info, warning
 from mindyn.identification.estimators.estimate import Estimate
 from mindyn.identification.estimators.least_squares import LeastSquares
 from mindyn.identification.selection.choose import choose
-from mindyn.identification.uncertainty.covariance import jackknife
+from mindyn.identification.uncertainty.block_deviation import jackknife
 from mindyn.logs.reading import CHUNK_ROWS, LogScan
 from mindyn.regression.experiment import Experiment
 from mindyn.regression.information import Information

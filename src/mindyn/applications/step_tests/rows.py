@@ -24,7 +24,7 @@ from mindyn.logs.errors import LogError
 from mindyn.logs.log import Log
 from mindyn.motions.step_plans.drafts import AVERAGED_PARTS
 from mindyn.motions.step_plans.step_motions import Breakaways, ConstantSpeed, Sines, StepMotion
-from mindyn.regression.integrated import QUADRATURE_ROWS, IntegratedRegressor, quadrature
+from mindyn.regression.integrated import QUADRATURE_ROWS, IntegratedRegressor, quadrature_weights
 from mindyn.regression.regressor import Regressor
 
 
@@ -157,7 +157,7 @@ class RowMaker:
         W = np.zeros((self.intervals, len(t)))
         for k, (a, b) in enumerate(pairwise(bounds)):
             if self.rule == "gregory":
-                W[k, a : b + 1] = quadrature(b - a + 1) * steps.mean()
+                W[k, a : b + 1] = quadrature_weights(b - a + 1) * steps.mean()
             else:
                 W[k, a:b] += steps[a:b] / 2
                 W[k, a + 1 : b + 1] += steps[a:b] / 2

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from mindyn.equations.identifiability.parameter_space import essential_space
-from mindyn.equations.identifiability.random_states import Regressors
+from mindyn.equations.identifiability.regressor_rows import Regressors
 from mindyn.foundation.algebra.inertia import check_consistency, phi_about_origin, transform_phi
 from mindyn.foundation.algebra.poses import Pose
 from mindyn.foundation.algebra.values import Array, ShortRepr, frozen_array

@@ -10,7 +10,8 @@ from numpy.typing import ArrayLike
 
 from mindyn.equations.drives import load_dependent_extras, load_friction_error, require_drives
 from mindyn.equations.identifiability.numeric import numeric_base, reduced_tree_base
-from mindyn.equations.identifiability.random_states import Regressors, RowSource, typical_rates
+from mindyn.equations.identifiability.random_states import RowSource, draw_positions, typical_rates
+from mindyn.equations.identifiability.regressor_rows import Regressors
 from mindyn.equations.loop_closure import home_closure
 from mindyn.foundation.algebra.values import RandomSource, seed_from
 from mindyn.foundation.errors import Code, InputError, NearlyDegenerateError, RobotError, unknown_name_error
@@ -205,7 +206,7 @@ def _deviation_in_loops(base: BaseParameters) -> Deviation:
     robot = base.robot
     rows = Regressors(robot, with_drives=base.with_drives)
     rng = np.random.default_rng(12345)
-    q = rows.random_positions(rng, LOOP_STATES)
+    q = draw_positions(robot, rng, LOOP_STATES)
     speeds, accelerations = typical_rates(robot)
     qd, qdd = rng.uniform(-1, 1, (2, *q.shape))
     qd, qdd = qd * speeds, qdd * accelerations

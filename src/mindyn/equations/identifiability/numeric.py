@@ -21,7 +21,8 @@ from mindyn.equations.identifiability.parameter_space import (
     select_valid_rows,
     typical_sizes,
 )
-from mindyn.equations.identifiability.random_states import Regressors, RowSource, sample_rows, typical_rates
+from mindyn.equations.identifiability.random_states import RowSource, sample_rows, typical_rates
+from mindyn.equations.identifiability.regressor_rows import Regressors
 from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.errors import Code, InputError, unknown_name_error
 from mindyn.foundation.notation import DRIVE_PARAMETERS, LINK_PARAMETERS

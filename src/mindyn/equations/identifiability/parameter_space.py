@@ -7,18 +7,13 @@ the orthogonal complement of the parameter changes without effect.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from mindyn.equations.identifiability.random_states import (
-    Regressors,
-    RowSource,
-    characteristic_length,
-    sample_rows,
-    typical_rates,
-)
+from mindyn.equations.identifiability.random_states import RowSource, characteristic_length, sample_rows, typical_rates
+from mindyn.equations.identifiability.regressor_rows import Regressors
 from mindyn.foundation.algebra.values import Array, ShortRepr, frozen_array
 from mindyn.foundation.errors import Code, NearlyDegenerateError, RobotError, unknown_name_error
 from mindyn.foundation.notation import PARAMETERS_PER_LINK
@@ -163,14 +158,13 @@ def essential_space(
     C = np.zeros((0, parameters))
     if constraints is not None:
         C = frozen_array(constraints, (np.shape(constraints)[0], parameters), "constraints")
-    inside = Regressors(robot, with_drives)
-    anywhere = replace(inside, within_limits=False) if robot.has_dependents else inside
-    for rows in (inside, anywhere):
-        H = sample_rows(rows, source, parameters=parameters, seed=rng, rates=typical_rates(robot))
+    rows, rates = Regressors(robot, with_drives), typical_rates(robot)
+    for is_inside in (True, False) if robot.has_dependents else (False,):
+        H = sample_rows(rows, source, parameters=parameters, seed=rng, rates=rates, within_limits=is_inside)
         H = select_valid_rows(H, robot)
         H = H - H @ np.linalg.pinv(C) @ C
         # Within narrow limits the functions of a loop hardly differ; beyond the limits they are the same functions.
-        space = compute_row_space(H, typical_sizes(robot, H), unclear=1.0 if rows is not anywhere else UNCLEAR_GAP)
+        space = compute_row_space(H, typical_sizes(robot, H), unclear=1.0 if is_inside else UNCLEAR_GAP)
         if space.singular_values[space.dimension - 1] > MIN_RELATIVE_SINGULAR_VALUE * space.singular_values[0]:
             break
     return space

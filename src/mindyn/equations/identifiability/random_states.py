@@ -5,14 +5,12 @@ The state of a robot with loops is that of its primary joints.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal, get_args
 
 import numpy as np
 
-from mindyn.equations.catalogue import build_equation
-from mindyn.equations.loop_closure import LoopClosure, home_closure, tree_state
-from mindyn.equations.loop_constraints import evaluate_batch, open_tree
+from mindyn.equations.identifiability.regressor_rows import Regressors
+from mindyn.equations.loop_closure import LoopClosure, home_closure
 from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.errors import Code, InputError, RobotError, require_choice
 from mindyn.robots.mimics import mimic_map
@@ -32,67 +30,46 @@ the first.
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Regressors:
-    """Regressors of a robot in its primary joints; random positions may be outside the limits of its loops."""
+def draw_positions(robot: Robot, rng: np.random.Generator, count: int, *, within_limits: bool = True) -> Array:
+    """Return random positions (count, k) of the primary joints.
 
-    robot: Robot
-    with_drives: bool = False
-    within_limits: bool = True
+    A revolute joint gets any angle, and a prismatic joint a position within the robot's length. If the robot has
+    dependent joints, the loops close at all positions, in the same assembly as at home; positions at which the loops do
+    not close are drawn again from a smaller box around home.
 
-    def energy_rows(self, q: Array, qd: Array) -> Array:
-        """Return rows (N, p) with kinetic plus potential energy = rows @ phi."""
-        state = tree_state(self.robot, q, qd)
-        regressor = build_equation(open_tree(self.robot), "energy_regressor")
-        return np.asarray(evaluate_batch(regressor, state.q, state.qd).sum(axis=1))
+    within_limits  whether dependent and primary joints of loops stay within their limits
+    """
+    if not robot.has_dependents:
+        return rng.uniform(-1, 1, (count, len(robot.joints))) * _ranges(robot)
+    closure = home_closure(robot)
+    primary = list(closure.primary)
+    home, (lower, upper) = closure.home[primary], _limits_with_home(closure, within_limits=within_limits)
+    around = _primary_ranges(robot)
+    low, high = np.maximum(home - around, lower[primary]), np.minimum(home + around, upper[primary])
+    q, lost = np.zeros((count, len(robot.joints))), np.arange(count)
+    for share in np.maximum(0.6 ** np.arange(MAX_DRAWS), MIN_BOX_FRACTION):
+        q[lost], closed = closure.find_reachable(home + share * (rng.uniform(low, high, (len(lost), len(home))) - home))
+        lost = lost[~(closed & ((q[lost] >= lower) & (q[lost] <= upper)).all(axis=1))]
+        if not lost.size:
+            closure.remember(q)
+            return q[:, primary]
+    raise RobotError(
+        f"the loops of robot {robot.name!r} close at {count - len(lost)} of {count} random positions around home "
+        "within the limits of its joints: too few to find its parameter space",
+        hint="home may be close to the end of the range of the loops or joints: choose another with "
+        "load_robot(..., home={...}) or --assembly",
+        code=Code.TOO_LITTLE_DATA,
+        subject=robot.name,
+    )
 
-    def torque_rows(self, q: Array, qd: Array, qdd: Array) -> Array:
-        """Return rows (N, k, p) with tau = rows @ phi."""
-        state = tree_state(self.robot, q, qd, qdd)
-        regressor = build_equation(open_tree(self.robot), "standard_regressor", with_drives=self.with_drives)
-        rows = evaluate_batch(regressor, state.q, state.qd, state.qdd)
-        # Without loops the rows stay as they are: the product with W = 1 would spread the NaN of a formula.
-        return np.asarray(state.W.transpose(0, 2, 1) @ rows) if self.robot.has_dependents else rows
 
-    def random_positions(self, rng: np.random.Generator, count: int) -> Array:
-        """Draw any angle for revolute joints, and positions within the robot's length for prismatic ones.
-
-        If joints are dependent, draw within the limits of all joints, where the loops close in the assembly of home; if
-        they do not close, draw again from a smaller box around home.
-        """
-        robot = self.robot
-        if not robot.has_dependents:
-            return rng.uniform(-1, 1, (count, len(robot.joints))) * _ranges(robot)
-        closure = home_closure(robot)
-        primary = list(closure.primary)
-        home, (lower, upper) = closure.home[primary], self._limits(closure)
-        around = _primary_ranges(robot)
-        low, high = np.maximum(home - around, lower[primary]), np.minimum(home + around, upper[primary])
-        q, lost = np.zeros((count, len(robot.joints))), np.arange(count)
-        for share in np.maximum(0.6 ** np.arange(MAX_DRAWS), MIN_BOX_FRACTION):
-            q[lost], closed = closure.find_reachable(
-                home + share * (rng.uniform(low, high, (len(lost), len(home))) - home)
-            )
-            lost = lost[~(closed & ((q[lost] >= lower) & (q[lost] <= upper)).all(axis=1))]
-            if not lost.size:
-                closure.remember(q)
-                return q[:, primary]
-        raise RobotError(
-            f"the loops of robot {robot.name!r} close at {count - len(lost)} of {count} random positions around home "
-            "within the limits of its joints: too few to find its parameter space",
-            hint="home may be close to the end of the range of the loops or joints: choose another with "
-            "load_robot(..., home={...}) or --assembly",
-            code=Code.TOO_LITTLE_DATA,
-            subject=robot.name,
-        )
-
-    def _limits(self, closure: LoopClosure) -> tuple[Array, Array]:
-        """Return limits (n,) of all joints, extended to include home."""
-        applied = self.within_limits and closure.affine is None
-        limits = [joint.limits if applied else Limits() for joint in closure.robot.joints]
-        lower = np.array([-np.inf if limit.lower is None else limit.lower for limit in limits])
-        upper = np.array([np.inf if limit.upper is None else limit.upper for limit in limits])
-        return np.minimum(lower, closure.home), np.maximum(upper, closure.home)
+def _limits_with_home(closure: LoopClosure, *, within_limits: bool) -> tuple[Array, Array]:
+    """Return limits (n,) of all joints, extended to include home."""
+    applied = within_limits and closure.affine is None
+    limits = [joint.limits if applied else Limits() for joint in closure.robot.joints]
+    lower = np.array([-np.inf if limit.lower is None else limit.lower for limit in limits])
+    upper = np.array([np.inf if limit.upper is None else limit.upper for limit in limits])
+    return np.minimum(lower, closure.home), np.maximum(upper, closure.home)
 
 
 def characteristic_length(robot: Robot) -> float:
@@ -137,6 +114,7 @@ def sample_rows(
     parameters: int,
     seed: int,
     rates: tuple[Array, Array],
+    within_limits: bool = True,
 ) -> Array:
     """Return rows (m, p) at random states that determine the dynamics: energy differences, or torques.
 
@@ -152,7 +130,7 @@ def sample_rows(
     rng = np.random.default_rng(seed)
     # A torque sample gives a row for each joint, so one sample per parameter is more than enough.
     count = ROWS_PER_PARAMETER * parameters if source == "energy" else max(40, parameters)
-    q = rows.random_positions(rng, count + 1)
+    q = draw_positions(rows.robot, rng, count + 1, within_limits=within_limits)
     speeds, accelerations = rates
     qd, qdd = rng.uniform(-1, 1, (2, *q.shape))
     qd, qdd = speeds * qd, accelerations * qdd

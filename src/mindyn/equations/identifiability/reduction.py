@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from mindyn.equations.identifiability.parameter_space import essential_space
-from mindyn.equations.identifiability.random_states import Regressors
+from mindyn.equations.identifiability.regressor_rows import Regressors
 from mindyn.foundation.algebra.requirements import require_positive
 from mindyn.foundation.algebra.values import Array, RandomSource, ShortRepr, seed_from
 from mindyn.foundation.errors import Code, InputError

@@ -19,7 +19,7 @@ from mindyn.identification.diagnostics.robot_file import find_correction
 from mindyn.identification.estimators.estimate import Estimate, predict_unfiltered
 from mindyn.identification.estimators.least_squares import LeastSquares
 from mindyn.identification.smooth_rows import Motion, Residuals, SmoothRows, build_smooth_rows, invert_normal
-from mindyn.identification.uncertainty.covariance import weighted_blocks
+from mindyn.identification.uncertainty.block_deviation import weighted_blocks
 from mindyn.logs.log import Log
 from mindyn.logs.samples import Samples
 from mindyn.regression.friction_limits import prior_groups

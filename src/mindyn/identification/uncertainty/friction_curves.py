@@ -31,7 +31,7 @@ from mindyn.identification.estimators.estimate import Estimate, predict_unfilter
 from mindyn.identification.estimators.records import FEWEST_BLOCKS, FrictionCurve
 from mindyn.identification.prediction.friction_curves import curve_rows
 from mindyn.identification.uncertainty.added_columns import friction_drifts
-from mindyn.identification.uncertainty.conditions import excess_of_conditions
+from mindyn.identification.uncertainty.condition_shifts import excess_of_conditions
 from mindyn.logs.samples import Samples
 from mindyn.parameters.parameter import friction_label
 from mindyn.regression.experiment import Experiment

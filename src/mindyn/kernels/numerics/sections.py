@@ -14,7 +14,7 @@ from typing import Final
 
 from mindyn.foundation.algebra.requirements import require_shape
 from mindyn.foundation.algebra.values import Array, native_array
-from mindyn.kernels.numerics import vector_ir
+from mindyn.kernels.numerics import masked_vectors
 from mindyn.kernels.numerics.arrays import RowBlock, address_of
 from mindyn.kernels.numerics.native import host
 
@@ -58,14 +58,16 @@ class Cascade:
 
 @cache
 def _function(count: int) -> Callable[..., None]:
-    return vector_ir.compile_function("sections", _module(count, host().lanes(64)), *_POINTERS)
+    return masked_vectors.compile_function("sections", _module(count, host().lanes(64)), *_POINTERS)
 
 
 def _module(count: int, lanes: int) -> str:
     """Return the IR: blocks of rows with panels of `_REGISTERS_PER_PANEL` registers, then single masked ones."""
-    coefficients = [vector_ir.load_and_repeat_lines(f"%c.{k // 5}.{k % 5}", "%c", k, lanes) for k in range(5 * count)]
+    coefficients = [
+        masked_vectors.load_and_repeat_lines(f"%c.{k // 5}.{k % 5}", "%c", k, lanes) for k in range(5 * count)
+    ]
     return f"""
-{vector_ir.declare_masked(lanes)}
+{masked_vectors.declare_masked(lanes)}
 declare void @llvm.prefetch.p0(ptr, i32, i32, i32)
 
 define void @sections(i64 %rows, i64 %width, ptr %x, i64 %xs, ptr %y, i64 %ys, ptr %c, ptr %state) nounwind {{
@@ -122,7 +124,10 @@ def _panel(label: str, column: str, count: int, lanes: int, abreast: int, *, mas
     cells = [(r, s, k) for r in range(abreast) for s in range(count) for k in range(2)]
     lines = [f"{label}.begin:"]
     if masked:
-        lines += [f"  %{label}.left = sub i64 %width, {column}", *vector_ir.mask_lines(mask, f"%{label}.left", lanes)]
+        lines += [
+            f"  %{label}.left = sub i64 %width, {column}",
+            *masked_vectors.mask_lines(mask, f"%{label}.left", lanes),
+        ]
     for r, s, k in cells:
         cell = f"%{label}.z.{r}.{s}.{k}"
         lines += [
@@ -130,7 +135,7 @@ def _panel(label: str, column: str, count: int, lanes: int, abreast: int, *, mas
             f"  {cell}.at = add i64 {cell}.row, {column}",
             f"  {cell}.off = add i64 {cell}.at, {r * lanes}",
             f"  {cell}.p = getelementptr double, ptr %state, i64 {cell}.off",
-            vector_ir.load_line(f"{cell}.0", f"{cell}.p", lanes, mask),
+            masked_vectors.load_line(f"{cell}.0", f"{cell}.p", lanes, mask),
         ]
     lines += [
         f"  %{label}.x0 = getelementptr double, ptr %x, i64 {column}",
@@ -148,7 +153,7 @@ def _panel(label: str, column: str, count: int, lanes: int, abreast: int, *, mas
         given = f"%{label}.v.{r}.0"
         lines += [
             f"  {given}.p = getelementptr double, ptr %{label}.xp, i64 {r * lanes}",
-            vector_ir.load_line(given, f"{given}.p", lanes, mask),
+            masked_vectors.load_line(given, f"{given}.p", lanes, mask),
             f"  {given}.f = getelementptr double, ptr {given}.p, i64 %xs.far",
             f"  call void @llvm.prefetch.p0(ptr {given}.f, i32 0, i32 3, i32 1)",
         ]
@@ -156,7 +161,7 @@ def _panel(label: str, column: str, count: int, lanes: int, abreast: int, *, mas
             lines += _section(f"%{label}", vector, r, s)
         lines += [
             f"  {given}.q = getelementptr double, ptr %{label}.yp, i64 {r * lanes}",
-            vector_ir.store_line(f"%{label}.v.{r}.{count}", f"{given}.q", lanes, mask),
+            masked_vectors.store_line(f"%{label}.v.{r}.{count}", f"{given}.q", lanes, mask),
         ]
     lines += [
         f"  %{label}.n.next = add i64 %{label}.n, 1",
@@ -167,7 +172,7 @@ def _panel(label: str, column: str, count: int, lanes: int, abreast: int, *, mas
         f"{label}.done:",
     ]
     lines += [
-        vector_ir.store_line(f"%{label}.z.{r}.{s}.{k}.next", f"%{label}.z.{r}.{s}.{k}.p", lanes, mask)
+        masked_vectors.store_line(f"%{label}.z.{r}.{s}.{k}.next", f"%{label}.z.{r}.{s}.{k}.p", lanes, mask)
         for r, s, k in cells
     ]
     return "\n".join(lines)

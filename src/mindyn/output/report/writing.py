@@ -15,13 +15,15 @@ from mindyn.identification.estimators.estimate import Estimate
 from mindyn.identification.feasibility.check_feasible import Feasibility
 from mindyn.identification.feasibility.checks.answer import Answer
 from mindyn.logs.log import Log
+from mindyn.output.report.comparison_section import comparison_section
 from mindyn.output.report.data import ReportData, collect_report_data
 from mindyn.output.report.elasticity import elasticity_section
+from mindyn.output.report.feasibility_section import feasibility_section
 from mindyn.output.report.motion import excitation_section, motion_section, robot_section
 from mindyn.output.report.parameter_table import parameter_section
 from mindyn.output.report.provenance import provenance_section
 from mindyn.output.report.torques import friction_section, residual_section, torque_section
-from mindyn.output.report.verdict_section import comparison_section, feasibility_section, verdict_section
+from mindyn.output.report.verdict_section import verdict_section
 from mindyn.robots.meshes import Meshes
 from mindyn.robots.robot import Robot
 

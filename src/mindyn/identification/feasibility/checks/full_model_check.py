@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 from mindyn.equations.catalogue import build_equation
-from mindyn.equations.identifiability.random_states import Regressors
+from mindyn.equations.identifiability.random_states import draw_positions
 from mindyn.equations.loop_closure import tree_state
 from mindyn.equations.loop_constraints import evaluate_batch, open_tree
 from mindyn.foundation.algebra.inertia import mass_com_inertia
@@ -225,7 +225,7 @@ def _assess_link(model: Robot, limits: LinkLimits, total: float) -> LinkPlausibi
 
 def _condition_number(model: Robot) -> float:
     """Return the largest condition number of M(q), scaled to a unit diagonal, at random configurations."""
-    q = Regressors(model).random_positions(np.random.default_rng(0), CONFIGURATIONS)
+    q = draw_positions(model, np.random.default_rng(0), CONFIGURATIONS)
     state = tree_state(model, q)
     M = evaluate_batch(
         build_equation(open_tree(model), "inertia_matrix", with_drives=bool(model.drives), check=False), state.q

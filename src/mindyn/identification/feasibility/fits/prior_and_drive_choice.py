@@ -61,7 +61,7 @@ def choose_prior(
     if len(models) > 1:
         at = COMPARISON_PRIOR_WEIGHT if weight is None else weight
         dropped = models[
-            _select_simplest(_compute_errors(problem, folds, weights, [(model, at) for model in models], tried))
+            _select_drive_model(_compute_errors(problem, folds, weights, [(model, at) for model in models], tried))
         ]
     if weight is not None:
         return PriorChoice(weight, dropped, tuple(tried))
@@ -90,7 +90,7 @@ def _distinct_models(problem: FitProblem) -> list[tuple[Kind, ...]]:
     return list(reversed(models.values()))
 
 
-def _select_simplest(errors: Array) -> int:
+def _select_drive_model(errors: Array) -> int:
     """Return the first candidate whose error is not significantly above the smallest, of errors (candidates, folds)."""
     best = errors[int(errors.mean(axis=1).argmin())]
     solved: NDArray[np.bool_] = np.asarray(np.isfinite(errors).all(axis=1))

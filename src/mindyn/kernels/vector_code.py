@@ -40,8 +40,8 @@ class Format:
         return 1e15 if self.bits == 64 else 1e3
 
     @property
-    def lane(self) -> int:
-        """Numbers in 128 bits: shuffles within such a lane are the cheapest."""
+    def numbers_per_128_bits(self) -> int:
+        """Count of numbers in 128 bits: shuffles that stay within 128 bits are the cheapest."""
         return 128 // self.bits
 
     @property
