@@ -9,12 +9,12 @@ from mindyn.robots.parts import Joint as Joint
 from mindyn.robots.parts import Drive as Drive
 from mindyn.robots.parts import ExtraTorque as ExtraTorque
 from mindyn.equations.identifiability.base_sets import base_parameters as base_parameters
-from mindyn.parameters.base import BaseParameters as BaseParameters
+from mindyn.parameters.base_parameters import BaseParameters as BaseParameters
 from mindyn.kernels.model import compile_model as compile_model
 from mindyn.kernels.model import Model as Model
 from mindyn.equations.catalogue import build_equation as build_equation
-from mindyn.logs.reading import read_log as read_log
-from mindyn.logs.reading import scan_log as scan_log
+from mindyn.logs.read_log import read_log as read_log
+from mindyn.logs.read_log import scan_log as scan_log
 from mindyn.logs.log import log_from_arrays as log_from_arrays
 from mindyn.logs.log import Log as Log
 from mindyn.logs.conditioning import Conditioning as Conditioning
@@ -23,7 +23,7 @@ from mindyn.logs.samples import Samples as Samples
 from mindyn.identification.identify import identify as identify
 from mindyn.identification.selection.choose import choose as choose
 from mindyn.regression.experiment import Experiment as Experiment
-from mindyn.regression.building import build_rows as build_rows
+from mindyn.regression.build_rows import build_rows as build_rows
 from mindyn.regression.settings import EquationSettings as EquationSettings
 from mindyn.regression.friction import Friction as Friction
 from mindyn.identification.servos.identify_servos import identify_servos as identify_servos
@@ -37,7 +37,7 @@ from mindyn.identification.estimators.instrumental_variables import Instrumental
 from mindyn.identification.estimators.energy_difference import EnergyDifference as EnergyDifference
 from mindyn.identification.estimators.last_link_first import LastLinkFirst as LastLinkFirst
 from mindyn.identification.estimators.recursive_least_squares import RecursiveLeastSquares as RecursiveLeastSquares
-from mindyn.applications.step_tests.estimator import StepByStep as StepByStep
+from mindyn.applications.step_tests.step_by_step import StepByStep as StepByStep
 from mindyn.applications.validation.validate import validate as validate
 from mindyn.identification.estimators.essential import fit_essential as fit_essential
 from mindyn.identification.feasibility.check_feasible import check_feasible as check_feasible
@@ -45,10 +45,10 @@ from mindyn.identification.feasibility.projections.consistent_projection import 
 from mindyn.identification.feasibility.full_models.full_model import build_full_model as build_full_model
 from mindyn.identification.feasibility.full_models.model_samples import sample_models as sample_models
 from mindyn.identification.feasibility.conditions.user_bounds import Bounds as Bounds
-from mindyn.applications.payload.payload import identify_payload as identify_payload
+from mindyn.applications.payload.identify_payload import identify_payload as identify_payload
 from mindyn.motions.excitation.design import design_motion as design_motion
 from mindyn.motions.excitation.limits import MotionLimits as MotionLimits
-from mindyn.motions.excitation.safety import SafetySettings as SafetySettings
+from mindyn.motions.excitation.motion_safety import SafetySettings as SafetySettings
 from mindyn.motions.excitation.design_inputs import SearchSettings as SearchSettings
 from mindyn.motions.excitation.motions import Fourier as Fourier
 from mindyn.motions.step_plans.planner import plan_tests as plan_tests
@@ -62,8 +62,8 @@ from mindyn.output.export.urdf_writer import write_urdf as write_urdf
 from mindyn.output.export.mjcf_writer import write_mjcf as write_mjcf
 from mindyn.output.export.ros2_package import write_ros2_package as write_ros2_package
 from mindyn.output.export.pinocchio_model import to_pinocchio as to_pinocchio
-from mindyn.output.report.writing import write_report as write_report
-from mindyn.output.view.writing import write_view as write_view
+from mindyn.output.report.write_report import write_report as write_report
+from mindyn.output.view.write_view import write_view as write_view
 from mindyn.foundation.errors import MindynError as MindynError
 
 __version__: str

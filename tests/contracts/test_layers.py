@@ -29,7 +29,7 @@ LAYERS = (
 )
 """Top-level packages in the order of the data."""
 PARTS = {
-    "foundation": (..., "algebra", "pages"),
+    "foundation": (..., "algebra", "processes", ..., "pages"),
     "kernels": ("numerics", ...),
     "logs": (..., "formats", ..., "drafts"),
     "motions": ("simulation", "excitation", "step_plans"),
@@ -142,18 +142,18 @@ def test_modules_of_a_layer_import_one_another_without_a_circle():
 @pytest.mark.parametrize(
     "text",
     [
-        "from importlib import import_module\nimport_module('mindyn.cli.demo')",
-        "TABLE = {'demo': ('mindyn.cli.demo', 'demo')}",
+        "from importlib import import_module\nimport_module('mindyn.cli.demo_command')",
+        "TABLE = {'demo': ('mindyn.cli.demo_command', 'demo')}",
         "import importlib\nname = 'demo'\nimportlib.import_module(f'mindyn.cli.{name}')",
-        "def late():\n    from mindyn.cli.demo import demo",
-        "from mindyn.cli import demo",
-        "import mindyn.cli.demo",
+        "def late():\n    from mindyn.cli.demo_command import demo",
+        "from mindyn.cli import demo_command",
+        "import mindyn.cli.demo_command",
     ],
 )
 def test_an_import_is_seen_however_it_is_written(text, tmp_path):
     path = tmp_path / "module.py"
     path.write_text(text)
-    assert "mindyn.cli.demo" in imported_modules(path)
+    assert "mindyn.cli.demo_command" in imported_modules(path)
 
 
 def test_private_names_stay_in_their_module():

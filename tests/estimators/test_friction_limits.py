@@ -16,7 +16,7 @@ from mindyn.foundation.errors import Code, InputError, UnknownNameError
 from mindyn.identification.estimators.least_squares import LeastSquares
 from mindyn.identification.feasibility.conditions.physical_space import space_of
 from mindyn.logs.log import log_from_arrays
-from mindyn.regression.building import build_rows
+from mindyn.regression.build_rows import build_rows
 from mindyn.regression.friction import Friction
 from mindyn.regression.friction_limits import (
     INDEPENDENT,

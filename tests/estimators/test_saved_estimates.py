@@ -23,7 +23,7 @@ from mindyn.identification.feasibility.check_feasible import check_feasible
 from mindyn.identification.feasibility.full_models.full_model import build_full_model
 from mindyn.kernels.model import compile_model
 from mindyn.logs.samples import Samples
-from mindyn.regression.building import build_rows
+from mindyn.regression.build_rows import build_rows
 from mindyn.regression.friction import Friction
 from mindyn.regression.settings import EquationSettings
 from mindyn.robots.loading import load_robot

@@ -15,7 +15,7 @@ from closeness import ORACLE, SAME_ALGEBRA, assert_close
 from equations import equations
 from raising import raises
 
-from mindyn.applications.step_tests.estimator import _residuals
+from mindyn.applications.step_tests.step_by_step import _residuals
 from mindyn.foundation.errors import Code, InputError
 from mindyn.identification.estimators.coloured_noise import colouring_of
 from mindyn.identification.estimators.estimate import columns_of, load_estimate

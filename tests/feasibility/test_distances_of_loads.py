@@ -12,7 +12,7 @@ from equations import equations
 from estimators.recovered import exact_samples
 from robots import random_robot, with_random_drives
 
-from mindyn.applications.payload.payload import _unseen_covariance, make_consistent
+from mindyn.applications.payload.identify_payload import _unseen_covariance, make_consistent
 from mindyn.foundation.algebra.inertia import phi_about_origin, pseudo_inertia
 from mindyn.identification.estimators.least_squares import LeastSquares
 from mindyn.identification.feasibility import physical_intervals

@@ -18,9 +18,9 @@ from robots import random_phi, random_robot
 from typer.testing import CliRunner
 
 from mindyn import Bounds, LeastSquares, check_feasible, compile_model, load_robot, make_feasible
-from mindyn.cli.check import check
+from mindyn.cli.check_command import check
 from mindyn.cli.exit_codes import ExitCode
-from mindyn.cli.export import export
+from mindyn.cli.export_command import export
 from mindyn.foundation.errors import Code, InputError
 from mindyn.identification import check_full_model, check_positive_definite
 from mindyn.identification.estimators.estimate import load_estimate

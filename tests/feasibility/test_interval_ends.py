@@ -16,9 +16,9 @@ from estimators.recovered import exact_samples
 from robots import random_robot, with_random_drives
 from stand_in import stand_in
 
-from mindyn.applications.payload.payload import _misfit_findings
+from mindyn.applications.payload.identify_payload import _misfit_findings
+from mindyn.identification.estimators.estimate_records import Physical
 from mindyn.identification.estimators.least_squares import LeastSquares
-from mindyn.identification.estimators.records import Physical
 from mindyn.identification.feasibility.checks.positive_definite import check_positive_definite
 from mindyn.identification.feasibility.conditions.physical_space import space_of
 from mindyn.identification.feasibility.conditions.priors import Prior

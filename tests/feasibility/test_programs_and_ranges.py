@@ -13,7 +13,7 @@ from closeness import EXACT, ORACLE, SAME_ALGEBRA, SOLVED, assert_close
 from raising import raises
 from stand_in import stand_in
 
-from mindyn.applications.payload.payload import (
+from mindyn.applications.payload.identify_payload import (
     _build_findings,
     _initial_weights,
     _known_information,
@@ -45,7 +45,7 @@ from mindyn.identification.feasibility.optimisation.conic_program import (
 )
 from mindyn.identification.runs_with_loads import Payload, find_undetermined_parameters
 from mindyn.logs.samples import Samples
-from mindyn.regression.building import build_rows
+from mindyn.regression.build_rows import build_rows
 from mindyn.robots.loading import load_robot
 
 

@@ -14,7 +14,7 @@ from closeness import ORACLE, SAME_ALGEBRA, assert_close, assert_negligible
 from raising import raises
 from stand_in import stand_in
 
-from mindyn.applications.payload.payload import (
+from mindyn.applications.payload.identify_payload import (
     UNSEEN_DEVIATION,
     _correlated_rows,
     _gain_shifts,

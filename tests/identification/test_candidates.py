@@ -17,7 +17,7 @@ from mindyn.identification.selection.scores import TrialScore
 from mindyn.identification.selection.trials import Trial, Trials
 from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.log import log_from_arrays
-from mindyn.regression.conditions import group_by_conditions
+from mindyn.regression.condition_groups import group_by_conditions
 from mindyn.regression.friction import Friction
 from mindyn.regression.regressor import build_regressor, with_estimated_drives
 from mindyn.regression.row_blocks import segment_ends

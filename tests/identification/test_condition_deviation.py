@@ -17,7 +17,7 @@ from mindyn.identification.uncertainty.condition_shifts import (
     variances_of_conditions,
 )
 from mindyn.logs.log import log_from_arrays
-from mindyn.regression.building import build_rows
+from mindyn.regression.build_rows import build_rows
 from mindyn.regression.settings import EquationSettings
 
 GIVEN = EquationSettings(mindyn.Conditioning(motion_hz=10.0), friction=mindyn.Friction("tanh", 0.05))

@@ -21,7 +21,7 @@ from mindyn.identification.selection.tune import add_load_friction
 from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.log import log_from_arrays
 from mindyn.logs.samples import Samples
-from mindyn.regression.building import build_rows
+from mindyn.regression.build_rows import build_rows
 from mindyn.regression.friction import Friction
 from mindyn.regression.regressor import Regressor, build_regressor, with_estimated_drives
 from mindyn.regression.settings import EquationSettings

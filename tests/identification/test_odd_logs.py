@@ -19,7 +19,7 @@ from mindyn.identification.estimators.coloured_noise import LONGEST_MEMORY, _pro
 from mindyn.identification.feasibility.fits.physically_consistent import PhysicallyConsistent
 from mindyn.identification.feasibility.optimisation.conic_program import ConeRows, ConicError, ConicProgram
 from mindyn.identification.selection.choose import Choice
-from mindyn.logs.errors import LogError
+from mindyn.logs.log_errors import LogError
 
 ARM = mindyn.load_robot("planar2")
 

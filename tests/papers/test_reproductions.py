@@ -12,7 +12,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from mindyn.cli.papers import PAGE_FILE, papers
+from mindyn.cli.papers_command import PAGE_FILE, papers
 from mindyn.equations import decoupling_rows
 from mindyn.equations.identifiability.numeric import numeric_base
 from mindyn.equations.identifiability.regressor_rows import Regressors

@@ -20,7 +20,7 @@ from mindyn.applications.validation.validate import validate
 from mindyn.foundation.algebra.inertia import check_consistency
 from mindyn.identification.feasibility.fits.physically_consistent import PhysicallyConsistent
 from mindyn.identification.identify import identify
-from mindyn.regression.building import build_rows
+from mindyn.regression.build_rows import build_rows
 from mindyn.robots.parts import Drive, ExtraTorque
 
 SPLITS = {

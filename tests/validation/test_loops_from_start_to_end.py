@@ -23,7 +23,7 @@ from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.samples import Samples
 from mindyn.motions.simulation.controllers import ComputedTorque
 from mindyn.motions.simulation.sensors import Sensors
-from mindyn.regression.building import build_rows
+from mindyn.regression.build_rows import build_rows
 from mindyn.regression.regressor import Regressor
 from mindyn.robots.parts import Drive
 

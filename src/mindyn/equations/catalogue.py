@@ -8,18 +8,18 @@ from typing import Any, Literal, get_args
 
 import casadi
 
-from mindyn.equations.certificate import COMPARATORS, ReferenceDynamics, deviation_error, equation_deviation
 from mindyn.equations.chain import SX
 from mindyn.equations.drives import load_dependent_extras, load_friction_error, require_drives, rotor_energy
+from mindyn.equations.equation_verification import COMPARATORS, ReferenceDynamics, deviation_error, equation_deviation
 from mindyn.equations.formulations import INERTIA_MATRIX, INVERSE_DYNAMICS, accelerations, build_formulation
 from mindyn.equations.forward_dynamics import forward_dynamics
+from mindyn.equations.forward_motion import forward_kinematics, geometric_jacobian
 from mindyn.equations.inertia_matrix import coriolis_matrix, energy, inertia_matrix, observer_step
-from mindyn.equations.motion import forward_kinematics, geometric_jacobian
 from mindyn.equations.newton_euler import inverse_dynamics
 from mindyn.equations.traces import NEEDS_BEYOND_BASE, Needs, Parameters, Request, Trace, start_trace
 from mindyn.foundation.errors import Code, InputError, RobotError, require_choice, unknown_name_error
-from mindyn.parameters.base import BaseParameters, has_same_mechanism
-from mindyn.parameters.certificate import COMPARED_STATES
+from mindyn.parameters.base_parameters import BaseParameters, has_same_mechanism
+from mindyn.parameters.base_set_verification import COMPARED_STATES
 from mindyn.parameters.structural import structural_base
 from mindyn.robots.robot import Robot
 

@@ -21,7 +21,7 @@ from mindyn.equations.dh_joints import (
     serial_dh,
     shift_symmetric,
 )
-from mindyn.equations.triples import Line, Matrix, Scalar, Symmetric, Triple, cross, dot, keep_value
+from mindyn.equations.scalar_vectors import Line, Matrix, Scalar, Symmetric, Triple, cross, dot, keep_value
 from mindyn.foundation.algebra.rotations import ROTATION_ROUNDING
 from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.errors import unknown_name_error

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import casadi
 
 from mindyn.equations.chain import SX
-from mindyn.equations.triples import Matrix, Scalar, Symmetric, Triple
+from mindyn.equations.scalar_vectors import Matrix, Scalar, Symmetric, Triple
 from mindyn.foundation.algebra.inertia import transform_phi
 from mindyn.foundation.algebra.rotations import cos_sin
 from mindyn.foundation.algebra.values import Array

@@ -9,8 +9,8 @@ import casadi
 import numpy as np
 
 from mindyn.equations.chain import SX, Chain, JointPlacement, count_instructions, cross_matrix
+from mindyn.equations.forward_motion import forward_motion
 from mindyn.equations.inertia_matrix import composite_bodies, inertia_matrix
-from mindyn.equations.motion import forward_motion
 from mindyn.equations.newton_euler import link_wrenches
 from mindyn.foundation.algebra.inertia import tensor_from_entries
 from mindyn.foundation.errors import MissingPhysicsError

@@ -32,7 +32,7 @@ from mindyn.equations.dh_joints import (
     to_triple,
 )
 from mindyn.equations.external_inputs import NO_EXTERNAL_INPUTS, ExternalInputs, RootMotion
-from mindyn.equations.triples import ZERO, Line, Matrix, Scalar, Symmetric, Triple, cross, keep_value
+from mindyn.equations.scalar_vectors import ZERO, Line, Matrix, Scalar, Symmetric, Triple, cross, keep_value
 from mindyn.foundation.algebra.inertia import mass_com_inertia
 from mindyn.foundation.algebra.rotations import ROTATION_ROUNDING
 from mindyn.foundation.algebra.values import Array

@@ -23,7 +23,7 @@ import numpy as np
 
 from mindyn.equations.chain import SX, Chain, JointPlacement, constant, count_instructions, cross_matrix
 from mindyn.equations.external_inputs import NO_EXTERNAL_INPUTS, ExternalInputs
-from mindyn.equations.motion import base_frame_motion, omega_matrix
+from mindyn.equations.forward_motion import base_frame_motion, omega_matrix
 from mindyn.equations.newton_euler import Wrench, project_on_axis, subtract_external
 from mindyn.foundation.algebra.inertia import tensor_from_entries, transform_phi
 from mindyn.foundation.algebra.poses import Pose

@@ -31,7 +31,7 @@ from mindyn.equations.loop_closure import AffineClosure, affine_closure
 from mindyn.equations.loop_constraints import open_tree
 from mindyn.equations.traces import Parameters
 from mindyn.foundation.errors import Code, InputError, RobotError, unknown_name_error
-from mindyn.parameters.base import BaseParameters
+from mindyn.parameters.base_parameters import BaseParameters
 from mindyn.robots.drive_matrices import drive_parameters
 from mindyn.robots.robot import Robot
 

@@ -30,7 +30,7 @@ from mindyn.equations.dh_joints import (
 )
 from mindyn.equations.external_inputs import NO_EXTERNAL_INPUTS, ExternalInputs, RootMotion
 from mindyn.equations.mlc_links import MlcLink, first_axis, mlc_links, slides_after
-from mindyn.equations.triples import (
+from mindyn.equations.scalar_vectors import (
     ZERO,
     ZERO_TENSOR,
     Line,

@@ -24,7 +24,7 @@ from mindyn.equations.composite_bodies import (
 )
 from mindyn.equations.dh_joints import DhJoint, place_dh_joints, rotate_symmetric
 from mindyn.equations.mlc_links import MlcLink, first_axis, mlc_links
-from mindyn.equations.triples import ZERO, ZERO_TENSOR, Line, Scalar, Symmetric, Triple, cross, dot, keep_value
+from mindyn.equations.scalar_vectors import ZERO, ZERO_TENSOR, Line, Scalar, Symmetric, Triple, cross, dot, keep_value
 from mindyn.foundation.errors import unknown_name_error
 from mindyn.parameters.lin import LinStructure
 

@@ -8,7 +8,7 @@ import casadi
 
 from mindyn.equations.chain import SX, Body, Chain, JointPlacement, cross, cross_matrix, wrench_to_working
 from mindyn.equations.external_inputs import RootMotion
-from mindyn.equations.motion import LinkMotion, forward_motion
+from mindyn.equations.forward_motion import LinkMotion, forward_motion
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from mindyn.equations.external_inputs import ExternalInputs, root_motion
 from mindyn.equations.lean_dynamics import LeanChain, lean_chain, lean_chain_on_moving_root, lean_inverse_dynamics
 from mindyn.equations.newton_euler import inverse_dynamics
 from mindyn.foundation.notation import PARAMETERS_PER_LINK
-from mindyn.parameters.base import BaseParameters
+from mindyn.parameters.base_parameters import BaseParameters
 from mindyn.parameters.structural import structural_base
 from mindyn.robots.drive_matrices import drive_parameters, reflected_inertia
 from mindyn.robots.robot import Robot

@@ -27,7 +27,7 @@ from mindyn.identification.feasibility.projections.positive_definite_projection 
     project_to_positive_definite as project_to_positive_definite,
 )
 from mindyn.identification.log_drafts import draft_log as draft_log
-from mindyn.identification.methods import METHODS as METHODS
+from mindyn.identification.method_names import METHODS as METHODS
 from mindyn.identification.selection.choose import Choice as Choice
 from mindyn.identification.servos.contact_rows import Table as Table
 from mindyn.identification.servos.replay import ServoReplay as ServoReplay

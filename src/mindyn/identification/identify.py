@@ -15,11 +15,12 @@ from mindyn.foundation.algebra.blas import run_on_one_blas_thread
 from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.errors import MindynError
 from mindyn.foundation.findings import Finding, Kind, Severity, warning
-from mindyn.identification.diagnostics.data import DiagnosticData
+from mindyn.foundation.processes.workers import count_workers, start_task, workers
 from mindyn.identification.diagnostics.diagnose import diagnose, explain
+from mindyn.identification.diagnostics.diagnostic_data import DiagnosticData
 from mindyn.identification.estimators.estimate import Estimate
+from mindyn.identification.estimators.estimate_records import Identifiability
 from mindyn.identification.estimators.estimator import Estimator
-from mindyn.identification.estimators.records import Identifiability
 from mindyn.identification.feasibility.physical_intervals import add_physical_intervals
 from mindyn.identification.fed_back_noise import find_fed_back_noise
 from mindyn.identification.fitting import fit
@@ -29,10 +30,9 @@ from mindyn.identification.selection.choose import Choice, Progress, select
 from mindyn.identification.uncertainty.block_deviation import with_jackknife_deviation
 from mindyn.identification.uncertainty.condition_shifts import find_condition_shifts
 from mindyn.identification.uncertainty.dropped_parameters import with_dropped_parameters
-from mindyn.identification.uncertainty.friction_curves import blocks_with_every_law, with_friction_curves
+from mindyn.identification.uncertainty.friction_curve_intervals import blocks_with_every_law, with_friction_curves
 from mindyn.identification.uncertainty.systematic_errors import with_systematic_errors
 from mindyn.identification.unknown_gains import Scale
-from mindyn.kernels.numerics.workers import count_workers, start_task, workers
 from mindyn.logs.samples import Samples
 from mindyn.regression.experiment import Experiment, count_excerpt_rows
 from mindyn.regression.rows import Logs, Rows

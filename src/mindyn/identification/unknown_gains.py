@@ -33,8 +33,8 @@ from mindyn.identification.runs_with_loads import LoadRegressor
 from mindyn.logs.log import Log
 from mindyn.logs.pipeline import condition
 from mindyn.logs.servos import Servo, find_unknown_damping, find_unknown_gains
-from mindyn.parameters.base import all_parameters, parameter_sizes
-from mindyn.regression.building import build_rows
+from mindyn.parameters.base_parameters import all_parameters, parameter_sizes
+from mindyn.regression.build_rows import build_rows
 from mindyn.regression.information import Information
 from mindyn.regression.regressor import Regressor, with_estimated_drives
 from mindyn.regression.rows import Rows

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from mindyn.foundation.once import compute_once
+from mindyn.foundation.compute_once import compute_once
 from mindyn.kernels.numerics import native
 from mindyn.kernels.numerics.arrays import Array
 from mindyn.kernels.numerics.cache import load_or_build

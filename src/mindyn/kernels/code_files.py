@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import mindyn
+from mindyn.foundation.atomic_files import write_files_atomically
 from mindyn.foundation.escaping import c_comment, c_include, fill_template
-from mindyn.foundation.files import write_files_atomically
 from mindyn.kernels.ordering import Compute, ComputeSines, Step, Store, order_steps
 from mindyn.kernels.program import Op, Program
 from mindyn.kernels.sincos import RANGE_LIMIT, SINCOS, TWO_OVER_PI

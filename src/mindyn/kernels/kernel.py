@@ -18,6 +18,7 @@ import numpy as np
 
 from mindyn.foundation.algebra.values import real_array, require_unmasked
 from mindyn.foundation.errors import Code, InputError, unknown_name_error
+from mindyn.foundation.processes.cores import split_range
 from mindyn.kernels import calling
 from mindyn.kernels.array_layout import STAGE_BYTES, Layout
 from mindyn.kernels.llvm import emit
@@ -32,7 +33,6 @@ from mindyn.kernels.numerics.arrays import (
 )
 from mindyn.kernels.numerics.cache import load_or_build
 from mindyn.kernels.numerics.native import NativeCode, host, thunk
-from mindyn.kernels.numerics.threads import split_range
 from mindyn.kernels.program import Program
 from mindyn.kernels.tracing import trace
 from mindyn.kernels.vector_code import Format

@@ -28,10 +28,10 @@ from dataclasses import replace
 
 from mindyn.kernels import sincos
 from mindyn.kernels.array_layout import Layout
+from mindyn.kernels.cache_lines import PREFETCHED_BLOCKS, Line, list_traffic, overwritten_lines
 from mindyn.kernels.ordering import Compute, ComputeSines, Store
 from mindyn.kernels.program import LIBM, Op, Program
 from mindyn.kernels.schedule import Schedule, SchedulePart, chunks, load_columns, schedule, store_columns, store_routine
-from mindyn.kernels.traffic import PREFETCHED_BLOCKS, Line, list_traffic, overwritten_lines
 from mindyn.kernels.vector_code import CodeLines, Format
 
 _DEFINITIONS = """

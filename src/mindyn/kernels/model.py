@@ -18,15 +18,15 @@ from mindyn.equations.catalogue import (
     Function,
     build_equation,
 )
-from mindyn.equations.certificate import COMPARATORS, ReferenceDynamics, deviation_error, equation_deviation
 from mindyn.equations.closed_motion import CLOSURE
+from mindyn.equations.equation_verification import COMPARATORS, ReferenceDynamics, deviation_error, equation_deviation
 from mindyn.equations.identifiability.base_sets import base_parameters
 from mindyn.equations.loop_closure import with_home
 from mindyn.equations.loop_equations import has_projection, loop_equation
 from mindyn.equations.traces import NEEDS_BEYOND_BASE, Parameters
 from mindyn.foundation.algebra.values import Array, hashable_content
+from mindyn.foundation.atomic_files import write_file_atomically
 from mindyn.foundation.errors import Code, InputError, RobotError, list_names, require_choice, unknown_name_error
-from mindyn.foundation.files import write_file_atomically
 from mindyn.kernels.closed_kernel import make_kernel
 from mindyn.kernels.code_files import write_code
 from mindyn.kernels.cuda_source import cuda_source
@@ -38,8 +38,8 @@ from mindyn.kernels.numerics.cache import load_or_build
 from mindyn.kernels.program import OperationCounts, operation_counts
 from mindyn.kernels.source_text import Facts, SourceFunction
 from mindyn.kernels.tracing import trace
-from mindyn.parameters.base import BaseParameters
-from mindyn.parameters.certificate import Deviation, standard_set
+from mindyn.parameters.base_parameters import BaseParameters
+from mindyn.parameters.base_set_verification import Deviation, standard_set
 from mindyn.robots.robot import Robot, require_robot
 
 Precision = Literal["float64", "float32"]

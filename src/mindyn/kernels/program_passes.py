@@ -7,9 +7,9 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Final
 
-from mindyn.kernels.building import ProgramBuilder
 from mindyn.kernels.ordering import value_stages
 from mindyn.kernels.program import Instruction, Op, Program
+from mindyn.kernels.program_builder import ProgramBuilder
 
 _ADDITIVE = (Op.ADD, Op.SUB, Op.NEG)
 Term = tuple[int, int]

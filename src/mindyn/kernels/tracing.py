@@ -16,8 +16,8 @@ from collections.abc import Collection
 import casadi
 
 from mindyn.foundation.errors import Code, InputError
-from mindyn.kernels.building import ProgramBuilder
 from mindyn.kernels.program import Input, Op, Output, Program
+from mindyn.kernels.program_builder import ProgramBuilder
 from mindyn.kernels.program_passes import factor_products, share_reciprocals
 
 _OPERATIONS: dict[int, Op] = {

@@ -16,7 +16,7 @@ from mindyn.foundation.algebra.inertia import tensor_entries
 from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.notation import LINK_PARAMETERS, PARAMETERS_PER_LINK
 from mindyn.parameters.axis_groups import note_far_joints, require_no_loops
-from mindyn.parameters.base import BaseParameters, remove_rounding
+from mindyn.parameters.base_parameters import BaseParameters, remove_rounding
 from mindyn.parameters.lin import LinJoint, classify_joints
 from mindyn.parameters.linear_forms import (
     Moments,

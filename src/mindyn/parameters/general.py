@@ -30,7 +30,7 @@ from mindyn.foundation.algebra.poses import IDENTITY, Pose
 from mindyn.foundation.algebra.rotations import PARALLEL_ANGLE_RAD, rot_x, rot_z, tidy
 from mindyn.foundation.algebra.values import Array
 from mindyn.parameters.axis_groups import AxisGroup, axis_groups, note_far_joints, require_serial
-from mindyn.parameters.base import BaseParameters, remove_rounding
+from mindyn.parameters.base_parameters import BaseParameters, remove_rounding
 from mindyn.parameters.lin import distance_from_centre
 from mindyn.parameters.linear_forms import Moments, link_moments, outer, point_mass_tensor, shift_tensor, zero_moments
 from mindyn.robots.joint_frames import home_axes, modified_dh

@@ -18,7 +18,7 @@ from mindyn.foundation.algebra.rotations import tidy
 from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.errors import Code, InputError
 from mindyn.foundation.notation import PARAMETERS_PER_LINK
-from mindyn.parameters.base import BaseParameters, format_sum
+from mindyn.parameters.base_parameters import BaseParameters, format_sum
 from mindyn.parameters.structural import structural_base
 from mindyn.robots.edits import change_link_frames
 from mindyn.robots.joint_frames import modified_dh

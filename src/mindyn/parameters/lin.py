@@ -20,7 +20,7 @@ from mindyn.foundation.algebra.poses import Pose
 from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.errors import Code, InputError, RobotError
 from mindyn.parameters.axis_groups import AxisGroup, Group, axis_groups, note_far_joints, require_serial
-from mindyn.parameters.base import BaseParameters, remove_rounding, round_coefficients
+from mindyn.parameters.base_parameters import BaseParameters, remove_rounding, round_coefficients
 from mindyn.parameters.linear_forms import (
     Moments,
     link_moments,

@@ -16,7 +16,7 @@ import numpy as np
 from mindyn.foundation.algebra.rotations import PARALLEL_ANGLE_RAD
 from mindyn.foundation.errors import Code, RobotError
 from mindyn.parameters.axis_groups import AxisGroup, axis_groups, note_far_joints, require_serial
-from mindyn.parameters.base import BaseParameters
+from mindyn.parameters.base_parameters import BaseParameters
 from mindyn.parameters.general import (
     AugmentedLink,
     CarriedMoments,

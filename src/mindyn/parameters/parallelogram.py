@@ -16,7 +16,7 @@ from mindyn.foundation.algebra.rotations import PARALLEL_ANGLE_RAD
 from mindyn.foundation.algebra.values import Array, frozen_array
 from mindyn.foundation.errors import Code, RobotError
 from mindyn.parameters.axis_groups import axis_groups
-from mindyn.parameters.base import BaseParameters
+from mindyn.parameters.base_parameters import BaseParameters
 from mindyn.parameters.general import (
     AugmentedLink,
     NamedRows,

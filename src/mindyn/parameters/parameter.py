@@ -9,7 +9,7 @@ from typing import Final, Literal
 import numpy as np
 
 from mindyn.foundation.notation import DRIVE_PARAMETERS, LINK_PARAMETER_UNITS, LINK_PARAMETERS
-from mindyn.parameters.base import DRIVE_SYMBOLS, BaseParameters
+from mindyn.parameters.base_parameters import DRIVE_SYMBOLS, BaseParameters
 from mindyn.robots.friction_laws import FRICTION_LAWS, LOAD_SHAPES, FrictionLaw
 from mindyn.robots.parts import Drive
 from mindyn.robots.robot import Robot

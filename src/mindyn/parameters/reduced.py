@@ -7,7 +7,7 @@ import numpy as np
 from mindyn.foundation.algebra.poses import IDENTITY
 from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.notation import PARAMETERS_PER_LINK
-from mindyn.parameters.base import BaseParameters
+from mindyn.parameters.base_parameters import BaseParameters
 from mindyn.parameters.structural import structural_base
 from mindyn.robots.edits import change_link_frames
 from mindyn.robots.floating_base import BASE_COUNT, add_floating_base

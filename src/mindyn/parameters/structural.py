@@ -28,7 +28,7 @@ from mindyn.foundation.algebra.rotations import tidy
 from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.errors import Code, InputError
 from mindyn.foundation.notation import DRIVE_PARAMETERS, LINK_PARAMETERS, PARAMETERS_PER_LINK
-from mindyn.parameters.base import BaseParameters, parameter_labels, round_coefficients
+from mindyn.parameters.base_parameters import BaseParameters, parameter_labels, round_coefficients
 from mindyn.parameters.column_choice import choose_columns, combination, exchange_columns, residuals
 from mindyn.parameters.spans import JointConditions, ScaledMechanism, find_joint_conditions, scaled_mechanism
 from mindyn.robots.robot import Robot

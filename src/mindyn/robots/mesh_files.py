@@ -23,14 +23,14 @@ from mindyn.foundation.algebra.poses import Pose
 from mindyn.foundation.algebra.rotations import rotation_about_axis
 from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.errors import Code, RobotFileError, shorten_text
-from mindyn.foundation.reading import (
+from mindyn.foundation.safe_reading import (
     MAX_TRIANGLES,
     InputBudget,
     are_limits_active,
     describe_exception,
     read_small_bytes,
 )
-from mindyn.robots.files import MAX_FILE_NUMBER, parse_numbers, parse_xml
+from mindyn.robots.safe_robot_files import MAX_FILE_NUMBER, parse_numbers, parse_xml
 
 MAX_MESH_BYTES: Final = 256 * 2**20
 """Size of a mesh file; a larger one is not meant for display or collision."""

@@ -14,7 +14,7 @@ from mindyn.foundation.errors import list_names
 from mindyn.foundation.findings import Finding, Kind, info
 from mindyn.foundation.pages.document import format_plural
 from mindyn.foundation.pages.plots import PackedNumbers, pack_indices, pack_levels
-from mindyn.robots.geometry import locate_file_link, read_file_geometry
+from mindyn.robots.link_solids import locate_file_link, read_file_geometry
 from mindyn.robots.mesh_files import Triangles, join_triangles
 from mindyn.robots.robot import Robot
 

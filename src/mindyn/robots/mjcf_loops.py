@@ -20,10 +20,10 @@ from mindyn.foundation.algebra.rotations import frame_along, rotation_from_quate
 from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.errors import Code, RobotFileError, list_names, shorten_text
 from mindyn.foundation.findings import Finding, Kind, info
-from mindyn.robots.files import MAX_FILE_NUMBER
 from mindyn.robots.mimics import find_mimic_root
 from mindyn.robots.mjcf_source import CompiledMjcf
 from mindyn.robots.parts import Loop, LoopKind, Mimic
+from mindyn.robots.safe_robot_files import MAX_FILE_NUMBER
 
 JACOBIAN_RANK_TOLERANCE: Final = 1e-7
 """Singular values of a constraint Jacobian, relative to the largest, that count as zero."""

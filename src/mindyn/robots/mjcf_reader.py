@@ -16,12 +16,12 @@ from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.errors import Code, RobotFileError
 from mindyn.foundation.findings import Kind, info, summarise
 from mindyn.foundation.notation import PARAMETERS_PER_LINK
-from mindyn.foundation.reading import InputBudget
+from mindyn.foundation.safe_reading import InputBudget
 from mindyn.robots.description import AnyJoint, Description, FixedJoint, UnsupportedJoint
-from mindyn.robots.files import MAX_FILE_NUMBER
 from mindyn.robots.mjcf_loops import read_loops
 from mindyn.robots.mjcf_source import CompiledMjcf, compile_for_dynamics
 from mindyn.robots.parts import Drive, ExtraTorque, Frame, Joint, JointKind, Limits, Link, Mimic
+from mindyn.robots.safe_robot_files import MAX_FILE_NUMBER
 from mindyn.robots.snapping import LIMIT_SUMMARIES, Snapper
 from mindyn.robots.springs import Spring
 

@@ -27,7 +27,7 @@ from mindyn.foundation.errors import (
 )
 from mindyn.foundation.findings import Finding, Kind, info
 from mindyn.foundation.hints import install_command
-from mindyn.foundation.reading import (
+from mindyn.foundation.safe_reading import (
     MAX_BODIES,
     MAX_ENTRIES,
     InputBudget,
@@ -35,8 +35,8 @@ from mindyn.foundation.reading import (
     describe_exception,
     is_file,
 )
-from mindyn.robots.files import parse_xml, read_text
 from mindyn.robots.mesh_files import MESH_READERS, read_mesh
+from mindyn.robots.safe_robot_files import parse_xml, read_text
 
 MAX_COPIED_ELEMENTS: Final = 10 * MAX_BODIES
 """Elements that <replicate> and <attach> may create together: bodies with their joints, geoms and sites."""

@@ -17,7 +17,7 @@ from mindyn.foundation.algebra.values import Array, Value, frozen_array, hashabl
 from mindyn.foundation.errors import Code, InputError, MissingPhysicsError, RobotError, list_names, unknown_name_error
 from mindyn.foundation.findings import Finding, Kind
 from mindyn.foundation.notation import STANDARD_GRAVITY
-from mindyn.foundation.pages.notebook import NotebookDisplay
+from mindyn.foundation.pages.notebook_display import NotebookDisplay
 from mindyn.robots.description import Selection, require_no_mimic_cycle
 from mindyn.robots.expressions import parse_formula
 from mindyn.robots.parts import Drive, ExtraTorque, Frame, Joint, Link, Loop, Mimic, require_name

@@ -17,11 +17,10 @@ from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.errors import Code, MindynError, RobotFileError, list_names
 from mindyn.foundation.findings import summarise
 from mindyn.foundation.notation import DRIVE_PARAMETERS
-from mindyn.foundation.reading import parse_toml
+from mindyn.foundation.safe_reading import parse_toml
 from mindyn.foundation.schemas import ANY_TEXT, Schema, list_schema, require_valid, table_schema
 from mindyn.robots.assembly import assemble_robot
 from mindyn.robots.description import Description, FixedJoint
-from mindyn.robots.files import MAX_FILE_NUMBER
 from mindyn.robots.parts import (
     Drive,
     ExtraTorque,
@@ -37,6 +36,7 @@ from mindyn.robots.parts import (
     Side,
 )
 from mindyn.robots.robot import Robot, require_unique
+from mindyn.robots.safe_robot_files import MAX_FILE_NUMBER
 from mindyn.robots.snapping import SNAP_SUMMARIES, Snapper
 
 ROBOT_FORMAT = "mindyn-robot-1"

@@ -16,8 +16,8 @@ from mindyn.foundation.errors import Code, MindynError, RobotError, RobotFileErr
 from mindyn.foundation.findings import Kind, info, summarise
 from mindyn.foundation.notation import STANDARD_GRAVITY
 from mindyn.robots.description import AnyJoint, Description, FixedJoint, UnsupportedJoint
-from mindyn.robots.files import XACRO_HINT, parse_number, parse_numbers, parse_xml, require_root
 from mindyn.robots.parts import Drive, Joint, Limits, Link, Mimic, Shape, ShapeKind
+from mindyn.robots.safe_robot_files import XACRO_HINT, parse_number, parse_numbers, parse_xml, require_root
 from mindyn.robots.snapping import LIMIT_SUMMARIES, Snapper
 
 _JOINT_KINDS: Final = {"revolute": "revolute", "continuous": "revolute", "prismatic": "prismatic"}

@@ -24,9 +24,9 @@ import numpy as np
 
 from mindyn.foundation.algebra.values import Array, ShortRepr
 from mindyn.foundation.errors import Code, InputError, require_choice
-from mindyn.foundation.reading import read_json
+from mindyn.foundation.safe_reading import read_json
 from mindyn.logs.log import Log
-from mindyn.logs.reading import read_log
+from mindyn.logs.read_log import read_log
 from mindyn.logs.units import RAD_PER_DEGREE
 from mindyn.robots.loading import load_robot
 from mindyn.robots.robot import Robot

@@ -22,7 +22,7 @@ from mindyn.foundation.algebra.poses import Pose
 from mindyn.foundation.algebra.values import Array, ShortRepr, frozen_array
 from mindyn.foundation.errors import Code, InputError, require_choice
 from mindyn.foundation.notation import PARAMETERS_PER_LINK
-from mindyn.parameters.base import BaseParameters
+from mindyn.parameters.base_parameters import BaseParameters
 from mindyn.robots.robot import Robot
 
 Motion = tuple[ArrayLike, ArrayLike, ArrayLike]

@@ -15,8 +15,8 @@ from mindyn.equations.identifiability.regressor_rows import Regressors
 from mindyn.equations.loop_closure import home_closure
 from mindyn.foundation.algebra.values import RandomSource, seed_from
 from mindyn.foundation.errors import Code, InputError, NearlyDegenerateError, RobotError, unknown_name_error
-from mindyn.parameters.base import BaseParameters
-from mindyn.parameters.certificate import (
+from mindyn.parameters.base_parameters import BaseParameters
+from mindyn.parameters.base_set_verification import (
     Deviation,
     append_drive_parameters,
     compute_deviation,

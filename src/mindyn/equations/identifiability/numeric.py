@@ -26,7 +26,7 @@ from mindyn.equations.identifiability.regressor_rows import Regressors
 from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.errors import Code, InputError, unknown_name_error
 from mindyn.foundation.notation import DRIVE_PARAMETERS, LINK_PARAMETERS
-from mindyn.parameters.base import BaseParameters, parameter_labels, round_coefficients
+from mindyn.parameters.base_parameters import BaseParameters, parameter_labels, round_coefficients
 from mindyn.robots.robot import Robot
 
 REMOVED_FIRST = ("m", "mcx", "mcy", "mcz", "Ixy", "Ixz", "Iyz", "Ixx", "Iyy", "Izz")

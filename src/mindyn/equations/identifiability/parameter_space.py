@@ -17,7 +17,7 @@ from mindyn.equations.identifiability.regressor_rows import Regressors
 from mindyn.foundation.algebra.values import Array, ShortRepr, frozen_array
 from mindyn.foundation.errors import Code, NearlyDegenerateError, RobotError, unknown_name_error
 from mindyn.foundation.notation import PARAMETERS_PER_LINK
-from mindyn.parameters.base import parameter_labels
+from mindyn.parameters.base_parameters import parameter_labels
 from mindyn.robots.robot import Robot
 
 ZERO_SINGULAR_VALUE = float(np.sqrt(np.finfo(float).eps))

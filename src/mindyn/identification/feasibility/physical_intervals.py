@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mindyn.foundation.algebra.values import Array
+from mindyn.foundation.processes.workers import share_tasks
 from mindyn.identification.estimators.estimate import Estimate
 from mindyn.identification.feasibility.conditions.nearest_values import (
     MIN_CORRELATION_EIGENVALUE,
@@ -35,7 +36,6 @@ from mindyn.identification.feasibility.optimisation.conic_program import (
     ConicProgram,
 )
 from mindyn.identification.feasibility.optimisation.interior_point import minimise_all
-from mindyn.kernels.numerics.workers import share_tasks
 from mindyn.logs.samples import Samples
 
 INTERVAL_MARGIN: Final = 1e-3

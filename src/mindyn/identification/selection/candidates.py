@@ -24,7 +24,7 @@ from mindyn.identification.feasibility.fits.physically_consistent import Physica
 from mindyn.identification.selection.folds import Folds, Kept, equal_weights, fit_sums, squares_of_torque
 from mindyn.identification.selection.scores import UNSCORED, Gain, TrialScore, criterion_of, error_over, gain_of
 from mindyn.identification.selection.trials import Trial, Trials, most_steps, rules_of
-from mindyn.regression.conditions import group_by_conditions
+from mindyn.regression.condition_groups import group_by_conditions
 from mindyn.regression.gather_blocks import group_evenly
 from mindyn.regression.information import Information, add_information
 from mindyn.regression.rows import Rows

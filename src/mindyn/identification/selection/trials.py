@@ -19,14 +19,14 @@ from numpy.typing import NDArray
 
 from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.errors import Code, InputError
+from mindyn.foundation.processes.worker_messages import SharedData
+from mindyn.foundation.processes.workers import share_tasks, worker_count
 from mindyn.identification.delays import Delay, estimate_delay
 from mindyn.identification.estimators.essential import elimination
 from mindyn.identification.selection.column_sums import Buffers, ColumnSums, Part
 from mindyn.identification.selection.folds import Folds, Kept, fits_without_each
 from mindyn.identification.selection.scores import TrialScore
 from mindyn.identification.smooth_rows import build_smooth_rows
-from mindyn.kernels.numerics.worker_messages import SharedData
-from mindyn.kernels.numerics.workers import share_tasks, worker_count
 from mindyn.logs.conditioning import Conditioning, require_resolved
 from mindyn.logs.delay_scan import DelayScan
 from mindyn.logs.filters import MIN_EDGE_S, edge_duration_s

@@ -48,7 +48,7 @@ from mindyn.foundation.algebra.normal_equations import invert_normal_matrix, sol
 from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.findings import Finding, Kind, info
 from mindyn.identification.estimators.estimate import Estimate
-from mindyn.identification.estimators.records import FEWEST_BLOCKS, JackknifeDeviation
+from mindyn.identification.estimators.estimate_records import FEWEST_BLOCKS, JackknifeDeviation
 from mindyn.identification.uncertainty.condition_shifts import excess_of_conditions
 from mindyn.regression.gather_blocks import Block
 from mindyn.regression.information import Information

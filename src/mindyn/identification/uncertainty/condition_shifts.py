@@ -22,7 +22,7 @@ from mindyn.foundation.algebra.normal_equations import invert_normal_matrix
 from mindyn.foundation.algebra.values import Array
 from mindyn.identification.estimators.estimate import Estimate, predict_unfiltered
 from mindyn.logs.samples import Samples
-from mindyn.regression.conditions import group_by_conditions
+from mindyn.regression.condition_groups import group_by_conditions
 from mindyn.regression.gather_blocks import blocks_by_label
 from mindyn.regression.information import Information
 

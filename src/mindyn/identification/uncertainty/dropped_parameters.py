@@ -9,7 +9,7 @@ import numpy as np
 from mindyn.foundation.algebra.significance import NORMAL_95
 from mindyn.foundation.algebra.values import Array
 from mindyn.identification.estimators.estimate import Estimate
-from mindyn.identification.estimators.records import FEWEST_BLOCKS, JackknifeDeviation
+from mindyn.identification.estimators.estimate_records import FEWEST_BLOCKS, JackknifeDeviation
 from mindyn.identification.uncertainty.block_deviation import jackknife, list_some, weighted_blocks
 from mindyn.regression.gather_blocks import Block
 from mindyn.regression.information import add_information, solve

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from mindyn.foundation.once import compute_once
+from mindyn.foundation.compute_once import compute_once
 
 if TYPE_CHECKING:
     from llvmlite import binding

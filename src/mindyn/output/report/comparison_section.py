@@ -15,7 +15,7 @@ from mindyn.foundation.pages.document import (
     table,
     tag,
 )
-from mindyn.output.report.data import ReportData
+from mindyn.output.report.report_data import ReportData
 
 LARGE_ERROR_FRACTION: Final = 10.0
 """Relative error from which on decimals are not shown."""

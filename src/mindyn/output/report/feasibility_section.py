@@ -17,7 +17,7 @@ from mindyn.foundation.pages.document import (
     typeset,
 )
 from mindyn.identification.feasibility.checks.answer import Answer
-from mindyn.output.report.data import ReportData
+from mindyn.output.report.report_data import ReportData
 
 ROUNDING_LIMIT: Final = 1e-9
 """Smaller fractions and entries of unit vectors are rounding errors of zero."""

@@ -19,7 +19,7 @@ from mindyn.foundation.pages.document import (
     tag,
     typeset,
 )
-from mindyn.output.report.data import ReportData
+from mindyn.output.report.report_data import ReportData
 from mindyn.output.report.verdict import (
     FEASIBILITY_NOT_CHECKED,
     GRADE_LABELS,

@@ -10,7 +10,7 @@ import numpy as np
 from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.pages.document import Html, tag
 from mindyn.motions.excitation.volumes import link_segments
-from mindyn.output.view.bodies import DrawnLinks
+from mindyn.output.view.link_drawings import DrawnLinks
 from mindyn.robots.robot import Robot
 
 WIDTH: Final = 640

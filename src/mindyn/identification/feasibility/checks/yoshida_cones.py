@@ -19,7 +19,7 @@ from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.errors import Code, RobotError
 from mindyn.identification.feasibility.checks.answer import Answer
 from mindyn.identification.feasibility.conditions.inertia_family import InertiaFamily, find_member
-from mindyn.parameters.base import BaseParameters
+from mindyn.parameters.base_parameters import BaseParameters
 from mindyn.robots.robot import Robot
 
 MAX_ANGLES: Final = 2

@@ -17,7 +17,7 @@ from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.errors import Code, InputError
 from mindyn.identification.estimators.estimate import Estimate
 from mindyn.kernels.model import Model, compile_model
-from mindyn.parameters.base import BaseParameters
+from mindyn.parameters.base_parameters import BaseParameters
 from mindyn.robots.parts import Joint
 from mindyn.robots.robot import Robot
 

@@ -19,7 +19,7 @@ from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.notation import PARAMETERS_PER_LINK
 from mindyn.identification.estimators.estimate import Estimate
 from mindyn.identification.feasibility.optimisation.conic_program import ConeRows, triangle
-from mindyn.parameters.base import BaseParameters
+from mindyn.parameters.base_parameters import BaseParameters
 from mindyn.parameters.parameter import Kind, Parameter
 from mindyn.regression.friction_limits import NONNEGATIVE_FRICTION, dissipation_rows, parameters_behind
 from mindyn.regression.regressor import Regressor

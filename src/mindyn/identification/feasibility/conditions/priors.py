@@ -25,7 +25,7 @@ from mindyn.identification.feasibility.conditions.physical_space import (
     PhysicalSpace,
 )
 from mindyn.identification.feasibility.optimisation.conic_program import ConeRows, ConicProgram, triangle
-from mindyn.parameters.base import has_same_mechanism
+from mindyn.parameters.base_parameters import has_same_mechanism
 from mindyn.robots.parts import Link
 from mindyn.robots.robot import Robot
 

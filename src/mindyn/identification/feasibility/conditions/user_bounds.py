@@ -13,7 +13,7 @@ import numpy as np
 from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.errors import Code, InputError, require_choice
 from mindyn.foundation.notation import LINK_PARAMETERS
-from mindyn.foundation.reading import read_settings_toml
+from mindyn.foundation.safe_reading import read_settings_toml
 from mindyn.foundation.schemas import ANY_NUMBER, ANY_TEXT, list_schema, require_valid_file, table_schema
 from mindyn.identification.feasibility.conditions.physical_space import PhysicalSpace
 from mindyn.identification.feasibility.optimisation.conic_program import ConeRows

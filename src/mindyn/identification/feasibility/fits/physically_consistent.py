@@ -11,10 +11,10 @@ import numpy as np
 from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.errors import Code, InputError, require_choice
 from mindyn.identification.estimators.estimate import Estimate
+from mindyn.identification.estimators.estimate_records import Physical
 from mindyn.identification.estimators.estimator import Estimator, Needs
 from mindyn.identification.estimators.fit_summary import data_summary
 from mindyn.identification.estimators.least_squares import LeastSquares, fit_weighted
-from mindyn.identification.estimators.records import Physical
 from mindyn.identification.feasibility.conditions.default_limits import plausible_limits
 from mindyn.identification.feasibility.conditions.physical_space import space_of
 from mindyn.identification.feasibility.conditions.priors import Divergence, build_prior, require_valid_prior

@@ -17,13 +17,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mindyn.foundation.algebra.values import Array
+from mindyn.foundation.processes.workers import share_tasks
 from mindyn.identification.feasibility.optimisation.conic_program import (
     SOLVER_TOLERANCES,
     ConeRows,
     ConicProgram,
     matrix_of_triangle,
 )
-from mindyn.kernels.numerics.workers import share_tasks
 
 MAX_ITERATIONS: Final = 40
 """Programs of fits take 9 to 22."""

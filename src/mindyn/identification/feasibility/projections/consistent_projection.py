@@ -17,8 +17,8 @@ import numpy as np
 from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.errors import MindynError, require_choice
 from mindyn.identification.estimators.estimate import Estimate
+from mindyn.identification.estimators.estimate_records import Physical
 from mindyn.identification.estimators.fit_summary import unexplained_fraction
-from mindyn.identification.estimators.records import Physical
 from mindyn.identification.feasibility.conditions.default_limits import plausible_limits
 from mindyn.identification.feasibility.conditions.inertia_family import InertiaFamily
 from mindyn.identification.feasibility.conditions.nearest_values import (

@@ -26,7 +26,7 @@ from mindyn.identification.feasibility.checks.positive_definite import (
 )
 from mindyn.identification.feasibility.conditions.inertia_family import InertiaFamily, find_member
 from mindyn.identification.feasibility.optimisation.conic_program import ConeRows, ConicError, ConicProgram
-from mindyn.parameters.base import BaseParameters
+from mindyn.parameters.base_parameters import BaseParameters
 from mindyn.robots.robot import Robot
 
 CONFIGURATIONS_PER_ROUND: Final = 6_000
