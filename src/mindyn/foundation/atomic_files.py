@@ -30,15 +30,19 @@ _ABANDONED_AGE_S: Final = 86_400.0
 
 
 def write_file_atomically(path: str | Path, content: str | bytes) -> Path:
-    """Write a file (text as UTF-8) under a temporary name next to `path`, then move it to `path`; return the path."""
+    """Write a file, and return its path. The content (text as UTF-8) is first written under a temporary name in the
+    same folder, then renamed.
+    """
     return write_files_atomically({path: content})[0]
 
 
 def write_files_atomically(files: Mapping[str | Path, str | bytes]) -> tuple[Path, ...]:
-    """Write files that belong together: none is moved to its path before all are complete on disk; return the paths.
+    """Write files that belong together, and return their paths. No file is renamed to its path before all files are
+    complete on disk.
 
-    The first file, such as a log, is moved last. If the others, such as its sidecar, change, its previous version is
-    set aside before: whenever the process is killed, no reader finds a first file with others of another version.
+    The first file, such as a log, is moved last. If one of the other files, such as its sidecar, changes, the previous
+    version of the first file is renamed before. If the process is killed at any time, no reader finds a first file
+    together with other files of another version.
     """
     with ExitStack() as leftovers:
         pairs = [(_write_temporary(Path(path), content, leftovers), Path(path)) for path, content in files.items()]
@@ -105,7 +109,8 @@ def write_folder_atomically(path: str | Path, files: Mapping[str, str]) -> None:
 
 @contextmanager
 def replace_folder_files(path: str | Path, names: Iterable[str]) -> Iterator[Path]:
-    """Yield an empty folder; its files then replace those called `names` in the folder `path`, all of them or none.
+    """Yield an empty folder, whose files then replace the files called `names` in the folder `path`: either all of them
+    or none.
 
     Other files of the folder stay. If the process is killed at any time, or the disk is full, the folder contains
     either all old files or all new ones. A new folder is moved to its place. An existing one keeps its identity: its
@@ -288,7 +293,7 @@ def require_parent(target: Path) -> None:
 
 
 def relative_path(path: str, folder: Path) -> str:
-    """Return the path of a file as seen from a folder, with slashes; URLs stay as they are."""
+    """Return the path of a file relative to a folder, with slashes. URLs are returned unchanged."""
     if "://" in path:
         return path
     try:
@@ -298,7 +303,9 @@ def relative_path(path: str, folder: Path) -> str:
 
 
 def locate_beside(path: str, folder: Path) -> str:
-    """Locate a file that a run in `folder` names: at its relative path, next to the folder or in it."""
+    """Find a file that a run in `folder` refers to: at its relative path, in the parent of the folder, or in the
+    folder.
+    """
     if "://" in path:
         return path
     name = Path(path).name

@@ -1,7 +1,7 @@
-"""Compute a value once, also if several threads ask for it at the same time.
+"""Compute a value once, also if several threads need it at the same time.
 
-`functools.cache` computes it in each of these threads and keeps the last value. The other values are freed, although
-another thread may already use an address inside one, such as a function's.
+`functools.cache` computes the value in each of these threads and keeps the last result. The other results are freed,
+although another thread may already use an address inside one of them, such as the address of a function.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class _Once(Generic[T]):
-    """Function without arguments that runs at most once in a process, until `forget`."""
+    """Function without arguments that runs at most once in a process, until `forget` is called."""
 
     def __init__(self, function: Callable[[], T]) -> None:
         self._function = function
@@ -37,7 +37,7 @@ class _Once(Generic[T]):
         self._values = []
 
     def renew_lock(self) -> None:
-        """Replace the lock, which a thread that a fork did not copy may hold."""
+        """Replace the lock: after a fork, the thread that holds the old lock may not exist in this process."""
         self._lock = RLock()
 
 

@@ -66,7 +66,8 @@ _JSON_TOKENS: Final = re.compile(_STRING + rb"|[{}\[\]]", re.MULTILINE)
 
 @dataclass(slots=True)
 class InputBudget:
-    """Amount of memory and keys that a file may use; readers reserve a declared amount before they use it.
+    """Limits on the memory and the number of keys that a file may use. Readers check a declared amount before they use
+    it.
 
     name  of the file, for messages
     size  of the file in bytes
@@ -85,7 +86,7 @@ class InputBudget:
     bodies: int = 0
 
     def take_bytes(self, count: int) -> None:
-        """Raise if the file expands to more than measurements of its size can."""
+        """Raise an error if the file expands to more memory than measurements in a file of its size can need."""
         self.unpacked += count
         if self.unpacked > max(ALWAYS_ALLOWED_BYTES, MAX_EXPANSION_RATIO * self.size):
             self._reject(f"claims to hold {self.unpacked / 8:.3g} numbers in {self.size} bytes")
@@ -119,7 +120,9 @@ class InputBudget:
                     self.take_keys(max(0, place - self.keys))
 
     def take_file(self, path: Path, what: str) -> int:
-        """Return the size of a file that this file names; raise if it is not readable or all are too large together."""
+        """Return the size of another file that this file names. Raise an error if that file is not readable, or if all
+        named files are too large together.
+        """
         size = require_file(path, what, self.error)
         if self.named_bytes + size > MAX_NAMED_BYTES:
             self._reject(f"names files of more than {MAX_NAMED_BYTES // 10**6} MB, with {shorten_text(path.name, 100)}")
@@ -150,7 +153,7 @@ class InputBudget:
 
 
 def require_path(value: object, what: str, error: type[MindynError] = InputError) -> None:
-    """Raise an error if a value is neither a text nor a path."""
+    """Raise an error if a value is neither a string nor a path."""
     if not isinstance(value, str | os.PathLike) or isinstance(value, bytes):
         message = f"{what} must be a name or path (str or pathlib.Path), got {type(value).__name__}"
         raise error(message, code=Code.WRONG_TYPE, subject=what)
@@ -177,7 +180,7 @@ def are_limits_active() -> bool:
 
 
 def _add_article(what: str) -> str:
-    """Return the noun with its indefinite article."""
+    """Return the noun with "a" or "an"."""
     return f"{'an' if what[0] in 'aeiou' else 'a'} {what}"
 
 

@@ -42,7 +42,7 @@ _BOUND_TEXTS: Final = {
 
 
 class Violation(NamedTuple):
-    """A value that does not match its schema: what is wrong, and an example of a valid value."""
+    """Message about a value that does not match its schema, with an example of a valid value."""
 
     message: str
     hint: str
@@ -51,12 +51,15 @@ class Violation(NamedTuple):
 
 
 def list_schema(items: Schema, *also: str, **bounds: int) -> Schema:
-    """Return the schema of a list of `items`; `also` names further allowed types, for example a table of `items`."""
+    """Return the schema of a list of `items`.
+
+    `also` names further types that are allowed, such as a table of `items`.
+    """
     return {"type": ["array", *also], "items": items, "additionalProperties": items, **bounds}
 
 
 def allow_also(schema: Schema, *words: str, null: bool = False) -> Schema:
-    """Return the schema extended by the texts `words`, or by None."""
+    """Return the schema extended by the texts `words` or, with `null`, by None."""
     types = [*_types_of(schema), *(["string"] if words else []), *(["null"] if null else [])]
     return {**schema, "type": types, **({"pattern": f"^({'|'.join(words)})$"} if words else {})}
 
@@ -123,7 +126,7 @@ def _types_of(schema: Schema) -> Sequence[str]:
 
 
 def _matches_without_entries(value: Any, schema: Schema) -> bool:
-    """Whether a value itself, without its entries, matches the schema."""
+    """Return whether a value matches the schema, without a check of the entries of a list or table."""
     if "type" in schema and not any(_is_type(value, kind) for kind in _types_of(schema)):
         return False
     if "enum" in schema:

@@ -1,8 +1,8 @@
 """`BaseParameters`: the combinations beta = K phi of standard parameters that determine the dynamics.
 
-Names of standard and drive parameters: `Izz3`, `mcx3`, `Im2` (rotor inertia), `fv2`, `fc2`, `fo2`.
+Standard and drive parameters have names such as `Izz3`, `mcx3`, `Im2` (rotor inertia), `fv2`, `fc2` and `fo2`.
 
-Readable formulas: `Izz1 + Iyy2 + 0.8636 mcx3`.
+Base parameters are shown as formulas such as `Izz1 + Iyy2 + 0.8636 mcx3`.
 """
 
 from __future__ import annotations
@@ -29,13 +29,16 @@ DISPLAY_TOLERANCE: Final = 5e-6
 
 
 def list_terms(labels: Sequence[str], factors: Array) -> list[tuple[float, str]]:
-    """Return nonzero factors (p,) with their labels: plain sums first, then the terms with geometry, each in order."""
+    """Return nonzero factors (p,) with their labels.
+
+    Plain sums come first, then terms with lengths or angles, each in order.
+    """
     terms = [(float(c), label) for c, label in zip(factors, labels, strict=True) if c != 0]
     return sorted(terms, key=lambda term: abs(term[0]) != 1)
 
 
 def number_text(value: float, within: float) -> str:
-    """Return the shortest text of a number, with at least six digits, that is within a relative error `within`."""
+    """Return the shortest text of a number that has at least six digits and a relative error of at most `within`."""
     for digits in range(6, 17):
         text = f"{value:.{digits}g}"
         if abs(float(text) - value) <= within * abs(value):
@@ -44,7 +47,7 @@ def number_text(value: float, within: float) -> str:
 
 
 def format_sum(parts: Iterable[tuple[float, str]], join: str, within: float = DISPLAY_TOLERANCE) -> str:
-    """Return a sum of factors and terms as text, with factors within a relative error `within`."""
+    """Return a sum of factors times terms as text; each factor has a relative error of at most `within`."""
     text = ""
     for factor, term in parts:
         size = "" if abs(factor) == 1 else f"{number_text(abs(factor), within)}{join}"
@@ -61,7 +64,7 @@ EQUAL_SPACES = 1e-8
 
 
 def all_parameters(robot: Robot, *, with_drives: bool) -> Array:
-    """Return phi (10 n,), with `with_drives` followed by the drive parameters and the coefficients of extra torques."""
+    """Return phi (10 n,). With `with_drives`, the drive parameters and the coefficients of extra torques follow."""
     return np.concatenate([robot.phi, drive_parameters(robot)]) if with_drives else robot.phi
 
 
@@ -77,14 +80,16 @@ def has_same_mechanism(first: Robot, other: Robot) -> bool:
 
 
 def parameter_sizes(robot: Robot, *, with_drives: bool) -> Array:
-    """Return powers of two (p,): sizes of link parameters by the robot's length, 1 for drive parameters."""
+    """Return a typical size (p,) of each parameter, a power of two: from the robot's length for links, 1 for drives."""
     L = length_unit(robot)
     links = np.tile([1.0, *[L] * 3, *[L**2] * 6], len(robot.joints))
     return np.concatenate([links, np.ones(len(parameter_labels(robot, with_drives=with_drives)) - len(links))])
 
 
 def round_coefficients(robot: Robot, matrix: Array, *, with_drives: bool, noise: float = PRINT_NOISE) -> Array:
-    """Return K for display: coefficients within `noise` (in the robot's length) of 0, 1 and halves are rounded."""
+    """Return K for display: coefficients that differ by at most `noise` from 0, 1 or a half are rounded, in the robot's
+    length unit.
+    """
     sizes = parameter_sizes(robot, with_drives=with_drives)
     # A row has the size of its largest term; a coefficient below `noise` of that counts as zero.
     terms = np.abs(matrix) * sizes
@@ -94,12 +99,12 @@ def round_coefficients(robot: Robot, matrix: Array, *, with_drives: bool, noise:
 
 
 def remove_rounding(robot: Robot, matrix: Array) -> Array:
-    """Return K of link parameters with rounding errors around zeros and halves removed."""
+    """Return K of link parameters, with rounding errors near zero and near multiples of one half removed."""
     return round_coefficients(robot, matrix, with_drives=False, noise=64 * float(np.finfo(float).eps))
 
 
 def _smallest_right_inverse(matrix: Array, sizes: Array) -> Array:
-    """Return the smallest E with K E = 1 in units of the parameters' sizes, by QR of scaled rows."""
+    """Return the smallest E with K E = 1, measured in typical sizes of the parameters, by QR of scaled rows."""
     scaled = matrix * sizes
     rows = np.linalg.norm(scaled, axis=1)
     Q, R = np.linalg.qr((scaled / np.maximum(rows, 1e-300)[:, None]).T)
@@ -186,8 +191,9 @@ class BaseParameters(NotebookDisplay):
 
     @cached_property
     def embedding(self) -> Array:
-        """E (p, count) with K E = 1: phi = E beta has the same dynamics; it keeps the survivors in place if there are
-        any.
+        """E (p, count) with K E = 1: phi = E beta has the same dynamics.
+
+        If there are survivors, E keeps them in place.
         """
         if self.survivors is None:
             return _smallest_right_inverse(self.matrix, parameter_sizes(self.robot, with_drives=self.with_drives))
@@ -250,7 +256,9 @@ DRIVE_SYMBOLS: Final[Mapping[str, str]] = {"rotor_inertia": "Im", "viscous": "fv
 
 
 def parameter_labels(robot: Robot, *, with_drives: bool) -> tuple[str, ...]:
-    """Return symbol and joint number of every parameter, in the order of phi and, with `with_drives`, of drives."""
+    """Return the symbol and joint number of every parameter in the order of phi; with `with_drives`, those of drives
+    follow.
+    """
     links = [f"{symbol}{i + 1}" for i in range(len(robot.joints)) for symbol in LINK_PARAMETERS]
     numbers = [robot.joint_index(drive.joint) + 1 for drive in robot.drives] if with_drives else []
     extras = [extra.name for extra in robot.extras] if with_drives else []

@@ -1,9 +1,9 @@
 """Verify base sets and equations against a plain Newton-Euler recursion on standard parameters.
 
-Standard parameters are the reference. This module does not reduce, trace, snap or regroup anything: it uses NumPy, the
-robot's frames, and wrenches link by link. A base set must reproduce the torques of any links: random consistent ones,
-at a few states of the robot's own scale, joint by joint within MAX_RELATIVE_ERROR of the sum of the terms' sizes, sum_k
-|Y_ik phi_k|.
+Standard parameters are the reference. This module does not reduce, trace, round or regroup anything: it uses NumPy, the
+frames of the robot file, and the wrench of each link. A base set is correct if its torques equal those of the standard
+parameters for random consistent links, at a few random states. The error of each joint must be at most
+MAX_RELATIVE_ERROR times the sum of the sizes of its terms, sum_k |Y_ik phi_k|.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ MAX_RELATIVE_ERROR: Final = 1e-9
 """Largest error of a joint's torque relative to the sum of the sizes of its terms."""
 
 SAMPLING_MARGIN: Final = 10.0
-"""A few states may underestimate the error: it must be this many times smaller than MAX_RELATIVE_ERROR to pass."""
+"""A few states may underestimate the error. To pass, the error must therefore be smaller than MAX_RELATIVE_ERROR by
+this factor.
+"""
 
 COMPARED_STATES: Final = 3
 
@@ -43,19 +45,25 @@ class States:
 
 @dataclass(frozen=True, slots=True)
 class Deviation:
-    """The worst joint: its index, and its torque error relative to the sum of the sizes of its terms."""
+    """The joint with the largest torque error: its index, and its error relative to the sum of the sizes of its
+    terms.
+    """
 
     joint: int
     size: float
 
     @property
     def is_wrong(self) -> bool:
-        """Whether the error may exceed MAX_RELATIVE_ERROR at other states (see SAMPLING_MARGIN), or is not finite."""
+        """Whether the error may exceed MAX_RELATIVE_ERROR at other states (see SAMPLING_MARGIN), or is not a finite
+        number.
+        """
         return not self.size <= MAX_RELATIVE_ERROR / SAMPLING_MARGIN
 
 
 def sample_states(robot: Robot, count: int = COMPARED_STATES, seed: int = 0) -> States:
-    """Return random states of the robot's scale: any angle, slides within its length L, speeds near sqrt(g / L)."""
+    """Return random states of typical size: any angle, prismatic positions within the robot's length L, speeds near
+    sqrt(g / L).
+    """
     rng = np.random.default_rng(seed)
     L, g = length_unit(robot), float(np.linalg.norm(robot.gravity))
     time = np.sqrt(L / g) if g > 0 else 1.0
@@ -67,7 +75,9 @@ def sample_states(robot: Robot, count: int = COMPARED_STATES, seed: int = 0) -> 
 
 
 def sample_links(robot: Robot, count: int = COMPARED_STATES, seed: int = 0) -> Array:
-    """Draw (count, 10 n) solid bodies, from the robot's size to a thirtieth of it, with masses over three decades."""
+    """Return random parameters (count, 10 n) of solid bodies, with sizes from L / 30 to L and masses over three
+    decades.
+    """
     rng = np.random.default_rng(seed)
     L, n = length_unit(robot), len(robot.joints)
     points = np.ones((count * n, 4, 8))
@@ -133,8 +143,8 @@ def _offset_acceleration(wd: Array, w: Array, p: Array) -> Array:
 
 
 def _move_wrenches(R: Array, p: Array, wrench: Array) -> Array:
-    """Return wrenches (N, 6, k) (moment, force) of an inner frame at the outer frame, in which it has axes R and origin
-    p.
+    """Return wrenches (N, 6, k) (moment, force), given in an inner frame, at the outer frame: the inner frame has axes
+    R and origin p there.
     """
     force = R @ wrench[:, 3:]
     return np.concatenate([R @ wrench[:, :3] + _skews(np.atleast_2d(p)) @ force, force], axis=1)
@@ -146,7 +156,9 @@ def _skews(v: Array) -> Array:
 
 
 def link_wrenches(w: Array, wd: Array, a: Array) -> Array:
-    """Return (N, 6, 10): moment and force about the frame's origin for each unit of a link's parameters."""
+    """Return (N, 6, 10): the moment and the force about the frame's origin that one unit of each link parameter
+    needs.
+    """
     W = np.zeros((len(w), 6, PARAMETERS_PER_LINK))
     sw = _skews(w)
     W[:, 3:, 0] = a
@@ -162,7 +174,7 @@ def _tensor_columns(x: Array) -> Array:
 
 
 def drive_rows(robot: Robot, states: States) -> Array:
-    """Return (N, n, 4 drives) with the drives' torques = rows @ drive parameters, without extra torques."""
+    """Return rows (N, n, 4 drives): the torques of the drives, without extra torques, are rows @ drive parameters."""
     G, F = gear_matrix(robot), friction_matrix(robot)
     speed = states.qd @ F.T
     ones = np.ones_like(speed)
@@ -172,7 +184,7 @@ def drive_rows(robot: Robot, states: States) -> Array:
 
 
 def find_worst_deviation(error: Array, size: Array) -> Deviation:
-    """Return the largest of errors (..., n) relative to the sizes of the terms (..., n).
+    """Return the largest error (..., n) relative to the sizes of the terms (..., n), and its joint.
 
     States with sizes that are not finite are skipped: a declared formula has no value there.
     """
@@ -184,9 +196,9 @@ def find_worst_deviation(error: Array, size: Array) -> Deviation:
 
 
 def compute_deviation(base: BaseParameters, rows: Array, links: Array) -> Deviation:
-    """Return how far torques from base values are from those of standard parameters.
+    """Return the difference between the torques of base values and the torques of standard parameters.
 
-    rows   (N, n, p) Y of the standard parameters that `base` combines, without extra torques
+    rows   (N, n, p) regressor Y of the standard parameters, without extra torques
     links  (k, p) standard parameters
     """
     p = rows.shape[-1]
@@ -197,7 +209,9 @@ def compute_deviation(base: BaseParameters, rows: Array, links: Array) -> Deviat
 
 
 def tree_deviation(base: BaseParameters) -> Deviation:
-    """Return `compute_deviation` of a base set of an open tree, at states and with links of the robot's own scale."""
+    """Return `compute_deviation` of a base set of an open tree, at random states and with random links of typical
+    size.
+    """
     robot = base.robot
     states, links = sample_states(robot), sample_links(robot)
     if robot.has_parameters:
@@ -209,7 +223,9 @@ def tree_deviation(base: BaseParameters) -> Deviation:
 
 
 def append_drive_parameters(robot: Robot, links: Array) -> Array:
-    """Append random drive parameters of similar torques to link parameters (k, 10 n)."""
+    """Append random drive parameters, whose torques are about as large as those of the links, to link parameters (k, 10
+    n).
+    """
     G, F = np.abs(gear_matrix(robot)).max(axis=1, initial=0.0), np.abs(friction_matrix(robot)).max(axis=1, initial=0.0)
     inertia = np.abs(links[:, 4::PARAMETERS_PER_LINK]).max()
     torque = inertia * (float(np.linalg.norm(robot.gravity)) or 1.0) / length_unit(robot)
@@ -219,7 +235,7 @@ def append_drive_parameters(robot: Robot, links: Array) -> Array:
 
 
 def standard_set(robot: Robot, *, with_drives: bool, note: str) -> BaseParameters:
-    """Return the set of all standard parameters: not minimal, but correct; `note` says why it is used."""
+    """Return the set of all standard parameters, which is correct but not minimal. `note` says why this set is used."""
     labels = parameter_labels(robot, with_drives=with_drives)
     return BaseParameters(
         robot, "standard", with_drives, np.eye(len(labels)), labels, tuple(range(len(labels))), notes=(note,)

@@ -1,20 +1,20 @@
 """The general closed form: one formula for serial chains of revolute and prismatic joints with arbitrary twists.
 
-It extends Yoshida's theorems 2.3.1 and 2.4.1 from parallel and perpendicular axes to any. With alpha = alpha_{n+1},
+The formula extends Yoshida's theorems 2.3.1 and 2.4.1 from parallel and perpendicular axes to axes at any angle. With
+alpha = alpha_{n+1},
 
-  Z(n) = RC_{n+1}^z + cos(alpha_{n+2}) Z(n+1)              first moments along z that reach link n through joint n+1
-  u_n  = (0, -sin(alpha) Z(n), cos(alpha) Z(n))            the same in frame n
-  Jt_n = J_n + 2 (L_n.u_n) E - L_n u_n^T - u_n L_n^T       tensor with these moments at the position of joint n+1
-  Y(n) = Jt_{n+1}^y + cos^2(alpha_{n+2}) Y(n+1)            moments of inertia perpendicular to the axes
+Z(n) = RC_{n+1}^z + cos(alpha_{n+2}) Z(n+1) first moments along z that link n carries through joint n+1 u_n = (0,
+-sin(alpha) Z(n), cos(alpha) Z(n)) the same first moments in frame n Jt_n = J_n + 2 (L_n.u_n) E - L_n u_n^T - u_n L_n^T
+tensor with these moments at the position of joint n+1 Y(n) = Jt_{n+1}^y + cos^2(alpha_{n+2}) Y(n+1) moments of inertia
+perpendicular to the axes
 
-and Z(N) = Y(N) = 0. RC, J, M and L are those of the augmented links.
-
-Augmented links: Yoshida's frames, and the moments of every revolute link including the masses that it carries.
+and Z(N) = Y(N) = 0. RC, J, M and L are those of the augmented links: an augmented link is a revolute link together with
+the masses that it carries, described in Yoshida's frames.
 
 Revolute links are numbered n = 1..N; the prismatic links (n, t), t = 1..T_n, slide on link n; n = 0 is the base. Frame
 n has z_n on its joint axis, x_n along the common normal to axis n+1, and its origin o_n at the foot of the common
-normal of axes n-1 and n, with all prismatic joints at q = 0. The sliding links are described in frame n too: Yoshida
-leaves the reference point p_{n,t} free, here it is o_n; another choice only adds multiples of M_{n,t} to RC_{n,t}.
+normal of axes n-1 and n, with all prismatic joints at q = 0. The sliding links are described in frame n too. Yoshida
+leaves the reference point p_{n,t} free; here it is o_n. Another choice only adds multiples of M_{n,t} to RC_{n,t}.
 [Yoshida 1996, sections 2.3.1 and 2.4.1]
 """
 
@@ -39,7 +39,9 @@ from mindyn.robots.robot import Robot
 
 @dataclass(frozen=True, slots=True)
 class SlidingLink:
-    """Prismatic link (n, t): index `joint`, `axis` (3,) in frame n, M_{n,t} (p,) and RC_{n,t} (3, p) in frame n."""
+    """Prismatic link (n, t): its index `joint`, its `axis` (3,) in frame n, and M_{n,t} (p,) and RC_{n,t} (3, p) in
+    frame n.
+    """
 
     joint: int
     axis: Array
@@ -75,7 +77,10 @@ class AugmentedLink:
 
 
 def upright_links(robot: Robot) -> tuple[AugmentedLink, ...]:
-    """Return links 0..N with axes reversed so that twists of 180 degrees become 0, and -90 degrees become +90."""
+    """Return links 0..N.
+
+    Axes are reversed where needed: twists of 180 degrees become 0, and twists of -90 degrees become +90.
+    """
     frames = yoshida_frames(robot)
     for n in range(1, len(frames)):
         if next_axis_in_frame(frames[n - 1], frames[n])[2] < PARALLEL_ANGLE_RAD - 1:
@@ -93,7 +98,9 @@ def far_joints(robot: Robot) -> tuple[str, ...]:
 
 
 def _skeleton(robot: Robot) -> Robot | None:
-    """Return the robot with only its revolute joints, the others fixed at q = 0; None if all joints slide."""
+    """Return the robot with revolute joints only, all prismatic joints fixed at q = 0; None if all joints are
+    prismatic.
+    """
     slides = {joint.name: 0.0 for joint in robot.joints if joint.kind == "prismatic"}
     return None if len(slides) == len(robot.joints) else robot.lock(slides)
 
@@ -122,7 +129,7 @@ def next_axis_in_frame(frame: Pose, after: Pose) -> Array:
 
 
 def step_to_next(frames: Sequence[Pose]) -> tuple[Array, Array]:
-    """Return L_n and z_{n+1} in the first of the given frames n..N; zero and e_3 if it is the last."""
+    """Return L_n and z_{n+1} in the first of the given frames n..N. For the last frame, return zero and e_3."""
     if len(frames) == 1:
         return np.zeros(3), np.array([0.0, 0.0, 1.0])
     frame, after = frames[:2]
@@ -149,7 +156,7 @@ def _augment_links(robot: Robot, frames: list[Pose]) -> tuple[AugmentedLink, ...
 
 
 def _bodies(robot: Robot, homes: list[Pose], bounds: list[int]) -> list[Moments]:
-    """Return the moments of every link in frame n of the revolute link that it is or slides on."""
+    """Return the moments of every link, in frame n of the revolute link that it is or on which it slides."""
     number = np.searchsorted(bounds[1:], np.arange(len(robot.joints)), side="right")
     axes = home_axes(robot)
     poses = [
@@ -211,7 +218,7 @@ def general_rows(
 
 
 def base_of_rows(robot: Robot, form: str, named: NamedRows, notes: tuple[str, ...]) -> BaseParameters:
-    """Return the base set of named rows of K."""
+    """Return the base set whose K has the given rows and names."""
     names, rows = zip(*named, strict=True)
     return BaseParameters(robot, form, False, remove_rounding(robot, np.array(rows)), names, notes=notes)
 
@@ -231,8 +238,8 @@ def sum_carried_moments(links: Sequence[AugmentedLink]) -> list[CarriedMoments]:
 
 
 def _revolute_rows(link: AugmentedLink, carried: CarriedMoments, place: AxisGroup) -> NamedRows:
-    """Return J^z; first moments perpendicular to the axis if it swings; the other tensor entries after the parallel
-    axes.
+    """Return the rows of a revolute link: J^z, first moments perpendicular to the axis if the axis swings, and the
+    other tensor entries if the link comes after the parallel axes.
     """
     i = link.joint + 1
     cosine, sine = link.twist
@@ -253,8 +260,9 @@ def _revolute_rows(link: AugmentedLink, carried: CarriedMoments, place: AxisGrou
 
 
 def _prismatic_rows(slide: SlidingLink, carried: CarriedMoments, place: AxisGroup) -> NamedRows:
-    """Return M; h = RC_{n,t} + u_n after the parallel axes; its part perpendicular to z_n between them if it is
-    oblique.
+    """Return the rows of a prismatic link: M, and h = RC_{n,t} + u_n if the link comes after the parallel axes.
+
+    Between parallel axes, only the part of h perpendicular to z_n, if the axis is oblique.
     """
     i = slide.joint + 1
     h = slide.first + carried.u

@@ -1,7 +1,7 @@
 """Base parameters with symbolic geometry: `mcx2 + a3 m3 + ...` instead of `mcx2 + 0.4318 m3 + ...`.
 
-With fixed angles, every coefficient is a polynomial of degree two in the lengths. Interpolation finds it exactly: the
-set is computed again for robots with other lengths and the same zeros.
+With fixed angles, every coefficient is a polynomial of degree two in the lengths. Interpolation determines the
+polynomial exactly: base sets are computed for robots with other lengths, where the lengths that are zero stay zero.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Read the solids of every link as its file describes them: collision shapes, or visual ones."""
+"""Read the solids of every link from the robot file: collision shapes, or visual shapes."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ ELLIPSOID_LATITUDES: Final = 12
 
 
 class VolumeSource(StrEnum):
-    """Origin of the volume of a link; guesses come last and may not contain the whole link."""
+    """Origin of the volume of a link. The last members are guesses, which may not contain the whole link."""
 
     GIVEN = "given"
     COLLISION = "collision geometry"
@@ -66,7 +66,7 @@ class Solid:
         return Solid(self.points @ X.rotation.T + X.translation, self.radius, surface)
 
     def triangles(self) -> Triangles:
-        """Return the surface, or that of the swept hull, with normals to the outside."""
+        """Return the triangles of the surface, or of the swept hull, with normals that point outwards."""
         from scipy.spatial import ConvexHull
 
         if self.surface is not None:
@@ -119,7 +119,7 @@ def read_geometry(robot: Robot) -> Geometry:
 
 
 def read_file_geometry(source: str | Path, robot: Robot, *, visual: bool = False) -> Geometry | None:
-    """Read the geometry of a robot file, with `visual` shapes before collision shapes.
+    """Read the geometry of a robot file. With `visual`, visual shapes are preferred to collision shapes.
 
     Return None if the file cannot be read, or if its joints have other frames than those of the robot.
     """
@@ -145,7 +145,7 @@ def read_file_geometry(source: str | Path, robot: Robot, *, visual: bool = False
 
 @dataclass(slots=True)
 class _MeshReader:
-    """Reader that opens each mesh file once and records missing and unreadable ones."""
+    """Read each mesh file once, and record the files that are missing or unreadable."""
 
     robot_file: Path
     budget: InputBudget = field(init=False)
@@ -218,7 +218,7 @@ def _has_same_frames(description: Description, robot: Robot) -> bool:
 
 
 def _choose_geometry(reader: _MeshReader, choices: Iterable[tuple[VolumeSource, Sequence[Shape]]]) -> LinkGeometry:
-    """Return the first choice of which all shapes can be read."""
+    """Return the first choice whose shapes can all be read."""
     for source, shapes in choices:
         solids = [solid for shape in shapes for solid in _shape_solids(reader, shape)]
         if solids and None not in solids:
@@ -227,7 +227,9 @@ def _choose_geometry(reader: _MeshReader, choices: Iterable[tuple[VolumeSource, 
 
 
 def _shape_solids(reader: _MeshReader, shape: Shape) -> list[Solid | None]:
-    """Return the solid of a shape: nothing for a placeholder without thickness, None if the file is unreadable."""
+    """Return the solids of a shape: an empty list for a placeholder without thickness, None if the mesh file is
+    unreadable.
+    """
     if shape.kind == "mesh":
         mesh = reader.shape(shape)
         return [None if mesh is None else mesh_solid(mesh).transform(shape.pose)]
@@ -266,7 +268,7 @@ def _ellipsoid_solid(half: Array) -> Solid:
 
 
 def mesh_solid(mesh: Triangles) -> Solid:
-    """Return the convex hull of a mesh, or all its corners if they enclose no volume."""
+    """Return the convex hull of a mesh; if the mesh encloses no volume, return all its corners."""
     from scipy.spatial import ConvexHull, QhullError
 
     used = mesh.corners[np.unique(mesh.faces)]
@@ -279,7 +281,7 @@ def mesh_solid(mesh: Triangles) -> Solid:
 def _mjcf_geometry(path: Path, phi: Mapping[str, Array | None], *, visual: bool) -> Geometry:
     """Return the geoms of the compiled model: those that collide, or all geoms of a body without colliding ones.
 
-    With `visual`, those that do not collide come first.
+    With `visual`, the geoms that do not collide are preferred.
     """
     mujoco, (model, replaced, problems) = import_mujoco(), compile_with_solids(path)
     names = [mujoco.mj_id2name(model, mujoco.mjtObj.mjOBJ_MESH, k) for k in range(model.nmesh)]
@@ -319,7 +321,9 @@ def _geom_solids(mujoco: Any, model: Any, geom: int) -> list[Solid]:
 
 
 def locate_file_link(robot: Robot, name: str) -> tuple[str, Pose] | None:
-    """Return the robot link that contains a link of the file, and its pose there; None if the link was cut off."""
+    """Return the robot link that contains a link of the file, and the pose of the file's link in it; None if the link
+    was cut off.
+    """
     if name == robot.root.name or name in robot.link_names:
         return name, IDENTITY
     return next(((frame.link, frame.pose) for frame in robot.frames if frame.name == name), None)

@@ -219,7 +219,7 @@ def _require_vector(value: ArrayLike, what: str) -> tuple[float, ...]:
 
 
 def load_matching(source: str | Path, robot: Robot) -> Robot:
-    """Load another description of the same arm with the selection of `robot`: its held joints and its chain.
+    """Load another description of the same arm, with the held joints and the chain of `robot`.
 
     Parts that only `robot` has, such as a gripper, need not exist in the other description.
     """

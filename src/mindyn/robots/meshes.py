@@ -94,7 +94,7 @@ def read_meshes(source: str | Path, robot: Robot) -> Meshes:
 
 
 def _simplify_parts(parts: Mapping[int, Triangles]) -> tuple[tuple[LinkMesh, ...], list[str]]:
-    """Merge corners in cells of one size, the smallest that satisfies the limits."""
+    """Merge corners that lie in the same cell of a grid, with the smallest cells that satisfy the limits."""
     if not parts:
         return (), []
     extent = max(float(np.ptp(part.corners, axis=0).max()) for part in parts.values()) or 1.0

@@ -83,7 +83,7 @@ class _MjcfReader:
         )
 
     def gravity(self) -> Array:
-        """Return gravity of the simulation: zero if the file disables it."""
+        """Return the gravity of the simulation; it is zero if the file disables gravity."""
         disabled = int(self.model.opt.disableflags) & int(self.mujoco.mjtDisableBit.mjDSBL_GRAVITY)
         return np.zeros(3) if disabled else np.array(self.model.opt.gravity)
 
@@ -125,7 +125,7 @@ class _MjcfReader:
         return Pose(self.snap.rotation(rotation_from_quaternion(*quaternion), what), translation)
 
     def sites(self, closing: frozenset[int]) -> Iterator[Frame]:
-        """Yield the sites as frames, except those that define loops."""
+        """Yield the sites as frames, except the sites that define loops."""
         bodies = {link.name for link in self.links}
         for site in (site for site in range(self.model.nsite) if site not in closing):
             name = self.source.name("site", site)

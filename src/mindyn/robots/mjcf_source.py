@@ -107,7 +107,9 @@ def compile_for_dynamics(path: Path, text: str | None = None, *, keep: Collectio
 
 
 def compile_with_solids(path: Path) -> tuple[Any, frozenset[str], tuple[str, ...]]:
-    """Compile a file for its geoms; also return the names of meshes without triangles and why they have none.
+    """Compile a file with its geoms.
+
+    Also return the names of meshes without triangles, and the reason for each of them.
 
     A mesh that MuJoCo rejects fails the whole file, which is then compiled without all meshes.
     """
@@ -164,8 +166,8 @@ class _ReplacedShapes:
 def _replace_unneeded_shapes(mujoco: Any, spec: Any, budget: InputBudget, *, solids: bool) -> _ReplacedShapes:
     """Replace geoms and meshes that neither an inertia nor `solids` need by small ones that need no file.
 
-    Bodies that would get their inertia from a missing mesh, or from nothing, get a placeholder. Nothing is deleted:
-    each deletion takes MuJoCo a time proportional to the size of the model.
+    Bodies without inertia, and bodies whose inertia would come from a missing mesh, get a placeholder. Nothing is
+    deleted: each deletion takes MuJoCo a time proportional to the size of the model.
     """
     by_geoms = spec.compiler.inertiafromgeom == mujoco.mjtInertiaFromGeom.mjINERTIAFROMGEOM_TRUE
     shapes, needed, meshes = _ReplacedShapes(), set(), list(spec.meshes)
@@ -225,7 +227,10 @@ def _make_tetrahedron(mujoco: Any, mesh: Any) -> None:
 
 
 def _check_mesh(mesh: Any, budget: InputBudget, uses: int) -> str:
-    """Return why MuJoCo should not read a mesh, "" if it can; count its file and its triangles once for each use."""
+    """Return why MuJoCo should not read a mesh, or "" if MuJoCo can read it.
+
+    Count the file and its triangles once for each use.
+    """
     try:
         if not mesh.file:
             budget.take_triangles(max(1, len(mesh.userface) // 3, len(mesh.uservert) // 3) * uses)
@@ -268,7 +273,10 @@ class _Preparer:
     copied: int = 0
 
     def clean(self, root: Element, keep: Collection[str] = ()) -> list[Finding]:
-        """Remove parts that MuJoCo need not read, and set absolute paths of meshes; return findings about the parts."""
+        """Remove parts that MuJoCo need not read, and make the paths of meshes absolute.
+
+        Return findings about the removed parts.
+        """
         notes = [
             info(Kind.DROPPED_PART, f"{count} {what} of the MJCF were dropped")
             for section, what in _REPORTED_SECTIONS.items()
@@ -295,7 +303,7 @@ class _Preparer:
         return notes
 
     def prepare_models(self, root: Element) -> dict[str, _Preparer]:
-        """Prepare the files that <attach> copies from; return what they contain by model name."""
+        """Prepare the files that <attach> copies from. Return the preparation of each model by its name."""
         prepared = {}
         for model in [model for asset in root.findall("asset") for model in asset.findall("model")]:
             path = self.resolve(model.get("file", ""))

@@ -1,4 +1,4 @@
-"""Read robot files safely: size limits, XML without entities, numbers with errors that name their place."""
+"""Read robot files safely: limit their size, reject XML entities, and name the place of every invalid number."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def read_text(path: Path) -> str:
 
 
 def _detect_encoding(content: bytes) -> str:
-    """Return the encoding by byte order mark or XML declaration; the default is UTF-8."""
+    """Return the encoding from the byte order mark or the XML declaration; UTF-8 if there is none."""
     if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return "utf-16"
     declared = re.match(rb"""\s*<\?xml[^>]{0,200}?encoding\s*=\s*["']([A-Za-z0-9._-]{1,40})["']""", content[:300])
@@ -50,7 +50,7 @@ def _detect_encoding(content: bytes) -> str:
 
 
 def parse_xml(text: str, what: str, *, comments: bool = False) -> Element:
-    """Return the root element of an XML text without custom entities; prefixes of names are kept as written.
+    """Return the root element of an XML text. Custom entities are rejected; prefixes of names are kept as written.
 
     Namespaces are not resolved: not all files declare them (`<sensor:camera>`), and robot readers do not need them.
     """

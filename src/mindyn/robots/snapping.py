@@ -1,15 +1,14 @@
-"""Round angles that a file gives with few digits to the multiple of 15 degrees that its author meant.
+"""Round angles to the multiple of 15 degrees that the author of a file meant, and report doubtful axes and limits.
 
 Files round pi: a right angle written as 1.5708 describes a robot whose axes are never exactly parallel, with too many
-base parameters. Snapping applies to the rotations and axes of a file while it is read, so that dynamics, base
-parameters and export use the same geometry.
+base parameters. Rotations and axes are rounded while the file is read, so that dynamics, base parameters and export use
+the same geometry.
 
-Report axes that are nearly, but not exactly, parallel: the author of the file may have meant parallel.
+Axes that remain nearly, but not exactly, parallel are reported, because the author may have meant parallel axes. Such a
+robot has parameters that would be unidentifiable with exactly parallel axes. Torques are correct in both cases, but a
+fit determines these parameters only as precisely as the deviation from parallel allows.
 
-Parameters that exactly parallel axes would make unidentifiable then depend on the deviation. Torques are correct in
-both cases, but a fit determines such parameters only as precisely as the deviation allows.
-
-Validate the joint limits of a file: invalid ones are dropped with a finding, because dynamics needs no limits.
+Invalid joint limits are dropped with a finding, because dynamics needs no limits.
 """
 
 from __future__ import annotations
@@ -62,7 +61,7 @@ MIN_REPORTED_CHANGE: Final = 1e-15
 
 @dataclass(slots=True)
 class Snapper:
-    """Reader of angles, rotations, axes and limits that rounds if `active`, and collects `findings` about changes."""
+    """Reader of angles, rotations, axes and limits. If `active`, it rounds; `findings` lists the changes."""
 
     active: bool = True
     findings: list[Finding] = field(default_factory=list)
@@ -108,7 +107,10 @@ class Snapper:
         return snapped
 
     def axis(self, direction: Array, what: str) -> Array:
-        """Return a unit vector along `direction`; report a length other than one, raise if it is zero."""
+        """Return a unit vector along `direction`.
+
+        Report a direction whose length is not one; raise an error if the length is zero.
+        """
         vector = frozen_array(direction, (3,), what)
         largest = float(np.abs(vector).max())
         length = largest * float(np.linalg.norm(vector / largest)) if largest > 0 else 0.0
@@ -136,7 +138,7 @@ class Snapper:
     def limits(
         self, stated: Mapping[str, float], shown: Mapping[str, str], what: str, *, continuous: bool = False
     ) -> Limits:
-        """Return the valid limits of a joint; drop the others with findings, which quote them as `shown`."""
+        """Return the valid limits of a joint. Drop invalid limits with a finding that quotes them as `shown`."""
         reasons = {key: "it is not a finite number" for key, value in stated.items() if not isfinite(value)}
         for key in ("velocity", "acceleration", "jerk", "effort"):
             if key in stated and key not in reasons and stated[key] <= 0:

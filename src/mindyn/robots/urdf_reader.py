@@ -94,7 +94,7 @@ class _UrdfReader:
         )
 
     def mounting_link(self, links: Sequence[Link], joints: Sequence[AnyJoint]) -> tuple[Link, ...]:
-        """Return the link that a partial robot is mounted on, if the file only uses it as a parent."""
+        """Return the link on which a partial robot is mounted: a link that the file names only as a parent."""
         known, children = {link.name for link in links}, {joint.child for joint in joints}
         missing = dict.fromkeys(joint.parent for joint in joints if joint.parent not in known)
         if len(missing) != 1 or not known <= children or set(missing) & children:

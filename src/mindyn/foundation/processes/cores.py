@@ -27,10 +27,9 @@ def usable_cores() -> int:
 def split_range(
     work: Callable[[int, int], int], count: int, threads: int, multiple: int, least: int = _MIN_SAMPLES_PER_THREAD
 ) -> int:
-    """Call `work(first, last)` on slices of 0 .. count, all but the last a multiple of `multiple`; return the `or` of
-    the results.
+    """Call `work(first, last)` in several threads, on slices of 0 .. count; return the bitwise `or` of the results.
 
-    A thread takes at least `least` samples.
+    Each slice but the last is a multiple of `multiple`. A thread gets at least `least` samples.
     """
     shares = max(1, min(require_count(threads, "threads"), count // least))
     if shares == 1:

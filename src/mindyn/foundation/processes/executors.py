@@ -30,7 +30,8 @@ class WorkersLostError(MindynError):
 
 
 def run_tasks(executor: Executor | None, function: Callable[..., T], tasks: Iterable[tuple[Any, ...]]) -> Iterator[T]:
-    """Yield function(*task) for every task in order; without an executor, run the tasks one after the other here.
+    """Yield function(*task) for every task, in order. Without an executor, the tasks run one after the other in this
+    process.
 
     An exception of a task is raised here, and tasks that have not started are cancelled.
     """
@@ -63,7 +64,8 @@ def require_executor(executor: object) -> None:
 
 
 def require_polars_threads() -> None:
-    """Raise if this process was forked from one that had used polars, because every read would wait forever.
+    """Raise an error if this process is a fork of a process that had used polars, because every read would wait
+    forever.
 
     A fork copies no threads, and polars starts its threads only once (see "Multiprocessing" in its user guide). The
     first call tests them, because another part of the program may have used polars before the fork.
@@ -132,7 +134,8 @@ def process_pool(workers: int) -> Iterator[Executor]:
 
 @contextmanager
 def _defer_interrupts() -> Iterator[None]:
-    """Raise a Ctrl-C that arrives inside the block at its end; processes started inside never receive it.
+    """Delay a Ctrl-C that arrives inside the block until the end of the block. Processes started inside the block never
+    receive it.
 
     Child processes inherit the signal mask. The mask applies to this thread only: another thread (of a progress bar,
     for example) can still receive the signal, and raising it during the start of a process could lose it. The handler

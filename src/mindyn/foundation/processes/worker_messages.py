@@ -25,11 +25,13 @@ PARENT_CHECK_S: Final = 0.5
 
 
 class SharedData:
-    """Data that many tasks need, such as the logs: a worker keeps it, with what it computes from it."""
+    """Data that many tasks need, such as the logs. A worker keeps the data, and everything that it computes from the
+    data.
+    """
 
 
 class Outbox:
-    """Writes the messages of one pool of workers, and the files with the data that they share."""
+    """Write the messages to one pool of workers, and the files with the data that the workers share."""
 
     def __init__(self) -> None:
         self._lock, self._numbers, self._oldest = Lock(), count(), 0
@@ -44,7 +46,7 @@ class Outbox:
         return self._oldest.to_bytes(8, "little") + buffer.getvalue()
 
     def refer(self, data: SharedData) -> tuple[int, str]:
-        """Return number and file of shared data; it is written at the first call."""
+        """Return the number and the file of shared data; the first call writes the file."""
         with self._lock:
             if id(data) not in self._written:
                 if self._folder is None:
@@ -58,7 +60,7 @@ class Outbox:
             return number, str(path)
 
     def forget(self) -> None:
-        """Remove the files, and let workers free the data with their next task."""
+        """Remove the files. The workers free the data with their next task."""
         with self._lock:
             self._oldest = next(self._numbers)
             for _, path, _ in self._written.values():
@@ -75,7 +77,7 @@ class Outbox:
 
 
 class _Pickler(pickle.Pickler):
-    """Pickles a task, with references in place of shared data."""
+    """Pickle a task; shared data is replaced by references."""
 
     def __init__(self, file: io.BytesIO, outbox: Outbox) -> None:
         super().__init__(file, pickle.HIGHEST_PROTOCOL)
@@ -88,7 +90,7 @@ class _Pickler(pickle.Pickler):
 
 class _Unpickler(pickle.Unpickler):
     def persistent_load(self, reference: tuple[int, str]) -> Any:
-        """Return shared data, which is read from its file the first time."""
+        """Return shared data; the first call reads its file."""
         number, path = reference
         if number not in _kept:
             with Path(path).open("rb") as file:
@@ -100,7 +102,7 @@ _kept: Final[dict[int, Any]] = {}
 
 
 def start_worker(path: Sequence[str], module: str, parent: int) -> None:
-    """Prepare a new worker: nothing that it prints is taken for output of the command, and Ctrl-C is the parent's."""
+    """Prepare a new worker: its prints go to stderr, and only the parent reacts to Ctrl-C."""
     import sys
 
     from loky import process_executor
@@ -115,7 +117,7 @@ def start_worker(path: Sequence[str], module: str, parent: int) -> None:
 
 
 def _end_with_parent(parent: int) -> None:
-    """End this process when its parent has ended, whatever it is computing."""
+    """End this process as soon as its parent has ended, even in the middle of a computation."""
     while os.getppid() == parent:
         time.sleep(PARENT_CHECK_S)
     os._exit(1)

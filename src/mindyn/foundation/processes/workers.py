@@ -48,7 +48,7 @@ ENVIRONMENT: Final = {CORES_VARIABLE: "1", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM
 
 
 class _Task:
-    """A call that the parent or a worker computes; `state` is changed under the lock of the pool."""
+    """A call that the parent or a worker computes. `state` is only changed under the lock of the pool."""
 
     def __init__(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
         self.function, self.arguments = function, arguments
@@ -65,14 +65,14 @@ class _Task:
 
 
 class _Worker:
-    """A process, and the task that it computes."""
+    """A process, and the task that this process computes."""
 
     def __init__(self, executor: ProcessPoolExecutor) -> None:
         self.executor = executor
         self.is_free = False
 
     def kill(self) -> None:
-        """End the process, also if it is stopped. loky's own way needs psutil or the program pgrep."""
+        """End the process, even if it is stopped. The method of loky needs psutil or the program pgrep."""
         processes = self.executor._processes
         while processes:
             _, process = processes.popitem()
@@ -83,7 +83,7 @@ class _Worker:
 
 
 class _Pool:
-    """Workers, and the tasks that wait for one of them."""
+    """Workers, and the tasks that wait for a free worker."""
 
     def __init__(self, module: str) -> None:
         self.module, self.pid = module, os.getpid()
@@ -93,13 +93,13 @@ class _Pool:
         self._waiting = deque[_Task]()
 
     def grow(self, wanted: int) -> None:
-        """Start workers until there are `wanted`, as far as cores and memory suffice."""
+        """Start workers until there are `wanted`, or until there are no more free cores or memory."""
         while len(self.workers) < wanted and available_bytes() >= WORKER_BYTES:
             if not self._start():
                 return
 
     def _start(self) -> bool:
-        """Start a worker; return whether there is a core for it, and a process could be started."""
+        """Start a worker. Return False if there is no free core, or if the process cannot be started."""
         from loky import ProcessPoolExecutor
         from loky.backend import get_context
 
@@ -120,14 +120,14 @@ class _Pool:
             return self._send(worker, _Task(int, ()))  # its end says that the imports are done
 
     def put(self, tasks: Sequence[_Task]) -> None:
-        """Let workers take tasks as they become free."""
+        """Add tasks; free workers take them."""
         with self.changed:
             self._waiting.extend(tasks)
         for worker in list(self.workers):
             self._feed(worker)
 
     def claim(self, task: _Task) -> bool:
-        """Return whether the caller may compute a task, because nobody has begun."""
+        """Return whether the caller may compute a task, because no worker has begun it."""
         with self.changed:
             is_free = task.state == "waiting"
             if is_free:
@@ -135,7 +135,7 @@ class _Pool:
             return is_free
 
     def wait(self, task: _Task, patience_s: float) -> None:
-        """Wait until a worker has ended a task, or has taken too long."""
+        """Wait until a worker has finished a task, or has taken longer than `patience_s`."""
         end = task.began + patience_s
         with self.changed:
             while task.state != "ended" and monotonic() < end:
@@ -150,7 +150,7 @@ class _Pool:
         self.outbox.close()
 
     def _feed(self, worker: _Worker) -> None:
-        """Give the next waiting task to a worker, if it is free."""
+        """If a worker is free, give it the next waiting task."""
         while True:
             with self.changed:
                 while self._waiting and self._waiting[0].state != "waiting":
@@ -163,7 +163,7 @@ class _Pool:
                 return
 
     def _send(self, worker: _Worker, task: _Task) -> bool:
-        """Send a task to a worker; return whether that worked."""
+        """Send a task to a worker; return whether the worker accepted it."""
         try:
             message = self.outbox.write(task.function, task.arguments)
         except Exception:  # the task cannot be pickled: it is computed here
@@ -179,7 +179,7 @@ class _Pool:
         return True
 
     def _receive(self, worker: _Worker, task: _Task, future: Future[bytes | None]) -> None:
-        """Take the result of a worker, and give it the next task."""
+        """Store the result of a worker, and give the worker its next task."""
         if future.cancelled() or future.exception() is not None:
             self._end(worker, task)
             self._remove(worker)
@@ -212,17 +212,20 @@ _active: ContextVar[_Pool | None] = ContextVar("workers", default=None)
 
 
 def _current() -> _Pool | None:
-    """Return the pool of this computation, unless a fork copied it: its threads are the parent's."""
+    """Return the pool of this computation.
+
+    Return None in a fork, because the threads of the pool stay in the parent.
+    """
     pool = _active.get()
     return pool if pool is not None and pool.pid == os.getpid() and pool.workers else None
 
 
 @contextmanager
 def workers(module: str, count: int, *, is_wanted: bool = True) -> Iterator[None]:
-    """Start workers for `share_tasks` and `start_task` in the block, as far as there are cores for them.
+    """Start workers for calls of `share_tasks` and `start_task` inside the block, if there are free cores.
 
-    module  name of the module with the tasks, which takes the longest time of the start
-    count   number of workers that save time; an outer block with workers gets more of them
+    module name of the module with the tasks: a worker imports it when it starts, because this import takes the longest
+    count number of workers that save time; if an outer block has workers already, their number grows to `count`
     """
     outer = _active.get()
     if not is_wanted or not _may_start() or (outer is not None and outer.pid != os.getpid()):
@@ -248,7 +251,7 @@ def count_workers(rows: int, joints: int) -> int:
 
 
 def has_workers() -> bool:
-    """Return whether tasks can be shared."""
+    """Return whether there are workers that can take tasks."""
     return _current() is not None
 
 
@@ -259,7 +262,8 @@ def worker_count() -> int:
 
 
 def share_tasks(function: Callable[..., Result], tasks: Sequence[tuple[Any, ...]]) -> list[Result]:
-    """Return function(*task) for every task, in order; workers take a part of them.
+    """Return function(*task) for every task, in order. Workers compute some of the tasks, and this process computes the
+    others.
 
     The function must be importable by its name. Its results do not depend on the process that computes them.
     """
@@ -286,7 +290,9 @@ def _median_duration(tasks: Sequence[_Task]) -> float:
 
 
 def start_task(function: Callable[..., Result], *task: Any) -> Callable[[], Result]:
-    """Let a worker begin a task; the returned function waits for its result, or computes it here."""
+    """Give a task to a worker, and return a function that waits for the result. Without workers, that function computes
+    the result itself.
+    """
     pool = _current()
     if pool is None:
         return lambda: function(*task)
@@ -303,14 +309,16 @@ def start_task(function: Callable[..., Result], *task: Any) -> Callable[[], Resu
 
 
 def forget_shared_data() -> None:
-    """Free the memory of shared data in the workers, with their next task."""
+    """Let the workers free the memory of shared data, with their next task."""
     pool = _current()
     if pool is not None:
         pool.outbox.forget()
 
 
 def _may_start() -> bool:
-    """Return whether this process may start workers: not if it is one itself, or has no open output."""
+    """Return whether this process may start workers: it must not be a worker itself, and must have an open standard
+    output.
+    """
     is_python = Path(sys.executable or "").name.lower().startswith("python")  # a program may embed the interpreter
     has_output = all(stream is not None and not getattr(stream, "closed", False) for stream in (sys.stdout, sys.stderr))
     return is_python and has_output and usable_cores() > 1 and parent_process() is None
@@ -318,7 +326,9 @@ def _may_start() -> bool:
 
 @contextmanager
 def _without_interrupts() -> Iterator[None]:
-    """Start a process that never gets Ctrl-C, not even during its imports: it inherits which signals are blocked."""
+    """Start a process that never receives Ctrl-C, not even during its imports: a process inherits the blocked
+    signals.
+    """
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
