@@ -38,8 +38,8 @@ def test_help_of_a_command_is_the_first_line_of_its_docstring(command):
 
 
 def test_every_command_file_is_listed():
-    names = {path.stem for path in (ROOT / "src/mindyn/cli").glob("[!_]*.py")}
-    commands = {name for name in names if callable(getattr(import_module(f"mindyn.cli.{name}"), name, None))}
+    names = {path.stem.removesuffix("_command") for path in (ROOT / "src/mindyn/cli").glob("*_command.py")}
+    commands = {name for name in names if callable(getattr(import_module(f"mindyn.cli.{name}_command"), name, None))}
     assert commands == {name.replace("-", "_") for name in COMMANDS}
 
 

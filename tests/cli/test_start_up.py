@@ -64,7 +64,7 @@ print(json.dumps([codes, sorted(sys.modules)]))
 def test_help_of_every_command_imports_no_numbers():
     loaded = loaded_after(*((command, "--help") for command in COMMANDS))
     assert loaded & (NUMBERS | CONVERTERS) == set()
-    assert {f"mindyn.cli.{command.replace('-', '_')}" for command in COMMANDS} <= loaded
+    assert {f"mindyn.cli.{command.replace('-', '_')}_command" for command in COMMANDS} <= loaded
 
 
 @pytest.fixture

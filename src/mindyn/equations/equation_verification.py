@@ -1,7 +1,8 @@
 """Compare traced equations with plain Newton-Euler, so that no wrong torque is returned.
 
-Each equation is compared at a few states that are typical of the robot's size: inverse dynamics by torques, the inertia
-matrix by M qdd, forward dynamics by substituting qdd, regressors by Y beta with random consistent links.
+Each equation is compared at a few random states of typical size. Inverse dynamics is compared by torques, the inertia
+matrix by M qdd, forward dynamics by inserting qdd into Newton-Euler, and regressors by Y beta with random consistent
+links.
 """
 
 from __future__ import annotations
@@ -40,12 +41,15 @@ HOME_RANGE: Final = 0.2
 
 
 DriveTerms = Literal["all", "rotors", "nothing"]
-"""Drive torques to include: rotors, friction, offsets and extras; only rotors; none."""
+"""Drive torques to include: "all" are rotors, friction, offsets and extra torques; the other choices are only rotors,
+and none.
+"""
 
 
 @dataclass(frozen=True)
 class ReferenceDynamics:
-    """Reference for a comparison: states of the independent joints, and torques of standard parameters.
+    """Reference for a comparison: random states of the independent joints, and torques of standard parameters at these
+    states.
 
     parameters  how link parameters enter the equation: "constant", "standard", "input", "base"
     base        the base set of beta, if any
@@ -67,7 +71,7 @@ class ReferenceDynamics:
         return States(q, every.qd[:, kept], every.qdd[:, kept])
 
     def _sample_closed(self, count: int) -> Array:
-        """Return (count, n) closed configurations around home; home itself if the loops close nowhere else."""
+        """Return closed configurations (count, n) around home; if the loops close nowhere else, return home itself."""
         closure = home_closure(self.robot)
         primary, rng = list(closure.primary), np.random.default_rng(0)
         assert closure.constraints is not None
@@ -78,7 +82,9 @@ class ReferenceDynamics:
 
     @cached_property
     def values(self) -> Array:
-        """Standard parameters (p,), then those of drives: the robot's own if they are constants, else random ones."""
+        """Standard parameters (p,), then drive parameters: the robot's own values if they are constants, otherwise
+        random values.
+        """
         is_constant = self.parameters in ("constant", "standard")
         links = self.robot.phi if is_constant else sample_links(self.robot, 1)[0]
         if not self.with_drives:
@@ -105,7 +111,7 @@ class ReferenceDynamics:
         return np.asarray(self.base.matrix @ self.values)
 
     def torques(self, states: States, *, taking: DriveTerms = "all") -> tuple[Array, Array]:
-        """Return torques (N, k) of standard parameters, and the sums of the sizes of their terms.
+        """Return torques (N, k) of standard parameters, and for each torque the sum of the sizes of its terms.
 
         `taking` selects the drive terms, if the equation has drives.
         """
@@ -119,7 +125,7 @@ class ReferenceDynamics:
         return tau, size
 
     def _drive_torques(self, motion: TreeState, rigid: Array, *, friction: bool) -> Array:
-        """Return the torques (N, n) of rotors, and of friction under the load of links and rotors."""
+        """Return the torques (N, n) of rotors and, under the load of links and rotors, of friction."""
         robot = self.robot
         q, qd, qdd = (casadi.SX.sym(name, len(robot.joints)) for name in ("q", "qd", "qdd"))
         values = casadi.SX(self.values[PARAMETERS_PER_LINK * len(robot.joints) :])
@@ -213,11 +219,13 @@ COMPARATORS: dict[str, Comparator] = {
     "standard_regressor": _compare_regressor(lambda s: [s.q, s.qd, s.qdd]),
     "regressor": _compare_regressor(lambda s: [s.q, s.qd, s.qdd]),
 }
-"""How each equation is compared; energies and kinematics are not reduced, and all other equations follow from these."""
+"""How each equation is compared. Energies and kinematics need no comparison, because they do not use reduced
+parameters; all other equations follow from the equations listed here.
+"""
 
 
 def equation_deviation(function: Any, witness: ReferenceDynamics) -> Deviation:
-    """Return how far a traced equation (`casadi.Function`, by its name) is from standard parameters."""
+    """Return the relative deviation of a traced equation (a `casadi.Function`) from standard parameters."""
     count = len(witness.states.q)
 
     def call(*arrays: Array) -> Array:

@@ -1,6 +1,6 @@
-"""Forward motion: angular velocity and acceleration, and acceleration of the origin, of every frame.
+"""Forward motion of every frame: angular velocity, angular acceleration, and acceleration of the origin.
 
-Poses and geometric Jacobians of links and frames, in the root frame.
+The module also computes poses and geometric Jacobians of links and frames, in the root frame.
 """
 
 from __future__ import annotations
@@ -51,10 +51,11 @@ def omega_matrix(ww: SX, wd: SX) -> SX:
 
 
 def base_frame_motion(chain: Chain, root: RootMotion | None) -> LinkMotion:
-    """Return the motion of the base working frame, at rest or with a moving root; it accelerates upwards to model
-    gravity.
+    """Return the motion of the base working frame, at rest or with a moving root.
 
-    Its velocity v is relative to the root frame, since torques do not depend on a common velocity.
+    An upward acceleration models gravity.
+
+    The velocity v is relative to the root frame, because torques do not depend on a common velocity.
     """
     zero = casadi.SX(3, 1)
     if root is None:
@@ -89,7 +90,7 @@ def _next_motion(joint: JointPlacement, before: LinkMotion, qd: SX, qdd: SX) -> 
 
 
 def spatial_velocities(chain: Chain, joints: tuple[JointPlacement, ...], qd: SX) -> tuple[LinkMotion, ...]:
-    """Return velocities only: the accelerations of this motion are those at qdd = 0."""
+    """Return a motion in which only the velocities are valid: its accelerations are those at qdd = 0."""
     return forward_motion(chain, joints, qd, casadi.SX(qd.shape[0], 1))
 
 

@@ -1,6 +1,4 @@
-"""The joint-space inertia matrix by composite bodies, matrices that follow from it, the energies, and the
-observer of momentum.
-"""
+"""The inertia matrix by composite bodies, and quantities that follow from it: Coriolis matrix, energies, observer."""
 
 from __future__ import annotations
 
@@ -12,7 +10,10 @@ from mindyn.equations.newton_euler import Wrench, carry_to_parent, project_on_ax
 
 
 def inertia_matrix(chain: Chain, q: SX) -> SX:
-    """Return M(q) (n, n): column i is the effect of unit acceleration of joint i on the rigid bodies after it."""
+    """Return M(q) (n, n).
+
+    Column i are the torques that a unit acceleration of joint i needs, for the rigid bodies after this joint.
+    """
     joints = chain.at(q)
     composites = composite_bodies(chain, joints)
     M = casadi.SX(len(chain.parents), len(chain.parents))

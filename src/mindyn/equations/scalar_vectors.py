@@ -1,7 +1,7 @@
 """Vectors and symmetric tensors of plain scalars, for formulas on numbers, CasADi symbols and the operation counter.
 
-A scalar is anything with +, - and *: float, casadi.SX, or `TracedScalar` of papers/counting.py. The recursions of the
-papers use them, so that the evaluated and the counted equations are the same text.
+A scalar is any value with +, - and *: a float, casadi.SX, or `TracedScalar` of papers/counting.py. The recursions of
+the papers use these classes, so that the same code is evaluated and counted.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class Symmetric:
 
     @property
     def rows(self) -> tuple[Triple, Triple, Triple]:
-        """Rows, which are also the columns."""
+        """Rows of the tensor, which are also its columns."""
         return (
             Triple(self.xx, self.xy, self.xz),
             Triple(self.xy, self.yy, self.yz),
@@ -94,7 +94,7 @@ ZERO_TENSOR = Symmetric(0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
 
 @dataclass(frozen=True, slots=True)
 class Matrix:
-    """A 3 x 3 matrix by its rows."""
+    """A 3 x 3 matrix, given by its rows."""
 
     x: Triple
     y: Triple
@@ -117,15 +117,17 @@ def map_scalars(value: T, change: Callable[[Scalar], Scalar]) -> T:
 
 
 class Line(Protocol):
-    """Hook that is called with the name and the value of every line of an algorithm, to label it or to replace its
-    symbols; `joint` is the joint that the line belongs to, where the algorithm says it.
+    """Hook that is called with the name and the value of every line of an algorithm, to label the value or to replace
+    it.
+
+    `joint` is the joint to which the line belongs, if the algorithm gives it.
     """
 
     def __call__(self, name: str, value: T, /, *, joint: int = -1) -> T:
-        """Return the value to continue with."""
+        """Return the value with which the algorithm continues."""
         ...
 
 
 def keep_value(name: str, value: T, /, *, joint: int = -1) -> T:  # noqa: ARG001 - the counter's hook takes them
-    """Return the value unchanged: the line hook that does nothing."""
+    """Return the value unchanged: the line hook without an effect."""
     return value

@@ -1,7 +1,7 @@
 """The essential parameter space: the identifiable part of the standard parameters, by singular values.
 
-[Sheu & Walker 1991, section 3.1] It is the span of the rows of energy differences (or torques) at random states, and
-the orthogonal complement of the parameter changes without effect.
+[Sheu & Walker 1991, section 3.1] The essential space is the span of the rows of energy differences (or torques) at
+random states. The orthogonal complement of this space are the parameter changes without effect.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class EssentialSpace(ShortRepr):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """How clear the dimension is."""
+        """Notes on whether the dimension is clear, from the gap between kept and dropped singular values."""
         k, s = self.dimension, self.singular_values
         last = f"{s[k - 1] / s[0]:.1e}"
         text = f"{k} singular values, the smallest {last} of the largest; the first dropped one is {self.gap:.1e} of it"
@@ -171,8 +171,9 @@ def essential_space(
 
 
 def select_valid_rows(H: Array, robot: Robot) -> Array:
-    """Return the rows at which every declared formula has a value; a spring may have none at configurations out of
-    reach.
+    """Return the rows at which every declared formula has a finite value.
+
+    A spring, for example, may have no value at configurations that it cannot reach.
     """
     lost = ~np.isfinite(H)
     kept = H[~lost.any(axis=1)]
@@ -190,8 +191,8 @@ def select_valid_rows(H: Array, robot: Robot) -> Array:
 
 
 def typical_sizes(robot: Robot, H: Array) -> Array:
-    """Return sizes (p,) of columns: of links by the robot's length, since single ones nearly vanish; of drives their
-    own.
+    """Return typical sizes (p,) of the columns: from the robot's length for links, from the column itself for
+    drives.
     """
     length, links = characteristic_length(robot), PARAMETERS_PER_LINK * len(robot.joints)
     pattern = np.tile([length**2, *(length,) * 3, *(1.0,) * 6], len(robot.joints))

@@ -1,6 +1,6 @@
-"""Random states of a robot, and the rows of its energy-difference matrix and of its torque regressor there.
+"""Draw random states of a robot, and return rows of its energy differences or torques at these states.
 
-The state of a robot with loops is that of its primary joints.
+A state has the positions, velocities and accelerations of the primary joints.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ MAX_MIMIC_RANGE_FACTOR = 30
 """A joint moves at most this many times its own range to excite the joints that mimic it."""
 
 MAX_DRAWS, MIN_BOX_FRACTION = 50, 1e-3
-"""Number of redraws of a position at which the loops do not close, and the final size of the box for it, relative to
-the first.
+"""Largest number of redraws of a position at which the loops do not close, and the size of the smallest box for
+redraws, relative to the first box.
 """
 
 
@@ -73,7 +73,7 @@ def _limits_with_home(closure: LoopClosure, *, within_limits: bool) -> tuple[Arr
 
 
 def characteristic_length(robot: Robot) -> float:
-    """Return the robot's own unit of length, m: its longest step between joints."""
+    """Return a length unit of the robot, m: the largest distance between consecutive joints."""
     lengths = [np.linalg.norm(X.translation) for joint in robot.joints for X in (joint.origin, joint.tip)]
     return float(max(lengths)) or 1.0
 
@@ -83,9 +83,10 @@ def _ranges(robot: Robot) -> Array:
 
 
 def _primary_ranges(robot: Robot) -> Array:
-    """Return ranges (k,) in which every mimic joint also moves through its range and separates from the others.
+    """Return ranges (k,) of the primary joints in which each mimic joint moves through its own range.
 
-    Joints that turn by nearly equal multiples of one angle differ only after the difference has added up.
+    If mimic joints turn by nearly equal multiples of one angle, the range is so large that their angles differ by half
+    a turn.
     """
     mimics, own_ranges = mimic_map(robot), _ranges(robot)
     ranges = []
@@ -100,7 +101,9 @@ def _primary_ranges(robot: Robot) -> Array:
 
 
 def typical_rates(robot: Robot) -> tuple[Array, Array]:
-    """Return speeds and accelerations (k,) of the independent joints at which inertia is comparable to weight."""
+    """Return speeds and accelerations (k,) of the primary joints at which inertial torques are about as large as
+    gravity.
+    """
     length, g = characteristic_length(robot), float(np.linalg.norm(robot.gravity))
     per_second = np.sqrt(g / length) if g > 0 else 1.0
     units = np.array([1.0 if joint.kind == "revolute" else length for joint in robot.primary_joints])
