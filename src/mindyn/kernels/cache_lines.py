@@ -1,7 +1,8 @@
-"""Cache lines of other blocks that a kernel moves between the steps of a block, so that it does not wait for memory.
+"""Cache lines that a kernel loads or stores for other blocks between the steps of a block, to avoid waiting for memory.
 
-Lines of later blocks are prefetched. Streamed outputs, which are larger than the caches, are written to a stage of a
-few blocks; before a block is overwritten there, its lines are copied to their place, past the caches.
+Lines of later blocks are prefetched. Streamed outputs are larger than the caches; they are written to a stage, a buffer
+of a few blocks. Before a block in the stage is overwritten, its lines are copied to the output array, without the
+caches.
 """
 
 from __future__ import annotations
@@ -12,8 +13,9 @@ from mindyn.kernels.program import Program
 from mindyn.kernels.schedule import Schedule
 
 MIN_PREFETCHED_BYTES = 256
-"""Size of rows from which on lines are prefetched: shorter ones are found by the CPU's own prefetcher. Data from memory
-take 1.14 times the time of data in cache for 40 joints, 1.86 times without; data in cache take 4 % longer.
+"""Size of rows (bytes) from which on lines are prefetched; for shorter rows, the CPU's own prefetcher is sufficient.
+Data from memory take 1.14 times the time of data in cache for 40 joints, 1.86 times without; data in cache take 4 %
+longer.
 """
 PREFETCHED_BLOCKS = 2
 """How many blocks before their use lines are prefetched."""
@@ -24,7 +26,7 @@ Line = tuple[int, int]
 
 
 def list_traffic(program: Program, layout: Layout, plan: Schedule) -> list[Line]:
-    """Return the lines that are copied or prefetched with each block, in the order in which stores need them."""
+    """Return the lines that are copied or prefetched with each block, in the order in which stores need the copies."""
     if layout.form.width == 1:
         return []
     first = len(program.inputs)
@@ -42,7 +44,7 @@ def list_traffic(program: Program, layout: Layout, plan: Schedule) -> list[Line]
 
 
 def overwritten_lines(program: Program, layout: Layout, step: Store) -> list[Line]:
-    """Return the lines of the block before, wherever its lines begin, that a store overwrites in the stage."""
+    """Return the lines of the previous block that a store overwrites in the stage."""
     array, form = len(program.inputs) + step.output, layout.form
     size, line = layout.sample_size(program, array), form.bytes * form.width
     lines = []

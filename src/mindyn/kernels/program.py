@@ -1,14 +1,12 @@
-"""`Program`: a straight-line list of scalar instructions in static single assignment form.
+"""`Program`: a straight-line list of scalar instructions in static single assignment form, and its operation counts.
 
 Value `k` is the result of instruction `k`; operands are values of earlier instructions. Every backend (machine code, C,
 CUDA, operation counts) reads this form.
 
-Operation counts of a program.
-
-Conventions: a square is a multiplication; 2 x is an addition (x + x); a subtraction is an addition; a multiplication or
-division by +-1 and all results of constants alone cost nothing; a sign change is counted separately, because the next
-addition absorbs it; the sine and the cosine of one angle are one `sincos`. Equal expressions are computed and counted
-once.
+Conventions of operation counts: a square is a multiplication; 2 x is an addition (x + x); a subtraction is an addition.
+A multiplication or division by +-1 and all results that depend only on constants cost nothing. A sign change is counted
+separately, because the next addition absorbs it. The sine and the cosine of one angle are one `sincos`. Equal
+expressions are computed and counted once.
 """
 
 from __future__ import annotations
@@ -24,7 +22,7 @@ from typing import NamedTuple
 
 
 class Op(Enum):
-    """Operation of an instruction; the value is its name in messages and digests.
+    """Operation of an instruction. The value of a member is its name in messages and digests.
 
     Truth values are the numbers 0 and 1, as in CasADi. `SINCOS` yields a pair with the parts `SIN` and `COS`, so that
     both functions of an angle are computed and counted once.
@@ -120,12 +118,12 @@ class Output:
 
     @property
     def columns(self) -> list[int | None]:
-        """The value of each element; None is a structural zero."""
+        """The value of each element; None if the element is always zero."""
         values = dict(zip(self.nonzeros, self.values, strict=True))
         return [values.get(element) for element in range(self.size)]
 
     def renumber(self, new: Mapping[int, int]) -> Output:
-        """Return the output with new numbers of its values."""
+        """Return the output with its values renumbered by `new`."""
         return replace(self, values=tuple(new[v] for v in self.values))
 
 
@@ -150,7 +148,7 @@ class Program:
 
     @property
     def arguments(self) -> tuple[Input | Output, ...]:
-        """Inputs, then outputs: the order of a generated function's parameters."""
+        """Inputs, then outputs, in the order of the parameters of a generated function."""
         return (*self.inputs, *self.outputs)
 
 
@@ -159,7 +157,10 @@ _UNCOUNTED_OPERATIONS = frozenset({Op.CONST, Op.INPUT, Op.SIN, Op.COS})
 
 @dataclass(frozen=True, slots=True)
 class OperationCounts:
-    """Number of each operation in one evaluation; `other` counts comparisons, absolute values, exponentials, ..."""
+    """Number of each operation in one evaluation.
+
+    `other` counts comparisons, absolute values, exponentials and so on.
+    """
 
     multiplications: int
     additions: int

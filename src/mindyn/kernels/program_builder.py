@@ -1,4 +1,5 @@
-"""`ProgramBuilder`: append instructions, fold constants, share equal expressions and move signs outward.
+"""`ProgramBuilder`: append instructions, fold constants, share equal expressions, and move signs to the outside of
+expressions.
 
 A sign is cheapest on the outside: `a + (-b)` is a subtraction, and `(-a) b = -(a b)` lets the next addition absorb it.
 Every rule is exact in floating point (division by a constant that is not a power of two stays a division).
@@ -24,11 +25,11 @@ _FOLD: dict[Op, Callable[..., float]] = {
     Op.DIV: np.divide,  # by zero as in IEEE arithmetic
     Op.NEG: operator.neg,
 }
-"""Operations whose result for constants is a constant; CasADi has folded the others before."""
+"""Operations that are computed at once if all operands are constants; CasADi has done this for the other operations."""
 
 
 class ProgramBuilder:
-    """Growing list of instructions; every method returns the number of a value."""
+    """Growing list of instructions. Every method that adds an instruction returns the number of its value."""
 
     def __init__(self) -> None:
         self._instructions: list[Instruction] = []
@@ -68,7 +69,7 @@ class ProgramBuilder:
                 return self._emit(op, *operands)
 
     def copy(self, program: Program, value: int, new: Mapping[int, int]) -> int:
-        """Add an instruction of another program, whose earlier values have the numbers `new` here."""
+        """Add an instruction of another program; `new` gives the numbers here of that program's earlier values."""
         instruction = program.instructions[value]
         match instruction.op:
             case Op.CONST:
@@ -83,11 +84,13 @@ class ProgramBuilder:
                 return self.apply(instruction.op, *(new[v] for v in instruction.operands))
 
     def finish_copy(self, program: Program, new: Mapping[int, int]) -> Program:
-        """Return the program of another program's outputs, whose values have the numbers `new` here."""
+        """Return the program with the outputs of another program; `new` gives the numbers here of that program's
+        values.
+        """
         return self.finish(program.name, program.inputs, tuple(output.renumber(new) for output in program.outputs))
 
     def finish(self, name: str, inputs: tuple[Input, ...], outputs: tuple[Output, ...]) -> Program:
-        """Return the program of these outputs without dead code; outputs that are 0 become structural zeros."""
+        """Return the program of these outputs, without dead code. Outputs that are always 0 become structural zeros."""
         outputs = tuple(self._drop_zeros(output) for output in outputs)
         needed = self._find_needed(value for output in outputs for value in output.values)
         renumbered = {old: new for new, old in enumerate(needed)}

@@ -1,4 +1,13 @@
-"""Shorten a `Program`: factor sums of products, and share reciprocals."""
+"""Passes that shorten a `Program`: factor sums of products, and share reciprocals.
+
+`factor_products` replaces a s + b s by (a + b) s. Only sums and products with a single reader are rewritten, so that no
+shared value is computed twice. The number of additions stays the same; each group of k products becomes one product.
+The last bits of results change by rounding.
+
+`share_reciprocals` replaces a / d by a r with r = 1 / d, because a division takes as long as ten multiplications or
+more. The reciprocal is computed once, or at compile time if d is constant. A result changes by at most one rounding
+error.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +30,10 @@ MIN_SAVED_FRACTION: Final = 1e-4
 
 
 def factor_products(program: Program) -> Program:
-    """Return the same functions with fewer multiplications; repeat until a pass saves almost nothing."""
+    """Return a program with the same results and fewer multiplications.
+
+    Passes are repeated until one saves almost nothing.
+    """
     while True:
         shorter, products = _Factoring(program).program(), _products(program)
         if _products(shorter) > products:
@@ -36,7 +48,7 @@ def _products(program: Program) -> int:
 
 
 class _Factoring:
-    """Rebuilt program; values are old numbers unless a name says new."""
+    """Rebuild a program with factored sums. Values are numbers of the old program unless a name says new."""
 
     def __init__(self, program: Program) -> None:
         self._old = program
@@ -48,7 +60,7 @@ class _Factoring:
         self._stage = value_stages(program)
 
     def _find_absorbed(self) -> set[int]:
-        """Find sums and products whose only reader is a sum: they are rebuilt with it."""
+        """Find sums and products that only a sum reads: they are rebuilt together with that sum."""
         instructions = self._old.instructions
         return {
             v
@@ -68,7 +80,7 @@ class _Factoring:
         return self._builder.finish_copy(self._old, self._new)
 
     def _terms(self, value: int) -> list[Term]:
-        """Return the signed terms of a sum, with nested sums taken apart."""
+        """Return the signed terms of a sum; nested sums are replaced by their terms."""
         terms: list[Term] = []
         waiting: list[Term] = [(1, value)]
         while waiting:
@@ -92,7 +104,9 @@ class _Factoring:
         )
 
     def _sum(self, terms: list[Term]) -> int:
-        """Return a sum with its products grouped, starting with the factor that most products share."""
+        """Return a sum with its products grouped by common factors, starting with the factor that most products
+        share.
+        """
         parts: list[StagedTerm] = []
         products = [(sign, pair) for sign, v in terms if (pair := self._factors(v))]
         parts += [(self._stage[v], sign, self._new[v]) for sign, v in terms if self._factors(v) is None]
@@ -117,8 +131,9 @@ class _Factoring:
         return self._builder.apply(Op.MUL, self._new[a], self._new[b])
 
     def _add_up(self, parts: list[StagedTerm]) -> int:
-        """Add new values in the order in which they become known, so that only one value waits; then positive ones
-        first.
+        """Add new values in the order in which they become known, so that only one value waits for a reader.
+
+        Of values that become known together, positive ones come first.
         """
         (_, sign, total), *others = sorted(parts, key=lambda part: (part[0], -part[1]))
         for _, s, value in others:
@@ -131,7 +146,7 @@ class _Factoring:
 
 
 def share_reciprocals(program: Program) -> Program:
-    """Return the same functions with one division for each divisor."""
+    """Return a program with the same results and one division for each divisor."""
     instructions = program.instructions
     divisors = Counter(instruction.operands[1] for instruction in instructions if instruction.op is Op.DIV)
     inverted = {v for v, count in divisors.items() if _is_inverted(instructions[v], count)}

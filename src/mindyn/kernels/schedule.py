@@ -1,11 +1,11 @@
-"""Schedule the steps of one block of samples, and divide long programs into parts.
+"""Schedule the steps of one block of samples, divide long programs into parts, and move columns between rows and
+vectors.
 
-Move columns of row-major rows into vectors (one sample per lane) and back, by shuffles in registers.
-
-A chunk of c columns (a power of two) of W rows fills c vectors: W/c row pieces of c numbers each. Halving steps then
-sort them: each takes two vectors and gives their even and their odd members, first within 128-bit lanes (one cheap
-shuffle on every CPU), then lane by lane. After log2(c) steps each vector is one column. Running the steps on labels
-gives the initial order of rows that makes lanes end up in sample order.
+A block holds one sample per lane, and its arrays are row-major. Shuffles in registers convert rows to vectors of one
+column, and back. A chunk of c columns (a power of two) of W rows fills c vectors, each with W/c pieces of rows of c
+numbers. Each step then takes two vectors and separates their even from their odd members, first within groups of 128
+bits (one cheap shuffle on every CPU), then by whole groups. After log2(c) steps, each vector is one column. The initial
+order of rows is computed by running the same steps on labels, so that the lanes end in the order of samples.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from mindyn.kernels.vector_code import CodeLines, Format
 
 
 def chunks(count: int, form: Format) -> list[tuple[int, int]]:
-    """Return (first column, number of columns) of the power-of-two chunks that cover `count` columns."""
+    """Return (first column, number of columns) of chunks that cover `count` columns; each number is a power of two."""
     covered, first = [], 0
     while first < count:
         size = min(form.width, 1 << ((count - first).bit_length() - 1))
@@ -31,7 +31,7 @@ def chunks(count: int, form: Format) -> list[tuple[int, int]]:
 
 
 def load_columns(body: CodeLines, rows: Sequence[str], offset: int, size: int) -> list[str]:
-    """Load columns `offset` .. `offset + size` of the rows at these pointers, one vector each."""
+    """Load columns `offset` .. `offset + size` of the rows at these pointers, one vector for each column."""
     form = body.form
     if form.width == 1:
         return [body.let(f"load {form.scalar}, ptr {body.offset(rows[0], offset * form.bytes)}, align {form.bytes}")]
@@ -51,7 +51,7 @@ def load_columns(body: CodeLines, rows: Sequence[str], offset: int, size: int) -
 
 
 def store_columns(body: CodeLines, rows: Sequence[str], offset: int, columns: Sequence[str]) -> None:
-    """Write these columns into the rows at these pointers: the steps of `load_columns` undone in reverse order."""
+    """Write these columns into the rows at these pointers, by the inverse steps of `load_columns` in reverse order."""
     form, size = body.form, len(columns)
     if form.width == 1:
         body.line(
@@ -74,9 +74,9 @@ def store_columns(body: CodeLines, rows: Sequence[str], offset: int, columns: Se
 
 
 def store_routine(form: Format) -> str:
-    """Return `@store_chunk(rows, offset, columns ...)`: `store_columns` of as many columns as there are lanes.
+    """Return `@store_chunk(rows, offset, columns ...)`: `store_columns` for as many columns as there are lanes.
 
-    `rows` is the address of the rows' addresses.
+    `rows` is the address of a table with the addresses of the rows.
     """
     body = CodeLines(form)
     lanes = range(form.width)
@@ -164,7 +164,10 @@ as long, inverse dynamics of 40 joints 0.94 times.
 
 @dataclass(frozen=True, slots=True)
 class SchedulePart:
-    """Steps in order; `imports` come from earlier parts and `exports` go to later ones, through scratch slots."""
+    """Steps of a part, in order.
+
+    `imports` are values from earlier parts, `exports` values for later parts, both through scratch slots.
+    """
 
     steps: tuple[Step, ...]
     imports: frozenset[int]
@@ -175,9 +178,9 @@ class SchedulePart:
 class Schedule:
     """Parts of a program, and where values are kept between them.
 
-    `uniform[v]` says that value v is the same for all samples, and `uniform_slots[v]` is the slot where steps read it.
-    `slots[v]` is the slot where value v waits between two parts. `is_long` says that compile time matters more than a
-    function call for each stored chunk.
+    `uniform[v]`: value v is the same for all samples; steps read it from slot `uniform_slots[v]`. `slots[v]` is the
+    slot where value v waits between two parts. `is_long`: the program has so many steps that compile time is more
+    important than speed; each chunk is therefore stored by a function call.
     """
 
     uniform: tuple[bool, ...]
@@ -192,7 +195,7 @@ class Schedule:
 
 
 def schedule(program: Program, layout: Layout, part_size: int | None = None) -> Schedule:
-    """Return the steps of `program` for one block of samples in parts of `part_size` steps (None: the best size)."""
+    """Return the steps of `program` for one block of samples, in parts of `part_size` steps; None: the fastest size."""
     uniform = uniform_values(program, layout.shared)
     steps = order_steps(program, uniform, _stores(program, layout))
     is_long = len(steps) > MAX_UNDIVIDED_STEPS
@@ -206,7 +209,10 @@ def schedule(program: Program, layout: Layout, part_size: int | None = None) -> 
 
 
 def uniform_values(program: Program, shared: tuple[int, ...]) -> tuple[bool, ...]:
-    """Return which values depend only on shared inputs and constants; constants themselves are not included."""
+    """Return for each value whether it depends only on shared inputs and constants.
+
+    Constants themselves are not marked.
+    """
     uniform: list[bool] = []
     constant = [instruction.op is Op.CONST for instruction in program.instructions]
     for instruction in program.instructions:
@@ -265,8 +271,9 @@ def _values_written(step: Step, partners: dict[int, list[int]]) -> Iterable[int]
 
 
 def _assign_slots(parts: tuple[SchedulePart, ...]) -> dict[int, int]:
-    """Assign a slot to every exported value; slots are reused after the last reader, to keep scratch memory in the
-    cache.
+    """Assign a slot to every exported value.
+
+    A slot is reused after the last reader, so that the scratch memory stays in the cache.
     """
     last_reader = {v: number for number, part in enumerate(parts) for v in part.imports}
     slots: dict[int, int] = {}

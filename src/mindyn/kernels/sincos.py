@@ -1,14 +1,14 @@
-"""sin and cos of a vector within 2 ulp: fast for |x| <= 1e5, one lane at a time beyond.
+"""sin and cos of a vector within 2 ulp: fast for |x| <= 1e5, one lane after the other for larger |x|.
 
-x = k pi/2 + r, |r| <= pi/4, in three fused steps (Cody & Waite): with pi/2 = P1 + P2 + P3, P1 and P2 rounded to the
-format, x - k P1 is exact for |x| <= 1e5 (the last bit of P1 is 2^-52, and k P1 cancels all of x above 1), so only the
-last steps round. Without fused steps, k (17 bits) is multiplied by parts of 36 bits, exactly; float32 is reduced in
-float64. sin r and cos r are minimax polynomials in z = r^2, derived by `tests/kernels/fit_sincos.py`. The sign of zero
-is not kept: sin(-0) is +0.
+x = k pi/2 + r with |r| <= pi/4 is computed in three fused steps (Cody & Waite). With pi/2 = P1 + P2 + P3, where P1 and
+P2 are rounded to the format, x - k P1 is exact for |x| <= 1e5 (the last bit of P1 is 2^-52, and k P1 cancels all bits
+of x above 1), so that only the last steps round. Without fused steps, k (17 bits) is multiplied by parts of 36 bits,
+which is exact; float32 is reduced in float64. sin r and cos r are minimax polynomials in z = r^2, derived by
+`tests/kernels/fit_sincos.py`. The sign of zero is not kept: sin(-0) is +0.
 
-Angles beyond the fast range are reduced by Payne and Hanek's method in integers. With x = m 2^e (m a 53-bit integer),
-x 2/pi modulo 4 needs only the bits of 2/pi of weight 2^(1-e) and below. A window of 192 of them, times m, gives the
-quadrant (2 bits) and the fraction (126 bits, of which a double can cancel 62), so r is correct to the last bit for
+Angles beyond the fast range are reduced by Payne and Hanek's method in integers. With x = m 2^e (m a 53-bit integer), x
+2/pi modulo 4 needs only the bits of 2/pi of weight 2^(1-e) and below. A window of 192 of these bits, times m, gives the
+quadrant (2 bits) and the fraction (126 bits, of which a double can cancel 62), so that r is correct to the last bit for
 every double.
 """
 
@@ -68,7 +68,10 @@ EXACT_PARTS = _leading_bits(_P1), _P1 - _leading_bits(_P1), _leading_bits(_P2), 
 
 
 def emit_sincos(body: CodeLines, x: str) -> tuple[str, str]:
-    """Emit sin(x) and cos(x) of a vector whose lanes are all in range; other lanes get garbage, never a trap."""
+    """Emit sin(x) and cos(x) of a vector.
+
+    Lanes that are out of range get meaningless numbers, but cause no exception.
+    """
     table, form = SINCOS[body.form.bits], body.form
     rounded = body.multiply_add(x, form.splat(TWO_OVER_PI), form.splat(table.round_number))
     k = body.let(f"fsub {form.vector} {rounded}, {form.splat(table.round_number)}")
@@ -113,7 +116,10 @@ def _horner(body: CodeLines, coefficients: tuple[float, ...], z: str) -> str:
 
 
 def _rotate_quadrants(body: CodeLines, k: str, sine: str, cosine: str) -> tuple[str, str]:
-    """Emit sin and cos of r + k pi/2: swapped for odd k; sin changes sign with bit 1 of k, cos with bit 1 of k + 1."""
+    """Emit sin and cos of r + k pi/2.
+
+    They are exchanged for odd k; sin changes its sign with bit 1 of k, cos with bit 1 of k + 1.
+    """
     form = body.form
     odd = body.let(f"icmp ne {form.integers} {body.integer('and', k, form.splat_integer(1))}, {form.splat_integer(0)}")
     flip_sine = _bit_1_as_sign(body, k)
@@ -134,8 +140,8 @@ def _flip(body: CodeLines, value: str, sign: str) -> str:
 def emit_checked_sincos(
     body: CodeLines, angles: list[str], allocations: list[str], label: str
 ) -> list[tuple[str, str]]:
-    """Emit (sin, cos) of every angle: the fast path, and a branch to `@sincos_beyond` if any lane of any angle is out
-    of range.
+    """Emit (sin, cos) of every angle: the fast path, and a branch to `@sincos_beyond` if a lane of any angle is out of
+    range.
 
     `allocations` receives the lines that reserve the slow path's stack memory; `label` makes block names unique.
     """
@@ -198,8 +204,8 @@ TWO_OVER_PI_BITS = int(
 def large_angle_routine(form: Format) -> str:
     """Return the IR of `@sincos_beyond(angles, sines, cosines, count)`; lanes in range keep their values.
 
-    Therefore the result of a sample does not depend on its neighbours. The table is read at byte positions, the lowest
-    byte first, with zeros above the 1280 bits.
+    The result of a sample therefore does not depend on its neighbours. The table of bits is read at byte positions, the
+    lowest byte first, with zeros above the 1280 bits.
     """
     kind, double = form.scalar, Format(64, 1)
     widened, narrowed = (

@@ -1,4 +1,4 @@
-"""Common parts of C and CUDA sources: identifiers, comments that cannot be escaped from, expressions, descriptions."""
+"""Common parts of C and CUDA sources: identifiers, comments that names cannot end, expressions, descriptions."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ DRIVES_COMMENT = {
     "friction depends on accelerations: inverse_dynamics and forward_dynamics include all of it, bias at qdd = 0.",
     False: "Drives are off: only the links, without rotor inertia, friction, offsets or extra torques.",
 }
-"""What torques include with drives and without, as headers of generated code say it."""
+"""Sentence in headers of generated code about what torques include, with drives and without."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,10 @@ class SourceFunction:
 
 
 def identifier(name: str, taken: Sequence[str] = ()) -> str:
-    """Return a C identifier like `name`, neither reserved nor in `taken`; `v12`, `r12`, `v12_sines`, ... are ours."""
+    """Return a C identifier like `name`, not reserved and not in `taken`.
+
+    Names such as `v12`, `r12` and `v12_sines` are reserved for our own variables.
+    """
     text = re.sub(r"[^A-Za-z0-9_]", "_", name)
     if not text or not text[0].isalpha():
         text = f"x_{text}"
@@ -87,7 +90,7 @@ def identifiers(names: Sequence[str], taken: Sequence[str] = ()) -> list[str]:
 
 
 def literal(value: float) -> str:
-    """Return `value` as a C literal with the 17 digits that determine it."""
+    """Return `value` as a C literal with 17 digits, which determine a double exactly."""
     if math.isnan(value):
         return "NAN"
     if math.isinf(value):

@@ -1,13 +1,4 @@
-"""Read a `casadi.Function` of SX expressions into a `Program`.
-
-Passes over a program: group sums of products by common factors, and share reciprocals of repeated divisors.
-
-a s + b s = (a + b) s: only sums and products with a single reader are taken apart, so no shared value is computed
-twice. The number of additions stays the same; each group of k products becomes one. Rounding changes in the last bits.
-
-A division takes as long as ten multiplications or more. a / d becomes a r with r = 1 / d, which is computed once, or at
-compile time if d is constant. The result changes by one rounding at most.
-"""
+"""Convert a `casadi.Function` of SX expressions to a `Program`."""
 
 from __future__ import annotations
 
@@ -53,7 +44,10 @@ def trace(function: casadi.Function, matrices: Collection[str] = ()) -> Program:
 
 
 def _run_symbolically(function: casadi.Function, builder: ProgramBuilder) -> list[dict[int, int]]:
-    """Replay CasADi's register machine on builder values; return, per output, nonzero number -> value."""
+    """Execute the instructions of the function on values of the builder.
+
+    Return for each output: number of the nonzero -> value.
+    """
     elements = [_row_major(function.sparsity_in(k)) for k in range(function.n_in())]
     results: list[dict[int, int]] = [{} for _ in range(function.n_out())]
     register: dict[int, int] = {}

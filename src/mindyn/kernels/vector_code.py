@@ -9,7 +9,7 @@ from dataclasses import dataclass
 FLAGS = "contract nsz"
 """Fast-math flags of ordinary arithmetic. `contract` fuses a*b+c (one rounding instead of two: never worse); `nsz`
 ignores the sign of zero. `reassoc` and `arcp` are left out because they change results beyond 1e-13 if terms cancel,
-`nnan` and `ninf` because a NaN or infinite input must show in the output.
+`nnan` and `ninf` because a NaN or an infinite input must lead to a NaN or infinite output.
 """
 
 
@@ -31,12 +31,14 @@ class Format:
 
     @property
     def input_limit(self) -> float:
-        """Size of inputs up to which products of four (positions and velocities squared) cannot overflow."""
+        """Magnitude of inputs up to which products of four inputs (positions, and squares of velocities) cannot
+        overflow.
+        """
         return 1e60 if self.bits == 64 else 1e7
 
     @property
     def constants(self) -> float:
-        """Size of constants up to which such products, times several constants, cannot overflow either."""
+        """Magnitude of constants up to which products of four inputs and several constants cannot overflow."""
         return 1e15 if self.bits == 64 else 1e3
 
     @property
@@ -90,7 +92,7 @@ class Format:
 
 
 class CodeLines:
-    """The lines of one function; every method that computes appends a line and returns the name of its result."""
+    """The lines of one function. Every method that computes appends a line, and returns the name of the result."""
 
     def __init__(self, form: Format) -> None:
         self.form = form
@@ -141,7 +143,7 @@ class CodeLines:
         return self.let(f"bitcast {self.form.vector} {a} to {self.form.integers}")
 
     def as_numbers(self, a: str) -> str:
-        """Emit the numbers with these bits."""
+        """Emit the numbers whose bits are the given integers."""
         return self.let(f"bitcast {self.form.integers} {a} to {self.form.vector}")
 
     def compare(self, predicate: str, a: str, b: str) -> str:
@@ -154,7 +156,7 @@ class CodeLines:
         return self.let(f"select {form.truths} {condition}, {form.vector} {a}, {form.vector} {b}")
 
     def any_lane(self, truths: str) -> str:
-        """Emit one truth value: whether any lane holds."""
+        """Emit one truth value: whether the condition is true in any lane."""
         form = self.form
         if form.width == 1:
             return truths

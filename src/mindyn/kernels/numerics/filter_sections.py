@@ -1,8 +1,8 @@
-"""Apply second-order sections of a recursive filter down the rows of an array, all columns at once.
+"""Filter the rows of an array by second-order sections of a recursive filter, all columns at once.
 
-SciPy's loop processes one column after another and waits for every sum; here a register holds as many columns as it has
-lanes, and the sums of several registers overlap. Operations and their order are SciPy's (`sosfilt`, the transposed
-direct form II), so the results are identical. The interpreter lock is released.
+SciPy's loop processes one column after another and waits for every sum. Here, each register holds one number of several
+columns, and the sums of several registers overlap in time. Operations and their order are SciPy's (`sosfilt`, the
+transposed direct form II), so the results are identical. The interpreter lock is released.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from mindyn.kernels.numerics.arrays import RowBlock, address_of
 from mindyn.kernels.numerics.native import host
 
 _REGISTERS_PER_PANEL: Final = 4
-"""Registers of columns that are filtered together: the sums of a section take as long as four of them."""
+"""Number of registers that are filtered together: the CPU computes the sums of four registers while it waits for one.
+"""
 _PREFETCH_ROWS: Final = 16
 """Rows that are fetched ahead: in a wide array the rows of a panel are far apart."""
 _NUMBERS_PER_BLOCK: Final = 2**15
@@ -28,7 +29,7 @@ _POINTERS: Final = (ctypes.c_int64, ctypes.c_int64, *(ctypes.c_void_p, ctypes.c_
 
 
 class Cascade:
-    """Second-order sections with their state, which advances with the rows that they filter.
+    """Second-order sections with their state, which changes with each row that is filtered.
 
     Parameters
     ----------
@@ -45,7 +46,7 @@ class Cascade:
         self._tables = address_of(self._coefficients), address_of(self._state)
 
     def filter_rows(self, x: Array, y: Array) -> None:
-        """Write the rows of x (N, k) after the sections to y, which may be x.
+        """Filter the rows of x (N, k) and write the result to y, which may be the same array as x.
 
         x and y are float64 with contiguous columns and any row stride, also a negative one.
         """

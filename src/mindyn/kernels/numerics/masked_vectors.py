@@ -1,4 +1,4 @@
-"""LLVM IR of vectors of `lanes` doubles for hand-written loops over columns, the last vector masked."""
+"""LLVM IR of vectors of doubles, for loops over the columns of an array; masks exclude lanes after the last column."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Compile LLVM IR to object code, and load it as callable machine code into this process.
+"""Compile LLVM IR to object code, and load the object code into this process as callable machine code.
 
-The CPU that kernels are compiled for: its name, features, and the number of samples per register.
+`host` describes the CPU that kernels are compiled for: its name, its features, and the number of samples per register.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """A target for LLVM.
+    """A CPU for which LLVM compiles.
 
-    `register_bits` is the width of its widest useful vector register; `fused` says whether it has fused multiply-add
-    (x86 CPUs before 2013, and small ones since, do not).
+    `register_bits` is the width of its widest useful vector register. `fused` says whether the CPU has fused
+    multiply-add (x86 CPUs before 2013, and small x86 CPUs since then, do not have it).
     """
 
     triple: str
@@ -50,7 +50,10 @@ def host() -> Machine:
 
 
 def _object_triple(triple: str) -> str:
-    """Return the triple for ELF objects: on Windows, its own format requires `_fltused` of the C runtime."""
+    """Return the target triple for ELF objects.
+
+    On Windows, objects in its own format need `_fltused` from the C runtime.
+    """
     return f"{triple}-elf" if "windows" in triple and not triple.endswith("-elf") else triple
 
 
@@ -77,7 +80,7 @@ _link_lock = threading.Lock()
 
 @dataclass(frozen=True, slots=True)
 class NativeCode:
-    """A function in memory; the code lives as long as this object."""
+    """A function in memory. The machine code exists as long as this object."""
 
     address: int
     _owner: tuple[binding.ResourceTracker, binding.LLJIT]
