@@ -31,7 +31,7 @@ from mindyn.applications.comparison.log_comparison import group_splits, measure_
 from mindyn.applications.comparison.log_methods import require_methods
 from mindyn.applications.comparison.log_sets import Split, read_sets
 from mindyn.foundation.errors import MindynError
-from mindyn.kernels.numerics.native import host
+from mindyn.kernels.numerics.machine import host
 from mindyn.robots.table import format_table
 
 ROOT = Path(__file__).parent

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from mindyn.cli.arguments import JSON_OPTION, ROBOT_ARGUMENT, with_robot_options
 from mindyn.cli.printing import print_json, print_output, print_status, print_table
-from mindyn.kernels.program import operation_counts
+from mindyn.kernels.operation_counts import operation_counts
 
 if TYPE_CHECKING:
     from mindyn.equations.traces import Parameters

@@ -105,7 +105,7 @@ def check_package() -> Check:
 def check_processor() -> Check:
     """Return the CPU that kernels are compiled for, its usable cores and its SIMD lanes."""
     from mindyn.foundation.processes.cores import usable_cores
-    from mindyn.kernels.numerics.native import host
+    from mindyn.kernels.numerics.machine import host
 
     machine = host()
     lanes = {f"float{bits}": machine.lanes(bits) for bits in (64, 32)}

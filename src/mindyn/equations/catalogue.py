@@ -13,8 +13,8 @@ from mindyn.equations.drives import load_dependent_extras, load_friction_error, 
 from mindyn.equations.equation_verification import COMPARATORS, ReferenceDynamics, deviation_error, equation_deviation
 from mindyn.equations.formulations import INERTIA_MATRIX, INVERSE_DYNAMICS, accelerations, build_formulation
 from mindyn.equations.forward_dynamics import forward_dynamics
-from mindyn.equations.forward_motion import forward_kinematics, geometric_jacobian
 from mindyn.equations.inertia_matrix import coriolis_matrix, energy, inertia_matrix, observer_step
+from mindyn.equations.kinematics import forward_kinematics, geometric_jacobian
 from mindyn.equations.newton_euler import inverse_dynamics
 from mindyn.equations.traces import NEEDS_BEYOND_BASE, Needs, Parameters, Request, Trace, start_trace
 from mindyn.foundation.errors import Code, InputError, RobotError, require_choice, unknown_name_error

@@ -11,12 +11,9 @@ from typing import Final
 import casadi
 import numpy as np
 
+from mindyn.equations.batch_evaluation import evaluate_batch
 from mindyn.equations.chain import SX, constant
-from mindyn.equations.loop_constraints import (
-    ClosingEquations,
-    closing_residual,
-    evaluate_batch,
-)
+from mindyn.equations.loop_constraints import ClosingEquations, closing_residual
 from mindyn.foundation.algebra.values import Array
 
 SPAN_TOLERANCE: Final = 1e-9

@@ -15,10 +15,10 @@ from typing import Any, Final, Literal
 import casadi
 import numpy as np
 
+from mindyn.equations.batch_evaluation import evaluate_batch
 from mindyn.equations.closed_motion import is_affine
 from mindyn.equations.drives import expand_loads, friction_torques, rotor_torques
 from mindyn.equations.loop_closure import TreeState, home_closure, tree_state
-from mindyn.equations.loop_constraints import evaluate_batch
 from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.errors import Code, RobotError
 from mindyn.foundation.notation import DRIVE_PARAMETERS, PARAMETERS_PER_LINK

@@ -5,7 +5,8 @@ from __future__ import annotations
 import casadi
 
 from mindyn.equations.chain import SX, Body, Chain, JointPlacement, constant, cross
-from mindyn.equations.forward_motion import LinkMotion, frame_placements, spatial_velocities
+from mindyn.equations.forward_motion import LinkMotion, spatial_velocities
+from mindyn.equations.kinematics import frame_placements
 from mindyn.equations.newton_euler import Wrench, carry_to_parent, project_on_axis
 
 

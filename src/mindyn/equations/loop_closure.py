@@ -15,11 +15,11 @@ from typing import Final
 import numpy as np
 from numpy.typing import ArrayLike
 
+from mindyn.equations.batch_evaluation import evaluate_batch
 from mindyn.equations.loop_constraints import (
     ClosingEquations,
     closing_equations,
     dependent_joints,
-    evaluate_batch,
     loop_dependents,
     primary_joints,
 )

@@ -13,7 +13,6 @@ joints that they follow.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
@@ -22,6 +21,7 @@ from typing import Any, Final
 import casadi
 import numpy as np
 
+from mindyn.equations.batch_evaluation import evaluate_batch
 from mindyn.equations.chain import SX, Chain, JointPlacement, constant, kinematic_chain
 from mindyn.foundation.algebra.poses import Pose
 from mindyn.foundation.algebra.values import Array
@@ -30,43 +30,6 @@ from mindyn.parameters.parallelogram import branches
 from mindyn.robots.mimics import MimicMap, mimic_map
 from mindyn.robots.parts import Loop, LoopKind
 from mindyn.robots.robot import Robot
-
-
-class BufferedFunction:
-    """A `casadi.Function` with preallocated arrays: fill `inputs`, call `run`, read `outputs` (column-major).
-
-    A call of a small function takes 1 us, instead of 130 us through CasADi. Use one object per thread.
-    """
-
-    def __init__(self, function: Any) -> None:
-        self.function = function if _is_dense(function) else _densify(function)
-        self.inputs = [np.zeros(self.function.nnz_in(i)) for i in range(self.function.n_in())]
-        self.outputs = [np.zeros(self.function.nnz_out(i)) for i in range(self.function.n_out())]
-        pair: tuple[Any, Callable[[], None]] = self.function.buffer()
-        self._buffer, self.run = pair
-        for i, array in enumerate(self.inputs):
-            self._buffer.set_arg(i, array.data)
-        for i, array in enumerate(self.outputs):
-            self._buffer.set_res(i, array.data)
-
-
-def _is_dense(function: Any) -> bool:
-    return all(function.sparsity_out(i).is_dense() for i in range(function.n_out()))
-
-
-def _densify(function: Any) -> Any:
-    inputs = function.sx_in()
-    return casadi.Function("dense", inputs, [casadi.densify(output) for output in function.call(inputs)])
-
-
-def evaluate_batch(function: Any, *columns: Array) -> Array:
-    """Return the values (N, rows, columns) of a function at N samples; each argument is (N, size)."""
-    count, (rows, width) = len(columns[0]), function.size_out(0)
-    if count == 0 or rows * width == 0:
-        return np.zeros((count, rows, width))
-    values = np.array(function.map(count).call([column.T for column in columns])[0])
-    return np.ascontiguousarray(values.reshape(rows, count, width).transpose(1, 0, 2))
-
 
 EQUATIONS_PER_KIND: Final = {"pin": 5, "slide": 5, "ball": 3, "weld": 6}
 """Number of equations by the kind of closing joint."""

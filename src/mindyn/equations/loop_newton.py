@@ -16,14 +16,10 @@ import casadi
 import numpy as np
 from numpy.typing import NDArray
 
+from mindyn.equations.batch_evaluation import BufferedFunction, evaluate_batch
 from mindyn.equations.chain import constant
 from mindyn.equations.closing_steps import NEWTON_CORRECTIONS, ClosingSystem
-from mindyn.equations.loop_constraints import (
-    BufferedFunction,
-    ClosingEquations,
-    closing_equations,
-    evaluate_batch,
-)
+from mindyn.equations.loop_constraints import ClosingEquations, closing_equations
 from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.errors import Code, RobotError
 

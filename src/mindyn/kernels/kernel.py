@@ -1,7 +1,4 @@
-"""`Kernel`: machine code of a CasADi function or a program, for NumPy arrays of any batch shape.
-
-`BoundKernel`: machine code with fixed arrays for one sample, called without arguments.
-"""
+"""`Kernel`: machine code of a CasADi function or a program, for NumPy arrays of any batch shape."""
 
 from __future__ import annotations
 
@@ -21,6 +18,7 @@ from mindyn.foundation.errors import Code, InputError, unknown_name_error
 from mindyn.foundation.processes.cores import split_range
 from mindyn.kernels import calling
 from mindyn.kernels.array_layout import STAGE_BYTES, Layout
+from mindyn.kernels.bound_kernel import BoundKernel
 from mindyn.kernels.llvm import emit
 from mindyn.kernels.numerics import native
 from mindyn.kernels.numerics.arrays import (
@@ -32,57 +30,10 @@ from mindyn.kernels.numerics.arrays import (
     require_arrays,
 )
 from mindyn.kernels.numerics.cache import load_or_build
-from mindyn.kernels.numerics.native import NativeCode, host, thunk
+from mindyn.kernels.numerics.machine import host
 from mindyn.kernels.program import Program
 from mindyn.kernels.tracing import trace
 from mindyn.kernels.vector_code import Format
-
-_BOUND_FUNCTION_TYPE = ctypes.PYFUNCTYPE(ctypes.c_int64)
-"""The interpreter lock is not released, because a call takes only a few hundred nanoseconds, about as long as releasing
-the lock.
-"""
-
-
-class BoundKernel:
-    """A kernel bound to its arrays: write `inputs`, call it, and read `outputs`.
-
-    A call allocates nothing and checks nothing: if an input is NaN, outputs are NaN, and forward dynamics is NaN if the
-    inertia matrix is singular. `run` is the compiled function without arguments, for the fastest loops. `run` stays
-    valid as long as your program keeps a reference to it, even after this object is deleted. `run` returns nonzero if
-    an input or a result may not be finite, or if an input is beyond the range for which `Kernel` guarantees results.
-    Use one object per thread.
-    """
-
-    __slots__ = ("input_names", "inputs", "output_names", "outputs", "run")
-
-    def __init__(self, code: NativeCode, kernel: Kernel) -> None:
-        self.input_names = tuple(argument.name for argument in kernel.program.inputs)
-        self.output_names = tuple(argument.name for argument in kernel.program.outputs)
-        self.inputs = tuple(np.zeros(shape, kernel.dtype) for shape in kernel.input_shapes)
-        self.outputs = tuple(np.zeros(shape, kernel.dtype) for shape in kernel.output_shapes)
-        table = _address_table(self.inputs + self.outputs)
-        tied = thunk(code, ctypes.addressof(table))
-        self.run = _BOUND_FUNCTION_TYPE(tied.address)
-        # The thunk holds the addresses of the table and of the kernel, and the table those of the arrays: all must live
-        # as long as the function.
-        self.run.needs = (code, tied, table, self.inputs, self.outputs)  # type: ignore[attr-defined]
-
-    def __call__(self) -> None:
-        """Compute `outputs` from `inputs`."""
-        self.run()
-
-    def __getitem__(self, name: str) -> Array:
-        """Return the array of the input or output called `name`."""
-        names = self.input_names + self.output_names
-        if name not in names:
-            raise unknown_name_error("input or output", name, names)
-        return (self.inputs + self.outputs)[names.index(name)]
-
-
-def _address_table(arrays: tuple[Array, ...]) -> ctypes.Array[ctypes.c_int64]:
-    entries = [number for array in arrays for number in (array.ctypes.data, 0)]
-    return (ctypes.c_int64 * len(entries))(*entries)
-
 
 _KERNEL_FUNCTION_TYPE = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
 """Type of a compiled kernel; a call through it releases the interpreter lock."""

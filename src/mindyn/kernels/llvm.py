@@ -30,9 +30,11 @@ from dataclasses import replace
 from mindyn.kernels import sincos
 from mindyn.kernels.array_layout import Layout
 from mindyn.kernels.cache_lines import PREFETCHED_BLOCKS, Line, list_traffic, overwritten_lines
+from mindyn.kernels.column_shuffles import chunks, load_columns, store_columns, store_routine
+from mindyn.kernels.large_angles import large_angle_routine
 from mindyn.kernels.ordering import Compute, ComputeSines, Store
 from mindyn.kernels.program import LIBM, Op, Program
-from mindyn.kernels.schedule import Schedule, SchedulePart, chunks, load_columns, schedule, store_columns, store_routine
+from mindyn.kernels.schedule import Schedule, SchedulePart, schedule
 from mindyn.kernels.vector_code import CodeLines, Format
 
 _DEFINITIONS = """
@@ -52,7 +54,7 @@ def emit(program: Program, layout: Layout) -> str:
     """Return the IR module of `program` with one visible function, `kernel`."""
     plan = schedule(program, layout)
     writers = _write_parts(program, layout, plan)
-    pieces = [_DEFINITIONS, sincos.large_angle_routine(layout.form), _prologue(program, layout, plan)]
+    pieces = [_DEFINITIONS, large_angle_routine(layout.form), _prologue(program, layout, plan)]
     pieces += [store_routine(layout.form)] if plan.is_long and layout.form.width > 1 else []
     pieces += [_part(number, writer, layout) for number, writer in enumerate(writers)]
     pieces += [_blocks(layout, plan), _entry(program, layout, plan)]

@@ -27,15 +27,16 @@ from mindyn.equations.traces import NEEDS_BEYOND_BASE, Parameters
 from mindyn.foundation.algebra.values import Array, hashable_content
 from mindyn.foundation.atomic_files import write_file_atomically
 from mindyn.foundation.errors import Code, InputError, RobotError, list_names, require_choice, unknown_name_error
+from mindyn.kernels.bound_kernel import BoundKernel
 from mindyn.kernels.closed_kernel import make_kernel
 from mindyn.kernels.code_files import write_code
 from mindyn.kernels.cuda_source import cuda_source
 from mindyn.kernels.derivatives import forward_dynamics_jacobians, gradients, jacobians
 from mindyn.kernels.external_wrench import ContactKind, ExternalWrench, estimate_wrench
 from mindyn.kernels.gpu import GpuModel
-from mindyn.kernels.kernel import BoundKernel, Kernel
+from mindyn.kernels.kernel import Kernel
 from mindyn.kernels.numerics.cache import load_or_build
-from mindyn.kernels.program import OperationCounts, operation_counts
+from mindyn.kernels.operation_counts import OperationCounts, operation_counts
 from mindyn.kernels.source_text import Facts, SourceFunction
 from mindyn.kernels.tracing import trace
 from mindyn.parameters.base_parameters import BaseParameters

@@ -8,7 +8,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from mindyn.foundation.escaping import c_comment
-from mindyn.kernels.program import LIBM, Op, Program, operation_counts
+from mindyn.kernels.operation_counts import operation_counts
+from mindyn.kernels.program import LIBM, Op, Program
 
 _KEYWORDS = """
     Eigen alignas alignof and and_eq asm auto bitand bitor bool break case catch char char16_t char32_t char8_t

@@ -16,17 +16,10 @@ from mindyn.foundation.algebra.poses import IDENTITY, Pose
 from mindyn.foundation.algebra.rotations import PARALLEL_ANGLE_RAD
 from mindyn.foundation.algebra.values import Array, frozen_array
 from mindyn.foundation.errors import Code, RobotError
+from mindyn.parameters.augmented_links import AugmentedLink, step_to_next, yoshida_frames
 from mindyn.parameters.axis_groups import axis_groups
 from mindyn.parameters.base_parameters import BaseParameters
-from mindyn.parameters.general import (
-    AugmentedLink,
-    NamedRows,
-    base_of_rows,
-    general_rows,
-    step_to_next,
-    sum_carried_moments,
-    yoshida_frames,
-)
+from mindyn.parameters.general import NamedRows, base_of_rows, general_rows, sum_carried_moments
 from mindyn.parameters.linear_forms import (
     Moments,
     link_moments,

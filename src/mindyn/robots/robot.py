@@ -20,8 +20,8 @@ from mindyn.foundation.notation import STANDARD_GRAVITY
 from mindyn.foundation.pages.notebook_display import NotebookDisplay
 from mindyn.robots.description import Selection, require_no_mimic_cycle
 from mindyn.robots.expressions import parse_formula
+from mindyn.robots.parallel_axes import find_nearly_parallel_axes
 from mindyn.robots.parts import Drive, ExtraTorque, Frame, Joint, Link, Loop, Mimic, require_name
-from mindyn.robots.snapping import find_nearly_parallel_axes
 
 CACHED_ROBOTS: Final = 16
 """Robots for which each cache keeps base sets, closures, equations or compiled kernels: tracing a 6R arm takes 0.3

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from mindyn.equations.batch_evaluation import evaluate_batch
 from mindyn.equations.catalogue import build_equation
 from mindyn.equations.loop_closure import tree_state
-from mindyn.equations.loop_constraints import evaluate_batch, open_tree
+from mindyn.equations.loop_constraints import open_tree
 from mindyn.foundation.algebra.values import Array
 from mindyn.robots.robot import Robot
 

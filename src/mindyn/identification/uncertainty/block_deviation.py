@@ -1,38 +1,26 @@
-"""Widen the covariance by errors that do not average out: timing, finite differences, and model errors (jackknife).
+"""Widen the covariance by the deviation of the values between blocks of rows (jackknife), which includes model errors.
 
-A motion that is delayed by t relative to its torque shifts the estimate by t dbeta/dt. Central differences attenuate
-fast motion, so that inertias appear larger. Noise averages out over a long log; these shifts do not. They inflate the
-intervals; the estimate does not change.
+Residuals of a real arm are mostly model errors. Model errors repeat with the motion, so that neither the number of
+residuals nor their correlation in time determines how far they move the estimate. Blocks do: omitting each block in
+turn gives the jackknife
 
-Residuals of a real arm are mostly model errors. They repeat with the motion, so that neither their number nor their
-correlation in time determines how far they move the estimate. Blocks do: omitting each in turn gives the jackknife
+    V = (m - 1) / m  sum_b d_b d_b^T,   d_b = (beta without block b) - beta
 
-    V = (m - 1) / m  sum_b d_b d_b^T,   d_b = beta without block b - beta
+with m blocks. Blocks are contiguous parts of the logs or, if the motion repeats, phases of the motion, because a
+repetition adds no information about model errors. The covariance C of the noise model becomes S C S with S_k = max(1,
+sqrt(V_kk / C_kk)), and the quantile is Student's.
 
-with m blocks: contiguous parts of the logs or, if the motion repeats, its phases, since a repetition adds no
-information about model errors. The model's covariance C becomes S C S with S_k = max(1, sqrt(V_kk / C_kk)), and the
-quantile is Student's.
-
-Contiguous blocks have nearly the same model errors if the motion has the same conditions in each. Groups of rows that
-differ in speed, load, posture or direction (`regression.conditions`) have not: for each condition the same sum over its
-groups gives V_c, and
+If the motion has the same conditions in each contiguous block, all blocks have nearly the same model errors, and V is
+too small. Groups of rows that differ in speed, load, posture or direction (`regression.condition_groups`) have
+different model errors. For each condition c, the same sum over its groups gives V_c, and
 
     S_k = sqrt((max(C_kk, V_kk) + E_kk) / C_kk),   E_kk = max(0, mean_c V_c,kk - V_kk)
 
 adds the amount by which the values differ more between conditions than between blocks.
 
-Effectively 1 / sum_b h_b^2 blocks determine a parameter, h_b being the fraction of block b in its information. If these
-are fewer than three, blocks cannot determine their deviation, and the model's deviation stays.
-
-Compute intervals of dropped parameters, and their effect on the kept ones.
-
-Dropped parameters are set to zero because held-out rows are predicted as well without them, which does not prove that
-they are zero. The kept parameters have absorbed them: with A the weighted normal matrix, K the kept parameters and l a
-dropped one, values change together along
-
-    v_l = e_l - A_KK^-1 A_Kl,
-
-which changes the torque little on the motion of the logs, and more on other motions.
+The effective number of blocks that determine a parameter is 1 / sum_b h_b^2, where h_b is the fraction of its
+information in block b. If this number is below three, blocks cannot determine the deviation of the parameter, and the
+deviation of the noise model stays.
 """
 
 from __future__ import annotations

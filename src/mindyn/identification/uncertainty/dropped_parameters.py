@@ -1,4 +1,13 @@
-"""X"""
+"""Compute intervals of dropped parameters, and the effect of dropped parameters on the kept ones.
+
+Dropped parameters are set to zero because held-out rows are predicted as well without them. This does not prove that
+they are zero: the kept parameters have absorbed their effect. With A the weighted normal matrix, K the kept parameters
+and l a dropped one, values change together along
+
+    v_l = e_l - A_KK^-1 A_Kl,
+
+which changes the torque little on the motion of the logs, and more on other motions.
+"""
 
 from __future__ import annotations
 
@@ -36,8 +45,8 @@ def with_dropped_parameters(estimate: Estimate, blocks: Sequence[Block]) -> Esti
 
 
 def find_dropped(estimate: Estimate, blocks: Sequence[Block]) -> tuple[Array, Array] | None:
-    """Return (2, p) 95 % intervals of dropped parameters, from a fit that includes them, and (k, p) the shifts they may
-    cause.
+    """Return 95 % intervals (2, p) of dropped parameters from a fit that includes them, and the shifts (k, p) that they
+    may cause.
 
     Intervals are NaN for kept parameters and for unidentifiable ones; zero is always inside.
     """

@@ -1,4 +1,9 @@
-"""X"""
+"""Widen the covariance by errors that do not average out over a long log: timing errors and finite differences.
+
+If the motion is delayed by t relative to the torque, the estimate shifts by t dbeta/dt. Central differences attenuate
+fast motion, so that inertias appear larger. Noise averages out over a long log; these shifts do not. The shifts inflate
+the intervals; the estimate does not change.
+"""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ from functools import cache
 from pathlib import Path
 
 import mindyn
-from mindyn.kernels.numerics.native import host
+from mindyn.kernels.numerics.machine import host
 
 MAGIC = b"mindyn-object-2\n"
 MAX_CACHE_BYTES = 2**30

@@ -16,7 +16,7 @@ from mindyn.foundation.algebra.requirements import require_shape
 from mindyn.foundation.algebra.values import Array, native_array
 from mindyn.kernels.numerics import masked_vectors
 from mindyn.kernels.numerics.arrays import RowBlock, address_of
-from mindyn.kernels.numerics.native import host
+from mindyn.kernels.numerics.machine import host
 
 _REGISTERS_PER_PANEL: Final = 4
 """Number of registers that are filtered together: the CPU computes the sums of four registers while it waits for one.

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from mindyn.equations.chain import SX, constant, kinematic_chain
 from mindyn.equations.closed_motion import CLOSURE, closed_motion, is_affine
-from mindyn.equations.forward_motion import frame_placements
+from mindyn.equations.kinematics import frame_placements
 from mindyn.equations.loop_closure import affine_closure
 from mindyn.foundation.algebra.rotations import frame_along
 from mindyn.foundation.algebra.values import Array

@@ -11,10 +11,11 @@ from typing import Any, Final
 
 import numpy as np
 
+from mindyn.equations.batch_evaluation import evaluate_batch
 from mindyn.equations.catalogue import build_equation
 from mindyn.equations.identifiability.random_states import draw_positions
 from mindyn.equations.loop_closure import tree_state
-from mindyn.equations.loop_constraints import evaluate_batch, open_tree
+from mindyn.equations.loop_constraints import open_tree
 from mindyn.foundation.algebra.inertia import mass_com_inertia
 from mindyn.foundation.algebra.requirements import require_type
 from mindyn.foundation.algebra.values import Array, ShortRepr
