@@ -11,7 +11,9 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, fields
 
-from mindyn.kernels.program import _UNCOUNTED_OPERATIONS, Op, Program
+from mindyn.kernels.program import Op, Program
+
+_UNCOUNTED_OPERATIONS = frozenset({Op.CONST, Op.INPUT, Op.SIN, Op.COS})
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +56,3 @@ def operation_counts(program: Program) -> OperationCounts:
         negations=counts.pop(Op.NEG, 0),
         other=sum(counts.values()),
     )
-
-
-_UNCOUNTED_OPERATIONS = frozenset({Op.CONST, Op.INPUT, Op.SIN, Op.COS})

@@ -133,7 +133,7 @@ class _Factoring:
     def _add_up(self, parts: list[StagedTerm]) -> int:
         """Add new values in the order in which they become known, so that only one value waits for a reader.
 
-        Of values that become known together, positive ones come first.
+        If several values become known together, add positive values first.
         """
         (_, sign, total), *others = sorted(parts, key=lambda part: (part[0], -part[1]))
         for _, s, value in others:

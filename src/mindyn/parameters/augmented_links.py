@@ -123,6 +123,7 @@ def step_to_next(frames: Sequence[Pose]) -> tuple[Array, Array]:
 
 
 def augment_links(robot: Robot, frames: list[Pose]) -> tuple[AugmentedLink, ...]:
+    """Return the augmented links 0..N in the given frames."""
     turning = [i for i, joint in enumerate(robot.joints) if joint.kind == "revolute"]
     bounds = [-1, *turning, len(robot.joints)]
     homes = [IDENTITY, *frames]

@@ -105,8 +105,8 @@ def _order_record(minor: Minor, beta: Array) -> dict[str, Any]:
 
 
 def _expand_minor(family: InertiaFamily, order: int) -> Minor:
-    """Return the minor with the frequencies that occur for random base values. Of the frequencies w and -w, keep the
-    positive one.
+    """Return the minor with the frequencies that occur for random base values. If both w and -w are frequencies, keep
+    the positive one.
     """
     rng = np.random.default_rng(0)
     sizes = np.max([np.abs(_fourier(family, rng.normal(size=family.base.count), order)) for _ in range(4)], axis=0)
