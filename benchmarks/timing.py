@@ -6,7 +6,7 @@ from importlib.metadata import version
 from time import perf_counter
 
 from mindyn import __version__
-from mindyn.kernels.numerics.native import host
+from mindyn.kernels.numerics.machine import host
 
 
 def measure_best_times(

@@ -7,8 +7,9 @@ from typing import Any
 from latex2mathml.converter import convert
 from mkdocs.structure.files import File, Files
 
-from mindyn.cli.papers import PAGE_FILE, PAPERS
+from mindyn.cli.papers_command import PAGE_FILE
 from mindyn.foundation import hints
+from mindyn.papers.paper_catalogue import PAPERS
 from mindyn.papers.reproduction import format_markdown
 
 INSTALL = """## Install

@@ -28,10 +28,10 @@ import numpy as np
 from leaderboard.sets import Manifest, RecipeError, prepare, read_manifests
 from mindyn.applications.comparison.isolation import run_method
 from mindyn.applications.comparison.log_comparison import group_splits, measure_agreement, score_method
+from mindyn.applications.comparison.log_methods import require_methods
 from mindyn.applications.comparison.log_sets import Split, read_sets
-from mindyn.applications.comparison.methods import require_methods
 from mindyn.foundation.errors import MindynError
-from mindyn.kernels.numerics.native import host
+from mindyn.kernels.numerics.machine import host
 from mindyn.robots.table import format_table
 
 ROOT = Path(__file__).parent

@@ -22,8 +22,8 @@ from leaderboard.sets import Manifest, prepare, read_manifests
 from mindyn import Estimate, PhysicallyConsistent, build_full_model, compile_model, identify, write_toml, write_urdf
 from mindyn import __version__ as mindyn_version
 from mindyn.applications.comparison.log_sets import HeldOut, read_sets
-from mindyn.identification.prediction.errors import torque_error
 from mindyn.identification.prediction.friction_curves import friction_curve
+from mindyn.identification.prediction.prediction_errors import torque_error
 from mindyn.robots.loading import identified_robots
 from mindyn.robots.robot import Robot
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mindyn.regression.building import build_rows
+from mindyn.regression.build_rows import build_rows
 from mindyn.regression.information import Information
 from mindyn.regression.regressor import build_regressor
 from mindyn.regression.rows import Rows

@@ -20,8 +20,8 @@ from mindyn.kernels.array_layout import Layout
 from mindyn.kernels.kernel import Kernel
 from mindyn.kernels.llvm import emit
 from mindyn.kernels.numerics import native
-from mindyn.kernels.numerics.native import Machine
-from mindyn.kernels.vectors import Format
+from mindyn.kernels.numerics.machine import Machine
+from mindyn.kernels.vector_code import Format
 
 NEON = Machine("aarch64-unknown-linux-gnu", "cortex-a72", "", 128)
 MACHINES = {

@@ -27,8 +27,8 @@ import numpy as np
 
 import mindyn
 from benchmarks.excitation.safe_motions import ROOT, hangs_below_base, wheel_cases, write_missing_limits
+from mindyn.foundation.atomic_files import write_file_atomically
 from mindyn.foundation.errors import MindynError
-from mindyn.foundation.files import write_file_atomically
 from mindyn.motions.excitation.held_joints import joints_to_hold
 
 sys.path.insert(0, str(ROOT / "tests"))

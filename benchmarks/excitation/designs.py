@@ -35,12 +35,12 @@ from oracles.pinocchio_oracle import body_parameter_map, pinocchio_model
 import mindyn
 from benchmarks.sections import Section, arguments, publish, ratio
 from benchmarks.timing import this_machine
-from mindyn.motions.excitation.columns import Columns
 from mindyn.motions.excitation.criteria import evaluate_criterion
 from mindyn.motions.excitation.design import BEGINNINGS, REFINEMENTS
+from mindyn.motions.excitation.motion_columns import Columns
+from mindyn.motions.excitation.motion_safety import SafetySettings, safety_of
 from mindyn.motions.excitation.motions import Instants, sample_times
 from mindyn.motions.excitation.problem import Problem
-from mindyn.motions.excitation.safety import SafetySettings, safety_of
 from mindyn.motions.excitation.solving import Search, exact_value, good_starts, places_to_stand, random_motion
 from mindyn.motions.excitation.volumes import volumes_of
 from mindyn.regression.information import solve

@@ -37,7 +37,7 @@ import numpy as np
 
 from benchmarks.sections import Section, publish
 from benchmarks.timing import this_machine
-from mindyn.foundation.files import write_file_atomically
+from mindyn.foundation.atomic_files import write_file_atomically
 
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "tests"))

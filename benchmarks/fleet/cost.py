@@ -19,8 +19,8 @@ from time import process_time
 
 import mindyn
 from benchmarks.identification.streaming import ROBOT, STATED, peak_mb, write_log
-from mindyn.applications.fleet.factors import Factor, Generation
-from mindyn.applications.fleet.work import Task, gather_or_exclude
+from mindyn.applications.fleet.factor_files import Factor, Generation
+from mindyn.applications.fleet.gather_one_log import Task, gather_or_exclude
 from mindyn.regression.regressor import with_estimated_drives
 
 SETTINGS = mindyn.Conditioning(rate_hz=1000.0, stamps="uniform", motion_hz=20.0, delay_s=0.0)

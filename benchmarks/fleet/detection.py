@@ -21,7 +21,7 @@ import numpy as np
 import polars as pl
 
 import mindyn
-from mindyn.applications.fleet.fleet import FleetStudy, study_fleet
+from mindyn.applications.fleet.study_fleet import FleetStudy, study_fleet
 from mindyn.regression.friction import Friction
 
 ROBOT, RATE_HZ, SECONDS = "puma560", 100.0, 12.0

@@ -32,10 +32,10 @@ from benchmarks.sections import Section, arguments, publish
 from benchmarks.timing import this_machine
 from mindyn.applications.validation.validate import validate
 from mindyn.foundation.errors import MindynError
-from mindyn.identification.feasibility.physically_consistent import PhysicallyConsistent
+from mindyn.identification.feasibility.fits.physically_consistent import PhysicallyConsistent
 from mindyn.identification.identify import identify
 from mindyn.identification.selection.choose import choose
-from mindyn.regression.building import build_rows
+from mindyn.regression.build_rows import build_rows
 
 TITLES = {
     "staubli_tx40": "TX40",

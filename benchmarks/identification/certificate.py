@@ -14,9 +14,9 @@ import numpy as np
 from benchmarks.sections import Section, arguments, publish
 from benchmarks.timing import measure_best_times, this_machine
 from mindyn import compile_model, load_robot
-from mindyn.equations.certificate import ReferenceDynamics, equation_deviation
+from mindyn.equations.equation_verification import ReferenceDynamics, equation_deviation
 from mindyn.kernels.model import load_or_compute_deviation
-from mindyn.parameters.certificate import tree_deviation
+from mindyn.parameters.base_set_verification import tree_deviation
 
 ROBOTS = ("puma560", "ur10", "stanford", "panda")
 REPEATS = 3

@@ -15,7 +15,7 @@ from benchmarks.timing import measure_best_times, this_machine
 from mindyn.foundation.algebra.inertia import phi_about_origin
 from mindyn.foundation.algebra.poses import Pose
 from mindyn.foundation.algebra.rotations import cos_sin, rot_x
-from mindyn.kernels.program import operation_counts
+from mindyn.kernels.operation_counts import operation_counts
 
 COUNTS = (2, 3, 4, 6, 8, 10, 14, 20, 28, 40, 60)
 SAMPLES, SAMPLES_IN_MEMORY = 1024, 100_000

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from mindyn import identify
-from mindyn.applications.comparison.methods import EstimatePredictor
+from mindyn.applications.comparison.log_methods import EstimatePredictor
 
 name = "mindyn without load friction"
 

@@ -18,7 +18,7 @@ import pytest
 from cli.program import mindyn_program
 
 import mindyn
-from mindyn.cli import doctor, simulate
+from mindyn.cli import check_command, doctor_command, simulate_command
 from mindyn.cli.arguments import suggest_robots
 from mindyn.cli.exit_codes import EXIT_CODE_MEANINGS, VERDICTS, ExitCode, list_exit_codes
 from mindyn.cli.main import COMMANDS, load_function
@@ -38,8 +38,8 @@ def test_help_of_a_command_is_the_first_line_of_its_docstring(command):
 
 
 def test_every_command_file_is_listed():
-    names = {path.stem for path in (ROOT / "src/mindyn/cli").glob("[!_]*.py")}
-    commands = {name for name in names if callable(getattr(import_module(f"mindyn.cli.{name}"), name, None))}
+    names = {path.stem.removesuffix("_command") for path in (ROOT / "src/mindyn/cli").glob("*_command.py")}
+    commands = {name for name in names if callable(getattr(import_module(f"mindyn.cli.{name}_command"), name, None))}
     assert commands == {name.replace("-", "_") for name in COMMANDS}
 
 
@@ -104,15 +104,16 @@ def test_help_of_excite_groups_its_options():
 
 
 def test_undecided_consistency_exits_with_no(monkeypatch):
-    from mindyn.cli import check
-    from mindyn.identification.feasibility.answer import Answer
-    from mindyn.identification.feasibility.check import Feasibility
+    from mindyn.identification.feasibility.check_feasible import Feasibility
+    from mindyn.identification.feasibility.checks.answer import Answer
 
     def exit_code_of(*holds: bool | None) -> int:
         names = ("positive_definite", "consistent", "plausible")
         feasibility = Feasibility(*(Answer(name, answer, "so.") for name, answer in zip(names, holds, strict=True)))
-        monkeypatch.setattr(check, "load_run_estimate", lambda _: SimpleNamespace(robot=mindyn.load_robot("planar2")))
-        monkeypatch.setattr("mindyn.identification.feasibility.check.check_feasible", lambda *_: feasibility)
+        monkeypatch.setattr(
+            check_command, "load_run_estimate", lambda _: SimpleNamespace(robot=mindyn.load_robot("planar2"))
+        )
+        monkeypatch.setattr("mindyn.identification.feasibility.check_feasible.check_feasible", lambda *_: feasibility)
         return mindyn_program("check", "run").code
 
     assert exit_code_of(True, True, True) == exit_code_of(None, True, None) == ExitCode.DONE
@@ -268,7 +269,7 @@ def test_simulate_options_equal_the_sensors_of_the_library(tmp_path):
     assert mindyn_program("simulate", "planar2", "--seconds", 1, *given).code == 0
     robot = mindyn.load_robot("planar2")
     log = mindyn.read_log(tmp_path / "run.parquet", robot)
-    reference = simulate.make_sine_reference(robot, 3)
+    reference = simulate_command.make_sine_reference(robot, 3)
     controller = mindyn.ComputedTorque(robot, reference, 100.0, 20.0)
     start = {"q0": reference(0.0)[0], "qd0": reference(0.0)[1]}
     run = mindyn.simulate(robot, controller, seconds=1.0, sensors=mindyn.Sensors(**settings), **start)
@@ -289,7 +290,7 @@ def test_simulate_accepts_a_urdf_with_friction_on_some_joints(tmp_path):
 def test_simulated_motions_stay_within_the_position_limits(ends):
     robot = mindyn.load_robot("planar2")
     joints = tuple(replace(joint, limits=Limits(**ends)) for joint in robot.joints)
-    motion = simulate.make_sine_reference(replace(robot, joints=joints), 0)
+    motion = simulate_command.make_sine_reference(replace(robot, joints=joints), 0)
     q = np.array([motion(t)[0] for t in np.linspace(0, 10, 500)])
     assert q.min() >= ends.get("lower", -np.inf)
     assert q.max() <= ends.get("upper", np.inf)
@@ -354,26 +355,26 @@ def test_doctor_reports_a_working_core():
     assert ended.code == 0
     checks = findings(ended)
     assert checks["mindyn"]["version"] == mindyn.__version__
-    assert 0 <= checks["kernel"]["deviation"] < doctor.LARGEST_DEVIATION
+    assert 0 <= checks["kernel"]["deviation"] < doctor_command.LARGEST_DEVIATION
     assert checks["processor"]["float32"] == 2 * checks["processor"]["float64"]
     assert checks["cache"]["folder"] == str(cache.cache_directory())
-    assert {f"extra {name}" for name in doctor.EXTRAS} <= set(checks)
+    assert {f"extra {name}" for name in doctor_command.EXTRAS} <= set(checks)
     text = mindyn_program("doctor").out
     assert all(name in text for name in checks)
 
 
 def test_doctor_prints_the_install_command_of_a_missing_extra(monkeypatch):
-    monkeypatch.setattr(doctor.util, "find_spec", lambda _: None)
-    for name in doctor.EXTRAS:
-        check = doctor.check_extra(name)
+    monkeypatch.setattr(doctor_command.util, "find_spec", lambda _: None)
+    for name in doctor_command.EXTRAS:
+        check = doctor_command.check_extra(name)
         assert check.state == "missing"
         assert check.remedy == install_command(name)
 
 
 def test_doctor_checks_the_extras_of_the_project():
     stated = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
-    for name in doctor.EXTRAS:
-        assert any(line.startswith(doctor.EXTRAS[name].package) for line in stated[name])
+    for name in doctor_command.EXTRAS:
+        assert any(line.startswith(doctor_command.EXTRAS[name].package) for line in stated[name])
 
 
 @pytest.mark.parametrize("how", ["wrong numbers", "no compiler"])
@@ -394,8 +395,8 @@ def test_doctor_fails_if_kernels_do_not_work(monkeypatch, how):
 
 def test_doctor_recompiles_without_touching_the_cache(tmp_path, monkeypatch):
     monkeypatch.setenv("MINDYN_CACHE_DIR", str(tmp_path))
-    assert doctor.check_kernel().state == "ok"
-    assert doctor.check_kernel().state == "ok"
+    assert doctor_command.check_kernel().state == "ok"
+    assert doctor_command.check_kernel().state == "ok"
     assert list(tmp_path.iterdir()) == []
     assert os.environ["MINDYN_CACHE_DIR"] == str(tmp_path)
 
@@ -409,18 +410,18 @@ def test_doctor_names_the_gpu(monkeypatch, device):
 
     runtime = SimpleNamespace(getDeviceProperties=properties)
     monkeypatch.setitem(sys.modules, "cupy", SimpleNamespace(cuda=SimpleNamespace(runtime=runtime)))
-    check = doctor.check_gpu()
+    check = doctor_command.check_gpu()
     assert (check.state, check.message) == (
         ("ok", "A100") if device else ("missing", "CuPy finds no device: cudaErrorNoDevice")
     )
     monkeypatch.setitem(sys.modules, "cupy", None)
-    assert doctor.check_gpu().remedy == install_command("gpu")
+    assert doctor_command.check_gpu().remedy == install_command("gpu")
 
 
 def test_doctor_reports_a_cache_that_is_not_writable(tmp_path, monkeypatch):
     (tmp_path / "file").touch()
     monkeypatch.setenv("MINDYN_CACHE_DIR", str(tmp_path / "file"))
-    check = doctor.check_cache()
+    check = doctor_command.check_cache()
     assert (check.state, check.remedy) == ("missing", "set MINDYN_CACHE_DIR to a folder that only you can write")
     assert "it is not a folder" in check.message
 

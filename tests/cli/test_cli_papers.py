@@ -11,8 +11,8 @@ from cli.program import mindyn_program
 from typer.testing import CliRunner
 
 from mindyn import StepByStep, base_parameters, load_estimate, load_robot, plan_tests
-from mindyn.cli.check import check
-from mindyn.cli.step_by_step import step_by_step
+from mindyn.cli.check_command import check
+from mindyn.cli.step_by_step_command import step_by_step
 from mindyn.motions.step_plans.simulated_tests import simulate_tests
 
 

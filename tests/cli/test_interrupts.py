@@ -85,7 +85,7 @@ main()
 """
 
 
-@pytest.mark.parametrize("name", ["typer", "mindyn.cli.robots", "numpy"])
+@pytest.mark.parametrize("name", ["typer", "mindyn.cli.robots_command", "numpy"])
 def test_ctrl_c_during_an_import_ends_the_program_with_one_line(name):
     ran = subprocess.run(
         [sys.executable, "-c", SLOW_IMPORT.format(name=name)], capture_output=True, text=True, timeout=60

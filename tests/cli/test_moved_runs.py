@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 import mindyn
-from mindyn.foundation.files import locate_beside, relative_path
+from mindyn.foundation.atomic_files import locate_beside, relative_path
 from mindyn.logs.log import SourceFile
 
 

@@ -135,7 +135,7 @@ def test_an_early_interrupt_of_fleet_leaves_no_folder(tmp_path, monkeypatch):
     def interrupt(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("mindyn.applications.fleet.fleet.study_fleet", interrupt)
+    monkeypatch.setattr("mindyn.applications.fleet.study_fleet.study_fleet", interrupt)
     ended = mindyn_program("fleet", "planar2", "logs/{robot_id}/*.csv", "--out", tmp_path / "deep" / "fleet")
     assert ended.code == 130
     assert ended.err == f"interrupted: {NOTHING_WRITTEN}\n"

@@ -11,19 +11,19 @@ import numpy as np
 import pytest
 
 import mindyn
-from mindyn.applications.comparison.methods import LOG_METHODS
+from mindyn.applications.comparison.log_methods import LOG_METHODS
 from mindyn.applications.comparison.simulated_comparison import BENCH_METHODS
 from mindyn.applications.comparison.simulated_recordings import BenchSetting
 from mindyn.applications.contact import detection
-from mindyn.applications.fleet.writing import STUDY_FILES
+from mindyn.applications.fleet.study_files import STUDY_FILES
 from mindyn.cli import choices
 from mindyn.cli.main import COMMANDS
 from mindyn.equations.identifiability.base_sets import FORMS
 from mindyn.identification.elasticity.records import ELASTICITY_FILE
-from mindyn.identification.methods import METHODS, SERVO_METHODS
+from mindyn.identification.method_names import METHODS, SERVO_METHODS
 from mindyn.identification.servos.servo_estimate import SERVO_FILE
 from mindyn.logs.wrench_log import WrenchFrame
-from mindyn.motions.excitation import safety
+from mindyn.motions.excitation import motion_safety
 from mindyn.motions.excitation.design_inputs import Purpose
 from mindyn.output.export.controller_payloads import CONTROLLERS
 from mindyn.robots.edits import MOUNTS
@@ -64,7 +64,7 @@ print(json.dumps([codes, sorted(sys.modules)]))
 def test_help_of_every_command_imports_no_numbers():
     loaded = loaded_after(*((command, "--help") for command in COMMANDS))
     assert loaded & (NUMBERS | CONVERTERS) == set()
-    assert {f"mindyn.cli.{command.replace('-', '_')}" for command in COMMANDS} <= loaded
+    assert {f"mindyn.cli.{command.replace('-', '_')}_command" for command in COMMANDS} <= loaded
 
 
 @pytest.fixture
@@ -108,8 +108,8 @@ def test_error_of_a_draft_imports_no_estimator(bare_log):
         (get_args(choices.RootJoint), get_args(RootJoint)),
         (get_args(choices.Purpose), get_args(Purpose)),
         (get_args(choices.WrenchFrame), get_args(WrenchFrame)),
-        ((choices.CLEARANCE_M, choices.TRACKING_ERROR_M), (safety.CLEARANCE_M, safety.TRACKING_ERROR_M)),
-        ((choices.TIP_SPEED,), (safety.TIP_SPEED,)),
+        ((choices.CLEARANCE_M, choices.TRACKING_ERROR_M), (motion_safety.CLEARANCE_M, motion_safety.TRACKING_ERROR_M)),
+        ((choices.TIP_SPEED,), (motion_safety.TIP_SPEED,)),
         ((choices.OBSERVER_GAIN_PER_S,), (detection.OBSERVER_GAIN_PER_S,)),
         ((choices.ALARMS_PER_HOUR,), (detection.ALARMS_PER_HOUR,)),
         (asdict(choices.BenchDefaults()).items(), asdict(BenchSetting()).items()),

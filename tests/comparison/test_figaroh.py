@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from mindyn import compile_model, load_robot, log_from_arrays
-from mindyn.applications.comparison.methods import load_method
+from mindyn.applications.comparison.log_methods import load_method
 
 FILE = Path(__file__).parents[2] / "leaderboard" / "methods" / "figaroh.py"
 

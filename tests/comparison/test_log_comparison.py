@@ -15,8 +15,8 @@ from raising import raises
 
 import mindyn
 from mindyn.applications.comparison.log_comparison import compare_on_logs
+from mindyn.applications.comparison.log_methods import load_method
 from mindyn.applications.comparison.log_sets import read_sets
-from mindyn.applications.comparison.methods import load_method
 from mindyn.foundation.errors import Code, InputError
 from mindyn.output.export.toml_writer import write_toml
 

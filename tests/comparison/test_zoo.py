@@ -17,7 +17,7 @@ from leaderboard.zoo import FOLDER as FILES
 from leaderboard.zoo import ZOO
 from mindyn import EquationSettings, compile_model, condition, identified_robots, load_robot, to_pinocchio
 from mindyn.applications.comparison.log_sets import read_sets
-from mindyn.identification.prediction.errors import torque_error
+from mindyn.identification.prediction.prediction_errors import torque_error
 
 NAMES = sorted(ZOO)
 

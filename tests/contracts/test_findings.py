@@ -18,9 +18,9 @@ from mindyn.cli.printing import print_findings
 from mindyn.foundation.findings import Finding, Kind, Severity
 from mindyn.identification.diagnostics import thresholds
 from mindyn.identification.diagnostics.diagnose import EXPLAINS, explain
-from mindyn.output.report.data import collect_report_data
-from mindyn.output.report.writing import build_page
-from mindyn.regression.building import build_rows
+from mindyn.output.report.report_data import collect_report_data
+from mindyn.output.report.write_report import build_page
+from mindyn.regression.build_rows import build_rows
 from mindyn.regression.regressor import with_estimated_drives
 
 DIAGNOSTICS = Path(thresholds.__file__).parent

@@ -29,7 +29,7 @@ LAYERS = (
 )
 """Top-level packages in the order of the data."""
 PARTS = {
-    "foundation": (..., "algebra", "pages"),
+    "foundation": (..., "algebra", "processes", ..., "pages"),
     "kernels": ("numerics", ...),
     "logs": (..., "formats", ..., "drafts"),
     "motions": ("simulation", "excitation", "step_plans"),
@@ -45,10 +45,11 @@ PARTS = {
         "servos",
         ...,
     ),
+    "identification/feasibility": ("optimisation", "conditions", "checks", "fits", "projections", "full_models", ...),
     "applications": ("validation", "payload", "wrench", "step_tests", "contact", "comparison", "fleet"),
     "output": ("export", "report", "view"),
 }
-"""Parts of a package in their order; single files stand anywhere, as long as no circle results."""
+"""Parts of a package or of a folder in their order; single files stand anywhere, as long as no circle results."""
 FILES = sorted(path for path in SOURCE.rglob("*.py") if path != SOURCE / "__init__.py")
 
 
@@ -112,11 +113,14 @@ def test_parts_of_a_package_import_backwards():
         folders = {path.name for path in (SOURCE / package).iterdir() if path.is_dir() and path.name[0] != "_"}
         assert folders <= set(order), f"{folders - set(order)} of {package} have no place in the order"
         for path in FILES:
+            folder = (SOURCE / package).relative_to(SOURCE).parts
             here = path.relative_to(SOURCE).with_suffix("").parts
-            if here[0] != package or here[1] not in order:
+            if here[: len(folder)] != folder or here[len(folder)] not in order:
                 continue
-            others = {name.split(".")[2] for name in imported_modules(path) if name.startswith(f"mindyn.{package}.")}
-            later = [name for name in others if name in order and order.index(name) > order.index(here[1])]
+            prefix = ".".join(("mindyn", *folder, ""))
+            imported = imported_modules(path)
+            others = {name.removeprefix(prefix).split(".")[0] for name in imported if name.startswith(prefix)}
+            later = [name for name in others if name in order and order.index(name) > order.index(here[len(folder)])]
             assert not later, f"{path} imports from {later}, which come after it"
 
 
@@ -138,18 +142,18 @@ def test_modules_of_a_layer_import_one_another_without_a_circle():
 @pytest.mark.parametrize(
     "text",
     [
-        "from importlib import import_module\nimport_module('mindyn.cli.demo')",
-        "TABLE = {'demo': ('mindyn.cli.demo', 'demo')}",
+        "from importlib import import_module\nimport_module('mindyn.cli.demo_command')",
+        "TABLE = {'demo': ('mindyn.cli.demo_command', 'demo')}",
         "import importlib\nname = 'demo'\nimportlib.import_module(f'mindyn.cli.{name}')",
-        "def late():\n    from mindyn.cli.demo import demo",
-        "from mindyn.cli import demo",
-        "import mindyn.cli.demo",
+        "def late():\n    from mindyn.cli.demo_command import demo",
+        "from mindyn.cli import demo_command",
+        "import mindyn.cli.demo_command",
     ],
 )
 def test_an_import_is_seen_however_it_is_written(text, tmp_path):
     path = tmp_path / "module.py"
     path.write_text(text)
-    assert "mindyn.cli.demo" in imported_modules(path)
+    assert "mindyn.cli.demo_command" in imported_modules(path)
 
 
 def test_private_names_stay_in_their_module():

@@ -119,7 +119,7 @@ def commands(tmp_path_factory):
 def demonstrate_planar_arm(monkeypatch):
     """Let the demonstration run with two joints: the keys of its JSON are the same."""
     arm = with_limits(load_robot("planar2"), {"lower": -2.0, "upper": 2.0, "velocity": 2.0, "effort": 4000.0})
-    monkeypatch.setattr("mindyn.cli.demo.load_demonstrated_arm", lambda: arm)
+    monkeypatch.setattr("mindyn.cli.demo_command.load_demonstrated_arm", lambda: arm)
 
 
 def test_keys_of_json_are_those_of_the_snapshot(commands, monkeypatch):

@@ -9,7 +9,7 @@ import pytest
 
 SOURCE = Path(__file__).parents[2] / "src" / "mindyn"
 FILES = sorted(SOURCE.rglob("*.py"))
-SHOWS_PROVENANCE = {"output/report/provenance.py", "identification/estimators/estimate.py"}
+SHOWS_PROVENANCE = {"output/report/provenance_section.py", "identification/estimators/estimate.py"}
 """These write it out whole: for people, and to the estimate's file."""
 OF_OTHER_NAMES = {"robots", "numerics", "kernels", "logs", "cli"}
 """Layers with names of files, threads, columns and joints, and none of parameters."""

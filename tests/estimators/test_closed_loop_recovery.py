@@ -11,7 +11,7 @@ from closeness import assert_close
 import mindyn
 from mindyn.logs.samples import Samples
 from mindyn.motions.simulation.controllers import SineMotion
-from mindyn.regression.building import build_rows
+from mindyn.regression.build_rows import build_rows
 from mindyn.regression.regressor import Regressor
 from mindyn.robots.parts import Drive
 

@@ -18,9 +18,9 @@ import mindyn
 from mindyn.foundation.errors import InputError
 from mindyn.foundation.findings import Kind
 from mindyn.identification.estimators.least_squares import LeastSquares
-from mindyn.identification.feasibility.physically_consistent import PhysicallyConsistent
-from mindyn.identification.methods import METHODS
-from mindyn.regression.building import build_rows
+from mindyn.identification.feasibility.fits.physically_consistent import PhysicallyConsistent
+from mindyn.identification.method_names import METHODS
+from mindyn.regression.build_rows import build_rows
 from mindyn.regression.settings import EquationSettings
 
 METHODS_AND_DEFAULT = {

@@ -19,7 +19,7 @@ from mindyn.kernels.model import compile_model
 from mindyn.logs.samples import Samples
 from mindyn.motions.simulation.simulate import simulate
 from mindyn.regression.friction import Friction
-from mindyn.regression.integrated import IntegratedRegressor, intervals, quadrature, reversals
+from mindyn.regression.integrated import IntegratedRegressor, intervals, quadrature_weights, reversals
 from mindyn.regression.regressor import Regressor
 from mindyn.robots.parts import Drive
 
@@ -105,7 +105,7 @@ def test_energy_columns_are_the_power_of_the_momentum_columns_by_other_means():
     samples = smooth_samples(robot, count=200, rate=1000.0)
     regressor, taken = Regressor(robot), slice(20, 121)
     Y = regressor.dense(regressor.parts(samples.q[taken], samples.qd[taken], samples.qdd[taken]))
-    weights = quadrature(101) / 100
+    weights = quadrature_weights(101) / 100
     for form, expected in (
         ("energy", np.einsum("k,ki,kij->j", weights, samples.qd[taken], Y)[None]),
         ("momentum", np.einsum("k,kij->ij", weights, Y)),
@@ -117,7 +117,9 @@ def test_energy_columns_are_the_power_of_the_momentum_columns_by_other_means():
 def test_quadrature_is_exact_to_degree_five():
     x = np.linspace(-1, 1, 13)
     for degree in range(6):
-        assert quadrature(13) @ x**degree / 6 == pytest.approx((1 - (-1) ** (degree + 1)) / (degree + 1), abs=1e-13)
+        assert quadrature_weights(13) @ x**degree / 6 == pytest.approx(
+            (1 - (-1) ** (degree + 1)) / (degree + 1), abs=1e-13
+        )
 
 
 def test_intervals_hold_no_reversal_and_lose_few_rows():

@@ -20,10 +20,10 @@ from mindyn.identification.estimators.essential import fit_essential
 from mindyn.identification.estimators.estimate import Estimate, load_estimate, predict_unfiltered
 from mindyn.identification.estimators.estimate_files import _find_disagreements, robot_from_record, robot_record
 from mindyn.identification.estimators.estimate_parts import FitData, ParameterValues, Provenance, Uncertainty
+from mindyn.identification.estimators.estimate_records import JackknifeDeviation, JointResidual, Physical
 from mindyn.identification.estimators.instrument_steps import _definite, model_acceleration
 from mindyn.identification.estimators.last_link_first import _format_status, compute_condition, fit_backwards
 from mindyn.identification.estimators.least_squares import LeastSquares
-from mindyn.identification.estimators.records import JackknifeDeviation, JointResidual, Physical
 from mindyn.logs.samples import Samples
 from mindyn.regression.information import Information, triangle_of
 from mindyn.regression.regressor import Regressor

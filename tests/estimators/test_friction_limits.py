@@ -14,9 +14,9 @@ from scipy.optimize import minimize
 import mindyn
 from mindyn.foundation.errors import Code, InputError, UnknownNameError
 from mindyn.identification.estimators.least_squares import LeastSquares
-from mindyn.identification.feasibility.physical_space import space_of
+from mindyn.identification.feasibility.conditions.physical_space import space_of
 from mindyn.logs.log import log_from_arrays
-from mindyn.regression.building import build_rows
+from mindyn.regression.build_rows import build_rows
 from mindyn.regression.friction import Friction
 from mindyn.regression.friction_limits import (
     INDEPENDENT,

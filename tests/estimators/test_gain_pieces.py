@@ -13,7 +13,7 @@ from closeness import EXACT, ORACLE, SAME_ALGEBRA, assert_close
 from raising import raises
 from scipy.linalg import block_diag
 
-from mindyn.applications.step_tests.estimator import StepByStep, _Sequence, _status
+from mindyn.applications.step_tests.step_by_step import StepByStep, _Sequence, _status
 from mindyn.applications.step_tests.whitened_rows import TestRows, noises_of
 from mindyn.foundation.errors import Code, InputError
 from mindyn.identification.estimators.instrument_steps import InstrumentStep

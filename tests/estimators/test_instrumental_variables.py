@@ -21,7 +21,7 @@ from mindyn.identification.estimators.last_link_first import LastLinkFirst
 from mindyn.identification.estimators.least_squares import LeastSquares
 from mindyn.identification.selection.choose import choose
 from mindyn.kernels.model import compile_model
-from mindyn.regression.building import build_rows
+from mindyn.regression.build_rows import build_rows
 from mindyn.regression.friction import Friction
 from mindyn.regression.regressor import Regressor
 

@@ -15,9 +15,9 @@ from raising import raises
 from mindyn.applications.step_tests.whitened_rows import TestRows, noises_of
 from mindyn.foundation.errors import Code, InputError
 from mindyn.identification.estimators.essential import elimination
+from mindyn.identification.estimators.estimate_records import Physical
 from mindyn.identification.estimators.instrument_steps import _inverse
 from mindyn.identification.estimators.instrumental_variables import _filter_columns
-from mindyn.identification.estimators.records import Physical
 from mindyn.logs.filters import lowpass
 from mindyn.regression.information import identifiable_directions, null_space
 

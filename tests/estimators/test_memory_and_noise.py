@@ -17,9 +17,9 @@ from stand_in import stand_in
 from mindyn.foundation.errors import Code, InputError
 from mindyn.identification.estimators.coloured_noise import LONGEST_MEMORY, _process
 from mindyn.identification.estimators.essential import _effective_fractions
+from mindyn.identification.estimators.estimate_records import JackknifeDeviation
 from mindyn.identification.estimators.instrumental_variables import torque_noise
 from mindyn.identification.estimators.least_squares import LeastSquares
-from mindyn.identification.estimators.records import JackknifeDeviation
 from mindyn.identification.estimators.recursive_least_squares import RecursiveLeastSquares
 from mindyn.logs.samples import Samples
 from mindyn.robots.loading import load_robot

@@ -10,7 +10,7 @@ from closeness import ORACLE, assert_close
 
 from mindyn.identification.estimators.coloured_noise import colouring_of
 from mindyn.identification.estimators.least_squares import LeastSquares
-from mindyn.identification.feasibility.answer import Answer
+from mindyn.identification.feasibility.checks.answer import Answer
 from mindyn.logs.samples import Samples
 from mindyn.regression.information import Information, triangle_of
 from mindyn.regression.regressor import Regressor

@@ -13,7 +13,7 @@ from identifiability.parallelogram_arms import arm, home_of, move_home_to_zero, 
 from robots import random_robot, with_random_drives
 from scipy.signal import lfilter
 
-from mindyn.applications.payload.payload import identify_payload
+from mindyn.applications.payload.identify_payload import identify_payload
 from mindyn.equations.identifiability.base_sets import base_parameters
 from mindyn.foundation.algebra.significance import NORMAL_95
 from mindyn.identification.estimators.essential import fit_essential

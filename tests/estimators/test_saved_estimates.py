@@ -19,11 +19,11 @@ from mindyn.foundation.schemas import find_violations
 from mindyn.identification.estimators.estimate import load_estimate
 from mindyn.identification.estimators.estimate_files import schema
 from mindyn.identification.estimators.least_squares import LeastSquares
-from mindyn.identification.feasibility.check import check_feasible
-from mindyn.identification.feasibility.full_model import build_full_model
+from mindyn.identification.feasibility.check_feasible import check_feasible
+from mindyn.identification.feasibility.full_models.full_model import build_full_model
 from mindyn.kernels.model import compile_model
 from mindyn.logs.samples import Samples
-from mindyn.regression.building import build_rows
+from mindyn.regression.build_rows import build_rows
 from mindyn.regression.friction import Friction
 from mindyn.regression.settings import EquationSettings
 from mindyn.robots.loading import load_robot

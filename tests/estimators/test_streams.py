@@ -21,7 +21,7 @@ from mindyn.identification.identify import identify
 from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.log import log_from_arrays
 from mindyn.logs.pipeline import condition, condition_stream
-from mindyn.logs.reading import read_log, sample_segments, scan_log
+from mindyn.logs.read_log import read_log, sample_segments, scan_log
 from mindyn.regression.friction import Friction
 from mindyn.regression.regressor import with_estimated_drives
 from mindyn.regression.settings import EquationSettings

@@ -15,12 +15,12 @@ from closeness import ORACLE, SAME_ALGEBRA, assert_close
 from equations import equations
 from raising import raises
 
-from mindyn.applications.step_tests.estimator import _residuals
+from mindyn.applications.step_tests.step_by_step import _residuals
 from mindyn.foundation.errors import Code, InputError
 from mindyn.identification.estimators.coloured_noise import colouring_of
 from mindyn.identification.estimators.estimate import columns_of, load_estimate
 from mindyn.identification.estimators.least_squares import LeastSquares, _variances, fit_weighted
-from mindyn.identification.feasibility.constrained_fit import FitProblem
+from mindyn.identification.feasibility.fits.constrained_fit import FitProblem
 from mindyn.logs.samples import Samples
 from mindyn.regression.information import Information, Triangle, null_space, solve, triangle_of
 from mindyn.regression.regressor import Regressor

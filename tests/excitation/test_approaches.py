@@ -14,12 +14,12 @@ from raising import raises
 import mindyn
 from mindyn.foundation.errors import Code, UnsafeMotionError
 from mindyn.motions.excitation import design
-from mindyn.motions.excitation.encounters import find_encounters
+from mindyn.motions.excitation.body_pairs import find_encounters
 from mindyn.motions.excitation.motion_check import check_path
 from mindyn.motions.excitation.motions import ApproachPath, Motion
 from mindyn.motions.excitation.solving import Search
 from mindyn.motions.excitation.volumes import Volume, volumes_of
-from mindyn.robots.geometry import Solid, VolumeSource
+from mindyn.robots.link_solids import Solid, VolumeSource
 
 INERTIA = """<inertial><origin xyz="{com}"/><mass value="2"/>
 <inertia ixx="0.02" iyy="0.02" izz="0.01" ixy="0" ixz="0" iyz="0"/></inertial>"""

@@ -14,9 +14,9 @@ from robots import random_pose, random_robot
 from mindyn import load_robot
 from mindyn.foundation.errors import Code, MindynError, UnknownNameError
 from mindyn.motions import Capsule
-from mindyn.motions.excitation.bodies import Pairs, nearest
+from mindyn.motions.excitation.collision_shapes import Pairs, nearest
 from mindyn.motions.excitation.volumes import volumes_of
-from mindyn.robots.geometry import VolumeSource
+from mindyn.robots.link_solids import VolumeSource
 from mindyn.robots.parts import Shape
 
 

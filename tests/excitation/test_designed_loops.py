@@ -22,11 +22,11 @@ from robots_with_bodies import write_random_robot
 import mindyn
 from mindyn.equations.loop_closure import home_closure
 from mindyn.foundation.errors import Code, InputError, UnsafeMotionError
-from mindyn.motions.excitation.columns import Columns
 from mindyn.motions.excitation.constraints import aggregate_values, loop_constraints
 from mindyn.motions.excitation.design_inputs import limits_for
+from mindyn.motions.excitation.motion_columns import Columns
+from mindyn.motions.excitation.motion_safety import SafetySettings, safety_of
 from mindyn.motions.excitation.motions import Instants
-from mindyn.motions.excitation.safety import SafetySettings, safety_of
 from mindyn.motions.excitation.volumes import volumes_of
 from mindyn.regression.regressor import with_estimated_drives
 from mindyn.robots.parts import Drive

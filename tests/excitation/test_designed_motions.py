@@ -14,13 +14,13 @@ from robots import random_robot
 
 import mindyn
 from mindyn.motions import Box, Capsule
-from mindyn.motions.excitation.columns import Columns
+from mindyn.motions.excitation.body_pairs import CURVE_M, STEP_M
 from mindyn.motions.excitation.constraints import APPROACH_M
-from mindyn.motions.excitation.encounters import CURVE_M, STEP_M
+from mindyn.motions.excitation.motion_columns import Columns
 from mindyn.motions.excitation.motion_design import check_times
+from mindyn.motions.excitation.motion_safety import SafetySettings, safety_of
 from mindyn.motions.excitation.motions import Instants
 from mindyn.motions.excitation.problem import Problem
-from mindyn.motions.excitation.safety import SafetySettings, safety_of
 from mindyn.motions.excitation.solving import exact_value, places_to_stand, random_motion
 from mindyn.motions.excitation.volumes import volumes_of
 from mindyn.regression.information import solve

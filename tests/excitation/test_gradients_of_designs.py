@@ -11,9 +11,9 @@ from robots import random_robot, with_random_drives
 
 from mindyn import Fourier, MotionLimits
 from mindyn.motions import Box, Capsule
-from mindyn.motions.excitation.columns import Columns
+from mindyn.motions.excitation.motion_columns import Columns
+from mindyn.motions.excitation.motion_safety import SafetySettings, safety_of
 from mindyn.motions.excitation.problem import Problem
-from mindyn.motions.excitation.safety import SafetySettings, safety_of
 
 KINDS = ("position", "velocity", "acceleration", "jerk", "torque", "gap", "wall", "speed of")
 

@@ -7,7 +7,7 @@ import pytest
 
 import mindyn
 from mindyn.kernels.model import compile_model
-from mindyn.motions.excitation.levers import Lever, describe_levers
+from mindyn.motions.excitation.better_motions import Lever, describe_levers
 from mindyn.regression.regressor import with_estimated_drives
 
 RATE_HZ, SECONDS = 100.0, 6.0

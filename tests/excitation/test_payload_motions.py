@@ -9,8 +9,8 @@ from robots import random_robot
 
 import mindyn
 from mindyn.foundation.errors import Code
-from mindyn.motions.excitation.columns import Columns
 from mindyn.motions.excitation.design_inputs import known_rows
+from mindyn.motions.excitation.motion_columns import Columns
 from mindyn.regression.regressor import with_estimated_drives
 
 ROBOT = random_robot(12, joints=3, tree=False, gravity=(0.0, 0.0, -9.81))

@@ -20,10 +20,10 @@ from robots import random_robot
 
 import mindyn
 from mindyn.foundation.errors import Code
-from mindyn.motions.excitation.bodies import Pairs
+from mindyn.motions.excitation.collision_shapes import Pairs
 from mindyn.motions.excitation.constraints import Box, Distances, KeepOut, aggregate_values, signed_distance
+from mindyn.motions.excitation.motion_safety import SafetySettings
 from mindyn.motions.excitation.motions import Instants
-from mindyn.motions.excitation.safety import SafetySettings
 from mindyn.motions.excitation.volumes import Capsule, volumes_of
 
 FOLDER = Path(os.environ.get("MINDYN_ROBOT_FILES", "/nonexistent"))

@@ -119,7 +119,7 @@ def test_guesses_that_overlap_at_home_are_unchecked_there_and_home_is_accepted(b
 
 
 def test_without_coal_the_headline_counts_the_pairs_that_it_could_check(monkeypatch):
-    monkeypatch.setattr("mindyn.motions.excitation.bodies.import_coal", lambda: None)
+    monkeypatch.setattr("mindyn.motions.excitation.collision_shapes.import_coal", lambda: None)
     design = mindyn.design_motion(mindyn.load_robot(example_robot("ur5")), **QUICK)
     (finding,) = [finding for finding in design.findings if finding.kind is Kind.INEXACT_PAIR]
     assert install_command("collision") in finding.remedy

@@ -22,17 +22,17 @@ import mindyn
 from mindyn.foundation.errors import Code, UnsafeMotionError
 from mindyn.foundation.findings import Kind
 from mindyn.logs.formats.text_table import TextTable
-from mindyn.motions.excitation.bodies import Bodies
-from mindyn.motions.excitation.encounters import find_encounters
+from mindyn.motions.excitation.body_pairs import find_encounters
+from mindyn.motions.excitation.collision_shapes import Bodies
 from mindyn.motions.excitation.limits import with_limits
 from mindyn.motions.excitation.motion_check import check_path
 from mindyn.motions.excitation.motion_design import check_design
-from mindyn.motions.excitation.safety import SafetySettings
+from mindyn.motions.excitation.motion_safety import SafetySettings
 from mindyn.motions.excitation.solving import places_to_stand
 from mindyn.motions.excitation.volumes import Capsule, Volume, cover, volumes_of
-from mindyn.motions.step_plans.safety import plan_safe_tests
+from mindyn.motions.step_plans.safe_tests import plan_safe_tests
 from mindyn.motions.step_plans.step_motions import ConstantSpeed
-from mindyn.robots.geometry import Solid, VolumeSource, mesh_solid
+from mindyn.robots.link_solids import Solid, VolumeSource, mesh_solid
 from mindyn.robots.mesh_files import Triangles
 
 
@@ -101,7 +101,7 @@ def test_a_payload_gets_a_volume(tmp_path):
 def test_reported_distances_are_never_larger_than_those_of_a_finer_path(seed, exact, monkeypatch):
     """Also between samples: the reference looks at a hundred times as many positions."""
     if not exact:
-        monkeypatch.setattr("mindyn.motions.excitation.bodies.import_coal", lambda: None)
+        monkeypatch.setattr("mindyn.motions.excitation.collision_shapes.import_coal", lambda: None)
     robot, rng = random_robot(seed, joints=4), np.random.default_rng(seed)
     volumes = volumes_of(robot, radius=dict.fromkeys(robot.link_names, 0.02)).volumes
     probes = rng.uniform(-1, 1, (200, 4))
@@ -249,7 +249,7 @@ def test_the_run_up_to_a_constant_speed_is_checked_too(monkeypatch):
         checked[:] = [np.concatenate([q[0], q[-1]]) for q, _ in paths]
         return check_path(result, paths, unknown)
 
-    monkeypatch.setattr("mindyn.motions.step_plans.safety.check_path", check)
+    monkeypatch.setattr("mindyn.motions.step_plans.safe_tests.check_path", check)
     robot = with_limits(mindyn.load_robot("planar2"), {"lower": -2.0, "upper": 2.0, "velocity": 2.0})
     plan, _ = plan_safe_tests(robot, SafetySettings(self_collision=False, floor=None, tip_speed=5.0))
     motions = [motion.trajectory(100.0) for motion in plan.motions.values() if isinstance(motion, ConstantSpeed)]

@@ -123,7 +123,7 @@ def with_mimic(multiplier: float) -> str:
 def test_a_joint_with_a_follower_turns_only_if_the_follower_makes_whole_turns(multiplier, turns_freely, tmp_path):
     from mindyn.motions.excitation.design import Instants, check_times
     from mindyn.motions.excitation.motions import Motion
-    from mindyn.motions.excitation.turns import turned_motions
+    from mindyn.motions.excitation.whole_turns import turned_motions
 
     path = tmp_path / "arm.urdf"
     path.write_text(with_mimic(multiplier))
@@ -141,9 +141,9 @@ def test_a_joint_with_a_follower_turns_only_if_the_follower_makes_whole_turns(mu
 
 def problem_of(robot, limits):
     """Return the problem of a design, and the bodies that it checks."""
-    from mindyn.motions.excitation.columns import Columns
+    from mindyn.motions.excitation.motion_columns import Columns
+    from mindyn.motions.excitation.motion_safety import SafetySettings, safety_of
     from mindyn.motions.excitation.problem import Problem
-    from mindyn.motions.excitation.safety import SafetySettings, safety_of
 
     columns = Columns(robot, with_drives=False, speeds=limits.velocity)
     safety = safety_of(columns, limits, columns.base.values, SafetySettings(), 0)

@@ -25,7 +25,7 @@ from mindyn.foundation.algebra.inertia import phi_about_origin
 from mindyn.foundation.errors import Code, ExportError, RobotFileError
 from mindyn.logs.log import log_from_arrays
 from mindyn.output.export.mujoco_comparison import compare_with_mujoco, mujoco_torques
-from mindyn.regression.building import build_rows
+from mindyn.regression.build_rows import build_rows
 
 INCLUDED = '<mujoco><default><default class="arm"><joint armature="0.3" damping="2"/></default></default></mujoco>'
 ARM = """<!-- Licence: yours -->

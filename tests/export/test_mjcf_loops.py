@@ -17,7 +17,7 @@ import mindyn
 from mindyn.equations.loop_closure import home_closure
 from mindyn.foundation.errors import Code, ExportError
 from mindyn.output.export.mujoco_comparison import mujoco_torques
-from mindyn.output.export.writing import choose_format
+from mindyn.output.export.write_checks import choose_format
 
 STIFF = 1e-4
 """MuJoCo's constraints are slightly soft."""

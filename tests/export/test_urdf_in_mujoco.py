@@ -10,8 +10,8 @@ from closeness import PUBLISHED_FILE, assert_close
 
 import mindyn
 from mindyn.output.export.mujoco_comparison import mujoco_torques
-from mindyn.robots.files import parse_xml
 from mindyn.robots.parts import Drive
+from mindyn.robots.safe_robot_files import parse_xml
 
 MESH = '<visual><geometry><mesh filename="package://arm/link.dae"/></geometry></visual>'
 ARM = f"""<robot name="arm"><link name="base">{MESH}</link>

@@ -9,8 +9,8 @@ import numpy as np
 
 from mindyn.foundation.algebra.inertia import phi_about_origin, pseudo_inertia
 from mindyn.foundation.algebra.poses import IDENTITY, Pose
-from mindyn.identification.feasibility.consistent import check_values
-from mindyn.identification.feasibility.physical_space import space_of
+from mindyn.identification.feasibility.checks.consistent_values import check_values
+from mindyn.identification.feasibility.conditions.physical_space import space_of
 from mindyn.kernels.model import compile_model
 from mindyn.regression.regressor import Regressor
 from mindyn.robots.parts import Joint, Link

@@ -12,9 +12,9 @@ from small_arms import planar_arm
 
 from mindyn.foundation.algebra.poses import Pose
 from mindyn.foundation.errors import Code, InputError
-from mindyn.identification.feasibility.answer import combine_answers
-from mindyn.identification.feasibility.bounds import Bounds, bounds_from_shapes
-from mindyn.identification.feasibility.physical_space import space_of
+from mindyn.identification.feasibility.checks.answer import combine_answers
+from mindyn.identification.feasibility.conditions.physical_space import space_of
+from mindyn.identification.feasibility.conditions.user_bounds import Bounds, bounds_from_shapes
 from mindyn.regression.regressor import Regressor
 from mindyn.robots.parts import Shape
 

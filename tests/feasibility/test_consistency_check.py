@@ -13,7 +13,7 @@ from small_arms import check_base_values, space_of_base
 
 import mindyn
 from mindyn.foundation.errors import Code, InputError
-from mindyn.identification.feasibility.nearest import find_nearest_consistent, relative_metric
+from mindyn.identification.feasibility.conditions.nearest_values import find_nearest_consistent, relative_metric
 from mindyn.kernels.model import compile_model
 from mindyn.papers.yoshida_robot import yoshida_puma
 from mindyn.parameters.structural import structural_base

@@ -20,11 +20,11 @@ from mindyn import Bounds, Friction, LeastSquares, PhysicallyConsistent
 from mindyn.equations.identifiability.base_sets import base_parameters
 from mindyn.foundation.algebra.inertia import check_consistency, pseudo_inertia
 from mindyn.foundation.errors import Code, InputError
-from mindyn.identification.feasibility.conic import ConicProgram
-from mindyn.identification.feasibility.consistent import check_consistent
-from mindyn.identification.feasibility.constrained_fit import FitProblem
-from mindyn.identification.feasibility.physical_space import space_of
-from mindyn.identification.feasibility.priors import build_prior, find_placeholders
+from mindyn.identification.feasibility.checks.consistent_values import check_consistent
+from mindyn.identification.feasibility.conditions.physical_space import space_of
+from mindyn.identification.feasibility.conditions.priors import build_prior, find_placeholders
+from mindyn.identification.feasibility.fits.constrained_fit import FitProblem
+from mindyn.identification.feasibility.optimisation.conic_program import ConicProgram
 from mindyn.regression.regressor import Regressor, with_estimated_drives
 from mindyn.regression.row_blocks import gather
 from mindyn.robots.parts import Drive, Joint, Link

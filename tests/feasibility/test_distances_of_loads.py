@@ -12,15 +12,15 @@ from equations import equations
 from estimators.recovered import exact_samples
 from robots import random_robot, with_random_drives
 
-from mindyn.applications.payload.payload import _unseen_covariance, make_consistent
+from mindyn.applications.payload.identify_payload import _unseen_covariance, make_consistent
 from mindyn.foundation.algebra.inertia import phi_about_origin, pseudo_inertia
 from mindyn.identification.estimators.least_squares import LeastSquares
-from mindyn.identification.feasibility import intervals
-from mindyn.identification.feasibility.bounds import Bounds
-from mindyn.identification.feasibility.intervals import INTERVAL_MARGIN, physical_ends
-from mindyn.identification.feasibility.nearest import _adjoint, relative_metric
-from mindyn.identification.feasibility.physical_space import space_of
-from mindyn.identification.feasibility.plausibility_check import check_plausible
+from mindyn.identification.feasibility import physical_intervals
+from mindyn.identification.feasibility.checks.plausible_values import check_plausible
+from mindyn.identification.feasibility.conditions.nearest_values import _adjoint, relative_metric
+from mindyn.identification.feasibility.conditions.physical_space import space_of
+from mindyn.identification.feasibility.conditions.user_bounds import Bounds
+from mindyn.identification.feasibility.physical_intervals import INTERVAL_MARGIN, physical_ends
 from mindyn.identification.runs_with_loads import MAX_LOAD_HALF_WIDTHS, Payload
 
 LOAD = phi_about_origin(3.0, np.array([0.1, -0.05, 0.2]), np.diag([0.02, 0.03, 0.04]))
@@ -82,7 +82,7 @@ def estimate():
 
 
 def test_unsolved_programs_leave_the_ends_without_physics(monkeypatch, estimate):
-    monkeypatch.setattr(intervals, "_find_extremes", lambda *given: np.full((2, len(given[4])), np.nan))
+    monkeypatch.setattr(physical_intervals, "_find_extremes", lambda *given: np.full((2, len(given[4])), np.nan))
     ends = physical_ends(estimate)
     space = space_of(estimate.regressor)
     middle, wide = ends.mean(axis=0), np.ptp(ends, axis=0) / 2

@@ -18,17 +18,17 @@ from robots import random_phi, random_robot
 from typer.testing import CliRunner
 
 from mindyn import Bounds, LeastSquares, check_feasible, compile_model, load_robot, make_feasible
-from mindyn.cli.check import check
+from mindyn.cli.check_command import check
 from mindyn.cli.exit_codes import ExitCode
-from mindyn.cli.export import export
+from mindyn.cli.export_command import export
 from mindyn.foundation.errors import Code, InputError
 from mindyn.identification import check_full_model, check_positive_definite
 from mindyn.identification.estimators.estimate import load_estimate
-from mindyn.identification.feasibility.bounds import bounds_from_shapes, read_bounds
-from mindyn.identification.feasibility.conic import ConicError, ConicProgram
-from mindyn.identification.feasibility.consistent import check_consistent
-from mindyn.identification.feasibility.constrained_fit import MIN_PRIOR_FRACTION
-from mindyn.identification.feasibility.plausibility_check import check_plausible
+from mindyn.identification.feasibility.checks.consistent_values import check_consistent
+from mindyn.identification.feasibility.checks.plausible_values import check_plausible
+from mindyn.identification.feasibility.conditions.user_bounds import bounds_from_shapes, read_bounds
+from mindyn.identification.feasibility.fits.constrained_fit import MIN_PRIOR_FRACTION
+from mindyn.identification.feasibility.optimisation.conic_program import ConicError, ConicProgram
 from mindyn.regression.regressor import Regressor, with_estimated_drives
 from mindyn.robots.parts import Limits
 

@@ -17,17 +17,17 @@ from stand_in import stand_in
 
 from mindyn.foundation.algebra.inertia import phi_about_origin
 from mindyn.foundation.errors import Code, InputError
-from mindyn.identification.feasibility.bounds import Bounds, read_bounds
-from mindyn.identification.feasibility.constrained_fit import FitProblem
-from mindyn.identification.feasibility.intervals import _fit_conditions
-from mindyn.identification.feasibility.nearest import (
+from mindyn.identification.feasibility.conditions.nearest_values import (
     find_certificate,
     find_nearest_compact,
     find_nearest_consistent,
     known_metric,
 )
-from mindyn.identification.feasibility.physical_space import space_of
-from mindyn.identification.feasibility.priors import Prior
+from mindyn.identification.feasibility.conditions.physical_space import space_of
+from mindyn.identification.feasibility.conditions.priors import Prior
+from mindyn.identification.feasibility.conditions.user_bounds import Bounds, read_bounds
+from mindyn.identification.feasibility.fits.constrained_fit import FitProblem
+from mindyn.identification.feasibility.physical_intervals import _fit_conditions
 from mindyn.regression.information import Information, joint_weights, triangle_of
 from mindyn.regression.regressor import Regressor, with_estimated_drives
 

@@ -13,7 +13,7 @@ from closeness import ORACLE, assert_close
 from robots import geared_arm
 
 from mindyn.equations.identifiability.base_sets import base_parameters
-from mindyn.identification.feasibility.full_model import _format_sum, friction_as_extras
+from mindyn.identification.feasibility.full_models.full_model import _format_sum, friction_as_extras
 from mindyn.kernels.model import compile_model
 from mindyn.regression.friction import Friction
 from mindyn.regression.regressor import Regressor

@@ -18,14 +18,15 @@ from stand_in import stand_in
 from mindyn.equations.identifiability.base_sets import base_parameters
 from mindyn.foundation.algebra.inertia import mass_com_inertia, phi_about_origin, pseudo_inertia
 from mindyn.foundation.errors import Code, InputError
-from mindyn.identification.feasibility.conic import matrix_of_triangle
-from mindyn.identification.feasibility.consistent import (
+from mindyn.identification.feasibility.checks.consistent_values import (
     _find_innermost,
     _select_largest,
     arm_witness,
     check_values,
 )
-from mindyn.identification.feasibility.full_model import (
+from mindyn.identification.feasibility.conditions.physical_space import space_of
+from mindyn.identification.feasibility.conditions.priors import Prior, build_prior, child_joint_positions, guess_balls
+from mindyn.identification.feasibility.full_models.full_model import (
     _add_margins,
     _build_robot,
     _describe_transition,
@@ -37,8 +38,7 @@ from mindyn.identification.feasibility.full_model import (
     _width_rows,
     build_full_model,
 )
-from mindyn.identification.feasibility.physical_space import space_of
-from mindyn.identification.feasibility.priors import Prior, build_prior, child_joint_positions, guess_balls
+from mindyn.identification.feasibility.optimisation.conic_program import matrix_of_triangle
 from mindyn.regression.friction import Friction
 from mindyn.regression.regressor import Regressor, with_estimated_drives
 from mindyn.robots.parts import ExtraTorque

@@ -15,9 +15,9 @@ from raising import raises
 from typer.testing import CliRunner
 
 from mindyn import Conditioning, EquationSettings, PhysicallyConsistent, identify, load_robot, read_log
-from mindyn.cli.identify import identify as identify_command
+from mindyn.cli.identify_command import identify as identify_command
 from mindyn.foundation.errors import Code, InputError
-from mindyn.identification.feasibility.consistent import check_consistent
+from mindyn.identification.feasibility.checks.consistent_values import check_consistent
 from mindyn.regression.regressor import with_estimated_drives
 
 SIDECAR = """

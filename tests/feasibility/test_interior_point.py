@@ -13,14 +13,14 @@ from small_arms import slope_of
 
 import mindyn
 from mindyn.foundation.algebra.inertia import pseudo_inertia
-from mindyn.identification.feasibility import constrained_fit
-from mindyn.identification.feasibility.bounds import Bounds
-from mindyn.identification.feasibility.conic import ConeRows, ConicProgram
-from mindyn.identification.feasibility.constrained_fit import MIN_PRIOR_FRACTION, FitProblem, solve_all
-from mindyn.identification.feasibility.interior_point import minimise_all
-from mindyn.identification.feasibility.physical_space import PSEUDO_ROWS, space_of
-from mindyn.identification.feasibility.priors import build_prior
-from mindyn.kernels.numerics import workers
+from mindyn.foundation.processes import workers
+from mindyn.identification.feasibility.conditions.physical_space import PSEUDO_ROWS, space_of
+from mindyn.identification.feasibility.conditions.priors import build_prior
+from mindyn.identification.feasibility.conditions.user_bounds import Bounds
+from mindyn.identification.feasibility.fits import constrained_fit
+from mindyn.identification.feasibility.fits.constrained_fit import MIN_PRIOR_FRACTION, FitProblem, solve_all
+from mindyn.identification.feasibility.optimisation.conic_program import ConeRows, ConicProgram
+from mindyn.identification.feasibility.optimisation.interior_point import minimise_all
 from mindyn.regression.regressor import Regressor, with_estimated_drives
 from mindyn.regression.row_blocks import gather
 

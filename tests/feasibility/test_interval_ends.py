@@ -16,17 +16,17 @@ from estimators.recovered import exact_samples
 from robots import random_robot, with_random_drives
 from stand_in import stand_in
 
-from mindyn.applications.payload.payload import _misfit_findings
+from mindyn.applications.payload.identify_payload import _misfit_findings
+from mindyn.identification.estimators.estimate_records import Physical
 from mindyn.identification.estimators.least_squares import LeastSquares
-from mindyn.identification.estimators.records import Physical
-from mindyn.identification.feasibility import full_model
-from mindyn.identification.feasibility.bounds import Bounds
-from mindyn.identification.feasibility.consistent_projection import make_feasible
-from mindyn.identification.feasibility.constrained_fit import FitProblem
-from mindyn.identification.feasibility.intervals import physical_ends, torque_bands
-from mindyn.identification.feasibility.physical_space import space_of
-from mindyn.identification.feasibility.positive_definite import check_positive_definite
-from mindyn.identification.feasibility.priors import Prior
+from mindyn.identification.feasibility.checks.positive_definite import check_positive_definite
+from mindyn.identification.feasibility.conditions.physical_space import space_of
+from mindyn.identification.feasibility.conditions.priors import Prior
+from mindyn.identification.feasibility.conditions.user_bounds import Bounds
+from mindyn.identification.feasibility.fits.constrained_fit import FitProblem
+from mindyn.identification.feasibility.full_models import full_model
+from mindyn.identification.feasibility.physical_intervals import physical_ends, torque_bands
+from mindyn.identification.feasibility.projections.consistent_projection import make_feasible
 from mindyn.robots.loading import load_robot
 
 
@@ -129,7 +129,7 @@ def test_bounds_are_satisfied_only_if_all_of_them_are(space):
 
 
 def test_through_loops_that_are_solved_fewer_configurations_are_looked_at(monkeypatch):
-    monkeypatch.setattr("mindyn.identification.feasibility.positive_definite.MAX_LOOP_CONFIGURATIONS", 5)
+    monkeypatch.setattr("mindyn.identification.feasibility.checks.positive_definite.MAX_LOOP_CONFIGURATIONS", 5)
     for robot, expected in ((load_robot("slider_crank"), 5), (load_robot("planar2"), 9)):
         assert check_positive_definite(robot, count=9).witness["configurations"] == expected
 

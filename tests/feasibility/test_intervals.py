@@ -14,8 +14,8 @@ from robots import random_robot, with_random_drives
 from mindyn import LeastSquares, PhysicallyConsistent
 from mindyn.foundation.algebra.inertia import pseudo_inertia
 from mindyn.foundation.algebra.significance import NORMAL_95
-from mindyn.identification.feasibility.intervals import add_physical_intervals, physical_ends, torque_bands
-from mindyn.identification.feasibility.physical_space import space_of
+from mindyn.identification.feasibility.conditions.physical_space import space_of
+from mindyn.identification.feasibility.physical_intervals import add_physical_intervals, physical_ends, torque_bands
 
 
 def arm_with_a_frictionless_drive(trial):

@@ -12,8 +12,8 @@ import pytest
 from closeness import EXACT, ORACLE, SAME_ALGEBRA, SOLVED, assert_close
 from stand_in import stand_in
 
-from mindyn.applications.payload import payload
-from mindyn.applications.payload.payload import (
+from mindyn.applications.payload import identify_payload
+from mindyn.applications.payload.identify_payload import (
     _correlated_rows,
     _gain_shifts,
     _known_information,
@@ -22,8 +22,8 @@ from mindyn.applications.payload.payload import (
     make_consistent,
 )
 from mindyn.foundation.algebra.inertia import phi_about_origin, pseudo_inertia
-from mindyn.identification.feasibility.positive_definite import _descend, find_lowest
-from mindyn.identification.feasibility.yoshida_projection import STEP_INSIDE_RATIO, _step_inside
+from mindyn.identification.feasibility.checks.positive_definite import _descend, find_lowest
+from mindyn.identification.feasibility.projections.yoshida_projection import STEP_INSIDE_RATIO, _step_inside
 from mindyn.identification.runs_with_loads import Payload
 from mindyn.logs.samples import Samples
 from mindyn.regression.information import Information, triangle_of
@@ -161,14 +161,14 @@ def test_friction_of_a_load_is_refreshed_until_the_mass_stays(monkeypatch, masse
         mass = next(waiting)
         return SimpleNamespace(mass=mass, phi=mass)
 
-    monkeypatch.setattr(payload, "_fit_payload", fitted)
-    monkeypatch.setattr(payload, "find_load_carrier", lambda *_: "hand")
-    monkeypatch.setattr(payload, "MAX_FRICTION_UPDATES", 9)
-    monkeypatch.setattr(payload, "Estimate", SimpleNamespace)
+    monkeypatch.setattr(identify_payload, "_fit_payload", fitted)
+    monkeypatch.setattr(identify_payload, "find_load_carrier", lambda *_: "hand")
+    monkeypatch.setattr(identify_payload, "MAX_FRICTION_UPDATES", 9)
+    monkeypatch.setattr(identify_payload, "Estimate", SimpleNamespace)
     friction = SimpleNamespace(needs_load=True)
     result = SimpleNamespace(robot=None, regressor=SimpleNamespace(friction=friction))
     run = object.__new__(Samples)
-    assert payload.identify_payload(result, run, gain_deviation=0.0).mass == masses[-2]
+    assert identify_payload.identify_payload(result, run, gain_deviation=0.0).mass == masses[-2]
     assert carried == [None, *masses[:-2]]
     waiting, friction.needs_load = iter(masses), False
-    assert payload.identify_payload(result, run, gain_deviation=0.0).mass == masses[0]
+    assert identify_payload.identify_payload(result, run, gain_deviation=0.0).mass == masses[0]

@@ -16,12 +16,12 @@ from small_arms import planar_arm, regressor_matrices
 from mindyn.equations.identifiability.base_sets import base_parameters
 from mindyn.foundation.algebra.inertia import phi_about_origin
 from mindyn.foundation.errors import Code, InputError
-from mindyn.identification.feasibility.bounds import Bounds, bounds_from_shapes
-from mindyn.identification.feasibility.full_model import GYRATION_LIMITS, _move_to_prior
-from mindyn.identification.feasibility.inertia_family import find_member
-from mindyn.identification.feasibility.physical_space import space_of
-from mindyn.identification.feasibility.positive_definite import check_positive_definite, sample_configurations
-from mindyn.identification.feasibility.priors import Prior
+from mindyn.identification.feasibility.checks.positive_definite import check_positive_definite, sample_configurations
+from mindyn.identification.feasibility.conditions.inertia_family import find_member
+from mindyn.identification.feasibility.conditions.physical_space import space_of
+from mindyn.identification.feasibility.conditions.priors import Prior
+from mindyn.identification.feasibility.conditions.user_bounds import Bounds, bounds_from_shapes
+from mindyn.identification.feasibility.full_models.full_model import GYRATION_LIMITS, _move_to_prior
 from mindyn.kernels.model import compile_model
 from mindyn.regression.regressor import Regressor, with_estimated_drives
 from mindyn.robots.parts import Drive, Shape

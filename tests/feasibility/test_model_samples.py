@@ -17,7 +17,7 @@ import mindyn.output
 from mindyn.foundation.algebra.inertia import pseudo_inertia
 from mindyn.foundation.errors import Code, ExportError, InputError
 from mindyn.identification import check_full_model
-from mindyn.identification.feasibility.truncated_normal import Restriction, draw_restricted
+from mindyn.identification.feasibility.full_models.truncated_normal import Restriction, draw_restricted
 
 COUNT = 40
 NOISE = 0.3

@@ -15,7 +15,7 @@ from robots import random_robot
 
 import mindyn
 from mindyn.applications import calibrate_load
-from mindyn.applications.payload.payload import default_gain_deviation
+from mindyn.applications.payload.identify_payload import default_gain_deviation
 from mindyn.foundation.algebra.poses import Pose
 from mindyn.foundation.errors import Code, InputError
 from mindyn.foundation.findings import Kind

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from closeness import assert_close
 
-from mindyn.cli.payload import format_with_width
+from mindyn.cli.payload_command import format_with_width
 from mindyn.foundation.algebra.inertia import mass_com_inertia, phi_about_origin
 from mindyn.identification.runs_with_loads import Payload
 

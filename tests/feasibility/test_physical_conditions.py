@@ -13,13 +13,13 @@ from closeness import ORACLE, assert_close
 from small_arms import planar_arm
 
 from mindyn.foundation.algebra.inertia import phi_about_origin, pseudo_inertia
-from mindyn.identification.feasibility.consistent import check_values
-from mindyn.identification.feasibility.nearest import relative_metric
-from mindyn.identification.feasibility.physical_space import MIN_INSIDE_EIGENVALUE, WIDTH_ALLOWANCE, space_of
-from mindyn.identification.feasibility.prior_choice import (
+from mindyn.identification.feasibility.checks.consistent_values import check_values
+from mindyn.identification.feasibility.conditions.nearest_values import relative_metric
+from mindyn.identification.feasibility.conditions.physical_space import MIN_INSIDE_EIGENVALUE, WIDTH_ALLOWANCE, space_of
+from mindyn.identification.feasibility.fits.prior_and_drive_choice import (
     _compute_errors,
     _distinct_models,
-    _select_simplest,
+    _select_drive_model,
     choose_prior,
 )
 from mindyn.regression.regressor import Regressor, with_estimated_drives
@@ -145,13 +145,14 @@ def test_the_simplest_model_within_the_standard_error_is_selected(monkeypatch):
     def solve_all(fits, weights):
         return [model.solve(part, weights, weight) for model, part, weight in fits]
 
-    monkeypatch.setattr("mindyn.identification.feasibility.prior_choice.solve_all", solve_all)
-    monkeypatch.setattr("mindyn.identification.feasibility.prior_choice.add_information", lambda parts: parts[0])
+    choice = "mindyn.identification.feasibility.fits.prior_and_drive_choice"
+    monkeypatch.setattr(f"{choice}.solve_all", solve_all)
+    monkeypatch.setattr(f"{choice}.add_information", lambda parts: parts[0])
     folds, weights = [Fold(0.0), Fold(0.1)], np.ones(1)
     assert _distinct_models(Model()) == [("rotor", "friction"), ("friction",), ("rotor",), ()]
     tried = []
     taken = _compute_errors(Model(), folds, weights, [(("rotor",), 1e-2), (("friction",), 1e-2), ((), 1e-2)], tried)
-    assert _select_simplest(taken) == 1
+    assert _select_drive_model(taken) == 1
     assert [item["without"] for item in tried] == [["rotor"], ["friction"], []]
     result = choose_prior(Model(), folds, weights, None, kinds=True)
     assert (result.weight, result.dropped_kinds) == (

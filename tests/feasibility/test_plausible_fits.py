@@ -13,9 +13,9 @@ from plants.mujoco_arm import random_arm_file, random_drives, record
 import mindyn
 from mindyn.foundation.algebra.inertia import mass_com_inertia
 from mindyn.identification import check_full_model
-from mindyn.identification.feasibility.constrained_fit import FitProblem
-from mindyn.identification.feasibility.full_model import build_full_model
-from mindyn.identification.feasibility.plausible_limits import DENSITIES_KG_M3, plausible_limits
+from mindyn.identification.feasibility.conditions.default_limits import DENSITIES_KG_M3, plausible_limits
+from mindyn.identification.feasibility.fits.constrained_fit import FitProblem
+from mindyn.identification.feasibility.full_models.full_model import build_full_model
 from mindyn.regression.settings import EquationSettings
 from mindyn.robots.parts import Shape
 

@@ -13,13 +13,13 @@ from small_arms import grid, regressor_matrices
 
 from mindyn.equations.identifiability.base_sets import base_parameters
 from mindyn.foundation.errors import Code, InputError, MissingPhysicsError, UnknownNameError
-from mindyn.identification.feasibility.inertia_family import InertiaFamily
-from mindyn.identification.feasibility.positive_definite import (
+from mindyn.identification.feasibility.checks.positive_definite import (
     check_positive_definite,
     joint_ranges,
     sample_configurations,
     smallest_eigenvalues,
 )
+from mindyn.identification.feasibility.conditions.inertia_family import InertiaFamily
 from mindyn.kernels.model import compile_model
 from mindyn.papers.yoshida_robot import yoshida_puma
 from mindyn.robots.loading import load_robot

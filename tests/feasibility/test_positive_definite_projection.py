@@ -20,8 +20,8 @@ from mindyn.foundation.errors import Code, InputError
 from mindyn.identification import check_positive_definite, project_to_positive_definite
 from mindyn.identification.estimators.estimate import Estimate
 from mindyn.identification.estimators.estimate_parts import FitData, ParameterValues, Uncertainty
-from mindyn.identification.feasibility.inertia_family import InertiaFamily
-from mindyn.identification.feasibility.positive_definite import joint_ranges
+from mindyn.identification.feasibility.checks.positive_definite import joint_ranges
+from mindyn.identification.feasibility.conditions.inertia_family import InertiaFamily
 from mindyn.papers import yoshida_puma
 from mindyn.regression.regressor import Regressor
 from mindyn.robots.robot import Robot

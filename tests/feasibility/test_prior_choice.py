@@ -17,9 +17,13 @@ from stand_in import stand_in
 
 from mindyn.foundation.algebra.inertia import phi_about_origin
 from mindyn.foundation.errors import Code, InputError
-from mindyn.identification.feasibility import prior_choice
-from mindyn.identification.feasibility.physically_consistent import PhysicallyConsistent, _format_status
-from mindyn.identification.feasibility.prior_choice import PriorChoice, _fold_errors, _select_least_weight
+from mindyn.identification.feasibility.fits import prior_and_drive_choice
+from mindyn.identification.feasibility.fits.physically_consistent import PhysicallyConsistent, _format_status
+from mindyn.identification.feasibility.fits.prior_and_drive_choice import (
+    PriorChoice,
+    _fold_errors,
+    _select_least_weight,
+)
 from mindyn.logs.loop_follower import _is_motion, follow_loops
 from mindyn.logs.samples import Samples
 from mindyn.regression.information import Information, triangle_of
@@ -103,7 +107,7 @@ def test_errors_are_those_of_each_fold_by_the_rest(monkeypatch):
         ridge = [(R.T @ R + weight * np.eye(2), R.T @ z, kinds) for (R, z), weight, kinds in stacks]
         return [None if kinds else np.linalg.solve(matrix, right) / 2 for matrix, right, kinds in ridge]
 
-    monkeypatch.setattr(prior_choice, "solve_all", solve_all)
+    monkeypatch.setattr(prior_and_drive_choice, "solve_all", solve_all)
     weights, parts = np.array([3.0]), [value for value, _ in folds]
     result, failed, other = _fold_errors(Problem(), parts, weights, [((), 0.5), (("rotor",), 0.5), ((), 0.7)])
     expected = []

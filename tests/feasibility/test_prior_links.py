@@ -8,7 +8,7 @@ import numpy as np
 from closeness import SAME_ALGEBRA, assert_close
 
 from mindyn.foundation.algebra.inertia import phi_about_origin, pseudo_inertia
-from mindyn.identification.feasibility.priors import MIN_GYRATION_RADIUS_M, build_prior
+from mindyn.identification.feasibility.conditions.priors import MIN_GYRATION_RADIUS_M, build_prior
 from mindyn.robots.loading import load_robot
 
 

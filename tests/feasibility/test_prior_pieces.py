@@ -19,15 +19,14 @@ from mindyn.equations.identifiability.base_sets import base_parameters
 from mindyn.foundation.algebra.inertia import mass_com_inertia, phi_about_origin, pseudo_inertia
 from mindyn.foundation.algebra.poses import Pose
 from mindyn.foundation.errors import Code, InputError
-from mindyn.identification.feasibility.conic import ConeRows, ConicProgram, matrix_of_triangle
-from mindyn.identification.feasibility.nearest import (
+from mindyn.identification.feasibility.conditions.nearest_values import (
     _adjoint,
     certificate_slack,
     match_values,
     relative_metric,
 )
-from mindyn.identification.feasibility.physical_space import MIN_LENGTH_M, physical_values, space_of
-from mindyn.identification.feasibility.priors import (
+from mindyn.identification.feasibility.conditions.physical_space import MIN_LENGTH_M, physical_values, space_of
+from mindyn.identification.feasibility.conditions.priors import (
     Prior,
     _add_entropic,
     _format_unused,
@@ -35,6 +34,7 @@ from mindyn.identification.feasibility.priors import (
     build_prior,
     find_placeholders,
 )
+from mindyn.identification.feasibility.optimisation.conic_program import ConeRows, ConicProgram, matrix_of_triangle
 from mindyn.regression.friction import Friction
 from mindyn.regression.regressor import Regressor, with_estimated_drives
 from mindyn.robots.parts import Frame, Limits

@@ -13,7 +13,7 @@ from closeness import EXACT, ORACLE, SAME_ALGEBRA, SOLVED, assert_close
 from raising import raises
 from stand_in import stand_in
 
-from mindyn.applications.payload.payload import (
+from mindyn.applications.payload.identify_payload import (
     _build_findings,
     _initial_weights,
     _known_information,
@@ -24,16 +24,7 @@ from mindyn.applications.payload.payload import (
 from mindyn.foundation.algebra.jackknife import jackknife_covariance
 from mindyn.foundation.errors import Code, InputError, MissingPhysicsError, UnknownNameError
 from mindyn.identification.estimators.least_squares import LeastSquares
-from mindyn.identification.feasibility import prior_choice
-from mindyn.identification.feasibility.conic import (
-    ConeRows,
-    ConicError,
-    ConicProgram,
-    InfeasibleProgramError,
-    matrix_of_triangle,
-    triangle,
-)
-from mindyn.identification.feasibility.positive_definite import (
+from mindyn.identification.feasibility.checks.positive_definite import (
     _descent_bounds,
     _format_failing_orders,
     _name_joints,
@@ -43,9 +34,18 @@ from mindyn.identification.feasibility.positive_definite import (
     name_positions,
     sample_configurations,
 )
+from mindyn.identification.feasibility.fits import prior_and_drive_choice
+from mindyn.identification.feasibility.optimisation.conic_program import (
+    ConeRows,
+    ConicError,
+    ConicProgram,
+    InfeasibleProgramError,
+    matrix_of_triangle,
+    triangle,
+)
 from mindyn.identification.runs_with_loads import Payload, find_undetermined_parameters
 from mindyn.logs.samples import Samples
-from mindyn.regression.building import build_rows
+from mindyn.regression.build_rows import build_rows
 from mindyn.robots.loading import load_robot
 
 
@@ -61,8 +61,8 @@ def program(*rows, cost=None, squares=None, size=2):
 
 def test_a_program_that_zero_satisfies_is_never_called_infeasible(monkeypatch):
     """The solver may say so of almost exact data."""
-    monkeypatch.setattr("mindyn.identification.feasibility.conic.ACCEPTED_STATUSES", ())
-    monkeypatch.setattr("mindyn.identification.feasibility.conic.INFEASIBLE_STATUSES", ("Solved",))
+    monkeypatch.setattr("mindyn.identification.feasibility.optimisation.conic_program.ACCEPTED_STATUSES", ())
+    monkeypatch.setattr("mindyn.identification.feasibility.optimisation.conic_program.INFEASIBLE_STATUSES", ("Solved",))
     target = (np.eye(2), np.array([3.0, -4.0]))
     for offset, code in ((np.zeros(2), Code.NOT_CONVERGED), (np.ones(2), Code.DISAGREEMENT)):
         with raises(ConicError, code):
@@ -200,19 +200,19 @@ def test_the_simplest_candidate_that_is_not_significantly_worse_is_selected(monk
     def fold_errors(_problem, _folds, _weights, candidates):
         return np.array([errors_by_weight[weight] for _, weight in candidates])
 
-    monkeypatch.setattr(prior_choice, "_fold_errors", fold_errors)
+    monkeypatch.setattr(prior_and_drive_choice, "_fold_errors", fold_errors)
     problem = SimpleNamespace(drop_kinds=lambda _kinds: None)
     tried: list = []
-    result = prior_choice._compute_errors(problem, [], None, [((), w) for w in errors_by_weight], tried)
-    assert prior_choice._select_simplest(result) == taken
+    result = prior_and_drive_choice._compute_errors(problem, [], None, [((), w) for w in errors_by_weight], tried)
+    assert prior_and_drive_choice._select_drive_model(result) == taken
     assert [outcome["weight"] for outcome in tried] == list(errors_by_weight)
     means = [float(np.mean(element)) for element in errors]
     assert [entry["error"] for entry in tried] == means
     spreads = [np.std(value, ddof=1) / np.sqrt(3) if np.isfinite(value).all() else 0.0 for value in errors]
     np.testing.assert_allclose([item["spread"] for item in tried], spreads)
-    monkeypatch.setattr(prior_choice, "_fold_errors", lambda *given: np.full((len(given[3]), 3), np.inf))
+    monkeypatch.setattr(prior_and_drive_choice, "_fold_errors", lambda *given: np.full((len(given[3]), 3), np.inf))
     with raises(ConicError, Code.NOT_CONVERGED, "prior_weight"):
-        prior_choice._compute_errors(problem, [], None, [((), 1.0)], tried)
+        prior_and_drive_choice._compute_errors(problem, [], None, [((), 1.0)], tried)
 
 
 @pytest.mark.parametrize(
@@ -225,7 +225,7 @@ def test_the_simplest_candidate_that_is_not_significantly_worse_is_selected(monk
     ],
 )
 def test_a_prior_gets_the_least_weight_that_is_not_significantly_worse(errors, taken):
-    assert prior_choice._select_least_weight(np.array(errors)) == taken
+    assert prior_and_drive_choice._select_least_weight(np.array(errors)) == taken
 
 
 def load_with(mass, half_widths):

@@ -12,8 +12,8 @@ from puma_motion import clean_samples, consistent_puma, simulate_samples, torque
 from mindyn.foundation.errors import InputError
 from mindyn.identification.estimators.instrumental_variables import InstrumentalVariables
 from mindyn.identification.estimators.least_squares import LeastSquares
-from mindyn.identification.feasibility.consistent_projection import make_feasible
-from mindyn.identification.feasibility.positive_definite import check_positive_definite
+from mindyn.identification.feasibility.checks.positive_definite import check_positive_definite
+from mindyn.identification.feasibility.projections.consistent_projection import make_feasible
 
 ROWS = 4000
 INERTIAS = ("Izz1R", "Izz2R", "Izz3R")

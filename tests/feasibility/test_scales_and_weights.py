@@ -13,16 +13,16 @@ from stand_in import stand_in
 
 from mindyn.foundation.algebra.inertia import phi_about_origin
 from mindyn.identification.estimators.least_squares import LeastSquares
-from mindyn.identification.feasibility.consistent_projection import (
+from mindyn.identification.feasibility.conditions.nearest_values import relative_metric
+from mindyn.identification.feasibility.conditions.physical_space import space_of
+from mindyn.identification.feasibility.conditions.priors import Prior
+from mindyn.identification.feasibility.fits.constrained_fit import FitProblem
+from mindyn.identification.feasibility.fits.physically_consistent import PhysicallyConsistent
+from mindyn.identification.feasibility.projections.consistent_projection import (
     UNIDENTIFIABLE_DEVIATION,
     covariance_metric,
     make_feasible,
 )
-from mindyn.identification.feasibility.constrained_fit import FitProblem
-from mindyn.identification.feasibility.nearest import relative_metric
-from mindyn.identification.feasibility.physical_space import space_of
-from mindyn.identification.feasibility.physically_consistent import PhysicallyConsistent
-from mindyn.identification.feasibility.priors import Prior
 from mindyn.regression.information import Information, triangle_of
 from mindyn.regression.regressor import Regressor, with_estimated_drives
 

@@ -14,7 +14,7 @@ from closeness import ORACLE, SAME_ALGEBRA, assert_close, assert_negligible
 from raising import raises
 from stand_in import stand_in
 
-from mindyn.applications.payload.payload import (
+from mindyn.applications.payload.identify_payload import (
     UNSEEN_DEVIATION,
     _correlated_rows,
     _gain_shifts,
@@ -23,12 +23,16 @@ from mindyn.applications.payload.payload import (
 )
 from mindyn.foundation.errors import Code, MindynError
 from mindyn.identification.estimators.estimate import load_estimate
-from mindyn.identification.feasibility import positive_definite
-from mindyn.identification.feasibility.conic import matrix_of_triangle, triangle
-from mindyn.identification.feasibility.consistent import MAX_NAMED_PARAMETERS, NAMED_FRACTION, _select_largest
-from mindyn.identification.feasibility.consistent_projection import covariance_metric
-from mindyn.identification.feasibility.physical_space import space_of
-from mindyn.identification.feasibility.positive_definite import sample_configurations
+from mindyn.identification.feasibility.checks import positive_definite
+from mindyn.identification.feasibility.checks.consistent_values import (
+    MAX_NAMED_PARAMETERS,
+    NAMED_FRACTION,
+    _select_largest,
+)
+from mindyn.identification.feasibility.checks.positive_definite import sample_configurations
+from mindyn.identification.feasibility.conditions.physical_space import space_of
+from mindyn.identification.feasibility.optimisation.conic_program import matrix_of_triangle, triangle
+from mindyn.identification.feasibility.projections.consistent_projection import covariance_metric
 
 SAVED = Path(__file__).parents[1] / "estimators" / "saved_estimate.json"
 

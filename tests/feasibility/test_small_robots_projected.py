@@ -11,7 +11,7 @@ from robots import random_robot
 import mindyn
 from mindyn.foundation.algebra.poses import Pose
 from mindyn.logs.samples import Samples
-from mindyn.regression.building import build_rows
+from mindyn.regression.build_rows import build_rows
 from mindyn.regression.settings import EquationSettings
 
 LENGTH, MASS = 0.1, 0.01

@@ -6,7 +6,7 @@ import numpy as np
 from closeness import SAME_ALGEBRA, assert_close
 from small_arms import TwoLinks, project_on_circular_cone
 
-from mindyn.identification.feasibility.yoshida_projection import project_on_polyhedral_cone
+from mindyn.identification.feasibility.projections.yoshida_projection import project_on_polyhedral_cone
 
 ARM = TwoLinks(0.5, 0.3, 0.8, -0.6, 0.9)
 """J1 J2 = 0.15 < L^2 (Rx^2 + Ry^2) = 0.81: no arm has them."""

@@ -10,11 +10,10 @@ from small_arms import TwoLinks, grid, planar_arm, project_on_circular_cone, reg
 
 from mindyn.equations.identifiability.base_sets import base_parameters
 from mindyn.foundation.errors import Code, InputError, RobotError
-from mindyn.identification.feasibility.inertia_family import InertiaFamily
-from mindyn.identification.feasibility.positive_definite import check_positive_definite
-from mindyn.identification.feasibility.yoshida_projection import (
-    check_by_cones,
-    leading_minors,
+from mindyn.identification.feasibility.checks.positive_definite import check_positive_definite
+from mindyn.identification.feasibility.checks.yoshida_cones import check_by_cones, leading_minors
+from mindyn.identification.feasibility.conditions.inertia_family import InertiaFamily
+from mindyn.identification.feasibility.projections.yoshida_projection import (
     project_by_cones,
     project_on_polyhedral_cone,
 )
@@ -54,8 +53,10 @@ def test_expanded_minors_are_those_of_the_matrix(joints):
     M = regressor_matrices(base, beta, q)
     for minor in leading_minors(InertiaFamily(base)):
         direct = np.linalg.det(M[:, : minor.order, : minor.order])
-        assert_close(minor.functions(q[:, 1:]) @ minor.coefficients(beta), direct, 1e-10)
-        assert np.linalg.matrix_rank(minor.functions(rng.uniform(-np.pi, np.pi, (200, joints - 1)))) == minor.count
+        assert_close(minor.basis_rows(q[:, 1:]) @ minor.coefficients(beta), direct, 1e-10)
+        assert (
+            np.linalg.matrix_rank(minor.basis_rows(rng.uniform(-np.pi, np.pi, (200, joints - 1)))) == minor.basis_size
+        )
 
 
 def test_the_closed_condition_is_that_of_dense_eigenvalues_and_of_the_exact_cones():

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from mindyn.applications.fleet.assessment import assess_fleet
-from mindyn.applications.fleet.causes import FleetCause, FleetCauses, LogEvidence
+from mindyn.applications.fleet.fleet_causes import FleetCause, FleetCauses, LogEvidence
 from mindyn.applications.fleet.size_distribution import biweight_variance
 
 WEIGHT_NM, INERTIA, VISCOUS, COULOMB, NOISE_NM = 30.0, 1.0, 2.0, 3.0, 1.0

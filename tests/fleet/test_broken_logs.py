@@ -15,10 +15,10 @@ from fleets import ARM, SETTINGS, SIDECAR, log_bytes
 from raising import raises
 
 import mindyn
-from mindyn.applications.fleet.fleet import study_fleet
+from mindyn.applications.fleet.study_fleet import study_fleet
 from mindyn.foundation.errors import Code
-from mindyn.logs.errors import LogError
 from mindyn.logs.locations import RemoteFile, remote_error
+from mindyn.logs.log_errors import LogError
 
 
 def write_fleet(folder: Path, robots: int = 2, logs: int = 7) -> Path:

@@ -10,8 +10,8 @@ import pytest
 from fleets import ARM, SETTINGS, SIDECAR, log_bytes
 from raising import raises
 
-from mindyn.applications.fleet.factors import FactorStore, Generation, read_generation
-from mindyn.applications.fleet.fleet import study_fleet
+from mindyn.applications.fleet.factor_files import FactorStore, Generation, read_generation
+from mindyn.applications.fleet.study_fleet import study_fleet
 from mindyn.foundation.errors import Code, InputError
 
 

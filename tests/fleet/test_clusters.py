@@ -17,12 +17,12 @@ from closeness import ORACLE, assert_close
 from fleets import ARM, SETTINGS, SIDECAR, log_bytes
 from raising import raises
 
-from mindyn.applications.fleet import work
-from mindyn.applications.fleet.factors import Factor
-from mindyn.applications.fleet.fleet import FleetStudy, study_fleet
-from mindyn.applications.fleet.gathering import WORKER_DIED
+from mindyn.applications.fleet import gather_one_log
+from mindyn.applications.fleet.factor_files import Factor
+from mindyn.applications.fleet.gather_all_logs import WORKER_DIED
+from mindyn.applications.fleet.study_fleet import FleetStudy, study_fleet
 from mindyn.foundation.errors import Code
-from mindyn.foundation.executors import WorkersLostError
+from mindyn.foundation.processes.executors import WorkersLostError
 
 ROBOTS, LOGS = (20, 10) if os.environ.get("MINDYN_WHOLE_FLEET") else (6, 4)
 """`make study NAME=fleet` tests all 200 logs; here there are as many as show the same."""
@@ -81,7 +81,7 @@ def test_dask_over_a_store_gives_the_serial_bits_though_a_worker_dies(cluster, s
 def test_a_driver_that_is_killed_is_resumed_with_the_same_bits(serial, tmp_path):
     script = (
         f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r}); from fleets import *; "
-        "from mindyn.applications.fleet.fleet import study_fleet; "
+        "from mindyn.applications.fleet.study_fleet import study_fleet; "
         f"study_fleet(ARM, {PATTERN!r}, {str(tmp_path)!r}, settings=SETTINGS)"
     )
     driver = subprocess.Popen([sys.executable, "-c", script])
@@ -97,11 +97,11 @@ def test_a_driver_that_is_killed_is_resumed_with_the_same_bits(serial, tmp_path)
     assert values(study) == values(serial)
 
 
-def deadly(generation: bytes, task: work.Task) -> Factor | work.Excluded:
+def deadly(generation: bytes, task: gather_one_log.Task) -> Factor | gather_one_log.Excluded:
     """Gathers, but dies of one log; a stand-in for one that is larger than memory."""
     if "deadly" in task.name:
         os.kill(os.getpid(), signal.SIGKILL)
-    return work.gather_or_exclude(generation, task)
+    return gather_one_log.gather_or_exclude(generation, task)
 
 
 @pytest.fixture
@@ -114,7 +114,7 @@ def few(tmp_path) -> Path:
 
 
 def test_a_log_that_kills_its_worker_is_excluded_by_name(few, monkeypatch):
-    monkeypatch.setattr("mindyn.applications.fleet.gathering.gather_or_exclude", deadly)
+    monkeypatch.setattr("mindyn.applications.fleet.gather_all_logs.gather_or_exclude", deadly)
     out, pattern = few / "out", f"{few}/{{robot_id}}/*.parquet"
     study = study_fleet(ARM, pattern, out, settings=SETTINGS, workers=2)
     assert [(Path(item.name).name, item.reason) for item in study.excluded] == [("deadly.parquet", WORKER_DIED)]
@@ -122,7 +122,7 @@ def test_a_log_that_kills_its_worker_is_excluded_by_name(few, monkeypatch):
 
 
 def test_a_broken_executor_keeps_finished_logs_and_hints_how_to_continue(few, monkeypatch):
-    monkeypatch.setattr("mindyn.applications.fleet.gathering.gather_or_exclude", deadly)
+    monkeypatch.setattr("mindyn.applications.fleet.gather_all_logs.gather_or_exclude", deadly)
     out, pattern = few / "out", f"{few}/{{robot_id}}/*.parquet"
     with ProcessPoolExecutor(1, get_context("spawn")) as pool, raises(WorkersLostError, Code.INVALID_VALUE) as result:
         study_fleet(ARM, pattern, out, settings=SETTINGS, executor=pool)

@@ -12,8 +12,8 @@ from raising import raises
 
 import mindyn
 from mindyn.foundation.errors import Code
-from mindyn.logs.errors import LogError
 from mindyn.logs.locations import expand_locations, list_matching, parse_location
+from mindyn.logs.log_errors import LogError
 
 SIDECAR = """
 side = "joint"

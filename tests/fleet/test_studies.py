@@ -18,10 +18,10 @@ from messages import messages
 from raising import raises
 
 import mindyn
-from mindyn.applications.fleet import fleet as fleet_module
-from mindyn.applications.fleet.fleet import FleetStudy, study_fleet
-from mindyn.applications.fleet.template import Template, find_day, parse_day
-from mindyn.applications.fleet.writing import explain_no_difference, write_study
+from mindyn.applications.fleet import study_fleet as fleet_module
+from mindyn.applications.fleet.path_template import Template, find_day, parse_day
+from mindyn.applications.fleet.study_files import explain_no_difference, write_study
+from mindyn.applications.fleet.study_fleet import FleetStudy, study_fleet
 from mindyn.foundation.errors import Code, InputError
 from mindyn.foundation.findings import Severity
 from mindyn.logs.locations import FileListing
@@ -259,7 +259,7 @@ def test_invalid_patterns_raise(tmp_path, pattern, code):
 
 
 def test_the_command_writes_the_study(first_study, logs, out, tmp_path, capsys):
-    from mindyn.cli.fleet import fleet
+    from mindyn.cli.fleet_command import fleet
 
     first_study.type.estimate.save(tmp_path / "type.json")
     pattern = f"{logs}/{{robot_id}}/{{date}}/*.parquet"

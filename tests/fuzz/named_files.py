@@ -35,7 +35,7 @@ from readers import mutate as change_text
 
 import mindyn
 from mindyn import MindynError
-from mindyn.robots.geometry import read_geometry
+from mindyn.robots.link_solids import read_geometry
 from mindyn.robots.mesh_files import read_mesh
 from mindyn.robots.meshes import read_meshes
 

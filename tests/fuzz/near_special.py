@@ -23,7 +23,7 @@ from mindyn import MindynError, compile_model, load_robot, write_mjcf, write_tom
 from mindyn.foundation.algebra.inertia import phi_about_origin
 from mindyn.foundation.algebra.poses import IDENTITY, Pose
 from mindyn.foundation.algebra.rotations import rotation_about_axis
-from mindyn.parameters.certificate import MAX_RELATIVE_ERROR, sample_states, standard_rows
+from mindyn.parameters.base_set_verification import MAX_RELATIVE_ERROR, sample_states, standard_rows
 from mindyn.robots.parts import Joint, Limits, Link
 from mindyn.robots.robot import Robot
 

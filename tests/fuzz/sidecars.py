@@ -36,7 +36,7 @@ from wrong_values import WRONG, find_paths, replace_entry
 import mindyn
 from mindyn.foundation.errors import MindynError
 from mindyn.identification.log_drafts import draft_log
-from mindyn.logs.errors import ACCEPTABLE_FINDINGS
+from mindyn.logs.log_errors import ACCEPTABLE_FINDINGS
 from mindyn.logs.metadata import SIDECAR_SCHEMA, SIGNALS
 from mindyn.logs.units import UNIT_FACTORS
 

@@ -20,7 +20,7 @@ from mindyn.foundation.algebra.rotations import rot_x
 from mindyn.foundation.errors import Code, RobotError
 from mindyn.foundation.findings import Kind
 from mindyn.parameters import structural
-from mindyn.parameters.certificate import MAX_RELATIVE_ERROR, tree_deviation
+from mindyn.parameters.base_set_verification import MAX_RELATIVE_ERROR, tree_deviation
 from mindyn.parameters.structural import structural_base
 from mindyn.robots.parts import Joint, Link
 from mindyn.robots.robot import Robot

@@ -10,7 +10,7 @@ from fuzz.near_special import Truth, random_case
 import mindyn
 from mindyn.logs.conditioning import AS_LOGGED
 from mindyn.logs.log import log_from_arrays
-from mindyn.parameters.certificate import States
+from mindyn.parameters.base_set_verification import States
 from mindyn.regression.settings import EquationSettings
 from mindyn.robots.robot import Robot
 from mindyn.robots.scale import length_unit

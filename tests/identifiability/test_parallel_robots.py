@@ -14,7 +14,7 @@ from laws.parallel_robots import PARALLEL_ROBOTS, SIX_BARS, six_bar, stewart
 from robots import random_robot
 
 from mindyn.equations.identifiability.base_sets import base_parameters
-from mindyn.equations.identifiability.random_states import Regressors
+from mindyn.equations.identifiability.random_states import draw_positions
 from mindyn.equations.loop_closure import home_closure
 from mindyn.foundation.algebra.poses import Pose
 from mindyn.robots.parts import Limits
@@ -27,7 +27,7 @@ def null_space_rows(robot, seed, count):
     """Rows N^T Y at closed configurations, N the null space of Pinocchio's closure Jacobian."""
     oracle, rng = LoopOracle(robot), np.random.default_rng([seed, 7])
     rows = []
-    for p in Regressors(robot).random_positions(rng, count):
+    for p in draw_positions(robot, rng, count):
         q = home_closure(robot).positions(p[None])[0]
         apart, _ = oracle.gaps(q)
         assert apart.max() < 1e-9
@@ -84,7 +84,7 @@ def test_random_positions_lie_within_the_limits_of_all_joints():
     limits = {"arm1": Limits(-0.3, 0.1), "u2": Limits(-0.2, 0.2), "w3": Limits(upper=0.25)}
     joints = tuple(replace(joint, limits=limits.get(joint.name, joint.limits)) for joint in robot.joints)
     robot = replace(robot, joints=joints)
-    q = home_closure(robot).positions(Regressors(robot).random_positions(np.random.default_rng(0), 100))
+    q = home_closure(robot).positions(draw_positions(robot, np.random.default_rng(0), 100))
     for name, limit in limits.items():
         at = q[:, robot.joint_index(name)]
         assert at.max() <= limit.upper

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import mindyn
-from mindyn.identification.diagnostics.data import DiagnosticData
+from mindyn.identification.diagnostics.diagnostic_data import DiagnosticData
 from mindyn.logs.samples import Samples
-from mindyn.regression.building import build_rows
+from mindyn.regression.build_rows import build_rows
 
 
 def diagnostic_data(robot, data, settings, **changes):

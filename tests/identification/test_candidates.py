@@ -10,14 +10,14 @@ import pytest
 import mindyn
 from mindyn.foundation.findings import Kind
 from mindyn.identification.estimators.least_squares import LeastSquares
-from mindyn.identification.feasibility.physically_consistent import PhysicallyConsistent
+from mindyn.identification.feasibility.fits.physically_consistent import PhysicallyConsistent
 from mindyn.identification.selection.candidates import Candidate, fit_consistent, hold_out, strengthen_prior
 from mindyn.identification.selection.choose import best_estimator, choose, decide, select_simplest
 from mindyn.identification.selection.scores import TrialScore
 from mindyn.identification.selection.trials import Trial, Trials
 from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.log import log_from_arrays
-from mindyn.regression.conditions import group_by_conditions
+from mindyn.regression.condition_groups import group_by_conditions
 from mindyn.regression.friction import Friction
 from mindyn.regression.regressor import build_regressor, with_estimated_drives
 from mindyn.regression.row_blocks import segment_ends

@@ -10,14 +10,14 @@ from closeness import assert_close
 import mindyn
 from mindyn.foundation.algebra.jackknife import jackknife_variances
 from mindyn.foundation.findings import Kind
-from mindyn.identification.uncertainty.conditions import (
+from mindyn.identification.uncertainty.condition_shifts import (
     excess_of_conditions,
     find_condition_shifts,
     shifts_of_groups,
     variances_of_conditions,
 )
 from mindyn.logs.log import log_from_arrays
-from mindyn.regression.building import build_rows
+from mindyn.regression.build_rows import build_rows
 from mindyn.regression.settings import EquationSettings
 
 GIVEN = EquationSettings(mindyn.Conditioning(motion_hz=10.0), friction=mindyn.Friction("tanh", 0.05))

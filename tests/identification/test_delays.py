@@ -17,7 +17,7 @@ import mindyn
 from mindyn.cli.printing import print_findings
 from mindyn.foundation.errors import Code, InputError
 from mindyn.foundation.findings import Kind, Severity
-from mindyn.identification.diagnostics.timing import _applied_delay, _common_delay
+from mindyn.identification.diagnostics.time_offsets import _applied_delay, _common_delay
 from mindyn.identification.selection.choose import choose
 from mindyn.logs.conditioning import AS_LOGGED
 from mindyn.logs.log import log_from_arrays

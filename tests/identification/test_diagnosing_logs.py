@@ -12,7 +12,7 @@ from messages import messages
 
 import mindyn
 from mindyn.foundation.findings import Kind
-from mindyn.identification.uncertainty.covariance import with_systematic_errors
+from mindyn.identification.uncertainty.systematic_errors import with_systematic_errors
 from mindyn.logs.conditioning import AS_LOGGED
 from mindyn.logs.log import log_from_arrays
 from mindyn.regression.regressor import with_estimated_drives

@@ -15,7 +15,7 @@ from identification.test_candidates import record_log
 
 import mindyn
 from mindyn.foundation.findings import Kind
-from mindyn.identification.diagnostics import torque
+from mindyn.identification.diagnostics import torque_signals
 from mindyn.identification.diagnostics.diagnose import diagnose
 from mindyn.identification.uncertainty.added_columns import Coefficient, fit_added_columns
 
@@ -36,7 +36,9 @@ def log(arm):
 
 
 def diagnosed(kind, arm, *logs, **changes):
-    return [item for item in torque.run(diagnostic_data(arm, list(logs), SETTINGS, **changes)) if item.kind == kind]
+    return [
+        item for item in torque_signals.run(diagnostic_data(arm, list(logs), SETTINGS, **changes)) if item.kind == kind
+    ]
 
 
 def add_drift(log, part, joints=(0, 1)):
@@ -77,12 +79,12 @@ def test_more_than_a_hundred_percent_less_is_the_opposite_sign(arm, log, monkeyp
     """A factor of 1 - 2.06 is negative, however it was found; no joint is named twice."""
 
     coefficients = [Coefficient(0.02, 0.1, 0.1), Coefficient(-2.06, 0.01, 9.0)]
-    monkeypatch.setattr(torque, "fit_added_columns", lambda *_: coefficients)
-    (result,) = torque._find_scaled(diagnostic_data(arm, [log], SETTINGS))
+    monkeypatch.setattr(torque_signals, "fit_added_columns", lambda *_: coefficients)
+    (result,) = torque_signals._find_scaled(diagnostic_data(arm, [log], SETTINGS))
     assert (result.kind, result.joints) == (Kind.WRONG_TORQUE_SIGN, ("joint2",))
     assert result.value == pytest.approx(-1.06)
-    monkeypatch.setattr(torque, "_find_wrong_signs", lambda _: iter([replace(result, message="first")]))
-    monkeypatch.setattr(torque, "_find_friction_drift", lambda _: iter(()))
+    monkeypatch.setattr(torque_signals, "_find_wrong_signs", lambda _: iter([replace(result, message="first")]))
+    monkeypatch.setattr(torque_signals, "_find_friction_drift", lambda _: iter(()))
     findings = diagnose(diagnostic_data(arm, [log], SETTINGS))
     assert [finding.message for finding in findings if finding.kind == Kind.WRONG_TORQUE_SIGN] == ["first"]
 

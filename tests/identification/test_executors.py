@@ -15,7 +15,7 @@ from raising import raises
 
 import mindyn
 from mindyn.foundation.errors import Code, InputError
-from mindyn.foundation.executors import WorkersLostError
+from mindyn.foundation.processes.executors import WorkersLostError
 from mindyn.regression.regressor import build_regressor, with_estimated_drives
 
 STATED = {

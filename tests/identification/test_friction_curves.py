@@ -11,11 +11,11 @@ from honesty.arms import FRICTION_WIDTH_RAD_S, Recording, motion, random_arm, to
 import mindyn
 from mindyn.identification import METHODS
 from mindyn.identification.estimators.estimate import load_estimate
-from mindyn.identification.estimators.records import FrictionCurve
+from mindyn.identification.estimators.estimate_records import FrictionCurve
 from mindyn.identification.prediction.friction_curves import friction_curve
 from mindyn.logs.log import log_from_arrays
-from mindyn.output.report.data import collect_report_data
-from mindyn.output.report.torques import friction_section
+from mindyn.output.report.report_data import collect_report_data
+from mindyn.output.report.torque_sections import friction_section
 from mindyn.regression.friction import Friction
 from mindyn.regression.settings import EquationSettings
 

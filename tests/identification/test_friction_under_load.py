@@ -13,7 +13,7 @@ from raising import raises
 import mindyn
 from mindyn.foundation.errors import Code, InputError
 from mindyn.identification.estimators.energy_difference import EnergyDifference
-from mindyn.identification.feasibility.physical_space import space_of
+from mindyn.identification.feasibility.conditions.physical_space import space_of
 from mindyn.identification.fitting import find_unsettled_loads, load_change
 from mindyn.identification.prediction.friction_curves import friction_curve, load_friction
 from mindyn.identification.selection.trials import Trial, Trials
@@ -21,7 +21,7 @@ from mindyn.identification.selection.tune import add_load_friction
 from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.log import log_from_arrays
 from mindyn.logs.samples import Samples
-from mindyn.regression.building import build_rows
+from mindyn.regression.build_rows import build_rows
 from mindyn.regression.friction import Friction
 from mindyn.regression.regressor import Regressor, build_regressor, with_estimated_drives
 from mindyn.regression.settings import EquationSettings

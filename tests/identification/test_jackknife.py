@@ -15,14 +15,10 @@ from scipy.stats import t as student
 
 import mindyn
 from mindyn.foundation.findings import Kind
-from mindyn.identification.feasibility.intervals import torque_bands
-from mindyn.identification.uncertainty.covariance import (
-    find_dropped,
-    jackknife,
-    with_dropped_parameters,
-    with_jackknife_deviation,
-)
-from mindyn.regression.building import build_rows
+from mindyn.identification.feasibility.physical_intervals import torque_bands
+from mindyn.identification.uncertainty.block_deviation import jackknife, with_jackknife_deviation
+from mindyn.identification.uncertainty.dropped_parameters import find_dropped, with_dropped_parameters
+from mindyn.regression.build_rows import build_rows
 from mindyn.regression.information import add_information
 from mindyn.regression.regressor import with_estimated_drives
 from mindyn.regression.rows import Rows

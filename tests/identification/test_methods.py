@@ -10,7 +10,7 @@ from cli.program import mindyn_program
 from estimators.recovered import smooth_samples
 
 import mindyn
-from mindyn.identification.methods import METHODS
+from mindyn.identification.method_names import METHODS
 from mindyn.logs.log import log_from_arrays
 from mindyn.regression.regressor import with_estimated_drives
 from mindyn.regression.settings import EquationSettings

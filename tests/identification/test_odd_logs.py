@@ -16,10 +16,10 @@ from raising import raises
 import mindyn
 from mindyn.foundation.errors import Code, InputError
 from mindyn.identification.estimators.coloured_noise import LONGEST_MEMORY, _process, sandwich
-from mindyn.identification.feasibility.conic import ConeRows, ConicError, ConicProgram
-from mindyn.identification.feasibility.physically_consistent import PhysicallyConsistent
+from mindyn.identification.feasibility.fits.physically_consistent import PhysicallyConsistent
+from mindyn.identification.feasibility.optimisation.conic_program import ConeRows, ConicError, ConicProgram
 from mindyn.identification.selection.choose import Choice
-from mindyn.logs.errors import LogError
+from mindyn.logs.log_errors import LogError
 
 ARM = mindyn.load_robot("planar2")
 
@@ -127,7 +127,7 @@ def test_a_program_of_huge_residuals_is_solved_with_the_cost_of_its_own_scale(mo
     program.add_squares(np.array([[3.0, 1.0], [0.0, 2.0], [1.0, 1.0]]), np.array([1.0, -2.0, 0.5]))
     program.add_rows(ConeRows("nonnegative", np.eye(2), np.zeros(2)))
     plain = program.solve()
-    monkeypatch.setattr("mindyn.identification.feasibility.conic.RESIDUAL_DIVISORS", (30.0,))
+    monkeypatch.setattr("mindyn.identification.feasibility.optimisation.conic_program.RESIDUAL_DIVISORS", (30.0,))
     shrunk = program.solve()
     assert np.allclose(shrunk.x, plain.x, atol=1e-6)
     assert shrunk.cost == pytest.approx(plain.cost, rel=1e-6)

@@ -10,7 +10,7 @@ from identification.diagnosed import diagnostic_data
 from identification.test_candidates import record_log
 
 import mindyn
-from mindyn.identification.diagnostics import load
+from mindyn.identification.diagnostics import payload_differences
 
 SETTINGS = mindyn.EquationSettings(
     mindyn.Conditioning(motion_hz=None, delay_s=0.0), friction=mindyn.Friction("tanh", 0.05)
@@ -28,7 +28,7 @@ def diagnose(arm, *carried):
     for k, (mass, out) in enumerate(carried):
         robot = arm.with_payload(mass=mass, com=(out, 0.0, 0.0), inertia=0.02 * np.eye(3)) if mass else arm
         logs.append(record_log(robot, 12.0, 9.0 + 2 * k, noise=0.02, seed=k))
-    return load.run(diagnostic_data(arm, logs, SETTINGS))
+    return payload_differences.run(diagnostic_data(arm, logs, SETTINGS))
 
 
 def test_the_log_with_the_load_is_named_with_its_mass(arm):
@@ -43,7 +43,7 @@ def test_logs_are_named_by_their_files(arm):
     loaded = arm.with_payload(mass=12.0, com=(0.3, 0.0, 0.0), inertia=0.02 * np.eye(3))
     logs = [record_log(robot, 12.0, 9.0 + k, noise=0.02, seed=k) for k, robot in enumerate((arm, loaded))]
     named = [replace(log, name=f"run{k}.csv") for k, log in enumerate(logs)]
-    (result,) = load.run(diagnostic_data(arm, named, SETTINGS))
+    (result,) = payload_differences.run(diagnostic_data(arm, named, SETTINGS))
     assert "run1.csv" in result.message
     assert "run0.csv" not in result.message
 
@@ -63,7 +63,7 @@ def test_a_payload_change_within_a_log_is_reported(arm):
     before, after = (record_log(robot, 24.0, 9.0, noise=0.02, seed=3) for robot in (arm, loaded))
     half = len(before) // 2
     log = replace(before, tau=np.concatenate([before.tau[:half], after.tau[half:]]))
-    (result,) = load.run(diagnostic_data(arm, log, SETTINGS))
+    (result,) = payload_differences.run(diagnostic_data(arm, log, SETTINGS))
     assert "at about 50 % of log 1" in result.message
     assert result.value == pytest.approx(12.0, abs=1.5)
-    assert load.run(diagnostic_data(arm, before, SETTINGS)) == []
+    assert payload_differences.run(diagnostic_data(arm, before, SETTINGS)) == []

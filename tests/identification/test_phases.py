@@ -14,7 +14,7 @@ from raising import raises
 
 import mindyn
 from mindyn.foundation.errors import Code, InputError, UnknownNameError
-from mindyn.logs.errors import LogError
+from mindyn.logs.log_errors import LogError
 
 URDF = biped_urdf().replace('iyy="0.005"', 'iyy="0.004"')  # MuJoCo rejects thinner thighs
 RATE = 250.0

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from mindyn.identification.diagnostics.residual_patterns import MESSAGES, REMEDIES, find_patterns
-from mindyn.identification.prediction.errors import scored_rows
-from mindyn.identification.prediction.noise_floor import is_at_floor, noise_floor, pool_floors
+from mindyn.identification.prediction.noise_floor_error import is_at_floor, noise_floor, pool_floors
 from mindyn.identification.prediction.prediction import TorquePrediction
+from mindyn.identification.prediction.prediction_errors import scored_rows
 from mindyn.logs.samples import Samples
 
 RATE, COUNT = 200.0, 4000

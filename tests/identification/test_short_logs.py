@@ -7,7 +7,7 @@ import numpy as np
 from mindyn.applications.validation.validate import validate
 from mindyn.foundation.findings import Kind
 from mindyn.identification.identify import identify
-from mindyn.identification.methods import METHODS
+from mindyn.identification.method_names import METHODS
 from mindyn.kernels.model import compile_model
 from mindyn.logs.log import log_from_arrays
 from mindyn.robots.loading import load_robot

@@ -12,12 +12,8 @@ from estimators.recovered import smooth_samples
 from robots import random_robot, with_random_drives
 
 from mindyn.identification.estimators.least_squares import LeastSquares
-from mindyn.identification.uncertainty.covariance import (
-    FitRows,
-    difference_shift,
-    timing_error,
-    with_dropped_parameters,
-)
+from mindyn.identification.uncertainty.dropped_parameters import with_dropped_parameters
+from mindyn.identification.uncertainty.systematic_errors import FitRows, difference_shift, timing_error
 from mindyn.logs.conditioning import AS_LOGGED, Conditioning
 from mindyn.logs.filters import central_difference, delay_rows
 

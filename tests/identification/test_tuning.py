@@ -15,6 +15,7 @@ from messages import messages
 from robots import random_robot, with_random_drives
 
 import mindyn
+from mindyn.foundation.processes import workers
 from mindyn.identification.selection import tune
 from mindyn.identification.selection.trials import MOST_DROPPED, Trial, Trials, score_all, scores
 from mindyn.identification.selection.tune import (
@@ -24,10 +25,9 @@ from mindyn.identification.selection.tune import (
     least_supported,
     tune_settings,
 )
-from mindyn.kernels.numerics import workers
 from mindyn.logs.conditioning import AS_LOGGED, Conditioning
 from mindyn.logs.log import log_from_arrays
-from mindyn.logs.noise_floor import noise_floor_cutoff
+from mindyn.logs.noise_cutoff import noise_floor_cutoff
 from mindyn.logs.resolving import resolve_conditioning
 from mindyn.regression.friction import Friction
 from mindyn.regression.regressor import Regressor

@@ -23,7 +23,7 @@ from mindyn.identification.gains_before_fit import gain_findings
 from mindyn.identification.selection.choose import choose
 from mindyn.identification.unknown_gains import MAX_HALF_WIDTH
 from mindyn.logs import AS_LOGGED, log_from_targets
-from mindyn.logs.errors import LogError
+from mindyn.logs.log_errors import LogError
 from mindyn.logs.metadata import LogMetadata
 from mindyn.logs.servos import apply_gains
 from mindyn.regression.friction import Friction

@@ -26,10 +26,10 @@ from identification.diagnosed import diagnostic_data
 import mindyn
 from mindyn.cli.exit_codes import ExitCode
 from mindyn.foundation.findings import Kind, Severity
-from mindyn.identification.diagnostics import motion, timing
+from mindyn.identification.diagnostics import motion_quality, time_offsets
 from mindyn.identification.diagnostics.diagnose import diagnose
 from mindyn.logs.log import log_from_arrays, write_log
-from mindyn.regression.building import build_rows
+from mindyn.regression.build_rows import build_rows
 from mindyn.robots.parts import Limits
 
 
@@ -151,7 +151,7 @@ def test_the_command_prints_the_error_first_and_exits_with_no(tmp_path, monkeypa
 def test_physical_consistency_makes_up_for_some_uncertainty(uncertainty, is_consistent, severities):
     _, _, robot, log, _ = draw_log(0)
     data = diagnostic_data(robot, log, GIVEN_SETTINGS, uncertainty=uncertainty, is_consistent=is_consistent)
-    assert [item.severity for item in motion.run(data)] == severities
+    assert [item.severity for item in motion_quality.run(data)] == severities
 
 
 def test_a_torque_that_leads_is_named():
@@ -160,6 +160,6 @@ def test_a_torque_that_leads_is_named():
     tau = log.tau[:-rows].copy()
     tau[:, 1] = log.tau[rows:, 1]
     ahead = diagnostic_data(robot, replace(log.take(slice(0, -rows)), tau=tau), GIVEN_SETTINGS)
-    (result,) = timing.run(ahead)
+    (result,) = time_offsets.run(ahead)
     assert result.joints == ("joint2",)
     assert result.value == pytest.approx(-0.04, abs=0.015)

@@ -11,10 +11,16 @@ from honesty.spoiled import GIVEN_SETTINGS, holding_torque, simulate_pendulum
 
 import mindyn
 from mindyn.foundation.findings import Kind
-from mindyn.identification.diagnostics import contact, geometry, load, motion, torque
-from mindyn.identification.diagnostics.data import DiagnosticData
-from mindyn.identification.diagnostics.geometry import find_implausible_weight, find_reaches
-from mindyn.regression.building import build_rows
+from mindyn.identification.diagnostics import (
+    contact_segments,
+    motion_quality,
+    payload_differences,
+    torque_signals,
+    zeros_and_gravity,
+)
+from mindyn.identification.diagnostics.diagnostic_data import DiagnosticData
+from mindyn.identification.diagnostics.zeros_and_gravity import find_implausible_weight, find_reaches
+from mindyn.regression.build_rows import build_rows
 
 HOW = Recording(seconds=10.0, noise=0.01)
 
@@ -54,10 +60,10 @@ def test_reaches_are_lengths_of_chains():
 
 
 def test_a_log_without_gravity_is_detected_and_named(arm, logs):
-    assert geometry.run(data_of(remove_masses(arm), logs)) == []
+    assert zeros_and_gravity.run(data_of(remove_masses(arm), logs)) == []
     compensated = replace(logs[1], tau=logs[1].tau - holding_torque(arm, logs[1].q, arm.gravity))
     for robot in (arm, remove_masses(arm)):
-        (finding,) = geometry.run(data_of(robot, [logs[0], compensated, logs[2]]))
+        (finding,) = zeros_and_gravity.run(data_of(robot, [logs[0], compensated, logs[2]]))
         assert finding.kind is Kind.ABSENT_GRAVITY
         assert "in log run1.csv" in finding.message
 
@@ -66,9 +72,9 @@ def test_a_double_pendulum_on_free_joints_carries_no_other_load():
     """Its torque is noise and an offset: the motion identifies nothing, and no log lacks gravity or has a load."""
     robot, logs = simulate_pendulum(np.random.default_rng(3))
     data = data_of(robot, logs)
-    assert [finding.kind for finding in motion.run(data)] == [Kind.POOR_MOTION]
-    assert load.run(data) == []
-    assert not any("in log" in finding.message for finding in geometry.run(data))
+    assert [finding.kind for finding in motion_quality.run(data)] == [Kind.POOR_MOTION]
+    assert payload_differences.run(data) == []
+    assert not any("in log" in finding.message for finding in zeros_and_gravity.run(data))
 
 
 @pytest.mark.parametrize("hertz", [8.0, 12.0])
@@ -77,14 +83,14 @@ def test_a_residual_of_a_mode_is_vibration(arm, logs, hertz):
     log = logs[0]
     size = np.sqrt((log.tau**2).mean(axis=0))
     shaking = replace(log, tau=log.tau + size * np.sin(2 * np.pi * hertz * log.time)[:, None])
-    findings = torque.run(data_of(arm, [shaking]))
+    findings = torque_signals.run(data_of(arm, [shaking]))
     kinds = {finding.kind for finding in findings}
     assert Kind.FAST_RESIDUAL in kinds
     assert Kind.UNEXPLAINED_TORQUE not in kinds
     (finding,) = [finding for finding in findings if finding.kind is Kind.FAST_RESIDUAL]
     assert set(finding.joints) == set(arm.joint_names)
     slow = replace(log, tau=log.tau + size * np.sin(2 * np.pi * 0.9 * log.time)[:, None])
-    assert Kind.FAST_RESIDUAL not in {finding.kind for finding in torque.run(data_of(arm, [slow]))}
+    assert Kind.FAST_RESIDUAL not in {finding.kind for finding in torque_signals.run(data_of(arm, [slow]))}
 
 
 @pytest.mark.parametrize(("milliseconds", "count"), [(20, 0), (60, 0), (300, 1)])
@@ -92,7 +98,7 @@ def test_impacts_that_are_shorter_than_a_contact_are_none(arm, logs, millisecond
     log = logs[0]
     pushed = np.abs(log.time - 5.0) < milliseconds / 2000
     tau = log.tau + 20 * np.sqrt((log.tau**2).mean(axis=0)) * pushed[:, None]
-    assert len(contact.run(data_of(arm, [replace(log, tau=tau)]))) == count
+    assert len(contact_segments.run(data_of(arm, [replace(log, tau=tau)]))) == count
 
 
 def test_residuals_at_the_ends_of_a_log_are_not_reported_as_contact(arm, logs):
@@ -102,6 +108,6 @@ def test_residuals_at_the_ends_of_a_log_are_not_reported_as_contact(arm, logs):
     late = data.residuals.copy()
     late[:15] += 30 * late.std(axis=0)
     data.__dict__["residuals"] = late
-    assert not contact.run(data)
+    assert not contact_segments.run(data)
     data.__dict__["residuals"] = np.roll(late, 500, axis=0)
-    assert len(contact.run(data)) == 1
+    assert len(contact_segments.run(data)) == 1

@@ -11,7 +11,7 @@ from identification.test_robot_file import move_zero, record_samples
 
 import mindyn
 from mindyn.foundation.findings import Kind
-from mindyn.identification.diagnostics import geometry
+from mindyn.identification.diagnostics import zeros_and_gravity
 from mindyn.regression.friction import Friction
 from mindyn.regression.settings import EquationSettings
 
@@ -21,7 +21,7 @@ SETTINGS = EquationSettings(mindyn.Conditioning(motion_hz=None), friction=Fricti
 def diagnose_motion(samples, robot):
     """Findings by a robot file without inertial parameters."""
     bare = replace(robot, links=tuple(replace(link, phi=None) for link in robot.links))
-    return geometry.find_wrong_geometry(diagnostic_data(bare, samples, SETTINGS))
+    return zeros_and_gravity.find_wrong_geometry(diagnostic_data(bare, samples, SETTINGS))
 
 
 @pytest.mark.parametrize("degrees", [-15.0, 90.0])

@@ -14,8 +14,8 @@ import signal
 import sys
 from pathlib import Path
 
+from mindyn.foundation.atomic_files import finish_replacement, replace_folder_files
 from mindyn.foundation.errors import ExportError
-from mindyn.foundation.files import finish_replacement, replace_folder_files
 
 NAMES = ("a.json", "b.bin", "gone.txt", "new.txt")
 OLD = {"a.json": "old" * 10, "b.bin": "old" * 3000, "gone.txt": "old"}

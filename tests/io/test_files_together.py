@@ -11,13 +11,13 @@ import pytest
 from raising import raises
 
 import mindyn
+from mindyn.foundation.atomic_files import write_file_atomically, write_files_atomically
 from mindyn.foundation.errors import Code, ExportError
-from mindyn.foundation.files import write_file_atomically, write_files_atomically
 
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from mindyn.foundation.files import write_files_atomically
+from mindyn.foundation.atomic_files import write_files_atomically
 folder, text = Path(sys.argv[1]), sys.argv[2]
 write_files_atomically({folder / "warm": text})
 for k in range(1, 200):

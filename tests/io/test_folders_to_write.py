@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from raising import raises
 
+from mindyn.foundation.atomic_files import require_writable
 from mindyn.foundation.errors import Code, ExportError
-from mindyn.foundation.files import require_writable
 
 
 def test_the_check_leaves_nothing_behind(tmp_path):

@@ -17,8 +17,8 @@ from mindyn.foundation.algebra.inertia import phi_about_origin
 from mindyn.foundation.errors import Code, ExportError
 from mindyn.foundation.escaping import c_comment, fill_template, toml_key, toml_string
 from mindyn.foundation.printable import make_printable
-from mindyn.logs.errors import LogError
 from mindyn.logs.log import write_log
+from mindyn.logs.log_errors import LogError
 from mindyn.output.export.mjcf_writer import robot_to_mjcf
 from mindyn.output.export.toml_writer import robot_to_toml
 from mindyn.output.export.urdf_writer import robot_to_urdf

@@ -17,7 +17,7 @@ from raising import raises
 
 import mindyn
 from mindyn.foundation.errors import Code, MindynError, RobotFileError
-from mindyn.robots.geometry import read_geometry
+from mindyn.robots.link_solids import read_geometry
 from mindyn.robots.mesh_files import read_mesh
 from mindyn.robots.meshes import read_meshes
 
@@ -124,7 +124,7 @@ def test_instances_of_a_mesh_are_counted_before_they_are_made(tmp_path):
 
 
 def test_all_uses_of_a_mesh_count(tmp_path, monkeypatch):
-    monkeypatch.setattr("mindyn.foundation.reading.MAX_TRIANGLES", 20)
+    monkeypatch.setattr("mindyn.foundation.safe_reading.MAX_TRIANGLES", 20)
     (tmp_path / "box.stl").write_bytes(samples.stl())
     path = write_arm(tmp_path, "box.stl")
     robot = mindyn.load_robot(path)
@@ -227,7 +227,7 @@ def test_includes_are_limited_in_depth_and_size(tmp_path, monkeypatch):
         mindyn.load_robot(path)
     path.write_text(f'<mujoco><include file="part15.xml"/>{world}</mujoco>')
     assert mindyn.load_robot(path).joint_count == 1
-    monkeypatch.setattr("mindyn.foundation.reading.MAX_NAMED_BYTES", 300)
+    monkeypatch.setattr("mindyn.foundation.safe_reading.MAX_NAMED_BYTES", 300)
     with raises(RobotFileError, Code.UNSAFE_INPUT, "arm.xml"):
         mindyn.load_robot(path)
 

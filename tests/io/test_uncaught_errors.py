@@ -12,7 +12,7 @@ import mindyn
 from mindyn.foundation.errors import Code, InputError, MindynError, RobotFileError
 from mindyn.identification.estimators.estimate_files import robot_from_record, robot_record
 from mindyn.logs.drafts.drafting import draft_sidecar
-from mindyn.logs.errors import LogError
+from mindyn.logs.log_errors import LogError
 from mindyn.logs.wrench_log import read_wrench_log
 
 LINKAGE = """<mujoco><worldbody><body name="a"><joint name="j1" axis="0 0 1"/><geom size="0.1" pos="1 0 0"/>

@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 from raising import raises
 
-from mindyn.foundation.errors import Code, ExportError
-from mindyn.foundation.files import (
+from mindyn.foundation.atomic_files import (
     finish_replacement,
     replace_folder_files,
     write_files_atomically,
     write_folder_atomically,
 )
+from mindyn.foundation.errors import Code, ExportError
 
 SCRIPT = Path(__file__).with_name("interrupted_writing.py")
 

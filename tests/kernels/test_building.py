@@ -7,8 +7,8 @@ import operator
 import numpy as np
 import pytest
 
-from mindyn.kernels.building import ProgramBuilder
 from mindyn.kernels.program import Input, Op, Output, Program
+from mindyn.kernels.program_builder import ProgramBuilder
 
 ARITHMETIC = {
     Op.ADD: operator.add,

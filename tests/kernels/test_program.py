@@ -14,11 +14,12 @@ from serial_arm import inverse_dynamics, puma_like, regressor
 from mindyn.foundation.errors import Code, InputError
 from mindyn.kernels.array_layout import Layout
 from mindyn.kernels.kernel import Kernel
+from mindyn.kernels.operation_counts import operation_counts
 from mindyn.kernels.ordering import Compute, ComputeSines, Store
-from mindyn.kernels.program import Op, operation_counts
+from mindyn.kernels.program import Op
 from mindyn.kernels.schedule import schedule
 from mindyn.kernels.tracing import trace
-from mindyn.kernels.vectors import Format
+from mindyn.kernels.vector_code import Format
 
 x, y = ca.SX.sym("x"), ca.SX.sym("y")
 

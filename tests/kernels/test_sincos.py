@@ -12,9 +12,10 @@ import pytest
 
 from mindyn.kernels import kernel as kernel_module
 from mindyn.kernels.kernel import Kernel
+from mindyn.kernels.large_angles import TWO_OVER_PI_BITS
 from mindyn.kernels.numerics import cache, native
-from mindyn.kernels.numerics.native import Machine, host
-from mindyn.kernels.sincos import EXACT_PARTS, SINCOS, TWO_OVER_PI, TWO_OVER_PI_BITS
+from mindyn.kernels.numerics.machine import Machine, host
+from mindyn.kernels.sincos import EXACT_PARTS, SINCOS, TWO_OVER_PI
 
 ULP_LIMIT = 2.0
 DTYPES = [np.float64, np.float32]

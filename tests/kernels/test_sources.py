@@ -17,7 +17,7 @@ import mindyn
 from mindyn.foundation.escaping import c_comment
 from mindyn.kernels.code_files import c_source
 from mindyn.kernels.cuda_source import cuda_source
-from mindyn.kernels.program import operation_counts
+from mindyn.kernels.operation_counts import operation_counts
 from mindyn.kernels.source_text import SourceFunction, identifier, literal
 from mindyn.kernels.tracing import trace
 

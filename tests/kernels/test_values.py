@@ -16,7 +16,7 @@ from mindyn.kernels.kernel import Kernel
 from mindyn.kernels.llvm import emit
 from mindyn.kernels.numerics.native import assemble_code, load
 from mindyn.kernels.tracing import trace
-from mindyn.kernels.vectors import Format
+from mindyn.kernels.vector_code import Format
 
 FUNCTIONS = {
     "inverse_dynamics": inverse_dynamics(puma_like()),

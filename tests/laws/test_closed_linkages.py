@@ -17,9 +17,9 @@ from raising import raises
 from robots import with_random_drives
 
 from mindyn import base_parameters, compile_model, load_robot
+from mindyn.equations.batch_evaluation import evaluate_batch
 from mindyn.equations.closed_motion import NEWTON_STEPS
 from mindyn.equations.loop_closure import home_closure, loop_closure
-from mindyn.equations.loop_constraints import evaluate_batch
 from mindyn.equations.loop_equations import loop_equation
 from mindyn.foundation.algebra.poses import Pose
 from mindyn.foundation.errors import Code, RobotError

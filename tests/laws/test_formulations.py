@@ -11,7 +11,7 @@ from robots import random_motion, random_robot
 from mindyn import build_equation, compile_model, load_robot
 from mindyn.equations.formulations import ANY_TREE, INERTIA_MATRIX, INVERSE_DYNAMICS
 from mindyn.foundation.errors import Code, InputError, UnknownNameError
-from mindyn.kernels.program import operation_counts
+from mindyn.kernels.operation_counts import operation_counts
 from mindyn.kernels.tracing import trace
 
 

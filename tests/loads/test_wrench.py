@@ -19,7 +19,7 @@ from mindyn.foundation.algebra.rotations import quaternion_from_rotation, rotati
 from mindyn.foundation.errors import Code, InputError
 from mindyn.foundation.findings import Kind, Severity
 from mindyn.logs import WrenchLog, read_wrench_log
-from mindyn.logs.errors import LogError
+from mindyn.logs.log_errors import LogError
 from mindyn.robots.floating_base import rotations_from_quaternions
 
 MASS, CENTRE = 1.3, np.array([0.02, -0.01, 0.09])

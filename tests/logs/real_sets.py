@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import mindyn
-from mindyn.logs.reading import read_log
+from mindyn.logs.read_log import read_log
 
 FOLDER = Path(os.environ.get("MINDYN_REAL_DATA", "/nonexistent"))
 needs_real_data = pytest.mark.skipif(not FOLDER.is_dir(), reason="MINDYN_REAL_DATA names no folder with the real logs")

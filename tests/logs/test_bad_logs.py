@@ -12,10 +12,10 @@ from recordings import NAMES, STATED, UNITS, arm, sines
 
 from mindyn.foundation.errors import Code
 from mindyn.logs.conditioning import Conditioning
-from mindyn.logs.errors import LogError
 from mindyn.logs.log import log_from_arrays
+from mindyn.logs.log_errors import LogError
 from mindyn.logs.pipeline import condition
-from mindyn.logs.reading import read_log, scan_log
+from mindyn.logs.read_log import read_log, scan_log
 
 MOTION = sines(1000)
 

@@ -21,10 +21,10 @@ from mindyn.foundation.errors import Code
 from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.drafts.draft_head import LogHead
 from mindyn.logs.drafts.drafting import _add_columns
-from mindyn.logs.errors import LogError
 from mindyn.logs.formats import tables
 from mindyn.logs.formats.text_table import TextTable
 from mindyn.logs.log import log_from_arrays
+from mindyn.logs.log_errors import LogError
 from mindyn.logs.loop_follower import LoopFollower
 from mindyn.logs.pipeline import SampleStream, condition, condition_stream
 from mindyn.logs.resolving import _find_burst_step

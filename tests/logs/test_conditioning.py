@@ -22,7 +22,7 @@ from mindyn.logs.filters import (
     lowpass,
 )
 from mindyn.logs.log import log_from_arrays
-from mindyn.logs.noise_floor import noise_floor_cutoff
+from mindyn.logs.noise_cutoff import noise_floor_cutoff
 from mindyn.logs.pipeline import condition, condition_stream, join_samples
 
 ROBOT = arm()

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from mindyn.logs.log import log_from_arrays
-from mindyn.logs.noise_floor import noise_floor_cutoff
+from mindyn.logs.noise_cutoff import noise_floor_cutoff
 
 
 def motion_up_to(top_hz, rate_hz, seed, seconds=60.0, noise=1e-5):

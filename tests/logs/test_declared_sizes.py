@@ -34,7 +34,7 @@ from mindyn.foundation.errors import MindynError
 attacks, run = cases.READERS[sys.argv[1]]
 path = attacks[sys.argv[2]](Path(sys.argv[3]))
 mindyn.load_robot("planar2")
-import mindyn.identification.estimators.estimate_files, mindyn.logs.reading  # imported before it reads
+import mindyn.identification.estimators.estimate_files, mindyn.logs.read_log  # imported before it reads
 with open("/proc/self/clear_refs", "w") as file:
     file.write("5")  # the peak counts from here
 def peak():

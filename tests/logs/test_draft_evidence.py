@@ -10,7 +10,6 @@ import pytest
 from closeness import SAME_ALGEBRA, assert_close
 from draft_parts import T, build_limited_robot, clock_of
 
-from mindyn.logs.checks import velocity_slope
 from mindyn.logs.drafts.draft_head import (
     _describe_rate,
     _find_nanoseconds,
@@ -22,6 +21,7 @@ from mindyn.logs.drafts.draft_head import (
 )
 from mindyn.logs.drafts.draft_names import _digit_count, _group_by_number, _list_spellings, group_columns
 from mindyn.logs.formats.lerobot_table import _find_joint_name
+from mindyn.logs.number_checks import velocity_slope
 
 
 def test_rates_are_known_with_the_steps_that_differ():

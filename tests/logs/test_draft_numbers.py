@@ -7,13 +7,13 @@ import pytest
 from closeness import SAME_ALGEBRA, assert_close
 from draft_parts import clock_of
 
-from mindyn.logs.checks import velocity_slope
 from mindyn.logs.drafts.draft_head import (
     Clock,
     fitting_velocity_units,
     guess_position_side,
     guess_position_unit,
 )
+from mindyn.logs.number_checks import velocity_slope
 from mindyn.robots.loading import load_robot
 
 STAMPS = np.arange(60) / 100

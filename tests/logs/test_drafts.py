@@ -18,9 +18,9 @@ from mindyn.cli.main import app
 from mindyn.foundation.errors import Code, InputError
 from mindyn.identification.log_drafts import draft_log
 from mindyn.logs.cleaning import RESTART_GAP_S
-from mindyn.logs.errors import LogError
 from mindyn.logs.log import write_log
-from mindyn.logs.reading import read_log
+from mindyn.logs.log_errors import LogError
+from mindyn.logs.read_log import read_log
 from mindyn.robots.parts import Limits
 
 ROWS, RATE = 1500, 125.0

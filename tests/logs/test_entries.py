@@ -2,7 +2,7 @@
 
 import pytest
 
-from mindyn.cli.log import parse_entries
+from mindyn.cli.log_command import parse_entries
 
 
 @pytest.mark.parametrize("text", ["[0.1, -2, 3e-1]", "0.1, -2, 3e-1", "0.1 -2 3e-1", " 0.1,-2,3e-1 "])

@@ -17,14 +17,14 @@ from raising import raises
 from scipy.io import savemat
 
 from mindyn.foundation.errors import Code
-from mindyn.foundation.reading import InputBudget
-from mindyn.logs.errors import LogError
+from mindyn.foundation.safe_reading import InputBudget
 from mindyn.logs.formats.array_table import ArrayTable
 from mindyn.logs.formats.cdr import JointState, decode_joint_state, stack_messages
 from mindyn.logs.formats.mat_arrays import _ByteReader, read_mat
 from mindyn.logs.formats.mcap_records import _decompress_chunk
 from mindyn.logs.formats.npz_arrays import NpzArrays
 from mindyn.logs.formats.parquet_table import _ThriftReader
+from mindyn.logs.log_errors import LogError
 
 KINDS = ["f8", "f4", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8"]
 

@@ -17,12 +17,11 @@ from raising import raises
 from scipy.io import savemat
 
 from mindyn.foundation.errors import Code, InputError
-from mindyn.foundation.reading import InputBudget
+from mindyn.foundation.safe_reading import InputBudget
 from mindyn.logs.cleaning import MAX_LATE_ROWS, RESTART_GAP_S, Cleaner
 from mindyn.logs.column_selection import _expand_column_names
 from mindyn.logs.drafts.draft_columns import _hint_for_missing_joints, find_signal_files
 from mindyn.logs.drafts.draft_names import _group_by_number
-from mindyn.logs.errors import LogError
 from mindyn.logs.formats import formats, mat_arrays, tables
 from mindyn.logs.formats.json_table import JsonLinesTable
 from mindyn.logs.formats.mat_arrays import read_mat
@@ -30,6 +29,7 @@ from mindyn.logs.formats.parquet_table import _parquet_error
 from mindyn.logs.formats.text_table import TextTable, _detect_separator, _strip_comment_mark
 from mindyn.logs.locations import RemoteFile, list_matching, parse_location
 from mindyn.logs.log import Log, log_from_arrays
+from mindyn.logs.log_errors import LogError
 from mindyn.logs.metadata import LogMetadata
 
 

@@ -17,7 +17,7 @@ from mindyn.logs.filters import (
     power_density,
     second_order_sections,
 )
-from mindyn.logs.noise_floor import BLACKMAN_HARRIS
+from mindyn.logs.noise_cutoff import BLACKMAN_HARRIS
 
 RATE_HZ = 1000.0
 

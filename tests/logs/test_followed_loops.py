@@ -14,11 +14,11 @@ import mindyn
 from mindyn.equations.loop_closure import home_closure
 from mindyn.foundation.errors import Code, InputError, RobotError
 from mindyn.logs.conditioning import Conditioning
-from mindyn.logs.errors import LogError
+from mindyn.logs.log_errors import LogError
 from mindyn.logs.loop_follower import LoopFollower
 from mindyn.logs.pipeline import condition
 from mindyn.logs.samples import Samples
-from mindyn.regression.building import build_rows
+from mindyn.regression.build_rows import build_rows
 from mindyn.regression.regressor import Regressor
 
 RATE_HZ = 100.0

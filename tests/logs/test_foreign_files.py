@@ -10,9 +10,9 @@ from raising import raises
 
 import mindyn
 from mindyn.foundation.errors import Code, MindynError
-from mindyn.foundation.reading import ALLOW_OUTSIDE_FILES
+from mindyn.foundation.safe_reading import ALLOW_OUTSIDE_FILES
 from mindyn.identification.log_drafts import draft_log
-from mindyn.logs.errors import LogError
+from mindyn.logs.log_errors import LogError
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "attacks"))
 from hostile_logs import SIDECAR, csv_text, write_sidecar

@@ -11,7 +11,7 @@ from logs.every_format import planar_motion, write_recording
 PROGRAM = """
 import multiprocessing, sys
 import mindyn
-from mindyn.foundation import executors
+from mindyn.foundation.processes import executors
 
 executors._POLARS_TIMEOUT_S = 2.0
 before, path = sys.argv[1:]

@@ -18,8 +18,8 @@ from recordings import NAMES, STATED, arm, sines
 from mindyn.foundation.errors import Code
 from mindyn.foundation.findings import Kind, Severity
 from mindyn.identification.log_drafts import draft_log
-from mindyn.logs.errors import LogError
-from mindyn.logs.reading import read_log, scan_log
+from mindyn.logs.log_errors import LogError
+from mindyn.logs.read_log import read_log, scan_log
 
 ROBOT, MOTION = arm(), sines(600)
 SWAPPED = ("wrist", "shoulder", "elbow")

@@ -17,7 +17,7 @@ from scipy.io import loadmat, savemat
 
 import mindyn
 from mindyn.foundation.errors import Code, MindynError
-from mindyn.foundation.reading import parse_toml
+from mindyn.foundation.safe_reading import parse_toml
 from mindyn.logs.formats.formats import open_table
 from mindyn.logs.formats.mat_arrays import read_mat
 from mindyn.logs.metadata import LogMetadata

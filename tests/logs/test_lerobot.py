@@ -14,7 +14,7 @@ import mindyn
 from mindyn.foundation.errors import Code
 from mindyn.identification import draft_log
 from mindyn.logs import log_from_targets
-from mindyn.logs.errors import LogError
+from mindyn.logs.log_errors import LogError
 
 RATE, ROWS = 50, (120, 80, 100)
 

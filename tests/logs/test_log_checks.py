@@ -10,9 +10,9 @@ import pytest
 from raising import raises
 
 from mindyn.foundation.errors import Code
-from mindyn.logs.checks import LogInspector, check_units
-from mindyn.logs.errors import LogError
 from mindyn.logs.log import log_from_arrays
+from mindyn.logs.log_errors import LogError
+from mindyn.logs.number_checks import LogInspector, check_units
 from mindyn.logs.units import unit_factor
 from mindyn.robots.loading import load_robot
 from mindyn.robots.parts import Limits

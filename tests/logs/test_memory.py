@@ -17,7 +17,7 @@ from pathlib import Path
 from recordings import STATED, arm
 from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.pipeline import condition_stream
-from mindyn.logs.reading import scan_log
+from mindyn.logs.read_log import scan_log
 # The kernel's ru_maxrss starts from the size of the process that started this one; this mark does not.
 def peak():
     return int(re.search(r"VmHWM:\\s+(\\d+) kB", Path("/proc/self/status").read_text())[1]) // 1024

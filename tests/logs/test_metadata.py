@@ -11,8 +11,8 @@ from raising import raises
 from recordings import COLUMNS, NAMES, STATED, UNITS, arm, sines
 
 from mindyn.foundation.errors import Code
-from mindyn.logs.errors import LogError
-from mindyn.logs.reading import read_log, scan_log
+from mindyn.logs.log_errors import LogError
+from mindyn.logs.read_log import read_log, scan_log
 from mindyn.robots.parts import Drive
 
 MOTION = sines(300)

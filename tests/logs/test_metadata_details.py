@@ -13,16 +13,16 @@ from closeness import EXACT, SAME_ALGEBRA, assert_close
 from raising import raises
 
 from mindyn.foundation.errors import Code
-from mindyn.logs.checks import LogInspector
 from mindyn.logs.column_selection import ColumnSelection, list_columns_and_joints, list_unused_joints, select_columns
 from mindyn.logs.conditioning import Conditioning, condition_motion
 from mindyn.logs.conversion import array_per_joint, create_conversion, motor_gears
-from mindyn.logs.errors import LogError
 from mindyn.logs.filters import central_difference, fit_spline
 from mindyn.logs.formats.parquet_table import MAX_WHOLE_GROUP_ROWS, _plan_fetches
 from mindyn.logs.log import log_from_arrays
+from mindyn.logs.log_errors import LogError
 from mindyn.logs.metadata import LogMetadata, find_faults, find_sidecar
-from mindyn.logs.reading import read_log
+from mindyn.logs.number_checks import LogInspector
+from mindyn.logs.read_log import read_log
 from mindyn.robots.loading import load_robot
 
 ROBOT = load_robot("planar2")

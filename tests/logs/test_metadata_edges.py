@@ -17,11 +17,11 @@ from raising import raises
 from mindyn.foundation.errors import Code, InputError
 from mindyn.foundation.schemas import _is_type
 from mindyn.logs.conditioning import Conditioning
-from mindyn.logs.errors import LogError, raise_together
 from mindyn.logs.formats import formats
 from mindyn.logs.formats.formats import open_table
 from mindyn.logs.formats.parquet_table import _SAVED_STDERR, hide_panic_text
 from mindyn.logs.log import Log, write_log
+from mindyn.logs.log_errors import LogError, raise_together
 from mindyn.logs.metadata import LogMetadata, find_faults, find_key_faults, find_sidecar
 from mindyn.logs.resolving import _resolve_time_base
 from mindyn.robots.loading import load_robot

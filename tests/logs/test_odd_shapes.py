@@ -13,7 +13,7 @@ import mindyn
 from mindyn import Conditioning
 from mindyn.foundation.errors import Code, RobotFileError
 from mindyn.logs.cleaning import has_bursts
-from mindyn.logs.errors import LogError
+from mindyn.logs.log_errors import LogError
 from mindyn.logs.metadata import find_sidecar
 from mindyn.logs.pipeline import condition_stream
 

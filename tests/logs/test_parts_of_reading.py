@@ -24,7 +24,6 @@ from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.delay_scan import DelayScan
 from mindyn.logs.drafts.draft import DraftLine, SidecarDraft
 from mindyn.logs.drafts.drafting import _add_side
-from mindyn.logs.errors import LogError
 from mindyn.logs.filters import (
     central_difference,
     delay_rows,
@@ -36,6 +35,7 @@ from mindyn.logs.formats.mcap_records import _read_mcap_channels
 from mindyn.logs.formats.tables import raise_as_damaged
 from mindyn.logs.locations import RemoteFile, _list_remote, remote_error
 from mindyn.logs.log import Log
+from mindyn.logs.log_errors import LogError
 from mindyn.logs.resolving import _resolve_time_base
 from mindyn.logs.samples import Samples
 

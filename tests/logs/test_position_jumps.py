@@ -14,9 +14,9 @@ from raising import raises
 import mindyn
 from mindyn.foundation.errors import Code
 from mindyn.foundation.findings import Kind
-from mindyn.logs.checks import check_units
-from mindyn.logs.errors import LogError
 from mindyn.logs.log import log_from_arrays
+from mindyn.logs.log_errors import LogError
+from mindyn.logs.number_checks import check_units
 from mindyn.logs.segments import StepLimits, split_at_gaps
 
 

@@ -24,7 +24,6 @@ from mindyn.logs.drafts.draft import format_toml_value
 from mindyn.logs.drafts.draft_head import read_lerobot_names
 from mindyn.logs.drafts.draft_names import _digit_count, is_measured
 from mindyn.logs.drafts.drafting import draft_sidecar
-from mindyn.logs.errors import LogError
 from mindyn.logs.filters import edge_duration_s, lowpass
 from mindyn.logs.formats.bag_table import _list_parts
 from mindyn.logs.formats.cdr import decode_joint_state
@@ -34,6 +33,7 @@ from mindyn.logs.formats.tables import require_numbers
 from mindyn.logs.formats.text_table import TextTable, split_line
 from mindyn.logs.locations import parse_location
 from mindyn.logs.log import Log, log_from_arrays
+from mindyn.logs.log_errors import LogError
 from mindyn.logs.metadata import LogMetadata
 from mindyn.logs.periods import _changes_by_lag, build_timeline
 from mindyn.logs.resolving import uniform_segments

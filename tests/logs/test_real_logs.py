@@ -14,7 +14,7 @@ from scipy.io import loadmat
 from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.filters import settling_rows
 from mindyn.logs.pipeline import condition
-from mindyn.logs.reading import read_log
+from mindyn.logs.read_log import read_log
 
 pytestmark = needs_real_data
 FILES = {

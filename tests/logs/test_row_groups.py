@@ -8,9 +8,9 @@ import pytest
 from raising import raises
 
 from mindyn.foundation.errors import Code
-from mindyn.logs.errors import LogError
 from mindyn.logs.formats import parquet_table
 from mindyn.logs.formats.parquet_table import ParquetTable, group_rows, read_footer
+from mindyn.logs.log_errors import LogError
 
 ROWS = 5000
 

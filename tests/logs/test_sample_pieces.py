@@ -14,9 +14,9 @@ from raising import raises
 
 from mindyn.foundation.errors import Code, InputError
 from mindyn.logs.column_selection import ColumnSelection, take_column
-from mindyn.logs.errors import LogError
 from mindyn.logs.formats.text_table import _detect_decimal, _detect_separator, _strip_comment_mark
-from mindyn.logs.noise_floor import _joint_cutoff
+from mindyn.logs.log_errors import LogError
+from mindyn.logs.noise_cutoff import _joint_cutoff
 from mindyn.logs.samples import Samples
 
 ZEROS = np.zeros((4, 2))
@@ -89,7 +89,7 @@ def test_bins_beyond_nine_tenths_of_the_band_are_no_floor(monkeypatch):
     density = np.full(51, 100.0)
     density[25:36] = 1.0  # eleven of the twenty-one of the band, not of the twenty-six up to its end
     density[12] = 4.0
-    monkeypatch.setattr("mindyn.logs.noise_floor._power_density", lambda *_: (frequency, density))
+    monkeypatch.setattr("mindyn.logs.noise_cutoff._power_density", lambda *_: (frequency, density))
     assert _joint_cutoff([], 100.0) == 12.0
     density[12] = 4.1
     assert _joint_cutoff([], 100.0) == 25.0

@@ -18,10 +18,10 @@ from raising import raises
 from mindyn.foundation.errors import Code
 from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.delay_scan import DelayScan, ScannedDelay, _orthonormal_basis, estimate_delay_without_model, scan_delay
-from mindyn.logs.errors import LogError
 from mindyn.logs.filters import _delay_weights, delay_rows, delay_selected_rows, interpolate_between_stamps
 from mindyn.logs.formats.tables import read_in_step, regroup_rows
 from mindyn.logs.log import log_from_arrays
+from mindyn.logs.log_errors import LogError
 from mindyn.logs.loop_follower import LoopFollower, add_dependent_positions
 from mindyn.logs.periods import (
     Timeline,
@@ -33,7 +33,7 @@ from mindyn.logs.periods import (
     _resample_evenly,
     build_timeline,
 )
-from mindyn.logs.reading import sample_segments
+from mindyn.logs.read_log import sample_segments
 from mindyn.logs.samples import Samples
 from mindyn.logs.segments import SegmentPiece, _interpolate_log, resample_pieces
 from mindyn.robots.loading import load_robot

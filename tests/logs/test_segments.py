@@ -9,13 +9,13 @@ from raising import raises
 
 import mindyn
 from mindyn.foundation.errors import Code
-from mindyn.logs.checks import LogInspector
-from mindyn.logs.errors import LogError
 from mindyn.logs.filters import delay_rows
 from mindyn.logs.formats.array_table import ArrayTable, open_arrays
 from mindyn.logs.log import join_logs, log_from_arrays
+from mindyn.logs.log_errors import LogError
 from mindyn.logs.metadata import LogMetadata
-from mindyn.logs.reading import sample_segments
+from mindyn.logs.number_checks import LogInspector
+from mindyn.logs.read_log import sample_segments
 from mindyn.logs.segments import resample_pieces, split_at_gaps
 
 ROBOT = mindyn.load_robot("planar2")

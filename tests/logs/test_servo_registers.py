@@ -18,7 +18,7 @@ from raising import raises
 import mindyn
 from mindyn.foundation.errors import Code
 from mindyn.identification import draft_log
-from mindyn.logs.errors import LogError
+from mindyn.logs.log_errors import LogError
 
 RATE_HZ = 50
 SO101 = FOLDER / "so101_sage"

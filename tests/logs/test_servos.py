@@ -13,7 +13,7 @@ from mindyn.foundation.errors import Code
 from mindyn.foundation.findings import Kind, Severity
 from mindyn.identification import draft_log
 from mindyn.logs import log_from_targets
-from mindyn.logs.errors import LogError
+from mindyn.logs.log_errors import LogError
 from mindyn.regression.friction import Friction
 
 RATE = 200.0

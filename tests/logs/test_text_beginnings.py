@@ -11,7 +11,7 @@ from raising import raises
 
 import mindyn
 from mindyn.foundation.errors import Code
-from mindyn.logs.errors import LogError
+from mindyn.logs.log_errors import LogError
 
 ARM = mindyn.load_robot("planar2")
 NAMES = ["t", "q1", "q2", "tau1", "tau2"]

@@ -15,13 +15,13 @@ from mindyn.logs.drafts.draft_head import (
     guess_position_unit,
 )
 from mindyn.logs.drafts.draft_names import guess_signal, guess_unit, is_measured, split_words
-from mindyn.logs.errors import LogError
 from mindyn.logs.formats import tables, text_table
 from mindyn.logs.formats.array_table import ArrayTable
 from mindyn.logs.formats.npz_arrays import NpzArrays
 from mindyn.logs.formats.tables import require_numbers
 from mindyn.logs.formats.text_table import TextTable
 from mindyn.logs.locations import RemoteFile, list_matching, parse_location
+from mindyn.logs.log_errors import LogError
 from mindyn.robots.loading import load_robot
 
 

@@ -15,13 +15,13 @@ from messages import messages
 from raising import raises
 
 from mindyn.foundation.errors import Code, InputError
-from mindyn.logs.checks import check_units
 from mindyn.logs.cleaning import MAX_MAGNITUDE, Cleaner
 from mindyn.logs.conditioning import AS_LOGGED, DIFFERENCE_ROWS, Conditioning, edge_rows, reach_rows
-from mindyn.logs.errors import LogError
 from mindyn.logs.filters import edge_duration_s, lowpass, settling_rows
 from mindyn.logs.log import Log, log_from_arrays
+from mindyn.logs.log_errors import LogError
 from mindyn.logs.metadata import LogMetadata
+from mindyn.logs.number_checks import check_units
 from mindyn.logs.pipeline import SampleStream, condition, require_samples
 from mindyn.logs.resolving import _round_rate, estimate_period, read_first_rows, resolve_conditioning, uniform_segments
 from mindyn.logs.segments import SegmentPiece, cut_windows, split_at_gaps

@@ -14,12 +14,12 @@ from messages import messages
 from raising import raises
 
 from mindyn.foundation.errors import Code, InputError
-from mindyn.logs.checks import LogInspector, check_units, reachable_positions
 from mindyn.logs.cleaning import Cleaner
-from mindyn.logs.errors import ACCEPTABLE_FINDINGS, LogError
 from mindyn.logs.log import Log, SourceFile, join_logs, log_from_arrays
+from mindyn.logs.log_errors import ACCEPTABLE_FINDINGS, LogError
 from mindyn.logs.metadata import LogMetadata
-from mindyn.logs.noise_floor import _joint_cutoff, _power_density, noise_floor_cutoff
+from mindyn.logs.noise_cutoff import _joint_cutoff, _power_density, noise_floor_cutoff
+from mindyn.logs.number_checks import LogInspector, check_units, reachable_positions
 from mindyn.logs.units import CURRENT_UNITS, UNIT_FACTORS, unit_factor
 from mindyn.robots.loading import load_robot
 from mindyn.robots.parts import Limits
@@ -212,7 +212,7 @@ def test_a_cut_off_is_where_the_spectrum_sinks_into_the_floor(monkeypatch):
     frequency = np.arange(0, 51.0)
 
     def of(density):
-        monkeypatch.setattr("mindyn.logs.noise_floor._power_density", lambda *_: (frequency, density))
+        monkeypatch.setattr("mindyn.logs.noise_cutoff._power_density", lambda *_: (frequency, density))
         return _joint_cutoff([], 100.0)
 
     density = np.where(frequency < 7, 100.0, 1.0)
@@ -233,7 +233,7 @@ def test_a_cut_off_is_where_the_spectrum_sinks_into_the_floor(monkeypatch):
 def test_no_cut_off_where_the_motion_fills_the_band(monkeypatch):
     log = log_from_arrays(("a", "b"), T, TURN, TURN)
     result = iter([39.9, 3.0, 40.0, 3.0])
-    monkeypatch.setattr("mindyn.logs.noise_floor._joint_cutoff", lambda *_: next(result))
+    monkeypatch.setattr("mindyn.logs.noise_cutoff._joint_cutoff", lambda *_: next(result))
     assert noise_floor_cutoff([log], 100.0) == 39.9
     assert noise_floor_cutoff([log], 100.0) is None
 

@@ -16,8 +16,8 @@ from mindyn.cli.main import app
 from mindyn.foundation.errors import Code
 from mindyn.identification.log_drafts import draft_log
 from mindyn.logs.drafts.draft_names import guess_signal, is_measured, split_words
-from mindyn.logs.errors import LogError
-from mindyn.logs.reading import read_log
+from mindyn.logs.log_errors import LogError
+from mindyn.logs.read_log import read_log
 
 QDD = np.gradient(QD, T, axis=0)
 NOISE = np.random.default_rng(5)

@@ -11,13 +11,13 @@ from draft_parts import PLANAR
 from raising import raises
 
 from mindyn.foundation.errors import Code
-from mindyn.logs.checks import velocity_slope
 from mindyn.logs.drafts import drafting
 from mindyn.logs.drafts.draft import DraftLine, SidecarDraft, format_toml_value
 from mindyn.logs.drafts.draft_head import read_log_head
 from mindyn.logs.drafts.draft_names import group_columns, guess_signal, guess_unit, is_measured, split_words
 from mindyn.logs.drafts.drafting import draft_sidecar
-from mindyn.logs.errors import LogError
+from mindyn.logs.log_errors import LogError
+from mindyn.logs.number_checks import velocity_slope
 from mindyn.robots.loading import load_robot
 
 T = np.arange(60) / 100

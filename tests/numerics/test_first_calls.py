@@ -13,7 +13,7 @@ import pytest
 from first_calls import CALLS, THREADS
 
 import mindyn
-from mindyn.foundation.once import compute_once
+from mindyn.foundation.compute_once import compute_once
 
 SCRIPT = Path(__file__).with_name("first_calls.py")
 ESTIMATE = Path(__file__).parents[1] / "estimators" / "saved_estimate.json"

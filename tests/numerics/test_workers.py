@@ -19,9 +19,9 @@ from pathlib import Path
 
 import pytest
 
-from mindyn.kernels.numerics import workers as module
-from mindyn.kernels.numerics.worker_messages import SharedData
-from mindyn.kernels.numerics.workers import (
+from mindyn.foundation.processes import workers as module
+from mindyn.foundation.processes.worker_messages import SharedData
+from mindyn.foundation.processes.workers import (
     forget_shared_data,
     has_workers,
     share_tasks,
@@ -52,7 +52,7 @@ print(how.method, *found, how.findings, estimate.data.identifiable)
 """
 WAIT_IN_WORKERS = """
 import os, time
-from mindyn.kernels.numerics.workers import share_tasks, start_task, worker_count, workers
+from mindyn.foundation.processes.workers import share_tasks, start_task, worker_count, workers
 with workers("math", 2):
     for _ in range(100):
         pids = [start_task(os.getpid)() for _ in range(4)]

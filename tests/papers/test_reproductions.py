@@ -12,14 +12,15 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from mindyn.cli.papers import PAGE_FILE, PAPERS, papers
+from mindyn.cli.papers_command import PAGE_FILE, papers
 from mindyn.equations import decoupling_rows
 from mindyn.equations.identifiability.numeric import numeric_base
-from mindyn.equations.identifiability.random_states import Regressors
+from mindyn.equations.identifiability.regressor_rows import Regressors
 from mindyn.foundation.algebra.inertia import mass_com_inertia, pseudo_inertia
 from mindyn.papers.counting import Counts
 from mindyn.papers.lin_fang_paper import fang_lines
 from mindyn.papers.lin_paper import slide_operations
+from mindyn.papers.paper_catalogue import PAPERS
 from mindyn.papers.reproduction import format_markdown
 from mindyn.papers.yoshida_paper import samples_needed
 from mindyn.papers.yoshida_robot import VALUE_TABLES, yoshida_load, yoshida_values

@@ -146,7 +146,7 @@ def run_case(family: str, seed: int) -> dict:
         }
         try:
             picked = choose.Choice(candidate.estimator, candidate.settings, (), None, ())
-            estimate, _ = fit(Experiment(robot, log), picked, is_given=True)
+            estimate, _ = fit(Experiment(robot, log), picked, estimator_is_given=True)
             row["other"] = mindyn.validate(estimate, [held_out]).error.total
         except MindynError as error:
             row["raised"] = error.message

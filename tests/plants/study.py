@@ -32,9 +32,9 @@ from honesty.spoiled import format_rate
 import mindyn
 from mindyn.foundation.errors import MindynError
 from mindyn.foundation.findings import Kind, Severity
-from mindyn.identification.feasibility.intervals import torque_bands
+from mindyn.identification.feasibility.physical_intervals import torque_bands
 from mindyn.logs.log import log_from_arrays
-from mindyn.output.report.parameters import parameter_rows
+from mindyn.output.report.parameter_rows import parameter_rows
 from mindyn.output.report.verdict import Commands, build_verdict, summarize_verdict
 from plants.mujoco_arm import random_arm_file, random_drives, record
 

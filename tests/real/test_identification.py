@@ -3,8 +3,8 @@
 Every setting is chosen by `identify` inside the training rows; the only statements are the robots' own: gears and the
 wrist coupling of the TX40, the gas spring of the KR300 (both from the logs' NOTE.md). Physically consistent fits take
 the settings that were chosen; the weight of their prior and the kinds of drive parameters are chosen inside the
-training rows by the rule of `feasibility/physically_consistent.py`. LWR4+: the prior is the masses and boxes of its own
-URDF (rounded values of single links, no placeholder by the rule of `feasibility/priors.py`). KR300: its inertials
+training rows by the rule of `fits/physically_consistent.py`. LWR4+: the prior is the masses and boxes of its own
+URDF (rounded values of single links, no placeholder by the rule of `conditions/priors.py`). KR300: its inertials
 are one placeholder for all links. One test for each set: its settings are chosen once.
 """
 
@@ -18,9 +18,9 @@ from logs.real_sets import real_log, real_robot
 
 from mindyn.applications.validation.validate import validate
 from mindyn.foundation.algebra.inertia import check_consistency
-from mindyn.identification.feasibility.physically_consistent import PhysicallyConsistent
+from mindyn.identification.feasibility.fits.physically_consistent import PhysicallyConsistent
 from mindyn.identification.identify import identify
-from mindyn.regression.building import build_rows
+from mindyn.regression.build_rows import build_rows
 from mindyn.robots.parts import Drive, ExtraTorque
 
 SPLITS = {

@@ -12,7 +12,7 @@ from raising import raises
 
 import mindyn
 from mindyn.foundation.errors import Code, MindynError
-from mindyn.regression.building import build_rows
+from mindyn.regression.build_rows import build_rows
 from mindyn.regression.friction import Friction
 from mindyn.regression.gather_blocks import BLOCKS, _join_blocks, block_counts
 from mindyn.regression.regressor import Regressor

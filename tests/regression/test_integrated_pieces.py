@@ -23,7 +23,7 @@ from mindyn.regression.integrated import (
     _torque_integral,
     _usable,
     intervals,
-    quadrature,
+    quadrature_weights,
     reversals,
 )
 from mindyn.regression.regressor import Regressor, _joint_scales, with_estimated_drives
@@ -121,7 +121,7 @@ def test_segments_are_cut_into_equal_pieces_that_share_a_row():
 def test_weights_of_gregory_integrate_polynomials_of_degree_five():
     assert QUADRATURE_ROWS == 10
     for rows in (10, 11, 23):
-        weights, x = quadrature(rows), np.arange(rows) / (rows - 1)
+        weights, x = quadrature_weights(rows), np.arange(rows) / (rows - 1)
         assert_close(weights, weights[::-1], SAME_ALGEBRA)
         for degree in range(6):
             assert_close(weights @ x**degree / (rows - 1), 1 / (degree + 1), ORACLE)
@@ -152,7 +152,7 @@ def test_more_intervals_than_parameters_are_needed():
 
 def test_right_sides_are_integrals_of_torque_and_power():
     samples, taken = samples_of(30), slice(5, 16)
-    weights = quadrature(11) / 100
+    weights = quadrature_weights(11) / 100
     tau, q, qd = samples.tau[taken], samples.q[taken], samples.qd[taken]
     impulse = [sum(weights[k] * tau[k, j] for k in range(11)) for j in range(2)]
     work = sum(weights[k] * tau[k, j] * qd[k, j] for k in range(11) for j in range(2))
@@ -187,7 +187,7 @@ def test_a_row_holds_for_the_values_of_the_motion(swinging, form):
     row = created.row(samples, taken, None, "sampled")
     names, columns = created.of_rows
     assert len(row) == len(names) == len(columns)
-    weights = quadrature(41) / 40
+    weights = quadrature_weights(41) / 40
     tau, qd = samples.tau[taken], samples.qd[taken]
     mean = weights @ tau if form == "momentum" else [weights @ (tau * qd).sum(axis=1)]
     assert_close(row[:, -1], mean, ORACLE)

@@ -13,7 +13,7 @@ import mindyn
 from mindyn.equations.loop_constraints import open_tree
 from mindyn.logs.samples import Samples
 from mindyn.motions.simulation.controllers import SineMotion
-from mindyn.regression.building import build_rows
+from mindyn.regression.build_rows import build_rows
 from mindyn.regression.friction import Friction
 from mindyn.regression.regressor import Regressor
 from mindyn.robots.friction_laws import FITTED_SHAPES

@@ -22,11 +22,11 @@ from mindyn.identification.estimators.closed_loop_instruments import regular_val
 from mindyn.identification.estimators.essential import elimination
 from mindyn.identification.estimators.instrument_steps import inertia_matrices
 from mindyn.identification.estimators.least_squares import LeastSquares
-from mindyn.identification.feasibility.inertia_family import InertiaFamily
+from mindyn.identification.feasibility.conditions.inertia_family import InertiaFamily
 from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.log import log_from_arrays
-from mindyn.logs.reading import LogScan, _describe_source
-from mindyn.regression.building import build_rows
+from mindyn.logs.read_log import LogScan, _describe_source
+from mindyn.regression.build_rows import build_rows
 from mindyn.regression.experiment import Experiment
 from mindyn.regression.gathered_log import gather_log
 from mindyn.regression.regressor import build_regressor, with_estimated_drives

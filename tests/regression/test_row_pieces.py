@@ -22,7 +22,7 @@ from mindyn.logs.log import log_from_arrays
 from mindyn.logs.periods import build_timeline
 from mindyn.logs.resolving import _round_rate, cutoff_finding, delay_finding, estimate_period
 from mindyn.logs.samples import Samples
-from mindyn.regression.building import build_rows
+from mindyn.regression.build_rows import build_rows
 from mindyn.regression.experiment import Experiment
 from mindyn.regression.gather_blocks import (
     BLOCKS,

@@ -25,7 +25,7 @@ from mindyn.identification.estimators.least_squares import LeastSquares
 from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.log import SourceFile, log_from_arrays
 from mindyn.logs.pipeline import condition, condition_stream
-from mindyn.regression.building import build_rows
+from mindyn.regression.build_rows import build_rows
 from mindyn.regression.friction import Friction
 from mindyn.regression.gather_blocks import BLOCKS
 from mindyn.regression.information import add_information

@@ -9,7 +9,7 @@ from estimators.recovered import smooth_samples
 
 import mindyn
 from mindyn.applications.validation.trajectories import Trajectories
-from mindyn.identification.feasibility.answer import Answer
+from mindyn.identification.feasibility.checks.answer import Answer
 from mindyn.logs.conditioning import AS_LOGGED
 from mindyn.logs.log import log_from_arrays
 from mindyn.regression.regressor import with_estimated_drives

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import mindyn
-from mindyn.cli.demo import couple_wrist
+from mindyn.cli.demo_command import couple_wrist
 
 MINDYN = Path(sys.executable).parent / "mindyn"
 PHONE, DESKTOP = (390, 844), (1280, 900)

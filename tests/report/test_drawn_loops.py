@@ -8,7 +8,7 @@ import pytest
 import mindyn
 from mindyn.equations.loop_closure import home_closure
 from mindyn.kernels.skeleton import compute_skeleton
-from mindyn.output.report.motion import draw_skeleton
+from mindyn.output.report.motion_sections import draw_skeleton
 
 
 @pytest.mark.parametrize("name", ["five_bar", "slider_crank", "palletiser"])

@@ -13,7 +13,7 @@ from raising import raises
 from reported_arms import arm, estimate_of, log_of
 from typer.testing import CliRunner
 
-from mindyn.cli.identify import RUN_FILES
+from mindyn.cli.identify_command import RUN_FILES
 from mindyn.cli.main import app
 from mindyn.foundation.errors import Code, InputError, MindynError
 from mindyn.output.export.toml_writer import write_toml

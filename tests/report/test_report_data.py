@@ -29,17 +29,17 @@ from mindyn.identification.prediction.prediction import TorquePrediction
 from mindyn.logs.conditioning import AS_LOGGED
 from mindyn.logs.log import log_from_arrays
 from mindyn.logs.samples import Samples
-from mindyn.output.report.data import LogView, collect_report_data
-from mindyn.output.report.motion import excitation_section
-from mindyn.output.report.provenance import list_notes, provenance_section
-from mindyn.output.report.torques import (
+from mindyn.output.report.motion_sections import excitation_section
+from mindyn.output.report.provenance_section import list_notes, provenance_section
+from mindyn.output.report.report_data import LogView, collect_report_data
+from mindyn.output.report.torque_sections import (
     compute_friction,
     friction_section,
     plot_torques,
     residual_section,
     torque_section,
 )
-from mindyn.output.report.writing import build_page
+from mindyn.output.report.write_report import build_page
 from mindyn.regression.friction import Friction
 from mindyn.regression.settings import EquationSettings
 

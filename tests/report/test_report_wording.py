@@ -15,15 +15,17 @@ from mindyn.applications.validation.validate import Validation
 from mindyn.foundation.findings import Finding, Kind, Severity
 from mindyn.foundation.pages.document import format_percent, typeset
 from mindyn.identification.diagnostics.residual_patterns import REMEDIES
-from mindyn.identification.feasibility.answer import Answer
-from mindyn.identification.feasibility.check import Feasibility
-from mindyn.identification.feasibility.positive_definite import check_positive_definite
-from mindyn.identification.prediction.errors import EDGE_S, MAX_EDGE_FRACTION, TorqueError
-from mindyn.output.report.data import ErrorColumn, collect_report_data
-from mindyn.output.report.motion import excitation_section, motion_section
-from mindyn.output.report.parameter_table import PHYSICAL_INTERVALS_NOTE, UNBOUNDED_INTERVALS_NOTE, parameter_section
-from mindyn.output.report.provenance import list_settings, provenance_section
-from mindyn.output.report.torques import describe_spectrum, residual_section, torque_section, unscored_times
+from mindyn.identification.feasibility.check_feasible import Feasibility
+from mindyn.identification.feasibility.checks.answer import Answer
+from mindyn.identification.feasibility.checks.positive_definite import check_positive_definite
+from mindyn.identification.prediction.prediction_errors import EDGE_S, MAX_EDGE_FRACTION, TorqueError
+from mindyn.output.report.comparison_section import comparison_section
+from mindyn.output.report.feasibility_section import SAMPLED_NOTE, feasibility_section
+from mindyn.output.report.motion_sections import excitation_section, motion_section
+from mindyn.output.report.parameter_section import PHYSICAL_INTERVALS_NOTE, UNBOUNDED_INTERVALS_NOTE, parameter_section
+from mindyn.output.report.provenance_section import list_settings, provenance_section
+from mindyn.output.report.report_data import ErrorColumn, collect_report_data
+from mindyn.output.report.torque_sections import describe_spectrum, residual_section, torque_section, unscored_times
 from mindyn.output.report.verdict import (
     CONSISTENCY_UNDECIDED,
     FEASIBILITY_NOT_CHECKED,
@@ -37,14 +39,7 @@ from mindyn.output.report.verdict import (
     build_verdict,
     find_weakest_joint,
 )
-from mindyn.output.report.verdict_section import (
-    NO_HELD_OUT_NOTE,
-    SAMPLED_NOTE,
-    comparison_section,
-    feasibility_section,
-    summarize_report,
-    verdict_section,
-)
+from mindyn.output.report.verdict_section import NO_HELD_OUT_NOTE, summarize_report, verdict_section
 from mindyn.regression.settings import EquationSettings
 
 STOOD = Finding(Kind.STILL_JOINT, Severity.ERROR, "it stood", "Record it moving")

@@ -9,7 +9,7 @@ import pytest
 from reported_arms import arm, estimate_of, log_of
 
 import mindyn
-from mindyn.foundation.pages.notebook import Page
+from mindyn.foundation.pages.notebook_display import Page
 
 
 @pytest.fixture(scope="module")

@@ -20,10 +20,10 @@ from mindyn.foundation.algebra.inertia import mass_com_inertia
 from mindyn.foundation.errors import Code, InputError
 from mindyn.kernels.model import compile_model
 from mindyn.motions.excitation.motions import ApproachPath, Fourier, Motion, Run
-from mindyn.output.view.bodies import describe_inertia, find_impossible_links
 from mindyn.output.view.dependence import describe_dependence, rest_position, slider_ranges, whole_positions
+from mindyn.output.view.link_drawings import describe_inertia, find_impossible_links
 from mindyn.output.view.playback import play_log, play_motion
-from mindyn.output.view.writing import link_poses
+from mindyn.output.view.write_view import link_poses
 
 MESH = """<robot name="meshed"><link name="base"/>
 <link name="beam"><visual><geometry><mesh filename="beam.obj"/></geometry></visual>

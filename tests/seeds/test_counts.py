@@ -8,7 +8,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from mindyn.cli.count import count
+from mindyn.cli.count_command import count
 from mindyn.papers.counting import Counts, Tape
 from mindyn.papers.operation_tables import angeles_rows, lin_rows, table_ii, table_vi_rows, table_viii_rows
 from mindyn.papers.traced_robots import kane_chain, lin_chain

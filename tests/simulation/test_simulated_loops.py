@@ -14,7 +14,7 @@ from scipy.integrate import solve_ivp
 from simulation.plants import CONSERVED, INTEGRATED, WEAK, constant, nothing, swinging
 
 import mindyn
-from mindyn.cli.simulate import write_measurement
+from mindyn.cli.simulate_command import write_measurement
 from mindyn.equations.loop_closure import affine_closure, primary_friction, primary_gears
 from mindyn.foundation.errors import Code, MissingPhysicsError
 from mindyn.motions.simulation.controllers import ComputedTorque, SineMotion

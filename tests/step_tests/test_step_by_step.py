@@ -10,7 +10,7 @@ from closeness import SAME_ALGEBRA, assert_close
 from equations import equations
 from robots import random_robot, with_random_drives
 
-from mindyn.applications.step_tests.estimator import StepByStep
+from mindyn.applications.step_tests.step_by_step import StepByStep
 from mindyn.identification.estimators.estimate import load_estimate
 from mindyn.identification.estimators.last_link_first import LastLinkFirst
 from mindyn.kernels.model import compile_model

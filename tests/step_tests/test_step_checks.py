@@ -10,7 +10,7 @@ from closeness import SAME_ALGEBRA, assert_close
 from raising import raises
 
 from mindyn import StepByStep, load_robot, plan_tests
-from mindyn.applications.step_tests.checks import check_steps
+from mindyn.applications.step_tests.step_checks import check_steps
 from mindyn.foundation.errors import Code, InputError
 from mindyn.logs.log import log_from_arrays
 from mindyn.motions.simulation.sensors import Sensors
@@ -52,7 +52,7 @@ def test_a_carriage_with_a_wrong_mass_misses_by_the_closed_form():
     straight = np.column_stack([np.ones_like(t), t])
     missed -= straight @ np.linalg.lstsq(straight, missed, rcond=None)[0]
     assert check.rms == pytest.approx(np.sqrt(np.mean(missed**2)), rel=1e-4)
-    assert check.suspect
+    assert check.is_suspect
 
 
 def test_the_estimated_values_reproduce_every_test(robot, plan):
@@ -62,7 +62,7 @@ def test_the_estimated_values_reproduce_every_test(robot, plan):
     assert {value.compared for value in checks.checks if value.kind == "accelerated"} == {"position"}
     assert {item.compared for item in checks.checks if item.kind != "accelerated"} == {"torque"}
     assert max(check.rms / check.measured_rms for check in checks.checks) < 1e-4
-    assert checks.suspect == ()
+    assert checks.suspect_tests == ()
     assert "agree" in checks.status
 
 
@@ -71,7 +71,7 @@ def test_noise_is_explained_by_the_uncertainty_of_the_values(robot, plan, seed):
     sensors = Sensors(counts_per_revolution=4096, position_noise=1e-3, torque_noise=0.002)
     logs = simulate_tests(robot, plan, rate_hz=200.0, sensors=sensors, rng=seed)
     checks = check_steps(StepByStep().fit(robot, plan, logs), plan, logs)
-    assert checks.suspect == ()
+    assert checks.suspect_tests == ()
     assert all(0 < check.rms < 3 * check.explained_rms for check in checks.checks)
 
 
@@ -81,7 +81,7 @@ def test_the_test_with_delayed_torque_is_named(robot, plan):
     late = np.concatenate([np.tile(log.tau[0], (40, 1)), log.tau[:-40]])
     spoiled = {**logs, name: log_from_arrays(log.joint_names, log.time, log.q, late, log.qd)}
     checks = check_steps(StepByStep().fit(robot, plan, spoiled), plan, spoiled)
-    assert checks.suspect[0].test == "accelerated-02"
+    assert checks.suspect_tests[0].test == "accelerated-02"
     assert "accelerated-02 first" in checks.status
     assert "suspect" in checks.table()
 
@@ -96,7 +96,7 @@ def test_wrong_friction_and_gravity_are_found_where_nothing_accelerates(robot, p
             for parameter in estimate.regressor.parameters
         ]
         beta[result] *= 2
-        assert check_steps(estimate.with_values(beta=beta), plan, logs).suspect[0].test == first
+        assert check_steps(estimate.with_values(beta=beta), plan, logs).suspect_tests[0].test == first
 
 
 def test_values_without_inertia_run_away(robot, plan):

@@ -9,7 +9,7 @@ import pytest
 from closeness import SAME_ALGEBRA, assert_close
 
 from mindyn.applications.step_tests.log_checks import LogChecks
-from mindyn.applications.step_tests.rows import mean_speed
+from mindyn.applications.step_tests.step_rows import mean_speed
 from mindyn.logs.log import log_from_arrays
 from mindyn.motions.step_plans.step_motions import Breakaways, ConstantSpeed
 

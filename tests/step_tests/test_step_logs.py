@@ -9,10 +9,10 @@ import pytest
 from closeness import SAME_ALGEBRA, assert_close
 from raising import raises
 
-from mindyn.applications.step_tests.estimator import StepByStep
+from mindyn.applications.step_tests.step_by_step import StepByStep
 from mindyn.foundation.errors import Code, InputError, UnknownNameError
-from mindyn.logs.errors import LogError
 from mindyn.logs.log import log_from_arrays
+from mindyn.logs.log_errors import LogError
 from mindyn.robots.loading import load_robot
 
 

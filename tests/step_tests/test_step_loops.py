@@ -12,7 +12,7 @@ from laws.parallel_robots import SIX_BARS, six_bar
 from raising import raises
 
 import mindyn
-from mindyn.applications.step_tests.estimator import StepByStep
+from mindyn.applications.step_tests.step_by_step import StepByStep
 from mindyn.foundation.errors import Code, InputError, UnknownNameError
 from mindyn.motions.step_plans.planner import plan_tests
 from mindyn.motions.step_plans.simulated_tests import simulate_tests

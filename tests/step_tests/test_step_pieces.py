@@ -12,7 +12,7 @@ import pytest
 from closeness import EXACT, ORACLE, SAME_ALGEBRA, assert_close
 from raising import raises
 
-from mindyn.applications.step_tests.rows import (
+from mindyn.applications.step_tests.step_rows import (
     SIGN_SPEED,
     MotionRows,
     RowMaker,
@@ -24,6 +24,7 @@ from mindyn.applications.step_tests.rows import (
 from mindyn.foundation.algebra.inertia import phi_about_origin
 from mindyn.foundation.errors import Code, InputError
 from mindyn.identification import WeighedLoad
+from mindyn.identification.estimators.estimate_records import JointResidual, read_array, save_array
 from mindyn.identification.estimators.fit_summary import (
     data_summary,
     describe_status,
@@ -31,10 +32,9 @@ from mindyn.identification.estimators.fit_summary import (
     joint_residuals,
     unexplained_fraction,
 )
-from mindyn.identification.estimators.records import JointResidual, read_array, save_array
 from mindyn.identification.runs_with_loads import Payload
-from mindyn.logs.errors import LogError
 from mindyn.logs.log import log_from_arrays
+from mindyn.logs.log_errors import LogError
 from mindyn.motions.step_plans.step_motions import Breakaways
 from mindyn.regression.information import Information, triangle_of
 from mindyn.regression.integrated import QUADRATURE_ROWS

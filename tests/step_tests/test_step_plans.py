@@ -11,7 +11,7 @@ from raising import raises
 from robots import random_robot, with_random_drives
 
 from mindyn.foundation.errors import Code, ExportError, InputError, UnknownNameError
-from mindyn.logs.errors import LogError
+from mindyn.logs.log_errors import LogError
 from mindyn.motions.step_plans.folders import read_test_logs, write_motions, write_test_logs
 from mindyn.motions.step_plans.identifiable_subspace import IdentifiableSubspace
 from mindyn.motions.step_plans.plan import load_plan

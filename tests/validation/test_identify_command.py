@@ -15,12 +15,12 @@ from typer.testing import CliRunner
 
 import mindyn
 from mindyn.cli.exit_codes import ExitCode
-from mindyn.cli.identify import identify
+from mindyn.cli.identify_command import identify
 from mindyn.cli.runs import require_held_out
 from mindyn.foundation.errors import Code, ExportError, InputError, RobotFileError
 from mindyn.identification.estimators.estimate import load_estimate
-from mindyn.logs.errors import LogError
 from mindyn.logs.log import SourceFile
+from mindyn.logs.log_errors import LogError
 from mindyn.regression.gathered_log import sources_of
 from mindyn.regression.regressor import with_estimated_drives
 from mindyn.regression.settings import EquationSettings
@@ -204,7 +204,7 @@ def test_an_earlier_run_stays_complete_until_the_new_one_is(logs, arm, fixed, mo
     def no_space(*_, **__):
         raise ExportError("no space left")
 
-    monkeypatch.setattr("mindyn.output.report.writing.write_report", no_space)
+    monkeypatch.setattr("mindyn.output.report.write_report.write_report", no_space)
     given = (arm, logs / "run1.parquet", "--conditioning", fixed, "--out", logs / "out")
     with raises(ExportError, Code.NOT_WRITABLE, ""):
         invoke(*given)

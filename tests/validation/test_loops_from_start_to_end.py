@@ -18,12 +18,12 @@ from scipy.linalg import null_space
 from scipy.stats import chi2
 
 import mindyn
-from mindyn.identification.feasibility.intervals import physical_ends
+from mindyn.identification.feasibility.physical_intervals import physical_ends
 from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.samples import Samples
 from mindyn.motions.simulation.controllers import ComputedTorque
 from mindyn.motions.simulation.sensors import Sensors
-from mindyn.regression.building import build_rows
+from mindyn.regression.build_rows import build_rows
 from mindyn.regression.regressor import Regressor
 from mindyn.robots.parts import Drive
 

@@ -14,8 +14,8 @@ from mindyn.applications.validation.validate import compare, validate
 from mindyn.foundation.errors import Code, InputError
 from mindyn.identification.estimators.least_squares import LeastSquares
 from mindyn.identification.identify import identify
-from mindyn.identification.prediction.errors import EDGE_S, MAX_EDGE_FRACTION, torque_error
 from mindyn.identification.prediction.prediction import pool_errors, predict_log
+from mindyn.identification.prediction.prediction_errors import EDGE_S, MAX_EDGE_FRACTION, torque_error
 from mindyn.logs.conditioning import AS_LOGGED
 from mindyn.logs.log import log_from_arrays
 from mindyn.regression.settings import EquationSettings

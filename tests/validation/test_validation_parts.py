@@ -16,7 +16,7 @@ import mindyn
 from mindyn.applications.validation.validate import fit_error, prior_estimate
 from mindyn.foundation.errors import Code, InputError
 from mindyn.identification.prediction.friction_curves import friction_curve
-from mindyn.identification.prediction.noise_floor import spectrum
+from mindyn.identification.prediction.noise_floor_error import spectrum
 from mindyn.identification.prediction.prediction import predict_log
 from mindyn.logs.conditioning import AS_LOGGED
 from mindyn.logs.log import log_from_arrays

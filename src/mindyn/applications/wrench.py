@@ -27,7 +27,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mindyn.applications.payload.payload import (
+from mindyn.applications.payload.identify_payload import (
     UNSEEN_DEVIATION,
     UNSEEN_INFORMATION,
     make_consistent,
@@ -37,18 +37,18 @@ from mindyn.foundation.algebra.normal_equations import column_lengths, solve_nor
 from mindyn.foundation.algebra.rotations import rotation_about_axis
 from mindyn.foundation.algebra.significance import is_significantly_positive
 from mindyn.foundation.algebra.values import Array, ShortRepr, frozen_array
+from mindyn.foundation.atomic_files import write_file_atomically
 from mindyn.foundation.errors import Code, InputError
 from mindyn.foundation.escaping import fill_template
-from mindyn.foundation.files import write_file_atomically
 from mindyn.foundation.findings import Finding, Kind, Severity, warning
 from mindyn.foundation.notation import STANDARD_GRAVITY
 from mindyn.identification.runs_with_loads import Payload, find_undetermined_parameters
-from mindyn.identification.uncertainty.conditions import excess_of_conditions
+from mindyn.identification.uncertainty.condition_shifts import excess_of_conditions
 from mindyn.kernels.model import compile_model
 from mindyn.kernels.source_text import file_identifier, literal
 from mindyn.logs.filters import differentiate_poses, edge_duration_s, lowpass
 from mindyn.logs.wrench_log import ActsOn, WrenchFrame, WrenchLog
-from mindyn.parameters.certificate import link_wrenches
+from mindyn.parameters.base_set_verification import link_wrenches
 from mindyn.robots.robot import Robot
 
 BLOCKS: Final = 24

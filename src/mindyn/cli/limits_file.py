@@ -13,7 +13,7 @@ from mindyn.cli.arguments import option_group, parse_assignments, require_exclus
 from mindyn.cli.choices import CLEARANCE_M, TIP_SPEED, TRACKING_ERROR_M
 from mindyn.foundation.errors import Code, InputError
 from mindyn.foundation.findings import Finding
-from mindyn.foundation.reading import read_settings_toml
+from mindyn.foundation.safe_reading import read_settings_toml
 from mindyn.foundation.schemas import (
     ANY_NUMBER,
     ANY_TEXT,
@@ -26,7 +26,7 @@ from mindyn.foundation.schemas import (
 
 if TYPE_CHECKING:
     from mindyn.motions.excitation.constraints import Box
-    from mindyn.motions.excitation.safety import SafetySettings
+    from mindyn.motions.excitation.motion_safety import SafetySettings
     from mindyn.motions.excitation.volumes import Capsule
     from mindyn.robots.robot import Robot
 
@@ -91,7 +91,7 @@ def parse_motion_options(
     ] = None,
 ) -> MotionOptions:
     """Return the options of commands that check motions."""
-    from mindyn.motions.excitation.safety import SafetySettings
+    from mindyn.motions.excitation.motion_safety import SafetySettings
 
     require_exclusive({"--floor": floor is not None, "--no-floor": no_floor})
     safety = SafetySettings(

@@ -20,7 +20,7 @@ from mindyn.cli.printing import NOTHING_WRITTEN, print_json, print_status, termi
 from mindyn.foundation.errors import Code, ImplausibleModelError, MindynError, UnsafeMotionError, shorten_text
 from mindyn.foundation.escaping import TERMINAL_COLUMNS
 from mindyn.foundation.interrupts import exit_on_interrupt, reraise_interrupts
-from mindyn.foundation.reading import ALLOW_OUTSIDE_FILES
+from mindyn.foundation.safe_reading import ALLOW_OUTSIDE_FILES
 
 COMMANDS: Mapping[str, str] = {
     "start": "Go from a robot and its logs to exported code, asking only for what cannot be determined.",
@@ -139,9 +139,9 @@ class LazyCommands(TyperGroup):
 
 
 def load_function(command: str) -> Callable[..., None]:
-    """Import the function of a command: `x_y` of mindyn/cli/x_y.py for `x-y`."""
+    """Import the function of a command: `x_y` of mindyn/cli/x_y_command.py for `x-y`."""
     name = command.replace("-", "_")
-    function: Callable[..., None] = getattr(import_module(f"mindyn.cli.{name}"), name)
+    function: Callable[..., None] = getattr(import_module(f"mindyn.cli.{name}_command"), name)
     return function
 
 

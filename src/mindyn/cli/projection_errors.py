@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Literal
 
 from mindyn.cli.printing import print_status
 from mindyn.cli.runs import read_run_record
+from mindyn.foundation.atomic_files import locate_beside
 from mindyn.foundation.errors import Code, InputError, MindynError
-from mindyn.foundation.files import locate_beside
 
 if TYPE_CHECKING:
     from mindyn.identification.estimators.estimate import Estimate
@@ -63,7 +63,7 @@ def _read_held_out(run: Path) -> list[SourceFile]:
 def _read_part(source: SourceFile, robot: Robot) -> Log:
     """Read the rows of a source; raise `InputError` if the file is missing or has changed."""
     from mindyn.logs.log import hash_sources
-    from mindyn.logs.reading import read_log
+    from mindyn.logs.read_log import read_log
 
     if not Path(source.path).exists():
         raise InputError(f"{source.path} does not exist", code=Code.MISSING_FILE, subject=source.path)

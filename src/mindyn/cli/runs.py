@@ -11,11 +11,11 @@ import typer
 
 from mindyn.cli.choices import SERVO_FILE
 from mindyn.cli.printing import print_findings, print_status, print_table
+from mindyn.foundation.atomic_files import finish_replacement
 from mindyn.foundation.errors import Code, InputError, MindynError, list_names
-from mindyn.foundation.files import finish_replacement
 from mindyn.foundation.findings import Finding, Kind, info
 from mindyn.foundation.hints import Command
-from mindyn.foundation.reading import read_json
+from mindyn.foundation.safe_reading import read_json
 from mindyn.logs.locations import FileLocation
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ def read_logs(
     fitted        conditioning of the estimate, to report differences
     are_training  do not print findings, because the estimate will include them
     """
-    from mindyn.logs.reading import read_log
+    from mindyn.logs.read_log import read_log
 
     logs = []
     for path in paths:

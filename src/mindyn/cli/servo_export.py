@@ -12,8 +12,8 @@ import typer
 from mindyn.cli.choices import SERVO_FILE
 from mindyn.cli.exit_codes import ExitCode
 from mindyn.cli.printing import print_json, print_notes, print_output, print_status
+from mindyn.foundation.atomic_files import finish_replacement, write_file_atomically
 from mindyn.foundation.errors import Code, InputError, require_choice
-from mindyn.foundation.files import finish_replacement, write_file_atomically
 
 if TYPE_CHECKING:
     from mindyn.identification.servos.servo_estimate import ServoEstimate
@@ -48,7 +48,7 @@ def export_servos(file: Path, export: ServoExport, inapplicable: Mapping[str, bo
     inapplicable  options that servo runs do not have, and whether they were given
     """
     from mindyn.identification.servos.servo_estimate import load_servo_estimate
-    from mindyn.logs.reading import read_log
+    from mindyn.logs.read_log import read_log
     from mindyn.output.export.servo_replay import replay_in_mujoco
 
     require_choice(export.to, SERVO_FORMATS, "--to")

@@ -17,7 +17,7 @@ from mindyn.cli.choices import SERVO_FILE
 from mindyn.cli.exit_codes import ExitCode
 from mindyn.cli.next_step import print_next_command
 from mindyn.cli.printing import count_messages, print_findings, print_json, print_output, print_status
-from mindyn.foundation.files import relative_path, replace_folder_files, write_file_atomically
+from mindyn.foundation.atomic_files import relative_path, replace_folder_files, write_file_atomically
 from mindyn.logs.locations import FileLocation, strip_credentials
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ def _write_json(path: Path, values: Mapping[str, Any]) -> None:
 def _run_record(run: ServoRun, estimate: ServoEstimate, replay: ServoReplay, seconds: float) -> dict[str, Any]:
     """Return the record with which the run can be repeated."""
     from mindyn.logs.log import hash_sources
-    from mindyn.output.report.provenance import package_versions
+    from mindyn.output.report.provenance_section import package_versions
     from mindyn.regression.gathered_log import sources_of
 
     assert run.out is not None

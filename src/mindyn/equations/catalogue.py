@@ -8,18 +8,18 @@ from typing import Any, Literal, get_args
 
 import casadi
 
-from mindyn.equations.certificate import COMPARATORS, ReferenceDynamics, deviation_error, equation_deviation
 from mindyn.equations.chain import SX
 from mindyn.equations.drives import load_dependent_extras, load_friction_error, require_drives, rotor_energy
+from mindyn.equations.equation_verification import COMPARATORS, ReferenceDynamics, deviation_error, equation_deviation
 from mindyn.equations.formulations import INERTIA_MATRIX, INVERSE_DYNAMICS, accelerations, build_formulation
 from mindyn.equations.forward_dynamics import forward_dynamics
 from mindyn.equations.inertia_matrix import coriolis_matrix, energy, inertia_matrix, observer_step
-from mindyn.equations.motion import forward_kinematics, geometric_jacobian
+from mindyn.equations.kinematics import forward_kinematics, geometric_jacobian
 from mindyn.equations.newton_euler import inverse_dynamics
 from mindyn.equations.traces import NEEDS_BEYOND_BASE, Needs, Parameters, Request, Trace, start_trace
 from mindyn.foundation.errors import Code, InputError, RobotError, require_choice, unknown_name_error
-from mindyn.parameters.base import BaseParameters, has_same_mechanism
-from mindyn.parameters.certificate import COMPARED_STATES
+from mindyn.parameters.base_parameters import BaseParameters, has_same_mechanism
+from mindyn.parameters.base_set_verification import COMPARED_STATES
 from mindyn.parameters.structural import structural_base
 from mindyn.robots.robot import Robot
 
@@ -32,7 +32,7 @@ class Equation:
     """An equation: names of its inputs and its output, a function that traces it, and its meaning.
 
     needs         information about the links: nothing, torques with the root at rest or moving, or the bodies
-    regressor_of  the parameters that it is differentiated by, if it is a regressor
+    regressor_of  the parameters with respect to which the equation is differentiated, if it is a regressor
     """
 
     inputs: tuple[str, ...]
@@ -211,8 +211,8 @@ LOAD_INDEPENDENT_EQUATIONS = (
     "regressor",
     "momentum_observer",
 )
-"""Equations that cannot include load-dependent friction: they are linear in the parameters, or have no acceleration
-that determines the load.
+"""Equations that cannot include load-dependent friction, because they are linear in the parameters, or have no
+acceleration, which determines the load.
 """
 
 INVERSE_DYNAMICS_EQUATIONS = ("inverse_dynamics", "inverse_dynamics_with_tip_wrench", "inverse_dynamics_on_moving_root")
@@ -246,23 +246,23 @@ def build_equation(
     with_drives : bool
         Include rotor inertia, friction, offsets, and their columns in regressors.
     parameters : {"constant", "standard", "input", "base"}
-        "constant": the robot's own values, through its base parameters if only torques are needed. "standard": its ten
-        parameters of each link. "input": phi (10 n,) and, with drives, the drive parameters (4 drives + extras,) are
-        further inputs. "base": beta is a further input.
+        "constant": the robot's own values, through its base parameters if only torques are needed. "standard": the ten
+        standard parameters of each link. "input": phi (10 n,) and, with drives, the drive parameters (4 drives +
+        extras,) are further inputs. "base": beta is a further input.
     base : BaseParameters, optional
         Base set of "base" and of `regressor`; the structural one by default.
     link : str, optional
         Link or frame of forward_kinematics and geometric_jacobian.
     formulation : str, optional
         Formulation of inverse dynamics, inertia_matrix or forward_dynamics (that of its inertia matrix): a name in
-        equations/formulations.py, or "auto", which counts the operations of all and takes the cheapest. The default is
-        nearly always the cheapest. Formulations in MLC also take parameters at run time.
+        equations/formulations.py, or "auto", which counts the operations of all formulations and takes the cheapest.
+        The default is nearly always the cheapest. Formulations in MLC also take parameters at run time.
     check : bool
         Compare the result with plain Newton-Euler on standard parameters, and raise an error if it deviates (2 to 5
         ms).
     moved : bool
-        Frames may be moved to shorten the equation. False keeps those of the source, for parameters other than
-        "constant": the equation is longer, and exact in the last digits of tiny angles and offsets.
+        Whether frames may be moved to shorten the equation. False keeps the frames of the source, for parameters other
+        than "constant": the equation is longer, and exact in the last digits of tiny angles and offsets.
 
     Returns
     -------
@@ -296,7 +296,7 @@ def build_equation(
 
 
 def _require_agreement(function: Function, robot: Robot, asked: Request, states: int) -> None:
-    """Raise an error if the equation deviates from standard parameters at one of `states` states."""
+    """Raise an error if the equation deviates from standard parameters at one of `states` random states."""
     of = EQUATIONS[function.name()].regressor_of
     base = asked.base
     if of == "beta" or (asked.parameters == "base" and not of):

@@ -1,6 +1,7 @@
 """The chain that an equation is traced on: working frames, symbols of motion, and link parameters.
 
-Vectors are casadi.SX columns. `R` takes child to parent components: v_p = R v_i.
+Vectors are casadi.SX columns. `R` converts components in the child frame to components in the parent frame: v_p = R
+v_i.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ Z_AXIS = casadi.SX([0, 0, 1])
 
 
 def constant(value: Array) -> SX:
-    """Return a constant whose zeros are structural, so that products with them vanish from the trace."""
+    """Return a constant whose zeros are structural, so that products with these zeros do not appear in the equation."""
     return casadi.sparsify(casadi.SX(casadi.DM(np.asarray(value, dtype=float))))
 
 
@@ -63,7 +64,7 @@ def make_body(phi: SX) -> Body:
 
 @dataclass(frozen=True, slots=True)
 class JointPlacement:
-    """A joint at a position: rotation by the joint angle about z, then the constant rotation of its step.
+    """A joint at a position: a rotation by the joint angle about z, then the constant rotation to the parent frame.
 
     c, s         cos and sin of the joint angle; 1, 0 for a prismatic joint
     translation  (3, 1) origin of frame i in the parent frame
@@ -75,11 +76,11 @@ class JointPlacement:
     translation: SX
 
     def to_parent(self, v: SX) -> SX:
-        """Return components in the parent frame: R v = A Rz v."""
+        """Return the components of v in the parent frame: R v = A Rz v."""
         return constant(self.step.rotation) @ self._turn(v, self.s)
 
     def to_child(self, v: SX) -> SX:
-        """Return components in the child frame: R^T v."""
+        """Return the components of v in the child frame: R^T v."""
         return self._turn(constant(self.step.rotation.T) @ v, -self.s)
 
     def _turn(self, v: SX, s: SX) -> SX:
@@ -113,14 +114,17 @@ def symmetric_matrix(xx: SX, xy: SX, yy: SX, xz: SX, yz: SX, zz: SX) -> SX:
 
 
 def share_lower_triangle(J: SX) -> SX:
-    """Return J with its lower triangle taken from the upper, so that equal entries are one expression."""
+    """Return J with its lower triangle copied from the upper one, so that equal entries are the same expression."""
     J = casadi.densify(J)
     return symmetric_matrix(J[0, 0], J[0, 1], J[1, 1], J[0, 2], J[1, 2], J[2, 2])
 
 
 @dataclass(frozen=True)
 class Chain:
-    """A robot ready to be traced; `bodies` are its links in their working frames, constants or expressions."""
+    """A robot that is ready to be traced.
+
+    `bodies` are its links in their working frames, as constants or expressions.
+    """
 
     robot: Robot
     frames: WorkingFrames
@@ -132,7 +136,7 @@ class Chain:
         return self.robot.parents
 
     def at(self, q: SX) -> tuple[JointPlacement, ...]:
-        """Return every joint at position q (n, 1)."""
+        """Return the placement of every joint at positions q (n, 1)."""
         return tuple(_place_joint(step, q[i]) for i, step in enumerate(self.frames.steps))
 
     @property
@@ -150,13 +154,16 @@ def _place_joint(step: Step, q: SX) -> JointPlacement:
 
 
 def reduced_chain(robot: Robot) -> Chain:
-    """Return the chain with the robot's base values in place: the same torques from the fewest parameters."""
+    """Return the chain with base values as link parameters: the same torques from the fewest parameters."""
     frames = working_frames(robot)
     return Chain(robot, frames, tuple(make_body(_numbers(phi)) for phi in reduced_parameters(robot, frames)))
 
 
 def standard_chain(robot: Robot, *, moved: bool = True) -> Chain:
-    """Return the chain with the robot's ten parameters of each link; without `moved` in the frames of the source."""
+    """Return the chain with the robot's ten parameters of each link.
+
+    Without `moved`, the frames are those of the source.
+    """
     frames = working_frames(robot) if moved else source_frames(robot)
     phis = robot.phi.reshape(-1, PARAMETERS_PER_LINK)
     return Chain(
@@ -182,7 +189,10 @@ def _numbers(phi: Array) -> SX:
 
 
 def _move_parameters(step: Step, phi: Array) -> SX:
-    """Return parameters in the working frame; rounding errors around zero become zero and vanish from the trace."""
+    """Return parameters in the working frame.
+
+    Rounding errors near zero become zero, so that they do not appear in the equation.
+    """
     if step.link.is_identity:
         return _numbers(phi)
     moved = step.phi_map @ phi
@@ -191,7 +201,9 @@ def _move_parameters(step: Step, phi: Array) -> SX:
 
 
 def wrench_to_working(step: Step, wrench: SX) -> tuple[SX, SX]:
-    """Return moment and force at the working frame of a (6, 1) wrench (moment, force) at the source link frame."""
+    """Return the moment and the force at the working frame of a wrench (6, 1) (moment, force) that is given at the
+    source link frame.
+    """
     R, p = constant(step.link.rotation), step.link.translation
     force = R @ wrench[3:6]
     return R @ wrench[0:3] + constant(skew(p)) @ force, force

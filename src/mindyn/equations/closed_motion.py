@@ -1,11 +1,11 @@
-"""Motion of all joints of a robot with loops as expressions: Newton steps from a start, then W and Wdot pd.
+"""Express the motion of all joints of a robot with loops: Newton steps from a start, then W and Wdot pd.
 
     q_d <- q_d - J_d^-1 c(q)         NEWTON_STEPS times, from the given positions of the dependent joints
     W_d = -J_d^-1 J_p                qd = W pd,  qdd = W pdd + Wdot pd,  (Wdot pd)_d = -J_d^-1 Jdot qd
 
-The number of steps is fixed, so that samples are independent of each other and equal in cost: a start with an error of
-1e-4 rad ends at rounding. The remaining c and the regularity of J_d are outputs of every sample: if the closure failed
-or is nearly singular, the result is flagged instead of being wrong silently.
+The number of steps is fixed, so that samples are independent of each other and take equal time. A start with an error
+of 1e-4 rad has only a rounding error after these steps. The remaining c and the regularity of J_d are outputs of every
+sample: if the loop did not close, or is nearly singular, the result is marked instead of being wrong without a message.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ NEWTON_STEPS: Final = 2
 """Newton steps of a kernel."""
 
 CLOSURE: Final = "closure"
-"""Name of the output that says how well the loops are closed: |c|, and 1 / |J_d^-1|, which is at most the smallest
-singular value of J_d; both without unit.
+"""Name of the output that says how well the loops are closed. Its entries are |c| and 1 / |J_d^-1|, which is at most
+the smallest singular value of J_d; both have no unit.
 """
 
 MAX_CLOSURE_ERROR: Final = 1e-9
-"""|c| above which a loop is open, in float64; torque errors are of its order."""
+"""|c| above which a loop counts as open, in float64; the torque error is about as large as |c|."""
 
 MIN_REGULARITY: Final = 5e-4
-"""s = 1 / |J_d^-1| below which a result is rejected: rounding moves the dependent joints by eps / s, and so W and the
-torques, relative to their size, by eps / s^2, which is 1e-9 here.
+"""s = 1 / |J_d^-1| below which a result is rejected. Rounding moves the dependent joints by eps / s; W and the torques
+then change by eps / s^2 relative to their size, which is 1e-9 here.
 """
 
 
@@ -53,7 +53,10 @@ def is_affine(robot: Robot) -> bool:
 
 
 def closed_motion(robot: Robot, q: SX, pd: SX | None = None, pdd: SX | None = None) -> ClosedMotion:
-    """Return the motion from q (n,): dependent positions are a start, and positions of mimic joints are ignored."""
+    """Return the motion of all joints.
+
+    In q (n,), dependent positions are the start, and positions of mimic joints are ignored.
+    """
     closure = home_closure(robot)
     system = closure.newton.system
     q = system.correct(q, NEWTON_STEPS)

@@ -1,5 +1,7 @@
-"""Newton steps are also expressions, q_d <- q_d - J_d^-1 c(q), with J_d, J_p the columns of dc/dq for the dependent and
-the primary joints.
+"""Expressions of Newton steps that close loops.
+
+The steps are q_d <- q_d - J_d^-1 c(q), where J_d and J_p are the columns of dc/dq for the dependent and for the primary
+joints.
 """
 
 from __future__ import annotations
@@ -9,27 +11,26 @@ from typing import Final
 import casadi
 import numpy as np
 
+from mindyn.equations.batch_evaluation import evaluate_batch
 from mindyn.equations.chain import SX, constant
-from mindyn.equations.loop_constraints import (
-    ClosingEquations,
-    closing_residual,
-    evaluate_batch,
-)
+from mindyn.equations.loop_constraints import ClosingEquations, closing_residual
 from mindyn.foundation.algebra.values import Array
 
 SPAN_TOLERANCE: Final = 1e-9
-"""Directions of c whose derivatives are smaller, relative to the largest, do not change with the motion of the joints.
+"""Directions of c whose derivatives are smaller than this, relative to the largest derivative, do not change when
+joints move.
 """
 
 NEWTON_CORRECTIONS: Final = 4
-"""Newton steps after a prediction along a motion: a prediction error of 0.1 rad ends at rounding."""
+"""Newton steps after a prediction along a motion: they reduce a prediction error of 0.1 rad to a rounding error."""
 
 
 def independent_rows(equations: ClosingEquations, dependent: tuple[int, ...], home: Array) -> Array | None:
-    """Return S (m, r) with S^T c = 0 equivalent to c = 0 and r the number of dependent joints; None if r is not enough.
+    """Return S (m, r), where S^T c = 0 is equivalent to c = 0 and r is the number of dependent joints; None if r
+    equations are not enough.
 
-    A planar loop moves c in a plane, which is found from the derivatives at random configurations. An overconstrained
-    spatial loop, such as Bennett's, needs all of c and least-squares Newton steps.
+    For a planar loop, c varies in a plane, which is computed from the derivatives at random configurations. An
+    overconstrained spatial loop, such as Bennett's, needs all of c and least-squares Newton steps.
     """
     rng = np.random.default_rng(0)
     q = home + rng.uniform(-1, 1, (40, len(home))) * equations.units
@@ -44,7 +45,7 @@ def independent_rows(equations: ClosingEquations, dependent: tuple[int, ...], ho
 
 
 class ClosingSystem:
-    """S^T c and its Jacobian as functions of expressions, and the inverse of the dependent columns."""
+    """S^T c and its Jacobian as functions of expressions, with the inverse of the dependent columns."""
 
     def __init__(self, equations: ClosingEquations, dependent: tuple[int, ...], home: Array) -> None:
         self.dependent = list(dependent)
@@ -70,7 +71,10 @@ class ClosingSystem:
         return casadi.inv(J_d.T @ J_d) @ J_d.T
 
     def regularity(self, inverse: SX) -> SX:
-        """Return 1 / |J_d^-1|, displacements in their units: at most the smallest singular value of J_d."""
+        """Return 1 / |J_d^-1|, with displacements in the units of the joints.
+
+        This is at most the smallest singular value of J_d.
+        """
         return 1 / casadi.norm_fro(casadi.diag(constant(1 / self.units)) @ inverse)
 
     def move_dependents(self, q: SX, step: SX) -> SX:

@@ -1,8 +1,9 @@
 """Five composite-body formulations of the inertia matrix of a serial robot [Lin & Fang 1999, tables I-V].
 
-Column i is the wrench for unit acceleration of joint i, carried to joint j <= i. The formulations differ in the frame
-of that step: 1 frame j, 2 and 3 frame i, 4 frame n, 5 frame j from moments about O_{i-1}. m^, c^, J^ are mass, first
-moment and tensor of links i..n about O_i, in frame i.
+Column i is the wrench that a unit acceleration of joint i needs, transferred to each joint j <= i. The formulations
+differ in the frame in which the wrench is transferred: 1 in frame j, 2 and 3 in frame i, 4 in frame n, 5 in frame j
+with moments about O_{i-1}. m^, c^ and J^ are the mass, the first moment and the tensor of links i..n about O_i, in
+frame i.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from mindyn.equations.dh_joints import (
     serial_dh,
     shift_symmetric,
 )
-from mindyn.equations.triples import Line, Matrix, Scalar, Symmetric, Triple, cross, dot, keep_value
+from mindyn.equations.scalar_vectors import Line, Matrix, Scalar, Symmetric, Triple, cross, dot, keep_value
 from mindyn.foundation.algebra.rotations import ROTATION_ROUNDING
 from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.errors import unknown_name_error
@@ -54,14 +55,14 @@ def composite_inertia_matrix(robot: Robot, q: SX, formulation: int = 1) -> SX:
 
 
 def body_about_origin(phi: Array) -> Composite:
-    """Return the body of ten standard parameters; rounding errors around zero become zero."""
+    """Return the body of ten standard parameters. Rounding errors near zero become zero."""
     size = abs(phi).max()
     m, x, y, z, xx, xy, yy, xz, yz, zz = (0.0 if abs(v) <= ROTATION_ROUNDING * size else float(v) for v in phi)
     return Composite(m, Triple(x, y, z), Symmetric(xx, yy, zz, xy, xz, yz))
 
 
 def full_matrix(D: Entries, count: int) -> SX:
-    """Return the symmetric matrix of its upper entries."""
+    """Return the symmetric matrix with these entries above and on the diagonal."""
     M = casadi.SX(count, count)
     for (j, i), value in D.items():
         M[j, i] = M[i, j] = value
@@ -96,7 +97,7 @@ def unit_moment(joint: DhJoint, body: Composite) -> Triple:
 
 
 def project_on_axis(joint: DhJoint, force: Triple, moment: Triple) -> Scalar:
-    """Return the component of a wrench at O_j along joint j."""
+    """Return the component of a wrench at O_j that joint j supplies: moment about its axis, or force along it."""
     return force.z if joint.slides else moment.z
 
 
@@ -139,7 +140,7 @@ def second_arm(joints: Sequence[DhJoint], line: Line) -> Triple:
 
 
 def formulation_1(joints: Sequence[DhJoint], bodies: Sequence[Composite], line: Line = keep_value) -> Entries:
-    """Carry wrenches from frame to frame [table I; Lilly & Orin]."""
+    """Transfer wrenches from frame to frame [table I; Lilly & Orin]."""
     arm = second_arm(joints, line)
     D: Entries = {}
     for i, (joint, body) in enumerate(zip(joints, bodies, strict=True)):
@@ -162,7 +163,7 @@ def axes_and_arms(joints: Sequence[DhJoint], j: int, line: Line) -> list[tuple[T
 
 
 def formulation_2(joints: Sequence[DhJoint], bodies: Sequence[Composite], line: Line = keep_value) -> Entries:
-    """Carry axes and arms to frame i [table II, eq. 20]."""
+    """Transform axes and arms to frame i [table II, eq. 20]."""
     return _entries_from_axes(joints, bodies, axes_and_arms, entry_from_axis, line)
 
 
@@ -182,7 +183,7 @@ def _entries_from_axes(
 
 
 def diagonal(joint: DhJoint, body: Composite) -> Scalar:
-    """Return D_ii."""
+    """Return the diagonal entry D_ii of the inertia matrix."""
     return body.mass if joint.slides else body.tensor.zz
 
 
@@ -199,10 +200,10 @@ def entry_from_axis(before: DhJoint, joint: DhJoint, body: Composite, u: Triple,
 
 
 def formulation_3(joints: Sequence[DhJoint], bodies: Sequence[Composite], line: Line = keep_value) -> Entries:
-    """Carry axes and velocities u_j x s_j^i to frame i [table III, eq. 21; Renaud].
+    """Transform axes and velocities u_j x s_j^i to frame i [table III, eq. 21; Renaud].
 
-    Table III as read has u.(-c_y, c_x, 0) for (j revolute, i prismatic); eq. 21 has the opposite sign, which is
-    correct.
+    As printed, table III has u.(-c_y, c_x, 0) for (j revolute, i prismatic). Equation 21 has the opposite sign, which
+    is correct.
     """
     return _entries_from_axes(joints, bodies, _axes_and_swings, _entry_from_swing, line)
 
@@ -236,7 +237,7 @@ def _entry_from_swing(before: DhJoint, joint: DhJoint, body: Composite, u: Tripl
 
 
 def formulation_4(joints: Sequence[DhJoint], bodies: Sequence[Composite], line: Line = keep_value) -> Entries:
-    """Express everything in frame n [table IV; Fijany & Bejczy]; u_i is a column of the rotation and takes no
+    """Express all quantities in frame n [table IV; Fijany & Bejczy]. u_i is a column of the rotation and needs no
     operations.
     """
     turns, axes, arms = _express_in_last_frame(joints, line)
@@ -276,7 +277,10 @@ def _express_in_last_frame(joints: Sequence[DhJoint], line: Line) -> tuple[list[
 
 
 def formulation_5(joints: Sequence[DhJoint], bodies: Sequence[Composite], line: Line = keep_value) -> Entries:
-    """Use first moments h about O_{i-1} [table V, eq. B3-B11; Kawasaki et al.]; D_ji takes K_j, as read K_i."""
+    """Use first moments h about O_{i-1} [table V, eq.
+
+    B3-B11; Kawasaki et al.]. D_ji needs K_j; the table prints K_i.
+    """
     D: Entries = {(i, i): diagonal(joints[i], body) for i, body in enumerate(bodies)}
     for i in range(1, len(joints)):
         joint, body = joints[i], bodies[i]

@@ -1,11 +1,13 @@
-"""Joints in modified DH frames at a position: Lin's R_i and s_i, with 8 multiplications and 4 additions per product.
+"""Joints in modified DH frames at a position: Lin's R_i and s_i.
 
-R_i = [[C, -S, 0], [cb S, cb C, -sb], [sb S, sb C, cb]] takes frame i to frame i - 1, C and S of theta, cb and sb of
-beta; O_{i-1} -> O_i is s_i = (b, -d sb, d cb) in frame i - 1 and (b C, -b S, d) in frame i [Lin & Fang 1999, eq. 1-2].
+A product with R_i takes 8 multiplications and 4 additions.
 
-Omega = [wd] + [w][w], which all recursions of the papers share.
+R_i = [[C, -S, 0], [cb S, cb C, -sb], [sb S, sb C, cb]] converts components in frame i to components in frame i - 1,
+where C and S are cos and sin of theta, and cb and sb those of beta. The vector from O_{i-1} to O_i is s_i = (b, -d sb,
+d cb) in frame i - 1 and (b C, -b S, d) in frame i [Lin & Fang 1999, eq. 1-2].
 
-Symmetric tensors in the previous frame: R X R^T and the parallel-axis terms.
+The module also has two operations that the recursions of the papers share: Omega = [wd] + [w][w], and R X R^T of
+symmetric tensors with the parallel-axis terms.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from dataclasses import dataclass
 import casadi
 
 from mindyn.equations.chain import SX
-from mindyn.equations.triples import Matrix, Scalar, Symmetric, Triple
+from mindyn.equations.scalar_vectors import Matrix, Scalar, Symmetric, Triple
 from mindyn.foundation.algebra.inertia import transform_phi
 from mindyn.foundation.algebra.rotations import cos_sin
 from mindyn.foundation.algebra.values import Array
@@ -32,7 +34,7 @@ from mindyn.robots.robot import Robot
 class DhJoint:
     """A step i - 1 -> i.
 
-    slides        prismatic (K = 1): d moves; else revolute (K* = 1): C and S move
+    slides        prismatic (K = 1): d varies; otherwise revolute (K* = 1): C and S vary
     cb, sb, c, s  cosine and sine of beta and theta
     b, d          lengths along x_{i-1} and z_i
     z_before      z_{i-1} in frame i: (sb S, sb C, cb), entries of R_i
@@ -68,12 +70,12 @@ class DhJoint:
 
     @property
     def across(self) -> Triple:
-        """(b, 0, 0)."""
+        """The part of s_i along x_{i-1}: (b, 0, 0)."""
         return Triple(self.b, 0.0, 0.0)
 
     @property
     def along(self) -> Triple:
-        """(0, 0, d)."""
+        """The part of s_i along z_i: (0, 0, d)."""
         return Triple(0.0, 0.0, self.d)
 
 
@@ -122,7 +124,7 @@ class EndWrench:
 
 
 def end_wrench(dh: ModifiedDh, wrench: SX) -> EndWrench:
-    """Return a (6, 1) wrench (moment, force) at the source frame of the last link, in its components."""
+    """Return an `EndWrench` for a (6, 1) wrench (moment, force) that is given at the source frame of the last link."""
     link = dh.links[-1]
     R = casadi.SX(casadi.DM(link.rotation))
     moment, force = R @ wrench[0:3], R @ wrench[3:6]

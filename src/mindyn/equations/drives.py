@@ -23,7 +23,7 @@ from mindyn.robots.parts import ExtraTorque
 from mindyn.robots.robot import Robot
 
 MAX_LOAD_CONTRACTION: Final = 0.8
-"""Largest fraction of the load that its friction may take if accelerations are solved for."""
+"""Largest fraction of the load that load-dependent friction may remove, if an equation solves for accelerations."""
 UNIT_ROUNDOFF: Final = 2.0**-53
 LOAD_STATES: Final = 16
 """Number of states per load size at which friction is evaluated."""
@@ -37,9 +37,9 @@ SYMBOLIC_FUNCTIONS: Final[dict[str, Callable[..., SX]]] = {
 def drive_torques(robot: Robot, q: SX, qd: SX, qdd: SX, parameters: SX | None = None, rigid: SX | None = None) -> SX:
     """Return the torques (n, 1) of drives and extra torques; `parameters` (4 drives + extras,) are symbols.
 
-    `rigid` (n, 1) are the torques of the links. Together with those of the rotors, which cannot be separated from them
-    at the first joints, they are the load that an extra torque may depend on; without `rigid` such a torque raises an
-    error that names it.
+    `rigid` (n, 1) are the torques of the links. The load that an extra torque may depend on is the sum of these torques
+    and the torques of the rotors, because both cannot be separated at the first joints. Without `rigid`, an extra
+    torque that depends on the load raises an error with its name.
     """
     if parameters is None:
         parameters = constant(drive_parameters(robot))
@@ -112,7 +112,7 @@ def load_dependent_extras(robot: Robot) -> list[ExtraTorque]:
 
 
 def load_friction_error(extra: ExtraTorque, why: str) -> RobotError:
-    """Return the error for a load-dependent torque that cannot be included."""
+    """Return the error that says why an equation cannot include a load-dependent torque."""
     return RobotError(
         f"the extra torque {extra.name!r} ({extra.formula}) depends on the load of its joint: {why}",
         hint="remove it, or use inverse_dynamics, forward_dynamics or simulate, which compute the load",
@@ -122,10 +122,10 @@ def load_friction_error(extra: ExtraTorque, why: str) -> RobotError:
 
 
 def require_loads_known(robot: Robot) -> None:
-    """Raise an error if extra torques depend on the load of a dependent joint, or act on one.
+    """Raise an error if an extra torque depends on the load of a dependent joint, or acts on a dependent joint.
 
-    The torque of a primary joint is the one that links and rotors require by virtual work, W^T tau. A dependent joint
-    has no torque: its pin carries a force of the loop, which joint torques do not determine.
+    The load of a primary joint is the torque that links and rotors require by virtual work, W^T tau. A dependent joint
+    has no such torque: its pin carries a force inside the loop, which joint torques do not determine.
     """
     kept = set(robot.primary_names)
     for extra in load_dependent_extras(robot):
@@ -138,7 +138,7 @@ def require_loads_known(robot: Robot) -> None:
 
 
 def expand_loads(robot: Robot, load: SX) -> SX:
-    """Return loads (n, 1) of all joints from those (k, 1) of the primary joints; dependent joints get NaN."""
+    """Return the loads (n, 1) of all joints from the loads (k, 1) of the primary joints; dependent joints get NaN."""
     loads = casadi.SX.nan(len(robot.joints), 1)
     for j, name in enumerate(robot.primary_names):
         loads[robot.joint_index(name)] = load[j]
@@ -148,12 +148,11 @@ def expand_loads(robot: Robot, load: SX) -> SX:
 def solve_load(robot: Robot, q: SX, qd: SX, tau: SX, parameters: SX | None = None, W: SX | None = None) -> SX:
     """Return the load (k, 1) with load + W^T friction(q, qd, load) = tau, by a fixed-point iteration.
 
-    load -> tau - friction(load) contracts by r, the largest row sum of |d friction / d load|: the error after i
-    iterations is r^i times the first. r >= `MAX_LOAD_CONTRACTION` raises an error; at r = 1 a torque would belong to
-    several motions.
+    Each iteration load -> tau - friction(load) reduces the error by the factor r, the largest row sum of |d friction /
+    d load|. r >= `MAX_LOAD_CONTRACTION` raises an error; at r = 1, one torque would belong to several motions.
 
-    `W` (n, k) has qd = W pd if joints are dependent. Load-dependent friction acts on primary joints, which W leaves
-    unchanged, so r is theirs.
+    `W` (n, k) has qd = W pd if joints are dependent. Load-dependent friction acts only on primary joints, for which W
+    is the identity, so that r is computed from the primary joints.
     """
     load = casadi.SX.sym("load", tau.shape[0])
     values = constant(drive_parameters(robot)) if parameters is None else parameters

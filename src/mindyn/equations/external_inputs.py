@@ -23,7 +23,7 @@ class RootMotion:
     a: SX
 
     def at(self, frame: Pose) -> RootMotion:
-        """Return the motion of another frame fixed to the root, given its pose in this one."""
+        """Return the motion of another frame fixed to the root, given the pose of that frame in this one."""
         R, p = constant(frame.rotation), constant(frame.translation)
         a = self.a + cross(self.wd, p) + cross(self.w, cross(self.w, p))
         return RootMotion(R.T @ self.w, R.T @ self.wd, R.T @ a)
@@ -46,7 +46,7 @@ class ExternalInputs:
     tip_wrench: SX | None = None
 
     def wrenches(self, joint_count: int) -> SX | None:
-        """Return wrenches (n, 6) on all links, or None."""
+        """Return wrenches (n, 6) on all links; None if no wrench acts on the tip."""
         if self.tip_wrench is None:
             return None
         return casadi.vertcat(casadi.SX(joint_count - 1, 6), self.tip_wrench.T)

@@ -1,4 +1,4 @@
-"""Formulations of inverse dynamics and the inertia matrix by name; "auto" counts operations and takes the cheapest."""
+"""Formulations of inverse dynamics and the inertia matrix by name. "auto" counts operations and takes the cheapest."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ ANY_PARAMETERS = ("newton_euler", "mlc", "composite_bodies", "mlc_1", "mlc_2")
 
 
 def build_formulation(makers: dict[str, FormulationBuilder], formulation: str, t: Trace, *rates: SX) -> SX:
-    """Return the expression of a formulation, or with "auto" of the one with the fewest operations."""
+    """Return the expression of a formulation; with "auto", the expression with the fewest operations."""
     usable = [name for name in makers if t.phi is None or name in ANY_PARAMETERS]
     if formulation == "auto":
         fitting = (name for name in usable if t.robot.is_serial or name in ANY_TREE)
@@ -81,8 +81,9 @@ def build_formulation(makers: dict[str, FormulationBuilder], formulation: str, t
 
 
 def accelerations(formulation: str, t: Trace, tau: SX) -> SX:
-    """Return qdd (n, 1) with the inertia matrix of a formulation and that of the drives; in MLC, the bias torques use
-    MLC too.
+    """Return qdd (n, 1) with the inertia matrix of a formulation plus that of the drives.
+
+    In MLC, the bias torques use MLC too.
     """
     bias = build_formulation(INVERSE_DYNAMICS, BIAS_FORMULATIONS.get(formulation, "auto"), t, t["qd"], t.rest)
     return Factors(build_formulation(INERTIA_MATRIX, formulation, t) + t.drive_inertia).solve(tau - bias)

@@ -9,8 +9,8 @@ import casadi
 import numpy as np
 
 from mindyn.equations.chain import SX, Chain, JointPlacement, count_instructions, cross_matrix
+from mindyn.equations.forward_motion import forward_motion
 from mindyn.equations.inertia_matrix import composite_bodies, inertia_matrix
-from mindyn.equations.motion import forward_motion
 from mindyn.equations.newton_euler import link_wrenches
 from mindyn.foundation.algebra.inertia import tensor_from_entries
 from mindyn.foundation.errors import MissingPhysicsError
@@ -20,7 +20,7 @@ TRIED_CONFIGURATIONS: Final = 3
 nowhere.
 """
 SINGULAR_PIVOT_RATIO: Final = 64 * 2.0**-52
-"""A pivot smaller than this fraction of the inertia that it is computed from may be pure rounding."""
+"""A pivot that is smaller than this, relative to the inertia from which it is computed, may be only rounding error."""
 
 
 def forward_dynamics(chain: Chain, q: SX, qd: SX, tau: SX, bias: SX, added_inertia: SX | None = None) -> SX:
@@ -59,7 +59,9 @@ def solve_by_factoring(chain: Chain, q: SX, left: SX, added_inertia: SX | None =
 
 
 class Factors:
-    """M = L^T diag(D) L from the last joint, which keeps the zeros between branches [Featherstone 2008, 6.5]."""
+    """Factors of M = L^T diag(D) L, computed from the last joint, which keeps the zeros between branches [Featherstone
+    2008, 6.5].
+    """
 
     def __init__(self, M: SX) -> None:
         self._order = list(reversed(range(M.shape[0])))
@@ -76,7 +78,7 @@ class Factors:
 
 
 def _rotated_inertia(chain: Chain) -> SX:
-    """Return the traces (n, 1) of the given tensors that each rotation moves, which bound the rounding of M from below.
+    """Return a lower bound (n, 1) of the rounding error scale of M: the trace of the tensors that each rotation moves.
 
     The chain may have the tensors of base parameters, from which parts without effect were removed.
     """
@@ -92,10 +94,10 @@ def _rotated_inertia(chain: Chain) -> SX:
 def require_inertia(whole: SX, D: SX, q: SX, joint_names: Sequence[str]) -> None:
     """Raise an error if the inertia matrix is singular in every configuration and its entries are numbers.
 
-    A pivot D_k is the inertia of joint k while the later joints are free. It is zero if rounding explains it in each of
-    a few configurations; with parameters at run time it is unknown.
+    A pivot D_k is the inertia of joint k while the later joints are free. The pivot counts as zero if rounding explains
+    it in each of a few configurations; if parameters are given at run time, the pivot is unknown.
 
-    `whole` (n, 1) is the inertia from whose differences each pivot results.
+    `whole` (n, 1) are the inertias from which each pivot is computed by subtraction.
     """
     pivots = casadi.Function("pivots", [q], [D, whole], {"allow_free": True})
     if pivots.has_free():
@@ -114,9 +116,10 @@ def require_inertia(whole: SX, D: SX, q: SX, joint_names: Sequence[str]) -> None
 
 def solve_by_articulated_bodies(chain: Chain, q: SX, qd: SX, tau: SX) -> tuple[SX, SX]:
     """Return accelerations by recursion over articulated bodies [Featherstone 2008, 7.3], and the inertia (n, 1) of
-    each about its joint: the pivots of factoring.
+    each body.
 
-    Accelerations of the bodies are relative to gravity.
+    The inertia of an articulated body about its joint equals the pivot of factoring. Accelerations of the bodies are
+    relative to gravity.
     """
     joints = chain.at(q)
     zero = casadi.SX(len(chain.parents), 1)

@@ -1,18 +1,20 @@
-"""The joint-space inertia matrix by composite bodies, matrices that follow from it, the energies, and the
-observer of momentum.
-"""
+"""The inertia matrix by composite bodies, and quantities that follow from it: Coriolis matrix, energies, observer."""
 
 from __future__ import annotations
 
 import casadi
 
 from mindyn.equations.chain import SX, Body, Chain, JointPlacement, constant, cross
-from mindyn.equations.motion import LinkMotion, frame_placements, spatial_velocities
+from mindyn.equations.forward_motion import LinkMotion, spatial_velocities
+from mindyn.equations.kinematics import frame_placements
 from mindyn.equations.newton_euler import Wrench, carry_to_parent, project_on_axis
 
 
 def inertia_matrix(chain: Chain, q: SX) -> SX:
-    """Return M(q) (n, n): column i is the effect of unit acceleration of joint i on the rigid bodies after it."""
+    """Return M(q) (n, n).
+
+    Column i are the torques that a unit acceleration of joint i needs, for the rigid bodies after this joint.
+    """
     joints = chain.at(q)
     composites = composite_bodies(chain, joints)
     M = casadi.SX(len(chain.parents), len(chain.parents))

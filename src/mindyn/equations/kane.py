@@ -1,10 +1,10 @@
 """Inverse dynamics by Kane's equations [Angeles, Ma & Rojas 1988], in masses, mass centres and central tensors.
 
-The generalized force of joint i is the sum over links j >= i of partial velocity times m_j p_j'' plus partial angular
-velocity times h_j'; summed from the last link inwards this is a recursion [eq. 46, 49]. Corrections of the print: p_i''
-= Q^T (p_{i-1}'' + W_{i-1} (a_i - rho_{i-1})) + W_i rho_i has a plus where stage 2 has a minus, and the sums of v_i and
-w_i start at j = i. The source measures prismatic joints by b = -d; here, as everywhere in mindyn, the joint moves along
-+z, so that its force is e.v without the minus of the source's generalized force.
+The generalized force of joint i is a sum over links j >= i: partial velocity times m_j p_j'', plus partial angular
+velocity times h_j'. Computed from the last link inwards, the sum is a recursion [eq. 46, 49]. Two misprints are
+corrected: p_i'' = Q^T (p_{i-1}'' + W_{i-1} (a_i - rho_{i-1})) + W_i rho_i has a plus where stage 2 has a minus, and the
+sums of v_i and w_i start at j = i. The paper measures prismatic joints by b = -d. Here, as everywhere in mindyn, the
+joint moves along +z, so that its force is e.v without the minus sign of the paper.
 
     p''   acceleration of the mass centre minus gravity         W     [wd] + [w][w]
     h'    rate of angular momentum about the mass centre        rho   from O_i to the mass centre
@@ -32,7 +32,7 @@ from mindyn.equations.dh_joints import (
     to_triple,
 )
 from mindyn.equations.external_inputs import NO_EXTERNAL_INPUTS, ExternalInputs, RootMotion
-from mindyn.equations.triples import ZERO, Line, Matrix, Scalar, Symmetric, Triple, cross, keep_value
+from mindyn.equations.scalar_vectors import ZERO, Line, Matrix, Scalar, Symmetric, Triple, cross, keep_value
 from mindyn.foundation.algebra.inertia import mass_com_inertia
 from mindyn.foundation.algebra.rotations import ROTATION_ROUNDING
 from mindyn.foundation.algebra.values import Array

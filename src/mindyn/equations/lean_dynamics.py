@@ -1,13 +1,15 @@
-"""Inverse dynamics with the fewest operations: third columns of Omega, second moments, sums of parallel angles.
+"""Inverse dynamics with the fewest operations.
 
 Symbols: w angular velocity; Omega = [wd] + [w][w]; Sigma second moments about the origin. The moment of a link's
-inertia forces is the vector of Omega Sigma - (Omega Sigma)^T. The third column of Omega satisfies Omega_i e3 = R_i^T
-Omega_p z_i, without the joint's own motion [Lin 1995, eq. 30], which replaces the rotation of wd if the next axis is
-parallel or perpendicular.
+inertia forces is the vector of the skew-symmetric matrix Omega Sigma - (Omega Sigma)^T. The third column of Omega
+satisfies Omega_i e3 = R_i^T Omega_p z_i, which does not contain the motion of joint i [Lin 1995, eq. 30]. If the next
+axis is parallel or perpendicular, this formula replaces the rotation of wd. The angles of consecutive parallel joints
+are added before the rotation.
 
-The tensor diag(1, 1, 0) about a revolute axis is the same for every joint angle, so any multiple of it may move from a
-link's inertia tensor to the link that carries it. In the second moments Sigma = tr(J)/2 E - J this is Sigma_33, which
-is zero in the constants of a link. Last frames are rotated, and a length is used as the unit.
+The tensor diag(1, 1, 0) about a revolute axis is the same for every joint angle. Any multiple of this tensor may
+therefore be moved from a link's inertia tensor to its parent link. In the second moments Sigma = tr(J)/2 E - J, this
+tensor is Sigma_33, which is therefore zero in the constants of a link. The last frames are rotated, and a length of the
+robot is the length unit; both create zeros or ones.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ import numpy as np
 
 from mindyn.equations.chain import SX, Chain, JointPlacement, constant, count_instructions, cross_matrix
 from mindyn.equations.external_inputs import NO_EXTERNAL_INPUTS, ExternalInputs
-from mindyn.equations.motion import base_frame_motion, omega_matrix
+from mindyn.equations.forward_motion import base_frame_motion, omega_matrix
 from mindyn.equations.newton_euler import Wrench, project_on_axis, subtract_external
 from mindyn.foundation.algebra.inertia import tensor_from_entries, transform_phi
 from mindyn.foundation.algebra.poses import Pose
@@ -57,7 +59,7 @@ class FrameMotion:
 
 @dataclass(frozen=True, slots=True)
 class Anchor:
-    """Vectors of the frame before a series of parallel joints, and the angle turned since."""
+    """Vectors of the frame before a series of parallel joints, and the sum of the joint angles since then."""
 
     w: SX
     column: SX
@@ -75,7 +77,7 @@ class LeanChain:
 
 @lru_cache(maxsize=16)
 def lean_chain(robot: Robot) -> LeanChain:
-    """Return the chain with the fewest operations; both possible positions of prismatic lines are tried."""
+    """Return the chain with the fewest operations; both possible positions of prismatic axes are tried."""
     ways: tuple[Literal["free", "source"], ...] = ("free", "source")
     slides = ways if any(joint.kind == "prismatic" for joint in robot.joints) else ways[:1]
     candidates = [_prepare_chain(robot, working_frames(robot, slides=way)) for way in slides]
@@ -83,7 +85,7 @@ def lean_chain(robot: Robot) -> LeanChain:
 
 
 def lean_chain_on_moving_root(robot: Robot) -> LeanChain:
-    """Return the chain for a moving root, which involves more parameters of the first links; lengths stay in m."""
+    """Return the chain for a moving root. The first links then have more parameters, and lengths stay in m."""
     frames = working_frames(robot)
     frames, phis = turn_last_frames(frames, reduced_parameters_on_moving_root(robot, frames))
     return LeanChain(Chain(robot, frames, ()), lean_links(phis, frames.steps))
@@ -261,7 +263,9 @@ def _remove_noise(values: Array, size: float) -> Array:
 
 
 def turn_last_frames(frames: WorkingFrames, phis: Array) -> tuple[WorkingFrames, Array]:
-    """Rotate last revolute frames until their first moment lies on x, if this leaves no more numbers than before."""
+    """Rotate the frames of last revolute joints until the first moment lies on x, if the number of nonzero constants
+    does not grow.
+    """
     parents = {step.parent for step in frames.steps}
     steps, turned = list(frames.steps), phis.copy()
     for i, step in enumerate(frames.steps):
@@ -281,10 +285,11 @@ def turn_last_frames(frames: WorkingFrames, phis: Array) -> tuple[WorkingFrames,
 
 
 def scale_length_unit(frames: WorkingFrames, phis: Array) -> tuple[WorkingFrames, Array, float]:
-    """Return frames and parameters of a robot without slides in a unit of length L and of mass 1/L^2, which keeps
+    """Return frames, parameters and the length unit L (m) of a robot without prismatic joints, in units that keep
     torques.
 
-    The third value is L in m; forces are in N / L. L is the most frequent length, so that products with it vanish.
+    The unit of length is L and the unit of mass 1/L^2; forces are then in N / L. L is the most frequent length of the
+    robot, so that multiplications by it disappear.
     """
     lengths = np.array([abs(float(x)) for step in frames.steps for x in step.translation if x != 0])
     if not lengths.size or any(step.kind == "prismatic" for step in frames.steps):

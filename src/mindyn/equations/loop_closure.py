@@ -1,8 +1,8 @@
 """Dependent joints: q = U(p), qd = W pd, qdd = W pdd + Wdot pd, with the primary joints p.
 
-The closure is exact if joints mimic others or every loop is a planar parallelogram: then q = A p + b with a constant A
-= W. Otherwise Newton's method is continued from the home configuration, which keeps the assembly, for whole batches at
-once.
+The closure is exact if all dependent joints mimic others or belong to planar parallelograms: then q = A p + b with a
+constant A = W. Otherwise, Newton's method follows the loops from the home configuration, which keeps the assembly; it
+solves whole batches at once.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from typing import Final
 import numpy as np
 from numpy.typing import ArrayLike
 
+from mindyn.equations.batch_evaluation import evaluate_batch
 from mindyn.equations.loop_constraints import (
     ClosingEquations,
     closing_equations,
     dependent_joints,
-    evaluate_batch,
     loop_dependents,
     primary_joints,
 )
@@ -64,8 +64,8 @@ class LoopClosure:
     """The configurations of a robot with dependent joints, as a function of its k primary joints.
 
     constraints  the equations of its loops; None without loops
-    home         (n,) a closed configuration; every other one is reached from it without passing a singular one
-    notes        remaining openings, if the loops do not close to rounding
+    home         (n,) a closed configuration; all other configurations are reached from home without passing a singular
+    one notes        remaining openings, if the loops do not close to rounding
     """
 
     robot: Robot
@@ -125,7 +125,10 @@ class LoopClosure:
         return Newton(self.constraints, self.primary, self.dependent, self.home)
 
     def positions(self, p: Array) -> Array:
-        """Return joint positions q = U(p) (N, n) of primary ones (N, k); raise an error if home does not reach them."""
+        """Return joint positions q = U(p) (N, n) of primary positions (N, k).
+
+        Raise an error if they cannot be reached from home.
+        """
         if self.affine is not None:
             return np.asarray(p @ self.affine.matrix.T + self.affine.offset)
         key = _position_key(p)
@@ -137,19 +140,20 @@ class LoopClosure:
         return self._solved[key]
 
     def remember(self, q: Array) -> None:
-        """Cache closed configurations q (N, n) of `find_reachable`, so that `positions` does not solve them again."""
+        """Cache closed configurations q (N, n) of `find_reachable`, so that `positions` need not solve for them
+        again.
+        """
         self._keep(_position_key(q[:, list(self.primary)]), q)
 
     def continue_from(self, q: Array, p: Array) -> Array:
-        """Return joint positions (n,) of p (k,) on a straight path from the closed configuration q (n,), else from
-        home.
+        """Return joint positions (n,) at p (k,), on a straight path from the closed configuration q (n,); if that
+        fails, from home.
         """
         positions, reached = self.newton.walk(q[None], p[None])
         return self.mimics.fill(positions[0]) if reached[0] else self.positions(p[None])[0]
 
     def along(self, p: Array) -> Array:
-        """Return joint positions (N, n) of a motion p (N, k), solved in order from the first row, which is reached from
-        home.
+        """Return joint positions (N, n) of a motion p (N, k), solved in order; the first row is reached from home.
 
         A motion may go around singular configurations that lie on the straight path from home.
         """
@@ -187,8 +191,8 @@ class LoopClosure:
         return self.mimics.fill(q), reached
 
     def regularity(self, q: Array) -> Array:
-        """Return (N,) how far closed configurations q (N, n) are from singular: 1 / |J_d^-1|; infinite for affine
-        closures.
+        """Return for each closed configuration q (N, n) its distance (N,) from singular ones, 1 / |J_d^-1|; infinite
+        for affine closures.
         """
         if self.affine is not None:
             return np.full(len(q), np.inf)
@@ -235,7 +239,10 @@ def _position_key(p: Array) -> bytes:
 
 
 def _solve_relations(C_d: Array, C_p: Array) -> Array:
-    """Return C_d^-1 C_p; relations in integers, as those of angles, are solved in integers."""
+    """Return C_d^-1 C_p.
+
+    If all relations have integer coefficients, as relations of angles have, solve them in integers.
+    """
     solution = np.linalg.solve(C_d, C_p)
     whole = all((part == np.round(part)).all() for part in (C_d, C_p)) and abs(np.linalg.det(C_d)) < 1.5
     return np.asarray(np.round(solution) if whole else solution)
@@ -293,9 +300,10 @@ def affine_closure(robot: Robot) -> AffineClosure:
 
 
 def primary_friction(robot: Robot) -> Array:
-    """Return F A (drives, k): the speeds that friction acts on are F A pd.
+    """Return F A (drives, k): friction acts on the speeds F A pd.
 
-    Rows of frictions on dependent joints of solved loops are zero, because they vary with q.
+    If friction acts on a dependent joint of a loop that is solved numerically, its row is zero, because the true row
+    varies with q.
     """
     F = friction_matrix(robot)
     if not robot.loops or home_closure(robot).affine is not None:
@@ -305,7 +313,10 @@ def primary_friction(robot: Robot) -> Array:
 
 
 def primary_gears(robot: Robot) -> Array:
-    """Return (k, k): row j has the turns of the motor of primary joint j; every joint must have a drive."""
+    """Return the gear matrix (k, k) of the primary joints: turns of each motor per turn of the joints.
+
+    Every joint must have a drive.
+    """
     driven = [drive.joint for drive in robot.drives]
     rows = gear_matrix(robot)[[driven.index(name) for name in robot.primary_names]]
     if robot.has_dependents and rows[:, dependent_joints(robot)].any():
@@ -322,7 +333,9 @@ def primary_gears(robot: Robot) -> Array:
 
 
 def _require_determined_joints(closure: LoopClosure) -> None:
-    """Raise an error if the loops do not determine the chosen dependent joints, or these cannot keep them closed."""
+    """Raise an error if the loops do not determine the chosen dependent joints, or if these joints cannot keep the
+    loops closed.
+    """
     assert closure.constraints is not None
     J = evaluate_batch(closure.constraints.jacobian, closure.home[None])[0] * closure.constraints.units
     J_d, J_p = J[:, list(closure.dependent)], J[:, list(closure.primary)]

@@ -1,22 +1,18 @@
 """Pins, slides, balls and welds of closed loops as equations c(q) = 0, and the choice of primary joints.
 
-With R = R1^T R2 and d = R1^T (p2 - p1) divided by the loop's length, for the two poses that a loop brings together, c
-is
+A loop brings two poses together. With R = R1^T R2, and d = R1^T (p2 - p1) divided by the loop's length, c is
 
     pin    d, and x and y of the second z axis in the first pose       5 equations
     slide  x and y of d, and the axial vector of R                     5
     ball   d                                                           3
     weld   d, and the axial vector of R                                6
 
-A planar loop makes some of them redundant. Positions of mimic joints are ignored: c is a function of the joints that
-they follow.
-
-Evaluate a `casadi.Function` on batches of joint vectors, in NumPy.
+In a planar loop, some of these equations are redundant. Positions of mimic joints are ignored: c is a function of the
+joints that they follow.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
@@ -25,6 +21,7 @@ from typing import Any, Final
 import casadi
 import numpy as np
 
+from mindyn.equations.batch_evaluation import evaluate_batch
 from mindyn.equations.chain import SX, Chain, JointPlacement, constant, kinematic_chain
 from mindyn.foundation.algebra.poses import Pose
 from mindyn.foundation.algebra.values import Array
@@ -34,43 +31,6 @@ from mindyn.robots.mimics import MimicMap, mimic_map
 from mindyn.robots.parts import Loop, LoopKind
 from mindyn.robots.robot import Robot
 
-
-class BufferedFunction:
-    """A `casadi.Function` with its own arrays: fill `inputs`, call `run`, read `outputs` (column-major).
-
-    A call of a small function takes 1 us, CasADi's own call 130 us. Do not share it between threads.
-    """
-
-    def __init__(self, function: Any) -> None:
-        self.function = function if _is_dense(function) else _densify(function)
-        self.inputs = [np.zeros(self.function.nnz_in(i)) for i in range(self.function.n_in())]
-        self.outputs = [np.zeros(self.function.nnz_out(i)) for i in range(self.function.n_out())]
-        pair: tuple[Any, Callable[[], None]] = self.function.buffer()
-        self._buffer, self.run = pair
-        for i, array in enumerate(self.inputs):
-            self._buffer.set_arg(i, array.data)
-        for i, array in enumerate(self.outputs):
-            self._buffer.set_res(i, array.data)
-
-
-def _is_dense(function: Any) -> bool:
-    return all(function.sparsity_out(i).is_dense() for i in range(function.n_out()))
-
-
-def _densify(function: Any) -> Any:
-    inputs = function.sx_in()
-    return casadi.Function("dense", inputs, [casadi.densify(output) for output in function.call(inputs)])
-
-
-def evaluate_batch(function: Any, *columns: Array) -> Array:
-    """Return the values (N, rows, columns) of a function at N samples; each argument is (N, size)."""
-    count, (rows, width) = len(columns[0]), function.size_out(0)
-    if count == 0 or rows * width == 0:
-        return np.zeros((count, rows, width))
-    values = np.array(function.map(count).call([column.T for column in columns])[0])
-    return np.ascontiguousarray(values.reshape(rows, count, width).transpose(1, 0, 2))
-
-
 EQUATIONS_PER_KIND: Final = {"pin": 5, "slide": 5, "ball": 3, "weld": 6}
 """Number of equations by the kind of closing joint."""
 
@@ -79,7 +39,7 @@ PARALLEL_AXIS_KINDS: Final = ("slide", "weld")
 
 
 def open_tree(robot: Robot) -> Robot:
-    """Return the robot with every loop cut open at its closing joint, and all joints moving independently."""
+    """Return the robot with every loop cut at its closing joint, so that all joints move independently."""
     return replace(robot, loops=(), mimics=(), home=None)
 
 
@@ -95,7 +55,7 @@ def loop_dependents(robot: Robot) -> tuple[int, ...]:
 
 
 def dependent_joints(robot: Robot) -> tuple[int, ...]:
-    """Return the joints that follow from the others, by loops or as mimics, in the order of q."""
+    """Return the joints that follow from others, through loops or as mimic joints, in the order of q."""
     return tuple(robot.joint_index(name) for name in robot.dependent_names)
 
 
@@ -109,12 +69,11 @@ class ClosingEquations:
     """The closing joints of a robot's loops as equations of its joint positions.
 
     residual  casadi.Function q -> c (m,), without unit
-    jacobian  q -> J (m, n), dc/dq; columns of mimic joints are zero and added to those of the joints they follow
-    bias      q, qd -> (dJ/dt) qd
-    lengths   (loops,) the length by which each loop's distances are divided, m
-    facing    q -> (loops,) 1 + trace R if c requires R = 1: zero at half turns, where c vanishes too; else 1
-    units     (n,) unit of each joint: 1 rad, or for a prismatic joint the length of its loops, m
-    kept      for each loop S (., r): its equations are S^T c, the rest of c is its play
+    jacobian  q -> J (m, n), dc/dq; columns of mimic joints are zero, because they are added to the columns of the
+    joints that they follow bias      q, qd -> (dJ/dt) qd lengths   (loops,) the length by which each loop's distances
+    are divided, m facing    q -> (loops,) 1 + trace R if c requires R = 1: zero at half turns, where c vanishes too;
+    else 1 units     (n,) unit of each joint: 1 rad, or for a prismatic joint the length of its loops, m kept      for
+    each loop S (., r): its equations are S^T c; the other directions of c are play
     """
 
     robot: Robot
@@ -128,7 +87,7 @@ class ClosingEquations:
 
     @cached_property
     def rows(self) -> tuple[slice, ...]:
-        """Rows of c of each loop."""
+        """Numbers of the rows of c that belong to each loop."""
         ends = np.cumsum([0, *(S.shape[1] for S in self.kept)])
         return tuple(slice(int(a), int(b)) for a, b in pairwise(ends))
 
@@ -139,20 +98,24 @@ class ClosingEquations:
 
     @cached_property
     def loop_joints(self) -> tuple[tuple[int, ...], ...]:
-        """For each loop the joints that move it, without its closing joint; mimic joints are replaced by those they
-        follow.
+        """For each loop, the joints that move it, without its closing joint.
+
+        Mimic joints are replaced by the joints that they follow.
         """
         return tuple(_find_moving_joints(self.robot, self.mimics, loop) for loop in self.robot.loops)
 
     def gaps(self, q: Array) -> Array:
-        """Return (N, loops) how far each loop is open, m; tilts of its axes are multiplied by the loop's length."""
+        """Return the opening (N, loops) of each loop, m.
+
+        Angles between its axes are multiplied by the loop's length.
+        """
         c = evaluate_batch(self.residual, q)[:, :, 0]
         sizes = [np.linalg.norm(c[:, rows], axis=1) for rows in self.rows]
         return np.asarray(np.stack(sizes, axis=1) * self.lengths)
 
 
 def closing_equations(robot: Robot, kept: tuple[Array, ...] | None = None) -> ClosingEquations:
-    """Return the equations of all loops of a robot; raise an error for a robot, or a loop, without dependent joints.
+    """Return the equations of all loops of a robot. Raise an error if the robot, or a loop, has no dependent joints.
 
     `kept` is as in `ClosingEquations`; all of c by default.
     """
@@ -180,7 +143,7 @@ def closing_equations(robot: Robot, kept: tuple[Array, ...] | None = None) -> Cl
 
 
 def closing_residual(robot: Robot, mimics: MimicMap, q: SX, lengths: Array, kept: tuple[Array, ...]) -> SX:
-    """Return c (m,) at q (n,), whose mimic entries are ignored, restricted to `kept`."""
+    """Return c (m,) at q (n,), restricted to `kept`. Entries of q for mimic joints are ignored."""
     ends = _loop_ends(robot, mimics, q)
     residuals = []
     for loop, poses, length, S in zip(robot.loops, ends, lengths, kept, strict=True):
@@ -253,8 +216,8 @@ def _residual(kind: LoopKind, first: tuple[SX, SX], second: tuple[SX, SX], lengt
 def _end(
     chain: Chain, joints: tuple[JointPlacement, ...], branch: tuple[int, ...], link: str, pose: Pose
 ) -> tuple[SX, SX]:
-    """Return rotation and origin of a pose on a link, in the working frame of the link that carries the loop's
-    branches.
+    """Return the rotation and the origin of a pose on a link, in the working frame of the link that carries both
+    branches of the loop.
     """
     R, p = casadi.SX.eye(3), casadi.SX(3, 1)
     for i in branch:

@@ -1,9 +1,9 @@
 """Equations of robots with dependent joints as `casadi.Function`s of the primary joints, for kernels and source code.
 
-If the closure is affine, q = A p + b (mimic joints, parallelograms), the projection is exact algebra: the function is
-that of the open tree with substituted inputs and its output projected by the constant A, and q has one entry for each
-primary joint. For other loops q has the positions of all n joints, of which the dependent ones are the start of the
-closure; rates and torques belong to the primary joints, and a second output says how well the loops closed (see
+If the closure is affine, q = A p + b (mimic joints, parallelograms), the equation of the open tree is projected by
+exact algebra: its inputs are substituted, its output is multiplied by the constant A, and q has one entry for each
+primary joint. For other loops, q has the positions of all n joints; the positions of dependent joints are the start of
+Newton's method. Rates and torques belong to the primary joints, and a second output says how well the loops closed (see
 `closed_motion`).
 """
 
@@ -31,7 +31,7 @@ from mindyn.equations.loop_closure import AffineClosure, affine_closure
 from mindyn.equations.loop_constraints import open_tree
 from mindyn.equations.traces import Parameters
 from mindyn.foundation.errors import Code, InputError, RobotError, unknown_name_error
-from mindyn.parameters.base import BaseParameters
+from mindyn.parameters.base_parameters import BaseParameters
 from mindyn.robots.drive_matrices import drive_parameters
 from mindyn.robots.robot import Robot
 
@@ -41,7 +41,7 @@ _PROJECTIONS: dict[str, Callable[[SX, SX], SX]] = {
     "Y": lambda A, Y: A.T @ Y,
     "J": lambda A, J: J @ A,
 }
-"""Projection of an output of the open tree to the primary joints, unless it stays the same."""
+"""Projection of each output of the open tree to the primary joints; other outputs are not projected."""
 
 _MOTION_INPUTS = ("q", "qd", "qdd")
 _JOINT_INPUTS = ("tau", "state", "gain")
@@ -59,9 +59,9 @@ def loop_equation(
 ) -> Any:
     """Return the `casadi.Function` of an equation in the primary joints of a robot with dependent joints.
 
-    Inputs qd, qdd, tau have one entry for each primary joint; q too if the closure is affine, otherwise one for each
-    joint. Otherwise as in `build_equation`. `regressor` and parameters="base" need `base`, a base set of the robot with
-    its dependent joints.
+    The inputs qd, qdd and tau have one entry for each primary joint. The input q has one entry for each primary joint
+    if the closure is affine, and one for each joint if not. The other parameters are those of `build_equation`.
+    `regressor` and parameters="base" need `base`, a base set of the robot with its dependent joints.
     """
     if name not in EQUATIONS:
         raise unknown_name_error("equation", name, EQUATIONS)
@@ -106,7 +106,9 @@ class _ProjectedEquations:
         self.given: dict[str, SX] = {}
 
     def function(self, name: str) -> Any:
-        """Return the function of an equation: its inputs, its output, and the closure if it is solved for."""
+        """Return the function of an equation: its inputs and its output, and the closure output if the loops are solved
+        numerically.
+        """
         if self.loaded:
             require_loads_known(self.robot)
             require_load_usable(self.robot, name, self.options["parameters"])
@@ -126,14 +128,15 @@ class _ProjectedEquations:
         return casadi.Function(name, [*inputs.values()], outputs, [*inputs], names)
 
     def motion(self, *rates: str) -> ClosedMotion:
-        """Return the motion of all joints at the symbols; rates without a symbol are zero."""
+        """Return the motion of all joints as expressions; rates without a symbol are zero."""
         q = self.symbols["q"]
         pd, pdd = (self.symbols[key] if key in rates else None for key in ("qd", "qdd"))
         return closed_motion(self.robot, q, pd, pdd) if self.affine is None else _affine_motion(self.affine, q, pd, pdd)
 
     def evaluate_tree(self, name: str, motion: ClosedMotion, *, rigid: bool = False, **more: SX) -> SX:
-        """Return an equation of the tree at a motion, `rigid` without drives; other inputs become inputs of the
-        function.
+        """Return an equation of the tree at a motion; with `rigid`, without drives.
+
+        Its further inputs become inputs of the function.
         """
         options = self.options | ({"with_drives": False} if rigid else {})
         tree = build_equation(self.tree, name, link=self.link, check=False, **options)
@@ -149,7 +152,8 @@ class _ProjectedEquations:
     def torques(self, name: str, motion: ClosedMotion, qd: SX, qdd: SX, **more: SX) -> SX:
         """Return W^T (k, 1) of the tree's torques with drives that move with qd, qdd (n, 1).
 
-        The load of friction is the torque of a primary joint on links and rotors of all joints, by virtual work.
+        The load that friction depends on is the torque of a primary joint on links and rotors of all joints, by virtual
+        work.
         """
         if not self.loaded:
             return motion.W.T @ self.evaluate_tree(name, motion, **more)
@@ -180,7 +184,8 @@ class _ProjectedEquations:
     def _coriolis(self) -> tuple[ClosedMotion, SX]:
         """Return C from Christoffel's symbols: half the Jacobian of the velocity torques with respect to qd.
 
-        Rotors on dependent joints of a loop have velocity torques too: their part of W^T M W changes with q.
+        Rotors on dependent joints of a loop have velocity torques too, because their contribution to W^T M W changes
+        with q.
         """
         motion = self.motion("qd")
         if self.options["with_drives"]:

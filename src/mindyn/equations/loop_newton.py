@@ -1,7 +1,7 @@
-"""Newton's method on the equations of closed loops, continued from the home configuration in small steps.
+"""Newton's method on the equations of closed loops, in small steps from the home configuration.
 
-Every sample follows a straight line of primary joints from a solved configuration. A step that needs a large correction
-is near a singular configuration, and the sample stops there: no step jumps to another assembly.
+Every sample follows a straight line of primary joints from a solved configuration. If a step needs a large correction,
+it is near a singular configuration, and the sample stops there: no step can jump to another assembly.
 """
 
 from __future__ import annotations
@@ -16,27 +16,25 @@ import casadi
 import numpy as np
 from numpy.typing import NDArray
 
+from mindyn.equations.batch_evaluation import BufferedFunction, evaluate_batch
 from mindyn.equations.chain import constant
 from mindyn.equations.closing_steps import NEWTON_CORRECTIONS, ClosingSystem
-from mindyn.equations.loop_constraints import (
-    BufferedFunction,
-    ClosingEquations,
-    closing_equations,
-    evaluate_batch,
-)
+from mindyn.equations.loop_constraints import ClosingEquations, closing_equations
 from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.errors import Code, RobotError
 
 Mask = NDArray[np.bool_]
 
 CLOSED_TOLERANCE: Final = 1e-12
-"""A loop is closed if its residual, relative to its length, is smaller."""
+"""A loop is closed if its residual, relative to its length, is smaller than this."""
 
 POLISHED_RESIDUAL: Final = 1e-15
-"""A larger residual can be reduced: J_d^-1 amplifies it in every position."""
+"""A residual above this is reduced by further steps, because J_d^-1 amplifies it in every position."""
 
 PLAY_TOLERANCE: Final = 1e-4
-"""Directions of c that change by less, relative to the others, and values of c below this, in lengths, are play."""
+"""Play of a loop: directions of c that change by less than this relative to other directions, and values of c below
+this relative to the loop's length.
+"""
 
 MIN_SINGULAR_VALUE: Final = 1e-6
 """Smaller singular values of the dependent columns, relative to the loop's length, mark a singular configuration."""
@@ -45,10 +43,10 @@ MAX_STEP_SIZES: Final = (0.2, 0.02, 0.002)
 """Largest steps of the primary joints, tried in turn, rad or loop lengths."""
 
 MAX_RELATIVE_CORRECTION: Final = 0.5
-"""A larger correction, relative to the predicted step, means that the prediction cannot be trusted."""
+"""If the correction is larger than this, relative to the predicted step, the prediction is not reliable."""
 
 MIN_FACING: Final = 0.5
-"""Below this, a loop that fixes its rotation is nearer to a half turn than to none."""
+"""If `facing` is below this, the rotation of a loop is nearer to a half turn than to zero."""
 
 BUFFERED_ROBOTS_PER_THREAD: Final = 4
 """Number of robots whose buffers a thread keeps."""
@@ -62,7 +60,7 @@ Home = tuple[ClosingEquations, Array, tuple[str, ...]]
 
 
 def _newton_steps(constraints: ClosingEquations, q: Array, dependent: list[int]) -> tuple[Array, Array, Array]:
-    """Return q corrected in its dependent joints, and the residual and smallest singular value of each sample."""
+    """Return q with corrected dependent joints, and the residual and the smallest singular value of each sample."""
     q, units = q.copy(), constraints.units[dependent]
     active = np.arange(len(q))
     residual, smallest = np.full(len(q), np.inf), np.zeros(len(q))
@@ -83,7 +81,9 @@ def _newton_steps(constraints: ClosingEquations, q: Array, dependent: list[int])
 
 
 def _minimize_gap(constraints: ClosingEquations, q: Array, dependent: list[int]) -> Array:
-    """Return a configuration at which the loops are least open, downhill from q in the dependent joints (Levenberg)."""
+    """Return the configuration with the smallest opening of the loops: descend from q in the dependent joints
+    (Levenberg).
+    """
     units = constraints.units[dependent]
     damping, c = 1e-2, evaluate_batch(constraints.residual, q[None])[0, :, 0]
     for _ in range(MAX_DESCENT_ITERATIONS):
@@ -99,7 +99,7 @@ def _minimize_gap(constraints: ClosingEquations, q: Array, dependent: list[int])
 
 
 def _candidate_starts(start: Array, dependent: list[int], units: Array) -> list[Array]:
-    """Return the start and rotated starts around it, because descent cannot leave a position with joints in line."""
+    """Return the start, and starts with rotated joints: from a start with joints in line, descent does not move."""
     rng = np.random.default_rng(0)
     starts = [start]
     for size in (0.3, 0.3, 1.0, 1.0, 2.0, 2.0):
@@ -109,8 +109,9 @@ def _candidate_starts(start: Array, dependent: list[int], units: Array) -> list[
 
 
 def home_configuration(constraints: ClosingEquations, dependent: tuple[int, ...], start: Array) -> Array:
-    """Return the closed configuration nearest to `start` with its primary joints; raise RobotError if the loop stays
-    open.
+    """Return the closed configuration nearest to `start`, with its primary joints unchanged.
+
+    Raise `RobotError` if the loop stays open.
     """
     facing = evaluate_batch(constraints.facing, start[None]).min()
     if np.abs(evaluate_batch(constraints.residual, start[None])).max() < CLOSED_TOLERANCE and facing > MIN_FACING:
@@ -141,7 +142,10 @@ def home_configuration(constraints: ClosingEquations, dependent: tuple[int, ...]
 
 
 def find_home(constraints: ClosingEquations, dependent: tuple[int, ...], start: Array) -> Home:
-    """Return the closed configuration nearest to `start`, if need be with play out of the plane of a planar loop."""
+    """Return the closed configuration nearest to `start`.
+
+    For a planar loop, play perpendicular to its plane is allowed if necessary.
+    """
     try:
         return constraints, home_configuration(constraints, dependent, start), ()
     except RobotError:
@@ -152,10 +156,12 @@ def find_home(constraints: ClosingEquations, dependent: tuple[int, ...], start: 
 
 
 def _home_with_play(constraints: ClosingEquations, dependent: tuple[int, ...], start: Array) -> Home | None:
-    """Return the home of loops that close except for play out of the plane of a planar loop; None if it is more.
+    """Return the home of planar loops that close except for play perpendicular to their plane; None if the opening is
+    more than play.
 
-    Files round axes and offsets; then the pin of a planar loop never closes exactly across its plane. Directions of c
-    that no motion changes by more than PLAY_TOLERANCE are excluded, if c stays below PLAY_TOLERANCE in them too.
+    Because files round axes and offsets, the pin of a planar loop may never close exactly in the direction
+    perpendicular to its plane. A direction of c is excluded if no motion changes c in it by more than PLAY_TOLERANCE,
+    and if c itself is below PLAY_TOLERANCE in it.
     """
     robot = constraints.robot
     rng = np.random.default_rng(0)
@@ -230,7 +236,9 @@ class Newton:
         return [k for k, i in enumerate(self.primary) if any(i in joints for joints in self.constraints.loop_joints)]
 
     def solve(self, p: Array) -> tuple[Array, Mask]:
-        """Return joint positions (N, n), and whether each row of p (N, k) was reached from home or from a neighbour."""
+        """Return joint positions (N, n), and whether each row of p (N, k) was reached, from home or from a neighbouring
+        row.
+        """
         count = len(p)
         q, reached = self.walk(np.repeat(self.home[None], count, axis=0), p)
         while reached.any() and not reached.all():
@@ -273,7 +281,9 @@ class Newton:
         return q, reached
 
     def unreachable_error(self, p: Array) -> RobotError:
-        """Return the error for unreachable positions: the loop stays open, or a singular configuration lies between."""
+        """Return the error for positions that cannot be reached: the loop stays open, or a singular configuration lies
+        between.
+        """
         walker = _Walker(self)
         walker.walk_to(self.home, p, MAX_STEP_SIZES[-1:])
         stuck = walker.here[None].copy()
@@ -321,7 +331,9 @@ class Newton:
 
 
 _THREAD_STATE = local()
-"""Buffers of each thread for the last robots: they are not shared, and creating them takes as long as a motion."""
+"""Buffers of each thread for its last robots. Threads do not share buffers, and creating buffers takes as long as
+solving a motion.
+"""
 
 
 def _thread_walker(newton: Newton) -> _Walker:
@@ -335,7 +347,7 @@ def _thread_walker(newton: Newton) -> _Walker:
 
 
 class _Walker:
-    """Stepper from closed configurations straight to primary positions, with a check after every step."""
+    """Move from closed configurations straight to primary positions, with a check after every step."""
 
     def __init__(self, newton: Newton) -> None:
         self._buffered = BufferedFunction(newton._advance)
@@ -344,7 +356,10 @@ class _Walker:
         self.here, self.size = newton.home, 0.0
 
     def walk_to(self, start: Array, p: Array, steps: Sequence[float]) -> Array | None:
-        """Return the configuration (n,) at p (k,); None, with the last one in `here`, if one between is singular."""
+        """Return the configuration (n,) at p (k,).
+
+        If a singular configuration lies between, return None; `here` is the last configuration then.
+        """
         self.here = start
         if self._step(p) and self.size <= steps[0]:
             return self.here
@@ -358,7 +373,7 @@ class _Walker:
         return None
 
     def _step(self, p: Array) -> bool:
-        """Predict along W and correct; return False near a singular configuration."""
+        """Predict along W and correct. Return False if the configuration is nearly singular."""
         (q, target), (configuration, known) = self._buffered.inputs, self._buffered.outputs
         q[:], target[:] = self.here, p
         self._buffered.run()

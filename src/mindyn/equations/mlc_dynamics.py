@@ -1,10 +1,10 @@
-"""Inverse dynamics in minimal linear combinations: only MLC values enter [Lin 1995, section III].
+"""Inverse dynamics in minimal linear combinations (MLC): the values of the MLC are the only link parameters [Lin 1995,
+III].
 
-There are three groups of joints: before the first revolute joint r nothing rotates; from r to before s all revolute
-axes are parallel and moments are scalars about u_r; from s on the recursion is general. Symbols as in NOTATION.md and
-Lin:
+There are three groups of joints. Before the first revolute joint r, no link rotates. From r to s - 1, all revolute axes
+are parallel, and moments are scalars about u_r. From s on, the recursion is general. Symbols as in NOTATION.md and Lin:
 
-    mu, zeta     force, and moment without components that no joint carries, on link i
+    mu, zeta     force on link i, and moment without the components that no joint supplies
     rho          force along a prismatic axis
     Psi, psi     Psi(wd, w) psi(A) = A wd + w x A w [eq. 28, 60]
     D            the tensor of eq. 91, with the U of 1999: no G of eq. 38-43 is needed
@@ -30,7 +30,7 @@ from mindyn.equations.dh_joints import (
 )
 from mindyn.equations.external_inputs import NO_EXTERNAL_INPUTS, ExternalInputs, RootMotion
 from mindyn.equations.mlc_links import MlcLink, first_axis, mlc_links, slides_after
-from mindyn.equations.triples import (
+from mindyn.equations.scalar_vectors import (
     ZERO,
     ZERO_TENSOR,
     Line,
@@ -72,7 +72,7 @@ class FrameState:
     products  w w^T, which Omega and Psi share
     a         acceleration of the origin minus gravity
     wr, wdr   w and wd along u_r, in the parallel group
-    start     a* of a prismatic joint, in frame i: the acceleration without its sliding [eq. 70]
+    start     a* of a prismatic joint, in frame i: the acceleration without the motion of this joint [eq. 70]
     slide     h-dd of a prismatic joint: (2 w_y qd, -2 w_x qd, qdd) [eq. 61]
     hop       h* = h-dd + Omega (0, 0, d) [eq. 69]
     """
@@ -98,8 +98,9 @@ def propagate_outward(
     line: Line = keep_value,
     root: RootMotion | None = None,
 ) -> list[FrameState]:
-    """Return the FrameState of every frame [eq. 57-62, 69-71, 77, 80-82]; the base accelerates upwards to model
-    gravity.
+    """Return the FrameState of every frame [eq. 57-62, 69-71, 77, 80-82].
+
+    An upward acceleration of the base models gravity.
     """
     before = FrameState(ZERO, ZERO, Matrix(ZERO, ZERO, ZERO), ZERO_TENSOR, -gravity)
     if root is not None:
@@ -122,7 +123,7 @@ def propagate_outward(
 
 
 def _turn_frame(joint: DhJoint, link: MlcLink, before: FrameState, qd: Scalar, qdd: Scalar, line: Line) -> FrameState:
-    """Return w, wd and Omega; the acceleration of the origin follows later."""
+    """Return w, wd and Omega; the acceleration of the origin is added later."""
     if link.group == "parallel":
         u = link.u
         wr = line("w", before.wr if joint.slides else before.wr + u.z * qd)
@@ -194,8 +195,8 @@ class CarriedWrench:
     """Contribution of link i + 1 to link i, in frame i.
 
     force   mu_{i+1}^{<i>}
-    moment  all of eq. 75 but zeta-bar, in the spatial group
-    about   all of eq. 90 but zeta-bar, along u_r, in the parallel group
+    moment  all terms of eq. 75 except zeta-bar, in the spatial group
+    about   all terms of eq. 90 except zeta-bar, along u_r, in the parallel group
     """
 
     force: Triple

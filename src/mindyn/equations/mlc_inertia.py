@@ -1,7 +1,7 @@
 """The inertia matrix in minimal linear combinations, formulations 1 and 2 [Lin & Fang 1999, section 3, table VII].
 
 A recursion from the last link computes first moments c^ = k + l and tensors J^ = U + V of composite bodies from the
-MLC. Before joint s only J^_33 and the moment about u_r are known, which is enough.
+MLC. For joints before s, the recursion computes only J^_33 and the moment about u_r, which is enough.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from mindyn.equations.composite_bodies import (
 )
 from mindyn.equations.dh_joints import DhJoint, place_dh_joints, rotate_symmetric
 from mindyn.equations.mlc_links import MlcLink, first_axis, mlc_links
-from mindyn.equations.triples import ZERO, ZERO_TENSOR, Line, Scalar, Symmetric, Triple, cross, dot, keep_value
+from mindyn.equations.scalar_vectors import ZERO, ZERO_TENSOR, Line, Scalar, Symmetric, Triple, cross, dot, keep_value
 from mindyn.foundation.errors import unknown_name_error
 from mindyn.parameters.lin import LinStructure
 
@@ -113,8 +113,8 @@ def _project_tensor(u: Triple, X: Symmetric) -> Scalar:
 
 
 def _parallel_inner(step: DhJoint, after: MlcLink, last: MlcMoments, slid: Scalar) -> Scalar:
-    """Return Y_33 between parallel joints [eq. 40; as read the terms with l_x, l_y lack a factor 2, and l_y has a
-    plus].
+    """Return Y_33 between parallel joints [eq. 40; as printed, the terms with l_x and l_y lack a factor 2, and l_y has
+    a plus].
     """
     if not step.slides:
         return last.body.tensor.zz
@@ -134,7 +134,7 @@ def _parallel_shift(joint: DhJoint, link: MlcLink, twice_b: Scalar, l_now: Tripl
 
 
 def _add_constants(joint: DhJoint, link: MlcLink, l_now: Triple, V: Symmetric, line: Line) -> MlcMoments:
-    """Return the necessary entries of c^ = k + l and J^ = U + V, and t_ii^r [eq. 22, 23, 29]."""
+    """Return the entries of c^ = k + l and J^ = U + V that are needed, and t_ii^r [eq. 22, 23, 29]."""
     k, U, u = link.k, link.U, link.u
     if joint.slides:
         first = line("c", k + l_now) if link.group == "spatial" else ZERO
@@ -148,7 +148,7 @@ def _add_constants(joint: DhJoint, link: MlcLink, l_now: Triple, V: Symmetric, l
 def mlc_formulation_1(
     joints: Sequence[DhJoint], links: Sequence[MlcLink], bodies: Sequence[MlcMoments], line: Line = keep_value
 ) -> Entries:
-    """Use wrenches for i >= s, force and moment about u_r for r <= i < s, and only force before [eq. 29-31]."""
+    """Use wrenches for i >= s, force and moment about u_r for r <= i < s, and only force for i < r [eq. 29-31]."""
     arm = second_arm(joints, line)
     D: Entries = {}
     for i, (joint, link, moments_of_body) in enumerate(zip(joints, links, bodies, strict=True)):

@@ -9,7 +9,7 @@ from mindyn.equations.chain import SX
 from mindyn.equations.dh_joints import (
     DhJoint,
 )
-from mindyn.equations.triples import (
+from mindyn.equations.scalar_vectors import (
     ZERO,
     ZERO_TENSOR,
     Scalar,

@@ -8,7 +8,7 @@ import casadi
 
 from mindyn.equations.chain import SX, Body, Chain, JointPlacement, cross, cross_matrix, wrench_to_working
 from mindyn.equations.external_inputs import RootMotion
-from mindyn.equations.motion import LinkMotion, forward_motion
+from mindyn.equations.forward_motion import LinkMotion, forward_motion
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ def link_wrenches(chain: Chain, motions: tuple[LinkMotion, ...]) -> list[Wrench]
 
 
 def subtract_external(chain: Chain, loads: list[Wrench], wrenches: SX, length: float = 1.0) -> list[Wrench]:
-    """Return the part of each link's wrench that the joints must supply; `length` is the chain's length unit in m."""
+    """Return the wrench that the joints must supply for each link. `length` is the chain's length unit in m."""
     supplied = []
     for i, load in enumerate(loads):
         moment, force = wrench_to_working(chain.frames.steps[i], wrenches[i, :].T)
@@ -68,7 +68,7 @@ def subtract_external(chain: Chain, loads: list[Wrench], wrenches: SX, length: f
 
 
 def joint_torques(chain: Chain, joints: tuple[JointPlacement, ...], loads: list[Wrench]) -> SX:
-    """Sum wrenches towards the root; each joint supplies the component along its axis."""
+    """Sum wrenches from the last links to the root; each joint supplies the component along its axis."""
     total = list(loads)
     for i in reversed(range(len(chain.parents))):
         if chain.parents[i] >= 0:

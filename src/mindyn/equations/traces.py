@@ -15,21 +15,21 @@ from mindyn.equations.external_inputs import ExternalInputs, root_motion
 from mindyn.equations.lean_dynamics import LeanChain, lean_chain, lean_chain_on_moving_root, lean_inverse_dynamics
 from mindyn.equations.newton_euler import inverse_dynamics
 from mindyn.foundation.notation import PARAMETERS_PER_LINK
-from mindyn.parameters.base import BaseParameters
+from mindyn.parameters.base_parameters import BaseParameters
 from mindyn.parameters.structural import structural_base
 from mindyn.robots.drive_matrices import drive_parameters, reflected_inertia
 from mindyn.robots.robot import Robot
 
 Parameters = Literal["constant", "standard", "input", "base"]
-"""How link parameters enter: the robot's base values as constants; its ten parameters of each link as constants; phi as
-an input; beta as an input.
+"""How an equation gets the link parameters: base values of the robot as constants, ten parameters of each link as
+constants, phi as an input, or beta as an input.
 """
 
 
 Needs = Literal["nothing", "torques", "torques on a moving root", "bodies"]
 
 NEEDS_BEYOND_BASE: tuple[Needs, ...] = ("torques on a moving root", "bodies")
-"""Equations that base parameters cannot serve, because they are those of a root at rest."""
+"""Equations that need more than base parameters, which describe only a robot whose root is at rest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class Trace:
 
     make_chain        creates the chain once, and only for equations that use it
     lean              the robot's own base values for the lean recursion, if only torques are needed
-    parameters        the symbols of parameters that are inputs, or that a regressor is differentiated by
+    parameters        the symbols of parameters that are inputs, or with respect to which a regressor is differentiated
     phi               (10 n,) expressions of the link parameters, or None for the robot's own values
     drive_parameters  (4 drives + extras,) expressions, or None for the robot's own values
     """
@@ -73,7 +73,7 @@ class Trace:
         return self.make_chain()
 
     def torques(self, qd: SX, qdd: SX) -> SX:
-        """Return inverse dynamics of the rigid chain, by the shortest recursion available."""
+        """Return inverse dynamics of the rigid chain, by the recursion with the fewest operations."""
         if self.lean is None:
             return self.newton_euler(qd, qdd)
         return lean_inverse_dynamics(self.lean, self["q"], qd, qdd, self.outside)
@@ -119,7 +119,7 @@ class Trace:
 
     @property
     def all_parameters(self) -> SX:
-        """The column of parameters that a regressor is differentiated by."""
+        """The column of parameters with respect to which a regressor is differentiated."""
         return casadi.vertcat(*self.parameters.values())
 
 
@@ -151,7 +151,7 @@ def start_trace(robot: Robot, inputs: Sequence[str], needs: Needs, regressor_of:
 
 
 def _base_symbols(robot: Robot, asked: Request) -> tuple[SX, SX, SX | None]:
-    """Return beta, and the standard and drive parameters that have these base values."""
+    """Return beta as symbols, and the standard and drive parameters that have these base values."""
     base = structural_base(robot, with_drives=asked.with_drives) if asked.base is None else asked.base
     beta = casadi.SX.sym("beta", base.count)
     everything = casadi.densify(constant(base.embedding) @ beta)

@@ -125,7 +125,9 @@ class RobotError(MindynError):
 
 
 class NearlyDegenerateError(RobotError):
-    """A geometry is so close to a special one that a method cannot decide which parameters the dynamics depend on."""
+    """The geometry is so close to a special geometry that a method cannot decide which parameters the dynamics depend
+    on.
+    """
 
     default_code = Code.INACCURATE
 
@@ -147,13 +149,13 @@ class InputError(MindynError):
 
 
 class MissingPhysicsError(MindynError):
-    """A computation needs physical values that the robot does not have."""
+    """A computation needs masses, inertias or other physical values that the robot does not have."""
 
     default_code = Code.MISSING_VALUE
 
 
 class MissingExtraError(MindynError):
-    """An optional package is needed that is not installed."""
+    """An optional package that is needed is not installed."""
 
     default_code = Code.MISSING_PACKAGE
 
@@ -171,13 +173,15 @@ class ExportError(MindynError):
 
 
 class ImplausibleModelError(ExportError):
-    """The links of a model could not be those of a real robot: masses, centres of mass or inertia matrix."""
+    """A real robot could not have the links of this model: a mass, a centre of mass or the inertia matrix is
+    implausible.
+    """
 
     default_code = Code.IMPLAUSIBLE
 
 
 def shorten_text(text: str, longest: int = LONGEST_MESSAGE) -> str:
-    """Return the text, or only its beginning and end if it is long."""
+    """Return the text; for a long text, only its beginning and its end."""
     if len(text) <= longest:
         return text
     omitted = f" ... ({len(text) - longest} characters omitted) ... "
@@ -185,7 +189,7 @@ def shorten_text(text: str, longest: int = LONGEST_MESSAGE) -> str:
 
 
 def list_names(names: Iterable[str], most: int = LISTED_NAMES) -> str:
-    """Return `a, b, c`, or the first names and the number of further ones if there are many."""
+    """Return `a, b, c`. If there are many names, return the first ones and the number of further names."""
     given = list(names)
     shown = ", ".join(shorten_text(str(name), 100) for name in given[:most])
     return f"{shown} and {len(given) - most} more" if len(given) > most else shown

@@ -101,7 +101,7 @@ def c_include(file: str) -> str:
 
 
 def fill_template(template: str, values: Mapping[str, str]) -> str:
-    """Replace each @NAME@ of a template once; inserted values are not searched again."""
+    """Replace each @NAME@ of a template by its value. @NAME@ inside an inserted value is not replaced."""
     return _PLACEHOLDER.sub(lambda place: values.get(place[1], place[0]), template)
 
 

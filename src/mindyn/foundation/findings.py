@@ -11,7 +11,9 @@ from mindyn.foundation.printable import make_printable
 
 
 class Severity(StrEnum):
-    """How much a finding matters: an error makes the result wrong, a warning may, an info explains it."""
+    """Effect of the fact on the result: an error makes the result wrong, a warning may make it wrong, an info only
+    explains it.
+    """
 
     ERROR = "error"
     WARNING = "warning"

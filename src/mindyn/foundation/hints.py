@@ -1,4 +1,4 @@
-"""Commands that hints and next steps propose, and how to install what is missing."""
+"""Commands that hints and next steps propose, and commands that install a missing package."""
 
 from __future__ import annotations
 

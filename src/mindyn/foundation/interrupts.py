@@ -1,7 +1,8 @@
-"""Raise the interrupt of Ctrl-C again if it gets lost.
+"""Raise the interrupt of Ctrl-C again if a library loses it.
 
-CasADi clears Python exceptions while it tries to convert its arguments, including KeyboardInterrupt, and most of the
-time of tracing equations is spent there. An interrupt that no code has handled after a short time is raised again.
+CasADi clears Python exceptions while it tries to convert its arguments. This includes KeyboardInterrupt, and tracing
+equations spends most of its time there. If no code has handled an interrupt after a short time, the interrupt is raised
+again.
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ def reraise_interrupts() -> Iterator[None]:
 
 @contextmanager
 def exit_on_interrupt() -> Iterator[None]:
-    """End the process with one line on Ctrl-C inside the block, while modules are imported and nothing was written.
+    """End the process with one line of text if Ctrl-C is pressed inside the block: while modules are imported and
+    before anything is written.
 
     Python would print a traceback and lose a KeyboardInterrupt that is raised in a callback of an import.
     """
@@ -64,7 +66,7 @@ def acknowledge_interrupt() -> None:
 
 
 class _ReraisingHandler:
-    """Handler of SIGINT that raises an interrupt again until some code handles it."""
+    """Handler of SIGINT that raises an interrupt repeatedly until some code handles it."""
 
     def __init__(self) -> None:
         self._timer: threading.Timer | None = None
@@ -82,7 +84,7 @@ class _ReraisingHandler:
         raise KeyboardInterrupt
 
     def cancel(self) -> None:
-        """Raise nothing until the next Ctrl-C."""
+        """Stop raising the current interrupt; the next Ctrl-C raises a new one."""
         if self._timer is not None:
             self._timer.cancel()
         self._timer = None

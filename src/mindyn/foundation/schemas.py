@@ -42,7 +42,7 @@ _BOUND_TEXTS: Final = {
 
 
 class Violation(NamedTuple):
-    """A value that does not match its schema: what is wrong, and an example of a valid value."""
+    """Message about a value that does not match its schema, with an example of a valid value."""
 
     message: str
     hint: str
@@ -51,12 +51,15 @@ class Violation(NamedTuple):
 
 
 def list_schema(items: Schema, *also: str, **bounds: int) -> Schema:
-    """Return the schema of a list of `items`; `also` names further allowed types, for example a table of `items`."""
+    """Return the schema of a list of `items`.
+
+    `also` names further types that are allowed, such as a table of `items`.
+    """
     return {"type": ["array", *also], "items": items, "additionalProperties": items, **bounds}
 
 
 def allow_also(schema: Schema, *words: str, null: bool = False) -> Schema:
-    """Return the schema extended by the texts `words`, or by None."""
+    """Return the schema extended by the texts `words` or, with `null`, by None."""
     types = [*_types_of(schema), *(["string"] if words else []), *(["null"] if null else [])]
     return {**schema, "type": types, **({"pattern": f"^({'|'.join(words)})$"} if words else {})}
 
@@ -87,7 +90,7 @@ def _raise_first(violations: Iterator[Violation], error: type[MindynError], hint
 def find_violations(value: Any, schema: Schema, place: str, separator: str = ".") -> Iterator[Violation]:
     """Yield each violation of the schema in a value; `place` names the value, and `place + separator` its entries."""
     hint = next(map(str, schema.get("examples", ())), "")
-    if not _matches_schema(value, schema):
+    if not _matches_without_entries(value, schema):
         is_number = isinstance(value, Real) and not isinstance(value, bool)
         shown = schema if is_number else {k: v for k, v in schema.items() if k not in ("minimum", "maximum")}
         message = f"{place} = {quote_value(value)} must be {_describe_schema(shown)}"
@@ -122,8 +125,8 @@ def _types_of(schema: Schema) -> Sequence[str]:
     return [types] if isinstance(types, str) else types
 
 
-def _matches_schema(value: Any, schema: Schema) -> bool:
-    """Whether a value itself, without its entries, matches the schema."""
+def _matches_without_entries(value: Any, schema: Schema) -> bool:
+    """Return whether a value matches the schema, without a check of the entries of a list or table."""
     if "type" in schema and not any(_is_type(value, kind) for kind in _types_of(schema)):
         return False
     if "enum" in schema:

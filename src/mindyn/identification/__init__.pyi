@@ -12,20 +12,22 @@ from mindyn.identification.estimators.estimate_parts import ParameterValues as P
 from mindyn.identification.estimators.estimate_parts import Provenance as Provenance
 from mindyn.identification.estimators.estimate_parts import Uncertainty as Uncertainty
 from mindyn.identification.estimators.recursive_instruments import RecursiveInstruments as RecursiveInstruments
-from mindyn.identification.feasibility.bounds import bounds_from_shapes as bounds_from_shapes
-from mindyn.identification.feasibility.check import Feasibility as Feasibility
-from mindyn.identification.feasibility.intervals import add_physical_intervals as add_physical_intervals
-from mindyn.identification.feasibility.intervals import torque_bands as torque_bands
-from mindyn.identification.feasibility.model_samples import ModelSamples as ModelSamples
-from mindyn.identification.feasibility.plausibility import LinkPlausibility as LinkPlausibility
-from mindyn.identification.feasibility.plausibility import Plausibility as Plausibility
-from mindyn.identification.feasibility.plausibility import check_full_model as check_full_model
-from mindyn.identification.feasibility.positive_definite import check_positive_definite as check_positive_definite
-from mindyn.identification.feasibility.positive_definite_projection import (
+from mindyn.identification.feasibility.check_feasible import Feasibility as Feasibility
+from mindyn.identification.feasibility.checks.full_model_check import LinkPlausibility as LinkPlausibility
+from mindyn.identification.feasibility.checks.full_model_check import Plausibility as Plausibility
+from mindyn.identification.feasibility.checks.full_model_check import check_full_model as check_full_model
+from mindyn.identification.feasibility.checks.positive_definite import (
+    check_positive_definite as check_positive_definite,
+)
+from mindyn.identification.feasibility.conditions.user_bounds import bounds_from_shapes as bounds_from_shapes
+from mindyn.identification.feasibility.full_models.model_samples import ModelSamples as ModelSamples
+from mindyn.identification.feasibility.physical_intervals import add_physical_intervals as add_physical_intervals
+from mindyn.identification.feasibility.physical_intervals import torque_bands as torque_bands
+from mindyn.identification.feasibility.projections.positive_definite_projection import (
     project_to_positive_definite as project_to_positive_definite,
 )
 from mindyn.identification.log_drafts import draft_log as draft_log
-from mindyn.identification.methods import METHODS as METHODS
+from mindyn.identification.method_names import METHODS as METHODS
 from mindyn.identification.selection.choose import Choice as Choice
 from mindyn.identification.servos.contact_rows import Table as Table
 from mindyn.identification.servos.replay import ServoReplay as ServoReplay

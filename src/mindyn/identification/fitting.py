@@ -13,8 +13,8 @@ from mindyn.foundation.findings import Finding, Kind, warning
 from mindyn.identification.estimators.estimate import Estimate
 from mindyn.identification.estimators.estimator import Estimator
 from mindyn.identification.estimators.least_squares import LeastSquares
-from mindyn.identification.feasibility.conic import ConicError
-from mindyn.identification.feasibility.physically_consistent import PhysicallyConsistent
+from mindyn.identification.feasibility.fits.physically_consistent import PhysicallyConsistent
+from mindyn.identification.feasibility.optimisation.conic_program import ConicError
 from mindyn.identification.selection.candidates import limits_of
 from mindyn.identification.selection.choose import Choice
 from mindyn.regression.experiment import Experiment
@@ -29,19 +29,19 @@ MIN_UNSETTLED_CHANGE: Final = 0.05
 """The same for the load of a single joint; a larger change causes a finding."""
 
 
-def fit(experiment: Experiment, choice: Choice, *, is_given: bool) -> tuple[Estimate, Rows]:
+def fit(experiment: Experiment, choice: Choice, *, estimator_is_given: bool) -> tuple[Estimate, Rows]:
     """Fit with the selected estimator, or with least squares if a selected consistent fit does not converge.
 
-    is_given  whether the user gave the estimator
+    estimator_is_given  whether the user gave the estimator
     """
     estimator = choice.estimator
     if experiment.executor is not None:
-        estimator = without_samples(estimator, is_given=is_given)
+        estimator = without_samples(estimator, estimator_is_given=estimator_is_given)
     rows = build_equations(experiment, choice.settings)
     try:
         return _settle(experiment, estimator, rows)
     except ConicError as error:
-        if is_given:
+        if estimator_is_given:
             raise
         dropped = tuple(name for name in choice.dropped if name in rows.regressor.names)
         covariance: Literal["white", "correlated"] = "white" if experiment.executor else "correlated"
@@ -103,11 +103,11 @@ def find_unsettled_loads(rows: Rows, estimate: Estimate) -> list[Finding]:
     return [warning(Kind.NARROW_INTERVALS, message, remedy, names)]
 
 
-def without_samples(estimator: Estimator, *, is_given: bool) -> Estimator:
+def without_samples(estimator: Estimator, *, estimator_is_given: bool) -> Estimator:
     """Return the estimator without its need for samples, which stay with the workers; raise if the user gave one."""
     if estimator.needs == "information":
         return estimator
-    if not is_given and isinstance(estimator, (LeastSquares, PhysicallyConsistent)):
+    if not estimator_is_given and isinstance(estimator, (LeastSquares, PhysicallyConsistent)):
         return replace(estimator, covariance="white")
     raise InputError(
         f"{type(estimator).__name__} with these settings needs the samples, which stay with the executor's workers",

@@ -15,7 +15,7 @@ from mindyn.identification.estimators.estimate import Estimate
 from mindyn.identification.unknown_gains import MAX_HALF_WIDTH, EstimatedGains, Scale, estimate_gains
 from mindyn.logs.log import Log
 from mindyn.logs.metadata import UNKNOWN
-from mindyn.logs.reading import LogScan
+from mindyn.logs.read_log import LogScan
 from mindyn.logs.servos import Servo, find_unknown_damping, find_unknown_gains
 from mindyn.regression.experiment import Experiment
 from mindyn.regression.rows import Rows

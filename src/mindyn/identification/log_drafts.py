@@ -16,10 +16,10 @@ from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.drafts.draft import UNANSWERED, SidecarDraft, flatten_metadata
 from mindyn.logs.drafts.draft_head import DRAFT_ROWS, LONG_DRAFT_ROWS, is_still
 from mindyn.logs.drafts.drafting import draft_sidecar
-from mindyn.logs.errors import ACCEPTABLE_FINDINGS, NO_TORQUE_HINT
+from mindyn.logs.log_errors import ACCEPTABLE_FINDINGS, NO_TORQUE_HINT
 from mindyn.logs.metadata import UNKNOWN, si_torque_unit
 from mindyn.logs.pipeline import condition
-from mindyn.logs.reading import LogScan
+from mindyn.logs.read_log import LogScan
 from mindyn.logs.samples import Samples
 from mindyn.logs.units import CURRENT_UNITS
 from mindyn.robots.robot import Robot

@@ -11,16 +11,16 @@ import numpy as np
 from mindyn.foundation.errors import Code, InputError
 from mindyn.foundation.findings import Kind, info
 from mindyn.identification.estimators.estimate import Estimate
+from mindyn.identification.estimators.estimate_records import CrossValidated
 from mindyn.identification.estimators.estimator import Estimator
 from mindyn.identification.estimators.least_squares import LeastSquares
-from mindyn.identification.estimators.records import CrossValidated
-from mindyn.identification.feasibility.physically_consistent import PhysicallyConsistent
+from mindyn.identification.feasibility.fits.physically_consistent import PhysicallyConsistent
 from mindyn.identification.selection.trials import decimation_for
-from mindyn.identification.uncertainty.covariance import with_jackknife_deviation
+from mindyn.identification.uncertainty.block_deviation import with_jackknife_deviation
 from mindyn.logs.conditioning import Conditioning, motion_cutoff, require_resolved
 from mindyn.logs.log import Log
-from mindyn.logs.noise_floor import noise_floor_cutoff
-from mindyn.logs.reading import LogScan
+from mindyn.logs.noise_cutoff import noise_floor_cutoff
+from mindyn.logs.read_log import LogScan
 from mindyn.logs.resolving import resolve_conditioning
 from mindyn.regression.contact_phases import rows_of_logs
 from mindyn.regression.friction import Friction

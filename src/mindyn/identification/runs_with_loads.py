@@ -22,7 +22,7 @@ from mindyn.foundation.algebra.significance import NORMAL_95
 from mindyn.foundation.algebra.values import Array, ShortRepr
 from mindyn.foundation.findings import Finding, Kind
 from mindyn.foundation.notation import LINK_PARAMETER_UNITS, LINK_PARAMETERS, PARAMETERS_PER_LINK
-from mindyn.foundation.pages.notebook import NotebookDisplay
+from mindyn.foundation.pages.notebook_display import NotebookDisplay
 from mindyn.kernels.model import compile_model
 from mindyn.parameters.parameter import Parameter
 from mindyn.regression.regressor import Regressor

@@ -22,7 +22,8 @@ from typing import Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from mindyn.equations.identifiability.random_states import Regressors, sample_rows, typical_rates
+from mindyn.equations.identifiability.random_states import sample_rows, typical_rates
+from mindyn.equations.identifiability.regressor_rows import Regressors
 from mindyn.foundation.algebra.jackknife import jackknife_covariance
 from mindyn.foundation.algebra.requirements import require_positive
 from mindyn.foundation.algebra.values import Array, ShortRepr
@@ -32,8 +33,8 @@ from mindyn.identification.runs_with_loads import LoadRegressor
 from mindyn.logs.log import Log
 from mindyn.logs.pipeline import condition
 from mindyn.logs.servos import Servo, find_unknown_damping, find_unknown_gains
-from mindyn.parameters.base import all_parameters, parameter_sizes
-from mindyn.regression.building import build_rows
+from mindyn.parameters.base_parameters import all_parameters, parameter_sizes
+from mindyn.regression.build_rows import build_rows
 from mindyn.regression.information import Information
 from mindyn.regression.regressor import Regressor, with_estimated_drives
 from mindyn.regression.rows import Rows

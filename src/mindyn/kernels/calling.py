@@ -1,12 +1,12 @@
 """Call machine code directly with NumPy arrays, without Python in between.
 
-A builtin function of CPython whose body is machine code checks that every argument is a plain array of the right type
-and shape, finds the addresses, releases the interpreter lock if there is much to compute, and runs the kernel. It
-declines anything else (`NOT_HANDLED`): lists, other types, strided or overlapping arrays, wrong shapes. Then the
-general path through Python takes over. The call of a control loop takes 0.6 us this way, 3.3 us in Python.
+A direct call is a builtin function of CPython whose body is machine code. It checks that every argument is a plain
+array of the right type and shape, reads the addresses, releases the interpreter lock if there is much to compute, and
+runs the kernel. For other arguments (lists, other types, strided or overlapping arrays, wrong shapes) it returns
+`NOT_HANDLED`, and Python code handles the call. A call in a control loop takes 0.6 us this way, and 3.3 us in Python.
 
-NumPy's arrays and CPython's objects are read by their binary layout, which is compared once with the values that Python
-reports; if it differs there are no direct calls.
+The machine code reads NumPy's arrays and CPython's objects by their binary layout. This layout is compared once with
+the values that Python reports; if they differ, direct calls are not used.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from typing import Any
 
 import numpy as np
 
-from mindyn.foundation.once import compute_once
+from mindyn.foundation.compute_once import compute_once
 from mindyn.kernels.numerics import native
 from mindyn.kernels.numerics.arrays import Array
 from mindyn.kernels.numerics.cache import load_or_build
 
 NOT_HANDLED = -1
-"""Result of a direct call that declines its arguments, instead of the kernel's status."""
+"""Result of a direct call that does not accept its arguments, instead of the kernel's status."""
 
 _OBJECT_HEADER_BYTES = object.__basicsize__
 _TYPE, _DATA, _NDIM, _DIMENSIONS, _DTYPE, _FLAGS = (
@@ -52,7 +52,8 @@ DirectFunction = Callable[..., int]
 class DirectCall:
     """Direct call of a kernel: `call(*inputs, *outputs)` returns the kernel's status, or NOT_HANDLED.
 
-    `set_kernel` registers compiled kernels (`single` for one sample, `batch` for more); until then calls are declined.
+    `set_kernel` registers compiled kernels (`single` for one sample, `batch` for several). Until then, calls return
+    NOT_HANDLED.
     """
 
     def __init__(
@@ -114,7 +115,7 @@ def _builtin(description: Array) -> DirectFunction:
 
 @compute_once
 def _is_layout_known() -> bool:
-    """Return whether arrays have the memory layout that we read."""
+    """Return whether arrays have the memory layout that the machine code reads."""
     if platform.python_implementation() != "CPython" or sysconfig.get_config_var("Py_GIL_DISABLED"):
         return False
     if ctypes.sizeof(ctypes.c_void_p) != 8 or sys.byteorder != "little":

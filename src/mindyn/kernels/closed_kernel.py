@@ -1,4 +1,6 @@
-"""`ClosedKernel`: a kernel of a robot with loops that solves, polishes and checks the loop closure."""
+"""`ClosedKernel`: a kernel of a robot with loops that solves for dependent positions and checks that the loops are
+closed.
+"""
 
 from __future__ import annotations
 
@@ -22,10 +24,10 @@ class ClosedKernel(Kernel):
     """A kernel whose first input is q and whose last output is the closure of each sample.
 
     q holds either the positions (..., n) of all joints, with dependent joints near their closed positions, or the
-    positions (..., k) of the primary joints alone. In the second case the kernel solves for the others: a batch (N, k)
-    in order, as a motion; any other shape on a straight path from home. Derivatives with respect to q refer to the
-    positions that were given. Samples whose loops stay open or are nearly singular raise an error that names the loop;
-    `run_with_flags` marks them instead.
+    positions (..., k) of the primary joints alone. In the second case, the kernel solves for the dependent positions: a
+    batch (N, k) is solved in order, as a motion; each sample of another shape is solved on a straight path from home.
+    Derivatives with respect to q refer to the positions that were given. Samples whose loops stay open or are nearly
+    singular raise an error that names the loop; `run_with_flags` marks them instead.
     """
 
     def __init__(self, robot: Robot, function: casadi.Function, *, not_finite_hint: str = "", **options: Any) -> None:
@@ -38,7 +40,7 @@ class ClosedKernel(Kernel):
         self._by_positions = [output == "gradient_q" or output.endswith("_dq") for output in self._output_names]
 
     def run(self, arrays: tuple[Any, ...], out: Any = None, threads: int = 1) -> Any:
-        """Return the outputs without the closure, which is checked."""
+        """Return the outputs without the closure output, which is checked instead."""
         if self._last is not None and out is None and np.shape(arrays[0]) == (self._primary,):
             # The sample of a control loop is near the previous one, which nearly always closes the loops.
             start = self._last.astype(self.dtype)
@@ -53,7 +55,7 @@ class ClosedKernel(Kernel):
         return results[0] if len(results) == 1 else results
 
     def run_with_flags(self, *arrays: Any, threads: int = 1) -> tuple[Any, Array]:
-        """Return the outputs, and whether the closure of each sample (...,) failed or is nearly singular."""
+        """Return the outputs, and for each sample (...,) whether its loops stay open or are nearly singular."""
         results, closure = self._run_with_closure(arrays, None, threads)
         return results[0] if len(results) == 1 else results, self._find_failures(closure)
 

@@ -1,12 +1,12 @@
-"""Write a model's equations as C99 files that need libm alone, with a C++ header or a Python module over them.
+"""Write a model's equations as C99 files that need only libm, with a C++ header or a Python module that calls them.
 
-Each program is one function without allocation or globals; the C++ header has `std::array`, `std::span` and Eigen
-instead of pointers. The same program gives the same bytes. Sines and cosines of all joints are computed together in
+Each program is one function without allocation or global variables; the C++ header has `std::array`, `std::span` and
+Eigen instead of pointers. Equal programs give equal files. Sines and cosines of all joints are computed together in
 packs of vector registers: six calls of libm take 60 ns of an arm's inverse dynamics, one pack of eight takes 12 ns. The
 method is that of `sincos` (reduction by Cody & Waite, the same polynomials) without fused operations: pi/2 = P1 + P2 +
-P3 where P1 and P2 have 37 bits, which makes their products with k < 2^16 exact. Packs are vector types of gcc and
-clang, which lower them to the target's instructions. Other compilers, fast-math (which would cancel the rounding by
-addition) and angles beyond the fast range use libm.
+P3, where P1 and P2 have 37 bits, so that their products with k < 2^16 are exact. Packs are vector types of gcc and
+clang, which translate them to instructions of the CPU. The code uses libm for angles beyond the fast range, with other
+compilers, and with fast-math, which would remove the rounding by addition.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import mindyn
+from mindyn.foundation.atomic_files import write_files_atomically
 from mindyn.foundation.escaping import c_comment, c_include, fill_template
-from mindyn.foundation.files import write_files_atomically
 from mindyn.kernels.ordering import Compute, ComputeSines, Step, Store, order_steps
 from mindyn.kernels.program import Op, Program
 from mindyn.kernels.sincos import RANGE_LIMIT, SINCOS, TWO_OVER_PI
@@ -72,7 +72,10 @@ def generate_code(
 def write_code(
     model: Model, path: str | Path, functions: FunctionSelection, prefix: str | None, facts: Facts
 ) -> tuple[Path, ...]:
-    """Write the .c and .h of a path, and the .hpp or .py if the path ends so; write all of them or none."""
+    """Write the .c and .h files of a path, and .hpp or .py if the path has this suffix.
+
+    If one file fails, none is written.
+    """
     given = Path(path)
     source = given.with_suffix(".c") if given.suffix in (".c", ".hpp", ".py") else Path(f"{path}.c")
     code = generate_code(model, functions, source.stem, prefix, facts)
@@ -246,7 +249,9 @@ def _body(program: Program) -> str:
 
 
 def _steps(program: Program) -> list[Step]:
-    """Return the steps in order; results are written at the end because they may overlap the inputs."""
+    """Return the lines of the steps in order. Results are written at the end, because their arrays may overlap those of
+    the inputs.
+    """
     stores = (Store(k, 0, output.values) for k, output in enumerate(program.outputs))
     return order_steps(program, [False] * len(program.instructions), stores)
 
@@ -308,7 +313,10 @@ def _results(program: Program, outputs: list[str]) -> Iterator[str]:
 
 
 def packs(count: int) -> list[int]:
-    """Return the widths (powers of two) of the packs for `count` angles, the last one padded; none for one angle."""
+    """Return the widths (powers of two) of the packs for `count` angles.
+
+    The last pack is padded; a single angle needs no pack.
+    """
     if count < 2:
         return []
     widths = [MAX_PACK_WIDTH] * (count // MAX_PACK_WIDTH)
@@ -363,7 +371,7 @@ static void {routine_name(width)}(const double *angles, double *sines, double *c
 
 
 def _horner(coefficients: tuple[float, ...]) -> str:
-    """Return the polynomial in z with the highest coefficient innermost; every product has a vector operand."""
+    """Return the polynomial in z in Horner form; every product has a vector operand."""
     text = literal(coefficients[-1])
     for coefficient in coefficients[-2::-1]:
         sign, size = ("-", -coefficient) if coefficient < 0 else ("+", coefficient)

@@ -1,10 +1,10 @@
-"""Write programs as a CUDA file: kernels `NAME_f32`, `NAME_f64` and, under nvcc, launchers `NAME_f32_launch`,
-`NAME_f64_launch`.
+"""Write programs as a CUDA file.
 
-Each thread computes one sample. The thread that needs a row reads it, two numbers at a time if rows are even and
-aligned: reading through shared memory takes more instructions than it saves (forward dynamics in float32: 81 % of the
-copy bandwidth instead of 91 %). A warp writes the rows of its 32 samples together through a tile of shared memory,
-because the hardware does not merge partial writes of a memory sector.
+The file has kernels `NAME_f32` and `NAME_f64` and, under nvcc, launchers `NAME_f32_launch` and `NAME_f64_launch`. Each
+thread computes one sample, and reads the rows that it needs directly from memory, two numbers at a time if rows are
+even and aligned. Reading through shared memory would take more instructions than it saves (forward dynamics in float32:
+81 % of the copy bandwidth instead of 91 %). A warp writes the rows of its 32 samples together through a tile of shared
+memory, because the hardware does not merge partial writes of a memory sector.
 """
 
 from __future__ import annotations
@@ -194,7 +194,7 @@ def cuda_source(functions: Sequence[SourceFunction], title: str, shared: Sequenc
     )
     pieces = [_heading(title), _PREAMBLE % (_WARPS, sines, quotient)]
     pieces += [
-        _Writer(function, name, frozenset(shared)).text() for function, name in zip(functions, names, strict=True)
+        _Writer(function, name, frozenset(shared)).cuda_text() for function, name in zip(functions, names, strict=True)
     ]
     return "\n".join(pieces)
 
@@ -211,7 +211,9 @@ def _heading(title: str) -> str:
 
 
 def _pieces(size: int) -> list[tuple[int, int]]:
-    """Return (first column, number of columns) of the pieces that pass through the tile at once."""
+    """Return (first column, number of columns) of the pieces of a row that pass through the tile one after the
+    other.
+    """
     return [(first, min(_TILE_COLUMNS, size - first)) for first in range(0, size, _TILE_COLUMNS)]
 
 
@@ -230,7 +232,7 @@ def _tile_numbers(columns: int) -> int:
 
 
 def _row_pitch(columns: int) -> int:
-    """Return the distance between two rows of a tile, in numbers."""
+    """Return the stride between two rows of a tile, counted in array elements."""
     return columns + 2 * (columns % 4 == 0)
 
 
@@ -250,7 +252,7 @@ def _sincos_constants() -> dict[str, str]:
 
 
 class _Writer:
-    """Writer of the text of one function."""
+    """Write the text of one function."""
 
     def __init__(self, function: SourceFunction, name: str, shared: frozenset[str]) -> None:
         self._name = name
@@ -259,7 +261,7 @@ class _Writer:
         self._inputs, self._outputs = argument_names(self._program)
         self._shared = {k for k, argument in enumerate(self._program.inputs) if argument.name in shared}
 
-    def text(self) -> str:
+    def cuda_text(self) -> str:
         return "\n".join([self._description, self._template(), *(self._kernel(t) for t in ("float", "double"))])
 
     def _parameters(self, real: str) -> str:

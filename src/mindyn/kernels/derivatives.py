@@ -19,8 +19,8 @@ def _symbols(function: Function) -> dict[str, Any]:
 def jacobians(function: Function, inputs: Sequence[str]) -> Function:
     """Return the Jacobians of the row-major output with respect to each motion input: (rows, columns of the input).
 
-    Columns by forward mode, or rows by reverse mode if there are few and all blocks together then take fewer
-    operations: for a Panda's inverse dynamics 4187 instead of 5773.
+    The Jacobians are computed column by column (forward mode), or row by row (reverse mode) if that takes fewer
+    operations for all blocks together: for a Panda's inverse dynamics 4187 instead of 5773.
     """
     symbols = _symbols(function)
     output, *closure = function.call([*symbols.values()])

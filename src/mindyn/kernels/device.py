@@ -22,7 +22,9 @@ Shape = tuple[int, ...]
 
 
 class DeviceFunction:
-    """Function on GPU arrays (..., n), `function(q, qd, qdd)`, in the precision of the first; batches broadcast.
+    """Function on GPU arrays (..., n), `function(q, qd, qdd)`, in the precision of the first array.
+
+    Batch dimensions broadcast.
 
     Parameters
     ----------
@@ -92,7 +94,9 @@ class DeviceFunction:
             raise InputError(message, code=Code.WRONG_SHAPE, subject=self.name) from error
 
     def _share(self, arrays: Sequence[Any], batch: Shape) -> tuple[frozenset[str], list[Any]]:
-        """Return the names of the inputs that are one sample for the whole batch, and all inputs, others expanded."""
+        """Return the names of the inputs that are one sample for the whole batch, and all inputs; the other inputs are
+        expanded.
+        """
         shared, given = set(), []
         for array, (name, shape) in zip(arrays, self.inputs, strict=True):
             if prod(batch) > 1 and array.size == prod(shape):
@@ -135,7 +139,7 @@ def to_device(cupy: Any, array: Any) -> Any:
 
 
 def output_converter(array: Any) -> Callable[[Any], Any]:
-    """Return the function that converts a CuPy array to the framework of `array`."""
+    """Return the function that converts a CuPy array to an array of the framework of `array`."""
     framework = type(array).__module__.partition(".")[0]
     if framework == "torch":
         import torch

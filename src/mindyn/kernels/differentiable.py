@@ -1,13 +1,13 @@
 """Equations and their gradients of any order as kernels, for frameworks with automatic differentiation.
 
-The adjoint of y = f(x) is the function of x and V with the gradients of <V, y> with respect to each x. It is a
-`DifferentiableFunction` itself, so that higher derivatives need no further code. Parameters (phi, drive parameters,
-beta) are inputs like any other: one for all samples, or one for each.
+The adjoint of y = f(x) is a function of x and V that returns the gradients of <V, y> with respect to each x. The
+adjoint is a `DifferentiableFunction` itself, so that higher derivatives need no further code. Parameters (phi, drive
+parameters, beta) are inputs like q: one for all samples, or one for each sample.
 
-Equations of robots with loops take the positions of all joints, as their kernels do. They polish the dependent
+Equations of robots with loops take the positions of all joints, as their kernels do, and correct the dependent
 positions by Newton steps. Derivatives are therefore those of the closed motion with respect to the primary joints;
-those with respect to the dependent joints are zero. Samples whose loops do not close are NaN. `LoopSolver` finds all
-positions from the primary ones.
+derivatives with respect to the dependent joints are zero. Samples whose loops do not close are NaN. `LoopSolver`
+computes all positions from the primary ones.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ Shape = tuple[int, ...]
 
 
 class DifferentiableFunction:
-    """A function on batches (..., *shape) of NumPy arrays, with its adjoint; NaN in gives NaN out."""
+    """A function on batches (..., *shape) of NumPy arrays, with its adjoint. If an input is NaN, the output is NaN."""
 
     def __init__(
         self,
@@ -68,7 +68,10 @@ class DifferentiableFunction:
 
     @cached_property
     def adjoint(self) -> DifferentiableFunction:
-        """Function of the inputs and then V_k with the gradients of sum_k V_k * output_k with respect to each input."""
+        """Function of the inputs and of one V_k for each output.
+
+        It returns the gradients of sum_k V_k * output_k with respect to each input.
+        """
         f = self.function
         symbols = [casadi.SX.sym(name, *f.size_in(k)) for k, name in enumerate(self.input_names)]
         outputs = f.call(symbols)
@@ -86,7 +89,7 @@ class DifferentiableFunction:
         )
 
     def run(self, *arrays: Any) -> tuple[NDArray[Any], ...]:
-        """Return the outputs for arrays whose batch dimensions broadcast; in float32 if all inputs are."""
+        """Return the outputs for arrays whose batch dimensions broadcast; the outputs are float32 if all inputs are."""
         given = [np.asarray(array) for array in arrays]
         single = all(array.dtype == np.float32 for array in given)
         if single and self.single is not None:
@@ -137,10 +140,10 @@ class DifferentiableFunction:
 
 
 class LoopSolver(DifferentiableFunction):
-    """Solver for the positions of all joints from those of the primary joints, each sample on a path from home.
+    """Compute the positions of all joints from those of the primary joints, each sample on a path from home.
 
-    The dependent positions are starting values for the equations and constant in derivatives; they are NaN if the loops
-    do not close.
+    The dependent positions are starting values for the equations, and constants in derivatives. Dependent positions are
+    NaN if the loops do not close.
     """
 
     def __init__(self, robot: Robot) -> None:
@@ -197,8 +200,8 @@ class DifferentiableFunctions:
         return self._ops[key]
 
     def loop_solver(self, joints: int) -> LoopSolver | None:
-        """Return the solver that expands positions of `joints` joints for the equations; None if they need no
-        expansion.
+        """Return the solver that extends primary positions to all `joints` positions; None if the equations need no
+        extension.
         """
         robot = self.model.robot
         if is_affine(robot) or joints != robot.joint_count:
@@ -237,7 +240,7 @@ class DifferentiableModel(ABC):
         *arrays : array_like, shape (..., n)
             Arguments of the equation; batch dimensions broadcast.
         link : str, optional
-            Link that the equation is about, if it has one.
+            Link of the equation, if the equation needs one.
 
         Returns
         -------

@@ -1,12 +1,12 @@
-"""Wrench at a link from the external torques on the joints: tau_ext = J^T w.
+"""Compute the wrench at a link from the external torques on the joints: tau_ext = J^T w.
 
-J (6, n) is the Jacobian of the link in its own axes. With joint torques of covariance C the best estimate and its
-covariance are
+J (6, n) is the Jacobian of the link in its own axes. If C is the covariance of the joint torques, the best estimate and
+its covariance are
 
     w = (J C^-1 J^T)^-1 J C^-1 tau_ext,   cov(w) = (J C^-1 J^T)^-1
 
-Wrenches with J^T w = 0 cause no joint torque: the posture carries them by its structure, and no joint torque shows
-them. Moments and forces are compared in the robot's unit of length.
+Wrenches with J^T w = 0 cause no joint torque: the structure of the robot carries them in this posture, so that joint
+torques do not determine them. Moments and forces are compared in the robot's unit of length.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class ExternalWrench(ShortRepr):
 
     @property
     def deviations(self) -> Array:
-        """Standard deviations (..., 6); infinite for components that unobservable directions change."""
+        """Standard deviations (..., 6). Components that unobservable directions change have infinite deviations."""
         variances = np.maximum(np.diagonal(self.covariance, axis1=-2, axis2=-1), 0.0)
         hidden = np.diagonal(self.unobservable, axis1=-2, axis2=-1) > 1e-9
         return np.where(hidden, np.inf, np.sqrt(variances))

@@ -1,4 +1,4 @@
-"""Kernels on a GPU: device arrays (..., n) of CuPy, PyTorch or JAX in, arrays of the same type out."""
+"""Kernels on a GPU. Inputs are device arrays (..., n) of CuPy, PyTorch or JAX; outputs are arrays of the same type."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def load_device_function(function: SourceFunction, title: str) -> DeviceFunction
 class GpuModel:
     """The equations of a model on a GPU: `gpu("inverse_dynamics", q, qd, qdd)` on device arrays (..., n).
 
-    It accepts CuPy arrays, and PyTorch tensors and JAX arrays through DLPack, without copies; results have the same
-    type. float32 and float64 are computed in their own precision. Batch dimensions broadcast.
+    The model accepts CuPy arrays and, through DLPack without copies, PyTorch tensors and JAX arrays; results have the
+    type of the inputs. float32 and float64 are computed in their own precision. Batch dimensions broadcast.
     """
 
     def __init__(self, model: Model) -> None:

@@ -3,8 +3,8 @@
     dynamics = mindyn.kernels.jax.make_differentiable(mindyn.compile_model(robot, parameters="input"))
     tau = jax.jit(dynamics.inverse_dynamics)(q, qd, qdd, phi)
 
-Arrays are (..., n); batch dimensions broadcast, including those of the parameters. Numbers are float64 if JAX has it
-enabled (`jax_enable_x64`), else float32.
+Arrays are (..., n); batch dimensions broadcast, including those of the parameters. Numbers are float64 if it is enabled
+in JAX (`jax_enable_x64`), and float32 otherwise.
 """
 
 from __future__ import annotations

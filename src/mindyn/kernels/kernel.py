@@ -1,7 +1,4 @@
-"""`Kernel`: a CasADi function or a program as machine code on NumPy arrays of any batch shape.
-
-`BoundKernel`: the arrays of one sample bound to machine code, which is called without arguments.
-"""
+"""`Kernel`: machine code of a CasADi function or a program, for NumPy arrays of any batch shape."""
 
 from __future__ import annotations
 
@@ -18,8 +15,10 @@ import numpy as np
 
 from mindyn.foundation.algebra.values import real_array, require_unmasked
 from mindyn.foundation.errors import Code, InputError, unknown_name_error
+from mindyn.foundation.processes.cores import split_range
 from mindyn.kernels import calling
 from mindyn.kernels.array_layout import STAGE_BYTES, Layout
+from mindyn.kernels.bound_kernel import BoundKernel
 from mindyn.kernels.llvm import emit
 from mindyn.kernels.numerics import native
 from mindyn.kernels.numerics.arrays import (
@@ -31,62 +30,19 @@ from mindyn.kernels.numerics.arrays import (
     require_arrays,
 )
 from mindyn.kernels.numerics.cache import load_or_build
-from mindyn.kernels.numerics.native import NativeCode, host, thunk
-from mindyn.kernels.numerics.threads import split_range
+from mindyn.kernels.numerics.machine import host
 from mindyn.kernels.program import Program
 from mindyn.kernels.tracing import trace
-from mindyn.kernels.vectors import Format
-
-_BOUND_FUNCTION_TYPE = ctypes.PYFUNCTYPE(ctypes.c_int64)
-"""A call takes a few hundred nanoseconds: releasing the interpreter lock costs as much as it gains."""
-
-
-class BoundKernel:
-    """A kernel bound to its arrays: write `inputs`, call it, and read `outputs`.
-
-    It allocates nothing and checks nothing: NaN in gives NaN out, and forward dynamics gives NaN if the inertia matrix
-    is singular. `run` is the compiled function without arguments, for the tightest loops; it stays valid for as long as
-    you hold it, even after this object is deleted. It returns nonzero if an input or a result may not be finite, or if
-    an input is beyond the range that `Kernel` guarantees. Use one object per thread.
-    """
-
-    __slots__ = ("input_names", "inputs", "output_names", "outputs", "run")
-
-    def __init__(self, code: NativeCode, kernel: Kernel) -> None:
-        self.input_names = tuple(argument.name for argument in kernel.program.inputs)
-        self.output_names = tuple(argument.name for argument in kernel.program.outputs)
-        self.inputs = tuple(np.zeros(shape, kernel.dtype) for shape in kernel.input_shapes)
-        self.outputs = tuple(np.zeros(shape, kernel.dtype) for shape in kernel.output_shapes)
-        table = _address_table(self.inputs + self.outputs)
-        tied = thunk(code, ctypes.addressof(table))
-        self.run = _BOUND_FUNCTION_TYPE(tied.address)
-        # The thunk holds the addresses of the table and of the kernel, and the table those of the arrays: all must live
-        # as long as the function.
-        self.run.needs = (code, tied, table, self.inputs, self.outputs)  # type: ignore[attr-defined]
-
-    def __call__(self) -> None:
-        """Compute `outputs` from `inputs`."""
-        self.run()
-
-    def __getitem__(self, name: str) -> Array:
-        """Return the array of the input or output called `name`."""
-        names = self.input_names + self.output_names
-        if name not in names:
-            raise unknown_name_error("input or output", name, names)
-        return (self.inputs + self.outputs)[names.index(name)]
-
-
-def _address_table(arrays: tuple[Array, ...]) -> ctypes.Array[ctypes.c_int64]:
-    entries = [number for array in arrays for number in (array.ctypes.data, 0)]
-    return (ctypes.c_int64 * len(entries))(*entries)
-
+from mindyn.kernels.vector_code import Format
 
 _KERNEL_FUNCTION_TYPE = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
 """Type of a compiled kernel; a call through it releases the interpreter lock."""
 
 
 STREAMED_BYTES, MIN_STREAMED_BYTES = 2**23, 256
-"""Size of the matrices of a batch, and of one sample, above which they are written past the caches."""
+"""Size (bytes) of the outputs of a batch, and of one sample, above which outputs are written to memory directly,
+without the caches.
+"""
 
 
 class Kernel:
@@ -163,7 +119,9 @@ class Kernel:
         return self.run(arrays, out, threads)
 
     def run(self, arrays: tuple[Any, ...], out: Any = None, threads: int = 1) -> Any:
-        """Do the same with the arrays as a tuple, for callers with a million calls per second."""
+        """Return the outputs like a call; the arrays are given as a tuple, for callers with a million calls per
+        second.
+        """
         if threads == 1 and not self._is_large(arrays):
             results = self._allocate_results(arrays) if out is None else (out,) if self._one_output else tuple(out)
             status = self._direct.call(*arrays, *results)
@@ -179,7 +137,7 @@ class Kernel:
         return np.array(self.program.outputs[number].nonzeros, dtype=np.intp)
 
     def densify(self, name: str, compact: Array) -> Array:
-        """Return the dense output (..., r, c) of a compact one (..., nnz)."""
+        """Return the full output (..., r, c) of a compact output (..., nnz)."""
         (number,) = _positions_of_names("output", [name], self._output_names)
         output = self.program.outputs[number]
         dense = np.zeros((*compact.shape[:-1], output.size), compact.dtype)
@@ -187,7 +145,7 @@ class Kernel:
         return dense.reshape(*compact.shape[:-1], *output.shape)
 
     def bind(self) -> BoundKernel:
-        """Return input and output arrays of one sample bound to the code, for control loops."""
+        """Return the machine code with fixed input and output arrays for one sample, for control loops."""
         return BoundKernel(self.code(1), self)
 
     def compile(self) -> None:
@@ -210,11 +168,13 @@ class Kernel:
             return self._code[width, streamed]
 
     def _is_large(self, arrays: tuple[Any, ...]) -> bool:
-        """Return whether the results of these arrays would not stay in the caches."""
+        """Return whether the results of these arrays are too large for the caches."""
         return bool(self._streamed and arrays) and np.size(arrays[0]) > self._most_cached * prod(self.input_shapes[0])
 
     def _allocate_results(self, arrays: tuple[Any, ...]) -> tuple[Array, ...]:
-        """Return arrays for the results with the first argument's batch shape; None if that is not an array."""
+        """Return arrays for the results with the batch shape of the first argument; None if the first argument is not
+        an array.
+        """
         first = arrays[0] if arrays else None
         if type(first) is not np.ndarray:
             return ()
@@ -284,7 +244,9 @@ class Kernel:
             raise InputError(f"out for {name}: the array is read-only", subject="out", code=Code.NOT_WRITABLE)
 
     def _choose_target(self, result: Array, sources: list[tuple[Array, int]]) -> Array:
-        """Return where to write: `result`, or a new array if `result` overlaps an input or is not in one piece."""
+        """Return the array to write into: `result`, or a new array if `result` overlaps an input or is not
+        contiguous.
+        """
         if result.flags.carray and not any(np.may_share_memory(result, source) for source, _ in sources):
             return result
         return np.empty(result.shape, self.dtype)
@@ -314,8 +276,9 @@ class Kernel:
         return split_range(compute, count, threads, self._lanes)
 
     def _raise_not_finite(self, arrays: Sequence[Array], results: Sequence[Array]) -> None:
-        """Raise an error that names the first NaN or infinity; the kernel's status may also be due to large inputs or
-        sums.
+        """Raise an error that names the first NaN or infinity, if there is one.
+
+        (Large inputs or sums also set the kernel's status.)
         """
         for array, name in zip(arrays, self._input_names, strict=True):
             if (where := _find_not_finite(array)) is not None:

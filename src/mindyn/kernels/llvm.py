@@ -9,14 +9,15 @@ and the stride in bytes from one sample to the next (0: the same sample for all)
 if the sum of a block's squared inputs and of its outputs is NaN or larger than the square of `Format.input_limit`. Then
 an input or an output may not be finite, or an input is very large.
 
-In the last block the lanes past the end repeat the last sample, both in loads and in stores: they write the same
-numbers to the same place, so that tails need no separate code. Outputs must not overlap inputs.
+In the last block, lanes after the last sample repeat the last sample, in loads and in stores. These lanes write equal
+numbers to the same address, so that an incomplete block needs no separate code. Outputs must not overlap inputs.
 
-The prologue computes once per call, as plain scalars, everything that depends only on shared inputs. Blocks read these
-numbers as broadcast memory operands, which cost no register: hoisting them into vectors would spill.
+The prologue computes everything that depends only on shared inputs, once per call and as plain scalars. Blocks read
+these numbers as broadcast memory operands, which need no register; vectors of them would need more registers than the
+CPU has.
 
-After the arrays, the table of a kernel with streamed outputs (see `traffic`) holds the address of the stage of each,
-and `first`; such a call has a whole number of blocks, and packed outputs.
+If a kernel has streamed outputs (see `cache_lines`), the table also holds, after the arrays, the address of the stage
+of each streamed output, and `first`. Such a call has a whole number of blocks, and its outputs are contiguous.
 
 The lines of a block refer to %i (its first sample), %last (one past the last sample of the call), %table, %uniforms and
 %scratch.
@@ -28,11 +29,13 @@ from dataclasses import replace
 
 from mindyn.kernels import sincos
 from mindyn.kernels.array_layout import Layout
+from mindyn.kernels.cache_lines import PREFETCHED_BLOCKS, Line, list_traffic, overwritten_lines
+from mindyn.kernels.column_shuffles import chunks, load_columns, store_columns, store_routine
+from mindyn.kernels.large_angles import large_angle_routine
 from mindyn.kernels.ordering import Compute, ComputeSines, Store
 from mindyn.kernels.program import LIBM, Op, Program
-from mindyn.kernels.schedule import Schedule, SchedulePart, chunks, load_columns, schedule, store_columns, store_routine
-from mindyn.kernels.traffic import PREFETCHED_BLOCKS, Line, list_traffic, overwritten_lines
-from mindyn.kernels.vectors import CodeLines, Format
+from mindyn.kernels.schedule import Schedule, SchedulePart, schedule
+from mindyn.kernels.vector_code import CodeLines, Format
 
 _DEFINITIONS = """
 attributes #0 = { nounwind "prefer-vector-width"="512" "min-legal-vector-width"="512" }
@@ -40,8 +43,8 @@ attributes #0 = { nounwind "prefer-vector-width"="512" "min-legal-vector-width"=
 !1 = !{!"branch_weights", i32 1, i32 1000000}
 !2 = !{i32 1}
 """
-"""Attributes of block code (LLVM prefers 256-bit registers on some CPUs that have 512), and metadata: 0 marks loads
-that may move, 1 marks the rare branch, 2 marks stores past the caches.
+"""Attributes of block code (some CPUs have 512-bit registers, but LLVM prefers 256-bit ones), and metadata: 0 marks
+loads that LLVM may move, 1 marks a rare branch, 2 marks stores that bypass the caches.
 """
 _PARAMETERS = "ptr noalias readonly %table, ptr noalias readonly %uniforms, ptr noalias %scratch"
 _ARGUMENTS = "ptr %table, ptr %uniforms, ptr %scratch"
@@ -51,7 +54,7 @@ def emit(program: Program, layout: Layout) -> str:
     """Return the IR module of `program` with one visible function, `kernel`."""
     plan = schedule(program, layout)
     writers = _write_parts(program, layout, plan)
-    pieces = [_DEFINITIONS, sincos.large_angle_routine(layout.form), _prologue(program, layout, plan)]
+    pieces = [_DEFINITIONS, large_angle_routine(layout.form), _prologue(program, layout, plan)]
     pieces += [store_routine(layout.form)] if plan.is_long and layout.form.width > 1 else []
     pieces += [_part(number, writer, layout) for number, writer in enumerate(writers)]
     pieces += [_blocks(layout, plan), _entry(program, layout, plan)]
@@ -168,7 +171,7 @@ done:
 def _prologue(program: Program, layout: Layout, plan: Schedule) -> str:
     """Return `@prologue(table, uniforms)`: fill the uniform slots and report the status of the shared inputs.
 
-    It is a block of one sample that reads shared inputs only.
+    The prologue is a block of one sample that reads only shared inputs.
     """
     alone = replace(layout, form=replace(layout.form, width=1))
     watched = {(number, k) for number in layout.shared for k in range(program.inputs[number].size)}
@@ -223,7 +226,7 @@ INVARIANT = "!invariant.load !0"
 
 
 class PartWriter:
-    """Writer of the lines of one part.
+    """Write the lines of one part.
 
     `watched` holds (input, first column) of the chunks that are not yet watched for NaN and infinity; a chunk leaves
     the set when it is loaded. `results_watched` says whether stored values are watched too.
@@ -257,7 +260,10 @@ class PartWriter:
         self.allocations: list[str] = []
 
     def write(self, part: SchedulePart, traffic: dict[Line, None] | None = None, left: int = 0) -> None:
-        """Append the steps of the part, and between them traffic of other blocks, from its end, until `left` wait."""
+        """Append the steps of the part.
+
+        Between steps, append traffic of other blocks from the end of `traffic`, until `left` lines remain.
+        """
         self._exports = part.exports
         traffic = {} if traffic is None else traffic
         total = max(0, len(traffic) - left)
@@ -281,12 +287,12 @@ class PartWriter:
                     self._write_store(step)
 
     def watch_unused(self) -> None:
-        """Load the inputs that no step needs, so that NaN in them is reported too."""
+        """Load the inputs that no step needs, so that a NaN in these inputs is reported too."""
         for number, first in sorted(self._watched):
             self._column(number, first)
 
     def flush(self, array: int) -> None:
-        """Copy the last blocks, and the line before them, from the stage."""
+        """Copy the blocks that remain in the stage, and the line before them, to the output."""
         body, line = self._body, self._line
         row = self._layout.sample_size(self._program, array) * body.form.bytes
         begin = table_entry(body, max(self._stages.values()) + 1, "i64")
@@ -309,7 +315,7 @@ class PartWriter:
             body.line(f"store {form.scalar} {self._name(value)}, ptr {body.offset('%uniforms', slot * form.bytes)}")
 
     def report(self) -> str:
-        """Append the last line of the part and return the name of the i64 with its status."""
+        """Append the last line of the part. Return the name of the i64 that holds its status."""
         if not self._layout.check_finite:
             return "0"
         body, form = self._body, self._body.form
@@ -319,16 +325,16 @@ class PartWriter:
 
     @property
     def lines(self) -> list[str]:
-        """The IR so far."""
+        """The lines of IR that are written so far."""
         return self._body.lines
 
     @property
     def last_label(self) -> str:
-        """The basic block in which the lines end."""
+        """The basic block to which the last line belongs."""
         return self._body.block
 
     def _number_rows(self) -> list[str]:
-        """Return the number of the sample in each lane; lanes past the end repeat the last sample."""
+        """Return the number of the sample in each lane; lanes after the last sample repeat it."""
         body = self._body
         most = body.let(f"sub i64 {body.let('sub i64 %last, %i')}, 1")
         steps = [body.let(f"call i64 @llvm.umin.i64(i64 {lane}, i64 {most})") for lane in range(1, body.form.width)]
@@ -399,7 +405,7 @@ class PartWriter:
         body.line(f"call void @llvm.prefetch.p0(ptr {at}, i32 {int(array >= len(self._program.inputs))}, i32 2, i32 1)")
 
     def _stage(self, array: int, sample: str = "%i") -> str:
-        """Return the address of the stage of the block that begins with `sample`; a line precedes it."""
+        """Return the address in the stage of the block that begins with `sample`; one line of memory precedes it."""
         body, form = self._body, self._body.form
         blocks = self._layout.stage_blocks(self._program, array)
         number = body.let(f"and i64 {body.let(f'udiv i64 {sample}, {form.width}')}, {blocks - 1}")
@@ -410,8 +416,9 @@ class PartWriter:
     def _copy_line(self, array: int, offset: int) -> None:
         """Copy a line of the block that this one replaces from the stage to the output, past the caches.
 
-        Lines of the output lie at multiples of their size, so the first of a block also has the end of the block before
-        it, which offset -1 keeps. What precedes the first block is copied to unused memory behind the stage.
+        Lines of the output begin at multiples of the line size. The first line of a block therefore also contains the
+        end of the previous block, which offset -1 keeps. The line before the first block is copied to unused memory
+        behind the stage.
         """
         body, form, line = self._body, self._body.form, self._line
         size, blocks = (get(self._program, array) for get in (self._layout.sample_size, self._layout.stage_blocks))
@@ -475,9 +482,10 @@ class PartWriter:
 
 
 def may_leave_range(program: Program, form: Format) -> bool:
-    """Return whether the operations can turn inputs within `form.input_limit` into a result that is not finite.
+    """Return whether inputs within `form.input_limit` can give a result that is not finite.
 
-    Sums and products of four such inputs and of constants within `form.constants` fit; quotients and roots may not.
+    Sums and products of four such inputs and of constants within `form.constants` stay finite; quotients and roots may
+    not.
     """
     return any(
         instruction.op in (Op.SQRT,)

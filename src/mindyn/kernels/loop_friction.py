@@ -1,6 +1,8 @@
-"""Friction of dependent joints in solved loops: its speeds are F W(q) pd, its torques on the joints (F W)^T tau.
+"""Friction of dependent joints in loops that are solved numerically.
 
-F (drives, n) has the turns that friction acts on (`friction_matrix`); W (n, k) maps primary speeds to all joint speeds.
+Friction acts on the speeds F W(q) pd, and its torques on the primary joints are (F W)^T times the torques of the
+drives. F (drives, n) are the speeds that friction acts on per joint speed (`friction_matrix`); W (n, k) maps primary
+speeds to all joint speeds.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ class VaryingFriction:
     Parameters
     ----------
     sources : tuple of int
-        Numbers of their drives.
+        Numbers of the drives whose friction varies.
     kernel : ClosedKernel
         q -> F W (sources, k) and the closure.
     moved : ndarray, shape (sources, k)
@@ -55,7 +57,10 @@ class VaryingFriction:
 
 @lru_cache(maxsize=CACHED_ROBOTS)
 def varying_friction(robot: Robot) -> VaryingFriction | None:
-    """Return the varying friction of a robot; None if all friction moves with the primary joints at fixed ratios."""
+    """Return the varying friction of a robot.
+
+    Return None if the friction speeds are fixed combinations of the primary speeds.
+    """
     if is_affine(robot):
         return None
     F = friction_matrix(robot)
@@ -67,7 +72,7 @@ def varying_friction(robot: Robot) -> VaryingFriction | None:
 
 
 def closed_friction_rows(robot: Robot, F: Array) -> tuple[ClosedKernel, Array]:
-    """Return the function q -> F W (rows, k) of rows F (rows, n), and where it can differ from zero."""
+    """Return the function q -> F W (rows, k) for given rows F (rows, n), and which entries can differ from zero."""
     q = casadi.SX.sym("q", len(robot.joints))
     motion = closed_motion(robot, q)
     rows = constant(F) @ motion.W

@@ -18,34 +18,35 @@ from mindyn.equations.catalogue import (
     Function,
     build_equation,
 )
-from mindyn.equations.certificate import COMPARATORS, ReferenceDynamics, deviation_error, equation_deviation
 from mindyn.equations.closed_motion import CLOSURE
+from mindyn.equations.equation_verification import COMPARATORS, ReferenceDynamics, deviation_error, equation_deviation
 from mindyn.equations.identifiability.base_sets import base_parameters
 from mindyn.equations.loop_closure import with_home
 from mindyn.equations.loop_equations import has_projection, loop_equation
 from mindyn.equations.traces import NEEDS_BEYOND_BASE, Parameters
 from mindyn.foundation.algebra.values import Array, hashable_content
+from mindyn.foundation.atomic_files import write_file_atomically
 from mindyn.foundation.errors import Code, InputError, RobotError, list_names, require_choice, unknown_name_error
-from mindyn.foundation.files import write_file_atomically
+from mindyn.kernels.bound_kernel import BoundKernel
 from mindyn.kernels.closed_kernel import make_kernel
 from mindyn.kernels.code_files import write_code
 from mindyn.kernels.cuda_source import cuda_source
 from mindyn.kernels.derivatives import forward_dynamics_jacobians, gradients, jacobians
 from mindyn.kernels.external_wrench import ContactKind, ExternalWrench, estimate_wrench
 from mindyn.kernels.gpu import GpuModel
-from mindyn.kernels.kernel import BoundKernel, Kernel
+from mindyn.kernels.kernel import Kernel
 from mindyn.kernels.numerics.cache import load_or_build
-from mindyn.kernels.program import OperationCounts, operation_counts
+from mindyn.kernels.operation_counts import OperationCounts, operation_counts
 from mindyn.kernels.source_text import Facts, SourceFunction
 from mindyn.kernels.tracing import trace
-from mindyn.parameters.base import BaseParameters
-from mindyn.parameters.certificate import Deviation, standard_set
+from mindyn.parameters.base_parameters import BaseParameters
+from mindyn.parameters.base_set_verification import Deviation, standard_set
 from mindyn.robots.robot import Robot, require_robot
 
 Precision = Literal["float64", "float32"]
 
 FunctionSelection = str | Sequence[str | tuple[str, str]]
-"""Names of equations, or pairs (name, link) for those of a link or frame."""
+"""Names of equations, or pairs (name, link) for equations of a link or frame."""
 
 SHARED_INPUTS = ("phi", "drive_parameters", "beta")
 """Inputs that are the same for every sample of a batch."""
@@ -56,7 +57,7 @@ MATRICES = ("M", "C", "X", "J", "Y", "wrenches")
 SINGULAR_INERTIA_HINT = (
     "the inertia matrix is singular: some joint motion moves no inertia; with_drives=True adds the rotors"
 )
-"""Why forward dynamics has no result."""
+"""Hint of the error if forward dynamics has no result."""
 
 LINK_FREE_EQUATIONS = tuple(name for name in EQUATIONS if name not in FRAME_EQUATIONS)
 """Equations that do not refer to a link or frame."""
@@ -69,12 +70,12 @@ _Key = tuple[str, str, str | None, bool]
 class Model:
     """Kernels of a robot's equations: arrays (..., n) in, (..., n) out, any batch shape.
 
-    Every function takes `out=` (an array to write into) and `threads=`. With `parameters="input"` the link parameters
+    Every function takes `out=` (an array to write into) and `threads=`. With `parameters="input"`, the link parameters
     phi (10 n,) follow the motion as a further argument and, with `with_drives=True`, the drive parameters (4 drives +
-    extras,) after them; with `parameters="base"` the base parameters beta follow. A robot with dependent joints is
-    described by its n primary joints. If its loops must be solved, q may also hold the positions of all joints, with
-    dependent joints near their closed positions, which saves the search. Kernels are traced and compiled at the first
-    use, and cached on disk.
+    extras,) follow phi. With `parameters="base"`, the base parameters beta follow the motion. A robot with dependent
+    joints is described by its n primary joints. If its loops must be solved numerically, q may also hold the positions
+    of all joints, with dependent joints near their closed positions; this saves the search for them. Kernels are traced
+    and compiled at the first use, and cached on disk.
 
     Create a model with `compile_model`, which documents the parameters.
     """
@@ -99,7 +100,7 @@ class Model:
 
     @property
     def base(self) -> BaseParameters:
-        """Base set of the regressors: the given one, or that of `base_parameters`."""
+        """Base set of the regressors: the set that was given to `compile_model`, or the result of `base_parameters`."""
         if self._base is None:
             self._base = base_parameters(self.robot, with_drives=self.with_drives)
         return self._base
@@ -174,7 +175,9 @@ class Model:
         return self.kernel("bias").run((q, qd, *given), out, threads)  # type: ignore[no-any-return]
 
     def gravity(self, q: Any, *given: Any, out: Any = None, threads: int = 1) -> Array:
-        """Compute G (..., n): the torques that hold the links at rest, without offsets of drives and extra torques."""
+        """Compute G (..., n): the torques that hold the links at rest, without offsets of drives and without extra
+        torques.
+        """
         return self.kernel("gravity").run((q, *given), out, threads)  # type: ignore[no-any-return]
 
     def coriolis(self, q: Any, qd: Any, *given: Any, out: Any = None, threads: int = 1) -> Array:
@@ -211,7 +214,7 @@ class Model:
         q : array_like, shape (..., n)
             Joint positions.
         link : str
-            Link or frame that is touched.
+            Link or frame at which the contact acts.
         torque_deviations : float or array_like, shape (n,)
             Standard deviations of the external torques, N m or N.
         contact : {"surface", "point"}
@@ -311,7 +314,9 @@ class Model:
         )
 
     def _choose_parameters(self, name: str) -> Parameters:
-        """Return "input" if a model in base parameters must compute the equation from phi, else its own."""
+        """Return "input" if a model in base parameters must compute the equation from phi; otherwise the model's own
+        choice.
+        """
         beyond = self.parameters == "base" and EQUATIONS[name].needs in NEEDS_BEYOND_BASE
         return "input" if beyond else self.parameters
 
@@ -323,7 +328,7 @@ class Model:
         return self._kernels[key]
 
     def derivatives(self, name: str, link: str | None = None) -> Kernel:
-        """Return a kernel with the exact Jacobians of an equation with respect to q, qd, ...: one output for each."""
+        """Return a kernel with the exact Jacobians of an equation: one output for each input q, qd, ..."""
         key = ("derivatives", name, link, False)
         if key not in self._kernels:
             self._compile(key, self._jacobians(name, link))
@@ -373,7 +378,9 @@ class Model:
 
     @property
     def operation_counts(self) -> dict[str, OperationCounts]:
-        """Operations (multiplications, additions, ...) of one evaluation of each equation; see kernels/counts.py."""
+        """Number of operations (multiplications, additions, ...) of one evaluation of each equation; see
+        kernels/program.py.
+        """
         return {name: operation_counts(self.kernel(name).program) for name in list_equations(self.robot)}
 
     def bind(self, name: str, link: str | None = None) -> BoundKernel:
@@ -535,10 +542,10 @@ Alternative = tuple[Parameters | None, bool]
 
 
 def list_alternatives(*, reducible: bool, movable: bool) -> list[Alternative]:
-    """Return what to try if a model's own equation deviates.
+    """Return the alternatives to try, in order, if a model's own equation deviates from Newton-Euler.
 
-    `reducible` says that base parameters were chosen automatically, so that standard parameters may replace them;
-    `movable` says the same of moved frames and the source's own.
+    `reducible`: base parameters were chosen automatically, so that standard parameters may replace them. `movable`:
+    frames were moved automatically, so that the frames of the source may replace them.
     """
     ways: list[Alternative] = [("standard", True)] if reducible else []
     return [*ways, ("standard" if reducible else None, False)] if movable else ways
@@ -549,7 +556,8 @@ def certify_equation(
     witness: ReferenceDynamics,
     others: Sequence[Alternative],
 ) -> tuple[Function, tuple[str, ...]]:
-    """Return the equation if it agrees with Newton-Euler, otherwise the first alternative that does, with a note.
+    """Return the equation if it agrees with Newton-Euler; otherwise return the first alternative that agrees, with a
+    note.
 
     Parameters
     ----------
@@ -583,9 +591,7 @@ def certify_equation(
 
 
 def load_or_compute_deviation(function: Function, witness: ReferenceDynamics) -> Deviation:
-    """Return the deviation of an equation from standard parameters, from the cache if this function was compared
-    before.
-    """
+    """Return the deviation of an equation from standard parameters, or its cached value from an earlier comparison."""
     if witness.base is not None and witness.base.survivors is None and witness.base.form == "numeric":
         return Deviation(0, 0.0)  # a constrained set is valid only for parameters that satisfy the constraints
 

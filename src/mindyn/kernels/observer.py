@@ -1,4 +1,4 @@
-"""`MomentumObserver`: the external torque on the joints, from positions, velocities and drive torques."""
+"""`MomentumObserver`: compute the external torque on the joints from positions, velocities and drive torques."""
 
 from __future__ import annotations
 
@@ -91,8 +91,8 @@ class MomentumObserver:
         return np.array(step[: self._joints])
 
     def _kernel_positions(self, q: Array) -> Array:
-        """Return the positions that the kernel takes: for solved loops those of all joints, continued from the last
-        sample.
+        """Return the positions that the kernel needs: for numerically solved loops those of all joints, solved from the
+        last sample.
         """
         if self._closure is None:
             return q

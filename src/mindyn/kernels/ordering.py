@@ -1,10 +1,11 @@
-"""Order the steps of a block so that few values wait for their readers.
+"""Order the steps of a block so that few computed values wait for the steps that read them.
 
-The CPU has 32 vector registers; further waiting values go to memory and back, and in the code of a long arm more values
-wait than fit into the first-level cache. Sines and cosines come first, with all angles of the same stage in one step,
-so that one test finds angles out of range. The other steps are depth-first from the outputs, chunk by chunk in memory
-order; or, if fewer values then wait outside registers and results are few: along the arm, by the last joint that a
-value depends on, or greedily by what frees most values.
+The CPU has 32 vector registers. Further waiting values are stored in memory and loaded again, and in the code of a long
+arm, more values wait than the first-level cache can hold. Sines and cosines come first, with all angles of the same
+stage in one step, so that one test detects angles that are out of range. The other steps are in depth-first order from
+the outputs, chunk by chunk in memory order. If fewer values then wait outside registers and results are few, another
+order is used: along the arm, by the last joint that a value depends on, or greedily, by the step that frees most
+values.
 """
 
 from __future__ import annotations
@@ -17,8 +18,9 @@ from mindyn.kernels.program import Op, Program
 
 VECTOR_REGISTERS = 32
 MAX_STORED_FRACTION = 1 / 7
-"""If there are many results compared with the arithmetic, memory order matters more: a Panda's regressor (301 numbers,
-1195 operations) takes 8 % longer out of order, its inertia matrix (49, 374) 6 % less, torques of 40 joints 24 % less.
+"""If there are many results compared with the arithmetic, stores in memory order are more important than few waiting
+values: a Panda's regressor (301 numbers, 1195 operations) takes 8 % longer out of order, its inertia matrix (49, 374) 6
+% less, torques of 40 joints 24 % less.
 """
 
 
@@ -49,7 +51,10 @@ Step = Compute | ComputeSines | Store
 
 
 def order_steps(program: Program, uniform: Sequence[bool], stores: Iterable[Store]) -> list[Step]:
-    """Return the sines first, then the other steps in the best order; values marked uniform are already known."""
+    """Return the steps: sines first, then the other steps in the best order.
+
+    Values marked `uniform` are already known.
+    """
     ordering = _Ordering(program, uniform, list(stores))
     best = ordering.order_depth_first()
     least = _count_waiting(best, program)
@@ -89,12 +94,14 @@ class _Ordering:
         return self._order_by(lambda value, _: stages[value])
 
     def order_greedily(self) -> list[Step]:
-        """Always take the step that frees most waiting values, and put each store as early as possible."""
+        """Repeatedly take the step that frees most waiting values, and put each store as early as possible."""
         instructions = self._program.instructions
         return self._order_by(lambda value, left: -sum(left[v] == 1 for v in set(instructions[value].operands)))
 
     def _order_by(self, cost: Callable[[int, Sequence[int]], float]) -> list[Step]:
-        """Always take the step with the least cost of its value, given the number of readers left of every value."""
+        """Repeatedly take the step whose value has the least cost, given for every value the number of readers that
+        remain.
+        """
         instructions, known = self._program.instructions, self._done
         wanted, missing = self._count_readers()
         readers: dict[int, list[int]] = {}
@@ -148,7 +155,7 @@ class _Ordering:
         return wanted, missing
 
     def _closure(self, values: Iterable[int], done: list[bool]) -> Iterator[Compute]:
-        """Return everything that these values need and that is not done yet, operands first."""
+        """Return all values that the given values depend on and that are not computed yet, operands first."""
         instructions = self._program.instructions
         for value in values:
             stack = [(value, False)]
@@ -165,7 +172,7 @@ class _Ordering:
 
 
 def value_stages(program: Program) -> list[float]:
-    """Return how far along the arm a value becomes known: its last input element, scaled to 0 .. 1."""
+    """Return for each value how far along the arm it becomes known: its last input element, scaled to 0 .. 1."""
     sizes = [argument.size for argument in program.inputs]
     stages: list[float] = []
     for instruction in program.instructions:

@@ -2,29 +2,21 @@
 
 Value `k` is the result of instruction `k`; operands are values of earlier instructions. Every backend (machine code, C,
 CUDA, operation counts) reads this form.
-
-Operation counts of a program.
-
-Conventions: a square is a multiplication; 2 x is an addition (x + x); a subtraction is an addition; a multiplication or
-division by +-1 and all results of constants alone cost nothing; a sign change is counted separately, because the next
-addition absorbs it; the sine and the cosine of one angle are one `sincos`. Equal expressions are computed and counted
-once.
 """
 
 from __future__ import annotations
 
 import hashlib
 import math
-from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cached_property
 from typing import NamedTuple
 
 
 class Op(Enum):
-    """Operation of an instruction; the value is its name in messages and digests.
+    """Operation of an instruction. The value of a member is its name in messages and digests.
 
     Truth values are the numbers 0 and 1, as in CasADi. `SINCOS` yields a pair with the parts `SIN` and `COS`, so that
     both functions of an angle are computed and counted once.
@@ -120,12 +112,12 @@ class Output:
 
     @property
     def columns(self) -> list[int | None]:
-        """The value of each element; None is a structural zero."""
+        """The value of each element; None if the element is always zero."""
         values = dict(zip(self.nonzeros, self.values, strict=True))
         return [values.get(element) for element in range(self.size)]
 
     def renumber(self, new: Mapping[int, int]) -> Output:
-        """Return the output with new numbers of its values."""
+        """Return the output with its values renumbered by `new`."""
         return replace(self, values=tuple(new[v] for v in self.values))
 
 
@@ -150,47 +142,5 @@ class Program:
 
     @property
     def arguments(self) -> tuple[Input | Output, ...]:
-        """Inputs, then outputs: the order of a generated function's parameters."""
+        """Inputs, then outputs, in the order of the parameters of a generated function."""
         return (*self.inputs, *self.outputs)
-
-
-_UNCOUNTED_OPERATIONS = frozenset({Op.CONST, Op.INPUT, Op.SIN, Op.COS})
-
-
-@dataclass(frozen=True, slots=True)
-class OperationCounts:
-    """Number of each operation in one evaluation; `other` counts comparisons, absolute values, exponentials, ..."""
-
-    multiplications: int
-    additions: int
-    divisions: int
-    square_roots: int
-    sincos: int
-    negations: int
-    other: int
-
-    @property
-    def total(self) -> int:
-        """All operations except sign changes."""
-        return sum((self.multiplications, self.additions, self.divisions, self.square_roots, self.sincos, self.other))
-
-    def __str__(self) -> str:
-        names = {"square_roots": "square roots", "negations": "sign changes"}
-        counts = [(getattr(self, field.name), names.get(field.name, field.name)) for field in fields(self)]
-        return ", ".join(f"{count} {name}" for count, name in counts if count) or "no operations"
-
-
-def operation_counts(program: Program) -> OperationCounts:
-    """Count the instructions of `program`, which has no dead code."""
-    counts = Counter(
-        instruction.op for instruction in program.instructions if instruction.op not in _UNCOUNTED_OPERATIONS
-    )
-    return OperationCounts(
-        multiplications=counts.pop(Op.MUL, 0),
-        additions=counts.pop(Op.ADD, 0) + counts.pop(Op.SUB, 0),
-        divisions=counts.pop(Op.DIV, 0),
-        square_roots=counts.pop(Op.SQRT, 0),
-        sincos=counts.pop(Op.SINCOS, 0),
-        negations=counts.pop(Op.NEG, 0),
-        other=sum(counts.values()),
-    )

@@ -1,150 +1,15 @@
-"""Schedule the steps of one block of samples, and divide long programs into parts.
-
-Move columns of row-major rows into vectors (one sample per lane) and back, by shuffles in registers.
-
-A chunk of c columns (a power of two) of W rows fills c vectors: W/c row pieces of c numbers each. Halving steps then
-sort them: each takes two vectors and gives their even and their odd members, first within 128-bit lanes (one cheap
-shuffle on every CPU), then lane by lane. After log2(c) steps each vector is one column. Running the steps on labels
-gives the initial order of rows that makes lanes end up in sample order.
-"""
+"""Schedule the steps of one block of samples, and divide long programs into parts."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import cache
 
 from mindyn.kernels.array_layout import Layout
+from mindyn.kernels.column_shuffles import chunks
 from mindyn.kernels.ordering import Compute, ComputeSines, Step, Store, order_steps, values_read
 from mindyn.kernels.program import Op, Program
-from mindyn.kernels.vectors import CodeLines, Format
-
-
-def chunks(count: int, form: Format) -> list[tuple[int, int]]:
-    """Return (first column, number of columns) of the power-of-two chunks that cover `count` columns."""
-    covered, first = [], 0
-    while first < count:
-        size = min(form.width, 1 << ((count - first).bit_length() - 1))
-        covered.append((first, size))
-        first += size
-    return covered
-
-
-def load_columns(body: CodeLines, rows: Sequence[str], offset: int, size: int) -> list[str]:
-    """Load columns `offset` .. `offset + size` of the rows at these pointers, one vector each."""
-    form = body.form
-    if form.width == 1:
-        return [body.let(f"load {form.scalar}, ptr {body.offset(rows[0], offset * form.bytes)}, align {form.bytes}")]
-    order = _row_order(form, size)
-    vectors = []
-    for j in range(size):
-        pieces = [_load_piece(body, rows[row], offset, size) for row in order[j]]
-        vectors.append(_join(body, pieces, size))
-    for step in range(size.bit_length() - 1):
-        even, odd = _split_masks(form, step)
-        vectors = [
-            body.shuffle(vectors[2 * k], vectors[2 * k + 1], mask, form.width)
-            for mask in (even, odd)
-            for k in range(size // 2)
-        ]
-    return vectors
-
-
-def store_columns(body: CodeLines, rows: Sequence[str], offset: int, columns: Sequence[str]) -> None:
-    """Write these columns into the rows at these pointers: the steps of `load_columns` undone in reverse order."""
-    form, size = body.form, len(columns)
-    if form.width == 1:
-        body.line(
-            f"store {form.scalar} {columns[0]}, ptr {body.offset(rows[0], offset * form.bytes)}, align {form.bytes}"
-        )
-        return
-    vectors = list(columns)
-    for step in reversed(range(size.bit_length() - 1)):
-        first, second = _merge_masks(form, step)
-        half = size // 2
-        vectors = [
-            body.shuffle(vectors[k], vectors[k + half], mask, form.width)
-            for k in range(half)
-            for mask in (first, second)
-        ]
-    order = _row_order(form, size)
-    for j, vector in enumerate(vectors):
-        for piece, row in enumerate(order[j]):
-            _store_piece(body, rows[row], offset, vector, piece, size)
-
-
-def store_routine(form: Format) -> str:
-    """Return `@store_chunk(rows, offset, columns ...)`: `store_columns` of as many columns as there are lanes.
-
-    `rows` is the address of the rows' addresses.
-    """
-    body = CodeLines(form)
-    lanes = range(form.width)
-    places = [body.let(f"getelementptr ptr, ptr %rows, i64 {lane}") for lane in lanes]
-    rows = [body.let(f"load ptr, ptr {place}, align 8") for place in places]
-    moved = [body.let(f"getelementptr i8, ptr {row}, i64 %offset") for row in rows]
-    store_columns(body, moved, 0, [f"%c{lane}" for lane in lanes])
-    columns = ", ".join(f"{form.vector} %c{lane}" for lane in lanes)
-    lines = [f"define internal void @store_chunk(ptr %rows, i64 %offset, {columns}) noinline #0 {{", "entry:"]
-    return "\n".join([*lines, *body.lines, "  ret void", "}"])
-
-
-def _load_piece(body: CodeLines, row: str, offset: int, size: int) -> str:
-    kind = f"<{size} x {body.form.scalar}>"
-    return body.let(f"load {kind}, ptr {body.offset(row, offset * body.form.bytes)}, align {body.form.bytes}")
-
-
-def _store_piece(body: CodeLines, row: str, offset: int, vector: str, piece: int, size: int) -> None:
-    form = body.form
-    part = vector
-    if size < form.width:
-        part = body.shuffle(vector, "poison", range(piece * size, piece * size + size), form.width)
-    body.line(
-        f"store <{size} x {form.scalar}> {part}, ptr {body.offset(row, offset * body.form.bytes)}, align {form.bytes}"
-    )
-
-
-def _join(body: CodeLines, pieces: list[str], size: int) -> str:
-    """Join the pieces to one vector, in order."""
-    while len(pieces) > 1:
-        both = range(2 * size)
-        pieces = [body.shuffle(pieces[k], pieces[k + 1], both, size) for k in range(0, len(pieces), 2)]
-        size *= 2
-    return pieces[0]
-
-
-def _split_masks(form: Format, step: int) -> tuple[list[int], list[int]]:
-    """Return masks for the even and the odd members of two vectors: first numbers within lanes, then whole lanes."""
-    width, lane = form.width, form.lane
-    if step < lane.bit_length() - 1:
-        even = [
-            source * width + base + k for base in range(0, width, lane) for source in (0, 1) for k in range(0, lane, 2)
-        ]
-        return even, [m + 1 for m in even]
-    even = [base + k for base in range(0, 2 * width, 2 * lane) for k in range(lane)]
-    return even, [m + lane for m in even]
-
-
-def _merge_masks(form: Format, step: int) -> tuple[list[int], list[int]]:
-    """Return masks that undo `_split_masks`: from (even, odd) back to the first and the second vector."""
-    both = [m for mask in _split_masks(form, step) for m in mask]
-    inverse = [both.index(k) for k in range(2 * form.width)]
-    return inverse[: form.width], inverse[form.width :]
-
-
-@cache
-def _row_order(form: Format, size: int) -> tuple[tuple[int, ...], ...]:
-    """Return the rows whose pieces form each initial vector, so that every column ends in sample order."""
-    vectors = [[(j, lane // size) for lane in range(form.width)] for j in range(size)]
-    for step in range(size.bit_length() - 1):
-        vectors = [
-            [(vectors[2 * k] + vectors[2 * k + 1])[m] for m in mask]
-            for mask in _split_masks(form, step)
-            for k in range(size // 2)
-        ]
-    sample = {label: lane for lane, label in enumerate(vectors[0])}
-    return tuple(tuple(sample[j, piece] for piece in range(form.width // size)) for j in range(size))
-
+from mindyn.kernels.vector_code import Format
 
 MAX_UNDIVIDED_STEPS = 20_000
 STEPS_PER_PART = 600
@@ -158,7 +23,10 @@ as long, inverse dynamics of 40 joints 0.94 times.
 
 @dataclass(frozen=True, slots=True)
 class SchedulePart:
-    """Steps in order; `imports` come from earlier parts and `exports` go to later ones, through scratch slots."""
+    """Steps of a part, in order.
+
+    `imports` are values from earlier parts, `exports` values for later parts, both through scratch slots.
+    """
 
     steps: tuple[Step, ...]
     imports: frozenset[int]
@@ -169,9 +37,9 @@ class SchedulePart:
 class Schedule:
     """Parts of a program, and where values are kept between them.
 
-    `uniform[v]` says that value v is the same for all samples, and `uniform_slots[v]` is the slot where steps read it.
-    `slots[v]` is the slot where value v waits between two parts. `is_long` says that compile time matters more than a
-    function call for each stored chunk.
+    `uniform[v]`: value v is the same for all samples; steps read it from slot `uniform_slots[v]`. `slots[v]` is the
+    slot where value v waits between two parts. `is_long`: the program has so many steps that compile time is more
+    important than speed; each chunk is therefore stored by a function call.
     """
 
     uniform: tuple[bool, ...]
@@ -186,7 +54,7 @@ class Schedule:
 
 
 def schedule(program: Program, layout: Layout, part_size: int | None = None) -> Schedule:
-    """Return the steps of `program` for one block of samples in parts of `part_size` steps (None: the best size)."""
+    """Return the steps of `program` for one block of samples, in parts of `part_size` steps; None: the fastest size."""
     uniform = uniform_values(program, layout.shared)
     steps = order_steps(program, uniform, _stores(program, layout))
     is_long = len(steps) > MAX_UNDIVIDED_STEPS
@@ -200,7 +68,10 @@ def schedule(program: Program, layout: Layout, part_size: int | None = None) -> 
 
 
 def uniform_values(program: Program, shared: tuple[int, ...]) -> tuple[bool, ...]:
-    """Return which values depend only on shared inputs and constants; constants themselves are not included."""
+    """Return for each value whether it depends only on shared inputs and constants.
+
+    Constants themselves are not marked.
+    """
     uniform: list[bool] = []
     constant = [instruction.op is Op.CONST for instruction in program.instructions]
     for instruction in program.instructions:
@@ -259,8 +130,9 @@ def _values_written(step: Step, partners: dict[int, list[int]]) -> Iterable[int]
 
 
 def _assign_slots(parts: tuple[SchedulePart, ...]) -> dict[int, int]:
-    """Assign a slot to every exported value; slots are reused after the last reader, to keep scratch memory in the
-    cache.
+    """Assign a slot to every exported value.
+
+    A slot is reused after the last reader, so that the scratch memory stays in the cache.
     """
     last_reader = {v: number for number, part in enumerate(parts) for v in part.imports}
     slots: dict[int, int] = {}

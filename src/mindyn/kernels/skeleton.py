@@ -1,4 +1,4 @@
-"""The robot as lines in space: joints, links and axes for some poses along a motion."""
+"""Points and lines of a robot in space for a drawing: joints, links and axes, for some poses along a motion."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from mindyn.robots.robot import Robot
 
 @dataclass(frozen=True, slots=True)
 class SkeletonData:
-    """Points of the robot in the root frame (m) for some poses along a motion.
+    """Points of the robot in the root frame (m), for some poses along a motion.
 
     Parameters
     ----------
@@ -128,7 +128,7 @@ def _spread_to_joints(values: Array, joints: Sequence[int], count: int) -> Array
 
 
 def _loop_ends(robot: Robot) -> list[tuple[str, Pose]]:
-    """Return both ends of every loop: they coincide if it is closed."""
+    """Return both ends of every loop; the ends coincide if the loop is closed."""
     return [end for loop in robot.loops for end in ((loop.first, loop.first_pose), (loop.second, loop.second_pose))]
 
 

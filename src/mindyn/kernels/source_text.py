@@ -1,4 +1,4 @@
-"""Common parts of C and CUDA sources: identifiers, comments that cannot be escaped from, expressions, descriptions."""
+"""Common parts of C and CUDA sources: identifiers, comments that names cannot end, expressions, descriptions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from mindyn.foundation.escaping import c_comment
-from mindyn.kernels.program import LIBM, Op, Program, operation_counts
+from mindyn.kernels.operation_counts import operation_counts
+from mindyn.kernels.program import LIBM, Op, Program
 
 _KEYWORDS = """
     Eigen alignas alignof and and_eq asm auto bitand bitor bool break case catch char char16_t char32_t char8_t
@@ -48,7 +49,7 @@ DRIVES_COMMENT = {
     "friction depends on accelerations: inverse_dynamics and forward_dynamics include all of it, bias at qdd = 0.",
     False: "Drives are off: only the links, without rotor inertia, friction, offsets or extra torques.",
 }
-"""What torques include with drives and without, as headers of generated code say it."""
+"""Sentence in headers of generated code about what torques include, with drives and without."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +63,10 @@ class SourceFunction:
 
 
 def identifier(name: str, taken: Sequence[str] = ()) -> str:
-    """Return a C identifier like `name`, neither reserved nor in `taken`; `v12`, `r12`, `v12_sines`, ... are ours."""
+    """Return a C identifier like `name`, not reserved and not in `taken`.
+
+    Names such as `v12`, `r12` and `v12_sines` are reserved for our own variables.
+    """
     text = re.sub(r"[^A-Za-z0-9_]", "_", name)
     if not text or not text[0].isalpha():
         text = f"x_{text}"
@@ -87,7 +91,7 @@ def identifiers(names: Sequence[str], taken: Sequence[str] = ()) -> list[str]:
 
 
 def literal(value: float) -> str:
-    """Return `value` as a C literal with the 17 digits that determine it."""
+    """Return `value` as a C literal with 17 digits, which determine a double exactly."""
     if math.isnan(value):
         return "NAN"
     if math.isinf(value):

@@ -1,8 +1,8 @@
 """Let XLA call our functions on device memory, without copies, from inside `jax.jit`.
 
-XLA passes a handler a call frame in C: pointers, shapes and types of arguments and results, and the stream to work on
-(`xla/ffi/api/c_api.h`, whose structures are ctypes here). Structures grow only at their ends from version to version,
-so that the fields read here keep their positions.
+XLA passes a call frame in C to a handler: pointers, shapes and types of arguments and results, and the stream to work
+on (`xla/ffi/api/c_api.h`, whose structures are ctypes here). New versions of XLA add fields only at the ends of
+structures, so that the fields that are read here keep their positions.
 """
 
 from __future__ import annotations
@@ -39,11 +39,12 @@ class BufferView:
 
 
 Work = Callable[[list[BufferView], list[BufferView], Callable[[], int]], None]
-"""Function of arguments, results, and a function that returns the stream's address."""
+"""Function with three arguments: argument arrays, result arrays, and a function that returns the address of the stream.
+"""
 
 
 def _structure(name: str, *fields: tuple[str, Any]) -> type[ctypes.Structure]:
-    """Create a structure that begins, like all of them, with its size and its extensions."""
+    """Create a ctypes structure that begins, like all structures of XLA, with its size and its extensions."""
     begin = [("struct_size", ctypes.c_size_t), ("extension_start", ctypes.c_void_p)]
     return type(name, (ctypes.Structure,), {"_fields_": [*begin, *fields]})
 
@@ -97,7 +98,7 @@ def make_handler(work: Work) -> Any:
 
 
 def _answer_metadata_query(address: int, api: Any) -> bool:
-    """Answer if XLA asked for the API version, with the version that XLA speaks; return whether it asked."""
+    """If XLA asks for the API version, answer with the version that XLA itself has. Return whether XLA asked."""
     extension = _Extension.from_address(address)
     if extension.type != METADATA:
         return False
@@ -137,7 +138,7 @@ def _make_error(api: Any, message: str) -> int:
 
 
 def make_host_work(run: Callable[..., Sequence[Any]]) -> Work:
-    """Return work on NumPy views of the arrays."""
+    """Return a `Work` function that runs on NumPy views of the arrays."""
 
     def work(arguments: list[BufferView], results: list[BufferView], stream: Callable[[], int]) -> None:  # noqa: ARG001
         for place, result in zip(results, run(*map(_host_view, arguments)), strict=True):
@@ -153,7 +154,7 @@ def _host_view(place: BufferView) -> Any:
 
 
 def make_cuda_work(cupy: Any, run: Callable[[Sequence[Any], Sequence[Any]], object]) -> Work:
-    """Return work on CuPy views of the arrays, in XLA's stream."""
+    """Return a `Work` function that runs on CuPy views of the arrays, in XLA's stream."""
 
     def work(arguments: list[BufferView], results: list[BufferView], stream: Callable[[], int]) -> None:
         views = [_view(cupy, place) for place in (*arguments, *results)]
@@ -164,7 +165,7 @@ def make_cuda_work(cupy: Any, run: Callable[[Sequence[Any], Sequence[Any]], obje
 
 
 class _XlaStream(NamedTuple):
-    """Stream of XLA by the CUDA stream protocol."""
+    """Stream of XLA, in the form of the CUDA stream protocol."""
 
     pointer: int
 
@@ -173,7 +174,7 @@ class _XlaStream(NamedTuple):
 
 
 def _wrap_stream(cupy: Any, pointer: int) -> Any:
-    """Return a stream of CuPy; CuPy 14 deprecated `ExternalStream`, which older versions have instead."""
+    """Return a CuPy stream for the stream of XLA. CuPy 14 deprecated `ExternalStream`, which older versions need."""
     if hasattr(cupy.cuda.Stream, "from_external"):
         return cupy.cuda.Stream.from_external(_XlaStream(pointer))
     return cupy.cuda.ExternalStream(pointer)

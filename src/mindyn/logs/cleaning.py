@@ -20,7 +20,7 @@ import numpy as np
 from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.errors import Code, pluralise
 from mindyn.foundation.findings import Finding, Kind, Severity, info
-from mindyn.logs.errors import NO_TORQUE_HINT, LogError, require_accepted
+from mindyn.logs.log_errors import NO_TORQUE_HINT, LogError, require_accepted
 
 if TYPE_CHECKING:
     from mindyn.logs.log import Log

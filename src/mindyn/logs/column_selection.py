@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.errors import Code, list_names, pluralise, shorten_text
-from mindyn.logs.errors import LogError
 from mindyn.logs.formats.tables import Chunk, LogTable
+from mindyn.logs.log_errors import LogError
 from mindyn.logs.metadata import ColumnNames, LogMetadata
 from mindyn.robots.robot import Robot
 

@@ -21,7 +21,6 @@ from mindyn.foundation.schemas import (
     table_schema,
 )
 from mindyn.logs.cleaning import MIN_GAP_PERIODS
-from mindyn.logs.errors import LogError
 from mindyn.logs.filters import (
     SHIFT_REACH_ROWS,
     central_difference,
@@ -31,6 +30,7 @@ from mindyn.logs.filters import (
     settling_rows,
 )
 from mindyn.logs.log import Log
+from mindyn.logs.log_errors import LogError
 from mindyn.logs.servos import apply_gains
 
 Origin = Literal["differentiated", "measured"]

@@ -14,7 +14,7 @@ import numpy as np
 
 from mindyn.foundation.algebra.values import Array, frozen_array
 from mindyn.foundation.errors import Code
-from mindyn.logs.errors import LogError
+from mindyn.logs.log_errors import LogError
 from mindyn.logs.metadata import UNKNOWN, LogMetadata, PerJoint, PerJointGain
 from mindyn.logs.servo_presets import TICK, preset_of, register_factor
 from mindyn.logs.units import CURRENT_UNITS, unit_factor

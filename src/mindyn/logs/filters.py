@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from mindyn.foundation.algebra.rotations import quaternion_from_rotation
 from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.errors import Code, InputError
-from mindyn.kernels.numerics.sections import Cascade
+from mindyn.kernels.numerics.filter_sections import Cascade
 from mindyn.robots.floating_base import rotations_from_quaternions
 
 LOWEST_HZ: Final = 0.5

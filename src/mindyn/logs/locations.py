@@ -20,8 +20,8 @@ from urllib.request import url2pathname
 
 from mindyn.foundation.errors import Code, MissingExtraError
 from mindyn.foundation.hints import install_command
-from mindyn.foundation.reading import describe_exception
-from mindyn.logs.errors import LogError
+from mindyn.foundation.safe_reading import describe_exception
+from mindyn.logs.log_errors import LogError
 
 _URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 _COLLAPSED_URL: Final = re.compile(r"(s3a?|gs|gcs|az|abfss?|https?|file):/(?!/)", re.IGNORECASE)

@@ -14,12 +14,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mindyn.foundation.algebra.values import Array, native_array
+from mindyn.foundation.atomic_files import write_files_atomically
 from mindyn.foundation.errors import Code, InputError, pluralise
 from mindyn.foundation.escaping import format_toml_value
-from mindyn.foundation.executors import require_polars_threads
-from mindyn.foundation.files import write_files_atomically
 from mindyn.foundation.findings import Finding
-from mindyn.foundation.pages.notebook import NotebookDisplay, Page, draw_page
+from mindyn.foundation.pages.notebook_display import NotebookDisplay, Page, draw_page
+from mindyn.foundation.processes.executors import require_polars_threads
 from mindyn.logs.cleaning import Cleaner, sum_recorded_time
 from mindyn.logs.joint_columns import JointColumns, order_columns
 from mindyn.logs.locations import FileLocation, RemoteFile

@@ -23,7 +23,7 @@ from mindyn.equations.loop_closure import LoopClosure, home_closure
 from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.errors import Code, InputError
 from mindyn.kernels.closed_kernel import ClosedKernel
-from mindyn.logs.errors import LogError
+from mindyn.logs.log_errors import LogError
 from mindyn.logs.samples import Samples
 from mindyn.robots.robot import CACHED_ROBOTS, Robot
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from mindyn.foundation.errors import Code, suggest_name
 from mindyn.foundation.hints import Command
-from mindyn.foundation.reading import MAX_SETTINGS_BYTES, are_limits_active, parse_toml, read_settings_toml
+from mindyn.foundation.safe_reading import MAX_SETTINGS_BYTES, are_limits_active, parse_toml, read_settings_toml
 from mindyn.foundation.schemas import (
     ANY_NUMBER,
     ANY_TEXT,
@@ -21,8 +21,8 @@ from mindyn.foundation.schemas import (
     quote_value,
     table_schema,
 )
-from mindyn.logs.errors import ACCEPTABLE_FINDINGS, LogError, raise_together
 from mindyn.logs.locations import FileLocation
+from mindyn.logs.log_errors import ACCEPTABLE_FINDINGS, LogError, raise_together
 from mindyn.logs.servo_presets import PerJointServo
 from mindyn.logs.units import UNIT_FACTORS
 from mindyn.robots.robot import Robot

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from mindyn.foundation.algebra.values import Array, ShortRepr
 from mindyn.foundation.errors import Code, pluralise
 from mindyn.foundation.findings import Finding, Kind, info
-from mindyn.logs.checks import split_speeds
 from mindyn.logs.cleaning import estimate_even_step, has_bursts
 from mindyn.logs.conditioning import (
     ConditionedMotion,
@@ -24,11 +23,12 @@ from mindyn.logs.conditioning import (
     reach_rows,
     require_resolved,
 )
-from mindyn.logs.errors import LogError
 from mindyn.logs.log import Log
+from mindyn.logs.log_errors import LogError
 from mindyn.logs.loop_follower import LoopFollower
-from mindyn.logs.noise_floor import noise_floor_cutoff
-from mindyn.logs.reading import LogScan
+from mindyn.logs.noise_cutoff import noise_floor_cutoff
+from mindyn.logs.number_checks import split_speeds
+from mindyn.logs.read_log import LogScan
 from mindyn.logs.resolving import estimate_period, resolve_conditioning
 from mindyn.logs.samples import Samples
 from mindyn.logs.segments import SegmentPiece, SegmentWindow, StepLimits, cut_windows, resample_pieces, split_at_gaps

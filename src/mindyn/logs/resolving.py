@@ -14,11 +14,11 @@ from mindyn.foundation.findings import Finding, Kind, info
 from mindyn.logs.cleaning import MIN_GAP_PERIODS, estimate_even_step, has_bursts
 from mindyn.logs.conditioning import Conditioning, motion_cutoff, require_resolved
 from mindyn.logs.delay_scan import estimate_delay_without_model
-from mindyn.logs.errors import LogError
 from mindyn.logs.filters import edge_duration_s
 from mindyn.logs.log import Log, join_logs
-from mindyn.logs.noise_floor import CutoffRule
-from mindyn.logs.reading import LogScan
+from mindyn.logs.log_errors import LogError
+from mindyn.logs.noise_cutoff import CutoffRule
+from mindyn.logs.read_log import LogScan
 from mindyn.logs.segments import SegmentPiece, resample_pieces, split_at_gaps
 
 HEAD_ROWS: Final = 200_000

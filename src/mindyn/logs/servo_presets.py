@@ -8,7 +8,7 @@ from math import pi
 from typing import Final
 
 from mindyn.foundation.errors import Code, suggest_name
-from mindyn.logs.errors import LogError
+from mindyn.logs.log_errors import LogError
 
 PerJointServo = str | Mapping[str, str]
 """Servo of all joints, or of each joint by name."""

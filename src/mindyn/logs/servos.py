@@ -12,8 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.errors import Code
 from mindyn.logs.conversion import array_per_joint, gains_per_joint
-from mindyn.logs.errors import LogError
 from mindyn.logs.log import Log, join_logs, log_from_arrays
+from mindyn.logs.log_errors import LogError
 from mindyn.logs.metadata import LogMetadata, PerJointGain
 
 TYPICAL_RATIOS: Final = (0.06, 0.03, 0.0015)

@@ -6,7 +6,7 @@ from math import pi
 from typing import Final
 
 from mindyn.foundation.errors import Code
-from mindyn.logs.errors import LogError
+from mindyn.logs.log_errors import LogError
 from mindyn.logs.servo_presets import COUNT, TICK
 
 RAD_PER_DEGREE: Final = pi / 180

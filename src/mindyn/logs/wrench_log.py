@@ -21,9 +21,9 @@ from mindyn.foundation.errors import Code, list_names
 from mindyn.foundation.findings import Finding, Kind, info
 from mindyn.foundation.schemas import ANY_TEXT, POSITIVE_NUMBER, Schema, list_schema, require_valid_file, table_schema
 from mindyn.logs.column_selection import expand_pattern, require_columns, take_column
-from mindyn.logs.errors import LogError
 from mindyn.logs.formats.formats import open_table
 from mindyn.logs.formats.tables import join_chunks, rows_of_chunk
+from mindyn.logs.log_errors import LogError
 from mindyn.logs.metadata import SIDECAR_SCHEMA, LogMetadata, merge_tables, read_sidecar
 from mindyn.logs.units import RAD_PER_DEGREE, UNIT_FACTORS
 from mindyn.robots.floating_base import rotations_from_quaternions

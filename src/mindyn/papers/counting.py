@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeVar
 
-from mindyn.equations.triples import Scalar, map_scalars
+from mindyn.equations.scalar_vectors import Scalar, map_scalars
 
 T = TypeVar("T")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from mindyn.equations.dh_joints import rotate_symmetric, shift_symmetric
-from mindyn.equations.triples import Symmetric, Triple
+from mindyn.equations.scalar_vectors import Symmetric, Triple
 from mindyn.foundation.algebra.values import Array
 from mindyn.identification.estimators.last_link_first import fit_backwards
 from mindyn.kernels.model import compile_model
@@ -17,7 +17,7 @@ from mindyn.papers.reproduction import PaperTable, Reproduction, Row, signed
 from mindyn.papers.traced_robots import constants, general_joint, lin_chain, variables
 from mindyn.parameters.gautier_khalil import gautier_khalil_base
 from mindyn.parameters.lin import lin_base, lin_structure
-from mindyn.regression.building import build_rows
+from mindyn.regression.build_rows import build_rows
 from mindyn.regression.settings import EquationSettings
 from mindyn.robots.loading import load_robot
 from mindyn.robots.robot import Robot

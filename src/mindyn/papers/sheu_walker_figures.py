@@ -7,8 +7,8 @@ from typing import Final
 
 import numpy as np
 
-from mindyn.equations.identifiability.random_states import Regressors
 from mindyn.equations.identifiability.reduction import Reduction
+from mindyn.equations.identifiability.regressor_rows import Regressors
 from mindyn.foundation.algebra.values import Array
 from mindyn.papers.line_drawings import Figure, draw_lines
 from mindyn.papers.sheu_walker_paper import MOTION_RATE_RAD_S, ReducedArm, reduce_arms

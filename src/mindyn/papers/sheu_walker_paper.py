@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from mindyn.equations.batch_evaluation import evaluate_batch
 from mindyn.equations.catalogue import build_equation
 from mindyn.equations.identifiability.decoupling import decoupling_rows
 from mindyn.equations.identifiability.numeric import default_priority, numeric_base
 from mindyn.equations.identifiability.parameter_space import essential_space
 from mindyn.equations.identifiability.reduction import Reduction, reduce_model
-from mindyn.equations.loop_constraints import evaluate_batch
 from mindyn.foundation.algebra.poses import Pose
 from mindyn.foundation.algebra.rotations import rot_x
 from mindyn.foundation.algebra.values import Array

@@ -8,7 +8,7 @@ from typing import Literal
 from mindyn.equations import composite_bodies, kane, mlc_dynamics, mlc_inertia
 from mindyn.equations.dh_joints import DhJoint, EndWrench, dh_joint
 from mindyn.equations.mlc_links import MlcLink
-from mindyn.equations.triples import Scalar, Symmetric, Triple, map_scalars
+from mindyn.equations.scalar_vectors import Scalar, Symmetric, Triple, map_scalars
 from mindyn.foundation.algebra.rotations import cos_sin
 from mindyn.papers.counting import Tape
 from mindyn.parameters.lin import LinStructure

@@ -7,14 +7,14 @@ from functools import lru_cache
 
 import numpy as np
 
-from mindyn.applications.step_tests.estimator import StepByStep
+from mindyn.applications.step_tests.step_by_step import StepByStep
 from mindyn.applications.validation.trajectories import Trajectories, compare_trajectories
 from mindyn.foundation.algebra.values import Array
 from mindyn.identification.estimators.estimate import Estimate
 from mindyn.identification.estimators.least_squares import LeastSquares
 from mindyn.identification.estimators.recursive_instruments import RecursiveInstruments
 from mindyn.identification.estimators.recursive_least_squares import RecursiveLeastSquares
-from mindyn.identification.feasibility.yoshida_projection import project_by_cones
+from mindyn.identification.feasibility.projections.yoshida_projection import project_by_cones
 from mindyn.kernels.model import compile_model
 from mindyn.logs.samples import Samples
 from mindyn.motions.simulation.controllers import SineMotion
@@ -24,7 +24,7 @@ from mindyn.motions.step_plans.simulated_tests import simulate_tests
 from mindyn.papers.reproduction import PaperTable, Reproduction, Row
 from mindyn.papers.yoshida_robot import VALUE_TABLES, yoshida_load, yoshida_puma, yoshida_symbols, yoshida_values
 from mindyn.parameters.structural import structural_base
-from mindyn.regression.building import build_rows
+from mindyn.regression.build_rows import build_rows
 from mindyn.regression.settings import EquationSettings
 from mindyn.robots.drive_matrices import gear_matrix
 from mindyn.robots.loading import load_robot

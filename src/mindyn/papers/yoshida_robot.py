@@ -13,7 +13,7 @@ import numpy as np
 from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.errors import unknown_name_error
 from mindyn.foundation.notation import DRIVE_PARAMETERS, LINK_PARAMETERS
-from mindyn.parameters.base import DRIVE_SYMBOLS
+from mindyn.parameters.base_parameters import DRIVE_SYMBOLS
 from mindyn.parameters.parameter import Parameter
 from mindyn.robots.loading import load_robot
 from mindyn.robots.parts import Link

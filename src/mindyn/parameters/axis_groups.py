@@ -2,7 +2,8 @@
 
 On the path from the root to a joint, r is the first revolute joint and s the first revolute joint whose axis is not
 parallel to that of r [Lin 1995, section II; Gautier & Khalil 1990: r1 and r2]. Links before s rotate about one fixed
-direction only. Directions seen from these links do not change with q, so the home position determines the groups.
+direction only. In the frames of these links, this direction does not change with q, so that the home position
+determines the groups.
 """
 
 from __future__ import annotations
@@ -114,7 +115,7 @@ def require_no_loops(robot: Robot, form: str) -> None:
 
 
 def note_far_joints(far: tuple[str, ...]) -> tuple[str, ...]:
-    """Return a note on joints whose DH frame is far away, because coefficients grow with the distance."""
+    """Return a note on joints whose DH frame is far away, because a large distance makes coefficients large."""
     if not far:
         return ()
     return (

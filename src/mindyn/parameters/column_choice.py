@@ -1,15 +1,17 @@
-"""Choose columns of a matrix that span all others: their number by the rounding level, the columns by preference.
+"""Choose columns of a matrix that span all other columns.
 
-The residual of an excluded column is the error of everything computed without it, so a column is excluded only if its
-residual is below its floor. Three steps keep amplified rounding out of that decision:
+If a column is excluded, its residual (after the best fit by the kept columns) becomes an error of everything that is
+computed without this column. A column is therefore excluded only if its residual is below its floor, the rounding
+level. Three steps avoid residuals that are amplified rounding errors:
 
-1. how many: a pivoted choice, largest residual first, whose own factors are small, until all residuals are below;
-2. which: in the order of preference, first those that are well separated from the columns kept before;
-3. exchange: while a factor of A_rest = A_kept X is larger than MAX_FACTOR, its two columns change places. Each
-   exchange multiplies the volume of the kept columns by more than MAX_FACTOR, so it ends; then columns still above
-   the floor join.
+1. Find how many columns are needed: keep the column with the largest residual, until all residuals are below the floor.
+2. Choose that many columns in the order of preference, first those that are well separated from the columns kept
+before. 3. While a factor of A_rest = A_kept X is larger than MAX_FACTOR, exchange its two columns. Each exchange
+multiplies the volume of the kept columns by more than MAX_FACTOR, so that the exchanges end. Columns that are still
+above the floor are then kept too.
 
-Preference before rank would pass through ill-conditioned sets, whose residuals are amplified rounding.
+If preference decided before the number of columns is known, the choice would pass through ill-conditioned sets, whose
+residuals are amplified rounding errors.
 """
 
 from __future__ import annotations
@@ -29,9 +31,10 @@ MIN_RESIDUALS: Final = (0.1, 1e-3, 1e-6, 1e-9, 0.0)
 
 
 def combination(A: Array, kept: Sequence[int], B: Array) -> Array:
-    """Return X with A[:, kept] X = B by least squares: QR of scaled columns and one refinement, never a pseudo-inverse.
+    """Return X with A[:, kept] X = B by least squares: QR of scaled columns with one refinement, never a
+    pseudo-inverse.
 
-    It is backward stable: |A_kept X - B| is at the level of rounding however small a kept column is.
+    The solution is backward stable: |A_kept X - B| is at the level of rounding, also if a kept column is very small.
     """
     if not len(kept):
         return np.zeros((0, B.shape[1]))
@@ -68,7 +71,8 @@ class _DeflatedMatrix:
     def sizes(self) -> Array:
         return np.asarray(np.sqrt(np.einsum("ij,ij->j", self.rest, self.rest)))
 
-    def keep(self, column: int) -> None:
+    def project_out(self, column: int) -> None:
+        """Keep a column, and project its direction out of all others."""
         direction = self.rest[:, column]
         direction = direction / np.linalg.norm(direction)
         direction = direction - self.basis @ (self.basis.T @ direction)
@@ -81,19 +85,21 @@ class _DeflatedMatrix:
 
 
 def rank(A: Array, floor: Array) -> int:
-    """Return how many columns a pivoted choice keeps until every residual is below its floor."""
+    """Return the number of columns that a pivoted choice keeps until every residual is below its floor."""
     state = _DeflatedMatrix(A)
     for _ in range(A.shape[1]):
         sizes = state.sizes
         above = sizes > floor
         if not above.any():
             break
-        state.keep(int(np.where(above, sizes, 0.0).argmax()))
+        state.project_out(int(np.where(above, sizes, 0.0).argmax()))
     return len(state.kept)
 
 
 def choose_columns(A: Array, order: Sequence[int], floor: Array) -> list[int]:
-    """Return as many columns as the rank, with residuals of the others below the floor and factors below MAX_FACTOR."""
+    """Return the numbers of the kept columns: all residuals are then below the floor, and all factors below
+    MAX_FACTOR.
+    """
     kept = _choose_by_preference(A, order, floor, rank(A, floor))
     while True:
         exchange_columns(A, kept)
@@ -104,7 +110,10 @@ def choose_columns(A: Array, order: Sequence[int], floor: Array) -> list[int]:
 
 
 def exchange_columns(A: Array, kept: list[int]) -> tuple[list[int], Array]:
-    """Exchange kept columns until all factors of A_rest = A_kept X are below MAX_FACTOR; return the rest, and X."""
+    """Exchange kept columns until all factors of A_rest = A_kept X are below MAX_FACTOR.
+
+    Return the columns of A_rest, and X.
+    """
     # A volume of unit columns is above eps^rank and grows by MAX_FACTOR with each exchange: 400 are more than enough.
     for _ in range(400):
         rest = [column for column in range(A.shape[1]) if column not in kept]
@@ -125,5 +134,5 @@ def _choose_by_preference(A: Array, order: Sequence[int], floor: Array, count: i
                 return state.kept
             left = float(np.linalg.norm(state.rest[:, column]))
             if column not in state.kept and left > max(floor[column], share * sizes[column]):
-                state.keep(column)
+                state.project_out(column)
     return state.kept

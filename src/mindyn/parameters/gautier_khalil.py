@@ -1,8 +1,9 @@
-"""Gautier and Khalil's base set of serial and tree arms: kept standard parameters, with the others regrouped into them.
+"""Gautier and Khalil's base set of serial and tree arms: kept standard parameters, plus combinations of eliminated
+ones.
 
-K = [I X] P: every base parameter is a standard parameter of a DH frame plus a combination of eliminated parameters
-[Gautier & Khalil 1990, in the closed form of Khalil & Dombre]. The rules for prismatic joints next to an oblique
-parent, and for coaxial joints, go beyond the textbook, which counts too many there.
+K = [I X] P: every base parameter is a standard parameter in a DH frame plus a combination of eliminated parameters
+[Gautier & Khalil 1990, in the closed form of Khalil & Dombre]. For prismatic joints with an oblique parent axis, and
+for coaxial joints, the textbook counts too many parameters; the rules here correct this.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from mindyn.foundation.algebra.inertia import tensor_entries
 from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.notation import LINK_PARAMETERS, PARAMETERS_PER_LINK
 from mindyn.parameters.axis_groups import note_far_joints, require_no_loops
-from mindyn.parameters.base import BaseParameters, remove_rounding
+from mindyn.parameters.base_parameters import BaseParameters, remove_rounding
 from mindyn.parameters.lin import LinJoint, classify_joints
 from mindyn.parameters.linear_forms import (
     Moments,
@@ -87,12 +88,14 @@ def _name(parameter: str, joint: int, *, alone: bool) -> str:
 
 
 def _entries(body: Moments) -> dict[str, Array]:
-    """Return the forms of the ten parameters by name."""
+    """Return the linear forms of the ten parameters by name."""
     return dict(zip(LINK_PARAMETERS, [body.mass, *body.first, *tensor_entries(body.tensor)], strict=True))
 
 
 def _regroup_links(parents: tuple[int, ...], joints: Sequence[LinJoint], moments: list[Moments]) -> list[Moments]:
-    """Process links from the last to the first and move what has no effect at a joint to its parent."""
+    """Process links from the last to the first, and move parameters that have no effect at a joint to its parent
+    link.
+    """
     totals = list(moments)
     for i in reversed(range(len(joints))):
         regroup = _regroup_revolute if joints[i].kind == "revolute" else _regroup_prismatic

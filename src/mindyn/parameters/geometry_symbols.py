@@ -1,7 +1,7 @@
 """Base parameters with symbolic geometry: `mcx2 + a3 m3 + ...` instead of `mcx2 + 0.4318 m3 + ...`.
 
-With fixed angles, every coefficient is a polynomial of degree two in the lengths. Interpolation finds it exactly: the
-set is computed again for robots with other lengths and the same zeros.
+With fixed angles, every coefficient is a polynomial of degree two in the lengths. Interpolation determines the
+polynomial exactly: base sets are computed for robots with other lengths, where the lengths that are zero stay zero.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from mindyn.foundation.algebra.rotations import tidy
 from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.errors import Code, InputError
 from mindyn.foundation.notation import PARAMETERS_PER_LINK
-from mindyn.parameters.base import BaseParameters, format_sum
+from mindyn.parameters.base_parameters import BaseParameters, format_sum
 from mindyn.parameters.structural import structural_base
 from mindyn.robots.edits import change_link_frames
 from mindyn.robots.joint_frames import modified_dh

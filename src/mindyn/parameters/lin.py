@@ -4,7 +4,8 @@ First moment c^_i and tensor J^_i of the links i..n about O_i split into constan
 with q: c^_i = k_i + l_i, J^_i = U_i + V_i [Lin 1995, eq. 9-15, 25-26; Lin & Fang 1999, appendix C]. Entries of the
 constants are the base parameters [Lin 1995, theorem 2]. m^_i is the mass of links i..n.
 
-Structure of a serial chain in Lin's terms: DH numbers, r, s, delta, sigma, and the layout of the MLC vector.
+`LinStructure` describes a serial chain in Lin's terms: DH numbers, r, s, delta, sigma, and the layout of the MLC
+vector.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from mindyn.foundation.algebra.poses import Pose
 from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.errors import Code, InputError, RobotError
 from mindyn.parameters.axis_groups import AxisGroup, Group, axis_groups, note_far_joints, require_serial
-from mindyn.parameters.base import BaseParameters, remove_rounding, round_coefficients
+from mindyn.parameters.base_parameters import BaseParameters, remove_rounding, round_coefficients
 from mindyn.parameters.linear_forms import (
     Moments,
     link_moments,
@@ -72,7 +73,7 @@ class LinJoint:
 
 @dataclass(frozen=True, slots=True)
 class LinStructure:
-    """A serial chain in the terms of Lin's formulas.
+    """A serial chain in the notation of Lin's formulas.
 
     joints   the joints in order
     gravity  (3,) in frame 0, m/s^2
@@ -109,7 +110,9 @@ def lin_structure(robot: Robot) -> LinStructure:
 
 
 def lin_structure_on_moving_root(robot: Robot) -> LinStructure:
-    """Return the structure for a root that turns and accelerates freely: every joint moves in space (r = s = 1)."""
+    """Return the structure for a root that turns and accelerates freely: every joint is in the spatial group (r = s =
+    1).
+    """
     require_serial(robot, "lin")
     dh = modified_dh(robot)
     kinds = [joint.kind for joint in robot.joints]
@@ -149,7 +152,8 @@ def constant_translation(joint: LinJoint) -> Array:
 
 
 Version = Literal[1995, 1999]
-"""U of 1999 moves only U_22 to the previous link (eq. C2), U of 1995 also U_33 (eq. 12)."""
+"""Publication whose U is used: in 1999 only U_22 moves to the previous link (eq. C2), in 1995 U_33 moves too (eq. 12).
+"""
 
 
 def lin_base(robot: Robot, version: Version = 1999) -> BaseParameters:
@@ -194,7 +198,7 @@ def mlc_matrix(robot: Robot, structure: LinStructure, version: Version = 1999) -
 
 
 def lin_base_with_drives(robot: Robot) -> BaseParameters:
-    """Return the MLC, combined with inseparable rotor inertias, and the other drive parameters."""
+    """Return the MLC, with rotor inertias that cannot be separated from them, and the other drive parameters."""
     links, whole = lin_base(robot), structural_base(robot, with_drives=True)
     width, count = links.matrix.shape[1], links.count
     # Rows of drive parameters have no link parameters; those of links are combinations of the same space as the MLC.
@@ -231,7 +235,7 @@ def inertia_constants(structure: LinStructure, version: Version = 1999) -> list[
 
 
 def constants_behind_rotation(constants: Moments, version: Version) -> Moments:
-    """Return the moments that a rotation about z does not change, with U_33 only in the version of 1995."""
+    """Return the moments that a rotation about z does not change. They contain U_33 only in the version of 1995."""
     kept = rotation_invariant_part(constants)
     if version == 1999:
         return kept

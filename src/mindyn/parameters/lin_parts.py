@@ -1,8 +1,8 @@
-"""`lin_constants` and `varying_parts`: the two parts of composite bodies in Lin's equations, as numbers.
+"""Compute the two parts of composite bodies in Lin's equations as numbers: `lin_constants` and `varying_parts`.
 
-The links i..n of a chain are one composite body. Its first moment c^_i and tensor J^_i about O_i split into constants
-and parts that vary with q: c^_i = k_i + l_i, J^_i = U_i + V_i [Lin 1995, eq. 8-15, 25, 26; Lin & Fang 1999, eq. 22-26,
-C1-C3].
+The links i..n of a chain are one composite body. Its first moment c^_i and its tensor J^_i about O_i are sums of a
+constant and a part that varies with q: c^_i = k_i + l_i, J^_i = U_i + V_i [Lin 1995, eq. 8-15, 25, 26; Lin & Fang 1999,
+eq. 22-26, C1-C3].
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ def lin_constants(robot: Robot, *, version: Version = 1999) -> LinConstants:
 
 
 def varying_parts(robot: Robot, q: ArrayLike, *, version: Version = 1999) -> VaryingParts:
-    """Return l_i, V_i of a serial robot at q, which complete Lin's constants to the composite bodies.
+    """Return l_i and V_i of a serial robot at q: the difference between the composite bodies at q and Lin's constants.
 
     k_i + l_i and U_i + V_i are the first moment and the tensor of the links i..n at q.
 

@@ -1,7 +1,7 @@
 """Mass, first moment and inertia tensor as linear forms over the standard parameters of all links.
 
-A quantity x of shape (...) that is linear in phi (p = 10 n) is stored as an array (..., p): x = form @ phi. Recursions
-of the closed forms run on such arrays and so produce the matrix K of a base set directly.
+A quantity x of shape (...) that is linear in phi (p = 10 n) is stored as an array (..., p): x = form @ phi. The
+recursions of the closed forms use such arrays, so that their result is the matrix K of a base set.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def zero_moments(size: int) -> Moments:
 def link_moments(links: Sequence[Pose]) -> list[Moments]:
     """Return the moments of every link in a frame in which `links[i]` is the pose of its source link frame.
 
-    They are forms over the parameters in the source frames: phi_frame = phi_map(links[i]) phi_i.
+    The moments are linear forms over the parameters in the source frames: phi_frame = phi_map(links[i]) phi_i.
     """
     bodies = []
     for i, X in enumerate(links):
@@ -74,7 +74,9 @@ def point_mass_tensor(s: Array, mass: Array) -> Array:
 
 
 def rotation_invariant_part(body: Moments) -> Moments:
-    """Return the mass, the first moment along z and J_yy about x and y, which a rotation about z does not change."""
+    """Return the moments that a rotation about z does not change: the mass, the first moment along z, and J_yy about x
+    and about y.
+    """
     first, tensor = outer(np.array([0.0, 0.0, 1.0]), body.first[2]), outer(np.diag([1.0, 1.0, 0.0]), body.tensor[1, 1])
     return Moments(body.mass, first, tensor)
 

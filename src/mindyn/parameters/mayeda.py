@@ -15,18 +15,10 @@ import numpy as np
 
 from mindyn.foundation.algebra.rotations import PARALLEL_ANGLE_RAD
 from mindyn.foundation.errors import Code, RobotError
+from mindyn.parameters.augmented_links import AugmentedLink, SlidingLink, far_joints, upright_links
 from mindyn.parameters.axis_groups import AxisGroup, axis_groups, note_far_joints, require_serial
-from mindyn.parameters.base import BaseParameters
-from mindyn.parameters.general import (
-    AugmentedLink,
-    CarriedMoments,
-    NamedRows,
-    SlidingLink,
-    base_of_rows,
-    far_joints,
-    general_rows,
-    upright_links,
-)
+from mindyn.parameters.base_parameters import BaseParameters
+from mindyn.parameters.general import CarriedMoments, NamedRows, base_of_rows, general_rows
 from mindyn.robots.joint_frames import rotation_to_axis
 from mindyn.robots.robot import Robot
 

@@ -1,6 +1,7 @@
-"""Planar parallelograms: the loop as a polygon of links, and its base parameters in closed form.
+"""Base parameters of planar parallelograms in closed form.
 
-[Yoshida 1996, theorem 2.5.1], corrected: A_rho of (2.144) is a rotation, and sums run over the index of their terms.
+The loop is described as a polygon of links. The form is theorem 2.5.1 of [Yoshida 1996] with two corrections: A_rho of
+(2.144) is a rotation, and sums run over the index of their terms.
 """
 
 from __future__ import annotations
@@ -15,17 +16,10 @@ from mindyn.foundation.algebra.poses import IDENTITY, Pose
 from mindyn.foundation.algebra.rotations import PARALLEL_ANGLE_RAD
 from mindyn.foundation.algebra.values import Array, frozen_array
 from mindyn.foundation.errors import Code, RobotError
+from mindyn.parameters.augmented_links import AugmentedLink, step_to_next, yoshida_frames
 from mindyn.parameters.axis_groups import axis_groups
-from mindyn.parameters.base import BaseParameters
-from mindyn.parameters.general import (
-    AugmentedLink,
-    NamedRows,
-    base_of_rows,
-    general_rows,
-    step_to_next,
-    sum_carried_moments,
-    yoshida_frames,
-)
+from mindyn.parameters.base_parameters import BaseParameters
+from mindyn.parameters.general import NamedRows, base_of_rows, general_rows, sum_carried_moments
 from mindyn.parameters.linear_forms import (
     Moments,
     link_moments,
@@ -133,7 +127,9 @@ def parallelogram_relations(robot: Robot, loop: Loop, home: Array) -> Array | No
 
 
 def link_turns(robot: Robot, polygon: Polygon) -> Array:
-    """Return (m, n): how far each link of a polygon turns about its normal per turn of every joint of the loop."""
+    """Return (m, n): the rotation of each link of a polygon about its normal, per rotation of each joint of the
+    loop.
+    """
     turns = np.zeros((len(polygon.links), len(robot.joints)))
     for i, link in enumerate(polygon.links[1:], start=1):
         for hinge in polygon.hinges:
@@ -144,7 +140,7 @@ def link_turns(robot: Robot, polygon: Polygon) -> Array:
 
 @dataclass(frozen=True, slots=True)
 class ParallelogramArm:
-    """A serial arm of N revolute joints with a parallelogram, in Yoshida's terms.
+    """A serial arm of N revolute joints with a parallelogram, in Yoshida's notation.
 
     main   links 1..N as a serial robot, at home at q = 0
     links  indices in the robot of links 1..N, then of the side links zeta and zeta + 1
@@ -168,7 +164,10 @@ def _unsupported_structure(robot: Robot, why: str) -> RobotError:
 
 
 def find_parallelogram_arm(robot: Robot, home: Array) -> ParallelogramArm:
-    """Return the robot in the terms of the theorem; raise RobotError if its structure does not fit."""
+    """Return the robot in the notation of the theorem.
+
+    Raise `RobotError` if the theorem does not cover its structure.
+    """
     if len(robot.loops) != 1:
         raise _unsupported_structure(robot, f"it has {len(robot.loops)} loops instead of one")
     polygon = find_polygon(robot, robot.loops[0], home)
@@ -197,7 +196,7 @@ def find_parallelogram_arm(robot: Robot, home: Array) -> ParallelogramArm:
 
 
 def _tail(robot: Robot, polygon: Polygon) -> tuple[int, ...]:
-    """Return link xi + 1 and the links after it: the branch that continues, or the first one if neither does."""
+    """Return link xi + 1 and the links after it: the branch that has further links, or the first branch if none has."""
     ring = set(polygon.links[1:])
     ends = [link for link in polygon.links[1:] if any(child not in ring for child in robot.children[link])]
     tail = [ends[0] if ends else polygon.links[2]]

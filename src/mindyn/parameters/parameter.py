@@ -1,4 +1,4 @@
-"""`Parameter`: description of a dynamic parameter, standard, of a drive, of an extra torque or of a base set."""
+"""`Parameter`: description of one dynamic parameter: of a link, a drive, an extra torque or a base set."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final, Literal
 import numpy as np
 
 from mindyn.foundation.notation import DRIVE_PARAMETERS, LINK_PARAMETER_UNITS, LINK_PARAMETERS
-from mindyn.parameters.base import DRIVE_SYMBOLS, BaseParameters
+from mindyn.parameters.base_parameters import DRIVE_SYMBOLS, BaseParameters
 from mindyn.robots.friction_laws import FRICTION_LAWS, LOAD_SHAPES, FrictionLaw
 from mindyn.robots.parts import Drive
 from mindyn.robots.robot import Robot
@@ -99,7 +99,7 @@ def standard_parameters(robot: Robot, *, with_drives: bool) -> tuple[Parameter, 
 def list_base_parameters(base: BaseParameters) -> tuple[Parameter, ...]:
     """Return every parameter of a base set, described by the standard parameter that carries it.
 
-    If the form has no such parameters, a combination with a link parameter belongs to a link.
+    If the form has no survivors, a combination that contains a link parameter is described as a parameter of a link.
     """
     standard = standard_parameters(base.robot, with_drives=base.with_drives)
     if base.survivors is not None:
@@ -110,7 +110,9 @@ def list_base_parameters(base: BaseParameters) -> tuple[Parameter, ...]:
 
 
 def _carrier(behind: Sequence[Parameter]) -> Parameter:
-    """Return the link parameter of the highest moment in a combination: the others are multiplied by lengths."""
+    """Return the link parameter of the highest moment in a combination, because the other parameters are multiplied by
+    lengths.
+    """
     links = [parameter for parameter in behind if parameter.kind == "link"]
     return max(links, key=lambda parameter: LINK_PARAMETERS.index(parameter.label)) if links else behind[0]
 

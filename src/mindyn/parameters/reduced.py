@@ -1,4 +1,6 @@
-"""Standard parameters in working frames that hold the base values: equal dynamics, most of them zero."""
+"""Standard parameters in working frames that have the values of the base parameters: same torques, most entries
+zero.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,7 @@ import numpy as np
 from mindyn.foundation.algebra.poses import IDENTITY
 from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.notation import PARAMETERS_PER_LINK
-from mindyn.parameters.base import BaseParameters
+from mindyn.parameters.base_parameters import BaseParameters
 from mindyn.parameters.structural import structural_base
 from mindyn.robots.edits import change_link_frames
 from mindyn.robots.floating_base import BASE_COUNT, add_floating_base
@@ -19,9 +21,12 @@ SUM_ROUNDING = 16 * float(np.finfo(float).eps)
 
 
 def reduced_parameters(robot: Robot, frames: WorkingFrames) -> Array:
-    """Return parameters (n, 10) in the working frames that give the robot's torques, zero except for the survivors.
+    """Return parameters (n, 10) in the working frames that give the robot's torques.
 
-    They do not describe physical bodies (masses are zero), and energies differ by a function of the configuration.
+    Only the survivors are not zero.
+
+    These parameters do not describe physical bodies (masses are zero), and energies differ by a function of the
+    configuration.
     """
     base = structural_base(change_link_frames(robot, [step.link for step in frames.steps]))
     return _place_base_values(base)
@@ -36,7 +41,7 @@ def reduced_parameters_on_moving_root(robot: Robot, frames: WorkingFrames) -> Ar
 
 
 def _place_base_values(base: BaseParameters) -> Array:
-    """Return the base values in the positions of standard parameters."""
+    """Return a vector of standard parameters in which each base value takes the position of its survivor."""
     # Terms that cancel leave rounding errors: set them to zero, so that they vanish from the trace.
     values, sizes = base.values, np.abs(base.matrix) @ np.abs(base.robot.phi)
     values = np.where(np.abs(values) <= SUM_ROUNDING * sizes, 0.0, values)

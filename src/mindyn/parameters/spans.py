@@ -1,30 +1,32 @@
-"""Find the motions of every link and the parameters that they reveal: the conditions behind structural base sets.
+"""Find which motions each link can have, and which of its parameters these motions determine.
 
-The energy of link i is a linear form in its ten parameters. Remove a last link: its joint's speed qd_i appears in the
-energy as a polynomial, its position q_i as a trigonometric polynomial (revolute) or polynomial (prismatic), and neither
-appears elsewhere. A change d of its parameters has no effect at joint i iff
+These conditions determine structural base sets. The energy of link i is a linear form in its ten parameters. For a last
+link, the joint's speed qd_i appears in the energy as a polynomial, the position q_i as a trigonometric polynomial
+(revolute) or a polynomial (prismatic), and both appear in the energy of no other link. A change d of the link's
+parameters has no effect at joint i if and only if
 
   (a) z.I(d) z = 0                         the coefficient of qd_i^2,
   (b) z.I(d) v = 0 for all v in V          the coefficient of qd_i; V the span of velocities that come from the parent,
   (c) s(d) does not depend on q_i, s in S  S the span of energy forms that the parent gives frame i;
 
-and is then equivalent to the change of the parent's parameters that it causes at q_i = 0. Changes that reach the root
-have no effect. V and S pass outwards, parameter changes inwards, so the count is exact and the work linear in the
-number of links. The idea of velocity spans is that of [Wensing, Niemeyer & Slotine 2024]; energy forms treat gravity,
-its absence, rotors and translational joints in the same way. Rotor inertia h adds h (G_k qd)^2 / 2: V is extended by
-the joint speeds. A torque offset adds a term linear in q, which on a prismatic joint is equivalent to a weight: S is
-extended by the constant.
+and d is then equivalent to the change of the parent's parameters that d causes at q_i = 0. Changes of the root's
+parameters have no effect. V and S are computed from the root outwards, parameter changes from the last links inwards,
+so that the count is exact and the work is linear in the number of links. The idea of velocity spans is that of
+[Wensing, Niemeyer & Slotine 2024]; energy forms treat gravity, its absence, rotors and translational joints in the same
+way. Rotor inertia h adds h (G_k qd)^2 / 2: V is extended by the joint speeds. A torque offset adds a term linear in q,
+which on a prismatic joint is equivalent to a weight: S is extended by the constant.
 
-*Graded spans.* Near special geometry the rank depends on a tolerance: axes 1e-8 rad away from parallel reveal a
-parameter by 1e-8, and an orthonormal basis either amplifies that direction to one or loses it. So no rank is decided
-here. V and S are factors of second moments: V V^T is the mean of v v^T over joint angles and unit speeds. They keep the
-true size of their contents: a deviation of 1e-8 stays 1e-8, rounding of 1e-16 stays 1e-16, and the rows of conditions
-give the effect of each parameter at each joint. Dropping a column drops a known size of torque (structural.py).
+*Graded spans.* Near special geometry, the rank depends on a tolerance. If two axes are 1e-8 rad from parallel, the
+effect of one parameter is only 1e-8; an orthonormal basis either scales this direction up to length 1 or drops it. This
+module therefore decides no rank. V and S are factors of second moments: V V^T is the mean of v v^T over joint angles
+and unit speeds. In these factors, a deviation of 1e-8 stays 1e-8, and rounding of 1e-16 stays 1e-16. The rows of
+conditions thus give the true effect of each parameter at each joint, and the error of dropping a column is known
+(structural.py).
 
-*Closure by harmonics.* Under a rotation a form is a sum of harmonics 0, 1 and 2 of the angle (velocities: 0 and 1). The
-projections on them are polynomials in the square of the generator, so the closure is exact in one step; with the weight
-sqrt(1/2) of a harmonic's mean square a rotation does not inflate the span. Prismatic joints are polynomials: travel of
-one unit.
+*Closure by harmonics.* Under a rotation, a form is a sum of harmonics 0, 1 and 2 of the angle (a velocity: 0 and 1).
+The projections onto the harmonics are polynomials in the square of the generator, so that the closure is exact in one
+step. Each harmonic has the weight sqrt(1/2) of its mean square, so that a rotation does not enlarge the span. Prismatic
+joints give polynomials, evaluated for one unit of travel.
 
 *Units.* Lengths in the robot's own unit (robots/scale.py), g in the power of two nearest to |g|, rotors and offsets in
 the square and the size of their largest gear: all conditions are then of order one, and powers of two cause no
@@ -206,7 +208,9 @@ def find_joint_conditions(robot: Robot, mechanism: ScaledMechanism) -> list[Join
 
 
 def _free_base_conditions(mechanism: ScaledMechanism) -> list[JointConditions]:
-    """Return the conditions of a floating base: its massless links have no parameters, and its trunk shows all ten."""
+    """Return the conditions of the joints of a floating base: its massless links have no parameters, and all ten
+    parameters of the trunk are identifiable.
+    """
     ones, drives = np.ones(PARAMETERS_PER_LINK), 2 * len(mechanism.gears)
     shown = [np.zeros((0, PARAMETERS_PER_LINK))] * (BASE_COUNT - 1) + [np.eye(PARAMETERS_PER_LINK)]
     return [JointConditions(rows, np.zeros((len(rows), drives)), ones, 1.0) for rows in shown]
@@ -225,7 +229,10 @@ def _incoming_spans(spans: Spans, X: Pose, kind: JointKind) -> Spans:
 
 
 def _compress_columns(columns: Array) -> Array:
-    """Return the same second moment C C^T in no more columns than rows; nothing is dropped or normalised."""
+    """Return a matrix with the same second moment C C^T, and with at most as many columns as rows.
+
+    Nothing is dropped or normalised.
+    """
     if columns.shape[1] <= columns.shape[0]:
         return columns
     return np.asarray(np.linalg.qr(columns.T)[1].T)
@@ -247,7 +254,7 @@ class _SpanJoint:
         """Return rows (a), (b), (c) on the link's parameters, and the terms of rotor inertias in (a), (b) and offsets
         in (c).
 
-        `other_joints` are joints of other branches, whose speeds couple with this one only through rotors.
+        `other_joints` are joints of other branches: their speeds are coupled with this joint only through rotors.
         """
         T = phi_map(mechanism.tips[self.index])
         link = np.vstack([self.alone, self.together.T, self.moving.T]) @ T

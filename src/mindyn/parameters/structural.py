@@ -1,16 +1,17 @@
 """Structural base parameters: exact for any tree, from the kinematics alone, without sampling (see spans.py).
 
-Dropping one parameter too many gives wrong torques, keeping one too many does not: a link column is dropped only if the
-residual of its replacement is at the level of rounding. If a change d of a link's parameters is treated as having no
-effect, torques at its joint and the previous joints change by at most |A d| times the size of the motion, with A the
-link's rows of conditions in scaled units; the residual |A_k - A_kept X_k| is therefore the error for each unit of
-parameter k. It may be up to UNSEEN_RESIDUAL, times the scale of the column's terms. Near that threshold a parameter
-costs as much whether it is kept or dropped: the result changes continuously, and the count for nearly degenerate
-geometry depends on the tolerance.
+If one parameter too many is dropped, torques are wrong; if one too many is kept, torques stay right. A link column is
+therefore dropped only if the residual of its replacement is at the level of rounding. Suppose that a change d of a
+link's parameters is treated as having no effect. Torques at its joint and at the previous joints then change by at most
+|A d| times the size of the motion, where A are the link's rows of conditions in scaled units. The residual |A_k -
+A_kept X_k| is therefore the error for each unit of parameter k. The residual may be up to UNSEEN_RESIDUAL, times the
+scale of the column's terms. Near that threshold, keeping and dropping a parameter cause equal errors, so that torques
+change continuously, and the count for nearly degenerate geometry depends on the tolerance.
 
-Links are then eliminated from the last to the first: rows_i = X_i totals_i stay in place, totals_i - E rows_i pass to
-the parent. The error of X (rounding divided by deviation) lies in directions without effect at joint i, and the same
-numbers are passed on, so it does no harm. At the end only rounding errors are rounded away (`tidy`).
+Links are then eliminated from the last to the first: rows_i = X_i totals_i stay at link i, and totals_i - E rows_i move
+to the parent. The error of X (rounding divided by deviation) has directions that have no effect at joint i, and the
+parent gets the same numbers, so that the error has no effect on torques. At the end, only rounding errors are removed
+(`tidy`).
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from mindyn.foundation.algebra.rotations import tidy
 from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.errors import Code, InputError
 from mindyn.foundation.notation import DRIVE_PARAMETERS, LINK_PARAMETERS, PARAMETERS_PER_LINK
-from mindyn.parameters.base import BaseParameters, parameter_labels, round_coefficients
+from mindyn.parameters.base_parameters import BaseParameters, parameter_labels, round_coefficients
 from mindyn.parameters.column_choice import choose_columns, combination, exchange_columns, residuals
 from mindyn.parameters.spans import JointConditions, ScaledMechanism, find_joint_conditions, scaled_mechanism
 from mindyn.robots.robot import Robot
@@ -90,7 +91,7 @@ def structural_base(
 
 
 def _local_columns(survivors: Sequence[int] | None, link: int) -> list[int] | None:
-    """Return the given columns of a link as its own parameters 0 .. 9."""
+    """Return the numbers 0 .. 9 of the given columns that belong to a link."""
     if survivors is None:
         return None
     first = PARAMETERS_PER_LINK * link
@@ -116,7 +117,9 @@ class _System:
         return 2 * len(self.mechanism.gears)
 
     def kept_columns(self, link: int, given: list[int] | None) -> list[int]:
-        """Return the parameters of a link that stay: the given ones if all others depend on them, or our choice."""
+        """Return the parameters of a link that stay: the given ones if all others depend on them, else the automatic
+        choice.
+        """
         conditions = self.seen[link]
         floor = self.tolerance * conditions.nominal * conditions.size
         if given is None:
@@ -131,7 +134,7 @@ class _System:
         return sorted(given)
 
     def eliminate(self, kept: list[list[int]]) -> Elimination:
-        """Process links from the last to the first: keep what has an effect at a joint, and pass the rest to the
+        """Process links from the last to the first: keep what has an effect at a joint, and move the rest to the
         parent.
         """
         hidden, kept_drives, compensation = self._hidden_drives(kept)
@@ -176,7 +179,7 @@ class _System:
         return X
 
     def _to_parent(self, link: int) -> Array:
-        """Return (10, 10): scaled parameters of a link to the frame of its parent link."""
+        """Return (10, 10): the map from scaled parameters of a link to the frame of its parent link."""
         X = self.robot.joints[link].origin @ self.robot.joints[link].tip
         return phi_map(Pose(X.rotation, X.translation / self.mechanism.length))
 
@@ -184,7 +187,7 @@ class _System:
         """Find changes of rotor inertias and offsets that links can compensate, the drives that stay, and the
         compensation.
 
-        hidden  (2 drives, 2 drives): column k is such a change, 1 at k; zero for those that stay
+        hidden  (2 drives, 2 drives): column k is such a change, with 1 at k; columns of drives that stay are zero
         made    for each link, (kept, 2 drives): the changes of its parameters that compensate it
         """
         count = self.drive_count
@@ -213,7 +216,8 @@ class _System:
         return hidden, stay, compensation
 
     def _exchange_drives(self, kept: list[list[int]], kept_drives: list[int]) -> Elimination:
-        """Solve links and drives as one system M = [diag(A_i) | D], if a drive would need huge link changes to hide.
+        """Solve links and drives as one system M = [diag(A_i) | D], if links could compensate a drive only by huge
+        changes.
 
         Weak link columns change places with drives. Null vectors N of M, each without effect at its joint and passed to
         its parent, give K = 1[now] - N[now] N[rest]^-1 1[rest].
@@ -241,8 +245,8 @@ class _System:
 
 
 def _append_drives(robot: Robot, K: Array, survivors: list[int], *, with_drives: bool) -> tuple[Array, list[int]]:
-    """Return K over all parameters: rotor and offset columns among the drive parameters, friction and extras
-    separately.
+    """Return K over all parameters: columns of rotors and offsets are inserted, and friction and extra torques have
+    rows of their own.
     """
     if not with_drives:
         return K, survivors

@@ -32,7 +32,7 @@ from mindyn.logs.filters import differentiate_quaternions, fit_spline, lowpass, 
 from mindyn.logs.log import Log
 from mindyn.logs.pipeline import MIN_SAMPLES
 from mindyn.logs.samples import Samples
-from mindyn.regression.building import build_rows
+from mindyn.regression.build_rows import build_rows
 from mindyn.regression.gather_blocks import Block, block_counts, split_into_blocks
 from mindyn.regression.information import triangle_of
 from mindyn.regression.regressor import Parts, Regressor

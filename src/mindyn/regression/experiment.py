@@ -14,17 +14,17 @@ from threading import RLock
 from typing import Any, Final
 
 from mindyn.foundation.errors import Code, InputError, pluralise
-from mindyn.foundation.pages.notebook import NotebookDisplay, Page, draw_page
+from mindyn.foundation.pages.notebook_display import NotebookDisplay, Page, draw_page
 from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.constant_torques import without_constant_torques
 from mindyn.logs.log import Log, SourceFile
-from mindyn.logs.noise_floor import noise_floor_cutoff
+from mindyn.logs.noise_cutoff import noise_floor_cutoff
 from mindyn.logs.periods import Timeline, build_timeline
 from mindyn.logs.pipeline import ConditionedSamples, SampleStream, condition, condition_stream
-from mindyn.logs.reading import LogScan, sample_segments
+from mindyn.logs.read_log import LogScan, sample_segments
 from mindyn.logs.resolving import resolve_conditioning
 from mindyn.logs.servos import apply_gains
-from mindyn.parameters.base import BaseParameters
+from mindyn.parameters.base_parameters import BaseParameters
 from mindyn.regression.gathered_log import sources_of
 from mindyn.regression.regressor import Regressor, build_regressor
 from mindyn.regression.rows import LogRows, Logs, Rows, complete_robot, list_logs

@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mindyn.foundation.algebra.values import Array
-from mindyn.parameters.base import BaseParameters
+from mindyn.parameters.base_parameters import BaseParameters
 from mindyn.parameters.parameter import Kind, Parameter, friction_label, standard_parameters
 from mindyn.regression.friction import Friction
 from mindyn.regression.information import Information

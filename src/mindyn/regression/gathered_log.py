@@ -9,8 +9,8 @@ from mindyn.foundation.algebra.blas import run_on_one_blas_thread
 from mindyn.foundation.findings import Finding
 from mindyn.logs.log import Log, SourceFile
 from mindyn.logs.pipeline import BLOCK_ROWS, condition_stream, join_samples
-from mindyn.logs.reading import LogScan
-from mindyn.parameters.base import BaseParameters
+from mindyn.logs.read_log import LogScan
+from mindyn.parameters.base_parameters import BaseParameters
 from mindyn.regression.gather_blocks import Block, split_into_blocks, split_stream_into_blocks
 from mindyn.regression.regressor import Regressor, build_regressor
 from mindyn.regression.settings import EquationSettings

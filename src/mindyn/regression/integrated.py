@@ -187,7 +187,7 @@ class IntegratedRegressor:
     def row(self, samples: Samples, taken: slice, directions: Array | None, torque: Torque) -> Array:
         """Return the means [columns | right side] over the interval, (n, p + 1) N m or (1, p + 1) W."""
         q, qd = self.torque.positions(samples, taken), samples.qd[taken]
-        weights = quadrature(len(q)) / samples.rate_hz
+        weights = quadrature_weights(len(q)) / samples.rate_hz
         Y = self.drift.dense(self.drift.parts(q, qd, np.zeros_like(qd), directions))
         right = _torque_integral(samples, taken, weights, self.form, torque)
         ends = self.momentum(q[[0, -1]], qd[[0, -1]])
@@ -231,7 +231,7 @@ def _functions(torque: Regressor, share: float) -> tuple[Any, Any]:
     return momentum, casadi.Function("drift_regressor", [q, qd, qdd], [drift, *closure], ["q", "qd", "qdd"], names)
 
 
-def quadrature(rows: int) -> Array:
+def quadrature_weights(rows: int) -> Array:
     """Return the weights (rows,) of Gregory's rule for unit steps, with at least FEWEST_ROWS rows."""
     weights = np.ones(rows)
     weights[: len(GREGORY)] = GREGORY

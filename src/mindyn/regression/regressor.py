@@ -23,7 +23,7 @@ from mindyn.kernels.loop_friction import varying_friction
 from mindyn.kernels.model import compile_model
 from mindyn.logs.loop_follower import all_joint_positions
 from mindyn.logs.samples import Samples
-from mindyn.parameters.base import BaseParameters
+from mindyn.parameters.base_parameters import BaseParameters
 from mindyn.parameters.lin import LinStructure, lin_base, lin_base_with_drives, lin_structure
 from mindyn.parameters.parameter import (
     Kind,

@@ -17,16 +17,16 @@ from numpy.typing import NDArray
 from mindyn.foundation.algebra.blas import run_on_one_blas_thread
 from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.errors import Code, InputError, pluralise
-from mindyn.foundation.executors import run_tasks
 from mindyn.foundation.findings import Finding, Kind, warning
+from mindyn.foundation.processes.executors import run_tasks
 from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.conversion import add_logged_gears
 from mindyn.logs.log import Log, SourceFile
 from mindyn.logs.periods import Timeline
 from mindyn.logs.pipeline import ConditionedSamples, SampleStream, require_samples
-from mindyn.logs.reading import LogScan
+from mindyn.logs.read_log import LogScan
 from mindyn.logs.samples import Samples
-from mindyn.parameters.base import BaseParameters
+from mindyn.parameters.base_parameters import BaseParameters
 from mindyn.regression.gather_blocks import (
     BLOCKS,
     Block,

@@ -18,7 +18,9 @@ from mindyn.robots.parts import Frame, Joint, Link, Loop
 from mindyn.robots.robot import Robot, require_unique
 
 Carriers = Mapping[str, tuple[str, Pose]]
-"""For every link, the link that carries it rigidly (itself if it moves) and its pose there."""
+"""For every link: the link that carries it rigidly (the link itself if it moves), and its pose in the frame of that
+link.
+"""
 
 
 def assemble_robot(description: Description) -> Robot:
@@ -85,13 +87,16 @@ def describe_robot(robot: Robot) -> Description:
 
 
 def _common_fields(given: Description | Robot) -> dict[str, Any]:
-    """Return the fields that a robot takes from its description as they are."""
+    """Return the fields that a robot takes unchanged from its description."""
     names = ("name", "gravity", "drives", "extras", "mimics", "source", "selection")
     return {name: getattr(given, name) for name in names}
 
 
 def _sort_depth_first(links: Mapping[str, Link], joints: Sequence[AnyJoint]) -> tuple[str, list[AnyJoint]]:
-    """Return the root and the joints, parents before children, siblings in file order; raise if it is not a tree."""
+    """Return the root, and the joints with parents before children and siblings in file order.
+
+    Raise an error if the links do not form a tree.
+    """
     for joint in joints:
         for role, link in (("parent", joint.parent), ("child", joint.child)):
             if link not in links:
@@ -175,7 +180,7 @@ def attach_frame(frame: Frame, carrier: Carriers) -> Frame:
 
 
 def transform_link(link: Link, X: Pose) -> Link:
-    """Return the link in frame a, for X = X_ab and a link in frame b."""
+    """Return the link in frame a, for a link that is given in frame b and X = X_ab."""
     if X.is_identity:
         return link
     phi = None if link.phi is None else transform_phi(X, link.phi)
@@ -185,7 +190,7 @@ def transform_link(link: Link, X: Pose) -> Link:
 def _merge_links(
     places: Sequence[str], links: Mapping[str, Link], carrier: Carriers, order: Sequence[AnyJoint]
 ) -> dict[str, Link]:
-    """Merge every place with the links that it carries into one rigid body."""
+    """Merge each place (the root or a moving link) with the links that it carries rigidly into one rigid body."""
     parts: dict[str, list[str]] = {place: [] for place in places}
     for name, (place, _) in carrier.items():
         parts[place].append(name)

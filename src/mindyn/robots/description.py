@@ -1,7 +1,8 @@
 """Description of a mechanism as read from a file, and the selection of the part that is used.
 
-Readers return a `Description`. Joints are held and chains are cut first; only the remaining part must be a valid robot.
-A joint type that mindyn does not support, or a link with an incomplete inertial, is an error only if it remains.
+Readers return a `Description`. Joints are held and chains are cut before the robot is validated: only the remaining
+part must be a valid robot. A joint type that mindyn does not support, or a link with an incomplete inertial, is an
+error only if the remaining part contains it.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from mindyn.robots.parts import Drive, ExtraTorque, Frame, Joint, Link, Loop, Mi
 class FixedJoint:
     """Rigid connection: `origin` is the pose of the child's link frame in the parent's.
 
-    held  the joint can move in the file: a child with unknown parameters is then a separate body, not a frame
+    held  whether the joint can move in the file; then a child with unknown parameters is a separate body, not a frame
     """
 
     name: str
@@ -37,7 +38,7 @@ class FixedJoint:
 
 @dataclass(frozen=True, slots=True)
 class UnsupportedJoint:
-    """Joint that mindyn cannot move; `error` is raised if the joint is part of the selection and not held."""
+    """Joint that mindyn cannot move. If the joint is part of the selection and is not held, `error` is raised."""
 
     name: str
     parent: str
@@ -170,10 +171,10 @@ class Description(ShortRepr):
 
 
 def _hold_joints(d: Description, positions: Mapping[str, float]) -> Description:
-    """Hold the named joints.
+    """Hold the named joints at the given positions.
 
     The drive of a held joint is dropped, and drives coupled to it lose that coupling because the joint no longer turns.
-    Joints that mimic a held joint are held too; a held mimic joint no longer follows.
+    Joints that mimic a held joint are held too. A held joint that mimics another joint no longer follows it.
     """
     movable = {joint.name: joint for joint in d.joints if not isinstance(joint, FixedJoint)}
     for name in positions:
@@ -259,7 +260,8 @@ def _drop_drives(drives: Sequence[Drive], gone: set[str]) -> tuple[Drive, ...]:
 
 
 def _cut_chain(d: Description, root: str | None, tip: str | None) -> Description:
-    """Cut the description to the subtree of `root`, or its chain to `tip`, including parts attached by fixed joints.
+    """Cut the description to the subtree of `root`, or to the chain from `root` to `tip`, with all parts on fixed
+    joints.
 
     The root keeps its orientation at q = 0: gravity is expressed in its frame.
     """

@@ -36,7 +36,8 @@ def friction_matrix(robot: Robot) -> Array:
 
 
 def drive_load_matrix(robot: Robot) -> Array:
-    """Return L (n, drives): load @ L is the load of each drive's friction, joint side, for joint loads (..., n).
+    """Return L (n, drives): joint loads (..., n) @ L are the loads of the drives' friction, converted to the joint
+    side.
 
     A motor carries its part of the joint torques, G^-T tau, times its ratio; friction at the joint side carries the
     torque of its joint. Only drives of primary joints have a load: the load of a dependent joint is a force inside the
@@ -54,7 +55,7 @@ def drive_load_matrix(robot: Robot) -> Array:
 
 
 def explain_unknown_load(robot: Robot) -> str:
-    """Return why the torques of the primary joints do not determine the drive loads, or an empty text if they do."""
+    """Return why the torques of the primary joints do not determine the loads of the drives; "" if they do."""
     joints = [robot.joint_index(name) for name in robot.primary_names]
     primary = [k for k, drive in enumerate(robot.drives) if drive.joint in robot.primary_names]
     if len(primary) != len(joints):
@@ -66,7 +67,9 @@ def explain_unknown_load(robot: Robot) -> str:
 
 
 def drive_parameters(robot: Robot) -> Array:
-    """Return (4 drives + extras,): rotor inertia, viscous, Coulomb, offset of each drive, then extra coefficients."""
+    """Return the drive parameters (4 drives + extras,): rotor inertia, viscous and Coulomb friction and offset of each
+    drive, then the coefficients of extra torques.
+    """
     values = [getattr(drive, name) for drive in robot.drives for name in DRIVE_PARAMETERS]
     return np.array([*values, *(extra.coefficient for extra in robot.extras)])
 
@@ -91,5 +94,8 @@ def require_invertible_gears(robot: Robot, G: Array) -> Array:
 
 
 def gear_condition(G: Array) -> float:
-    """Return the condition number of a gear matrix (n, n) with rows scaled to 1, which removes the gear ratios."""
+    """Return the condition number of a gear matrix (n, n).
+
+    Its rows are first scaled to length 1, so that gear ratios have no effect.
+    """
     return float(np.linalg.cond(G / np.maximum(np.abs(G).max(axis=1, keepdims=True), np.finfo(float).tiny)))

@@ -34,7 +34,7 @@ MOUNTS: Mapping[str, tuple[float, float, float]] = {
 
 
 def select_part(robot: Robot, wanted: Selection) -> Robot:
-    """Hold joints, and those that mimic them, and cut a chain or subtree.
+    """Hold the given joints and all joints that mimic them, then cut a chain or a subtree.
 
     A held link becomes a rigid part of its parent and a frame of the same name. Its drive is dropped; drives coupled to
     a held joint lose that coupling, because the joint no longer turns. The new root has its orientation at q = 0. Links
@@ -44,7 +44,7 @@ def select_part(robot: Robot, wanted: Selection) -> Robot:
 
 
 def change_link_frames(robot: Robot, links: Sequence[Pose]) -> Robot:
-    """Describe the same mechanism in other link frames, with transformed parameters.
+    """Return a robot that describes the same mechanism in other link frames, with transformed parameters.
 
     links  pose of each source link frame in the new one
     """
@@ -89,7 +89,10 @@ def with_payload(robot: Robot, mass: float, com: ArrayLike, inertia: ArrayLike, 
 
 
 def _only_tip(robot: Robot, option: str) -> str:
-    """Return the only last link; raise `InputError` with the option that names one if there are several."""
+    """Return the only last link.
+
+    If there are several, raise `InputError` with the name of the option that selects one.
+    """
     tips = _tips(robot)
     if len(tips) != 1:
         message = f"robot {robot.name!r} has several last links: {list_names(tips)}"
@@ -99,14 +102,17 @@ def _only_tip(robot: Robot, option: str) -> str:
 
 
 def _tips(robot: Robot) -> list[str]:
-    """Return the links without a child joint that no loop holds; if loops hold all of them, return all."""
+    """Return the links that have no child joint and are not held by a loop.
+
+    If loops hold all of them, return all links without a child joint.
+    """
     tips = [robot.links[i].name for i in range(len(robot.joints)) if not robot.children[i]]
     held = {end for loop in robot.loops for end in (loop.first, loop.second)}
     return [name for name in tips if name not in held] or tips
 
 
 def find_load_carrier(robot: Robot, link: str | None) -> str:
-    """Return the link that carries a load: `link` or the last one; with loops, the only tip that no loop holds."""
+    """Return the link that carries a load: `link`, or else the only last link that no loop holds."""
     if link is not None:
         robot.link_index(link)
         return link

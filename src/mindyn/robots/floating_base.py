@@ -10,10 +10,10 @@ quaternion (x, y, z, w):
 
     v = R^T pd,   w = E(pitch, roll) (yawd, pitchd, rolld),   A = dV/dt
 
-E is singular at pitch = +-90 degrees. Equations of motion do not depend on the attitude but for the direction of
+E is singular at pitch = +-90 degrees. The attitude changes the equations of motion only through the direction of
 gravity, and uniform gravity acts like an acceleration of the base. `body_coordinates` therefore returns a motion at the
-origin with zero angles, whose acceleration contains the change of gravity: it has the same joint torques and the wrench
-on the trunk in the axes of the trunk, at every attitude.
+origin with zero angles, whose acceleration contains the change of gravity. This motion has the same joint torques as
+the given one, and its base torques are the wrench on the trunk in the axes of the trunk, at every attitude.
 """
 
 from __future__ import annotations
@@ -293,7 +293,10 @@ def _angle_rate_matrix(pitch: Array, roll: Array) -> Array:
 
 
 def _turning_rate(E: Array, turns: Array) -> Array:
-    """Return dE/dt (yawd, pitchd, rolld): the axes of yaw and pitch, columns of E, turn with the later angles."""
+    """Return dE/dt (yawd, pitchd, rolld).
+
+    The columns of E for yaw and pitch are axes that turn with the later angles.
+    """
     yaw_axis, pitch_axis, roll_axis = np.moveaxis(E, -1, 0)
     yawd, pitchd, rolld = (turns[..., k, None] for k in range(3))
     after_yaw = pitchd * pitch_axis + rolld * roll_axis

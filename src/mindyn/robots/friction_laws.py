@@ -105,7 +105,7 @@ class FrictionLaw:
 
     @cached_property
     def parsed(self) -> Formula:
-        """Parsed formula, with the values of the constants inserted."""
+        """Parsed formula, in which the values of the constants replace their names."""
         given = {name: repr(float(value)) for name, value in self.constants.items()}
         return parse_formula(self.formula, (*LAW_VARIABLES, *given)).substitute(given, LAW_VARIABLES)
 

@@ -1,10 +1,10 @@
 """Joint frames: z along each joint axis, x along the common normal to the next axis.
 
 `modified_dh` returns the frames of the closed-form base parameters: modified DH rows with the two branch parameters of
-trees [Khalil & Kleinfinger 1986], using the frames of the source if they satisfy the convention. `working_frames`
-returns the frames in which the equations of motion are traced: the same rule, with every free choice used to create
-zeros, and without a common normal between nearly parallel axes, because it would be far away. Both use the robot's
-length unit (robots/scale.py), so that thresholds do not depend on the robot's size.
+trees [Khalil & Kleinfinger 1986]. If the frames of the source satisfy this convention, they are used. `working_frames`
+returns the frames in which the equations of motion are traced. They follow the same rule, with two differences: every
+free choice is used to create zeros, and nearly parallel axes get no common normal, because it would be far away. Both
+functions use the robot's length unit (robots/scale.py), so that thresholds do not depend on the robot's size.
 """
 
 from __future__ import annotations
@@ -95,7 +95,9 @@ def _source_x(axis: HomeAxis) -> Array:
 
 
 def _find_normal(axis: HomeAxis, other: HomeAxis) -> tuple[Array, float, Array]:
-    """Return the cross product of two axes, its length, and the point of `axis` nearest to the other axis."""
+    """Return the cross product of two axes, the length of this product, and the point of `axis` that is nearest to the
+    other axis.
+    """
     cross = np.cross(axis.axis, other.axis)
     sine = float(np.linalg.norm(cross))
     along = np.cross(other.point - axis.point, other.axis) @ cross / max(sine**2, 1e-300)
@@ -103,7 +105,9 @@ def _find_normal(axis: HomeAxis, other: HomeAxis) -> tuple[Array, float, Array]:
 
 
 def _common_normal(axis: HomeAxis, after: HomeAxis, after_origin: Array, nearly: float) -> Pose | None:
-    """Return the frame on `axis` with x along the common normal to the next axis; None if that is too far away."""
+    """Return the frame on `axis` with x along the common normal to the next axis; None if the normal is too far
+    away.
+    """
     cross, sine, foot = _find_normal(axis, after)
     if sine >= nearly:
         normal = cross / sine
@@ -171,7 +175,8 @@ def _place_frames(robot: Robot, axes: tuple[HomeAxis, ...], *, dh: bool) -> list
 
 
 def _move_slides(robot: Robot, axes: tuple[HomeAxis, ...]) -> tuple[HomeAxis, ...]:
-    """Move every prismatic axis to its parent's origin, because only the direction of a slide matters.
+    """Move every prismatic axis to the origin of its parent frame, because only the direction of the axis affects the
+    dynamics.
 
     The offset then belongs to the next joint, and the force on the link before the slide is not needed for it.
     """
@@ -264,10 +269,12 @@ def working_frames(robot: Robot, *, slides: Literal["free", "source"] = "free") 
 
 
 def source_frames(robot: Robot) -> WorkingFrames:
-    """Return the source's joint frames, turned so that each axis is z: longer equations, but no composed poses.
+    """Return the joint frames of the source, rotated so that z is the joint axis.
 
-    The moved frames are computed through the root, which loses the last digits of small angles between axes and of
-    small offsets; these frames keep them.
+    The equations become longer, but no poses are multiplied.
+
+    The frames of `working_frames` are computed through the root frame, which loses the last digits of small angles
+    between axes and of small offsets. The frames of the source keep these digits.
     """
     turned = [Pose(_axis_to_z(joint.axis)) for joint in robot.joints]
     steps: list[Step] = []
@@ -280,13 +287,15 @@ def source_frames(robot: Robot) -> WorkingFrames:
 
 
 def rotation_to_axis(axis: Array) -> Array:
-    """Return a rotation whose third column is the unit vector `axis`, exact if that is a coordinate axis."""
+    """Return a rotation whose third column is the unit vector `axis`; the rotation is exact if `axis` is a coordinate
+    axis.
+    """
     x = perpendicular_vector(axis)
     return np.column_stack([x, np.cross(axis, x), axis])
 
 
 def _axis_to_z(axis: Array) -> Array:
-    """Return a rotation whose third column is the axis; a permutation if the axis is a coordinate axis."""
+    """Return a rotation whose third column is `axis`; it is a permutation matrix if `axis` is a coordinate axis."""
     if np.count_nonzero(axis) == 1:
         k = int(np.flatnonzero(axis)[0])
         R = np.roll(np.eye(3), k + 1, axis=0)

@@ -16,15 +16,15 @@ from numpy.typing import ArrayLike
 
 from mindyn.foundation.algebra.values import Array, frozen_array, real_array
 from mindyn.foundation.errors import Code, RobotFileError, UnknownNameError, require_choice, shorten_text, suggest_name
-from mindyn.foundation.reading import require_path
+from mindyn.foundation.safe_reading import require_path
 from mindyn.robots.assembly import assemble_robot
 from mindyn.robots.description import Description, FixedJoint, Selection
 from mindyn.robots.edits import with_gravity
-from mindyn.robots.files import XACRO_HINT, parse_xml, read_text
 from mindyn.robots.floating_base import add_floating_base
 from mindyn.robots.mjcf_reader import read_mjcf
 from mindyn.robots.parts import Drive
 from mindyn.robots.robot import Robot
+from mindyn.robots.safe_robot_files import XACRO_HINT, parse_xml, read_text
 from mindyn.robots.snapping import Snapper
 from mindyn.robots.toml_format import read_robot_toml
 from mindyn.robots.urdf_reader import read_urdf
@@ -219,7 +219,7 @@ def _require_vector(value: ArrayLike, what: str) -> tuple[float, ...]:
 
 
 def load_matching(source: str | Path, robot: Robot) -> Robot:
-    """Load another description of the same arm with the selection of `robot`: its held joints and its chain.
+    """Load another description of the same arm, with the held joints and the chain of `robot`.
 
     Parts that only `robot` has, such as a gripper, need not exist in the other description.
     """

@@ -1,7 +1,10 @@
-"""Read the triangles of mesh files: STL, OBJ, COLLADA (.dae) and MuJoCo's MSH; positions only, without materials.
+"""Read the triangles of mesh files: STL, OBJ, COLLADA (.dae) and MuJoCo's MSH.
 
-mindyn has its own readers: robot meshes come in these formats, only positions are needed, and untrusted files get the
-same checks as robot files. The tests compare them with `trimesh`. Each reader counts triangles before it builds them.
+Only positions are read, no materials.
+
+mindyn has its own readers for three reasons: robot meshes come in these formats, only positions are needed, and files
+of unknown origin get the same checks as robot files. The tests compare the readers with `trimesh`. Each reader counts
+the triangles before it creates arrays for them.
 """
 
 from __future__ import annotations
@@ -23,14 +26,14 @@ from mindyn.foundation.algebra.poses import Pose
 from mindyn.foundation.algebra.rotations import rotation_about_axis
 from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.errors import Code, RobotFileError, shorten_text
-from mindyn.foundation.reading import (
+from mindyn.foundation.safe_reading import (
     MAX_TRIANGLES,
     InputBudget,
     are_limits_active,
     describe_exception,
     read_small_bytes,
 )
-from mindyn.robots.files import MAX_FILE_NUMBER, parse_numbers, parse_xml
+from mindyn.robots.safe_robot_files import MAX_FILE_NUMBER, parse_numbers, parse_xml
 
 MAX_MESH_BYTES: Final = 256 * 2**20
 """Size of a mesh file; a larger one is not meant for display or collision."""
@@ -181,7 +184,9 @@ def _read_dae(content: bytes, budget: InputBudget) -> Triangles:
 
 @dataclass(slots=True)
 class _ColladaReader:
-    """Elements by id, and what was read of them: many instances may use one geometry, many polygons one source."""
+    """Reader of a COLLADA file that caches elements by id: many instances may use one geometry, and many polygons one
+    source.
+    """
 
     elements: Mapping[str, Element]
     budget: InputBudget
@@ -206,7 +211,7 @@ class _ColladaReader:
         return self.elements[reference.removeprefix("#")]
 
     def use_geometry(self, geometry: Element) -> Triangles:
-        """Return the triangles of a geometry, and count them again."""
+        """Return the triangles of a geometry, and count them once more against the limit."""
         if geometry not in self.geometries:
             parts = [
                 self.read_polygons(element)
@@ -276,7 +281,7 @@ def _split_polygons(corners: NDArray[np.int64], sizes: NDArray[np.int64]) -> Fac
 
 
 def _keep_used_corners(corners: Array, faces: Faces) -> Triangles:
-    """Drop corners that no triangle uses, so that the triangles bound the memory of all instances."""
+    """Drop corners that no triangle uses. The number of triangles then limits the memory of all instances."""
     if len(faces) and (faces.min() < 0 or faces.max() >= len(corners)):
         raise ValueError("it has triangles with missing corners")
     used, renumbered = np.unique(faces, return_inverse=True)

@@ -14,7 +14,7 @@ from mindyn.foundation.errors import list_names
 from mindyn.foundation.findings import Finding, Kind, info
 from mindyn.foundation.pages.document import format_plural
 from mindyn.foundation.pages.plots import PackedNumbers, pack_indices, pack_levels
-from mindyn.robots.geometry import locate_file_link, read_file_geometry
+from mindyn.robots.link_solids import locate_file_link, read_file_geometry
 from mindyn.robots.mesh_files import Triangles, join_triangles
 from mindyn.robots.robot import Robot
 
@@ -94,7 +94,7 @@ def read_meshes(source: str | Path, robot: Robot) -> Meshes:
 
 
 def _simplify_parts(parts: Mapping[int, Triangles]) -> tuple[tuple[LinkMesh, ...], list[str]]:
-    """Merge corners in cells of one size, the smallest that satisfies the limits."""
+    """Merge corners that lie in the same cell of a grid, with the smallest cells that satisfy the limits."""
     if not parts:
         return (), []
     extent = max(float(np.ptp(part.corners, axis=0).max()) for part in parts.values()) or 1.0

@@ -1,4 +1,7 @@
-"""Mimic joints: q = A s + b for the free joints s, with chains of mimics multiplied out."""
+"""Mimic joints: q = A s + b, where s are the positions of the free joints.
+
+A joint may mimic a joint that mimics another one.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,7 @@ class MimicMap:
 
 
 def mimic_map(robot: Robot) -> MimicMap:
-    """Return the map of a robot's mimic joints; the identity if it has none."""
+    """Return the map of a robot's mimic joints; the map is the identity if there are none."""
     n = len(robot.joints)
     following = {mimic.joint: mimic for mimic in robot.mimics}
     roots = {name: find_mimic_root(name, following) for name in robot.joint_names}
@@ -72,7 +75,9 @@ def hold_followers(mimics: Sequence[Mimic], held: Mapping[str, float]) -> tuple[
 
 
 def find_mimic_cycle(mimics: Sequence[Mimic]) -> list[str]:
-    """Return the names of joints that mimic each other in a cycle, the first one also last; empty without a cycle."""
+    """Return the names of joints that mimic each other in a cycle, with the first name repeated at the end; empty if
+    there is no cycle.
+    """
     following = {mimic.joint: mimic.of for mimic in mimics}
     for start in following:
         path = [start]

@@ -1,8 +1,11 @@
-"""Convert <connect> and <weld> of an MJCF to closed loops: one point is a ball, two between the same bodies are a pin.
+"""Convert <connect> and <weld> of an MJCF to closed loops.
+
+One point is a ball; two points between the same bodies are a pin.
 
 Files that mindyn wrote name the dependent joints. In other files, joints without actuators become dependent before
-those with one, and joints far from the root before near ones; their number is the rank of MuJoCo's constraint Jacobian
-at the home position: the keyframe "home", the first keyframe, or the initial position of the file.
+joints with an actuator, and joints far from the root before joints near the root. The number of dependent joints is the
+rank of MuJoCo's constraint Jacobian at the home position: the keyframe "home", the first keyframe, or the initial
+position of the file.
 """
 
 from __future__ import annotations
@@ -20,10 +23,10 @@ from mindyn.foundation.algebra.rotations import frame_along, rotation_from_quate
 from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.errors import Code, RobotFileError, list_names, shorten_text
 from mindyn.foundation.findings import Finding, Kind, info
-from mindyn.robots.files import MAX_FILE_NUMBER
 from mindyn.robots.mimics import find_mimic_root
 from mindyn.robots.mjcf_source import CompiledMjcf
 from mindyn.robots.parts import Loop, LoopKind, Mimic
+from mindyn.robots.safe_robot_files import MAX_FILE_NUMBER
 
 JACOBIAN_RANK_TOLERANCE: Final = 1e-7
 """Singular values of a constraint Jacobian, relative to the largest, that count as zero."""
@@ -112,7 +115,7 @@ def read_loops(
 
 
 def _stated_dependents(source: CompiledMjcf) -> dict[str, list[str]]:
-    """Return the dependent joints by loop, as far as the file names them."""
+    """Return the dependent joints of each loop for which the file names them."""
     texts, prefix = source.texts.items(), DEPENDENT_TEXT_PREFIX
     return {name.removeprefix(prefix): _parse_names(text) for name, text in texts if name.startswith(prefix)}
 
@@ -212,7 +215,7 @@ class _LoopReader:
         return "" if names else "it contains no joint"
 
     def choose(self, bodies: tuple[int, int], J: Array, before: Sequence[str]) -> list[str]:
-        """Return the joints that depend on a loop, given those that depend on the other loops in J (m, nv)."""
+        """Return the joints that depend on a loop. `before` are the joints that depend on other loops; J is (m, nv)."""
         model, folded = self.source.model, np.zeros((len(J), self.source.model.njnt))
         for name, j in self.joints.items():  # a mimic joint moves with the joint that it follows
             of, multiplier, _ = find_mimic_root(name, self.following)
@@ -254,7 +257,10 @@ def _matrix_rank(J: Array) -> int:
 
 
 def _pin_pose(origin: Pose, other: Pose, name: str) -> Pose:
-    """Return the pose at the first point of a pin with z along the pin; keep the pose of a site that has this z."""
+    """Return the pose at the first point of a pin with z along the pin.
+
+    If the pose of a site has this z already, return that pose.
+    """
     along = other.translation - origin.translation
     length = float(np.linalg.norm(along))
     if not length > 0:

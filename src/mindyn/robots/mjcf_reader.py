@@ -16,12 +16,12 @@ from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.errors import Code, RobotFileError
 from mindyn.foundation.findings import Kind, info, summarise
 from mindyn.foundation.notation import PARAMETERS_PER_LINK
-from mindyn.foundation.reading import InputBudget
+from mindyn.foundation.safe_reading import InputBudget
 from mindyn.robots.description import AnyJoint, Description, FixedJoint, UnsupportedJoint
-from mindyn.robots.files import MAX_FILE_NUMBER
 from mindyn.robots.mjcf_loops import read_loops
 from mindyn.robots.mjcf_source import CompiledMjcf, compile_for_dynamics
 from mindyn.robots.parts import Drive, ExtraTorque, Frame, Joint, JointKind, Limits, Link, Mimic
+from mindyn.robots.safe_robot_files import MAX_FILE_NUMBER
 from mindyn.robots.snapping import LIMIT_SUMMARIES, Snapper
 from mindyn.robots.springs import Spring
 
@@ -83,7 +83,7 @@ class _MjcfReader:
         )
 
     def gravity(self) -> Array:
-        """Return gravity of the simulation: zero if the file disables it."""
+        """Return the gravity of the simulation; it is zero if the file disables gravity."""
         disabled = int(self.model.opt.disableflags) & int(self.mujoco.mjtDisableBit.mjDSBL_GRAVITY)
         return np.zeros(3) if disabled else np.array(self.model.opt.gravity)
 
@@ -125,7 +125,7 @@ class _MjcfReader:
         return Pose(self.snap.rotation(rotation_from_quaternion(*quaternion), what), translation)
 
     def sites(self, closing: frozenset[int]) -> Iterator[Frame]:
-        """Yield the sites as frames, except those that define loops."""
+        """Yield the sites as frames, except the sites that define loops."""
         bodies = {link.name for link in self.links}
         for site in (site for site in range(self.model.nsite) if site not in closing):
             name = self.source.name("site", site)

@@ -27,7 +27,7 @@ from mindyn.foundation.errors import (
 )
 from mindyn.foundation.findings import Finding, Kind, info
 from mindyn.foundation.hints import install_command
-from mindyn.foundation.reading import (
+from mindyn.foundation.safe_reading import (
     MAX_BODIES,
     MAX_ENTRIES,
     InputBudget,
@@ -35,8 +35,8 @@ from mindyn.foundation.reading import (
     describe_exception,
     is_file,
 )
-from mindyn.robots.files import parse_xml, read_text
 from mindyn.robots.mesh_files import MESH_READERS, read_mesh
+from mindyn.robots.safe_robot_files import parse_xml, read_text
 
 MAX_COPIED_ELEMENTS: Final = 10 * MAX_BODIES
 """Elements that <replicate> and <attach> may create together: bodies with their joints, geoms and sites."""
@@ -107,7 +107,9 @@ def compile_for_dynamics(path: Path, text: str | None = None, *, keep: Collectio
 
 
 def compile_with_solids(path: Path) -> tuple[Any, frozenset[str], tuple[str, ...]]:
-    """Compile a file for its geoms; also return the names of meshes without triangles and why they have none.
+    """Compile a file with its geoms.
+
+    Also return the names of meshes without triangles, and the reason for each of them.
 
     A mesh that MuJoCo rejects fails the whole file, which is then compiled without all meshes.
     """
@@ -136,24 +138,24 @@ def _compile(path: Path, text: str | None, keep: Collection[str], *, solids: boo
         with catch_warnings():
             simplefilter("ignore")  # such as attributes that are deprecated
             spec = mujoco.MjSpec.from_string(ElementTree.tostring(root, encoding="unicode"), preparer.models)
-            stripped = _strip_geoms(mujoco, spec, preparer.budget, solids=solids)
+            shapes = _replace_unneeded_shapes(mujoco, spec, preparer.budget, solids=solids)
             model = spec.compile()
     except (ValueError, mujoco.FatalError, MemoryError) as error:
         message = f"MuJoCo cannot compile {path.name}: {shorten_text(str(error), 600)}"
         code = Code.NOT_FEASIBLE if _IMPOSSIBLE_INERTIA in str(error) else Code.UNREADABLE
         raise RobotFileError(message, subject=path.name, code=code) from error
-    if stripped.problems:
-        files = f"{pluralise(len(stripped.problems), 'mesh file')} missing or unreadable"
+    if shapes.problems:
+        files = f"{pluralise(len(shapes.problems), 'mesh file')} missing or unreadable"
         message = f"{files}, but not needed: the bodies have inertials"
-        if stripped.unknown:
-            message = f"{files}, without which the inertia of these bodies is unknown: {list_names(stripped.unknown)}"
-        notes.append(info(Kind.MESH, message, *stripped.problems))
-    unknown, replaced = frozenset(stripped.unknown), frozenset(stripped.replaced)
-    return CompiledMjcf(mujoco, model, unknown, tuple(notes), joints, texts, replaced, stripped.problems)
+        if shapes.unknown:
+            message = f"{files}, without which the inertia of these bodies is unknown: {list_names(shapes.unknown)}"
+        notes.append(info(Kind.MESH, message, *shapes.problems))
+    unknown, replaced = frozenset(shapes.unknown), frozenset(shapes.replaced)
+    return CompiledMjcf(mujoco, model, unknown, tuple(notes), joints, texts, replaced, shapes.problems)
 
 
 @dataclass(slots=True)
-class _StrippedGeoms:
+class _ReplacedShapes:
     """Bodies of unknown inertia, meshes that were replaced, and the reason for each mesh that cannot be read."""
 
     unknown: list[str] = field(default_factory=list)
@@ -161,24 +163,24 @@ class _StrippedGeoms:
     problems: dict[str, str] = field(default_factory=dict)
 
 
-def _strip_geoms(mujoco: Any, spec: Any, budget: InputBudget, *, solids: bool) -> _StrippedGeoms:
+def _replace_unneeded_shapes(mujoco: Any, spec: Any, budget: InputBudget, *, solids: bool) -> _ReplacedShapes:
     """Replace geoms and meshes that neither an inertia nor `solids` need by small ones that need no file.
 
-    Bodies that would get their inertia from a missing mesh, or from nothing, get a placeholder. Nothing is deleted:
-    each deletion takes MuJoCo a time proportional to the size of the model.
+    Bodies without inertia, and bodies whose inertia would come from a missing mesh, get a placeholder. Nothing is
+    deleted: each deletion takes MuJoCo a time proportional to the size of the model.
     """
     by_geoms = spec.compiler.inertiafromgeom == mujoco.mjtInertiaFromGeom.mjINERTIAFROMGEOM_TRUE
-    stripped, needed, meshes = _StrippedGeoms(), set(), list(spec.meshes)
+    shapes, needed, meshes = _ReplacedShapes(), set(), list(spec.meshes)
     for mesh in meshes:
         if mesh.file and not is_file(mesh.file):
-            stripped.problems[mesh.name] = "it is missing"
+            shapes.problems[mesh.name] = "it is missing"
     uses: Counter[str] = Counter()
     for number, body in enumerate(spec.bodies):
         geoms, has_inertial = list(body.geoms), body.explicitinertial and not by_geoms
         counted = [geom.meshname for geom in geoms if geom.meshname and geom.mass != 0 and not has_inertial and number]
         uses.update(geom.meshname for geom in geoms if geom.meshname)
-        if any(name in stripped.problems for name in counted) or _has_no_inertia(body, geoms):
-            stripped.unknown.append(body.name or f"body{number}")
+        if any(name in shapes.problems for name in counted) or _has_no_inertia(body, geoms):
+            shapes.unknown.append(body.name or f"body{number}")
             _set_placeholder(body)
             counted = []
         needed.update(counted)
@@ -186,17 +188,17 @@ def _strip_geoms(mujoco: Any, spec: Any, budget: InputBudget, *, solids: bool) -
             if (number == 0 and not solids) or geom.hfieldname:
                 _make_plane(mujoco, geom)
     for mesh in meshes:
-        reason = stripped.problems.get(mesh.name, "")
+        reason = shapes.problems.get(mesh.name, "")
         if not reason and (mesh.name in needed or (solids and uses[mesh.name])):
             reason = _check_mesh(mesh, budget, uses[mesh.name] if solids else 1)
             if reason and mesh.name in needed:
                 raise RobotFileError(f"mesh {mesh.name!r}: {reason}", code=Code.UNREADABLE, subject=mesh.name)
             if reason:
-                stripped.problems[mesh.name] = reason
+                shapes.problems[mesh.name] = reason
         if reason or not (mesh.name in needed or solids):
             _make_tetrahedron(mujoco, mesh)
-            stripped.replaced.add(mesh.name)
-    return stripped
+            shapes.replaced.add(mesh.name)
+    return shapes
 
 
 def _has_no_inertia(body: Any, geoms: list[Any]) -> bool:
@@ -225,7 +227,10 @@ def _make_tetrahedron(mujoco: Any, mesh: Any) -> None:
 
 
 def _check_mesh(mesh: Any, budget: InputBudget, uses: int) -> str:
-    """Return why MuJoCo should not read a mesh, "" if it can; count its file and its triangles once for each use."""
+    """Return why MuJoCo should not read a mesh, or "" if MuJoCo can read it.
+
+    Count the file and its triangles once for each use.
+    """
     try:
         if not mesh.file:
             budget.take_triangles(max(1, len(mesh.userface) // 3, len(mesh.uservert) // 3) * uses)
@@ -268,7 +273,10 @@ class _Preparer:
     copied: int = 0
 
     def clean(self, root: Element, keep: Collection[str] = ()) -> list[Finding]:
-        """Remove parts that MuJoCo need not read, and set absolute paths of meshes; return findings about the parts."""
+        """Remove parts that MuJoCo need not read, and make the paths of meshes absolute.
+
+        Return findings about the removed parts.
+        """
         notes = [
             info(Kind.DROPPED_PART, f"{count} {what} of the MJCF were dropped")
             for section, what in _REPORTED_SECTIONS.items()
@@ -295,7 +303,7 @@ class _Preparer:
         return notes
 
     def prepare_models(self, root: Element) -> dict[str, _Preparer]:
-        """Prepare the files that <attach> copies from; return what they contain by model name."""
+        """Prepare the files that <attach> copies from. Return the preparation of each model by its name."""
         prepared = {}
         for model in [model for asset in root.findall("asset") for model in asset.findall("model")]:
             path = self.resolve(model.get("file", ""))

@@ -17,11 +17,11 @@ from mindyn.foundation.algebra.values import Array, Value, frozen_array, hashabl
 from mindyn.foundation.errors import Code, InputError, MissingPhysicsError, RobotError, list_names, unknown_name_error
 from mindyn.foundation.findings import Finding, Kind
 from mindyn.foundation.notation import STANDARD_GRAVITY
-from mindyn.foundation.pages.notebook import NotebookDisplay
+from mindyn.foundation.pages.notebook_display import NotebookDisplay
 from mindyn.robots.description import Selection, require_no_mimic_cycle
 from mindyn.robots.expressions import parse_formula
+from mindyn.robots.parallel_axes import find_nearly_parallel_axes
 from mindyn.robots.parts import Drive, ExtraTorque, Frame, Joint, Link, Loop, Mimic, require_name
-from mindyn.robots.snapping import find_nearly_parallel_axes
 
 CACHED_ROBOTS: Final = 16
 """Robots for which each cache keeps base sets, closures, equations or compiled kernels: tracing a 6R arm takes 0.3

@@ -11,11 +11,11 @@ from mindyn.foundation.algebra.poses import Pose
 from mindyn.robots.robot import Robot
 
 MIN_REACH_M: Final = 1e-6
-"""A shorter reach is rounding of a file, not a length of the robot."""
+"""A shorter reach is a rounding error of the file, not a length of the robot."""
 
 
 def reach(robot: Robot) -> float:
-    """Return the longest path of offsets from a first joint outwards, m; the position of the base is irrelevant."""
+    """Return the longest path of offsets from a first joint outwards, m. The position of the base has no effect."""
     far: dict[int, float] = {}
     for i, (joint, parent) in enumerate(zip(robot.joints, robot.parents, strict=True)):
         before = far[parent] + float(np.linalg.norm(joint.origin.translation)) if parent >= 0 else 0.0
@@ -24,13 +24,15 @@ def reach(robot: Robot) -> float:
 
 
 def length_unit(robot: Robot) -> float:
-    """Return the power of two nearest to the reach, m, so that division is exact; 1 m if the robot has no length."""
+    """Return the length unit: the power of two nearest to the reach, m, because division by it is exact; 1 m if the
+    robot has no length.
+    """
     longest = reach(robot)
     return nearest_power_of_two(longest) if longest >= MIN_REACH_M else 1.0
 
 
 def nearest_power_of_two(size: float) -> float:
-    """Return the power of two with the smallest ratio to a positive number."""
+    """Return the power of two whose ratio to a positive number is nearest to 1."""
     return float(2.0 ** np.round(np.log2(size)))
 
 
@@ -40,6 +42,9 @@ def scale_pose(pose: Pose, unit: float) -> Pose:
 
 
 def scale_robot(robot: Robot, unit: float) -> Robot:
-    """Return the mechanism with lengths in a unit (m), for geometry only: gravity and parameters are unchanged."""
+    """Return the mechanism with lengths in a unit (m).
+
+    Gravity and parameters are unchanged, so that only the geometry is valid.
+    """
     joints = [replace(j, origin=scale_pose(j.origin, unit), tip=scale_pose(j.tip, unit)) for j in robot.joints]
     return replace(robot, joints=tuple(joints))

@@ -1,20 +1,13 @@
-"""Round angles that a file gives with few digits to the multiple of 15 degrees that its author meant.
+"""Round angles to the multiple of 15 degrees that the author of a file meant, and drop invalid joint limits.
 
 Files round pi: a right angle written as 1.5708 describes a robot whose axes are never exactly parallel, with too many
-base parameters. Snapping applies to the rotations and axes of a file while it is read, so that dynamics, base
-parameters and export use the same geometry.
-
-Report axes that are nearly, but not exactly, parallel: the author of the file may have meant parallel.
-
-Parameters that exactly parallel axes would make unidentifiable then depend on the deviation. Torques are correct in
-both cases, but a fit determines such parameters only as precisely as the deviation allows.
-
-Validate the joint limits of a file: invalid ones are dropped with a finding, because dynamics needs no limits.
+base parameters. Rotations and axes are rounded while the file is read, so that dynamics, base parameters and export use
+the same geometry. Invalid joint limits are dropped with a finding, because dynamics needs no limits.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import degrees, isfinite, pi
 from typing import Final
@@ -36,8 +29,8 @@ from mindyn.foundation.algebra.rotations import (
 )
 from mindyn.foundation.algebra.values import Array, frozen_array
 from mindyn.foundation.errors import Code, RobotError
-from mindyn.foundation.findings import Finding, Kind, info, summarise, warning
-from mindyn.robots.parts import Joint, Limits
+from mindyn.foundation.findings import Finding, Kind, info, warning
+from mindyn.robots.parts import Limits
 
 SNAP_ANGLE_RAD: Final = 1e-5
 """Angles this close to a multiple of 15 degrees are rounded to it."""
@@ -62,7 +55,7 @@ MIN_REPORTED_CHANGE: Final = 1e-15
 
 @dataclass(slots=True)
 class Snapper:
-    """Reader of angles, rotations, axes and limits that rounds if `active`, and collects `findings` about changes."""
+    """Reader of angles, rotations, axes and limits. If `active`, it rounds; `findings` lists the changes."""
 
     active: bool = True
     findings: list[Finding] = field(default_factory=list)
@@ -108,7 +101,10 @@ class Snapper:
         return snapped
 
     def axis(self, direction: Array, what: str) -> Array:
-        """Return a unit vector along `direction`; report a length other than one, raise if it is zero."""
+        """Return a unit vector along `direction`.
+
+        Report a direction whose length is not one; raise an error if the length is zero.
+        """
         vector = frozen_array(direction, (3,), what)
         largest = float(np.abs(vector).max())
         length = largest * float(np.linalg.norm(vector / largest)) if largest > 0 else 0.0
@@ -136,7 +132,7 @@ class Snapper:
     def limits(
         self, stated: Mapping[str, float], shown: Mapping[str, str], what: str, *, continuous: bool = False
     ) -> Limits:
-        """Return the valid limits of a joint; drop the others with findings, which quote them as `shown`."""
+        """Return the valid limits of a joint. Drop invalid limits with a finding that quotes them as `shown`."""
         reasons = {key: "it is not a finite number" for key, value in stated.items() if not isfinite(value)}
         for key in ("velocity", "acceleration", "jerk", "effort"):
             if key in stated and key not in reasons and stated[key] <= 0:
@@ -151,38 +147,6 @@ class Snapper:
             self.findings.append(info(Kind.DROPPED_LIMIT, f"{what}: limit {given} was dropped: {why}"))
         dropped = {key for keys in reasons for key in keys.split()}
         return Limits(**{key: value for key, value in stated.items() if key not in dropped}, continuous=continuous)
-
-
-NEARLY_PARALLEL_RAD: Final = 1e-3
-"""Axes within this angle count as nearly parallel."""
-
-EXACTLY_PARALLEL_RAD: Final = 1e-13
-"""Axes within this angle count as parallel, because composed frames have this rounding error."""
-
-AXIS_SUMMARIES: Final = {
-    Kind.NEARLY_PARALLEL_AXES: "{count} axes are nearly, but not exactly, parallel to the previous one, and some "
-    "parameters depend only on the deviation; if you mean parallel, write angles with all digits (snap=True rounds "
-    "deviations up to 1e-5 rad)"
-}
-"""Messages for several findings of a kind; see `summarise`."""
-
-
-def find_nearly_parallel_axes(joints: Sequence[Joint], gravity: Array) -> tuple[Finding, ...]:
-    """Find axes nearly parallel to the previous one, and first revolute axes nearly parallel to gravity."""
-    place = {joint.child: i for i, joint in enumerate(joints)}
-    before = np.array([place.get(joint.parent, -1) for joint in joints])
-    in_child = np.array([joint.axis @ joint.tip.rotation for joint in joints])
-    in_parent = np.array([joint.origin.rotation @ joint.axis for joint in joints])
-    against = np.where(before[:, None] >= 0, in_child[before], gravity / (np.linalg.norm(gravity) or 1.0))
-    angles = np.linalg.norm(np.cross(in_parent, against), axis=1)
-    findings = []
-    for joint, other, angle in zip(joints, before.tolist(), angles.tolist(), strict=True):
-        if not EXACTLY_PARALLEL_RAD < angle < NEARLY_PARALLEL_RAD or (other < 0 and joint.kind == "prismatic"):
-            continue
-        what = f"that of {joints[other].name!r}" if other >= 0 else "gravity"
-        message = f"the axis of {joint.name!r} deviates by {angle:.1e} rad from being parallel to {what}"
-        findings.append(info(Kind.NEARLY_PARALLEL_AXES, f"{message}: some parameters depend only on the deviation"))
-    return summarise(findings, AXIS_SUMMARIES)
 
 
 LIMIT_SUMMARIES: Final = {Kind.DROPPED_LIMIT: "{count} invalid joint limits were dropped", **SNAP_SUMMARIES}

@@ -19,7 +19,7 @@ _LINEARITY_TOLERANCE: Final = 1e-12
 
 @dataclass(frozen=True, slots=True)
 class Spring:
-    """Spring of a joint, whose drive must provide stiffness * (q - rest); N m/rad or N/m, and rad or m."""
+    """Spring of a joint: the drive must provide stiffness * (q - rest); N m/rad or N/m, and rad or m."""
 
     stiffness: float
     rest: float

@@ -1,4 +1,4 @@
-"""Read and write mindyn's own format (docs/robot-format.md): text or a table to a description, a robot to a table."""
+"""Convert mindyn's own format (docs/robot-format.md) to a description, and a robot to this format."""
 
 from __future__ import annotations
 
@@ -17,11 +17,10 @@ from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.errors import Code, MindynError, RobotFileError, list_names
 from mindyn.foundation.findings import summarise
 from mindyn.foundation.notation import DRIVE_PARAMETERS
-from mindyn.foundation.reading import parse_toml
+from mindyn.foundation.safe_reading import parse_toml
 from mindyn.foundation.schemas import ANY_TEXT, Schema, list_schema, require_valid, table_schema
 from mindyn.robots.assembly import assemble_robot
 from mindyn.robots.description import Description, FixedJoint
-from mindyn.robots.files import MAX_FILE_NUMBER
 from mindyn.robots.parts import (
     Drive,
     ExtraTorque,
@@ -37,6 +36,7 @@ from mindyn.robots.parts import (
     Side,
 )
 from mindyn.robots.robot import Robot, require_unique
+from mindyn.robots.safe_robot_files import MAX_FILE_NUMBER
 from mindyn.robots.snapping import SNAP_SUMMARIES, Snapper
 
 ROBOT_FORMAT = "mindyn-robot-1"
@@ -117,7 +117,10 @@ def read_robot_toml(text: str, snap: Snapper) -> Description:
 
 
 def read_table(table: Mapping[str, Any], snap: Snapper) -> Description:
-    """Read the description of a parsed TOML table; unknown keys raise an error, to catch typing errors."""
+    """Read the description of a parsed TOML table.
+
+    Unknown keys raise an error, because they are usually typing errors.
+    """
     require_valid(table, _ROBOT, "robot", RobotFileError, _HINT)
     if table["format"] != ROBOT_FORMAT:
         message = f"format is {table['format']!r}; this version of mindyn reads {ROBOT_FORMAT!r}"
@@ -224,7 +227,9 @@ class _TomlReader:
         return branch @ (Pose(Rx) @ Pose(None, (entry["a"], 0, 0)) @ Pose(Rz) @ Pose(None, (0, 0, entry["d"])))
 
     def standard_step(self, entry: Mapping[str, Any], what: str) -> Pose:
-        """Return the tip Rz(theta) Tz(d) Tx(a) Rx(alpha): the joint moves first, its link frame is at the far end."""
+        """Return the tip Rz(theta) Tz(d) Tx(a) Rx(alpha): the joint moves first, and its link frame is at the far end
+        of the link.
+        """
         Rz, Rx = rot_z(*self.turn(entry, "theta", what)), rot_x(*self.turn(entry, "alpha", what))
         return Pose(Rz) @ Pose(None, (0, 0, entry["d"])) @ Pose(None, (entry["a"], 0, 0)) @ Pose(Rx)
 

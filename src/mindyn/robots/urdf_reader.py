@@ -16,8 +16,8 @@ from mindyn.foundation.errors import Code, MindynError, RobotError, RobotFileErr
 from mindyn.foundation.findings import Kind, info, summarise
 from mindyn.foundation.notation import STANDARD_GRAVITY
 from mindyn.robots.description import AnyJoint, Description, FixedJoint, UnsupportedJoint
-from mindyn.robots.files import XACRO_HINT, parse_number, parse_numbers, parse_xml, require_root
 from mindyn.robots.parts import Drive, Joint, Limits, Link, Mimic, Shape, ShapeKind
+from mindyn.robots.safe_robot_files import XACRO_HINT, parse_number, parse_numbers, parse_xml, require_root
 from mindyn.robots.snapping import LIMIT_SUMMARIES, Snapper
 
 _JOINT_KINDS: Final = {"revolute": "revolute", "continuous": "revolute", "prismatic": "prismatic"}
@@ -94,7 +94,7 @@ class _UrdfReader:
         )
 
     def mounting_link(self, links: Sequence[Link], joints: Sequence[AnyJoint]) -> tuple[Link, ...]:
-        """Return the link that a partial robot is mounted on, if the file only uses it as a parent."""
+        """Return the link on which a partial robot is mounted: a link that the file names only as a parent."""
         known, children = {link.name for link in links}, {joint.child for joint in joints}
         missing = dict.fromkeys(joint.parent for joint in joints if joint.parent not in known)
         if len(missing) != 1 or not known <= children or set(missing) & children:

@@ -25,7 +25,7 @@ import numpy as np
 from mindyn.applications.comparison.log_sets import Split
 from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.errors import Code, InputError, MindynError
-from mindyn.foundation.reading import describe_exception
+from mindyn.foundation.safe_reading import describe_exception
 from mindyn.logs.log import Log
 from mindyn.robots.robot import Robot
 
@@ -100,7 +100,7 @@ def _read_result(folder: Path, method: str, ended: subprocess.CompletedProcess[s
 
 def main() -> None:
     """Run the task of the current folder: the entry point of the new process."""
-    from mindyn.applications.comparison.methods import load_method
+    from mindyn.applications.comparison.log_methods import load_method
 
     task: MethodTask = pickle.loads(Path(TASK_FILE).read_bytes())
     result: dict[str, Any] = {"name": task.method, "reason": "", "is_invalid": False}

@@ -24,9 +24,9 @@ import numpy as np
 
 from mindyn.foundation.algebra.values import Array, ShortRepr
 from mindyn.foundation.errors import Code, InputError, require_choice
-from mindyn.foundation.reading import read_json
+from mindyn.foundation.safe_reading import read_json
 from mindyn.logs.log import Log
-from mindyn.logs.reading import read_log
+from mindyn.logs.read_log import read_log
 from mindyn.logs.units import RAD_PER_DEGREE
 from mindyn.robots.loading import load_robot
 from mindyn.robots.robot import Robot
@@ -137,7 +137,7 @@ def _build_metadata(robot: Robot, entry: Mapping[str, Any]) -> dict[str, Any]:
         "units": {
             s: {j.name: _find_unit(s, scale, j.kind) for j in robot.primary_joints} for s, scale in scales.items()
         },
-        **_find_gears(signals, len(entry["joints"])),
+        **_build_gear_metadata(signals, len(entry["joints"])),
     }
     if "time" in entry:
         metadata["columns"]["time"], metadata["units"]["time"] = str(entry["time"]), "s"
@@ -173,11 +173,12 @@ def _list_columns(signal: Mapping[str, Any]) -> str | list[str]:
     return str(signal["array"]) if "array" in signal else f"{signal['struct']}.{signal['field']}"
 
 
-def _find_gears(signals: Mapping[str, Mapping[str, Any]], count: int) -> dict[str, Any]:
+def _build_gear_metadata(columns_by_signal: Mapping[str, Mapping[str, Any]], joint_count: int) -> dict[str, Any]:
     """Return gears G and sides with q_joint = G^-1 q_motor or q, and tau_joint = G^T tau_motor or tau."""
-    identity = np.eye(count)
+    identity = np.eye(joint_count)
     matrices = {
-        signal: np.asarray(columns.get("to_joint", identity), dtype=float) for signal, columns in signals.items()
+        signal: np.asarray(columns.get("to_joint", identity), dtype=float)
+        for signal, columns in columns_by_signal.items()
     }
     G = matrices["torque"].T
     if _are_equal(G, identity) and all(_are_equal(A, identity) for A in matrices.values()):

@@ -26,11 +26,11 @@ from mindyn.applications.comparison.simulated_recordings import (
     make_bench,
     make_encoders,
 )
-from mindyn.applications.step_tests.estimator import StepByStep
+from mindyn.applications.step_tests.step_by_step import StepByStep
 from mindyn.applications.validation.trajectories import compare_trajectories
 from mindyn.foundation.algebra.values import Array, ShortRepr
 from mindyn.foundation.errors import MindynError, unknown_name_error
-from mindyn.foundation.executors import run_tasks
+from mindyn.foundation.processes.executors import run_tasks
 from mindyn.identification.estimators.closed_loop_instruments import ClosedLoopInstruments
 from mindyn.identification.estimators.energy_difference import EnergyDifference
 from mindyn.identification.estimators.estimate import Estimate
@@ -41,7 +41,7 @@ from mindyn.identification.estimators.least_squares import LeastSquares
 from mindyn.motions.step_plans.plan import StepPlan
 from mindyn.motions.step_plans.planner import plan_tests
 from mindyn.motions.step_plans.simulated_tests import simulate_tests
-from mindyn.regression.building import build_rows
+from mindyn.regression.build_rows import build_rows
 from mindyn.regression.regressor import Regressor
 from mindyn.regression.settings import EquationSettings
 from mindyn.robots.robot import Robot

@@ -21,7 +21,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from mindyn.applications.fleet.causes import FleetCause, FleetCauses, LogEvidence
+from mindyn.applications.fleet.fleet_causes import FleetCause, FleetCauses, LogEvidence
 from mindyn.applications.fleet.size_distribution import (
     MIN_ROBOTS,
     FittedSize,

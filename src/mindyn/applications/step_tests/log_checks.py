@@ -8,10 +8,10 @@ from typing import Final
 
 import numpy as np
 
-from mindyn.applications.step_tests.rows import mean_speed
+from mindyn.applications.step_tests.step_rows import mean_speed
 from mindyn.foundation.errors import Code, InputError
-from mindyn.logs.errors import LogError
 from mindyn.logs.log import Log
+from mindyn.logs.log_errors import LogError
 from mindyn.motions.step_plans.plan import StepPlan
 from mindyn.motions.step_plans.step_motions import Breakaways, ConstantSpeed, StepMotion
 

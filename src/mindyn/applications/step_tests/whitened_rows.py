@@ -12,7 +12,7 @@ from typing import Final
 
 import numpy as np
 
-from mindyn.applications.step_tests.rows import RowMaker
+from mindyn.applications.step_tests.step_rows import RowMaker
 from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.errors import Code, InputError
 from mindyn.logs.log import Log

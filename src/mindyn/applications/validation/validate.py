@@ -14,13 +14,13 @@ import numpy as np
 from mindyn.foundation.algebra.requirements import require_type
 from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.errors import Code, InputError, pluralise
-from mindyn.foundation.pages.notebook import NotebookDisplay
+from mindyn.foundation.pages.notebook_display import NotebookDisplay
 from mindyn.identification.estimators.estimate import Estimate
-from mindyn.identification.prediction.errors import TorqueError
-from mindyn.identification.prediction.noise_floor import is_at_floor, pool_floors
+from mindyn.identification.prediction.noise_floor_error import is_at_floor, pool_floors
 from mindyn.identification.prediction.prediction import TorquePrediction, pool_errors, predict_log
+from mindyn.identification.prediction.prediction_errors import TorqueError
 from mindyn.logs.log import Log
-from mindyn.parameters.base import all_parameters, has_same_mechanism
+from mindyn.parameters.base_parameters import all_parameters, has_same_mechanism
 from mindyn.robots.robot import Robot
 from mindyn.robots.table import format_table
 

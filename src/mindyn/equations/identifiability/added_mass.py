@@ -16,13 +16,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from mindyn.equations.identifiability.parameter_space import essential_space
-from mindyn.equations.identifiability.random_states import Regressors
+from mindyn.equations.identifiability.regressor_rows import Regressors
 from mindyn.foundation.algebra.inertia import check_consistency, phi_about_origin, transform_phi
 from mindyn.foundation.algebra.poses import Pose
 from mindyn.foundation.algebra.values import Array, ShortRepr, frozen_array
 from mindyn.foundation.errors import Code, InputError, require_choice
 from mindyn.foundation.notation import PARAMETERS_PER_LINK
-from mindyn.parameters.base import BaseParameters
+from mindyn.parameters.base_parameters import BaseParameters
 from mindyn.robots.robot import Robot
 
 Motion = tuple[ArrayLike, ArrayLike, ArrayLike]
@@ -30,8 +30,8 @@ Motion = tuple[ArrayLike, ArrayLike, ArrayLike]
 UNCHANGED_TOLERANCE = 1e-12
 """A change of base parameters that is smaller, relative to the change of standard parameters, counts as zero."""
 Aim = Literal["lightest", "simplest"]
-"""lightest: the least torque along the motion, each joint's relative to its torque without the mass; simplest: the
-smallest essential part of the mass's ten parameters, in SI units.
+""""lightest": the smallest torques along the motion, relative to the torque of each joint without the mass. "simplest":
+the smallest part of the mass's ten parameters (SI units) that lies in the essential parameter space.
 """
 
 
@@ -143,7 +143,9 @@ def evaluate_added_body(
 
 
 def _locate(robot: Robot, link: str) -> tuple[Pose, slice]:
-    """Return the pose of a link or frame in its link, and the columns of the parameters of that link."""
+    """Return the pose of a link or frame in the moving link that carries it, and the columns of that link's
+    parameters.
+    """
     index, X = robot.locate(link)
     if index < 0:
         raise InputError(

@@ -10,12 +10,13 @@ from numpy.typing import ArrayLike
 
 from mindyn.equations.drives import load_dependent_extras, load_friction_error, require_drives
 from mindyn.equations.identifiability.numeric import numeric_base, reduced_tree_base
-from mindyn.equations.identifiability.random_states import Regressors, RowSource, typical_rates
+from mindyn.equations.identifiability.random_states import RowSource, draw_positions, typical_rates
+from mindyn.equations.identifiability.regressor_rows import Regressors
 from mindyn.equations.loop_closure import home_closure
 from mindyn.foundation.algebra.values import RandomSource, seed_from
 from mindyn.foundation.errors import Code, InputError, NearlyDegenerateError, RobotError, unknown_name_error
-from mindyn.parameters.base import BaseParameters
-from mindyn.parameters.certificate import (
+from mindyn.parameters.base_parameters import BaseParameters
+from mindyn.parameters.base_set_verification import (
     Deviation,
     append_drive_parameters,
     compute_deviation,
@@ -151,7 +152,7 @@ def base_parameters(
 
 
 def _certify_set(base: BaseParameters) -> BaseParameters:
-    """Return the set if it gives the torques of standard parameters; otherwise do as `base_parameters` describes."""
+    """Return the set if its torques equal those of standard parameters; otherwise do as `base_parameters` describes."""
     robot = base.robot
     if robot.extras and base.with_drives and base.form != "structural":
         return base  # columns of extra torques are compared when they are sampled
@@ -172,7 +173,7 @@ def _certify_set(base: BaseParameters) -> BaseParameters:
 
 
 def _base_of_dependents(robot: Robot, form: str, *, with_drives: bool, seed: int) -> BaseParameters:
-    """Return the set of a robot with dependent joints; one that keeps more if the geometry is nearly degenerate."""
+    """Return the set of a robot with dependent joints; a larger set if the geometry is nearly degenerate."""
     try:
         if robot.has_floating_base:  # sampled alone, the massless links of the base would have parameters
             return _certify_set(reduced_tree_base(structural_base(robot, with_drives=with_drives), seed=seed))
@@ -184,7 +185,10 @@ def _base_of_dependents(robot: Robot, form: str, *, with_drives: bool, seed: int
 
 
 def _keep_more(robot: Robot, why: str, *, with_drives: bool, seed: int) -> BaseParameters:
-    """Return a larger set for a nearly degenerate robot: it keeps parameters of tiny effect, so torques stay exact."""
+    """Return a larger set for a nearly degenerate robot.
+
+    The set keeps parameters with very small effects, so that torques stay exact.
+    """
     tree = structural_base(robot, with_drives=with_drives)
     kept_more = (
         (reduced_tree_base(tree, seed=seed), "numeric, among the open tree's parameters"),
@@ -201,11 +205,13 @@ def _deviation(base: BaseParameters) -> Deviation:
 
 
 def _deviation_in_loops(base: BaseParameters) -> Deviation:
-    """Return the deviation of a set of a robot with loops, in its primary joints, at states not used for it."""
+    """Return the deviation of a set of a robot with loops, in its primary joints, at states that were not used to
+    compute the set.
+    """
     robot = base.robot
     rows = Regressors(robot, with_drives=base.with_drives)
     rng = np.random.default_rng(12345)
-    q = rows.random_positions(rng, LOOP_STATES)
+    q = draw_positions(robot, rng, LOOP_STATES)
     speeds, accelerations = typical_rates(robot)
     qd, qdd = rng.uniform(-1, 1, (2, *q.shape))
     qd, qdd = qd * speeds, qdd * accelerations

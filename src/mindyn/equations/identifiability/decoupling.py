@@ -7,7 +7,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from mindyn.equations.identifiability.random_states import Regressors
+from mindyn.equations.identifiability.random_states import draw_positions
+from mindyn.equations.identifiability.regressor_rows import Regressors
 from mindyn.foundation.algebra.values import Array
 from mindyn.robots.robot import Robot
 
@@ -45,7 +46,7 @@ def decoupling_rows(robot: Robot, q: ArrayLike | None = None) -> Array:
     """
     regressors = Regressors(robot)
     if q is None:
-        q = regressors.random_positions(np.random.default_rng(0), CONFIGURATIONS)
+        q = draw_positions(robot, np.random.default_rng(0), CONFIGURATIONS)
     positions = np.asarray(q, dtype=np.float64)
     rest, count = np.zeros_like(positions), positions.shape[1]
     still = regressors.torque_rows(positions, rest, rest)

@@ -1,7 +1,8 @@
-"""Numeric base parameters: independent parameters of the essential space by a table of priorities.
+"""Numeric base parameters: choose independent parameters of the essential space by an order of priority.
 
-[Sheu & Walker 1991, theorem 4.1] A parameter can be set to zero if its row of the null space is independent of those of
-the parameters removed before it; with D_I = (1 - V_2 (F_2^T V_2)^-1 F_2^T) phi the others carry its effect.
+[Sheu & Walker 1991, theorem 4.1] A parameter can be set to zero if its row of the null space is linearly independent of
+the rows of the parameters removed before. The other parameters then carry its effect, by D_I = (1 - V_2 (F_2^T V_2)^-1
+F_2^T) phi.
 """
 
 from __future__ import annotations
@@ -21,15 +22,16 @@ from mindyn.equations.identifiability.parameter_space import (
     select_valid_rows,
     typical_sizes,
 )
-from mindyn.equations.identifiability.random_states import Regressors, RowSource, sample_rows, typical_rates
+from mindyn.equations.identifiability.random_states import RowSource, sample_rows, typical_rates
+from mindyn.equations.identifiability.regressor_rows import Regressors
 from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.errors import Code, InputError, unknown_name_error
 from mindyn.foundation.notation import DRIVE_PARAMETERS, LINK_PARAMETERS
-from mindyn.parameters.base import BaseParameters, parameter_labels, round_coefficients
+from mindyn.parameters.base_parameters import BaseParameters, parameter_labels, round_coefficients
 from mindyn.robots.robot import Robot
 
 REMOVED_FIRST = ("m", "mcx", "mcy", "mcz", "Ixy", "Ixz", "Iyz", "Ixx", "Iyy", "Izz")
-"""Table 4 of the paper: the parameter removed first, over all links, then the next."""
+"""Order of removal by table 4 of the paper: first this parameter of all links, then the next parameter of all links."""
 
 INDEPENDENCE_THRESHOLDS = (0.3, 0.1, 0.03, 1e-2, 1e-4, ZERO_SINGULAR_VALUE)
 """Independence that a removed parameter must have, tried in turn; the paper's set uses only the last."""
@@ -45,7 +47,7 @@ MAX_CONDITION = 1e4
 
 
 def default_priority(robot: Robot, *, with_drives: bool = False) -> tuple[str, ...]:
-    """Return all parameters in the order in which they are removed; rotors early, friction, offsets and extras last."""
+    """Return all parameters in the order of removal: rotors early; friction, offsets and extra torques last."""
     labels = parameter_labels(robot, with_drives=with_drives)
     n, per_link = len(robot.joints), len(LINK_PARAMETERS)
     links = [labels[per_link * i + LINK_PARAMETERS.index(name)] for name in REMOVED_FIRST for i in range(n)]
@@ -88,11 +90,11 @@ def numeric_base(
 
 
 def reduced_tree_base(tree: BaseParameters, *, seed: int = 0) -> BaseParameters:
-    """Return the base set of a robot with dependent joints: the identifiable base parameters of its open tree.
+    """Return the base set of a robot with dependent joints, computed from the base set of its open tree.
 
-    Parameters without effect in the tree are removed exactly, by structure. Only the others are sampled, and only
-    rounding is dropped: for a nearly degenerate geometry the set keeps even parameters of tiny effect, so that its
-    torques stay exact. `tree` is the structural set.
+    Parameters without effect in the tree are removed exactly, by structure. Only the other parameters are sampled, and
+    only rounding is dropped. For a nearly degenerate geometry, the set keeps parameters with very small effects, so
+    that torques stay exact. `tree` is the structural set.
     """
     robot, drives = tree.robot, tree.with_drives
     labels, columns = tree.labels, list(tree.survivors or range(tree.count))
@@ -138,7 +140,7 @@ def _order(labels: tuple[str, ...], priority: Sequence[str] | None, default: tup
 
 
 def choose_removed_parameters(space: EssentialSpace, order: Sequence[int], thresholds: Sequence[float]) -> list[int]:
-    """Choose p - k parameters to set to zero: modified Gram-Schmidt on the rows of V_2, in the given order."""
+    """Choose p - k parameters to set to zero, by modified Gram-Schmidt on the rows of V_2 in the given order."""
     rows = _null_rows(space)
     rest = rows.copy()
     removed: list[int] = []
@@ -155,7 +157,9 @@ def choose_removed_parameters(space: EssentialSpace, order: Sequence[int], thres
 
 
 def _null_rows(space: EssentialSpace) -> Array:
-    """Return orthonormal columns (p, p - k) of the null space in units of the parameters' sizes, one row each."""
+    """Return an orthonormal basis (p, p - k) of the null space: one row for each parameter, in units of typical
+    sizes.
+    """
     return np.linalg.qr((space.null * space.sizes).T)[0]
 
 

@@ -1,28 +1,23 @@
 """The essential parameter space: the identifiable part of the standard parameters, by singular values.
 
-[Sheu & Walker 1991, section 3.1] It is the span of the rows of energy differences (or torques) at random states, and
-the orthogonal complement of the parameter changes without effect.
+[Sheu & Walker 1991, section 3.1] The essential space is the span of the rows of energy differences (or torques) at
+random states. The orthogonal complement of this space are the parameter changes without effect.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from mindyn.equations.identifiability.random_states import (
-    Regressors,
-    RowSource,
-    characteristic_length,
-    sample_rows,
-    typical_rates,
-)
+from mindyn.equations.identifiability.random_states import RowSource, characteristic_length, sample_rows, typical_rates
+from mindyn.equations.identifiability.regressor_rows import Regressors
 from mindyn.foundation.algebra.values import Array, ShortRepr, frozen_array
 from mindyn.foundation.errors import Code, NearlyDegenerateError, RobotError, unknown_name_error
 from mindyn.foundation.notation import PARAMETERS_PER_LINK
-from mindyn.parameters.base import parameter_labels
+from mindyn.parameters.base_parameters import parameter_labels
 from mindyn.robots.robot import Robot
 
 ZERO_SINGULAR_VALUE = float(np.sqrt(np.finfo(float).eps))
@@ -80,7 +75,7 @@ class EssentialSpace(ShortRepr):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """How clear the dimension is."""
+        """Notes on whether the dimension is clear, from the gap between kept and dropped singular values."""
         k, s = self.dimension, self.singular_values
         last = f"{s[k - 1] / s[0]:.1e}"
         text = f"{k} singular values, the smallest {last} of the largest; the first dropped one is {self.gap:.1e} of it"
@@ -163,22 +158,22 @@ def essential_space(
     C = np.zeros((0, parameters))
     if constraints is not None:
         C = frozen_array(constraints, (np.shape(constraints)[0], parameters), "constraints")
-    inside = Regressors(robot, with_drives)
-    anywhere = replace(inside, within_limits=False) if robot.has_dependents else inside
-    for rows in (inside, anywhere):
-        H = sample_rows(rows, source, parameters=parameters, seed=rng, rates=typical_rates(robot))
+    rows, rates = Regressors(robot, with_drives), typical_rates(robot)
+    for is_inside in (True, False) if robot.has_dependents else (False,):
+        H = sample_rows(rows, source, parameters=parameters, seed=rng, rates=rates, within_limits=is_inside)
         H = select_valid_rows(H, robot)
         H = H - H @ np.linalg.pinv(C) @ C
         # Within narrow limits the functions of a loop hardly differ; beyond the limits they are the same functions.
-        space = compute_row_space(H, typical_sizes(robot, H), unclear=1.0 if rows is not anywhere else UNCLEAR_GAP)
+        space = compute_row_space(H, typical_sizes(robot, H), unclear=1.0 if is_inside else UNCLEAR_GAP)
         if space.singular_values[space.dimension - 1] > MIN_RELATIVE_SINGULAR_VALUE * space.singular_values[0]:
             break
     return space
 
 
 def select_valid_rows(H: Array, robot: Robot) -> Array:
-    """Return the rows at which every declared formula has a value; a spring may have none at configurations out of
-    reach.
+    """Return the rows at which every declared formula has a finite value.
+
+    A spring, for example, may have no value at configurations that it cannot reach.
     """
     lost = ~np.isfinite(H)
     kept = H[~lost.any(axis=1)]
@@ -196,8 +191,8 @@ def select_valid_rows(H: Array, robot: Robot) -> Array:
 
 
 def typical_sizes(robot: Robot, H: Array) -> Array:
-    """Return sizes (p,) of columns: of links by the robot's length, since single ones nearly vanish; of drives their
-    own.
+    """Return typical sizes (p,) of the columns: from the robot's length for links, from the column itself for
+    drives.
     """
     length, links = characteristic_length(robot), PARAMETERS_PER_LINK * len(robot.joints)
     pattern = np.tile([length**2, *(length,) * 3, *(1.0,) * 6], len(robot.joints))

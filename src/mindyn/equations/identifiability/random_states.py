@@ -1,18 +1,16 @@
-"""Random states of a robot, and the rows of its energy-difference matrix and of its torque regressor there.
+"""Draw random states of a robot, and return rows of its energy differences or torques at these states.
 
-The state of a robot with loops is that of its primary joints.
+A state has the positions, velocities and accelerations of the primary joints.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal, get_args
 
 import numpy as np
 
-from mindyn.equations.catalogue import build_equation
-from mindyn.equations.loop_closure import LoopClosure, home_closure, tree_state
-from mindyn.equations.loop_constraints import evaluate_batch, open_tree
+from mindyn.equations.identifiability.regressor_rows import Regressors
+from mindyn.equations.loop_closure import LoopClosure, home_closure
 from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.errors import Code, InputError, RobotError, require_choice
 from mindyn.robots.mimics import mimic_map
@@ -27,76 +25,55 @@ MAX_MIMIC_RANGE_FACTOR = 30
 """A joint moves at most this many times its own range to excite the joints that mimic it."""
 
 MAX_DRAWS, MIN_BOX_FRACTION = 50, 1e-3
-"""Number of redraws of a position at which the loops do not close, and the final size of the box for it, relative to
-the first.
+"""Largest number of redraws of a position at which the loops do not close, and the size of the smallest box for
+redraws, relative to the first box.
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Regressors:
-    """Regressors of a robot in its primary joints; random positions may be outside the limits of its loops."""
+def draw_positions(robot: Robot, rng: np.random.Generator, count: int, *, within_limits: bool = True) -> Array:
+    """Return random positions (count, k) of the primary joints.
 
-    robot: Robot
-    with_drives: bool = False
-    within_limits: bool = True
+    A revolute joint gets any angle, and a prismatic joint a position within the robot's length. If the robot has
+    dependent joints, the loops close at all positions, in the same assembly as at home; positions at which the loops do
+    not close are drawn again from a smaller box around home.
 
-    def energy_rows(self, q: Array, qd: Array) -> Array:
-        """Return rows (N, p) with kinetic plus potential energy = rows @ phi."""
-        state = tree_state(self.robot, q, qd)
-        regressor = build_equation(open_tree(self.robot), "energy_regressor")
-        return np.asarray(evaluate_batch(regressor, state.q, state.qd).sum(axis=1))
+    within_limits  whether dependent and primary joints of loops stay within their limits
+    """
+    if not robot.has_dependents:
+        return rng.uniform(-1, 1, (count, len(robot.joints))) * _ranges(robot)
+    closure = home_closure(robot)
+    primary = list(closure.primary)
+    home, (lower, upper) = closure.home[primary], _limits_with_home(closure, within_limits=within_limits)
+    around = _primary_ranges(robot)
+    low, high = np.maximum(home - around, lower[primary]), np.minimum(home + around, upper[primary])
+    q, lost = np.zeros((count, len(robot.joints))), np.arange(count)
+    for share in np.maximum(0.6 ** np.arange(MAX_DRAWS), MIN_BOX_FRACTION):
+        q[lost], closed = closure.find_reachable(home + share * (rng.uniform(low, high, (len(lost), len(home))) - home))
+        lost = lost[~(closed & ((q[lost] >= lower) & (q[lost] <= upper)).all(axis=1))]
+        if not lost.size:
+            closure.remember(q)
+            return q[:, primary]
+    raise RobotError(
+        f"the loops of robot {robot.name!r} close at {count - len(lost)} of {count} random positions around home "
+        "within the limits of its joints: too few to find its parameter space",
+        hint="home may be close to the end of the range of the loops or joints: choose another with "
+        "load_robot(..., home={...}) or --assembly",
+        code=Code.TOO_LITTLE_DATA,
+        subject=robot.name,
+    )
 
-    def torque_rows(self, q: Array, qd: Array, qdd: Array) -> Array:
-        """Return rows (N, k, p) with tau = rows @ phi."""
-        state = tree_state(self.robot, q, qd, qdd)
-        regressor = build_equation(open_tree(self.robot), "standard_regressor", with_drives=self.with_drives)
-        rows = evaluate_batch(regressor, state.q, state.qd, state.qdd)
-        # Without loops the rows stay as they are: the product with W = 1 would spread the NaN of a formula.
-        return np.asarray(state.W.transpose(0, 2, 1) @ rows) if self.robot.has_dependents else rows
 
-    def random_positions(self, rng: np.random.Generator, count: int) -> Array:
-        """Draw any angle for revolute joints, and positions within the robot's length for prismatic ones.
-
-        If joints are dependent, draw within the limits of all joints, where the loops close in the assembly of home; if
-        they do not close, draw again from a smaller box around home.
-        """
-        robot = self.robot
-        if not robot.has_dependents:
-            return rng.uniform(-1, 1, (count, len(robot.joints))) * _ranges(robot)
-        closure = home_closure(robot)
-        primary = list(closure.primary)
-        home, (lower, upper) = closure.home[primary], self._limits(closure)
-        around = _primary_ranges(robot)
-        low, high = np.maximum(home - around, lower[primary]), np.minimum(home + around, upper[primary])
-        q, lost = np.zeros((count, len(robot.joints))), np.arange(count)
-        for share in np.maximum(0.6 ** np.arange(MAX_DRAWS), MIN_BOX_FRACTION):
-            q[lost], closed = closure.find_reachable(
-                home + share * (rng.uniform(low, high, (len(lost), len(home))) - home)
-            )
-            lost = lost[~(closed & ((q[lost] >= lower) & (q[lost] <= upper)).all(axis=1))]
-            if not lost.size:
-                closure.remember(q)
-                return q[:, primary]
-        raise RobotError(
-            f"the loops of robot {robot.name!r} close at {count - len(lost)} of {count} random positions around home "
-            "within the limits of its joints: too few to find its parameter space",
-            hint="home may be close to the end of the range of the loops or joints: choose another with "
-            "load_robot(..., home={...}) or --assembly",
-            code=Code.TOO_LITTLE_DATA,
-            subject=robot.name,
-        )
-
-    def _limits(self, closure: LoopClosure) -> tuple[Array, Array]:
-        """Return limits (n,) of all joints, extended to include home."""
-        applied = self.within_limits and closure.affine is None
-        limits = [joint.limits if applied else Limits() for joint in closure.robot.joints]
-        lower = np.array([-np.inf if limit.lower is None else limit.lower for limit in limits])
-        upper = np.array([np.inf if limit.upper is None else limit.upper for limit in limits])
-        return np.minimum(lower, closure.home), np.maximum(upper, closure.home)
+def _limits_with_home(closure: LoopClosure, *, within_limits: bool) -> tuple[Array, Array]:
+    """Return limits (n,) of all joints, extended to include home."""
+    applied = within_limits and closure.affine is None
+    limits = [joint.limits if applied else Limits() for joint in closure.robot.joints]
+    lower = np.array([-np.inf if limit.lower is None else limit.lower for limit in limits])
+    upper = np.array([np.inf if limit.upper is None else limit.upper for limit in limits])
+    return np.minimum(lower, closure.home), np.maximum(upper, closure.home)
 
 
 def characteristic_length(robot: Robot) -> float:
-    """Return the robot's own unit of length, m: its longest step between joints."""
+    """Return a length unit of the robot, m: the largest distance between consecutive joints."""
     lengths = [np.linalg.norm(X.translation) for joint in robot.joints for X in (joint.origin, joint.tip)]
     return float(max(lengths)) or 1.0
 
@@ -106,9 +83,10 @@ def _ranges(robot: Robot) -> Array:
 
 
 def _primary_ranges(robot: Robot) -> Array:
-    """Return ranges (k,) in which every mimic joint also moves through its range and separates from the others.
+    """Return ranges (k,) of the primary joints in which each mimic joint moves through its own range.
 
-    Joints that turn by nearly equal multiples of one angle differ only after the difference has added up.
+    If mimic joints turn by nearly equal multiples of one angle, the range is so large that their angles differ by half
+    a turn.
     """
     mimics, own_ranges = mimic_map(robot), _ranges(robot)
     ranges = []
@@ -123,7 +101,9 @@ def _primary_ranges(robot: Robot) -> Array:
 
 
 def typical_rates(robot: Robot) -> tuple[Array, Array]:
-    """Return speeds and accelerations (k,) of the independent joints at which inertia is comparable to weight."""
+    """Return speeds and accelerations (k,) of the primary joints at which inertial torques are about as large as
+    gravity.
+    """
     length, g = characteristic_length(robot), float(np.linalg.norm(robot.gravity))
     per_second = np.sqrt(g / length) if g > 0 else 1.0
     units = np.array([1.0 if joint.kind == "revolute" else length for joint in robot.primary_joints])
@@ -137,6 +117,7 @@ def sample_rows(
     parameters: int,
     seed: int,
     rates: tuple[Array, Array],
+    within_limits: bool = True,
 ) -> Array:
     """Return rows (m, p) at random states that determine the dynamics: energy differences, or torques.
 
@@ -152,7 +133,7 @@ def sample_rows(
     rng = np.random.default_rng(seed)
     # A torque sample gives a row for each joint, so one sample per parameter is more than enough.
     count = ROWS_PER_PARAMETER * parameters if source == "energy" else max(40, parameters)
-    q = rows.random_positions(rng, count + 1)
+    q = draw_positions(rows.robot, rng, count + 1, within_limits=within_limits)
     speeds, accelerations = rates
     qd, qdd = rng.uniform(-1, 1, (2, *q.shape))
     qd, qdd = speeds * qd, accelerations * qdd

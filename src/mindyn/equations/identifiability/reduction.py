@@ -1,7 +1,7 @@
-"""Model reduction: the components of the essential parameters that matter along a given motion.
+"""Model reduction: keep the components of the essential parameters with the largest effect along a given motion.
 
 [Sheu & Walker 1991, section 3.2] With H = U S V^T the matrix of energy differences along the motion, component i of phi
-contributes sigma_i v_i^T phi to the energy. The largest are kept.
+contributes sigma_i v_i^T phi to the energy. The components with the largest contributions are kept.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from mindyn.equations.identifiability.parameter_space import essential_space
-from mindyn.equations.identifiability.random_states import Regressors
+from mindyn.equations.identifiability.regressor_rows import Regressors
 from mindyn.foundation.algebra.requirements import require_positive
 from mindyn.foundation.algebra.values import Array, RandomSource, ShortRepr, seed_from
 from mindyn.foundation.errors import Code, InputError
@@ -137,7 +137,7 @@ def _read_rows(names: str, width: int | str, subject: str, *given: ArrayLike) ->
 
 
 def _missed_fractions(energies: Array) -> Array:
-    """Return the fraction of the norm that is left after the first s, s = 0..k."""
+    """Return the fraction of the norm that the first s components miss, for s = 0..k."""
     squares = np.concatenate([np.cumsum(energies[::-1] ** 2)[::-1], [0.0]])
     return np.asarray(np.sqrt(squares / squares[0]) if squares[0] > 0 else np.zeros_like(squares))
 
@@ -156,7 +156,10 @@ def _count_kept(missed: Array, keep: int | None, tolerance: float) -> int:
 
 
 def _torque_errors(Y: Array, components: Array, phi: Array) -> tuple[Array, Array]:
-    """Return the rms torque missed with the first s components, and that of the full model; Y (N, joints, p)."""
+    """Return the rms torque that the first s components miss, and the rms torque of the full model.
+
+    Y is (N, joints, p).
+    """
     parts = np.einsum("njp,kp,k->knj", Y, components, components @ phi, optimize=True)
     left = np.concatenate([np.cumsum(parts[::-1], axis=0)[::-1], np.zeros_like(parts[:1])])
     error = np.sqrt((left**2).mean(axis=1))

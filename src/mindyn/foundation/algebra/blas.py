@@ -1,7 +1,7 @@
-"""Run products and factorisations of small matrices on one thread.
+"""Limit BLAS to one thread for products and factorisations of small matrices.
 
-OpenBLAS starts its threads for blocks of 1024 rows, where they gain nothing; on a busy machine they wait for each
-other: a fit that takes 2 s on one thread took 100 s.
+OpenBLAS starts its threads for blocks of 1024 rows, where the threads save no time. On a busy machine the threads wait
+for each other: a fit that takes 2 s on one thread took 100 s.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def _load_controller() -> Any:
 
 _LOCK: Final = Lock()
 _ACTIVE_LIMITS: list[Any] = []
-"""The active limit, once for every thread in the block: BLAS has one number of threads for the whole process."""
+"""The active limit, repeated once for each caller inside the block: BLAS has one limit for the whole process."""
 
 
 @contextmanager

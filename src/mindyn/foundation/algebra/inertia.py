@@ -43,7 +43,9 @@ def phi_about_origin(mass: float, com: Array, inertia_com: Array) -> Array:
 
 
 def mass_com_inertia(phi: Array) -> tuple[float, Array, Array]:
-    """Return mass, centre of mass and tensor about it; for a massless body com = 0 and the tensor is unchanged."""
+    """Return the mass, the centre of mass, and the inertia tensor about the centre of mass. For a massless body, the
+    centre of mass is zero and the tensor is unchanged.
+    """
     mass, moment, J = float(phi[0]), phi[1:4], tensor_from_entries(phi[4:])
     if mass == 0:
         return 0.0, np.zeros(3), J
@@ -74,7 +76,7 @@ def spatial_inertia(phi: Array) -> Array:
 
 
 def transform_phi(X_ab: Pose, phi_b: Array) -> Array:
-    """Return phi in frame a of a body given in frame b: the pseudo-inertia transforms as X P X^T."""
+    """Return phi in frame a of a body that is given in frame b. The pseudo-inertia transforms as X P X^T."""
     X = X_ab.matrix
     return phi_from_pseudo_inertia(X @ pseudo_inertia(phi_b) @ X.T)
 
@@ -91,7 +93,9 @@ def phi_map(X_ab: Pose) -> Array:
 
 
 MOMENT_ROUNDING: Final = 1e-12
-"""Rounding error relative to the entries of phi that remains after Steiner's term is subtracted."""
+"""Rounding error of the tensor about the centre of mass, relative to the entries of phi: it remains after Steiner's
+term is subtracted.
+"""
 
 
 @dataclass(frozen=True, slots=True)

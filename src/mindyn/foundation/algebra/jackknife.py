@@ -1,10 +1,11 @@
-"""The jackknife: how far an estimate moves if each block of its data is left out in turn [Miller 1974].
+"""The jackknife: a covariance from estimates that leave out one block of the data at a time [Miller 1974].
 
-With m blocks and d_b the estimate without block b minus the estimate from all blocks, the covariance is
+With m blocks, and d_b = (estimate without block b) - (estimate from all blocks), the covariance is
 
     V = (m - 1) / m  sum_b d_b d_b^T
 
-It measures noise whose correlation does not reach from block to block, not errors that repeat in all blocks.
+This covariance includes noise that is correlated within a block. It does not include errors that are equal in all
+blocks.
 """
 
 from __future__ import annotations

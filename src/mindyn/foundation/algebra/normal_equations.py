@@ -1,8 +1,8 @@
-"""Normal equations A x = b, where A is symmetric and positive semi-definite: one scaling and one tolerance for all.
+"""Solve normal equations A x = b, where A is symmetric and positive semi-definite, with one scaling and one tolerance.
 
-The columns behind A are scaled to length one. Eigenvectors whose eigenvalue is a rounding error are omitted, which
-gives the solution of smallest norm in scaled columns. R factors keep more digits: `regression.information.solve` takes
-those.
+A = Y^T Y is the product of a matrix Y with itself. A is scaled as if the columns of Y had length one. Eigenvectors
+whose eigenvalue is a rounding error are omitted, which gives the solution of smallest norm in scaled columns.
+`regression.information.solve` uses R factors instead of A, which keep more digits.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ NEGLIGIBLE_LENGTH: Final = 1e-12
 
 
 def column_lengths(A: Array) -> Array:
-    """Return the lengths (..., p) of the columns behind A (..., p, p); one for negligible columns."""
+    """Return the lengths (..., p) of the columns of Y, for A = Y^T Y of shape (..., p, p). Negligible columns get
+    length one.
+    """
     lengths = np.sqrt(np.maximum(np.einsum("...ii->...i", A), 0.0))
     longest = lengths.max(axis=-1, keepdims=True, initial=0.0)
     return np.asarray(np.where(lengths > NEGLIGIBLE_LENGTH * longest, lengths, 1.0))

@@ -44,7 +44,7 @@ class Pose(Value):
         object.__setattr__(self, "translation", frozen_array(translation, (3,), "translation"))
 
     def __matmul__(self, other: Pose) -> Pose:
-        """Return X_ac = X_ab @ X_bc; an identity returns the other pose bit for bit."""
+        """Return X_ac = X_ab @ X_bc. If one pose is the identity, the result is the other pose without rounding."""
         if self.is_identity or other.is_identity:
             return other if self.is_identity else self
         return Pose(tidy(self.rotation @ other.rotation), self.apply(other.translation))

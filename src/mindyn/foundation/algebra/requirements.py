@@ -59,7 +59,7 @@ def require_finite(array: AnyArray, what: str) -> AnyArray:
 def require_shape(
     given: tuple[int, ...], needed: tuple[int, ...], what: str, error: type[MindynError] = InputError
 ) -> None:
-    """Raise the error if an array has another shape than the needed one."""
+    """Raise the error if an array does not have the shape that is needed."""
     if given != needed:
         message = f"{what} has shape {given}, but {needed} is needed"
         raise error(message, code=Code.WRONG_SHAPE, subject=what)

@@ -1,6 +1,6 @@
 """Rotation matrices, with exact entries at multiples of 15 degrees.
 
-`R_ab` takes components in frame b to components in frame a: v_a = R_ab v_b.
+`R_ab` converts components in frame b to components in frame a: v_a = R_ab v_b.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _GRID_COSINES = (1.0, (sqrt(6) + sqrt(2)) / 4, sqrt(3) / 2, sqrt(0.5), 0.5, (sqr
 
 
 def grid_cos(step: int) -> float:
-    """Return cos(15 deg * step), exactly 0, +-1/2 or +-1 where that is the value."""
+    """Return cos(15 deg * step); the values 0, +-1/2 and +-1 are exact."""
     folded = min(step % 24, -step % 24)
     return _GRID_COSINES[folded] if folded <= 6 else -_GRID_COSINES[12 - folded]
 
@@ -37,7 +37,9 @@ def grid_cos_sin(step: int) -> tuple[float, float]:
 
 
 def nearest_step(angle: float) -> tuple[int, float]:
-    """Return the nearest multiple of 15 degrees, as a number of steps, and its distance from `angle` in rad."""
+    """Return the multiple of 15 degrees that is nearest to `angle` (rad): the number of steps, and the distance in
+    rad.
+    """
     step = round(angle / GRID_STEP_RAD)
     return step, abs(angle - step * GRID_STEP_RAD)
 
@@ -115,7 +117,9 @@ def quaternion_from_rotation(R: Array) -> Array:
 
 
 def tidy(R: Array, noise: Array | float = ROTATION_ROUNDING) -> Array:
-    """Remove the rounding noise of entries near 0, +-1/2, +-1 and further multiples of 1/2."""
+    """Round entries of a rotation that differ from 0, +-1/2, +-1 and further multiples of 1/2 only by rounding
+    noise.
+    """
     targets = np.round(R * 2) / 2
     return np.where(np.abs(R - targets) <= noise, targets + 0.0, R)
 
@@ -128,7 +132,9 @@ ORTHONORMAL_ROUNDING: Final = 1e-14
 
 
 def nearest_rotation(R: Array, what: str = "a rotation") -> Array:
-    """Return the rotation nearest to a matrix written with few digits; a rotation up to rounding stays unchanged."""
+    """Return the rotation nearest to a matrix that is written with few digits. A matrix that is a rotation up to
+    rounding is returned unchanged.
+    """
     off = float(np.abs(R @ R.T - np.eye(3)).max())
     if not off <= MAX_WRITTEN_ERROR or np.linalg.det(R) < 0:
         message = f"{what} must be orthonormal and right-handed, got {R.tolist()}"
@@ -141,14 +147,19 @@ def nearest_rotation(R: Array, what: str = "a rotation") -> Array:
 
 
 def perpendicular_vector(axis: Array) -> Array:
-    """Return a unit vector perpendicular to the unit vector `axis`: the projected least aligned coordinate axis."""
+    """Return a unit vector perpendicular to the unit vector `axis`: the coordinate axis that is least parallel to it,
+    projected.
+    """
     k = int(np.argmin(np.abs(axis)))
     v = np.eye(3)[k] - axis[k] * axis
     return np.asarray(v / np.linalg.norm(v))
 
 
 def frame_along(z: Array) -> Array:
-    """Return a rotation with the third column `z`, a unit vector; the first is across the least aligned axis."""
+    """Return a rotation whose third column is the unit vector `z`.
+
+    The first column is perpendicular to `z` and to the coordinate axis that is least parallel to `z`.
+    """
     x = np.cross(z, np.eye(3)[int(np.argmin(np.abs(z)))])
     x /= np.linalg.norm(x)
     return np.column_stack([x, np.cross(z, x), z])

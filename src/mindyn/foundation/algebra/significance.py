@@ -1,4 +1,6 @@
-"""Precision of numbers, and tests whether the mean of rows that depend on each other is significantly positive."""
+"""Test whether the mean of rows that depend on each other is significantly positive, and compute relative
+deviations.
+"""
 
 from __future__ import annotations
 
@@ -20,9 +22,10 @@ without; segments of measured logs of an arm with such friction reach 1."""
 
 
 def relative_deviation(values: ArrayLike, deviations: ArrayLike, ends: ArrayLike | None = None) -> Array:
-    """Return deviation / |value|, NaN where the 95 % interval contains zero and the quotient is meaningless.
+    """Return deviation / |value| for each value. The result is NaN if the 95 % interval contains zero, because the
+    quotient has no meaning then.
 
-    ends  (2, p) of the intervals; None for the normal ones
+    ends  (2, p) ends of the intervals; None: intervals of a normal distribution
     """
     sizes, deviations = np.abs(np.asarray(values, dtype=np.float64)), np.asarray(deviations, dtype=np.float64)
     is_nonzero = sizes > NORMAL_95 * deviations
@@ -41,14 +44,17 @@ SIGNIFICANCE_LEVEL: Final = 0.05
 
 
 def exceeds_zero(mean: float, deviation: float, blocks: int) -> bool:
-    """Whether a mean over blocks, with its standard deviation, exceeds zero by Student's one-sided test."""
+    """Return whether a mean over blocks exceeds zero significantly, by Student's one-sided test with the given standard
+    deviation.
+    """
     from scipy.special import stdtrit
 
     return blocks > 1 and mean > float(stdtrit(blocks - 1, 1 - SIGNIFICANCE_LEVEL)) * deviation
 
 
 def is_significantly_positive(rows: Array, deviations: float = SIGNIFICANT_DEVIATIONS) -> bool:
-    """Whether the mean of rows (N,) exceeds zero by `deviations` standard deviations, estimated from contiguous blocks.
+    """Return whether the mean of rows (N,) exceeds zero by at least `deviations` standard deviations of the mean,
+    estimated from contiguous blocks.
 
     If the rows are the squared residuals of one fit minus those of another, a positive mean shows that the other fit is
     significantly better [Vuong 1989].

@@ -23,7 +23,7 @@ _ROWS_PER_COMPARISON: Final = 64
 
 
 def seed_from(rng: RandomSource) -> int:
-    """Return the seed that `rng` stands for: itself, the next draw of a generator, or new entropy for None."""
+    """Return a seed: the given number, the next random number of a generator, or a random seed for None."""
     if isinstance(rng, np.integer | int) and not isinstance(rng, bool) and rng >= 0:
         return int(rng)
     if rng is None or isinstance(rng, np.random.Generator):
@@ -37,7 +37,9 @@ def seed_from(rng: RandomSource) -> int:
 
 
 def require_unmasked(value: object, what: str) -> None:
-    """Raise `InputError` for a masked array, because computations would use the masked entries like others."""
+    """Raise `InputError` for a masked array, because computations would use its masked entries like all other
+    entries.
+    """
     # Importing it takes 20 ms, and without it there are no masked arrays. Another thread may still be importing it.
     masked = getattr(sys.modules.get("numpy.ma"), "MaskedArray", None)
     if masked is not None and isinstance(value, masked):
@@ -89,7 +91,8 @@ def frozen_array(value: ArrayLike, shape: tuple[int, ...], what: str) -> Array:
 
 
 def column_extremes(x: Array, *, gaps: bool = False) -> tuple[Array, Array]:
-    """Return the least and largest number of every column of x (N, k); `gaps` ignores NaN, which otherwise propagates.
+    """Return the smallest and the largest number of every column of x (N, k). With `gaps`, NaN entries are ignored;
+    without it, they make the result NaN.
 
     Blocks of rows are compared at once: for few columns NumPy compares row by row, twenty times as slowly.
     """
@@ -106,7 +109,7 @@ def column_extremes(x: Array, *, gaps: bool = False) -> tuple[Array, Array]:
 
 
 def hashable_content(value: Any) -> Any:
-    """Return a hashable copy of a value, equal to another one if and only if the contents are equal."""
+    """Return a hashable copy of a value. Two copies are equal if and only if the contents of the values are equal."""
     if isinstance(value, Value):
         return (type(value).__name__, *(hashable_content(getattr(value, f.name)) for f in fields(value) if f.compare))  # type: ignore[arg-type]
     if isinstance(value, np.ndarray):
@@ -133,7 +136,7 @@ class ShortRepr:
 
 
 def _brief(value: object) -> str:
-    """Return a short text for one value of a repr."""
+    """Return a short text of one value, for a repr."""
     if isinstance(value, np.ndarray):
         return f"array{value.shape}"
     if isinstance(value, Mapping | Sequence) and not isinstance(value, str | bytes) and len(repr(value)) > 40:

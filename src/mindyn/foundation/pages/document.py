@@ -1,6 +1,6 @@
 """Render sections as one HTML text that contains its style and scripts.
 
-Build HTML safely: every text is escaped, only `Html` is inserted unchanged.
+All texts are escaped; only `Html` is inserted unchanged, so that no text can change the structure of the page.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SUPERSCRIPTS: Final = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸�
 
 
 class Html(str):
-    """Text that is already HTML."""
+    """HTML text, which is inserted without escaping."""
 
     __slots__ = ()
 
@@ -226,7 +226,7 @@ class Extras:
 def render_document(
     title: str, subtitle: str, sections: Sequence[Section], *, heading: str | None = None, extras: Extras | None = None
 ) -> str:
-    """Return the whole page: a fixed header, navigation, the sections, and the numbers of their plots.
+    """Return the whole page: a fixed header, the navigation, the sections, and the numbers of their plots.
 
     title     of the window, and of the page unless `heading` is given
     subtitle  line below the title
@@ -250,7 +250,9 @@ def render_document(
 
 
 def content_security_policy(style: str, scripts: Sequence[str]) -> str:
-    """Return the policy: the browser loads nothing, and runs and applies only these scripts and this style."""
+    """Return the security policy of the page: the browser loads nothing, and uses only the given scripts and the given
+    style.
+    """
     hashes = " ".join(map(_hash, scripts))
     return f"default-src 'none'; style-src {_hash(style)}; script-src {hashes}; img-src data:"
 

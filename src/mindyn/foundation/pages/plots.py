@@ -1,6 +1,7 @@
 """Describe plots as plain values that the script of the page draws (see assets/plot.js).
 
-Reduce long columns for a screen, keeping the extremes of every bucket, and pack numbers as text.
+Long columns are reduced to the number of points of a screen; the extremes of every group of consecutive values stay.
+Numbers are packed as text.
 """
 
 from __future__ import annotations
@@ -21,9 +22,10 @@ MAX_LEVEL: Final = 65535
 
 @dataclass(frozen=True, slots=True)
 class PackedNumbers:
-    """Numbers as base64 of little-endian bytes: "f64" unchanged, "u16" as low + k (high - low) / MAX_LEVEL.
+    """Numbers as base64 of little-endian bytes.
 
-    Nonnegative integers: "index16" and "index32" unchanged.
+    "f64" numbers, unchanged "u16" low + k (high - low) / MAX_LEVEL, with integers k "index16" and "index32" integers
+    that are not negative, unchanged
     """
 
     kind: Literal["f64", "u16", "index16", "index32"]
@@ -33,7 +35,7 @@ class PackedNumbers:
 
 
 def bucket_rows(count: int, buckets: int) -> int:
-    """Return the number of rows of a bucket, of which two are kept; 1 if all rows can stay."""
+    """Return the number of rows of a bucket, which keeps two of them; 1 if all rows fit."""
     return 1 if count <= 2 * buckets else -(-count // buckets)
 
 
@@ -48,7 +50,7 @@ def bucket_extremes(values: Array, buckets: int) -> Array:
 
 
 def bucket_times(time: Array, buckets: int) -> Array:
-    """Return the times of the first and last row of every bucket, which match `bucket_extremes` and preserve slopes."""
+    """Return the times (s) of the first and the last row of every bucket, for the values of `bucket_extremes`."""
     rows = bucket_rows(len(time), buckets)
     return time if rows == 1 else np.asarray(_split_buckets(time, rows)[:, [0, -1]].ravel())
 
@@ -105,7 +107,9 @@ def series(
 
 
 def thinned_series(name: str, role: str, time: str, values: Array, buckets: int) -> Any:
-    """Describe a long signal (N,) by its extremes; `time` is the name of its shared times (see `pack_times`)."""
+    """Describe a long signal (N,) by its extremes. `time` is the name of its times, which several series share (see
+    `pack_times`).
+    """
     return series(name, role, time, pack_levels(bucket_extremes(values, buckets)))
 
 

@@ -7,8 +7,16 @@ from dataclasses import replace
 from typing import Final, Protocol
 
 from mindyn.foundation.findings import Finding, Kind, Severity
-from mindyn.identification.diagnostics import conditions, contact, geometry, load, motion, timing, torque
-from mindyn.identification.diagnostics.data import DiagnosticData
+from mindyn.identification.diagnostics import (
+    contact_segments,
+    dependent_residuals,
+    motion_quality,
+    payload_differences,
+    time_offsets,
+    torque_signals,
+    zeros_and_gravity,
+)
+from mindyn.identification.diagnostics.diagnostic_data import DiagnosticData
 
 
 class Diagnostic(Protocol):
@@ -19,7 +27,15 @@ class Diagnostic(Protocol):
         ...
 
 
-DIAGNOSTICS: Final[tuple[Diagnostic, ...]] = (motion, torque, timing, geometry, load, contact, conditions)
+DIAGNOSTICS: Final[tuple[Diagnostic, ...]] = (
+    motion_quality,
+    torque_signals,
+    time_offsets,
+    zeros_and_gravity,
+    payload_differences,
+    contact_segments,
+    dependent_residuals,
+)
 POOR_FIT: Final = frozenset(
     {
         Kind.UNEXPLAINED_TORQUE,

@@ -17,7 +17,7 @@ import numpy as np
 from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.findings import Finding, Kind, Severity
 from mindyn.identification.diagnostics import thresholds as limit
-from mindyn.identification.prediction.noise_floor import flat_fraction, is_at_floor, noise_floor, spectrum
+from mindyn.identification.prediction.noise_floor_error import flat_fraction, is_at_floor, noise_floor, spectrum
 from mindyn.identification.prediction.prediction import TorquePrediction
 from mindyn.regression.row_blocks import segment_ends
 

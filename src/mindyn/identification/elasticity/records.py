@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from mindyn.foundation.algebra.values import Array
+from mindyn.foundation.atomic_files import relative_path, write_file_atomically
 from mindyn.foundation.errors import Code, InputError, pluralise, unknown_name_error
-from mindyn.foundation.files import relative_path, write_file_atomically
-from mindyn.foundation.reading import read_json
+from mindyn.foundation.safe_reading import read_json
 from mindyn.identification.estimators.estimate_files import CHECKSUM, add_checksum
 from mindyn.logs.log import SourceFile
 from mindyn.robots.table import format_table

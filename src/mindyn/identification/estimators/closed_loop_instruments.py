@@ -35,7 +35,7 @@ from mindyn.logs.samples import Samples
 from mindyn.logs.servos import Servo
 from mindyn.motions.simulation.closed_loop import CandidateController, CandidateMotions, ClosedLoop
 from mindyn.motions.simulation.controllers import ControlLaw, tracking_law
-from mindyn.regression.building import build_rows
+from mindyn.regression.build_rows import build_rows
 from mindyn.regression.regressor import Regressor
 from mindyn.regression.rows import Rows
 from mindyn.regression.settings import PLAIN_FRICTION, EquationSettings

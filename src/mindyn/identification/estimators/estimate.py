@@ -15,11 +15,11 @@ from numpy.typing import ArrayLike
 
 from mindyn.foundation.algebra.significance import relative_deviation
 from mindyn.foundation.algebra.values import Array
+from mindyn.foundation.atomic_files import locate_beside, relative_path, write_file_atomically
 from mindyn.foundation.errors import Code, InputError, pluralise, shorten_text, suggest_name
-from mindyn.foundation.files import locate_beside, relative_path, write_file_atomically
 from mindyn.foundation.findings import Finding
-from mindyn.foundation.pages.notebook import NotebookDisplay, Page, draw_page
-from mindyn.foundation.reading import read_json
+from mindyn.foundation.pages.notebook_display import NotebookDisplay, Page, draw_page
+from mindyn.foundation.safe_reading import read_json
 from mindyn.identification.estimators.estimate_files import (
     add_checksum,
     base_record,
@@ -30,15 +30,7 @@ from mindyn.identification.estimators.estimate_files import (
     robot_record,
 )
 from mindyn.identification.estimators.estimate_parts import FitData, ParameterValues, Provenance, Uncertainty
-from mindyn.identification.estimators.fit_summary import (
-    data_summary,
-    describe_status,
-    find_unidentifiable,
-    infinite_variances,
-    joint_residuals,
-    unexplained_fraction,
-)
-from mindyn.identification.estimators.records import (
+from mindyn.identification.estimators.estimate_records import (
     CrossValidated,
     FrictionCurve,
     Identifiability,
@@ -48,13 +40,21 @@ from mindyn.identification.estimators.records import (
     read_array,
     save_array,
 )
+from mindyn.identification.estimators.fit_summary import (
+    data_summary,
+    describe_status,
+    find_unidentifiable,
+    infinite_variances,
+    joint_residuals,
+    unexplained_fraction,
+)
 from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.filters import lowpass
 from mindyn.logs.log import Log, SourceFile
 from mindyn.logs.pipeline import ConditionedSamples, condition
 from mindyn.logs.samples import Samples
 from mindyn.logs.servos import Servo
-from mindyn.parameters.base import BaseParameters
+from mindyn.parameters.base_parameters import BaseParameters
 from mindyn.parameters.parameter import Parameter
 from mindyn.regression.friction import Friction
 from mindyn.regression.information import FACTORED_ROWS, Information, joint_weights

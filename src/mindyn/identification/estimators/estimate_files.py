@@ -21,9 +21,9 @@ from mindyn.equations.identifiability.base_sets import base_parameters
 from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.errors import Code, InputError, MindynError
 from mindyn.foundation.schemas import require_valid_file
-from mindyn.identification.estimators.records import read_array
+from mindyn.identification.estimators.estimate_records import read_array
 from mindyn.kernels.kernel import Kernel
-from mindyn.parameters.base import BaseParameters, parameter_sizes
+from mindyn.parameters.base_parameters import BaseParameters, parameter_sizes
 from mindyn.regression.regressor import Regressor, lin_columns
 from mindyn.robots.description import Selection
 from mindyn.robots.robot import Robot

@@ -11,7 +11,7 @@ import numpy as np
 from mindyn.foundation.algebra.significance import NORMAL_95
 from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.findings import Finding
-from mindyn.identification.estimators.records import (
+from mindyn.identification.estimators.estimate_records import (
     CrossValidated,
     FrictionCurve,
     Identifiability,

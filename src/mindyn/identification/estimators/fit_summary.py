@@ -9,7 +9,7 @@ import numpy as np
 
 from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.errors import pluralise
-from mindyn.identification.estimators.records import JointResidual
+from mindyn.identification.estimators.estimate_records import JointResidual
 from mindyn.regression.information import Information, null_space
 from mindyn.regression.settings import EquationSettings
 

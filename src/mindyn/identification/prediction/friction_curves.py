@@ -12,7 +12,7 @@ from mindyn.equations.loop_closure import home_closure
 from mindyn.equations.loop_constraints import primary_joints
 from mindyn.foundation.algebra.values import Array
 from mindyn.identification.estimators.estimate import Estimate
-from mindyn.identification.estimators.records import FrictionCurve
+from mindyn.identification.estimators.estimate_records import FrictionCurve
 from mindyn.regression.regressor import Regressor
 
 COLUMN_ROUNDING_RATIO: Final = 1e-13

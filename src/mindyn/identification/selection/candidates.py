@@ -16,16 +16,16 @@ import numpy as np
 
 from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.errors import MindynError
+from mindyn.foundation.processes.workers import start_task
 from mindyn.identification.estimators.essential import elimination
 from mindyn.identification.estimators.estimate import predict_unfiltered
 from mindyn.identification.estimators.estimator import Estimator
 from mindyn.identification.estimators.least_squares import REWEIGHTINGS, FrictionRule, LeastSquares, fit_weighted
-from mindyn.identification.feasibility.physically_consistent import PhysicallyConsistent
+from mindyn.identification.feasibility.fits.physically_consistent import PhysicallyConsistent
 from mindyn.identification.selection.folds import Folds, Kept, equal_weights, fit_sums, squares_of_torque
 from mindyn.identification.selection.scores import UNSCORED, Gain, TrialScore, criterion_of, error_over, gain_of
 from mindyn.identification.selection.trials import Trial, Trials, most_steps, rules_of
-from mindyn.kernels.numerics.workers import start_task
-from mindyn.regression.conditions import group_by_conditions
+from mindyn.regression.condition_groups import group_by_conditions
 from mindyn.regression.gather_blocks import group_evenly
 from mindyn.regression.information import Information, add_information
 from mindyn.regression.rows import Rows
@@ -161,8 +161,8 @@ def fit_consistent(held: HoldOuts, estimator: PhysicallyConsistent) -> Candidate
         (beta,) = values([held.rows.information])
     except MindynError:
         return None
-    scores = _scores([held.blocks], values) if held.can_hold_out else [UNSCORED] * len(FOLDINGS)
-    conditions = _scores(list(held.conditions), values)
+    scores = _compute_scores([held.blocks], values) if held.can_hold_out else [UNSCORED] * len(FOLDINGS)
+    conditions = _compute_scores(list(held.conditions), values)
     words, has_offsets = "a physically consistent fit", "offset" not in estimator.dropped
     return Candidate(words, held.rows.settings, settled, beta, scores, conditions, has_offsets)
 
@@ -212,8 +212,9 @@ def scores_of_path(held: HoldOut, kept: Kept, *, is_dropping: bool) -> list[Tria
                 fitted = np.flatnonzero(beta[kept.numbers])
                 numbers = np.array(kept.numbers)[fitted]
                 beta[:] = kept.limits.apply(matrix[np.ix_(fitted, fitted)], beta, numbers)
-    left, power = blocks.combine([held_out for _, held_out in tests]).errors(values[:, None])
-    return held.split(left[0], power)
+    held_out_blocks = blocks.combine([held_out for _, held_out in tests])
+    squared_residuals, squared_torques = held_out_blocks.squared_residuals_and_torques(values[:, None])
+    return held.split(squared_residuals[0], squared_torques)
 
 
 def _sums_of(rows: Rows) -> Folds:
@@ -234,11 +235,13 @@ def _drop_parameters(blocks: Folds, rest: Sequence[int], kept: Kept, weights: Ar
     fits = fit_sums(inner, kept, np.repeat(weights[None], len(groups), axis=0), 0)
     path = np.zeros((len(groups), steps, blocks.count))
     path[:, :, kept.numbers] = elimination(fits.matrices, fits.rights, steps - 1).betas
-    left, power = blocks.combine(groups).errors(path)
-    return int(np.argmin(criterion_of(left.sum(axis=1), power.sum(axis=0))))
+    squared_residuals, squared_torques = blocks.combine(groups).squared_residuals_and_torques(path)
+    return int(np.argmin(criterion_of(squared_residuals.sum(axis=1), squared_torques.sum(axis=0))))
 
 
-def _scores(held: Sequence[HoldOut], values_of: Callable[[Sequence[Information]], list[Array]]) -> list[TrialScore]:
+def _compute_scores(
+    held: Sequence[HoldOut], values_of: Callable[[Sequence[Information]], list[Array]]
+) -> list[TrialScore]:
     """Return the errors of a fit for all ways to hold blocks out; infinite if a fit fails."""
     tests = [(part, rest, held_out) for part in held for rest, held_out in part.tests]
     try:
@@ -250,8 +253,8 @@ def _scores(held: Sequence[HoldOut], values_of: Callable[[Sequence[Information]]
     scores: list[TrialScore] = []
     for part in held:
         held_out = [add_information([part.rows.blocks[k].information for k in numbers]) for _, numbers in part.tests]
-        left = np.array([information.residuals(next(values)) for information in held_out])
-        scores += part.split(left, np.array([information.torques() for information in held_out]))
+        squared_residuals = np.array([information.residuals(next(values)) for information in held_out])
+        scores += part.split(squared_residuals, np.array([information.torques() for information in held_out]))
     return scores
 
 

@@ -27,10 +27,11 @@ from mindyn.foundation.algebra.blas import run_on_one_blas_thread
 from mindyn.foundation.algebra.values import ShortRepr
 from mindyn.foundation.errors import Code, InputError
 from mindyn.foundation.findings import Finding, Kind, info, warning
+from mindyn.foundation.processes.workers import forget_shared_data, start_task
+from mindyn.identification.estimators.estimate_records import CrossValidated
 from mindyn.identification.estimators.estimator import Estimator
 from mindyn.identification.estimators.least_squares import LeastSquares
-from mindyn.identification.estimators.records import CrossValidated
-from mindyn.identification.feasibility.physically_consistent import PhysicallyConsistent
+from mindyn.identification.feasibility.fits.physically_consistent import PhysicallyConsistent
 from mindyn.identification.selection.candidates import (
     Candidate,
     HoldOuts,
@@ -45,13 +46,12 @@ from mindyn.identification.selection.folds import Kept
 from mindyn.identification.selection.scores import error_over
 from mindyn.identification.selection.trials import Trial, Trials, decimation_for, rate_of
 from mindyn.identification.selection.tune import HIGHEST, SearchSpace, least_supported, several_foldings, tune_settings
-from mindyn.kernels.numerics.workers import forget_shared_data, start_task
 from mindyn.logs.cleaning import MAX_MAGNITUDE, MAX_STILL_RANGE
 from mindyn.logs.conditioning import Conditioning, require_resolved
-from mindyn.logs.errors import NO_TORQUE_HINT
 from mindyn.logs.log import Log
-from mindyn.logs.noise_floor import noise_floor_cutoff
-from mindyn.logs.reading import LogScan
+from mindyn.logs.log_errors import NO_TORQUE_HINT
+from mindyn.logs.noise_cutoff import noise_floor_cutoff
+from mindyn.logs.read_log import LogScan
 from mindyn.logs.resolving import cutoff_finding, delay_finding, resolve_conditioning
 from mindyn.parameters.parameter import Kind as ParameterKind
 from mindyn.regression.experiment import Experiment

@@ -75,7 +75,7 @@ class Folds:
         rows = np.array([self.rows[list(group)].sum(axis=0) for group in groups])
         return Folds(self.columns, fitted, scored, rows, self.count)
 
-    def errors(self, betas: Array) -> tuple[Array, Array]:
+    def squared_residuals_and_torques(self, betas: Array) -> tuple[Array, Array]:
         """Return squared residuals (steps, m, n) of betas (m, steps, p) on their blocks, and squared torques (m, n)."""
         error = []
         for columns, matrices in zip(self.columns, self.scored, strict=True):

@@ -19,14 +19,14 @@ from numpy.typing import NDArray
 
 from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.errors import Code, InputError
+from mindyn.foundation.processes.worker_messages import SharedData
+from mindyn.foundation.processes.workers import share_tasks, worker_count
 from mindyn.identification.delays import Delay, estimate_delay
 from mindyn.identification.estimators.essential import elimination
 from mindyn.identification.selection.column_sums import Buffers, ColumnSums, Part
 from mindyn.identification.selection.folds import Folds, Kept, fits_without_each
 from mindyn.identification.selection.scores import TrialScore
 from mindyn.identification.smooth_rows import build_smooth_rows
-from mindyn.kernels.numerics.worker_messages import SharedData
-from mindyn.kernels.numerics.workers import share_tasks, worker_count
 from mindyn.logs.conditioning import Conditioning, require_resolved
 from mindyn.logs.delay_scan import DelayScan
 from mindyn.logs.filters import MIN_EDGE_S, edge_duration_s
@@ -188,18 +188,18 @@ class Trials:
 
     def score(self, trial: Trial) -> TrialScore:
         """Return the cross-validated error of a trial."""
-        left, power = self.errors(trial)
-        return TrialScore(left[min(trial.dropped, len(left) - 1)], power)
+        squared_residuals, squared_torques = self.squared_residuals_and_torques(trial)
+        return TrialScore(squared_residuals[min(trial.dropped, len(squared_residuals) - 1)], squared_torques)
 
-    def errors(self, trial: Trial) -> tuple[Array, Array]:
+    def squared_residuals_and_torques(self, trial: Trial) -> tuple[Array, Array]:
         """Return squared residuals (steps, blocks, n) with 0, 1, 2, ... dropped parameters, and squared torques.
 
         Only those without dropped parameters are computed if the trial drops none.
         """
         if not self.knows(trial):
             score_all([self], [trial])
-        left, power, _ = self._errors[replace(trial, dropped=0)]
-        return left, power
+        squared_residuals, squared_torques, _ = self._errors[replace(trial, dropped=0)]
+        return squared_residuals, squared_torques
 
     def knows(self, trial: Trial) -> bool:
         """Return whether a trial has been scored, with all numbers of dropped parameters if it drops any."""
@@ -387,7 +387,7 @@ def _cross_validate(foldings: Sequence[Trials], listed: Sequence[Trial]) -> list
                 betas = np.zeros((len(path), steps, folds[k].count))
                 betas[:, :, kept.numbers] = path
                 betas[:, 0] = fit.betas  # within the limits of friction
-            errors[k] = *folds[k].errors(betas), trial.dropped > 0
+            errors[k] = *folds[k].squared_residuals_and_torques(betas), trial.dropped > 0
         found.append(errors)
     return found
 

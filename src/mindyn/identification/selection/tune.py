@@ -179,8 +179,8 @@ def least_supported(foldings: Sequence[Trials], trial: Trial) -> tuple[Trial, fl
     criteria = []
     _score_paths(foldings, [trial])
     for trials in foldings:
-        left, power = trials.errors(trial)
-        criteria.append(criterion_of(left.sum(axis=1), power.sum(axis=0)))
+        squared_residuals, squared_torques = trials.squared_residuals_and_torques(trial)
+        criteria.append(criterion_of(squared_residuals.sum(axis=1), squared_torques.sum(axis=0)))
     is_open = np.isinf(criteria)  # next to an error of zero, the product would not be a number
     errors = np.prod(np.where(is_open, 1.0, criteria), axis=0) ** (1 / len(criteria))
     errors = np.where(is_open.any(axis=0), inf, errors)

@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mindyn.foundation.algebra.values import Array
+from mindyn.foundation.atomic_files import relative_path, write_file_atomically
 from mindyn.foundation.errors import Code, InputError, pluralise
-from mindyn.foundation.files import relative_path, write_file_atomically
 from mindyn.foundation.findings import Finding
-from mindyn.foundation.reading import read_json
+from mindyn.foundation.safe_reading import read_json
 from mindyn.identification.estimators.estimate_files import CHECKSUM, add_checksum, robot_from_record, robot_record
 from mindyn.identification.servos.contact_rows import Table
 from mindyn.logs.log import SourceFile

@@ -1,4 +1,4 @@
-"""NumPy arrays as machine code sees them: addresses, and distances from one row to the next."""
+"""Addresses and row strides of NumPy arrays, for machine code."""
 
 from __future__ import annotations
 
@@ -24,7 +24,10 @@ def require_arrays(given: Sequence[Any], names: Sequence[str], function: str) ->
 
 
 def batch_shape(given: tuple[int, ...], shape: tuple[int, ...], name: str, hint: str = "") -> tuple[int, ...]:
-    """Return the dimensions of an array's shape before the trailing `shape`; an error has the hint."""
+    """Return the batch dimensions of an array: its shape without the trailing `shape`.
+
+    A wrong shape raises an error with the hint.
+    """
     split = len(given) - len(shape)
     if split < 0 or given[split:] != shape:
         expected = ", ".join(["..."] + [str(n) for n in shape])
@@ -47,7 +50,9 @@ def common_batch(batches: Sequence[tuple[int, ...]], names: Sequence[str]) -> tu
 
 
 def contiguous_samples(array: Array, shape: tuple[int, ...], batch: tuple[int, ...]) -> tuple[Array, int]:
-    """Return an input in one piece, as one sample or broadcast to `batch`, and the bytes between two samples."""
+    """Return an input as a contiguous array, either of one sample or broadcast to `batch`, and the bytes between two
+    samples.
+    """
     is_single = array.size == math.prod(shape)
     if not is_single and array.shape != batch + shape:
         array = np.broadcast_to(array, batch + shape)
@@ -67,6 +72,7 @@ def _address_by_layout(array: Array) -> int:
 
 
 def _layout_is_known() -> bool:
+    """Return whether NumPy's arrays have the binary layout that `_address_by_layout` reads."""
     if sys.implementation.name != "cpython":
         return False
     trial = np.arange(3.0)
@@ -78,9 +84,12 @@ address_of = _address_by_layout if _layout_is_known() else _address_by_interface
 
 
 def address_of_rows(array: Array, dtype: DTypeLike = np.float64) -> int:
-    """Return the address of an array for machine code that walks along its last axis; raise if it cannot.
+    """Return the address of an array for machine code that reads along its last axis.
 
-    All addresses of rows come from here, because another layout or byte order gives wrong numbers, not an error.
+    Raise an error if the layout does not allow this.
+
+    All addresses of rows are computed here, because a wrong layout or byte order would give wrong numbers instead of an
+    error.
     """
     is_packed = array.shape[-1] == 1 or array.strides[-1] == array.itemsize
     if array.dtype != dtype or not array.flags.aligned or not is_packed:
@@ -94,7 +103,9 @@ def address_of_rows(array: Array, dtype: DTypeLike = np.float64) -> int:
 
 
 class RowBlock(NamedTuple):
-    """Rows of a float64 array (N, width) in memory: the address of the first, and the numbers from one to the next."""
+    """Rows of a float64 array (N, width) in memory: address of the first row, and distance between rows, counted in
+    numbers.
+    """
 
     address: int
     step: int

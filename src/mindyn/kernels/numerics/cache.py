@@ -1,9 +1,9 @@
 """Disk cache of compiled objects.
 
-Each object is a file whose name is the hash of its key: everything that the code depends on. The file holds a magic
-word, the SHA-256 of key and payload, and the payload, so that a truncated or damaged file, or one of another key, is
-detected and built again. Files are written under a temporary name and moved, so any number of processes may share the
-directory, and any of them may crash.
+Each object is a file whose name is the hash of its key; the key contains everything that the code depends on. The file
+holds a magic word, the SHA-256 of key and payload, and the payload. A truncated or damaged file, or a file of another
+key, is therefore detected and built again. Files are written under a temporary name and then renamed, so that any
+number of processes may share the folder, and any process may crash.
 
 Loaded code is executed. Therefore a folder or file is ignored unless it belongs to this user and nobody else can write
 to it: nobody else can create such a file, and a moved file does not match its new name. An ignored folder, or any other
@@ -26,7 +26,7 @@ from functools import cache
 from pathlib import Path
 
 import mindyn
-from mindyn.kernels.numerics.native import host
+from mindyn.kernels.numerics.machine import host
 
 MAGIC = b"mindyn-object-2\n"
 MAX_CACHE_BYTES = 2**30
@@ -85,7 +85,9 @@ def _user_caches() -> Path:
 
 
 def find_distrust_reason(folder: Path) -> str | None:
-    """Return why a folder is not used for code; None if only this user can write to it or it does not exist."""
+    """Return why code in a folder must not be loaded; None if only this user can write to the folder, or if it does not
+    exist.
+    """
     try:
         status = folder.stat()
     except FileNotFoundError:
@@ -119,7 +121,9 @@ def _digest(parts: tuple[str, ...]) -> str:
 
 @cache
 def _build_environment() -> tuple[str, ...]:
-    """Return what machine code depends on besides the program: its builder (version and source), LLVM, the CPU."""
+    """Return what machine code depends on in addition to the program: its builder (version and source), LLVM, and the
+    CPU.
+    """
     import llvmlite
 
     sources = hashlib.sha256()
@@ -138,7 +142,10 @@ def _build_environment() -> tuple[str, ...]:
 
 
 def _make_folder(folder: Path) -> None:
-    """Create the folder for its owner alone; close the default folder if an umask left it open to others."""
+    """Create the folder with access only for its owner.
+
+    If a wrong umask left the default folder open to others, restrict it.
+    """
     folder.parent.mkdir(parents=True, exist_ok=True)
     if not folder.is_dir():
         folder.mkdir(mode=0o700, exist_ok=True)

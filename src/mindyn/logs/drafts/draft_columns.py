@@ -18,7 +18,6 @@ import numpy as np
 from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.errors import Code, list_names, pluralise, suggest_name
 from mindyn.foundation.escaping import format_toml_value
-from mindyn.logs.checks import reachable_positions
 from mindyn.logs.column_selection import expand_pattern
 from mindyn.logs.drafts.draft import UNANSWERED, SidecarDraft
 from mindyn.logs.drafts.draft_head import Clock, LogHead, read_log_head
@@ -37,8 +36,9 @@ from mindyn.logs.drafts.draft_names import (
     is_measured,
     split_words,
 )
-from mindyn.logs.errors import NO_TORQUE_HINT, LogError
+from mindyn.logs.log_errors import NO_TORQUE_HINT, LogError
 from mindyn.logs.metadata import SIGNALS, LogMetadata
+from mindyn.logs.number_checks import reachable_positions
 from mindyn.robots.robot import Robot
 
 MIN_DERIVATIVE_FIT: Final = 0.8

@@ -14,17 +14,17 @@ from numpy.typing import NDArray
 
 from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.errors import Code
-from mindyn.foundation.reading import read_json
-from mindyn.logs.checks import DEFAULT_REACH_RAD, reachable_positions
+from mindyn.foundation.safe_reading import read_json
 from mindyn.logs.cleaning import count_restarts, estimate_usual_step
 from mindyn.logs.drafts.draft_names import guess_unit, split_words
-from mindyn.logs.errors import LogError
 from mindyn.logs.formats.array_table import ArrayTable
 from mindyn.logs.formats.formats import open_table
 from mindyn.logs.formats.lerobot_table import INFO_FILE, is_lerobot_folder, match_motor_names
 from mindyn.logs.formats.tables import LogTable, raise_as_damaged
 from mindyn.logs.formats.text_table import TextTable
+from mindyn.logs.log_errors import LogError
 from mindyn.logs.metadata import LogMetadata
+from mindyn.logs.number_checks import DEFAULT_REACH_RAD, reachable_positions
 from mindyn.logs.units import UNIT_FACTORS
 from mindyn.robots.parts import Joint, Link
 from mindyn.robots.robot import Robot

@@ -17,7 +17,6 @@ import numpy as np
 from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.errors import Code, list_names, pluralise
 from mindyn.foundation.escaping import format_toml_value
-from mindyn.logs.checks import velocity_slope
 from mindyn.logs.drafts.draft import UNANSWERED, SidecarDraft
 from mindyn.logs.drafts.draft_columns import (
     LogContents,
@@ -58,8 +57,9 @@ from mindyn.logs.drafts.draft_names import (
     guess_unit,
     split_words,
 )
-from mindyn.logs.errors import LogError
+from mindyn.logs.log_errors import LogError
 from mindyn.logs.metadata import UNKNOWN, LogMetadata, si_units
+from mindyn.logs.number_checks import velocity_slope
 from mindyn.logs.servo_presets import TICK, find_preset, guess_robot_servo
 from mindyn.logs.units import CURRENT_UNITS, UNIT_FACTORS
 from mindyn.robots.robot import Robot

@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mindyn.foundation.errors import Code
-from mindyn.logs.errors import LogError
 from mindyn.logs.formats.hdf5_arrays import open_hdf5
 from mindyn.logs.formats.mat_arrays import read_mat
 from mindyn.logs.formats.npz_arrays import NpzArrays
 from mindyn.logs.formats.tables import Chunk, LogTable, require_numbers
+from mindyn.logs.log_errors import LogError
 
 
 class ArrayTable(LogTable):

@@ -12,8 +12,7 @@ from typing import Any, Final
 
 from mindyn.foundation.errors import Code, list_names
 from mindyn.foundation.hints import Command
-from mindyn.foundation.reading import InputBudget, are_limits_active, require_file
-from mindyn.logs.errors import LogError
+from mindyn.foundation.safe_reading import InputBudget, are_limits_active, require_file
 from mindyn.logs.formats.cdr import (
     JOINT_STATE_FIELDS,
     MAX_MESSAGE_BYTES,
@@ -24,6 +23,7 @@ from mindyn.logs.formats.cdr import (
 )
 from mindyn.logs.formats.mcap_records import list_losses, read_mcap_messages, read_mcap_topics
 from mindyn.logs.formats.tables import Chunk, LogTable
+from mindyn.logs.log_errors import LogError
 from mindyn.logs.metadata import si_units
 from mindyn.robots.robot import Robot
 

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.errors import Code, pluralise
-from mindyn.foundation.reading import MAX_COLUMNS
-from mindyn.logs.errors import LogError
+from mindyn.foundation.safe_reading import MAX_COLUMNS
+from mindyn.logs.log_errors import LogError
 
 MESSAGE_TYPES: Final = ("sensor_msgs/msg/JointState", "sensor_msgs/JointState")
 MAX_MESSAGE_BYTES: Final = 2**24

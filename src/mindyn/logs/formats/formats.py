@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from mindyn.foundation.errors import Code
-from mindyn.foundation.reading import require_file
-from mindyn.logs.errors import LogError
+from mindyn.foundation.safe_reading import require_file
 from mindyn.logs.formats.tables import LogTable, raise_as_damaged
 from mindyn.logs.locations import FileLocation, RemoteFile
+from mindyn.logs.log_errors import LogError
 from mindyn.logs.metadata import LogMetadata
 from mindyn.robots.robot import Robot
 

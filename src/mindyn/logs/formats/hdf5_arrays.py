@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from mindyn.foundation.errors import Code, MissingExtraError
 from mindyn.foundation.hints import install_command
-from mindyn.foundation.reading import ALWAYS_ALLOWED_BYTES, NUMBER_BYTES, InputBudget, are_limits_active
-from mindyn.logs.errors import LogError
+from mindyn.foundation.safe_reading import ALWAYS_ALLOWED_BYTES, NUMBER_BYTES, InputBudget, are_limits_active
 from mindyn.logs.formats.tables import COPY_HINT, raise_as_damaged
+from mindyn.logs.log_errors import LogError
 
 _DEFLATE, _SHUFFLE, _FLETCHER, _LZF = 1, 2, 3, 32000
 """Numbers of the supported HDF5 filters."""

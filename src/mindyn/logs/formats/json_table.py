@@ -17,11 +17,11 @@ from polars.exceptions import PolarsError
 
 from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.errors import Code, list_names
-from mindyn.foundation.executors import require_polars_threads
-from mindyn.foundation.reading import InputBudget
-from mindyn.logs.errors import LogError
+from mindyn.foundation.processes.executors import require_polars_threads
+from mindyn.foundation.safe_reading import InputBudget
 from mindyn.logs.formats.date_stamps import parse_dates
 from mindyn.logs.formats.tables import Chunk, LogTable, read_line_blocks, require_numbers, split_rows
+from mindyn.logs.log_errors import LogError
 
 _SCHEMA_ROWS: Final = 100
 """Rows whose entries define the columns."""

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from mindyn.foundation.errors import Code, list_names
-from mindyn.foundation.reading import MAX_ENTRIES, InputBudget, is_file, read_json, require_file
-from mindyn.logs.errors import LogError
+from mindyn.foundation.safe_reading import MAX_ENTRIES, InputBudget, is_file, read_json, require_file
 from mindyn.logs.formats.parquet_table import ParquetTable
 from mindyn.logs.formats.tables import Chunk, LogTable
+from mindyn.logs.log_errors import LogError
 from mindyn.logs.servo_presets import guess_robot_servo
 
 INFO_FILE: Final = Path("meta") / "info.json"

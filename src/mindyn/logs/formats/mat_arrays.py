@@ -17,10 +17,10 @@ from typing import Any, Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from mindyn.foundation.reading import NUMBER_BYTES, InputBudget
-from mindyn.logs.errors import LogError
+from mindyn.foundation.safe_reading import NUMBER_BYTES, InputBudget
 from mindyn.logs.formats.hdf5_arrays import open_hdf5
 from mindyn.logs.formats.tables import raise_as_damaged
+from mindyn.logs.log_errors import LogError
 
 _HEADER, _TAG = 128, 8
 _NUMBER_CODES: Final = {1: "i1", 2: "u1", 3: "i2", 4: "u2", 5: "i4", 6: "u4", 7: "f4", 9: "f8", 12: "i8", 13: "u8"}

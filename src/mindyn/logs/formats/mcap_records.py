@@ -21,8 +21,8 @@ import numpy as np
 
 from mindyn.foundation.errors import Code, MissingExtraError
 from mindyn.foundation.hints import install_command
-from mindyn.foundation.reading import LIFT_LIMITS_HINT, InputBudget, are_limits_active
-from mindyn.logs.errors import LogError
+from mindyn.foundation.safe_reading import LIFT_LIMITS_HINT, InputBudget, are_limits_active
+from mindyn.logs.log_errors import LogError
 
 MAX_CHUNK_BYTES: Final = 2**28
 """Largest uncompressed chunk; recorders write chunks of 1 to 16 MiB."""

@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mindyn.foundation.errors import Code
-from mindyn.foundation.reading import NUMBER_BYTES, InputBudget
-from mindyn.logs.errors import LogError
+from mindyn.foundation.safe_reading import NUMBER_BYTES, InputBudget
 from mindyn.logs.formats.tables import raise_as_damaged
+from mindyn.logs.log_errors import LogError
 
 MAX_NPY_HEADER_BYTES: Final = 10_000
 """NumPy's limit for the header of an array in an NPZ file."""

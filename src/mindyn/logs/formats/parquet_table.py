@@ -16,12 +16,12 @@ import polars as pl
 from numpy.typing import NDArray
 from polars.exceptions import PanicException, PolarsError
 
-from mindyn.foundation.executors import require_polars_threads
-from mindyn.foundation.reading import MAX_ENTRIES, InputBudget, describe_exception
-from mindyn.logs.errors import LogError
+from mindyn.foundation.processes.executors import require_polars_threads
+from mindyn.foundation.safe_reading import MAX_ENTRIES, InputBudget, describe_exception
 from mindyn.logs.formats.json_table import column_expressions, numbers_in
 from mindyn.logs.formats.tables import Chunk, LogTable, split_rows, unreadable_error
 from mindyn.logs.locations import FileLocation, RemoteFile, convert_remote_errors, remote_error
+from mindyn.logs.log_errors import LogError
 
 _STDERR_LOCK: Final = Lock()
 _SAVED_STDERR: list[int | None] = []

@@ -18,9 +18,9 @@ from polars.exceptions import PolarsError
 
 from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.errors import Code
-from mindyn.foundation.reading import require_file
-from mindyn.logs.errors import LogError
+from mindyn.foundation.safe_reading import require_file
 from mindyn.logs.formats.tables import Chunk, LogTable, split_rows, unreadable_error
+from mindyn.logs.log_errors import LogError
 
 STATE_FILE: Final = "state_motor.csv"
 JOINTS_FILE: Final = "joint_list.txt"

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mindyn.foundation.errors import Code, MindynError
-from mindyn.foundation.reading import describe_exception
-from mindyn.logs.errors import LogError
+from mindyn.foundation.safe_reading import describe_exception
+from mindyn.logs.log_errors import LogError
 
 BLOCK_BYTES: Final = 16 * 2**20
 """Bytes of a text file that are read at once."""

@@ -16,9 +16,8 @@ import polars as pl
 from polars.exceptions import PolarsError
 
 from mindyn.foundation.errors import Code, list_names, shorten_text
-from mindyn.foundation.executors import require_polars_threads
-from mindyn.foundation.reading import MAX_COLUMNS
-from mindyn.logs.errors import LogError
+from mindyn.foundation.processes.executors import require_polars_threads
+from mindyn.foundation.safe_reading import MAX_COLUMNS
 from mindyn.logs.formats.date_stamps import DATE_PATTERN, parse_dates
 from mindyn.logs.formats.tables import (
     MAX_LINE_BYTES,
@@ -28,6 +27,7 @@ from mindyn.logs.formats.tables import (
     read_line_blocks,
     split_rows,
 )
+from mindyn.logs.log_errors import LogError
 from mindyn.logs.metadata import METADATA_LOCATION, SEPARATORS
 
 _LONG_LINE_HINT: Final = "is it a binary file, or a file without line breaks?"

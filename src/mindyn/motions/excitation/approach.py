@@ -10,13 +10,13 @@ import numpy as np
 from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.errors import Code, UnsafeMotionError
 from mindyn.foundation.findings import Severity
+from mindyn.motions.excitation.body_pairs import STEP_M, Encounter, Encounters, cover_gaps, gaps_of
 from mindyn.motions.excitation.constraints import Constraint, sizes
-from mindyn.motions.excitation.encounters import STEP_M, Encounter, Encounters, cover_gaps, gaps_of
 from mindyn.motions.excitation.limits import MotionLimits
 from mindyn.motions.excitation.motion_check import check_path, relative_steps
+from mindyn.motions.excitation.motion_safety import Safety
 from mindyn.motions.excitation.motions import CHECK_HZ, ApproachPath, State
 from mindyn.motions.excitation.path_search import connect, shorten
-from mindyn.motions.excitation.safety import Safety
 
 PEAKS: Final = (2.1875, 7.5132, 52.5)
 """Largest first, second and third derivative of the ramp from 0 to 1 within one second."""

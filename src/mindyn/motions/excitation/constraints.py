@@ -23,7 +23,7 @@ from mindyn.equations.loop_closure import AffineClosure, affine_closure, home_cl
 from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.errors import Code, InputError
 from mindyn.kernels.kernel import Kernel
-from mindyn.motions.excitation.bodies import Pairs, Points, kernel_and_slopes, slopes_between
+from mindyn.motions.excitation.collision_shapes import Pairs, Points, kernel_and_slopes, slopes_between
 from mindyn.motions.excitation.limits import STILL, MotionLimits, limited_rates
 from mindyn.motions.excitation.motions import Instants, State
 from mindyn.parameters.parallelogram import find_polygon, link_turns

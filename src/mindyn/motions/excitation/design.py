@@ -18,8 +18,9 @@ from mindyn.foundation.errors import RobotError, UnsafeMotionError, list_names, 
 from mindyn.foundation.findings import Finding, Kind, Severity
 from mindyn.foundation.interrupts import acknowledge_interrupt
 from mindyn.motions.excitation.approach import approach_from, is_unreachable, require_free_home
-from mindyn.motions.excitation.bodies import Bodies
-from mindyn.motions.excitation.columns import Columns
+from mindyn.motions.excitation.better_motions import find_levers
+from mindyn.motions.excitation.body_pairs import Encounter, Encounters, allow_overlap_at, gaps_of
+from mindyn.motions.excitation.collision_shapes import Bodies
 from mindyn.motions.excitation.constraints import Rates
 from mindyn.motions.excitation.criteria import Name, evaluate_criterion, parameter_deviations
 from mindyn.motions.excitation.design_inputs import (
@@ -36,17 +37,16 @@ from mindyn.motions.excitation.design_inputs import (
     require_rows,
     require_settings,
 )
-from mindyn.motions.excitation.encounters import Encounter, Encounters, allow_overlap_at, gaps_of
 from mindyn.motions.excitation.held_joints import hold_joints
-from mindyn.motions.excitation.levers import find_levers
 from mindyn.motions.excitation.limits import POSITION_FRACTION, MotionLimits
+from mindyn.motions.excitation.motion_columns import Columns
 from mindyn.motions.excitation.motion_design import MotionDesign, Prediction, check_design, check_finding, check_times
+from mindyn.motions.excitation.motion_safety import Safety, SafetySettings, safety_of
 from mindyn.motions.excitation.motions import ApproachPath, Fourier, Instants, Motion, sample_times
 from mindyn.motions.excitation.problem import Problem
-from mindyn.motions.excitation.safety import Safety, SafetySettings, safety_of
 from mindyn.motions.excitation.servo_design import describe_servos, servo_family, servo_safety
 from mindyn.motions.excitation.solving import Search, Stopped, good_starts, places_to_stand, random_motion
-from mindyn.motions.excitation.turns import turned_motions
+from mindyn.motions.excitation.whole_turns import turned_motions
 from mindyn.parameters.parameter import list_base_parameters
 from mindyn.regression.information import Information
 from mindyn.regression.regressor import with_estimated_drives

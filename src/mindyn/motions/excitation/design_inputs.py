@@ -14,11 +14,11 @@ from mindyn.foundation.algebra.values import Array, frozen_array
 from mindyn.foundation.errors import Code, InputError, MissingPhysicsError, pluralise, require_choice
 from mindyn.foundation.findings import Finding, Kind, Severity
 from mindyn.foundation.notation import PARAMETERS_PER_LINK
-from mindyn.motions.excitation.columns import Columns
 from mindyn.motions.excitation.constraints import require_closing
 from mindyn.motions.excitation.criteria import Name
 from mindyn.motions.excitation.limits import MotionLimits, dependent_limits
-from mindyn.motions.excitation.safety import random_positions
+from mindyn.motions.excitation.motion_columns import Columns
+from mindyn.motions.excitation.motion_safety import random_positions
 from mindyn.parameters.parameter import standard_parameters
 from mindyn.regression.information import Information, null_space
 from mindyn.robots.edits import find_load_carrier

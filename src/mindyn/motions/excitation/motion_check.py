@@ -13,8 +13,8 @@ from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.errors import list_names
 from mindyn.foundation.findings import Finding, Kind, Severity
 from mindyn.foundation.pages.document import format_plural
-from mindyn.motions.excitation.bodies import Bodies
-from mindyn.motions.excitation.encounters import CURVE_M, STEP_M, Encounter, Encounters, gaps_of
+from mindyn.motions.excitation.body_pairs import CURVE_M, STEP_M, Encounter, Encounters, gaps_of
+from mindyn.motions.excitation.collision_shapes import Bodies
 
 CHECK_HZ: Final = 250.0
 """Rate at which a motion is sampled; steps that are too long are divided."""

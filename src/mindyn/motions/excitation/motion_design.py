@@ -13,14 +13,14 @@ from mindyn.foundation.algebra.significance import MAX_WELL_DETERMINED_DEVIATION
 from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.errors import UnsafeMotionError, pluralise
 from mindyn.foundation.findings import Finding, Kind, Severity, name_warnings
-from mindyn.foundation.pages.notebook import NotebookDisplay, Page, draw_page
-from mindyn.motions.excitation.encounters import Encounters
-from mindyn.motions.excitation.levers import Lever, describe_levers
+from mindyn.foundation.pages.notebook_display import NotebookDisplay, Page, draw_page
+from mindyn.motions.excitation.better_motions import Lever, describe_levers
+from mindyn.motions.excitation.body_pairs import Encounters
 from mindyn.motions.excitation.limits import MotionLimits
 from mindyn.motions.excitation.motion_check import CHECK_HZ as PATH_HZ
 from mindyn.motions.excitation.motion_check import PathCheck, check_path
+from mindyn.motions.excitation.motion_safety import Safety, SafetySettings
 from mindyn.motions.excitation.motions import CHECK_HZ, ApproachPath, Motion, Run, sample_times
-from mindyn.motions.excitation.safety import Safety, SafetySettings
 from mindyn.motions.excitation.volumes import Capsule
 from mindyn.robots.meshes import Meshes
 from mindyn.robots.robot import Robot

@@ -12,15 +12,15 @@ import numpy as np
 
 from mindyn.foundation.algebra.requirements import require_positive
 from mindyn.foundation.algebra.values import Array
+from mindyn.foundation.atomic_files import make_folder, replace_folder_files, require_parent, write_file_atomically
 from mindyn.foundation.errors import Code, ExportError
-from mindyn.foundation.executors import require_polars_threads
-from mindyn.foundation.files import make_folder, replace_folder_files, require_parent, write_file_atomically
 from mindyn.foundation.findings import Kind
+from mindyn.foundation.processes.executors import require_polars_threads
 from mindyn.motions.excitation.constraints import Box
 from mindyn.motions.excitation.limits import BOUNDS
 from mindyn.motions.excitation.motion_plot import html_plot
+from mindyn.motions.excitation.motion_safety import SafetySettings
 from mindyn.motions.excitation.motions import MAX_START_ERROR, Run
-from mindyn.motions.excitation.safety import SafetySettings
 from mindyn.motions.excitation.volumes import Capsule
 from mindyn.robots.meshes import Meshes
 

@@ -35,8 +35,8 @@ from mindyn.foundation.pages.document import (
 from mindyn.foundation.pages.plots import axis, pane, plot, series
 from mindyn.kernels.model import compile_model
 from mindyn.kernels.skeleton import compute_skeleton, relative_to_peaks
+from mindyn.motions.excitation.body_pairs import Encounter, Encounters, capsule_ends, gaps_of
 from mindyn.motions.excitation.constraints import Box
-from mindyn.motions.excitation.encounters import Encounter, Encounters, capsule_ends, gaps_of
 from mindyn.motions.excitation.volumes import box_corners
 from mindyn.robots.meshes import Meshes
 

@@ -10,10 +10,10 @@ import numpy as np
 
 from mindyn.equations.closed_motion import is_affine
 from mindyn.foundation.algebra.values import Array
-from mindyn.motions.excitation.columns import Columns
 from mindyn.motions.excitation.constraints import Constraint, Rates, aggregate_values, sizes
 from mindyn.motions.excitation.criteria import EXTREME, Name, evaluate_criterion
 from mindyn.motions.excitation.limits import STILL, MotionLimits
+from mindyn.motions.excitation.motion_columns import Columns
 from mindyn.motions.excitation.motions import Fourier, Instants, Motion, State, sample_times
 
 SAMPLES_PER_CYCLE: Final = 40

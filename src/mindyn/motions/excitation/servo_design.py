@@ -13,8 +13,8 @@ from mindyn.kernels.model import compile_model
 from mindyn.logs.servos import TYPICAL_RATIOS
 from mindyn.motions.excitation.criteria import parameter_deviations
 from mindyn.motions.excitation.motion_design import MotionDesign, Prediction
+from mindyn.motions.excitation.motion_safety import SafetySettings
 from mindyn.motions.excitation.motions import Fourier
-from mindyn.motions.excitation.safety import SafetySettings
 
 SECONDS: Final = 120.0
 """Length of a motion for servos."""

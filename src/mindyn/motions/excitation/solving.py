@@ -22,9 +22,9 @@ from mindyn.foundation.errors import UnsafeMotionError, list_names
 from mindyn.motions.excitation.constraints import sizes
 from mindyn.motions.excitation.descent import Descent, Point
 from mindyn.motions.excitation.limits import MotionLimits
+from mindyn.motions.excitation.motion_safety import random_positions
 from mindyn.motions.excitation.motions import Instants, Motion
 from mindyn.motions.excitation.problem import Derivatives, Problem
-from mindyn.motions.excitation.safety import random_positions
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from mindyn.foundation.algebra.rotations import frame_along, rotation_about_axis
 from mindyn.foundation.algebra.values import Array, ShortRepr, Value, frozen_array
 from mindyn.foundation.errors import list_names
 from mindyn.foundation.findings import Finding, Kind, warning
-from mindyn.robots.geometry import Geometry, Solid, VolumeSource, locate_file_link, mesh_solid, read_geometry
+from mindyn.robots.link_solids import Geometry, Solid, VolumeSource, locate_file_link, mesh_solid, read_geometry
 from mindyn.robots.mesh_files import Triangles
 from mindyn.robots.robot import Robot
 

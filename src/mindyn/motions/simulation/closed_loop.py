@@ -36,7 +36,7 @@ from mindyn.motions.simulation.controllers import (
 from mindyn.motions.simulation.plant import Plant, create_plant
 from mindyn.motions.simulation.runge_kutta import step_function
 from mindyn.motions.simulation.time_loop import TimeLoop
-from mindyn.parameters.base import BaseParameters
+from mindyn.parameters.base_parameters import BaseParameters
 from mindyn.parameters.parameter import standard_parameters
 from mindyn.robots.drive_matrices import friction_matrix
 from mindyn.robots.robot import CACHED_ROBOTS, Robot

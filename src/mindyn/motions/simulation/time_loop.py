@@ -13,10 +13,11 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from mindyn.foundation.processes.cores import split_range
 from mindyn.kernels.kernel import Kernel
 from mindyn.kernels.numerics.arrays import address_of_rows
-from mindyn.kernels.numerics.native import assemble_code, host, load
-from mindyn.kernels.numerics.threads import split_range
+from mindyn.kernels.numerics.machine import host
+from mindyn.kernels.numerics.native import assemble_code, load
 
 _MARCH_TYPE = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 3, ctypes.c_void_p, ctypes.c_void_p)
 """Function type whose calls release the interpreter lock."""

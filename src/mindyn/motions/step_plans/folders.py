@@ -8,11 +8,16 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Final
 
+from mindyn.foundation.atomic_files import (
+    finish_replacement,
+    replace_folder_files,
+    require_parent,
+    write_file_atomically,
+)
 from mindyn.foundation.errors import Code, InputError
-from mindyn.foundation.files import finish_replacement, replace_folder_files, require_parent, write_file_atomically
-from mindyn.foundation.reading import read_json
+from mindyn.foundation.safe_reading import read_json
 from mindyn.logs.log import Log
-from mindyn.logs.reading import read_log
+from mindyn.logs.read_log import read_log
 from mindyn.motions.excitation.motion_files import format_samples
 from mindyn.motions.step_plans.plan import StepPlan, load_plan
 from mindyn.motions.step_plans.step_motions import Breakaways

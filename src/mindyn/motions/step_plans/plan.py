@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from mindyn.foundation.algebra.values import ShortRepr
+from mindyn.foundation.atomic_files import write_file_atomically
 from mindyn.foundation.errors import Code, InputError, pluralise, unknown_name_error
-from mindyn.foundation.files import write_file_atomically
-from mindyn.foundation.reading import read_json
+from mindyn.foundation.safe_reading import read_json
 from mindyn.motions.step_plans.step_motions import Breakaways, ConstantSpeed, Sines, StepMotion
 from mindyn.robots.table import format_table
 

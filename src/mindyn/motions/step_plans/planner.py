@@ -25,11 +25,11 @@ from mindyn.equations.closed_motion import is_affine
 from mindyn.foundation.algebra.requirements import require_number, require_positive
 from mindyn.foundation.algebra.values import Array, RandomSource, seed_from
 from mindyn.motions.excitation.constraints import require_closing
-from mindyn.motions.step_plans.drafts import Draft, DraftMaker
+from mindyn.motions.step_plans.candidate_tests import Draft, DraftMaker
 from mindyn.motions.step_plans.identifiable_subspace import NEW, IdentifiableSubspace
 from mindyn.motions.step_plans.joint_reach import JointReach
 from mindyn.motions.step_plans.plan import StepPlan, StepTest
-from mindyn.parameters.base import BaseParameters
+from mindyn.parameters.base_parameters import BaseParameters
 from mindyn.parameters.parameter import standard_parameters
 from mindyn.regression.regressor import Regressor
 from mindyn.robots.robot import Robot

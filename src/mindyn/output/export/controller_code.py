@@ -11,9 +11,9 @@ from numpy.typing import ArrayLike
 
 from mindyn.applications.contact.detection import BASELINE_S, MIN_REST_S, REST_SPEED, ContactThresholds
 from mindyn.equations.closed_motion import MAX_CLOSURE_ERROR, MIN_REGULARITY, is_affine
+from mindyn.foundation.atomic_files import write_file_atomically
 from mindyn.foundation.errors import Code, InputError
 from mindyn.foundation.escaping import fill_template
-from mindyn.foundation.files import write_file_atomically
 from mindyn.kernels.model import Model
 from mindyn.kernels.source_text import file_identifier, literal
 

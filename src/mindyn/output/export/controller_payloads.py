@@ -24,8 +24,8 @@ import numpy as np
 from mindyn.foundation.algebra.inertia import check_consistency
 from mindyn.foundation.algebra.rotations import quaternion_from_rotation, rpy_from_rotation
 from mindyn.foundation.algebra.values import Array
+from mindyn.foundation.atomic_files import write_file_atomically
 from mindyn.foundation.errors import Code, ExportError, InputError, require_choice
-from mindyn.foundation.files import write_file_atomically
 from mindyn.foundation.notation import LINK_PARAMETERS
 from mindyn.identification.runs_with_loads import Payload
 

@@ -26,9 +26,9 @@ from mindyn.foundation.algebra.inertia import mass_com_inertia
 from mindyn.foundation.algebra.poses import IDENTITY, Pose
 from mindyn.foundation.algebra.rotations import quaternion_from_rotation
 from mindyn.foundation.algebra.values import Array
+from mindyn.foundation.atomic_files import write_file_atomically
 from mindyn.foundation.errors import Code, ExportError, RobotError, list_names
 from mindyn.foundation.escaping import xml_document
-from mindyn.foundation.files import write_file_atomically
 from mindyn.foundation.findings import Kind
 from mindyn.foundation.notation import PARAMETERS_PER_LINK
 from mindyn.identification.elasticity.records import Elasticity
@@ -36,7 +36,7 @@ from mindyn.identification.estimators.estimate import Estimate
 from mindyn.identification.servos.servo_estimate import ServoEstimate
 from mindyn.logs.servos import Servo
 from mindyn.output.export.servo_actuators import add_position_actuators
-from mindyn.output.export.writing import (
+from mindyn.output.export.write_checks import (
     CLOSABLE_LOOPS,
     Prior,
     comment_text,
@@ -54,12 +54,12 @@ from mindyn.output.export.writing import (
 )
 from mindyn.robots.assembly import assemble_robot
 from mindyn.robots.description import Description
-from mindyn.robots.files import find_leading_comments, read_text, require_root
 from mindyn.robots.mjcf_loops import DEPENDENT_TEXT_PREFIX, mjcf_element_name
 from mindyn.robots.mjcf_reader import read_mjcf
 from mindyn.robots.mjcf_source import read_with_includes
 from mindyn.robots.parts import Drive, Joint, Link, Loop
 from mindyn.robots.robot import Robot
+from mindyn.robots.safe_robot_files import find_leading_comments, read_text, require_root
 from mindyn.robots.snapping import Snapper
 from mindyn.robots.springs import Spring, find_springs
 

@@ -13,8 +13,8 @@ from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.errors import Code, ExportError, list_names
 from mindyn.foundation.escaping import xml_document
 from mindyn.identification.estimators.estimate import Estimate
-from mindyn.identification.prediction.errors import TorqueError, torque_error
 from mindyn.identification.prediction.prediction import predict_log
+from mindyn.identification.prediction.prediction_errors import TorqueError, torque_error
 from mindyn.logs.log import Log
 from mindyn.logs.loop_follower import all_joint_positions
 from mindyn.logs.servos import Servo

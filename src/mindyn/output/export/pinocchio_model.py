@@ -9,7 +9,7 @@ import numpy as np
 from mindyn.foundation.algebra.poses import IDENTITY, Pose
 from mindyn.foundation.errors import Code, ExportError, MissingExtraError
 from mindyn.foundation.hints import Command, install_command
-from mindyn.output.export.writing import expressible_inertia, find_unsupported, joint_side_values
+from mindyn.output.export.write_checks import expressible_inertia, find_unsupported, joint_side_values
 from mindyn.robots.mimics import find_mimic_root, mimic_map
 from mindyn.robots.parts import Joint, Link
 from mindyn.robots.robot import Robot

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from xml.etree.ElementTree import Element, SubElement
 
+from mindyn.foundation.atomic_files import write_folder_atomically
 from mindyn.foundation.errors import Code, InputError
 from mindyn.foundation.escaping import c_comment, fill_template, xml_document
-from mindyn.foundation.files import write_folder_atomically
 from mindyn.kernels.code_files import generate_code
 from mindyn.kernels.model import FunctionSelection, Model, compile_model
 from mindyn.kernels.source_text import Facts

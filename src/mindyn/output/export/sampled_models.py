@@ -9,10 +9,10 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from mindyn.foundation.atomic_files import write_folder_atomically
 from mindyn.foundation.errors import Code, ExportError, require_choice
-from mindyn.foundation.files import write_folder_atomically
-from mindyn.identification.feasibility.full_model import build_full_model
-from mindyn.identification.feasibility.model_samples import ModelSamples, parameter_ranges
+from mindyn.identification.feasibility.full_models.full_model import build_full_model
+from mindyn.identification.feasibility.full_models.model_samples import ModelSamples, parameter_ranges
 from mindyn.output.export.mjcf_writer import robot_to_mjcf
 from mindyn.output.export.servo_actuators import isaac_lab_text
 from mindyn.output.export.urdf_writer import robot_to_urdf

@@ -12,12 +12,12 @@ from xml.etree.ElementTree import Element, SubElement
 
 import numpy as np
 
+from mindyn.foundation.atomic_files import write_file_atomically
 from mindyn.foundation.errors import Code, ExportError
-from mindyn.foundation.files import write_file_atomically
 from mindyn.identification.estimators.estimate import Estimate
 from mindyn.identification.servos.servo_estimate import ServoEstimate
 from mindyn.logs.servos import Servo
-from mindyn.output.export.writing import Prior, joint_side_values, resolve_model
+from mindyn.output.export.write_checks import Prior, joint_side_values, resolve_model
 from mindyn.robots.robot import Robot
 
 ENGINE_NOTES: Final = (

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from mindyn.foundation.atomic_files import write_file_atomically
 from mindyn.foundation.escaping import format_toml_value, toml_key
-from mindyn.foundation.files import write_file_atomically
 from mindyn.identification.estimators.estimate import Estimate
-from mindyn.output.export.writing import Prior, resolve_model
+from mindyn.output.export.write_checks import Prior, resolve_model
 from mindyn.robots.robot import Robot
 from mindyn.robots.toml_format import toml_table
 

@@ -18,12 +18,12 @@ import numpy as np
 from mindyn.foundation.algebra.poses import Pose
 from mindyn.foundation.algebra.rotations import rpy_from_rotation
 from mindyn.foundation.algebra.values import Array
+from mindyn.foundation.atomic_files import write_file_atomically
 from mindyn.foundation.errors import ExportError
 from mindyn.foundation.escaping import xml_document
-from mindyn.foundation.files import write_file_atomically
 from mindyn.foundation.notation import STANDARD_GRAVITY
 from mindyn.identification.estimators.estimate import Estimate
-from mindyn.output.export.writing import (
+from mindyn.output.export.write_checks import (
     Prior,
     comment_text,
     describe_held_joints,
@@ -42,9 +42,9 @@ from mindyn.output.export.writing import (
     without_negligible,
 )
 from mindyn.robots.assembly import assemble_robot
-from mindyn.robots.files import find_leading_comments, parse_xml, read_text
 from mindyn.robots.parts import Drive, Joint, Link, Shape
 from mindyn.robots.robot import Robot
+from mindyn.robots.safe_robot_files import find_leading_comments, parse_xml, read_text
 from mindyn.robots.snapping import Snapper
 from mindyn.robots.urdf_reader import DRAKE_DRIVE, URDF_SHAPES, read_urdf
 

@@ -18,9 +18,9 @@ from mindyn.identification.estimators.estimate import Estimate
 from mindyn.identification.runs_with_loads import Payload
 from mindyn.logs.log import Log
 from mindyn.motions.excitation.motion_design import MotionDesign
-from mindyn.output.report.parameters import parameter_rows
+from mindyn.output.report.parameter_rows import parameter_rows
 from mindyn.output.report.verdict import GRADE_LABELS
-from mindyn.parameters.base import BaseParameters
+from mindyn.parameters.base_parameters import BaseParameters
 from mindyn.regression.experiment import Experiment
 from mindyn.robots.robot import Robot
 from mindyn.robots.table import count_joints, tabulate_joints

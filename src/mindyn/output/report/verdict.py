@@ -14,10 +14,10 @@ from mindyn.foundation.findings import Finding, Severity
 from mindyn.foundation.hints import Command
 from mindyn.identification.diagnostics.residual_patterns import find_patterns
 from mindyn.identification.estimators.estimate import Estimate
-from mindyn.identification.feasibility.answer import Answer, combine_answers
+from mindyn.identification.feasibility.checks.answer import Answer, combine_answers
 from mindyn.identification.prediction.prediction import TorquePrediction
-from mindyn.output.export.writing import ROBOT_FILES, RobotFormat
-from mindyn.output.report.parameters import ParameterRow, ParameterState
+from mindyn.output.export.write_checks import ROBOT_FILES, RobotFormat
+from mindyn.output.report.parameter_rows import ParameterRow, ParameterState
 
 GRADE_LABELS: Final[Mapping[Grade, str]] = {
     "good": "good",

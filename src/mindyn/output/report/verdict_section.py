@@ -2,32 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 from mindyn.applications.validation.validate import GRADE_LIMITS
 from mindyn.foundation.escaping import keep_units_together
 from mindyn.foundation.findings import Finding
 from mindyn.foundation.pages.document import (
-    NO_BREAK_SPACE,
-    Column,
     Content,
     Html,
     Section,
     card,
     class_tag,
-    format_count,
-    format_number,
     format_percent,
     format_plural,
-    format_quantity,
     p,
-    table,
     tag,
     typeset,
 )
-from mindyn.identification.feasibility.answer import Answer
-from mindyn.output.report.data import ReportData
+from mindyn.output.report.report_data import ReportData
 from mindyn.output.report.verdict import (
     FEASIBILITY_NOT_CHECKED,
     GRADE_LABELS,
@@ -55,8 +47,6 @@ ERROR_DEFINITION: Final = (
 )
 BETTER_MODEL_RATIO: Final = 0.95
 """Another model is mentioned if its error, relative to this one, is smaller."""
-LARGE_ERROR_FRACTION: Final = 10.0
-"""Relative error from which on decimals are not shown."""
 
 
 def verdict_section(data: ReportData) -> Section:
@@ -152,149 +142,3 @@ def _describe_grades(rows: int) -> str:
     bounds = ", ".join(f"{GRADE_LABELS[grade]} up to {format_percent(bound)}" for bound, grade in GRADE_LIMITS)
     worst = f"{GRADE_LABELS['unusable']} above, where predicting zero would be better"
     return f"{ERROR_DEFINITION} Grades: {bounds}, {worst}. Based on {format_plural(rows, 'sample')}."
-
-
-def comparison_section(data: ReportData) -> Section | None:
-    """Return the section that compares the errors of this estimate, others and the prior model."""
-    models = data.comparison
-    if not models:
-        return None
-    errors = {joint.name: [model.relative[k] for model in models] for k, joint in enumerate(data.joints)}
-    errors["all joints together"] = [model.total for model in models]
-    errors["mean over joints"] = [sum(model.relative) / len(model.relative) for model in models]
-    kind = "the held-out logs" if data.verdict.held_out else "the fits"
-    best = min(models, key=lambda model: model.total)
-    words = (
-        f"Smallest total error on {kind}: {best.name}, with {_format_percent(best.total)}. "
-        "The smallest error of each row is bold."
-    )
-    columns = [Column("Relative error"), *(Column(model.name, number=True) for model in models)]
-    rows = [_comparison_row(name, values) for name, values in errors.items()]
-    about = [
-        tag("li", {}, tag("strong", {}, model.name), f": {model.about}")
-        for model in models
-        if model.about not in ("", model.name)
-    ]
-    parts = [p(words), table(columns, rows, f"Relative torque errors on {kind}"), class_tag("ul", "fine", about)]
-    return Section("comparison", "Comparison with other models", parts)
-
-
-def _comparison_row(name: str, values: list[float]) -> list[Content]:
-    shown, least = [_format_percent(value) for value in values], _format_percent(min(values))
-    return [name, *(tag("strong", {}, text) if text == least else text for text in shown)]
-
-
-def _format_percent(value: float) -> str:
-    """Format a fraction as percent with two decimals, so that similar models differ."""
-    return f"{100 * value:.2f}{NO_BREAK_SPACE}%" if value < LARGE_ERROR_FRACTION else format_percent(value)
-
-
-ROUNDING_LIMIT: Final = 1e-9
-"""Smaller fractions and entries of unit vectors are rounding errors of zero."""
-SAMPLED_NOTE: Final = "This was checked at sampled and searched configurations; it is not a proof."
-ANSWER_GRADES: Final = {True: ("yes", "good"), False: ("no", "poor"), None: ("undecided", "fair")}
-
-
-def feasibility_section(data: ReportData) -> Section | None:
-    """Return the section with the answers about physical consistency and their witnesses."""
-    if not data.feasibility:
-        return None
-    items = class_tag("ul", "verdicts answers", [_answer_item(answer) for answer in data.feasibility])
-    return Section("feasibility", "Is it physically consistent?", items)
-
-
-def _answer_item(answer: Answer) -> Html:
-    word, grade = ANSWER_GRADES[answer.holds]
-    reason = typeset(answer.reason).rstrip(".")
-    asked = tag("strong", {}, f"{_spell_key(answer.question)}? ")
-    drawn = f" {SAMPLED_NOTE}" if answer.holds and "configurations" in answer.witness else ""
-    words = class_tag("span", "words", asked, f"{reason[:1].upper()}{reason[1:]}.{drawn}")
-    badge = class_tag("span", "badge", word)
-    return class_tag("li", f"grade-{grade}", badge, words, _witness_details(answer.witness))
-
-
-def _witness_details(witness: Mapping[str, Any]) -> Html:
-    facts = [
-        (WITNESS_LABELS.get(key, _spell_key(key)), WITNESS_FORMATTERS.get(key, _format_value)(value))
-        for key, value in witness.items()
-        if key not in HIDDEN_WITNESS_KEYS
-    ]
-    shown = [tag("div", {}, tag("dt", {}, label), tag("dd", {}, text)) for label, text in facts if text]
-    if not shown:
-        return Html("")
-    return tag("details", {}, tag("summary", {}, "Details"), tag("dl", {"class": "witness"}, shown))
-
-
-def _spell_key(key: str) -> str:
-    return f"{key[:1].upper()}{key[1:]}".replace("_", " ")
-
-
-def _format_value(value: Any) -> str:
-    if isinstance(value, bool) or value is None or isinstance(value, str):
-        return typeset(str(value))
-    if isinstance(value, int):
-        return format_count(value)
-    if isinstance(value, float):
-        return format_number(value)
-    if isinstance(value, Mapping):
-        return ", ".join(f"{key} {_format_value(item)}" for key, item in value.items())
-    return ", ".join(map(_format_value, value))
-
-
-def _format_configuration(places: Mapping[str, Mapping[str, Any]]) -> str:
-    return ", ".join(f"{name} {format_quantity(place['position'], place['unit'], 4)}" for name, place in places.items())
-
-
-def _format_direction(parts: Mapping[str, float]) -> str:
-    """Format the entries of a unit vector that are not small."""
-    return ", ".join(
-        f"{name} {format_number(value, 2)}" for name, value in parts.items() if abs(value) >= MIN_SHOWN_ENTRY
-    )
-
-
-def _format_failing_minors(minors: Mapping[str, Sequence[float]]) -> str:
-    """Format the orders of failing minors by kind; empty if none fails."""
-    failures = []
-    for kind, parts in minors.items():
-        orders = [f"order {k} at {format_percent(part)}" for k, part in enumerate(parts, 1) if part > 0]
-        failures += [f"{kind}: {', '.join(orders)}"] if orders else []
-    return "; ".join(failures)
-
-
-def _format_masses(masses: Mapping[str, float]) -> str:
-    return ", ".join(
-        f"{name} {format_quantity(value if value > MIN_SHOWN_MASS_KG else 0.0, 'kg')}" for name, value in masses.items()
-    )
-
-
-MIN_SHOWN_MASS_KG: Final = 1e-6
-"""Smaller masses are solver noise of a massless link."""
-MIN_SHOWN_ENTRY: Final = 0.05
-"""Smaller entries of a unit vector are not shown."""
-HIDDEN_WITNESS_KEYS: Final = ("certificate", "braking", "value", "slack", "nearest", "physical")
-"""Numbers for programs only; the reason has what matters of the nearest values, and masses stand for the links."""
-WITNESS_LABELS: Final[Mapping[str, str]] = {
-    "smallest_eigenvalue": "Its smallest eigenvalue",
-    "configuration": "At the configuration",
-    "joints": "Moving joints",
-    "direction": "Joint velocities (unit vector)",
-    "failing_fraction": "Failing configurations",
-    "configurations": "Sampled configurations",
-    "failing_minors": "Failing principal minors",
-    "smallest_diagonal": "Smallest inertia of each joint, kg m² or kg",
-    "distance": "Distance to consistent values (rms)",
-    "margin": "Margin to the boundary of the consistent set",
-    "masses": "Masses of one consistent arm with the same dynamics",
-    "contradicting": "Contradicting values",
-    "most": "Values that change most",
-}
-WITNESS_FORMATTERS: Final[Mapping[str, Callable[[Any], str]]] = {
-    "smallest_eigenvalue": lambda value: format_quantity(value, "kg m²"),
-    "configuration": _format_configuration,
-    "direction": _format_direction,
-    "failing_fraction": format_percent,
-    "failing_minors": _format_failing_minors,
-    "distance": lambda part: "0 (to rounding)" if abs(part) < ROUNDING_LIMIT else format_percent(part),
-    "margin": lambda value: "none (to rounding)" if abs(value) < ROUNDING_LIMIT else format_quantity(value, "kg"),
-    "masses": _format_masses,
-}

@@ -10,7 +10,7 @@ import numpy as np
 from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.pages.document import Html, tag
 from mindyn.motions.excitation.volumes import link_segments
-from mindyn.output.view.bodies import DrawnLinks
+from mindyn.output.view.link_drawings import DrawnLinks
 from mindyn.robots.robot import Robot
 
 WIDTH: Final = 640
@@ -29,7 +29,7 @@ def draw_picture(robot: Robot, drawn: DrawnLinks, poses: Array, label: str) -> H
     poses  (links, 4, 4) of the root and of the moving links
     """
     strokes = [(k, np.array(a), np.array(b), float(r)) for k, a, b, r in _strokes(robot, drawn)]
-    ends = [_place(poses[k], np.stack([a, b])) for k, a, b, _ in strokes]
+    ends = [_transform_points(poses[k], np.stack([a, b])) for k, a, b, _ in strokes]
     if not ends:
         return tag("svg", {"class": "still", "viewBox": f"0 0 {WIDTH} {HEIGHT}", "role": "img", "aria-label": label})
     seen = [points @ VIEW.T for points in ends]
@@ -69,5 +69,5 @@ def _strokes(robot: Robot, drawn: DrawnLinks) -> Sequence[tuple[int, Sequence[fl
     return [*volumes, *bare]
 
 
-def _place(pose: Array, points: Array) -> Array:
+def _transform_points(pose: Array, points: Array) -> Array:
     return np.asarray(points @ pose[:3, :3].T + pose[:3, 3])

@@ -15,7 +15,7 @@ from mindyn.identification.prediction.prediction import predict_log
 from mindyn.kernels.model import compile_model
 from mindyn.logs.log import Log
 from mindyn.logs.pipeline import condition
-from mindyn.motions.excitation.encounters import Encounters, gaps_of
+from mindyn.motions.excitation.body_pairs import Encounters, gaps_of
 from mindyn.motions.excitation.motion_design import REHEARSAL_SPEED
 from mindyn.motions.excitation.motions import Run
 from mindyn.robots.robot import Robot

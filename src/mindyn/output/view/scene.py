@@ -8,9 +8,9 @@ import numpy as np
 
 from mindyn.foundation.algebra.poses import Pose
 from mindyn.foundation.pages.plots import pack_levels
-from mindyn.motions.excitation.safety import SafetySettings
-from mindyn.output.view.bodies import DrawnLinks, describe_inertia
+from mindyn.motions.excitation.motion_safety import SafetySettings
 from mindyn.output.view.dependence import describe_dependence, rest_position, slider_ranges, whole_positions
+from mindyn.output.view.link_drawings import DrawnLinks, describe_inertia
 from mindyn.output.view.playback import Playback
 from mindyn.robots.robot import Robot
 

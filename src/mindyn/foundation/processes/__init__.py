@@ -1,0 +1,1 @@
+"""Run tasks in worker processes of this machine, or on an executor of the user."""

@@ -1,0 +1,197 @@
+"""Diagnose joint zeros and gravity from the motion alone, without known masses, and an implausible weight.
+
+A wrong joint zero rotates all links beyond the joint. Free parameters of these links absorb most of the error, and all
+of it at a vertical first joint and at the last joint. At the joints in between, the coupling terms of the links do not
+rotate with them, so that no masses fit the torque of an accurate log.
+
+If a controller removed gravity from the torque before logging, and the robot file has no masses (`weight` compares the
+torque with them), any masses explain the torque badly, and a model without weight explains it better:
+
+    with weight      tau = Y(q, qd, qdd) beta
+    without weight   tau = (Y(q, qd, qdd) - Y(q, 0, 0)) beta        for the columns of links and rotors
+
+If the robot file has no masses, the identified weight must be plausible for the lengths of the links. The weight of a
+slender arm of reach L, diameter L / s and density rho exerts the torque g w at its shoulder,
+
+    w = integral of x dm = pi rho L^4 / (8 s^2)
+
+so that w / L^4 depends only on density and slenderness. A wrong unit of the torque, or a current that is read as a
+torque, changes it by a factor that no material explains.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mindyn.foundation.algebra.values import Array
+from mindyn.foundation.errors import list_names
+from mindyn.foundation.findings import Finding, Kind, warning
+from mindyn.identification.diagnostics import thresholds as limit
+from mindyn.identification.diagnostics.diagnostic_data import DiagnosticData
+from mindyn.identification.diagnostics.file_comparison import states_masses
+from mindyn.identification.diagnostics.robot_file import absent_gravity, wrong_zero
+from mindyn.identification.diagnostics.weight import weigh
+from mindyn.identification.smooth_rows import Residuals, SmoothRows
+from mindyn.robots.robot import Robot
+
+TRIED_DEG: Final = (-135.0, -90.0, -45.0, -20.0, -10.0, 10.0, 20.0, 45.0, 90.0, 135.0, 180.0)
+STEPS_DEG: Final = (5.0, 2.5)
+ALIKE: Final = 1.02
+"""Also name joints whose zeros leave up to this multiple of the least residual."""
+
+
+def run(data: DiagnosticData) -> list[Finding]:
+    """Return findings about gravity and joint zeros, and about an implausible weight."""
+    return [*find_wrong_geometry(data), *find_implausible_weight(data)]
+
+
+def find_wrong_geometry(data: DiagnosticData) -> list[Finding]:
+    """Return gravity that is absent from the torque, the correction that the robot file suggests, or else a wrong joint
+    zero from the motion alone.
+    """
+    if without := list(_find_absent_gravity(data)):
+        return without
+    columns = data.column_correction
+    if columns is not None:  # fitted corrections decide before those that rely on the masses of the file
+        return list(_find_joint_zero(data, columns.ratio)) or [columns.finding]
+    return [data.correction] if data.correction is not None else list(_find_joint_zero(data, limit.MAX_CORRECTED))
+
+
+def _find_absent_gravity(data: DiagnosticData) -> Iterator[Finding]:
+    """Find torques without gravity, in all logs or in some: by the masses of the file, or else by the motion alone."""
+    smooth = data.smooth
+    if smooth is None or not np.linalg.norm(data.estimate.robot.gravity) > 0:
+        return
+    has_masses = states_masses(data.robot)
+    for name, rows in _list_logs(data, smooth):
+        where = f"in log {name}, " if name else ""
+        if has_masses:
+            bare = replace(data.robot, drives=(), extras=())
+            q, qd, qdd, _ = smooth.motion
+            evidence = weigh(bare, q[rows], qd[rows], qdd[rows], smooth.tau[rows])
+            if evidence is not None and evidence.is_weightless:
+                joints = list_names(evidence.joints)
+                yield absent_gravity(
+                    f"{where}the dynamics of the robot file's masses without their weight explain the torque of "
+                    f"{joints}, and with it they do not"
+                )
+        elif not (name and data.is_poorly_excited) and (ratio := _weightless_ratio(data, rows)):
+            yield absent_gravity(f"{where}a model without weight leaves {100 * ratio:.0f} % of the error")
+
+
+def _list_logs(data: DiagnosticData, smooth: SmoothRows) -> list[tuple[str, NDArray[np.bool_]]]:
+    """Return name and smooth rows of each file of a set; of a single file, all rows under an empty name."""
+    files = [(log.name, log.sources) if log.name else k for k, log in enumerate(data.logs)]  # a file may be in parts
+    if smooth.owners is None or len(set(files)) < 2:
+        return [("", np.ones(len(smooth.tau), dtype=np.bool_))]
+    numbers = {file: [k for k, other in enumerate(files) if other == file] for file in dict.fromkeys(files)}
+    return [(str(data.logs[k[0]].name or k[0] + 1), np.isin(smooth.owners, k)) for k in numbers.values()]
+
+
+def _weightless_ratio(data: DiagnosticData, rows: NDArray[np.bool_]) -> float | None:
+    """Return the residual of a model without weight in some smooth rows, relative to the residual there; None if it is
+    not significantly smaller.
+    """
+    smooth, given, gravity = data.smooth, data.smooth_fit, float(np.linalg.norm(data.estimate.robot.gravity))
+    if smooth is None or given is None or not gravity > 0 or rows.sum() < limit.MIN_ROWS_PER_PARAMETER:
+        return None
+    q, _, _, directions = smooth.motion
+    weight = data.weight_columns(q, directions)
+    if float(weight[rows].std(axis=0).max(initial=0.0)) < limit.MIN_COMPARED_FRACTION * gravity:
+        return None
+    weightless = replace(smooth, Y=smooth.Y - weight * rows[:, None, None]).fit().of_rows(rows)
+    before = given.of_rows(rows)
+    ratio = weightless.ratio_to(before)
+    is_less = ratio < limit.MAX_WEIGHTLESS_RATIO and weightless.are_significantly_below(before)
+    return ratio if is_less else None
+
+
+def _find_joint_zero(data: DiagnosticData, largest_ratio: float) -> Iterator[Finding]:
+    given, names = data.smooth_fit, data.joint_names
+    asked = [j for j, joint in enumerate(data.estimate.robot.primary_joints[:-1]) if joint.kind != "prismatic"]
+    if given is None or len(asked) < 2 or not (given.means > 0).all():
+        return
+    best = {joint: _best_zero(data, joint) for joint in asked}
+    ratios = {joint: fit.ratio_to(given) for joint, (_, fit) in best.items()}
+    joint = min(asked, key=lambda j: ratios[j])
+    degrees, fit = best[joint]
+    is_large = abs(degrees) >= limit.MIN_ZERO_DEG[0] and ratios[joint] <= largest_ratio
+    if is_large and fit.are_significantly_below(given):
+        alike = [j for j in asked if j != joint and ratios[j] < ALIKE * ratios[joint]]
+        also = f"; so would {', '.join(f'{best[j][0]:+.0f} degrees at {names[j]}' for j in alike)}" if alike else ""
+        yield wrong_zero(names[joint], degrees, f"leaves {100 * ratios[joint]:.0f} % of the error{also}")
+
+
+def _best_zero(data: DiagnosticData, joint: int) -> tuple[float, Residuals]:
+    """Return the best zero of a joint, in degrees, and its residuals."""
+    smooth = data.smooth
+    assert smooth is not None
+    q, *others = smooth.motion
+
+    def fit(degrees: float) -> Residuals:
+        moved = q + np.deg2rad(degrees) * np.eye(q.shape[1])[joint]
+        return replace(smooth, Y=data.columns((moved, *others))).fit()
+
+    def size(degrees: float) -> float:
+        return float(np.log(np.maximum(tried[degrees].means, 1e-300)).sum())
+
+    tried = {degrees: fit(degrees) for degrees in TRIED_DEG}
+    for step in STEPS_DEG:
+        best = min(tried, key=size)
+        tried |= {near: fit(near) for near in (best - step, best + step)}
+    best = min(tried, key=size)
+    return best, tried[best]
+
+
+def find_implausible_weight(data: DiagnosticData) -> list[Finding]:
+    """Return a finding if the identified weight is far outside what arms of this reach have."""
+    robot, gravity = data.estimate.robot, float(np.linalg.norm(data.estimate.robot.gravity))
+    if robot.loops or states_masses(data.robot) or not gravity > 0 or data.smooth is None or data.is_poorly_excited:
+        return []
+    torques, reaches = _weight_torques(data), find_reaches(robot)
+    is_revolute = np.array([joint.kind != "prismatic" for joint in robot.primary_joints])
+    joint = int(np.argmax(np.where(is_revolute, torques, 0.0)))
+    reach = float(reaches[[j.name for j in robot.joints].index(data.joint_names[joint])])
+    moment = float(torques[joint]) / gravity
+    low, high = (bound * reach**4 for bound in limit.PLAUSIBLE_WEIGHT)
+    if not (reach > 0 and is_revolute[joint]) or low <= moment <= high:
+        return []
+    mass, least, most = (2 * value / reach for value in (moment, low, high))
+    message = (
+        f"the identified weight is implausible: an arm with a reach of {reach:.2g} m would weigh about {mass:.2g} kg; "
+        f"{least:.2g} to {most:.2g} kg are plausible"
+    )
+    remedy = (
+        "Check units.torque, current_gains (N m per A), side and gears of the log, and the unit of the robot's lengths"
+    )
+    return [warning(Kind.IMPLAUSIBLE_WEIGHT, message, remedy, (), mass, "kg")]
+
+
+def _weight_torques(data: DiagnosticData) -> Array:
+    """Return the largest torque (n,) of the weight at random positions of all joints."""
+    joints = len(data.joint_names)
+    q = np.random.default_rng(0).uniform(-np.pi, np.pi, (limit.MIN_ROWS_PER_PARAMETER * joints, joints))
+    segments = np.arange(len(q), dtype=np.int64)
+    columns = data.weight_columns(q, data.estimate.regressor.directions(q, np.zeros_like(q), segments, 1.0))
+    return np.asarray(np.abs(columns @ data.estimate.beta).max(axis=0))
+
+
+def find_reaches(robot: Robot) -> Array:
+    """Return the length, m, of the chain beyond each joint; the last link is taken to be as long as the mean step."""
+    steps = [float(np.linalg.norm((joint.origin @ joint.tip).translation)) for joint in robot.joints]
+    last = float(np.mean([step for step in steps if step > 0] or [0.0]))
+    reaches = np.zeros(len(robot.joints))
+    for k in reversed(range(len(robot.joints))):  # joints are sorted from the base outwards
+        joint = robot.joints[k]
+        beyond = [
+            float(np.linalg.norm(other.origin.translation)) + reaches[m]
+            for m, other in enumerate(robot.joints)
+            if other.parent == joint.child
+        ]
+        reaches[k] = float(np.linalg.norm(joint.tip.translation)) + max(beyond, default=last)
+    return reaches

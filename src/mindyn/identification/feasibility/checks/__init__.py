@@ -1,0 +1,1 @@
+"""Check whether values are positive definite, physically consistent or plausible."""

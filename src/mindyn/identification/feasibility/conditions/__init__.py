@@ -1,0 +1,1 @@
+"""Conditions on the parameters of real links: mass distributions, limits that users or robot files give, and priors."""

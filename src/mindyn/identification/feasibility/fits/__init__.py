@@ -1,0 +1,1 @@
+"""Fit physically consistent parameters to the equations of logs."""

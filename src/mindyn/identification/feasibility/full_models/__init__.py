@@ -1,0 +1,1 @@
+"""Complete base parameters to a full model of all links: one model, or random samples."""

@@ -1,0 +1,1 @@
+"""Solve conic programs, which minimise a convex cost over parameters that satisfy conditions."""

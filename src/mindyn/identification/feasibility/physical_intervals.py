@@ -1,0 +1,199 @@
+"""Uncertainty after the constraint: intervals of physically constrained values, and bands of predicted torque.
+
+Constrained values do not scatter about the truth as free values do, so a covariance describes them poorly. The set
+that data and physics allow does: with b the unconstrained values, C their covariance and
+
+    misfit(beta) = (beta - b)^T C^-1 (beta - b),
+
+the interval of a parameter reaches from its smallest to its largest value among physical beta whose misfit is within
+t^2 of the smallest physical misfit, t the quantile of the free intervals: a likelihood-ratio interval from two conic
+programs per parameter. If the constraint does not bind, it equals the free interval. If a prior determines a value more
+than the data do, or pulls it out of its interval, the value has no interval.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mindyn.foundation.algebra.values import Array
+from mindyn.foundation.processes.workers import share_tasks
+from mindyn.identification.estimators.estimate import Estimate
+from mindyn.identification.feasibility.conditions.nearest_values import (
+    MIN_CORRELATION_EIGENVALUE,
+    find_nearest_consistent,
+    known_metric,
+)
+from mindyn.identification.feasibility.conditions.physical_space import PhysicalSpace, physical_values, space_of
+from mindyn.identification.feasibility.optimisation.conic_program import (
+    COARSE_TOLERANCE,
+    DIAGONAL_PLACES,
+    ConeRows,
+    ConicError,
+    ConicProgram,
+)
+from mindyn.identification.feasibility.optimisation.interior_point import minimise_all
+from mindyn.logs.samples import Samples
+
+INTERVAL_MARGIN: Final = 1e-3
+"""Standard deviations added to each end of an interval: the solver stops this close to the boundary."""
+SIZE_COST: Final = 1e-7
+"""Cost, in standard deviations, of 1 kg of pseudo-inertia: values that the data leave open stay bounded."""
+MAX_PRIOR_FRACTION: Final = 0.5
+"""Fraction of the certainty of a value from the prior above which the value has no interval."""
+
+
+def add_physical_intervals(estimate: Estimate) -> Estimate:
+    """Add intervals that respect physical consistency to the estimate of a consistent fit.
+
+    `identify` does this itself; misfits are measured from the unconstrained values that the estimate stores.
+
+    Parameters
+    ----------
+    estimate : Estimate
+        Estimate of `PhysicallyConsistent`; any other is returned unchanged.
+
+    Returns
+    -------
+    Estimate
+        The estimate whose `intervals` are those that data and physics allow.
+    """
+    physical = estimate.values.physical
+    if physical is None:
+        return estimate
+    low, high = physical_ends(estimate)
+    if physical.prior_fractions is None:  # rounding, and joint weights that differ between blocks
+        low, high = np.minimum(low, estimate.beta), np.maximum(high, estimate.beta)
+    pulled = (estimate.beta < low) | (estimate.beta > high)
+    return estimate.with_values(physical=replace(physical, ends=np.where(pulled, np.nan, np.stack([low, high]))))
+
+
+def physical_ends(estimate: Estimate) -> Array:
+    """Return the ends (2, p) of the 95 % intervals, NaN if the data give none."""
+    physical, p = estimate.values.physical, len(estimate.beta)
+    known = np.isfinite(estimate.deviations) & (estimate.deviations > 0)
+    wanted = known & np.array(
+        [name not in estimate.values.dropped and name not in estimate.values.unidentifiable for name in estimate.names]
+    )
+    if physical is not None and physical.prior_fractions is not None:
+        wanted &= physical.prior_fractions <= MAX_PRIOR_FRACTION
+    ends = np.full((2, p), np.nan)
+    if not wanted.any():
+        return ends
+    space = space_of(estimate.regressor)
+    free = estimate.beta if physical is None else physical.unconstrained
+    W = known_metric(estimate, known)
+    further = _fit_conditions(estimate, space)
+    nearest = find_nearest_consistent(space, np.where(known, free, 0.0), W, further)
+    least = float(np.linalg.norm(W @ (nearest.beta - free)))
+    numbers = np.flatnonzero(wanted)
+    deviations = estimate.deviations[numbers]
+    radii = np.sqrt(least**2 + (estimate.uncertainty.half_widths[numbers] / deviations) ** 2)
+    reached = _find_extremes(space, nearest.x, free, W, numbers, deviations, radii, further)
+    # If a program was not solved, the bound without physics remains.
+    outer = (free[numbers] - nearest.beta[numbers]) / deviations + np.array([[-1.0], [1.0]]) * radii
+    reached = np.where(np.isnan(reached), outer, reached) + INTERVAL_MARGIN * np.array([[-1.0], [1.0]])
+    ends[:, numbers] = nearest.beta[numbers] + deviations * reached
+    signed = {space.labels[k] for k in space.nonnegative}
+    zero = np.array([name in signed for name in estimate.names])
+    ends[0, zero] = np.maximum(ends[0, zero], 0.0)
+    return ends
+
+
+def _find_extremes(
+    space: PhysicalSpace,
+    start: Array,
+    free: Array,
+    W: Array,
+    numbers: NDArray[np.intp],
+    deviations: Array,
+    radii: Array,
+    further: tuple[ConeRows, ...],
+) -> Array:
+    """Return the smallest and largest steps (2, k) of the numbered parameters from `start`, in standard deviations."""
+    units, start = space.units, start.copy()
+    for rows in further:
+        if rows.kind == "zero":
+            start[rows.matrix.any(axis=0)] = 0.0  # up to the tolerance of the solver, it is
+    B = space.matrix * units
+    shift = W @ (space.matrix @ start - free)
+    ball = np.vstack([np.zeros(space.size), W @ B])
+    others = (*space.cone_rows(units), *(rows.in_units(units) for rows in further))
+    conditions = [rows.from_start(start / units) for rows in others]
+    # Masses that the values leave open would grow without limit.
+    size = sum(rows.matrix[DIAGONAL_PLACES].sum(axis=0) for rows in conditions[: space.link_count])
+    costs = np.concatenate([B[numbers], -B[numbers]]) / np.tile(deviations, 2)[:, None]
+    programs = []
+    for cost, radius in zip(costs, np.tile(radii, 2), strict=True):
+        program = ConicProgram(space.size)
+        program.add_rows(*conditions, ConeRows("second order", ball, np.concatenate([[radius], shift])))
+        program.cost[:] = cost + SIZE_COST * size
+        programs.append(program)
+    minima = minimise_all(programs, np.zeros(space.size), COARSE_TOLERANCE)
+    lost = [k for k, v in enumerate(minima) if v is None]
+    found = dict(zip(lost, share_tasks(_least_value, [(programs[k], costs[k]) for k in lost]), strict=True))
+    reached = [found[k] if v is None else float(costs[k] @ v) for k, v in enumerate(minima)]
+    return np.asarray(np.array(reached).reshape(2, -1) * np.array([[1.0], [-1.0]]))
+
+
+def _least_value(program: ConicProgram, cost: Array) -> float:
+    """Return cost.v at the minimum v of a program by Clarabel, or NaN if none is found."""
+    try:
+        return float(cost @ program.solve().x)
+    except ConicError:
+        return float("nan")
+
+
+def _fit_conditions(estimate: Estimate, space: PhysicalSpace) -> tuple[ConeRows, ...]:
+    """Return further conditions of the fit: zero for dropped drive parameters, and compact links if they were."""
+    conditions = []
+    zero = [
+        k for k, label in enumerate(space.labels) if label in estimate.values.dropped and label in space.drive_labels()
+    ]
+    if zero:
+        conditions.append(ConeRows("zero", np.eye(space.size)[zero], np.zeros(len(zero))))
+    x, compact = physical_values(estimate, space), space.compact_rows()
+    if x is not None and (compact.matrix @ x >= 0).all():
+        conditions.append(compact)
+    return tuple(conditions)
+
+
+def torque_bands(estimate: Estimate, samples: Samples, *, noise: bool = False) -> tuple[Array, Array]:
+    """Compute 95 % bands of predicted torque.
+
+    Dropped parameters may not be zero, and residuals that are correlated from row to row show torque that no parameter
+    explains. Both widen the bands if `identify` has quantified them.
+
+    Parameters
+    ----------
+    estimate : Estimate
+        Estimate to use.
+    samples : Samples
+        Samples of a motion.
+    noise : bool
+        Return bands of measured torque: add the variance of the residuals to that of the parameters.
+
+    Returns
+    -------
+    tuple of ndarray, shape (N, n)
+        Lower and upper torque, N m or N; infinite if an undetermined parameter acts on a sample.
+    """
+    known = np.isfinite(estimate.deviations)
+    if estimate.uncertainty.dropped_ends is not None:  # a dropped parameter without interval is unbounded
+        dropped = np.array([name in estimate.values.dropped for name in estimate.names])
+        known &= ~(dropped & np.isnan(estimate.uncertainty.dropped_ends).any(axis=0))
+    shifts = estimate.uncertainty.dropped_shifts
+    values, vectors = np.linalg.eigh(estimate.uncertainty.correlations * np.outer(known, known))
+    root = vectors * np.sqrt(np.maximum(values, 0.0)) * np.where(known, estimate.deviations, 0.0)[:, None]
+    variance = np.zeros_like(samples.q)
+    for direction in (*root.T[values > MIN_CORRELATION_EIGENVALUE], *(() if shifts is None else shifts)):
+        variance += estimate.with_values(beta=direction).predict(samples) ** 2
+    for k in np.flatnonzero(~known):
+        unit = np.where(np.arange(len(known)) == k, 1.0, 0.0)
+        variance = np.where(estimate.with_values(beta=unit).predict(samples) == 0, variance, np.inf)
+    variance += np.array([joint.rms if noise else joint.alike for joint in estimate.data.residuals]) ** 2
+    predicted, half_width = estimate.predict(samples), estimate.uncertainty.quantile * np.sqrt(variance)
+    return predicted - half_width, predicted + half_width

@@ -1,0 +1,1 @@
+"""Move given values to the nearest feasible values."""
