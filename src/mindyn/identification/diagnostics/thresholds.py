@@ -110,7 +110,7 @@ MIN_WEIGHT_NATS: Final = 7.0
 """By how much the log likelihood of a torque must be larger without the weight of the file's masses than with it.
 Rates: `make study NAME=plants`, weightless and sound."""
 MAX_WEIGHTLESS_REST: Final = 0.35
-"""Largest part of a joint's torque that the dynamics without weight may leave. Rates: as above."""
+"""Largest part of the torque, rms over the joints, that the dynamics without weight may leave. Rates: as above."""
 MAX_WEIGHTLESS_RATIO: Final = 0.8
 """Rms residual without weight relative to that with it, below which gravity is absent. Rates: as above."""
 

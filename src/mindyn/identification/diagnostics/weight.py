@@ -9,9 +9,10 @@ Y is the regressor of the standard parameters phi, which are those of the file u
 the scale (a current, a unit, a reversed sign), r the weight that remains after an inexact compensation, F friction and
 offset, of any size, and e noise. The marginal likelihood of each hypothesis integrates over phi and f, so a motion for
 which another inertia looks like weight decides nothing by itself: it depends on how far phi must leave the file.
-Gravity along the other axes of the base is tried too. The torque counts as weightless only if that hypothesis is much
-more likely *and* explains the torque at every joint that carries weight in this log; a joint whose weight hardly varies
-in the log is not evidence.
+Gravity along the other axes of the base is tried too: with a small scale, it can imitate a torque without weight. The
+torque counts as weightless only if that hypothesis is much more likely than the weight of the file, not less likely
+than gravity along another axis, *and* explains the torque at the joints that carry weight in this log; a joint whose
+weight hardly varies in the log is not evidence.
 """
 
 from __future__ import annotations
@@ -57,20 +58,25 @@ RANK_TOLERANCE: Final = 1e-9
 class WeightEvidence:
     """How a log speaks about the weight in its torque.
 
-    nats       by how much the logarithm of the likelihood is larger without weight than with it
-    fraction   torque beyond noise that the hypothesis without weight leaves, relative to the torque: the largest of all
-               joints
+    nats       by how much the logarithm of the likelihood is larger without weight than with the weight of the file
+    others     the same, compared with the best of the other directions of gravity, less their price
+    fraction   torque beyond noise that the hypothesis without weight leaves, relative to the torque; rms over joints
     joints     names of the joints that carry weight in this log
     """
 
     nats: float
+    others: float
     fraction: float
     joints: tuple[str, ...]
 
     @property
     def is_weightless(self) -> bool:
-        """Whether the torque lacks the weight: much more likely, and a good explanation."""
-        return self.nats > limit.MIN_WEIGHT_NATS and self.fraction < limit.MAX_WEIGHTLESS_REST
+        """Whether the torque lacks the weight.
+
+        This must be much more likely than the weight of the file, not less likely than weight along another axis, and a
+        good explanation.
+        """
+        return self.nats > limit.MIN_WEIGHT_NATS and self.others > 0 and self.fraction < limit.MAX_WEIGHTLESS_REST
 
 
 def weigh(robot: Robot, q: Array, qd: Array, qdd: Array, tau: Array) -> WeightEvidence | None:
@@ -119,7 +125,8 @@ def weigh(robot: Robot, q: Array, qd: Array, qdd: Array, tau: Array) -> WeightEv
         with_weight += [hypothesis.compare(moving[:, joint] + Yw[:, joint], *prior)[0] for Yw in of_gravity]
     with_weight[1:] -= OTHER_PRICE
     names = tuple(robot.primary_names[joint] for joint in compared)
-    return WeightEvidence(float(without - with_weight.max()), max(left), names)
+    others = float(without - with_weight[1:].max())
+    return WeightEvidence(float(without - with_weight[0]), others, float(np.sqrt(np.mean(np.square(left)))), names)
 
 
 class _Joint:
