@@ -1,4 +1,4 @@
-"""An estimate file that contradicts itself is refused; what it does not have comes back as nothing."""
+"""An estimate file that contradicts itself is rejected; what it does not have comes back as nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Priors of links: divergence, slope and curvature agree, costs balance at the minimum, and bad priors are refused."""
+"""Priors of links: divergence, slope and curvature agree, costs balance at the minimum, and bad priors are rejected."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows that are no numbers, repeat a stamp or go back in time are dropped and counted, or refused."""
+"""Rows that are no numbers, repeat a stamp or go back in time are dropped and counted, or rejected."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A log whose loop passes a dead point is refused between the rows where it does."""
+"""A log whose loop passes a dead point is rejected between the rows where it does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names of columns tell signal, unit and role as recorders write them."""
+"""Names of columns state signal, unit and role as recorders write them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Samples and columns have one shape; other shapes are refused with their name."""
+"""Samples and columns have one shape; other shapes are rejected with their name."""
 
 from __future__ import annotations
 
