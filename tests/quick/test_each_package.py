@@ -14,7 +14,6 @@ import polars as pl
 import pytest
 from closeness import ORACLE, SAME_ALGEBRA, assert_close
 from fleet.fleets import ARM, SETTINGS, SIDECAR, log_bytes
-from mindyn.identification.uncertainty.covariance import with_jackknife_deviation
 from plants.mujoco_servo import random_plant, record_servos, write_arm
 from scipy.integrate import solve_ivp
 from scipy.signal import butter, freqz_sos
@@ -22,6 +21,7 @@ from scipy.signal import butter, freqz_sos
 import mindyn
 from mindyn.applications import identify_payload_from_wrench, study_fleet
 from mindyn.identification import identify_elasticity
+from mindyn.identification.uncertainty.block_deviation import with_jackknife_deviation
 from mindyn.logs import AS_LOGGED, WrenchLog
 from mindyn.logs.filters import lowpass
 from mindyn.papers.lin_paper import slide_operations

@@ -186,7 +186,7 @@ def test_a_payload_has_its_mass(plant, robot, estimate, tmp_path):
 def test_a_motion_keeps_floor_and_speed_by_the_kinematics_of_pinocchio():
     robot = replace(mindyn.load_robot("ur10"), drives=())
     safety = mindyn.SafetySettings(tip_speed=0.6)
-    search = mindyn.SearchSettings(deadline_s=8.0)
+    search = mindyn.SearchSettings(starts=1, deadline_s=60.0)
     design = mindyn.design_motion(robot, seconds=10.0, safety=safety, search=search)
     q, qd = np.array([design.motion(t)[:2] for t in np.linspace(0, 10.0, 500)]).transpose(1, 0, 2)
     model = mindyn.to_pinocchio(robot)
@@ -205,7 +205,7 @@ def test_a_motion_keeps_its_clearance_by_the_kinematics_of_pinocchio():
     """The origins of the joints lie inside the links, and the links stay a quarter of a metre above the floor."""
     robot = replace(mindyn.load_robot("ur10"), drives=())
     safety = mindyn.SafetySettings(tip_speed=3.0, clearance_m=0.25, floor=0.0)
-    search = mindyn.SearchSettings(starts=1, deadline_s=8.0)
+    search = mindyn.SearchSettings(starts=1, deadline_s=60.0)
     home = [0.0, -2.0, 1.8, -1.2, 0.5, 0.0]
     design = mindyn.design_motion(robot, seconds=10.0, home=home, safety=safety, search=search)
     model = mindyn.to_pinocchio(robot)
@@ -218,7 +218,7 @@ def test_a_motion_keeps_its_clearance_by_the_kinematics_of_pinocchio():
 
 
 def test_an_unsafe_design_says_that_it_was_not_checked():
-    robot, search = mindyn.load_robot("ur10"), mindyn.SearchSettings(deadline_s=3.0)
+    robot, search = mindyn.load_robot("ur10"), mindyn.SearchSettings(starts=1, deadline_s=3.0)
     safety = mindyn.SafetySettings(self_collision=False, floor=None)
     design = mindyn.design_motion(robot, seconds=8.0, safety=safety, search=search)
     assert [finding for finding in design.findings if finding.severity is Severity.ERROR]

@@ -1,12 +1,8 @@
-"""Integrated equations and filtered windows piece by piece: intervals, quadratures, errors, selected rows.
-
-Private functions are tested directly: inputs at their limits are rare, or slow to reach, through public names.
-"""
+"""Integrated equations: intervals, quadratures and right sides equal sums, and hold for the values of a motion."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -19,24 +15,12 @@ from mindyn.regression.integrated import (
     QUADRATURE_ROWS,
     IntegratedRegressor,
     Integration,
-    _require_enough,
     _torque_integral,
-    _usable,
     intervals,
     quadrature_weights,
     reversals,
 )
-from mindyn.regression.regressor import Regressor, _joint_scales, with_estimated_drives
-from mindyn.regression.row_blocks import (
-    FILTERED_ROWS,
-    SampleSegment,
-    _dependence_rows,
-    _filter_at_once,
-    _filter_windows,
-    require_enough_rows,
-    require_joints,
-    windows,
-)
+from mindyn.regression.regressor import Regressor
 from mindyn.robots.loading import load_robot
 from mindyn.robots.parts import Drive
 
@@ -127,29 +111,6 @@ def test_weights_of_gregory_integrate_polynomials_of_degree_five():
             assert_close(weights @ x**degree / (rows - 1), 1 / (degree + 1), ORACLE)
 
 
-def test_intervals_are_used_if_all_their_rows_are():
-    usable = np.ones((6, 2), dtype=bool)
-    usable[4, 1] = False
-    samples = replace(samples_of(6), usable=usable)
-    assert _usable(samples, slice(0, 4), "momentum").tolist() == [True, True]
-    assert _usable(samples, slice(2, 6), "momentum").tolist() == [True, False]
-    assert _usable(samples, slice(2, 6), "energy").tolist() == [False]
-    assert _usable(samples, slice(0, 4), "energy").tolist() == [True]
-    assert _usable(samples_of(6), slice(0, 4), "energy").tolist() == [True]
-    assert _usable(samples_of(6), slice(0, 4), "momentum").tolist() == [True, True]
-
-
-def test_more_intervals_than_parameters_are_needed():
-    columns = (np.arange(3), np.arange(2))
-    _require_enough(("a", "b"), columns, np.array([[True, True]] * 4))
-    with raises(InputError, Code.TOO_LITTLE_DATA, "interval_s"):
-        _require_enough(("a", "b"), columns, np.array([[True, True]] * 3))
-    with raises(InputError, Code.TOO_LITTLE_DATA, "interval_s"):
-        _require_enough(("a", "b"), columns, np.array([[True, True]] * 2 + [[True, False]] * 2))
-    with raises(InputError, Code.TOO_LITTLE_DATA, "interval_s"):
-        _require_enough(("a", "b"), columns, np.zeros((0, 2), dtype=bool))
-
-
 def test_right_sides_are_integrals_of_torque_and_power():
     samples, taken = samples_of(30), slice(5, 16)
     weights = quadrature_weights(11) / 100
@@ -195,72 +156,3 @@ def test_a_row_holds_for_the_values_of_the_motion(swinging, form):
     held = created.row(samples, taken, None, "held")
     assert_close(held[:, :-1], row[:, :-1], EXACT)
     assert np.abs(held[:, -1] - row[:, -1]).max() > 1e-6
-
-
-def test_windows_overlap_by_what_a_filter_forgets_in():
-    reach = _dependence_rows(SimpleNamespace(friction=SimpleNamespace(direction="sign")), 5.0, 100.0)
-    size, overlap = _filter_at_once(5.0, 100.0)
-    assert overlap == 2 * reach
-    assert size == FILTERED_ROWS
-    slow_size, slow = _filter_at_once(1e-3, 100.0)
-    assert slow_size == slow > FILTERED_ROWS
-    stop = _dependence_rows(SimpleNamespace(friction=SimpleNamespace(direction="stop")), None, 100.0)
-    assert stop == 8192
-    assert _dependence_rows(SimpleNamespace(friction=SimpleNamespace(direction="sign")), None, 100.0) == 0
-
-
-@pytest.mark.parametrize(
-    ("decimation", "inner", "begun"), [(1, range(0, 500), 0), (3, range(40, 420), 0), (4, range(7, 500), 2)]
-)
-def test_windows_take_every_row_between_the_edges_once(decimation, inner, begun, monkeypatch):
-    monkeypatch.setattr("mindyn.regression.row_blocks.FILTERED_ROWS", 60)
-    monkeypatch.setattr("mindyn.regression.row_blocks.settling_rows", lambda *_: 20)
-    samples = samples_of(500, segments=np.repeat([0, 1, 2], [200, 15, 285]))
-    segment_rows = SampleSegment(samples, inner, begun)
-    for cutoff in (None, 5.0):
-        result = list(windows(segment_rows, cutoff, decimation))
-        taken = [row for item in result for row in item.kept_rows]
-        edge = 0 if cutoff is None else 10
-        expected = []
-        for start, stop in ((0, 200), (200, 215), (215, 500)):
-            since = begun if start == 0 else 0
-            rows = [r for r in range(start, stop) if start + edge <= r < stop - edge and r in inner]
-            expected += [r for r in rows if decimation == 1 or (r - start + since) % decimation == 0]
-        assert taken == expected
-        assert all(len(item.kept_rows) for item in result)
-        if cutoff is not None:
-            for entry in result:
-                segment = next(
-                    ends for ends in ((0, 200), (200, 215), (215, 500)) if ends[0] <= entry.kept_rows[0] < ends[1]
-                )
-                first = entry.kept_rows[0] - (entry.kept_rows[0] - max(segment[0] + 10, inner.start)) % 60
-                assert entry.first == max(segment[0], first - 20)
-                assert entry.last == min(segment[1], first + 60 + 20)
-    assert list(_filter_windows(segment_rows, (200, 215), 5.0, decimation, 10)) == []
-
-
-def test_samples_of_other_joints_are_rejected():
-    regressor = SimpleNamespace(joint_names=("x", "y"), unforced=(), width=lambda i: (3, 4)[i])
-    require_joints(SimpleNamespace(joint_names=("a", "b")), samples_of(3))
-    with raises(InputError, Code.DISAGREEMENT, "joint_names"):
-        require_joints(regressor, samples_of(3))
-    still = np.zeros((2, 2))
-    with raises(InputError, Code.NOT_IDENTIFIABLE, "x") as rejected:
-        require_enough_rows(regressor, (9, 9), still)
-    assert "--lock x=" in rejected.value.hint
-    with raises(InputError, Code.NOT_IDENTIFIABLE, "x"):
-        require_enough_rows(regressor, (9, 9), np.array([[0.0, 0.0], [0.0, 1.0]]))
-    with raises(InputError, Code.TOO_LITTLE_DATA, "x"):
-        require_enough_rows(regressor, (3, 4), np.array([[0.0, 0.0], [1.0, 1.0]]))
-
-
-def test_joints_without_a_drive_get_one_to_be_estimated():
-    robot = load_robot("planar2")
-    second = robot.joint_names[1]
-    stated = replace(robot, drives=(Drive(second, 50.0, side="motor"),))
-    drives = with_estimated_drives(stated).drives
-    assert [drive.joint for drive in drives] == list(robot.joint_names)
-    assert [(drive.ratio, drive.side) for drive in drives] == [(1.0, "joint"), (50.0, "motor")]
-    assert_close(_joint_scales(replace(robot, drives=drives)), [1.0, 50.0], EXACT)
-    sides = replace(robot, drives=(Drive(second, 50.0, side="joint"),))
-    assert_close(_joint_scales(sides), [1.0], EXACT)

@@ -1,7 +1,4 @@
-"""Rows, blocks, gears and moves piece by piece: what counts as logs, spans and reaches, prices of moves.
-
-Private functions are tested directly: inputs at their limits are rare, or slow to reach, through public names.
-"""
+"""Blocks hold every row of logs, samples and streams once, with its reach and its phase."""
 
 from __future__ import annotations
 
@@ -11,23 +8,14 @@ import numpy as np
 import pytest
 from closeness import EXACT, ORACLE, assert_close
 from raising import raises
-from stand_in import stand_in
 
 from mindyn.foundation.errors import Code, InputError
-from mindyn.logs.conditioning import Conditioning
-from mindyn.logs.conversion import _create_drive, _gears_by_joint
-from mindyn.logs.drafts.draft import UNANSWERED, DraftLine, SidecarDraft, format_toml_value
-from mindyn.logs.filters import central_difference, fit_spline
 from mindyn.logs.log import log_from_arrays
-from mindyn.logs.periods import build_timeline
-from mindyn.logs.resolving import _round_rate, cutoff_finding, delay_finding, estimate_period
 from mindyn.logs.samples import Samples
 from mindyn.regression.build_rows import build_rows
 from mindyn.regression.experiment import Experiment
 from mindyn.regression.gather_blocks import (
     BLOCKS,
-    Block,
-    _join_blocks,
     _reach,
     block_counts,
     blocks_by_label,
@@ -42,6 +30,8 @@ from mindyn.robots.loading import load_robot
 from mindyn.robots.parts import Drive
 
 PLANAR = load_robot("planar2")
+
+
 NAMES = PLANAR.joint_names
 
 
@@ -116,11 +106,6 @@ def test_rows_of_samples_are_equal_parts_that_can_be_held_out(regressor):
         _ = build_rows(regressor.robot, still, EquationSettings(drive_parameters="stated")).information
 
 
-def test_one_block_has_the_reach_of_its_own_rows(regressor):
-    rows = build_rows(regressor.robot, samples_of(1200), EquationSettings(drive_parameters="stated"))
-    assert rows.select(rows.blocks[:1]).information.counts == (50, 50)
-
-
 def test_a_stream_has_blocks_from_its_first_sample_on(regressor, monkeypatch):
     monkeypatch.setattr("mindyn.regression.gather_blocks.FIRST_LENGTH", 40)
     parts = [samples_of(100), samples_of(30, 1)]
@@ -162,88 +147,3 @@ def test_blocks_of_labels_hold_their_rows_and_only_usable_ones(regressor):
     R = blocks[2].information.factors[1]
     assert_close(R.T @ R, whole.T @ whole, ORACLE)
     assert_close(blocks[2].reach, _reach(samples, labels == 2), EXACT)
-
-
-def test_joined_blocks_span_and_reach_both(regressor):
-    first, second = split_into_blocks(regressor, samples_of(8), EquationSettings(), 2)
-    both = _join_blocks([first, second])
-    assert (both.span, both.log) == ((0, 8), 0)
-    assert_close(both.reach, [samples_of(8).q.min(axis=0), samples_of(8).q.max(axis=0)], EXACT)
-    assert both.information.counts == (8, 8)
-    assert isinstance(_join_blocks([first]), Block)
-
-
-def test_drives_of_logged_gears():
-    G = np.array([[50.0, 0.0], [-3.0, 40.0]])
-    first, second = (_create_drive(name, j, G, NAMES) for j, name in enumerate(NAMES))
-    assert (first.ratio, dict(first.coupling), first.side) == (50.0, {}, "motor")
-    assert (second.ratio, dict(second.coupling)) == (40.0, {NAMES[0]: -3.0})
-    assert_close(_gears_by_joint(replace(PLANAR, drives=(second, first))), G, EXACT)
-
-
-def estimate(covariance, beta, names=("a", "b", "c")):
-    simple_namespace = stand_in(names=names, beta=np.array(beta), deviations=np.sqrt(np.diag(covariance)))
-    known = np.isfinite(simple_namespace.deviations) & (simple_namespace.deviations > 0)
-    scale = np.where(known, 1 / np.where(known, simple_namespace.deviations, 1.0), 0.0)
-    simple_namespace.correlations = np.where(np.isfinite(covariance), covariance, 0.0) * np.outer(scale, scale)
-    simple_namespace.by_noise_alone = lambda: simple_namespace
-    return simple_namespace
-
-
-def test_logs_whose_stamps_begin_late_have_the_same_line():
-    t = np.arange(0, 25, 0.02)
-    q = np.column_stack([np.sin(2 * np.pi * t / 10), np.cos(2 * np.pi * t / 10)])
-    early, late = (build_timeline([t + begin], [q]) for begin in (0.0, 300.0))
-    assert np.abs(late.times[0] - early.times[0]).max() < 0.01
-    assert late.period_s == pytest.approx(early.period_s)
-    assert early.length_s == pytest.approx(10.0, abs=0.05)
-    assert early.repeats == pytest.approx(2.5, abs=0.02)
-
-
-def test_a_draft_marks_open_questions_and_puts_tables_last():
-    draft = SidecarDraft(
-        "run.csv",
-        (DraftLine("units.torque", UNANSWERED, "one of\nmany"), DraftLine("rows", [0, 9], "why")),
-        ("a\nnote",),
-    )
-    assert draft.questions == ("units.torque",)
-    lines = draft.toml().splitlines()
-    assert lines[2] == "draft = true"
-    assert lines[3] == "# note: a note"
-    assert lines[4:] == ["rows = [0, 9]  # why", 'units.torque = "?"  # ?  one of many']
-    assert "draft = true" not in draft.toml(confirmed=True)
-    assert draft.to_metadata() == {"rows": [0, 9]}
-    both = draft.with_line("units.torque", "N m", "").with_line("units.time", "s", "")
-    assert both.to_metadata() == {"units": {"torque": "N m", "time": "s"}, "rows": [0, 9]}
-    assert both.without_key("units").to_metadata() == {"rows": [0, 9]}
-    assert both.without_key("units.time").value("units.torque") == "N m"
-    assert [format_toml_value(item) for item in (True, 1.5, ["a", 2], {"k": False})] == [
-        "true",
-        "1.5",
-        '["a", 2]',
-        "{ k = false }",
-    ]
-
-
-def test_rates_of_logs_are_those_of_their_usual_steps():
-    steps = np.full(100, 0.01)
-    steps[:4] = 0.02
-    assert estimate_period(steps) == pytest.approx(0.01)
-    steps[:6] = 0.02  # more than a twentieth: all but the gaps
-    assert estimate_period(steps) == pytest.approx(np.mean(steps))
-    steps[:6] = 0.026
-    assert estimate_period(steps) == pytest.approx(0.01)
-    assert [_round_rate(rate) for rate in (99.9901, 99.98, 0.3, 1000.09)] == [100.0, 99.98, 0.3, 1000.0]
-    c = Conditioning(motion_hz=4.0, delay_s=-0.0125)
-    assert cutoff_finding(c, "x").message == "position cut-off selected x: 4 Hz"
-    assert delay_finding(c, "y").message == "delay of the torque y: -12.5 ms"
-    assert delay_finding(replace(c, delay_s=(0.0, 0.03)), "y").message == "delay of the torque y: 0, 30 ms"
-
-
-def test_derivatives_of_polynomials():
-    t = np.arange(60) / 50
-    q = (1 + 2 * t + 3 * t**2)[:, None]
-    assert_close(central_difference(q, 50.0)[1:-1, 0], (2 + 6 * t)[1:-1], ORACLE)
-    _, qd, qdd = fit_spline(q, 50.0)
-    assert_close(qd[:, 0], 2 + 6 * t, 1e-8)
-    assert_close(qdd[:, 0], np.full(60, 6.0), 1e-6)

@@ -1,7 +1,4 @@
-"""What a draft says of a log, line by line, from groups and numbers made by hand.
-
-Private functions are tested directly: inputs at their limits are rare, or slow to reach, through public names.
-"""
+"""A draft of a sidecar answers what numbers and names of a log show, and asks the rest."""
 
 from __future__ import annotations
 
@@ -12,12 +9,9 @@ import numpy as np
 from closeness import EXACT, assert_close
 from draft_parts import EMPTY, PLANAR, T, build_limited_robot, contents, group, head
 
-from mindyn.logs.drafts.draft import UNANSWERED, DraftLine, SidecarDraft
+from mindyn.logs.drafts.draft import UNANSWERED, DraftLine, SidecarDraft, format_toml_value
 from mindyn.logs.drafts.draft_columns import choose_groups, find_missing_joints, stack_values
-from mindyn.logs.drafts.draft_head import (
-    Clock,
-    LogHead,
-)
+from mindyn.logs.drafts.draft_head import Clock, LogHead
 from mindyn.logs.drafts.draft_names import split_words
 from mindyn.logs.drafts.drafting import (
     _add_columns,
@@ -26,7 +20,6 @@ from mindyn.logs.drafts.drafting import (
     _add_torque,
     _add_units,
     _add_velocity,
-    _describe_order,
     _read_joint_order,
     _reorder_columns,
     _standard_units,
@@ -55,7 +48,6 @@ def test_the_group_that_measures_a_signal_most_likely_is_chosen():
 def test_lines_on_the_time():
     none = _add_time(EMPTY, Clock())
     assert none.value("rate_hz") == UNANSWERED
-    assert none.lines[0].evidence == "no column of the file is a time: how many rows per second?"
     item = _add_time(EMPTY, Clock(("t",), "ms", T, "100 Hz"))
     assert [(b.key, b.value, b.evidence) for b in item.lines] == [
         ("columns.time", "t", "100 Hz"),
@@ -63,12 +55,10 @@ def test_lines_on_the_time():
     ]
     open_unit = _add_time(EMPTY, Clock(("t",), None, None, "odd"))
     assert open_unit.value("units.time") == UNANSWERED
-    assert open_unit.lines[-1].evidence == "one of s, ms, us, ns: odd"
     two = _add_time(EMPTY, Clock(("s", "ns"), "s", np.concatenate([T[:20], T]), "x"))
     assert two.value("columns.time") == ["s", "ns"]
     assert two.value("units.time") is None
     assert two.value("accept") == ["restarts"]
-    assert two.lines[-1].evidence.startswith("the time goes back once: a new recording begins there")
 
 
 def test_lines_on_columns_and_their_order():
@@ -77,15 +67,12 @@ def test_lines_on_columns_and_their_order():
     assert plain.value("columns.position") == "q{i}"
     assert plain.value("files.torque") == "tau.csv"
     assert plain.value("joints") is None
-    assert plain.lines[0].evidence == "2 joints; the numbers are assumed to be in the robot's order"
     wide = {"position": group("q", 4), "torque": group("tau", 3)}
     more = _add_columns(EMPTY, Path("x.csv"), contents(wide, head()), ("a", "b"))
     assert more.value("joints") == ["a", "b", "column 3", "column 4"]
-    assert more.lines[-1].evidence == "assumed to be the robot's; the log has 2 more"
     arrays = {"position": group("q", 2, "array"), "torque": group("tau", 2, "array")}
     listed = _add_columns(EMPTY, Path("x.csv"), contents(arrays, head()), ("a", "b"))
     assert listed.value("joints") == ["a", "b"]
-    assert listed.lines[-1].evidence == "assumed to be the robot's"
     named = LogHead({}, {"name0": "b", "name1": "a", "mode": "on"}, {}, ())
     assert _add_columns(EMPTY, Path("x.csv"), contents(chosen, named), ("a", "b")).value("joints") == ["b", "a"]
     assert _add_columns(EMPTY, Path("x.csv"), contents(wide, head()), ()).value("joints") is None
@@ -93,11 +80,6 @@ def test_lines_on_columns_and_their_order():
     assert _add_columns(EMPTY, Path("x.csv"), contents(by_name, named), ("a", "b")).value("joints") is None
     assert _read_joint_order(named, 2) == ["b", "a"]
     assert _read_joint_order(named, 3) is None
-    assert _describe_order(group("q", 2, "names"), is_assumed=True) == "by joint name"
-    assert _describe_order(group("q", 2, "array"), is_assumed=True).startswith(
-        "2 joints; the columns of the array are assumed"
-    )
-    assert _describe_order(group("q"), is_assumed=False) == "2 joints"
     listing = replace(group("q"), entry=("x", "y"))
     result = _add_columns(EMPTY, Path("x"), contents({"position": listing}, head()), ())
     assert result.value("columns.position") == ["x", "y"]
@@ -143,23 +125,18 @@ def velocity_of(times, *, name="qd", unit="rad", seconds=T, robot=None, files=()
 def test_lines_on_velocities():
     good = velocity_of(1.0)
     assert good.value("units.velocity") == "rad/s"
-    assert "times the derivative of the position, which explains 100.0 % of it" in good.lines[-1].evidence
     assert velocity_of(180 / np.pi).value("units.velocity") == "deg/s"
     against = velocity_of(180 / np.pi, name="qd_rad_s_")
     assert against.value("units.velocity") == "deg/s"
-    assert against.lines[-1].evidence.endswith("; the unit in its name, rad/s, does not fit")
     odd = velocity_of(3.0)
     assert odd.value("columns.velocity") is None
-    assert odd.notes[0].startswith("qd{i} is called a velocity, but is 3 times the derivative of the position")
-    assert odd.notes[0].endswith("(agreement 100 %): it is not used")
     backwards = velocity_of(-1.0)
     assert backwards.value("units.velocity") is None
     for unknown in ({"unit": None}, {"seconds": None}, {"files": ("velocity",)}):
         open_one = velocity_of(1.0, **unknown)
         assert open_one.value("units.velocity") == UNANSWERED
-        assert open_one.lines[-1].evidence == "rad/s, deg/s, rpm, ...?"
         velocity = velocity_of(1.0, name="qd_rad_s_", **unknown)
-        assert (velocity.value("units.velocity"), velocity.lines[-1].evidence) == ("rad/s", "from the name")
+        assert velocity.value("units.velocity") == "rad/s"
     sliding = replace(PLANAR, joints=tuple(replace(joint, kind="prismatic") for joint in PLANAR.joints))
     assert velocity_of(1.0, unit="m", robot=sliding).value("units.velocity") == "m/s"
     none = _add_velocity(EMPTY, contents({"position": group("q")}, head()), "rad")
@@ -175,17 +152,14 @@ def torque_line(name, peak, known=None, *, here=True):
 def test_lines_on_torques():
     plain = torque_line("tau", 30.0)
     assert plain.value("units.torque") == UNANSWERED
-    assert plain.lines[0].evidence == "one of N m, mN m, N, mN, A, mA; up to 30"
     assert plain.value("current_gains") is None
     named = torque_line("tau_Nm", 30.0)
     assert (named.value("units.torque"), named.lines[0].evidence) == ("N m", "from the name; up to 30")
     defined = torque_line("tau", 30.0, {"torque": "N m"})
     assert defined.value("units.torque") == "N m"
-    assert defined.lines[0].evidence == "defined by the format; up to 30"
     for peak, unit in ((199.0, "A"), (201.0, "mA")):
         current = torque_line("motor_current", peak)
         assert current.value("units.torque") == unit
-        assert current.lines[0].evidence == f"the name contains current; up to {peak:g}"
         assert current.value("current_gains") == UNANSWERED
     elsewhere = torque_line("motor_current", 5.0, here=False)
     assert elsewhere.value("units.torque") == UNANSWERED
@@ -202,13 +176,10 @@ def test_lines_on_sides():
     arm = build_limited_robot(2.0)
     both = side_of("q", "tau", inside, robot=arm, extra=("velocity",))
     assert (both.value("side.position"), both.value("side.velocity")) == ("joint", "joint")
-    assert [line.evidence for line in both.lines if line.key == "side.velocity"] == ["as the position"]
     assert both.value("side.torque") == UNANSWERED
     assert (both.value("gears") is None) == bool(arm.drives)
     motor = side_of("motor_q", "motor_tau", far, robot=arm)
     assert (motor.value("side.position"), motor.value("side.torque")) == ("motor", "motor")
-    (why,) = [line.evidence for line in motor.lines if line.key == "side.position"]
-    assert why.startswith("from the name; 40 times")
     assert side_of("motor_q", "tau", inside, robot=arm).value("side.position") == "joint"
     assert side_of("q", "tau", far, robot=arm).value("side.position") == UNANSWERED
     alone = side_of("joint_q", "effort", inside, robot=None)
@@ -217,8 +188,6 @@ def test_lines_on_sides():
     assert side_of("joint_q", "tau", far, robot=arm).value("side.position") == UNANSWERED
     unknown = side_of("q", "tau", inside, unit=None, robot=arm)
     assert unknown.value("side.position") == UNANSWERED
-    known_values = [line.evidence for line in unknown.lines if line.key == "side.position"]
-    assert known_values == ["motor or joint: the unit is unknown"]
     for unit in ("A", "mA"):
         assert side_of("q", "motor_tau", inside, torque_unit=unit, robot=arm).value("side.torque") == "joint"
     bare = replace(arm, drives=())
@@ -236,10 +205,8 @@ def test_lines_on_units_of_positions():
 
     rad = of(1.5)
     assert (rad.value("units.position"), rad.value("units.acceleration")) == ("rad", "rad/s^2")
-    assert rad.lines[0].evidence == "up to 1.5, within the limits in rad"
     unsure = of(80.0)
     assert (unsure.value("units.position"), unsure.value("units.acceleration")) == (UNANSWERED, UNANSWERED)
-    assert unsure.lines[0].evidence.startswith("one of rad, deg, m, mm: up to 80: deg at the joints")
     assert of(80.0, "deg").value("units.acceleration") == "deg/s^2"
     assert of(1.5, "deg").value("units.position") == "rad"
     named = {**chosen, "position": group("q_deg", ending=("deg",))}
@@ -263,3 +230,28 @@ def test_errors_of_unreadable_logs_describe_their_content():
     assert "--lock j2=0" in error.hint
     bare = find_missing_joints(Path("run.csv"), LogHead({}, {}, {}, (), is_named=False), ["torque"], (), {})
     assert bare.message == "no columns of run.csv look like torque; it has no column of numbers"
+
+
+def test_a_draft_marks_open_questions_and_puts_tables_last():
+    draft = SidecarDraft(
+        "run.csv",
+        (DraftLine("units.torque", UNANSWERED, "one of\nmany"), DraftLine("rows", [0, 9], "why")),
+        ("a\nnote",),
+    )
+    assert draft.questions == ("units.torque",)
+    lines = draft.toml().splitlines()
+    assert lines[2] == "draft = true"
+    assert lines[3] == "# note: a note"
+    assert lines[4:] == ["rows = [0, 9]  # why", 'units.torque = "?"  # ?  one of many']
+    assert "draft = true" not in draft.toml(confirmed=True)
+    assert draft.to_metadata() == {"rows": [0, 9]}
+    both = draft.with_line("units.torque", "N m", "").with_line("units.time", "s", "")
+    assert both.to_metadata() == {"units": {"torque": "N m", "time": "s"}, "rows": [0, 9]}
+    assert both.without_key("units").to_metadata() == {"rows": [0, 9]}
+    assert both.without_key("units.time").value("units.torque") == "N m"
+    assert [format_toml_value(item) for item in (True, 1.5, ["a", 2], {"k": False})] == [
+        "true",
+        "1.5",
+        '["a", 2]',
+        "{ k = false }",
+    ]

@@ -1,12 +1,6 @@
-"""Parts of consistent fits, intervals and bounds, compared with sums computed here.
-
-Private functions are tested directly: inputs at their limits are rare, or slow to reach, through public names.
-"""
+"""Consistent fits satisfy the conditions of their optimum, and certificates prove what contradicts."""
 
 from __future__ import annotations
-
-from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -27,7 +21,6 @@ from mindyn.identification.feasibility.conditions.physical_space import space_of
 from mindyn.identification.feasibility.conditions.priors import Prior
 from mindyn.identification.feasibility.conditions.user_bounds import Bounds, read_bounds
 from mindyn.identification.feasibility.fits.constrained_fit import FitProblem
-from mindyn.identification.feasibility.physical_intervals import _fit_conditions
 from mindyn.regression.information import Information, joint_weights, triangle_of
 from mindyn.regression.regressor import Regressor, with_estimated_drives
 
@@ -135,15 +128,6 @@ def test_bounds_that_contradict_each_other_are_named(space):
     assert_close(heavier.solve(information, np.ones(2), 1e-4)[0], 2.5, 1e-3)
 
 
-def test_the_mass_that_torques_suggest_is_their_weight_at_the_arms_length(space):
-    information, tables = data(space, solid(space), 0.3)
-    largest = max(np.sqrt(np.mean(table[:, -1] ** 2)) for table in tables)
-    problem = FitProblem(space, Prior((None, None), "entropic", ()))
-    assert_close(problem._typical_mass_kg(information), largest / (9.80665 * 0.5), 1e-2)
-    nothing = replace(information, factors=tuple(0 * factor for factor in information.factors))
-    assert problem._typical_mass_kg(nothing) == 1e-6
-
-
 def test_misfits_are_measured_in_standard_deviations():
     rng = np.random.default_rng(0)
     root = rng.normal(size=(3, 3))
@@ -155,21 +139,6 @@ def test_misfits_are_measured_in_standard_deviations():
     W = wide[:, result]
     assert_close(W.T @ W, np.linalg.inv(C[np.ix_(result, result)]), ORACLE)
     assert not wide[:, 1].any()
-
-
-def test_conditions_of_a_fit_hold_for_its_intervals(space):
-    x = solid(space)
-    narrow = stand_in(dropped=("fc1", "none"), physical=None, beta=space.matrix @ x)
-    (zero,) = _fit_conditions(narrow, space)
-    assert (zero.kind, zero.matrix.shape) == ("zero", (1, space.size))
-    assert zero.matrix[0, space.labels.index("fc1")] == 1.0
-    held = stand_in(dropped=(), physical=SimpleNamespace(labels=space.labels, values=x), beta=space.matrix @ x)
-    (compact,) = _fit_conditions(held, space)
-    assert compact.kind == "nonnegative"
-    far = x.copy()
-    far[space.link(0)] = phi_about_origin(2.0, np.zeros(3), 9 * np.eye(3))
-    wide = stand_in(dropped=(), physical=SimpleNamespace(labels=space.labels, values=far), beta=space.matrix @ far)
-    assert _fit_conditions(wide, space) == ()
 
 
 def test_the_nearest_values_and_their_certificate(space):

@@ -1,7 +1,4 @@
-"""Samples, columns and decimal marks at their edges; the band that a noise floor is taken from.
-
-Private functions are tested directly: inputs at their limits are rare, or slow to reach, through public names.
-"""
+"""Samples and columns have one shape; other shapes are rejected with their name."""
 
 from __future__ import annotations
 
@@ -14,9 +11,8 @@ from raising import raises
 
 from mindyn.foundation.errors import Code, InputError
 from mindyn.logs.column_selection import ColumnSelection, take_column
-from mindyn.logs.formats.text_table import _detect_decimal, _detect_separator, _strip_comment_mark
+from mindyn.logs.log import Log, SourceFile, join_logs, log_from_arrays
 from mindyn.logs.log_errors import LogError
-from mindyn.logs.noise_cutoff import _joint_cutoff
 from mindyn.logs.samples import Samples
 
 ZEROS = np.zeros((4, 2))
@@ -67,34 +63,27 @@ def test_columns_are_one_number_a_row():
     assert ColumnSelection(("b", "a")).take(pairs).tolist() == [[0.0, 0.0], [1.0, 1.0]]
 
 
-def test_a_decimal_comma_is_recognised_if_a_point_does_not_parse():
-    assert _detect_decimal(["1,5", "2"], ";") == ","
-    assert _detect_decimal(["1,5", "2"], ",") == "."
-    assert _detect_decimal(["1,5", "2.5"], ";") == "."
-    assert _detect_decimal(["1", "2"], ";") == "."
-    assert _detect_decimal(["1,5", "x"], ";") == "."
-    assert _detect_separator("a;b", "1,5;2,5") == ";"
-    assert _detect_separator("a,b", "1.5,2.5") == ","
-    assert _detect_separator("a b", "1 2") == " "
-    assert _detect_separator("name", "1") == ","
-    assert _detect_separator("t [s, of the day];q", "0;1") == ";", "names may hold another separator"
-    assert _strip_comment_mark(["#", "a", "b"], ["1", "2"]) == ["a", "b"]
-    assert _strip_comment_mark(["#a", "b"], ["1", "2"]) == ["a", "b"]
-    assert _strip_comment_mark(["#", "b"], ["1", "2"]) == ["#", "b"]
-    assert _strip_comment_mark(["a", "b"], ["1", "2"]) == ["a", "b"]
+T = np.arange(200) / 100
 
 
-def test_bins_beyond_nine_tenths_of_the_band_are_no_floor(monkeypatch):
-    frequency = np.arange(0, 51.0)
-    density = np.full(51, 100.0)
-    density[25:36] = 1.0  # eleven of the twenty-one of the band, not of the twenty-six up to its end
-    density[12] = 4.0
-    monkeypatch.setattr("mindyn.logs.noise_cutoff._power_density", lambda *_: (frequency, density))
-    assert _joint_cutoff([], 100.0) == 12.0
-    density[12] = 4.1
-    assert _joint_cutoff([], 100.0) == 25.0
+TURN = np.column_stack([np.sin(3 * T), np.cos(2 * T)])
 
 
-def test_copies_of_samples_keep_unchanged_arrays():
-    item = samples(closure=np.ones((4, 2)))
-    assert replace(item, rate_hz=20.0).closure is item.closure
+def test_a_log_is_called_after_its_file_and_cannot_be_changed():
+    q = TURN.copy()
+    log = Log(("a", "b"), T, q, TURN, np.arange(200), sources=(SourceFile("/data/run7.csv", "0"),))
+    assert log.name == "run7.csv"
+    assert replace(log, name="mine").name == "mine"
+    assert log_from_arrays(("a", "b"), T, q, TURN).name == ""
+    with pytest.raises(ValueError, match="read-only"):
+        log.q[0] = 1.0
+    q[0] = 7.0  # the caller's own array stays the caller's
+    assert repr(log) == "Log(200 rows of 2 joints over 1.99 s)"
+    assert repr(log.take(slice(0, 0))) == "Log(0 rows of 2 joints over 0 s)"
+    assert log.between(3, 6).rows.tolist() == [3, 4, 5]
+    assert len(join_logs([log.take(slice(0, 3)), log.take(slice(3, 9))])) == 9
+    assert join_logs([log]) is log
+    for name in ("q", "tau", "qd", "qdd"):
+        arrays = {"q": TURN, "tau": TURN, "qd": TURN, "qdd": TURN, name: TURN[:-1]}
+        with raises(InputError, code=Code.WRONG_SHAPE):
+            Log(("a", "b"), T, arrays["q"], arrays["tau"], np.arange(200), arrays["qd"], arrays["qdd"])

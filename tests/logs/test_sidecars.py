@@ -1,27 +1,21 @@
-"""Statements at their bounds, columns by pattern, rows in range, groups that are read at once.
-
-One private name is tested directly: inputs at its limits are rare, or slow to reach, through public names.
-"""
+"""Sidecars: values in range, merged key by key, found next to the log, faults named together."""
 
 from __future__ import annotations
 
+import tomllib
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from closeness import EXACT, SAME_ALGEBRA, assert_close
+from closeness import SAME_ALGEBRA, assert_close
 from raising import raises
 
-from mindyn.foundation.errors import Code
-from mindyn.logs.column_selection import ColumnSelection, list_columns_and_joints, list_unused_joints, select_columns
-from mindyn.logs.conditioning import Conditioning, condition_motion
-from mindyn.logs.conversion import array_per_joint, create_conversion, motor_gears
-from mindyn.logs.filters import central_difference, fit_spline
-from mindyn.logs.formats.parquet_table import MAX_WHOLE_GROUP_ROWS, _plan_fetches
-from mindyn.logs.log import log_from_arrays
-from mindyn.logs.log_errors import LogError
-from mindyn.logs.metadata import LogMetadata, find_faults, find_sidecar
-from mindyn.logs.number_checks import LogInspector
+from mindyn.foundation.errors import Code, InputError
+from mindyn.logs.column_selection import ColumnSelection, list_unused_joints, select_columns
+from mindyn.logs.log import write_log
+from mindyn.logs.log_errors import LogError, raise_together
+from mindyn.logs.metadata import LogMetadata, find_faults, find_key_faults
 from mindyn.logs.read_log import read_log
 from mindyn.robots.loading import load_robot
 
@@ -78,18 +72,6 @@ def test_statements_are_merged_key_by_key():
         below.merge_with({"rows": [5, 0], "skip_rows": 2, "nonsense": 1})
 
 
-def test_a_log_has_one_sidecar_or_that_of_its_folder(tmp_path):
-    path = tmp_path / "run.csv"
-    assert find_sidecar(path) is None
-    (tmp_path / "logs.toml").write_text("")
-    assert find_sidecar(path).name == "logs.toml"
-    (tmp_path / "run.log.toml").write_text("")
-    assert find_sidecar(path).name == "run.log.toml"
-    (tmp_path / "run.csv.toml").write_text("")
-    with raises(LogError, code=Code.AMBIGUOUS, subject="run.csv"):
-        find_sidecar(path)
-
-
 def table(*names):
     return SimpleNamespace(name="run.csv", names=names)
 
@@ -116,12 +98,6 @@ def test_columns_follow_patterns_in_the_robot_s_order():
         ColumnSelection(("a", "b")).take({"a": np.zeros(2), "b": np.zeros((2, 2))})
 
 
-def test_long_lists_of_columns_are_cut():
-    names = [f"c{k}" for k in range(61)]
-    assert "c59 and 1 more; the robot has" in list_columns_and_joints(names, ROBOT)
-    assert "c59; the robot has" in list_columns_and_joints(names[:60], ROBOT)
-
-
 def test_joints_that_only_the_log_has_are_named():
     first, second = ROBOT.joint_names
     given = LogMetadata(columns={"position": "q_{joint}", "torque": "t_{joint}"})
@@ -133,20 +109,6 @@ def test_joints_that_only_the_log_has_are_named():
     numbered = LogMetadata(columns={"position": "q{i}"})
     assert list_unused_joints(numbered, ROBOT, {"position": table("q1", "q2")}, ["q1", "q2"]) == []
     assert list_unused_joints(numbered, ROBOT, {"position": table("q1", "q2", "q3", "qx")}, ["q1", "q2"]) == ["q3"]
-
-
-@pytest.mark.parametrize(
-    ("groups", "rows", "read"),
-    [
-        ([10, 10, 10], 15, [(0, 20), (20, 10)]),
-        ([10, 10, 10], 10, [(0, 10), (10, 10), (20, 10)]),
-        ([], 10, []),
-        ([MAX_WHOLE_GROUP_ROWS, 1], 2 * MAX_WHOLE_GROUP_ROWS, [(0, MAX_WHOLE_GROUP_ROWS), (MAX_WHOLE_GROUP_ROWS, 1)]),
-        ([5, MAX_WHOLE_GROUP_ROWS - 3, 5], 10, [(0, 5), (5, MAX_WHOLE_GROUP_ROWS - 3), (MAX_WHOLE_GROUP_ROWS + 2, 5)]),
-    ],
-)
-def test_row_groups_are_read_whole(groups, rows, read):
-    assert list(_plan_fetches(groups, rows)) == read
 
 
 @pytest.mark.parametrize(
@@ -175,72 +137,58 @@ def test_rows_choose_a_part_of_a_log(tmp_path, given, rows):
         read_log(path, ROBOT, metadata={**stated, "rows": [100, 200]})
 
 
-def convert(signals, **stated):
-    units = {"position": "rad", "velocity": "deg/s", "torque": "N m"}
-    return create_conversion(LogMetadata(units=units, **stated), ROBOT, signals)
+def test_an_unknown_key_is_one_fault():
+    faults = find_faults({"colums": {"time": "t"}, "rate_hz": 100.0, "side": 3})
+    assert len(faults) == 2
+    assert [fault.subject for fault in faults] == ["colums", "side"]
+    merged = LogMetadata().merge_with({"units": {"time": "s"}}).merge_with({"units": {"torque": "A"}})
+    assert dict(merged.units) == {"time": "s", "torque": "A"}
 
 
-def test_motors_turn_further_and_push_less_than_joints():
-    G = np.array([[100.0, 0.0], [20.0, 50.0]])
-    raw = np.array([[100.0, 70.0], [-3.0, 5.0]])
-    created = convert(("position", "velocity", "torque"), side="motor", gears=G.tolist(), position_offset=[0.5, 0.0])
-    assert_close(created.apply("position", raw), raw @ np.linalg.inv(G).T + [0.5, 0.0], SAME_ALGEBRA)
-    assert_close(created.apply("velocity", raw), np.deg2rad(raw @ np.linalg.inv(G).T), SAME_ALGEBRA)
-    assert_close(created.apply("torque", raw), raw @ G, SAME_ALGEBRA)
-    joint = convert(("position", "torque"), side="joint")
-    assert_close(joint.apply("torque", raw), raw, EXACT)
-    assert_close(joint.apply("position", raw), raw, EXACT)
-    kept = joint.apply("torque", np.array([[np.nan, 1.0]]))
-    assert kept[0, 1] == 1.0
-    with raises(LogError, code=Code.INVALID_VALUE, subject="gears"):
-        motor_gears(LogMetadata(gears=[[1.0, 2.0], [2.0, 4.0]]), ROBOT)
-    assert_close(motor_gears(LogMetadata(gears=[50.0, -30.0]), ROBOT), np.diag([50.0, -30.0]), EXACT)
-    with raises(LogError, code=Code.DISAGREEMENT, subject="gains"):
-        array_per_joint({"a": 1.0}, ROBOT.primary_names, "gains")
+def test_faults_are_raised_together_and_their_hints_once():
+    one, two = (LogError(name, hint="look", code=Code.AMBIGUOUS, subject=name) for name in ("one", "two"))
+    raise_together([], "run.csv")
+    with raises(LogError, code=Code.AMBIGUOUS, subject="one") as alone:
+        raise_together([one], "run.csv")
+    assert alone.value is one
+    with raises(LogError, code=Code.AMBIGUOUS, subject="one") as known:
+        raise_together([one, two], "run.csv")
+    assert known.value.message.splitlines() == ["the metadata of run.csv has 2 errors:", "1. one", "   look", "2. two"]
 
 
-def test_derivatives_have_the_units_of_their_rate():
-    t = np.arange(200) / 50
-    q = np.column_stack([t**2, 3 * t])
-    inner = slice(10, -10)
-    assert_close(central_difference(q, 50.0)[inner], np.column_stack([2 * t, 3 + 0 * t])[inner], 1e-9)
-    spline = fit_spline(q, 50.0)
-    assert_close(spline[0][inner], q[inner], 1e-9)
-    assert_close(spline[1][inner], np.column_stack([2 * t, 3 + 0 * t])[inner], 1e-8)
-    assert_close(spline[2][inner], np.column_stack([2 + 0 * t, 0 * t])[inner], 1e-6)
+@pytest.mark.parametrize("key", ["rate_hz", "side", "columns", "joints", "separator"])
+def test_a_question_mark_is_invalid_for_every_key(key):
+    assert [(fault.code, fault.subject) for fault in find_key_faults(key, "?")] == [(Code.MISSING_VALUE, key)]
+    (fault,) = find_key_faults("units", {"torque": "?", "time": "s"})
+    assert (fault.code, fault.subject) == (Code.MISSING_VALUE, "units.torque")
 
 
-def test_measured_motion_is_used_if_requested():
-    t = np.arange(100) / 50
-    q, qd, qdd = (np.column_stack([f(t), f(2 * t)]) for f in (np.sin, np.cos, np.exp))
-    log = log_from_arrays(ROBOT.joint_names, t, q, 5 * q, qd, qdd)
-    c = Conditioning(rate_hz=50.0, motion_hz=None, velocity="measured", acceleration="measured")
-    motion = condition_motion(log, c)
-    for result, given in zip(motion[:4], (q, qd, qdd, 5 * q), strict=True):
-        assert_close(result, given, EXACT)
-    half = condition_motion(log, Conditioning(rate_hz=50.0, motion_hz=None, velocity="measured"))
-    assert_close(half.qdd, central_difference(qd, 50.0), EXACT)
-    plain = condition_motion(log, Conditioning(rate_hz=50.0, motion_hz=None))
-    assert_close(plain.qdd, central_difference(central_difference(q, 50.0), 50.0), EXACT)
-    late = condition_motion(log, Conditioning(rate_hz=50.0, motion_hz=None, delay_s=0.04))
-    assert_close(late.q[10:-10], q[8:-12], 1e-9)  # the motion is moved to the later torque
-    assert_close(late.tau, 5 * q, EXACT)
-    with raises(LogError, code=Code.MISSING_VALUE, subject="acceleration"):
-        condition_motion(log_from_arrays(ROBOT.joint_names, t, q, q, qd), c)
-
-
-def test_steps_are_jumps_when_they_are_fast_and_unusual():
-    time = np.arange(200) / 100
-    smooth = np.column_stack([0.5 * np.sin(time), 0.3 * np.cos(time)])
-
-    def notes(step):
-        q = smooth.copy()
-        q[120:, 1] += step
-        seen = LogInspector(ROBOT)
-        seen.see(log_from_arrays(ROBOT.joint_names, time, q, q))
-        return [item for item in map(str, seen.findings()) if "jumps" in str(item)]
-
-    limit = ROBOT.joints[1].limits.velocity or 10.0
-    assert notes(0.9 * limit / 100) == []
-    assert len(notes(1.2 * limit / 100)) == 1
-    assert len(notes(-1.2 * limit / 100)) == 1
+@pytest.mark.parametrize("names", [("a", "b"), ("a b", "c,d")])
+def test_joints_whose_names_no_header_holds_are_counted(tmp_path, names):
+    robot = load_robot("planar2")
+    joints = tuple(replace(joint, name=name) for joint, name in zip(robot.joints, names, strict=True))
+    robot = replace(robot, joints=joints, drives=())
+    t = np.arange(20) / 100
+    q = np.column_stack([np.sin(3 * t), np.cos(2 * t)])
+    path = tmp_path / "run.csv"
+    write_log(
+        robot,
+        t,
+        {"position": q, "torque": 2 * q},
+        path,
+        side={"position": "joint", "torque": "motor"},
+        accept=("rate",),
+    )
+    stated = tomllib.loads((tmp_path / "run.csv.toml").read_text())
+    plain = names == ("a", "b")
+    assert stated.get("joints") == (None if plain else list(names))
+    assert stated["columns"]["position"] == ("{joint}.position" if plain else "position{i}")
+    assert stated["side"] == {"position": "joint", "torque": "motor"}
+    assert stated["accept"] == ["rate"]
+    assert set(stated["units"]["torque"].values()) == {"N m"}
+    header = path.read_text().splitlines()[0]
+    assert header == (
+        "time,a.position,b.position,a.torque,b.torque" if plain else "time,position1,position2,torque1,torque2"
+    )
+    with raises(InputError, code=Code.UNSUPPORTED, subject="run.txt"):
+        write_log(robot, t, {"position": q}, tmp_path / "run.txt", side={"position": "joint"})
