@@ -16,7 +16,7 @@ from mindyn.foundation.errors import Code
 from mindyn.logs.column_selection import ColumnSelection, list_columns_and_joints, list_unused_joints, select_columns
 from mindyn.logs.conditioning import Conditioning, condition_motion
 from mindyn.logs.conversion import array_per_joint, create_conversion, motor_gears
-from mindyn.logs.filters import central_difference, fit_spline
+from mindyn.logs.differentiation import central_difference, fit_spline
 from mindyn.logs.formats.parquet_table import MAX_WHOLE_GROUP_ROWS, _plan_fetches
 from mindyn.logs.log import log_from_arrays
 from mindyn.logs.log_errors import LogError

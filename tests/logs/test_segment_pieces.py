@@ -18,8 +18,8 @@ from raising import raises
 from mindyn.foundation.errors import Code
 from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.delay_scan import DelayScan, ScannedDelay, _orthonormal_basis, estimate_delay_without_model, scan_delay
-from mindyn.logs.filters import _delay_weights, delay_rows, delay_selected_rows, interpolate_between_stamps
 from mindyn.logs.formats.tables import read_in_step, regroup_rows
+from mindyn.logs.interpolation import _delay_weights, delay_rows, delay_selected_rows, interpolate_between_stamps
 from mindyn.logs.log import log_from_arrays
 from mindyn.logs.log_errors import LogError
 from mindyn.logs.loop_follower import LoopFollower, add_dependent_positions

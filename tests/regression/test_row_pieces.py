@@ -16,8 +16,8 @@ from stand_in import stand_in
 from mindyn.foundation.errors import Code, InputError
 from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.conversion import _create_drive, _gears_by_joint
+from mindyn.logs.differentiation import central_difference, fit_spline
 from mindyn.logs.drafts.draft import UNANSWERED, DraftLine, SidecarDraft, format_toml_value
-from mindyn.logs.filters import central_difference, fit_spline
 from mindyn.logs.log import log_from_arrays
 from mindyn.logs.periods import build_timeline
 from mindyn.logs.resolving import _round_rate, cutoff_finding, delay_finding, estimate_period
