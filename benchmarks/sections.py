@@ -37,6 +37,7 @@ ORDER = (
         "identify_cores",
         "residual_dynamics",
         "go2_legs",
+        "servo_methods",
         "mujoco_sysid",
         "frameworks",
     ),

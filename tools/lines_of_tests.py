@@ -21,7 +21,8 @@ from faults import ROOT
 
 SOURCE = ROOT / "src"
 BUILD = ROOT / "build" / "mutants"
-LAYERS = ("logs", "regression", "estimators", "feasibility")
+LAYERS = tuple(sorted(path.parent.name for path in (SOURCE / "mindyn").glob("*/__init__.py")))
+"""The packages whose lines are recorded and mutated: all."""
 LONGEST_TEST_S = 3.0
 """Processor time of a test; slower tests are stopped while lines are mapped, and not run on mutants."""
 LONGEST_WAIT_S = 900

@@ -1,4 +1,4 @@
-"""Find single faults (mutants) of the code that fits and diagnoses that no test detects.
+"""Find single faults (mutants) of the code that no test detects.
 
     python tools/mutants.py map tests/regression tests/estimators ...   record which test runs which line, and its time
     python tools/mutants.py run --count 240 --seed 1                    apply one fault at a time and run its tests
@@ -178,8 +178,9 @@ def known_outcomes() -> dict[str, dict[str, Any]]:
 
 
 def list_mutants(layers: Collection[str]) -> list[Mutant]:
-    """List the mutants of all files of some layers."""
-    files = [path for layer in layers for path in sorted((SOURCE / "mindyn" / layer).glob("*.py"))]
+    """List the mutants of all files of some packages, folders or files, such as "logs" or "logs/units.py"."""
+    places = [SOURCE / "mindyn" / layer for layer in layers]
+    files = [path for place in places for path in ([place] if place.suffix else sorted(place.rglob("*.py")))]
     return [mutant for path in files for mutant in mutants_of(path)]
 
 
@@ -259,7 +260,7 @@ if __name__ == "__main__":
     entry = commands.add_parser("run")
     entry.add_argument("--count", type=int, default=240)
     entry.add_argument("--seed", type=int, default=1)
-    entry.add_argument("--layers", nargs="+", default=list(LAYERS))
+    entry.add_argument("--layers", nargs="+", default=list(LAYERS), help="packages, folders or files; default: all")
     entry.add_argument("--again", action="store_true", help="run survivors of earlier runs again")
     entry.add_argument(
         "--passes", type=int, default=PASSES, help="number of passes, each with more tests for survivors"

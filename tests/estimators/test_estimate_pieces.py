@@ -14,7 +14,7 @@ from raising import raises
 from stand_in import PARTS, stand_in
 
 from mindyn.foundation.errors import Code, InputError
-from mindyn.identification.estimators import instrumental_variables as accelerations
+from mindyn.identification.estimators import instrument_steps
 from mindyn.identification.estimators.coloured_noise import sandwich
 from mindyn.identification.estimators.essential import fit_essential
 from mindyn.identification.estimators.estimate import Estimate, load_estimate, predict_unfiltered
@@ -284,8 +284,8 @@ def test_expected_accelerations_are_cut_off_at_the_largest_measured(regressor, m
     M = np.tile(np.array([[2.0, 0.5], [0.5, 1.0]]), (5, 1, 1))
     M[3] = np.diag([1.0, -1.0])
     coasting = rng.normal(size=(5, 2))
-    monkeypatch.setattr(accelerations, "inertia_matrices", lambda *_: M)
-    monkeypatch.setattr(accelerations, "predict_unfiltered", lambda *_: coasting)
+    monkeypatch.setattr(instrument_steps, "inertia_matrices", lambda *_: M)
+    monkeypatch.setattr(instrument_steps, "predict_unfiltered", lambda *_: coasting)
     result = model_acceleration(regressor, None, samples)
     largest = np.abs(samples.qdd).max(axis=0)
     for k in range(5):

@@ -1,11 +1,11 @@
 """How often the intervals of servo values contain the truth, for arms that MuJoCo simulates.
 
-    python tests/honesty/servo_plants.py [--arms 5]
+    python tests/honesty/servo_plants.py [--arms 5] [--condition "backlash of 0.5 deg"]
 
-Each arm has random gains and is recorded under eight conditions, of which the model knows stiction, held targets and
-delays. Stribeck friction, friction that grows with the load and saturation are not in the model: their rows show what
-that costs. A value counts if the joint's scale is determined and the interval is finite. The last column is the largest
-position error on another motion, relative to that of position = target.
+Each arm has random gains and is recorded under nine conditions, of which the model knows stiction, held targets, delays
+and saturation. Stribeck friction, friction that grows with the load and backlash are not in the model: their rows show
+what that costs. A value counts if the joint's scale is determined and the interval is finite. The last column is the
+largest position error on another motion, relative to that of position = target.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ CONDITIONS = {
     "Stribeck friction + 30 %": ({"stribeck": 0.3}, 50.0),
     "friction of 5 % of the load": ({"loaded": 0.05}, 50.0),
     "saturation at 1.2 N m": ({"limit": 1.2}, 50.0),
+    "backlash of 0.5 deg": ({"backlash": 0.0087}, 50.0),
 }
 
 
@@ -50,12 +51,16 @@ def count_hits(arm: mindyn.Robot, plant: ServoPlant, seed: int, rate_hz: float) 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--arms", type=int, default=5)
-    arms = parser.parse_args().arms
+    parser.add_argument("--condition", choices=CONDITIONS, help="only this one")
+    given = parser.parse_args()
+    arms = given.arms
     with tempfile.TemporaryDirectory() as folder:
         arm = mindyn.load_robot(write_arm(Path(folder)))
     print("| condition | kp | kd | friction | armature | error / position = target |\n|---|---|---|---|---|---|")
     total = np.zeros((2, 4))
     for name, (faults, rate_hz) in CONDITIONS.items():
+        if given.condition not in (None, name):
+            continue
         hits, worst = np.zeros((2, 4)), 0.0
         for seed in range(arms):
             plant = replace(random_plant(np.random.default_rng(seed)), **faults)

@@ -280,13 +280,24 @@ def test_workers_end_with_the_block(pool):
     assert not end_of(pids)
 
 
+def _accept_interrupts():
+    """Undo that a shell lets its background jobs ignore Ctrl-C, which the tests inherit then."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 @pytest.mark.skipif(not Path("/proc").exists(), reason="needs /proc")
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT], ids=["killed", "Ctrl-C"])
 def test_workers_end_with_their_parent(number):
     command = [sys.executable, "-c", WAIT_IN_WORKERS]
     environment = os.environ | {"MINDYN_CORES": "3"}
     with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment, start_new_session=True
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment,
+        start_new_session=True,
+        preexec_fn=_accept_interrupts,
     ) as parent:
         assert parent.stdout is not None
         pids = [int(pid) for pid in parent.stdout.readline().split()]

@@ -39,6 +39,7 @@ class ServoPlant:
     floor_m  height of a table that the tip touches; None for none
     stribeck friction at rest relative to fc, less one; it falls over 0.05 rad/s
     loaded   friction per N m of the load by gravity and motion
+    backlash full play between gear and link, rad; the servo measures the link
     """
 
     kp: np.ndarray
@@ -50,6 +51,7 @@ class ServoPlant:
     floor_m: float | None = None
     stribeck: float = 0.0
     loaded: float = 0.0
+    backlash: float = 0.0
 
 
 def random_plant(rng: np.random.Generator, **faults) -> ServoPlant:
@@ -81,37 +83,44 @@ def simulate_plant(plant: ServoPlant, target: np.ndarray, rate_hz: float) -> np.
     """Return the positions (N, 3) at the rows of the targets, which are held between rows."""
     spec = mujoco.MjSpec.from_string(ARM)
     spec.option.timestep, spec.option.integrator = STEP_S, mujoco.mjtIntegrator.mjINT_IMPLICITFAST
-    for k, joint in enumerate(spec.joints):
+    for k, joint in enumerate(list(spec.joints)):
         joint.armature, joint.frictionloss = plant.ia[k], plant.fc[k]
         joint.solimp_friction, joint.solref_friction = (0.9999, 0.9999, 0.001, 0.5, 2), (0.001, 1)
         actuator = spec.add_actuator(name=joint.name, target=joint.name, trntype=mujoco.mjtTrn.mjTRN_JOINT)
         actuator.set_to_position(kp=plant.kp[k], kv=plant.kd[k])
         if np.isfinite(plant.limit):
             actuator.forcelimited, actuator.forcerange = True, (-plant.limit, plant.limit)
+        if plant.backlash:
+            play = joint.parent.add_joint(name=f"play_{joint.name}", axis=joint.axis)
+            play.limited, play.range = True, (-plant.backlash / 2, plant.backlash / 2)
+            play.solref_limit, play.solimp_limit = (0.002, 1), (0.99, 0.9999, 0.0001, 0.5, 2)
     if plant.floor_m is not None:
         spec.worldbody.add_geom(type=mujoco.mjtGeom.mjGEOM_PLANE, size=(2, 2, 0.1), pos=(0, 0, plant.floor_m))
         ball = spec.body("fore").add_geom(type=mujoco.mjtGeom.mjGEOM_SPHERE, size=(0.005, 0, 0), pos=(0.14, 0, 0))
         ball.mass = 0
     model = spec.compile()
     data, q = mujoco.MjData(model), np.empty_like(target)
-    data.qpos[:] = target[0]
-    varies = bool(plant.stribeck or plant.loaded)
+    gears = [model.joint(name).qposadr[0] for name in JOINTS]
+    plays = [model.joint(f"play_{name}").qposadr[0] for name in JOINTS] if plant.backlash else []
+    data.qpos[gears] = target[0]
+    varies = bool(plant.stribeck or plant.loaded or plant.backlash)
 
-    def advance(count: int) -> None:
+    def advance(wanted: np.ndarray, count: int) -> None:
+        data.ctrl[:] = wanted
         for _ in range(count if varies else 0):
-            rest = plant.stribeck * np.exp(-((data.qvel / 0.05) ** 2))
-            model.dof_frictionloss[:] = plant.fc * (1 + rest) + plant.loaded * np.abs(data.qfrc_bias)
+            rest = plant.stribeck * np.exp(-((data.qvel[gears] / 0.05) ** 2))
+            model.dof_frictionloss[gears] = plant.fc * (1 + rest) + plant.loaded * np.abs(data.qfrc_bias[gears])
+            if plays:
+                data.ctrl[:] = wanted - data.qpos[plays]
             mujoco.mj_step(model, data)
         if not varies:
             mujoco.mj_step(model, data, count)
 
     steps, late, before = round(1 / (rate_hz * STEP_S)), round(plant.delay_s / STEP_S), target[0]
     for row, wanted in enumerate(target):
-        q[row] = data.qpos
-        data.ctrl[:] = before
-        advance(late)
-        data.ctrl[:] = wanted
-        advance(steps - late)
+        q[row] = data.qpos[gears] + (data.qpos[plays] if plays else 0.0)
+        advance(before, late)
+        advance(wanted, steps - late)
         before = wanted
     return q
 

@@ -6,15 +6,19 @@ seen within seconds.
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pinocchio as pin
 import pytest
+from cli.program import mindyn_program
 from plants.mujoco_arm import Drives, random_arm_file, random_drives, record
 
 import mindyn
+from mindyn.applications import contact_thresholds, contact_trace, find_contacts
+from mindyn.cli.exit_codes import ExitCode
 from mindyn.foundation.findings import Severity
 from mindyn.identification import torque_bands
 from mindyn.logs.log import log_from_arrays
@@ -118,7 +122,48 @@ def test_the_error_is_that_of_the_arrays(estimate, other):
     power = prediction.measured[prediction.scored]
     np.testing.assert_allclose(validation.error.rmse, np.sqrt((left**2).mean(axis=0)), rtol=1e-6)
     assert validation.error.total == pytest.approx(np.sqrt((left**2).sum() / (power**2).sum()), rel=1e-6)
+    np.testing.assert_allclose(
+        validation.error.relative, np.sqrt((left**2).sum(axis=0) / (power**2).sum(axis=0)), rtol=1e-6
+    )
     assert 0.5 * NOISE < validation.error.total < 4 * NOISE
+
+
+def test_a_report_shows_the_error_of_the_held_out_log(training, estimate, other, tmp_path):
+    """The bar of a joint is as long as the part of its torque that is explained; here a third is missed."""
+    wrong = replace(other[0], tau=1.5 * other[0].tau)
+    page = mindyn.write_report(
+        estimate, tmp_path / "report.html", validation_logs=wrong, training_logs=training[0]
+    ).read_text()
+    (prediction,) = mindyn.validate(estimate, wrong).predictions
+    measured, predicted = prediction.measured[prediction.scored], prediction.predicted[prediction.scored]
+    missed = np.linalg.norm(measured - predicted, axis=0) / np.linalg.norm(measured, axis=0)
+    assert ((missed > 0.25) & (missed < 0.45)).all()
+    bars = [float(width) for width in re.findall(r'<rect width="([0-9.]+)" height="1"', page)]
+    np.testing.assert_allclose(bars, 100 * (1 - missed), atol=0.06)
+
+
+def test_a_push_is_a_contact_with_its_joint_sign_and_size(robot, training, estimate, other):
+    log, thresholds = other[0], contact_thresholds(estimate, [training[0]])
+    joint, size = robot.joint_names[1], 0.4 * np.sqrt((log.tau**2).mean(axis=0))[1]
+    pushed = log.tau - size * ((log.time > 4.0) & (log.time < 4.6))[:, None] * (np.arange(4) == 1)
+    traces = [contact_trace(estimate, replace(log, tau=tau), thresholds) for tau in (log.tau, pushed)]
+    none, contacts = ([item for item in find_contacts(trace, robot) if joint in item.joints] for trace in traces)
+    assert not none
+    (contact,) = contacts
+    assert contact.joints[joint] == 1
+    assert contact.start_s == pytest.approx(4.0, abs=0.2)
+    assert contact.torque[joint] == pytest.approx(size, rel=0.3)
+
+
+def test_the_exit_code_says_whether_a_robot_can_have_the_values(estimate, tmp_path):
+    feasible = mindyn.make_feasible(estimate)
+    for folder, values, code in (
+        ("good", feasible, ExitCode.DONE),
+        ("bad", estimate.with_values(beta=-estimate.beta, physical=None), ExitCode.NO),
+    ):
+        (tmp_path / folder).mkdir()
+        values.save(tmp_path / folder / "estimate.json")
+        assert mindyn_program("check", tmp_path / folder).code == code
 
 
 def test_an_exported_robot_has_the_weight_of_the_true_arm_in_pinocchio(estimate, other, tmp_path):
@@ -154,6 +199,22 @@ def test_a_motion_keeps_floor_and_speed_by_the_kinematics_of_pinocchio():
         lowest = min(lowest, *(float(data.oMi[k].translation[2]) for k in range(3, model.njoints)))
     assert 0.02 < fastest < 0.65
     assert lowest > 0.03
+
+
+def test_a_motion_keeps_its_clearance_by_the_kinematics_of_pinocchio():
+    """The origins of the joints lie inside the links, and the links stay a quarter of a metre above the floor."""
+    robot = replace(mindyn.load_robot("ur10"), drives=())
+    safety = mindyn.SafetySettings(tip_speed=3.0, clearance_m=0.25, floor=0.0)
+    search = mindyn.SearchSettings(starts=1, deadline_s=8.0)
+    home = [0.0, -2.0, 1.8, -1.2, 0.5, 0.0]
+    design = mindyn.design_motion(robot, seconds=10.0, home=home, safety=safety, search=search)
+    model = mindyn.to_pinocchio(robot)
+    data, heights = model.createData(), []
+    for t in np.linspace(0, 10.0, 500):
+        pin.forwardKinematics(model, data, design.motion(t)[0])
+        heights += [float(data.oMi[k].translation[2]) for k in range(3, model.njoints)]
+    assert 0.25 < min(heights) < 0.7
+    assert max(heights) > min(heights) + 0.2
 
 
 def test_an_unsafe_design_says_that_it_was_not_checked():
