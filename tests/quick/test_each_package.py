@@ -21,7 +21,7 @@ from scipy.signal import butter, freqz_sos
 import mindyn
 from mindyn.applications import identify_payload_from_wrench, study_fleet
 from mindyn.identification import identify_elasticity
-from mindyn.identification.uncertainty.covariance import with_jackknife_deviation
+from mindyn.identification.uncertainty.block_deviation import with_jackknife_deviation
 from mindyn.logs import AS_LOGGED, WrenchLog
 from mindyn.logs.filters import lowpass
 from mindyn.papers.lin_paper import slide_operations
