@@ -14,7 +14,7 @@ from robots import random_pose, random_robot
 from mindyn import load_robot
 from mindyn.foundation.errors import Code, MindynError, UnknownNameError
 from mindyn.motions import Capsule
-from mindyn.motions.excitation.collision_shapes import Pairs, nearest
+from mindyn.motions.excitation.capsule_pairs import Pairs, nearest
 from mindyn.motions.excitation.volumes import volumes_of
 from mindyn.robots.link_solids import VolumeSource
 from mindyn.robots.parts import Shape

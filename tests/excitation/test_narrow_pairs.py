@@ -13,7 +13,7 @@ from robots_with_bodies import write_random_robot
 import mindyn
 from mindyn.foundation.findings import Kind
 from mindyn.motions.excitation.body_pairs import LEAST_M, find_encounters
-from mindyn.motions.excitation.design import free_ranges
+from mindyn.motions.excitation.free_ranges import free_ranges
 from mindyn.motions.excitation.volumes import volumes_of
 
 GAP_M = 0.004

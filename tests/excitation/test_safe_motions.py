@@ -20,7 +20,7 @@ from robots import random_robot
 
 import mindyn
 from mindyn.foundation.errors import Code
-from mindyn.motions.excitation.collision_shapes import Pairs
+from mindyn.motions.excitation.capsule_pairs import Pairs
 from mindyn.motions.excitation.constraints import Box, Distances, KeepOut, aggregate_values, signed_distance
 from mindyn.motions.excitation.motion_safety import SafetySettings
 from mindyn.motions.excitation.motions import Instants

@@ -15,7 +15,8 @@ from mindyn.identification.estimators.least_squares import LeastSquares
 from mindyn.identification.uncertainty.dropped_parameters import with_dropped_parameters
 from mindyn.identification.uncertainty.systematic_errors import FitRows, difference_shift, timing_error
 from mindyn.logs.conditioning import AS_LOGGED, Conditioning
-from mindyn.logs.filters import central_difference, delay_rows
+from mindyn.logs.differentiation import central_difference
+from mindyn.logs.interpolation import delay_rows
 
 ROBOT = with_random_drives(random_robot(21, joints=2, tree=False, gravity=(0.0, 0.0, -9.81)), 21)
 INNER = slice(50, -50)

@@ -16,11 +16,8 @@ from scipy.signal import butter, filtfilt
 from mindyn.foundation.errors import Code, InputError
 from mindyn.logs.conditioning import AS_LOGGED, Conditioning
 from mindyn.logs.delay_scan import DelayScan, scan_delay
-from mindyn.logs.filters import (
-    delay_rows,
-    interpolate_between_stamps,
-    lowpass,
-)
+from mindyn.logs.filters import lowpass
+from mindyn.logs.interpolation import delay_rows, interpolate_between_stamps
 from mindyn.logs.log import log_from_arrays
 from mindyn.logs.noise_cutoff import noise_floor_cutoff
 from mindyn.logs.pipeline import condition, condition_stream, join_samples

@@ -17,10 +17,10 @@ import mindyn
 from mindyn.cli.main import app
 from mindyn.foundation.errors import Code, InputError
 from mindyn.identification.log_drafts import draft_log
-from mindyn.logs.cleaning import RESTART_GAP_S
 from mindyn.logs.log import write_log
 from mindyn.logs.log_errors import LogError
 from mindyn.logs.read_log import read_log
+from mindyn.logs.time_stamps import RESTART_GAP_S
 from mindyn.robots.parts import Limits
 
 ROWS, RATE = 1500, 125.0

@@ -18,7 +18,7 @@ from scipy.io import savemat
 
 from mindyn.foundation.errors import Code, InputError
 from mindyn.foundation.safe_reading import InputBudget
-from mindyn.logs.cleaning import MAX_LATE_ROWS, RESTART_GAP_S, Cleaner
+from mindyn.logs.cleaning import Cleaner
 from mindyn.logs.column_selection import _expand_column_names
 from mindyn.logs.drafts.draft_columns import _hint_for_missing_joints, find_signal_files
 from mindyn.logs.drafts.draft_names import _group_by_number
@@ -31,6 +31,7 @@ from mindyn.logs.locations import RemoteFile, list_matching, parse_location
 from mindyn.logs.log import Log, log_from_arrays
 from mindyn.logs.log_errors import LogError
 from mindyn.logs.metadata import LogMetadata
+from mindyn.logs.time_stamps import MAX_LATE_ROWS, RESTART_GAP_S
 
 
 def test_signals_stand_in_files_that_their_names_tell_and_in_nothing_else(tmp_path):

@@ -9,15 +9,10 @@ import pytest
 from closeness import SAME_ALGEBRA, assert_close
 from scipy.signal import butter, sosfilt_zi, sosfiltfilt, welch
 
-from mindyn.logs.filters import (
-    MIN_EDGE_S,
-    central_difference,
-    lowpass,
-    lowpass_positions,
-    power_density,
-    second_order_sections,
-)
+from mindyn.logs.differentiation import central_difference
+from mindyn.logs.filters import MIN_EDGE_S, lowpass, lowpass_positions, second_order_sections
 from mindyn.logs.noise_cutoff import BLACKMAN_HARRIS
+from mindyn.logs.power_spectrum import power_density
 
 RATE_HZ = 1000.0
 

@@ -12,10 +12,10 @@ from raising import raises
 import mindyn
 from mindyn import Conditioning
 from mindyn.foundation.errors import Code, RobotFileError
-from mindyn.logs.cleaning import has_bursts
 from mindyn.logs.log_errors import LogError
 from mindyn.logs.metadata import find_sidecar
 from mindyn.logs.pipeline import condition_stream
+from mindyn.logs.time_stamps import has_bursts
 
 ARM = mindyn.load_robot("planar2")
 STATED = {

@@ -15,13 +15,14 @@ from raising import raises
 
 from mindyn.foundation.errors import Code
 from mindyn.identification.log_drafts import draft_log
-from mindyn.logs.cleaning import DAY_S, MAX_LATE_ROWS, RESTART_GAP_S, sort_late_rows
+from mindyn.logs.cleaning import DAY_S
 from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.formats.text_table import TextTable
 from mindyn.logs.log import log_from_arrays
 from mindyn.logs.log_errors import LogError
 from mindyn.logs.pipeline import condition
 from mindyn.logs.read_log import read_log, scan_log
+from mindyn.logs.time_stamps import MAX_LATE_ROWS, RESTART_GAP_S, sort_late_rows
 from mindyn.robots.parts import Drive, Joint, Link
 
 ROBOT = arm()

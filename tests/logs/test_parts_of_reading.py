@@ -18,26 +18,24 @@ from raising import raises
 from scipy.interpolate import make_interp_spline
 
 from mindyn.foundation.errors import Code, InputError
-from mindyn.logs.cleaning import Cleaner, estimate_even_step, estimate_usual_step, has_bursts
+from mindyn.logs.cleaning import Cleaner
 from mindyn.logs.column_selection import _expand_column_names, list_columns_and_joints
 from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.delay_scan import DelayScan
+from mindyn.logs.differentiation import central_difference, fit_spline
 from mindyn.logs.drafts.draft import DraftLine, SidecarDraft
 from mindyn.logs.drafts.drafting import _add_side
-from mindyn.logs.filters import (
-    central_difference,
-    delay_rows,
-    fit_spline,
-)
 from mindyn.logs.formats import bag_table
 from mindyn.logs.formats.cdr import JointState
 from mindyn.logs.formats.mcap_records import _read_mcap_channels
 from mindyn.logs.formats.tables import raise_as_damaged
+from mindyn.logs.interpolation import delay_rows
 from mindyn.logs.locations import RemoteFile, _list_remote, remote_error
 from mindyn.logs.log import Log
 from mindyn.logs.log_errors import LogError
 from mindyn.logs.resolving import _resolve_time_base
 from mindyn.logs.samples import Samples
+from mindyn.logs.time_stamps import estimate_even_step, estimate_usual_step, has_bursts
 
 PLACE = RemoteFile("s3://key:secret@store.example/runs/one.parquet?token=abc")
 

@@ -9,8 +9,8 @@ from raising import raises
 
 import mindyn
 from mindyn.foundation.errors import Code
-from mindyn.logs.filters import delay_rows
 from mindyn.logs.formats.array_table import ArrayTable, open_arrays
+from mindyn.logs.interpolation import delay_rows
 from mindyn.logs.log import join_logs, log_from_arrays
 from mindyn.logs.log_errors import LogError
 from mindyn.logs.metadata import LogMetadata

@@ -24,8 +24,14 @@ from simulation.plants import (
 )
 
 import mindyn
-from mindyn.motions.simulation.adaptive import STAGE_WEIGHTS, STEP_WEIGHTS, DormandPrinceStep, Tolerance, compile_step
 from mindyn.motions.simulation.controllers import ComputedTorque, ProportionalDerivative, SineMotion
+from mindyn.motions.simulation.dormand_prince import (
+    STAGE_WEIGHTS,
+    STEP_WEIGHTS,
+    DormandPrinceStep,
+    Tolerance,
+    compile_step,
+)
 from mindyn.motions.simulation.simulate import simulate
 from mindyn.output.export.mjcf_writer import robot_to_mjcf
 from mindyn.robots.drive_matrices import drive_parameters, friction_matrix, reflected_inertia

@@ -9,8 +9,8 @@ from scipy.integrate import solve_ivp
 from simulation.plants import WEAK, arm, block, friction_law, nothing, swinging, total_energy, without_coulomb
 
 import mindyn
+from mindyn.motions.simulation.friction_at_rest import find_modes_at_rest
 from mindyn.motions.simulation.rollouts import roll_out
-from mindyn.motions.simulation.runge_kutta import find_modes_at_rest
 from mindyn.motions.simulation.simulate import simulate
 from mindyn.robots.drive_matrices import drive_parameters, friction_matrix
 

@@ -46,7 +46,8 @@ from mindyn.identification.runs_with_loads import Payload, find_undetermined_par
 from mindyn.identification.uncertainty.condition_shifts import excess_of_conditions
 from mindyn.kernels.model import compile_model
 from mindyn.kernels.source_text import file_identifier, literal
-from mindyn.logs.filters import differentiate_poses, edge_duration_s, lowpass
+from mindyn.logs.filters import edge_duration_s, lowpass
+from mindyn.logs.pose_rates import differentiate_poses
 from mindyn.logs.wrench_log import ActsOn, WrenchFrame, WrenchLog
 from mindyn.parameters.base_set_verification import link_wrenches
 from mindyn.robots.robot import Robot

@@ -1,11 +1,7 @@
 """Drop and count unusable rows of a log: values that are not numbers, and repeated stamps.
 
-Late rows are sorted. Any other step back in time raises an error, unless the user accepts restarts. Angles that wrap
-around are unwrapped.
-
-Time stamps: the period of even rows, bursts of stamps, late rows, and restarts of the clock.
-
-A few late rows can be sorted; a clock that restarts begins another recording.
+A few late rows are sorted. Any other step back in time raises an error, unless the user accepts restarts of the clock.
+Angles that wrap around are unwrapped.
 """
 
 from __future__ import annotations
@@ -21,115 +17,27 @@ from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.errors import Code, pluralise
 from mindyn.foundation.findings import Finding, Kind, Severity, info
 from mindyn.logs.log_errors import NO_TORQUE_HINT, LogError, require_accepted
+from mindyn.logs.time_stamps import MAX_LATE_ROWS, RESTART_GAP_S, sort_late_rows
 
 if TYPE_CHECKING:
     from mindyn.logs.log import Log
-
-from numpy.typing import NDArray
-
-MAX_BURST_STEP_FRACTION: Final = 0.5
-"""Largest step within a burst, relative to the mean step."""
-MIN_BURST_FRACTION: Final = 0.2
-"""Smallest fraction of such steps if stamps come in bursts; jitter of 0.9 periods gives a fraction of 0.1."""
-MIN_GAP_RATIO: Final = 10.0
-"""Smallest gap, relative to the mean step."""
-MIN_GAP_PERIODS: Final = 2.5
-"""Smallest gap, relative to the usual step, unless stamps come in bursts."""
-BURST_CHECK_PARTS: Final = 20
-MIN_BURSTS_PER_PART: Final = 8
-"""Fewest bursts in a part for a reliable mean step: with 2 or 3 bursts the means differ by half."""
-STEADY_RATE_TOLERANCE: Final = 0.3
-"""Relative difference of the mean step below which parts of a log have the same rate."""
-MAX_LATE_ROWS: Final = 50
-"""Most consecutive late rows: packets overtake each other by a few rows."""
-MAX_LATE_FRACTION: Final = 0.1
-"""Largest fraction of late rows."""
-RESTART_GAP_S: Final = 10.0
-"""Time between two recordings in one file: longer than any gap within a recording."""
-
-
-def has_bursts(steps: Array) -> bool:
-    """Return whether many stamps are much closer than their steady rate, as if rows waited for a network."""
-    within = _drop_gaps(steps)
-    close = within < MAX_BURST_STEP_FRACTION * within.mean()
-    if not close.mean() > MIN_BURST_FRACTION:
-        return False
-    count = max(2, min(BURST_CHECK_PARTS, int((~close).sum()) // MIN_BURSTS_PER_PART))
-    means = np.array([part.mean() for part in np.array_split(within, min(count, len(within)))])
-    return bool((np.abs(means / np.median(means) - 1) < STEADY_RATE_TOLERANCE).mean() > 1 - MIN_BURST_FRACTION)
-
-
-def estimate_even_step(steps: Array) -> float:
-    """Return the step (s) of even rows whose stamps come in bursts: the slope of the stamps over rows between gaps."""
-    longest = MIN_GAP_RATIO * float(_drop_gaps(steps).mean())
-    together = square = 0.0
-    for part in np.split(steps, np.flatnonzero(steps > longest)):
-        stamps = np.concatenate([[0.0], np.cumsum(part[part <= longest])])
-        rows = np.arange(len(stamps)) - (len(stamps) - 1) / 2
-        together += float(rows @ stamps)
-        square += float(rows @ rows)
-    return together / square
-
-
-def estimate_usual_step(steps: Array) -> float:
-    """Return the median step (s), or the step of even rows if stamps come in bursts."""
-    return estimate_even_step(steps) if has_bursts(steps) else float(np.median(steps))
-
-
-def sum_recorded_time(time: Array) -> float:
-    """Return the sum of the steps (s) between stamps that are not gaps."""
-    steps = np.diff(time)
-    if not len(steps):
-        return 0.0
-    return float((_drop_gaps(steps) if has_bursts(steps) else steps[steps <= MIN_GAP_PERIODS * np.median(steps)]).sum())
-
-
-def _drop_gaps(steps: Array) -> Array:
-    """Return the steps that are not gaps."""
-    within = steps
-    while len(shorter := within[within <= MIN_GAP_RATIO * within.mean()]) < len(within):
-        within = shorter
-    return within
-
-
-def sort_late_rows(time: Array) -> NDArray[np.int64] | None:
-    """Return the row order (N,) by stamps if a few rows are late; None if the time goes back for another reason.
-
-    A late row fills a gap between its neighbours. If a clock is set back, rows of different instants get equal or
-    interleaved stamps, and no order is correct.
-    """
-    late = time < np.maximum.accumulate(time)
-    if late.mean() > MAX_LATE_FRACTION or _longest_run(late) > MAX_LATE_ROWS:
-        return None
-    order = np.argsort(time, kind="stable")
-    steps = np.diff(time[order])
-    is_next_to_late = late[order][1:] | late[order][:-1]
-    return None if (steps[is_next_to_late] < MAX_BURST_STEP_FRACTION * np.median(steps)).any() else order
-
-
-def count_restarts(time: Array) -> int:
-    """Count the restarts of the clock; 0 if rows are only late."""
-    back = int((np.diff(time) < 0).sum())
-    return 0 if back == 0 or sort_late_rows(time) is not None else back
-
-
-def _longest_run(flags: NDArray[np.bool_]) -> int:
-    edges = np.flatnonzero(np.diff(flags.astype(np.int8), prepend=0, append=0))
-    return int((edges[1::2] - edges[::2]).max(initial=0))
 
 
 MAX_DROPPED_FRACTION: Final = 0.1
 """Largest fraction of rows that may be dropped."""
 MAX_MAGNITUDE: Final = 1e30
-"""Larger numbers mark missing values (the largest float, 1e300, ...), and their squares overflow."""
+"""Numbers above this mark missing values (the largest float, 1e300, ...), and their squares overflow."""
 TURN_RAD: Final = 2 * pi
 WRAP_TOLERANCE_RAD: Final = 0.5
-"""Largest difference between a jump and a whole turn: the motion within a row. No prismatic joint moves that far."""
+"""Largest difference between a jump and a whole turn, which is the motion from one row to the next. No prismatic joint
+moves a whole turn (6.28 m).
+"""
 MIN_STAMP_STEP_S: Final = 5e-10
-"""Stamps that are closer are equal: clocks count nanoseconds, and a shorter step has no meaningful rate."""
+"""Stamps that are closer than this count as equal: clocks count nanoseconds, and a shorter step has no meaningful rate.
+"""
 DAY_S: Final = 86_400.0
 MIDNIGHT_WINDOW_S: Final = 60.0
-"""Stamps that go back by a day minus at most this are times of day that pass midnight."""
+"""If stamps go back by one day, with a difference of at most this, they are times of day that pass midnight."""
 MAX_STILL_RANGE: Final = 1e-3
 """A joint whose position stays within this range (rad or m) does not move."""
 
@@ -160,7 +68,10 @@ class Cleaner:
         self._before: dict[str, tuple[Array, Array]] = {}
 
     def clean(self, chunk: Log) -> Log:
-        """Return the usable rows of the next chunk; after late rows, keep its last rows back for sorting."""
+        """Return the usable rows of the next chunk.
+
+        After late rows, keep the last rows back, because later rows may belong between them.
+        """
         self.row_count += len(chunk)
         return self._clean(self._sort_rows(self._over_midnight(self._finite(chunk))))
 
@@ -203,7 +114,7 @@ class Cleaner:
         return replace(chunk, time=chunk.time + DAY_S * days) if days[-1] else chunk
 
     def _sort_rows(self, chunk: Log) -> Log:
-        """Sort a few late rows by their stamps, and keep the last rows back: later rows may belong between them."""
+        """Sort a few late rows by their stamps. Keep the last rows back, because later rows may belong between them."""
         if self._waiting is not None:
             chunk, self._waiting = self._waiting.followed_by(chunk), None
         if self.restarts or not len(chunk) or (np.diff(chunk.time) >= 0).all():
@@ -244,7 +155,7 @@ class Cleaner:
         return chunk.take(~again) if again.any() else chunk
 
     def _unwrap_angles(self, chunk: Log) -> Log:
-        """Replace jumps by a turn, where an angle wraps around, by whole turns."""
+        """Remove jumps by a whole turn, where an angle wraps around, by adding whole turns."""
         if not len(chunk):
             return chunk
         jumps, turns = self._count_turns("position", chunk.q)
@@ -258,7 +169,9 @@ class Cleaner:
         return replace(chunk, q=chunk.q + TURN_RAD * turns, target=target, motor_q=motor)
 
     def _count_turns(self, signal: str, angles: Array) -> tuple[Array, Array]:
-        """Return the whole turns (N, n) that undo the jumps at each row, and their sums since the first chunk."""
+        """Return the whole turns (N, n) that remove the jump at each row, and the sums of these turns since the first
+        chunk.
+        """
         last, turns = self._before.get(signal, (angles[0], np.zeros(angles.shape[1])))
         steps = np.diff(angles, axis=0, prepend=last[None])
         jumps = np.where(np.abs(np.abs(steps) - TURN_RAD) < WRAP_TOLERANCE_RAD, -np.sign(steps), 0.0)

@@ -22,12 +22,14 @@ _LOCK_HINT: Final = (
 )
 
 _PATTERN_FIELD: Final = re.compile(r"\{\{|\}\}|\{(i0|i|joint)(?::(0?\d)d?)?\}|[{}]")
-"""Fields of a pattern. Python's formatting would let the author of a file ask for huge widths and attributes."""
+"""Fields of a pattern. Python's own formatting is not used, because the author of a file could then request huge widths
+and attributes.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnSelection:
-    """Columns of a signal in a table: n columns in the robot's order, or the `order` of the columns of an array.
+    """Columns of a signal in a table: n columns in the robot's order, or one array whose columns are taken in `order`.
 
     count  number of columns of the array
     """
@@ -65,7 +67,10 @@ def take_column(chunk: Chunk, name: str) -> NDArray[Any]:
 
 
 def select_columns(signal: str, metadata: LogMetadata, robot: Robot, table: LogTable) -> ColumnSelection:
-    """Select the columns of a signal; if they do not match, the error lists all columns and joints."""
+    """Select the columns of a signal.
+
+    If they do not match the robot, raise an error that lists all columns and joints.
+    """
     entry = metadata.columns[signal]
     if isinstance(entry, str) and "{" not in entry:
         return _select_array(signal, entry, metadata.joints, robot, table)
@@ -77,7 +82,7 @@ def select_columns(signal: str, metadata: LogMetadata, robot: Robot, table: LogT
 
 
 def require_columns(table: LogTable, shown: Mapping[str, str], what: str, robot: Robot | None, hint: str = "") -> None:
-    """Raise `LogError` if the table lacks columns; `shown` are their names in the message."""
+    """Raise `LogError` if the table lacks columns. `shown` are the names of the columns in the message."""
     if missing := [name for name in shown if name not in table.names]:
         listed = ", ".join(shown[name] for name in missing)
         message = f"{table.name} has no {what} {listed}; {list_columns_and_joints(table.names, robot)}"
@@ -87,7 +92,8 @@ def require_columns(table: LogTable, shown: Mapping[str, str], what: str, robot:
 def list_unused_joints(
     metadata: LogMetadata, robot: Robot, tables: Mapping[str, LogTable], used: Collection[str] = ()
 ) -> list[str]:
-    """List joints that the log names in every signal of `tables`, and numbered columns, that the robot does not have.
+    """List joints that the robot does not have, but that the log names in every signal of `tables`, and numbered
+    columns.
 
     used  columns with a known meaning, such as time and those of the robot's joints
     """

@@ -20,18 +20,13 @@ from mindyn.foundation.schemas import (
     require_valid,
     table_schema,
 )
-from mindyn.logs.cleaning import MIN_GAP_PERIODS
-from mindyn.logs.filters import (
-    SHIFT_REACH_ROWS,
-    central_difference,
-    delay_rows,
-    lowpass,
-    lowpass_positions,
-    settling_rows,
-)
+from mindyn.logs.differentiation import central_difference
+from mindyn.logs.filters import lowpass, lowpass_positions, settling_rows
+from mindyn.logs.interpolation import SHIFT_REACH_ROWS, delay_rows
 from mindyn.logs.log import Log
 from mindyn.logs.log_errors import LogError
 from mindyn.logs.servos import apply_gains
+from mindyn.logs.time_stamps import MIN_GAP_PERIODS
 
 Origin = Literal["differentiated", "measured"]
 Auto = Literal["auto"]
@@ -76,13 +71,14 @@ class Conditioning:
     acceleration : {"differentiated", "measured"}
         Differentiate the velocity, or take the logged acceleration and filter it in the same way.
     delay_s : float, tuple of n floats, or "auto"
-        Delay of the torque relative to the motion, in s, of all joints or of each one. The motion is shifted by their
-        median, also by fractions of a row, and a torque whose delay differs from the median by the difference.
+        Delay of the torque relative to the motion, in s: one value, or one for each joint. The motion is shifted by the
+        median of the delays, also by fractions of a row. A torque whose delay differs from the median is shifted by the
+        difference.
     edge_s : float or "auto"
         Time that is cut at both ends of every segment after filtering, in s; "auto" is
         max(0.1 s, 0.5 / lowest cut-off).
     slow_speed : float, tuple of n floats, or None
-        Do not use the rows of a joint that is not faster than this (rad/s or m/s); None uses all rows.
+        Rows in which a joint is slower than this (rad/s or m/s) are not used for this joint; None uses all rows.
     gains : tuple of n or 2 n floats, or None
         Gains of joints whose gains are unknown in the metadata of a log, in N m or N per unit of the signal; then kd of
         servos with a target velocity.
@@ -140,7 +136,7 @@ class Conditioning:
         return replace(self, edge_s=0.0, slow_speed=None)
 
     def for_log(self, *, velocity: bool, acceleration: bool) -> Conditioning:
-        """Return the settings for a log; differentiate the velocity or acceleration that it does not hold."""
+        """Return the settings for a log. A velocity or acceleration that the log does not hold is differentiated."""
         return replace(
             self,
             velocity=self.velocity if velocity else "differentiated",
@@ -181,12 +177,12 @@ def motion_cutoff(c: Conditioning) -> float | None:
 
 
 def edge_rows(c: Conditioning) -> int:
-    """Return the number of rows that are cut at each end of a segment."""
+    """Return the number of rows that are removed at each end of a segment."""
     return ceil(require_resolved(c.edge_s, "edge_s") * require_resolved(c.rate_hz, "rate_hz") - 1e-9)
 
 
 def min_segment_rows(c: Conditioning) -> int:
-    """Return the fewest rows of a segment that yield a sample after cutting and differentiation."""
+    """Return the smallest number of rows of a segment that still gives a sample after cutting and differentiation."""
     return max(2 * edge_rows(c) + 1, 2)
 
 
@@ -195,7 +191,7 @@ DIFFERENCE_ROWS: Final = 22
 
 
 def reach_rows(c: Conditioning) -> int:
-    """Return the number of rows around a row that affect its sample, to `filters.SETTLED_FRACTION`.
+    """Return the number of rows on each side of a row that affect its sample, to `filters.SETTLED_FRACTION`.
 
     Blocks of a stream overlap by this number.
     """
@@ -231,7 +227,7 @@ def condition_motion(rows: Log, c: Conditioning) -> ConditionedMotion:
 
 
 def delay_torques(tau: Array, c: Conditioning, rate: float) -> Array:
-    """Return torques (N, n) of uniform rows, each delayed by `torque_shifts_s`; a negative rate undoes it."""
+    """Return torques (N, n) of uniform rows, delayed by `torque_shifts_s`. A negative rate reverses the delays."""
     shifts = c.torque_shifts_s
     if shifts and len(shifts) != tau.shape[1]:
         message = f"delay_s must have one number for each of {tau.shape[1]} joints; got {len(shifts)}"

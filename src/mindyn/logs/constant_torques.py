@@ -1,4 +1,4 @@
-"""Find torques that never change, and replace them by zeros, which no fit weighs."""
+"""Find torques that never change, and replace them by zeros, because fits give zeros no weight."""
 
 from __future__ import annotations
 
@@ -22,9 +22,10 @@ def is_constant(tau: Array) -> NDArray[np.bool_]:
 
 
 def without_constant_torques(logs: list[Log]) -> list[Log]:
-    """Return the logs with zeros for torques that never change, unless all are constant: fits give zeros no weight.
+    """Return the logs with zeros for torques that never change, unless all torques are constant.
 
-    Otherwise a constant would be fitted as well as the joint's columns allow, and outweigh every other torque.
+    A torque that is constant would be fitted almost exactly, and would therefore get more weight than every other
+    torque. Fits give zeros no weight.
     """
     filled = [log for log in logs if len(log)]
     if not filled or len({log.tau.shape[1] for log in filled}) > 1:

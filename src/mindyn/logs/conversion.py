@@ -1,8 +1,6 @@
 """Convert logged values to SI values at the joints: q = A_q raw + offset, qd = A_v raw, tau = A_tau raw.
 
-The gear matrix of a log also gives the coupling of the drives if the robot has none.
-
-Compare the mounting of the arm in a log's metadata with that of the robot.
+If the robot has no drives, the gear matrix of a log also gives the coupling of its drives.
 """
 
 from __future__ import annotations
@@ -45,7 +43,7 @@ class Conversion:
 
 
 def create_conversion(metadata: LogMetadata, robot: Robot, signals: Sequence[str]) -> Conversion:
-    """Create the conversion; take the gears from the metadata, or else from the robot's drives."""
+    """Create the conversion. Gears come from the metadata or, if the metadata have none, from the robot's drives."""
     matrices = {}
     for signal in signals:
         A = np.diag(_unit_scales(signal, metadata, robot))
@@ -57,7 +55,7 @@ def create_conversion(metadata: LogMetadata, robot: Robot, signals: Sequence[str
 
 
 def motor_gears(metadata: LogMetadata, robot: Robot) -> Array:
-    """Return G (n, n) of q_motor = G q_joint; row j is the motor of joint j."""
+    """Return G (n, n) of q_motor = G q_joint; row j belongs to the motor of joint j."""
     n = robot.joint_count
     if metadata.gears is not None:
         is_matrix = any(isinstance(row, Sequence) for row in metadata.gears)
@@ -128,7 +126,7 @@ def _position_offset(metadata: LogMetadata, robot: Robot) -> Array:
 
 
 def _middle_of_registers(metadata: LogMetadata, robot: Robot) -> Array:
-    """Return the offset (n,) that makes the middle of position registers zero; zero for other units."""
+    """Return the offset (n,) that makes the middle of position registers zero. The offset is zero for other units."""
     offset = np.zeros(robot.joint_count)
     for j, joint in enumerate(robot.primary_joints):
         preset = preset_of(metadata.servo, joint.name)
@@ -148,7 +146,7 @@ def array_per_joint(values: PerJoint, joints: Sequence[str], what: str) -> Array
 
 
 def gains_per_joint(values: PerJointGain, joints: Sequence[str], what: str) -> Array:
-    """Return gains (n,) as `array_per_joint`, with NaN for unknown ones."""
+    """Return gains (n,) like `array_per_joint`, with NaN for unknown gains."""
     if isinstance(values, str):
         return np.full(len(joints), np.nan)
     known, unknown = (_replace_unknown(values, by) for by in (0.0, 1.0))
@@ -163,7 +161,7 @@ def _replace_unknown(values: PerJointGain, by: float) -> PerJoint:
 
 
 def add_logged_gears(robot: Robot, metadata: Sequence[LogMetadata]) -> tuple[Robot, list[str]]:
-    """Add drives with the coupling of the logs' gear matrices to the robot, and return notes.
+    """Add drives to the robot that are coupled as the logs' gear matrices say, and return notes.
 
     Rotors and motor friction act on the motor speeds, which combine joint speeds if G is not diagonal. A diagonal G
     adds nothing, because the columns of rotor inertia and friction are only scaled by the ratio.

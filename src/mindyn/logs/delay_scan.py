@@ -1,4 +1,4 @@
-"""Estimate the delay of the torque relative to the motion: the shift at which the motion explains the torque best."""
+"""Estimate the delay of the torque relative to the motion: the delay at which the motion explains the torque best."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from mindyn.foundation.algebra.values import Array
 from mindyn.logs.conditioning import Conditioning, condition_motion, require_resolved
-from mindyn.logs.filters import SHIFT_REACH_ROWS, delay_selected_rows
+from mindyn.logs.interpolation import SHIFT_REACH_ROWS, delay_selected_rows
 from mindyn.logs.log import Log
 from mindyn.logs.samples import Samples
 
@@ -30,7 +30,9 @@ ROUNDING_FRACTION: Final = 1e-9
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ScannedDelay:
-    """Best common delay in s, and the unexplained fraction of the torque of all joints with it and without delay."""
+    """Best common delay in s, and the fraction of the torque of all joints that is not explained, with this delay and
+    without.
+    """
 
     seconds: float
     unexplained: float
@@ -46,7 +48,9 @@ class ScannedDelay:
 
 
 def joint_columns(q: Array, qd: Array, qdd: Array) -> Array:
-    """Return columns that need no model: 1, sin and cos of all q, the joint's velocity and its sign, all qdd."""
+    """Return columns for a fit without a model: 1, sin and cos of all q, the joint's velocity and its sign, and all
+    qdd.
+    """
     n = q.shape[1]
     speed = np.sqrt((qd**2).mean(axis=0))
     direction = np.tanh(qd / np.where(speed > 0, 0.05 * speed, 1.0))
@@ -88,11 +92,15 @@ class DelayScan:
             self._parts.append((self.rows[kept], _orthonormal_basis(Y[kept])))
 
     def unexplained(self, seconds: float) -> Array:
-        """Return |tau - projection|^2 / |tau - mean|^2 (n,) of every joint; 1 for joints without torque."""
+        """Return for every joint the unexplained fraction (n,), |tau - projection|^2 / |tau - mean|^2; 1 for joints
+        without torque.
+        """
         return np.array([self._share(joint, seconds) for joint in range(len(self._parts))])
 
     def best(self) -> ScannedDelay:
-        """Return the best common delay, with equal weights of all joints: scan the range, then search near the best."""
+        """Return the best common delay, with equal weights of all joints: scan the range, then search near the best
+        value.
+        """
         from scipy.optimize import minimize_scalar
 
         if not self.is_enough:
@@ -119,14 +127,14 @@ class DelayScan:
 
 
 def _keeps_sign(speed: Array, reach: int) -> NDArray[np.bool_]:
-    """Return whether the sign of a speed is constant from `reach` rows before to `reach` rows after, (N,)."""
+    """Return (N,) whether a speed has the same sign from `reach` rows before each row to `reach` rows after it."""
     turns = np.concatenate([[0], np.cumsum(np.diff(np.sign(speed)) != 0)])
     padded = np.pad(turns, reach, mode="edge")
     return np.asarray(padded[2 * reach :] == padded[: len(turns)])
 
 
 def scan_delay(samples: Samples) -> ScannedDelay:
-    """Return the common delay at which a least-squares fit of `joint_columns` leaves the least torque."""
+    """Return the common delay with the smallest residual of a least-squares fit of `joint_columns`."""
 
     def of_joints(rows: NDArray[np.intp]) -> list[Array]:
         return list(joint_columns(samples.q[rows], samples.qd[rows], samples.qdd[rows]).swapaxes(0, 1))
@@ -149,7 +157,7 @@ def _orthonormal_basis(Y: Array) -> Array:
 
 
 def estimate_delay_without_model(parts: Sequence[Log], c: Conditioning) -> float:
-    """Estimate the delay from uniform segments, in s."""
+    """Estimate the delay (s) from uniform segments, without a model of the robot."""
     motions = [condition_motion(part, replace(c, delay_s=0.0)) for part in parts]
     q, qd, qdd, tau = (np.concatenate([getattr(m, name) for m in motions]) for name in ("q", "qd", "qdd", "tau"))
     segments = np.concatenate([np.full(len(part), k, dtype=np.int64) for k, part in enumerate(parts)])

@@ -1,4 +1,4 @@
-"""`order_columns`: take the columns of a table or dictionary in the order of the joints."""
+"""`order_columns`: return the columns of a table or dictionary in the order of the joints."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def is_table(values: object) -> bool:
 
 
 def order_columns(values: JointColumns | None, joint_names: Sequence[str], key: str) -> ArrayLike | None:
-    """Return the columns of a table or dictionary as an array in the order of the joints; arrays stay unchanged.
+    """Return the columns of a table or dictionary as an array in the order of the joints; return arrays unchanged.
 
     key  name of the argument, for messages
     """

@@ -1,7 +1,7 @@
 """`FileLocation`: location of a log, which is a local path or the URL of an object in a store.
 
-Objects are read by fsspec and polars with the credentials that these libraries find; mindyn takes none. Credentials in
-a URL (user, password, signature) never appear in a message or file: `str` of a location omits them.
+Objects are read by fsspec and polars with the credentials that these libraries find; mindyn itself uses no credentials.
+Credentials in a URL (user, password, signature) never appear in a message or file: `str` of a location omits them.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _DENIED: Final = re.compile(
     r"|unable to locate credentials",
     re.IGNORECASE,
 )
-"""How libraries of stores name answers 401 and 403 and missing credentials, in class names and messages."""
+"""Words for the HTTP errors 401 and 403 and for missing credentials, in class names and messages of the libraries."""
 _ACCESS_HINT: Final = "check the credentials of the environment (AWS_PROFILE, AWS_ENDPOINT_URL)"
 _MISSING_HINT: Final = "check the names of the bucket and the object"
 _UNREADABLE_HINT: Final = "repeat the command; if it fails again, compare the object with the file that was uploaded"
@@ -112,9 +112,9 @@ FileLocation = Path | RemoteFile
 
 @dataclass(frozen=True, slots=True)
 class FileListing:
-    """Size and version of a file.
+    """Size and version of a file, and why it cannot be read.
 
-    version   changes whenever the bytes change: the store's etag, or else size and time of change
+    version   text that changes whenever the bytes change: the store's etag, or else size and time of change
     changed   time of change in s since 1970, if known
     problem   why the file cannot be read, such as a link whose target does not exist; "" if nothing is known
     """
@@ -147,7 +147,7 @@ def parse_location(given: str | FileLocation) -> FileLocation:
 
 
 def expand_locations(patterns: Iterable[str]) -> list[FileLocation]:
-    """Return the files for paths, URLs and patterns of a command line."""
+    """Return the files for the paths, URLs and patterns of a command line."""
     locations: list[FileLocation] = []
     for pattern in patterns:
         place = parse_location(pattern)
@@ -210,7 +210,7 @@ def _list_readable(path: Path) -> FileListing:
 
 
 def list_local(path: Path) -> FileListing:
-    """Return size and version of a file, or of all files of a folder (a rosbag2)."""
+    """Return the size and the version of a file, or of all files of a folder (a rosbag2)."""
     try:
         stats = [file.stat() for file in (sorted(path.iterdir()) if path.is_dir() else [path])] or [path.stat()]
     except OSError as problem:

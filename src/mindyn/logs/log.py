@@ -20,11 +20,12 @@ from mindyn.foundation.escaping import format_toml_value
 from mindyn.foundation.findings import Finding
 from mindyn.foundation.pages.notebook_display import NotebookDisplay, Page, draw_page
 from mindyn.foundation.processes.executors import require_polars_threads
-from mindyn.logs.cleaning import Cleaner, sum_recorded_time
+from mindyn.logs.cleaning import Cleaner
 from mindyn.logs.joint_columns import JointColumns, order_columns
 from mindyn.logs.locations import FileLocation, RemoteFile
 from mindyn.logs.metadata import LogMetadata, si_units
 from mindyn.logs.still_links import replace_still_links
+from mindyn.logs.time_stamps import sum_recorded_time
 from mindyn.robots.robot import Robot
 
 
@@ -40,7 +41,7 @@ class SourceFile:
     rows: tuple[int, int] | None = None
 
     def overlaps(self, other: SourceFile) -> bool:
-        """Return whether both contain the same rows of the same file, under any name."""
+        """Return whether both have common rows of the same file, under any name."""
         if self.sha256 != other.sha256 or self.rows is None or other.rows is None:
             return self.sha256 == other.sha256
         return max(self.rows[0], other.rows[0]) < min(self.rows[1], other.rows[1])
@@ -56,7 +57,7 @@ class SourceFile:
 class Log(NotebookDisplay):
     """Recording of a robot at the joint side in SI units, with columns in the robot's order and increasing stamps.
 
-    Create it with `read_log` or `log_from_arrays`.
+    Create a log with `read_log` or `log_from_arrays`.
 
     Parameters
     ----------
@@ -181,11 +182,11 @@ class Log(NotebookDisplay):
         return replace(self, **taken)
 
     def followed_by(self, following: Log) -> Log:
-        """Append the next rows of the recording."""
+        """Return the log with the next rows of the recording appended."""
         return join_logs([self, following])
 
     def between(self, start: int, stop: int) -> Log:
-        """Return the part that comes from rows start <= row < stop of the file."""
+        """Return the rows of the log that come from rows start <= row < stop of the file."""
         return self.take((self.rows >= start) & (self.rows < stop))
 
 

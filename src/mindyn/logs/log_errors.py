@@ -1,4 +1,4 @@
-"""Errors of logs: `LogError`, findings that a caller may accept by name, and several errors raised as one."""
+"""Errors of logs: `LogError`, findings that the user may accept by name, and several errors raised as one."""
 
 from __future__ import annotations
 
@@ -34,7 +34,9 @@ def require_accepted(name: str, accepted: Collection[str], message: str, hint: s
 
 
 def raise_together(errors: Sequence[LogError], where: str, log: object = "LOG") -> None:
-    """Raise the errors, if any, as one, so that a user can correct them all at once; a single error stays unchanged.
+    """If there are errors, raise them as one, so that a user can correct all of them at once.
+
+    A single error is raised unchanged.
 
     where  names the sidecar file or the call
     """

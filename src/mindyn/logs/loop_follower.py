@@ -1,12 +1,13 @@
-"""Follow solved loops along a log: positions of the dependent joints, and how well the loops close.
+"""Follow the loops of a robot along a log: compute the positions of the dependent joints, and how well the loops close.
 
-The assembly mode is kept from row to row. At a singular configuration (dead point) between two rows it is unknown: a
-linkage that passes the dead point and one that turns back have the same primary positions. With s, the bound of the
-smallest singular value (see NOTATION.md, closure), rows k and k + 1 a time h apart raise an error if
+The assembly mode is kept from row to row. If the motion passes a singular configuration (dead point) between two rows,
+the assembly mode is unknown: a linkage that passes the dead point and a linkage that turns back have the same primary
+positions. Let s be the lower bound of the smallest singular value (see NOTATION.md, closure). Rows k and k + 1 with a
+time h between them raise an error if
 
     s_k + h ds_k/dt < 0   or   s_(k+1) - h ds_(k+1)/dt < 0
 
-because the motion would pass s = 0 between them at its speed.
+because the motion would pass s = 0 between the rows at its speed.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from mindyn.logs.samples import Samples
 from mindyn.robots.robot import CACHED_ROBOTS, Robot
 
 MAX_SPEED_MISMATCH = 0.5
-"""Largest difference of a motion's steps from its speeds, relative to the steps."""
+"""Largest difference between the steps of a motion and the steps that its speeds predict, relative to the steps."""
 
 DEAD_POINT_HINT = (
     "log the joint that moves the loop through its dead point and make it primary (list the others in dependent = ... "
@@ -55,7 +56,7 @@ def add_dependent_positions(robot: Robot, q: Array, dependent_q: Array | None) -
 
 
 def follow_loops(robot: Robot, samples: Samples) -> Samples:
-    """Add the closure to samples that do not have it, if the robot has solved loops.
+    """Add the closure to samples that do not have it, if the robot has loops that are solved numerically.
 
     Consecutive rows of a motion are followed in order and raise an error across a dead point. Other rows are solved
     independently, in the assembly mode of the robot's home.
@@ -73,13 +74,17 @@ def follow_loops(robot: Robot, samples: Samples) -> Samples:
 
 
 def all_joint_positions(robot: Robot, samples: Samples) -> Array:
-    """Return the positions that kernels take as q: all joints (N, n) with solved loops, else the primary joints."""
+    """Return the positions that kernels take as q: all joints (N, n) if loops are solved numerically, otherwise the
+    primary joints.
+    """
     here = follow_loops(robot, samples)
     return add_dependent_positions(robot, here.q, here.dependent_q)
 
 
 def _is_motion(samples: Samples) -> bool:
-    """Return whether the samples are a motion, row by row: most steps of the positions agree with the speeds."""
+    """Return whether the samples are consecutive rows of a motion: most steps of the positions agree with the
+    speeds.
+    """
     together = samples.segments[1:] == samples.segments[:-1]
     steps = np.diff(samples.q, axis=0)[together] * samples.rate_hz
     speeds = ((samples.qd[1:] + samples.qd[:-1]) / 2)[together]
@@ -91,9 +96,9 @@ def _is_motion(samples: Samples) -> bool:
 
 
 class LoopFollower:
-    """Follow the loops of a robot from one block of a log's samples to the next.
+    """Follow the loops of a robot from one block of samples of a log to the next.
 
-    residual  largest |c| so far
+    residual  largest |c| of all rows so far
     margin    smallest bound of the smallest singular value so far
     """
 
@@ -104,7 +109,7 @@ class LoopFollower:
         self.begin_log()
 
     def begin_log(self) -> None:
-        """Begin another log."""
+        """Forget the last configuration, because another log begins."""
         self._last: tuple[int, Array, Array, int] | None = None
 
     def follow(self, samples: Samples, rows: NDArray[np.int64]) -> Samples:

@@ -38,7 +38,7 @@ MAX_SKIPPED_ROWS: Final = 1000
 PerJoint = Mapping[str, float] | Sequence[float]
 UNKNOWN: Final = "unknown"
 PerJointGain = str | Mapping[str, float | str] | Sequence[float | str]
-"""Gains in the robot's order or by joint; "unknown" for all joints or some of them."""
+"""Gains in the robot's order or by joint; "unknown" for all joints or for some joints."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +159,10 @@ class LogMetadata:
 
 
 def merge_tables(below: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values of both; those of `over` take precedence, key by key in tables."""
+    """Return the values of both tables.
+
+    If both have a key, the value of `over` is used; nested tables are merged too.
+    """
     merged = dict(below)
     for key, value in over.items():
         both = isinstance(value, Mapping) and isinstance(below.get(key), Mapping)
@@ -171,12 +174,12 @@ METADATA_LOCATION: Final = "in the log's sidecar file or in the call"
 
 
 def find_faults(metadata: Mapping[str, Any]) -> list[LogError]:
-    """Return the errors of keys and values that do not depend on the log and the robot."""
+    """Return the errors in keys and values that can be found without the log and the robot."""
     return [fault for key, value in metadata.items() for fault in find_key_faults(key, value)]
 
 
 def find_key_faults(key: str, value: Any) -> list[LogError]:
-    """Return the errors of a key and its value that do not depend on the log and the robot."""
+    """Return the errors in a key and its value that can be found without the log and the robot."""
     if key not in SIDECAR_SCHEMA["properties"]:
         return [_unknown_key_error(key)]
     if key == "draft" and value is True:

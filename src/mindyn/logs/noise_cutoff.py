@@ -8,27 +8,32 @@ from typing import Final
 import numpy as np
 
 from mindyn.foundation.algebra.values import Array
-from mindyn.logs.filters import LOWEST_HZ, power_density
+from mindyn.logs.filters import LOWEST_HZ
 from mindyn.logs.log import Log
+from mindyn.logs.power_spectrum import power_density
 
 CutoffRule = Callable[[Sequence[Log], float], float | None]
-"""Function of the uniform segments of the training logs and their rate; returns a cut-off in Hz, None: no filter."""
+"""Function of the uniform segments of the training logs and their rate (Hz). The function returns a cut-off in Hz; None
+means no filter.
+"""
 
 FLOOR_BAND: Final = (0.5, 0.9)
 """Band, relative to the Nyquist frequency, that contains only noise."""
 MIN_SIGNAL_TO_FLOOR: Final = 4.0
 """The motion ends where its power density falls below this multiple of the noise floor."""
 MAX_CUTOFF_FRACTION: Final = 0.4
-"""With a cut-off above this fraction of the rate, a filter has no significant effect: none is applied."""
+"""If the cut-off is above this fraction of the rate, a filter has no significant effect, so that no filter is applied.
+"""
 MAX_WELCH_ROWS: Final = 4096
 BLACKMAN_HARRIS: Final = (0.35875, -0.48829, 0.14128, -0.01168)
 """Cosine terms of the Blackman-Harris window: a strong low frequency does not leak into the noise floor."""
 
 
 def noise_floor_cutoff(segments: Sequence[Log], rate_hz: float) -> float | None:
-    """Return the highest frequency up to which the position of some joint stays above its noise floor.
+    """Return the highest frequency (Hz) at which the position of at least one joint is above its noise floor.
 
-    At least `LOWEST_HZ`: positions at constant speed have no spectrum, and a slower filter would leave no rows.
+    The result is at least `LOWEST_HZ`: positions at constant speed have no spectrum, and a slower filter would leave no
+    rows.
     """
     joints = range(len(segments[0].joint_names))
     highest = max(LOWEST_HZ, *(_joint_cutoff([segment.q[:, j] for segment in segments], rate_hz) for j in joints))

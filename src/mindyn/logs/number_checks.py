@@ -1,7 +1,7 @@
-"""Check the numbers of a log: wrong units, positions that jump, and columns that hold a single value.
+"""Check the values of a log: wrong units, positions that jump, and columns with a constant value.
 
-Unit errors: degrees for radians, mN m for N m, a velocity that is not the derivative of the position, and a target in
-another unit than the position.
+Wrong units are degrees instead of radians, mN m instead of N m, a velocity that is not the derivative of the position,
+and a target in another unit than the position.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 
 from mindyn.foundation.algebra.values import Array, column_extremes
 from mindyn.foundation.findings import Finding, Kind, Severity, warning
-from mindyn.logs.cleaning import MIN_GAP_RATIO, estimate_usual_step
 from mindyn.logs.log import Log, join_logs
 from mindyn.logs.log_errors import require_accepted
 from mindyn.logs.servos import find_unknown_gains
+from mindyn.logs.time_stamps import MIN_GAP_RATIO, estimate_usual_step
 from mindyn.logs.units import UNIT_FACTORS
 from mindyn.robots.robot import Robot
 
@@ -42,7 +42,9 @@ JUMP_SPEED_RATIO: Final = 5.0
 """A step is a jump if its speed exceeds the speed limit and this multiple of the quantile `USUAL_SPEED_QUANTILE` of
 the joint's speeds. The fastest step of a smooth motion is below 2 times the quantile, that of noise below 3 times."""
 BEGIN_ROWS: Final = 1000
-"""Number of rows that decide whether rows are a path; limited, so that a stream is split like a log in memory."""
+"""Number of first rows that decide whether rows are a path. The number is limited, so that a stream is split like a log
+in memory.
+"""
 MAX_TARGET_UNIT_ERROR: Final = 0.5
 """Largest relative difference between the slope of targets over positions and that of a wrong unit: servos follow with
 a slope of 0.5 to 2, and degrees differ from radians by a factor of 57."""
@@ -126,7 +128,8 @@ def _check_torque(log: Log, robot: Robot, accepted: Collection[str]) -> Finding 
 
 
 def velocity_slope(q: Array, v: Array, seconds: Array, turn: float = np.inf) -> tuple[float, float]:
-    """Return slope and squared correlation of a logged velocity and the derivative of the position, over all joints.
+    """Return the slope between a logged velocity and the derivative of the position, over all joints, and their squared
+    correlation.
 
     turn  period of wrapped angles; steps of more than half of it are ignored
     """
@@ -198,14 +201,18 @@ def _is_plausible_rate(rate_hz: float) -> bool:
 
 
 def speed_limits(robot: Robot) -> Array:
-    """Return the largest speed (n,) of each joint, in rad/s or m/s: that of the file, or `DEFAULT_SPEED_LIMIT`."""
+    """Return the largest speed (n,) of each joint, in rad/s or m/s: the limit of the robot file, or
+    `DEFAULT_SPEED_LIMIT`.
+    """
     return np.array([joint.limits.velocity or DEFAULT_SPEED_LIMIT for joint in robot.primary_joints])
 
 
 def split_speeds(robot: Robot, begin: Log) -> Array:
-    """Return the speeds (n,) above which a step ends a segment: no joint moves that fast, so the position jumps.
+    """Return the speeds (n,) above which a step ends a segment: a joint cannot move that fast, so that the position
+    jumps.
 
-    Logs whose rows are not a path, such as random samples, are fast everywhere, as at their `begin`, and stay whole.
+    If the rows of a log are not a path, for example random samples, all steps are fast, including those in `begin`;
+    such a log is not split.
     """
     limits = speed_limits(robot)
     if len(begin) > 2 and begin.q.shape[1:] == limits.shape:
@@ -223,7 +230,7 @@ def _find_jumps(log: Log, limits: Array) -> NDArray[np.bool_]:
 
 
 def _without_jumps(log: Log, robot: Robot) -> Log:
-    """Return the log with positions that do not jump: the steps of jumps are removed from all later rows."""
+    """Return the log without jumps of positions: each jump is subtracted from all later rows."""
     jumps = _find_jumps(log, speed_limits(robot))
     if not jumps.any():
         return log

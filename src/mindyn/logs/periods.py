@@ -1,13 +1,15 @@
 """Detect repeated motions within a log and across logs: `build_timeline`.
 
-A log that repeats a motion holds less information than its length suggests. A held-out block was seen in all other
-periods, so its error does not predict the error on other motions. Model errors repeat with every period, while noise
-averages out. Therefore every row gets a time on a timeline without repetitions: rows at the same time are not
-independent, and blocks of the timeline are held out together. Without repetitions the timeline is the sequence of logs.
+A log that repeats a motion has less information than its length suggests. If a block is held out, all other periods
+contain the same motion, so that the error on the block does not predict the error on other motions. Model errors repeat
+with every period, while noise averages out. Therefore every row gets a time on a timeline without repetitions: rows at
+the same time are not independent, and blocks of the timeline are held out together. Without repetitions, the timeline
+is the sequence of logs.
 
     change(lag) = max over joints of rms(q_j(t + lag) - q_j(t)) / (largest q_j - smallest q_j)
 
-is computed by one Fourier transform per joint. On measured logs it is 1.4 to 2.4 % at a period and above 8 % elsewhere.
+is computed by one Fourier transform per joint. On measured logs, the change is 1.4 to 2.4 % at a period, and above 8 %
+at other lags.
 """
 
 from __future__ import annotations
@@ -26,10 +28,11 @@ TimelineSteps = NDArray[np.int64]
 MAX_REPEAT_CHANGE: Final = 0.04
 """Largest rms change of a repeated motion, relative to a joint's range."""
 MIN_CHANGE_BETWEEN_REPEATS: Final = 0.08
-"""A period is a lag at which the change falls after it exceeded this; a smaller change is only a slow motion."""
+"""At a lag below the period, the change must exceed this; otherwise the motion is only slow."""
 MIN_MOTION_DEVIATION: Final = 0.1
-"""Smallest standard deviation of some joint, relative to its range, in segments that agree: poses at rest agree
-without any motion."""
+"""Segments count as equal motion only if the standard deviation of a joint, relative to its range, is at least this;
+poses at rest are equal without any motion.
+"""
 MIN_RELATIVE_RANGE: Final = 0.02
 """Joints with a smaller range, relative to the largest range, are ignored."""
 MIN_PERIOD_S: Final = 0.5
@@ -127,7 +130,7 @@ def _fold_repeats(q: Array, step: float) -> tuple[TimelineSteps, int | None]:
 
 
 def _extend_repeats(q: Array, first: int, last: int, period: int) -> tuple[int, int]:
-    """Extend the repeated segment by rows before and after it that also repeat."""
+    """Extend the repeated segment by the rows before and after it that repeat too."""
     change = np.abs(q[period:] - q[:-period]).max(axis=1)
     while first > 0 and change[first - 1] < 2 * MAX_REPEAT_CHANGE:
         first -= 1
@@ -156,7 +159,10 @@ def _find_period(q: Array, step: float) -> int | None:
 def _place_on_timeline(
     q: Array, line: TimelineSteps, period: int | None, known: Sequence[tuple[Array, TimelineSteps]], end: int
 ) -> tuple[TimelineSteps, int]:
-    """Place a log on the timeline of the previous logs where the motion is the same; return also the new end."""
+    """Place a log on the timeline of the previous logs where its motion is the same.
+
+    Return its times, and the new end of the timeline.
+    """
     placed = np.full(len(q), -1, dtype=np.int64)
     for other, others in known:
         lag = _find_shared_motion(q, other)

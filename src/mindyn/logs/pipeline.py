@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from mindyn.foundation.algebra.values import Array, ShortRepr
 from mindyn.foundation.errors import Code, pluralise
 from mindyn.foundation.findings import Finding, Kind, info
-from mindyn.logs.cleaning import estimate_even_step, has_bursts
 from mindyn.logs.conditioning import (
     ConditionedMotion,
     Conditioning,
@@ -32,6 +31,7 @@ from mindyn.logs.read_log import LogScan
 from mindyn.logs.resolving import estimate_period, resolve_conditioning
 from mindyn.logs.samples import Samples
 from mindyn.logs.segments import SegmentPiece, SegmentWindow, StepLimits, cut_windows, resample_pieces, split_at_gaps
+from mindyn.logs.time_stamps import estimate_even_step, has_bursts
 from mindyn.robots.robot import Robot
 
 BLOCK_ROWS: Final = 65_536
@@ -63,7 +63,7 @@ class ConditionedSamples(ShortRepr):
 
 @dataclass(eq=False, repr=False)
 class SampleStream:
-    """Iterable of blocks of samples of one or more logs, computed again by every iteration.
+    """Iterable of blocks of samples of one or more logs. Every iteration computes the blocks again.
 
     A segment may continue from one block to the next, with the same number.
 
@@ -156,7 +156,7 @@ class SampleStream:
     def _number_segments(
         self, index: NDArray[np.int64], segment: int, last: tuple[int, int] | None
     ) -> NDArray[np.int64]:
-        """Start a new number wherever consecutive samples are not neighbours in the same segment."""
+        """Assign a new segment number wherever consecutive samples are not neighbours in the same segment."""
         before = last[1] if last is not None and last[0] == segment else -2
         starts = np.diff(index, prepend=before) != 1
         segments = self._segment + np.cumsum(starts)
@@ -185,7 +185,7 @@ def require_samples(count: int, findings: Sequence[Finding], min_samples: int = 
 
 
 def _select_window_rows(window: SegmentWindow, c: Conditioning) -> NDArray[np.int64]:
-    """Return the rows of the window's piece that are not at an edge."""
+    """Return the rows of the window's piece that are not too near an end of the segment."""
     rows = np.arange(window.start, window.stop, dtype=np.int64)
     keep = rows + window.index >= edge_rows(c)
     if window.is_last:

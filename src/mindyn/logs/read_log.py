@@ -188,7 +188,7 @@ class LogScan:
         return replace(log, target=target, target_velocity=speed, motor_q=values.get("motor_position"))
 
     def _seconds(self, since: Sequence[Array]) -> Array:
-        """Convert stamps since the first row to s (N,); two columns are whole seconds and nanoseconds."""
+        """Convert stamps to the time (N,) in s since the first row. Two columns are whole seconds and nanoseconds."""
         # Dividing by a power of ten, instead of multiplying by 1e-9, gives a second the same bits in every unit.
         if len(since) == 2:
             return np.asarray((since[0] * 10**9 + since[1]) / 10**9)
@@ -196,7 +196,7 @@ class LogScan:
 
 
 def sample_segments(scan: LogScan, rows: int, segments: int = 8) -> Log:
-    """Return the log, or between `rows` / 2 and `rows` rows of a longer log in evenly spaced segments.
+    """Return the log, or evenly spaced segments of a longer log with between `rows` / 2 and `rows` rows together.
 
     The function reads the log once, in memory for `rows` rows and a chunk. There are at least `segments` segments with
     gaps between them.
@@ -241,7 +241,7 @@ def _list_signals(metadata: LogMetadata, path: FileLocation, table: LogTable, ro
 def is_no_torque(metadata: LogMetadata, joints: Sequence[str]) -> bool:
     """Return whether the torque column of a log with targets is a current that does not give a torque.
 
-    It is the unsigned supply current of some servos, or a current without gains where kp of the servos is given.
+    Examples are the unsigned supply current of some servos, and a current without gains if kp of the servos is given.
     """
     units = metadata.units.get("torque")
     known = list(units.values()) if isinstance(units, Mapping) else [units]
@@ -261,7 +261,9 @@ def _find_unused_current(metadata: LogMetadata, signals: Sequence[str]) -> list[
 
 
 def _find_assumed_side(table: LogTable, given: object, signals: Sequence[str]) -> list[Finding]:
-    """Return a finding if the format of a file, and not the user, says at which side its signals are."""
+    """Return a finding if the format of the file, not the user, determines at which side (motor or joint) its signals
+    are.
+    """
     defined = table.metadata.get("side", {})
     known = given if isinstance(given, Mapping) else {}
     if given is not None and not isinstance(given, Mapping):

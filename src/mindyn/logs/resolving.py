@@ -11,7 +11,6 @@ import numpy as np
 from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.errors import Code
 from mindyn.foundation.findings import Finding, Kind, info
-from mindyn.logs.cleaning import MIN_GAP_PERIODS, estimate_even_step, has_bursts
 from mindyn.logs.conditioning import Conditioning, motion_cutoff, require_resolved
 from mindyn.logs.delay_scan import estimate_delay_without_model
 from mindyn.logs.filters import edge_duration_s
@@ -20,26 +19,32 @@ from mindyn.logs.log_errors import LogError
 from mindyn.logs.noise_cutoff import CutoffRule
 from mindyn.logs.read_log import LogScan
 from mindyn.logs.segments import SegmentPiece, resample_pieces, split_at_gaps
+from mindyn.logs.time_stamps import MIN_GAP_PERIODS, estimate_even_step, has_bursts
 
 HEAD_ROWS: Final = 200_000
-"""Rows of each log from which settings are selected, so that a stream and a whole log select the same values."""
+"""Number of first rows of each log from which settings are selected. The number is limited so that a stream and a log
+in memory select the same values.
+"""
 MAX_JITTER_FRACTION: Final = 0.05
 """Largest variation of the steps of uniform stamps, relative to the period."""
 MIN_REGULAR_FRACTION: Final = 0.95
 RATE_TOLERANCE: Final = 0.02
 """Relative difference below which rates are equal."""
 MAX_RATE_RATIO: Final = 10.0
-"""Largest ratio of the rates of logs: at a tenth of its rate, a log has lost most of its information."""
+"""Largest ratio between the rates of logs: resampled at a tenth of its rate, a log would lose most of its information.
+"""
 NON_GAP_QUANTILE: Final = 0.995
 """Fraction of the steps between stamps that are not gaps, if stamps come in bursts."""
 MAX_EVEN_ERROR_RATIO: Final = 0.7
-"""Largest ratio of the position error predicted from evenly spaced rows to that from stamps, if rows are even."""
+"""Rows count as even if positions predicted with equal steps have an error of at most this, relative to the error with
+the stamps.
+"""
 
 
 def resolve_conditioning(
     c: Conditioning, logs: Sequence[Log | LogScan], cutoff_rule: CutoffRule
 ) -> tuple[Conditioning, tuple[Finding, ...]]:
-    """Resolve "auto" settings, with a finding on each choice, the name of the setting as its detail."""
+    """Resolve "auto" settings. Each choice gives a finding with the name of the setting as its detail."""
     if c.is_resolved:
         return c, ()
     heads = [read_first_rows(log) for log in logs]
@@ -143,7 +148,8 @@ def _describe_common_rate(periods: Sequence[float], rate_hz: float) -> str:
 
 
 def _find_burst_step(heads: Sequence[Log], steps: Sequence[Array]) -> float | None:
-    """Return the longest step (s) between stamps that come in bursts although the rows are even; None otherwise.
+    """Return the longest step (s) between stamps that come in bursts although the rows are even; None if this is not
+    the case.
 
     Each position is predicted from its two neighbours, once with their stamps and once with equal steps.
     """
@@ -162,7 +168,9 @@ def _find_burst_step(heads: Sequence[Log], steps: Sequence[Array]) -> float | No
 
 
 def estimate_period(steps: Array) -> float:
-    """Return the mean of the steps near the median, if nearly all are; otherwise the mean of all steps but gaps."""
+    """Return the mean of the steps near the median, if nearly all steps are near it; otherwise the mean of all steps
+    except gaps.
+    """
     median = float(np.median(steps))
     usual = np.abs(steps - median) <= MAX_JITTER_FRACTION * median
     return float(steps[usual if usual.mean() > MIN_REGULAR_FRACTION else steps <= MIN_GAP_PERIODS * median].mean())

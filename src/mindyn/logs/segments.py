@@ -1,4 +1,4 @@
-"""Process the segments of a log piece by piece: split at gaps, resample uniformly, and cut into overlapping windows.
+"""Process the segments of a log in pieces: split at gaps, resample uniformly, and cut into overlapping windows.
 
 Windows overlap by the number of rows that conditioning needs. Blocks of samples overlap again, by the rows that the
 equations need (see `mindyn.regression.row_blocks`).
@@ -14,13 +14,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mindyn.foundation.algebra.values import Array
-from mindyn.logs.filters import NEIGHBOUR_ROWS, interpolate_between_stamps
+from mindyn.logs.interpolation import NEIGHBOUR_ROWS, interpolate_between_stamps
 from mindyn.logs.log import LOG_ARRAYS, Log, join_logs
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SegmentPiece:
-    """Consecutive rows of a segment: its number, whether they are the last, and then the gap (s) after them."""
+    """Consecutive rows of a segment, with its number.
+
+    If they are the last rows of the segment, also the gap (s) after them.
+    """
 
     segment: int
     rows: Log
@@ -51,8 +54,8 @@ class StepLimits:
     """Steps from row to row that do not end a segment.
 
     longest_s  longest time, s
-    speeds     (n,) fastest motion of each joint, rad/s or m/s; None: any
-    usual_s    usual time: stamps that are closer jitter, and do not mean that a joint is fast
+    speeds     (n,) largest speed of each joint, rad/s or m/s; None: no limit
+    usual_s    usual time; a shorter time is jitter of the stamps, and does not mean that a joint is fast
     """
 
     longest_s: float
@@ -70,7 +73,7 @@ class StepLimits:
 
 
 def split_at_gaps(chunks: Iterable[Log], limits: StepLimits | float) -> Iterator[SegmentPiece]:
-    """Split the chunks wherever a step exceeds the limits; a number is the longest step in s."""
+    """Split the chunks wherever a step exceeds the limits. If `limits` is a number, it is the longest step in s."""
     limits = limits if isinstance(limits, StepLimits) else StepLimits(limits)
     segment = 0
     waiting: Log | None = None
@@ -92,7 +95,7 @@ def split_at_gaps(chunks: Iterable[Log], limits: StepLimits | float) -> Iterator
 
 
 def resample_pieces(parts: Iterable[SegmentPiece], rate_hz: float) -> Iterator[SegmentPiece]:
-    """Interpolate the pieces at times t_0 + k / rate of each segment."""
+    """Interpolate the pieces of each segment at the times t_0 + k / rate."""
     rest: Log | None = None
     start, done = 0.0, 0
     for part in parts:
@@ -124,7 +127,9 @@ def _interpolate_log(known: Log, wanted: Array) -> Log:
 
 
 def cut_windows(parts: Iterable[SegmentPiece], block: int | None, reach: int) -> Iterator[SegmentWindow]:
-    """Yield pieces of at least `block` rows with `reach` rows around each; None yields whole segments."""
+    """Yield pieces of at least `block` rows, with `reach` rows before and after each piece; None yields whole
+    segments.
+    """
     waiting: list[Log] = []
     held, done, index = 0, 0, 0
     for part in parts:

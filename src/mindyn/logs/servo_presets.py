@@ -40,7 +40,7 @@ class ServoPreset:
     supply_v: tuple[float, float]
 
     def describe_current(self) -> str:
-        """Return what the current register holds."""
+        """Return a description of the value in the current register."""
         if self.current_per_count is None:
             return "no current"
         return "motor current" if self.current_is_torque else "supply current without its sign, not a torque"
@@ -85,13 +85,16 @@ def find_preset(model: str) -> ServoPreset:
 
 
 def preset_of(servo: PerJointServo | None, joint: str) -> ServoPreset | None:
-    """Return the registers of a joint's servo; None if the log names none."""
+    """Return the registers of a joint's servo; None if the metadata do not name a servo."""
     model = servo.get(joint) if isinstance(servo, Mapping) else servo
     return None if model is None else find_preset(model)
 
 
 def register_factor(signal: str, unit: str, servo: PerJointServo | None, joint: str) -> float | None:
-    """Return the SI value of a register's unit; None for other units; raise `LogError` if the servo is missing."""
+    """Return the SI value of one step of a register's unit; None for other units.
+
+    Raise `LogError` if the servo is missing.
+    """
     fits = {TICK: ("position", "target"), COUNT: ("velocity", "target_velocity", "torque")}.get(unit, ())
     if signal not in fits:
         return None

@@ -24,10 +24,9 @@ TYPICAL_RATIOS: Final = (0.06, 0.03, 0.0015)
 class Servo:
     """Gains of the position servos of a robot, at the joints in SI units.
 
-    kp, kd   (n,) gains; if kp is unknown, kp = 1 and kd = 0, and the torque is a signal with an unknown gain
-    delay_s  from the stamp of a target to its effect
-    limit    (n,) largest |tau|; infinity without a limit
-    is_held  whether delay_s is that of held targets, without the half row by which holding delays them
+    kp, kd   (n,) gains; if kp is unknown, kp = 1 and kd = 0, and the torque is a signal with an unknown gain delay_s
+    time from the stamp of a target to its effect, s limit    (n,) largest |tau|; infinity without a limit is_held
+    whether targets are held until the next row; delay_s then does not include the half row by which this delays them
     """
 
     kp: Array
@@ -66,14 +65,19 @@ class Servo:
         return Servo(kp, kd, float(saved["delay_s"]), limit)
 
     def torque(self, rows: Log) -> Array:
-        """Return the torque (N, n) of rows; velocities that were not logged are differences of neighbouring rows."""
+        """Return the torque (N, n) of rows.
+
+        If velocities were not logged, they are computed as differences of neighbouring rows.
+        """
         assert rows.target is not None
         target, feed = self.reference(rows, rows.time)
         tau = self.kp * (target - rows.q) + self.kd * (feed - self._speeds(rows))
         return np.asarray(np.clip(tau, -self.limit, self.limit))
 
     def reference(self, rows: Log, times: Array) -> tuple[Array, Array]:
-        """Return target and target velocity (N, n) that act at these times, in s; the velocity is zero by default."""
+        """Return the target and the target velocity (N, n) that act at these times (s); the velocity is zero if it was
+        not logged.
+        """
         assert rows.target is not None
         fed = np.zeros_like(rows.target) if rows.target_velocity is None else rows.target_velocity
         if times is rows.time and not self.delay_s:
@@ -93,7 +97,10 @@ class Servo:
 
 
 def add_servo_torques(servo: Servo, chunks: Iterable[Log]) -> Iterator[Log]:
-    """Yield the rows of consecutive chunks with the servo's torque; the last row of a chunk waits for its neighbour."""
+    """Yield the rows of consecutive chunks with the servo's torque.
+
+    The last row of a chunk is yielded with the next chunk.
+    """
     known: Log | None = None
     done = 0
     for chunk in chunks:
@@ -114,7 +121,9 @@ def _gains(metadata: LogMetadata, joints: Sequence[str]) -> tuple[Array, Array]:
 
 
 def find_unknown_gains(log: Log) -> NDArray[np.bool_]:
-    """Return whether the gain (n,) of each joint's torque is unknown: that of its current, or kp of its servo."""
+    """Return for each joint (n,) whether the gain of its torque is unknown: the gain of its current, or kp of its
+    servo.
+    """
     gains = log.metadata.current_gains if log.target is None else log.metadata.kp
     if gains is None:
         return np.zeros(len(log.joint_names), dtype=bool)
@@ -122,7 +131,7 @@ def find_unknown_gains(log: Log) -> NDArray[np.bool_]:
 
 
 def find_unknown_damping(log: Log) -> NDArray[np.bool_]:
-    """Return whether the part (n,) of the target velocity in each joint's torque is unknown: kd, or kp next to kd."""
+    """Return for each joint (n,) whether the damping gain kd of its target velocity is unknown."""
     if log.target is None or log.target_velocity is None or not len(log):
         return np.zeros(len(log.joint_names), dtype=bool)
     kp, kd = _gains(log.metadata, log.joint_names)
@@ -130,7 +139,7 @@ def find_unknown_damping(log: Log) -> NDArray[np.bool_]:
 
 
 def fill_gains(metadata: LogMetadata, joints: Sequence[str], gains: ArrayLike, *, servo: bool) -> dict[str, Any]:
-    """Return the keys of the metadata with gains (n,) in place of unknown ones; kd of servos may follow, (2 n,)."""
+    """Return the metadata keys with gains (n,) in place of unknown gains. Gains (2 n,) also contain kd of servos."""
     keys = ("kp", "kd") if servo else ("current_gains",)
     filled = {}
     for key, values in zip(keys, np.asarray(gains, dtype=np.float64).reshape(-1, len(joints)), strict=False):
@@ -141,7 +150,9 @@ def fill_gains(metadata: LogMetadata, joints: Sequence[str], gains: ArrayLike, *
 
 
 def apply_gains(log: Log, gains: ArrayLike) -> Log:
-    """Return the log with torques by gains, N m or N per unit of the signal, where they are unknown (`fill_gains`)."""
+    """Return the log with torques in N m or N: signals with unknown gains are multiplied by these gains
+    (`fill_gains`).
+    """
     unknown, joints, servo = find_unknown_gains(log), log.joint_names, log.target is not None
     if not (unknown | find_unknown_damping(log)).any():
         return log

@@ -1,4 +1,4 @@
-"""Replace positions of links that have no encoder by those of their motors."""
+"""Replace constant positions of links that have no encoder by the positions of their motors."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 
 
 def replace_still_links(log: Log) -> Log:
-    """Return the log with the positions of motors for joints whose motor moves and whose link never does."""
+    """Return the log with the positions of motors for joints whose motor moves while the logged link position is
+    constant.
+    """
     if log.motor_q is None or not len(log):
         return log
     motor, link = np.ptp(log.motor_q, axis=0), np.ptp(log.q, axis=0)

@@ -31,7 +31,7 @@ _SPELLINGS: Final = {"Nm": "N m", "N*m": "N m", "mNm": "mN m", "mN*m": "mN m", "
 
 
 def unit_factor(signal: str, unit: str, kind: str, joint: str) -> float:
-    """Return the SI value of a unit of a signal; raise `LogError` if it does not fit the kind of the joint."""
+    """Return the SI value of a unit of a signal. Raise `LogError` if the unit does not fit the kind of the joint."""
     unit = _SPELLINGS.get(unit, unit)
     known = UNIT_FACTORS[signal]
     if unit not in known:

@@ -1,8 +1,8 @@
 """`read_wrench_log`: readings of a force/torque sensor with the poses at which they were taken.
 
-Columns are found by the names that drivers and recorders give them (`fx`, `Force X [N]`, `wrench.force.x`,
-`/ft/wrench/force/x`, `actual_TCP_force_0`, `O_F_ext_hat_K[0]`); metadata in the call or in the sidecar file replace
-what names suggest.
+Columns are found by the names that drivers and recorders use (`fx`, `Force X [N]`, `wrench.force.x`,
+`/ft/wrench/force/x`, `actual_TCP_force_0`, `O_F_ext_hat_K[0]`). Metadata in the call or in the sidecar file have
+priority over the names.
 """
 
 from __future__ import annotations
@@ -116,7 +116,8 @@ class WrenchLog(ShortRepr):
     frame : {"sensor", "world"}
         Axes of the wrench; its origin is that of the sensor.
     acts_on : {"sensor", "tool"}, optional
-        Whether the wrench is that of the tool on the sensor or the reaction; None: found from the sign of the mass.
+        Whether the wrench is that of the tool on the sensor or the reaction; None: determined from the sign of the
+        mass.
     findings : tuple of Finding
         Findings about the log.
     name : str
@@ -240,7 +241,10 @@ def read_wrench_log(
 
 
 def _seconds(stamps: Array, known: bool) -> Array:
-    """Return the time since the first row; stamps of unknown unit since 1970 are s, ms, us or ns by their size."""
+    """Return the time (s) since the first row.
+
+    If the unit is unknown, the size of stamps since 1970 determines it: s, ms, us or ns.
+    """
     unit = next((unit for size, unit in _EPOCH_UNITS if stamps[0] > size), 1.0)
     return np.asarray((stamps - stamps[0]) * (1.0 if known else unit))
 
@@ -256,7 +260,7 @@ def _rotations(values: Mapping[str, Array]) -> Array | None:
 
 
 def _joint_columns(entry: str | Sequence[str] | None, robot: Robot | None, names: Collection[str]) -> list[str]:
-    """Return the columns of the joints of a robot: given, or named like the joints."""
+    """Return the columns of the joints of a robot: the given columns, or columns with the names of the joints."""
     if robot is None:
         return []
     if entry is None:
@@ -303,7 +307,7 @@ def find_wrench_columns(names: Collection[str]) -> WrenchColumns:
 
 
 def _classify(plain: str) -> list[tuple[str, str]]:
-    """Return the quantity and axis of a column by its name in lower case with underscores."""
+    """Return the quantity and the axis of a column from its name in lower case with underscores."""
     for pattern, quantities in _NUMBERED_PATTERNS.items():
         if match := re.fullmatch(pattern, plain):
             half, axis = divmod(int(match[1]), 3)

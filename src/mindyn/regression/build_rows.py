@@ -32,7 +32,7 @@ def build_rows(
     data : Log, LogScan, Samples, a sequence of logs, or a stream of samples
         What `read_log`, `scan_log`, `condition` or `condition_stream` returns.
     settings : EquationSettings, optional
-        How samples become equations.
+        Settings that define how samples become equations.
     base : BaseParameters, optional
         Base set in place of the one of the settings.
     executor : concurrent.futures.Executor, optional

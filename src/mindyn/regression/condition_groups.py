@@ -1,12 +1,12 @@
 """Group rows by the conditions of the motion: speed, load, posture and direction.
 
-Blocks of time differ in noise; on another motion, a model must also predict other speeds, loads and postures. Rows are
-therefore grouped by one number for each row:
+Blocks of time have different noise. On another motion, a model must also predict other speeds, loads and postures. Rows
+are therefore grouped in four ways. Each way uses one number per row:
 
     speed      root mean square of the joint speeds, each relative to its own root mean square
-    load       the same of the predicted torques: measured ones would group rows by their noise
-    posture    first principal component of the positions, each relative to its own deviation
-    direction  sign of the speed along the first principal component of the speeds
+    load       root mean square of the predicted torques, each relative to its own; measured torques would group rows by
+    noise posture    first principal component of the positions, each relative to its own deviation direction  sign of
+    the speed along the first principal component of the speeds
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Grouping(NamedTuple):
     condition  what differs between groups
     labels     (N,) number of the group of each row
     groups     number of groups
-    held_out   groups at the ends of the range, which the others predict by extrapolation
+    held_out   groups at the ends of the range; a fit of the other groups predicts them by extrapolation
     """
 
     condition: Condition
@@ -55,7 +55,9 @@ def group_by_conditions(samples: Samples, load: Array) -> list[Grouping]:
 
 
 def _mean_size(values: Array) -> Array:
-    """Return (N,) the root mean square over joints, each relative to its own."""
+    """Return for each row (N,) the root mean square over joints, where each joint is relative to its own root mean
+    square.
+    """
     sizes = np.sqrt((values**2).mean(axis=0))
     return np.asarray(
         np.sqrt((values[:, sizes > 0] ** 2 / sizes[sizes > 0] ** 2).mean(axis=1))
@@ -65,7 +67,7 @@ def _mean_size(values: Array) -> Array:
 
 
 def _principal(values: Array) -> Array:
-    """Return (N,) the first principal component of values, each joint relative to its own root mean square."""
+    """Return the first principal component (N,) of values, where each joint is relative to its own root mean square."""
     sizes = np.sqrt((values**2).mean(axis=0))
     scaled = values[:, sizes > 0] / sizes[sizes > 0]
     if not scaled.size:
@@ -74,6 +76,6 @@ def _principal(values: Array) -> Array:
 
 
 def _levels(values: Array) -> NDArray[np.int64]:
-    """Return (N,) the level of each value; levels have equally many rows."""
+    """Return the level (N,) of each value; all levels have equally many rows."""
     ends = np.quantile(values, np.arange(1, LEVELS) / LEVELS)
     return np.searchsorted(ends, values, side="right").astype(np.int64)

@@ -4,10 +4,10 @@ In body coordinates the equations of motion of n joints, of which the first six 
 
     Y beta = (0, tau) + sum_k J_k^T w_k
 
-with the joint torques tau and a wrench w_k on the robot at each frame k in contact. Three cases give rows:
+with the joint torques tau and a wrench w_k on the robot at each frame k in contact. Equations result in three cases:
 
 (a) trunk held    the wrench on the trunk is unknown: the six rows of the base are dropped
-(b) flight        no wrench acts: all rows are used, those of the base with zero
+(b) flight        no wrench acts: all rows are used, with zero torque in the rows of the base
 (c) contact       measured wrenches are added to the right side. If they are unknown, both sides are multiplied by
                   P = 1 - J^+ J, which projects onto the null space of the contact Jacobians: P J^T w = 0
 """
@@ -28,9 +28,11 @@ from mindyn.foundation.errors import Code, InputError, list_names, require_choic
 from mindyn.kernels.external_wrench import ContactKind, frame_jacobian
 from mindyn.kernels.model import Model, compile_model
 from mindyn.logs.conditioning import Conditioning, edge_rows, min_segment_rows, motion_cutoff, require_resolved
-from mindyn.logs.filters import differentiate_quaternions, fit_spline, lowpass, with_continuous_sign
+from mindyn.logs.differentiation import fit_spline
+from mindyn.logs.filters import lowpass
 from mindyn.logs.log import Log
 from mindyn.logs.pipeline import MIN_SAMPLES
+from mindyn.logs.pose_rates import differentiate_quaternions, with_continuous_sign
 from mindyn.logs.samples import Samples
 from mindyn.regression.build_rows import build_rows
 from mindyn.regression.gather_blocks import Block, block_counts, split_into_blocks
@@ -47,8 +49,9 @@ from mindyn.robots.floating_base import (
 from mindyn.robots.robot import Robot
 
 MIN_CONTACT_SINGULAR_VALUE: Final = 1e-9
-"""Singular values of contact Jacobians relative to the largest below which they are zero: two feet on one line have
-dependent rows, and rounding leaves 1e-15."""
+"""Singular values of contact Jacobians that are smaller than this, relative to the largest, count as zero. Two feet on
+one line have dependent rows, whose singular value is 1e-15 by rounding.
+"""
 
 
 def differentiate_free_flyer(
@@ -286,7 +289,7 @@ def _phase_samples(robot: Robot, log: Log, phase: Mapping[str, Any], c: Conditio
 
 
 def _with_columns(block: Block, columns: tuple[NDArray[np.intp], ...]) -> Block:
-    """Return the block with R factors over all columns, so that phases can be added."""
+    """Return the block with R factors over all columns, so that blocks of different phases can be added."""
     information, factors = block.information, []
     for factor, own in zip(information.factors, information.columns, strict=True):
         wide = np.zeros((len(factor), len(information.names) + 1))

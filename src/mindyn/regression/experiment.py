@@ -1,6 +1,6 @@
-"""`Experiment`: a robot, its logs, and everything that is computed from them, each computed once.
+"""`Experiment`: a robot, its logs, and all samples and equations that are computed from them.
 
-It is the only place that knows how logs become samples and samples become equations.
+Only this module knows how logs become samples, and how samples become equations.
 """
 
 from __future__ import annotations
@@ -32,11 +32,12 @@ from mindyn.regression.settings import EquationSettings
 from mindyn.robots.robot import Robot, require_robot
 
 EXCERPT_ROWS: Final = 60_000
-"""Number of rows that settings are selected on; longer logs give evenly spread segments."""
+"""Number of rows on which settings are selected; evenly spread segments are taken from longer logs."""
 EXCERPT_SCANS: Final = 16
-"""Largest number of streamed logs that are read to select settings: reading all would cost as much as the fit."""
+"""Largest number of streamed logs that are read to select settings; reading all of them would take as long as the fit.
+"""
 MAX_KEPT_BYTES: Final = 50_000_000
-"""Memory for the samples of all conditionings that are kept; the latest samples are kept in any case."""
+"""Memory (bytes) for the samples of all conditionings that are kept; the latest samples are always kept."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -52,7 +53,7 @@ class Experiment(NotebookDisplay):
     logs : Log, LogScan, or a sequence of them
         Logs of the robot.
     executor : concurrent.futures.Executor, optional
-        Its workers turn one log each into R factors.
+        Each of its workers turns one log into R factors.
 
     Attributes
     ----------
@@ -103,12 +104,12 @@ class Experiment(NotebookDisplay):
 
     @property
     def is_streamed(self) -> bool:
-        """Whether rows of a log are read again for every pass, and none is kept."""
+        """Whether the rows of a log are read again for every pass, so that none is kept in memory."""
         return any(isinstance(log, LogScan) for log in self.logs)
 
     @property
     def logs_in_memory(self) -> list[Log]:
-        """The logs; raise if one is a stream, whose rows are not kept."""
+        """The logs. Raise an error if one of them is a stream, whose rows are not kept."""
         logs = [log for log in self.logs if isinstance(log, Log)]
         if len(logs) < len(self.logs):
             raise InputError(
@@ -126,14 +127,16 @@ class Experiment(NotebookDisplay):
 
     @cached_property
     def timeline(self) -> Timeline | None:
-        """Where the motion repeats; None for streams."""
+        """Timeline that shows where the motion repeats; None for streams."""
         if self.is_streamed:
             return None
         return build_timeline([log.time for log in self.logs_in_memory], [log.q for log in self.logs_in_memory])
 
     @cached_property
     def sampled_logs(self) -> tuple[Log | LogScan, ...]:
-        """Logs that settings are selected on: at most `EXCERPT_SCANS` evenly spread ones of those that stream."""
+        """Logs on which settings are selected: all logs in memory, and at most `EXCERPT_SCANS` evenly spread
+        streams.
+        """
         scans = [log for log in self.logs if isinstance(log, LogScan)]
         if len(scans) <= EXCERPT_SCANS:
             return self.logs
@@ -142,7 +145,9 @@ class Experiment(NotebookDisplay):
 
     @cached_property
     def excerpt(self) -> Experiment:
-        """The rows that settings are selected on: these logs, or evenly spread segments of them in memory."""
+        """Experiment with the rows on which settings are selected: these logs, or evenly spread segments of them in
+        memory.
+        """
         segments = cut_segments(self.sampled_logs)
         is_same = len(segments) == len(self.logs) and all(a is b for a, b in zip(segments, self.logs, strict=True))
         return self if is_same else Experiment(self.robot, segments)
@@ -165,7 +170,7 @@ class Experiment(NotebookDisplay):
         return kept.get(key, lambda: condition(self.robot, list(self.logs), key))
 
     def stream(self, conditioning: Conditioning | None = None) -> SampleStream:
-        """Return the same samples block by block; nothing is kept."""
+        """Return the same samples block by block, without keeping them."""
         return condition_stream(self.robot, list(self.logs), conditioning or Conditioning())
 
     def regressor(self, settings: EquationSettings, base: BaseParameters | None = None) -> Regressor:
@@ -226,13 +231,15 @@ class Experiment(NotebookDisplay):
 
 
 class _SampleCache:
-    """The latest samples of several conditionings, as many as `MAX_KEPT_BYTES` hold; safe in several threads."""
+    """Cache of the latest samples of several conditionings, limited by `MAX_KEPT_BYTES`; several threads can use it
+    safely.
+    """
 
     def __init__(self) -> None:
         self._lock, self._kept = RLock(), OrderedDict[Conditioning, ConditionedSamples]()
 
     def get(self, key: Conditioning, compute: Callable[[], ConditionedSamples]) -> ConditionedSamples:
-        """Return the samples of a conditioning, computed unless they are kept."""
+        """Return the samples of a conditioning; compute them if they are not in the cache."""
         with self._lock:
             if key not in self._kept:
                 if sum(map(_size_bytes, self._kept.values())) > MAX_KEPT_BYTES / 2:
@@ -265,12 +272,12 @@ def require_logs(logs: Logs) -> list[Log | LogScan]:
 
 
 def count_excerpt_rows(experiment: Experiment) -> int:
-    """Return the number of rows that settings are selected on; for streams, the largest possible one."""
+    """Return the number of rows on which settings are selected; for streams, the largest possible number."""
     return min(EXCERPT_ROWS, sum(len(log) if isinstance(log, Log) else EXCERPT_ROWS for log in experiment.logs))
 
 
 def cut_segments(logs: Sequence[Log | LogScan]) -> list[Log]:
-    """Return the logs, or evenly spread segments of them with `EXCERPT_ROWS` rows together."""
+    """Return the logs, or evenly spread segments with `EXCERPT_ROWS` rows together."""
     read = [log if isinstance(log, Log) else sample_segments(log, EXCERPT_ROWS // len(logs)) for log in logs]
     total = sum(map(len, read))
     if total <= EXCERPT_ROWS:

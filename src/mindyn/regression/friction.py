@@ -1,4 +1,4 @@
-"""`Friction`: the shape of the friction columns: direction of motion, and functions of the speed."""
+"""`Friction`: which columns describe friction: functions of the speed and of the direction of motion."""
 
 from __future__ import annotations
 
@@ -49,8 +49,9 @@ class Friction:
     joint_side : tuple of str, optional
         Joints with additional viscous and Coulomb columns of their own motion, besides those of their coupled motor.
     reference : tuple of float, optional
-        Base values whose links and rotors give the load of `LOAD_SHAPES`, so that their columns are linear in the
-        estimated parameters. `identify` computes it; an estimate stores its own values.
+        Base values whose links and rotors give the load of `LOAD_SHAPES`. With fixed values, the columns of these
+        shapes are linear in the estimated parameters. `identify` computes the reference; an estimate stores its own
+        values.
     without : tuple of (str, str), optional
         Pairs (joint, shape): the drive of this joint does not have the column of this shape.
     laws : tuple of FrictionLaw, optional
@@ -117,7 +118,7 @@ class Friction:
 
     @property
     def motion_key(self) -> tuple[str, float, tuple[str, ...]]:
-        """Return the entries on which `directions` depend."""
+        """Return the settings on which the result of `directions` depends."""
         return self.direction, self.width, self.joint_side
 
     def without_load(self) -> Friction:
@@ -126,22 +127,25 @@ class Friction:
         return replace(self, shapes=kept, reference=(), without=_pairs_of(self.without, kept))
 
     def without_shapes(self) -> Friction:
-        """Return viscous and Coulomb friction alone."""
+        """Return the friction with only viscous and Coulomb columns."""
         return replace(self, shapes=(), reference=(), without=())
 
     def shapes_of(self, joint: str) -> tuple[str, ...]:
-        """Return the shapes that the drive of a joint has."""
+        """Return the shapes for which the drive of a joint has a column."""
         return tuple(name for name in self.shapes if (joint, name) not in self.without)
 
     def exclude(self, pairs: Iterable[tuple[str, str]], joints: Sequence[str]) -> Friction:
-        """Return the friction without more pairs (joint, shape), and without shapes that none of the joints has."""
+        """Return the friction with further pairs (joint, shape) excluded, and without shapes that no joint has then."""
         without = {*self.without, *pairs}
         shapes = tuple(name for name in self.shapes if any((joint, name) not in without for joint in joints))
         friction = replace(self, shapes=shapes, without=_pairs_of(sorted(without), shapes))
         return friction if friction.needs_load else replace(friction, reference=())
 
     def directions(self, u: Array, segments: NDArray[np.int64], rate_hz: float) -> Array:
-        """Return s (N, k) for speeds u (N, k), rad/s at the joint side; a stop operator starts every segment at 0."""
+        """Return directions s (N, k) for speeds u (N, k), rad/s at the joint side.
+
+        A stop operator starts every segment at 0.
+        """
         if self.direction == "sign":
             return np.sign(u)
         if self.direction == "tanh":
@@ -187,15 +191,15 @@ def _require_own_law(law: FrictionLaw) -> None:
 
 
 def _pairs_of(pairs: Iterable[tuple[str, str]], shapes: Sequence[str]) -> tuple[tuple[str, str], ...]:
-    """Return the pairs of these shapes."""
+    """Return the pairs whose shape is one of these."""
     return tuple((joint, shape) for joint, shape in pairs if shape in shapes)
 
 
 def _stop_operator(steps: Array, segments: NDArray[np.int64]) -> Array:
     """Return z_k = clip(z_(k-1) + steps_k, -1, 1), from 0 at the first row of every segment.
 
-    Steps and clips compose: consecutive rows map x to clip(x + a, low, high). Parts are computed in parallel, first
-    their maps, which give the start of each, then their values.
+    The map of several consecutive rows has the form x -> clip(x + a, low, high). Parts of the rows are therefore
+    computed in parallel: first the map of each part, which gives the value at its start, then all values.
     """
     count, width = steps.shape
     length = max(1, round(count**0.5))

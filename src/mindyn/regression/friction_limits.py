@@ -5,14 +5,15 @@ With tau_f(u) the friction of a drive without its torque offset, at joint speeds
     tau_f(u) u >= 0                  friction takes power, at every load
     d|tau_f| / d|u| >= 0             above the largest Stribeck speed
 
-Both are linear in the coefficients. They are imposed at `SPEED_COUNT` speeds in each direction, and rows that other
-rows imply are omitted. Load-dependent friction dissipates power at every load if it does so without load, and f_load +-
-f_driving >= 0.
+Both conditions are linear in the coefficients. They are imposed at `SPEED_COUNT` speeds in each direction; conditions
+that follow from other conditions are omitted. Load-dependent friction dissipates power at every load if the friction
+without load does so, and if f_load +- f_driving >= 0.
 
-A coefficient may be nearly collinear with other friction of its joint on the speeds of a log: the offset or |u| of
-a joint that turns one way, or viscous friction at one speed. The log does not determine it: large values cancel, but
-not on another motion. If less than `INDEPENDENT` of the squares of its column is left after those of simpler kinds
-(`FRICTION_ORDER`), a prior around zero adds what is missing.
+At the speeds of a log, the column of a coefficient may be nearly collinear with other friction columns of its joint:
+the offset or |u| of a joint that turns in one direction, or viscous friction at one speed. The log then does not
+determine the coefficient: large values cancel each other in the log, but not on another motion. After a fit of the
+column by the columns of simpler kinds (`FRICTION_ORDER`), a fraction of its squares remains. If this fraction is below
+`INDEPENDENT`, a prior around zero adds the missing information.
 """
 
 from __future__ import annotations
@@ -39,13 +40,15 @@ SPEED_COUNT: Final = 50
 UNKNOWN_LIMIT_RAD_S: Final = 10.0
 """Velocity limit, rad/s or m/s, of joints whose robot file has none."""
 LEAST_LIMIT_RAD_S: Final = 1.0
-"""Smallest velocity limit, rad/s or m/s, that is used: smaller ones in robot files are often placeholders."""
+"""Smallest velocity limit, rad/s or m/s, that is used, because smaller limits in robot files are often placeholders."""
 SLOPE_STEP: Final = 1e-4
 """Half of the step, relative to the speed, of the differences that give slopes."""
 IMPLIED: Final = 1e-9
-"""Relative residual below which a row is a nonnegative combination of others."""
+"""Relative residual below which a row counts as a nonnegative combination of other rows."""
 RIDGE: Final = 1e-10
-"""Added to the scaled normal matrix, so that directions without information cost little."""
+"""Value that is added to the diagonal of the scaled normal matrix, so that a change in a direction without information
+has a small cost.
+"""
 INDEPENDENT: Final = 0.01
 """Fraction of the squares of a column, left after the other friction of the joint, below which its coefficient has a
 prior. Measured on 600 joints (tests/regression/test_friction_priors.py): with random motions of 20 s in both directions
@@ -64,7 +67,7 @@ class FrictionLimits:
     rows: Array
 
     def apply(self, matrix: Array, beta: Array, kept: NDArray[np.intp]) -> Array:
-        """Return the values within the limits that raise (b - beta)^T matrix (b - beta) least.
+        """Return the values b within the limits that minimise (b - beta)^T matrix (b - beta).
 
         Parameters
         ----------
@@ -105,7 +108,10 @@ class FrictionLimits:
 
 @lru_cache(maxsize=8)
 def friction_limits(regressor: Regressor) -> FrictionLimits:
-    """Return the conditions on the parameters of a regressor; combinations that it does not have are not limited."""
+    """Return the conditions on the parameters of a regressor.
+
+    Combinations that the regressor does not have are not limited.
+    """
     columns, matrix = parameters_behind(regressor)
     signed = [k for k, column in enumerate(columns) if column.kind in NONNEGATIVE_FRICTION]
     wanted = np.vstack([np.eye(len(columns))[signed], dissipation_rows(regressor.base, regressor.friction, columns)])
@@ -127,7 +133,9 @@ def parameters_behind(regressor: Regressor) -> tuple[tuple[Parameter, ...], Arra
 
 
 def dissipation_rows(base: BaseParameters, friction: Friction, columns: tuple[Parameter, ...]) -> Array:
-    """Return rows (k, size), rows @ x >= 0, of every drive with shapes, in addition to nonnegative fv and fc.
+    """Return rows (k, size) with rows @ x >= 0 for every drive with shapes.
+
+    (fv and fc must be nonnegative in addition.)
 
     If a loop couples drives, only one of them has shapes.
     """
@@ -183,7 +191,7 @@ def _curve_rows(laws: tuple[FrictionLaw, ...], limit: float) -> Array:
 
 
 def _rises_from(law: FrictionLaw, speeds: Array) -> float:
-    """Return the speed from which friction must rise, whatever the sign of the coefficient."""
+    """Return the speed above which friction must rise with the speed, for both signs of the coefficient."""
     if law.name in FRICTION_LAWS:
         return law.constants["speed"] if law.name == "stribeck" else float(speeds[0])
     values = np.abs(law.values(speeds, np.ones(len(speeds))))
@@ -192,9 +200,9 @@ def _rises_from(law: FrictionLaw, speeds: Array) -> float:
 
 
 def _without_implied(rows: Array, order: NDArray[np.intp]) -> Array:
-    """Return the rows that no nonnegative combination of the others, and of nonnegative fv and fc, implies.
+    """Return the rows that do not follow from the other rows and from nonnegative fv and fc.
 
-    order  numbers of the rows, first those that probably imply others
+    order  numbers of the rows; rows that probably imply other rows come first
     """
     from scipy.optimize import nnls
 
@@ -217,7 +225,7 @@ def _without_implied(rows: Array, order: NDArray[np.intp]) -> Array:
 def with_friction_priors(
     information: Information, weights: Array, parameters: Sequence[Parameter]
 ) -> tuple[Array, Array]:
-    """Return R and z of all joints (see `Information.stacked`) and of the priors of friction coefficients."""
+    """Return R and z of all joints (see `Information.stacked`), extended by the priors of friction coefficients."""
     R, z = information.stacked(weights)
     if not parameters:
         return R, z
@@ -228,19 +236,24 @@ def with_friction_priors(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PriorGroups:
-    """Coefficients with a prior, as arrays (g, 1 + k) of their numbers and those of simpler friction of their joint."""
+    """Coefficients with a prior.
+
+    Each group has the number of a coefficient, and the numbers of simpler friction of its joint.
+    """
 
     groups: tuple[NDArray[np.intp], ...]
 
     def precisions(self, matrices: Array) -> Array:
-        """Return the precisions (f, p) of the priors from normal matrices (f, p, p) or larger ones."""
+        """Return the precisions (f, p) of the priors, computed from normal matrices (f, p, p) or larger ones."""
         precisions = np.zeros(matrices.shape[:2])
         for numbers in self.groups:
             precisions[:, numbers[:, 0]] = prior_precision(matrices[:, numbers[:, :, None], numbers[:, None]])
         return precisions
 
     def select(self, chosen: NDArray[np.bool_], kept: Sequence[int]) -> PriorGroups:
-        """Return the groups of the coefficients that are chosen (p,), with the other numbers that are kept."""
+        """Return the groups whose coefficients are marked in `chosen` (p,), with only those other numbers that are
+        kept.
+        """
         return _group_by_size(
             [
                 [k, *(other for other in others if other in kept)]
@@ -258,7 +271,7 @@ def _group_by_size(groups: Sequence[list[int]]) -> PriorGroups:
 
 @lru_cache(maxsize=64)
 def prior_groups(parameters: tuple[Parameter, ...]) -> PriorGroups:
-    """Return the coefficients with a prior, each with those of its joint that come before its kind."""
+    """Return the coefficients with a prior, each with the simpler coefficients of the same joint."""
     own: dict[str, list[int]] = {}
     for k, parameter in enumerate(parameters):
         if parameter.kind in FRICTION_ORDER:
@@ -274,7 +287,9 @@ def prior_groups(parameters: tuple[Parameter, ...]) -> PriorGroups:
 
 
 def prior_precision(matrices: Array) -> Array:
-    """Return the precisions (...,) of priors, from normal matrices (..., k, k) with the coefficient's column first."""
+    """Return the precisions (...,) of priors from normal matrices (..., k, k), in which the column of the coefficient
+    comes first.
+    """
     sizes = matrices[..., 0, 0]
     scales = np.sqrt(np.maximum(np.diagonal(matrices, axis1=-2, axis2=-1)[..., 1:], 1e-300))
     others = matrices[..., 1:, 1:] / (scales[..., :, None] * scales[..., None, :]) + RIDGE * np.eye(scales.shape[-1])

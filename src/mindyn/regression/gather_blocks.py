@@ -1,4 +1,7 @@
-"""`Block`: R factors of one part of a log. Blocks are small, can be added, and can be held out or sent elsewhere."""
+"""`Block`: R factors of one part of a log.
+
+Blocks are small; they can be added, held out, or sent to another process.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,9 @@ from mindyn.regression.settings import EquationSettings
 
 Item = TypeVar("Item")
 BLOCKS: Final = 24
-"""Number of blocks of all logs: it divides into 2, 3, 4, 6, 8 or 12 folds. A block of a 6-joint arm takes 0.1 MB."""
+"""Number of blocks of all logs, which can be divided into 2, 3, 4, 6, 8 or 12 folds. A block of a 6-joint arm takes 0.1
+MB.
+"""
 FIRST_LENGTH: Final = 4096
 """Samples in a block of a stream of unknown length; doubled while there are more than twice `BLOCKS` blocks."""
 
@@ -39,7 +44,7 @@ class Block(ShortRepr):
 
     log          number of the log; -1 for several logs
     span         number of its first sample in the log, and of the sample after its last
-    phase        its position, 0 to 1, on a timeline on which motions do not repeat; None if not computed
+    phase        position, 0 to 1, on a timeline on which motions do not repeat; None if it is not computed
     information  R factors of its rows, which may be none
     reach        (2, n) smallest and largest positions of the joints
     """
@@ -52,12 +57,14 @@ class Block(ShortRepr):
 
 
 def block_counts(rows: Sequence[int]) -> list[int]:
-    """Return the number of blocks of every log, about `BLOCKS` in all, from the numbers of rows."""
+    """Return the number of blocks of every log, in total about `BLOCKS`, from the numbers of rows of the logs."""
     return [max(1, round(BLOCKS * row / max(1, sum(rows)))) for row in rows]
 
 
 def group_evenly(items: Sequence[Item], count: int) -> list[list[Item]]:
-    """Split items into contiguous groups of nearly equal size: `count`, or as many as there are items."""
+    """Split items into `count` contiguous groups of nearly equal size; if there are fewer items, one group for each
+    item.
+    """
     groups: dict[int, list[Item]] = {}
     for k, item in enumerate(items):
         groups.setdefault(k * count // len(items), []).append(item)
@@ -67,7 +74,7 @@ def group_evenly(items: Sequence[Item], count: int) -> list[list[Item]]:
 def split_into_blocks(
     regressor: Regressor, samples: Samples, settings: EquationSettings, count: int = BLOCKS, log: int = 0
 ) -> list[Block]:
-    """Split the samples of log number `log` into equal blocks; none if there are no samples."""
+    """Split the samples of log number `log` into blocks of equal length; no blocks if there are no samples."""
     require_joints(regressor, samples)
     if not (rows := len(samples)):
         return []
@@ -83,7 +90,7 @@ def split_into_blocks(
 def blocks_by_label(
     regressor: Regressor, samples: Samples, settings: EquationSettings, labels: NDArray[np.int64], count: int
 ) -> tuple[Block, ...]:
-    """Return a block for each of the labels 0 to `count` - 1, over all logs."""
+    """Return one block for each of the labels 0 to `count` - 1, with rows of all logs."""
     require_joints(regressor, samples)
     factors = _factors(regressor, SampleSegment(samples, range(len(samples))), settings, labels, count)
     return tuple(

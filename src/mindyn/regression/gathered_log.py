@@ -1,4 +1,4 @@
-"""`gather_log`: one log to R factors, in any process. Rows stay there; the factors are added."""
+"""`gather_log`: turn one log into R factors, in any process. Rows stay in that process; factors can be added."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ def gather_log(
     count: int | None,
     regressor: Regressor | None = None,
 ) -> GatheredLog:
-    """Return the R factors of one log; a worker runs this.
+    """Return the R factors of one log; this function runs in a worker.
 
     log        a log, or a function that opens it; the worker then raises the errors of opening
-    number     of the log among all
-    count      of blocks; None: the log streams
+    number     number of the log among all logs
+    count      number of blocks; None if the log is a stream
     regressor  the regressor of the settings, if the caller has it
     """
     columns = regressor or build_regressor(robot, settings, base)

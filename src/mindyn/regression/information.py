@@ -1,8 +1,8 @@
-"""`Information`: the data in the form that least squares needs, one R factor for each joint; they can be added.
+"""`Information`: the data in the form that least squares needs: one R factor for each joint. R factors can be added.
 
 Rows of a stream are accumulated as R factors (`Triangle`, A^T A = R^T R with the accuracy of a QR factorisation), or as
-Gram matrices. Every value, covariance and interval that is returned comes from R factors, which keep all digits. Gram
-matrices lose half of them and only compare settings.
+Gram matrices. Every value, covariance and interval that is returned is computed from R factors, which keep all digits.
+Gram matrices lose half of the digits; they are used only to compare settings.
 """
 
 from __future__ import annotations
@@ -19,24 +19,28 @@ from mindyn.foundation.algebra.values import Array, ShortRepr
 from mindyn.foundation.errors import Code, InputError
 
 FEWEST: Final = 64
-"""Number of rows below which reflections are as fast as products."""
+"""Number of rows below which Householder reflections are as fast as sums of products."""
 FEWEST_FOR_BASIS: Final = 512
 """Number of rows below which reflections are as fast as choosing a basis and computing its products."""
 PRODUCT_ROWS: Final = 512
-"""Rows of one product: its columns stay in the cache."""
+"""Number of rows of one product: the columns of so many rows stay in the cache."""
 SMALLEST_PIVOT: Final = 1e-2
-"""If earlier columns leave less than this fraction of a column unexplained, its remainder replaces the column."""
+"""If a fit by earlier columns leaves less than this fraction of a column unexplained, the column is replaced by its
+residual.
+"""
 LARGEST_CONDITION: Final = 1e3
-"""Condition number of the scaled columns whose squares are summed: half of the sixteen digits of a double remain."""
+"""Largest condition number of the scaled columns whose products are summed: then half of the sixteen digits of a double
+remain.
+"""
 LARGEST_GROWTH: Final = 1e2
 """Growth of the squared length of a column after which a new basis is chosen, because small values lose digits."""
 
 
 class _Basis(NamedTuple):
-    """A = C T, where the columns of C are nearly independent: those of A except a few.
+    """Factors A = C T, where the columns of C are nearly independent: C has the columns of A, except a few.
 
     T       (k, k) upper triangular, the identity except for the columns that are `alone`
-    alone   columns that the earlier columns nearly explain: in C they are the scaled remainder
+    alone   columns that the earlier columns nearly explain; in C, they are replaced by their scaled residual
     sums    (k, k) C^T C of all rows
     first   (k,) squared lengths of the columns when the basis was chosen
     """
@@ -48,12 +52,13 @@ class _Basis(NamedTuple):
 
 
 class Triangle:
-    """R (k, k) of the QR factorisation of all appended rows, in memory for one block of rows.
+    """Factor R (k, k) of the QR factorisation of all appended rows, with memory for one block of rows.
 
     If the columns are nearly independent, products of rows are summed: C^T C = L^T L and R = L T. This takes a third of
-    the time of reflections. It applies to the joints of an arm, except for columns that others of the same joint
-    explain, and the torque if it has little noise; they are replaced by their remainders. Otherwise, or if rows differ
-    much from the earlier ones, [R; rows] is factored by reflections.
+    the time of reflections. Sums of products are accurate enough for the joints of an arm, except for two kinds of
+    columns: a column that other columns of the same joint explain, and a torque with little noise. These columns are
+    replaced by their residuals. In other cases, or if rows differ much from the earlier rows, [R; rows] is factored by
+    reflections.
     """
 
     def __init__(self, width: int) -> None:
@@ -75,7 +80,7 @@ class Triangle:
         return self._factor
 
     def append(self, parts: Sequence[Array], faded: float = 1.0) -> None:
-        """Append rows, given as arrays (N, .) of adjacent columns; earlier rows get the weight faded^2."""
+        """Append rows, given as arrays (N, .) of adjacent columns. Earlier rows get the weight faded^2."""
         if not (count := len(parts[0])):
             return
         fewest = FEWEST if self._basis else FEWEST_FOR_BASIS
@@ -84,7 +89,10 @@ class Triangle:
         self.rows += count
 
     def _add_products(self, parts: Sequence[Array]) -> bool:
-        """Add the products of the rows to the sums and return True; return False if that is inaccurate."""
+        """Add the products of the rows to the sums.
+
+        Return False, without a change, if sums of products would be inaccurate.
+        """
         basis = self._basis or _basis(self.R)
         if basis is None:
             return False
@@ -117,7 +125,7 @@ _own = threading.local()
 
 
 def _basis(R: Array) -> _Basis | None:
-    """Return the basis in which products of columns may be summed; None if there is none."""
+    """Return the basis in which products of columns may be summed; None if there is no such basis."""
     from scipy.linalg.lapack import dtrtri, dtrtrs
 
     norms, pivots = np.linalg.norm(R, axis=0), np.abs(R.diagonal())
@@ -150,6 +158,7 @@ def _reflect(R: Array, parts: Sequence[Array]) -> Array:
 
 
 def _require_factored(info: int, routine: str) -> None:
+    """Raise an error if a LAPACK routine failed."""
     if info:
         raise InputError(
             f"the rows cannot be factored ({routine} reports {info})",
@@ -178,7 +187,7 @@ RowStream = Iterable[tuple[list[list[Array]], NDArray[np.intp]]]
 
 
 class GramMatrices:
-    """A^T A (k, k) for the rows A of each group; A are rows of a buffer (size, k)."""
+    """Products A^T A (k, k) of the rows A of each group; the rows are in a buffer (size, k)."""
 
     def __init__(self, rows: Array, count: int = 1) -> None:
         self.matrices, self._rows = np.zeros((count, rows.shape[1], rows.shape[1])), rows
@@ -206,8 +215,10 @@ def accumulate(
 
 
 RANK_TOLERANCE: Final = 1e-9
-"""A singular value of the column-scaled stack below this part of the largest is zero: rounding of the QR is 1e-14, the
-structural base set has none that small on exciting data, and a joint that stands still gives exact zeros."""
+"""A singular value of the column-scaled matrix below this fraction of the largest counts as zero. Rounding of the QR is
+1e-14; on exciting data, the structural base set has no singular value that small, and a joint that stands still gives
+exact zeros.
+"""
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -219,7 +230,8 @@ class Information(ShortRepr):
     columns      for each joint the numbers of its p_i parameters
     factors      for each joint R_i (p_i + 1, p_i + 1); its last column holds Q^T tau
     counts       rows of each joint
-    unforced     joints of a floating base: a torque that is always zero is measured there, elsewhere it is not logged
+    unforced     joints of a floating base; a torque that is always zero counts as measured at these joints, and as not
+    logged at others
     """
 
     joint_names: tuple[str, ...]
@@ -230,7 +242,7 @@ class Information(ShortRepr):
     unforced: tuple[str, ...] = ()
 
     def __add__(self, other: Information) -> Information:
-        """Return the information of both."""
+        """Return the sum of both, as if their rows had been gathered together."""
         return add_information((self, other))
 
     def stacked(self, weights: Array | None = None) -> tuple[Array, Array]:
@@ -263,11 +275,11 @@ class Information(ShortRepr):
         return np.array([float(factor[:, -1] @ factor[:, -1]) for factor in self.factors])
 
     def measured(self) -> NDArray[np.bool_]:
-        """(n,) whether the torque of every joint is measured: it is not always zero, or the joint is `unforced`."""
+        """For each joint (n,), whether its torque is measured: it is not always zero, or the joint is `unforced`."""
         return np.asarray((self.torques() > 0) | np.isin(self.joint_names, self.unforced))
 
     def torque_sizes(self) -> Array:
-        """(n,) `torques`; that of the largest where it is zero."""
+        """Sum of squared torques (n,) of every joint; joints whose torque is zero get the largest sum of all joints."""
         torques = self.torques()
         return np.where(torques > 0, torques, torques.max() or 1.0)
 
@@ -284,7 +296,7 @@ class Information(ShortRepr):
         return float(s[0] / s[-1]) if s[-1] > RANK_TOLERANCE * s[0] else float("inf")
 
     def unidentifiable(self, weights: Array | None = None) -> dict[str, tuple[str, ...]]:
-        """Return the unidentifiable parameters, each with the others that it is combined with."""
+        """Return the unidentifiable parameters, each with the parameters that it forms a combination with."""
         V = null_space(self.stacked(weights)[0])
         touched = np.abs(V) > 1e-6
         names_by_joint = {}
@@ -295,8 +307,9 @@ class Information(ShortRepr):
 
 
 IDLE_JOINT_WEIGHT: Final = 1e-4
-"""Weight of a joint without torque, relative to that of the largest torque; it bounds combinations that the other
-joints leave open."""
+"""Weight of a joint without torque, relative to the joint with the largest torque. It limits combinations of parameters
+that the other joints do not determine.
+"""
 MIN_RELATIVE_RESIDUAL: Final = 1e-4
 """Smallest residual relative to a joint's torque: exact data have no deviation that could give a weight."""
 
@@ -304,8 +317,7 @@ MIN_RELATIVE_RESIDUAL: Final = 1e-4
 def joint_weights(information: Information, beta: Array) -> Array:
     """Return 1 / mean squared residual of each joint, (n,).
 
-    A joint whose torque is zero in every row has `IDLE_JOINT_WEIGHT` times the weight that the largest torque has by
-    its size.
+    A joint whose torque is zero in every row gets `IDLE_JOINT_WEIGHT` divided by the mean square of the largest torque.
     """
     torques, measured = information.torques(), information.measured()
     counts = np.maximum(information.counts, 1)  # a held trunk has no rows of its base
@@ -340,9 +352,9 @@ def null_space(R: Array) -> Array:
 
 
 def identifiable_directions(R: Array) -> Array:
-    """Return B (p, k) with beta = B @ gamma, the complement of `null_space`: the identifiable directions.
+    """Return B (p, k) with beta = B @ gamma: the identifiable directions, orthogonal to `null_space`.
 
-    Orthonormal for parameters in units of 1 / the length of their column of R.
+    B is orthonormal if each parameter has the unit 1 / (length of its column of R).
     """
     (_, scales), hidden = _scale_columns(R), null_space(R)
     return np.asarray(np.linalg.svd(hidden)[0][:, hidden.shape[1] :] / scales[:, None])
@@ -369,9 +381,9 @@ class Solution:
 
 
 def solve(R: Array, z: Array, then: tuple[Array, Array] | None = None) -> Solution:
-    """Return the minimiser of |R beta - z|, by the singular values of the column-scaled R.
+    """Return the minimiser of |R beta - z|, computed from the singular values of the column-scaled R.
 
-    then  R2, z2 of rows without weight: of all minimisers, take the one with the smallest |R2 beta - z2|
+    then  R2, z2 of rows without weight: if there are several minimisers, take the one with the smallest |R2 beta - z2|
     """
     scaled, scales = _scale_columns(R)
     U, s, Vt = np.linalg.svd(scaled, full_matrices=False)

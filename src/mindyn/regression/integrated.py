@@ -7,8 +7,9 @@ with M(q) qd = Y_p(q, qd) beta, the torque at qdd = 0 Y_0(q, qd) beta, and (dM/d
 [Gautier & Khalil 1988; Yoshida 1996, section 3.4.3]. qd.Mdot / 2 is the power of the velocity torques. The integral of
 the energy equation therefore contains only gravity (the change of potential energy), friction and offsets.
 
-The torque and the columns use the same quadrature. Its error is therefore only that of the momentum (the kinetic
-energy): jumps of the torque with the direction of friction are also in the friction column, and cancel.
+The torque and the columns are integrated by the same weights. The only error is therefore that of the momentum (or the
+kinetic energy): where friction changes its direction, the torque and the friction column jump together, so that their
+integration errors cancel.
 """
 
 from __future__ import annotations
@@ -43,7 +44,9 @@ ENERGY_ROW: Final = "all joints"
 """Name of the row of energies, in W; rows of momentum have the names of the joints."""
 
 GREGORY: Final = (95 / 288, 317 / 240, 23 / 30, 793 / 720, 157 / 160)
-"""Weights of the first and last rows of an interval, 1 in between: exact for polynomials of degree 5 [Gregory 1670]."""
+"""Weights of the first and last rows of an interval; all other rows have weight 1. The rule is exact for polynomials of
+degree 5 [Gregory 1670].
+"""
 QUADRATURE_ROWS: Final = 2 * len(GREGORY)
 
 
@@ -51,11 +54,12 @@ QUADRATURE_ROWS: Final = 2 * len(GREGORY)
 class Integration:
     """How equations are integrated.
 
-    form        "energy", or "momentum": a row for each joint in place of one for all
+    form        "energy": one row for all joints; "momentum": one row for each joint
     interval_s  longest interval, s
     reversals   "avoid": intervals end where some friction changes its direction, since accelerations jump there;
-                "within": they do not, for motions whose accelerations are smooth although friction is not
-    torque      "sampled": values of a continuous torque; "held": constant from each row to the next
+                "within": intervals do not end there, for motions with smooth accelerations although friction jumps
+    torque      "sampled": rows are values of a continuous torque; "held": the torque is constant from each row to the
+    next
     """
 
     form: Form = "energy"
@@ -100,7 +104,7 @@ class Integration:
 
 
 def integrate_rows(rows: Rows, how: Integration) -> Rows:
-    """Return equations of the same parameters and samples, one for each interval, in blocks as those of `Rows`."""
+    """Return equations of the same parameters and samples, one for each interval, in the same blocks as `Rows`."""
     samples, regressor = rows.all_samples("energy and momentum differences"), rows.regressor
     taken = how.intervals(regressor, samples)
     integrated = IntegratedRegressor.of(regressor, how.form)
@@ -129,7 +133,7 @@ def _block(integrated: IntegratedRegressor, rows: Array, usable: NDArray[np.bool
 
 
 def _usable(samples: Samples, taken: slice, form: Form) -> NDArray[np.bool_]:
-    """Return (n,), or (1,) for the energy, whether all rows of the interval may be used."""
+    """Return (n,), or (1,) for the energy, whether all rows of the interval may be used in a fit."""
     if samples.usable is None:
         return np.ones(samples.q.shape[1] if form == "momentum" else 1, dtype=np.bool_)
     whole = np.asarray(samples.usable[taken].all(axis=0))
@@ -155,7 +159,9 @@ def _require_enough(names: tuple[str, ...], columns: tuple[NDArray[np.intp], ...
 
 @dataclass(frozen=True, slots=True, eq=False)
 class IntegratedRegressor:
-    """Y_p, and Y_0 - Mdot (momentum) or Y_0 - Mdot / 2 (energy), with the friction shapes of the torque regressor."""
+    """Regressors of integrated equations: Y_p, and Y_0 - Mdot (momentum) or Y_0 - Mdot / 2 (energy), with friction
+    shapes.
+    """
 
     torque: Regressor
     form: Form
@@ -164,7 +170,7 @@ class IntegratedRegressor:
 
     @staticmethod
     def of(torque: Regressor, form: Form) -> IntegratedRegressor:
-        """Trace the functions of the torque regressor."""
+        """Return the integrated regressor of a torque regressor, for one form of the equations."""
         if torque.friction.needs_load:
             raise InputError(
                 "differences of momentum and energy have no accelerations, so friction cannot depend on the load",
@@ -240,7 +246,10 @@ def quadrature_weights(rows: int) -> Array:
 
 
 def _torque_integral(samples: Samples, taken: slice, weights: Array, form: Form, torque: Torque) -> Array:
-    """Return int tau dt (n,) or int qd.tau dt (1,); a held torque does the work tau_k.(q_(k+1) - q_k) in a step."""
+    """Return int tau dt (n,), or int qd.tau dt (1,).
+
+    A torque that is held has the power integral tau_k.(q_(k+1) - q_k) in each step.
+    """
     tau, q, qd = samples.tau[taken], samples.q[taken], samples.qd[taken]
     if torque == "held":
         steps = np.full_like(tau[:-1], 1 / samples.rate_hz) if form == "momentum" else np.diff(q, axis=0)
@@ -252,7 +261,9 @@ def _torque_integral(samples: Samples, taken: slice, weights: Array, form: Form,
 
 
 def intervals(samples: Samples, breaks: NDArray[np.bool_], longest_rows: int) -> list[slice]:
-    """Cut segments of samples into equal intervals; neighbours share a row, and too short segments are skipped.
+    """Cut segments of samples into intervals of equal length.
+
+    Neighbouring intervals share a row; segments that are too short are skipped.
 
     breaks  (N,) whether an interval must end between the previous row and this one
     """

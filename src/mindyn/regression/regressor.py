@@ -44,16 +44,17 @@ from mindyn.robots.robot import CACHED_ROBOTS, Robot
 RIGID: Final[tuple[Kind, ...]] = ("link", "rotor")
 """Kinds of parameters whose torque is the load of friction."""
 CACHED_ROWS: Final = 1024
-"""Rows of a call of the kernel: its output stays in the cache, where it is read next."""
+"""Number of rows in one call of the kernel, chosen so that its output stays in the cache until it is read."""
 Parts = list[list[Array]]
-"""For each joint, arrays (N, k) whose columns together are its row of the regressor."""
+"""For each joint, arrays (N, k); their columns side by side are the joint's row of the regressor."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _FrictionColumn:
     """A column of the direction or the speed of one friction: torque weights[j] * values at every joint j.
 
-    varies  the weights depend on q: they are those of `friction_rows`, and `weights` marks those that are not zero
+    varies  whether the weights depend on q; then `friction_rows` gives them, and `weights` marks those that are not
+    zero
     """
 
     parameter: Parameter
@@ -66,9 +67,8 @@ class _FrictionColumn:
 def with_estimated_drives(robot: Robot) -> Robot:
     """Return the robot with a drive (unit ratio, joint side) on every primary joint without one.
 
-    The joints of a floating base get none.
-
-    Rotor inertia, viscous and Coulomb friction and offset of these joints thereby become parameters.
+    Rotor inertia, viscous and Coulomb friction and offset of these joints thereby become parameters. No drive is added
+    to the joints of a floating base.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ def with_estimated_drives(robot: Robot) -> Robot:
     Returns
     -------
     Robot
-        The completed robot; the same one if every joint has a drive.
+        The completed robot; the same robot if every joint has a drive.
     """
     stated = {drive.joint: drive for drive in robot.drives}
     free = robot.joint_names[: BASE_COUNT if robot.has_floating_base else 0]
@@ -90,9 +90,9 @@ def with_estimated_drives(robot: Robot) -> Robot:
 class Regressor:
     """Y (N, n, count) with tau = Y beta, kept as its structurally nonzero columns for each joint.
 
-    joint_names  of the rows: the primary joints, which are all n of a robot without loops
+    joint_names  names of the rows: the primary joints; without loops, these are all n joints
     parameters   estimated parameters: those of the base set, then friction shapes and joint-side friction
-    names        of the parameters
+    names        names of the parameters
     columns      for each joint the numbers of the parameters that its torque depends on
     """
 
@@ -131,14 +131,16 @@ class Regressor:
         self._require_names()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle robot, friction and base set; the machine code is compiled where it runs."""
+        """Pickle robot, friction and base set. The machine code is compiled in the process that unpickles."""
         is_default = self.base.form == "structural" and self.base is _own_base(self.robot, self.base.with_drives)[0]
         if not is_default and self.base.form == "lin":
             return build_regressor, (self.robot, EquationSettings(friction=self.friction, base_form="lin"))
         return Regressor, (self.robot, self.friction, None if is_default else self.base)
 
     def with_friction(self, friction: Friction) -> Regressor:
-        """Return the regressor with other friction columns; base set and compiled kernel are shared."""
+        """Return the regressor with other friction columns; both regressors share the base set and the compiled
+        kernel.
+        """
         return Regressor(self.robot, friction, self.base, self.kernel)
 
     @property
@@ -148,7 +150,7 @@ class Regressor:
 
     @property
     def unforced(self) -> tuple[str, ...]:
-        """Joints without a motor: those of a floating base."""
+        """Joints without a motor: the joints of a floating base."""
         return self.robot.joint_names[: BASE_COUNT if self.robot.has_floating_base else 0]
 
     @property
@@ -168,11 +170,14 @@ class Regressor:
         directions: Array | None = None,
         out: Array | None = None,
     ) -> Parts:
-        """Return the columns of every joint at samples (N, n), with `directions` as `directions` returns them."""
+        """Return the columns of every joint at samples (N, n).
+
+        `directions` are the result of the method `directions`.
+        """
         return self.with_friction_columns(self.columns_of_kernel(q, qd, qdd, out), q, qd, qdd, directions)
 
     def columns_of_kernel(self, q: Array, qd: Array, qdd: Array, out: Array | None = None) -> Array:
-        """Return the columns (N, .) that do not depend on the friction, all joints side by side."""
+        """Return the columns (N, .) that do not depend on the friction settings, all joints side by side."""
         compact = np.empty((len(q), *self.kernel.output_shapes[0])) if out is None else out
         for first in range(0, len(q), CACHED_ROWS):
             taken = slice(first, first + CACHED_ROWS)
@@ -181,7 +186,7 @@ class Regressor:
         return compact
 
     def with_friction_columns(self, compact: Array, q: Array, qd: Array, qdd: Array, directions: Array | None) -> Parts:
-        """Return the columns of every joint, with those of the friction written into `columns_of_kernel`."""
+        """Return the columns of every joint: `columns_of_kernel` with the friction columns inserted."""
         joint_parts: Parts = [[compact[:, start:stop]] for start, stop in pairwise(self._starts)]
         if directions is not None:
             for place, source, weight in self._coulomb:
@@ -193,7 +198,10 @@ class Regressor:
         return joint_parts
 
     def column_keys(self, joint: int) -> list[Hashable]:
-        """Return for each column of a joint a key that equals that of the same column with another friction."""
+        """Return a key for each column of a joint.
+
+        Regressors with other friction have the same key for the same column.
+        """
         friction, start, stop = self.friction, *self._starts[joint : joint + 2]
         dry = {place for place, *_ in (*self._coulomb, *self.varying_coulomb)}
         numbers = self.columns[joint].tolist()
@@ -208,16 +216,19 @@ class Regressor:
         return keys
 
     def positions(self, samples: Samples, taken: slice = slice(None)) -> Array:
-        """Return the q that `parts` takes: with the dependent joints of solved loops."""
+        """Return the positions q that `parts` takes; they include dependent joints if loops are solved numerically."""
         return all_joint_positions(self.robot, samples.take(taken)) if self.robot.has_dependents else samples.q[taken]
 
     @property
     def has_directions(self) -> bool:
-        """Return whether the columns need `directions`, in place of the sign that the kernel computes."""
+        """Return whether the columns need `directions`.
+
+        If not, the kernel computes the direction as the sign of the speed.
+        """
         return self.friction.direction != "sign" or bool(self._shaped)
 
     def directions(self, q: Array, qd: Array, segments: NDArray[np.int64], rate_hz: float) -> Array | None:
-        """Return the direction (N, sources) of every friction; None if the sign of the kernel applies."""
+        """Return the direction (N, sources) of every friction; None if the kernel uses the sign of the speed."""
         if not self.has_directions:
             return None
         return self.friction.directions(self.friction_speeds(q, qd), segments, rate_hz)
@@ -230,7 +241,8 @@ class Regressor:
         return Y
 
     def friction_speeds(self, q: Array, qd: Array) -> Array:
-        """Return the speeds that friction acts on, joint side: of every drive, then of the joints in `joint_side`.
+        """Return the speeds on which friction acts, joint side: those of every drive, then those of the joints in
+        `joint_side`.
 
         q  (N, k) or (N, n), as in `parts`; used if a friction moves with a dependent joint of a solved loop
         """
@@ -244,7 +256,9 @@ class Regressor:
 
     @property
     def varying_coulomb(self) -> list[tuple[int, int, int]]:
-        """Return where their Coulomb columns are in the output of the kernel, with drive and joint."""
+        """Return the positions of Coulomb columns that vary with q in the output of the kernel, with their drive and
+        joint.
+        """
         if self._varying is None:
             return []
         rows, columns = self._places
@@ -266,7 +280,7 @@ class Regressor:
         return places
 
     def _add_varying(self, compact: Array, q: Array, directions: Array) -> None:
-        """Set the Coulomb columns of friction that moves with dependent joints of solved loops."""
+        """Set the Coulomb columns of friction on dependent joints, whose weights vary with q."""
         if self._varying is None:
             return
         rows = self._varying.rows(q)
@@ -275,7 +289,9 @@ class Regressor:
             compact[:, place] = weight * directions[:, k]
 
     def _coulomb_columns(self) -> dict[int, int]:
-        """Return the column of the Coulomb friction of each drive; drives coupled by a loop share the first."""
+        """Return the column of the Coulomb friction of each drive; drives that a loop couples share the first
+        column.
+        """
         standard = standard_parameters(self.robot, with_drives=self.base.with_drives)
         coulomb_names = [parameter.name for parameter in standard if parameter.kind == "coulomb"]
         named = [(k, name) for k, label in enumerate(coulomb_names) for name in (label, f"{label}R")]
@@ -360,7 +376,9 @@ class Regressor:
         return np.asarray((joints if carried is None else joints + carried) @ L)
 
     def carried_torque(self, q: Array, qd: Array, qdd: Array) -> Array | None:  # noqa: ARG002 - of regressors with a load
-        """Return the torque (N, n) that the joints carry in addition to the reference; None if there is none."""
+        """Return the torque (N, n) that joints carry in addition to the load of the reference; None if there is
+        none.
+        """
         return None
 
     def _add_shapes(self, joint_parts: Parts, q: Array, qd: Array, directions: Array, load: Array | None) -> None:
@@ -401,7 +419,7 @@ class Regressor:
 
 
 def build_regressor(robot: Robot, settings: EquationSettings, base: BaseParameters | None = None) -> Regressor:
-    """Return the columns that settings ask for; `base` replaces the base set that they name."""
+    """Return the regressor for the settings; `base` replaces the base set that the settings name."""
     if base is not None:
         return Regressor(robot, settings.shape, base)
     if settings.base_form == "lin":
@@ -414,7 +432,7 @@ def build_regressor(robot: Robot, settings: EquationSettings, base: BaseParamete
 
 @lru_cache(maxsize=4)
 def lin_columns(robot: Robot) -> tuple[BaseParameters, Kernel]:
-    """Return Lin's base set, followed by drive parameters if the robot has drives, and Y with tau = Y w."""
+    """Return Lin's base set (with drive parameters if the robot has drives), and the function for Y with tau = Y w."""
     base = lin_base_with_drives(robot) if robot.drives else lin_base(robot)
     return base, Kernel(mlc_regressor(lin_structure(robot), base), compact=["Y"], matrices=["Y"])
 

@@ -1,4 +1,4 @@
-"""Turn samples of any length into equations and R factors, block by block, with one filter on columns and torque."""
+"""Turn samples of any length into equations and R factors, block by block. Columns and torque pass the same filter."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from mindyn.regression.regressor import Parts, Regressor
 FILTERED_ROWS: Final = 4096
 """Smallest number of rows that are filtered at once, without their overlap."""
 STOP_ROWS: Final = 8192
-"""Rows of the previous block from which the state of a stop operator is computed."""
+"""Number of rows of the previous block from which the state of a stop operator is computed."""
 RowWeight = Callable[[int, Array], Array]
 LEAST_MOVE: Final = 1e-9
-"""Range of positions, rad or m, below which a joint does not move."""
+"""Range of positions, rad or m, below which a joint counts as not moving."""
 
 
 class Window(NamedTuple):
@@ -77,7 +77,9 @@ def information_of(regressor: Regressor, joints: Sequence[Sequence[Triangle]], n
 def usable_rows(
     samples: Samples, labels: NDArray[np.int64] | None = None
 ) -> Callable[[NDArray[np.intp], int], list[Group]]:
-    """Return the groups, by the labels of samples, of the rows that a joint may use; without labels a single group."""
+    """Return a function that gives the usable rows of a joint, grouped by the labels of samples; without labels, one
+    group.
+    """
     usable = samples.usable
 
     def groups_of(numbers: NDArray[np.intp], joint: int) -> list[Group]:
@@ -99,9 +101,9 @@ def _apply_weights(stream: RowStream, row_weight: RowWeight) -> RowStream:
 
 
 class SampleSegment(NamedTuple):
-    """Samples with the rows to use, and the number of rows of the first segment that came before.
+    """Samples with the rows to use, and the number of rows of the first segment that precede the samples.
 
-    found_ends  `segment_ends` of the samples, where they are known
+    found_ends  `segment_ends` of the samples, if they are already computed
     """
 
     samples: Samples
@@ -111,19 +113,19 @@ class SampleSegment(NamedTuple):
 
     @property
     def ends(self) -> list[tuple[int, int]]:
-        """Return the first row and the row after the last of every segment."""
+        """Return for every segment its first row and the row after its last."""
         return segment_ends(self.samples.segments) if self.found_ends is None else self.found_ends
 
 
 def with_neighbours(
     regressor: Regressor, samples: Samples | Iterable[Samples], cutoff_hz: float | None, decimation: int
 ) -> Iterator[SampleSegment]:
-    """Yield the samples; each block of a stream comes with the rows around it that it depends on.
+    """Yield the samples. A block of a stream is extended by the neighbouring rows on which its equations depend.
 
-    This is the second overlap of a stream. The first (`mindyn.logs.segments.windows`) contains raw rows, by the reach
-    of the conditioning. This one contains samples, by the reach of the low-pass filter and the memory of friction. They
-    are separate because the first belongs to the conditioning and the second to the settings: many settings share the
-    samples of one conditioning, and a stream of samples does not have to come from a log.
+    This is the second overlap of a stream. The first overlap (`mindyn.logs.segments.cut_windows`) has as many raw rows
+    as the conditioning needs. The second overlap has as many samples as the low-pass filter and the memory of friction
+    need. There are two overlaps because the first belongs to the conditioning and the second to the settings: many
+    settings share the samples of one conditioning, and a stream of samples does not have to come from a log.
     """
     listed = [samples] if isinstance(samples, Samples) else samples
     reach = _dependence_rows(regressor, cutoff_hz, listed.rate_hz) if isinstance(listed, SampleStream) else 0
@@ -134,7 +136,7 @@ def with_neighbours(
 
 
 def _overlapping(blocks_of_stream: Iterable[Samples], reach: int) -> Iterator[SampleSegment]:
-    """Yield every block with `reach` rows around it, taken from as many blocks as necessary."""
+    """Yield every block with `reach` rows before and after it, taken from as many blocks as necessary."""
     before: Samples | None = None
     begun = 0
     waiting: list[Samples] = []
@@ -157,7 +159,7 @@ def _between(before: Samples | None, block: Samples, after: list[Samples], reach
 
 
 def _dependence_rows(regressor: Regressor, cutoff_hz: float | None, rate_hz: float) -> int:
-    """Return the rows before and after a sample that its columns depend on; a stop operator needs `STOP_ROWS`."""
+    """Return how many rows before and after a sample affect its columns. A stop operator needs `STOP_ROWS`."""
     filtered = 0 if cutoff_hz is None else max(settling_rows(cutoff_hz, rate_hz), _edge_rows(cutoff_hz, rate_hz))
     return filtered + (STOP_ROWS if regressor.friction.direction == "stop" else 0)
 
@@ -165,10 +167,10 @@ def _dependence_rows(regressor: Regressor, cutoff_hz: float | None, rate_hz: flo
 def blocks(
     regressor: Regressor, data: Samples | SampleSegment, cutoff_hz: float | None = None, decimation: int = 1
 ) -> Iterator[tuple[Parts, NDArray[np.intp]]]:
-    """Yield blocks of [columns | torque] for every joint, with the sample numbers of their rows.
+    """Yield blocks of [columns | torque] for every joint, with the sample numbers of the rows.
 
-    The first row of every segment and each `decimation`-th row after it are taken, without the ends that a filter
-    distorts.
+    A block has the first row of every segment and each `decimation`-th row after it, without the ends of segments that
+    a filter distorts.
     """
     piece = data if isinstance(data, SampleSegment) else SampleSegment(data, range(len(data)))
     directions = find_directions(regressor, piece.samples)
@@ -194,7 +196,7 @@ def find_directions(regressor: Regressor, samples: Samples) -> Array | None:
 
 
 def _runs(piece: SampleSegment, decimation: int) -> Iterator[tuple[int, int]]:
-    """Return the first row and the row after the last for each run of evenly spaced rows."""
+    """Return the first row and the row after the last for each sequence of evenly spaced rows."""
     meant = piece.inner
     if decimation == 1:
         yield meant.start, meant.stop
@@ -212,9 +214,9 @@ def _since_start(piece: SampleSegment, start: int, row: int) -> int:
 def windows(
     piece: SampleSegment, cutoff_hz: float | None, decimation: int, edge_rows: int | None = None
 ) -> Iterator[Window]:
-    """Yield the rows that `blocks` takes, as windows that are filtered separately; none without a row.
+    """Yield the rows that `blocks` takes, as windows that are filtered separately. Windows without rows are omitted.
 
-    edge_rows  rows that are excluded at the ends of segments; None: those that a filter distorts
+    edge_rows  number of rows that are excluded at the ends of segments; None: the rows that a filter distorts
     """
     if cutoff_hz is None:
         size = FACTORED_ROWS * decimation
@@ -231,7 +233,7 @@ def windows(
 
 
 def _filter_at_once(cutoff_hz: float, rate_hz: float) -> tuple[int, int]:
-    """Return the number of rows of a window, and of its two overlaps together."""
+    """Return the number of rows of a window, and the number of rows of its two overlaps together."""
     reach = settling_rows(cutoff_hz, rate_hz)
     return max(FILTERED_ROWS, 2 * reach), 2 * reach
 
@@ -268,18 +270,18 @@ def _parts(
 
 
 def _edge_rows(cutoff_hz: float, rate_hz: float) -> int:
-    """Return the rows at the ends of a segment where the filter output is not accurate."""
+    """Return the number of rows at the ends of a segment for which the output of the filter is not accurate."""
     return ceil(edge_duration_s(cutoff_hz) * rate_hz)
 
 
 def segment_ends(segments: NDArray[np.int64]) -> list[tuple[int, int]]:
-    """Return the first row and the row after the last of every segment."""
+    """Return for every segment its first row and the row after its last."""
     starts = np.flatnonzero(np.diff(segments, prepend=segments[:1] - 1))
     return [(int(a), int(b)) for a, b in zip(starts, [*starts[1:], len(segments)], strict=True)]
 
 
 def require_joints(regressor: Regressor, samples: Samples) -> None:
-    """Raise if the samples belong to another robot."""
+    """Raise an error if the samples belong to another robot."""
     if samples.joint_names != regressor.joint_names:
         raise InputError(
             f"the samples are of joints {', '.join(samples.joint_names)}; "
@@ -290,7 +292,7 @@ def require_joints(regressor: Regressor, samples: Samples) -> None:
 
 
 def require_enough_rows(regressor: Regressor, counts: tuple[int, ...], reach: Array | None) -> None:
-    """Raise with the names of joints that cannot be fitted, before any number is computed."""
+    """Raise an error with the names of joints that cannot be fitted, before anything is computed."""
     names = regressor.joint_names
     if reach is None:
         raise InputError("no samples were given", code=Code.MISSING_VALUE, subject="samples")

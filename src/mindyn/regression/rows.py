@@ -1,6 +1,6 @@
 """`Rows`: the equations tau = Y beta of logs, computed on first use, as R factors in blocks and as samples.
 
-An estimator reads either the blocks, which are small, can be added and held out, or the conditioned samples.
+An estimator reads either the blocks, or the conditioned samples. Blocks are small, and can be added and held out.
 """
 
 from __future__ import annotations
@@ -45,7 +45,9 @@ from mindyn.robots.robot import Robot, require_robot
 
 SampleBlocks = Samples | Iterable[Samples]
 Quantity = Literal["torque", "mean torque", "mean power", "position"]
-"""Right side of the equations: torques, means over intervals, or the signal that is compared with a simulation."""
+"""Quantity on the right side of the equations: torque, mean torque or power over an interval, or a position that is
+compared with a simulation.
+"""
 Logs = Log | LogScan | Sequence[Log | LogScan]
 FOLDS: Final = 8
 """Number of folds of the cross-validation. With 4 folds the rest of a short log does not determine all parameters, and
@@ -57,14 +59,14 @@ CONSTANT_TORQUE: Final = 1e-9
 class Rows:
     """Equations tau = Y beta of logs or samples; data are read on first use.
 
-    Create them with `build_rows`.
+    Create equations with `build_rows`.
 
     Attributes
     ----------
     regressor : Regressor
         The columns Y, with robot, base set and names of the parameters.
     settings : EquationSettings
-        How samples become equations, without any "auto".
+        Settings that define how samples become equations, without any "auto".
     quantity : {"torque", "mean torque", "mean power", "position"}
         What the right sides are.
     """
@@ -95,7 +97,7 @@ class Rows:
     def of_information(
         regressor: Regressor, information: Information, settings: EquationSettings | None = None
     ) -> Rows:
-        """Return equations of which only the R factors are known, as one block."""
+        """Return equations of which only the R factors are known; they form one block."""
         if information.names != regressor.names:
             raise InputError(
                 "the information is of other parameters than the regressor: robot or friction differ",
@@ -120,7 +122,10 @@ class Rows:
 
     @cached_property
     def information(self) -> Information:
-        """Return the information of all blocks; raise with the names of joints that never move or have too few rows."""
+        """Return the information of all blocks.
+
+        Raise an error that names joints that never move or have too few rows.
+        """
         if not self.blocks:
             raise InputError("no samples were given", code=Code.MISSING_VALUE, subject="samples")
         total = add_information([block.information for block in self.blocks])
@@ -154,9 +159,11 @@ class Rows:
         return self._data.experiment.timeline
 
     def blocks_along(self, places: Sequence[Array], length: float, count: int = BLOCKS) -> tuple[Block, ...]:
-        """Return R factors of equal parts of a line on which every row of the logs has a place, such as a phase.
+        """Return R factors of equal parts of a line.
 
-        places  for each log, the place of each of its rows, from 0 to `length`
+        Every row of the logs has a position on the line, such as a phase.
+
+        places  for each log, the position of each of its rows on the line, from 0 to `length`
         """
         if not isinstance(self._data, LogRows) or self._data.streamed:
             raise InputError(
@@ -178,7 +185,10 @@ class Rows:
         return (blocks,) if isinstance(blocks, Samples) else blocks
 
     def all_samples(self, who: str) -> Samples:
-        """Return all samples at once; raise for a stream, with the name `who` of the method that needs them."""
+        """Return all samples at once.
+
+        For a stream, raise an error with the name `who` of the method that needs the samples.
+        """
         data = self._sample_blocks()
         if not isinstance(data, Samples):
             raise InputError(
@@ -192,7 +202,7 @@ class Rows:
 
     @property
     def repeatable_samples(self) -> SampleBlocks:
-        """Return samples that can be read several times; raise if they can be read only once."""
+        """Return samples that can be read several times. Raise an error if they can be read only once."""
         data = self._data
         if data is None or (not isinstance(data, (Samples, LogRows)) and iter(data) is data):
             raise InputError(
@@ -212,7 +222,7 @@ class Rows:
 
     @property
     def count(self) -> int:
-        """Return the number of samples; for a stream, of those read so far."""
+        """Return the number of samples; for a stream, the number of samples read so far."""
         data = self._data
         if self._of_logs is not None:
             return sum(log.count for log in self._of_logs)
@@ -222,7 +232,7 @@ class Rows:
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """Return what was dropped, split or selected; for a stream, so far."""
+        """Return findings on what was dropped, split or selected; for a stream, those found so far."""
         data = self._data
         findings: Sequence[Finding] = ()
         if self._of_logs is not None:
@@ -239,14 +249,16 @@ class Rows:
         return self._data.sources if isinstance(self._data, LogRows) else ()
 
     def find_log(self) -> tuple[Log | None, float]:
-        """Return the log and the time of its first sample if the equations are of one log in memory; otherwise None."""
+        """Return the log and the time (s) of its first sample, if the equations belong to one log in memory; otherwise
+        None.
+        """
         data = self._data
         if not isinstance(data, LogRows) or len(data.logs) != 1 or not isinstance(data.logs[0], Log):
             return None, 0.0
         return data.logs[0], float(data.all_samples.time[0])
 
     def log_name(self, number: int) -> str:
-        """Return "log run1.csv" for a log by its `Block.log`; its number if it has no file."""
+        """Return a text such as "log run1.csv" for `Block.log`; a log without a file is named by its number."""
         log = self._data.logs[number] if isinstance(self._data, LogRows) else None
         name = log.path.name if isinstance(log, LogScan) else log and log.name
         return f"log {name or number + 1}"
@@ -259,7 +271,10 @@ class Rows:
 
     @cached_property
     def constant_torques(self) -> NDArray[np.bool_]:
-        """Mark torques (n,) that never change while others do: by samples in memory, otherwise by the offset column."""
+        """Return for each joint (n,) whether its torque never changes while other torques do.
+
+        Without samples, use the offset column.
+        """
         information, kinds = self.information, np.array([parameter.kind for parameter in self.regressor.parameters])
         of_joints = zip(information.factors, information.columns, strict=True)
         constant = np.array([_is_multiple(R, kinds[columns] == "offset", R[:, -1]) for R, columns in of_joints])
@@ -271,7 +286,7 @@ class Rows:
         return constant & ~constant.all()
 
     def without_constant_torques(self) -> Rows:
-        """Return the equations with zero for `constant_torques`: fits give such joints no weight."""
+        """Return the equations with zeros for `constant_torques`, because fits give zeros no weight."""
         constant = self.constant_torques.tolist()
         blocks = (replace(block, information=block.information.without_torques(constant)) for block in self.blocks)
         return self.with_blocks(blocks, self.quantity) if any(constant) else self
@@ -311,7 +326,9 @@ class Rows:
 def labels_along(
     conditioned: ConditionedSamples, logs: Sequence[Log], places: Sequence[Array], length: float, count: int
 ) -> NDArray[np.int64]:
-    """Return (N,) in which of equal parts of a line each sample lies; `places` are those of each row of the logs."""
+    """Return for each sample (N,) the number of the part of the line on which it lies; `places` are positions of the
+    logs' rows.
+    """
     at = np.empty(len(conditioned.samples))
     for number, (log, place) in enumerate(zip(logs, places, strict=True)):
         in_log = conditioned.logs == number
@@ -326,7 +343,7 @@ def _is_multiple(factor: Array, offsets: NDArray[np.bool_], tau: Array) -> bool:
 
 
 class LoggedRows(Protocol):
-    """Logs of a robot, and their samples, each computed once: see `Experiment`."""
+    """Logs of a robot and their samples: the interface of `Experiment` that `Rows` needs."""
 
     @property
     def logs(self) -> tuple[Log | LogScan, ...]:
@@ -335,17 +352,17 @@ class LoggedRows(Protocol):
 
     @property
     def executor(self) -> Executor | None:
-        """What runs one log each."""
+        """Executor that processes each log in a worker; None without one."""
         ...
 
     @property
     def is_streamed(self) -> bool:
-        """Whether rows are read again for every pass."""
+        """Whether rows are read from the files again for every pass."""
         ...
 
     @property
     def timeline(self) -> Timeline | None:
-        """Where the motion repeats."""
+        """Timeline that shows where the motion repeats."""
         ...
 
     @property
@@ -377,23 +394,25 @@ class LogRows:
 
     @property
     def streamed(self) -> bool:
-        """Whether rows are read again for every pass."""
+        """Whether rows are read from the files again for every pass."""
         return self.experiment.is_streamed
 
     @property
     def executor(self) -> Executor | None:
-        """What runs one log each."""
+        """Executor that processes each log in a worker; None without one."""
         return self.experiment.executor
 
     @property
     def block_counts(self) -> Sequence[int | None]:
-        """Return the number of blocks of each log in memory; None for streams, whose length is not known before."""
+        """Return the number of blocks of each log in memory; None for streams, whose length is unknown before they are
+        read.
+        """
         if self.streamed:
             return [None] * len(self.logs)
         return block_counts([len(log) for log in self.logs if isinstance(log, Log)])
 
     def tasks(self, regressor: Regressor) -> Iterator[tuple[object, ...]]:
-        """Return the arguments of `gather_log` for each log; workers build the regressor themselves."""
+        """Return the arguments of `gather_log` for each log. Workers build the regressor themselves."""
         here = regressor if self.executor is None else None
         for number, (log, count) in enumerate(zip(self.logs, self.block_counts, strict=True)):
             sent = log.opening if isinstance(log, LogScan) and self.executor is not None else log
@@ -418,7 +437,7 @@ class LogRows:
 def complete_robot(
     robot: Robot, settings: EquationSettings, logs: Sequence[Log | LogScan]
 ) -> tuple[Robot, tuple[Finding, ...]]:
-    """Return the robot with all drives whose parameters are estimated, and findings about the gears of the logs."""
+    """Return the robot with all drives whose parameters are estimated, and findings on the gears of the logs."""
     require_robot(robot, "build_rows")
     if settings.drive_parameters == "stated":
         return robot, ()

@@ -39,12 +39,14 @@ class Filtering:
     Attributes
     ----------
     motion_hz : float, "auto" or None
-        Cut-off of the filter on positions, before they are differentiated (`Conditioning.motion_hz`); None for none.
+        Cut-off of the filter on positions, before they are differentiated (`Conditioning.motion_hz`); None for no
+        filter.
     equations_hz : float or None
-        Cut-off of the filter on both sides of the equations, columns and torque alike, which does not change their
-        solution without noise (`EquationSettings.equations_hz`); None for none.
+        Cut-off of the filter on both sides of the equations, columns and torque. Without noise, this filter does not
+        change the solution (`EquationSettings.equations_hz`); None for no filter.
     keep_every : int
-        One of this many filtered equations is kept: neighbours say the same (`EquationSettings.keep_every`).
+        One of this many filtered equations is kept, because neighbouring equations have nearly the same content
+        (`EquationSettings.keep_every`).
     """
 
     motion_hz: float | Auto | None
@@ -53,11 +55,11 @@ class Filtering:
 
     @property
     def of_equations(self) -> tuple[float | None, int]:
-        """Return the cut-off of the equations, and the number n if one of n equations is kept."""
+        """Return the cut-off of the filter on the equations, and n if one of n equations is kept."""
         return self.equations_hz, self.keep_every
 
     def describe_equations(self) -> list[str]:
-        """Return what happens to the equations: `["low-passed at 5 Hz", "one of 4 kept"]`."""
+        """Return texts about the filter on the equations, such as `["low-passed at 5 Hz", "one of 4 kept"]`."""
         filtered = [] if self.equations_hz is None else [f"low-passed at {self.equations_hz:.3g} Hz"]
         return [*filtered, *([f"one of {self.keep_every} kept"] if self.keep_every > 1 else [])]
 
@@ -82,8 +84,8 @@ class EquationSettings:
     base_form : str, default "structural"
         Form of the base set (see `base_parameters`); "lin" has the columns of Lin's own recursion.
     drive_parameters : {"estimated", "stated"}, default "estimated"
-        "estimated": every joint without a drive gets one, coupled as the gears of the logs say, so that rotor inertia,
-        friction and offset are parameters. "stated": only the drives that the robot states.
+        "estimated": every joint without a drive gets one, coupled by the gears of the logs, so that rotor inertia,
+        friction and offset are parameters. "stated": only the drives in the robot file.
 
     Raises
     ------
@@ -111,7 +113,7 @@ class EquationSettings:
 
     @property
     def is_selected(self) -> bool:
-        """Return whether all settings are selected."""
+        """Return whether no setting is "auto": each one was given by the user or selected."""
         open_ones = (self.equations_hz, self.keep_every, self.friction)
         return "auto" not in open_ones and (self.conditioning is None or self.conditioning.is_resolved)
 
@@ -129,7 +131,10 @@ class EquationSettings:
 
     @property
     def fit_conditioning(self) -> Conditioning | None:
-        """Return the conditioning of the rows of a fit: a parallel filter removes the ends of segments itself."""
+        """Return the conditioning of the rows of a fit.
+
+        If there is a parallel filter, it removes the ends of segments itself.
+        """
         if self.conditioning is None or self.equations_hz is None:
             return self.conditioning
         return replace(self.conditioning, edge_s=0.0)

@@ -125,8 +125,10 @@ def weigh(robot: Robot, q: Array, qd: Array, qdd: Array, tau: Array) -> WeightEv
         with_weight += [hypothesis.compare(moving[:, joint] + Yw[:, joint], *prior)[0] for Yw in of_gravity]
     with_weight[1:] -= OTHER_PRICE
     names = tuple(robot.primary_names[joint] for joint in compared)
-    others = float(without - with_weight[1:].max())
-    return WeightEvidence(float(without - with_weight[0]), others, float(np.sqrt(np.mean(np.square(left)))), names)
+    gain_over_others = float(without - with_weight[1:].max())
+    return WeightEvidence(
+        float(without - with_weight[0]), gain_over_others, float(np.sqrt(np.mean(np.square(left)))), names
+    )
 
 
 class _Joint:

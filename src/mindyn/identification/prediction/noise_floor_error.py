@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from mindyn.foundation.algebra.values import Array
 from mindyn.identification.prediction.prediction import TorquePrediction
-from mindyn.logs.filters import power_density
+from mindyn.logs.power_spectrum import power_density
 from mindyn.regression.row_blocks import segment_ends
 
 MAX_FLOOR_RATIO: Final = 1.1

@@ -14,7 +14,7 @@ from mindyn.foundation.errors import Code, InputError
 from mindyn.identification.estimators.estimate import Estimate
 from mindyn.identification.prediction.prediction_errors import TorqueError, is_scored, scored_rows, torque_error
 from mindyn.logs.conditioning import delay_torques
-from mindyn.logs.filters import interpolate_between_stamps
+from mindyn.logs.interpolation import interpolate_between_stamps
 from mindyn.logs.log import Log
 from mindyn.logs.pipeline import ConditionedSamples
 from mindyn.logs.samples import Samples

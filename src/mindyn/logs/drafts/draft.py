@@ -48,7 +48,9 @@ class SidecarDraft(ShortRepr):
         return tuple(line.key for line in self.lines if line.is_question)
 
     def value(self, key: str) -> Any:
-        """Return the value of a key, or of its table if that is one word; None if the draft has no line for it."""
+        """Return the value of a key, or of a whole table if the key is one word without a dot; None if the draft has no
+        such line.
+        """
         lines = {line.key: line.value for line in self.lines}
         return lines.get(key, lines.get(key.partition(".")[0]))
 
@@ -57,7 +59,7 @@ class SidecarDraft(ShortRepr):
         return any(line.is_given and line.key in (key, key.partition(".")[0]) for line in self.lines)
 
     def with_given(self, given: Mapping[str, Any]) -> SidecarDraft:
-        """Return the draft with values of the user, by key; "" removes an entry."""
+        """Return the draft with values that the user gives, by key; "" removes an entry."""
         draft = self
         for key, value in given.items():
             line = DraftLine(key, value, "given by you", is_given=True)
@@ -66,14 +68,17 @@ class SidecarDraft(ShortRepr):
         return draft
 
     def with_line(self, key: str, value: Any, evidence: str) -> SidecarDraft:
-        """Return the draft with this line in place of any line with the same key; lines of the user stay."""
+        """Return the draft with this line instead of a line with the same key.
+
+        Lines that the user gave are not replaced.
+        """
         if self.is_given(key):
             return self
         lines = {line.key: line for line in self.lines} | {key: DraftLine(key, value, evidence)}
         return replace(self, lines=tuple(lines.values()))
 
     def without_key(self, key: str) -> SidecarDraft:
-        """Return the draft without the line of a key, of its table's entries, or of the whole table."""
+        """Return the draft without a key: without its line, the lines of its table's entries, or the whole table."""
         table = key.partition(".")[0]
         kept = [line for line in self.lines if line.key not in (key, table) and not line.key.startswith(f"{key}.")]
         return replace(self, lines=tuple(kept))
@@ -112,7 +117,7 @@ DRAFT_TABLES: Final = ("columns", "units", "side", "files")
 
 
 def flatten_metadata(metadata: Mapping[str, Any], *, asked: bool = False) -> dict[str, Any]:
-    """Return the keys of a sidecar as a draft writes them, with a dot before the entry of a table.
+    """Return the keys of a sidecar as they are written in a draft, with a dot between a table and its entry.
 
     asked  also return keys whose value is a question
     """

@@ -1,7 +1,7 @@
-"""Choose the columns of each signal of a log: as the user gives them, by name, by file, or by their numbers.
+"""Choose the columns of each signal of a log: as the user gives them, by name, by file, or by their values.
 
-A velocity is the derivative of a position with the same factor, the sample rate, for all joints. Torques that follow a
-velocity or an acceleration have another factor, friction or inertia, for each joint.
+A velocity is the derivative of a position times a factor, the sample rate, which is equal for all joints. A torque may
+also follow a velocity or an acceleration, but then the factor (friction or inertia) differs from joint to joint.
 """
 
 from __future__ import annotations
@@ -63,12 +63,13 @@ def recognise_signals(
     *,
     is_motion_known: bool,
 ) -> Candidates:
-    """Return the groups that may be each signal by their numbers; torques are groups without motion.
+    """Return for each signal the groups whose values fit it. Groups without motion are torques.
 
-    groups    named groups to recognise; without any, blocks of adjacent columns are searched
+    groups    named groups to recognise; if there are none, blocks of adjacent columns are searched
     excluded  columns of time
     used      columns of known signals
-    is_motion_known  whether one of these is the position or a derivative of it, so that the rest is torque
+    is_motion_known  whether one of the used columns is the position or a derivative of it; then all remaining groups
+    are torques
     """
     values = {
         name: np.asarray(column, dtype=np.float64).reshape(len(column), -1)
@@ -103,7 +104,9 @@ def _adjacent(names: Sequence[str]) -> ColumnGroup:
 def _sort_by_derivatives(
     groups: Sequence[ColumnGroup], values: Mapping[str, Array], robot: Robot | None
 ) -> dict[str, list[ColumnGroup]]:
-    """Sort groups into positions, which have a derivative but are none, their derivatives, and the rest."""
+    """Sort groups into positions (groups that have a derivative but are not a derivative), derivatives of positions,
+    and the rest.
+    """
     names = list(dict.fromkeys(name for group in groups for name in group.columns))
     ends = np.cumsum([0, *(values[name].shape[1] for name in names)])
     places = {name: range(start, end) for name, start, end in zip(names, ends[:-1], ends[1:], strict=True)}
@@ -139,7 +142,9 @@ _REASONS: Final = {
 
 
 def _compare_derivatives(X: Array) -> tuple[Array, Array]:
-    """Return squared correlation and factor of each column b and the change per row of each column a: [a, b]."""
+    """Return the squared correlation and the factor between each column b and the change per row of each column a: [a,
+    b].
+    """
     fits, factors = np.zeros((2, X.shape[1], X.shape[1]))
     total = np.vstack([np.zeros(X.shape[1]), np.cumsum(X, axis=0)])
     for rows in WINDOW_ROWS:
@@ -157,7 +162,10 @@ def _compare_derivatives(X: Array) -> tuple[Array, Array]:
 
 
 def _split_into_blocks(names: Sequence[str], used: Collection[str], count: int) -> list[ColumnGroup]:
-    """Split runs of unused adjacent columns into blocks with a column for each joint; other runs have no blocks."""
+    """Split sequences of unused adjacent columns into blocks with one column for each joint.
+
+    A sequence of another length gives no blocks.
+    """
     runs = [list(run) for is_used, run in groupby(names, key=lambda name: name in used) if not is_used]
     whole = [run for run in runs if len(run) % count == 0]
     blocks = [_adjacent(run[k : k + count]) for run in whole for k in range(0, len(run), count)]
@@ -167,7 +175,9 @@ def _split_into_blocks(names: Sequence[str], used: Collection[str], count: int) 
 def _sort_by_limits(
     blocks: Sequence[ColumnGroup], values: Mapping[str, Array], robot: Robot | None
 ) -> dict[str, Sequence[ColumnGroup]]:
-    """Take the only block within the robot's limits in rad or m as position; otherwise any block may be any signal."""
+    """Use the only block within the robot's limits in rad or m as position; if there are several, each block may be any
+    signal.
+    """
     left: Sequence[ColumnGroup] = [replace(block, reason="the only columns that are left") for block in blocks]
     unknown = dict.fromkeys(_MOTION, left[:0]) | {"position": left, "torque": left}
     if robot is None:
@@ -182,7 +192,9 @@ def _sort_by_limits(
 
 
 def round_rate(rate_hz: float) -> float | None:
-    """Return the usual rate, a whole number of ms or a known rate, within 0.3 % of this one; None without one."""
+    """Return the usual rate (a whole number of ms, or a known rate) within 0.3 % of this rate; None if there is
+    none.
+    """
     usual = [*(1000 / k for k in range(1, 101)), 30.0, 60.0, 120.0, 240.0, 2000.0, 4000.0, 5000.0, 8000.0]
     nearest = min(usual, key=lambda rate: abs(rate - rate_hz))
     return nearest if abs(rate_hz / nearest - 1) < RATE_TOLERANCE else None
@@ -190,7 +202,7 @@ def round_rate(rate_hz: float) -> float | None:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LogContents:
-    """First rows of a log, the columns of each signal, those in other files, the clock, and the robot."""
+    """First rows of a log, the columns of each signal, the signals in other files, the clock, and the robot."""
 
     head: LogHead
     chosen: Mapping[str, ColumnGroup]
@@ -254,7 +266,7 @@ def group_given_columns(
 
 
 def group_torques_and_forces(head: LogHead, robot: Robot | None) -> ColumnGroup | None:
-    """Group torques of revolute joints and forces of prismatic joints by joint name; None if a joint has none."""
+    """Group torques of revolute joints and forces of prismatic joints by joint name; None if a joint has neither."""
     columns = []
     single = {name: set(split_words(name)) for name, values in head.columns.items() if values.ndim == 1}
     for joint in () if robot is None else robot.primary_joints:
@@ -270,7 +282,8 @@ def group_torques_and_forces(head: LogHead, robot: Robot | None) -> ColumnGroup 
 def choose_groups(groups: Sequence[ColumnGroup], joint_count: int, file_words: Sequence[str]) -> dict[str, ColumnGroup]:
     """Choose the most likely group of each signal.
 
-    Several groups of torques are a question, unless one alone is called measured: others may be of a model.
+    If there are several groups of torques, the user is asked, unless exactly one is called measured: the other groups
+    may come from a model.
     """
     chosen: dict[str, ColumnGroup] = {}
     for signal in ("position", "velocity", "acceleration", "torque"):
@@ -299,7 +312,7 @@ def _is_ambiguous(ranks: Sequence[tuple[bool, bool, int, int]]) -> bool:
 def choose_targets(
     groups: Sequence[ColumnGroup], chosen: Mapping[str, ColumnGroup], joint_count: int
 ) -> dict[str, ColumnGroup]:
-    """Choose the targets of position servos, which replace the torque, if the log has positions."""
+    """Choose the targets of position servos, if the log has positions; torques are then computed from the targets."""
     count = chosen["position"].count if "position" in chosen else -1
     targets = [(guess_target(group.words), group) for group in groups if group.count in (joint_count, count)]
     by_signal = {signal: group for signal, group in reversed(targets) if signal is not None}
@@ -334,7 +347,10 @@ def _recording_words(stem: str) -> list[str]:
 def recognise_missing(
     draft: SidecarDraft, log: LogContents, missing: Sequence[str], groups: Sequence[ColumnGroup]
 ) -> tuple[LogContents, SidecarDraft]:
-    """Choose missing signals by their numbers, ask for those with several candidates, and note unused candidates."""
+    """Choose missing signals by their values.
+
+    If a signal has several candidates, ask the user; note candidates that are not used.
+    """
     head, robot = log.head, log.robot
     count = 1 if robot is None else robot.joint_count
     wide = [group for group in groups if group.count >= count]
@@ -382,7 +398,7 @@ def _describe_group(group: ColumnGroup) -> str:
 def find_missing_joints(
     path: Path, head: LogHead, missing: Sequence[str], joints: Sequence[str], counts: Mapping[str, int]
 ) -> LogError | None:
-    """Return the error for a log without numbers, or with columns for only some of the joints; None for other logs.
+    """Return the error for a log that has no numbers, or columns for only some of the joints; None for other logs.
 
     counts  number of candidate columns of each signal, which differs from the number of joints
     """

@@ -1,4 +1,4 @@
-"""Read the first rows of a log without metadata, and guess units, side and time from their numbers."""
+"""Read the first rows of a log without metadata, and guess units, side and time from their values."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.errors import Code
 from mindyn.foundation.safe_reading import read_json
-from mindyn.logs.cleaning import count_restarts, estimate_usual_step
 from mindyn.logs.drafts.draft_names import guess_unit, split_words
 from mindyn.logs.formats.array_table import ArrayTable
 from mindyn.logs.formats.formats import open_table
@@ -25,6 +24,7 @@ from mindyn.logs.formats.text_table import TextTable
 from mindyn.logs.log_errors import LogError
 from mindyn.logs.metadata import LogMetadata
 from mindyn.logs.number_checks import DEFAULT_REACH_RAD, reachable_positions
+from mindyn.logs.time_stamps import count_restarts, estimate_usual_step
 from mindyn.logs.units import UNIT_FACTORS
 from mindyn.robots.parts import Joint, Link
 from mindyn.robots.robot import Robot
@@ -32,7 +32,7 @@ from mindyn.robots.robot import Robot
 DRAFT_ROWS: Final = 20_000
 """Rows that a draft is based on."""
 LONG_DRAFT_ROWS: Final = 20 * DRAFT_ROWS
-"""Rows if nothing moves in the first `DRAFT_ROWS`: recordings often start before the motion."""
+"""Number of rows that are read if nothing moves in the first `DRAFT_ROWS`: recordings often start before the motion."""
 MIN_NUMBER_FRACTION: Final = 0.5
 """Smallest fraction of numeric cells in a column of numbers."""
 
@@ -65,7 +65,7 @@ def read_log_head(
     rows: int = DRAFT_ROWS,
     metadata: LogMetadata = LogMetadata(),  # noqa: B008
 ) -> LogHead:
-    """Read the first rows of a log file; a bag needs the robot, because its joints are matched by name."""
+    """Read the first rows of a log file. A bag needs the robot, because its joints are matched by name."""
     is_bag = path.is_dir() or path.suffix.lower() in (".db3", ".mcap")
     if robot is None and is_bag and not is_lerobot_folder(path):
         message = f"{path.name} is a bag, whose joints are matched by name with a robot"
@@ -128,7 +128,9 @@ def _read_table_head(table: LogTable, rows: int = DRAFT_ROWS) -> LogHead:
 
 
 def _keep_equal_lengths(columns: Mapping[str, NDArray[Any]], table: LogTable, rows: int) -> Mapping[str, NDArray[Any]]:
-    """Return the columns at the rows that most of them share: in a bag, gripper messages hold no joint of the arm."""
+    """Return the columns at the most frequent number of rows: in a bag, messages of a gripper contain no joint of the
+    arm.
+    """
     lengths = Counter(len(values) for values in columns.values())
     if len(lengths) < 2:
         return columns
@@ -155,12 +157,12 @@ USUAL_RATES_HZ: Final = (10.0, 5000.0)
 MAX_RATE_IN_SECONDS_HZ: Final = 20_000.0
 """Largest rate that is accepted if only seconds fit: a step of 0.15 belongs to a slow log in s, not to one in ms."""
 MIN_CHANGED_FRACTION: Final = 0.3
-"""Smallest fraction of rows with a new stamp in a column of time, which may contain repeated rows."""
+"""Smallest fraction of rows that have a new stamp, in a column of time; logs may contain repeated rows."""
 MIN_POSITION_RANGE: Final = 1e-3
 """Range of positions (rad, deg, m or mm) below which velocity and torque give no evidence."""
 LAST_TICK: Final = 4095
 MIN_REGISTER_PEAK: Final = 720
-"""Ticks that are no degrees: positions beyond two turns."""
+"""Positions beyond this (two turns in degrees) are ticks of an encoder, not degrees."""
 NORMALISED_PEAK: Final = 100.0
 """Largest value of normalised positions."""
 MIN_SQUARED_CORRELATION: Final = 0.5
@@ -185,7 +187,9 @@ TIME_WORDS: Final = (
 UNIFORM_STEP_TOLERANCE: Final = 0.05
 MAX_UNEVENNESS: Final = 0.5
 MIN_EVEN_FRACTION: Final = 0.95
-"""Stamps without a name: steps within a half of the median, in nearly all rows; no motion keeps that."""
+"""Columns without a name are stamps if nearly all steps differ from the median by less than half of it; no motion has
+such even steps.
+"""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -259,7 +263,7 @@ def _time_rank(name: str) -> int | None:
 
 
 def _even_rank(stamps: NDArray[Any]) -> int | None:
-    """Return 0 for a column that increases evenly, as stamps do; None otherwise, and for a counter of rows."""
+    """Return 0 for a column that increases evenly, as stamps do; None for other columns and for a counter of rows."""
     steps = np.diff(stamps) if stamps.ndim == 1 else np.zeros(1)
     typical = float(np.median(steps)) if len(steps) else 0.0
     even = typical > 0 and typical != 1 and (np.abs(steps / typical - 1) < MAX_UNEVENNESS).mean() > MIN_EVEN_FRACTION
@@ -294,7 +298,9 @@ def is_still(q: Array) -> bool:
 
 
 def fitting_velocity_units(position: str, slope: float, kind: str) -> list[str]:
-    """Return the units of a velocity that is `slope` times the derivative of a position in the unit `position`."""
+    """Return the possible units of a velocity that is `slope` times the derivative of a position in the unit
+    `position`.
+    """
     sizes = {unit: UNIT_FACTORS["position"][position] / size for unit, size in UNIT_FACTORS["velocity"].items()}
     linear = kind == "prismatic"
     return [u for u, ratio in sizes.items() if u.startswith(("m/", "mm/")) == linear and 0.7 < slope / ratio < 1.4]
@@ -302,7 +308,7 @@ def fitting_velocity_units(position: str, slope: float, kind: str) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Guess:
-    """Guessed unit or side with its evidence; the value is None if the numbers do not decide it."""
+    """Guessed unit or side with its evidence; the value is None if the log does not determine it."""
 
     value: str | None
     evidence: str
@@ -344,7 +350,7 @@ def guess_position_unit(q: Array, robot: Robot | None, kinds: Sequence[str]) -> 
 
 
 def guess_position_side(q: Array, unit: str, robot: Robot | None) -> Guess:
-    """Guess the joint side if the positions lie within the robot's limits."""
+    """Guess that positions are those of the joints, if they lie within the robot's limits."""
     if robot is None:
         return Guess(None, "no robot is given")
     values = np.fmax.reduce(np.abs(q), axis=0, initial=0.0)[: robot.joint_count] * UNIT_FACTORS["position"][unit]

@@ -1,4 +1,4 @@
-"""Guess from column names which columns form a group with one column per joint, their signal and their unit.
+"""Guess from column names which columns form a group (one column per joint), and the signal and unit of each group.
 
 Examples of names: `actual_q_0`, `state.tau_J[3]`, `/joint_states/elbow/position`, `field.effort2`,
 `rec.act_vel_mot_deg_per_s`, `q1_rad`.
@@ -66,7 +66,7 @@ _GERMAN_ENDS: Final = {
 _GERMAN: Final = re.compile(rf"({'|'.join(_GERMAN_STARTS)})?(?:gelenk|achs|dreh|winkel)?({'|'.join(_GERMAN_ENDS)})")
 _DIGITS: Final = re.compile(r"\d+")
 _OWN_NAME: Final = re.compile(r"([A-Za-z][A-Za-z0-9]*)([_. /-].+)")
-"""A name of a joint, which the user may have chosen, and the rest of a column's name."""
+"""Pattern of a column name that begins with a name of a joint, which the user may have chosen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +78,8 @@ class ColumnGroup:
     count    number of joints
     words    words of the name without number and joint
     ending   words after the number or joint, or the last words of an array's name, which may give the unit
-    order    source of the order of the joints; a block is adjacent columns without names
-    reason   why the group is its signal, if its name does not say so
+    order    source of the order of the joints; "block" means adjacent columns without names
+    reason why the group belongs to its signal, if its name does not say so
     """
 
     entry: str | tuple[str, ...]
@@ -92,7 +92,7 @@ class ColumnGroup:
 
     @property
     def signal(self) -> str | None:
-        """Signal that the words name; None if they name none."""
+        """Signal that the words of the name mean; None if they mean none."""
         meant = guess_signal(self.words)
         return meant[0] if meant else None
 
@@ -112,7 +112,7 @@ def split_words(name: str) -> tuple[str, ...]:
 
 
 def _translate(word: str) -> list[str]:
-    """Return the English words of a German compound; other words stay as they are."""
+    """Return the English words for a German compound; other words are returned unchanged."""
     parts = _GERMAN.fullmatch(word)
     if parts is None:
         return [word]
@@ -120,7 +120,7 @@ def _translate(word: str) -> list[str]:
 
 
 def guess_signal(words: Sequence[str]) -> tuple[str, int] | None:
-    """Return the signal that the words name, and the rank of the word among the words of that signal; None if unknown.
+    """Return the signal that the words mean, and the rank of the word among the words of that signal; None if unknown.
 
     `current_position` is a position: "current" names a signal only if no other signal is named.
     """
@@ -142,12 +142,14 @@ def guess_signal(words: Sequence[str]) -> tuple[str, int] | None:
 
 
 def is_measured(words: Sequence[str]) -> bool:
-    """Return whether no word names a reference, a model's output, or anything but a joint's motion or torque."""
+    """Return whether no word means a reference, an output of a model, or a quantity that is not a joint's motion or
+    torque.
+    """
     return not (set(words) & (UNMEASURED_WORDS | UNRELATED_WORDS)) and (len(words) < 2 or words[-1] not in ("d", "c"))
 
 
 def guess_target(words: Sequence[str]) -> str | None:
-    """Return the signal of a group of targets: "target" or "target_velocity"; None if it is something else."""
+    """Return the signal of a group of targets, "target" or "target_velocity"; None if the group is not a target."""
     others = set(words) - TARGET_WORDS
     if others == set(words) or others & (UNMEASURED_WORDS | UNRELATED_WORDS):
         return None
@@ -157,7 +159,7 @@ def guess_target(words: Sequence[str]) -> str | None:
 
 
 def guess_unit(signal: str, words: Sequence[str], ending: Sequence[str]) -> str | None:
-    """Return the unit that the words, or a single letter of their ending, name; None if they name none."""
+    """Return the unit that the words mean, or a single letter at the end of them; None if they mean none."""
     text = f" {' '.join(word for word in words if word != 'per' and (len(word) > 1 or word in ending))} "
     for unit, spellings in _UNIT_WORDS[signal].items():
         if any(f" {spelling} " in text for spelling in spellings):
@@ -170,7 +172,7 @@ _UNITS_OF_SIGNALS: Final = {
     "position": ("deg", "degrees", "rad", "radians"),
     "torque": ("nm", "mnm", "ma"),
 }
-"""Units that show the signal of a name without a signal word: `ax1_act_deg`."""
+"""Units that determine the signal if a name has no word for a signal, as in `ax1_act_deg`."""
 _UNIT_WORDS: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
     "time": {
         "ns": ("ns", "nsec", "nsecs", "nanoseconds", "nanosec"),
@@ -227,7 +229,7 @@ def _find_spelling(spelling: str, name: str) -> re.Match[str] | None:
 
 
 def _group_by_joint(names: Sequence[str], joints: Sequence[str]) -> list[ColumnGroup]:
-    """Return groups that name every joint, in full or without the common start and end of all joint names."""
+    """Return groups in which every joint is named, in full or without the common start and end of all joint names."""
     templates: dict[tuple[str, str, bool], dict[str, str]] = defaultdict(dict)
     spelled = [(joint, spelling, spelling == joint) for joint in joints for spelling in _list_spellings(joint, joints)]
     spelled.sort(key=lambda entry: -len(entry[1]))
@@ -267,10 +269,10 @@ def _list_spellings(joint: str, joints: Sequence[str]) -> list[str]:
 
 
 def _group_by_own_names(names: Sequence[str], joint_count: int) -> list[ColumnGroup]:
-    """Return groups with a column for each joint that begin with the same names in the same order.
+    """Return groups with a column for each joint, where all groups use the same names in the same order.
 
-    Such as base_pos, sh_pos, el_pos, base_torque, sh_torque, el_torque. Two groups are needed as evidence, and names
-    that only count are left to `_group_by_number`.
+    An example is base_pos, sh_pos, el_pos, base_torque, sh_torque, el_torque. Two groups are needed as evidence. Names
+    that are only numbers are handled by `_group_by_number`.
     """
     members: dict[str, list[tuple[str, str]]] = defaultdict(list)
     for name in names:
@@ -314,7 +316,7 @@ def _group_by_number(names: Sequence[str]) -> list[ColumnGroup]:
 
 
 def _digit_count(names: Iterable[str], before: str, after: str) -> int:
-    """Return the digits of numbers with leading zeros; 1 without leading zeros."""
+    """Return the number of digits if the numbers have leading zeros; 1 if not."""
     written = [name[len(before) : len(name) - len(after)] for name in names]
     return len(written[0]) if written[0].startswith("0") and len(written[0]) > 1 else 1
 

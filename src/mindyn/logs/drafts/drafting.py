@@ -75,9 +75,11 @@ MIN_RATE_AGREEMENT: Final = 0.95
 def draft_sidecar(
     path: Path, robot: Robot | None, given: Mapping[str, Any] = MappingProxyType({}), assumed: str | None = None
 ) -> SidecarDraft:
-    """Draft the sidecar of a log from its names and numbers; the robot gives the joints, their order and limits.
+    """Draft the sidecar of a log from column names and values.
 
-    given    values of the user by key (columns.position, units.torque, topic), which are used and never replaced
+    The robot gives the joints, their order and their limits.
+
+    given    values from the user by key (columns.position, units.torque, topic), which are used and never replaced
     assumed  unit of the positions if neither names nor numbers determine it
     """
     joints = () if robot is None else robot.primary_names
@@ -139,7 +141,9 @@ def _find_silent_torque(
 
 
 def _has_lost_sign(chosen: Mapping[str, ColumnGroup], asked: Mapping[str, ColumnGroup], head: LogHead) -> bool:
-    """Return whether a torque or current is never negative at several joints that all reverse, at each of them."""
+    """Return whether a torque is never negative at several joints although all of them reverse: then its sign is
+    lost.
+    """
     if "torque" not in chosen or "torque" in asked or "position" not in chosen:
         return False
     q, signal = stack_values(chosen["position"], head), stack_values(chosen["torque"], head)
@@ -155,7 +159,7 @@ def _has_lost_sign(chosen: Mapping[str, ColumnGroup], asked: Mapping[str, Column
 
 
 def _detect_clock(head: LogHead, metadata: LogMetadata) -> Clock:
-    """Return the clock that the user gives, or that names and numbers of the columns show."""
+    """Return the clock that the user gives, or that names and values of the columns determine."""
     if metadata.rate_hz is not None:
         return Clock()
     times, unit = metadata.columns.get("time"), metadata.units.get("time")
@@ -168,7 +172,9 @@ def _detect_clock(head: LogHead, metadata: LogMetadata) -> Clock:
 
 
 def _estimate_clock(log: LogContents, metadata: LogMetadata) -> Clock:
-    """Return the clock of a log without time: the given rate, or the one at which the velocity fits the position."""
+    """Return the clock of a log without time: the given rate, or the rate at which the velocity is the derivative of
+    the position.
+    """
     rate, evidence, columns = metadata.rate_hz, log.clock.evidence, log.head.columns
     rows = len(next(iter(columns.values()), ()))
     motion = [log.chosen[signal] for signal in ("position", "velocity") if signal in log.chosen]
@@ -328,7 +334,9 @@ def _add_register_units(draft: SidecarDraft, log: LogContents) -> SidecarDraft:
 
 
 def _standard_units(chosen: Mapping[str, ColumnGroup]) -> dict[str, str]:
-    """Return units that a format defines, recognised by its names: UR's RTDE, Franka's states, ROS JointState."""
+    """Return the units of a standard format, recognised by its column names: UR's RTDE, Franka's states, ROS
+    JointState.
+    """
     if "position" not in chosen:
         return {}
     position, torque = chosen["position"], chosen.get("torque", ColumnGroup("", (), 0, ("",), "names"))
@@ -409,7 +417,9 @@ def _add_targets(draft: SidecarDraft, log: LogContents, position: str | None) ->
 
 
 def _guess_servo(draft: SidecarDraft, log: LogContents) -> str | None:
-    """Return the servo that the user gives, or that belongs to the type of robot in the file or the robot's name."""
+    """Return the servo that the user gives, or the servo of the robot type that the file or the robot's name
+    contains.
+    """
     given = draft.value("servo") if draft.is_given("servo") else log.head.metadata.get("servo")
     guessed = given or (None if log.robot is None else guess_robot_servo(log.robot.name))
     return guessed if isinstance(guessed, str) else None

@@ -25,8 +25,8 @@ class ArrayTable(LogTable):
     name : str
         Name of the file in messages.
     arrays : mapping of str to array
-        Arrays of shape (N,), (N, 1), (1, N), (N, n) or (n, N) for n joints. Anything that NumPy can slice is
-        accepted, so an HDF5 dataset is read block by block.
+        Arrays of shape (N,), (N, 1), (1, N), (N, n) or (n, N) for n joints. All objects that can be sliced like NumPy
+        arrays are accepted, so that an HDF5 dataset is read block by block.
     joint_count : int
         Number n of joints.
     """

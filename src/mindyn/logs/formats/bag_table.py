@@ -1,4 +1,6 @@
-"""Read sensor_msgs/JointState from a rosbag2 (.db3, .mcap, or a folder of them) as a `LogTable`, without ROS."""
+"""Read sensor_msgs/JointState from a rosbag2 (.db3, .mcap, or a folder with such files) as a `LogTable`, without
+ROS.
+"""
 
 from __future__ import annotations
 
@@ -83,7 +85,10 @@ def _list_parts(path: Path) -> list[Path]:
 
 
 def _select_topic(path: Path, topic: str | None, joints: Sequence[str]) -> tuple[str, tuple[str, ...]]:
-    """Return the topic and notes; of several topics, select the one that names the robot's joints."""
+    """Return the topic and notes.
+
+    If there are several topics, select the topic whose messages name the robot's joints.
+    """
     topics: dict[str, str] = {}
     for part in _list_parts(path):
         topics |= read_mcap_topics(part) if part.suffix == ".mcap" else _read_db3_topics(part)
@@ -140,7 +145,7 @@ def _run_query(path: Path, text: str, values: Sequence[str] = ()) -> Iterator[tu
 
 
 def _require_tables(base: sqlite3.Connection, name: str) -> None:
-    """Reject views, virtual tables, and computed or default columns, which may never end."""
+    """Reject views, virtual tables, and computed or default columns, because reading them may never end."""
     tables = base.execute("select type, sql from sqlite_master where lower(name) in ('topics', 'messages')").fetchall()
     columns = [column for table in ("topics", "messages") for column in base.execute(f"pragma table_xinfo({table})")]
     is_filled = any(is_hidden or default is not None for *_, default, _, is_hidden in columns)

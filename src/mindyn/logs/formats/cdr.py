@@ -66,7 +66,7 @@ class JointState:
 
 
 class _CdrReader:
-    """Reader of CDR bytes; alignment counts from the end of the 4-byte encapsulation header."""
+    """Reader of CDR bytes. Alignment is counted from the end of the 4-byte encapsulation header."""
 
     def __init__(self, data: bytes) -> None:
         if len(data) < 4 or data[0] != 0 or data[1] not in (0, 1):

@@ -17,7 +17,9 @@ DATE_PATTERN: Final = re.compile(
 
 
 def parse_dates(texts: pl.Series) -> pl.Series | None:
-    """Parse dates to nanoseconds since 1970, null for cells that are not dates; None if the first cell is not a date.
+    """Parse dates to nanoseconds since 1970.
+
+    Cells that are not dates are null; the result is None if the first cell is not a date.
 
     Times of day count from midnight. In a date with slashes the month comes first unless the first number is above 12:
     time differences within a day, which are all that a log needs, are the same in both orders.

@@ -62,7 +62,7 @@ class Hdf5Array:
         return np.asarray(self._data[where])
 
     def _require_honest(self, corner: tuple[int, ...]) -> None:
-        """Raise if a chunk is larger than its shape, or if its filter does not bound the size."""
+        """Raise an error if a chunk is larger than its shape, or if its filter does not limit the decompressed size."""
         skipped, content = self._data.id.read_direct_chunk(corner)
         for number, code in reversed(list(enumerate(self._filters))):
             if skipped >> number & 1 or code == _SHUFFLE:

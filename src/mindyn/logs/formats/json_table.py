@@ -85,7 +85,9 @@ class JsonLinesTable(LogTable):
         return frame.select(column_expressions(frame.schema).values())
 
     def _joint_order(self, frame: pl.DataFrame, before: int) -> NDArray[np.intp] | None:
-        """Return the places (rows, n) of the first row's joints in every row; None if all rows have its order."""
+        """Return the positions (rows, n) of the first row's joints in every row; None if all rows list the joints in
+        the same order.
+        """
         if self._joint_list is None or self._joint_list not in frame.columns:
             return None
         joints = self.metadata["joints"]
@@ -146,7 +148,8 @@ def stack_lists(lists: pl.Series, file: str) -> Array:
 
 
 def numbers_in(series: pl.Series, file: str) -> NDArray[Any]:
-    """Return the numbers of a column, dates and durations in ns, lists of k as (rows, k), NaN where there is none.
+    """Return the numbers of a column: dates and durations in ns, lists of k numbers as (rows, k), NaN where no number
+    is given.
 
     Raise `LogError` if it holds anything else.
     """

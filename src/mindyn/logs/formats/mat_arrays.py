@@ -36,7 +36,9 @@ _VERSION_4_CODES: Final = ("f8", "f4", "i4", "i2", "u2", "u1")
 
 
 def read_mat(path: Path) -> Mapping[str, Any]:
-    """Read real vectors and matrices by name, `struct.field` in structs, without axes of length 1; skip the rest."""
+    """Read real vectors and matrices by name (`struct.field` in structs), without axes of length 1; skip other
+    contents.
+    """
     with path.open("rb") as file:
         if file.read(10) == b"MATLAB 7.3":
             return open_hdf5(path)
@@ -48,7 +50,7 @@ def read_mat(path: Path) -> Mapping[str, Any]:
 
 @dataclass(slots=True)
 class _ByteReader:
-    """Bytes that are read from start to end; `mark` is the byte order as in `struct`."""
+    """Read bytes from start to end. `mark` is the byte order as in the module `struct`."""
 
     data: memoryview
     mark: Literal["<", ">"]
@@ -119,7 +121,7 @@ def _decompress(content: memoryview, mark: str, budget: InputBudget) -> memoryvi
 def _iterate_arrays(
     part: _ByteReader, prefix: str, budget: InputBudget, depth: int, called: str | None = None
 ) -> Iterator[tuple[str, NDArray[Any]]]:
-    """Yield the real numeric arrays of a matrix element: itself, or those of its fields."""
+    """Yield the real numeric arrays of a matrix element: the array itself, or those of its fields."""
     budget.require_depth(depth)
     budget.take_keys()
     flags = int(part.numbers()[0])

@@ -122,7 +122,9 @@ def _open_mcap(path: Path) -> Iterator[_OpenMcap]:
 
 
 def _find_cut(stream: IO[bytes], size: int) -> tuple[int, int, bool]:
-    """Return the end of the last complete record, the start of the first, and whether messages may follow the cut."""
+    """Return the end of the last complete record, the start of the first one, and whether messages may follow after the
+    cut.
+    """
     end, kinds = len(_MAGIC), set()
     stream.seek(end)
     with suppress(ValueError, struct.error):  # the last record is not complete
@@ -140,7 +142,7 @@ def _find_cut(stream: IO[bytes], size: int) -> tuple[int, int, bool]:
 
 
 def list_losses(path: Path) -> list[str]:
-    """Return a message if the end of a file is missing."""
+    """Return a message if the end of a file is missing, otherwise an empty list."""
     with _open_mcap(path) as file:
         if not file.is_cut:
             return []
@@ -162,7 +164,7 @@ def _locate_records(stream: IO[bytes], end: int) -> Iterator[tuple[int, int]]:
 
 
 def _locate_messages(stream: IO[bytes], end: int) -> Iterator[tuple[int, int, int]]:
-    """Yield the earliest stamp, the place and the length of each message and each chunk of messages."""
+    """Yield the earliest stamp, the position and the length of each message and of each chunk of messages."""
     for kind, length in _locate_records(stream, end):
         if kind in (_MESSAGE, _CHUNK):
             at = stream.tell() - _RECORD_HEAD_BYTES
@@ -181,7 +183,7 @@ def _split_records(stream: IO[bytes], end: int, budget: InputBudget) -> Iterator
 
 
 def _decompress_chunk(content: bytes, budget: InputBudget) -> bytes:
-    """Return the records of a chunk, at most as many bytes as it declares."""
+    """Return the records of a chunk: at most as many bytes as the chunk declares."""
     import lz4.frame
     import zstandard
 

@@ -1,4 +1,4 @@
-"""Read arrays of NPZ files by name, each when it is used."""
+"""Read arrays of NPZ files by name; each array is read when it is first used."""
 
 from __future__ import annotations
 

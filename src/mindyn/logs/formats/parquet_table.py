@@ -108,7 +108,7 @@ class ParquetTable(LogTable):
 
 
 def _plan_fetches(groups: Sequence[int], rows: int) -> Iterator[tuple[int, int]]:
-    """Yield first row and number of rows of each read: whole row groups, together at least `rows` if they are small."""
+    """Yield the first row and the number of rows of each read: whole row groups, and several small groups together."""
     start = held = 0
     for group in [*groups, 0]:
         if held and (held >= rows or held + group > MAX_WHOLE_GROUP_ROWS or not group):
@@ -138,7 +138,10 @@ def hide_panic_text() -> Iterator[None]:
 
 
 def _silence_stderr() -> int | None:
-    """Redirect the standard error to nowhere; return a descriptor of the original, or None if there is none."""
+    """Redirect the standard error to the null device.
+
+    Return a file descriptor of the original, or None if there is none.
+    """
     try:
         sys.stderr.flush()
         before = os.dup(2)
@@ -180,7 +183,8 @@ _PAGE_BYTES, _PACKED_PAGE_BYTES, _PAGE_KINDS = 2, 3, (5, 7, 8)
 """Field numbers of PageHeader: sizes, and the headers of each page type, whose first field is the number of values."""
 _MAX_PAGE_HEADER_BYTES: Final = 2**16
 _PAGE_COST: Final = 2**13
-"""Smallest number of bytes that a page counts as: checking a page takes as long as reading them."""
+"""Smallest number of bytes that a page counts in the budget: checking a page takes as long as reading this many bytes.
+"""
 _TRUE, _FALSE, _BYTE, _DOUBLE, _BINARY, _LIST, _SET, _STRUCT = 1, 2, 3, 7, 8, 9, 10, 12
 
 

@@ -1,4 +1,4 @@
-"""`LogTable`: named columns of a log file, read in chunks of rows; each format provides one (`formats`)."""
+"""`LogTable`: named columns of a log file, read in chunks of rows. Each format has a class of its own (`formats`)."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class LogTable:
     losses: tuple[str, ...] = ()
 
     def add_note(self, note: str) -> None:
-        """Add a note that the file does not have yet; every reading of its rows finds the same."""
+        """Add a note that the file does not have yet, because every reading of the rows makes the same notes."""
         self.notes = (*(known for known in self.notes if known != note), note)
 
     def chunks(self, names: Collection[str], rows: int) -> Iterator[Chunk]:
@@ -57,7 +57,7 @@ class LogTable:
 
 @contextmanager
 def raise_as_damaged(form: str, name: str) -> Iterator[None]:
-    """Raise any error of a reader as `LogError`, also panics of polars, which do not derive from `Exception`."""
+    """Raise any error of a reader as `LogError`, including panics of polars, which do not derive from `Exception`."""
     try:
         yield
     except MindynError:

@@ -46,14 +46,13 @@ class TextTable(LogTable):
     """Rows of numbers after a header line; without a header the columns are column_1, column_2, ....
 
     Comments (`#`, `%`, `//`) and empty lines may come first. The last comment is the header if it has as many cells as
-    the next line. A second line of words gives the units; if the first line repeats names or leaves some empty, it is
-    the second half of the names. Empty lines after the header are ignored. A separator at the end of the rows only
-    creates a column without a name. Dates are read as nanoseconds.
+    the next line. A second line of words gives the units; if the first line has repeated or empty names, the second
+    line is the second half of the names. Empty lines after the header are ignored. A separator at the end of the rows
+    only creates a column without a name. Dates are read as nanoseconds.
 
-    separator  separator of cells; None selects the first of comma, semicolon, tab and space that splits header and
-               rows into the same number of cells
-    decimal    "." or ","; None selects a comma if the first row is numeric only with it
-    skip_rows  lines after the header to skip (units)
+    separator  separator of cells; None selects the first separator, among comma, semicolon, tab and space, that splits
+    header and rows into the same number of cells decimal    "." or ","; None selects a comma if the cells of the first
+    row are numbers only with a comma skip_rows  lines after the header to skip (units)
 
     units      units from a second line of words; empty without such a line
     """
@@ -110,7 +109,10 @@ class TextTable(LogTable):
             raise LogError(message, code=Code.DUPLICATE, subject=repeated[0])
 
     def _hold_numbers(self, lines: list[bytes]) -> bool:
-        """Return whether half of the cells of one of the lines are numbers or dates, or there is no line."""
+        """Return whether half of the cells of one of the lines are numbers or dates.
+
+        Return True if there are no lines.
+        """
         rows = [list(filter(None, split_line(line.decode("utf-8", "replace"), self.separator))) for line in lines]
         numbers = [sum(_is_number(c, self.decimal) or bool(DATE_PATTERN.match(c)) for c in row) for row in rows]
         return not rows or any(2 * count >= len(row) > 0 for count, row in zip(numbers, rows, strict=True))
@@ -172,14 +174,14 @@ class TextTable(LogTable):
     def read_chunks(self, names: Collection[str], rows: int) -> Iterator[Chunk]:
         """Yield blocks of whole lines with at most about `rows` rows."""
         before = 0
-        for block in self._line_blocks():
+        for block in self._complete_line_blocks():
             frame = self._parse(block, list(names), before)
             yield from split_rows({name: frame[name].to_numpy() for name in names}, rows)
             before += len(frame)
 
     def texts(self, rows: int) -> pl.DataFrame:
         """Return at most the first `rows` rows of all columns as text."""
-        block = next(self._line_blocks(), b"")
+        block = next(self._complete_line_blocks(), b"")
         lines = block.split(b"\n", rows)[:rows]
         return (
             self._read(b"\n".join(lines), pl.String, 0)
@@ -187,7 +189,11 @@ class TextTable(LogTable):
             else pl.DataFrame(schema=dict.fromkeys(self.names, pl.String))
         )
 
-    def _line_blocks(self) -> Iterator[bytes]:
+    def _complete_line_blocks(self) -> Iterator[bytes]:
+        """Yield blocks of complete lines.
+
+        A last line without line feed is dropped with a note if it has fewer cells than the other lines.
+        """
         with self.path.open("rb") as file:
             file.seek(self.data_start)
             for block in read_line_blocks(file, self.name, _LONG_LINE_HINT):
@@ -315,7 +321,9 @@ def _strip_comment_mark(words: list[str], row: list[str]) -> list[str]:
 
 
 def _detect_separator(header: str, first: str) -> str:
-    """Return the separator that splits header and first row into equally many cells, if possible numbers in the row."""
+    """Return the separator that splits header and first row into equally many cells; prefer one that gives numbers in
+    the row.
+    """
     divided = [(s, split_line(header, s), split_line(first, s)) for s in SEPARATORS]
     alike = [(s, row) for s, names, row in divided if len(names) == len(row) > 1]
     numeric = [
@@ -326,7 +334,9 @@ def _detect_separator(header: str, first: str) -> str:
 
 
 def _detect_decimal(row: list[str], separator: str) -> str:
-    """Return a comma if all cells are numbers only with it; "1,234" together with "5.6" stays ambiguous."""
+    """Return a comma if all cells are numbers only with a decimal comma; "1,234" together with "5.6" stays
+    ambiguous.
+    """
     row = [cell for cell in row if not DATE_PATTERN.match(cell)]
     if separator == "," or any("." in cell for cell in row) or all(_is_number(cell, ".") for cell in row):
         return "."

@@ -1,4 +1,4 @@
-"""`approach_from`: a path from home to the start of a motion that keeps every distance and limit."""
+"""`approach_from`: plan a path from home to the start of a motion within all distances and limits."""
 
 from __future__ import annotations
 
@@ -19,26 +19,27 @@ from mindyn.motions.excitation.motions import CHECK_HZ, ApproachPath, State
 from mindyn.motions.excitation.path_search import connect, shorten
 
 PEAKS: Final = (2.1875, 7.5132, 52.5)
-"""Largest first, second and third derivative of the ramp from 0 to 1 within one second."""
+"""Largest values of the first, second and third derivative of the ramp, which goes from 0 to 1 within one second."""
 SHORTEST_S: Final = 0.5
 STEPS_M: Final = (0.01, 0.004, STEP_M)
-"""m: largest motion of a volume between two checked positions of a line, in one search after the other. The final check
-of the path found is as fine as that of a motion."""
+"""m: largest motion of a volume between two checked positions of a line; the searches use these values one after the
+other. The final check of the path is as fine as that of a motion.
+"""
 SLOWER: Final = 1.5
-"""Factor by which an approach is slowed, several times, if its torque or speed exceeds a limit."""
+"""Factor by which an approach is slowed down if its torque or speed exceeds a limit; it is applied repeatedly."""
 TRIES: Final = 12
 LEVERS: Final = 50
-"""Random positions at which the effect of each joint on the volumes is measured."""
+"""Number of random positions at which the motion of the volumes per motion of each joint is measured."""
 
 
 def approach_from(
     begin: Array, starts: Array, limits: MotionLimits, safety: Safety, rng: np.random.Generator
 ) -> tuple[int, ApproachPath]:
-    """Return the number of the start that a path from home reaches, and the path: straight lines in joint space.
+    """Return a path from home to one of several starts: straight lines in joint space, and the number of the start.
 
     starts  (k, n) starts of the same motion, shifted by whole turns; earlier ones are preferred
-    limits  with the full ranges of the joints: home may be closer to their ends than a motion
-    safety  the path keeps its distances, and is slowed until its dynamics hold
+    limits  limits with the full ranges of the joints, because home may be closer to their ends than a motion safety
+    distances that the path keeps; the path is slowed down until rates, torques and speeds are within limits
     """
     require_free_home(begin, safety)
     lower, upper = _search_box(begin, starts, limits)
@@ -63,7 +64,7 @@ def approach_from(
 
 
 def require_free_home(begin: Array, safety: Safety) -> None:
-    """Raise `UnsafeMotionError` if home (n,) is too near to something, or the arm cannot be held there."""
+    """Raise `UnsafeMotionError` if home (n,) is too close to another body, or if the arm cannot be held there."""
     blocked = first_blocked(safety.encounters, begin[None])
     if blocked is not None:
         raise UnsafeMotionError(
@@ -82,12 +83,12 @@ def require_free_home(begin: Array, safety: Safety) -> None:
 
 
 def is_unreachable(error: UnsafeMotionError) -> bool:
-    """Return whether only the path to these starts failed, rather than home itself."""
+    """Return whether only the path to these starts failed. If home itself is not free, the result is False."""
     return error.code is Code.NOT_CONVERGED
 
 
 class FreeSpace:
-    """Positions at which all distances are kept and the arm can be held.
+    """Positions at which all distances are kept and the motors can hold the arm.
 
     step_m  largest motion of a corner of a volume between two checked positions
     """
@@ -96,7 +97,7 @@ class FreeSpace:
         self.encounters, self.dynamics, self.step_m = safety.encounters, safety.dynamics, step_m
 
     def advance(self, a: Array, b: Array) -> float:
-        """Return the fraction of the straight line from a to b that is free: 1 if all of it is."""
+        """Return the fraction of the straight line from a to b that is free, from a on; 1 if the whole line is free."""
         corners = self.encounters.bodies.corners(a + np.linspace(0.0, 1.0, 17)[:, None] * (b - a))
         length = np.linalg.norm(np.diff(corners, axis=0), axis=-1).sum(axis=0).max(initial=0.0)
         share = np.linspace(0.0, 1.0, int(np.ceil(1.02 * length / self.step_m)) + 2)
@@ -108,7 +109,7 @@ class FreeSpace:
 
 
 def first_blocked(encounters: Encounters, q: Array) -> Encounter | None:
-    """Return an encounter that violates its distance at one of the positions q (N, n); None if there is none.
+    """Return an encounter whose distance is too small at one of the positions q (N, n); None if there is none.
 
     Covers are compared first; shapes are measured only if their covers are too close.
     """
@@ -124,8 +125,8 @@ def first_blocked(encounters: Encounters, q: Array) -> Encounter | None:
 def count_free(encounters: Encounters, q: Array) -> int:
     """Return how many positions of a path q (N, n), from its begin, keep all distances.
 
-    A distance changes at most by the motion of one body relative to the other, so positions that cannot be too near
-    after a measured one are skipped.
+    Between two positions, a distance changes at most by the motion of one body relative to the other. Positions at
+    which the distance cannot be too small yet are therefore skipped.
     """
     bodies, count = encounters.bodies, len(q)
     poses, corners = bodies.poses(q), bodies.corners(q)
@@ -155,7 +156,9 @@ def count_free(encounters: Encounters, q: Array) -> int:
 
 
 def _search_box(begin: Array, starts: Array, limits: MotionLimits) -> tuple[Array, Array]:
-    """Return the ranges (n,) that a path may use: the limits, or half a turn beyond the ends where there are none."""
+    """Return the ranges (n,) that a path may use: the limits; for joints without limits, half a turn beyond the end
+    positions.
+    """
     ends = np.vstack([begin, starts])
     low, high = ends.min(axis=0) - np.pi, ends.max(axis=0) + np.pi
     bounded = np.isfinite(limits.lower)
@@ -163,7 +166,7 @@ def _search_box(begin: Array, starts: Array, limits: MotionLimits) -> tuple[Arra
 
 
 def _levers(encounters: Encounters, lower: Array, upper: Array, rng: np.random.Generator) -> Array:
-    """Return (n,), how far the fastest corner of a volume moves with each joint, in m per rad or m."""
+    """Return for each joint (n,) how far the fastest corner of a volume moves per rad or m of the joint."""
     q, step = rng.uniform(lower, upper, (LEVERS, len(lower))), 1e-4
     here = encounters.bodies.corners(q)
     moved = [encounters.bodies.corners(np.clip(q + step * unit, lower, upper)) - here for unit in np.eye(len(lower))]
@@ -172,7 +175,7 @@ def _levers(encounters: Encounters, lower: Array, upper: Array, rng: np.random.G
 
 
 def _is_safe(encounters: Encounters, way: Array) -> bool:
-    """Return whether the check of motions finds no violated distance on a path."""
+    """Return whether the check of motions finds no distance that is too small on a path."""
     return all(finding.severity is not Severity.ERROR for finding in check_path(encounters, [(way, None)], 0).findings)
 
 
@@ -209,7 +212,7 @@ def _worst(approach: ApproachPath, constraints: Sequence[Constraint]) -> float:
 
 
 def _worst_at_rest(constraints: Sequence[Constraint], q: Array) -> Array:
-    """Return (N,), the largest fraction of a limit that the arm uses at rest."""
+    """Return for each position (N,) the largest fraction of a limit that the arm uses at rest."""
     rest = np.zeros_like(q)
     worst = [sizes(constraint, (q, rest, rest, rest)).max(axis=1) for constraint in constraints]
     return np.asarray(np.max(worst, axis=0)) if worst else np.zeros(len(q))

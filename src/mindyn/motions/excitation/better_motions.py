@@ -1,4 +1,4 @@
-"""`find_levers`: number of parameters that a faster or longer version of a motion would determine."""
+"""`find_levers`: how many parameters a faster or a longer version of a motion would determine."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mindyn.motions.excitation.motions import Instants, Motion
 from mindyn.motions.excitation.problem import Problem
 
 FACTORS: Final = (1.5, 2.0)
-"""Factors on speed and duration."""
+"""Factors by which speed and duration are multiplied."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +39,9 @@ class Lever:
 
 
 def find_levers(problem: Problem, motion: Motion, beta: Array | None, parts: Mapping[str, float]) -> tuple[Lever, ...]:
-    """Return the levers of a motion; none without a prior, which determines relative deviations.
+    """Return the levers of a motion. Without a prior model there are none, because relative deviations need values.
 
-    parts  fractions of the robot's limits that the limits of the problem are
+    parts  limits of the problem relative to the limits of the robot
     """
     if beta is None:
         return ()
@@ -57,7 +57,7 @@ def find_levers(problem: Problem, motion: Motion, beta: Array | None, parts: Map
 
 
 def speed_up(motion: Motion, factor: float) -> Motion:
-    """Return the same path at another speed."""
+    """Return the motion along the same path at another speed."""
     family = replace(motion.family, ramp_s=motion.family.ramp_s / factor)
     return Motion(family, motion.seconds / factor, motion.start, motion.coefficients)
 
@@ -68,7 +68,9 @@ def count_determined(S: Array, beta: Array) -> int:
 
 
 def describe_levers(levers: Sequence[Lever], tip_speed: float, seconds: float) -> str:
-    """Return a clause such as "16 with --tip-speed 1.5, 22 with --tip-speed 2; 14 with --seconds 30"; empty without."""
+    """Return a clause such as "16 with --tip-speed 1.5, 22 with --tip-speed 2; 14 with --seconds 30"; "" without
+    levers.
+    """
     clauses = []
     for what in ("speed", "duration"):
         words = []
@@ -94,7 +96,10 @@ def _information(problem: Problem, motion: Motion) -> Array:
 
 
 def _exceeded(problem: Problem, motion: Motion, parts: Mapping[str, float]) -> tuple[str, ...]:
-    """Return the kinds of the robot's limits that a motion exceeds; the speed of points is what was changed."""
+    """Return the kinds of the robot's limits that a motion exceeds.
+
+    The speed of points is not included, because it was changed.
+    """
     instants = Instants.of(motion.family, motion.seconds, len(problem.knots.t))
     kinds: dict[str, float] = {}
     for label, value in problem.used(motion, instants).items():

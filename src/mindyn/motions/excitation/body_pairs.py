@@ -1,4 +1,6 @@
-"""`find_encounters`: bodies that can come close to each other, their required distances, and unchecked pairs."""
+"""`find_encounters`: find the pairs of bodies that can come close to each other, and the distances that they must
+keep.
+"""
 
 from __future__ import annotations
 
@@ -15,33 +17,38 @@ from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.errors import list_names
 from mindyn.foundation.findings import Finding, Kind, Severity
 from mindyn.foundation.hints import install_command
-from mindyn.motions.excitation.collision_shapes import ALL, Bodies, nearest
+from mindyn.motions.excitation.capsule_pairs import nearest
+from mindyn.motions.excitation.collision_shapes import ALL, Bodies
 from mindyn.motions.excitation.volumes import Capsule, Volume
 from mindyn.parameters.parallelogram import branches
 from mindyn.robots.link_solids import VolumeSource
 from mindyn.robots.robot import Robot
 
 UNMOVED_M: Final = 1e-6
-"""m: change of a distance over all random positions below which it does not depend on the joints."""
+"""m: if a distance changes by less than this over all random positions, it counts as independent of the joints."""
 UNMOVED_EXACT_M: Final = 1e-4
-"""The same for distances between shapes, which coal computes by iteration,"""
+"""The same for distances between shapes, which coal computes by iteration."""
 CONSTANT_PROBES: Final = 100
-"""at this number of random positions."""
+"""Number of random positions at which distances between shapes are compared for this."""
 OFTEN_APART: Final = 0.2
-"""Fraction of random positions at which guessed volumes must be apart; otherwise they are too coarse."""
+"""Guessed volumes must be apart at this fraction of random positions; otherwise they count as too coarse."""
 LEAST_OVERLAPPING: Final = 0.1
-"""Fraction of random positions, with the least overlap, in which volumes that are too coarse must stay,"""
+"""If volumes are too coarse, the motion must stay in this fraction of random positions: those with the least overlap.
+"""
 LEAST_ROOM: Final = 0.05
-"""or more of them, if fewer than this fraction would remain for all coarse pairs together, of the positions at which
-everything else keeps its distance. The study safe-motions measures how often the true bodies touch nevertheless."""
+"""More positions are allowed if all coarse pairs together would leave less than this fraction of the positions at which
+all other pairs keep their distance. The study safe-motions measures how often the true bodies touch nevertheless.
+"""
 LEAST_M: Final = 5e-3
-"""m: if covers or hulls are never farther apart than this, they are too coarse to show the distance of the shapes."""
+"""m: if covers or hulls are never farther apart than this, they are too coarse for measuring the distance of the
+shapes.
+"""
 TOUCHING_M: Final = 2e-3
-"""m: surfaces that are never farther apart touch by design."""
+"""m: surfaces that are never farther apart than this touch by design."""
 STEP_M: Final = 1e-3
 """m: largest motion of a point of a volume between two samples of the check, and accuracy of smallest distances."""
 FINEST_M: Final = 2.5e-4
-"""m: the same for surfaces that are always close."""
+"""m: the same as `STEP_M` for surfaces that are always close to each other."""
 CURVE_M: Final = 1e-4
 """Largest distance of a point from the line between two samples, a dt^2 / 8: 1e-4 m at 50 m/s^2."""
 
@@ -52,12 +59,13 @@ class Encounter:
 
     bodies     numbers of the two bodies; of the body and -1 for a wall
     names      "link5", "link2"; "link5", "floor"
-    required_m  negative for guessed volumes that overlap in most positions: how far they may. They are kept to the
-               positions of least overlap, but count as unchecked
-    by         "covers": the search keeps the covers apart; they touch in every position where only the result is
+    required_m  negative for guessed volumes that overlap in most positions: the overlap that is allowed. The motion
+    then stays in the positions of least overlap, but the pair counts as unchecked by         "covers": the search keeps
+    the covers apart; they touch in every position where only the result is
                checked, by "hulls" of the shapes or, where these touch as well, by the true surfaces: "meshes"
     direction  (3,) inward normal of a wall in the root frame, and `offset` (m) of its plane along it
-    parts      covers of the two bodies that are meant: each one of guessed volumes that overlap in most positions
+    parts      covers of the two bodies that the encounter compares; one cover of each body if guessed volumes overlap
+    in most positions
     """
 
     bodies: tuple[int, int]
@@ -70,24 +78,30 @@ class Encounter:
 
     @property
     def is_checked(self) -> bool:
-        """Whether the distance is one that keeps the true bodies apart, and not an overlap of guesses."""
+        """Whether the required distance keeps the true bodies apart; False if it only limits the overlap of guessed
+        volumes.
+        """
         return self.required_m >= 0
 
     @property
     def resolution_m(self) -> float:
-        """Step and resolution of the check: a quarter of what surfaces that can hardly be apart must keep."""
+        """Step and resolution of the check, m: a quarter of the required distance for surfaces that are always
+        close.
+        """
         is_narrow = self.by == "meshes" and self.direction is None
         return max(min(STEP_M, self.required_m / 4), FINEST_M) if is_narrow else STEP_M
 
     @property
     def needed_m(self) -> float:
-        """True distance at which the check, which may report less, finds the required one."""
+        """True distance, m, from which on the check, which may report smaller distances, reports at least the required
+        one.
+        """
         return self.required_m + 2 * self.resolution_m + CURVE_M
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Encounters:
-    """All encounters, and findings about what is excluded or cannot be checked.
+    """All encounters, and findings about pairs that are excluded or cannot be checked.
 
     constant     links whose distance does not depend on the joints, and this distance in m
     overlapping  pairs of links whose guessed volumes overlap in every position
@@ -101,7 +115,7 @@ class Encounters:
 
     @property
     def all_findings(self) -> tuple[Finding, ...]:
-        """The findings, with one about pairs of guessed volumes that may overlap."""
+        """The findings, including one about pairs of guessed volumes that may overlap."""
         coarse = (" - ".join(encounter.names) for encounter in self.checked if not encounter.is_checked)
         names = tuple(dict.fromkeys((*coarse, *self.overlapping)))
         if not names:
@@ -112,10 +126,11 @@ class Encounters:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Wall:
-    """A plane of the root frame; all links stay on its inner side.
+    """A plane in the root frame; all links stay on its inner side.
 
     bound  "given": the full distance is required; "near": at most half of the largest distance that a link reaches,
-           as for a floor next to the base; "guessed": the same, and links that are always beyond it are not checked
+           for example for a floor close to the base; "guessed": the same, but links that are always beyond the wall are
+           not checked
     """
 
     name: str
@@ -125,9 +140,9 @@ class Wall:
 
 
 def allow_overlap_at(encounters: Encounters, q: Array) -> Encounters:
-    """Return encounters in which guessed volumes may overlap as far as they do at q (n,), which is known to be free.
+    """Return encounters in which guessed volumes may overlap as much as at q (n,), where the robot is known to be free.
 
-    Guesses that overlap there are too large, and count as unchecked.
+    Guessed volumes that overlap at q are larger than the links, so that their pairs count as unchecked.
     """
     bodies = encounters.bodies
     poses = bodies.poses(q[None])
@@ -158,9 +173,9 @@ def find_encounters(
 ) -> Encounters:
     """Return the encounters of a robot.
 
-    probes            (N, n) random positions: two links must keep `distance_m`, but at most half of the largest
-                      distance at these positions
-    tracking_error_m  required if half of that distance is less; pairs that can hardly keep it give a warning
+    probes            (N, n) random positions: two links must keep `distance_m`, but at most half of their largest
+    distance at these positions tracking_error_m  smallest required distance; pairs that can hardly keep it give a
+    warning
     """
     bodies = Bodies(robot, (*volumes, *obstacles))
     finder = _Finder(robot, bodies, len(volumes), probes, distance_m)
@@ -252,7 +267,7 @@ class _Finder:
         return pairs
 
     def farthest(self, others: Sequence[Encounter]) -> list[Encounter]:
-        """Return encounters that keep guessed volumes to the positions at which all coarse ones overlap least."""
+        """Return encounters that keep guessed volumes in the positions at which all coarse pairs overlap least."""
         if not self.coarse:
             return []
         is_free = np.ones(len(self.poses), dtype=bool)
@@ -271,9 +286,9 @@ class _Finder:
         ]
 
     def divide(self, whole: Encounter) -> Iterator[tuple[Encounter, Array]]:
-        """Yield the encounters of all guessed capsules of two links, with their gaps.
+        """Yield the encounters between all guessed capsules of two links, with their distances.
 
-        An overlap that is allowed to the thickest capsules would let thinner ones pass through each other.
+        If the overlap of the thickest capsules were allowed for all, thinner capsules could pass through each other.
         """
         volumes = [self.bodies.volumes[k] for k in whole.bodies]
         numbers = [
@@ -296,7 +311,7 @@ class _Finder:
         return any(self.bodies.volumes[k].source.is_guess for k in bodies)
 
     def between(self, i: int, j: int, label: str) -> list[Encounter]:
-        """Return the encounter of two links; none if they cannot come closer, or always touch."""
+        """Return the encounter of two links; None if the links cannot come closer to each other, or always touch."""
         names = (self.name(i), self.name(j))
         apart = cover_gaps(self.bodies, (i, j), self.poses)
         gap = self.constant_gap(i, j, apart)
@@ -324,9 +339,12 @@ class _Finder:
         return []
 
     def constant_gap(self, i: int, j: int, apart: Array) -> float | None:
-        """Return a distance that does not depend on the joints, otherwise None; `apart` is that of the covers.
+        """Return the distance of two links if it does not depend on the joints, otherwise None.
 
-        Covers around a common axis keep their distance while their shapes turn, so the shapes are measured too.
+        `apart` is the distance of their covers.
+
+        Covers around a common axis keep their distance while the shapes inside rotate, so that the shapes are measured
+        too.
         """
         if np.ptp(apart) >= UNMOVED_M:
             return None
@@ -375,7 +393,9 @@ class _Finder:
         return pairs
 
     def keep_error(self, encounter: Encounter, error_m: float) -> Encounter:
-        """Return an encounter that keeps at least the tracking error, if it can often enough."""
+        """Return the encounter with a required distance of at least the tracking error, if the pair can keep it often
+        enough.
+        """
         if encounter.required_m >= error_m:
             return encounter
         apart = gaps_of(self.bodies, encounter, self.poses)
@@ -402,7 +422,9 @@ def _complete_remedy(remedy: str) -> str:
 
 
 def gaps_of(bodies: Bodies, encounter: Encounter, poses: Array, *, is_exact: bool = False) -> Array:
-    """Return the distance (N,) of an encounter at poses (N, bodies, 4, 3), as the search or the check measures it."""
+    """Return the distance (N,) of an encounter at poses (N, bodies, 4, 3), measured as in the search or, if exact, as
+    in the check.
+    """
     if encounter.direction is not None:
         return np.asarray(bodies.heights(encounter.bodies[0], poses, encounter.direction) - encounter.offset)
     if encounter.by == "covers" and not (is_exact and bodies.is_exact):
@@ -411,7 +433,9 @@ def gaps_of(bodies: Bodies, encounter: Encounter, poses: Array, *, is_exact: boo
 
 
 def cover_gaps(bodies: Bodies, pair: tuple[int, int], poses: Array, parts: tuple[slice, slice] = ALL) -> Array:
-    """Return (N,), the least gap between the covers of two bodies, or some of them, at poses (N, bodies, 4, 3)."""
+    """Return for each pose (N,) the smallest distance between the covers of two bodies, or between some of their
+    covers.
+    """
     placed = [
         [(capsule_ends(cover, poses[:, k]), cover.radius) for cover in bodies.volumes[k].covers[part]]
         for k, part in zip(pair, parts, strict=True)

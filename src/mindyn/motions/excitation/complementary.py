@@ -1,4 +1,6 @@
-"""`design_motions`: several motions, each exciting parameters that the logs of earlier ones leave open."""
+"""`design_motions`: design several motions; each excites parameters that the logs of earlier motions do not determine
+well.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +25,8 @@ def design_motions(
 ) -> tuple[MotionDesign, ...]:
     """Design motions that complement each other: each maximises the information of its log and all earlier logs.
 
-    A second motion at another posture often determines more than one of twice the length. The predicted accuracy of a
-    motion is that of a fit to its log and the logs of the motions before it.
+    A second motion at another posture often determines more parameters than one motion of twice the length. The
+    predicted accuracy of a motion is that of a fit to its log together with the logs of the motions before it.
 
     Parameters
     ----------
@@ -72,7 +74,7 @@ def design_motions(
 
 
 def predicted_information(design: MotionDesign, *, with_drives: bool) -> Information:
-    """Return the information of a log of a motion, which `previous=` of another design takes.
+    """Return the predicted information of a log of a motion, for the argument `previous` of another design.
 
     with_drives  whether rotor inertia and friction are parameters
     """

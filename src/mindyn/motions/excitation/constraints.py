@@ -1,8 +1,9 @@
 """Constraints on a motion: series over time that must stay at or below 1, with exact derivatives.
 
 A series is a joint's position, velocity, acceleration, jerk or torque relative to its limit, or the approach of two
-capsules, or of a capsule and a wall. `aggregate_values` reduces each to a smooth maximum over time. Loops constrain the
-ranges and rates of dependent joints, and keep parallelograms open.
+capsules, or of a capsule and a wall. `aggregate_values` reduces each series to a smooth maximum over time. For robots
+with loops, there are also constraints on the positions and rates of dependent joints, and constraints that keep
+parallelograms away from their flat position.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from mindyn.equations.loop_closure import AffineClosure, affine_closure, home_cl
 from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.errors import Code, InputError
 from mindyn.kernels.kernel import Kernel
-from mindyn.motions.excitation.collision_shapes import Pairs, Points, kernel_and_slopes, slopes_between
+from mindyn.motions.excitation.capsule_pairs import Pairs, Points, kernel_and_slopes, slopes_between
 from mindyn.motions.excitation.limits import STILL, MotionLimits, limited_rates
 from mindyn.motions.excitation.motions import Instants, State
 from mindyn.parameters.parallelogram import find_polygon, link_turns
@@ -31,17 +32,17 @@ from mindyn.robots.parts import Loop
 from mindyn.robots.robot import Robot
 
 APPROACH_M: Final = 0.1
-"""Distance over which the approach of two surfaces counts from 0 to 1."""
+"""m: distance over which the value of an approach of two surfaces grows from 0 to 1."""
 
 
 BISECTIONS: Final = 40
-"""Number of bisections of a segment: accurate to 1e-12 of its length."""
+"""Number of bisections of a segment; the result is accurate to 1e-12 of its length."""
 
 
 RATES: Final = ("position", "velocity", "acceleration", "jerk")
 """Names in labels, by order of the derivative."""
 LOOKED_AT: Final = 300
-"""Random positions within the limits at which numerically solved loops must close."""
+"""Number of random positions within the limits at which numerically solved loops must close."""
 
 
 OPENING: Final = pi / 18
@@ -50,7 +51,7 @@ OPENING: Final = pi / 18
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Constraint(ABC):
-    """c series over time, named by `labels`; `two_sided`: -1 is a bound too."""
+    """A number c of series over time, named by `labels`. If `two_sided`, values must also be at least -1."""
 
     labels: tuple[str, ...]
 
@@ -62,7 +63,9 @@ class Constraint(ABC):
 
     @abstractmethod
     def pulled_back(self, instants: Instants, state: State, weights: Array) -> Array:
-        """Return (w, c, 1 + m, n), the derivatives with respect to z of sum_t weights[t] values[t] per segment."""
+        """Return (w, c, 1 + m, n): for each segment, the derivatives with respect to z of sum_t weights[t]
+        values[t].
+        """
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -92,8 +95,8 @@ class Rates(Constraint):
 class SolvedRates(Constraint):
     """Results of a kernel, such as rates of dependent joints or torques: (result - middle) / half.
 
-    kernel      returns them at (q, qd, ...), with as many inputs as needed, and at the `parameters`, which are constant
-    slopes      returns the derivatives with respect to each of (q, qd, ...)
+    kernel      function of (q, qd, ...), with as many inputs as needed, and of the constant `parameters`; returns the
+    results slopes      function of the same arguments that returns the derivatives with respect to each of (q, qd, ...)
     columns     (c,) numbers of the results that are used
     """
 
@@ -143,7 +146,7 @@ class Box:
     Parameters
     ----------
     lower, upper : array_like, shape (3,)
-        Corners in m; infinite entries are no face. A floor is Box(lower=(-inf, -inf, 0)).
+        Corners in m; there is no face where an entry is infinite. A floor is Box(lower=(-inf, -inf, 0)).
 
     Raises
     ------
@@ -198,12 +201,12 @@ class Walls:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KeepOut:
-    """Boxes that the capsules of a robot must stay outside of.
+    """Boxes that the capsules of a robot must not enter.
 
-    The signed distance of a point from a box is convex, also along the segment of a capsule. Its minimum is found by
-    bisection of the slope, and has the derivative with respect to q of the point at the minimum.
+    The signed distance of a point from a box is convex, also along the segment of a capsule. The minimum along the
+    segment is computed by bisection of the slope. Its derivative with respect to q is that of the point at the minimum.
 
-    body     capsules, with their end points; its pairs do not count
+    body     capsules with their end points; the pairs of `body` are not used
     boxes    finite ones in the root frame
     series   (c, 2) numbers of a capsule and a box
     """
@@ -240,7 +243,9 @@ class KeepOut:
 
 
 def signed_distance(p: Array, lower: Array, upper: Array) -> tuple[Array, Array]:
-    """Return distances of points (..., 3) from boxes, negative inside, and their gradients, unit vectors outwards."""
+    """Return the distances of points (..., 3) from boxes, negative inside, and their gradients: unit vectors that point
+    outwards.
+    """
     outside = p - np.clip(p, lower, upper)
     length = np.sqrt((outside**2).sum(-1))
     depths = np.stack([p - lower, upper - p], axis=-2).reshape(*p.shape[:-1], 6)
@@ -255,10 +260,12 @@ def signed_distance(p: Array, lower: Array, upper: Array) -> tuple[Array, Array]
 def aggregate_values(
     constraint: Constraint, instants: Instants, state: State, sharpness: float
 ) -> tuple[Array, Callable[[], Array]]:
-    """Return smooth maxima (w, c) over each segment of time, and their derivatives (w, c, 1 + m, n) by z as a function.
+    """Return smooth maxima (w, c) over each segment of time, and a function for their derivatives (w, c, 1 + m, n) with
+    respect to z.
 
-    The mean of v with weights exp(sharpness v), over both signs of v if both are bounded: exact for a constant
-    series, about 1 / (2 sharpness) below a peak. (The logarithm of a sum lies log(N) / sharpness above a constant.)
+    A smooth maximum is the mean of v with weights exp(sharpness v), over both signs of v if both are limited. It is
+    exact for a constant series, and about 1 / (2 sharpness) below a peak. (The logarithm of a sum of exponentials would
+    be log(N) / sharpness above a constant series.)
     """
     v = instants.by_segment(constraint.values(state))
     signed = np.concatenate([v, -v], axis=1) if constraint.two_sided else v
@@ -276,13 +283,13 @@ def aggregate_values(
 
 
 def sizes(constraint: Constraint, state: State) -> Array:
-    """Return the values (N, c), absolute if both signs are bounded."""
+    """Return the values (N, c) of a constraint; absolute values if both signs are limited."""
     v = constraint.values(state)
     return np.abs(v) if constraint.two_sided else v
 
 
 def loop_constraints(robot: Robot, limits: MotionLimits) -> Sequence[Rates | SolvedRates]:
-    """Return the constraints as functions of the primary joints; none for a robot without dependent joints."""
+    """Return the constraints of loops as functions of the primary joints; none for a robot without dependent joints."""
     if not robot.has_dependents:
         return []
     affine = affine_closure(robot) if is_affine(robot) else None  # else `require_closing` has checked the loops
@@ -291,7 +298,8 @@ def loop_constraints(robot: Robot, limits: MotionLimits) -> Sequence[Rates | Sol
 
 
 def require_closing(robot: Robot, lower: Array, upper: Array) -> None:
-    """Raise if numerically solved loops do not close everywhere within finite ranges (k,) of the primary joints.
+    """Raise an error if numerically solved loops do not close everywhere within finite ranges (k,) of the primary
+    joints.
 
     The check covers corners, edges and random positions inside.
     """
@@ -318,7 +326,10 @@ def require_closing(robot: Robot, lower: Array, upper: Array) -> None:
 
 
 def _dependent_rates(robot: Robot, affine: AffineClosure | None, limits: MotionLimits) -> Iterator[Rates | SolvedRates]:
-    """Yield the constraints on dependent joints, from positions to jerks; without `affine`, loops are solved."""
+    """Yield the constraints on dependent joints, from positions to jerks.
+
+    Without `affine`, the loops are solved numerically.
+    """
     assert limits.dependent is not None
     for order, limited, middle, half in limited_rates(limits.dependent):
         names = [robot.dependent_names[k] for k in limited]
@@ -333,10 +344,11 @@ def _dependent_rates(robot: Robot, affine: AffineClosure | None, limits: MotionL
 
 
 def _rate_function(robot: Robot, order: int, joints: list[int]) -> Any:
-    """(q, qd, ...) of primary joints -> position, speed, acceleration or jerk of the dependent ones, and the closure.
+    """Return the function (q, qd, ...) of primary joints -> position, speed, acceleration or jerk of dependent joints,
+    and the closure.
 
-    A jerk is the change of the acceleration along the motion: through Newton's steps positions of dependent joints
-    change with the primary ones as they do when the loops stay closed.
+    A jerk is the derivative of the acceleration along the motion. The derivative of Newton's steps gives the motion of
+    dependent joints for which the loops stay closed.
     """
     count = robot.joint_count
     sizes = {"q": len(robot.joints), "qd": count, "qdd": count, "jerk": count}
@@ -355,7 +367,9 @@ def _rate_function(robot: Robot, order: int, joints: list[int]) -> Any:
 
 
 def _open_loops(robot: Robot, affine: AffineClosure, limits: MotionLimits) -> Rates:
-    """Keep the corner of every parallelogram between OPENING and pi - OPENING, in the half turn of its home."""
+    """Return constraints that keep the corner of every parallelogram between OPENING and pi - OPENING, in the half turn
+    of home.
+    """
     rows, middles = [], []
     for loop in robot.loops:
         turns, at_zero = _corner(robot, loop, affine)
@@ -369,7 +383,9 @@ def _open_loops(robot: Robot, affine: AffineClosure, limits: MotionLimits) -> Ra
 
 
 def _corner(robot: Robot, loop: Loop, affine: AffineClosure) -> tuple[Array, float]:
-    """Return the derivative (n,) of the angle between two sides by q, and the angle at zero primary joints."""
+    """Return the derivative (n,) with respect to q of the angle between two sides, and the angle for primary joints at
+    zero.
+    """
     polygon = find_polygon(robot, loop, affine.offset)
     assert polygon is not None
     turns = link_turns(robot, polygon)

@@ -16,7 +16,7 @@ from mindyn.foundation.algebra.values import Array
 Name = Literal["D", "A", "E", "condition", "joints"]
 
 EXTREME: Final = np.inf
-"""Power at which a norm over eigenvalues is the largest eigenvalue."""
+"""Power that stands for infinity: the norm over eigenvalues is then the largest eigenvalue."""
 
 
 def evaluate_criterion(name: Name, S: Array, owners: NDArray[np.intp], power: float = EXTREME) -> tuple[float, Array]:
@@ -58,12 +58,12 @@ def _scale(S: Array) -> tuple[Array, Array]:
 
 
 def _smallest_eigenvalue(p: int) -> float:
-    """Return the bound below which an eigenvalue of a (p, p) matrix with a unit diagonal is zero up to rounding."""
+    """Return the bound below which an eigenvalue of a (p, p) matrix with a unit diagonal counts as zero."""
     return float(p**2 * np.finfo(float).eps)
 
 
 def _determinant(S: Array) -> tuple[float, Array]:
-    """Return - log det S / p by Cholesky, which takes a tenth of the time of eigenvalues."""
+    """Return - log det S / p by Cholesky's method, which takes a tenth of the time of computing eigenvalues."""
     from scipy.linalg.lapack import dpotrf, dpotri
 
     d, C = _scale(S)
@@ -78,7 +78,9 @@ def _determinant(S: Array) -> tuple[float, Array]:
 
 
 def _variance(S: Array, power: float, count: int) -> tuple[float, Array]:
-    """Return log of a norm of the eigenvalues of the covariance S^-1, divided by `count`: power 1 is the trace."""
+    """Return the logarithm of a norm of the eigenvalues of the covariance S^-1, divided by `count`; power 1 gives the
+    trace.
+    """
     d, C = _scale(S)
     values, V = np.linalg.eigh(C)
     if values[0] <= _smallest_eigenvalue(len(S)):
@@ -103,7 +105,9 @@ def _condition(S: Array, power: float) -> tuple[float, Array]:
 
 
 def log_norm(values: Array, power: float) -> tuple[float, Array]:
-    """Return log((sum of values^power)^(1/power)) of positive values and its derivatives; EXTREME: of the largest."""
+    """Return log((sum of values^power)^(1/power)) of positive values, and its derivatives; EXTREME gives the largest
+    value.
+    """
     largest = values.max()
     if power == EXTREME:
         slopes = np.zeros_like(values)
@@ -115,9 +119,10 @@ def log_norm(values: Array, power: float) -> tuple[float, Array]:
 
 
 def parameter_deviations(S: Array) -> Array:
-    """Return the standard deviations (p,) of an information matrix; infinite where it is singular up to rounding.
+    """Return the standard deviations (p,) for an information matrix; infinite where the matrix is singular up to
+    rounding.
 
-    Columns are scaled: entries in different units differ by many powers of ten.
+    Columns are scaled, because entries in different units differ by many powers of ten.
     """
     d = np.sqrt(np.diag(S))
     variances = np.diag(np.linalg.inv(S / d / d[:, None])) / d**2

@@ -1,9 +1,9 @@
 """`Descent`: sequential quadratic programming that can be interrupted and continued.
 
-Minimise f(x) subject to c(x) <= 0, with derivatives of both. Every step solves a quadratic program with the curvature
-of the Lagrangian from damped updates [Powell 1978], followed by a line search on f + weights . max(c, 0). Few of
-hundreds of constraints are close to their limits: the program starts with these, and adds those that its solution
-violates until it violates none.
+The method minimises f(x) subject to c(x) <= 0, with derivatives of both. Every step solves a quadratic program, in
+which the curvature of the Lagrangian comes from damped updates [Powell 1978]. A line search on f + weights . max(c, 0)
+follows. Of hundreds of constraints, only a few are close to their limits: the quadratic program starts with these, and
+adds constraints that its solution violates until no constraint is violated.
 """
 
 from __future__ import annotations
@@ -18,20 +18,22 @@ from mindyn.foundation.algebra.values import Array
 from mindyn.motions.excitation.problem import Derivatives
 
 NEAR: Final = 0.1
-"""Distance from its limit below which a constraint is in the first program."""
+"""A constraint is in the first quadratic program if its distance from the limit is below this."""
 EASED: Final = (1.0, 0.5, 0.1, 0.0)
-"""Fractions of the violation that a step removes; the next one is used if constraints contradict each other."""
+"""Fractions of the violation that a step removes; the next fraction is used if constraints contradict each other."""
 SUFFICIENT: Final = 0.1
-"""Smallest decrease of a step, relative to the predicted one."""
+"""Smallest decrease that a step must achieve, relative to the predicted decrease."""
 SHORTENINGS: Final = 10
 SHORTEST: Final = 0.1
-"""Number of times that a step is shortened, and the smallest factor of each."""
+"""How often a step is shortened at most, and the smallest factor each time."""
 ROUNDS: Final = 30
-"""Largest number of programs, each with more constraints."""
+"""Largest number of quadratic programs in a step, each with more constraints than the previous one."""
 KEPT_TO: Final = 1e-8
-"""Tolerance of the constraints of a program."""
+"""Tolerance of the constraints of a quadratic program."""
 RIDGE: Final = 1e-12
-"""Added to the squares of constraints, relative to their mean, for constraints that depend on others."""
+"""Value, relative to the mean, that is added to the squares of constraints because some constraints are linearly
+dependent.
+"""
 DAMPED: Final = 0.2
 """Smallest fraction of the previous curvature that an update keeps."""
 
@@ -69,7 +71,7 @@ class Descent:
         self._weights = np.zeros(len(self._c))
 
     def go(self, steps: int, passed: Callable[[Array, float, Array], None] = lambda *_: None) -> Point:
-        """Return the point after at most this many steps; `passed` is called with every x, f and c."""
+        """Return the point after at most this many steps. `passed` is called with every x, f and c."""
         for _ in range(steps):
             if self.arrived:
                 break
@@ -124,10 +126,11 @@ class Descent:
         return None
 
     def _solve_program(self, c: Array) -> tuple[Array, Array] | None:
-        """Return d and multipliers (m,) of min gradient . d + d . curvature d / 2, c + jacobian d <= 0, x + d in box.
+        """Return d and multipliers (m,) that minimise gradient . d + d . curvature d / 2 with c + jacobian d <= 0 and x
+        + d in the box.
 
-        None if the constraints contradict each other. With L L^T the curvature and y = L^T d + L^-1 gradient, it is the
-        shortest y that satisfies the constraints.
+        The result is None if the constraints contradict each other. With L L^T the curvature and y = L^T d + L^-1
+        gradient, the solution is the shortest y that satisfies the constraints.
         """
         from scipy.linalg import solve_triangular
 
@@ -172,9 +175,9 @@ class Descent:
 
 
 def shortest(G: Array, h: Array) -> Array | None:
-    """Return multipliers u (k,) >= 0 for which G u is the shortest y with G^T y >= h; None if there are none.
+    """Return multipliers u (k,) >= 0 for which G u is the shortest y with G^T y >= h; None if no y satisfies this.
 
-    They minimise u^T Q u / 2 - h^T u with Q = G^T G = L L^T [Lawson & Hanson 1974, chapter 23].
+    The multipliers minimise u^T Q u / 2 - h^T u with Q = G^T G = L L^T [Lawson & Hanson 1974, chapter 23].
     """
     from scipy.linalg import solve_triangular
     from scipy.optimize import nnls

@@ -9,19 +9,17 @@ from time import monotonic
 from typing import Final
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from mindyn.foundation.algebra.blas import run_on_one_blas_thread
 from mindyn.foundation.algebra.requirements import require_positive
 from mindyn.foundation.algebra.values import Array, RandomSource, seed_from
-from mindyn.foundation.errors import RobotError, UnsafeMotionError, list_names, pluralise
-from mindyn.foundation.findings import Finding, Kind, Severity
+from mindyn.foundation.errors import RobotError, UnsafeMotionError, pluralise
+from mindyn.foundation.findings import Finding
 from mindyn.foundation.interrupts import acknowledge_interrupt
 from mindyn.motions.excitation.approach import approach_from, is_unreachable, require_free_home
 from mindyn.motions.excitation.better_motions import find_levers
-from mindyn.motions.excitation.body_pairs import Encounter, Encounters, allow_overlap_at, gaps_of
-from mindyn.motions.excitation.collision_shapes import Bodies
-from mindyn.motions.excitation.constraints import Rates
+from mindyn.motions.excitation.body_pairs import allow_overlap_at
 from mindyn.motions.excitation.criteria import Name, evaluate_criterion, parameter_deviations
 from mindyn.motions.excitation.design_inputs import (
     Purpose,
@@ -37,6 +35,7 @@ from mindyn.motions.excitation.design_inputs import (
     require_rows,
     require_settings,
 )
+from mindyn.motions.excitation.free_ranges import free_ranges, range_constraint
 from mindyn.motions.excitation.held_joints import hold_joints
 from mindyn.motions.excitation.limits import POSITION_FRACTION, MotionLimits
 from mindyn.motions.excitation.motion_columns import Columns
@@ -54,15 +53,15 @@ from mindyn.robots.edits import find_load_carrier
 from mindyn.robots.robot import Robot, require_robot
 
 BEGINNINGS: Final = 3
-"""First stages for every search that is completed."""
+"""Number of first stages that are run for every search that is completed."""
 FREE_FRACTIONS: Final = (0.95, 0.8, 0.0)
-"""Fractions of the ranges without contact in which the next search stays if the exact check of a result fails."""
+"""If the exact check of a result fails, the next search stays within these fractions of the ranges without contact."""
 OTHER_START: Final = 0.2
-"""Distance of two starts, in units of the joints' ranges, from which an approach to both is tried."""
+"""An approach is tried to both of two starts if their distance, in units of the joints' ranges, is at least this."""
 MOST_APPROACHED: Final = 4
-"""Motions to whose starts approaches are planned."""
+"""Largest number of motions to whose starts approaches are planned."""
 REFINEMENTS: Final = 2
-"""Searches from near the best motion, at the end."""
+"""Number of searches at the end that start near the best motion."""
 
 
 @run_on_one_blas_thread
@@ -256,7 +255,9 @@ def design_motion(
 
 
 def reachable(search: Search) -> list[Motion]:
-    """Return the best motion, then others that begin at other positions, for an approach that the best one lacks."""
+    """Return the best motion, then further motions that begin at other positions, in case the best one has no
+    approach.
+    """
     best = _best_motion(search)
     return [best, *(motion for motion in search.results(OTHER_START) if motion is not best)][:MOST_APPROACHED]
 
@@ -266,7 +267,7 @@ def approach_first(
 ) -> tuple[Motion, ApproachPath]:
     """Return the first motion whose start a free path from home reaches, and the path.
 
-    groups  motions that differ by whole turns, the best group first
+    groups  groups of motions that differ by whole turns, the best group first
     """
     for left, motions in zip(reversed(range(len(groups))), groups, strict=True):
         starts = np.array([motion.start for motion in motions])
@@ -282,7 +283,7 @@ def approach_first(
 
 @contextmanager
 def _naming_singular_positions(robot: str) -> Iterator[None]:
-    """Turn errors at a position within the limits, where loops are singular or open, into one about the motion."""
+    """Convert errors at a position where loops are singular or open to an error about the motion."""
     try:
         yield
     except RobotError as error:
@@ -300,7 +301,7 @@ def _search_motion(
     starts: int,
     say: Callable[[str], None],
 ) -> tuple[str, bool]:
-    """Run the search; return how it ended, and whether Ctrl-C ended it."""
+    """Run the search. Return how the search ended, and whether Ctrl-C ended it."""
     problem = search.problem
     places = places_to_stand(problem, limits, rng)
     try:
@@ -342,7 +343,7 @@ def _best_motion(search: Search) -> Motion:
 
 
 def _design(search: Search, motion: Motion, ending: str, beta: Array | None) -> MotionDesign:
-    """Return the motion with the predicted accuracy of its log."""
+    """Return the design: the motion with the predicted accuracy of its log."""
     problem, columns = search.problem, search.problem.columns
     q, qd, qdd, t = motion.sample(problem.rate_hz)
     entries = columns.signed_entries(q, qd, qdd)
@@ -372,101 +373,3 @@ def _design(search: Search, motion: Motion, ending: str, beta: Array | None) -> 
         f"{100 * max(used.values()):.1f} % of the nearest limit",
         is_start_given=problem.start is not None,
     )
-
-
-POSITIONS: Final = 1000
-"""Random positions at which the distances are measured."""
-CENTRES: Final = 30
-"""Positions around which ranges are tried,"""
-SHAPES: Final = 20
-"""each with so many proportions."""
-
-
-def free_ranges(
-    robot: Robot,
-    encounters: Encounters,
-    limits: MotionLimits,
-    places: Array,
-    fraction: float,
-    rng: np.random.Generator,
-) -> MotionLimits:
-    """Return limits narrowed around a position, after a motion hit something that its search cannot see.
-
-    The search keeps covers apart. Where these touch in every position, it can only be kept away from the positions of
-    the joints between the two bodies at which their shapes are too near.
-
-    places    (N, n) positions at which everything that the search sees is far enough apart
-    fraction  of the ranges to use, below 1 as a margin between the random positions
-    """
-    bodies, middle, reach = encounters.bodies, limits.middle, limits.reach
-    at, stood = rng.uniform(-1, 1, (POSITIONS, len(middle))), (places - middle) / reach
-    weights = 10 ** rng.uniform(-1, 1, (SHAPES, len(middle)))
-    box = np.stack([-np.ones(len(middle)), np.ones(len(middle))])
-    for one in encounters.checked:
-        if one.by == "covers":
-            continue
-        joints = _joints_between(robot, bodies, one)
-        is_free, is_kept = (
-            gaps_of(bodies, one, bodies.poses(q), is_exact=True) >= one.needed_m for q in (middle + reach * at, places)
-        )
-        free, near = at[is_free][:, joints], at[~is_free][:, joints]
-        whole, centres = box[:, joints], stood[is_kept & _is_inside(box, stood)][:CENTRES, joints]
-        boxes = [(centre, _empty_box(whole, centre, near, weight[joints])) for centre in centres for weight in weights]
-        if boxes and len(near):
-            centre, cut = max(boxes, key=lambda tried: int(_is_inside(tried[1], free).sum()))
-            box[:, joints] = np.where(cut == whole, whole, centre + fraction * (cut - centre))
-    ends, is_cut = middle + reach * box, box != [[-1], [1]]
-    is_cut |= is_cut.any(axis=0) & ~np.isfinite(limits.lower)  # a range needs both ends
-    return replace(
-        limits,
-        lower=np.where(is_cut[0], ends[0], limits.lower),
-        upper=np.where(is_cut[1], ends[1], limits.upper),
-    )
-
-
-def _joints_between(robot: Robot, bodies: Bodies, one: Encounter) -> list[int]:
-    """Return the joints that change a distance, by their number among the primary ones."""
-    if robot.has_dependents:
-        return list(range(robot.joint_count))
-    first, second = (set(robot.path(bodies.links[body] if body >= 0 else -1)) for body in one.bodies)
-    return sorted(first ^ second)
-
-
-def _empty_box(whole: Array, centre: Array, near: Array, weights: Array) -> Array:
-    """Return the ends (2, k) of a part of a box around a centre that holds none of the points `near` (N, k).
-
-    The nearest one is cut off along the axis on which it is farthest from the centre, and so on.
-
-    weights  (k,) of distances along the axes: an axis of large weight is cut rather than others
-    """
-    box = whole.copy()
-    away = np.abs(near - centre) * weights
-    distance = away.max(axis=1, initial=0.0)
-    while (inside := _is_inside(box, near)).any():
-        k = int(np.where(inside, distance, np.inf).argmin())
-        axis = int(away[k].argmax())
-        box[int(near[k, axis] > centre[axis]), axis] = near[k, axis]
-    return box
-
-
-def _is_inside(box: Array, points: Array) -> NDArray[np.bool_]:
-    return np.asarray(((points > box[0]) & (points < box[1])).all(axis=1))
-
-
-def range_constraint(robot: Robot, whole: MotionLimits, narrow: MotionLimits) -> tuple[list[Rates], list[Finding]]:
-    """Return the constraint that keeps the joints within narrower ranges, and a finding that lists them."""
-    joints = np.flatnonzero((narrow.lower > whole.lower) | (narrow.upper < whole.upper))
-    if not len(joints):
-        return [], []
-    names = [robot.primary_names[k] for k in joints]
-    labels = tuple(f"free range of {name}" for name in names)
-    rows = np.eye(len(narrow.lower))[joints]
-    listed = [f"{name} {narrow.lower[k]:.3g} to {narrow.upper[k]:.3g}" for name, k in zip(names, joints, strict=True)]
-    finding = Finding(
-        Kind.NARROWED_RANGE,
-        Severity.INFO,
-        f"these joints stay within narrower ranges, in which no links touch: {list_names(listed, 12)}",
-        "Add finer collision geometry to the robot file for wider ranges",
-        tuple(names),
-    )
-    return [Rates(labels, narrow.middle[joints], narrow.reach[joints], 0, rows)], [finding]

@@ -1,4 +1,4 @@
-"""Arguments of a design: every one is checked and completed before the search."""
+"""Check the arguments of a design, and complete missing ones, before the search."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from mindyn.robots.robot import Robot
 T = TypeVar("T")
 
 UNLIMITED_S: Final = 0.2
-"""Random accelerations of joints without a limit reach their top speed in this time."""
+"""s: random accelerations of joints without an acceleration limit reach the speed limit in this time."""
 NOISE_PART: Final = 0.01
 """Standard deviation of the torque noise relative to the effort limit, if it is not given."""
 
@@ -78,7 +78,7 @@ def require_criterion(criterion: str, robot: Robot, previous: Information | None
 
 
 def require_settings(given: T | None, kind: type[T], name: str) -> T:
-    """Return the settings, the default ones for None; raise for another type."""
+    """Return the settings, or the default settings for None. Raise an error for another type."""
     if given is None:
         return kind()
     require_type(given, kind, name, f"{name}=mindyn.{kind.__name__}(...)")
@@ -86,7 +86,10 @@ def require_settings(given: T | None, kind: type[T], name: str) -> T:
 
 
 def limits_for(robot: Robot, limits: MotionLimits | None) -> MotionLimits:
-    """Return the limits, by default the robot's; raise if they have other joints, or leave a joint unlimited."""
+    """Return the limits, by default those of the robot.
+
+    Raise an error if they have other joints, or no limit for a joint.
+    """
     chosen = MotionLimits.of(robot) if limits is None else require_settings(limits, MotionLimits, "limits")
     names = robot.primary_names
     if len(chosen.lower) != len(names):
@@ -113,7 +116,7 @@ def limits_for(robot: Robot, limits: MotionLimits | None) -> MotionLimits:
 
 
 def noise_of(robot: Robot, limits: MotionLimits, noise: ArrayLike | None) -> tuple[Array, tuple[Finding, ...]]:
-    """Return the standard deviations (n,) of the torque, with a finding if they are guessed."""
+    """Return the standard deviations (n,) of the torque noise, with a finding if they are guessed."""
     n = robot.joint_count
     if noise is not None:
         given = np.broadcast_to(frozen_array(noise, () if np.ndim(noise) == 0 else (n,), "noise"), (n,))
@@ -134,7 +137,7 @@ def noise_of(robot: Robot, limits: MotionLimits, noise: ArrayLike | None) -> tup
 
 
 def require_rows(columns: Columns, times: int, earlier: Array) -> None:
-    """Raise if the log has fewer rows than parameters."""
+    """Raise an error if the log has fewer rows than parameters."""
     rows = times * columns.robot.joint_count
     if rows + len(earlier) < columns.count:
         raise InputError(
@@ -146,7 +149,7 @@ def require_rows(columns: Columns, times: int, earlier: Array) -> None:
 
 
 def require_excitable(columns: Columns, limits: MotionLimits, earlier_rows: Array, rng: np.random.Generator) -> None:
-    """Raise if no random state within the limits determines a parameter."""
+    """Raise an error if a parameter has no effect at random states within the limits."""
     speed = np.where(np.isfinite(limits.velocity), limits.velocity, 1.0) * ~limits.still
     push = np.where(np.isfinite(limits.acceleration), limits.acceleration, speed / UNLIMITED_S) * ~limits.still
     q = random_positions(limits, rng, 4 * columns.count)
@@ -184,7 +187,7 @@ def prior_values(columns: Columns, limits: MotionLimits, prior: ArrayLike | None
 
 
 def earlier_rows(columns: Columns, previous: Information | None, deviations: Array) -> Array:
-    """Return R (k, p), where R^T R is the information of earlier logs with joints weighted by their noise."""
+    """Return R (k, p); R^T R is the information of earlier logs, with joints weighted by their noise."""
     if previous is not None and previous.names != columns.base.names:
         raise InputError(
             "the earlier information has other parameters than the motion",
@@ -196,7 +199,7 @@ def earlier_rows(columns: Columns, previous: Information | None, deviations: Arr
 
 
 def position_of(robot: Robot, limits: MotionLimits, given: ArrayLike | None, name: str) -> Array | None:
-    """Return a given position (n,), such as the start; raise if it lies outside the limits."""
+    """Return a given position (n,), such as the start. Raise an error if it is outside the limits."""
     if given is None:
         return None
     q = frozen_array(given, (robot.joint_count,), name)
@@ -218,16 +221,17 @@ def position_of(robot: Robot, limits: MotionLimits, given: ArrayLike | None, nam
 Purpose = Literal["arm", "payload", "servo"]
 
 KNOWN: Final = 1e4
-"""1 / (kg m, kg m^2, ...): accuracy of the known arm when a motion is to determine its payload."""
+"""1 / (kg m, kg m^2, ...): assumed accuracy of the arm's parameters in a design that determines the payload."""
 
 
 def known_rows(columns: Columns, purpose: Purpose) -> Array:
     """Return rows (k, p) of prior knowledge, with noise of one unit: none for "arm".
 
-    "payload": a load on the last link (see `find_load_carrier`) changes the base parameters by K_load phi, and also
-    friction. The left null space of [K_load, K_friction] does not change: for an arm that was identified before, it is
-    known. "servo": moments of inertia are known from the robot file. First moments count as unknown, so that gravity
-    changes, against which gains are measured; friction and armature are unknown.
+    "payload": a load on the last link (see `find_load_carrier`) changes the base parameters by K_load phi, and it also
+    changes friction. Combinations in the left null space of [K_load, K_friction] do not change; they are known for an
+    arm that was identified before. "servo": moments of inertia are known from the robot file. First moments count as
+    unknown, so that the motion changes the gravity torques, with which gains are compared. Friction and armature are
+    unknown.
     """
     require_choice(purpose, get_args(Purpose), "purpose")
     robot = columns.robot

@@ -1,4 +1,6 @@
-"""`hold_joints`: lock grippers, mimic fingers and propellers, which are not part of the arm."""
+"""`hold_joints`: lock grippers, fingers that mimic other joints, and propellers, because they are not part of the
+arm.
+"""
 
 from __future__ import annotations
 
@@ -19,16 +21,16 @@ from mindyn.robots.robot import Robot
 FINGER: Final = re.compile(r"finger|knuckle|jaw|claw|thumb", re.IGNORECASE)
 GRIPPER: Final = re.compile(r"gripper", re.IGNORECASE)
 WRIST: Final = re.compile(r"wrist|yaw|pitch|roll|rot", re.IGNORECASE)
-"""Names of joints that turn a whole gripper."""
+"""Words in names of joints that rotate a whole gripper."""
 PROPELLER: Final = re.compile(r"propell|rotor|wheel|blade", re.IGNORECASE)
 ARM_JOINTS: Final = 3
 """Smallest number of joints before the loops of a gripper; loops closer to the root are part of the arm."""
 
 
 def joints_to_hold(robot: Robot, move: Collection[str] = ()) -> tuple[dict[str, float], tuple[Finding, ...]]:
-    """Return the positions at which such joints are held, and a finding that names them.
+    """Return the positions at which joints of grippers and propellers are held, and a finding that names them.
 
-    move  joints to move anyway
+    move  joints that are not held
     """
     for name in move:
         robot.joint_index(name)
@@ -68,7 +70,9 @@ def joints_to_hold(robot: Robot, move: Collection[str] = ()) -> tuple[dict[str, 
 def hold_joints(
     robot: Robot, move: Collection[str], limits: MotionLimits | None, *rows: Any
 ) -> tuple[Robot, tuple[Finding, ...], MotionLimits | None, list[Any]]:
-    """Return the robot with such joints locked, the finding, and the given values (n,) without them."""
+    """Return the robot with these joints locked, the finding, and the given values (n,) without the entries of locked
+    joints.
+    """
     held, findings = joints_to_hold(robot, move)
     if not held:
         return robot, findings, limits, list(rows)
@@ -82,7 +86,9 @@ def hold_joints(
 
 
 def _grippers(robot: Robot) -> set[str]:
-    """Return joints with the name of a gripper, their neighbours on a hand, and mimicked joints without other links."""
+    """Return joints whose name is that of a gripper, other joints of the same hand, and mimicked joints without other
+    links.
+    """
     named = {
         j.name
         for j in robot.joints
@@ -99,7 +105,7 @@ def _grippers(robot: Robot) -> set[str]:
 
 
 def _propellers(robot: Robot) -> set[str]:
-    """Return last joints that are continuous and in pairs on a link, or have the name of a propeller."""
+    """Return last joints that are propellers by their name, or that are continuous and come in pairs on a link."""
     parents = {joint.parent for joint in robot.joints}
     leaves = [joint for joint in robot.joints if joint.child not in parents and joint.kind == "revolute"]
     count = Counter(joint.parent for joint in leaves if joint.limits.continuous)
@@ -111,7 +117,7 @@ def _propellers(robot: Robot) -> set[str]:
 
 
 def _gripper_loops(robot: Robot, loops: Sequence[set[str]]) -> set[str]:
-    """Return joints of loops at the end of an arm that carry only themselves."""
+    """Return the joints of loops at the end of an arm that carry no further links."""
     ends = set().union(*loops)
     gripper_joints = set()
     for loop, ring in zip(robot.loops, loops, strict=True):

@@ -21,13 +21,13 @@ BOUNDS: Final = ("lower", "upper", "velocity", "acceleration", "jerk", "effort")
 REQUIRED: Final = ("lower", "upper", "velocity", "effort")
 """Limits that every motion needs. Give infinity for one that does not exist."""
 ONE_TURN: Final = 2 * np.pi
-"""rad: range of a continuous joint in either direction. Beyond it the dynamics repeat, and cables wind up."""
+"""rad: range of a continuous joint in either direction. Beyond this range, the dynamics repeat, and cables wind up."""
 POSITION_FRACTION: Final = 0.95
 """Fraction of every position range that motions use."""
 TO_FULL_SPEED_S: Final = 0.2
-"""Time to full speed that defines the guessed acceleration limit of a joint that states none."""
+"""s: if a joint has no acceleration limit, the guessed limit reaches full speed in this time."""
 STILL: Final = 1e-12
-"""Replaces a limit of zero in divisions."""
+"""Value that replaces a limit of zero in divisions."""
 
 _BOUND: Final = {"type": ["number", "infinite"]}
 LIMITS: Final = table_schema(
@@ -40,7 +40,7 @@ Given = ArrayLike | Mapping[str, float] | None
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class MotionLimits(ShortRepr):
-    """Limits of every joint that a motion keeps; infinite if there is none.
+    """Limits of every joint that a motion keeps; infinite if there is no limit.
 
     For a robot with loops, n counts the primary joints, in the order of `primary_names`. `MotionLimits.of(robot)` takes
     the limits of the robot.
@@ -97,7 +97,7 @@ class MotionLimits(ShortRepr):
 
     @property
     def torque(self) -> Array:
-        """(n,) effort that a motion may use."""
+        """(n,) torque that a motion may use: effort without the margin."""
         return np.asarray((1 - self.torque_margin) * self.effort)
 
     @property
@@ -108,7 +108,7 @@ class MotionLimits(ShortRepr):
 
     @property
     def reach(self) -> Array:
-        """(n,) half the range; half a turn if it is infinite."""
+        """(n,) half of the range; half a turn if the range is infinite."""
         return np.asarray(np.where(np.isfinite(self.lower), (self.upper - self.lower) / 2, np.pi))
 
     @property
@@ -129,7 +129,7 @@ class MotionLimits(ShortRepr):
         effort: Given = None,
         torque_margin: float = 0.1,
     ) -> MotionLimits:
-        """Return the robot's limits, with the given ones in their place.
+        """Return the limits of the robot; given limits replace them.
 
         Positions, velocity and effort must come from the robot or the arguments; acceleration and jerk are optional. A
         continuous joint stays within `ONE_TURN` in either direction, unless ends or infinity are given.
@@ -137,7 +137,7 @@ class MotionLimits(ShortRepr):
         Parameters
         ----------
         robot : Robot
-            States the limits that are not given.
+            Robot whose limits are used where none are given.
         lower, upper, velocity, acceleration, jerk, effort : float, array_like (n,) or mapping of joint name to float
             In rad or m, and per s, s^2, s^3; N m or N. Numbers are for the primary joints of a robot with loops; give
             limits of dependent joints by name, if there are any.
@@ -172,8 +172,8 @@ class MotionLimits(ShortRepr):
     def parts(self, speed: float, acceleration: float) -> MotionLimits:
         """Return the limits with these fractions of the speeds and accelerations, at most 1.
 
-        For a fraction below 1, a joint without a stated acceleration gets the one that reaches its full speed within
-        `TO_FULL_SPEED_S`: a fraction of infinity would limit nothing.
+        For a fraction below 1, a joint without an acceleration limit gets the acceleration that reaches its full speed
+        within `TO_FULL_SPEED_S`, because a fraction of infinity would not limit the motion.
         """
         for name, part in (("speed", speed), ("acceleration", acceleration)):
             require_number(part, name, "(0, 1]", "a fraction of the limits, such as 0.5")
@@ -188,7 +188,7 @@ class MotionLimits(ShortRepr):
         )
 
     def narrowed(self, fraction: float) -> MotionLimits:
-        """Return the limits with this fraction of every finite position range, about its middle."""
+        """Return the limits with every finite position range reduced to this fraction, about its middle."""
         lower, upper = (
             np.where(np.isfinite(end), self.middle + fraction * (end - self.middle), end)
             for end in (self.lower, self.upper)
@@ -197,7 +197,7 @@ class MotionLimits(ShortRepr):
         return replace(self, lower=lower, upper=upper, dependent=dependent)
 
     def findings(self, robot: Robot, acceleration: float) -> tuple[Finding, ...]:
-        """Return findings about guessed limits: ranges of continuous joints, and accelerations that are not stated."""
+        """Return findings on guessed limits: ranges of continuous joints, and accelerations that were not given."""
         ends = zip(robot.primary_joints, self.lower, self.upper, strict=True)
         turning = [j.name for j, low, high in ends if j.limits.continuous and (low, high) == (-ONE_TURN, ONE_TURN)]
         findings = []
@@ -225,7 +225,7 @@ class MotionLimits(ShortRepr):
 
 
 def limited_rates(limits: MotionLimits) -> Iterator[tuple[int, NDArray[np.intp], Array, Array]]:
-    """Yield order, joints, middle and half range of the limited rates, from positions to jerks."""
+    """Yield the order, the joints, the middle and half of the range of each limited rate, from positions to jerks."""
     halves = (limits.upper - limits.middle, limits.velocity, limits.acceleration, limits.jerk)
     for order, half in enumerate(halves):
         joints = np.flatnonzero(np.isfinite(half))
@@ -235,13 +235,13 @@ def limited_rates(limits: MotionLimits) -> Iterator[tuple[int, NDArray[np.intp],
 
 
 def guessed_limit(sentence: str, keys: tuple[str, ...], joints: Sequence[str]) -> Finding:
-    """Return the finding that limits were guessed, with their keys in the limits file as details."""
+    """Return the finding that limits were guessed, with the keys of these limits in the limits file as details."""
     finding = warning(Kind.GUESSED_LIMIT, sentence, f"Set {' and '.join(keys)} in the limits file", tuple(joints))
     return replace(finding, details=keys)
 
 
 def dependent_limits(robot: Robot, stated: Mapping[str, Mapping[str, float]]) -> MotionLimits:
-    """Return the limits of dependent joints in the order of q: given by joint name, the robot's, or infinite."""
+    """Return the limits of dependent joints in the order of q: given by name, from the robot, or infinite."""
     joints = [joint for joint in robot.joints if joint.name not in robot.primary_names]
     bounds = {name: _values_of(joints, name, stated.get(name, {})) for name in BOUNDS}
     for name, values in bounds.items():
@@ -250,7 +250,7 @@ def dependent_limits(robot: Robot, stated: Mapping[str, Mapping[str, float]]) ->
 
 
 def with_limits(robot: Robot, given: Mapping[str, Given]) -> Robot:
-    """Return the robot with these limits of its primary joints in place of its own; infinite ones are not stated."""
+    """Return the robot with these limits for its primary joints; infinite limits are omitted."""
     stated = {name: _by_joint(robot, name, value) for name, value in given.items() if name in BOUNDS}
 
     def changed(joint: Joint) -> Joint:
@@ -287,7 +287,7 @@ def _by_joint(robot: Robot, name: str, given: Given) -> dict[str, float]:
 
 
 def _values_of(joints: Sequence[Joint], name: str, stated: Mapping[str, float]) -> Array:
-    """Return the limit (joints,), given or of the robot; NaN if it is not stated."""
+    """Return the limit (joints,): given, or from the robot; NaN if neither gives it."""
     turn = {"lower": -ONE_TURN, "upper": ONE_TURN}
     values = [
         stated.get(joint.name, turn[name] if joint.limits.continuous and name in turn else getattr(joint.limits, name))

@@ -1,4 +1,4 @@
-"""`check_path`: the smallest distances along a path, never larger than the true ones, and the largest speed."""
+"""`check_path`: compute lower bounds of all distances along a path, and the largest speed."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from mindyn.motions.excitation.body_pairs import CURVE_M, STEP_M, Encounter, Enc
 from mindyn.motions.excitation.collision_shapes import Bodies
 
 CHECK_HZ: Final = 250.0
-"""Rate at which a motion is sampled; steps that are too long are divided."""
+"""Hz: rate at which a motion is sampled; steps that are too long are divided."""
 CHUNK: Final = 8000
-"""Samples that are held in memory at once."""
+"""Number of samples that are in memory at once."""
 MOST_PARTS: Final = 10_000
-"""Parts that one step of a path is divided into."""
+"""Largest number of parts into which one step of a path is divided."""
 
 
 @dataclass(frozen=True, slots=True)
 class Distance:
-    """The smallest distance of one encounter along a path: a lower bound.
+    """Lower bound of the smallest distance of one encounter along a path.
 
     by  "meshes", "hulls" (convex hulls of the shapes), "covers" (capsules around them) or "guesses"
     """
@@ -47,8 +47,8 @@ class Distance:
 class PathCheck:
     """Result of the check of one or more paths.
 
-    distances  the smallest one of every pair; pairs whose guessed volumes overlap have none
-    speed      m/s, largest of any point of any volume, with its link; 0 if the path has no times
+    distances  smallest distance of every pair, except pairs whose guessed volumes overlap
+    speed      largest speed of any point of any volume, m/s, with its link; 0 if the path has no times
     links      number of moving links with a volume, and of all moving links
     against    "floor", "each other", "2 obstacles"
     """
@@ -67,7 +67,7 @@ class PathCheck:
 
     @property
     def headline(self) -> str:
-        """Return what was checked, and the smallest distance."""
+        """Return a sentence on what was checked, and the smallest distance."""
         checked, whole = self.links
         message = f"Checked {checked} of {whole} links against {', '.join(self.against)}"
         message = message if self.against else f"Checked no distance of {whole} links: none requested, or none changes"
@@ -94,7 +94,7 @@ class PathCheck:
         return tuple(dict.fromkeys(named))
 
     def lines(self, speed: float = 1.0) -> list[str]:
-        """Return the smallest distances and the largest speed, for comments of a file at a part of the speed."""
+        """Return the smallest distances and the largest speed, for comments of a file at a fraction of the speed."""
         lines = [f"{gap.label}: {gap.distance_m:.3f} m, {gap.required_m:.3f} m required" for gap in self.distances[:5]]
         return [*lines, f"largest speed of any point: {speed * self.speed:.3f} m/s ({self.fastest or 'none moves'})"]
 
@@ -113,12 +113,13 @@ class PathCheck:
 
 
 def check_path(encounters: Encounters, paths: Sequence[tuple[Array, Array | None]], unknown: int) -> PathCheck:
-    """Check paths: positions (N, n) joined by straight lines, with their times (N,) or None.
+    """Check paths: positions (N, n) that are joined by straight lines, with their times (N,) or None.
 
     unknown  number of moving links without a volume
 
-    Between two samples a body moves at most as far as the fastest corner of its box, so a distance decreases at most by
-    the motion of one body's corners relative to the other. The reported distance subtracts this bound.
+    Between two samples, a body moves at most as far as the fastest corner of its box. A distance therefore decreases at
+    most by the motion of one body's corners relative to the other body. This bound is subtracted from the reported
+    distance.
     """
     least = np.full(len(encounters.checked), np.inf)
     step_m = min((one.resolution_m for one in encounters.checked), default=STEP_M)
@@ -188,7 +189,7 @@ def _against(encounters: Encounters) -> tuple[str, ...]:
 
 
 def _chunks(q: Array, bodies: Bodies, step_m: float) -> Iterator[Array]:
-    """Yield pieces of the path with steps of at most `step_m`, each beginning where the last one ended."""
+    """Yield pieces of the path with steps of at most `step_m`; each piece begins where the previous one ended."""
     for first in range(0, max(len(q) - 1, 1), CHUNK):
         rows = q[first : first + CHUNK + 1]
         if len(rows) == 1:
@@ -230,16 +231,17 @@ def _least(encounters: Encounters, q: Array, so_far: Array) -> Array:
 
 
 def _steps(corners: Array) -> Array:
-    """Return (N - 1,), the distance that the fastest corner of (N, 8, 3) moves in each step."""
+    """Return for each step (N - 1,) the distance that the fastest corner of (N, 8, 3) moves."""
     x, y, z = np.moveaxis(np.diff(corners, axis=0), -1, 0)
     return np.asarray(np.sqrt((x**2 + y**2 + z**2).max(axis=1)))
 
 
 def relative_steps(poses: Array, corners: Array, i: int, j: int) -> Array:
-    """(N - 1,) bound on the change of the distance of two bodies in each step, seen from the best of three frames.
+    """Return for each step (N - 1,) a bound on the change of the distance of two bodies: the smallest bound of three
+    frames.
 
-    Two bodies that turn together keep their distance: in the frame of either, the other one rests. In the root frame,
-    bodies that turn while they are far apart move least.
+    Two bodies that rotate together keep their distance: in the frame of one body, the other one does not move. For
+    bodies that rotate while they are far apart, the bound in the root frame is smallest.
     """
     steps = [_steps(corners[:, i]) + _steps(corners[:, j])]
     for frame, body in ((i, j), (j, i)):
@@ -248,7 +250,10 @@ def relative_steps(poses: Array, corners: Array, i: int, j: int) -> Array:
 
 
 def _smallest(bodies: Bodies, encounter: Encounter, poses: Array, steps: Array, best: float) -> float:
-    """Return the smallest distance at the samples, or `best`; samples that cannot be closer than that are skipped."""
+    """Return the smallest distance at the samples, or `best` if that is smaller.
+
+    Samples that cannot be closer are skipped.
+    """
     way = np.concatenate([[0.0], np.cumsum(steps)])
     k = 0
     while k < len(way):
@@ -259,7 +264,7 @@ def _smallest(bodies: Bodies, encounter: Encounter, poses: Array, steps: Array, 
 
 
 def _speeds(bodies: Bodies, q: Array, t: Array) -> Array:
-    """Return the largest speed (bodies,) of any corner."""
+    """Return for each body the largest speed (m/s) of any of its corners."""
     speeds = np.zeros(len(bodies.volumes))
     for first in range(0, len(q) - 1, CHUNK):
         rows = slice(first, first + CHUNK + 1)

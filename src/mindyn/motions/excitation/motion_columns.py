@@ -20,14 +20,16 @@ from mindyn.parameters.structural import structural_base
 from mindyn.robots.robot import Robot
 
 TURNING: Final = 0.05
-"""Width of tanh(u / width), relative to the speed limit; it replaces the sign of Coulomb friction in a design."""
+"""Width of tanh(u / width), relative to the speed limit. In a design, this function replaces the sign in Coulomb
+friction.
+"""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Coulomb:
     """The Coulomb column of one drive: row[j] * tanh(row @ qd / width) at joint j.
 
-    places   places among the entries
+    places   positions among the entries
     weights  nonzeros of the row
     """
 
@@ -38,10 +40,12 @@ class _Coulomb:
 
 
 class Columns:
-    """Y (N, n, p) of the base set with friction and rotor columns and smooth Coulomb columns, as its entries (N, e).
+    """Regressor Y (N, n, p) of a base set with friction and rotor columns along a motion, stored as its nonzero entries
+    (N, e).
 
-    Entries are the structural nonzeros of Y, row by row. The torque of a joint does not depend on the links before it
-    or on the friction of other joints; for a 6R arm, two thirds of the products of columns are not computed.
+    Entries are the structural nonzeros of Y, row by row; Coulomb columns are smooth. The torque of a joint does not
+    depend on the links before it or on the friction of other joints; for a 6R arm, two thirds of the products of
+    columns are not computed.
 
     speeds  (n,) speed limits, which determine the width of the smooth sign
     owners  (p,) the last joint whose torque depends on each parameter
@@ -66,7 +70,7 @@ class Columns:
 
     @property
     def count(self) -> int:
-        """Return p."""
+        """Number p of parameters."""
         return self.base.count
 
     def entries(self, q: Array, qd: Array, qdd: Array) -> Array:
@@ -85,7 +89,7 @@ class Columns:
         return self._kernel.densify("Y", entries)
 
     def pulled_back(self, q: Array, qd: Array, qdd: Array, V: Array) -> tuple[Array, Array, Array]:
-        """Return the derivatives of <V, entries> by q, qd, qdd, (N, n) each."""
+        """Return the derivatives of <V, entries> with respect to q, qd and qdd, (N, n) each."""
         by_q, by_qd, by_qdd = self._adjoint(q, qd, qdd, V)
         for column in self._coulomb:
             slope = (1 - np.tanh(qd @ column.row / column.width) ** 2) / column.width
@@ -101,7 +105,9 @@ class Columns:
         return S
 
     def slopes(self, entries: Array, weights: Array, G: Array) -> Array:
-        """Return d f / d entries (N, e) of a function f of the information S, from G = d f / d S."""
+        """Return the derivatives (N, e) with respect to the entries of a function f of the information S, given G = d f
+        / d S.
+        """
         V = np.empty_like(entries)
         for joint, block, weight in zip(self._joints, self._blocks, weights, strict=True):
             np.matmul(entries[:, joint], (2 * weight) * G[block], out=V[:, joint])
@@ -124,9 +130,9 @@ def base_of(robot: Robot, *, with_drives: bool) -> BaseParameters:
 
 
 def coulomb_columns(robot: Robot, base: BaseParameters) -> tuple[list[int], Array]:
-    """Return the numbers of the Coulomb parameters, and rows (c, n) of their drives: they act on the speeds rows @ qd.
+    """Return the numbers of the Coulomb parameters, and rows (c, n): each friction acts on the speed rows @ qd.
 
-    Drives that a loop couples have one parameter, in place of the first and with its name.
+    Drives that a loop couples share one parameter, which has the position and the name of the first.
     """
     coulomb_labels = [p.name for p in standard_parameters(robot, with_drives=True) if p.kind == "coulomb"]
     rows = primary_friction(robot)  # zero where the speed is that of a dependent joint that is solved for

@@ -27,29 +27,28 @@ from mindyn.robots.robot import Robot
 from mindyn.robots.table import format_table
 
 ENDS_S: Final = 10.0
-"""Seconds at both ends of a long motion that are checked at the full rate, since it is faded in and out there."""
+"""s at both ends of a long motion that are checked at the full rate, because the motion is faded in and out there."""
 CHECKED: Final = 80_000
 CHECKED_PER_CYCLE: Final = 200
-"""Instants at which the rest of a long motion is checked, in all and per cycle of its fastest function: at 200 per
-cycle, a peak between two instants is underestimated by a fraction of 1.2e-4. Checking 600 s of a PUMA 560 at
-1 kHz takes 0.7 s."""
+"""Numbers of instants at which the rest of a long motion is checked: in total, and per cycle of its fastest function.
+With 200 per cycle, a peak between two instants is underestimated by a fraction of 1.2e-4. Checking 600 s of a PUMA 560
+at 1 kHz takes 0.7 s.
+"""
 
 
 REHEARSAL_SPEED: Final = 0.25
 """m/s: reduced manual speed (ISO 10218-1), which no volume exceeds in the rehearsal."""
 SHARED: Final = ("position", "velocity", "acceleration", "jerk", "torque")
-"""Limits whose largest used fraction is reported by kind."""
+"""Kinds of limits for which only the largest used fraction is reported."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Prediction:
     """Predicted accuracy of every parameter after identification from a log of the motion and earlier logs.
 
-    names       of the base parameters
-    units       of the base parameters
-    values      beta (p,) of the prior model; None if there is none
-    deviations  (p,) standard deviations
-    excitation  (p,) rms torque of one unit of the parameter, in standard deviations of the torque noise
+    names       names of the base parameters units       units of the base parameters values      beta (p,) of the prior
+    model; None if there is none deviations  (p,) standard deviations excitation  (p,) rms torque of one unit of the
+    parameter, in standard deviations of the torque noise
     """
 
     names: tuple[str, ...]
@@ -75,7 +74,7 @@ class Prediction:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class MotionDesign(NotebookDisplay):
-    """A motion within all limits, checked at 1 kHz (see `check_times`).
+    """A motion within all limits, checked at 1 kHz (see `check_times`), and the predicted accuracy of its log.
 
     Attributes
     ----------
@@ -100,7 +99,7 @@ class MotionDesign(NotebookDisplay):
     status : str
         How the search ended.
     findings : tuple of Finding
-        What was guessed, excluded or not checked.
+        Findings on what was guessed, excluded or not checked.
     parts : mapping of str to float
         Fractions of the robot's "velocity" and "acceleration" limits that `limits` allow; 1 if missing.
     approach : ApproachPath or None
@@ -116,7 +115,7 @@ class MotionDesign(NotebookDisplay):
     is_start_given : bool
         Whether the position at which the motion begins was prescribed.
     levers : tuple of Lever
-        How many parameters a faster or longer motion would determine, by scaling this one.
+        Number of parameters that faster or longer versions of this motion would determine.
     is_interrupted : bool
         Whether Ctrl-C ended the search.
     """
@@ -167,7 +166,7 @@ class MotionDesign(NotebookDisplay):
 
     @property
     def errors(self) -> tuple[str, ...]:
-        """Sentences that forbid playing the motion: "NOT CHECKED: floor, self-collision"."""
+        """Sentences on why the motion must not be played: "NOT CHECKED: floor, self-collision"."""
         return tuple(finding.message for finding in self.findings if finding.severity is Severity.ERROR)
 
     def plot(self, meshes: Meshes | None = None) -> Page:
@@ -175,7 +174,7 @@ class MotionDesign(NotebookDisplay):
         return draw_page("motion_page", self, meshes)
 
     def run(self, speed: float = 1.0) -> Run:
-        """Return the run for a controller: from home, the motion, and back; `speed` below 1 slows it down."""
+        """Return the run for a controller: from home, the motion, and back. A `speed` below 1 slows the run down."""
         return Run(self.robot.primary_names, self.motion, self.approach, speed)
 
     def reference(self, t: float) -> tuple[Array, Array, Array]:
@@ -196,7 +195,7 @@ class MotionDesign(NotebookDisplay):
 
     @property
     def rehearsal_speed(self) -> float:
-        """Fraction of the speed at which no volume exceeds `REHEARSAL_SPEED`."""
+        """Fraction of the designed speed at which no volume is faster than `REHEARSAL_SPEED`."""
         return 1.0 if self.check is None or not self.check.speed else min(1.0, REHEARSAL_SPEED / self.check.speed)
 
     @property
@@ -227,7 +226,7 @@ class MotionDesign(NotebookDisplay):
         return f"; {described}" if described else ""
 
     def _describe_limits(self) -> str:
-        """Return "within all limits" only if every check was made."""
+        """Return "within all limits", but only if every check was made."""
         if self.errors:
             return f"within the limits of the joints only; {'; '.join(self.errors)}"
         unchecked = () if self.check is None else self.check.unchecked
@@ -240,7 +239,7 @@ class MotionDesign(NotebookDisplay):
         return ", ".join(f"{kind} {100 * value:.0f} %" for kind, value in self.shares.items() if kind in SHARED)
 
     def table(self) -> str:
-        """Return a table of the parameters with their predicted accuracy, and the limits that are nearly reached."""
+        """Return a table of the parameters with their predicted accuracy, and of the limits that are nearly reached."""
         rows = [("parameter", "prior value", "std. dev.", "unit", "relative", "excitation"), *self.prediction.rows()]
         nearest = sorted(self.used.items(), key=lambda pair: -pair[1])[:8]
         used = ", ".join(f"{label} {100 * value:.1f} %" for label, value in nearest)
@@ -287,12 +286,14 @@ class MotionDesign(NotebookDisplay):
         rate_hz: float | None = None,
         meshes: Meshes | None = None,
     ) -> list[Path]:
-        """Write a file, by its suffix, or all of them into a folder; return the files written.
+        """Write one file, with a format by its suffix, or all files into a folder.
 
-        Samples are those of `run()`: from home and back if a home was given. A rehearsal is written too: the same
-        path, slowed until no volume exceeds 0.25 m/s.
+        Return the files that were written.
 
-        .csv     samples at rate_hz (the log's, if left out)
+        Samples are those of `run()`, which begins and ends at home if home was given. A rehearsal is written too: the
+        same path, so slow that no volume exceeds 0.25 m/s.
+
+        .csv     samples at rate_hz (by default the rate of the log)
         .json    coefficients
         .yaml    ROS 2 trajectory_msgs/JointTrajectory at rate_hz
         .script  URScript: servoj at rate_hz, for arms of Universal Robots; stops unless they are at the start
@@ -314,7 +315,7 @@ def check_times(seconds: float, cycles: float) -> Array:
 
 
 def check_design(design: MotionDesign, safety: Safety, tip_speed: float) -> MotionDesign:
-    """Return the design with the check of its whole run; raise if a distance or the tip speed is violated."""
+    """Return the design with the check of its whole run. Raise an error if a distance or the tip speed is violated."""
     run = design.run()
     t = sample_times(run.seconds, PATH_HZ)
     check = check_path(safety.encounters, [(run.derivative(t, 0), t)], len(safety.volumes.unknown))

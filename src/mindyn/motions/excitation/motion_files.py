@@ -1,4 +1,4 @@
-"""A designed motion as files: samples, coefficients, a ROS 2 trajectory, URScript, a plot."""
+"""Write a designed motion as files: samples, coefficients, a ROS 2 trajectory, URScript, a plot."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
 ALL: Final = (
     *("motion.csv", "motion.json", "motion.yaml", "motion.html", "rehearsal.csv", "rehearsal.yaml", "limits.toml"),
 )
-"""Files in a folder, with the rehearsal; for six revolute joints also a program for a UR controller."""
+"""Files that are written into a folder, including the rehearsal; arms of Universal Robots also get a program."""
 SCRIPTS: Final = ("motion.script", "rehearsal.script")
 REHEARSED: Final = {".csv": ".csv", ".yaml": ".yaml", ".script": ".script", ".json": ".csv"}
-"""Suffix of the rehearsal that is written next to a single file: the same samples, or samples for coefficients."""
+"""Suffixes of the rehearsal that is written in addition to a single file. The rehearsal of coefficients has samples."""
 SERVOJ: Final = {"lookahead_time": 0.1, "gain": 300}
 """Arguments of URScript's servoj."""
 UR_JOINTS: Final = ("shoulder_pan", "shoulder_lift", "elbow", "wrist_1", "wrist_2", "wrist_3")
@@ -64,7 +64,9 @@ def _write(design: MotionDesign, run: Run, path: Path, rate_hz: float, meshes: M
 
 
 def has_script(design: MotionDesign) -> bool:
-    """Return whether URScript can move the arm: an arm of Universal Robots, by its name or the names of its joints."""
+    """Return whether a URScript can move the arm: it is an arm of Universal Robots by its name or the names of its
+    joints.
+    """
     joints = design.robot.primary_joints
     is_named = re.match(r"ur\d+e?(?![a-z0-9])", design.robot.name.lower()) is not None
     has_names = all(part in joint.name for part, joint in zip(UR_JOINTS, joints, strict=False))
@@ -72,7 +74,7 @@ def has_script(design: MotionDesign) -> bool:
 
 
 def files_at(path: Path) -> list[Path]:
-    """Return the files that a design is written as: the one named and its rehearsal, or all of them in a folder."""
+    """Return the files that are written for a path: the named file and its rehearsal, or all files of a folder."""
     if path.suffix and not path.is_dir():
         known = (*_CONTENTS, ".html")
         if path.suffix not in known:
@@ -109,7 +111,10 @@ def checked_lines(design: MotionDesign, run: Run) -> list[str]:
 
 
 def limits_draft(design: MotionDesign) -> str:
-    """Return a complete limits file of the design; what was guessed is commented out, to be corrected."""
+    """Return a complete limits file of the design.
+
+    Guessed limits are commented out, so that the user can correct them.
+    """
     names, part = design.robot.primary_names, design.parts
     limits = design.limits.narrowed(1 / part.get("position", 1.0))
     guessed = {key for finding in design.findings if finding.kind is Kind.GUESSED_LIMIT for key in finding.details}
@@ -132,7 +137,7 @@ def limits_draft(design: MotionDesign) -> str:
 
 
 def _surroundings(design: MotionDesign, around: SafetySettings) -> list[str]:
-    """Return the tables of everything that the motion was checked against; guesses are commented out."""
+    """Return TOML tables of everything that the motion was checked against; guesses are commented out."""
     lines, room = [], around.room
     if around.walls:
         is_guess = any(one.kind is Kind.GUESSED_FLOOR for one in design.findings)
@@ -153,7 +158,7 @@ def _surroundings(design: MotionDesign, around: SafetySettings) -> list[str]:
 
 
 def _solid_table(key: str, solid: Capsule | Box, mark: str = "") -> str:
-    """Return a box or capsule as a TOML table; `mark` comments it out."""
+    """Return a box or a capsule as a TOML table. `mark` is put before each line, for example to comment it out."""
     names = ("lower", "upper") if isinstance(solid, Box) else ("a", "b")
     rows = [f"{name} = {getattr(solid, name).tolist()!r}" for name in names]
     if isinstance(solid, Capsule):
@@ -168,7 +173,7 @@ def _round(value: float) -> str:
 
 
 def coefficients_of(design: MotionDesign) -> dict[str, Any]:
-    """Return family, start and coefficients in types that JSON can store; they determine q(t)."""
+    """Return the family, the start and the coefficients in types that JSON can store; together they determine q(t)."""
     motion = design.motion
     sines, cosines = np.split(motion.coefficients, 2)
     return {
@@ -229,9 +234,10 @@ def _floats(values: Array) -> str:
 
 
 def _script(design: MotionDesign, run: Run, rate_hz: float) -> str:
-    """Return URScript: stop unless the robot is at the first position, then servoj for each step of the controller.
+    """Return URScript that stops unless the robot is at the first position, and then calls servoj in each control step.
 
-    The script never drives to the first position: only the motion itself, with its approach, was checked.
+    The script never moves the robot to the first position, because only the motion itself, with its approach, was
+    checked.
     """
     if not has_script(design):
         raise ExportError(

@@ -1,5 +1,7 @@
-"""The page of a designed motion: the arm with floor and obstacles, every joint with its limits, clearance, and the
-predicted accuracy of every parameter, in one self-contained HTML file.
+"""Draw the page of a designed motion as one self-contained HTML file.
+
+The page shows the arm with floor and obstacles, every joint with its limits, the distances, and the predicted accuracy
+of every parameter.
 """
 
 from __future__ import annotations
@@ -47,7 +49,7 @@ POINTS: Final = 601
 """Largest number of visible points of a curve."""
 POSES: Final = 200
 READABLE: Final = 2.5
-"""Largest ratio of a torque limit to the largest torque at which the limit is drawn."""
+"""A torque limit is drawn if its ratio to the largest torque is at most this."""
 ROLES: Final = {"floor": "predicted", "links": "second", "obstacles": "third", "walls": "fourth"}
 """Colours of distances."""
 SIGNAL_ROLES: Final = {"position": "predicted", "velocity": "second", "acceleration": "third", "torque": "fourth"}
@@ -203,7 +205,7 @@ def _joints(design: MotionDesign, t: Array, motion: tuple[Array, Array, Array]) 
 
 
 def _clearance(encounters: Encounters | None, t: Array, apart: Array) -> list[Section]:
-    """Return the smallest distances over time, by obstacle; empty if nothing was checked."""
+    """Return a plot of the smallest distances over time, by obstacle; "" if nothing was checked."""
     if encounters is None or not encounters.checked:
         return []
     kinds = [_near(encounters, encounter) for encounter in encounters.checked]
@@ -225,7 +227,9 @@ def _near(encounters: Encounters, encounter: Encounter) -> str:
 
 
 def _volumes(pairs: Encounters | None, poses: Array | None, apart: Array) -> dict[str, Any] | None:
-    """Return capsules of the links along the motion, and the closest pair at every pose: its words and bodies."""
+    """Return capsules of the links along the motion, and for every pose a text about the closest pair and its
+    bodies.
+    """
     if pairs is None or poses is None:
         return None
     shown = [(k, cover) for k, volume in enumerate(pairs.bodies.volumes) if volume.link for cover in volume.covers]
@@ -249,7 +253,7 @@ def _limits(design: MotionDesign) -> Section:
 
 
 def _parameters(design: MotionDesign) -> Section:
-    """Return the predicted accuracy of every parameter; absolute if its value is not significant."""
+    """Return a table of the predicted accuracy of every parameter; absolute numbers if the value is not significant."""
     rows: list[list[Content]] = [
         [tag("code", {}, name), *(typeset(cell).replace(" ", NO_BREAK_SPACE) for cell in cells)]
         for name, *cells in design.prediction.rows()

@@ -1,4 +1,4 @@
-"""Constraints of a robot: limits, torques of a prior model, capsules, walls and obstacles."""
+"""Build the constraints of a robot for a search: limits, torques of a prior model, capsules, walls and obstacles."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from mindyn.foundation.errors import Code, InputError, UnsafeMotionError, list_n
 from mindyn.foundation.findings import Finding, Kind, Severity
 from mindyn.kernels.model import compile_model
 from mindyn.motions.excitation.body_pairs import Encounter, Encounters, Wall, find_encounters
-from mindyn.motions.excitation.collision_shapes import Bodies, Pairs, kernel_and_slopes, placed_points, primary_motion
+from mindyn.motions.excitation.capsule_pairs import Pairs, kernel_and_slopes, placed_points, primary_motion
+from mindyn.motions.excitation.collision_shapes import Bodies
 from mindyn.motions.excitation.constraints import (
     RATES,
     Box,
@@ -39,7 +40,9 @@ from mindyn.robots.link_solids import Solid, VolumeSource
 from mindyn.robots.robot import Robot
 
 PROBES: Final = 2000
-"""Random positions at which distances are measured: bodies that touch at all of them touch by design."""
+"""Number of random positions at which distances are measured. Bodies that touch at all of these positions touch by
+design.
+"""
 FINE_COVERS: Final = 8
 """Number of capsules of a link whose coarser covers touch another link in every position."""
 CLEARANCE_M: Final = 0.05
@@ -47,9 +50,9 @@ TRACKING_ERROR_M: Final = 0.01
 TIP_SPEED: Final = 1.0
 """m/s: default tip speed."""
 STATES: Final = 500
-"""Random states that show which links can be too fast."""
+"""Number of random states at which speeds of links are computed, to find the links that can be too fast."""
 KEPT_SPEED: Final = 0.97
-"""Fraction of the tip speed that the search uses."""
+"""Fraction of the tip speed that the search may use."""
 
 BASE_PLANE_M: Final = 0.0
 """Height in the root frame of the plane that an arm is mounted on."""
@@ -64,22 +67,23 @@ class SafetySettings:
     obstacles : sequence of Capsule or Box, optional
         Capsules fixed in the root frame (their `link` is ""), and finite boxes.
     workspace : Box, optional
-        Box that the moving links stay in.
+        Box in which the moving links stay.
     floor : float, "base plane" or None, default "base plane"
-        Height in m, in the root frame, that the links stay above. "base plane" is 0.0, unless the workspace has a lower
-        z wall. None turns the check off, with a finding of severity error.
+        Height in m, in the root frame, above which the links stay. "base plane" is 0.0, unless the workspace has a
+        lower z wall. None turns the check off, with a finding of severity error.
     tool : sequence of Capsule, optional
         Capsules on links in addition to their volumes: a tool, a payload, cables.
     self_collision : bool, default True
         Whether links must not touch each other. False turns the check off, with a finding of severity error.
     capsules : sequence of Capsule, optional
-        They replace the volumes of the links that they name (see `volumes_of`).
+        Capsules that replace the volumes of their links (see `volumes_of`).
     radius : mapping of link name to float, optional
         In m. Capsules of this radius between the joint frames of a link replace its volume.
     accept_unchecked : sequence of str, optional
         Moving links that may have no volume. Any other link without one raises `UnsafeMotionError`.
     clearance_m : float, default 0.05
-        Distance in m from floor, obstacles and between links; for two links at most half of their range.
+        Distance in m from the floor and obstacles, and between links. For two links, at most half of their largest
+        distance is required.
     tracking_error_m : float, default 0.01
         Largest distance in m of the tip from the path; added to the clearance.
     tip_speed : float, default 1.0
@@ -140,7 +144,7 @@ class SafetySettings:
 
     @property
     def room(self) -> Box:
-        """Return the workspace above the floor; infinite where there is no wall."""
+        """Return the workspace above the floor; the box is infinite where there is no wall."""
         box = Box() if self.workspace is None else self.workspace
         height = BASE_PLANE_M if self.guesses_floor else self.floor
         floor = -np.inf if height in (None, "base plane") else float(height)
@@ -148,7 +152,7 @@ class SafetySettings:
 
     @property
     def guesses_floor(self) -> bool:
-        """Return whether the floor was not given, so that the base plane is used."""
+        """Return whether the floor is guessed: it was not given, so that the base plane is used."""
         return self.floor == "base plane" and (self.workspace is None or not np.isfinite(self.workspace.lower[2]))
 
     @property
@@ -168,7 +172,10 @@ class SafetySettings:
         ]
 
     def volumes(self, robot: Robot) -> Volumes:
-        """Return the volumes of the links; raise if a moving link has none and this was not accepted."""
+        """Return the volumes of the links.
+
+        Raise an error if a moving link has none and the user did not accept this.
+        """
         for name in self.accept_unchecked:
             robot.link_index(name)
         volumes = volumes_of(robot, radius=self.radius, capsules=self.capsules, tool=self.tool, loaded=self.loaded)
@@ -197,9 +204,9 @@ class SafetySettings:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Safety:
-    """Constraints of the search, encounters that the result is checked against, and findings about both.
+    """Constraints of the search, encounters with which the result is checked, and findings about both.
 
-    dynamics  constraints on rates, torques and speeds of points alone, without ranges of joints and distances
+    dynamics  only the constraints on rates, torques and speeds of points, without ranges of joints and distances
     """
 
     constraints: tuple[Constraint, ...]
@@ -265,7 +272,7 @@ def what_to_check(robot: Robot, probes: Array, around: SafetySettings) -> tuple[
 def speed_constraint(
     robot: Robot, limits: MotionLimits, bodies: Bodies, tip_speed: float, seed: int
 ) -> list[SolvedRates]:
-    """Return the constraint on every link that can be too fast; none for an infinite speed."""
+    """Return the constraint on the speed of every link that can be too fast; None for an infinite tip speed."""
     if not np.isfinite(tip_speed):
         return []
     rng = np.random.default_rng(seed)
@@ -283,7 +290,9 @@ def speed_constraint(
 
 
 def _speeds(robot: Robot, links: list[int], points: Any) -> casadi.Function:
-    """Return (q, qd) of primary joints -> speed of the fastest of each 8 points, m/s, and the loop closure."""
+    """Return a function (q, qd) of primary joints -> largest speed (m/s) of each group of 8 points, and the loop
+    closure.
+    """
     tree = casadi.SX.sym("tree", len(robot.joints))
     rate = casadi.SX.sym("rate", len(robot.joints))
     moved = casadi.jtimes(placed_points(robot, tree, links, points), tree, rate)
@@ -298,7 +307,10 @@ def _speeds(robot: Robot, links: list[int], points: Any) -> casadi.Function:
 
 
 def _torques(columns: Columns, limits: MotionLimits, beta: Array) -> SolvedRates:
-    """Return the torque constraints; Coulomb friction counts in the worst direction, so no sign appears in them."""
+    """Return the torque constraints.
+
+    Coulomb friction has the sign with the largest torque, so that constraints contain no sign.
+    """
     robot, worst = columns.robot, np.zeros(len(limits.effort))
     base, smooth = _with_drives(columns.base, beta)
     if base.with_drives:
@@ -322,7 +334,7 @@ def _torques(columns: Columns, limits: MotionLimits, beta: Array) -> SolvedRates
 
 
 def _with_drives(base: BaseParameters, beta: Array) -> tuple[BaseParameters, Array]:
-    """Return the set and values of the full torque: drives act even if their parameters are not estimated."""
+    """Return the base set and the values of the full torque: drives act even if their parameters are not estimated."""
     robot = base.robot
     if base.with_drives or not (robot.drives or robot.extras):
         return base, beta.copy()
@@ -376,7 +388,7 @@ def _walls(ends: Pairs, walls: Sequence[tuple[int, Encounter]]) -> Distances:
 
 
 def unchecked_findings(around: SafetySettings, volumes: Volumes) -> list[Finding]:
-    """Return one finding that lists the checks that the settings turn off; none if everything is checked."""
+    """Return one finding that lists the checks that the settings disable; none if everything is checked."""
     off = {
         "floor": "" if np.isfinite(around.room.lower[2]) else "--floor HEIGHT",
         "self-collision": "" if around.self_collision else "self_collision=True",
@@ -391,7 +403,7 @@ def unchecked_findings(around: SafetySettings, volumes: Volumes) -> list[Finding
 
 
 def floor_findings(robot: Robot, around: SafetySettings) -> list[Finding]:
-    """Return a finding if the floor was guessed, or is only the mounting plane."""
+    """Return a finding if the floor was guessed, or is only the plane on which the robot is mounted."""
     down = robot.gravity / (np.linalg.norm(robot.gravity) or 1.0)
     if not around.guesses_floor:
         return []

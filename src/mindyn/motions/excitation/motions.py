@@ -1,7 +1,8 @@
-"""Motions as functions of time: a `Fourier` series between ramps, and the run of a controller.
+"""Motions as functions of time: a `Fourier` series between ramps, and the run of a controller with its approach.
 
-`Motion`: joint positions as start + basis(t) @ coefficients. `Instants`: the basis at fixed times, and motions there as
-linear maps. `Run`: from home to the start, the motion, and back, at any fraction of its speed.
+`Motion`: joint positions as start + basis(t) @ coefficients. `Instants`: the basis at fixed times, at which motions are
+linear maps of the unknowns. `Run`: the path from home to the start, the motion, and the path back, at any fraction of
+the designed speed.
 """
 
 from __future__ import annotations
@@ -37,9 +38,9 @@ CHECK_HZ: Final = 1000.0
 LONGEST_S: Final = 1e6
 """Longest motion that is read from a file: eleven days."""
 MAX_START_ERROR: Final = 0.05
-"""rad or m: largest distance of each joint from the first position at which a player or script begins to move."""
+"""rad or m: a player or script begins to move only if each joint is within this distance of the first position."""
 RAMP: Final = np.polynomial.Polynomial([0, 0, 0, 0, 35, -84, 70, -20])
-"""From 0 at 0 to 1 at 1, with three zero derivatives at both ends."""
+"""Polynomial from 0 at 0 to 1 at 1, with three zero derivatives at both ends."""
 RAMPS: Final = tuple(RAMP.deriv(order).coef for order in range(len(RAMP.coef)))
 """Coefficients of the ramp and its derivatives, lowest power first."""
 
@@ -91,7 +92,7 @@ class Fourier:
 
     @property
     def count(self) -> int:
-        """Return m, the number of functions."""
+        """Return the number m of functions."""
         return 2 * self.harmonics
 
     def cycles(self, seconds: float) -> float:
@@ -123,7 +124,9 @@ class Fourier:
         return {"kind": "Fourier", "harmonics": self.harmonics, "periods": self.periods, "ramp_s": self.ramp_s}
 
     def _waves(self, t: Array, seconds: float, order: int) -> Array:
-        """Return derivatives of sines, then cosines: each derivative shifts the phase by a quarter."""
+        """Return derivatives of the sines, then of the cosines; each derivative shifts the phase by a quarter of a
+        period.
+        """
         w = 2 * np.pi / self.period(seconds) * np.arange(1, self.harmonics + 1)
         angle = np.outer(t - self.ramp_s, w) + order * np.pi / 2
         return np.asarray(np.concatenate([np.sin(angle), np.cos(angle)], axis=1) * np.tile(w, 2) ** order)
@@ -170,7 +173,9 @@ class TimedMotion(ABC):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Motion(TimedMotion):
-    """q(t) = start + basis(t) @ coefficients on [0, seconds]; at rest in `start` before and after.
+    """q(t) = start + basis(t) @ coefficients on [0, seconds].
+
+    Before and after this time, the robot rests in `start`.
 
     start         (n,) where the motion begins and ends, rad or m
     coefficients  (m, n)
@@ -202,11 +207,11 @@ State = tuple[Array, Array, Array, Array]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Instants:
-    """Times t (N,) and the basis (N, 1 + m) of every order 0 to 3; the first column is that of the start.
+    """Times t (N,) and the basis (N, 1 + m) of every order 0 to 3; the first column of the basis belongs to the start.
 
-    Unknowns are z (1 + m, n): the start in the first row, the coefficients below it; q = basis[0] @ z.
+    The unknowns are z (1 + m, n): the start in the first row, and the coefficients in the other rows; q = basis[0] @ z.
 
-    segments  w: consecutive parts with equal numbers of instants, over each of which series are summed
+    segments  number w of consecutive parts with equal numbers of instants; series are summed over each part
     """
 
     t: Array
@@ -215,7 +220,7 @@ class Instants:
 
     @staticmethod
     def of(family: Fourier, seconds: float, count: int, segments: int = 1) -> Instants:
-        """Return at least `count` instants in the middles of equal intervals, equally many in each segment."""
+        """Return at least `count` instants in the middles of equal intervals, with the same number in each segment."""
         whole = -(-count // segments) * segments
         t = np.asarray((np.arange(whole) + 0.5) * (seconds / whole), dtype=np.float64)
         return replace(Instants.at(t, family, seconds), segments=segments)
@@ -228,7 +233,7 @@ class Instants:
         return Instants(t, tuple(basis))
 
     def taken(self, rows: NDArray[np.intp]) -> Instants:
-        """Return some of the instants."""
+        """Return the selected instants."""
         return Instants(self.t[rows], tuple(B[rows] for B in self.basis))
 
     def state(self, z: Array) -> State:
@@ -237,11 +242,15 @@ class Instants:
         return q, qd, qdd, qddd
 
     def pulled_back(self, *slopes: Array) -> Array:
-        """Convert derivatives (N, n) by q, qd, ... to derivatives (1 + m, n) by z, summed over all instants."""
+        """Convert derivatives (N, n) with respect to q, qd, ... to derivatives (1 + m, n) with respect to z, summed
+        over all instants.
+        """
         return np.asarray(sum(B.T @ slope for B, slope in zip(self.basis, slopes, strict=False)))
 
     def pulled_back_series(self, *slopes: Array) -> Array:
-        """Convert derivatives (N, c, n) by q, qd, ... to (w, c, 1 + m, n) by z, summed over each segment."""
+        """Convert derivatives (N, c, n) with respect to q, qd, ... to (w, c, 1 + m, n) with respect to z, summed over
+        each segment.
+        """
         _, c, n = slopes[0].shape
         orders = zip(self.basis, slopes, strict=False)
         flat = sum(self.by_segment(B).swapaxes(1, 2) @ self.by_segment(slope).reshape(self.segments, -1, c * n)
@@ -255,7 +264,7 @@ class Instants:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ApproachPath:
-    """Path through `places` (k + 1, n), at rest in each: k legs of `seconds` (k,), straight lines in joint space."""
+    """Path through `places` (k + 1, n), with a stop in each: k straight lines in joint space of `seconds` (k,)."""
 
     places: Array
     seconds: Array
@@ -282,7 +291,7 @@ class ApproachPath:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Run(TimedMotion):
-    """A motion with its approach from home and the same path back; without an approach, only the motion.
+    """A motion with its approach from home and the same path back; only the motion if there is no approach.
 
     joints  names of the (primary) joints
     speed   fraction of the designed speed
@@ -299,7 +308,8 @@ class Run(TimedMotion):
     def require_start(self, q: ArrayLike, tolerance: float = MAX_START_ERROR) -> None:
         """Raise `UnsafeMotionError` if a joint of q (n,) is farther than the tolerance from the first position.
 
-        Players call this before they send the first sample: the way to the first position was not checked.
+        A player calls this method before it sends the first sample, because the path to the first position was not
+        checked.
 
         tolerance  rad or m
         """
@@ -318,7 +328,7 @@ class Run(TimedMotion):
 
     @property
     def seconds(self) -> float:
-        """Return the duration from home to home."""
+        """Return the duration of the run, from home to home."""
         ways = 0.0 if self.approach is None else 2 * self.approach.whole_s
         return (self.motion.seconds + ways) / self.speed
 
@@ -354,11 +364,11 @@ MOTION: Final[Schema] = {
     ),
     "additionalProperties": True,
 }
-"""The JSON Schema of motion.json: the entries that define a run; other entries are for people and other programs."""
+"""JSON Schema of the entries of motion.json that define a run; other entries are for people and other programs."""
 
 
 def run_of(record: Mapping[str, Any], where: str) -> Run:
-    """Return the run of the JSON of a motion; `where` names its source in errors."""
+    """Return the run that the JSON of a motion defines; `where` is the name of the file in errors."""
     hint = "`mindyn excite ROBOT --out DIR` writes DIR/motion.json"
     require_valid_file(record, MOTION, where, hint=hint)
     family = Fourier(**{name: value for name, value in record["family"].items() if name != "kind"})

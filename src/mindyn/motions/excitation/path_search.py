@@ -1,4 +1,4 @@
-"""`connect`: a path between positions by rapidly exploring random trees from both ends."""
+"""`connect`: find a path between positions by rapidly exploring random trees from both ends."""
 
 from __future__ import annotations
 
@@ -10,28 +10,30 @@ import numpy as np
 from mindyn.foundation.algebra.values import Array
 
 GROWTHS: Final = 2000
-"""Largest number of random positions that the trees grow towards."""
+"""Largest number of random positions towards which the trees grow."""
 DIRECT: Final = 8
-"""Starts, nearest first, to which a straight line is tried before trees grow."""
+"""Number of starts to which a straight line is tried before trees grow, the nearest start first."""
 TOWARDS_OTHER: Final = 0.1
-"""Fraction of these that are positions of the other tree's roots,"""
+"""Fraction of growths that are directed towards a root of the other tree."""
 NEARBY: Final = 0.5
-"""and of random positions between the ends and half a turn beyond; the others are anywhere within the ranges."""
+"""Fraction of growths towards random positions between the ends, or up to half a turn beyond them; the others use the
+full ranges.
+"""
 REACH_M: Final = 0.5
-"""m: largest motion of a volume in one growth."""
+"""m: largest motion of a volume in one growth step."""
 SHORTEST_M: Final = 0.02
-"""m: a growth that ends earlier is not a new position."""
+"""m: a growth step that is shorter than this adds no new position."""
 KEPT_FREE: Final = 0.9
-"""Fraction of a blocked line that is used: its end touches."""
+"""Fraction of the free part of a blocked line that is used, because the end of this part touches the obstacle."""
 SHORTCUTS: Final = 60
-"""Random shortcuts that are tried."""
+"""Number of random shortcuts that are tried."""
 
 Advance = Callable[[Array, Array], float]
 """(a, b) -> the fraction of the straight line from a to b that is free, from a."""
 
 
 class _Tree:
-    """Positions that can be reached from the roots (k, n) by free lines."""
+    """Positions that can be reached from the roots (k, n) along free lines."""
 
     def __init__(self, roots: Array, levers: Array) -> None:
         self.nodes, self.parents, self.levers = list(roots), [-1] * len(roots), levers
@@ -40,7 +42,7 @@ class _Tree:
         return int(np.linalg.norm((np.array(self.nodes) - q) * self.levers, axis=1).argmin())
 
     def grow(self, target: Array, advance: Advance, reach: float) -> int | None:
-        """Add a position on the line to the target; return its number, or None if nothing is free."""
+        """Add a position on the line to the target. Return its number, or None if no part of the line is free."""
         parent = self.nearest(target)
         a, way = self.nodes[parent], target - self.nodes[parent]
         length = float(np.linalg.norm(way * self.levers))
@@ -69,10 +71,10 @@ class _Tree:
 def connect(
     begin: Array, goals: Array, lower: Array, upper: Array, levers: Array, advance: Advance, rng: np.random.Generator
 ) -> tuple[int, Array] | None:
-    """Return the number of a goal and a path (k, n) to it; None if none was found.
+    """Return the number of a goal and a path (k, n) to it; None if no path was found.
 
-    Trees grow from the begin and from all goals, in turns: one towards a random position, the other one then towards
-    the new position until it is blocked (RRT-Connect, Kuffner and LaValle 2000).
+    One tree grows from the begin, and one from all goals. In turns, one tree grows towards a random position, and the
+    other tree then grows towards the new position until it is blocked (RRT-Connect, Kuffner and LaValle 2000).
 
     goals         (k, n) positions, earlier ones are preferred
     lower, upper  (n,) ranges of random positions
@@ -103,7 +105,7 @@ def connect(
 
 
 def shorten(way: Array, levers: Array, advance: Advance, rng: np.random.Generator) -> Array:
-    """Return a path with fewer and shorter lines: random shortcuts, then lines past single positions."""
+    """Return a path with fewer and shorter lines: try random shortcuts, then lines that skip a single position."""
     for _ in range(SHORTCUTS if len(way) > 2 else 0):
         lengths = np.concatenate([[0.0], np.cumsum(np.linalg.norm(np.diff(way, axis=0) * levers, axis=1))])
         s, t = np.sort(rng.uniform(0, lengths[-1], 2))

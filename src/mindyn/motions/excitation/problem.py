@@ -18,33 +18,37 @@ from mindyn.motions.excitation.motions import Fourier, Instants, Motion, State, 
 
 SAMPLES_PER_CYCLE: Final = 40
 KNOTS_PER_CYCLE: Final = 20
-"""Instants of the criterion and of the constraints for every cycle of the fastest function."""
+"""Numbers of instants for every cycle of the fastest function: at which the criterion and the constraints are
+evaluated.
+"""
 SEGMENTS_PER_CYCLE: Final = 2
 """Segments of the motion per cycle; each series has a separate maximum in each segment."""
 MOST_MAXIMA: Final = 600
-"""Largest number of maxima, over all series and segments: the time of a solver step is proportional to it."""
+"""Largest number of maxima over all series and segments; the time of a solver step is proportional to this number."""
 SINGULAR_CRITERION: Final = 500.0
-"""Value of the criterion if a step of the search leaves parameters unidentifiable."""
+"""Value of the criterion for a motion with unidentifiable parameters."""
 
 Derivatives = Callable[[], Array]
-"""Derivatives at a point where the value is known: line searches ask for many values, and few of these."""
+"""Function for the derivatives at a point whose value is known, because line searches need many values and few
+derivatives.
+"""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Problem:
     """The criterion to minimise, and the constraints.
 
-    limits          of the joints
-    criterion       name, see `evaluate_criterion`
+    limits          limits of the joints
+    criterion       name of the criterion (see `evaluate_criterion`)
     noise           (n,) standard deviation of the torque, in a log at rate_hz
     earlier         (p, p) information of earlier logs
     start           (n,) where the motion must begin; None if it is free
-    samples, knots  where the criterion is summed, and where constraints are aggregated
-    weights         (n,) of the joints' rows: 1 / noise variance, times the log's rows for each sample
-    scales          (1 + m, n) units of the unknowns: what takes a joint to a limit if it moves by one function alone
-    closed_within   ranges (2, n) of the joints within which loops that are solved numerically close. Beyond them, where
-                    a search may step, only the position is constrained, and all else is that of the nearest position
-                    inside; None for other robots
+    samples, knots  instants at which the criterion is summed, and at which constraints are aggregated
+    weights         (n,) weights of the joints' rows: 1 / noise variance, times the number of rows of the log for each
+    sample scales          (1 + m, n) units of the unknowns: the value with which a joint that moves by one function
+    alone reaches a limit closed_within   ranges (2, n) of the joints within which numerically solved loops close. A
+    search may step beyond these ranges: then only the position is constrained, and all other series are those of the
+    nearest position inside; None for other robots
     """
 
     columns: Columns
@@ -101,7 +105,9 @@ class Problem:
         return Motion(self.family, self.seconds, z[0], z[1:])
 
     def objective(self, x: Array, power: float = EXTREME) -> tuple[float, Derivatives]:
-        """Return the criterion and a function for its gradient: one adjoint product of the regressor kernel."""
+        """Return the criterion, and a function for its gradient, which takes one adjoint product of the regressor
+        kernel.
+        """
         columns, kept = self.columns, self.columns.own if self.criterion == "joints" else 1.0
         q, qd, qdd, _ = self._clip_to_closed(self.samples.state(self.table(x)))
         entries = columns.entries(q, qd, qdd) * kept
@@ -115,7 +121,8 @@ class Problem:
         return (value, gradient) if np.isfinite(value) else (SINGULAR_CRITERION, lambda: np.zeros_like(x))
 
     def excess(self, x: Array, sharpness: float) -> tuple[Array, Derivatives]:
-        """Return smooth maxima of all series over each segment of the knots, minus 1 (w c,), and their Jacobian.
+        """Return smooth maxima of all series over each segment of the knots, minus 1 (w c,), and a function for their
+        Jacobian.
 
         A series has as many peaks as the motion has cycles, and near the optimum most of them are at their limit. With
         a constraint for each peak, a step takes all of them into account.
@@ -148,7 +155,9 @@ class Problem:
         return np.asarray(np.max([values.max(axis=1) for values in self._sizes(motion, instants)], axis=0))
 
     def used(self, motion: Motion, instants: Instants) -> dict[str, float]:
-        """Return the largest value by label: a link has several capsules, each with two ends."""
+        """Return the largest value for each label; a label may belong to several series, such as both ends of all
+        capsules of a link.
+        """
         used: dict[str, float] = {}
         for label, value in zip(self.labels, self.greatest(motion, instants).tolist(), strict=True):
             used[label] = max(value, used.get(label, -np.inf))
@@ -165,7 +174,7 @@ class Problem:
             yield sizes(constraint, state)
 
     def _states(self, instants: Instants, z: Array) -> Iterator[tuple[Constraint, State]]:
-        """Yield each constraint with the state that it is evaluated at."""
+        """Yield each constraint with the state at which it is evaluated."""
         state = instants.state(z)
         closed = self._clip_to_closed(state)
         for constraint in self.constraints:

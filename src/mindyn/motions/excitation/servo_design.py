@@ -1,4 +1,6 @@
-"""Motions for position servos: their default length and period, and what a log of targets and positions determines."""
+"""Motions for position servos: their default length and period, and what their logs of targets and positions
+determine.
+"""
 
 from __future__ import annotations
 
@@ -17,29 +19,33 @@ from mindyn.motions.excitation.motion_safety import SafetySettings
 from mindyn.motions.excitation.motions import Fourier
 
 SECONDS: Final = 120.0
-"""Length of a motion for servos."""
+"""s: length of a motion for servos."""
 PERIOD_S: Final = 10.0
-"""Period of its first harmonic: the fifth, 0.5 Hz, is fast enough for damping, and the first reverses slowly."""
+"""s: period of the first harmonic. The fifth harmonic, 0.5 Hz, is fast enough for damping, and the first reverses
+slowly.
+"""
 TRACKING_ERROR_M: Final = 0.03
-"""Least tracking error of the tip: usual gravity alone lowers a tip of 0.3 m by so much."""
+"""m: smallest tracking error of the tip that is assumed: gravity alone lowers the tip of a usual arm of 0.3 m by this
+much.
+"""
 USUAL_DROOP: Final = 0.1
-"""Largest droop by gravity (rad, m) of a usual servo, which determines the gain that the prediction assumes."""
+"""Largest deflection by gravity (rad, m) of a usual servo; it determines the gain that the prediction assumes."""
 POSITION_ERROR: Final = 0.005
-"""Usual rms error (rad, m) of a simulation, independent from second to second."""
+"""Usual rms error (rad, m) of simulated positions; errors one second apart count as independent."""
 PRIOR_DEVIATION: Final = 3.0
-"""Standard deviation of log values before the motion: a factor of 20."""
+"""Standard deviation of the logarithm of each value before the motion: a factor of 20."""
 VALUES: Final = ("kp", "kd/kp", "fc/kp", "armature/kp")
 UNITS: Final = ("N m/rad", "s", "rad", "s^2")
 
 
 def servo_family(seconds: float, harmonics: int | None = None) -> Fourier:
-    """Return Fourier series with periods of about `PERIOD_S`."""
+    """Return a Fourier series with a period of about `PERIOD_S`."""
     family = Fourier() if harmonics is None else Fourier(harmonics)
     return replace(family, periods=max(1, round((seconds - 2 * family.ramp_s) / PERIOD_S)))
 
 
 def servo_safety(safety: SafetySettings) -> SafetySettings:
-    """Return the settings with at least the tracking error of servos."""
+    """Return the settings with a tracking error that is at least as large as that of servos."""
     return replace(safety, tracking_error_m=max(safety.tracking_error_m, TRACKING_ERROR_M))
 
 
@@ -51,7 +57,8 @@ def describe_servos(design: MotionDesign) -> MotionDesign:
 
 
 def predict_servos(design: MotionDesign) -> Prediction:
-    """Return the accuracy of gain and ratios of each joint for usual servos: `target - q` is linear in 1/kp and ratios.
+    """Return the predicted accuracy of gain and ratios of each joint, for usual servos: `target - q` is linear in 1/kp
+    and in the ratios.
 
     Deviations of values without a prior one are relative.
     """
@@ -79,7 +86,9 @@ def _unit(unit: str, slides: bool) -> str:
 
 
 def _find_slow(design: MotionDesign) -> list[Finding]:
-    """Return a finding about joints whose usual damping gives less torque than usual friction throughout."""
+    """Return a finding on joints whose damping torque is always smaller than their friction, with the values of usual
+    servos.
+    """
     peaks = np.abs(design.sample(design.rate_hz)[1]).max(axis=0)
     needed = TYPICAL_RATIOS[1] / TYPICAL_RATIOS[0]
     moves = ~design.limits.still

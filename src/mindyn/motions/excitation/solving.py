@@ -1,10 +1,11 @@
-"""Search for the best motion: sequential quadratic programming from several starts; every result is made feasible.
+"""Search for the best motion: sequential quadratic programming from several starts. Every result is made feasible.
 
-Smoothing is reduced in stages: first the norm of the criterion and the maxima over time are soft, then sharp. The first
-stage starts from many motions and continues from the better half; the others continue from its best results, with the
-curvature of the previous stage. Violations between the knots are measured at dense instants and added to the
-constraints of a last stage. A motion that still violates a limit is shrunk towards its start, where the robot rests
-within all limits. Searches start from positions in which the robot can rest, with random motions scaled up to a limit.
+Smoothing is reduced in stages: in the first stages, the norm of the criterion and the maxima over time are smooth
+approximations, in later stages they are nearly exact. The first stage starts from many motions and continues with the
+better half. The other stages continue from its best results, with the curvature of the previous stage. Between the
+knots, violations are measured at closely spaced instants, and the constraints of the last stage are tightened by them.
+A motion that still violates a limit is shrunk towards its start, where the robot rests within all limits. Searches
+start from positions in which the robot can rest, with random motions that are enlarged until they reach a limit.
 """
 
 from __future__ import annotations
@@ -43,32 +44,36 @@ LAST: Final = Stage(128.0, 300.0, 100)
 STAGE_ENDS: Final = 1e-4
 """Change of the criterion, a logarithm, at which a stage ends."""
 BOXES: Final = (np.inf, 0.3, 0.08)
-"""Largest change of an unknown in a stage, in units of the limits; the next value is used if a stage passes through a
-wall: gaps between capsules are not convex, and a long step may end behind an obstacle."""
+"""Largest change of an unknown in a stage, in units of the limits. The next value is used if a stage passes through an
+obstacle: distances between capsules are not convex, so that a long step may end on the other side.
+"""
 KICK: Final = 0.04
 """Standard deviation of the random change of the best unknowns before a refinement, in units of the limits."""
 EXCEEDED: Final = 2.0
-"""Weight of a relative violation when searches are compared: information grows with the square of a motion."""
+"""Weight of a relative violation in comparisons of searches: information grows with the square of the size of a motion.
+"""
 NEARLY: Final = 0.05
-"""Largest relative violation of an iterate that is shrunk when the search is interrupted."""
+"""If the search is interrupted, an iterate with at most this relative violation is shrunk until it is feasible."""
 HALVINGS: Final = 14
 WATCHED: Final = 500
 ROUNDS: Final = 4
-"""Number of worst instants at which a motion is shrunk, and how often this number grows before all are used."""
+"""Number of instants with the largest violations from which the factor of shrinking is computed, and how often this
+number grows before all instants are used.
+"""
 POSITIONS: Final = 2000
-"""Random positions that are searched for feasible rest positions."""
+"""Number of random positions among which feasible rest positions are searched."""
 REDRAWS: Final = 12
-"""Rounds in which joints of the best positions are drawn again."""
+"""Number of rounds in which some joints of the best positions get new random positions."""
 PARENTS: Final = 20
-"""Best positions that each round starts from."""
+"""Number of best positions from which each round starts."""
 REDRAWN: Final = 1.5
-"""Mean number of joints that are drawn again in each position."""
+"""Mean number of joints that get a new random position."""
 DRAWS: Final = 4
-"""Random motions drawn for every start that is used."""
+"""Number of random motions that are tried for every start that is used."""
 
 
 class Stopped(Exception):
-    """Raised at the deadline; the search returns its best motion so far."""
+    """Raised at the deadline, after which the search returns its best motion so far."""
 
 
 @dataclass(slots=True, eq=False)
@@ -87,7 +92,7 @@ class Search:
     others: list[tuple[float, Motion]] = field(default_factory=list)
 
     def results(self, tolerance: float) -> list[Motion]:
-        """Return feasible motions, best first, of which each begins farther than a tolerance from the earlier ones.
+        """Return feasible motions, the best first; each of them begins farther than a tolerance from those before.
 
         tolerance  distance of starts, in units of the joints' ranges
         """
@@ -104,7 +109,10 @@ class Search:
         return self.deadline is not None and monotonic() > self.deadline
 
     def offer(self, x: Array) -> float:
-        """Make a motion feasible and keep it if it is the best; return its criterion, infinite if that fails."""
+        """Make a motion feasible, and keep it if it is the best.
+
+        Return its criterion; infinite if it cannot be made feasible.
+        """
         motion = feasible(self.problem, self.problem.motion(x), self.dense)
         value = np.inf if motion is None else exact_value(self.problem, motion)
         if motion is not None:
@@ -154,7 +162,7 @@ class Search:
         return self.offer(self._stage(point, LAST, self._unseen(point.x, LAST.sharpness)).x)
 
     def _stage(self, point: Point, stage: Stage, margin: Array | float = 0.0) -> Point:
-        """Return the result of a stage; the point itself if it fails."""
+        """Return the result of a stage; if the stage fails, return the point itself."""
         for box in BOXES:
             solution = self._solve(point, stage, margin, box)
             if self.problem.excess(solution.x, stage.sharpness)[0].max() < stage.exceeded:
@@ -163,7 +171,9 @@ class Search:
         return point
 
     def _unseen(self, x: Array, sharpness: float) -> Array:
-        """Return (w c,) by how much the maxima at the dense instants exceed the smooth maxima at the knots."""
+        """Return for each constraint (w c,) by how much its maximum at closely spaced instants exceeds its smooth
+        maximum at the knots.
+        """
         smooth = self.problem.excess(x, sharpness)[0] + 1
         return np.maximum(self.problem.greatest_by_segment(self.problem.motion(x), self.dense) - smooth, 0.0)
 
@@ -187,15 +197,16 @@ class Search:
 
 
 def exact_value(problem: Problem, motion: Motion) -> float:
-    """Return the criterion of a motion without smoothing."""
+    """Return the exact criterion of a motion, without smoothing."""
     return problem.objective(problem.unknowns(motion))[0]
 
 
 def feasible(problem: Problem, motion: Motion, instants: Instants) -> Motion | None:
-    """Return the motion, shrunk towards its start until every limit holds at all instants; None if rest violates one.
+    """Return the motion, shrunk towards its start until every limit holds at all instants; None if even rest violates a
+    limit.
 
-    The factor is computed at the worst instants and then checked at all of them. For a PUMA 560 with 20 000 instants
-    this takes two evaluations of 25 ms instead of sixteen.
+    The factor is computed from the instants with the largest violations, and then checked at all instants. For a PUMA
+    560 with 20 000 instants this takes two evaluations of 25 ms instead of sixteen.
     """
     rows: NDArray[np.intp] = np.zeros(0, dtype=np.intp)
     shrunk = motion
@@ -223,10 +234,10 @@ def _largest_factor(problem: Problem, motion: Motion, instants: Instants) -> flo
 
 
 def places_to_stand(problem: Problem, limits: MotionLimits, rng: np.random.Generator) -> Array:
-    """Return positions (k, n) at which every constraint holds at rest; only the start if it is prescribed.
+    """Return positions (k, n) at which every constraint holds at rest; if the start is prescribed, only the start.
 
-    If no random position is feasible, some joints of the best ones are drawn again: for a robot with many limbs, every
-    random position violates some limit, but usually of one or two limbs only.
+    If no random position is feasible, some joints of the best positions get new random positions: for a robot with many
+    limbs, every random position violates a limit, but usually of only one or two limbs.
     """
     q = random_positions(limits, rng, POSITIONS) if problem.start is None else problem.start[None]
     for left in reversed(range(1 if problem.start is not None else REDRAWS)):
@@ -263,7 +274,7 @@ def static_values(problem: Problem, q: Array) -> Array:
 
 
 def random_motion(problem: Problem, limits: MotionLimits, places: Array, rng: np.random.Generator) -> Motion:
-    """Draw normal coefficients in units of each joint's range, and scale them until a limit is active at some knot."""
+    """Return a motion with random coefficients, scaled so that it reaches a limit at one of the knots."""
     start = places[rng.integers(len(places))]
     drawn = rng.normal(size=(problem.family.count, len(start))) * (limits.reach * ~limits.still)
     motion = feasible(problem, Motion(problem.family, problem.seconds, start, drawn), problem.knots)
@@ -273,7 +284,7 @@ def random_motion(problem: Problem, limits: MotionLimits, places: Array, rng: np
 def good_starts(
     search: Search, limits: MotionLimits, places: Array, rng: np.random.Generator, count: int
 ) -> list[Motion]:
-    """Return the best of some random motions, best first; at least one, whatever the deadline."""
+    """Return the best of several random motions, the best first; at least one motion, even after the deadline."""
     problem, drawn = search.problem, []
     for _ in range(DRAWS * count):
         drawn.append(random_motion(problem, limits, places, rng))

@@ -1,4 +1,4 @@
-"""`volumes_of`: a volume for every link, from the best source in the robot's file.
+"""`volumes_of`: volumes of all links, from the best source in the robot's file.
 
 `Capsule`: a segment with a radius, fixed to a link, and the smallest capsules around given solids.
 """
@@ -23,21 +23,23 @@ from mindyn.robots.mesh_files import Triangles
 from mindyn.robots.robot import Robot
 
 MOST_COVERS: Final = 3
-"""Capsules of one link: the search compares all pairs of them at every instant."""
+"""Largest number of capsules of one link, because the search compares all pairs of capsules at every instant."""
 SPLIT_GAIN: Final = 0.8
 """Another capsule is used if it reduces the total volume below this fraction."""
 DESCENT_STEPS: Final = 150
 """Number of evaluations that improve the axis of a capsule."""
 MARGIN_M: Final = 1e-6
-"""Added to every radius, against rounding."""
+"""m: value that is added to every radius because of rounding."""
 ENLARGED: Final = 1.05
-"""Factor on the capsule around the uniform box of the same inertia, which contains every uniform box and cylinder."""
+"""Factor by which the capsule around a uniform box of the same inertia is enlarged, so that it contains every uniform
+box and cylinder.
+"""
 THINNEST_M: Final = 0.005
 """Smallest radius of a guessed volume."""
 RADIUS_PART: Final = 0.05
-"""Radius of capsules that are guessed between joint frames: this fraction of the sum of all joint distances,"""
+"""Radius of capsules that are guessed between joint frames, as a fraction of the sum of all joint distances."""
 RADIUS_OF_LENGTH: Final = 0.5
-"""and at most this fraction of the capsule's own length."""
+"""Largest radius of such a capsule, as a fraction of its own length."""
 PAYLOAD_RADIUS_M: Final = 0.1
 """Radius of the ball around the flange that represents a payload without a description."""
 
@@ -79,7 +81,10 @@ class Capsule(Value):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Balls:
-    """Balls (V, 3), (V,) of pieces (V,) of solids (V,); a convex body that contains them contains the piece."""
+    """Balls (V, 3), (V,) of pieces (V,) of solids (V,).
+
+    A convex body that contains all balls of a piece contains the piece.
+    """
 
     centres: Array
     radii: Array
@@ -91,10 +96,10 @@ class _Balls:
 
 
 def cover(solids: Sequence[Solid], link: str, most: int = MOST_COVERS) -> tuple[tuple[Capsule, ...], tuple[Solid, ...]]:
-    """Return at most `most` capsules whose union contains the solids, and the solids divided among them.
+    """Return at most `most` capsules whose union contains the solids, and the solids that each capsule contains.
 
-    Each solid, or each triangle of a mesh, is in one capsule. A capsule is convex, so it contains them if it contains
-    their corners. A mesh that several capsules share is divided in the same way.
+    Each solid, or each triangle of a mesh, is inside one capsule. Because a capsule is convex, it contains a solid if
+    it contains its corners. The triangles of a mesh are divided among its capsules in the same way.
     """
     balls = _balls(solids)
     part = np.zeros(len(balls.centres), dtype=np.int64)
@@ -150,7 +155,9 @@ def _balls(solids: Sequence[Solid]) -> _Balls:
 
 
 def _division(balls: _Balls, count: int, axis: int) -> NDArray[np.int64]:
-    """Return the part (V,) of every ball: pieces are divided into equal lengths along a principal axis."""
+    """Return the number of the part (V,) of every ball: pieces are divided into equal lengths along a principal
+    axis.
+    """
     along = balls.centres @ _lines(balls)[axis][1]
     sizes = np.bincount(balls.pieces)
     middles = (np.bincount(balls.pieces, along) / np.maximum(sizes, 1))[balls.pieces]
@@ -188,7 +195,7 @@ def _fit(balls: _Balls) -> _Fit:
 
 
 def _hull(balls: _Balls) -> _Balls:
-    """Return the relevant balls: corners of the hull if all have the same size."""
+    """Return the balls that matter: the corners of the hull, if all balls have the same size."""
     from scipy.spatial import ConvexHull, QhullError
 
     if len(balls.centres) > 20 and np.ptp(balls.radii) == 0:
@@ -200,7 +207,9 @@ def _hull(balls: _Balls) -> _Balls:
 
 
 def _around(balls: _Balls, point: Array, d: Array) -> _Fit:
-    """Return the shortest capsule of least radius around the balls whose axis is the line through point along d."""
+    """Return the capsule of smallest radius, and then of smallest length, around the balls, with its axis through
+    `point` along d.
+    """
     along = (balls.centres - point) @ d
     off = np.linalg.norm(balls.centres - point - along[:, None] * d, axis=1)
     radius = float((off + balls.radii).max())
@@ -214,7 +223,7 @@ def _around(balls: _Balls, point: Array, d: Array) -> _Fit:
 class Volume:
     """The space that a link occupies.
 
-    covers  capsules that contain it, for the search
+    covers  capsules that contain the link, for the search
     solids  solids that the final check measures: hulls of the shapes of the file, or the covers if there are none
     """
 
@@ -224,7 +233,7 @@ class Volume:
     source: VolumeSource
 
     def refined(self, most: int) -> Volume:
-        """Return the volume with up to this many covers; guesses do not change."""
+        """Return the volume with up to this many covers; guessed volumes do not change."""
         return self if self.source.is_guess else Volume(self.link, *cover(self.solids, self.link, most), self.source)
 
     @property
@@ -237,7 +246,7 @@ class Volume:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Volumes(ShortRepr):
-    """Volumes of the root and the moving links, in this order; `unknown` are moving links without one.
+    """Volumes of the root and of the moving links, in this order. `unknown` are moving links without a volume.
 
     A link with a known and a guessed part has two volumes: a guess that is too coarse to check does not exclude the
     known part.
@@ -275,9 +284,9 @@ def volumes_of(
     radius : mapping of link name to float, optional
         In m. Capsules of this radius between the joint frames of the link replace its volume.
     capsules : sequence of Capsule, optional
-        They replace the volumes of the links that they name.
+        Capsules that replace the volumes of their links.
     tool : sequence of Capsule, optional
-        They are added to the volume of their links.
+        Capsules that are added to the volumes of their links.
     loaded : str, optional
         Link that carries a payload: a ball around its flange, unless the tool or the robot describes it.
 
@@ -335,7 +344,10 @@ def _given_volumes(robot: Robot, link: str, radius: Mapping[str, float], capsule
 
 
 def _from_file(robot: Robot, link: str, geometry: Geometry) -> list[Volume]:
-    """Return the volume of all links of the file that are part of this one; guessed for those with mass alone."""
+    """Return the volume of all links of the file that this link contains.
+
+    The volume is guessed for links with only a mass.
+    """
     solids: list[Solid] = []
     guessed: list[Capsule] = []
     source = VolumeSource.COLLISION
@@ -357,9 +369,9 @@ def _from_file(robot: Robot, link: str, geometry: Geometry) -> list[Volume]:
 
 
 def _ellipsoid(phi: Array, link: str, ends: Sequence[Array] = (), widest: float = np.inf) -> Capsule | None:
-    """Return a capsule around the uniform box of the same inertia ellipsoid; None for no mass.
+    """Return a capsule around the uniform box with the same inertia ellipsoid; None for a link without mass.
 
-    ends    joints of the link: one between distant joints reaches at most its radius beyond them
+    ends    joints of the link: if they are far apart, the capsule extends beyond them by at most its radius
     widest  m: largest radius; the inertia of a wider link is not credible, nor is its length
     """
     mass, com, J = mass_com_inertia(phi)
@@ -397,18 +409,19 @@ def _payload(robot: Robot, geometry: Geometry) -> dict[str, Capsule]:
 
 
 def _ends(robot: Robot, link: str) -> list[Array]:
-    """Return the joints of a link between joints; none for the last one of a chain."""
+    """Return the joints of a link that lies between joints; none for the last link of a chain."""
     carried = list(_ends_of(robot, link))
     return [robot.joints[robot.link_index(link)].tip.inverse().translation, *carried] if carried else []
 
 
 def _widest(robot: Robot, link: str) -> float:
-    """Return the largest credible radius of a link, from the distances of joint frames; infinite if all are zero.
+    """Return the largest credible radius of a link from the distances of joint frames; infinite if all distances are
+    zero.
 
-    It is the longest distance between the frames of the link, or the shortest one of the links next to it if that is
-    longer: a link is rarely wider than it is long, but the offset between two joints can be small. Of nine robots with
-    meshes (UR3, UR5, UR10, Panda, Z1, xArm7, Jaco, SO-100, Go2), three have radii that are cut, all to more than
-    the mesh needs.
+    The radius is the longest distance between the frames of the link, or the shortest distance of its neighbour links
+    if that is longer: a link is rarely wider than it is long, but the offset between two joints can be small. The rule
+    was compared with the meshes of nine robots (UR3, UR5, UR10, Panda, Z1, xArm7, Jaco, SO-100, Go2): it reduces radii
+    of three of them, always to more than the mesh needs.
     """
     joint = robot.joints[robot.link_index(link)]
     neighbours = [joint.parent, *(other.child for other in robot.joints if other.parent == link)]
@@ -434,7 +447,9 @@ def _between_frames(robot: Robot, link: str) -> list[Capsule]:
 
 
 def link_segments(robot: Robot, link: str) -> list[tuple[Array, Array]]:
-    """Return lines from the joint that moves a link to the joints, pins or else frames that it carries."""
+    """Return lines from the joint that moves a link to the joints and pins that the link carries; to its frames if it
+    carries none.
+    """
     fixed = link == robot.root.name
     begin = np.zeros(3) if fixed else robot.joints[robot.link_index(link)].tip.inverse().translation
     ends = list(_ends_of(robot, link)) or [frame.pose.translation for frame in robot.frames if frame.link == link]
@@ -450,7 +465,7 @@ def _ends_of(robot: Robot, link: str) -> Iterator[Array]:
 
 
 def _is_empty(robot: Robot, link: str) -> bool:
-    """Return whether a link without mass only connects two joints at the same place."""
+    """Return whether a link without mass only connects two joints at the same position."""
     phi = robot.links[robot.link_index(link)].phi
     return any(True for _ in _ends_of(robot, link)) and (phi is None or phi[0] == 0)
 

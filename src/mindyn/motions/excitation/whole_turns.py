@@ -1,4 +1,4 @@
-"""`turned_motions`: the same motion with joints shifted by whole turns, nearest to a given position first."""
+"""`turned_motions`: shift the joints of a motion by whole turns, so that it is closest to a given position."""
 
 from __future__ import annotations
 
@@ -18,19 +18,21 @@ from mindyn.motions.excitation.problem import Problem
 MOST_TURNED: Final = 64
 """Largest number of motions that are returned."""
 MOST_TURNS: Final = 3
-"""Shifts of one joint that are considered, nearest first."""
+"""Largest number of shifts of one joint that are tried, the nearest first."""
 COMPARED: Final = 25
-"""Instants at which a shifted motion must have the same poses, torques and distances."""
+"""Number of instants at which a shifted motion must have the same poses, torques and distances."""
 SAME: Final = 1e-6
-"""Largest relative change of a constraint and change in m of a position that a whole turn may cause by rounding."""
+"""Largest change that rounding may cause in a whole turn: relative change of a constraint, and change of a position in
+m.
+"""
 
 
 def turned_motions(problem: Problem, motion: Motion, dense: Instants, bodies: Bodies, towards: Array) -> list[Motion]:
-    """Return the motion with joints shifted by whole turns, nearest to `towards` (n,) first.
+    """Return the motion with joints shifted by whole turns, the motion nearest to `towards` (n,) first.
 
     A joint is shifted if its whole motion stays within its range, and if poses, torques, regressor and all other
-    constraints stay the same: a mimic joint with another ratio, a loop or a spring can change them. The middle of the
-    motion's range decides which shift is nearest. A motion whose start was prescribed is not shifted.
+    constraints stay the same: a mimic joint with another ratio, a loop or a spring can change them. The nearest shift
+    is determined from the middle of the motion's range. A motion whose start was prescribed is not shifted.
     """
     if problem.start is not None:
         return [motion]
@@ -53,7 +55,9 @@ def turned_motions(problem: Problem, motion: Motion, dense: Instants, bodies: Bo
 
 
 def _shifts_within(problem: Problem, q: Array, joint: int) -> Array | None:
-    """Return the shifts, with zero, at which a joint keeps its range and narrower ones; None if it has none."""
+    """Return the shifts, including zero, with which a joint stays within its range and narrower ranges; None if it has
+    no range.
+    """
     unit = np.eye(q.shape[1])[joint]
     ends = [
         (constraint.middle[k] - constraint.half[k], constraint.middle[k] + constraint.half[k])
@@ -72,7 +76,7 @@ def _shifts_within(problem: Problem, q: Array, joint: int) -> Array | None:
 
 
 def _is_same(problem: Problem, bodies: Bodies, state: State, joint: int, turn: float) -> bool:
-    """Return whether a shift of one joint changes nothing but the position of this joint."""
+    """Return whether a shift of one joint changes only the position of this joint."""
     q, *rates = state
     shifted = q + turn * np.eye(q.shape[1])[joint]
     try:

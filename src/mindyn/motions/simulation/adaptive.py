@@ -1,120 +1,45 @@
 """`AdaptiveIntegrator`: integrate the plant in continuous time to a tolerance; dry friction changes mode at events.
 
-Between events every friction keeps its mode: it slips in one direction with its full Coulomb torque, or it sticks, and
-its torque keeps the speed at zero. The integrator therefore only integrates smooth equations. If the speed of a
-slipping friction reaches zero, or the torque of a sticking friction reaches its level, the step ends at that instant,
-computed to rounding, and `friction.find_modes_at_rest` decides which frictions stick. The
-method needs no regularisation and does not chatter.
-
-Step of Dormand and Prince's explicit Runge-Kutta method of order 8(5,3), with its error estimate.
-
-[Hairer, Norsett, Wanner 1993, Solving Ordinary Differential Equations I, II.5 and code DOP853]
+Between events, every friction keeps its mode: it slips in one direction with its full Coulomb torque, or it sticks, and
+its torque keeps the speed at zero. The integrator therefore integrates only smooth equations. If the speed of a
+slipping friction reaches zero, or the torque of a sticking friction reaches its Coulomb level, the step ends at that
+instant, which is computed to rounding. `find_modes_at_rest` then decides which frictions stick. The method needs no
+regularisation, and does not switch back and forth.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
 from functools import lru_cache
 
 import casadi
 import numpy as np
 from numpy.typing import NDArray
-from scipy.integrate import DOP853
 
-from mindyn.equations.catalogue import Function
 from mindyn.equations.closed_motion import MAX_CLOSURE_ERROR, MIN_REGULARITY
 from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.errors import Code
 from mindyn.kernels.kernel import Kernel
+from mindyn.motions.simulation.dormand_prince import (
+    DormandPrinceStep,
+    StepKernels,
+    Tolerance,
+    compile_step,
+    next_step_size,
+)
+from mindyn.motions.simulation.friction_at_rest import Modes, find_modes_at_rest
 from mindyn.motions.simulation.plant import REDUNDANCY_REGULARISATION, Plant, acceleration_function
 from mindyn.motions.simulation.results import SimulationError
-from mindyn.motions.simulation.runge_kutta import Modes, find_modes_at_rest
-from mindyn.motions.simulation.time_loop import TimeLoop
 from mindyn.robots.robot import CACHED_ROBOTS
-
-STAGE_COUNT = DOP853.n_stages
-STAGE_WEIGHTS, STEP_WEIGHTS = DOP853.A, DOP853.B
-"""(12, 12) and (12,): stage i is evaluated at y + h sum_j STAGE_WEIGHTS[i, j] k_j; weights of the step of order 8."""
-ERROR_WEIGHTS = np.stack([DOP853.E5, DOP853.E3])[:, :STAGE_COUNT]
-"""(2, 12): the step of order 8 minus the steps of order 5 and 3."""
-
-
-_SAFETY, _MIN_GROWTH, _MAX_GROWTH = 0.9, 0.2, 6.0
-_ORDER = 8
-
-
-@dataclass(frozen=True, slots=True)
-class Tolerance:
-    """Tolerance of a step: the root mean square of its local error stays below absolute + relative * |y|."""
-
-    relative: float = 1e-12
-    absolute: float = 1e-12
-
-
-StepKernels = tuple[TimeLoop, Kernel]
-"""Stages of a step, which run one after the other in machine code, and its end: the result and its error."""
-
-
-def compile_step(slope: Function) -> StepKernels:
-    """Compile the step of dy/dt = slope(y, ...); the error is relative to the tolerance.
-
-    [Hairer, Norsett, Wanner 1993, II.10]
-    """
-    size = slope.size1_in(0)
-    y, h, slopes = casadi.SX.sym("y", size), casadi.SX.sym("h"), casadi.SX.sym("slopes", size * STAGE_COUNT)
-    weights, tolerance = casadi.SX.sym("weights", STAGE_COUNT), casadi.SX.sym("tolerance", 2)
-    given = {name: casadi.SX.sym(name, slope.size1_in(name)) for name in slope.name_in()[1:]}
-    K = casadi.reshape(slopes, size, STAGE_COUNT)
-    inputs = {"y": y, "h": h, "slopes": slopes, "weights": weights, **given}
-    stage = slope(y + h * (K @ weights), *given.values())
-    y_next = y + h * (K @ STEP_WEIGHTS)
-    scale = tolerance[0] + tolerance[1] * casadi.fmax(casadi.fabs(y), casadi.fabs(y_next))
-    large, small = (casadi.sumsqr(K @ weights / scale) for weights in ERROR_WEIGHTS)
-    ratio = casadi.if_else(large == 0, 0, casadi.fabs(h) * large / casadi.sqrt((large + 0.01 * small) * size))
-    stages = casadi.Function("stage", [*inputs.values()], [stage], [*inputs], ["slope"])
-    end = casadi.Function("end", [y, h, slopes, tolerance], [y_next, ratio])
-    return TimeLoop(Kernel(stages, check_finite=False), lanes=1), Kernel(end, check_finite=False)
-
-
-class DormandPrinceStep:
-    """Step of dy/dt = slope(y, ...), where `given` holds the arrays of the other arguments."""
-
-    def __init__(self, kernels: StepKernels, given: Mapping[str, Array], tolerance: Tolerance) -> None:
-        stages, end = kernels
-        self._end = end.bind()
-        self._y, self._h, slopes, limits = self._end.inputs
-        limits[:] = tolerance.absolute, tolerance.relative
-        self._slopes = slopes.reshape(STAGE_COUNT, -1)
-        held = {name: array[None, None] for name, array in given.items()}
-        held |= {"y": self._y[None, None], "h": self._h[None, None], "slopes": slopes[None, None]}
-        moving = {"weights": STAGE_WEIGHTS[None, 1:], "slope": self._slopes[None, 1:]}
-        self._run_stages = stages.bind(held | moving, STAGE_COUNT - 1)
-
-    def compute(self, y: Array, first: Array, h: float) -> tuple[Array, float]:
-        """Return y after time h and its estimated error relative to the tolerance; `first` is the slope at y."""
-        self._y[:], self._h[:], self._slopes[0] = y, h, first
-        self._run_stages()
-        self._end.run()
-        y_next, ratio = self._end.outputs[0].copy(), float(self._end.outputs[1][0])
-        if not ratio <= 1.0:
-            self._slopes[:] = 0.0  # later stages have weight zero, and zero times NaN is NaN
-        return y_next, ratio
-
-
-def next_step_size(h: float, ratio: float) -> float:
-    """Return the size of a step that meets the tolerance, with a safety factor."""
-    growth = _MAX_GROWTH if ratio == 0.0 else _SAFETY * ratio ** (-1 / _ORDER)
-    return h * min(_MAX_GROWTH, max(_MIN_GROWTH, growth))
-
 
 Indices = NDArray[np.intp]
 
 _INITIAL_STEP_S = 1e-3
 DEAD_POINT_REGULARITY = 20 * MIN_REGULARITY
-"""Regularity of loops below which a step that becomes too short is attributed to a dead point."""
+"""If a step becomes too short while the regularity of loops is below this, the error names a dead point as the cause.
+"""
 _MIN_STEP_S = 1e-8
-"""Shortest step of order 8 that any motion of an arm needs, unless it diverges."""
+"""Shortest step, s: the motion of an arm needs no shorter step of order 8, unless it diverges."""
 _STICTION_TOLERANCE = 1e-9
 """Relative excess over its level at which a sticking torque ends the mode. It is well above the rounding error with
 which `find_modes_at_rest` computes the same torque, so that the two agree.
@@ -122,7 +47,7 @@ which `find_modes_at_rest` computes the same torque, so that the two agree.
 _MAX_STUCK_SPEED = 1e-14
 """Speed (rad/s or m/s) that rounding may give to a sticking friction before it is set to zero again."""
 _MAX_EVENTS_PER_CALL = 200
-"""Most mode changes within an interval of constant torque."""
+"""Largest number of mode changes within an interval of constant torque."""
 
 
 REDUNDANT_SLACK = 1e-9
@@ -164,7 +89,7 @@ class AdaptiveIntegrator:
         return np.asarray(self._modes == 0)
 
     def hold(self, tau: Array) -> tuple[Array, Array]:
-        """Apply tau from now on; return qdd (n,), and lam (m,) of the frictions."""
+        """Apply tau from now on. Return qdd (n,), and the friction torques lam (m,)."""
         self._tau[:] = tau
         slope = self._slope(self._y)
         if self._has_friction and not self._keeps_modes():
@@ -173,7 +98,9 @@ class AdaptiveIntegrator:
         return slope[self._n :], self._torques().copy()
 
     def _keeps_modes(self) -> bool:
-        """Return whether what sticks still does at the last slope, where `find_modes_at_rest` gives the same modes."""
+        """Return whether all sticking frictions still stick at the last slope, by the same rule as
+        `find_modes_at_rest`.
+        """
         stuck = self._modes == 0
         speeds = self._plant.rows_at(self._y[: self._n]) @ self._y[self._n :]
         slips = (np.abs(self._torques()) > self._plant.levels) | (np.abs(speeds) > _MAX_STUCK_SPEED)
@@ -239,7 +166,9 @@ class AdaptiveIntegrator:
         return self._acceleration.outputs[1] if self._has_friction else self._plant.levels
 
     def _margins(self, y: Array) -> Array:
-        """Return the remaining speed while slipping and torque while sticking, (m,); negative after the mode ends."""
+        """Return for each friction (m,) the remaining speed if it slips, or torque if it sticks; negative after its
+        mode ends.
+        """
         self._slope(y)
         speeds = self._plant.rows_at(y[: self._n]) @ y[self._n :] + self._modes * self._slack
         left = self._plant.levels * (1 + _STICTION_TOLERANCE) - np.abs(self._torques())
@@ -302,7 +231,7 @@ def _compile_kernels(plant: Plant) -> tuple[Kernel, Kernel, StepKernels]:
 
 
 def _find_sign_change(margin: Callable[[float], float], high: float) -> float:
-    """Return where `margin` becomes negative between 0 and `high`, to rounding, on the negative side."""
+    """Return the point between 0 and `high` at which `margin` becomes negative, to rounding, on the negative side."""
     low, at_low, at_high = 0.0, margin(0.0), margin(high)
     for k in range(80):
         width = high - low

@@ -1,7 +1,7 @@
 """`ClosedLoop`: simulate candidates of a robot under a controller, at the rows of a log.
 
-A compiled step contains plant and law. The base values beta are an input, so that every lane of a register simulates
-another candidate.
+A compiled step contains the plant and the control law. The base values beta are an input, so that every lane of a
+vector register simulates another candidate.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ from mindyn.robots.robot import CACHED_ROBOTS, Robot
 class CandidatePlant(Plant):
     """Plant whose base values are the symbols `beta` (p, 1); every drive may have Coulomb friction.
 
-    levels         (m, 1) Coulomb torques. A negative estimate cannot hold a joint: its level is zero here, and its
-                   torque c sign(speed) is part of the bias
-    smooth_values  (p, 1) base values without the Coulomb torques of the levels
+    levels         (m, 1) Coulomb torques. A drive with a negative estimate c cannot hold a joint: its level is zero
+    here, and its torque c sign(speed) is part of the bias smooth_values  (p, 1) base values without the Coulomb torques
+    of the levels
     """
 
     base: BaseParameters
@@ -108,7 +108,7 @@ CandidateController = ControlLaw | ProportionalDerivative | ComputedTorque
 
 MAX_STEP_S: Final = 1e-3
 CHUNK_STEPS: Final = 512
-"""Steps between two checks for divergence."""
+"""Number of steps between two checks for divergence."""
 RUNAWAY_SPEED: Final = 1e4
 """Speed (rad/s or m/s) above which a motion has diverged."""
 
@@ -119,8 +119,8 @@ class CandidateMotions:
 
     q, qd, qdd, tau  (B, N, n) of the primary joints; not finite after a motion diverged
     positions        (B, N, positions) of all joints with solved loops, otherwise q
-    pivots           (B,) least pivot of the inertia matrix; if it is not positive, the matrix was indefinite
-    stable           (B,) whether the motion stayed bounded
+    pivots           (B,) smallest pivot of the inertia matrix; if it is not positive, the matrix was not positive
+    definite stable           (B,) whether the motion stayed bounded
     """
 
     q: Array
@@ -199,7 +199,9 @@ class ClosedLoop:
         return CandidateMotions(**motions, pivots=pivots, stable=stable)
 
     def _march(self, start: dict[str, Array], betas: Array) -> Iterator[tuple[slice, dict[str, Array]]]:
-        """Yield rows and arrays (B, steps or steps + 1, size) of successive blocks, until all motions have diverged."""
+        """Yield rows and arrays (B, steps or steps + 1, size) of consecutive blocks, until all motions have
+        diverged.
+        """
         step, count = self._step, len(betas)
         names = {name.removesuffix("_next") for name in step.outputs if name.endswith("_next")}
         row_count = max(1, CHUNK_STEPS // self._steps_per_row)

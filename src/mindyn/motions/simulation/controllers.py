@@ -94,7 +94,9 @@ class ReferenceRows(Protocol):
 
 
 class TabulatedReference:
-    """Reference whose values at 0, 1 / rate_hz ... `seconds` are computed in advance, at other times on demand.
+    """Reference whose values at 0, 1 / rate_hz ...
+
+    `seconds` are computed in advance; values at other times are computed when needed.
 
     Computing each instant separately takes ten times as long.
     """
@@ -154,8 +156,9 @@ class ProportionalDerivative:
 class ComputedTorque:
     """Controller tau = M(q) (qdd_r + stiffness (q_r - q) + damping (qd_r - qd)) + h(q, qd) + F^T c sign(F qd_r).
 
-    The error e then satisfies e'' + damping e' + stiffness e = 0, except that the torque is held between samples.
-    Coulomb friction is compensated in the direction of the reference, which noise near zero speed cannot reverse.
+    The tracking error e then satisfies e'' + damping e' + stiffness e = 0, except that the torque is held between
+    samples. Coulomb friction is compensated in the direction of the reference, which noise near zero speed cannot
+    reverse.
 
     Parameters
     ----------
@@ -262,7 +265,7 @@ def convert_to_law(controller: ControlLaw | ProportionalDerivative | ComputedTor
 
 
 def require_law(law: Function, plant: Plant, reserved: Collection[str]) -> None:
-    """Raise `InputError` if a function is not a control law of the plant, or an input has a reserved name."""
+    """Raise `InputError` if a function is not a control law for the plant, or if an input has a reserved name."""
     n = plant.joint_count
     if law.n_out() != 1 or law.size_out(0) != (n, 1):
         raise InputError(
@@ -311,7 +314,7 @@ def sample_reference(reference: Reference, times: Array) -> tuple[Array, Array, 
 
 
 def tracking_law(stiffness: Array, damping: Array, signals: Signals, limit: Array | None = None) -> ControlLaw:
-    """Return tau = stiffness (q_r - q) + damping (qd_r - qd), within +-limit if one is given."""
+    """Return the law tau = stiffness (q_r - q) + damping (qd_r - qd), limited to +-limit if a limit is given."""
     names = ["q", "qd", "q_r", "qd_r"]
     q, qd, q_r, qd_r = symbols = [casadi.SX.sym(name, len(stiffness)) for name in names]
     tau = casadi.DM(stiffness) * (q_r - q) + casadi.DM(damping) * (qd_r - qd)

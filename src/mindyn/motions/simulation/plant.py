@@ -1,12 +1,13 @@
 """`Plant`: the simulated robot M(q) qdd + h(q, qd) + F^T lam = tau, with dry friction lam inside its Coulomb box.
 
     h    gravity, Coriolis, and with drives their viscous friction and offsets
-    F    (m, n) rows of the friction matrix whose drive has Coulomb friction; s = F qd are the speeds it acts on
+    F    (m, n) rows of the friction matrix whose drive has Coulomb friction; friction acts on the speeds s = F qd
     lam  (m,) friction torques at the side of their drives: lam = c sign(s) if s is not 0, |lam| <= c if s is 0
 
-The rows of F for friction at the motor are rows of the gear matrix, so coupled drives are no special case. A robot with
-dependent joints has n primary joints: M, h and F of all joints are projected onto them. With solved loops, the state
-contains the positions of all joints; those of the dependent joints change with W qd and start the closure's iteration.
+For friction at the motor, the rows of F are rows of the gear matrix, so that coupled drives need no special code. A
+robot with dependent joints has n primary joints: M, h and F of all joints are projected onto them. If loops are solved
+numerically, the state contains the positions of all joints. The positions of dependent joints change with W qd, and are
+the start of Newton's iteration that closes the loops.
 """
 
 from __future__ import annotations
@@ -41,10 +42,9 @@ class Plant:
     smooth             robot without Coulomb friction, which gives all other equations
     with_drives             whether the drives are included
     closure_tolerance  largest residual of the loops, in the precision of the simulation
-    turns              (m, all joints) if friction acts on dependent joints of solved loops: then F is turns W(q), and
-                       `rows` is F at home; ds/dt has a part that depends only on the speeds
-    redundant          whether the rows are linearly dependent: at rest only F^T lam is determined, and lam is the
-                       smallest solution
+    turns              (m, all joints) if friction acts on dependent joints of solved loops: then F is turns W(q),
+    `rows` is F at home, and ds/dt has a term that depends only on positions and speeds redundant          whether the
+    rows are linearly dependent: at rest, only F^T lam is determined then, and lam is the smallest solution
     """
 
     smooth: Robot
@@ -123,7 +123,7 @@ class Plant:
         return np.asarray(_friction_rows_kernel(self)(q))
 
     def rates(self, q: SX, qd: SX) -> SX:
-        """Return the rates of the positions of the state; NaN if its loops are open or nearly singular."""
+        """Return the rates of the positions of the state; NaN if loops are open or nearly singular."""
         if not self.is_solved:
             return qd
         motion = closed_motion(self.smooth, q, qd)
@@ -133,10 +133,12 @@ class Plant:
 
 
 REDUNDANCY_REGULARISATION = 1e-10
-"""Relative addition to the diagonal of A if frictions are redundant; this fraction of the resisted motion remains."""
+"""Value, relative to the diagonal of A, that is added to it if frictions are redundant; this fraction of the resisted
+motion remains.
+"""
 
 NAN_GUARD_SCALE = 1e-30
-"""Factor of a square root that is added only to produce NaN, which stops a motion with open loops."""
+"""Factor of a square root that is added only to produce NaN if loops are open, which stops the motion."""
 
 
 @lru_cache(maxsize=CACHED_ROBOTS)
@@ -220,7 +222,7 @@ class PlantResponse:
 
 
 def plant_response(plant: Plant, q: SX, qd: SX, tau: SX) -> PlantResponse:
-    """Return the response of a plant with friction, from a single factorisation of M."""
+    """Return the response of a plant with friction, computed from a single factorisation of M."""
     M = Factors(plant.equation("inertia_matrix")(q))
     F, turning = plant.friction(q, qd)
     free, W = M.solve(tau - plant.equation("bias")(q, qd)), M.solve(casadi.densify(F.T))
@@ -228,7 +230,8 @@ def plant_response(plant: Plant, q: SX, qd: SX, tau: SX) -> PlantResponse:
 
 
 def acceleration_function(plant: Plant) -> Function:
-    """Return (q, qd, tau, slip (m,), stuck (m,)) -> qdd (n,), lam (m,), and with loops the rates and the closure.
+    """Return the function (q, qd, tau, slip (m,), stuck (m,)) -> qdd (n,), lam (m,); with loops, also the rates and the
+    closure.
 
     Friction k slips with torque slip[k] if stuck[k] is 0; if it is 1, lam[k] keeps its speed constant.
     """

@@ -15,7 +15,7 @@ from mindyn.robots.parts import Side
 
 
 class SimulationError(MindynError):
-    """A motion cannot be continued: it is not finite any more, or the step size becomes too small."""
+    """A motion cannot be continued: its state is not finite any more, or the step size becomes too small."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

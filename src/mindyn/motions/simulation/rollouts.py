@@ -86,7 +86,7 @@ def roll_out(
 
 
 class CompiledRollout:
-    """Compiled step of a robot and a control law; `given` holds `tau` or `signals` of `roll_out`."""
+    """Compiled step of a robot and a control law. `given` are the arguments `tau` or `signals` of `roll_out`."""
 
     def __init__(self, plant: Plant, law: Function | None, dtype: Precision) -> None:
         self.plant, self.dtype = plant, np.dtype(dtype)
@@ -95,7 +95,7 @@ class CompiledRollout:
         self._loop = TimeLoop(Kernel(step_function(plant, law), dtype=dtype, shared=["dt"]))
 
     def __call__(self, q0: Any, qd0: Any, given: Mapping[str, Any], *, dt: float, steps: int, threads: int) -> Rollouts:
-        """Simulate rollouts from these states with these signals."""
+        """Simulate motions from these states with these signals."""
         dt = require_positive(dt, "dt")
         steps, threads = require_count(steps, "steps"), require_count(threads, "threads")
         signals = self._signals(given, steps)

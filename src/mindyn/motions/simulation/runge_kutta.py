@@ -1,24 +1,16 @@
-"""Step of the classical Runge-Kutta method (order 4), as a CasADi function of the whole step.
+"""Step of the classical Runge-Kutta method (order 4) with dry friction, as a CasADi function.
 
-Dry friction does not chatter, because its torque does not depend on the sign of a speed. In every stage it is the
-torque inside the Coulomb box that lets the friction speeds s decay most nearly as sdot = -DECAY_RATE s / dt:
+The torque of dry friction does not depend on the sign of a speed, so that it does not switch back and forth at rest. In
+every stage, it is the torque inside the Coulomb box for which the friction speeds s decay most nearly as sdot =
+-DECAY_RATE s / dt:
 
     minimise lam^T A lam / 2 - (b + DECAY_RATE s / dt)^T lam   over   |lam| <= c
 
-Fast friction saturates at c sign(s), which is Coulomb's law with order 4. Slow friction (|s| < A c dt / DECAY_RATE) is
-brought to rest and held: a step reduces its speed to 0.27 of its value, and at rest sdot = 0 in all four stages, so it
-does not creep. In that thin layer the torque may act along the motion for some steps, which adds energy of the order of
-at most c |b| dt^2 at each stop. The minimum is approached by SWEEPS_PER_STAGE sweeps of Gauss-Seidel in each stage,
-which start from the last torques; these are part of the state.
-
-Dry friction at rest: decide which frictions stick, and compute their torques.
-
-At zero speed the friction torques lam and the accelerations sdot = b - A lam of the friction speeds satisfy
-
-    |lam| <= c;   sdot = 0 where |lam| < c;   sdot >= 0 where lam = c;   sdot <= 0 where lam = -c
-
-which are the optimality conditions of: minimise lam^T A lam / 2 - b^T lam over the box |lam| <= c. A is positive
-definite, so the solution is unique without regularisation.
+For fast motion, the torque is at the limit c sign(s), which is Coulomb's law with order 4. Slow motion (|s| < A c dt /
+DECAY_RATE) is stopped and then held: a step reduces its speed to 0.27 of its value, and at rest sdot = 0 in all four
+stages, so that it does not creep. While a motion is stopped, the torque may act along the motion for some steps, which
+adds energy of the order of at most c |b| dt^2 at each stop. The minimum is approached by SWEEPS_PER_STAGE sweeps of
+Gauss-Seidel in each stage, which start from the last torques; these torques are part of the state.
 """
 
 from __future__ import annotations
@@ -26,53 +18,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import casadi
-import numpy as np
-from numpy.typing import NDArray
 
 from mindyn.equations.catalogue import Function
 from mindyn.equations.chain import SX
 from mindyn.foundation.algebra.values import Array
 from mindyn.motions.simulation.plant import Plant, plant_response
-
-Modes = NDArray[np.int64]
-"""For each friction: +1 or -1 while it slips in that direction, 0 while it sticks."""
-
-_VIOLATION_TOLERANCE = 1e-11
-"""Smallest violation of a condition, relative to the torques and accelerations."""
-
-
-def find_modes_at_rest(A: Array, b: Array, c: Array) -> Modes:
-    """Return the mode of each friction at zero speed by Murty's least-index pivoting.
-
-    Each pivot corrects the first violated condition, which ends after finitely many pivots for positive definite A
-    [Judice, Pires 1994]. All frictions stick at the start, as they usually do in an arm at rest.
-    """
-    modes = np.zeros(len(c), dtype=np.int64)
-    for _ in range(3 ** min(len(c), 12)):
-        wanted = _next_modes(A, b, c, modes, _friction_torques(A, b, c, modes))
-        violated = np.flatnonzero(wanted != modes)
-        if not len(violated):
-            break
-        modes[violated[0]] = wanted[violated[0]]
-    return modes
-
-
-def _friction_torques(A: Array, b: Array, c: Array, modes: Modes) -> Array:
-    lam = c * modes
-    free = np.flatnonzero(modes == 0)
-    lam[free] = np.linalg.solve(A[np.ix_(free, free)], b[free] - A[free] @ lam)
-    return lam
-
-
-def _next_modes(A: Array, b: Array, c: Array, modes: Modes, lam: Array) -> Modes:
-    """Return the mode that each friction's own condition asks for.
-
-    A stuck friction beyond its level slips; a slipping friction that is pulled back sticks.
-    """
-    speeding = modes * (b - A @ lam)
-    scale = _VIOLATION_TOLERANCE * (np.abs(b) + np.abs(A) @ c)
-    slipping = np.where(np.abs(lam) > c * (1 + _VIOLATION_TOLERANCE), np.sign(lam), 0).astype(np.int64)
-    return np.where(modes == 0, slipping, np.where(speeding < -scale, 0, modes))
 
 
 def sweep_gauss_seidel(A: SX, target: SX, c: Array | SX, lam: SX) -> SX:
@@ -88,14 +38,14 @@ DECAY_RATE = 1.5960716379833215
 """Minimiser x of the method's amplification of a decaying speed, 1 - x + x^2/2 - x^3/6 + x^4/24, which is 0.2706."""
 
 SWEEPS_PER_STAGE = 3
-"""Sweeps in each of the four stages: a PUMA 560 that friction holds under gravity is at rest, to rounding, after 20
-steps of 1 ms, 1e-10 rad from its start.
+"""Number of sweeps in each of the four stages: a PUMA 560 that friction holds under gravity is at rest, to rounding,
+after 20 steps of 1 ms, 1e-10 rad from its start.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """State of a step: q, qd (n, 1), and the initial friction torques lam (m, 1)."""
+    """State of a step: q, qd (n, 1), and the friction torques lam (m, 1) from which the sweeps start."""
 
     q: SX
     qd: SX
@@ -152,8 +102,9 @@ def slope_function(plant: Plant) -> Function:
 
 
 def law_torque(law: Function, symbols: dict[str, SX], primary: list[int]) -> SX:
-    """Return the law's torques at positions of the primary joints, or of all joints if it takes them; add its other
-    inputs to the symbols.
+    """Return the torques of the law at positions of the primary joints, or of all joints if the law takes them.
+
+    Add the other inputs of the law to the symbols.
     """
     inputs = []
     for k, name in enumerate(law.name_in()):

@@ -1,8 +1,8 @@
 """Simulate encoders and current (or torque) sensors.
 
-A signal is delayed, sampled, given noise and rounded to the resolution of the sensor. Then it is converted to the side
-on which it is reported, as a drive does: an encoder counts the turns of the motor, and joint positions are G^-1 times
-these.
+A signal is delayed and sampled; noise is added, and the result is rounded to the resolution of the sensor. Then the
+signal is converted to the side (motor or joint) at which it is reported, as a drive does: an encoder counts the turns
+of the motor, and joint positions are G^-1 times motor positions.
 """
 
 from __future__ import annotations
@@ -178,7 +178,9 @@ def _encoder_resolution(robot: Robot, sensors: Sensors) -> float | None:
 def _add_noise_and_round(
     signal: Array, noise: float, resolution: float | None, rng: np.random.Generator, to_sensor: Array | None = None
 ) -> Array:
-    """Add noise and round. Noise is drawn even if it is zero, so that a setting does not change other draws.
+    """Add noise, and round.
+
+    Random numbers are used even if the noise is zero, so that a setting does not change other noise.
 
     to_sensor  matrix that converts noise at the joints to the side of the sensors
     """

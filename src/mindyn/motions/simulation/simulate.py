@@ -17,7 +17,8 @@ from mindyn.foundation.algebra.requirements import make_read_only, require_posit
 from mindyn.foundation.algebra.values import Array, frozen_array
 from mindyn.foundation.errors import Code, InputError, require_choice
 from mindyn.kernels.kernel import Kernel
-from mindyn.motions.simulation.adaptive import AdaptiveIntegrator, Tolerance
+from mindyn.motions.simulation.adaptive import AdaptiveIntegrator
+from mindyn.motions.simulation.dormand_prince import Tolerance
 from mindyn.motions.simulation.plant import Plant, create_plant
 from mindyn.motions.simulation.results import Simulation, SimulationError
 from mindyn.motions.simulation.runge_kutta import slope_function, step_function

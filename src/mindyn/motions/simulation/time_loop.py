@@ -1,7 +1,7 @@
-"""`TimeLoop`: repeat a step kernel in machine code; each step writes where the next step reads.
+"""`TimeLoop`: repeat a step kernel in machine code; each step writes its result where the next step reads its input.
 
-A few rollouts at a time go through all steps, so that their states stay in the nearest cache. Arrays keep NumPy's
-(rollout, time, element) order.
+A few motions at a time are simulated through all steps, so that their states stay in the first-level cache. Arrays keep
+NumPy's order (motion, time, element).
 """
 
 from __future__ import annotations
@@ -24,7 +24,10 @@ _MARCH_TYPE = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 3, ctypes.c_v
 
 
 class TimeLoop:
-    """Step kernel that runs over rollouts and steps, `lanes` rollouts at a time; `sizes` of its inputs and outputs."""
+    """Step kernel that runs over motions and steps, `lanes` motions at a time.
+
+    `sizes` are those of its inputs and outputs.
+    """
 
     def __init__(self, kernel: Kernel, lanes: int | None = None) -> None:
         self.inputs = [argument.name for argument in kernel.program.inputs]

@@ -1,4 +1,4 @@
-"""Drafts of step-by-step tests: their motions for a held configuration, and the regressor rows of these motions."""
+"""Candidates of step-by-step tests: their motions for a held configuration, and the regressor rows of these motions."""
 
 from __future__ import annotations
 
@@ -17,18 +17,20 @@ from mindyn.regression.regressor import Regressor
 STEADY: Final = 0.5
 """Length of a motion at constant speed, relative to an accelerated one."""
 AVERAGED_PARTS: Final = 8
-"""Parts of a motion at constant speed over each of which the torque is averaged."""
+"""Number of parts of a motion at constant speed; the torque is averaged over each part."""
 CYCLES: Final = (1.93, 0.46)
 """Cycles of the first and of the second joint of an accelerated motion. The second one, whose row is used, sweeps far,
 which separates functions of its position from constants. The numbers are not whole: if a reversal falls on a row of the
 log, the noise of the velocity decides the direction of friction."""
 ROWS_AN_INTERVAL: Final = 8
-"""Rows of a draft per interval."""
+"""Number of rows of a draft per interval."""
 
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A test without a held configuration: its kind, the indices of the moving joints, and the row that is used."""
+    """A test for which no held configuration is chosen yet: its kind, the indices of the moving joints, and the row
+    that is used.
+    """
 
     kind: str
     joints: tuple[int, ...]
@@ -37,7 +39,7 @@ class Draft:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DraftMaker:
-    """Creates the motions and rows of drafts.
+    """Create the motions and the regressor rows of drafts.
 
     reach      ranges and speeds of the joints
     seconds    length of an accelerated motion
@@ -94,8 +96,8 @@ class DraftMaker:
     def rows(self, draft: Draft, configurations: Sequence[Array]) -> Array:
         """Return the rows (m, p) of a draft's motions: Y at breakaways, or means of Y over intervals of the motion.
 
-        The mean of Y(q, qd, qdd) over an interval is the integrated row of the equation of motion. The estimator
-        computes the same integral without accelerations.
+        The mean of Y(q, qd, qdd) over an interval is a row of the integrated equation of motion. The estimator computes
+        the same integral without accelerations.
         """
         rate = ROWS_AN_INTERVAL * self.intervals / self.seconds
         if draft.kind == "constant velocity":

@@ -104,8 +104,8 @@ def write_test_logs(logs: Mapping[str, Log], folder: str | Path, robot: Robot, p
 def read_test_logs(folder: str | Path, robot: Robot) -> tuple[StepPlan, dict[str, Log]]:
     """Read the plan of a folder and the logs of its motions.
 
-    The entry "logs" of the plan names the CSV or Parquet file of every motion, each with a sidecar. Motions that it
-    does not name have no log.
+    The entry "logs" of the plan names the CSV or Parquet file of each motion; each file has a sidecar. Motions that are
+    not listed there have no log.
 
     Parameters
     ----------

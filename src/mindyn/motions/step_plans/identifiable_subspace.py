@@ -11,15 +11,17 @@ from numpy.typing import NDArray
 from mindyn.foundation.algebra.values import Array
 
 NEW: Final = 1e-6
-"""Rows determine a direction if their part outside the known ones is longer than this, relative to the longest row;
-columns have unit length over the data. Rounding leaves 1e-13; the weakest one of Yoshida's tests (h5) has 1e-3."""
+"""Rows determine a new direction if the part of a row outside the known directions is longer than this, relative to the
+longest row; columns have unit length over the data. Rounding leaves 1e-13; the weakest of Yoshida's tests (h5) has
+1e-3.
+"""
 FAINT: Final = 1e-3
-"""Smallest length of a row in comparisons: shorter rows contain only rounding errors."""
+"""Smallest length of a row that is compared, because shorter rows contain only rounding errors."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class IdentifiableSubspace:
-    """L (k, p), orthonormal rows: L (scales * beta) is known.
+    """Known combinations of parameters: the rows of L (k, p) are orthonormal, and L (scales * beta) is known.
 
     scales  (p,) lengths of the columns; parameters are counted in units of 1 / scale
     """
@@ -42,7 +44,9 @@ class IdentifiableSubspace:
         return np.asarray(A / self.scales)
 
     def new(self, A: Array, least: float = NEW) -> tuple[Array, Array, Array]:
-        """Return U (m, r), s (r,), N (r, p): U diag(s) N is the part of the scaled rows that is not known."""
+        """Return U (m, r), s (r,), N (r, p), where U diag(s) N is the part of the scaled rows outside the known
+        directions.
+        """
         rows = self.scaled(A)
         outside = rows - (rows @ self.L.T) @ self.L
         outside -= (outside @ self.L.T) @ self.L  # once more, for rounding
@@ -55,5 +59,5 @@ class IdentifiableSubspace:
         return IdentifiableSubspace(self.scales, np.vstack([self.L, N]))
 
     def identifiable(self) -> NDArray[np.bool_]:
-        """Return (p,) which parameters are known individually."""
+        """Return for each parameter (p,) whether it is known individually."""
         return np.asarray((self.L**2).sum(axis=0) > 1 - NEW)

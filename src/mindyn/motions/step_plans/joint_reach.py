@@ -20,7 +20,7 @@ DEFAULT_SPEED: Final = {"revolute": 3.0, "prismatic": 0.5}
 USED_SHARE: Final = 0.8
 """Fraction of a speed or acceleration limit that tests use."""
 VALUES: Final = 3
-"""Positions of a held joint that is varied, and of a joint whose breakaway is measured."""
+"""Number of positions of a held joint that is varied, and of a joint whose breakaway is measured."""
 LOWER_SPEED: Final = 1 / 3
 """The lower of the two constant speeds, relative to the higher one."""
 
@@ -63,12 +63,14 @@ class JointReach:
         return float(min(self.speed[joint], (self.upper[joint] - self.lower[joint]) / (2 * seconds)))
 
     def inside(self, joint: int, share: float, margin: float) -> float:
-        """Return the position at a fraction (0 to 1) of the range, without a margin at both ends."""
+        """Return the position at a fraction (0 to 1) of the range, where a margin at both ends is excluded."""
         low, high = self.lower[joint] + margin, self.upper[joint] - margin
         return float(low + share * (high - low))
 
     def spread(self, joint: int, shares: Sequence[float]) -> tuple[float, ...]:
-        """Divide the range into equal parts, one for each fraction, and return the position there."""
+        """Divide the range into as many equal parts as there are fractions, and return one position in each part: at
+        its fraction of that part.
+        """
         count = len(shares)
         return tuple(self.inside(joint, (k + share) / count, 0.0) for k, share in enumerate(shares))
 

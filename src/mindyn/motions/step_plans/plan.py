@@ -21,7 +21,7 @@ MOTIONS: Final[Mapping[str, type[StepMotion]]] = {
     "constant velocity": ConstantSpeed,
     "accelerated": Sines,
 }
-"""Motions by the kind of their test."""
+"""Classes of motions by the kind of their test."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +32,8 @@ class StepTest:
     moving    joints that move
     row       joint whose torque is used
     varied    held joints whose positions differ among the motions
-    motions   each gives one log
-    yields      number of parameter combinations that become known
+    motions   motions of the test; each gives one log
+    yields      number of combinations of parameters that become known
     determines  parameters that become known individually
     mixes       parameters in these combinations that are not yet known individually
     """
@@ -49,7 +49,7 @@ class StepTest:
     mixes: tuple[str, ...]
 
     def outcome(self) -> str:
-        """Return what the test yields, in words."""
+        """Return a text on what the test determines."""
         parts = [", ".join(self.determines)] if self.determines else []
         if self.mixes:
             parts.append(f"combinations of {', '.join(self.mixes)}")
@@ -58,7 +58,7 @@ class StepTest:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class StepPlan(ShortRepr):
-    """Tests in the order of their evaluation; each uses the results of earlier ones.
+    """Tests in the order of their evaluation. The evaluation of a test uses the results of earlier tests.
 
     Attributes
     ----------
@@ -107,7 +107,7 @@ class StepPlan(ShortRepr):
                 raise unknown_name_error("motion", name, self.motions, "the plan has")
 
     def through(self, name: str) -> StepPlan:
-        """Return the plan up to a test, to look at the results before the later tests are run."""
+        """Return the plan up to a test, so that its result can be examined before the later tests are run."""
         names = [test.name for test in self.tests]
         if name not in names:
             raise unknown_name_error("test", name, names, "the plan has")
@@ -139,7 +139,7 @@ class StepPlan(ShortRepr):
 
     @staticmethod
     def from_dict(values: Mapping[str, Any]) -> StepPlan:
-        """Return the plan of a dictionary written by `to_dict`."""
+        """Return the plan from a dictionary that `to_dict` wrote."""
         if not isinstance(values, Mapping) or values.get("format") != PLAN_FORMAT:
             raise InputError(
                 f"not a plan of mindyn: its format is not {PLAN_FORMAT!r}", code=Code.WRONG_FORMAT, subject="format"
@@ -184,5 +184,5 @@ def load_plan(path: str | Path) -> StepPlan:
 
 
 def _freeze(values: Mapping[str, Any], **others: Any) -> dict[str, Any]:
-    """Return the entries with tuples in place of lists, and the others in place of theirs."""
+    """Return the entries with lists replaced by tuples."""
     return {name: tuple(entry) if isinstance(entry, list) else entry for name, entry in values.items()} | others

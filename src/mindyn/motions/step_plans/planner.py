@@ -1,13 +1,14 @@
 """`plan_tests`: Yoshida's static, constant-velocity and accelerated tests for any robot, in its primary joints.
 
-Static tests go from the last joint to the first and determine the gravity parameters. Constant-velocity tests, again
-from the last joint, determine friction. Accelerated tests determine inertias, joint by joint from the last: first the
-joint moves alone (without loops, its velocity torques vanish in its own row), at the fewest held positions that
-determine all that such motions can determine. Then it moves together with one later joint, whose row is used. Every
-further held position needs a further motion, so two-joint tests vary none while some test without variation adds
-information [Yoshida 1996, section 3.4]. If a two-joint test would determine a parameter only weakly, the planner tries
-later tests first: for Yoshida's PUMA, joints 4 and 5 separate h5 from J5z through a motor coupling of 1 : 73, joints 3
-and 5 through all of J5z.
+Static tests go from the last joint to the first, and determine the gravity parameters. Constant-velocity tests, again
+from the last joint to the first, determine friction. Accelerated tests determine inertias, joint by joint from the
+last. In a first test, the joint moves alone (without loops, its velocity torques vanish in its own row), at the
+smallest number of held positions that determines everything that such motions can determine. In further tests, the
+joint moves together with one later joint, whose row is used. Because every further held position needs a further
+motion, two-joint tests vary no held joint as long as a test without variation adds information [Yoshida 1996, section
+3.4]. If a two-joint test would determine a parameter only weakly, the planner tries later tests first. An example is
+Yoshida's PUMA: a test of joints 4 and 5 separates h5 from J5z only through a motor coupling of 1 : 73, a test of joints
+3 and 5 through the full effect of J5z.
 
 The information of a test is the rank of its rows outside the combinations that are already known
 (`IdentifiableSubspace`).
@@ -35,16 +36,18 @@ from mindyn.regression.regressor import Regressor
 from mindyn.robots.robot import Robot
 
 GENERIC_CONFIGURATIONS: Final = 24
-"""Random held configurations that show all that a motion can determine: one row depends on about twelve functions."""
+"""Number of random held configurations that determine everything that a motion can determine: one row depends on about
+twelve functions.
+"""
 TRIALS: Final = 12
-"""Random held configurations, of which the planner takes the most informative one."""
+"""Number of random held configurations that are tried; the planner takes the most informative one."""
 MOST_VARIED: Final = 3
 """Largest number of held joints that are varied in one test."""
 MARGIN: Final = 2.0
 """Factor on the threshold of an estimate (`NEW`). With 1, the logs of 1 of 30 plans for six-bars did not determine all
 parameters that the plan had counted; with 2, the logs of every plan did."""
 SCALING_STATES: Final = 200
-"""Random states over which the columns have unit length."""
+"""Number of random states from which the lengths of the columns are computed."""
 
 
 class _Choice(NamedTuple):
@@ -124,7 +127,7 @@ def _offsets(regressor: Regressor) -> tuple[str, ...]:
 
 
 class _Planner:
-    """Adds tests one by one, each with the parameters that it determines beyond the earlier tests."""
+    """Add tests one by one, each with the parameters that it determines in addition to the tests before it."""
 
     def __init__(self, drafts: DraftMaker, dropped: tuple[str, ...], weakest: float, seed: int) -> None:
         self.drafts, self.dropped, self.weakest = drafts, dropped, weakest
@@ -184,7 +187,7 @@ class _Planner:
             self.skipped.append(reason.format(self.regressor.joint_names[joint]))
 
     def _repeat_single_joints(self) -> None:
-        """Add tests of single joints at further positions while they determine more, as linkages need."""
+        """Add tests of single joints at further positions as long as they determine more; linkages need this."""
         joints = range(self.regressor.joint_count)
         drafts = [Draft(kind, (joint,), joint) for kind in ("accelerated", "static") for joint in joints]
         while self.identifiable.rank < self.regressor.count and self._add_best(
@@ -203,7 +206,7 @@ class _Planner:
         self.identifiable = known
 
     def _subspace_of_rows(self) -> IdentifiableSubspace:
-        """Return what the rows of all tests determine, with a margin for the rows of a log."""
+        """Return the combinations that the rows of all tests determine, with a margin for the rows of a log."""
         known = IdentifiableSubspace.of(np.linalg.norm(np.concatenate(self.rows), axis=0), self.known)
         for rows in self.rows:
             known = known.with_directions(known.new(rows, MARGIN * NEW)[2])
@@ -221,13 +224,17 @@ class _Planner:
             continue
 
     def _add_best(self, candidates: Sequence[tuple[Draft, _Choice]], weakest: float) -> Draft | None:
-        """Add the draft that determines most, the first among equals, and return it; None if no draft adds anything."""
+        """Add the draft that determines most (the first one if several are equal), and return it; None if no draft adds
+        anything.
+        """
         clear = [pair for pair in candidates if pair[1].clearness >= weakest]
         draft, choice = max(clear, key=lambda pair: len(pair[1].directions), default=(None, None))
         return draft if draft is not None and choice is not None and self._add(draft, choice) else None
 
     def _fewest(self, draft: Draft) -> _Choice:
-        """Choose configurations that vary the fewest held joints and determine all that the draft can."""
+        """Choose configurations that vary as few held joints as possible and determine everything that the draft can
+        determine.
+        """
         anywhere = [self.drafts.configurations(draft, (), self.rng)[0] for _ in range(GENERIC_CONFIGURATIONS)]
         most = len(self.identifiable.new(self.drafts.rows(draft, anywhere))[2])
         best = self._best(draft, ())

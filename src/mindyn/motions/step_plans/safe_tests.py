@@ -1,4 +1,4 @@
-"""`plan_safe_tests`: step-by-step tests within collision-free joint ranges, checked like a motion."""
+"""`plan_safe_tests`: plan step-by-step tests within collision-free ranges of the joints, checked like a motion."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ TRIED: Final = 200
 """Number of random positions within the ranges that must all be free of collisions."""
 RATE_HZ: Final = 100.0
 RUN_UP_S: Final = 0.1
-"""s: a joint that reaches its constant speed within twice this time moves as far as in this time at that speed."""
+"""s: time for which a joint moves at its constant speed along the distance in which it accelerates."""
 SLOWED: Final = 4
-"""Largest number of plans, each slower, until no point exceeds the tip speed."""
+"""Largest number of plans, each slower than the previous one, until no point exceeds the tip speed."""
 SLOWER: Final = 0.95
-"""Fraction of the tip speed for which a slower plan is made."""
+"""Fraction of the tip speed at which a slower plan aims."""
 
 
 def plan_safe_tests(
@@ -50,10 +50,10 @@ def plan_safe_tests(
 ) -> tuple[StepPlan, PathCheck]:
     """Plan tests without collisions, also on the straight paths in joint space from each motion to the next.
 
-    Motions of constant speed begin and end at that speed: the path on which the joint accelerates and brakes is checked
-    too.
+    Motions of constant speed begin and end at that speed; the path on which the joint accelerates before and brakes
+    after is checked too.
 
-    home  (n,) the paths from there to the first motion and back from the last encounter are checked too
+    home  (n,) the paths from home to the first motion, and from the last motion back to home, are checked too
 
     Raises
     ------
@@ -123,7 +123,7 @@ def _is_stated(limits: Limits, name: str) -> bool:
 def _ranges(
     encounters: Encounters, reach: JointReach, centres: Array, rng: np.random.Generator
 ) -> list[tuple[Array, Array]]:
-    """Return ranges in which random positions keep their distances, the largest first; some for each fraction."""
+    """Return ranges in which distances are kept at random positions, the largest first, several for each fraction."""
     ranges = []
     half = (reach.upper - reach.lower) / 2
     for fraction in FRACTIONS:

@@ -1,4 +1,4 @@
-"""`simulate_tests`: the logs that a robot with known parameters gives in the motions of a plan."""
+"""`simulate_tests`: simulate the logs of a plan for a robot with known parameters."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from mindyn.motions.step_plans.step_motions import BREAKAWAY_S, Breakaways, Step
 from mindyn.robots.robot import Robot
 
 BARELY: Final = 1e-9
-"""Fraction of its speed at which a joint breaks away: only the direction of friction matters."""
+"""Speed of a joint at breakaway, relative to its full speed; only the direction of friction has an effect."""
 
 
 def simulate_tests(
     robot: Robot, plan: StepPlan, *, rate_hz: float = 200.0, sensors: Sensors | None = None, rng: RandomSource = 0
 ) -> dict[str, Log]:
-    """Simulate a log for every motion of a plan: planned motions exactly followed, torques of the robot's model.
+    """Simulate a log for every motion of a plan: the robot follows the plan exactly, with torques from its model.
 
     Motions and their rounding to encoder counts are the same in every repetition. Give the sensors a `position_noise`
     of a fraction of a count if errors of encoders should differ. A breakaway is logged with the direction of its motion

@@ -12,9 +12,10 @@ from mindyn.foundation.algebra.values import Array
 CREEP: Final = 1e-3
 """rad/s or m/s: velocity in the log of a breakaway; its sign is the direction in which the joint began to move."""
 AT_REST: Final = 1e-9
-"""Fraction of its highest speed below which a joint rests: at a reversal friction has no direction."""
+"""Fraction of its highest speed below which a joint counts as resting, because friction has no direction at a reversal.
+"""
 BREAKAWAY_S: Final = 1.0
-"""Time between the stamps of two breakaways, s; it has no other meaning."""
+"""s between the stamps of two breakaways; the value has no physical meaning."""
 
 
 class Trajectory(NamedTuple):

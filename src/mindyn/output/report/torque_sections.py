@@ -33,7 +33,7 @@ from mindyn.identification.prediction.friction_curves import friction_curve, loa
 from mindyn.identification.prediction.noise_floor_error import spectrum
 from mindyn.identification.prediction.prediction import TorquePrediction
 from mindyn.identification.prediction.prediction_errors import EDGE_S, MAX_EDGE_FRACTION
-from mindyn.logs.cleaning import sum_recorded_time
+from mindyn.logs.time_stamps import sum_recorded_time
 from mindyn.output.report.report_data import JointData, LogView, ReportData
 
 TOTAL_BUCKETS: Final = 400_000

@@ -1,7 +1,7 @@
 """Check the leading minors of small robots by polyhedral cones [Yoshida 1996, eq. 4.8-4.25].
 
 Minor i of M(theta; beta) is p_i . f_i(theta): the coefficients p_i are polynomials of degree i in the base values, and
-the entries of f_i are independent trigonometric basis_rows of the angles. Minor i is positive at every angle of a grid
+the entries of f_i are independent trigonometric functions of the angles. Minor i is positive at every angle of a grid
 if p_i lies inside a polyhedral cone, whose facets have the normals f_i(theta_k). The test is necessary, not sufficient:
 between the angles of the grid, a minor may still be negative.
 """
@@ -23,18 +23,18 @@ from mindyn.parameters.base_parameters import BaseParameters
 from mindyn.robots.robot import Robot
 
 MAX_ANGLES: Final = 2
-"""Largest number of angles: with more, there are too many basis_rows to expand."""
+"""Largest number of angles: with more, there are too many functions to expand."""
 ZERO_COEFFICIENT_RATIO: Final = 1e-10
 """Coefficient relative to the largest below which a function is absent."""
 GRID_POINTS: Final = 15
-"""Grid points per angle. Odd, because basis_rows of 2 theta see half as many points of an even grid."""
+"""Grid points per angle. Odd, because functions of 2 theta see half as many points of an even grid."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Minor:
     """Leading principal minor of one order: p . f(theta), f = (cos, sin of frequencies . theta, ..., 1).
 
-    frequencies (k, angles) frequencies of the pairs of basis_rows; the constant 1 comes last
+    frequencies  (k, angles) frequencies of the pairs of functions; the constant 1 comes last
     """
 
     family: InertiaFamily
@@ -43,11 +43,11 @@ class Minor:
 
     @property
     def basis_size(self) -> int:
-        """Return the number of basis basis_rows f of this minor."""
+        """Return the number of basis functions f of this minor."""
         return 2 * len(self.frequencies) + 1
 
     def basis_rows(self, theta: Array) -> Array:
-        """Return the basis basis_rows at theta (N, angles): F (N, basis_size) with one row f(theta) for each angle."""
+        """Return the basis functions at theta (N, angles): F (N, basis_size) with one row f(theta) for each angle."""
         angles = theta @ self.frequencies.T
         waves = np.stack([np.cos(angles), np.sin(angles)], axis=2).reshape(len(theta), -1)
         return np.column_stack([waves, np.ones(len(theta))])
@@ -68,7 +68,7 @@ class Minor:
 
 
 def leading_minors(family: InertiaFamily) -> tuple[Minor, ...]:
-    """Return the leading minors of order 1 to n, or raise `RobotError` if there are too many basis_rows."""
+    """Return the leading minors of order 1 to n, or raise `RobotError` if there are too many functions."""
     sliding = [family.joints[k].name for k in family.moving if family.joints[k].kind == "prismatic"]
     if sliding or len(family.moving) > MAX_ANGLES:
         cause = f"depends on prismatic joint {sliding[0]!r}" if sliding else f"depends on {len(family.moving)} angles"
