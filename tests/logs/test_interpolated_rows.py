@@ -14,7 +14,7 @@ from raising import raises
 from mindyn.foundation.errors import Code
 from mindyn.foundation.findings import Kind
 from mindyn.logs.conditioning import Conditioning
-from mindyn.logs.filters import _delay_weights, delay_rows, delay_selected_rows, interpolate_between_stamps
+from mindyn.logs.interpolation import _delay_weights, delay_rows, delay_selected_rows, interpolate_between_stamps
 from mindyn.logs.log import log_from_arrays
 from mindyn.logs.log_errors import LogError
 from mindyn.logs.pipeline import SampleStream

@@ -11,7 +11,8 @@ from raising import raises
 
 from mindyn.foundation.errors import Code, InputError
 from mindyn.logs.conditioning import Conditioning, condition_motion
-from mindyn.logs.filters import central_difference, edge_duration_s, fit_spline, lowpass, settling_rows
+from mindyn.logs.differentiation import central_difference, fit_spline
+from mindyn.logs.filters import edge_duration_s, lowpass, settling_rows
 from mindyn.logs.log import log_from_arrays
 from mindyn.logs.log_errors import LogError
 from mindyn.robots.loading import load_robot
