@@ -11,7 +11,7 @@ import mindyn
 from mindyn.foundation.findings import Kind
 from mindyn.identification.estimators.least_squares import LeastSquares
 from mindyn.identification.feasibility.fits.physically_consistent import PhysicallyConsistent
-from mindyn.identification.selection.candidates import Candidate, fit_consistent, hold_out, strengthen_prior
+from mindyn.identification.selection.candidates import Candidate
 from mindyn.identification.selection.choose import best_estimator, choose, decide, select_simplest
 from mindyn.identification.selection.scores import TrialScore
 from mindyn.identification.selection.trials import Trial, Trials
@@ -101,28 +101,6 @@ def test_a_weak_log_is_fitted_with_the_prior_of_its_file():
     assert estimator.prior == "robot"
     assert notes[0].kind == Kind.SELECTED_ESTIMATOR
     assert "a physically consistent fit was selected" in notes[0].message
-
-
-def test_a_right_prior_of_a_weak_log_gets_a_larger_weight_and_a_wrong_one_does_not():
-    """Blocks of one slow motion allow nearly any weight; other conditions show which predicts them."""
-    arm = replace(mindyn.load_robot("ur10"), drives=(), extras=())
-    log = record_log(arm, 6.0, 20.0, noise=0.1, size=0.3)
-    heavier = replace(
-        arm, links=tuple(replace(link, phi=link.phi * (3.0, 0.3)[k % 2]) for k, link in enumerate(arm.links))
-    )
-    weights = []
-    for robot in (arm, heavier):
-        trials, usual = trials_of(robot, [log])
-        held = hold_out(trials, replace(usual, conditioning=resolve(usual), drive_parameters="estimated"))
-        first = fit_consistent(held, PhysicallyConsistent(covariance="correlated", dropped=("offset",)))
-        best = strengthen_prior(held, first)
-        assert best.loss <= first.loss
-        weights.append(best.estimator.prior_weight / first.estimator.prior_weight)
-        if best is not first:
-            given = fit_consistent(held, replace(first.estimator, prior_weight=best.estimator.prior_weight))
-            assert best.loss == given.loss
-    assert weights[0] >= 10.0
-    assert weights[1] < weights[0]
 
 
 def test_a_file_without_inertials_has_no_prior(arm):

@@ -114,25 +114,19 @@ def run_case(family: str, seed: int) -> dict:
     """Return the errors of all candidates on held-out rows and on another motion, and which one was selected."""
     robot, log, held_out = record_case(family, seed)
     seen: list = []
-    weaker: list = []
-    decide, strengthen = choose.decide, choose.strengthen_prior
-
-    def remember_prior(held, candidate):
-        stronger = strengthen(held, candidate)
-        weaker[:] = [] if stronger is candidate else [candidate]
-        return stronger
+    decide = choose.decide
 
     def remember(plain, consistent):
         seen[:] = [*plain, *consistent]
         return decide(plain, consistent)
 
     try:
-        with patch.object(choose, "decide", remember), patch.object(choose, "strengthen_prior", remember_prior):
+        with patch.object(choose, "decide", remember):
             choice = choose.choose(robot, log)
     except MindynError as error:
         return {"raised": error.message}
     rows = []
-    for candidate in [*seen, *weaker]:
+    for candidate in seen:
         shape = candidate.settings.shape
         row = {
             "consistent": candidate.words != "least squares",
@@ -142,7 +136,6 @@ def run_case(family: str, seed: int) -> dict:
             "blocks": [score.criterion for score in candidate.scores],
             "conditions": [score.criterion for score in candidate.conditions],
             "selected": candidate.estimator is choice.estimator,
-            "weaker": candidate in weaker,
         }
         try:
             picked = choose.Choice(candidate.estimator, candidate.settings, (), None, ())
@@ -180,17 +173,10 @@ def select_by_significance(rows: list[dict]) -> dict:
     return best if geometric_mean(best["blocks"]) <= 1.02 * geometric_mean(other["blocks"]) else other
 
 
-def select_with_least_prior(rows: list[dict]) -> dict:
-    """Return the selected fit, a consistent one with the smallest weight of the prior that blocks allow."""
-    selected = next(row for row in rows if row["selected"])
-    return next((row for row in rows if row["weaker"] and selected["consistent"]), selected)
-
-
 def summarize(family: str, cases: list[dict]) -> str:
     """Return the lines of a family: regret relative to the best candidate, and logs worse than the plain pipeline."""
     rules = {
         "selected": lambda rows: next(row for row in rows if row["selected"]),
-        "smallest prior": select_with_least_prior,
         "blocks alone, offsets kept": select_by_significance,
         "always consistent": lambda rows: min(
             [row for row in rows if row["consistent"]] or rows, key=lambda row: geometric_mean(row["blocks"])

@@ -7,7 +7,7 @@ the range or one direction of motion hold out what another motion may ask for: t
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import pairwise
 from math import sqrt
 from typing import Final, NamedTuple
@@ -16,7 +16,6 @@ import numpy as np
 
 from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.errors import MindynError
-from mindyn.foundation.processes.workers import start_task
 from mindyn.identification.estimators.essential import elimination
 from mindyn.identification.estimators.estimate import predict_unfiltered
 from mindyn.identification.estimators.estimator import Estimator
@@ -32,10 +31,6 @@ from mindyn.regression.rows import Rows
 from mindyn.regression.settings import EquationSettings
 
 FOLDINGS: Final = (4, 5, 8)
-PRIOR_FACTORS: Final = (10.0, 100.0)
-"""Multiples of the weight of the prior that are tried. On 45 arms of five families of `make study NAME=choices` (first
-seed 100), the one with the least loss has 0.90 times the error on another motion of the smallest weight, at most 1.06
-times."""
 INNER: Final = 5
 """Number of groups of the remaining blocks on which least squares selects the parameters to drop."""
 
@@ -165,23 +160,6 @@ def fit_consistent(held: HoldOuts, estimator: PhysicallyConsistent) -> Candidate
     conditions = _compute_scores(list(held.conditions), values)
     words, has_offsets = "a physically consistent fit", "offset" not in estimator.dropped
     return Candidate(words, held.rows.settings, settled, beta, scores, conditions, has_offsets)
-
-
-def strengthen_prior(held: HoldOuts, candidate: Candidate) -> Candidate:
-    """Return the consistent fit with the least loss among the weight of its prior and multiples of this weight.
-
-    The weight was selected as the smallest that blocks allow. Blocks of one motion say little about another one, on
-    which a stronger prior is often better; rows under other conditions show whether it is.
-    """
-    estimator = candidate.estimator
-    assert isinstance(estimator, PhysicallyConsistent)
-    weight = estimator.prior_weight
-    if not isinstance(weight, float) or weight == 0 or not (held.conditions and held.can_hold_out):
-        return candidate
-    stronger = [replace(estimator, prior_weight=factor * weight) for factor in PRIOR_FACTORS]
-    fits = [start_task(fit_consistent, held, other) for other in stronger]
-    found = [fit for start in fits if (fit := start()) is not None]
-    return min((candidate, *found), key=lambda fit: fit.loss)
 
 
 def limits_of(settings: EquationSettings) -> FrictionRule:

@@ -40,7 +40,6 @@ from mindyn.identification.selection.candidates import (
     fit_least_squares,
     hold_out,
     scores_of_path,
-    strengthen_prior,
 )
 from mindyn.identification.selection.folds import Kept
 from mindyn.identification.selection.scores import error_over
@@ -83,9 +82,6 @@ def best_estimator(
     fits = [start_task(_fit_consistent, part) for part in parts.values()]
     plain = [first, *(fit_least_squares(part, other, names) for part, other, names in variants)]
     consistent = [candidate for fit in fits for candidate in fit()]
-    if consistent:
-        best = select_simplest(consistent)
-        consistent = [strengthen_prior(parts[best.settings], best)]
     selected, plain_best, consistent_best = decide(plain, consistent)
     both = [candidate for candidate in (plain_best, consistent_best) if candidate is not None]
     sizes = "; ".join(f"{fit.words} {100 * fit.error:.3g} % ({100 * fit.error_elsewhere:.3g} %)" for fit in both)
