@@ -10,11 +10,11 @@ from raising import raises
 
 from mindyn.foundation.errors import Code
 from mindyn.foundation.findings import Kind
-from mindyn.logs.conditioning import AS_LOGGED, Conditioning
-from mindyn.logs.log import log_from_arrays
+from mindyn.logs.conditioning import AS_LOGGED, DIFFERENCE_ROWS, Conditioning, edge_rows, reach_rows
+from mindyn.logs.log import Log, log_from_arrays
 from mindyn.logs.log_errors import LogError
 from mindyn.logs.pipeline import condition, require_samples
-from mindyn.logs.resolving import _round_rate, estimate_period, resolve_conditioning
+from mindyn.logs.resolving import _resolve_time_base, _round_rate, estimate_period, resolve_conditioning
 from mindyn.robots.loading import load_robot
 
 ROBOT = load_robot("planar2")
@@ -93,3 +93,22 @@ def test_slow_rows_are_computed_from_moving_ones():
     settings = replace(AS_LOGGED, rate_hz=100.0, slow_speed=0.2)
     created = condition(ROBOT, log, settings)
     assert created.samples.usable.sum(axis=0).tolist() == [100, 0]  # as fast as the bound is not faster
+
+
+def test_measured_stamps_are_not_treated_as_bursts():
+    even = np.arange(2000) * 0.01
+    stamps = even[7::8].repeat(8) + 1e-3 * np.tile(np.arange(8), 250) / 8
+    q = np.column_stack([np.sin(3 * even), np.cos(2 * even)])
+    log = Log(("a", "b"), stamps, q, q, np.arange(2000))
+    result, notes = _resolve_time_base(Conditioning(rate_hz=100.0, stamps="measured"), [log])
+    assert (result.stamps, result.longest_gap_rows, notes) == ("measured", 2.5, [])
+
+
+def test_rows_follow_from_seconds():
+    c = Conditioning(rate_hz=100.0, edge_s=0.12, motion_hz=None)
+    assert edge_rows(c) == 12
+    plain = reach_rows(replace(c, edge_s=0.0))
+    assert plain == DIFFERENCE_ROWS + 5 + 2
+    assert reach_rows(c) == plain + 12
+    for delay_s in (0.03, -0.03):
+        assert reach_rows(replace(c, edge_s=0.0, delay_s=delay_s)) == plain + 3

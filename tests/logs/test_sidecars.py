@@ -15,7 +15,7 @@ from mindyn.foundation.errors import Code, InputError
 from mindyn.logs.column_selection import ColumnSelection, list_unused_joints, select_columns
 from mindyn.logs.log import write_log
 from mindyn.logs.log_errors import LogError, raise_together
-from mindyn.logs.metadata import LogMetadata, find_faults, find_key_faults
+from mindyn.logs.metadata import LogMetadata, find_faults, find_key_faults, find_sidecar
 from mindyn.logs.read_log import read_log
 from mindyn.robots.loading import load_robot
 
@@ -192,3 +192,15 @@ def test_joints_whose_names_no_header_holds_are_counted(tmp_path, names):
     )
     with raises(InputError, code=Code.UNSUPPORTED, subject="run.txt"):
         write_log(robot, t, {"position": q}, tmp_path / "run.txt", side={"position": "joint"})
+
+
+def test_a_log_has_one_sidecar_or_that_of_its_folder(tmp_path):
+    path = tmp_path / "run.csv"
+    assert find_sidecar(path) is None
+    (tmp_path / "logs.toml").write_text("")
+    assert find_sidecar(path).name == "logs.toml"
+    (tmp_path / "run.log.toml").write_text("")
+    assert find_sidecar(path).name == "run.log.toml"
+    (tmp_path / "run.csv.toml").write_text("")
+    with raises(LogError, code=Code.AMBIGUOUS, subject="run.csv"):
+        find_sidecar(path)
