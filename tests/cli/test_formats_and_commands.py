@@ -180,12 +180,12 @@ def expected(tmp_path_factory, run):
     return cache(lambda use: without_changing(USES[use](tmp_path_factory.mktemp("expected"), "csv", run)))
 
 
-STREAMED = ("json lines", "parquet", "npz by columns", "hdf5 chunks", "mat 5", "mcap", "rosbag2 folder")
-"""One format per reader, because selecting settings takes seconds."""
+ONE_OF_EACH_READER = ("json lines", "parquet", "npz by columns", "hdf5 chunks", "mat 5", "mcap", "rosbag2 folder")
+"""For commands that select settings, which takes seconds."""
 CASES = [
     pytest.param(use, form, marks=() if use in ("log", "payload", "contact", "fleet") else pytest.mark.slow)
     for use in USES
-    for form in (STREAMED if "stream" in use else FORMATS)
+    for form in (ONE_OF_EACH_READER if use in ("identify", "identify_stream", "compare") else FORMATS)
     if form != "csv"
 ]
 

@@ -55,9 +55,15 @@ def draw_samples(arm, joint, constant, noise=0.0):
     return replace(whole, tau=tau), replace(whole, tau=dead)
 
 
-@pytest.mark.parametrize("constant", [0.0, 2.5])
-@pytest.mark.parametrize("method", list(METHODS_AND_DEFAULT))
-@pytest.mark.parametrize("name", list(ARMS))
+CASES = [
+    (name, method, (0.0, 2.5)[(k + j) % 2])
+    for k, name in enumerate(ARMS)
+    for j, method in enumerate(METHODS_AND_DEFAULT)
+]
+"""Every method on every arm; every arm and every method with both torques."""
+
+
+@pytest.mark.parametrize(("name", "method", "constant"), CASES)
 def test_predictions_are_bounded(name, method, constant):
     arm, estimator = ARMS[name](), METHODS_AND_DEFAULT[method]
     for joint in range(arm.joint_count):
@@ -81,8 +87,7 @@ def test_predictions_are_bounded(name, method, constant):
         assert (unexplained <= np.maximum(0.02, 2 * by_plain)).all()
 
 
-@pytest.mark.parametrize("constant", [0.0, 2.5])
-@pytest.mark.parametrize("joint", [0, 1])
+@pytest.mark.parametrize(("joint", "constant"), [(0, 0.0), (1, 2.5)])
 def test_identify_bounds_and_reports_a_constant_torque_in_memory_streamed_and_distributed(tmp_path, joint, constant):
     arm = mindyn.load_robot("planar2")
     whole, dead = draw_samples(arm, joint, constant, noise=1e-3)

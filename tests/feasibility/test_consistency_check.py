@@ -6,6 +6,7 @@ import json
 
 import numpy as np
 import pytest
+from chunks import seeds_of_chunk
 from feasibility.physical_draws import energy_functional, least_over_point_masses
 from raising import raises
 from robots import random_robot, random_robots, with_random_drives
@@ -24,7 +25,10 @@ CERTIFIED = 1e-6
 
 @pytest.mark.parametrize("start", range(0, 200, 50))
 def test_random_robots_are_consistent(start):
+    kept = seeds_of_chunk(0, 50)
     for seed, robot in enumerate(random_robots(50, start=start)):
+        if seed not in kept:
+            continue
         arm = with_random_drives(robot, seed) if seed % 2 else robot
         base = structural_base(arm, with_drives=bool(arm.drives))
         answer = check_base_values(base, base.values)

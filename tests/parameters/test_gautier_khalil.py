@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from chunks import seeds_of_chunk
 from closeness import ORACLE, assert_close
 from parameters.chains import (
     assert_equals_sampled,
@@ -30,18 +31,18 @@ CHUNK = 100
 
 @pytest.mark.parametrize("chunk", range(4))
 def test_span_of_random_chains(chunk):
-    for seed in range(chunk * CHUNK, (chunk + 1) * CHUNK):
+    for seed in seeds_of_chunk(chunk * CHUNK, CHUNK):
         assert_equals_sampled([gautier_khalil_base(random_chain(seed))], seed)
 
 
 @pytest.mark.parametrize("chunk", range(2))
 def test_span_of_random_trees(chunk):
-    for seed in range(chunk * CHUNK, (chunk + 1) * CHUNK):
+    for seed in seeds_of_chunk(chunk * CHUNK, CHUNK):
         assert_equals_sampled([gautier_khalil_base(random_tree(seed))], seed)
 
 
 def test_equals_the_structural_set():
-    for seed in range(CHUNK):
+    for seed in seeds_of_chunk(0, CHUNK):
         assert_equals_structural(gautier_khalil_base(random_chain(seed) if seed % 2 else random_tree(seed)))
 
 
@@ -63,7 +64,7 @@ def test_values_reproduce_the_torques(seed):
 
 
 def test_equals_lin_1999_if_all_joints_are_revolute():
-    for seed in range(120):
+    for seed in seeds_of_chunk(0, 120):
         robot = random_chain(seed, kinds=("revolute",))
         T = gautier_khalil_base(robot).transform_to(lin_base(robot, 1999))
         order = T.argmax(axis=1)

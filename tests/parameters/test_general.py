@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from chunks import seeds_of_chunk
 from parameters.chains import (
     assert_equals_sampled,
     assert_equals_structural,
@@ -22,23 +23,23 @@ CHUNK = 100
 
 @pytest.mark.parametrize("chunk", range(4))
 def test_span_of_random_chains(chunk):
-    for seed in range(chunk * CHUNK, (chunk + 1) * CHUNK):
+    for seed in seeds_of_chunk(chunk * CHUNK, CHUNK):
         assert_equals_sampled([general_base(random_chain(seed))], seed)
 
 
 def test_span_without_gravity():
-    for seed in range(10_000, 10_200):
+    for seed in seeds_of_chunk(10_000, 200):
         assert_equals_sampled([general_base(random_chain(seed, gravity=NONE))], seed)
 
 
 def test_span_of_chains_with_axes_anywhere():
-    for seed in range(60):
+    for seed in seeds_of_chunk(0, 60):
         robot = random_robot(seed, tree=False, special=False, joints=1 + seed % 6)
         assert_equals_sampled([general_base(robot)], seed)
 
 
 def test_equals_the_structural_set():
-    for seed in range(CHUNK):
+    for seed in seeds_of_chunk(0, CHUNK):
         assert_equals_structural(general_base(random_chain(seed)))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from chunks import seeds_of_chunk
 from closeness import ORACLE, SAME_ALGEBRA, assert_close
 from parameters.chains import (
     assert_equals_sampled,
@@ -76,7 +77,7 @@ def composite(robot, structure, q, i):
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_constant_and_varying_part_add_up_to_the_composite_body(version):
-    for seed in range(40):
+    for seed in seeds_of_chunk(0, 40):
         robot = random_chain(seed)
         structure = lin_structure(robot)
         q = random_motion(robot, seed)[0]
@@ -89,14 +90,14 @@ def test_constant_and_varying_part_add_up_to_the_composite_body(version):
 
 @pytest.mark.parametrize("chunk", range(20))
 def test_theorem_2_spans_the_sampled_row_space(chunk):
-    for seed in range(chunk * CHUNK, (chunk + 1) * CHUNK):
+    for seed in seeds_of_chunk(chunk * CHUNK, CHUNK):
         robot = random_chain(seed)
         assert_equals_sampled([lin_base(robot, version) for version in VERSIONS], seed)
 
 
 @pytest.mark.parametrize("chunk", range(4))
 def test_theorem_2_equals_the_structural_set(chunk):
-    for seed in range(chunk * CHUNK, (chunk + 1) * CHUNK):
+    for seed in seeds_of_chunk(chunk * CHUNK, CHUNK):
         assert_equals_structural(lin_base(random_chain(seed), VERSIONS[seed % 2]))
 
 

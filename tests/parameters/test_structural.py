@@ -6,6 +6,7 @@ import re
 
 import numpy as np
 import pytest
+from chunks import seeds_of_chunk
 from closeness import ORACLE, assert_close
 from parameters.oracle import assert_spans_row_space, sample_rows
 from robots import NONE, OBLIQUE, random_motion, random_robot, with_link_frames, with_random_drives
@@ -19,7 +20,7 @@ CHUNK = 50
 
 @pytest.mark.parametrize("chunk", range(60))
 def test_span_of_random_trees(chunk):
-    for seed in range(chunk * CHUNK, (chunk + 1) * CHUNK):
+    for seed in seeds_of_chunk(chunk * CHUNK, CHUNK):
         robot = random_robot(seed, joints=1 + seed % 7)
         rotors = seed % 3 == 0
         robot = with_random_drives(robot, seed) if rotors else robot

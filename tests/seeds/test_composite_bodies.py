@@ -5,6 +5,7 @@ from __future__ import annotations
 import casadi
 import numpy as np
 import pytest
+from chunks import seeds_of_chunk
 from closeness import ORACLE, SAME_ALGEBRA, assert_close
 from oracles.pinocchio_oracle import pinocchio_model
 from raising import raises
@@ -26,7 +27,7 @@ def five(robot, q):
 
 @pytest.mark.parametrize("start", range(3000, 4000, 20))
 def test_five_formulations_give_the_same_matrix(start):
-    for seed in range(start, start + 20):
+    for seed in seeds_of_chunk(start, 20):
         robot = serial_robot(seed)
         q = random_motion(robot, seed)[0]
         expected = np.array(build_equation(robot, "inertia_matrix", parameters="standard")(q))
@@ -37,7 +38,7 @@ def test_five_formulations_give_the_same_matrix(start):
 @pytest.mark.parametrize("start", range(2140, 2200, 20))
 def test_five_formulations_give_the_matrix_of_pinocchio(start):
     pin = pytest.importorskip("pinocchio")
-    for seed in range(start, start + 20):
+    for seed in seeds_of_chunk(start, 20):
         robot = serial_robot(seed)
         q = random_motion(robot, seed)[0]
         model = pinocchio_model(robot)

@@ -7,6 +7,7 @@ import json
 import casadi
 import numpy as np
 import pytest
+from chunks import seeds_of_chunk
 from closeness import SAME_ALGEBRA, assert_close
 from robots import random_motion
 from seeds.test_mlc import CHUNK, reference, serial_robot
@@ -26,7 +27,7 @@ def torque_function(robot):
 
 @pytest.mark.parametrize("start", range(1000, 2000, CHUNK))
 def test_kane_equals_newton_euler(start):
-    for seed in range(start, start + CHUNK):
+    for seed in seeds_of_chunk(start, CHUNK):
         robot = serial_robot(seed)
         motion, wrench = random_motion(robot, seed), np.random.default_rng(seed).normal(size=6)
         tau = np.array(torque_function(robot)(*motion, wrench)).ravel()

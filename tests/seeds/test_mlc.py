@@ -5,6 +5,7 @@ from __future__ import annotations
 import casadi
 import numpy as np
 import pytest
+from chunks import seeds_of_chunk
 from closeness import SAME_ALGEBRA, assert_close
 from parameters.chains import random_chain
 from raising import raises
@@ -52,7 +53,7 @@ def matrices(robot, q):
 
 @pytest.mark.parametrize("start", range(0, 1000, CHUNK))
 def test_torques_from_mlc_equal_newton_euler(start):
-    for seed in range(start, start + CHUNK):
+    for seed in seeds_of_chunk(start, CHUNK):
         robot = serial_robot(seed)
         motion, wrench = random_motion(robot, seed), np.random.default_rng(seed).normal(size=6)
         assert_close(torques(robot, motion, wrench), reference(robot, motion, wrench), SAME_ALGEBRA)
@@ -60,7 +61,7 @@ def test_torques_from_mlc_equal_newton_euler(start):
 
 @pytest.mark.parametrize("start", range(4000, 5000, CHUNK))
 def test_inertia_matrices_from_mlc_equal_composite_bodies(start):
-    for seed in range(start, start + CHUNK):
+    for seed in seeds_of_chunk(start, CHUNK):
         robot = serial_robot(seed)
         q = random_motion(robot, seed)[0]
         expected = np.array(build_equation(robot, "inertia_matrix", parameters="standard")(q))
